@@ -1,0 +1,2 @@
+//! YCSB driver and experiments.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The ebb server library.

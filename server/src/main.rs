@@ -1,0 +1,2 @@
+//! The ebb binary.
+fn main() {}

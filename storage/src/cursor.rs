@@ -1,0 +1,38 @@
+//! The one interface over everything sorted: memtables, SSTables, runs.
+
+use bytes::Bytes;
+
+use crate::error::Result;
+use crate::key::{Kind, SeqNo};
+
+/// A position in a sorted sequence of versions (order: see [`crate::key`]).
+///
+/// A cursor starts out nowhere (`valid()` is false) until a seek. After an
+/// error it is nowhere again; a later seek may succeed.
+///
+/// `key`, `seq`, `kind` and `value` may be called only while `valid()`.
+pub trait Cursor: Send {
+    /// Whether the cursor stands on a version.
+    fn valid(&self) -> bool;
+    /// Moves to the first version `>= (key, seq)`: the newest version of `key`
+    /// not newer than `seq`, or the first of the next key.
+    fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()>;
+    /// Moves to the last version `< (key, seq)`.
+    fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()>;
+    /// Moves to the first version.
+    fn seek_to_first(&mut self) -> Result<()>;
+    /// Moves to the last version.
+    fn seek_to_last(&mut self) -> Result<()>;
+    /// Moves to the next version. Panics when not valid.
+    fn next(&mut self) -> Result<()>;
+    /// Moves to the version before. Panics when not valid.
+    fn prev(&mut self) -> Result<()>;
+    /// The user key.
+    fn key(&self) -> &[u8];
+    /// The sequence number.
+    fn seq(&self) -> SeqNo;
+    /// What the version says.
+    fn kind(&self) -> Kind;
+    /// The value (empty for a tombstone), without a copy where possible.
+    fn value(&self) -> Bytes;
+}

@@ -1,0 +1,131 @@
+//! One error type for the crate: rich inside, coarse outside.
+//!
+//! [`Error::kind`] says what the caller can do about it; the message says what
+//! happened, where, and what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What a caller can do about an [`Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The request cannot be served as asked: fix it.
+    InvalidRequest,
+    /// The named thing does not exist.
+    NotFound,
+    /// A thing of that name exists already.
+    AlreadyExists,
+    /// Another process has the directory open: close it there first.
+    Locked,
+    /// Stored bytes are damaged: restore them, or read around them.
+    Corruption,
+    /// The operating system refused: look at the disk, then retry.
+    Io,
+    /// The database stopped taking writes after a failure: reopen it.
+    ReadOnly,
+}
+
+/// Everything that can go wrong in the store.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A call to the operating system failed.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was being done, as a verb: "open", "write", "sync".
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's answer.
+        source: Arc<io::Error>,
+    },
+    /// A file does not say what its checksums, its order or its format promise.
+    #[error("corrupt file {} at offset {offset}: {detail}; restore this file from a copy, nothing was changed", path.display())]
+    Corruption {
+        /// The damaged file.
+        path: PathBuf,
+        /// Byte offset of the damaged part.
+        offset: u64,
+        /// What was expected and what was found.
+        detail: String,
+    },
+    /// A file of a format version that this build does not know.
+    #[error("{} has format version {found}; this build reads version {supported}", path.display())]
+    UnsupportedFormat {
+        /// The file.
+        path: PathBuf,
+        /// The version that it names.
+        found: u32,
+        /// The newest version that this build reads.
+        supported: u32,
+    },
+    /// Another process (or another handle) has the directory open.
+    #[error("{} is in use by another process; close it there first", path.display())]
+    Locked {
+        /// The data directory.
+        path: PathBuf,
+    },
+    /// The directory holds no database and none was to be created.
+    #[error("no database in {}; check the path, or load data into it first", path.display())]
+    NoDatabase {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A named thing is not there.
+    #[error("no {what} named {name:?}")]
+    NotFound {
+        /// "keyspace", "table" or "snapshot".
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// A thing of that name is there already.
+    #[error("a {what} named {name:?} exists already")]
+    AlreadyExists {
+        /// "keyspace", "table" or "snapshot".
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// The request itself is at fault; nothing was done.
+    #[error("{0}")]
+    InvalidRequest(String),
+    /// A write or an fsync failed earlier; what the disk holds is uncertain, so
+    /// the database takes no more writes until it is opened again.
+    #[error("the database takes no more writes since a failure ({cause}); reads go on; reopen it to recover")]
+    ReadOnly {
+        /// The failure that caused it.
+        cause: Arc<str>,
+    },
+}
+
+impl Error {
+    /// What the caller can do.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Io { .. } => ErrorKind::Io,
+            Self::Corruption { .. } | Self::UnsupportedFormat { .. } => ErrorKind::Corruption,
+            Self::Locked { .. } => ErrorKind::Locked,
+            Self::NoDatabase { .. } | Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::AlreadyExists { .. } => ErrorKind::AlreadyExists,
+            Self::InvalidRequest(_) => ErrorKind::InvalidRequest,
+            Self::ReadOnly { .. } => ErrorKind::ReadOnly,
+        }
+    }
+
+    /// Wraps an I/O error with what was being done to which path.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| Self::Io { action, path, source: Arc::new(source) }
+    }
+
+    /// Names damaged bytes.
+    pub(crate) fn corruption(path: &Path, offset: u64, detail: impl Into<String>) -> Self {
+        Self::Corruption { path: path.to_path_buf(), offset, detail: detail.into() }
+    }
+}

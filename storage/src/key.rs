@@ -1,0 +1,64 @@
+//! Sequence numbers, record kinds and the order of versions.
+//!
+//! Everything sorted in this crate is sorted the same way: user key ascending
+//! (bytewise), then sequence number *descending*, so that a seek to `(key, S)`
+//! lands on the newest version of `key` that a reader at `S` may see.
+//!
+//! ```text
+//!   (a, 9) < (a, 4) < (b, 12) < (b, 7) < (b, 1)
+//!             ^ seek(a, 8)
+//! ```
+
+use std::cmp::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+/// The number of a commit: every operation takes the next one. 0 is before all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SeqNo(pub u64);
+
+impl SeqNo {
+    /// Before every commit.
+    pub const ZERO: Self = Self(0);
+    /// After every commit.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The number after this one.
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl std::fmt::Display for SeqNo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a version says about its key. The byte is part of the file formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// The key has this value.
+    Put = 1,
+    /// The key is gone (a tombstone).
+    Delete = 2,
+}
+
+impl Kind {
+    /// The kind of a byte from disk; `None` for an unknown one. 3 (merge
+    /// operand), 4 (range tombstone) and 5 (put with expiry) are reserved.
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Self::Put),
+            2 => Some(Self::Delete),
+            _ => None,
+        }
+    }
+}
+
+/// Compares two versions: key ascending, then sequence number descending.
+pub fn compare_versions(a: (&[u8], SeqNo), b: (&[u8], SeqNo)) -> Ordering {
+    a.0.cmp(b.0).then_with(|| b.1.cmp(&a.1))
+}
