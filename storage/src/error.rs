@@ -97,7 +97,9 @@ pub enum Error {
     InvalidRequest(String),
     /// A write or an fsync failed earlier; what the disk holds is uncertain, so
     /// the database takes no more writes until it is opened again.
-    #[error("the database takes no more writes since a failure ({cause}); reads go on; reopen it to recover")]
+    #[error(
+        "the database takes no more writes since a failure ({cause}); reads go on; reopen it to recover"
+    )]
     ReadOnly {
         /// The failure that caused it.
         cause: Arc<str>,
@@ -121,11 +123,19 @@ impl Error {
     /// Wraps an I/O error with what was being done to which path.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
-        move |source| Self::Io { action, path, source: Arc::new(source) }
+        move |source| Self::Io {
+            action,
+            path,
+            source: Arc::new(source),
+        }
     }
 
     /// Names damaged bytes.
     pub(crate) fn corruption(path: &Path, offset: u64, detail: impl Into<String>) -> Self {
-        Self::Corruption { path: path.to_path_buf(), offset, detail: detail.into() }
+        Self::Corruption {
+            path: path.to_path_buf(),
+            offset,
+            detail: detail.into(),
+        }
     }
 }

@@ -14,7 +14,9 @@ use std::cmp::Ordering;
 use serde::{Deserialize, Serialize};
 
 /// The number of a commit: every operation takes the next one. 0 is before all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct SeqNo(pub u64);
 

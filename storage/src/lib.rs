@@ -1,8 +1,71 @@
-//! An embeddable LSM key-value store with named, restart-surviving snapshots.
+//! An embeddable LSM key-value store with named snapshots that survive a
+//! restart and are read in place.
+//!
+//! ```text
+//! Db ── Keyspace ── Table            handles a user holds
+//!         │
+//!       commit                       sequence numbers, group commit, visibility
+//!         │
+//!       wal    memtable              where a write goes
+//!         │        │
+//!       manifest  version            the ordered run list; bookmarks; recovery
+//!                  │
+//!       sstable                      block, filter, index, cache of one file
+//!       compaction flush             (background) bounded, stripe by stripe
+//!       vfs                          the only door to the disk
+//! ```
+//!
+//! A snapshot is a *bookmark in the sequence of commits*: creating one is a
+//! commit that writes a few bytes. Flush and compaction keep, of each key, one
+//! version for each stripe between neighbouring bookmarks, so a snapshot's
+//! content never changes, whatever is written after it.
+//!
+//! What the crate never does: it never calls the file system but through
+//! [`vfs`], never reads a clock to decide what a reader sees, and knows nothing
+//! of jobs or schedulers.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
+mod commit;
+mod compaction;
 mod cursor;
+mod db;
 mod error;
+mod files;
+mod flush;
 mod key;
+mod keyspace;
+#[cfg(all(test, loom))]
+mod loom_models;
+mod manifest;
+mod memtable;
+mod merge;
+mod options;
+mod range;
+mod retention;
+mod run;
+mod run_builder;
+mod snapshot;
+mod sstable;
+mod stats;
+mod sync;
+mod table;
+mod varint;
+mod version;
 pub mod vfs;
+mod wal;
+
+pub use commit::{MAX_KEY_BYTES, MAX_VALUE_BYTES, WriteBatch};
+pub use compaction::Bounding;
+pub use db::Db;
+pub use error::{Error, ErrorKind, Result};
+pub use key::SeqNo;
+pub use keyspace::{Keyspace, SnapshotInfo};
+pub use options::{
+    CompactionOptions, Durability, Maintenance, Options, TableOptions, WriteOptions,
+};
+pub use range::{Entry, Range};
+pub use snapshot::{Snapshot, SnapshotTable, View};
+pub use sstable::{Compression, SsTableOptions};
+pub use stats::{RunStats, Stats, TableStats};
+pub use table::{Table, Value};

@@ -1,1 +1,172 @@
 //! The real file system.
+//!
+//! A thin layer over `std::fs`: each method is the system call its name says,
+//! plus the syncs the [`Vfs`] contract asks for.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{LockGuard, ReadFile, SyncFile, Vfs, WriteFile};
+
+/// The real file system.
+///
+/// Paths mean what they mean to `std::fs`: relative ones start at the current
+/// directory of the process.
+#[derive(Debug, Clone, Default)]
+pub struct DiskVfs;
+
+impl Vfs for DiskVfs {
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
+        Ok(Arc::new(DiskFile(File::open(path)?)))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
+        // O_APPEND, so that a truncation beside the writer leaves no hole at
+        // its next append. std refuses append together with truncate, hence
+        // the cut by hand.
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        file.set_len(0)?;
+        Ok(Box::new(DiskFile(file)))
+    }
+
+    fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
+        let file = OpenOptions::new().write(true).open(path)?;
+        file.set_len(len)?;
+        file.sync_all()
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect()
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        let missing: Vec<&Path> = dir
+            .ancestors()
+            .take_while(|ancestor| !ancestor.as_os_str().is_empty() && !ancestor.exists())
+            .collect();
+        fs::create_dir_all(dir)?;
+        // Outermost first: a name is only safe inside a directory that is.
+        for created in missing.into_iter().rev() {
+            self.sync_dir(parent(created))?;
+        }
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        path.try_exists()
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Box::new(FileLock { _file: file })),
+            Err(TryLockError::WouldBlock) => Err(io::Error::new(
+                io::ErrorKind::WouldBlock,
+                format!("{} is locked by somebody else", path.display()),
+            )),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+/// The directory a name stands in; `.` for a bare relative name.
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// An open file, whichever way it was opened.
+#[derive(Debug)]
+struct DiskFile(File);
+
+impl ReadFile for DiskFile {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        FileExt::read_exact_at(&self.0, buf, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+}
+
+impl WriteFile for DiskFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    /// Shares the writer's open file description, and so its error state: the
+    /// kernel reports a failed write-back once, to whichever of the two syncs
+    /// first. Either failure must be treated as a failure of the file.
+    fn syncer(&self) -> io::Result<Box<dyn SyncFile>> {
+        Ok(Box::new(DiskFile(self.0.try_clone()?)))
+    }
+}
+
+impl SyncFile for DiskFile {
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
+
+/// An advisory lock, released by the kernel when the file is closed, also when
+/// the process dies.
+#[derive(Debug)]
+struct FileLock {
+    _file: File,
+}
+
+impl LockGuard for FileLock {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lock_file_survives_its_guard_and_keeps_its_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        fs::write(&path, b"pid 7").unwrap();
+        drop(DiskVfs.lock(&path).unwrap());
+        assert_eq!(fs::read(&path).unwrap(), b"pid 7");
+    }
+
+    #[test]
+    fn the_parent_of_a_bare_name_is_the_current_directory() {
+        assert_eq!(parent(Path::new("db")), Path::new("."));
+        assert_eq!(parent(Path::new("db/sst")), Path::new("db"));
+        assert_eq!(parent(Path::new("/db")), Path::new("/"));
+        assert_eq!(parent(Path::new("/")), Path::new("."));
+    }
+
+    #[test]
+    fn a_directory_in_the_way_of_a_file_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(DiskVfs.create(dir.path()).is_err());
+        assert!(DiskVfs.remove(dir.path()).is_err());
+    }
+}

@@ -1,0 +1,307 @@
+//! A file system in memory that can lose power at any call.
+//!
+//! [`MemVfs`] is the face: the [`Vfs`] traits and the test's controls.
+//! `machine` holds the power switch and decides each call's outcome, `names`
+//! the directory tree and its journal, `file` the bytes.
+
+mod file;
+mod handles;
+mod machine;
+mod names;
+mod rng;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use handles::{HeldLock, OpenFile};
+use machine::Machine;
+
+use super::{LockGuard, ReadFile, SyncFile, Vfs, WriteFile};
+
+/// A file system in memory with the rules of a disk: what was not synced may
+/// be lost when the power fails, and the power fails when the test says so.
+///
+/// Clones share one disk. Relative paths start at its root, `/`, the only
+/// directory a new disk has.
+///
+/// # What survives a power loss
+///
+/// * Synced bytes of a file, always. Of the unsynced ones of a file either
+///   none, all, or some: the length is drawn between the synced and the seen
+///   one, and each 512-byte sector up to it reached the disk or reads as
+///   zeros.
+/// * Created, renamed and removed names that [`Vfs::sync_dir`] made durable,
+///   always. Of the later ones of each directory a random prefix of their
+///   order, as on a journaling file system. A rename happened whole or not at
+///   all, also between two directories. So a file that was synced, but not its
+///   directory, may be gone whole, and a removed one may be back.
+/// * Directories made by [`Vfs::create_dir_all`], at once.
+/// * The cut of [`Vfs::truncate`], once it returned. The emptying of an
+///   existing file by [`Vfs::create`] may be undone until that file is synced.
+///
+/// A sync that failed by [`MemVfs::fail_next`] spoils what it was to write: as
+/// on Linux, a later sync of the file succeeds without those bytes, and a
+/// power loss treats them as unsynced.
+///
+/// # Which calls count
+///
+/// Every call of the [`Vfs`] traits, reading ones too, is one I/O call, also
+/// when it fails. Dropping a handle or a lock is none, nor are the methods of
+/// `MemVfs` itself, nor calls without power.
+///
+/// # Example
+///
+/// A commit is safe at whatever call the power fails:
+///
+/// ```
+/// use ebb_storage::vfs::{MemVfs, Vfs};
+/// use std::path::Path;
+///
+/// fn commit(vfs: &dyn Vfs) -> std::io::Result<()> {
+///     let mut file = vfs.create(Path::new("CURRENT.tmp"))?;
+///     file.append(b"new")?;
+///     file.sync()?;
+///     vfs.rename(Path::new("CURRENT.tmp"), Path::new("CURRENT"))?;
+///     vfs.sync_dir(Path::new("/"))
+/// }
+///
+/// for nth_call in 1.. {
+///     let vfs = MemVfs::new();
+///     vfs.crash_at(nth_call);
+///     let acknowledged = commit(&vfs).is_ok();
+///     vfs.restart(7);
+///     match vfs.read_all("CURRENT") {
+///         Ok(bytes) => assert_eq!(bytes, b"new"),
+///         Err(_) => assert!(!acknowledged),
+///     }
+///     if acknowledged {
+///         break;
+///     }
+/// }
+/// ```
+#[derive(Clone)]
+pub struct MemVfs {
+    machine: Arc<Mutex<Machine>>,
+}
+
+/// The kind of call a fault of [`MemVfs::fail_next`] strikes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FaultOp {
+    /// [`WriteFile::append`]; leaves a random part of its bytes in the file.
+    Append,
+    /// [`WriteFile::sync`] and [`SyncFile::sync`]; the bytes it was to write
+    /// stay unsynced for good.
+    Sync,
+    /// [`Vfs::sync_dir`]; a later one makes up for it.
+    SyncDir,
+    /// [`Vfs::create`]; changes nothing.
+    Create,
+    /// [`Vfs::rename`]; changes nothing.
+    Rename,
+    /// [`Vfs::remove`]; changes nothing.
+    Remove,
+    /// [`ReadFile::read_exact_at`]; leaves the buffer as it was.
+    Read,
+    /// [`Vfs::truncate`]; changes nothing.
+    Truncate,
+}
+
+impl MemVfs {
+    /// An empty disk, with power.
+    pub fn new() -> Self {
+        Self {
+            machine: Arc::new(Mutex::new(Machine::new())),
+        }
+    }
+
+    /// I/O calls since the disk was made, restarts included.
+    pub fn io_calls(&self) -> u64 {
+        self.machine().io_calls()
+    }
+
+    /// Lets the power fail in the `nth` I/O call from now; 1 is the next.
+    /// Replaces what an earlier `crash_at` asked for.
+    ///
+    /// That call and all after it fail with [`io::ErrorKind::Other`],
+    /// "simulated power loss", until [`MemVfs::restart`]. What the call was to
+    /// do happens in part, under the rules for what was not synced: a crash in
+    /// a sync, for instance, may find all, some or none of the bytes durable.
+    ///
+    /// # Panics
+    ///
+    /// If `nth` is 0.
+    pub fn crash_at(&self, nth: u64) {
+        assert!(nth > 0, "calls are counted from 1");
+        self.machine().crash_at(nth);
+    }
+
+    /// Whether calls get through: false from a crash to the restart.
+    pub fn has_power(&self) -> bool {
+        self.machine().has_power()
+    }
+
+    /// Starts the machine again, cutting the power first if it is on.
+    ///
+    /// `seed` alone draws what survives: the same history and seed leave the
+    /// same disk. All that survived is durable. Locks are free, open files are
+    /// dead (every call on them goes on failing), armed crashes and faults are
+    /// disarmed; the capacity stays.
+    ///
+    /// Programs of before the crash hold the `MemVfs` too, and their calls on
+    /// it get through again: stop them first.
+    pub fn restart(&self, seed: u64) {
+        self.machine().restart(seed);
+    }
+
+    /// Makes the `nth` call of a kind from now fail once with an error of
+    /// `kind`; 1 is the next. Faults add up: each counts on its own.
+    ///
+    /// # Panics
+    ///
+    /// If `nth` is 0.
+    pub fn fail_next(&self, op: FaultOp, nth: u64, kind: io::ErrorKind) {
+        assert!(nth > 0, "calls are counted from 1");
+        self.machine().fail_next(op, nth, kind);
+    }
+
+    /// Limits the bytes of all files together; `None`, the default, is no
+    /// limit. An append beyond it writes what fits and fails with
+    /// [`io::ErrorKind::StorageFull`].
+    pub fn set_capacity_bytes(&self, capacity_bytes: Option<u64>) {
+        self.machine().set_capacity_bytes(capacity_bytes);
+    }
+
+    /// Bytes of all files that have a name or are held open: a removed file
+    /// takes space until its last handle drops.
+    pub fn used_bytes(&self) -> u64 {
+        self.machine().used_bytes()
+    }
+
+    /// Flips bit `bit` (0 is the lowest) of a byte of a file, durably.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` without the file, `UnexpectedEof` past its end.
+    ///
+    /// # Panics
+    ///
+    /// If `bit` is above 7.
+    pub fn flip_bit(&self, path: impl AsRef<Path>, byte_offset: u64, bit: u8) -> io::Result<()> {
+        assert!(bit < 8, "a byte has bits 0 to 7");
+        let mut machine = self.machine();
+        machine.file_at(path.as_ref())?.flip_bit(byte_offset, bit)
+    }
+
+    /// Cuts a file to `len` bytes, or fills it with zeros up to there,
+    /// durably: [`Vfs::truncate`] that counts as no call and never fails for
+    /// lack of power.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` without the file.
+    pub fn cut(&self, path: impl AsRef<Path>, len: u64) -> io::Result<()> {
+        let mut machine = self.machine();
+        machine.file_at(path.as_ref())?.cut(machine::to_len(len)?);
+        Ok(())
+    }
+
+    /// Length of a file as running programs see it, in bytes.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` without the file.
+    pub fn file_len(&self, path: impl AsRef<Path>) -> io::Result<u64> {
+        let mut machine = self.machine();
+        Ok(machine.file_at(path.as_ref())?.bytes().len() as u64)
+    }
+
+    /// All bytes of a file as running programs see them.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` without the file.
+    pub fn read_all(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+        let mut machine = self.machine();
+        Ok(machine.file_at(path.as_ref())?.bytes().to_vec())
+    }
+
+    /// A test that panics in another thread must not hide its message behind
+    /// poison here; no method of the machine leaves it half changed.
+    fn machine(&self) -> MutexGuard<'_, Machine> {
+        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for MemVfs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for MemVfs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemVfs").finish_non_exhaustive()
+    }
+}
+
+impl Vfs for MemVfs {
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
+        let mut machine = self.machine();
+        Ok(Arc::new(OpenFile {
+            inode: machine.open(path)?,
+            boot: machine.boot(),
+            vfs: self.clone(),
+        }))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
+        let mut machine = self.machine();
+        Ok(Box::new(OpenFile {
+            inode: machine.create(path)?,
+            boot: machine.boot(),
+            vfs: self.clone(),
+        }))
+    }
+
+    fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
+        self.machine().truncate(path, len)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.machine().rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.machine().remove(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        self.machine().list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.machine().create_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.machine().sync_dir(dir)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.machine().exists(path)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        let mut machine = self.machine();
+        Ok(Box::new(HeldLock {
+            path: machine.lock(path)?,
+            boot: machine.boot(),
+            vfs: self.clone(),
+        }))
+    }
+}

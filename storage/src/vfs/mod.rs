@@ -6,6 +6,8 @@
 
 mod disk;
 mod mem;
+#[cfg(test)]
+mod tests;
 
 use std::fmt::Debug;
 use std::io;
@@ -13,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use disk::DiskVfs;
-pub use mem::MemVfs;
+pub use mem::{FaultOp, MemVfs};
 
 /// A file system, as far as the engine needs one.
 ///
@@ -33,7 +35,8 @@ pub trait Vfs: Send + Sync + Debug {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Paths of the entries of a directory, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>>;
-    /// Creates a directory and its parents.
+    /// Creates a directory and its parents, those that are missing; they are
+    /// durable when the call returns.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Makes created, renamed and removed names of a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;

@@ -1,0 +1,257 @@
+//! f(t): how much of the machines is left to analytics over time.
+//!
+//! The transactional load is known or forecast; what it leaves is an
+//! [`Availability`] in hundredths of a core. The Reverse-Adaptive policy plans
+//! against its integral, the simulator takes each cycle's capacity from it. A
+//! value is checked when it is built, so every later question has an answer:
+//! finite, never negative.
+
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+use std::f64::consts::TAU;
+use thiserror::Error;
+
+/// Seconds in the day of the thesis's load.
+pub const DAY_S: f64 = 24.0 * 3600.0;
+
+/// The shape of f(t), in hundredths of a core over seconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+enum Shape {
+    Constant(f64),
+    SineDay(SineDay),
+    Steps(Vec<Step>),
+}
+
+/// A load that breathes with the day.
+///
+/// The amount left is `mean - amplitude * cos(2 pi (t - peak_at) / day)`: least
+/// when the transactional load peaks, most half a day later. Below zero it is
+/// clamped to zero.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SineDay {
+    /// Mean amount left, in hundredths of a core.
+    pub mean_hundredths: f64,
+    /// How far it swings to either side, in hundredths of a core; not negative.
+    pub amplitude_hundredths: f64,
+    /// When the transactional load peaks, in seconds.
+    pub peak_at_s: f64,
+    /// Length of a day in seconds; positive.
+    pub day_s: f64,
+}
+
+/// From `from_s` until the next step, `hundredths` of a core are left.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Step {
+    /// Start of the step in seconds.
+    pub from_s: f64,
+    /// Amount left in hundredths of a core.
+    pub hundredths: f64,
+}
+
+/// Why an [`Availability`] could not be built.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum AvailabilityError {
+    /// A number was infinite or not a number.
+    #[error("{what} must be a finite number, got {value}")]
+    NotFinite {
+        /// Which parameter.
+        what: &'static str,
+        /// What was given.
+        value: f64,
+    },
+    /// A number that must not be negative was.
+    #[error("{what} must not be negative, got {value}")]
+    Negative {
+        /// Which parameter.
+        what: &'static str,
+        /// What was given.
+        value: f64,
+    },
+    /// A day without length.
+    #[error("the length of a day must be positive, got {0} s")]
+    EmptyDay(f64),
+    /// No steps at all.
+    #[error("a trace needs at least one step")]
+    NoSteps,
+    /// A step that does not start after the one before it.
+    #[error("step {index} starts at {from_s} s, not after its predecessor at {before_s} s")]
+    Unordered {
+        /// Position of the step, from 0.
+        index: usize,
+        /// Its start.
+        from_s: f64,
+        /// Start of the step before it.
+        before_s: f64,
+    },
+}
+
+/// How much is left to analytics over time; see the module.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Availability {
+    shape: Shape,
+}
+
+impl Availability {
+    /// Always the same amount.
+    ///
+    /// # Errors
+    /// When the amount is not finite or negative.
+    pub fn constant(hundredths: f64) -> Result<Self, AvailabilityError> {
+        not_negative("availability", hundredths)?;
+        Ok(Self {
+            shape: Shape::Constant(hundredths),
+        })
+    }
+
+    /// The thesis's daily load: a cosine around a mean. Burstiness level 3 of
+    /// section 5.3.5 on 100 nodes is mean 5750, amplitude 3750, peak at 18 h.
+    ///
+    /// # Errors
+    /// When a number is not finite, mean or amplitude is negative, or the day
+    /// has no length.
+    pub fn sine_day(day: SineDay) -> Result<Self, AvailabilityError> {
+        not_negative("mean", day.mean_hundredths)?;
+        not_negative("amplitude", day.amplitude_hundredths)?;
+        finite("peak time", day.peak_at_s)?;
+        finite("length of a day", day.day_s)?;
+        if day.day_s <= 0.0 {
+            return Err(AvailabilityError::EmptyDay(day.day_s));
+        }
+        Ok(Self {
+            shape: Shape::SineDay(day),
+        })
+    }
+
+    /// A measured or planned trace: piecewise constant. The first step also
+    /// holds before its start, the last one for ever.
+    ///
+    /// # Errors
+    /// When there is no step, a number is not finite, an amount is negative, or
+    /// starts do not strictly increase.
+    pub fn steps(steps: Vec<Step>) -> Result<Self, AvailabilityError> {
+        if steps.is_empty() {
+            return Err(AvailabilityError::NoSteps);
+        }
+        for (index, step) in steps.iter().enumerate() {
+            finite("start of a step", step.from_s)?;
+            not_negative("availability of a step", step.hundredths)?;
+            if index > 0 && step.from_s <= steps[index - 1].from_s {
+                return Err(AvailabilityError::Unordered {
+                    index,
+                    from_s: step.from_s,
+                    before_s: steps[index - 1].from_s,
+                });
+            }
+        }
+        Ok(Self {
+            shape: Shape::Steps(steps),
+        })
+    }
+
+    /// The amount left at `t_s`, in hundredths of a core.
+    #[must_use]
+    pub fn at(&self, t_s: f64) -> f64 {
+        match &self.shape {
+            Shape::Constant(hundredths) => *hundredths,
+            Shape::SineDay(day) => {
+                let phase = TAU * (t_s - day.peak_at_s) / day.day_s;
+                (day.mean_hundredths - day.amplitude_hundredths * phase.cos()).max(0.0)
+            }
+            Shape::Steps(steps) => {
+                let after = steps.partition_point(|step| step.from_s <= t_s);
+                steps[after.saturating_sub(1)].hundredths
+            }
+        }
+    }
+
+    /// The work that fits between `a_s` and `b_s`, in hundredths of a core times
+    /// seconds; exact up to rounding. Zero when the interval is empty.
+    #[must_use]
+    pub fn integral(&self, a_s: f64, b_s: f64) -> f64 {
+        if b_s <= a_s {
+            return 0.0;
+        }
+        match &self.shape {
+            Shape::Constant(hundredths) => hundredths * (b_s - a_s),
+            Shape::SineDay(day) => day.work_until(b_s) - day.work_until(a_s),
+            Shape::Steps(steps) => steps_integral(steps, a_s, b_s),
+        }
+        .max(0.0)
+    }
+
+    /// The mean amount left between `a_s` and `b_s`, in hundredths of a core;
+    /// the amount at `a_s` when the interval is empty.
+    #[must_use]
+    pub fn mean(&self, a_s: f64, b_s: f64) -> f64 {
+        if b_s <= a_s {
+            return self.at(a_s);
+        }
+        self.integral(a_s, b_s) / (b_s - a_s)
+    }
+}
+
+impl SineDay {
+    /// The integral from the peak to `t_s` (negative before it), in hundredths
+    /// times seconds.
+    ///
+    /// Per day, the wave is clamped to zero within `zero_phase` of the peak. The
+    /// antiderivative therefore counts whole days plus the part of the current
+    /// one that lies outside the clamped arc.
+    fn work_until(&self, t_s: f64) -> f64 {
+        let radian_s = self.day_s / TAU;
+        let phase = (t_s - self.peak_at_s) / radian_s;
+        let days = (phase / TAU).floor();
+        let phase = phase - days * TAU;
+        // cos(phase) > mean / amplitude is where nothing is left.
+        let zero_phase = if self.amplitude_hundredths > self.mean_hundredths {
+            (self.mean_hundredths / self.amplitude_hundredths).acos()
+        } else {
+            0.0
+        };
+        let wave =
+            |phase: f64| self.mean_hundredths * phase - self.amplitude_hundredths * phase.sin();
+        let since_zero =
+            |phase: f64| wave(phase.clamp(zero_phase, TAU - zero_phase)) - wave(zero_phase);
+        radian_s * (days * since_zero(TAU) + since_zero(phase))
+    }
+}
+
+fn steps_integral(steps: &[Step], a_s: f64, b_s: f64) -> f64 {
+    let first = steps
+        .partition_point(|step| step.from_s <= a_s)
+        .saturating_sub(1);
+    let mut work = 0.0;
+    let mut from_s = a_s;
+    for index in first..steps.len() {
+        let until_s = steps
+            .get(index + 1)
+            .map_or(b_s, |next| next.from_s.min(b_s));
+        if until_s > from_s {
+            work += steps[index].hundredths * (until_s - from_s);
+            from_s = until_s;
+        }
+        if from_s >= b_s {
+            break;
+        }
+    }
+    work
+}
+
+fn finite(what: &'static str, value: f64) -> Result<(), AvailabilityError> {
+    if value.is_finite() {
+        Ok(())
+    } else {
+        Err(AvailabilityError::NotFinite { what, value })
+    }
+}
+
+fn not_negative(what: &'static str, value: f64) -> Result<(), AvailabilityError> {
+    finite(what, value)?;
+    if value < 0.0 {
+        return Err(AvailabilityError::Negative { what, value });
+    }
+    Ok(())
+}

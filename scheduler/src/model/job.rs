@@ -1,0 +1,55 @@
+//! A job: what a user submits, and by when it should be done.
+
+use serde::Serialize;
+use std::fmt;
+
+/// Identifies a job. Smaller ids were submitted earlier or at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct JobId(pub u64);
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "job-{}", self.0)
+    }
+}
+
+/// A submitted job, as far as time is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Job {
+    /// Who it is.
+    pub id: JobId,
+    /// When it was submitted, in seconds.
+    pub submitted_s: f64,
+    /// The completion time goal in absolute seconds (not after submission).
+    /// `None`: as early as possible, behind the jobs that have a goal.
+    pub goal_s: Option<f64>,
+}
+
+impl Job {
+    /// Whether a job that finished at `finished_s` met its goal. `None` for a
+    /// job without one.
+    #[must_use]
+    pub fn met(&self, finished_s: Option<f64>) -> Option<bool> {
+        let goal_s = self.goal_s?;
+        Some(finished_s.is_some_and(|finished_s| finished_s <= goal_s))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unfinished_job_misses_its_goal_and_a_job_without_one_cannot() {
+        let mut job = Job {
+            id: JobId(1),
+            submitted_s: 0.0,
+            goal_s: Some(10.0),
+        };
+        assert_eq!(job.met(Some(10.0)), Some(true));
+        assert_eq!(job.met(Some(10.5)), Some(false));
+        assert_eq!(job.met(None), Some(false));
+        job.goal_s = None;
+        assert_eq!(job.met(Some(1.0)), None);
+    }
+}

@@ -1,0 +1,17 @@
+//! The nouns every other module speaks of: jobs, tasks, nodes, resources and
+//! profiles (thesis section 5.3.3).
+//!
+//! Plain data without behaviour over time. All times are `f64` seconds since
+//! the start of the simulation or of the runtime.
+
+mod job;
+mod node;
+mod profile;
+mod resources;
+mod task;
+
+pub use job::{Job, JobId};
+pub use node::{Node, NodeId};
+pub use profile::{PhaseProfile, Profile, expected_remaining_s};
+pub use resources::Resources;
+pub use task::{Phase, TaskId, TaskKind, TaskState};

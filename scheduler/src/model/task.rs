@@ -1,0 +1,88 @@
+//! A task: the unit a job is split into, run in one slot without preemption.
+
+use super::JobId;
+use serde::Serialize;
+use std::fmt;
+
+/// The two types of task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskKind {
+    /// Reads one split of the input.
+    Map,
+    /// Reduces one partition of the maps' output.
+    Reduce,
+}
+
+/// Task type and phase: each has a demand of its own (thesis section 5.3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// A map task.
+    Map,
+    /// A reduce task that still waits for maps to finish, pulling their output.
+    Shuffle,
+    /// A reduce task that has all its input.
+    Reduce,
+}
+
+impl Phase {
+    /// The type of task that goes through this phase.
+    #[must_use]
+    pub const fn kind(self) -> TaskKind {
+        match self {
+            Self::Map => TaskKind::Map,
+            Self::Shuffle | Self::Reduce => TaskKind::Reduce,
+        }
+    }
+}
+
+/// Identifies a task of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct TaskId {
+    /// The job it belongs to.
+    pub job: JobId,
+    /// Map or reduce.
+    pub kind: TaskKind,
+    /// Its number among the job's tasks of that kind, from 0.
+    pub index: u32,
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            TaskKind::Map => "map",
+            TaskKind::Reduce => "reduce",
+        };
+        write!(f, "{}/{kind}-{}", self.job, self.index)
+    }
+}
+
+/// Where a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskState {
+    /// Not started, or to be started again after a failed attempt.
+    Pending,
+    /// An attempt runs.
+    Running,
+    /// Finished well.
+    Done,
+    /// Its last allowed attempt failed.
+    Failed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_prints_as_job_kind_and_number() {
+        let task = TaskId {
+            job: JobId(3),
+            kind: TaskKind::Reduce,
+            index: 7,
+        };
+        assert_eq!(task.to_string(), "job-3/reduce-7");
+    }
+}

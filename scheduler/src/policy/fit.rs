@@ -1,0 +1,223 @@
+//! Algorithm 2: the reverse fit.
+//!
+//! Deadlines cut the future into intervals. Walking them from the last to the
+//! first, each takes as many tasks as it has room for, of the jobs whose goal
+//! has not passed by its end, the latest goal first. What is still left when
+//! the walk arrives at the end of the coming control cycle cannot wait: that is
+//! s_fit, the least to run now.
+//!
+//! ```text
+//!        now  cycle      D1            D2            D3
+//!         |----|----------|-------------|-------------|
+//!                J3 J2 J1      J3 J2          J3
+//!                <──────────── the walk ──────────────
+//! ```
+
+use crate::availability::Availability;
+
+/// A job as Algorithm 2 sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FitJob {
+    /// Completion time goal in seconds.
+    pub goal_s: f64,
+    /// Tasks that no slot has been given yet; fractions are parts of a task.
+    pub pending_tasks: f64,
+    /// CPU work of one task, in hundredths of a core times seconds.
+    pub task_work: f64,
+}
+
+/// A stretch of the future between two deadlines.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// Its start in seconds, never before the end of the coming cycle.
+    pub from_s: f64,
+    /// Its end in seconds.
+    pub until_s: f64,
+    /// Room for new tasks, in hundredths of a core times seconds: what f(t)
+    /// leaves, less what running tasks still need.
+    pub free_work: f64,
+    /// What the walk put there; never more than `free_work`.
+    pub placed_work: f64,
+}
+
+/// The result of Algorithm 2.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReverseFit {
+    /// Per job, in the order given: tasks that found no room later and have to
+    /// run in the coming cycle. For a job past its goal all its tasks.
+    pub now_tasks: Vec<f64>,
+    /// The intervals, earliest first.
+    pub intervals: Vec<Interval>,
+}
+
+/// Runs Algorithm 2 for a control cycle of `cycle_s` that starts at `now_s`.
+///
+/// `running_work` (hundredths times seconds) is what running tasks still need;
+/// it uses up the availability from now on, earliest first. Jobs with equal
+/// goals are fitted in reverse of the order given, so that the first of them
+/// runs first.
+#[must_use]
+pub fn reverse_fit(
+    now_s: f64,
+    cycle_s: f64,
+    availability: &Availability,
+    running_work: f64,
+    jobs: &[FitJob],
+) -> ReverseFit {
+    let mut order: Vec<usize> = (0..jobs.len())
+        .filter(|&job| jobs[job].goal_s > now_s)
+        .collect();
+    order.sort_by(|&a, &b| jobs[a].goal_s.total_cmp(&jobs[b].goal_s).then(a.cmp(&b)));
+
+    let mut intervals = intervals_between_goals(
+        now_s,
+        now_s + cycle_s,
+        availability,
+        running_work,
+        order.iter().map(|&job| jobs[job].goal_s),
+    );
+    let mut left: Vec<f64> = jobs.iter().map(|job| job.pending_tasks).collect();
+    for position in (0..order.len()).rev() {
+        // P, the jobs walked before in the order of insertion, then the job itself.
+        for &job in order[position..].iter().rev() {
+            left[job] -= intervals[position].fit(left[job], jobs[job].task_work);
+        }
+    }
+    ReverseFit {
+        now_tasks: left,
+        intervals,
+    }
+}
+
+impl Interval {
+    /// fit(p, a, b): how many of `tasks` find room here; takes that room.
+    fn fit(&mut self, tasks: f64, task_work: f64) -> f64 {
+        let wanted = tasks * task_work;
+        let room = (self.free_work - self.placed_work).max(0.0);
+        if wanted <= room {
+            self.placed_work += wanted;
+            tasks
+        } else {
+            self.placed_work = self.free_work;
+            room / task_work
+        }
+    }
+}
+
+/// One interval per goal, ending there; `goals_s` ascend.
+fn intervals_between_goals(
+    now_s: f64,
+    first_from_s: f64,
+    availability: &Availability,
+    running_work: f64,
+    goals_s: impl Iterator<Item = f64>,
+) -> Vec<Interval> {
+    let mut held = (running_work - availability.integral(now_s, first_from_s)).max(0.0);
+    let mut from_s = first_from_s;
+    goals_s
+        .map(|goal_s| {
+            let until_s = goal_s.max(from_s);
+            let available = availability.integral(from_s, until_s);
+            let interval = Interval {
+                from_s,
+                until_s,
+                free_work: (available - held).max(0.0),
+                placed_work: 0.0,
+            };
+            held = (held - available).max(0.0);
+            from_s = until_s;
+            interval
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    fn job(goal_s: f64, pending_tasks: f64) -> FitJob {
+        FitJob {
+            goal_s,
+            pending_tasks,
+            task_work: 1000.0,
+        }
+    }
+
+    /// Four slots of a core; tasks take 10 s. Goals at 40, 60 and 100 s, the
+    /// coming cycle ends at 10 s.
+    ///
+    /// [60, 100] has room for 16: J3's 20 leave 4. [40, 60] has room for 8: J3
+    /// takes 4, J2's 12 leave 8. [10, 40] has room for 12: J2 takes 8, J1 4 of
+    /// its 7. So J1 has to run 3 tasks now, the others none.
+    #[test]
+    fn a_walk_by_hand() {
+        let f = Availability::constant(400.0).unwrap();
+        let fit = reverse_fit(
+            0.0,
+            10.0,
+            &f,
+            0.0,
+            &[job(40.0, 7.0), job(60.0, 12.0), job(100.0, 20.0)],
+        );
+        assert_eq!(fit.now_tasks, [3.0, 0.0, 0.0]);
+        let rooms: Vec<f64> = fit.intervals.iter().map(|i| i.free_work / 1000.0).collect();
+        assert_eq!(rooms, [12.0, 8.0, 16.0]);
+        assert!(fit.intervals.iter().all(|i| i.placed_work == i.free_work));
+    }
+
+    /// As above with 5,000 of work running: 4,000 pass in the cycle itself, the
+    /// remaining 1,000 take one task's room in [10, 40].
+    #[test]
+    fn running_tasks_use_up_the_earliest_room() {
+        let f = Availability::constant(400.0).unwrap();
+        let jobs = [job(40.0, 7.0), job(60.0, 12.0), job(100.0, 20.0)];
+        let fit = reverse_fit(0.0, 10.0, &f, 5000.0, &jobs);
+        assert_eq!(fit.now_tasks, [4.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_job_past_its_goal_or_inside_the_cycle_runs_everything_now() {
+        let f = Availability::constant(400.0).unwrap();
+        let fit = reverse_fit(
+            50.0,
+            10.0,
+            &f,
+            0.0,
+            &[job(50.0, 5.0), job(55.0, 6.0), job(70.0, 4.0)],
+        );
+        assert_eq!(fit.now_tasks, [5.0, 6.0, 0.0]);
+    }
+
+    #[test]
+    fn the_walk_never_over_commits_an_interval() {
+        let seed = 23;
+        println!("seed {seed}");
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        for _ in 0..500 {
+            let f = Availability::constant(rng.random_range(0.0..1000.0)).unwrap();
+            let jobs: Vec<FitJob> = (0..rng.random_range(1..12))
+                .map(|_| FitJob {
+                    goal_s: f64::from(rng.random_range(-5..30_i32)) * 10.0,
+                    pending_tasks: f64::from(rng.random_range(0..40_u32)),
+                    task_work: rng.random_range(1.0..5000.0),
+                })
+                .collect();
+            let fit = reverse_fit(0.0, 10.0, &f, rng.random_range(0.0..2000.0), &jobs);
+            for i in &fit.intervals {
+                assert!(i.placed_work <= i.free_work && i.from_s >= 10.0, "{i:?}");
+            }
+            let asked: f64 = jobs.iter().map(|j| j.pending_tasks * j.task_work).sum();
+            let now: f64 = fit
+                .now_tasks
+                .iter()
+                .zip(&jobs)
+                .map(|(n, j)| n * j.task_work)
+                .sum();
+            let later: f64 = fit.intervals.iter().map(|i| i.placed_work).sum();
+            assert!((asked - now - later).abs() < 1e-6 * asked.max(1.0));
+            assert!(fit.now_tasks.iter().all(|&n| n >= -1e-9));
+        }
+    }
+}

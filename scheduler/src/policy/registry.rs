@@ -1,0 +1,81 @@
+//! All policies by name, with where each comes from.
+
+use super::{Fifo, Policy, ResourceAware, ReverseAdaptive};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// What a listing says about a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Descriptor {
+    /// The name [`by_name`] takes.
+    pub name: &'static str,
+    /// Paper, section and equations.
+    pub paper: &'static str,
+    /// One sentence on what it does.
+    pub summary: &'static str,
+}
+
+struct Entry {
+    descriptor: Descriptor,
+    build: fn() -> Arc<dyn Policy>,
+}
+
+const ENTRIES: [Entry; 3] = [
+    Entry {
+        descriptor: Descriptor {
+            name: "fifo",
+            paper: "Hadoop's default; Polo 2014, section 5.3.5 (baseline)",
+            summary: "Jobs in order of submission; each takes all it can use.",
+        },
+        build: || Arc::new(Fifo),
+    },
+    Entry {
+        descriptor: Descriptor {
+            name: "resource-aware",
+            paper: "Polo 2014, section 4.2, equations 5-10, Algorithm 1",
+            summary: "Balances the jobs' satisfaction with their goals; no forecast.",
+        },
+        build: || Arc::new(ResourceAware),
+    },
+    Entry {
+        descriptor: Descriptor {
+            name: "reverse-adaptive",
+            paper: "Polo 2014, section 5.3, equations 13-19, Algorithms 1 and 2",
+            summary: "Plans backwards from the goals against the forecast of free capacity.",
+        },
+        build: || Arc::new(ReverseAdaptive),
+    },
+];
+
+/// Every policy, in the order of a listing.
+#[must_use]
+pub fn all() -> Vec<Arc<dyn Policy>> {
+    ENTRIES.iter().map(|entry| (entry.build)()).collect()
+}
+
+/// What a listing says, in the order of [`all`].
+#[must_use]
+pub fn descriptors() -> Vec<Descriptor> {
+    ENTRIES.iter().map(|entry| entry.descriptor).collect()
+}
+
+/// The policy called `name`, if there is one.
+#[must_use]
+pub fn by_name(name: &str) -> Option<Arc<dyn Policy>> {
+    let entry = ENTRIES.iter().find(|entry| entry.descriptor.name == name)?;
+    Some((entry.build)())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_answers_to_the_name_it_is_listed_under() {
+        for (policy, descriptor) in all().iter().zip(descriptors()) {
+            assert_eq!(policy.name(), descriptor.name);
+            assert_eq!(by_name(descriptor.name).unwrap().name(), descriptor.name);
+        }
+        assert!(by_name("lottery").is_none());
+    }
+}

@@ -1,0 +1,82 @@
+//! Where a job's records come from.
+
+use super::error::TaskError;
+
+/// A part of the input that one map task reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Split {
+    /// Its number, from 0, in the order of [`Input::splits`].
+    pub index: u32,
+    /// Its size in bytes as far as known; for display only.
+    pub bytes: u64,
+    /// Whatever the input needs to find it again.
+    pub payload: Vec<u8>,
+}
+
+/// A source of key-value records.
+pub trait Input: Send + Sync {
+    /// Cuts the input into splits, one map task each. Asked once, at submission.
+    ///
+    /// # Errors
+    /// When the input cannot be found or read.
+    fn splits(&self) -> Result<Vec<Split>, TaskError>;
+
+    /// Hands every record of `split`, key and value, to `record`. Asked again
+    /// for another attempt, and then has to give the same records.
+    ///
+    /// # Errors
+    /// When reading fails, and whatever `record` returns: that has to be passed
+    /// on at once.
+    fn read(
+        &self,
+        split: &Split,
+        record: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
+    ) -> Result<(), TaskError>;
+}
+
+/// Records held in memory, cut into a given number of splits.
+#[derive(Clone, Debug)]
+pub struct VecInput {
+    parts: Vec<Vec<(Vec<u8>, Vec<u8>)>>,
+}
+
+impl VecInput {
+    /// `records` in at most `splits` parts (at least one) of equal length.
+    #[must_use]
+    pub fn new(records: Vec<(Vec<u8>, Vec<u8>)>, splits: usize) -> Self {
+        let part = records.len().div_ceil(splits.max(1)).max(1);
+        Self {
+            parts: records.chunks(part).map(<[_]>::to_vec).collect(),
+        }
+    }
+
+    /// The lines of `text`: the key is the line's number, the value its bytes.
+    #[must_use]
+    pub fn lines(text: &str, splits: usize) -> Self {
+        let numbered = text.lines().enumerate();
+        Self::new(
+            numbered.map(|(n, line)| (n.to_string().into_bytes(), line.as_bytes().to_vec())).collect(),
+            splits,
+        )
+    }
+}
+
+impl Input for VecInput {
+    fn splits(&self) -> Result<Vec<Split>, TaskError> {
+        Ok((0..).zip(&self.parts)
+            .map(|(index, part)| Split {
+                index,
+                bytes: part.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum(),
+                payload: Vec::new(),
+            })
+            .collect())
+    }
+
+    fn read(
+        &self,
+        split: &Split,
+        record: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
+    ) -> Result<(), TaskError> {
+        self.parts[split.index as usize].iter().try_for_each(|(key, value)| record(key, value))
+    }
+}

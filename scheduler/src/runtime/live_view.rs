@@ -1,0 +1,170 @@
+//! The policy's view of the live runtime.
+//!
+//! The machine is one node. A slot is a share of a core far smaller than what
+//! one task can use, so a task counts as several slot-sized pieces that can run
+//! side by side: with slots of a tenth, as ten, each a tenth of its work. A
+//! placement of twenty slots may then mean two tasks at full speed or ten
+//! at a fifth, and a job with one task left can still be given a whole core.
+//! Pacing can slow a running task at any time, hence
+//! [`Preemption::EveryCycle`]; reduces start after the maps.
+
+use super::shares::TASK_HUNDREDTHS_MAX;
+use crate::availability::Availability;
+use crate::model::{Job, Node, NodeId, Phase, Profile, Resources, TaskKind, expected_remaining_s};
+use crate::policy::{ClusterView, JobView, Preemption, ReduceStart, RunningTask};
+use std::sync::Arc;
+
+/// A job as the tracker knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct LiveJob {
+    pub job: Job,
+    pub pending_maps: u32,
+    pub pending_reduces: u32,
+    /// Kind and CPU time used so far, in seconds, of each running task.
+    pub running: Vec<(TaskKind, f64)>,
+    /// Estimated CPU time of a map, in seconds.
+    pub map_cpu_s: f64,
+    /// Estimated CPU time of a reduce, in seconds.
+    pub reduce_cpu_s: f64,
+}
+
+impl LiveJob {
+    /// Tasks that could run at once in the present phase.
+    pub fn runnable_tasks(&self) -> u32 {
+        let running = self.running.len() as u32;
+        let maps_left = self.pending_maps > 0 || self.running.iter().any(|(kind, _)| *kind == TaskKind::Map);
+        running + if maps_left { self.pending_maps } else { self.pending_reduces }
+    }
+}
+
+/// The size of a slot, and what follows from it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    share_hundredths: u32,
+    pieces_per_task: u32,
+}
+
+impl Slot {
+    /// `share_hundredths` is 1 to 100.
+    pub fn new(share_hundredths: u32) -> Self {
+        Self {
+            share_hundredths,
+            pieces_per_task: (TASK_HUNDREDTHS_MAX / share_hundredths).max(1),
+        }
+    }
+
+    /// How long a piece of a task of `cpu_s` takes in its slot, in seconds: all
+    /// pieces together are the task's work.
+    fn piece_s(self, cpu_s: f64) -> f64 {
+        let pieces_hundredths = f64::from(self.pieces_per_task * self.share_hundredths);
+        cpu_s * f64::from(TASK_HUNDREDTHS_MAX) / pieces_hundredths
+    }
+
+    fn job_view(self, job: &LiveJob) -> JobView {
+        let profile = Profile::cpu(self.share_hundredths, self.piece_s(job.map_cpu_s), self.piece_s(job.reduce_cpu_s));
+        let pieces = job.running.iter().flat_map(|&(kind, used_s)| {
+            let piece = RunningTask {
+                node: NodeId(0),
+                phase: match kind {
+                    TaskKind::Map => Phase::Map,
+                    TaskKind::Reduce => Phase::Reduce,
+                },
+                remaining_s: expected_remaining_s(profile.task_s(kind), self.piece_s(used_s)),
+            };
+            std::iter::repeat_n(piece, self.pieces_per_task as usize)
+        });
+        JobView {
+            job: job.job,
+            pending_maps: job.pending_maps.saturating_mul(self.pieces_per_task),
+            pending_reduces: job.pending_reduces.saturating_mul(self.pieces_per_task),
+            running: pieces.collect(),
+            profile,
+        }
+    }
+}
+
+/// Builds the view for a control cycle of `cycle_s` that starts at `now_s`.
+pub(super) fn live_view(
+    now_s: f64,
+    cycle_s: f64,
+    slot: Slot,
+    capacity_hundredths: u32,
+    forecast: Arc<Availability>,
+    jobs: &[LiveJob],
+) -> ClusterView {
+    ClusterView {
+        now_s,
+        cycle_s,
+        nodes: vec![Node {
+            id: NodeId(0),
+            capacity: Resources::cpu_bound(capacity_hundredths),
+        }],
+        availability: forecast,
+        jobs: jobs.iter().map(|job| slot.job_view(job)).collect(),
+        preemption: Preemption::EveryCycle,
+        reduce_start: ReduceStart::AfterMaps,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::JobId;
+    use crate::policy::{Fifo, Policy, ReverseAdaptive};
+
+    fn job(id: u64, goal_s: Option<f64>, pending_maps: u32) -> LiveJob {
+        LiveJob {
+            job: Job {
+                id: JobId(id),
+                submitted_s: 0.0,
+                goal_s,
+            },
+            pending_maps,
+            pending_reduces: 0,
+            running: Vec::new(),
+            map_cpu_s: 3.0,
+            reduce_cpu_s: 1.0,
+        }
+    }
+
+    fn view(jobs: &[LiveJob]) -> ClusterView {
+        let forecast = Arc::new(Availability::constant(200.0).unwrap());
+        live_view(0.0, 0.25, Slot::new(10), 200, forecast, jobs)
+    }
+
+    #[test]
+    fn ten_pieces_of_a_tenth_are_the_whole_task() {
+        for share in [1, 7, 10, 33, 60, 100] {
+            let slot = Slot::new(share);
+            let view = slot.job_view(&job(1, None, 1));
+            let work = f64::from(view.pending_maps) * view.profile.map.task_s * f64::from(share);
+            assert!((work - 300.0).abs() < 1e-9, "slots of {share}: {work}");
+        }
+    }
+
+    #[test]
+    fn a_single_urgent_task_gets_a_whole_core() {
+        let jobs = [job(1, Some(4.0), 1), job(2, Some(1e4), 50)];
+        let placement = ReverseAdaptive.decide(&view(&jobs));
+        assert_eq!(placement.slots(JobId(1)), 10);
+        assert_eq!(placement.slots(JobId(2)), 10);
+    }
+
+    #[test]
+    fn under_fifo_the_first_job_takes_both_cores() {
+        let placement = Fifo.decide(&view(&[job(1, None, 5), job(2, Some(1.0), 5)]));
+        assert_eq!((placement.slots(JobId(1)), placement.slots(JobId(2))), (20, 0));
+    }
+
+    #[test]
+    fn runnable_tasks_are_those_of_the_present_phase() {
+        let mut one = job(1, None, 3);
+        one.pending_reduces = 4;
+        assert_eq!(one.runnable_tasks(), 3);
+        one.pending_maps = 0;
+        one.running = vec![(TaskKind::Map, 0.1)];
+        assert_eq!(one.runnable_tasks(), 1);
+        one.running = vec![(TaskKind::Reduce, 0.1)];
+        assert_eq!(one.runnable_tasks(), 5);
+    }
+}

@@ -1,0 +1,87 @@
+//! The live MapReduce runner.
+//!
+//! ```text
+//!            submit                     every control cycle
+//!   JobSpec ───────> Tracker <──── control ──> view ──> Policy ──> shares
+//!                      │ claim                                       │
+//!                      v                                             v
+//!   Input ─> map ─> combine ─> sort ─> spill ─> merge ─> reduce    Pacer
+//!            └────────── a task on an "ebb-task" thread ──────┘ <────┘
+//!                                                 │        (CPU per job)
+//!                                                 v
+//!                                        Output: commit or abort
+//! ```
+//!
+//! What always holds:
+//!
+//! - A job's output appears whole when the job succeeded, or not at all.
+//! - A failing or panicking task is tried [`ATTEMPTS_MAX`] times; then its own
+//!   job fails and no other.
+//! - Managed, a job's tasks together use no more CPU than the share the policy
+//!   gave it, plus a burst of [`BURST_S`]. Cooperation is by checkpoints: between
+//!   records, in [`Emit::emit`], and where user code calls [`Emit::checkpoint`].
+//! - The runtime's one lock is never held during user code or I/O.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `input`, `output`, `text_output`, `functions`, `partitioner` | the traits a job is made of |
+//! | `spec`, `options`, `capacity`, `clock` | what goes in |
+//! | `report`, `counters` | what comes out |
+//! | `tracker` | the life of one job, as a state machine |
+//! | `live_view`, `shares` | from jobs to a view, from a placement to shares |
+//! | `pacer`, `attempt`, `class` | CPU: per job, per task, in the kernel |
+//! | `sort_buffer`, `run`, `sorted`, `merge` | the shuffle's data |
+//! | `map_task`, `reduce_task` | one task each |
+//! | `state`, `control`, `worker`, `handle`, `runner` | threads and the lock |
+
+mod attempt;
+mod capacity;
+mod class;
+mod clock;
+mod control;
+mod counters;
+mod error;
+mod functions;
+mod handle;
+mod input;
+mod live_view;
+mod map_task;
+mod merge;
+mod options;
+mod output;
+mod pacer;
+mod partitioner;
+mod reduce_task;
+mod report;
+mod run;
+mod runner;
+mod shares;
+mod sort_buffer;
+mod sorted;
+mod spec;
+mod state;
+#[cfg(test)]
+mod tests;
+mod text_output;
+mod tracker;
+mod worker;
+
+pub use capacity::{CapacitySource, FixedCapacity};
+pub use class::SchedulingClass;
+pub use clock::{Clock, ManualClock, MonotonicClock};
+pub use counters::Counters;
+pub use error::{RuntimeError, SubmitError, TaskError};
+pub use functions::{Emit, Mapper, Reducer};
+pub use handle::JobHandle;
+pub use input::{Input, Split, VecInput};
+pub use options::{Management, RuntimeOptions, TASK_MEMORY_BYTES_MIN};
+pub use output::{Output, OutputWriter, Row, VecOutput};
+pub use pacer::BURST_S;
+pub use partitioner::{HashPartitioner, Partitioner};
+pub use report::{CycleSample, JobReport, JobSample, JobState, JobStatus, Outcome, RuntimeStatus};
+pub use runner::Runtime;
+pub use shares::{Claimant, shares};
+pub use sorted::Values;
+pub use spec::{JobProfile, JobSpec};
+pub use text_output::TextOutput;
+pub use tracker::ATTEMPTS_MAX;

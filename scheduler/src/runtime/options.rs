@@ -1,0 +1,86 @@
+//! How a runtime is set up.
+
+use super::capacity::{CapacitySource, FixedCapacity};
+use super::error::RuntimeError;
+use crate::policy::{Policy, ReverseAdaptive};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The least memory a task can work with, in bytes.
+pub const TASK_MEMORY_BYTES_MIN: usize = 16 << 10;
+
+/// Whether analytics are held to what the transactional load leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Management {
+    /// Shares by policy, enforced by pacing, under `SCHED_IDLE`.
+    Managed,
+    /// The baseline to compare with: normal priority, no pacing; as many tasks
+    /// at once as there are cores, round-robin over the jobs.
+    Unmanaged,
+}
+
+/// The options of a [`Runtime`](super::Runtime).
+#[derive(Clone)]
+pub struct RuntimeOptions {
+    /// Cores of the machine; capacity beyond them is ignored. At least 1.
+    pub cores: u32,
+    /// Who gets what.
+    pub policy: Arc<dyn Policy>,
+    /// Length of a control cycle in seconds; positive.
+    pub cycle_s: f64,
+    /// Size of a slot in hundredths of a core, 1 to 100.
+    pub slot_share_hundredths: u32,
+    /// What analytics may use.
+    pub capacity: Arc<dyn CapacitySource>,
+    /// Whether they are held to it.
+    pub management: Management,
+    /// Where spill files go; created when absent.
+    pub spill_dir: PathBuf,
+    /// Memory for a task's records, in bytes; at least [`TASK_MEMORY_BYTES_MIN`].
+    pub task_memory_bytes: usize,
+}
+
+impl RuntimeOptions {
+    /// All of `cores` cores under the Reverse-Adaptive policy: a cycle of 250
+    /// ms, slots of a tenth of a core, 16 MiB per task, spills in the system's
+    /// temporary directory.
+    #[must_use]
+    pub fn new(cores: u32) -> Self {
+        Self {
+            cores,
+            policy: Arc::new(ReverseAdaptive),
+            cycle_s: 0.25,
+            slot_share_hundredths: 10,
+            capacity: Arc::new(FixedCapacity::new(cores.saturating_mul(100))),
+            management: Management::Managed,
+            spill_dir: std::env::temp_dir(),
+            task_memory_bytes: 16 << 20,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), RuntimeError> {
+        let bad = |option, range, value| {
+            Err(RuntimeError::Option {
+                option,
+                range,
+                value,
+            })
+        };
+        if self.cores == 0 {
+            return bad("cores", "at least 1", 0.0);
+        }
+        if !(self.cycle_s.is_finite() && self.cycle_s > 0.0) {
+            return bad("cycle_s", "positive and finite", self.cycle_s);
+        }
+        if !(1..=100).contains(&self.slot_share_hundredths) {
+            return bad("slot_share_hundredths", "1 to 100", f64::from(self.slot_share_hundredths));
+        }
+        if self.task_memory_bytes < TASK_MEMORY_BYTES_MIN {
+            return bad("task_memory_bytes", "at least 16384", self.task_memory_bytes as f64);
+        }
+        std::fs::create_dir_all(&self.spill_dir).map_err(|source| RuntimeError::SpillDir {
+            path: self.spill_dir.clone(),
+            source,
+        })
+    }
+}

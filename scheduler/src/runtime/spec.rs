@@ -1,0 +1,124 @@
+//! A job as it is submitted.
+
+use super::error::SubmitError;
+use super::functions::{Mapper, Reducer};
+use super::input::Input;
+use super::output::Output;
+use super::partitioner::{HashPartitioner, Partitioner};
+use std::sync::Arc;
+
+/// How long tasks are believed to take until the first has finished.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct JobProfile {
+    /// CPU time of a map task in seconds; positive.
+    pub map_task_cpu_s: f64,
+    /// CPU time of a reduce task in seconds; positive.
+    pub reduce_task_cpu_s: f64,
+}
+
+impl Default for JobProfile {
+    /// A second each.
+    fn default() -> Self {
+        Self {
+            map_task_cpu_s: 1.0,
+            reduce_task_cpu_s: 1.0,
+        }
+    }
+}
+
+/// A job: what to compute, from what, to where, and by when.
+#[derive(Clone)]
+pub struct JobSpec {
+    /// For people; need not be unique.
+    pub name: String,
+    /// Where records come from.
+    pub input: Arc<dyn Input>,
+    /// What is done with each.
+    pub mapper: Arc<dyn Mapper>,
+    /// Reduces a map's output before it is written, if given.
+    pub combiner: Option<Arc<dyn Reducer>>,
+    /// Reduces each key's values. Without it the maps' output is the result.
+    pub reducer: Option<Arc<dyn Reducer>>,
+    /// Which reduce task gets a key.
+    pub partitioner: Arc<dyn Partitioner>,
+    /// Number of reduce tasks: at least 1 with a reducer, 0 without.
+    pub reduces: u32,
+    /// Where results go.
+    pub output: Arc<dyn Output>,
+    /// Completion time goal in seconds after submission, positive. Without it:
+    /// as early as possible, behind jobs that have one.
+    pub goal_s: Option<f64>,
+    /// First estimates of task lengths.
+    pub profile: JobProfile,
+}
+
+impl JobSpec {
+    /// A job of maps only, without a goal.
+    pub fn new(
+        name: impl Into<String>,
+        input: Arc<dyn Input>,
+        mapper: Arc<dyn Mapper>,
+        output: Arc<dyn Output>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            input,
+            mapper,
+            combiner: None,
+            reducer: None,
+            partitioner: Arc::new(HashPartitioner),
+            reduces: 0,
+            output,
+            goal_s: None,
+            profile: JobProfile::default(),
+        }
+    }
+
+    /// With `reducer` in `reduces` tasks.
+    #[must_use]
+    pub fn reducer(mut self, reducer: Arc<dyn Reducer>, reduces: u32) -> Self {
+        self.reducer = Some(reducer);
+        self.reduces = reduces;
+        self
+    }
+
+    /// With `combiner` on the maps' side.
+    #[must_use]
+    pub fn combiner(mut self, combiner: Arc<dyn Reducer>) -> Self {
+        self.combiner = Some(combiner);
+        self
+    }
+
+    /// To be done `goal_s` seconds after submission.
+    #[must_use]
+    pub fn goal_s(mut self, goal_s: f64) -> Self {
+        self.goal_s = Some(goal_s);
+        self
+    }
+
+    /// With estimates of its tasks' CPU time.
+    #[must_use]
+    pub fn profile(mut self, profile: JobProfile) -> Self {
+        self.profile = profile;
+        self
+    }
+
+    pub(super) fn check(&self) -> Result<(), SubmitError> {
+        let positive = |value: f64| value.is_finite() && value > 0.0;
+        if let Some(goal_s) = self.goal_s.filter(|&goal_s| !positive(goal_s)) {
+            return Err(SubmitError::Goal(goal_s));
+        }
+        if self.reducer.is_some() && self.reduces == 0 {
+            return Err(SubmitError::NoReduces);
+        }
+        if self.reducer.is_none() && (self.reduces > 0 || self.combiner.is_some()) {
+            return Err(SubmitError::NoReducer);
+        }
+        for cpu_s in [self.profile.map_task_cpu_s, self.profile.reduce_task_cpu_s] {
+            if !positive(cpu_s) {
+                return Err(SubmitError::Profile(cpu_s));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,256 @@
+//! Write batches, and the operations as they stand in the WAL (the book,
+//! Formats: WAL).
+//!
+//! ```text
+//!   put              01 | table varint | key len varint | key | value len varint | value
+//!   delete           02 | table varint | key len varint | key
+//!   (reserved)       03 merge, 04 range delete, 05 put with expiry
+//!   snapshot create  10 | len varint | JSON
+//!   snapshot delete  11 | len varint | JSON
+//! ```
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::db::TableCore;
+use crate::error::{Error, Result};
+use crate::key::{Kind, SeqNo};
+use crate::retention::SnapshotRecord;
+use crate::table::Table;
+use crate::varint;
+use crate::version::TableId;
+
+/// The longest key, in bytes: 64 KiB.
+pub const MAX_KEY_BYTES: usize = 64 << 10;
+/// The longest value, in bytes: 256 MiB.
+pub const MAX_VALUE_BYTES: usize = 256 << 20;
+/// The largest batch, in bytes: 1 GiB. A WAL record's length is 32 bits.
+const MAX_BATCH_BYTES: usize = 1 << 30;
+
+const SNAPSHOT_CREATE: u8 = 0x10;
+const SNAPSHOT_DELETE: u8 = 0x11;
+
+/// Writes to any tables of one database that become visible, and survive a
+/// crash, all or none. Of two writes to one key the later one counts.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+/// let app = db.keyspace("app")?;
+/// let (users, mails) = (app.table("users", Default::default())?, app.table("mails", Default::default())?);
+/// let mut batch = ebb_storage::WriteBatch::new();
+/// batch.put(&users, b"ada", b"1815");
+/// batch.delete(&mails, b"old");
+/// db.write(batch)?;
+/// # Ok::<(), ebb_storage::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct WriteBatch {
+    payload: Vec<u8>,
+    count: u32,
+    /// The tables written to, each once.
+    tables: Vec<Arc<TableCore>>,
+    /// The first operation that breaks a limit; reported by the write.
+    too_large: Option<String>,
+}
+
+impl WriteBatch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets a key. Limits ([`MAX_KEY_BYTES`], [`MAX_VALUE_BYTES`]) are checked
+    /// by [`Db::write`](crate::Db::write), before anything is written.
+    pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) {
+        if self.check(key, value) {
+            self.begin(Kind::Put, &table.core, key);
+            self.bytes(value);
+        }
+    }
+
+    /// Removes a key.
+    pub fn delete(&mut self, table: &Table, key: &[u8]) {
+        if self.check(key, &[]) {
+            self.begin(Kind::Delete, &table.core, key);
+        }
+    }
+
+    /// Number of operations.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(crate) fn tables(&self) -> &[Arc<TableCore>] {
+        &self.tables
+    }
+
+    /// The operations as they go into the WAL, and how many they are.
+    pub(crate) fn into_payload(self) -> Result<(Bytes, u32, Vec<Arc<TableCore>>)> {
+        if let Some(reason) = self.too_large {
+            return Err(Error::InvalidRequest(reason));
+        }
+        Ok((self.payload.into(), self.count, self.tables))
+    }
+
+    fn check(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let reason = if key.len() > MAX_KEY_BYTES {
+            format!(
+                "a key of {} bytes; the longest allowed is {MAX_KEY_BYTES}",
+                key.len()
+            )
+        } else if value.len() > MAX_VALUE_BYTES {
+            format!(
+                "a value of {} bytes; the longest allowed is {MAX_VALUE_BYTES}",
+                value.len()
+            )
+        } else if self.payload.len() + key.len() + value.len() > MAX_BATCH_BYTES {
+            format!("a batch of more than {MAX_BATCH_BYTES} bytes; write it in parts")
+        } else {
+            return true;
+        };
+        self.too_large.get_or_insert(reason);
+        false
+    }
+
+    fn begin(&mut self, kind: Kind, table: &Arc<TableCore>, key: &[u8]) {
+        if !self.tables.iter().any(|t| Arc::ptr_eq(t, table)) {
+            self.tables.push(table.clone());
+        }
+        self.payload.push(kind as u8);
+        varint::put(&mut self.payload, u64::from(table.id.0));
+        self.bytes(key);
+        self.count += 1;
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        varint::put(&mut self.payload, bytes.len() as u64);
+        self.payload.extend_from_slice(bytes);
+    }
+}
+
+/// The payload of a commit that creates a snapshot.
+pub(crate) fn encode_snapshot_create(record: &SnapshotRecord) -> Bytes {
+    encode_json(SNAPSHOT_CREATE, record)
+}
+
+/// The payload of a commit that deletes the snapshot of this id.
+pub(crate) fn encode_snapshot_delete(id: u64) -> Bytes {
+    encode_json(SNAPSHOT_DELETE, &id)
+}
+
+fn encode_json(kind: u8, value: &impl serde::Serialize) -> Bytes {
+    let json = serde_json::to_vec(value).expect("snapshot records have string keys only");
+    let mut out = vec![kind];
+    varint::put(&mut out, json.len() as u64);
+    out.extend_from_slice(&json);
+    out.into()
+}
+
+/// One operation of a commit.
+#[derive(Debug)]
+pub(crate) enum Op {
+    Write {
+        table: TableId,
+        kind: Kind,
+        key: Bytes,
+        value: Bytes,
+    },
+    SnapshotCreate(SnapshotRecord),
+    SnapshotDelete(u64),
+}
+
+/// Reads the operations of a payload, each with its number. The error is what
+/// is wrong with the bytes, for the caller to put into its place.
+#[derive(Debug)]
+pub(crate) struct OpReader {
+    payload: Bytes,
+    at: usize,
+    next: SeqNo,
+}
+
+impl OpReader {
+    pub(crate) fn new(payload: Bytes, first: SeqNo) -> Self {
+        Self {
+            payload,
+            at: 0,
+            next: first,
+        }
+    }
+
+    fn varint(&mut self) -> Result<u64, String> {
+        let start = self.at;
+        varint::get(&self.payload, &mut self.at)
+            .ok_or_else(|| format!("bad varint at payload byte {start}"))
+    }
+
+    fn bytes(&mut self) -> Result<Bytes, String> {
+        let len = self.varint()?;
+        let left = self.payload.len() - self.at;
+        if len > left as u64 {
+            return Err(format!(
+                "{len} bytes announced at payload byte {}, {left} left",
+                self.at
+            ));
+        }
+        let bytes = self.payload.slice(self.at..self.at + len as usize);
+        self.at += len as usize;
+        Ok(bytes)
+    }
+
+    fn json<T: serde::de::DeserializeOwned>(&mut self) -> Result<T, String> {
+        serde_json::from_slice(&self.bytes()?).map_err(|e| format!("bad snapshot record: {e}"))
+    }
+
+    fn op(&mut self) -> Result<Op, String> {
+        let byte = self.payload[self.at];
+        self.at += 1;
+        match byte {
+            SNAPSHOT_CREATE => Ok(Op::SnapshotCreate(self.json()?)),
+            SNAPSHOT_DELETE => Ok(Op::SnapshotDelete(self.json()?)),
+            _ => {
+                let kind =
+                    Kind::from_byte(byte).ok_or_else(|| format!("unknown operation {byte}"))?;
+                let table = self.varint()?;
+                let table = TableId(
+                    u32::try_from(table).map_err(|_| format!("table id {table} out of range"))?,
+                );
+                let key = self.bytes()?;
+                let value = if kind == Kind::Put {
+                    self.bytes()?
+                } else {
+                    Bytes::new()
+                };
+                Ok(Op::Write {
+                    table,
+                    kind,
+                    key,
+                    value,
+                })
+            }
+        }
+    }
+}
+
+impl Iterator for OpReader {
+    type Item = Result<(SeqNo, Op), String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at == self.payload.len() {
+            return None;
+        }
+        let seq = self.next;
+        self.next = seq.next();
+        let item = self.op().map(|op| (seq, op));
+        if item.is_err() {
+            self.at = self.payload.len();
+        }
+        Some(item)
+    }
+}

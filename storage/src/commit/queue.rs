@@ -1,0 +1,182 @@
+//! The commit queue: sequence numbers are given in order, work is done
+//! concurrently, results become visible in order.
+//!
+//! ```text
+//!   enter ──► [order lock: numbers, WAL bytes pushed, memtables pinned]
+//!     │
+//!     ├─ write the WAL          (groups form: one writes for all who wait)
+//!     ├─ insert into memtables  (concurrently)
+//!     ▼
+//!   publish ─► visible = the last number before which nothing is unfinished
+//! ```
+//!
+//! What always holds: when `visible()` returns `S`, every operation numbered
+//! `<= S` is in its memtable (or failed, and then is nowhere), so a reader at
+//! `S` sees each batch whole or not at all. A commit returns only once it is
+//! visible itself, so its writer reads its own writes.
+
+use std::collections::VecDeque;
+
+use crate::key::SeqNo;
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
+
+/// Gives numbers and publishes them in order.
+#[derive(Debug)]
+pub(crate) struct CommitQueue {
+    order: Mutex<Order>,
+    visible: AtomicU64,
+    advanced: Condvar,
+}
+
+#[derive(Debug)]
+struct Order {
+    /// The number that the next operation takes.
+    next: SeqNo,
+    /// Commits that entered and are not visible yet, oldest first.
+    pending: VecDeque<Pending>,
+    /// How many commits left `pending` since the start: the index of its front.
+    popped: u64,
+    /// How many threads wait for `advanced`; waking nobody would still cost a
+    /// system call on every commit.
+    waiting: usize,
+}
+
+#[derive(Debug)]
+struct Pending {
+    last: SeqNo,
+    finished: bool,
+}
+
+/// A place in the order of commits. Dropping it without [`Ticket::publish`]
+/// (a failed commit, a panic) gives the numbers up without applying them, so
+/// that nobody behind it waits for ever.
+#[derive(Debug)]
+pub(crate) struct Ticket<'a> {
+    queue: &'a CommitQueue,
+    index: u64,
+    first: SeqNo,
+    last: SeqNo,
+}
+
+impl CommitQueue {
+    /// A queue whose next number follows `last`.
+    pub(crate) fn new(last: SeqNo) -> Self {
+        Self {
+            order: Mutex::new(Order {
+                next: last.next(),
+                pending: VecDeque::new(),
+                popped: 0,
+                waiting: 0,
+            }),
+            visible: AtomicU64::new(last.0),
+            advanced: Condvar::new(),
+        }
+    }
+
+    /// Takes `count >= 1` numbers and a place in the order. `log` runs under
+    /// the order lock with the first number: what it does (pushing the WAL
+    /// record, pinning memtables, registering a bookmark) happens in commit
+    /// order.
+    pub(crate) fn enter<R>(&self, count: u64, log: impl FnOnce(SeqNo) -> R) -> (Ticket<'_>, R) {
+        debug_assert!(count >= 1);
+        let mut order = self.order.lock().unwrap();
+        let first = order.next;
+        let last = SeqNo(first.0 + count - 1);
+        order.next = last.next();
+        let index = order.popped + order.pending.len() as u64;
+        order.pending.push_back(Pending {
+            last,
+            finished: false,
+        });
+        let result = log(first);
+        (
+            Ticket {
+                queue: self,
+                index,
+                first,
+                last,
+            },
+            result,
+        )
+    }
+
+    /// Runs `f` with the order lock held and the number that the next commit
+    /// will take: nothing enters meanwhile. For switching memtables.
+    pub(crate) fn pause<R>(&self, f: impl FnOnce(SeqNo) -> R) -> R {
+        let order = self.order.lock().unwrap();
+        f(order.next)
+    }
+
+    /// The number below and at which everything is decided.
+    pub(crate) fn visible(&self) -> SeqNo {
+        SeqNo(self.visible.load(Ordering::Acquire))
+    }
+
+    /// Waits until everything numbered `<= seq` is decided.
+    pub(crate) fn wait_visible(&self, seq: SeqNo) {
+        if self.visible() >= seq {
+            return;
+        }
+        let mut order = self.order.lock().unwrap();
+        order.waiting += 1;
+        while self.visible() < seq {
+            order = self.advanced.wait(order).unwrap();
+        }
+        order.waiting -= 1;
+    }
+
+    fn finish(&self, index: u64) {
+        let mut order = self.order.lock().unwrap();
+        let at = (index - order.popped) as usize;
+        order.pending[at].finished = true;
+        let mut visible = None;
+        while order.pending.front().is_some_and(|front| front.finished) {
+            visible = order.pending.pop_front().map(|front| front.last);
+            order.popped += 1;
+        }
+        if let Some(last) = visible {
+            self.visible.store(last.0, Ordering::Release);
+            if order.waiting > 0 {
+                self.advanced.notify_all();
+            }
+        }
+    }
+}
+
+impl Ticket<'_> {
+    /// The first of the numbers taken.
+    pub(crate) fn first(&self) -> SeqNo {
+        self.first
+    }
+
+    /// Says that the operations are in their memtables, and returns once they
+    /// are visible.
+    pub(crate) fn publish(self) {
+        let (queue, last) = (self.queue, self.last);
+        drop(self);
+        queue.wait_visible(last);
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        self.queue.finish(self.index);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_become_visible_in_order_though_finished_out_of_order() {
+        let queue = CommitQueue::new(SeqNo(10));
+        let (a, first_a) = queue.enter(2, |first| first);
+        let (b, first_b) = queue.enter(1, |first| first);
+        assert_eq!((first_a, first_b), (SeqNo(11), SeqNo(13)));
+        drop(b);
+        assert_eq!(queue.visible(), SeqNo(10));
+        a.publish();
+        assert_eq!(queue.visible(), SeqNo(13));
+    }
+}

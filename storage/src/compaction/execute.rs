@@ -1,0 +1,106 @@
+//! Carries a decision of the picker out.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::picker::{Pick, RunSize, pick};
+use super::stripes::retain_versions;
+use crate::cursor::Cursor;
+use crate::db::{Engine, TableCore};
+use crate::error::Result;
+use crate::manifest::Edit;
+use crate::merge::Merge;
+use crate::run::Run;
+use crate::run_builder::RunBuilder;
+use crate::sstable::Version;
+
+/// Does the next merge of a table; false when none is worth it. One thread at
+/// a time per database: older runs then stay where they are meanwhile.
+pub(crate) fn compact(engine: &Engine, table: &TableCore) -> Result<bool> {
+    let version = table.version();
+    let sizes: Vec<_> = version
+        .runs
+        .iter()
+        .map(|run| RunSize {
+            id: run.id(),
+            bytes: run.meta().bytes,
+            smallest_seq: run.meta().smallest_seq,
+        })
+        .collect();
+    let bookmarks = engine.retention().bookmark_seqs(table.id);
+    let options = engine.options().compaction;
+    let Some(pick) = pick(&sizes, &bookmarks, options.size_ratio, options.bounding) else {
+        return Ok(false);
+    };
+    merge(engine, table, &version.runs, &pick)?;
+    Ok(true)
+}
+
+fn merge(engine: &Engine, table: &TableCore, runs: &[Arc<Run>], pick: &Pick) -> Result<()> {
+    let start = runs
+        .iter()
+        .position(|run| run.id() == pick.inputs[0])
+        .expect("picked from this list");
+    let (inputs, older) = runs[start..].split_at(pick.inputs.len());
+    // The inputs are fixed; from here on no new view can need what is dropped.
+    let boundaries = engine.retention().boundaries(table.id);
+
+    let mut cursors: Vec<Box<dyn Cursor>> = Vec::with_capacity(inputs.len());
+    for run in inputs {
+        let mut cursor = run.cursor(false);
+        cursor.seek_to_first()?;
+        cursors.push(Box::new(cursor));
+    }
+    let mut merge: Merge<false> = Merge::new(cursors);
+    let mut builder = RunBuilder::new(engine, table.id, table.options.sstable.clone());
+    let mut versions = Vec::new();
+    while let Some(cursor) = merge.peek() {
+        let key = Bytes::copy_from_slice(cursor.key());
+        while let Some(cursor) = merge.peek().filter(|cursor| cursor.key() == key) {
+            versions.push(Version {
+                seq: cursor.seq(),
+                kind: cursor.kind(),
+                value: cursor.value(),
+            });
+            merge.advance()?;
+        }
+        let bottom = !older.iter().any(|run| run.covers(&key));
+        retain_versions(&mut versions, &boundaries, bottom);
+        for version in versions.drain(..) {
+            builder.add(&key, &version)?;
+        }
+        engine.check_stop()?;
+    }
+    let smallest = inputs
+        .iter()
+        .map(|run| run.meta().smallest_seq)
+        .min()
+        .expect("a merge has inputs");
+    let largest = inputs
+        .iter()
+        .map(|run| run.meta().largest_seq)
+        .max()
+        .expect("a merge has inputs");
+    let output = builder.finish((smallest, largest))?;
+
+    // A deletion of a snapshot that this merge relied on must not be lost.
+    let bookmarks = engine.unrecorded_bookmarks();
+    engine.wal().sync_all()?;
+    engine.commit_edit(Edit::Compact {
+        table: table.id,
+        inputs: pick.inputs.clone(),
+        output: output.as_ref().map(|run| run.meta().clone()),
+        bookmarks,
+    })?;
+    engine.counters().compactions.add(1);
+    engine
+        .counters()
+        .compaction_bytes
+        .add(output.as_ref().map_or(0, |run| run.meta().bytes));
+    table.update(|version| Some(version.compacted(&pick.inputs, output.clone())));
+    for run in inputs {
+        run.retire();
+    }
+    Ok(())
+}

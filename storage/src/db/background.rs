@@ -1,0 +1,192 @@
+//! The threads that flush, compact and sync, and what they meet writers on.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::Engine;
+use crate::error::{Error, Result};
+use crate::options::{Durability, Maintenance};
+
+/// Tells the background threads what there is to do.
+#[derive(Debug, Default)]
+pub(crate) struct Signal {
+    wanted: Mutex<Wanted>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Wanted {
+    flush: bool,
+    compact: bool,
+    stop: bool,
+}
+
+impl Signal {
+    pub(super) fn flush(&self) {
+        self.tell(|wanted| wanted.flush = true);
+    }
+
+    pub(super) fn compact(&self) {
+        self.tell(|wanted| wanted.compact = true);
+    }
+
+    fn stop(&self) {
+        self.tell(|wanted| wanted.stop = true);
+    }
+
+    fn tell(&self, what: impl FnOnce(&mut Wanted)) {
+        what(&mut self.wanted.lock().unwrap());
+        self.changed.notify_all();
+    }
+
+    /// Waits until `take` finds something to do; false to stop.
+    fn wait(&self, take: impl Fn(&mut Wanted) -> bool) -> bool {
+        let mut wanted = self.wanted.lock().unwrap();
+        loop {
+            if wanted.stop {
+                return false;
+            }
+            if take(&mut wanted) {
+                return true;
+            }
+            wanted = self.changed.wait(wanted).unwrap();
+        }
+    }
+
+    /// Waits for `time`; false to stop.
+    fn pause(&self, time: Duration) -> bool {
+        let wanted = self.wanted.lock().unwrap();
+        !self
+            .changed
+            .wait_timeout_while(wanted, time, |wanted| !wanted.stop)
+            .unwrap()
+            .0
+            .stop
+    }
+}
+
+/// Where writers wait while flushes or compactions are behind.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    inside: Mutex<()>,
+    opened: Condvar,
+}
+
+impl Gate {
+    /// Lets everybody who waits look again.
+    pub(super) fn open(&self) {
+        // Under the lock: a writer that looked before the change and waits
+        // after it would miss it otherwise.
+        let _inside = self.inside.lock().unwrap();
+        self.opened.notify_all();
+    }
+
+    /// Waits while `closed`; returns the time inside.
+    pub(super) fn pass(&self, closed: impl Fn() -> Result<bool>) -> Result<Duration> {
+        if !closed()? {
+            return Ok(Duration::ZERO);
+        }
+        let entered = Instant::now();
+        let mut inside = self.inside.lock().unwrap();
+        while closed()? {
+            inside = self.opened.wait(inside).unwrap();
+        }
+        Ok(entered.elapsed())
+    }
+}
+
+/// The running threads.
+#[derive(Debug)]
+pub(crate) struct Threads(Vec<JoinHandle<()>>);
+
+impl Threads {
+    pub(super) fn start(engine: &Arc<Engine>) -> Result<Self> {
+        let mut threads = Vec::new();
+        let dir = engine.dir.clone();
+        let mut start = |name: &str, work: fn(&Engine)| -> Result<()> {
+            let engine = engine.clone();
+            let thread = thread::Builder::new()
+                .name(name.to_string())
+                .spawn(move || work(&engine));
+            threads.push(thread.map_err(Error::io("start a thread for", &dir))?);
+            Ok(())
+        };
+        if engine.options.maintenance == Maintenance::Background {
+            start("ebb-flush", flush_loop)?;
+            start("ebb-compact", compact_loop)?;
+            // What the last process left unfinished.
+            engine
+                .signal
+                .tell(|wanted| (wanted.flush, wanted.compact) = (true, true));
+        }
+        if let Durability::Interval(_) = engine.options.durability
+            && engine.options.maintenance == Maintenance::Background
+        {
+            start("ebb-wal-sync", sync_loop)?;
+        }
+        Ok(Self(threads))
+    }
+
+    /// Stops the threads and waits for them.
+    pub(super) fn stop(&mut self, engine: &Engine) {
+        engine.stopping.store(true, Ordering::Relaxed);
+        engine.signal.stop();
+        for thread in self.0.drain(..) {
+            // Each ends by itself; one that panicked has said so on stderr.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn flush_loop(engine: &Engine) {
+    while engine
+        .signal
+        .wait(|wanted| std::mem::take(&mut wanted.flush))
+    {
+        guard(engine, "flush", || engine.flush_frozen());
+    }
+}
+
+fn compact_loop(engine: &Engine) {
+    while engine
+        .signal
+        .wait(|wanted| std::mem::take(&mut wanted.compact))
+    {
+        guard(engine, "compaction", || engine.compact_all());
+    }
+}
+
+fn sync_loop(engine: &Engine) {
+    let Durability::Interval(interval) = engine.options.durability else {
+        return;
+    };
+    while engine.signal.pause(interval) {
+        guard(engine, "sync", || engine.wal.sync_all());
+    }
+}
+
+/// Runs background work. A failure stops writes (memtables could grow without
+/// bound, and what is on disk is uncertain), never reads.
+fn guard(engine: &Engine, what: &str, work: impl FnOnce() -> Result<()>) {
+    struct Panicked<'a>(&'a Engine, &'a str);
+    impl Drop for Panicked<'_> {
+        fn drop(&mut self) {
+            if thread::panicking() {
+                fail(self.0, &format!("{} panicked", self.1));
+            }
+        }
+    }
+    let _panicked = Panicked(engine, what);
+    if let Err(e) = work()
+        && !engine.stopping.load(Ordering::Relaxed)
+    {
+        fail(engine, &format!("{what} failed: {e}"));
+    }
+}
+
+fn fail(engine: &Engine, cause: &str) {
+    engine.wal.poison(cause);
+    engine.gate.open();
+}

@@ -1,0 +1,244 @@
+//! The engine: everything that the handles and the background threads share.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
+
+use super::background::{Gate, Signal};
+use super::{Catalog, TableCore};
+use crate::commit::CommitQueue;
+use crate::compaction::compact;
+use crate::error::{Error, Result};
+use crate::files::FileNumber;
+use crate::flush::flush_oldest;
+use crate::key::SeqNo;
+use crate::manifest::{Edit, Manifest};
+use crate::options::{Maintenance, Options};
+use crate::retention::{Bookmarks, Retention};
+use crate::run::RunId;
+use crate::sstable::BlockCache;
+use crate::stats::Counters;
+use crate::vfs::{LockGuard, Vfs};
+use crate::wal::Wal;
+
+/// What all handles of one database share.
+///
+/// Lock order: `flushing` and `compacting` > `snapshot_ops` > `catalog` > `manifest` > the
+/// queue's order lock > a table's `replacing` and the locks inside WAL and
+/// retention. Flushes and compactions do their I/O under `flushing`,
+/// `compacting` and `manifest` only, which no reader takes, and no writer
+/// either (`Maintenance::Manual` aside).
+#[derive(Debug)]
+pub(crate) struct Engine {
+    /// Unlike that of any other database opened by this process.
+    pub(super) id: u64,
+    pub(super) dir: PathBuf,
+    pub(super) options: Options,
+    pub(super) cache: Arc<BlockCache>,
+    pub(super) queue: CommitQueue,
+    pub(super) wal: Wal,
+    pub(super) retention: Retention,
+    pub(super) manifest: Mutex<Manifest>,
+    pub(super) catalog: RwLock<Catalog>,
+    /// Snapshots are created and deleted one at a time; holds the last id.
+    pub(super) snapshot_ops: Mutex<u64>,
+    pub(super) next_file: AtomicU64,
+    pub(super) next_run: AtomicU64,
+    pub(super) counters: Counters,
+    pub(super) signal: Signal,
+    pub(super) gate: Gate,
+    /// Held by whoever flushes, and by whoever compacts: each at most once at
+    /// a time in a database.
+    pub(super) flushing: Mutex<()>,
+    pub(super) compacting: Mutex<()>,
+    pub(super) stopping: AtomicBool,
+    /// Freed when the engine goes.
+    pub(super) _lock: Box<dyn LockGuard>,
+}
+
+impl Engine {
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn vfs(&self) -> &dyn Vfs {
+        &*self.options.vfs
+    }
+
+    pub(crate) fn cache(&self) -> &Arc<BlockCache> {
+        &self.cache
+    }
+
+    pub(crate) fn queue(&self) -> &CommitQueue {
+        &self.queue
+    }
+
+    pub(crate) fn wal(&self) -> &Wal {
+        &self.wal
+    }
+
+    pub(crate) fn retention(&self) -> &Retention {
+        &self.retention
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    pub(crate) fn next_file_number(&self) -> FileNumber {
+        FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn next_run_id(&self) -> RunId {
+        RunId(self.next_run.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn catalog(&self) -> RwLockReadGuard<'_, Catalog> {
+        self.catalog.read().unwrap()
+    }
+
+    pub(crate) fn tables(&self) -> Vec<Arc<TableCore>> {
+        self.catalog.read().unwrap().tables().cloned().collect()
+    }
+
+    /// Makes an edit durable.
+    pub(crate) fn commit_edit(&self, edit: Edit) -> Result<()> {
+        self.manifest.lock().unwrap().commit(edit)
+    }
+
+    /// The bookmarks, when they changed since the manifest last heard of them.
+    /// The WAL has to be synced before they are recorded.
+    pub(crate) fn unrecorded_bookmarks(&self) -> Option<Bookmarks> {
+        let bookmarks = self.retention.bookmarks();
+        let recorded = self.manifest.lock().unwrap().state().bookmarks.as_of;
+        (bookmarks.as_of > recorded).then_some(bookmarks)
+    }
+
+    /// An error when the database is being closed: long work stops early.
+    pub(crate) fn check_stop(&self) -> Result<()> {
+        if self.stopping.load(Ordering::Relaxed) {
+            return Err(Error::InvalidRequest("the database is being closed".into()));
+        }
+        Ok(())
+    }
+
+    /// Freezes the memtable of a table if it has reached `bytes_min`; true when
+    /// there is something to flush now.
+    pub(super) fn rotate(&self, table: &TableCore, bytes_min: usize) -> bool {
+        self.queue.pause(|next| {
+            let end = SeqNo(next.0 - 1);
+            table.update(|version| {
+                (version.memtable.bytes() >= bytes_min)
+                    .then(|| version.rotated(end))
+                    .flatten()
+            })
+        })
+    }
+
+    /// Flushes everything that is frozen, of all tables, and trims the WAL.
+    pub(super) fn flush_frozen(&self) -> Result<()> {
+        let _one = self.flushing.lock().unwrap();
+        loop {
+            let mut flushed = false;
+            for table in self.tables() {
+                while flush_oldest(self, &table)? {
+                    flushed = true;
+                    self.gate.open();
+                    self.signal.compact();
+                }
+            }
+            if flushed {
+                self.trim_wal()?;
+            }
+            if !self.rotate_for_wal() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Merges until nothing is worth it, in all tables.
+    pub(super) fn compact_all(&self) -> Result<()> {
+        let _one = self.compacting.lock().unwrap();
+        for table in self.tables() {
+            while compact(self, &table)? {
+                self.gate.open();
+            }
+        }
+        Ok(())
+    }
+
+    /// After a write that may have filled memtables: has them flushed.
+    pub(super) fn after_write(&self, tables: &[Arc<TableCore>]) -> Result<()> {
+        let limit = self.options.memtable_bytes;
+        let mut full = false;
+        for table in tables {
+            if table.peek().memtable.bytes() >= limit {
+                full |= self.rotate(table, limit);
+            }
+        }
+        if full {
+            match self.options.maintenance {
+                Maintenance::Background => self.signal.flush(),
+                Maintenance::Manual => {
+                    self.flush_frozen()?;
+                    self.compact_all()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// When the WAL is too large: freezes the memtables that hold on to its
+    /// oldest segment.
+    fn rotate_for_wal(&self) -> bool {
+        if self.wal.size().0 <= self.options.wal_bytes_max {
+            return false;
+        }
+        let first = |table: &Arc<TableCore>| table.peek().memtable.first_segment();
+        let tables = self.tables();
+        let Some(oldest) = tables.iter().filter_map(first).min() else {
+            return false;
+        };
+        let mut rotated = false;
+        for table in tables.iter().filter(|table| first(table) == Some(oldest)) {
+            rotated |= self.rotate(table, 0);
+        }
+        rotated
+    }
+
+    /// Lets WAL segments go that no memtable needs any more, once what they say
+    /// of snapshots is in the manifest.
+    fn trim_wal(&self) -> Result<()> {
+        let (floor, last) = {
+            // Taken before the order lock: whoever changes the catalog holds it
+            // during an fsync, which no writer may wait for.
+            let catalog = self.catalog.read().unwrap();
+            self.queue.pause(|next| {
+                let needed = catalog.tables().filter_map(|table| {
+                    let version = table.peek();
+                    let memtables = std::iter::once(&version.memtable).chain(&version.frozen);
+                    memtables
+                        .filter_map(|memtable| memtable.first_segment())
+                        .min()
+                });
+                (
+                    needed.min().unwrap_or_else(|| self.wal.segment_number()),
+                    SeqNo(next.0 - 1),
+                )
+            })
+        };
+        if !self.wal.has_closed_below(floor) {
+            return Ok(());
+        }
+        // A deletion of a snapshot may be in the log and not done yet.
+        self.queue.wait_visible(last);
+        let bookmarks = self.unrecorded_bookmarks();
+        self.wal.sync_all()?;
+        self.commit_edit(Edit::TrimWal { floor, bookmarks })?;
+        self.wal.delete_closed_below(floor)
+    }
+}

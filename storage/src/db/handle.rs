@@ -1,0 +1,244 @@
+//! The handle on a database.
+
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use super::background::Threads;
+use super::catalog::check_name;
+use super::{Engine, TableCore};
+use crate::commit::WriteBatch;
+use crate::error::{Error, Result};
+use crate::key::SeqNo;
+use crate::keyspace::Keyspace;
+use crate::manifest::{Edit, TableMeta};
+use crate::options::{Options, TableOptions, WriteOptions};
+use crate::snapshot::View;
+use crate::stats::Stats;
+use crate::version::{TableId, TableVersion};
+
+/// A database: keyspaces of tables in one directory, with one log and one order
+/// of commits.
+///
+/// Clones share it. It closes when the last handle (and keyspace, table,
+/// snapshot or view of it) is dropped; [`Db::sync`] before that tells of errors
+/// that a drop would swallow.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path();
+/// use ebb_storage::{Db, Options, TableOptions};
+///
+/// let db = Db::open(path, Options::default())?;
+/// let app = db.keyspace("app")?;
+/// let users = app.table("users", TableOptions::default())?;
+/// users.put(b"ada", b"1815")?;
+///
+/// app.create_snapshot("monday")?;
+/// users.put(b"ada", b"1852")?;
+/// let monday = app.snapshot("monday")?;
+/// assert_eq!(monday.table("users")?.get(b"ada")?.unwrap(), "1815");
+/// assert_eq!(users.get(b"ada")?.unwrap(), "1852");
+/// # Ok::<(), ebb_storage::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Db {
+    inner: Arc<DbInner>,
+}
+
+/// The engine with its threads: what keeps a database open.
+#[derive(Debug)]
+pub(crate) struct DbInner {
+    engine: Arc<Engine>,
+    threads: Mutex<Threads>,
+}
+
+impl Deref for DbInner {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+impl Drop for DbInner {
+    fn drop(&mut self) {
+        self.threads
+            .get_mut()
+            .unwrap_or_else(|e| e.into_inner())
+            .stop(&self.engine);
+        // Nobody is left to be told of an error; what was acknowledged keeps
+        // the durability it had.
+        let _ = self.engine.wal().sync_all();
+    }
+}
+
+impl Db {
+    /// Opens the database of a directory, or makes one there
+    /// ([`Options::create_if_missing`]), and recovers what a crash left.
+    ///
+    /// # Errors
+    /// [`Error::NoDatabase`], [`Error::Locked`], [`Error::Corruption`],
+    /// [`Error::UnsupportedFormat`] or [`Error::Io`]; nothing is lost by any.
+    pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let engine = Engine::open(dir.as_ref(), options)?;
+        let threads = Threads::start(&engine)?;
+        Ok(Self {
+            inner: Arc::new(DbInner {
+                engine,
+                threads: Mutex::new(threads),
+            }),
+        })
+    }
+
+    /// The keyspace of this name; created when absent.
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        check_name("keyspace", name)?;
+        let mut catalog = self.inner.catalog.write().unwrap();
+        if !catalog.has_keyspace(name) {
+            self.inner.commit_edit(Edit::AddKeyspace {
+                name: name.to_string(),
+            })?;
+            catalog.add_keyspace(name);
+        }
+        Ok(Keyspace::new(self.inner.clone(), name))
+    }
+
+    /// The keyspace of this name.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none.
+    pub fn existing_keyspace(&self, name: &str) -> Result<Keyspace> {
+        if !self.inner.catalog.read().unwrap().has_keyspace(name) {
+            return Err(Error::NotFound {
+                what: "keyspace",
+                name: name.to_string(),
+            });
+        }
+        Ok(Keyspace::new(self.inner.clone(), name))
+    }
+
+    /// The names of all keyspaces, ascending.
+    pub fn keyspaces(&self) -> Vec<String> {
+        self.inner.catalog.read().unwrap().keyspace_names()
+    }
+
+    /// Commits a batch: all of it becomes visible at once, and survives a crash
+    /// whole or not at all, over all its tables.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for a key, value or batch that is too large
+    /// (nothing is written); [`Error::ReadOnly`] after a failed write or fsync:
+    /// whether the batch survives is then known only after reopening.
+    pub fn write(&self, batch: WriteBatch) -> Result<()> {
+        self.write_with(batch, WriteOptions::default())
+    }
+
+    /// [`Db::write`] with options.
+    pub fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+        for table in batch.tables() {
+            if table.database != self.inner.id {
+                let name = format!("{}.{}", table.keyspace, table.name);
+                return Err(Error::InvalidRequest(format!(
+                    "table {name} in the batch is of another database"
+                )));
+            }
+        }
+        self.inner.write(batch, options)
+    }
+
+    /// A read view: all tables at this instant, for as long as it lives.
+    pub fn view(&self) -> View {
+        View::now(self.inner.clone())
+    }
+
+    /// Returns once everything written so far survives a crash of the machine.
+    pub fn sync(&self) -> Result<()> {
+        self.inner.wal().sync_all()
+    }
+
+    /// Writes all memtables to SSTables.
+    pub fn flush(&self) -> Result<()> {
+        for table in self.inner.tables() {
+            self.inner.rotate(&table, 0);
+        }
+        self.inner.flush_frozen()
+    }
+
+    /// Merges runs until no merge is worth it.
+    pub fn compact(&self) -> Result<()> {
+        self.inner.compact_all()
+    }
+
+    /// What the database consists of, and what it has done since it was opened.
+    pub fn stats(&self) -> Stats {
+        Stats::collect(&self.inner)
+    }
+
+    /// Reads every block of every SSTable and checks checksums, order, bounds
+    /// and filters; returns how many bytes that was.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] names the first damaged file and the offset.
+    pub fn verify(&self) -> Result<u64> {
+        let mut bytes = 0;
+        for table in self.inner.tables() {
+            for file in table.version().runs.iter().flat_map(|run| run.files()) {
+                file.table().verify()?;
+                bytes += file.table().file_bytes();
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+impl Engine {
+    /// The table of this name, created when absent.
+    pub(crate) fn open_or_create_table(
+        &self,
+        keyspace: &str,
+        name: &str,
+        options: TableOptions,
+    ) -> Result<Arc<TableCore>> {
+        check_name("table", name)?;
+        options.sstable.validate()?;
+        let mut catalog = self.catalog.write().unwrap();
+        if let Some(table) = catalog.table(keyspace, name) {
+            if table.options != options {
+                return Err(Error::InvalidRequest(format!(
+                    "table {keyspace}.{name} was created with {:?} and is asked for with {options:?}",
+                    table.options
+                )));
+            }
+            return Ok(table);
+        }
+        let last = catalog.tables().map(|table| table.id.0).max().unwrap_or(0);
+        let id = TableId(last + 1);
+        self.commit_edit(Edit::AddTable(TableMeta {
+            id,
+            keyspace: keyspace.to_string(),
+            name: name.to_string(),
+            options: options.clone(),
+            flushed_seq: SeqNo::ZERO,
+            runs: Vec::new(),
+        }))?;
+        let table = TableCore::new(
+            self.id,
+            id,
+            (keyspace, name),
+            options,
+            TableVersion::new(Vec::new()),
+        );
+        catalog.add_table(table.clone());
+        Ok(table)
+    }
+
+    /// The table of this name.
+    pub(crate) fn find_table(&self, keyspace: &str, name: &str) -> Result<Arc<TableCore>> {
+        let found = self.catalog.read().unwrap().table(keyspace, name);
+        found.ok_or_else(|| Error::NotFound {
+            what: "table",
+            name: format!("{keyspace}.{name}"),
+        })
+    }
+}

@@ -1,0 +1,17 @@
+//! The database: what a user holds, and the engine behind it.
+
+mod background;
+mod catalog;
+mod engine;
+mod handle;
+mod open;
+mod replay;
+mod snapshots;
+mod table_core;
+mod write;
+
+pub(crate) use catalog::Catalog;
+pub(crate) use engine::Engine;
+pub use handle::Db;
+pub(crate) use handle::DbInner;
+pub(crate) use table_core::TableCore;

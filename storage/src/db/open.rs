@@ -1,0 +1,187 @@
+//! Opening a directory: recovery.
+//!
+//! The manifest says what is in SSTables and up to which number for each table;
+//! the WAL says the rest. Nothing that recovery does changes what a second
+//! recovery would find: it cuts a torn tail, which was never acknowledged as
+//! durable, and removes files that the manifest does not name.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+
+use super::replay::replay_wal;
+use super::{Catalog, Engine, TableCore};
+use crate::commit::CommitQueue;
+use crate::error::{Error, Result};
+use crate::files::{self, FileKind};
+use crate::manifest::{Manifest, State};
+use crate::options::Options;
+use crate::retention::Retention;
+use crate::run::{Run, RunMeta};
+use crate::run_builder::open_file;
+use crate::sstable::BlockCache;
+use crate::stats::Counters;
+use crate::version::TableVersion;
+use crate::vfs::{LockGuard, Vfs};
+use crate::wal::Wal;
+
+static DATABASES_OPENED: AtomicU64 = AtomicU64::new(0);
+
+impl Engine {
+    /// Opens the database of `dir`, recovering what a crash left.
+    pub(super) fn open(dir: &Path, options: Options) -> Result<Arc<Self>> {
+        let vfs = options.vfs.clone();
+        let current = files::current(dir);
+        if !options.create_if_missing
+            && !vfs
+                .exists(&current)
+                .map_err(Error::io("look for", &current))?
+        {
+            return Err(Error::NoDatabase {
+                path: dir.to_path_buf(),
+            });
+        }
+        vfs.create_dir_all(dir).map_err(Error::io("create", dir))?;
+        let lock = take_lock(&*vfs, dir)?;
+        let manifest = match Manifest::load(vfs.clone(), dir)? {
+            Some(manifest) => manifest,
+            None => {
+                refuse_headless(&*vfs, dir)?;
+                Manifest::create(vfs.clone(), dir)?
+            }
+        };
+        let state = manifest.state();
+        let cache = Arc::new(BlockCache::new(options.cache_bytes));
+        let id = DATABASES_OPENED.fetch_add(1, Ordering::Relaxed);
+        let catalog = open_tables(id, (&vfs, dir, &cache), state)?;
+        let retention = Retention::new(state.bookmarks.clone());
+        let recovered = replay_wal(
+            &*vfs,
+            dir,
+            state,
+            &catalog,
+            &retention,
+            options.memtable_bytes,
+        )?;
+        remove_orphans(&*vfs, dir, &manifest)?;
+
+        let next_segment = recovered
+            .segments
+            .last()
+            .map_or(state.wal_floor, |(last, _)| last.next());
+        let last_file = state
+            .runs()
+            .flat_map(|run| &run.files)
+            .map(|file| file.0)
+            .max();
+        let last_run = state.runs().map(|run| run.id.0).max();
+        Ok(Arc::new(Self {
+            id,
+            dir: dir.to_path_buf(),
+            cache,
+            queue: CommitQueue::new(recovered.last_seq.max(state.last_seq())),
+            wal: Wal::new(
+                vfs,
+                dir,
+                options.wal_segment_bytes,
+                recovered.segments,
+                next_segment,
+                recovered.end,
+            ),
+            retention,
+            catalog: RwLock::new(catalog),
+            snapshot_ops: Mutex::new(recovered.last_snapshot_id.max(state.last_snapshot_id)),
+            next_file: AtomicU64::new(last_file.unwrap_or(0) + 1),
+            next_run: AtomicU64::new(last_run.unwrap_or(0) + 1),
+            manifest: Mutex::new(manifest),
+            counters: Counters::default(),
+            signal: Default::default(),
+            gate: Default::default(),
+            flushing: Mutex::default(),
+            compacting: Mutex::default(),
+            stopping: AtomicBool::new(false),
+            options,
+            _lock: lock,
+        }))
+    }
+}
+
+fn take_lock(vfs: &dyn Vfs, dir: &Path) -> Result<Box<dyn LockGuard>> {
+    let path = files::lock(dir);
+    vfs.lock(&path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::WouldBlock => Error::Locked {
+            path: dir.to_path_buf(),
+        },
+        _ => Error::io("lock", &path)(e),
+    })
+}
+
+/// A directory with data and without CURRENT is not a new database: making one
+/// there would remove the data as orphans.
+fn refuse_headless(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    for path in vfs.list(dir).map_err(Error::io("list", dir))? {
+        if matches!(
+            FileKind::of(&path),
+            Some(FileKind::SsTable(_) | FileKind::Wal(_))
+        ) {
+            let detail = format!("it is missing, though {} is there", path.display());
+            return Err(Error::corruption(&files::current(dir), 0, detail));
+        }
+    }
+    Ok(())
+}
+
+fn open_tables(
+    database: u64,
+    (vfs, dir, cache): (&Arc<dyn Vfs>, &Path, &Arc<BlockCache>),
+    state: &State,
+) -> Result<Catalog> {
+    let open_run = |meta: &RunMeta| {
+        let files = meta
+            .files
+            .iter()
+            .map(|&number| open_file(vfs, dir, cache, number));
+        files
+            .collect::<Result<_>>()
+            .map(|files| Run::new(meta.clone(), files))
+    };
+    let mut catalog = Catalog::default();
+    for keyspace in &state.keyspaces {
+        catalog.add_keyspace(keyspace);
+    }
+    for meta in state.tables.values() {
+        let runs = meta.runs.iter().map(open_run).collect::<Result<_>>()?;
+        let version = TableVersion::new(runs);
+        let name = (meta.keyspace.as_str(), meta.name.as_str());
+        catalog.add_table(TableCore::new(
+            database,
+            meta.id,
+            name,
+            meta.options.clone(),
+            version,
+        ));
+    }
+    Ok(catalog)
+}
+
+/// Removes the files that a crash left and that the manifest does not name.
+fn remove_orphans(vfs: &dyn Vfs, dir: &Path, manifest: &Manifest) -> Result<()> {
+    let state = manifest.state();
+    let live: HashSet<_> = state.runs().flat_map(|run| &run.files).copied().collect();
+    for path in vfs.list(dir).map_err(Error::io("list", dir))? {
+        let orphan = match FileKind::of(&path) {
+            Some(FileKind::SsTable(number)) => !live.contains(&number),
+            Some(FileKind::Wal(number)) => number < state.wal_floor,
+            Some(FileKind::Manifest(_)) => manifest
+                .current()
+                .is_some_and(|live| live.file_name() != path.file_name()),
+            Some(FileKind::Temporary) => true,
+            None => false,
+        };
+        if orphan {
+            vfs.remove(&path).map_err(Error::io("remove", &path))?;
+        }
+    }
+    Ok(())
+}

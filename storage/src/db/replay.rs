@@ -1,0 +1,175 @@
+//! Replaying the WAL into memtables and bookmarks.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Catalog, TableCore};
+use crate::commit::{Op, OpReader};
+use crate::error::{Error, Result};
+use crate::files::FileNumber;
+use crate::key::SeqNo;
+use crate::manifest::State;
+use crate::retention::Retention;
+use crate::version::TableId;
+use crate::vfs::Vfs;
+use crate::wal::{self, Lsn, Segment};
+
+/// What the WAL holds beyond the manifest.
+#[derive(Debug, Default)]
+pub(super) struct Recovered {
+    pub(super) last_seq: SeqNo,
+    pub(super) last_snapshot_id: u64,
+    /// Number and bytes of the segments that stay, ascending.
+    pub(super) segments: Vec<(FileNumber, u64)>,
+    pub(super) end: Lsn,
+}
+
+/// Replays what is not yet in the manifest into the tables of `catalog` and
+/// into `retention`, and cuts a torn tail off.
+pub(super) fn replay_wal(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    state: &State,
+    catalog: &Catalog,
+    retention: &Retention,
+    memtable_bytes: usize,
+) -> Result<Recovered> {
+    let mut segments = wal::segments(vfs, dir)?;
+    segments.retain(|segment| segment.number >= state.wal_floor);
+    if let Some(first) = segments
+        .first()
+        .filter(|first| first.number != state.wal_floor)
+    {
+        let detail = format!(
+            "the manifest needs WAL segments from {} on, and this is the first",
+            state.wal_floor.0
+        );
+        return Err(Error::corruption(&first.path, 0, detail));
+    }
+    let tables = catalog.tables().map(|table| {
+        (
+            table.id,
+            (table.clone(), state.tables[&table.id].flushed_seq),
+        )
+    });
+    let mut replay = Replay {
+        tables: tables.collect(),
+        bookmarks_as_of: state.bookmarks.as_of,
+        retention,
+        memtable_bytes,
+        recovered: Recovered::default(),
+    };
+    for (i, segment) in segments.iter().enumerate() {
+        let is_last = i + 1 == segments.len();
+        let base = (i > 0).then_some(replay.recovered.end);
+        let replayed = wal::replay_segment(
+            vfs,
+            segment,
+            is_last,
+            base,
+            |first, count, payload, offset| {
+                replay
+                    .commit(first, count, payload)
+                    .map_err(|detail| Error::corruption(&segment.path, offset, detail))?;
+                replay.note_segment(segment);
+                Ok(())
+            },
+        )?;
+        replay.recovered.end = replayed.end;
+        let path = &segment.path;
+        if replayed.good_bytes == 0 {
+            vfs.remove(path).map_err(Error::io("remove", path))?;
+            continue;
+        }
+        if is_last {
+            // Also makes it durable: from now on it is not the last one.
+            vfs.truncate(path, replayed.good_bytes)
+                .map_err(Error::io("truncate", path))?;
+        }
+        replay
+            .recovered
+            .segments
+            .push((segment.number, replayed.good_bytes));
+    }
+    Ok(replay.recovered)
+}
+
+struct Replay<'a> {
+    /// The tables, each with the number up to which its runs hold everything.
+    tables: HashMap<TableId, (Arc<TableCore>, SeqNo)>,
+    bookmarks_as_of: SeqNo,
+    retention: &'a Retention,
+    memtable_bytes: usize,
+    recovered: Recovered,
+}
+
+impl Replay<'_> {
+    fn commit(&mut self, first: SeqNo, count: u32, payload: Bytes) -> Result<(), String> {
+        let last = self.recovered.last_seq;
+        if first <= last {
+            return Err(format!("sequence number {first} after {last}"));
+        }
+        let mut operations = 0;
+        for item in OpReader::new(payload, first) {
+            let (seq, op) = item?;
+            self.apply(seq, op)?;
+            self.recovered.last_seq = seq;
+            operations += 1;
+        }
+        if operations != count {
+            return Err(format!(
+                "{operations} operations where {count} are announced"
+            ));
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, seq: SeqNo, op: Op) -> Result<(), String> {
+        match op {
+            Op::Write {
+                table,
+                kind,
+                key,
+                value,
+            } => {
+                // A table is in the manifest before the first write to it.
+                let (core, flushed_seq) = self
+                    .tables
+                    .get(&table)
+                    .ok_or_else(|| format!("no table {}", table.0))?;
+                if seq > *flushed_seq {
+                    core.peek().memtable.insert(key, seq, kind, value);
+                }
+            }
+            Op::SnapshotCreate(record) => {
+                let last = &mut self.recovered.last_snapshot_id;
+                *last = record.id.max(*last);
+                if seq > self.bookmarks_as_of {
+                    self.retention.add_bookmark(seq, record);
+                }
+            }
+            Op::SnapshotDelete(id) => {
+                if seq > self.bookmarks_as_of {
+                    self.retention.remove_bookmark(seq, id);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// After a commit: its memtables need its segment, and full ones are frozen.
+    fn note_segment(&self, segment: &Segment) {
+        for (table, _) in self.tables.values() {
+            let version = table.version();
+            if version.memtable.len() > 0 {
+                version.memtable.note_segment(segment.number);
+            }
+            if version.memtable.bytes() >= self.memtable_bytes {
+                table.update(|version| version.rotated(self.recovered.last_seq));
+            }
+        }
+    }
+}

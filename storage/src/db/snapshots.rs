@@ -1,0 +1,97 @@
+//! Creating and deleting named snapshots.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::Engine;
+use super::catalog::check_name;
+use crate::commit::{encode_snapshot_create, encode_snapshot_delete};
+use crate::error::{Error, Result};
+use crate::options::WriteOptions;
+use crate::retention::{Bookmark, SnapshotRecord};
+
+impl Engine {
+    /// Creates a snapshot of a keyspace, or of one table of it. It is a commit
+    /// like any other: nothing is flushed, and nobody waits for it.
+    pub(crate) fn create_snapshot(
+        &self,
+        keyspace: &str,
+        name: &str,
+        table: Option<&str>,
+    ) -> Result<()> {
+        check_name("snapshot", name)?;
+        let mut last_id = self.snapshot_ops.lock().unwrap();
+        if self.retention.find(keyspace, name).is_some() {
+            return Err(Error::AlreadyExists {
+                what: "snapshot",
+                name: name.to_string(),
+            });
+        }
+        let tables = {
+            let catalog = self.catalog.read().unwrap();
+            let mut tables = catalog.tables_of(keyspace);
+            if let Some(table) = table {
+                tables.retain(|t| t.name == table);
+                if tables.is_empty() {
+                    return Err(Error::NotFound {
+                        what: "table",
+                        name: table.to_string(),
+                    });
+                }
+            }
+            tables
+                .into_iter()
+                .map(|table| (table.name.clone(), table.id))
+                .collect()
+        };
+        *last_id += 1;
+        let id = *last_id;
+        let record = SnapshotRecord {
+            id,
+            keyspace: keyspace.to_string(),
+            name: name.to_string(),
+            tables,
+            single_table: table.is_some(),
+            created_ms: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |t| t.as_millis() as u64),
+        };
+        let payload = encode_snapshot_create(&record);
+        self.commit_record(
+            &payload,
+            WriteOptions::default(),
+            |seq| self.retention.add_bookmark(seq, record),
+            |_| (),
+        )
+        .inspect_err(|_| self.retention.retract_bookmark(id))?;
+        Ok(())
+    }
+
+    /// Deletes a snapshot. What is open on it stays readable until it is
+    /// closed; the space comes back by compaction.
+    pub(crate) fn delete_snapshot(&self, keyspace: &str, name: &str) -> Result<()> {
+        let _one = self.snapshot_ops.lock().unwrap();
+        let bookmark = self
+            .retention
+            .find(keyspace, name)
+            .ok_or_else(|| Error::NotFound {
+                what: "snapshot",
+                name: name.to_string(),
+            })?;
+        let id = bookmark.record.id;
+        self.commit_record(
+            &encode_snapshot_delete(id),
+            WriteOptions::default(),
+            |_| (),
+            |seq| self.retention.remove_bookmark(seq, id),
+        )?;
+        self.signal.compact();
+        Ok(())
+    }
+
+    /// The snapshots of a keyspace, oldest first.
+    pub(crate) fn snapshots_of(&self, keyspace: &str) -> Vec<Bookmark> {
+        let mut list = self.retention.bookmarks().list;
+        list.retain(|bookmark| bookmark.record.keyspace == keyspace);
+        list
+    }
+}

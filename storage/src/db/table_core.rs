@@ -1,0 +1,67 @@
+//! A table as the engine holds it.
+
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwap;
+
+use crate::options::TableOptions;
+use crate::version::{TableId, TableVersion};
+
+/// A table: its identity, and the version that readers take.
+#[derive(Debug)]
+pub(crate) struct TableCore {
+    /// Which open database it is of: [`Engine::id`](super::Engine::id).
+    pub(crate) database: u64,
+    pub(crate) id: TableId,
+    pub(crate) keyspace: String,
+    pub(crate) name: String,
+    pub(crate) options: TableOptions,
+    version: ArcSwap<TableVersion>,
+    /// Held to replace the version, never while doing I/O.
+    replacing: Mutex<()>,
+}
+
+impl TableCore {
+    pub(crate) fn new(
+        database: u64,
+        id: TableId,
+        (keyspace, name): (&str, &str),
+        options: TableOptions,
+        version: TableVersion,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            database,
+            id,
+            keyspace: keyspace.to_string(),
+            name: name.to_string(),
+            options,
+            version: ArcSwap::from_pointee(version),
+            replacing: Mutex::new(()),
+        })
+    }
+
+    /// The table as it is now; it stays readable for as long as it is held.
+    pub(crate) fn version(&self) -> Arc<TableVersion> {
+        self.version.load_full()
+    }
+
+    /// The same for the length of a look-up, without counting a reference.
+    pub(crate) fn peek(&self) -> arc_swap::Guard<Arc<TableVersion>> {
+        self.version.load()
+    }
+
+    /// Replaces the version by what `change` makes of it; `None` keeps it.
+    /// Returns whether it was replaced.
+    pub(crate) fn update(
+        &self,
+        change: impl FnOnce(&TableVersion) -> Option<TableVersion>,
+    ) -> bool {
+        let _replacing = self.replacing.lock().unwrap();
+        let next = change(&self.version.load());
+        let replaced = next.is_some();
+        if let Some(next) = next {
+            self.version.store(Arc::new(next));
+        }
+        replaced
+    }
+}

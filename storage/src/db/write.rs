@@ -1,0 +1,107 @@
+//! The write path: from a batch to something visible.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Engine, TableCore};
+use crate::commit::{Op, OpReader, WriteBatch};
+use crate::error::{Error, Result};
+use crate::key::SeqNo;
+use crate::options::{Durability, WriteOptions};
+
+/// With this many runs in a table writers wait for compactions.
+const RUNS_MAX: usize = 48;
+
+impl Engine {
+    /// Commits a batch: visible, and as durable as asked, when this returns.
+    pub(crate) fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+        if batch.is_empty() {
+            return batch.into_payload().map(drop);
+        }
+        let (payload, count, tables) = batch.into_payload()?;
+        self.pass_gate(&tables)?;
+        let (ticket, (lsn, memtables)) = self.queue.enter(u64::from(count), |first| {
+            let segment = self.wal.segment_number();
+            let pin = |table: &Arc<TableCore>| {
+                let memtable = table.peek().memtable.clone();
+                memtable.note_segment(segment);
+                (table.id, memtable)
+            };
+            let memtables: Vec<_> = tables.iter().map(pin).collect();
+            (self.wal.push(first, count, &payload), memtables)
+        });
+        self.make_durable(lsn, options)?;
+        for item in OpReader::new(payload, ticket.first()) {
+            let Ok((
+                seq,
+                Op::Write {
+                    table,
+                    kind,
+                    key,
+                    value,
+                },
+            )) = item
+            else {
+                unreachable!("a batch encodes writes only, and what it encodes reads back")
+            };
+            let (_, memtable) = memtables
+                .iter()
+                .find(|(id, _)| *id == table)
+                .expect("a batch names its tables");
+            memtable.insert(key, seq, kind, value);
+        }
+        ticket.publish();
+        self.counters.writes.add(1);
+        self.counters.operations_written.add(u64::from(count));
+        self.after_write(&tables)
+    }
+
+    /// Commits an operation on the catalog of snapshots. `apply` runs once it is
+    /// in the log and before it is visible; `register` under the order lock.
+    pub(super) fn commit_record(
+        &self,
+        payload: &[u8],
+        options: WriteOptions,
+        register: impl FnOnce(SeqNo),
+        apply: impl FnOnce(SeqNo),
+    ) -> Result<SeqNo> {
+        let (ticket, lsn) = self.queue.enter(1, |seq| {
+            register(seq);
+            self.wal.push(seq, 1, payload)
+        });
+        self.make_durable(lsn, options)?;
+        let seq = ticket.first();
+        apply(seq);
+        ticket.publish();
+        Ok(seq)
+    }
+
+    fn make_durable(&self, lsn: crate::wal::Lsn, options: WriteOptions) -> Result<()> {
+        if options.sync || self.options.durability == Durability::Sync {
+            self.wal.sync_to(lsn)
+        } else {
+            self.wal.write_to(lsn)
+        }
+    }
+
+    /// Waits while a table of the batch has too much unfinished work.
+    fn pass_gate(&self, tables: &[Arc<TableCore>]) -> Result<()> {
+        let waited = self.gate.pass(|| {
+            let behind = tables.iter().any(|table| {
+                let version = table.peek();
+                version.frozen.len() > self.options.frozen_memtables_max
+                    || version.runs.len() > RUNS_MAX
+            });
+            match self.wal.failure().filter(|_| behind) {
+                Some(cause) => Err(Error::ReadOnly { cause }),
+                None => Ok(behind),
+            }
+        })?;
+        if waited > Duration::ZERO {
+            self.counters.stalls.add(1);
+            self.counters.stall_us.add(waited.as_micros() as u64);
+            self.counters.stall_us_max.raise(waited.as_micros() as u64);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! Names of the files of a database directory.
+//!
+//! ```text
+//!   LOCK             held by the process that has the directory open
+//!   CURRENT          the name of the live manifest
+//!   MANIFEST-000007  the catalog, the run lists, the bookmarks
+//!   wal-000012.log   a WAL segment
+//!   000034.sst       an SSTable
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The number in a file's name; manifests, WAL segments and SSTables each have
+/// their own series, and no number is used twice in a series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct FileNumber(pub(crate) u64);
+
+impl FileNumber {
+    pub(crate) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// What a file of the directory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    Manifest(FileNumber),
+    Wal(FileNumber),
+    SsTable(FileNumber),
+    /// A temporary file of an interrupted replacement.
+    Temporary,
+}
+
+impl FileKind {
+    /// Recognises a path; `None` for files that are not the engine's (or that
+    /// are fixed: LOCK, CURRENT), which nobody may delete.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?;
+        let number = |digits: &str| digits.parse().ok().map(FileNumber);
+        if let Some(digits) = name.strip_prefix("MANIFEST-") {
+            number(digits).map(Self::Manifest)
+        } else if let Some(rest) = name.strip_prefix("wal-") {
+            number(rest.strip_suffix(".log")?).map(Self::Wal)
+        } else if let Some(digits) = name.strip_suffix(".sst") {
+            number(digits).map(Self::SsTable)
+        } else if name == CURRENT_TMP {
+            Some(Self::Temporary)
+        } else {
+            None
+        }
+    }
+}
+
+const CURRENT_TMP: &str = "CURRENT.tmp";
+
+pub(crate) fn lock(dir: &Path) -> PathBuf {
+    dir.join("LOCK")
+}
+
+pub(crate) fn current(dir: &Path) -> PathBuf {
+    dir.join("CURRENT")
+}
+
+pub(crate) fn current_tmp(dir: &Path) -> PathBuf {
+    dir.join(CURRENT_TMP)
+}
+
+pub(crate) fn manifest_name(number: FileNumber) -> String {
+    format!("MANIFEST-{:06}", number.0)
+}
+
+pub(crate) fn wal(dir: &Path, number: FileNumber) -> PathBuf {
+    dir.join(format!("wal-{:06}.log", number.0))
+}
+
+pub(crate) fn sstable(dir: &Path, number: FileNumber) -> PathBuf {
+    dir.join(format!("{:06}.sst", number.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_recognised_as_what_it_is() {
+        let dir = Path::new("d");
+        let n = FileNumber(42);
+        assert_eq!(FileKind::of(&wal(dir, n)), Some(FileKind::Wal(n)));
+        assert_eq!(FileKind::of(&sstable(dir, n)), Some(FileKind::SsTable(n)));
+        assert_eq!(
+            FileKind::of(&dir.join(manifest_name(n))),
+            Some(FileKind::Manifest(n))
+        );
+        assert_eq!(FileKind::of(&current_tmp(dir)), Some(FileKind::Temporary));
+        for foreign in [
+            "LOCK",
+            "CURRENT",
+            "notes.txt",
+            "x.sst",
+            "wal-1.txt",
+            "MANIFEST-",
+        ] {
+            assert_eq!(FileKind::of(&dir.join(foreign)), None, "{foreign}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Flush: the oldest frozen memtable of a table becomes runs.
+//!
+//! Order of effects, each relying on the one before:
+//!
+//! 1. everything numbered up to the memtable's end is decided;
+//! 2. the runs are written and synced;
+//! 3. the WAL is synced, so that a batch over two tables cannot be in the runs
+//!    of one and lost from the log of the other, and no deletion of a snapshot
+//!    that the runs rely on can be lost;
+//! 4. the manifest names the runs;
+//! 5. readers see them; the memtable goes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::compaction::{retain_versions, stripe};
+use crate::db::{Engine, TableCore};
+use crate::error::Result;
+use crate::key::SeqNo;
+use crate::manifest::Edit;
+use crate::memtable::Memtable;
+use crate::run::Run;
+use crate::run_builder::RunBuilder;
+use crate::sstable::Version;
+
+/// Both sides of a bookmark must be worth this part of a full memtable for a
+/// flush to make two runs of them.
+const SPLIT_FRACTION: usize = 8;
+
+/// Flushes the oldest frozen memtable of `table`; false when there is none.
+pub(crate) fn flush_oldest(engine: &Engine, table: &TableCore) -> Result<bool> {
+    let Some(memtable) = table.version().frozen.last().cloned() else {
+        return Ok(false);
+    };
+    let end = memtable.end_seq().expect("a frozen memtable knows its end");
+    engine.queue().wait_visible(end);
+    // The input is fixed; from here on no new view can need what is dropped.
+    let boundaries = engine.retention().boundaries(table.id);
+    let splits = splits(
+        &memtable,
+        &engine.retention().bookmark_seqs(table.id),
+        engine.options().memtable_bytes,
+    );
+    let runs = write_runs(engine, table, &memtable, &boundaries, &splits)?;
+
+    let bookmarks = engine.unrecorded_bookmarks();
+    engine.wal().sync_all()?;
+    engine.commit_edit(Edit::Flush {
+        table: table.id,
+        flushed_seq: end,
+        runs: runs.iter().map(|run| run.meta().clone()).collect(),
+        bookmarks,
+    })?;
+    engine
+        .counters()
+        .flush_bytes
+        .add(runs.iter().map(|run| run.meta().bytes).sum());
+    table.update(|version| Some(version.flushed(&memtable, &runs)));
+    Ok(true)
+}
+
+/// Writes the memtable as one run for each side of the splits; newest first.
+fn write_runs(
+    engine: &Engine,
+    table: &TableCore,
+    memtable: &Memtable,
+    boundaries: &[SeqNo],
+    splits: &[SeqNo],
+) -> Result<Vec<Arc<Run>>> {
+    let version = table.version();
+    let mut builders: Vec<_> = (0..=splits.len())
+        .map(|_| {
+            (
+                RunBuilder::new(engine, table.id, table.options.sstable.clone()),
+                SeqNo::MAX,
+                SeqNo::ZERO,
+            )
+        })
+        .collect();
+    let mut finish_key = |key: &Bytes, versions: &mut Vec<Version>| -> Result<()> {
+        let bottom = !version.runs.iter().any(|run| run.covers(key));
+        retain_versions(versions, boundaries, bottom);
+        for version in versions.drain(..) {
+            let (builder, smallest, largest) = &mut builders[stripe(splits, version.seq)];
+            *smallest = version.seq.min(*smallest);
+            *largest = version.seq.max(*largest);
+            builder.add(key, &version)?;
+        }
+        Ok(())
+    };
+    let mut current: Option<Bytes> = None;
+    let mut versions = Vec::new();
+    for (key, version) in memtable.iter() {
+        match &current {
+            Some(same) if *same == key => {}
+            _ => {
+                if let Some(done) = current.replace(key) {
+                    finish_key(&done, &mut versions)?;
+                }
+            }
+        }
+        versions.push(version);
+    }
+    if let Some(done) = current {
+        finish_key(&done, &mut versions)?;
+    }
+    let runs = builders
+        .into_iter()
+        .map(|(builder, smallest, largest)| builder.finish((smallest, largest)));
+    let mut runs: Vec<_> = runs.filter_map(Result::transpose).collect::<Result<_>>()?;
+    runs.reverse();
+    Ok(runs)
+}
+
+/// The bookmarks at which the memtable is worth cutting, ascending.
+fn splits(memtable: &Memtable, bookmarks: &[SeqNo], memtable_bytes: usize) -> Vec<SeqNo> {
+    if bookmarks.is_empty() {
+        return Vec::new();
+    }
+    let mut bytes = vec![0; bookmarks.len() + 1];
+    for (key, version) in memtable.iter() {
+        bytes[stripe(bookmarks, version.seq)] += key.len() + version.value.len();
+    }
+    choose_splits(&bytes, bookmarks, (memtable_bytes / SPLIT_FRACTION).max(1))
+}
+
+/// Cuts at a bookmark when what lies below it since the last cut, and all that
+/// lies above it, are both `worth` a file. `bytes[i]` lies below `bookmarks[i]`
+/// and above the one before.
+fn choose_splits(bytes: &[usize], bookmarks: &[SeqNo], worth: usize) -> Vec<SeqNo> {
+    let mut above: usize = bytes.iter().sum();
+    let mut below = 0;
+    let mut chosen = Vec::new();
+    for (&bookmark, &stripe_bytes) in bookmarks.iter().zip(bytes) {
+        below += stripe_bytes;
+        above -= stripe_bytes;
+        if below >= worth && above >= worth {
+            chosen.push(bookmark);
+            below = 0;
+        }
+    }
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flush_is_cut_at_a_bookmark_when_both_sides_are_worth_a_file() {
+        for (bytes, chosen) in [
+            (&[100, 100, 100][..], &[1, 2][..]),
+            (&[100, 0, 100], &[1]),
+            (&[5, 100, 100], &[2]),
+            (&[5, 4, 200], &[]),
+            (&[6, 6, 200], &[2]),
+            (&[200, 5, 4], &[]),
+            (&[0, 0, 0], &[]),
+        ] {
+            let chosen: Vec<_> = chosen.iter().map(|&s| SeqNo(s)).collect();
+            assert_eq!(
+                choose_splits(bytes, &[SeqNo(1), SeqNo(2)], 10),
+                chosen,
+                "{bytes:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Every interleaving of the small pieces where threads meet, explored by loom.

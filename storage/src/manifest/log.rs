@@ -1,0 +1,243 @@
+//! The manifest's file (the book, Formats: Manifest).
+//!
+//! ```text
+//!   header   magic "ebbMANIF" 8 | version u32
+//!   record   crc32 u32 of the rest | length u32 | an Edit as JSON
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::state::{Edit, State};
+use crate::error::{Error, Result};
+use crate::files::{self, FileKind, FileNumber};
+use crate::vfs::{Vfs, WriteFile};
+
+const MAGIC: &[u8; 8] = b"ebbMANIF";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 12;
+const RECORD_HEADER_BYTES: usize = 8;
+/// A manifest of this size is replaced by one that holds just the state.
+const MANIFEST_BYTES_MAX: u64 = 4 << 20;
+
+/// The state and the file that it is kept in.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    state: State,
+    /// The manifest that CURRENT names; `None` in a new directory.
+    current: Option<PathBuf>,
+    next_number: FileNumber,
+    /// Open once something was changed since the opening.
+    file: Option<(Box<dyn WriteFile>, u64)>,
+    /// What a failed edit left on disk is uncertain: no edit follows one.
+    failed: Option<Arc<str>>,
+}
+
+impl Manifest {
+    /// Reads the manifest that CURRENT names; `None` when the directory holds
+    /// no database.
+    pub(crate) fn load(vfs: Arc<dyn Vfs>, dir: &Path) -> Result<Option<Self>> {
+        let current = files::current(dir);
+        if !vfs
+            .exists(&current)
+            .map_err(Error::io("look for", &current))?
+        {
+            return Ok(None);
+        }
+        let name = read_all(&*vfs, &current)?;
+        let path = std::str::from_utf8(&name)
+            .ok()
+            .map(|name| dir.join(name.trim_end()));
+        let Some((path, FileKind::Manifest(number))) =
+            path.and_then(|p| FileKind::of(&p).map(|kind| (p, kind)))
+        else {
+            return Err(Error::corruption(
+                &current,
+                0,
+                "it does not name a manifest",
+            ));
+        };
+        let state = replay(&path, &read_all(&*vfs, &path)?)?;
+        Ok(Some(Self {
+            vfs,
+            dir: dir.to_path_buf(),
+            state,
+            current: Some(path),
+            next_number: number.next(),
+            file: None,
+            failed: None,
+        }))
+    }
+
+    /// A manifest for a new database, written at once.
+    pub(crate) fn create(vfs: Arc<dyn Vfs>, dir: &Path) -> Result<Self> {
+        let mut manifest = Self {
+            vfs,
+            dir: dir.to_path_buf(),
+            state: State::default(),
+            current: None,
+            next_number: FileNumber(1),
+            file: None,
+            failed: None,
+        };
+        manifest.roll()?;
+        Ok(manifest)
+    }
+
+    pub(crate) fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The file that is live.
+    pub(crate) fn current(&self) -> Option<&Path> {
+        self.current.as_deref()
+    }
+
+    /// Makes an edit durable. When this returns an error the edit may or may
+    /// not be on disk, and no other is accepted.
+    pub(crate) fn commit(&mut self, edit: Edit) -> Result<()> {
+        if let Some(cause) = &self.failed {
+            return Err(Error::ReadOnly {
+                cause: cause.clone(),
+            });
+        }
+        let record = encode(&edit);
+        self.state
+            .apply(edit)
+            .expect("the engine makes edits that fit");
+        let result = match &mut self.file {
+            Some((file, bytes)) if *bytes < MANIFEST_BYTES_MAX => {
+                *bytes += record.len() as u64;
+                let path = self
+                    .current
+                    .as_deref()
+                    .expect("an open manifest is current");
+                file.append(&record)
+                    .and_then(|()| file.sync())
+                    .map_err(Error::io("write", path))
+            }
+            // The new manifest begins with the state, the edit included.
+            _ => self.roll(),
+        };
+        if let Err(e) = &result {
+            self.failed = Some(format!("{e}").into());
+        }
+        result
+    }
+
+    /// Begins a new manifest: written and synced whole, then named by CURRENT
+    /// with an atomic rename, then the old one goes.
+    fn roll(&mut self) -> Result<()> {
+        let name = files::manifest_name(self.next_number);
+        let path = self.dir.join(&name);
+        self.next_number = self.next_number.next();
+
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&encode(&Edit::State(self.state.clone())));
+        let file = self.write(&path, &bytes)?;
+
+        let (tmp, current) = (files::current_tmp(&self.dir), files::current(&self.dir));
+        self.write(&tmp, format!("{name}\n").as_bytes())?;
+        self.sync_dir()?;
+        self.vfs
+            .rename(&tmp, &current)
+            .map_err(Error::io("rename", &tmp))?;
+        self.sync_dir()?;
+
+        if let Some(old) = self.current.replace(path) {
+            self.vfs.remove(&old).map_err(Error::io("remove", &old))?;
+        }
+        self.file = Some((file, bytes.len() as u64));
+        Ok(())
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> Result<Box<dyn WriteFile>> {
+        let mut file = self.vfs.create(path).map_err(Error::io("create", path))?;
+        file.append(bytes)
+            .and_then(|()| file.sync())
+            .map_err(Error::io("write", path))?;
+        Ok(file)
+    }
+
+    fn sync_dir(&self) -> Result<()> {
+        self.vfs
+            .sync_dir(&self.dir)
+            .map_err(Error::io("sync", &self.dir))
+    }
+}
+
+fn read_all(vfs: &dyn Vfs, path: &Path) -> Result<Vec<u8>> {
+    let file = vfs.open_read(path).map_err(Error::io("open", path))?;
+    let mut bytes = vec![0; file.len().map_err(Error::io("read", path))? as usize];
+    file.read_exact_at(&mut bytes, 0)
+        .map_err(Error::io("read", path))?;
+    Ok(bytes)
+}
+
+fn encode(edit: &Edit) -> Vec<u8> {
+    let json = serde_json::to_vec(edit).expect("edits have string or number keys only");
+    let mut out = vec![0; 4];
+    out.extend_from_slice(&(json.len() as u32).to_le_bytes());
+    out.extend_from_slice(&json);
+    let crc = crc32fast::hash(&out[4..]);
+    out[..4].copy_from_slice(&crc.to_le_bytes());
+    out
+}
+
+/// The state after all records. An edit is synced before anything relies on it,
+/// so a last record that is cut off never took effect; anything else that does
+/// not read is damage.
+fn replay(path: &Path, bytes: &[u8]) -> Result<State> {
+    let corrupt = |at: usize, detail: String| Error::corruption(path, at as u64, detail);
+    let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+    if bytes.len() < HEADER_BYTES || &bytes[..8] != MAGIC {
+        return Err(corrupt(0, "this is not a manifest".into()));
+    }
+    if u32_at(8) != VERSION {
+        return Err(Error::UnsupportedFormat {
+            path: path.into(),
+            found: u32_at(8),
+            supported: VERSION,
+        });
+    }
+    let mut state = None;
+    let mut at = HEADER_BYTES;
+    while at < bytes.len() {
+        let left = bytes.len() - at - RECORD_HEADER_BYTES.min(bytes.len() - at);
+        let len = if left == 0 {
+            None
+        } else {
+            Some(u32_at(at + 4) as usize).filter(|&len| len <= left)
+        };
+        let Some(len) = len else {
+            // The first record was synced before CURRENT named the file.
+            if state.is_none() {
+                return Err(corrupt(at, "the first record is cut off".into()));
+            }
+            break;
+        };
+        let end = at + RECORD_HEADER_BYTES + len;
+        let (found, expected) = (crc32fast::hash(&bytes[at + 4..end]), u32_at(at));
+        if found != expected {
+            if end == bytes.len() && state.is_some() {
+                break;
+            }
+            return Err(corrupt(
+                at,
+                format!("record checksum {found:#010x}, expected {expected:#010x}"),
+            ));
+        }
+        let edit: Edit = serde_json::from_slice(&bytes[at + RECORD_HEADER_BYTES..end])
+            .map_err(|e| corrupt(at, format!("a record that does not read: {e}")))?;
+        match (&mut state, edit) {
+            (None, Edit::State(first)) => state = Some(first),
+            (None, _) => return Err(corrupt(at, "the first record is not a state".into())),
+            (Some(state), edit) => state.apply(edit).map_err(|detail| corrupt(at, detail))?,
+        }
+        at = end;
+    }
+    state.ok_or_else(|| corrupt(at, "no record".into()))
+}

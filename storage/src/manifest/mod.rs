@@ -1,0 +1,12 @@
+//! The manifest: the catalog, the run lists, the bookmarks, as a log of edits.
+//!
+//! What is in the manifest is durable; what a crash leaves in the directory and
+//! the manifest does not name is an orphan and goes. Every opening that changes
+//! something begins a new manifest with the whole state as its first record, so
+//! nothing is ever appended behind a torn record.
+
+mod log;
+mod state;
+
+pub(crate) use log::Manifest;
+pub(crate) use state::{Edit, State, TableMeta};

@@ -1,0 +1,125 @@
+//! How a database and its tables are set up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::compaction::Bounding;
+use crate::sstable::SsTableOptions;
+use crate::vfs::{DiskVfs, Vfs};
+
+/// When a write is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// After an fsync, shared by all who wait for one: survives a crash of the
+    /// machine.
+    Sync,
+    /// When the operating system has it; an fsync follows within this time. A
+    /// crash of the process loses nothing, a crash of the machine at most what
+    /// was acknowledged since.
+    Interval(Duration),
+    /// When the operating system has it; the operating system decides when it
+    /// reaches the disk.
+    Os,
+}
+
+impl Default for Durability {
+    fn default() -> Self {
+        Self::Interval(Duration::from_millis(100))
+    }
+}
+
+/// Who flushes and compacts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Maintenance {
+    /// Threads of the database, as soon as there is work.
+    #[default]
+    Background,
+    /// The caller, by [`Db::flush`](crate::Db::flush) and
+    /// [`Db::compact`](crate::Db::compact); a write that fills a memtable
+    /// flushes it before it returns. For simulations, and for hosts that
+    /// have their own threads.
+    Manual,
+}
+
+/// Options of a database.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Whether opening a directory without a database makes one. Default: true.
+    pub create_if_missing: bool,
+    /// When a write is acknowledged; can be raised per write.
+    pub durability: Durability,
+    /// A memtable of this many bytes is flushed. Default: 64 MiB.
+    pub memtable_bytes: usize,
+    /// Full memtables of one table that may wait for their flush before writers
+    /// wait too. Default: 3.
+    pub frozen_memtables_max: usize,
+    /// A WAL segment of this many bytes is closed. Default: 32 MiB.
+    pub wal_segment_bytes: u64,
+    /// When the WAL is larger, the memtable that holds on to its oldest segment
+    /// is flushed, however small. Default: 512 MiB.
+    pub wal_bytes_max: u64,
+    /// Blocks kept in memory, uncompressed, over all tables. Default: 256 MiB.
+    pub cache_bytes: u64,
+    /// Runs are cut into files of about this many bytes. Default: 64 MiB.
+    pub file_bytes: u64,
+    /// How runs are merged.
+    pub compaction: CompactionOptions,
+    /// Who flushes and compacts.
+    pub maintenance: Maintenance,
+    /// The file system. Default: the real one.
+    pub vfs: Arc<dyn Vfs>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            create_if_missing: true,
+            durability: Durability::default(),
+            memtable_bytes: 64 << 20,
+            frozen_memtables_max: 3,
+            wal_segment_bytes: 32 << 20,
+            wal_bytes_max: 512 << 20,
+            cache_bytes: 256 << 20,
+            file_bytes: 64 << 20,
+            compaction: CompactionOptions::default(),
+            maintenance: Maintenance::default(),
+            vfs: Arc::new(DiskVfs),
+        }
+    }
+}
+
+/// The two parameters of the compaction picker.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CompactionOptions {
+    /// A run joins a merge while it is at most this many times as large as all
+    /// newer runs of the merge together. Larger merges more eagerly: faster
+    /// reads, more writing. Default: 1.2.
+    pub size_ratio: f64,
+    /// Whether merges respect the boundaries that snapshots draw.
+    pub bounding: Bounding,
+}
+
+impl Default for CompactionOptions {
+    fn default() -> Self {
+        Self {
+            size_ratio: 1.2,
+            bounding: Bounding::default(),
+        }
+    }
+}
+
+/// Options of a table, stored with it when it is created.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TableOptions {
+    /// The form of its files.
+    pub sstable: SsTableOptions,
+}
+
+/// Options of one write.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WriteOptions {
+    /// Waits for an fsync even where the database's durability would not.
+    pub sync: bool,
+}

@@ -1,0 +1,190 @@
+//! Range iteration, from both ends, at one instant.
+
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::error::Result;
+use crate::key::{Kind, SeqNo};
+use crate::merge::Merge;
+use crate::version::TableVersion;
+
+/// A key and its value.
+pub type Entry = (Bytes, Bytes);
+
+/// The live entries of a key range at one instant, ascending; `rev()` and
+/// `next_back` go from the other end.
+///
+/// An error (a damaged block, say) is yielded once; then the iterator ends.
+/// While it lives it keeps the files and memtables that it reads.
+#[derive(Debug)]
+pub struct Range {
+    version: Arc<TableVersion>,
+    seq: SeqNo,
+    fill_cache: bool,
+    lower: Bound<Bytes>,
+    upper: Bound<Bytes>,
+    front: Option<Merge<false>>,
+    back: Option<Merge<true>>,
+    done: bool,
+}
+
+impl Range {
+    pub(crate) fn new<K, R>(
+        version: Arc<TableVersion>,
+        seq: SeqNo,
+        range: R,
+        fill_cache: bool,
+    ) -> Self
+    where
+        K: AsRef<[u8]>,
+        R: RangeBounds<K>,
+    {
+        let owned = |bound: Bound<&K>| bound.map(|key| Bytes::copy_from_slice(key.as_ref()));
+        let (lower, upper) = (owned(range.start_bound()), owned(range.end_bound()));
+        Self {
+            version,
+            seq,
+            fill_cache,
+            lower,
+            upper,
+            front: None,
+            back: None,
+            done: false,
+        }
+    }
+
+    fn below_upper(&self, key: &[u8]) -> bool {
+        match &self.upper {
+            Bound::Included(upper) => key <= upper,
+            Bound::Excluded(upper) => key < upper,
+            Bound::Unbounded => true,
+        }
+    }
+
+    fn above_lower(&self, key: &[u8]) -> bool {
+        match &self.lower {
+            Bound::Included(lower) => key >= lower,
+            Bound::Excluded(lower) => key > lower,
+            Bound::Unbounded => true,
+        }
+    }
+
+    fn open_front(&self) -> Result<Merge<false>> {
+        let mut cursors = self.version.cursors(self.seq, self.fill_cache);
+        for cursor in &mut cursors {
+            match &self.lower {
+                Bound::Included(key) => cursor.seek(key, SeqNo::MAX)?,
+                // Past every version of the key: 0 is no version's number.
+                Bound::Excluded(key) => cursor.seek(key, SeqNo::ZERO)?,
+                Bound::Unbounded => cursor.seek_to_first()?,
+            }
+        }
+        Ok(Merge::new(cursors))
+    }
+
+    fn open_back(&self) -> Result<Merge<true>> {
+        let mut cursors = self.version.cursors(self.seq, self.fill_cache);
+        for cursor in &mut cursors {
+            match &self.upper {
+                Bound::Included(key) => cursor.seek_before(key, SeqNo::ZERO)?,
+                Bound::Excluded(key) => cursor.seek_before(key, SeqNo::MAX)?,
+                Bound::Unbounded => cursor.seek_to_last()?,
+            }
+        }
+        Ok(Merge::new(cursors))
+    }
+
+    /// The next live entry upwards: of each key the first visible version
+    /// counts, the others are passed over.
+    fn step_front(&mut self, merge: &mut Merge<false>) -> Result<Option<Entry>> {
+        loop {
+            let Some(cursor) = merge.peek() else {
+                return Ok(None);
+            };
+            if !self.below_upper(cursor.key()) {
+                return Ok(None);
+            }
+            // A back end that passed this key has taken it; the same bound says so.
+            if cursor.seq() > self.seq {
+                merge.advance()?;
+                continue;
+            }
+            let key = Bytes::copy_from_slice(cursor.key());
+            let live = (cursor.kind() == Kind::Put).then(|| cursor.value());
+            while merge.peek().is_some_and(|cursor| cursor.key() == key) {
+                merge.advance()?;
+            }
+            self.lower = Bound::Excluded(key.clone());
+            if let Some(value) = live {
+                return Ok(Some((key, value)));
+            }
+        }
+    }
+
+    /// The next live entry downwards: versions of a key come oldest first, so
+    /// the last visible one counts.
+    fn step_back(&mut self, merge: &mut Merge<true>) -> Result<Option<Entry>> {
+        loop {
+            let Some(cursor) = merge.peek() else {
+                return Ok(None);
+            };
+            if !self.above_lower(cursor.key()) {
+                return Ok(None);
+            }
+            let key = Bytes::copy_from_slice(cursor.key());
+            let mut live = None;
+            while let Some(cursor) = merge.peek().filter(|cursor| cursor.key() == key) {
+                if cursor.seq() <= self.seq {
+                    live = (cursor.kind() == Kind::Put).then(|| cursor.value());
+                }
+                merge.advance()?;
+            }
+            self.upper = Bound::Excluded(key.clone());
+            if let Some(value) = live {
+                return Ok(Some((key, value)));
+            }
+        }
+    }
+}
+
+impl Iterator for Range {
+    type Item = Result<Entry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let step = (|| {
+            let mut merge = match self.front.take() {
+                Some(merge) => merge,
+                None => self.open_front()?,
+            };
+            let step = self.step_front(&mut merge);
+            self.front = Some(merge);
+            step
+        })();
+        self.done = !matches!(step, Ok(Some(_)));
+        step.transpose()
+    }
+}
+
+impl DoubleEndedIterator for Range {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let step = (|| {
+            let mut merge = match self.back.take() {
+                Some(merge) => merge,
+                None => self.open_back()?,
+            };
+            let step = self.step_back(&mut merge);
+            self.back = Some(merge);
+            step
+        })();
+        self.done = !matches!(step, Ok(Some(_)));
+        step.transpose()
+    }
+}

@@ -1,0 +1,202 @@
+//! What must be kept: the bookmarks of named snapshots and the live read views.
+//!
+//! Both are sequence numbers, and both are kept behind one lock, so that there
+//! is one protocol (*register under the lock, ask under the lock*):
+//!
+//! - A view is registered and its number loaded in one critical section. A
+//!   number loaded before it is registered could be overtaken by a compaction
+//!   that asks in between and drops what the view is about to read.
+//! - A bookmark is registered under the order lock of the commit queue, at the
+//!   moment it gets its number: every later write stands behind it.
+//! - Flush and compaction fix their inputs first, then ask for the boundaries.
+//!   A view registered after that has a number not below any in the inputs, so
+//!   it needs of each key just the newest version, which is always kept.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::key::SeqNo;
+use crate::sync::Mutex;
+use crate::version::TableId;
+
+/// A named snapshot as it stands in the WAL and in the manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SnapshotRecord {
+    /// Never used twice, so that a deletion is never of a namesake.
+    pub(crate) id: u64,
+    pub(crate) keyspace: String,
+    pub(crate) name: String,
+    /// The tables that it covers, by name and id: its catalog.
+    pub(crate) tables: Vec<(String, TableId)>,
+    /// Whether it was asked for one table.
+    pub(crate) single_table: bool,
+    /// Milliseconds since the Unix epoch.
+    pub(crate) created_ms: u64,
+}
+
+/// A snapshot with the number it got.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Bookmark {
+    pub(crate) seq: SeqNo,
+    pub(crate) record: SnapshotRecord,
+}
+
+/// All bookmarks, exact as of the commit `as_of`: the form in which the
+/// manifest keeps them. Replay skips snapshot operations numbered `<= as_of`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Bookmarks {
+    pub(crate) as_of: SeqNo,
+    /// Ascending by number.
+    pub(crate) list: Vec<Bookmark>,
+}
+
+/// The register of bookmarks and views.
+#[derive(Debug)]
+pub(crate) struct Retention {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    bookmarks: Bookmarks,
+    /// How many views stand at each number.
+    views: BTreeMap<SeqNo, usize>,
+}
+
+impl Retention {
+    pub(crate) fn new(bookmarks: Bookmarks) -> Self {
+        Self {
+            state: Mutex::new(State {
+                bookmarks,
+                views: BTreeMap::new(),
+            }),
+        }
+    }
+
+    /// Registers a view at the number that `visible` gives, and returns it.
+    pub(crate) fn register_view(&self, visible: impl FnOnce() -> SeqNo) -> SeqNo {
+        let mut state = self.state.lock().unwrap();
+        let seq = visible();
+        *state.views.entry(seq).or_default() += 1;
+        seq
+    }
+
+    /// Registers one more view at a number that is registered already.
+    pub(crate) fn share_view(&self, seq: SeqNo) {
+        let mut state = self.state.lock().unwrap();
+        *state
+            .views
+            .get_mut(&seq)
+            .expect("a view stands at this number") += 1;
+    }
+
+    /// Ends a view.
+    pub(crate) fn release_view(&self, seq: SeqNo) {
+        let mut state = self.state.lock().unwrap();
+        let count = state
+            .views
+            .get_mut(&seq)
+            .expect("a view stands at this number");
+        *count -= 1;
+        if *count == 0 {
+            state.views.remove(&seq);
+        }
+    }
+
+    /// Registers a view at a named snapshot: what an open snapshot reads stays,
+    /// even when the snapshot is deleted meanwhile.
+    pub(crate) fn open_snapshot(&self, keyspace: &str, name: &str) -> Result<Bookmark> {
+        let mut state = self.state.lock().unwrap();
+        let bookmark = state
+            .find(keyspace, name)
+            .cloned()
+            .ok_or_else(|| Error::NotFound {
+                what: "snapshot",
+                name: name.to_string(),
+            })?;
+        *state.views.entry(bookmark.seq).or_default() += 1;
+        Ok(bookmark)
+    }
+
+    /// Adds the bookmark of commit `seq`; called in commit order.
+    pub(crate) fn add_bookmark(&self, seq: SeqNo, record: SnapshotRecord) {
+        let mut state = self.state.lock().unwrap();
+        state.bookmarks.as_of = seq;
+        state.bookmarks.list.push(Bookmark { seq, record });
+    }
+
+    /// Takes back a bookmark whose commit failed.
+    pub(crate) fn retract_bookmark(&self, id: u64) {
+        let mut state = self.state.lock().unwrap();
+        state
+            .bookmarks
+            .list
+            .retain(|bookmark| bookmark.record.id != id);
+    }
+
+    /// Removes a bookmark by the commit `seq`; called in commit order.
+    pub(crate) fn remove_bookmark(&self, seq: SeqNo, id: u64) {
+        let mut state = self.state.lock().unwrap();
+        state.bookmarks.as_of = seq;
+        state
+            .bookmarks
+            .list
+            .retain(|bookmark| bookmark.record.id != id);
+    }
+
+    /// All bookmarks and the commit as of which they are exact.
+    pub(crate) fn bookmarks(&self) -> Bookmarks {
+        self.state.lock().unwrap().bookmarks.clone()
+    }
+
+    /// The bookmark of a snapshot.
+    pub(crate) fn find(&self, keyspace: &str, name: &str) -> Option<Bookmark> {
+        self.state.lock().unwrap().find(keyspace, name).cloned()
+    }
+
+    /// The numbers between which a table's versions fall into stripes: its
+    /// bookmarks and all views, ascending, each once.
+    pub(crate) fn boundaries(&self, table: TableId) -> Vec<SeqNo> {
+        let state = self.state.lock().unwrap();
+        let mut seqs = state.bookmarks_of(table);
+        seqs.extend(state.views.keys());
+        seqs.sort_unstable();
+        seqs.dedup();
+        seqs
+    }
+
+    /// The numbers of a table's bookmarks alone, ascending, each once: what the
+    /// picker keeps apart. (Views are too short-lived to arrange files by.)
+    pub(crate) fn bookmark_seqs(&self, table: TableId) -> Vec<SeqNo> {
+        let mut seqs = self.state.lock().unwrap().bookmarks_of(table);
+        seqs.sort_unstable();
+        seqs.dedup();
+        seqs
+    }
+
+    /// Number of live views.
+    pub(crate) fn views(&self) -> usize {
+        self.state.lock().unwrap().views.values().sum()
+    }
+}
+
+impl State {
+    fn find(&self, keyspace: &str, name: &str) -> Option<&Bookmark> {
+        self.bookmarks
+            .list
+            .iter()
+            .find(|b| b.record.keyspace == keyspace && b.record.name == name)
+    }
+
+    fn bookmarks_of(&self, table: TableId) -> Vec<SeqNo> {
+        let covers = |b: &&Bookmark| b.record.tables.iter().any(|(_, id)| *id == table);
+        self.bookmarks
+            .list
+            .iter()
+            .filter(covers)
+            .map(|b| b.seq)
+            .collect()
+    }
+}

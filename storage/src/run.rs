@@ -1,0 +1,281 @@
+//! A run: SSTables with disjoint key ranges that together are one sorted
+//! sequence, one entry of the run list.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::cursor::Cursor;
+use crate::error::Result;
+use crate::files::FileNumber;
+use crate::key::{Kind, SeqNo};
+use crate::sstable::{ReadCounters, SsTable, SsTableCursor, Version};
+use crate::vfs::Vfs;
+
+/// The id of a run; never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct RunId(pub(crate) u64);
+
+/// A run as it stands in the manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RunMeta {
+    pub(crate) id: RunId,
+    /// The smallest sequence number that it may hold, and the largest: the
+    /// union of the spans of what it was made from, so never too narrow.
+    pub(crate) smallest_seq: SeqNo,
+    pub(crate) largest_seq: SeqNo,
+    /// Ascending by key.
+    pub(crate) files: Vec<FileNumber>,
+    /// Bytes of the files.
+    pub(crate) bytes: u64,
+    /// Versions in the files.
+    pub(crate) entries: u64,
+}
+
+/// A run with its files open.
+#[derive(Debug)]
+pub(crate) struct Run {
+    meta: RunMeta,
+    files: Vec<Arc<RunFile>>,
+}
+
+/// An open SSTable whose file goes when it is obsolete and nobody holds it.
+#[derive(Debug)]
+pub(crate) struct RunFile {
+    table: Arc<SsTable>,
+    path: PathBuf,
+    vfs: Arc<dyn Vfs>,
+    obsolete: AtomicBool,
+}
+
+impl RunFile {
+    pub(crate) fn new(table: Arc<SsTable>, path: PathBuf, vfs: Arc<dyn Vfs>) -> Arc<Self> {
+        Arc::new(Self {
+            table,
+            path,
+            vfs,
+            obsolete: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn table(&self) -> &Arc<SsTable> {
+        &self.table
+    }
+
+    fn smallest_key(&self) -> &[u8] {
+        &self.table.properties().smallest_key
+    }
+
+    fn largest_key(&self) -> &[u8] {
+        &self.table.properties().largest_key
+    }
+}
+
+impl Drop for RunFile {
+    fn drop(&mut self) {
+        if *self.obsolete.get_mut() {
+            // A file that cannot be removed now is an orphan, which the next
+            // opening removes.
+            let _ = self.vfs.remove(&self.path);
+        }
+    }
+}
+
+impl Run {
+    /// A run of these files, ascending by key, at least one.
+    pub(crate) fn new(meta: RunMeta, files: Vec<Arc<RunFile>>) -> Arc<Self> {
+        debug_assert_eq!(meta.files.len(), files.len());
+        Arc::new(Self { meta, files })
+    }
+
+    pub(crate) fn id(&self) -> RunId {
+        self.meta.id
+    }
+
+    pub(crate) fn meta(&self) -> &RunMeta {
+        &self.meta
+    }
+
+    pub(crate) fn files(&self) -> &[Arc<RunFile>] {
+        &self.files
+    }
+
+    /// Whether a reader at `seq` can see anything in it.
+    pub(crate) fn is_seen_at(&self, seq: SeqNo) -> bool {
+        self.meta.smallest_seq <= seq
+    }
+
+    /// Lets the files go once the last reader is done; the manifest no longer
+    /// names them.
+    pub(crate) fn retire(&self) {
+        for file in &self.files {
+            file.obsolete.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The newest version of `key` numbered `<= seq`.
+    pub(crate) fn get(
+        &self,
+        key: &[u8],
+        hash: u64,
+        seq: SeqNo,
+        reads: &mut ReadCounters,
+    ) -> Result<Option<Version>> {
+        // A key's versions may go on in the next file, so a miss goes on too.
+        for file in &self.files[self.first_file_reaching(key)..] {
+            if file.smallest_key() > key {
+                break;
+            }
+            if let Some(version) = file.table.get(key, hash, seq, reads)? {
+                return Ok(Some(version));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a version of `key` may be in it.
+    pub(crate) fn covers(&self, key: &[u8]) -> bool {
+        self.files
+            .get(self.first_file_reaching(key))
+            .is_some_and(|file| file.smallest_key() <= key)
+    }
+
+    /// The first file that does not end before `key`.
+    fn first_file_reaching(&self, key: &[u8]) -> usize {
+        self.files.partition_point(|file| file.largest_key() < key)
+    }
+
+    pub(crate) fn cursor(self: &Arc<Self>, fill_cache: bool) -> RunCursor {
+        RunCursor {
+            run: self.clone(),
+            fill_cache,
+            at: 0,
+            cursor: None,
+        }
+    }
+}
+
+/// A position in a run: the file, and the position in it.
+#[derive(Debug)]
+pub(crate) struct RunCursor {
+    run: Arc<Run>,
+    fill_cache: bool,
+    at: usize,
+    /// `None` when nowhere.
+    cursor: Option<SsTableCursor>,
+}
+
+impl RunCursor {
+    fn open(&mut self, at: usize) -> Option<&mut SsTableCursor> {
+        if self.cursor.is_none() || self.at != at {
+            self.cursor = self
+                .run
+                .files
+                .get(at)
+                .map(|file| file.table.cursor(self.fill_cache));
+            self.at = at;
+        }
+        self.cursor.as_mut()
+    }
+
+    /// Moves on to the next files while the position is past the end of one.
+    fn settle_forward(&mut self) -> Result<()> {
+        while self.cursor.as_ref().is_some_and(|cursor| !cursor.valid()) {
+            if let Some(cursor) = self.open(self.at + 1) {
+                cursor.seek_to_first()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn settle_backward(&mut self) -> Result<()> {
+        while self.cursor.as_ref().is_some_and(|cursor| !cursor.valid()) {
+            match self.at.checked_sub(1) {
+                Some(before) => self
+                    .open(before)
+                    .expect("a file before this one")
+                    .seek_to_last()?,
+                None => self.cursor = None,
+            }
+        }
+        Ok(())
+    }
+
+    fn here(&self) -> &SsTableCursor {
+        self.cursor.as_ref().expect("the cursor is valid")
+    }
+}
+
+impl Cursor for RunCursor {
+    fn valid(&self) -> bool {
+        self.cursor.as_ref().is_some_and(Cursor::valid)
+    }
+
+    fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        let at = self.run.first_file_reaching(key);
+        if let Some(cursor) = self.open(at) {
+            cursor.seek(key, seq)?;
+        }
+        self.settle_forward()
+    }
+
+    fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        // The last file that begins at or before the key.
+        let after = self
+            .run
+            .files
+            .partition_point(|file| file.smallest_key() <= key);
+        let Some(at) = after.checked_sub(1) else {
+            self.cursor = None;
+            return Ok(());
+        };
+        self.open(at)
+            .expect("a file at the key")
+            .seek_before(key, seq)?;
+        self.settle_backward()
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        if let Some(cursor) = self.open(0) {
+            cursor.seek_to_first()?;
+        }
+        self.settle_forward()
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        if let Some(cursor) = self.open(self.run.files.len() - 1) {
+            cursor.seek_to_last()?;
+        }
+        self.settle_backward()
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.cursor.as_mut().expect("the cursor is valid").next()?;
+        self.settle_forward()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.cursor.as_mut().expect("the cursor is valid").prev()?;
+        self.settle_backward()
+    }
+
+    fn key(&self) -> &[u8] {
+        self.here().key()
+    }
+
+    fn seq(&self) -> SeqNo {
+        self.here().seq()
+    }
+
+    fn kind(&self) -> Kind {
+        self.here().kind()
+    }
+
+    fn value(&self) -> Bytes {
+        self.here().value()
+    }
+}

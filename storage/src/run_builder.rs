@@ -1,0 +1,127 @@
+//! Writes a run: versions in order in, SSTables of bounded size out.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::db::Engine;
+use crate::error::{Error, Result};
+use crate::files::{self, FileNumber};
+use crate::key::SeqNo;
+use crate::run::{Run, RunFile, RunMeta};
+use crate::sstable::{BlockCache, SsTable, SsTableOptions, SsTableWriter, Version};
+use crate::version::TableId;
+use crate::vfs::Vfs;
+
+/// A run being written. Dropped without [`RunBuilder::finish`], its files are
+/// removed.
+pub(crate) struct RunBuilder<'a> {
+    engine: &'a Engine,
+    table: TableId,
+    options: SsTableOptions,
+    writer: Option<(FileNumber, SsTableWriter)>,
+    files: Vec<FileNumber>,
+    bytes: u64,
+    entries: u64,
+    finished: bool,
+}
+
+impl<'a> RunBuilder<'a> {
+    pub(crate) fn new(engine: &'a Engine, table: TableId, options: SsTableOptions) -> Self {
+        Self {
+            engine,
+            table,
+            options,
+            writer: None,
+            files: Vec::new(),
+            bytes: 0,
+            entries: 0,
+            finished: false,
+        }
+    }
+
+    /// Adds a version, in order. A file is cut only between keys.
+    pub(crate) fn add(&mut self, key: &Bytes, version: &Version) -> Result<()> {
+        let bytes_max = self.engine.options().file_bytes;
+        let full = |(_, writer): &(_, SsTableWriter)| {
+            writer.file_bytes() >= bytes_max && writer.last_key() != Some(key)
+        };
+        if self.writer.as_ref().is_some_and(full) {
+            self.finish_file()?;
+        }
+        if self.writer.is_none() {
+            let number = self.engine.next_file_number();
+            self.files.push(number);
+            let path = files::sstable(self.engine.dir(), number);
+            let writer = SsTableWriter::create(
+                self.engine.vfs(),
+                &path,
+                (number.0, self.table.0),
+                self.options.clone(),
+            )?;
+            self.writer = Some((number, writer));
+        }
+        let (_, writer) = self.writer.as_mut().expect("just opened");
+        writer.add(key, version.seq, version.kind, &version.value)?;
+        Ok(())
+    }
+
+    fn finish_file(&mut self) -> Result<()> {
+        if let Some((_, writer)) = self.writer.take() {
+            let finished = writer.finish()?;
+            self.bytes += finished.file_bytes;
+            self.entries += finished.properties.entries;
+        }
+        Ok(())
+    }
+
+    /// Finishes the files, makes them durable and opens them; `None` when
+    /// nothing was added. `span` is the union of the inputs' spans.
+    pub(crate) fn finish(mut self, span: (SeqNo, SeqNo)) -> Result<Option<Arc<Run>>> {
+        self.finish_file()?;
+        let (engine, dir) = (self.engine, self.engine.dir());
+        if self.files.is_empty() {
+            return Ok(None);
+        }
+        engine.vfs().sync_dir(dir).map_err(Error::io("sync", dir))?;
+        let meta = RunMeta {
+            id: engine.next_run_id(),
+            smallest_seq: span.0,
+            largest_seq: span.1,
+            files: self.files.clone(),
+            bytes: self.bytes,
+            entries: self.entries,
+        };
+        let open = |&number| open_file(&engine.options().vfs, dir, engine.cache(), number);
+        let files: Vec<_> = self.files.iter().map(open).collect::<Result<_>>()?;
+        self.finished = true;
+        Ok(Some(Run::new(meta, files)))
+    }
+}
+
+/// Opens one SSTable of the database in `dir`.
+pub(crate) fn open_file(
+    vfs: &Arc<dyn Vfs>,
+    dir: &Path,
+    cache: &Arc<BlockCache>,
+    number: FileNumber,
+) -> Result<Arc<RunFile>> {
+    let path = files::sstable(dir, number);
+    let table = SsTable::open(&**vfs, &path, number.0, cache.clone())?;
+    Ok(RunFile::new(table, path, vfs.clone()))
+}
+
+impl Drop for RunBuilder<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            for &number in &self.files {
+                // What cannot be removed now is an orphan for the next opening.
+                let _ = self
+                    .engine
+                    .vfs()
+                    .remove(&files::sstable(self.engine.dir(), number));
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! A position in one block, movable in both directions.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::block::Block;
+use super::damage::Damage;
+use crate::key::{Kind, SeqNo};
+
+/// Walks a [`Block`]. Starts out nowhere; after damage it is nowhere again.
+///
+/// Unlike [`Block::find`] it puts the key together, because a caller of `key`
+/// wants a slice; the buffer lives as long as the cursor.
+#[derive(Debug)]
+pub(super) struct BlockCursor {
+    block: Block,
+    valid: bool,
+    key: Vec<u8>,
+    seq: SeqNo,
+    kind: Kind,
+    value: Range<usize>,
+    start: usize,
+    end: usize,
+}
+
+impl BlockCursor {
+    pub(super) fn new(block: Block) -> Self {
+        Self {
+            block,
+            valid: false,
+            key: Vec::new(),
+            seq: SeqNo::ZERO,
+            kind: Kind::Put,
+            value: 0..0,
+            start: 0,
+            end: 0,
+        }
+    }
+
+    /// Takes another block and stands nowhere in it.
+    pub(super) fn reset(&mut self, block: Block) {
+        self.block = block;
+        self.valid = false;
+    }
+
+    /// Stands nowhere.
+    pub(super) fn clear(&mut self) {
+        self.valid = false;
+    }
+
+    pub(super) fn valid(&self) -> bool {
+        self.valid
+    }
+
+    pub(super) fn key(&self) -> &[u8] {
+        debug_assert!(self.valid);
+        &self.key
+    }
+
+    pub(super) fn seq(&self) -> SeqNo {
+        debug_assert!(self.valid);
+        self.seq
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        debug_assert!(self.valid);
+        self.kind
+    }
+
+    /// The value; it shares the block's memory and keeps it alive.
+    pub(super) fn value(&self) -> Bytes {
+        debug_assert!(self.valid);
+        self.block.value(self.value.clone())
+    }
+
+    /// Moves to the first entry `>= (key, seq)`.
+    pub(super) fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<(), Damage> {
+        self.valid = false;
+        if let Some(found) = self.block.find(key, seq)? {
+            let entry = found.entry;
+            self.key.clear();
+            self.key.extend_from_slice(&key[..entry.shared]);
+            self.key.extend_from_slice(entry.suffix);
+            self.seq = entry.seq;
+            self.kind = entry.kind;
+            self.value = entry.value;
+            self.start = entry.start;
+            self.end = entry.end;
+            self.valid = true;
+        }
+        Ok(())
+    }
+
+    /// Moves to the last entry `< (key, seq)`.
+    pub(super) fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<(), Damage> {
+        self.valid = false;
+        let limit = match self.block.find(key, seq)? {
+            Some(found) => found.entry.start,
+            None => self.block.entries_end(),
+        };
+        self.move_to_last_before(limit)
+    }
+
+    /// Moves to the first entry.
+    pub(super) fn seek_to_first(&mut self) -> Result<(), Damage> {
+        self.valid = false;
+        self.read(0, 0)
+    }
+
+    /// Moves to the last entry.
+    pub(super) fn seek_to_last(&mut self) -> Result<(), Damage> {
+        self.valid = false;
+        self.move_to_last_before(self.block.entries_end())
+    }
+
+    /// Moves to the next entry.
+    ///
+    /// # Panics
+    /// When not valid.
+    pub(super) fn next(&mut self) -> Result<(), Damage> {
+        assert!(self.valid, "next on a cursor that stands nowhere");
+        self.valid = false;
+        if self.end < self.block.entries_end() {
+            self.read(self.end, self.key.len())?;
+        }
+        Ok(())
+    }
+
+    /// Moves to the entry before, by walking from the restart point before it:
+    /// an entry does not know where its predecessor starts.
+    ///
+    /// # Panics
+    /// When not valid.
+    pub(super) fn prev(&mut self) -> Result<(), Damage> {
+        assert!(self.valid, "prev on a cursor that stands nowhere");
+        self.valid = false;
+        self.move_to_last_before(self.start)
+    }
+
+    /// Moves to the entry that ends at `limit`; nowhere when `limit` is 0.
+    fn move_to_last_before(&mut self, limit: usize) -> Result<(), Damage> {
+        if limit == 0 {
+            return Ok(());
+        }
+        // The restart points below `low` lie before `limit`; the first always does.
+        let (mut low, mut high, mut from) = (1, self.block.restarts(), 0);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let offset = self.block.restart(middle)?;
+            if offset < limit {
+                from = offset;
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        self.read(from, 0)?;
+        while self.end < limit {
+            self.read(self.end, self.key.len())?;
+        }
+        if self.end != limit {
+            self.valid = false;
+            return Err(self.block.bad_entry(limit, "starts inside of another"));
+        }
+        Ok(())
+    }
+
+    /// Reads the entry at `start`, of whose key at most the first `known` bytes
+    /// are in `self.key`.
+    fn read(&mut self, start: usize, known: usize) -> Result<(), Damage> {
+        self.valid = false;
+        let entry = self.block.entry(start)?;
+        if entry.shared > known {
+            return Err(self
+                .block
+                .bad_entry(start, "shares more than the key before has"));
+        }
+        self.key.truncate(entry.shared);
+        self.key.extend_from_slice(entry.suffix);
+        self.seq = entry.seq;
+        self.kind = entry.kind;
+        self.value = entry.value;
+        self.start = entry.start;
+        self.end = entry.end;
+        self.valid = true;
+        Ok(())
+    }
+}

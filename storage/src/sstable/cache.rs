@@ -1,0 +1,123 @@
+//! The block cache: recently read data blocks, verified and uncompressed,
+//! shared by all tables of a database.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+/// Which block: file number (unique within the database, never reused) and
+/// offset in the file.
+type BlockKey = (u64, u64);
+
+/// Keeps up to so many bytes of blocks. Scan-resistant (S3-FIFO-like, as
+/// `quick_cache` is); safe to use from any number of threads.
+#[derive(Debug)]
+pub(crate) struct BlockCache {
+    /// `None` with a capacity of 0.
+    blocks: Option<Cache<BlockKey, Bytes, BlockWeighter>>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+#[derive(Debug, Clone)]
+struct BlockWeighter;
+
+impl BlockWeighter {
+    /// What an entry costs beside its bytes, roughly: key, `Bytes`, its shared
+    /// header and its slots in the cache's tables.
+    const OVERHEAD_BYTES: u64 = 128;
+}
+
+impl Weighter<BlockKey, Bytes> for BlockWeighter {
+    fn weight(&self, _key: &BlockKey, block: &Bytes) -> u64 {
+        block.len() as u64 + Self::OVERHEAD_BYTES
+    }
+}
+
+impl BlockCache {
+    /// Blocks of the default size that fit decide how many entries to expect.
+    const EXPECTED_BLOCK_BYTES: u64 = 4096;
+
+    /// A cache of `capacity_bytes`, overhead included; 0 keeps nothing.
+    pub(crate) fn new(capacity_bytes: u64) -> Self {
+        let blocks = (capacity_bytes > 0).then(|| {
+            let expected = (capacity_bytes / Self::EXPECTED_BLOCK_BYTES).max(1) as usize;
+            Cache::with_weighter(expected, capacity_bytes, BlockWeighter)
+        });
+        Self {
+            blocks,
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
+    }
+
+    /// Looks for a block. With `touch` a hit counts as a use and defends the
+    /// block against eviction; without, the cache stays as it is.
+    pub(super) fn get(&self, file_number: u64, offset: u64, touch: bool) -> Option<Bytes> {
+        let key = (file_number, offset);
+        let found = self.blocks.as_ref().and_then(|blocks| {
+            if touch {
+                blocks.get(&key)
+            } else {
+                blocks.peek(&key)
+            }
+        });
+        let counter = if found.is_some() {
+            &self.hits
+        } else {
+            &self.misses
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// Puts a verified, uncompressed block in.
+    pub(super) fn insert(&self, file_number: u64, offset: u64, block: Bytes) {
+        if let Some(blocks) = &self.blocks {
+            blocks.insert((file_number, offset), block);
+        }
+    }
+
+    /// Lookups that found their block, since the cache was made.
+    pub(crate) fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    /// Lookups that did not, since the cache was made.
+    pub(crate) fn misses(&self) -> u64 {
+        self.misses.load(Ordering::Relaxed)
+    }
+
+    /// Bytes in the cache now, overhead included.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.blocks.as_ref().map_or(0, Cache::weight)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_stays_within_its_capacity() {
+        let cache = BlockCache::new(100_000);
+        for i in 0..1000 {
+            cache.insert(1, i, Bytes::from(vec![0; 1000]));
+            assert!(cache.used_bytes() <= 100_000);
+        }
+        assert!(cache.used_bytes() > 50_000);
+        assert!(cache.get(1, 999, true).is_some());
+        assert!(cache.get(2, 999, true).is_none());
+        assert_eq!((cache.hits(), cache.misses()), (1, 1));
+    }
+
+    #[test]
+    fn a_capacity_of_0_disables() {
+        let cache = BlockCache::new(0);
+        cache.insert(1, 1, Bytes::from_static(b"x"));
+        assert!(cache.get(1, 1, true).is_none());
+        assert_eq!((cache.hits(), cache.misses()), (0, 1));
+    }
+}

@@ -1,0 +1,146 @@
+//! A bloom filter over a table's user keys: says "not here" for most absent
+//! keys without touching a block.
+//!
+//! The bits a key sets follow from one 64-bit hash by double hashing (Kirsch
+//! and Mitzenmacher, "Less Hashing, Same Performance", 2006), so a lookup
+//! hashes its key once for all the runs it visits. See the book, Formats:
+//! SSTable.
+
+use bytes::Bytes;
+
+use super::damage::Damage;
+
+/// Upper end of the number of bits that a key sets.
+const PROBES_MAX: u8 = 30;
+
+/// The hash that [`Filter::may_contain`] takes: xxh3, 64 bits, no seed.
+pub(crate) fn key_hash(key: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(key)
+}
+
+/// The filter of one table.
+#[derive(Debug, Clone)]
+pub(super) struct Filter {
+    bits: Bytes,
+    /// Bits set per key; 0 when the table has no filter.
+    probes: u8,
+}
+
+impl Filter {
+    /// Reads a filter's payload: the bits, then the number of probes.
+    pub(super) fn decode(payload: Bytes) -> Result<Self, Damage> {
+        let Some((&probes, bits)) = payload.split_last() else {
+            return Err(Damage("the filter is empty".into()));
+        };
+        if probes > PROBES_MAX || (probes == 0) != bits.is_empty() {
+            return Err(Damage(format!(
+                "a filter of {} bytes with {probes} probes per key",
+                bits.len()
+            )));
+        }
+        let bits = payload.slice(..payload.len() - 1);
+        Ok(Self { bits, probes })
+    }
+
+    /// False when no key with this hash is in the table.
+    pub(super) fn may_contain(&self, hash: u64) -> bool {
+        positions(hash, self.probes, self.bits.len()).all(|bit| {
+            self.bits
+                .get(bit / 8)
+                .is_some_and(|byte| byte & (1 << (bit % 8)) != 0)
+        })
+    }
+}
+
+/// Collects the keys of a table being written.
+pub(super) struct FilterBuilder {
+    bits_per_key: u32,
+    /// Hash of each distinct key: the size of the filter is known only at the end.
+    hashes: Vec<u64>,
+}
+
+impl FilterBuilder {
+    pub(super) fn new(bits_per_key: u32) -> Self {
+        Self {
+            bits_per_key,
+            hashes: Vec::new(),
+        }
+    }
+
+    /// Adds a key; call once per distinct key.
+    pub(super) fn add(&mut self, hash: u64) {
+        if self.bits_per_key > 0 {
+            self.hashes.push(hash);
+        }
+    }
+
+    /// The payload that [`Filter::decode`] reads.
+    pub(super) fn finish(self) -> Vec<u8> {
+        if self.bits_per_key == 0 {
+            return vec![0];
+        }
+        // ln 2 x bits per key minimises the false positives; 69 / 100 is ln 2.
+        let probes = (self.bits_per_key * 69 / 100).clamp(1, u32::from(PROBES_MAX)) as u8;
+        // At least 64 bits, or a tiny filter passes nearly everything.
+        let bytes = (self.hashes.len() * self.bits_per_key as usize)
+            .div_ceil(8)
+            .max(8);
+        let mut bits = vec![0; bytes];
+        for hash in self.hashes {
+            for bit in positions(hash, probes, bytes) {
+                bits[bit / 8] |= 1 << (bit % 8);
+            }
+        }
+        bits.push(probes);
+        bits
+    }
+}
+
+/// The bits of a key in a filter of `bytes` bytes.
+fn positions(hash: u64, probes: u8, bytes: usize) -> impl Iterator<Item = usize> {
+    // The step's high half is the hash's low half: position and step are
+    // independent where the multiplication below looks.
+    let step = hash.rotate_left(32) | 1;
+    let bits = bytes as u128 * 8;
+    (0..u64::from(probes)).map(move |i| {
+        let h = hash.wrapping_add(i.wrapping_mul(step));
+        // Maps 0..2^64 onto 0..bits by a multiplication, cheaper than modulo.
+        ((u128::from(h) * bits) >> 64) as usize
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(keys: u64, bits_per_key: u32) -> Filter {
+        let mut builder = FilterBuilder::new(bits_per_key);
+        for i in 0..keys {
+            builder.add(key_hash(&i.to_be_bytes()));
+        }
+        Filter::decode(builder.finish().into()).unwrap()
+    }
+
+    #[test]
+    fn no_false_negatives_and_about_one_percent_false_positives() {
+        for keys in [1, 10, 1000, 50_000] {
+            let filter = filter(keys, 10);
+            let contains = |i: &u64| filter.may_contain(key_hash(&i.to_be_bytes()));
+            assert!((0..keys).all(|i| contains(&i)));
+            let wrong = (1 << 40..(1 << 40) + 20_000).filter(contains).count();
+            assert!(wrong < 300, "{wrong} of 20000 with {keys} keys");
+        }
+    }
+
+    #[test]
+    fn no_bits_per_key_means_no_filter() {
+        assert!(filter(3, 0).may_contain(12345));
+    }
+
+    #[test]
+    fn impossible_payloads_are_damage() {
+        for payload in [&b""[..], b"\x07", b"bits\x00", b"bits\x1f"] {
+            assert!(Filter::decode(Bytes::copy_from_slice(payload)).is_err());
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Where a block lies in its file.
+
+use super::damage::Damage;
+use crate::varint;
+
+/// Position and length of a stored block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BlockHandle {
+    /// File offset of the first byte.
+    pub(super) offset: u64,
+    /// Stored length in bytes, with compression type and checksum.
+    pub(super) len: u64,
+}
+
+impl BlockHandle {
+    /// Width of the fixed form.
+    pub(super) const FIXED_BYTES: usize = 16;
+
+    /// Offset of the first byte after the block; `None` when it does not fit.
+    pub(super) fn end(self) -> Option<u64> {
+        self.offset.checked_add(self.len)
+    }
+
+    /// The form in the footer: two u64, little endian.
+    pub(super) fn to_fixed(self) -> [u8; Self::FIXED_BYTES] {
+        let mut out = [0; Self::FIXED_BYTES];
+        out[..8].copy_from_slice(&self.offset.to_le_bytes());
+        out[8..].copy_from_slice(&self.len.to_le_bytes());
+        out
+    }
+
+    /// Reads the form in the footer.
+    pub(super) fn from_fixed(bytes: &[u8; Self::FIXED_BYTES]) -> Self {
+        let (offset, len) = bytes.split_at(8);
+        let number = |half: &[u8]| u64::from_le_bytes(half.try_into().expect("half of 16 bytes"));
+        Self {
+            offset: number(offset),
+            len: number(len),
+        }
+    }
+
+    /// Appends the form in the index: two varints.
+    pub(super) fn put_varints(self, out: &mut Vec<u8>) {
+        varint::put(out, self.offset);
+        varint::put(out, self.len);
+    }
+
+    /// Reads the form in the index, which must fill `bytes`.
+    pub(super) fn from_varints(bytes: &[u8]) -> Result<Self, Damage> {
+        let mut at = 0;
+        let offset = varint::get(bytes, &mut at);
+        let len = varint::get(bytes, &mut at);
+        match (offset, len) {
+            (Some(offset), Some(len)) if at == bytes.len() => Ok(Self { offset, len }),
+            _ => Err(Damage(format!(
+                "an index entry's value {bytes:02x?} is not an offset and a length"
+            ))),
+        }
+    }
+}

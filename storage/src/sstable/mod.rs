@@ -1,0 +1,42 @@
+//! SSTables: immutable sorted files of versions, what flush and compaction
+//! write and every read below the memtables goes to.
+//!
+//! ```text
+//!   SsTableWriter ── BlockBuilder ── compression ──► file
+//!        │   └────── FilterBuilder, IndexBuilder, Properties, Footer
+//!        ▼
+//!   SsTable ── Filter ── Index ── BlockCache ── Block      one lookup
+//!        └──── SsTableCursor ── BlockCursor × 2            a scan
+//! ```
+//!
+//! What always holds: a table's file never changes once
+//! [`SsTableWriter::finish`] returned; every byte of it lies under a checksum;
+//! no bytes, however damaged, make a reader panic, loop or allocate without
+//! bound. The bytes are drawn in the book, Formats: SSTable.
+
+mod block;
+mod block_builder;
+mod block_cursor;
+mod cache;
+mod compression;
+mod damage;
+mod filter;
+mod footer;
+mod handle;
+mod index;
+mod options;
+mod properties;
+mod reader;
+mod table_cursor;
+#[cfg(test)]
+mod tests;
+mod verify;
+mod writer;
+
+pub(crate) use cache::BlockCache;
+pub use compression::Compression;
+pub(crate) use filter::key_hash;
+pub use options::SsTableOptions;
+pub(crate) use reader::{ReadCounters, SsTable, Version};
+pub(crate) use table_cursor::SsTableCursor;
+pub(crate) use writer::SsTableWriter;

@@ -1,0 +1,138 @@
+//! What a table says about itself, as JSON, so that `strings` and people can
+//! read it. See the book, Formats: SSTable.
+
+use bytes::Bytes;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::damage::Damage;
+use super::options::SsTableOptions;
+use crate::key::{Kind, SeqNo};
+
+/// Facts about one table, written once with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Properties {
+    /// Version of the file format.
+    pub(crate) format_version: u32,
+    /// Number of the file within its database.
+    pub(crate) file_number: u64,
+    /// The (user-visible) table whose versions these are.
+    pub(crate) table_id: u32,
+    /// Number of versions, tombstones included; at least 1.
+    pub(crate) entries: u64,
+    /// Number of versions that are tombstones.
+    pub(crate) tombstones: u64,
+    /// The first user key, in hex in the file.
+    #[serde(serialize_with = "to_hex", deserialize_with = "from_hex")]
+    pub(crate) smallest_key: Vec<u8>,
+    /// The last user key, in hex in the file.
+    #[serde(serialize_with = "to_hex", deserialize_with = "from_hex")]
+    pub(crate) largest_key: Vec<u8>,
+    /// The smallest sequence number of any version.
+    pub(crate) smallest_seq: SeqNo,
+    /// The largest sequence number of any version.
+    pub(crate) largest_seq: SeqNo,
+    /// Length of the user keys of all versions together, in bytes.
+    pub(crate) raw_key_bytes: u64,
+    /// Length of the values of all versions together, in bytes.
+    pub(crate) raw_value_bytes: u64,
+    /// Length of the stored data blocks; they are the start of the file.
+    pub(crate) data_bytes: u64,
+    /// How the table is laid out.
+    pub(crate) options: SsTableOptions,
+    /// The program that wrote the table, as "ebb 0.1.0".
+    pub(crate) created_by: String,
+}
+
+impl Properties {
+    /// Those of a table with nothing in it yet.
+    pub(super) fn new(
+        format_version: u32,
+        (file_number, table_id): (u64, u32),
+        options: SsTableOptions,
+    ) -> Self {
+        Self {
+            format_version,
+            file_number,
+            table_id,
+            entries: 0,
+            tombstones: 0,
+            smallest_key: Vec::new(),
+            largest_key: Vec::new(),
+            smallest_seq: SeqNo::MAX,
+            largest_seq: SeqNo::ZERO,
+            raw_key_bytes: 0,
+            raw_value_bytes: 0,
+            data_bytes: 0,
+            options,
+            created_by: concat!("ebb ", env!("CARGO_PKG_VERSION")).into(),
+        }
+    }
+
+    /// Counts one more version in. The largest key is left to the caller, who
+    /// knows it at the end without a copy per version.
+    pub(super) fn count(&mut self, key: &[u8], seq: SeqNo, kind: Kind, value_len: usize) {
+        if self.entries == 0 {
+            self.smallest_key = key.to_vec();
+        }
+        self.entries += 1;
+        self.tombstones += u64::from(kind == Kind::Delete);
+        self.smallest_seq = self.smallest_seq.min(seq);
+        self.largest_seq = self.largest_seq.max(seq);
+        self.raw_key_bytes += key.len() as u64;
+        self.raw_value_bytes += value_len as u64;
+    }
+
+    /// The payload that [`Self::decode`] reads.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("numbers and strings always become JSON")
+    }
+
+    /// Reads a properties payload; fields of later versions are passed over.
+    pub(super) fn decode(payload: &Bytes) -> Result<Self, Damage> {
+        serde_json::from_slice(payload)
+            .map_err(|e| Damage(format!("the properties do not parse: {e}")))
+    }
+}
+
+fn to_hex<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let hex: String = digits
+        .map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)]))
+        .collect();
+    serializer.serialize_str(&hex)
+}
+
+fn from_hex<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    let hex = String::deserialize(deserializer)?;
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let (pairs, odd) = hex.as_bytes().as_chunks::<2>();
+    pairs
+        .iter()
+        .map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?))
+        .collect::<Option<Vec<u8>>>()
+        .filter(|_| odd.is_empty())
+        .ok_or_else(|| serde::de::Error::custom(format!("{hex:?} is not hex")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_key_survives_the_json() {
+        let mut properties = Properties::new(1, (7, 3), SsTableOptions::default());
+        properties.smallest_key = (0..=255).collect();
+        let payload = Bytes::from(properties.encode());
+        assert_eq!(Properties::decode(&payload).unwrap(), properties);
+    }
+
+    #[test]
+    fn bad_hex_is_damage() {
+        let json = Properties::new(1, (7, 3), SsTableOptions::default()).encode();
+        let json = String::from_utf8(json).unwrap();
+        for hex in ["a", "0g", "é"] {
+            let bad = json.replace("smallest_key\":\"", &format!("smallest_key\":\"{hex}"));
+            assert!(Properties::decode(&Bytes::from(bad)).is_err(), "{hex}");
+        }
+    }
+}

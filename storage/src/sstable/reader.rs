@@ -1,0 +1,299 @@
+//! An open SSTable: opening it and looking up one key.
+//!
+//! Filter, index and properties stay in memory while the table is open; data
+//! blocks are read one at a time, through the [`BlockCache`].
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::block::Block;
+use super::cache::BlockCache;
+use super::compression::{PAYLOAD_BYTES_MAX, TRAILER_BYTES, unseal};
+use super::damage::Damage;
+use super::filter::Filter;
+use super::footer::{FORMAT_VERSION, Footer};
+use super::handle::BlockHandle;
+use super::index::Index;
+use super::properties::Properties;
+use super::table_cursor::SsTableCursor;
+use crate::error::{Error, Result};
+use crate::key::{Kind, SeqNo};
+use crate::vfs::{ReadFile, Vfs};
+
+/// One version, as a lookup returns it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Version {
+    /// When it was written.
+    pub(crate) seq: SeqNo,
+    /// What it says.
+    pub(crate) kind: Kind,
+    /// The value, empty for a tombstone. It shares its block's memory.
+    pub(crate) value: Bytes,
+}
+
+/// What a lookup cost, summed over the runs it went to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ReadCounters {
+    /// Runs that were searched because their filter did not exclude the key.
+    pub(crate) runs_touched: u64,
+    /// Blocks read from disk.
+    pub(crate) blocks_read: u64,
+    /// Blocks found in the block cache.
+    pub(crate) blocks_cached: u64,
+    /// Runs that their filter excluded.
+    pub(crate) filter_skips: u64,
+}
+
+/// An open table; used from any number of threads.
+#[derive(Debug)]
+pub(crate) struct SsTable {
+    path: PathBuf,
+    file: Arc<dyn ReadFile>,
+    cache: Arc<BlockCache>,
+    parts: Parts,
+}
+
+/// What is read when a table is opened.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) footer: Footer,
+    pub(super) filter: Filter,
+    pub(super) index: Index,
+    pub(super) properties: Properties,
+}
+
+impl SsTable {
+    /// Opens a table and checks footer, filter, index and properties; the data
+    /// blocks are checked as they are read.
+    ///
+    /// # Errors
+    /// `Corruption` names what is wrong and where, also when this is the file of
+    /// another number; `UnsupportedFormat` for a later version; `Io`.
+    pub(crate) fn open(
+        vfs: &dyn Vfs,
+        path: &Path,
+        file_number: u64,
+        cache: Arc<BlockCache>,
+    ) -> Result<Arc<Self>> {
+        let file = vfs.open_read(path).map_err(Error::io("open", path))?;
+        let parts = Parts::read(&*file, path, file_number)?;
+        Ok(Arc::new(Self {
+            path: path.to_path_buf(),
+            file,
+            cache,
+            parts,
+        }))
+    }
+
+    /// What the table says about itself.
+    pub(crate) fn properties(&self) -> &Properties {
+        &self.parts.properties
+    }
+
+    /// Where the file is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Length of the file.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.parts.footer.file_bytes()
+    }
+
+    /// For each data block, in order, its last key and its bytes in the file:
+    /// from the index, so without reading any.
+    ///
+    /// # Errors
+    /// `Corruption`.
+    pub(crate) fn block_bounds(&self) -> Result<Vec<(Bytes, u64)>> {
+        let mut bounds = Vec::new();
+        let mut cursor = self.parts.index.cursor();
+        let damaged = |damage| self.index_damage(damage);
+        cursor.seek_to_first().map_err(damaged)?;
+        while cursor.valid() {
+            let handle = BlockHandle::from_varints(&cursor.value()).map_err(damaged)?;
+            bounds.push((Bytes::copy_from_slice(cursor.key()), handle.len));
+            cursor.next().map_err(damaged)?;
+        }
+        Ok(bounds)
+    }
+
+    /// The newest version of `key` with a sequence number `<= seq`, a tombstone
+    /// included. `hash` is [`super::key_hash`] of `key`. Adds its cost to `reads`.
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`.
+    pub(crate) fn get(
+        &self,
+        key: &[u8],
+        hash: u64,
+        seq: SeqNo,
+        reads: &mut ReadCounters,
+    ) -> Result<Option<Version>> {
+        if !self.parts.filter.may_contain(hash) {
+            reads.filter_skips += 1;
+            return Ok(None);
+        }
+        reads.runs_touched += 1;
+        let handle = self.parts.index.find(key, seq);
+        let Some(handle) = handle.map_err(|damage| self.index_damage(damage))? else {
+            return Ok(None);
+        };
+        let (block, cached) = self.data_block(handle, true)?;
+        if cached {
+            reads.blocks_cached += 1;
+        } else {
+            reads.blocks_read += 1;
+        }
+        let found = block
+            .find(key, seq)
+            .and_then(|found| found.ok_or_else(ends_too_early))
+            .map_err(|damage| damage.at(&self.path, handle.offset))?;
+        Ok(found.same_key.then(|| Version {
+            seq: found.entry.seq,
+            kind: found.entry.kind,
+            value: block.value(found.entry.value),
+        }))
+    }
+
+    /// A cursor over all versions, standing nowhere yet. Without `fill_cache` it
+    /// uses blocks that are in the cache but leaves the cache as it is: a scan
+    /// of the table shall not push out what lookups need.
+    pub(crate) fn cursor(self: &Arc<Self>, fill_cache: bool) -> SsTableCursor {
+        SsTableCursor::new(Arc::clone(self), fill_cache)
+    }
+
+    /// A data block, and whether it came from the cache.
+    pub(super) fn data_block(
+        &self,
+        handle: BlockHandle,
+        fill_cache: bool,
+    ) -> Result<(Block, bool)> {
+        let number = self.properties().file_number;
+        let cached = self.cache.get(number, handle.offset, fill_cache);
+        let hit = cached.is_some();
+        let payload = match cached {
+            Some(payload) => payload,
+            None => self.read_data_block(handle)?,
+        };
+        let block =
+            Block::new(payload.clone()).map_err(|damage| damage.at(&self.path, handle.offset))?;
+        if fill_cache && !hit {
+            self.cache.insert(number, handle.offset, payload);
+        }
+        Ok((block, hit))
+    }
+
+    /// The payload of a data block, from the disk.
+    pub(super) fn read_data_block(&self, handle: BlockHandle) -> Result<Bytes> {
+        let data_bytes = self.properties().data_bytes;
+        let len_max = (PAYLOAD_BYTES_MAX + TRAILER_BYTES) as u64;
+        if handle.len > len_max || handle.end().is_none_or(|end| end > data_bytes) {
+            return Err(self.index_damage(Damage(format!(
+                "the index has a block at {} of {} bytes; the data ends at {data_bytes}",
+                handle.offset, handle.len
+            ))));
+        }
+        read_block(&*self.file, &self.path, handle)
+    }
+
+    /// The error for a damaged index.
+    pub(super) fn index_damage(&self, damage: Damage) -> Error {
+        damage.at(&self.path, self.parts.footer.index.offset)
+    }
+
+    pub(super) fn index(&self) -> &Index {
+        &self.parts.index
+    }
+
+    /// Reads what [`Self::open`] read once more.
+    pub(super) fn reread_parts(&self) -> Result<Parts> {
+        Parts::read(&*self.file, &self.path, self.properties().file_number)
+    }
+}
+
+/// The index promised a version that the block does not have.
+pub(super) fn ends_too_early() -> Damage {
+    Damage("the block ends before the version that the index has for it".into())
+}
+
+impl Parts {
+    fn read(file: &dyn ReadFile, path: &Path, file_number: u64) -> Result<Self> {
+        let file_bytes = file.len().map_err(Error::io("get the length of", path))?;
+        let Some(footer_offset) = file_bytes.checked_sub(Footer::BYTES as u64) else {
+            return Err(Error::corruption(
+                path,
+                0,
+                format!(
+                    "{file_bytes} bytes are too short for an SSTable; its footer alone has {}",
+                    Footer::BYTES
+                ),
+            ));
+        };
+        let mut footer = [0; Footer::BYTES];
+        read_at(file, path, &mut footer, footer_offset)?;
+        let footer = Footer::decode(&footer, path, file_bytes)?;
+
+        let filter = Filter::decode(read_block(file, path, footer.filter)?)
+            .map_err(|damage| damage.at(path, footer.filter.offset))?;
+        let index = Index::decode(read_block(file, path, footer.index)?)
+            .map_err(|damage| damage.at(path, footer.index.offset))?;
+        let properties = Properties::decode(&read_block(file, path, footer.properties)?)
+            .and_then(|properties| check_properties(properties, file_number, &footer))
+            .map_err(|damage| damage.at(path, footer.properties.offset))?;
+        Ok(Self {
+            footer,
+            filter,
+            index,
+            properties,
+        })
+    }
+}
+
+/// Holds the properties against the footer and against who the caller expects.
+fn check_properties(
+    properties: Properties,
+    file_number: u64,
+    footer: &Footer,
+) -> Result<Properties, Damage> {
+    let facts = [
+        ("file number", properties.file_number, file_number),
+        (
+            "format version",
+            properties.format_version.into(),
+            FORMAT_VERSION.into(),
+        ),
+        ("data length", properties.data_bytes, footer.filter.offset),
+    ];
+    match facts
+        .into_iter()
+        .find(|(_, found, expected)| found != expected)
+    {
+        Some((what, found, expected)) => Err(Damage(format!(
+            "{what} is {found} in the properties, {expected} expected"
+        ))),
+        None => Ok(properties),
+    }
+}
+
+/// Reads and checks one stored block, which must lie in the file.
+fn read_block(file: &dyn ReadFile, path: &Path, handle: BlockHandle) -> Result<Bytes> {
+    let mut stored = vec![0; handle.len as usize];
+    read_at(file, path, &mut stored, handle.offset)?;
+    unseal(stored.into()).map_err(|damage| damage.at(path, handle.offset))
+}
+
+fn read_at(file: &dyn ReadFile, path: &Path, buf: &mut [u8], offset: u64) -> Result<()> {
+    file.read_exact_at(buf, offset).map_err(|e| {
+        if e.kind() == io::ErrorKind::UnexpectedEof {
+            // The offset was within the file when it was opened.
+            let detail = format!("the file ends within the next {} bytes", buf.len());
+            Error::corruption(path, offset, detail)
+        } else {
+            Error::io("read", path)(e)
+        }
+    })
+}

@@ -1,0 +1,221 @@
+//! Damaged files: the right answer or an error that says where, never a wrong
+//! answer, never a panic.
+
+use bytes::Bytes;
+
+use super::*;
+use crate::error::Error;
+use crate::sstable::block::Block;
+use crate::sstable::block_builder::BlockBuilder;
+use crate::sstable::block_cursor::BlockCursor;
+use crate::sstable::damage::Damage;
+use crate::sstable::handle::BlockHandle;
+
+/// A table of several blocks, small enough to be damaged in every place.
+fn small_table(compression: Compression) -> (TestDisk, Oracle) {
+    let mut oracle = Oracle::new();
+    for i in 0..12_u64 {
+        let key = format!("key {}", i / 2).into_bytes();
+        let value = (Kind::Put, vec![b'v'; 10 + 2 * i as usize]);
+        oracle.insert((key, Reverse(i + 1)), value);
+    }
+    oracle.insert((b"key 3".to_vec(), Reverse(50)), (Kind::Delete, Vec::new()));
+    let disk = TestDisk::default();
+    let options = SsTableOptions {
+        block_bytes: 150,
+        restart_interval: 3,
+        compression,
+        ..Default::default()
+    };
+    write(&disk, &oracle, options);
+    (disk, oracle)
+}
+
+/// The answer, if there is one; `Corruption` of our file otherwise.
+fn or_corruption<T>(result: Result<T>, what: &str) -> Option<T> {
+    match result {
+        Ok(answer) => Some(answer),
+        Err(Error::Corruption { path, .. }) if path == Path::new(FILE) => None,
+        Err(other) => panic!("{what}: {other}"),
+    }
+}
+
+/// Reads everything in every way; each answer must be right or `Corruption`.
+fn read_all(table: &Arc<SsTable>, oracle: &Oracle, what: &str) {
+    for (key, Reverse(seq)) in oracle.keys() {
+        if let Some(found) = or_corruption(get(table, key, *seq), what) {
+            assert_eq!(found, expected_version(oracle, key, *seq), "{what}");
+        }
+    }
+    if let Some(found) = or_corruption(get(table, b"key 33", 99), what) {
+        assert_eq!(found, None, "{what}");
+    }
+    for rows in [scan(table), scan_back(table)] {
+        if let Some(rows) = or_corruption(rows, what) {
+            assert_eq!(rows, oracle_rows(oracle), "{what}");
+        }
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_noticed_and_never_read_as_data() {
+    for compression in [Compression::None, Compression::Lz4] {
+        let (disk, oracle) = small_table(compression);
+        let good = disk.read(FILE);
+        let opened_before = open(&disk, 0).unwrap();
+        for bit in 0..good.len() * 8 {
+            let what = format!("bit {bit} of {} flipped, {compression:?}", good.len() * 8);
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            disk.write(FILE, bad);
+            if let Some(table) = or_corruption(open(&disk, 1 << 20), &what) {
+                read_all(&table, &oracle, &what);
+                assert!(or_corruption(table.verify(), &what).is_none(), "{what}");
+            }
+            assert!(
+                or_corruption(opened_before.verify(), &what).is_none(),
+                "{what}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_file_cut_anywhere_is_corrupt() {
+    let (disk, oracle) = small_table(Compression::Lz4);
+    let good = disk.read(FILE);
+    let opened_before = open(&disk, 0).unwrap();
+    for len in 0..good.len() {
+        let what = format!("cut to {len} of {}", good.len());
+        disk.write(FILE, good[..len].to_vec());
+        assert!(or_corruption(open(&disk, 0), &what).is_none(), "{what}");
+        read_all(&opened_before, &oracle, &what);
+        assert!(
+            or_corruption(opened_before.verify(), &what).is_none(),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn an_error_names_the_file_the_offset_and_the_fault() {
+    let (disk, _) = small_table(Compression::None);
+    let mut bytes = disk.read(FILE);
+    bytes[20] ^= 1;
+    disk.write(FILE, bytes);
+    let error = open(&disk, 0).unwrap().verify().unwrap_err().to_string();
+    assert!(
+        error.contains("000007.sst at offset 0: block checksum is 0x"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_file_of_another_table_is_not_mistaken() {
+    let (disk, _) = small_table(Compression::None);
+    let cache = Arc::new(BlockCache::new(0));
+    let error = SsTable::open(&disk, Path::new(FILE), 8, cache).unwrap_err();
+    assert!(
+        matches!(&error, Error::Corruption { detail, .. } if detail.contains("file number is 7")),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_missing_file_is_an_io_error() {
+    let error = open(&TestDisk::default(), 0).unwrap_err();
+    assert!(matches!(error, Error::Io { action: "open", .. }), "{error}");
+}
+
+/// The same for whole tables: parts that contradict each other under right
+/// checksums. Answers may be wrong then, but they come.
+#[test]
+fn parts_that_lie_neither_panic_nor_loop() {
+    let mut rng = seeded_rng();
+    let (disk, oracle) = small_table(Compression::None);
+    let good = disk.read(FILE);
+    let stored = stored_blocks(&open(&disk, 0).unwrap());
+    for _ in 0..20_000 {
+        let mut bad = good.clone();
+        let (start, end) = stored[rng.random_range(0..stored.len())];
+        let checked = end - 4;
+        bad[rng.random_range(start..checked)] = rng.random();
+        let crc = crc32fast::hash(&bad[start..checked]);
+        bad[checked..end].copy_from_slice(&crc.to_le_bytes());
+        disk.write(FILE, bad);
+        if let Some(table) = or_corruption(open(&disk, 1 << 20), "lies") {
+            for (key, Reverse(seq)) in oracle.keys() {
+                or_corruption(get(&table, key, *seq), "lies");
+            }
+            or_corruption(scan(&table), "lies");
+            or_corruption(scan_back(&table), "lies");
+            or_corruption(table.verify(), "lies");
+        }
+    }
+}
+
+/// Start and end of each stored block of a table.
+fn stored_blocks(table: &Arc<SsTable>) -> Vec<(usize, usize)> {
+    let mut handles = table.reread_parts().unwrap().footer.handles().to_vec();
+    let mut index = table.index().cursor();
+    index.seek_to_first().unwrap();
+    while index.valid() {
+        handles.push(BlockHandle::from_varints(&index.value()).unwrap());
+        index.next().unwrap();
+    }
+    let place = |handle: BlockHandle| (handle.offset as usize, handle.end().unwrap() as usize);
+    handles.into_iter().map(place).collect()
+}
+
+/// Every way to move in a block, as far as it goes. Ends only if each walk does.
+fn walk(block: &Block, targets: &[Vec<u8>]) -> Result<(), Damage> {
+    let mut cursor = BlockCursor::new(block.clone());
+    let mut outcome = Ok(());
+    for target in targets {
+        outcome = outcome.and(cursor.seek(target, SeqNo(5)));
+        while cursor.valid() {
+            let _ = (cursor.key(), cursor.value());
+            outcome = outcome.and(cursor.next());
+        }
+        outcome = outcome.and(cursor.seek_before(target, SeqNo(5)));
+        while cursor.valid() {
+            outcome = outcome.and(cursor.prev());
+        }
+        outcome = outcome.and(block.find(target, SeqNo(5)).map(drop));
+    }
+    outcome = outcome.and(cursor.seek_to_first());
+    outcome.and(cursor.seek_to_last())
+}
+
+/// A wrong checksum stops nearly all damage before the decoder; this goes behind
+/// the checksum's back.
+#[test]
+fn a_block_of_nonsense_neither_panics_nor_loops() {
+    let mut rng = seeded_rng();
+    let mut damaged = 0;
+    for _ in 0..30_000 {
+        let mut builder = BlockBuilder::new(rng.random_range(1..5));
+        let oracle = random_oracle(&mut rng, 12, 10);
+        for ((key, Reverse(seq)), (kind, value)) in &oracle {
+            builder.add(key, SeqNo(*seq), *kind, value);
+        }
+        let mut bytes = builder.finish().to_vec();
+        for _ in 0..rng.random_range(1..6) {
+            let at = rng.random_range(0..bytes.len());
+            match rng.random_range(0..4) {
+                0 => bytes[at] = rng.random(),
+                1 => {
+                    bytes[at] = *[0, 1, 2, 3, 4, 0x7f, 0x80, 0xff]
+                        .get(rng.random_range(0..8))
+                        .unwrap()
+                }
+                2 => bytes[at] ^= 1 << rng.random_range(0..8),
+                _ => bytes.truncate(at + 1),
+            }
+        }
+        let targets: Vec<_> = (0..4).map(|_| random_key(&mut rng)).collect();
+        let outcome = Block::new(Bytes::from(bytes)).and_then(|block| walk(&block, &targets));
+        damaged += u32::from(outcome.is_err());
+    }
+    assert!(damaged > 1000, "only {damaged} of 30000 were noticed");
+}

@@ -1,0 +1,84 @@
+//! Pins the format: the book, Formats: SSTable, walks through these very bytes.
+
+use super::*;
+
+/// The file in hex, one line per thing that the book names.
+const DATA: &str = "
+    00 03 01 01 03 616e74 31
+    03 03 00 02 ac02 6c6572
+    06 00 04 01 02 686f726e
+    00000000 01000000
+    00 0909f212";
+const FILTER: &str = "
+    0008800880008881 06
+    00 ee5d76b8";
+const INDEX: &str = "
+    00 06 02 01 02 616e746c6572 0028
+    00000000 01000000
+    00 6973233b";
+const PROPERTIES: &str = concat!(
+    r#"{"format_version":1,"file_number":7,"table_id":3,"entries":3,"tombstones":1,"#,
+    r#""smallest_key":"616e74","largest_key":"616e746c6572","#,
+    r#""smallest_seq":2,"largest_seq":300,"raw_key_bytes":15,"raw_value_bytes":5,"#,
+    r#""data_bytes":40,"options":{"block_bytes":4096,"restart_interval":16,"#,
+    r#""filter_bits_per_key":10,"compression":"none"},"created_by":"ebb 0.1.0"}"#,
+);
+const PROPERTIES_TRAILER: &str = "00 a80a50f6";
+const FOOTER: &str = "
+    2800000000000000 0e00000000000000
+    3600000000000000 1a00000000000000
+    5000000000000000 5c01000000000000
+    01000000
+    2d380fa7
+    656262535354626c";
+
+fn hex(digits: &str) -> Vec<u8> {
+    let digits: Vec<u8> = digits
+        .bytes()
+        .filter(|b| !b.is_ascii_whitespace())
+        .collect();
+    let (pairs, rest) = digits.as_chunks::<2>();
+    assert!(rest.is_empty());
+    let byte = |pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap();
+    pairs.iter().map(|pair| byte(pair)).collect()
+}
+
+#[test]
+fn the_bytes_of_a_tiny_table_are_pinned() {
+    let disk = TestDisk::default();
+    let options = SsTableOptions {
+        compression: Compression::None,
+        ..Default::default()
+    };
+    let ids = (FILE_NUMBER, TABLE_ID);
+    let mut writer = SsTableWriter::create(&disk, Path::new(FILE), ids, options).unwrap();
+    // A new version of the program is no new version of the format.
+    writer.properties.created_by = "ebb 0.1.0".into();
+    writer.add(b"ant", SeqNo(3), Kind::Put, b"1").unwrap();
+    writer
+        .add(b"antler", SeqNo(300), Kind::Delete, b"")
+        .unwrap();
+    writer.add(b"antler", SeqNo(2), Kind::Put, b"horn").unwrap();
+    writer.finish().unwrap();
+
+    let expected = [
+        hex(DATA),
+        hex(FILTER),
+        hex(INDEX),
+        PROPERTIES.into(),
+        hex(PROPERTIES_TRAILER),
+        hex(FOOTER),
+    ];
+    let found = disk.read(FILE);
+    let mut at = 0;
+    for part in &expected {
+        let end = found.len().min(at + part.len());
+        assert_eq!(
+            found[at..end].escape_ascii().to_string(),
+            part.escape_ascii().to_string()
+        );
+        at = end;
+    }
+    assert_eq!(found.len(), at);
+    open(&disk, 0).unwrap().verify().unwrap();
+}

@@ -1,0 +1,148 @@
+//! Tests of whole tables; those of one part stand with the part.
+
+mod damage;
+mod golden;
+mod round_trip;
+mod test_disk;
+
+use super::writer::FinishedTable;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::cursor::Cursor;
+use crate::error::Result;
+use crate::key::{Kind, SeqNo};
+use test_disk::TestDisk;
+
+/// Versions in their order, as a table should hold them.
+type Oracle = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>)>;
+
+/// A version with all that belongs to it.
+type Row = (Vec<u8>, u64, Kind, Vec<u8>);
+
+const FILE: &str = "000007.sst";
+const FILE_NUMBER: u64 = 7;
+const TABLE_ID: u32 = 3;
+
+/// A generator whose seed is printed, and taken from `EBB_SEED` when that is set.
+fn seeded_rng() -> ChaCha8Rng {
+    let seed = match std::env::var("EBB_SEED") {
+        Ok(seed) => seed.parse().expect("EBB_SEED is a number"),
+        Err(_) => rand::random(),
+    };
+    println!("EBB_SEED={seed}");
+    ChaCha8Rng::seed_from_u64(seed)
+}
+
+/// Few distinct keys that share prefixes and are often neighbours or empty.
+fn random_key(rng: &mut ChaCha8Rng) -> Vec<u8> {
+    let len = rng.random_range(0..12);
+    (0..len)
+        .map(|_| *b"ab\x00\xff".get(rng.random_range(0..4)).unwrap())
+        .collect()
+}
+
+fn random_value(rng: &mut ChaCha8Rng, len_max: usize) -> Vec<u8> {
+    let len = rng.random_range(0..=len_max);
+    let noisy = rng.random_bool(0.5);
+    (0..len)
+        .map(|i| if noisy { rng.random() } else { i as u8 / 16 })
+        .collect()
+}
+
+fn random_oracle(rng: &mut ChaCha8Rng, versions: usize, value_len_max: usize) -> Oracle {
+    let mut oracle = Oracle::new();
+    for _ in 0..versions {
+        let seq = rng.random_range(1..200);
+        let kind = if rng.random_bool(0.2) {
+            Kind::Delete
+        } else {
+            Kind::Put
+        };
+        let value = match kind {
+            Kind::Put => random_value(rng, value_len_max),
+            Kind::Delete => Vec::new(),
+        };
+        oracle.insert((random_key(rng), Reverse(seq)), (kind, value));
+    }
+    oracle
+}
+
+fn write(disk: &TestDisk, oracle: &Oracle, options: SsTableOptions) -> FinishedTable {
+    let ids = (FILE_NUMBER, TABLE_ID);
+    let mut writer = SsTableWriter::create(disk, Path::new(FILE), ids, options).unwrap();
+    for ((key, Reverse(seq)), (kind, value)) in oracle {
+        writer.add(key, SeqNo(*seq), *kind, value).unwrap();
+        assert_eq!(writer.last_key(), Some(key.as_slice()));
+    }
+    writer.finish().unwrap()
+}
+
+fn open(disk: &TestDisk, cache_bytes: u64) -> Result<Arc<SsTable>> {
+    let cache = Arc::new(BlockCache::new(cache_bytes));
+    SsTable::open(disk, Path::new(FILE), FILE_NUMBER, cache)
+}
+
+fn get(table: &SsTable, key: &[u8], seq: u64) -> Result<Option<Version>> {
+    table.get(key, key_hash(key), SeqNo(seq), &mut ReadCounters::default())
+}
+
+/// What `get` should answer.
+fn expected_version(oracle: &Oracle, key: &[u8], seq: u64) -> Option<Version> {
+    let ((found, Reverse(seq)), (kind, value)) =
+        oracle.range((key.to_vec(), Reverse(seq))..).next()?;
+    (found == key).then(|| Version {
+        seq: SeqNo(*seq),
+        kind: *kind,
+        value: value.clone().into(),
+    })
+}
+
+/// The row under a cursor.
+fn row(cursor: &SsTableCursor) -> Option<Row> {
+    cursor.valid().then(|| {
+        (
+            cursor.key().to_vec(),
+            cursor.seq().0,
+            cursor.kind(),
+            cursor.value().to_vec(),
+        )
+    })
+}
+
+fn oracle_rows(oracle: &Oracle) -> Vec<Row> {
+    let rows = oracle.iter();
+    rows.map(|((key, Reverse(seq)), (kind, value))| (key.clone(), *seq, *kind, value.clone()))
+        .collect()
+}
+
+/// All rows, forward.
+fn scan(table: &Arc<SsTable>) -> Result<Vec<Row>> {
+    let mut cursor = table.cursor(false);
+    let mut rows = Vec::new();
+    cursor.seek_to_first()?;
+    while let Some(row) = row(&cursor) {
+        rows.push(row);
+        cursor.next()?;
+    }
+    Ok(rows)
+}
+
+/// All rows, backward, then turned round.
+fn scan_back(table: &Arc<SsTable>) -> Result<Vec<Row>> {
+    let mut cursor = table.cursor(true);
+    let mut rows = Vec::new();
+    cursor.seek_to_last()?;
+    while let Some(row) = row(&cursor) {
+        rows.push(row);
+        cursor.prev()?;
+    }
+    rows.reverse();
+    Ok(rows)
+}

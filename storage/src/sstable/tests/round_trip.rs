@@ -1,0 +1,277 @@
+//! What was written is what is read, whatever the keys, values and layout.
+
+use super::*;
+use crate::error::Error;
+
+/// Layouts that put few and many entries into blocks and restart intervals.
+fn layouts() -> Vec<SsTableOptions> {
+    let mut layouts = Vec::new();
+    for (block_bytes, restart_interval) in [(1, 1), (64, 2), (300, 16), (4096, 3), (4096, 16)] {
+        for compression in [Compression::None, Compression::Lz4] {
+            layouts.push(SsTableOptions {
+                block_bytes,
+                restart_interval,
+                compression,
+                filter_bits_per_key: 10,
+            });
+        }
+    }
+    layouts
+}
+
+#[test]
+fn every_version_comes_back_at_every_sequence_number() {
+    let mut rng = seeded_rng();
+    for options in layouts() {
+        let oracle = random_oracle(&mut rng, 600, 40);
+        let disk = TestDisk::default();
+        write(&disk, &oracle, options);
+        let table = open(&disk, 1 << 20).unwrap();
+        table.verify().unwrap();
+        assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
+        assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
+        for (key, Reverse(seq)) in oracle.keys() {
+            for seq in [seq - 1, *seq, seq + 1, u64::MAX] {
+                let found = get(&table, key, seq).unwrap();
+                assert_eq!(
+                    found,
+                    expected_version(&oracle, key, seq),
+                    "{key:02x?} at {seq}"
+                );
+            }
+        }
+        for _ in 0..500 {
+            let (key, seq) = (random_key(&mut rng), rng.random_range(0..250));
+            let found = get(&table, &key, seq).unwrap();
+            assert_eq!(
+                found,
+                expected_version(&oracle, &key, seq),
+                "{key:02x?} at {seq}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_cursor_goes_where_the_oracle_goes() {
+    let mut rng = seeded_rng();
+    for options in layouts() {
+        let oracle = random_oracle(&mut rng, 400, 40);
+        let rows = oracle_rows(&oracle);
+        let disk = TestDisk::default();
+        write(&disk, &oracle, options);
+        let table = open(&disk, 4000).unwrap();
+        let mut cursor = table.cursor(true);
+        // Index in `rows`; one that is out of it is nowhere.
+        let mut at = rows.len();
+        for _ in 0..2000 {
+            let (key, seq) = (random_key(&mut rng), rng.random_range(0..250));
+            let target = (key.clone(), Reverse(seq));
+            let smaller = oracle.range(..target).count();
+            match rng.random_range(0..10) {
+                0 | 1 => {
+                    cursor.seek(&key, SeqNo(seq)).unwrap();
+                    at = smaller;
+                }
+                2 | 3 => {
+                    cursor.seek_before(&key, SeqNo(seq)).unwrap();
+                    at = smaller.wrapping_sub(1);
+                }
+                4 if rng.random_bool(0.2) => {
+                    cursor.seek_to_first().unwrap();
+                    at = 0;
+                }
+                5 if rng.random_bool(0.2) => {
+                    cursor.seek_to_last().unwrap();
+                    at = rows.len() - 1;
+                }
+                n if cursor.valid() && n % 2 == 0 => {
+                    cursor.next().unwrap();
+                    at += 1;
+                }
+                _ if cursor.valid() => {
+                    cursor.prev().unwrap();
+                    at = at.wrapping_sub(1);
+                }
+                _ => {}
+            }
+            assert_eq!(row(&cursor), rows.get(at).cloned());
+        }
+    }
+}
+
+#[test]
+fn a_key_with_versions_in_many_blocks_is_found_in_the_right_one() {
+    let mut oracle = Oracle::new();
+    for seq in 1..=1000 {
+        let value = format!("value {seq}").into_bytes();
+        oracle.insert((b"key".to_vec(), Reverse(2 * seq)), (Kind::Put, value));
+    }
+    let disk = TestDisk::default();
+    let options = SsTableOptions {
+        block_bytes: 256,
+        ..Default::default()
+    };
+    write(&disk, &oracle, options);
+    let table = open(&disk, 0).unwrap();
+    for seq in 0..2010 {
+        assert_eq!(
+            get(&table, b"key", seq).unwrap(),
+            expected_version(&oracle, b"key", seq)
+        );
+    }
+}
+
+#[test]
+fn values_larger_than_a_block_have_blocks_of_their_own() {
+    let mut rng = seeded_rng();
+    let mut oracle = random_oracle(&mut rng, 100, 40);
+    for key in [&b""[..], b"aa", b"b\xff", b"\xff\xff\xff"] {
+        let value = (0..1 << 20).map(|_| rng.random()).collect();
+        oracle.insert((key.to_vec(), Reverse(1000)), (Kind::Put, value));
+        oracle.insert((key.to_vec(), Reverse(999)), (Kind::Put, vec![7; 1 << 20]));
+    }
+    for compression in [Compression::None, Compression::Lz4] {
+        let disk = TestDisk::default();
+        let options = SsTableOptions {
+            compression,
+            ..Default::default()
+        };
+        let finished = write(&disk, &oracle, options);
+        assert_eq!(finished.file_bytes, disk.read(FILE).len() as u64);
+        let table = open(&disk, 0).unwrap();
+        table.verify().unwrap();
+        assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
+        assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
+        let small = get(&table, b"aa", 998).unwrap().map(|v| v.value.len());
+        assert!(small.is_none_or(|len| len <= 40));
+    }
+}
+
+#[test]
+fn properties_describe_the_table() {
+    let mut oracle = Oracle::new();
+    oracle.insert((b"".to_vec(), Reverse(8)), (Kind::Put, b"".to_vec()));
+    oracle.insert((b"ab".to_vec(), Reverse(12)), (Kind::Delete, b"".to_vec()));
+    oracle.insert((b"ab".to_vec(), Reverse(5)), (Kind::Put, b"value".to_vec()));
+    let disk = TestDisk::default();
+    let finished = write(&disk, &oracle, SsTableOptions::default());
+    let table = open(&disk, 0).unwrap();
+    let properties = table.properties();
+    assert_eq!(*properties, finished.properties);
+    assert_eq!(table.file_bytes(), finished.file_bytes);
+    assert_eq!(table.path(), Path::new(FILE));
+    assert_eq!(
+        (properties.file_number, properties.table_id),
+        (FILE_NUMBER, TABLE_ID)
+    );
+    assert_eq!((properties.entries, properties.tombstones), (3, 1));
+    assert_eq!(
+        (&*properties.smallest_key, &*properties.largest_key),
+        (&b""[..], &b"ab"[..])
+    );
+    assert_eq!(
+        (properties.smallest_seq, properties.largest_seq),
+        (SeqNo(5), SeqNo(12))
+    );
+    assert_eq!(
+        (properties.raw_key_bytes, properties.raw_value_bytes),
+        (4, 5)
+    );
+}
+
+#[test]
+fn reads_count_what_they_cost() {
+    let mut oracle = Oracle::new();
+    for i in 0..1000_u32 {
+        oracle.insert(
+            (i.to_be_bytes().to_vec(), Reverse(1)),
+            (Kind::Put, vec![1; 50]),
+        );
+    }
+    let disk = TestDisk::default();
+    write(&disk, &oracle, SsTableOptions::default());
+    let table = open(&disk, 1 << 20).unwrap();
+    let mut reads = ReadCounters::default();
+    let mut get = |key: &[u8]| {
+        let seq = SeqNo(1);
+        table
+            .get(key, key_hash(key), seq, &mut reads)
+            .unwrap()
+            .is_some()
+    };
+    let key = 500_u32.to_be_bytes();
+    assert!(get(&key));
+    assert!(get(&key));
+    assert!(!get(b"absent"));
+    let expected = ReadCounters {
+        runs_touched: 2,
+        blocks_read: 1,
+        blocks_cached: 1,
+        filter_skips: 1,
+    };
+    assert_eq!(reads, expected);
+}
+
+#[test]
+fn a_scan_that_does_not_fill_leaves_the_cache_alone() {
+    let oracle = random_oracle(&mut seeded_rng(), 500, 40);
+    let disk = TestDisk::default();
+    write(&disk, &oracle, SsTableOptions::default());
+    let cache = Arc::new(BlockCache::new(1 << 20));
+    let table = SsTable::open(&disk, Path::new(FILE), FILE_NUMBER, Arc::clone(&cache)).unwrap();
+    scan(&table).unwrap();
+    assert_eq!((cache.hits(), cache.used_bytes()), (0, 0));
+    scan_back(&table).unwrap();
+    assert!(cache.used_bytes() > 0);
+    let misses = cache.misses();
+    scan(&table).unwrap();
+    assert_eq!(cache.misses(), misses);
+}
+
+#[test]
+fn file_bytes_grow_as_the_table_does() {
+    let options = SsTableOptions {
+        compression: Compression::None,
+        ..Default::default()
+    };
+    let disk = TestDisk::default();
+    let mut writer = SsTableWriter::create(&disk, Path::new(FILE), (1, 1), options).unwrap();
+    assert_eq!((writer.file_bytes(), writer.last_key()), (0, None));
+    for i in 0..10_000_u64 {
+        let before = writer.file_bytes();
+        writer
+            .add(&i.to_be_bytes(), SeqNo(1), Kind::Put, &[0; 100])
+            .unwrap();
+        assert!(writer.file_bytes() > before + 100);
+    }
+    let estimate = writer.file_bytes();
+    let finished = writer.finish().unwrap();
+    assert!(finished.file_bytes > estimate && finished.file_bytes < estimate + estimate / 10);
+}
+
+#[test]
+#[should_panic(expected = "in order")]
+fn a_version_out_of_order_is_a_bug_of_the_caller() {
+    let disk = TestDisk::default();
+    let options = SsTableOptions::default();
+    let mut writer = SsTableWriter::create(&disk, Path::new(FILE), (1, 1), options).unwrap();
+    writer.add(b"k", SeqNo(1), Kind::Put, b"").unwrap();
+    let _ = writer.add(b"k", SeqNo(2), Kind::Put, b"");
+}
+
+#[test]
+fn options_out_of_range_are_refused_by_name() {
+    let disk = TestDisk::default();
+    let options = SsTableOptions {
+        restart_interval: 0,
+        ..Default::default()
+    };
+    let error = SsTableWriter::create(&disk, Path::new(FILE), (1, 1), options)
+        .err()
+        .unwrap();
+    assert!(
+        matches!(&error, Error::InvalidRequest(m) if m.contains("restart_interval")),
+        "{error}"
+    );
+}

@@ -1,0 +1,156 @@
+//! Checks a whole table against itself, past every cache.
+
+use std::cmp::Ordering;
+
+use super::block::Block;
+use super::block_cursor::BlockCursor;
+use super::damage::Damage;
+use super::filter::key_hash;
+use super::handle::BlockHandle;
+use super::properties::Properties;
+use super::reader::{Parts, SsTable};
+use crate::error::Result;
+use crate::key::{Kind, SeqNo, compare_versions};
+
+impl SsTable {
+    /// Reads the whole file, past the cache, and checks every checksum, the
+    /// order of the versions, that index, filter and properties tell the truth,
+    /// and that no byte lies outside of a block. Cost: the file read once.
+    ///
+    /// # Errors
+    /// `Corruption` names the first thing that is wrong; `Io`.
+    pub(crate) fn verify(&self) -> Result<()> {
+        let parts = self.reread_parts()?;
+        let index_damage = |damage| self.index_damage(damage);
+        let mut walk = Walk::new(&parts);
+        let mut blocks = parts.index.cursor();
+        blocks.seek_to_first().map_err(index_damage)?;
+        while blocks.valid() {
+            let handle = BlockHandle::from_varints(&blocks.value()).map_err(index_damage)?;
+            let payload = self.read_data_block(handle)?;
+            Block::new(payload)
+                .and_then(|block| walk.block(handle, block, (blocks.key(), blocks.seq())))
+                .map_err(|damage| damage.at(self.path(), handle.offset))?;
+            blocks.next().map_err(index_damage)?;
+        }
+        walk.finish()
+            .map_err(|damage| damage.at(self.path(), parts.footer.properties.offset))
+    }
+}
+
+/// What was seen so far, to be held against what the table says about itself.
+struct Walk<'a> {
+    parts: &'a Parts,
+    seen: Properties,
+    last: (Vec<u8>, SeqNo),
+}
+
+impl<'a> Walk<'a> {
+    fn new(parts: &'a Parts) -> Self {
+        let told = &parts.properties;
+        let mut seen = Properties::new(
+            told.format_version,
+            (told.file_number, told.table_id),
+            told.options.clone(),
+        );
+        seen.created_by.clone_from(&told.created_by);
+        Self {
+            parts,
+            seen,
+            last: (Vec::new(), SeqNo::ZERO),
+        }
+    }
+
+    /// Takes the next data block, which the index says ends with `index_last`.
+    fn block(
+        &mut self,
+        handle: BlockHandle,
+        block: Block,
+        index_last: (&[u8], SeqNo),
+    ) -> Result<(), Damage> {
+        if handle.offset != self.seen.data_bytes {
+            return Err(Damage(format!(
+                "the block before ends at {}, the next starts at {}",
+                self.seen.data_bytes, handle.offset
+            )));
+        }
+        check_restarts(&block)?;
+        let mut cursor = BlockCursor::new(block);
+        cursor.seek_to_first()?;
+        while cursor.valid() {
+            self.version(&cursor)?;
+            cursor.next()?;
+        }
+        if (self.last.0.as_slice(), self.last.1) != index_last {
+            return Err(Damage(
+                "the block ends with another version than the index says".into(),
+            ));
+        }
+        self.seen.data_bytes += handle.len;
+        Ok(())
+    }
+
+    fn version(&mut self, cursor: &BlockCursor) -> Result<(), Damage> {
+        let (key, seq, kind) = (cursor.key(), cursor.seq(), cursor.kind());
+        let value_len = cursor.value().len();
+        let (last_key, last_seq) = (self.last.0.as_slice(), self.last.1);
+        if self.seen.entries > 0
+            && compare_versions((last_key, last_seq), (key, seq)) != Ordering::Less
+        {
+            return Err(Damage(format!(
+                "versions out of order: sequence number {seq} comes after {last_seq}, \
+                 with keys {key:02x?} and {last_key:02x?}"
+            )));
+        }
+        if kind == Kind::Delete && value_len > 0 {
+            return Err(Damage(format!(
+                "the tombstone with sequence number {seq} has a value"
+            )));
+        }
+        if !self.parts.filter.may_contain(key_hash(key)) {
+            return Err(Damage(format!(
+                "the filter denies the key {key:02x?}, which is here"
+            )));
+        }
+        self.seen.count(key, seq, kind, value_len);
+        self.last.0.clear();
+        self.last.0.extend_from_slice(key);
+        self.last.1 = seq;
+        Ok(())
+    }
+
+    /// Holds the sums against the properties.
+    fn finish(mut self) -> Result<(), Damage> {
+        self.seen.largest_key = self.last.0;
+        let told = &self.parts.properties;
+        if self.seen == *told {
+            return Ok(());
+        }
+        Err(Damage(format!(
+            "the properties are {told:?}, the data has {:?}",
+            self.seen
+        )))
+    }
+}
+
+/// Checks that the restart points ascend and are entries with a full key.
+fn check_restarts(block: &Block) -> Result<(), Damage> {
+    let (mut at, mut next) = (0, 0);
+    while at < block.entries_end() {
+        let entry = block.entry(at)?;
+        if next < block.restarts() && block.restart(next)? == at {
+            if entry.shared != 0 {
+                return Err(block.bad_entry(at, "is a restart point but shares key bytes"));
+            }
+            next += 1;
+        }
+        at = entry.end;
+    }
+    if next < block.restarts() {
+        return Err(Damage(format!(
+            "restart point {next} of {} is no entry's start",
+            block.restarts()
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,219 @@
+//! What the database consists of, and what it has done: measured, not
+//! estimated.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+
+use crate::db::{DbInner, TableCore};
+use crate::sstable::ReadCounters;
+
+/// A number that only grows (or is a maximum), counted without order.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn raise(&self, n: u64) {
+        self.0.fetch_max(n, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What is counted while the database is open.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) writes: Counter,
+    pub(crate) operations_written: Counter,
+    pub(crate) flush_bytes: Counter,
+    pub(crate) compactions: Counter,
+    pub(crate) compaction_bytes: Counter,
+    pub(crate) stalls: Counter,
+    pub(crate) stall_us: Counter,
+    pub(crate) stall_us_max: Counter,
+    reads: Counter,
+    runs_touched: Counter,
+    blocks_read: Counter,
+    blocks_cached: Counter,
+    filter_skips: Counter,
+}
+
+impl Counters {
+    /// Counts a point read.
+    pub(crate) fn count_read(&self, reads: &ReadCounters) {
+        self.reads.add(1);
+        // A read that a memtable answers touches none of these lines.
+        if reads.runs_touched > 0 {
+            self.runs_touched.add(reads.runs_touched);
+            self.blocks_read.add(reads.blocks_read);
+            self.blocks_cached.add(reads.blocks_cached);
+            self.filter_skips.add(reads.filter_skips);
+        }
+    }
+}
+
+/// A database at one moment, from [`Db::stats`](crate::Db::stats). Counts are
+/// since it was opened.
+#[derive(Debug, Clone, Serialize)]
+pub struct Stats {
+    /// Batches committed.
+    pub writes: u64,
+    /// Operations in them.
+    pub operations_written: u64,
+    /// Point reads.
+    pub reads: u64,
+    /// Runs that point reads looked into (after key bounds, before filters).
+    pub runs_touched: u64,
+    /// Blocks that point reads fetched from files.
+    pub blocks_read: u64,
+    /// Blocks that point reads found in the cache.
+    pub blocks_cached: u64,
+    /// Files that filters saved point reads from searching.
+    pub filter_skips: u64,
+    /// Blocks that any read found in the cache.
+    pub cache_hits: u64,
+    /// Blocks that any read did not find in the cache.
+    pub cache_misses: u64,
+    /// Bytes in the cache.
+    pub cache_bytes: u64,
+    /// Bytes of SSTables written by flushes.
+    pub flush_bytes: u64,
+    /// Merges done.
+    pub compactions: u64,
+    /// Bytes of SSTables written by merges.
+    pub compaction_bytes: u64,
+    /// Writes that waited for flushes or compactions to catch up.
+    pub stalls: u64,
+    /// The time that they waited, in microseconds.
+    pub stall_us: u64,
+    /// The longest of those waits, in microseconds.
+    pub stall_us_max: u64,
+    /// Bytes of the WAL's segments.
+    pub wal_bytes: u64,
+    /// Number of the WAL's segments.
+    pub wal_segments: usize,
+    /// Live read views.
+    pub views: usize,
+    /// Named snapshots, over all keyspaces.
+    pub snapshots: usize,
+    /// Why the database takes no more writes, if it does not.
+    pub read_only_cause: Option<String>,
+    /// The tables, by keyspace and name.
+    pub tables: Vec<TableStats>,
+}
+
+/// A table at one moment.
+#[derive(Debug, Clone, Serialize)]
+pub struct TableStats {
+    /// Its keyspace.
+    pub keyspace: String,
+    /// Its name.
+    pub name: String,
+    /// Memory of its memtables, in bytes.
+    pub memtable_bytes: u64,
+    /// Memtables that wait for their flush.
+    pub frozen_memtables: usize,
+    /// Bytes of its SSTables.
+    pub file_bytes: u64,
+    /// Number of its SSTables.
+    pub files: usize,
+    /// Versions in its SSTables and memtables, shadowed ones included.
+    pub versions: u64,
+    /// Its runs, newest first.
+    pub runs: Vec<RunStats>,
+    /// The commits at which snapshots of it stand, ascending.
+    pub bookmarks: Vec<u64>,
+}
+
+/// A run at one moment.
+#[derive(Debug, Clone, Serialize)]
+pub struct RunStats {
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Number of its files.
+    pub files: usize,
+    /// Versions in it.
+    pub versions: u64,
+    /// The smallest commit that it may hold.
+    pub smallest_seq: u64,
+    /// The largest.
+    pub largest_seq: u64,
+}
+
+impl Stats {
+    pub(crate) fn collect(db: &DbInner) -> Self {
+        let counters = db.counters();
+        let (wal_bytes, wal_segments) = db.wal().size();
+        Self {
+            writes: counters.writes.get(),
+            operations_written: counters.operations_written.get(),
+            reads: counters.reads.get(),
+            runs_touched: counters.runs_touched.get(),
+            blocks_read: counters.blocks_read.get(),
+            blocks_cached: counters.blocks_cached.get(),
+            filter_skips: counters.filter_skips.get(),
+            cache_hits: db.cache().hits(),
+            cache_misses: db.cache().misses(),
+            cache_bytes: db.cache().used_bytes(),
+            flush_bytes: counters.flush_bytes.get(),
+            compactions: counters.compactions.get(),
+            compaction_bytes: counters.compaction_bytes.get(),
+            stalls: counters.stalls.get(),
+            stall_us: counters.stall_us.get(),
+            stall_us_max: counters.stall_us_max.get(),
+            wal_bytes,
+            wal_segments,
+            views: db.retention().views(),
+            snapshots: db.retention().bookmarks().list.len(),
+            read_only_cause: db.wal().failure().map(|cause| cause.to_string()),
+            tables: db
+                .tables()
+                .iter()
+                .map(|table| TableStats::collect(db, table))
+                .collect(),
+        }
+    }
+}
+
+impl TableStats {
+    fn collect(db: &DbInner, table: &TableCore) -> Self {
+        let version = table.version();
+        let memtables = || std::iter::once(&version.memtable).chain(&version.frozen);
+        let runs: Vec<_> = version
+            .runs
+            .iter()
+            .map(|run| RunStats {
+                bytes: run.meta().bytes,
+                files: run.files().len(),
+                versions: run.meta().entries,
+                smallest_seq: run.meta().smallest_seq.0,
+                largest_seq: run.meta().largest_seq.0,
+            })
+            .collect();
+        Self {
+            keyspace: table.keyspace.clone(),
+            name: table.name.clone(),
+            memtable_bytes: memtables().map(|memtable| memtable.bytes() as u64).sum(),
+            frozen_memtables: version.frozen.len(),
+            file_bytes: runs.iter().map(|run| run.bytes).sum(),
+            files: runs.iter().map(|run| run.files).sum(),
+            versions: memtables()
+                .map(|m| m.len())
+                .chain(runs.iter().map(|run| run.versions))
+                .sum(),
+            runs,
+            bookmarks: db
+                .retention()
+                .bookmark_seqs(table.id)
+                .iter()
+                .map(|seq| seq.0)
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What a table consists of at one moment: its memtables and the ordered list
+//! of its runs.
+//!
+//! ```text
+//!   memtable   frozen memtables   runs
+//!   [newest] ─► [..] [oldest] ─► [newest] [..] [oldest]
+//! ```
+//!
+//! What always holds: for any key, a version further left has a higher sequence
+//! number than every version further right. The *position* is the truth; runs
+//! are never sorted by their spans. A version of this list is immutable; it is
+//! replaced as a whole, and whoever holds one keeps its files.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::cursor::Cursor;
+use crate::error::Result;
+use crate::key::SeqNo;
+use crate::memtable::Memtable;
+use crate::run::{Run, RunId};
+use crate::sstable::{ReadCounters, Version, key_hash};
+
+/// The id of a table; never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct TableId(pub(crate) u32);
+
+/// A table at one moment.
+#[derive(Debug, Clone)]
+pub(crate) struct TableVersion {
+    /// Takes the writes.
+    pub(crate) memtable: Arc<Memtable>,
+    /// Full memtables on their way to disk, newest first.
+    pub(crate) frozen: Vec<Arc<Memtable>>,
+    /// Newest first.
+    pub(crate) runs: Vec<Arc<Run>>,
+}
+
+impl TableVersion {
+    pub(crate) fn new(runs: Vec<Arc<Run>>) -> Self {
+        Self {
+            memtable: Arc::default(),
+            frozen: Vec::new(),
+            runs,
+        }
+    }
+
+    /// The newest version of `key` numbered `<= seq`, tombstones included.
+    pub(crate) fn get(
+        &self,
+        key: &[u8],
+        seq: SeqNo,
+        reads: &mut ReadCounters,
+    ) -> Result<Option<Version>> {
+        for memtable in std::iter::once(&self.memtable).chain(&self.frozen) {
+            if let Some(version) = memtable.get(key, seq) {
+                return Ok(Some(version));
+            }
+        }
+        let hash = key_hash(key);
+        for run in self.runs.iter().filter(|run| run.is_seen_at(seq)) {
+            if let Some(version) = run.get(key, hash, seq, reads)? {
+                return Ok(Some(version));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Cursors over every source that a reader at `seq` may see, newest first.
+    pub(crate) fn cursors(&self, seq: SeqNo, fill_cache: bool) -> Vec<Box<dyn Cursor>> {
+        let memtables = std::iter::once(&self.memtable)
+            .chain(&self.frozen)
+            .filter(|memtable| memtable.len() > 0);
+        let memtables = memtables.map(|memtable| Box::new(memtable.cursor()) as Box<dyn Cursor>);
+        let runs = self.runs.iter().filter(|run| run.is_seen_at(seq));
+        memtables
+            .chain(runs.map(|run| Box::new(run.cursor(fill_cache)) as Box<dyn Cursor>))
+            .collect()
+    }
+
+    /// Keys that cut what a reader at `seq` sees into at most `parts` pieces of
+    /// about as many bytes on disk.
+    pub(crate) fn split_keys(&self, seq: SeqNo, parts: usize) -> Result<Vec<Bytes>> {
+        let mut blocks: Vec<(Bytes, u64)> = Vec::new();
+        for file in self
+            .runs
+            .iter()
+            .filter(|run| run.is_seen_at(seq))
+            .flat_map(|run| run.files())
+        {
+            blocks.extend(file.table().block_bounds()?);
+        }
+        blocks.sort_unstable();
+        let total: u64 = blocks.iter().map(|(_, bytes)| bytes).sum();
+        let mut keys: Vec<Bytes> = Vec::new();
+        let mut before = 0;
+        for (last_key, bytes) in blocks {
+            let piece = keys.len() as u64 + 1;
+            before += bytes;
+            if before * parts as u64 >= total * piece
+                && before < total
+                && keys.last() != Some(&last_key)
+            {
+                keys.push(last_key);
+            }
+        }
+        keys.truncate(parts.saturating_sub(1));
+        Ok(keys)
+    }
+
+    /// The same with a fresh memtable; the old one is frozen at `end`. One that
+    /// never got a write is not.
+    pub(crate) fn rotated(&self, end: SeqNo) -> Option<Self> {
+        self.memtable.first_segment()?;
+        self.memtable.freeze(end);
+        let mut next = self.clone();
+        next.frozen.insert(0, std::mem::take(&mut next.memtable));
+        Some(next)
+    }
+
+    /// The same with the oldest frozen memtable replaced by the runs that hold
+    /// its content (newest first, possibly none).
+    pub(crate) fn flushed(&self, memtable: &Arc<Memtable>, runs: &[Arc<Run>]) -> Self {
+        let mut next = self.clone();
+        let oldest = next.frozen.pop().expect("a flush is of a frozen memtable");
+        assert!(
+            Arc::ptr_eq(&oldest, memtable),
+            "flushes install oldest first"
+        );
+        next.runs.splice(0..0, runs.iter().cloned());
+        next
+    }
+
+    /// The same with the contiguous `inputs` replaced by `output`.
+    pub(crate) fn compacted(&self, inputs: &[RunId], output: Option<Arc<Run>>) -> Self {
+        let mut next = self.clone();
+        let at = next
+            .runs
+            .iter()
+            .position(|run| run.id() == inputs[0])
+            .expect("inputs stay until replaced");
+        let ids: Vec<_> = next.runs[at..at + inputs.len()]
+            .iter()
+            .map(|run| run.id())
+            .collect();
+        assert_eq!(ids, inputs, "inputs are neighbours in the list");
+        next.runs.splice(at..at + inputs.len(), output);
+        next
+    }
+}

@@ -1,0 +1,74 @@
+//! What the simulated disk hands out: open files and held locks.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::machine::Boot;
+use super::names::Inode;
+use super::{LockGuard, MemVfs, ReadFile, SyncFile, WriteFile};
+
+/// An open file, whichever way it was opened: the trait it is handed out
+/// behind says what may be done with it.
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    pub(super) vfs: MemVfs,
+    pub(super) boot: Boot,
+    pub(super) inode: Inode,
+}
+
+impl ReadFile for OpenFile {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let mut machine = self.vfs.machine();
+        machine.read(self.boot, self.inode, buf, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.vfs.machine().len(self.boot, self.inode)
+    }
+}
+
+impl WriteFile for OpenFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.vfs.machine().append(self.boot, self.inode, bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.vfs.machine().sync(self.boot, self.inode)
+    }
+
+    fn syncer(&self) -> io::Result<Box<dyn SyncFile>> {
+        self.vfs.machine().reopen(self.boot, self.inode)?;
+        Ok(Box::new(OpenFile {
+            vfs: self.vfs.clone(),
+            ..*self
+        }))
+    }
+}
+
+impl SyncFile for OpenFile {
+    fn sync(&self) -> io::Result<()> {
+        self.vfs.machine().sync(self.boot, self.inode)
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        self.vfs.machine().close(self.boot, self.inode);
+    }
+}
+
+/// A held lock.
+#[derive(Debug)]
+pub(super) struct HeldLock {
+    pub(super) vfs: MemVfs,
+    pub(super) boot: Boot,
+    pub(super) path: PathBuf,
+}
+
+impl LockGuard for HeldLock {}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        self.vfs.machine().unlock(self.boot, &self.path);
+    }
+}

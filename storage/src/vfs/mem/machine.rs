@@ -1,0 +1,416 @@
+//! The machine around the simulated disk: its power, its call counter, the
+//! faults it was told to show, its open files and locks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::FaultOp;
+use super::file::MemFile;
+use super::names::{Inode, Names, absolute};
+use super::rng::SplitMix64;
+
+/// The state all clones of a `MemVfs` share.
+pub(super) struct Machine {
+    names: Names,
+    files: BTreeMap<Inode, Slot>,
+    next_inode: u64,
+    locks: BTreeSet<PathBuf>,
+
+    has_power: bool,
+    boot: Boot,
+    io_calls: u64,
+    /// The call at which the power fails, counted down; 1 is the next one.
+    calls_until_crash: Option<u64>,
+    faults: Vec<Fault>,
+    capacity_bytes: Option<u64>,
+    rng: SplitMix64,
+}
+
+/// Which start of the machine a handle belongs to; a handle of an earlier one
+/// is dead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Boot(u64);
+
+/// A file with what refers to it.
+#[derive(Default)]
+struct Slot {
+    file: MemFile,
+    /// Whether running programs see a name of it.
+    is_named: bool,
+    handles: usize,
+}
+
+struct Fault {
+    op: FaultOp,
+    calls_left: u64,
+    kind: io::ErrorKind,
+}
+
+/// What becomes of one call.
+enum Verdict {
+    Passes,
+    PowerFails,
+    Fails(io::Error),
+}
+
+impl Machine {
+    pub(super) fn new() -> Self {
+        Self {
+            names: Names::new(),
+            files: BTreeMap::new(),
+            next_inode: 0,
+            locks: BTreeSet::new(),
+            has_power: true,
+            boot: Boot(0),
+            io_calls: 0,
+            calls_until_crash: None,
+            faults: Vec::new(),
+            capacity_bytes: None,
+            rng: SplitMix64::new(0),
+        }
+    }
+
+    pub(super) fn boot(&self) -> Boot {
+        self.boot
+    }
+
+    pub(super) fn has_power(&self) -> bool {
+        self.has_power
+    }
+
+    pub(super) fn io_calls(&self) -> u64 {
+        self.io_calls
+    }
+
+    pub(super) fn crash_at(&mut self, nth: u64) {
+        self.calls_until_crash = Some(nth);
+    }
+
+    pub(super) fn fail_next(&mut self, op: FaultOp, nth: u64, kind: io::ErrorKind) {
+        self.faults.push(Fault {
+            op,
+            calls_left: nth,
+            kind,
+        });
+    }
+
+    pub(super) fn set_capacity_bytes(&mut self, capacity_bytes: Option<u64>) {
+        self.capacity_bytes = capacity_bytes;
+    }
+
+    /// Bytes of the files that have a name or are held open.
+    pub(super) fn used_bytes(&self) -> u64 {
+        let in_use = |slot: &&Slot| slot.is_named || slot.handles > 0;
+        let slots = self.files.values().filter(in_use);
+        slots.map(|slot| slot.file.bytes().len() as u64).sum()
+    }
+
+    pub(super) fn restart(&mut self, seed: u64) {
+        self.rng = SplitMix64::new(seed);
+        self.names.lose_power(&mut self.rng);
+        let reachable = self.names.reachable();
+        for (inode, slot) in std::mem::take(&mut self.files) {
+            if reachable.contains(&inode) {
+                let slot = Slot {
+                    file: slot.file.after_power_loss(&mut self.rng),
+                    is_named: true,
+                    handles: 0,
+                };
+                self.files.insert(inode, slot);
+            }
+        }
+        self.locks.clear();
+        self.calls_until_crash = None;
+        self.faults.clear();
+        self.boot.0 += 1;
+        self.has_power = true;
+    }
+
+    // Calls of the `Vfs` traits. Each begins by asking `verdict`.
+
+    pub(super) fn open(&mut self, path: &Path) -> io::Result<Inode> {
+        self.call(self.boot, None, |machine| {
+            let inode = machine.names.file(&absolute(path))?;
+            machine.slot(inode).handles += 1;
+            Ok(inode)
+        })
+    }
+
+    pub(super) fn create(&mut self, path: &Path) -> io::Result<Inode> {
+        self.call(self.boot, Some(FaultOp::Create), |machine| {
+            let path = absolute(path);
+            let inode = match machine.names.file(&path) {
+                Ok(inode) => {
+                    machine.slot(inode).file.cut_unsynced(0);
+                    inode
+                }
+                Err(error) => machine.create_missing(path, error)?,
+            };
+            machine.slot(inode).handles += 1;
+            Ok(inode)
+        })
+    }
+
+    /// Creates the file that was looked up in vain. `NotFound` may also mean
+    /// that its directory is missing.
+    fn create_missing(&mut self, path: PathBuf, lookup: io::Error) -> io::Result<Inode> {
+        if lookup.kind() != io::ErrorKind::NotFound {
+            return Err(lookup);
+        }
+        self.names.check_dir(path.parent().unwrap_or(&path))?;
+        let inode = Inode(self.next_inode);
+        self.next_inode += 1;
+        let slot = Slot {
+            is_named: true,
+            ..Slot::default()
+        };
+        self.files.insert(inode, slot);
+        self.names.link(path, inode);
+        Ok(inode)
+    }
+
+    pub(super) fn truncate(&mut self, path: &Path, len: u64) -> io::Result<()> {
+        match self.verdict(self.boot, Some(FaultOp::Truncate))? {
+            Verdict::Passes => {
+                let len = to_len(len)?;
+                self.file_at(path)?.cut(len);
+                Ok(())
+            }
+            Verdict::PowerFails => {
+                if let (Ok(len), Ok(file)) = (to_len(len), self.file_at(path)) {
+                    file.cut_unsynced(len);
+                }
+                Err(power_loss())
+            }
+            Verdict::Fails(error) => Err(error),
+        }
+    }
+
+    pub(super) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call(self.boot, Some(FaultOp::Rename), |machine| {
+            let replaced = machine.names.rename(absolute(from), absolute(to))?;
+            if let Some(replaced) = replaced {
+                machine.slot(replaced).is_named = false;
+            }
+            Ok(())
+        })
+    }
+
+    pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
+        self.call(self.boot, Some(FaultOp::Remove), |machine| {
+            let inode = machine.names.unlink(absolute(path))?;
+            machine.slot(inode).is_named = false;
+            Ok(())
+        })
+    }
+
+    pub(super) fn list(&mut self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        self.call(self.boot, None, |machine| {
+            let names = machine.names.list(&absolute(dir))?;
+            Ok(names.into_iter().map(|name| dir.join(name)).collect())
+        })
+    }
+
+    pub(super) fn create_dir_all(&mut self, dir: &Path) -> io::Result<()> {
+        let dir = absolute(dir);
+        match self.verdict(self.boot, None)? {
+            Verdict::Passes => self.names.create_dir_all(&dir),
+            Verdict::PowerFails => {
+                self.names.half_create_dir_all(&dir);
+                Err(power_loss())
+            }
+            Verdict::Fails(error) => Err(error),
+        }
+    }
+
+    pub(super) fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
+        match self.verdict(self.boot, Some(FaultOp::SyncDir))? {
+            Verdict::Passes => {
+                self.names.sync_dir(&absolute(dir))?;
+                self.forget_unreachable();
+                Ok(())
+            }
+            // How far it came is drawn at the restart, as without the call.
+            Verdict::PowerFails => Err(power_loss()),
+            Verdict::Fails(error) => Err(error),
+        }
+    }
+
+    pub(super) fn exists(&mut self, path: &Path) -> io::Result<bool> {
+        self.call(self.boot, None, |machine| {
+            Ok(machine.names.exists(&absolute(path)))
+        })
+    }
+
+    pub(super) fn lock(&mut self, path: &Path) -> io::Result<PathBuf> {
+        self.call(self.boot, None, |machine| {
+            let path = absolute(path);
+            if let Err(error) = machine.names.file(&path) {
+                machine.create_missing(path.clone(), error)?;
+            }
+            match machine.locks.insert(path.clone()) {
+                true => Ok(path),
+                false => Err(io::ErrorKind::WouldBlock.into()),
+            }
+        })
+    }
+
+    // Calls through an open file.
+
+    pub(super) fn read(
+        &mut self,
+        boot: Boot,
+        inode: Inode,
+        buf: &mut [u8],
+        offset: u64,
+    ) -> io::Result<()> {
+        self.call(boot, Some(FaultOp::Read), |machine| {
+            machine.slot(inode).file.read_exact_at(buf, offset)
+        })
+    }
+
+    pub(super) fn len(&mut self, boot: Boot, inode: Inode) -> io::Result<u64> {
+        self.call(boot, None, |machine| {
+            Ok(machine.slot(inode).file.bytes().len() as u64)
+        })
+    }
+
+    pub(super) fn append(&mut self, boot: Boot, inode: Inode, bytes: &[u8]) -> io::Result<()> {
+        let verdict = self.verdict(boot, Some(FaultOp::Append))?;
+        let room_bytes = self.capacity_bytes.map_or(u64::MAX, |capacity| {
+            capacity.saturating_sub(self.used_bytes())
+        });
+        let mut written = bytes.len().min(to_len(room_bytes).unwrap_or(usize::MAX));
+        if let Verdict::Fails(_) = verdict {
+            written = self.rng.between(0, written);
+        }
+        self.slot(inode).file.append(&bytes[..written]);
+        match verdict {
+            Verdict::Passes if written < bytes.len() => Err(io::ErrorKind::StorageFull.into()),
+            Verdict::Passes => Ok(()),
+            Verdict::PowerFails => Err(power_loss()),
+            Verdict::Fails(error) => Err(error),
+        }
+    }
+
+    pub(super) fn sync(&mut self, boot: Boot, inode: Inode) -> io::Result<()> {
+        let verdict = self.verdict(boot, Some(FaultOp::Sync))?;
+        let file = &mut self.slot(inode).file;
+        match verdict {
+            Verdict::Passes => {
+                file.sync();
+                Ok(())
+            }
+            // How far it came is drawn at the restart, as without the call.
+            Verdict::PowerFails => Err(power_loss()),
+            Verdict::Fails(error) => {
+                file.fail_sync();
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens a second handle on an open file.
+    pub(super) fn reopen(&mut self, boot: Boot, inode: Inode) -> io::Result<()> {
+        self.call(boot, None, |machine| {
+            machine.slot(inode).handles += 1;
+            Ok(())
+        })
+    }
+
+    pub(super) fn close(&mut self, boot: Boot, inode: Inode) {
+        if boot == self.boot {
+            let slot = self.slot(inode);
+            slot.handles -= 1;
+            if slot.handles == 0 && !slot.is_named {
+                self.forget_unreachable();
+            }
+        }
+    }
+
+    pub(super) fn unlock(&mut self, boot: Boot, path: &Path) {
+        if boot == self.boot {
+            self.locks.remove(path);
+        }
+    }
+
+    /// The file at a path, for hands that reach past the traits.
+    pub(super) fn file_at(&mut self, path: &Path) -> io::Result<&mut MemFile> {
+        let inode = self.names.file(&absolute(path))?;
+        Ok(&mut self.slot(inode).file)
+    }
+
+    /// Carries out a call whose effect is no more durable than the journal and
+    /// the page cache: when the power fails in it, the effect may or may not
+    /// be found after the restart, so it is applied and left to the draw.
+    fn call<T>(
+        &mut self,
+        boot: Boot,
+        op: Option<FaultOp>,
+        effect: impl FnOnce(&mut Self) -> io::Result<T>,
+    ) -> io::Result<T> {
+        match self.verdict(boot, op)? {
+            Verdict::Passes => effect(self),
+            Verdict::PowerFails => {
+                // Nobody learns whether it would have succeeded.
+                let _ = effect(self);
+                Err(power_loss())
+            }
+            Verdict::Fails(error) => Err(error),
+        }
+    }
+
+    /// Counts a call and decides its outcome.
+    fn verdict(&mut self, boot: Boot, op: Option<FaultOp>) -> io::Result<Verdict> {
+        if !self.has_power || boot != self.boot {
+            return Err(power_loss());
+        }
+        self.io_calls += 1;
+        if let Some(calls) = &mut self.calls_until_crash {
+            *calls -= 1;
+            if *calls == 0 {
+                self.has_power = false;
+                return Ok(Verdict::PowerFails);
+            }
+        }
+        // Every armed fault of the kind counts this call; of several that come
+        // due at it, the first armed names the error.
+        let mut due = None;
+        self.faults.retain_mut(|fault| {
+            if op != Some(fault.op) {
+                return true;
+            }
+            fault.calls_left -= 1;
+            if fault.calls_left == 0 {
+                due.get_or_insert(fault.kind);
+            }
+            fault.calls_left > 0
+        });
+        Ok(match due {
+            Some(kind) => Verdict::Fails(io::Error::new(kind, "injected fault")),
+            None => Verdict::Passes,
+        })
+    }
+
+    fn slot(&mut self, inode: Inode) -> &mut Slot {
+        self.files
+            .get_mut(&inode)
+            .expect("a file stays while a name or a handle refers to it")
+    }
+
+    fn forget_unreachable(&mut self) {
+        let reachable = self.names.reachable();
+        self.files
+            .retain(|inode, slot| slot.handles > 0 || reachable.contains(inode));
+    }
+}
+
+fn power_loss() -> io::Error {
+    io::Error::other("simulated power loss")
+}
+
+/// A length as memory counts it.
+pub(super) fn to_len(bytes: u64) -> io::Result<usize> {
+    usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge.into())
+}

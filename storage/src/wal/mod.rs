@@ -1,0 +1,13 @@
+//! The write-ahead log: every commit, in commit order, before it is anywhere
+//! else.
+//!
+//! One log serves all tables. It is cut into segments; a segment goes once all
+//! that it holds is in SSTables and the manifest. All segments but the last are
+//! durable as a whole, so only the last can end in a torn record.
+
+mod log;
+mod record;
+mod replay;
+
+pub(crate) use log::{Lsn, Wal};
+pub(crate) use replay::{Segment, replay_segment, segments};

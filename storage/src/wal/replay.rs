@@ -1,0 +1,313 @@
+//! The reading side: segments back into commits, telling a torn tail from
+//! damage.
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use super::log::Lsn;
+use super::record::{self, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES};
+use crate::error::{Error, Result};
+use crate::files::{FileKind, FileNumber};
+use crate::key::SeqNo;
+use crate::vfs::Vfs;
+
+/// A segment found in the directory.
+#[derive(Debug, Clone)]
+pub(crate) struct Segment {
+    pub(crate) number: FileNumber,
+    pub(crate) path: PathBuf,
+}
+
+/// What the replay of one segment found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Replayed {
+    /// Bytes of the segment up to the end of its last good record; 0 when not
+    /// even its header was finished.
+    pub(crate) good_bytes: u64,
+    /// The position after its last record.
+    pub(crate) end: Lsn,
+}
+
+/// The segments of a directory, ascending and without a hole.
+///
+/// # Errors
+/// [`Error::Corruption`] names a segment that is missing between two others.
+pub(crate) fn segments(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<Segment>> {
+    let mut found: Vec<Segment> = vfs
+        .list(dir)
+        .map_err(Error::io("list", dir))?
+        .into_iter()
+        .filter_map(|path| match FileKind::of(&path) {
+            Some(FileKind::Wal(number)) => Some(Segment { number, path }),
+            _ => None,
+        })
+        .collect();
+    found.sort_by_key(|segment| segment.number);
+    for pair in found.windows(2) {
+        if pair[0].number.next() != pair[1].number {
+            let missing = pair[0].number.next();
+            return Err(Error::corruption(
+                &pair[1].path,
+                0,
+                format!("WAL segment {} before it is missing", missing.0),
+            ));
+        }
+    }
+    Ok(found)
+}
+
+/// Calls `commit(first, operations, payload, offset)` for each record of a
+/// segment, in order. `last_segment` allows a torn tail; `base` is where the
+/// segment before ended, `after` the last sequence number before it.
+///
+/// # Errors
+/// [`Error::Corruption`] with file and offset for everything but a torn tail.
+pub(crate) fn replay_segment(
+    vfs: &dyn Vfs,
+    segment: &Segment,
+    last_segment: bool,
+    base: Option<Lsn>,
+    mut commit: impl FnMut(SeqNo, u32, Bytes, u64) -> Result<()>,
+) -> Result<Replayed> {
+    let path = &segment.path;
+    let bytes = read_all(vfs, path)?;
+    let Some(start) = check_header(&bytes, segment, base)? else {
+        if last_segment {
+            return Ok(Replayed {
+                good_bytes: 0,
+                end: base.unwrap_or_default(),
+            });
+        }
+        return Err(Error::corruption(
+            path,
+            0,
+            "segment header cut off, and it is not the last segment",
+        ));
+    };
+    let mut at = SEGMENT_HEADER_BYTES;
+    let mut last = SeqNo::ZERO;
+    let lsn_at = |at: usize| Lsn(start.0 + (at - SEGMENT_HEADER_BYTES) as u64);
+    while at < bytes.len() {
+        match record_at(&bytes, at) {
+            Ok(header) => {
+                let payload = bytes.slice(at + RECORD_HEADER_BYTES..at + header.record_bytes());
+                commit(header.first, header.count, payload, at as u64)?;
+                last = SeqNo(header.first.0 + u64::from(header.count).saturating_sub(1));
+                at += header.record_bytes();
+            }
+            Err(detail) if !last_segment => {
+                return Err(Error::corruption(path, at as u64, detail));
+            }
+            Err(detail) => {
+                if let Some(later) = later_record_that_counts_on(&bytes, at, lsn_at(at), last) {
+                    return Err(Error::corruption(
+                        path,
+                        at as u64,
+                        format!(
+                            "{detail}; the record at offset {later} says that these bytes were durable"
+                        ),
+                    ));
+                }
+                break;
+            }
+        }
+    }
+    Ok(Replayed {
+        good_bytes: at as u64,
+        end: lsn_at(at),
+    })
+}
+
+fn read_all(vfs: &dyn Vfs, path: &Path) -> Result<Bytes> {
+    let file = vfs.open_read(path).map_err(Error::io("open", path))?;
+    let len = file.len().map_err(Error::io("read", path))?;
+    let mut bytes = vec![0; len as usize];
+    file.read_exact_at(&mut bytes, 0)
+        .map_err(Error::io("read", path))?;
+    Ok(bytes.into())
+}
+
+/// The base LSN of a segment; `None` when its header is not whole.
+fn check_header(bytes: &[u8], segment: &Segment, base: Option<Lsn>) -> Result<Option<Lsn>> {
+    let path = &segment.path;
+    let Some(header) = bytes.get(..SEGMENT_HEADER_BYTES) else {
+        return Ok(None);
+    };
+    let whole = crc32fast::hash(&header[16..]) == record::u32_at(header, 12);
+    if &header[..8] != record::MAGIC || !whole {
+        // A lost first sector reads as zeros; then nothing of the segment was
+        // ever durable. Anything else in its place is damage.
+        if header.iter().all(|&b| b == 0) {
+            return Ok(None);
+        }
+        return Err(Error::corruption(
+            path,
+            0,
+            "this is not the header of a WAL segment",
+        ));
+    }
+    let version = record::u32_at(header, 8);
+    if version != record::VERSION {
+        return Err(Error::UnsupportedFormat {
+            path: path.clone(),
+            found: version,
+            supported: record::VERSION,
+        });
+    }
+    let number = record::u64_at(header, 16);
+    if number != segment.number.0 {
+        return Err(Error::corruption(
+            path,
+            16,
+            format!("the header says segment {number}"),
+        ));
+    }
+    let start = Lsn(record::u64_at(header, 24));
+    if base.is_some_and(|base| base != start) {
+        let expected = base.unwrap_or_default().0;
+        return Err(Error::corruption(
+            path,
+            24,
+            format!(
+                "starts at LSN {}, the log before it ends at {expected}",
+                start.0
+            ),
+        ));
+    }
+    Ok(Some(start))
+}
+
+/// The record at `at`, its checksum verified; the error says what is wrong.
+fn record_at(bytes: &[u8], at: usize) -> Result<RecordHeader, String> {
+    let left = bytes.len() - at;
+    let header = RecordHeader::decode(&bytes[at..]).ok_or_else(|| {
+        format!("{left} bytes left where a record header takes {RECORD_HEADER_BYTES}")
+    })?;
+    if header.record_bytes() > left || header.payload_bytes as usize > record::MAX_RECORD_BYTES {
+        return Err(format!(
+            "record of {} bytes where {left} are left",
+            header.record_bytes()
+        ));
+    }
+    let found = crc32fast::hash(&bytes[at + 4..at + header.record_bytes()]);
+    if found != header.crc {
+        return Err(format!(
+            "record checksum {found:#010x}, expected {:#010x}",
+            header.crc
+        ));
+    }
+    Ok(header)
+}
+
+/// The offset of a good record behind a bad one at `bad` that was written when
+/// the bad one's bytes were durable already.
+fn later_record_that_counts_on(
+    bytes: &[u8],
+    bad: usize,
+    bad_lsn: Lsn,
+    last: SeqNo,
+) -> Option<usize> {
+    (bad + 1..bytes.len().saturating_sub(RECORD_HEADER_BYTES)).find(|&at| {
+        // The cheap tests come first: a checksum over the rest of the segment
+        // at every offset would take quadratic time.
+        let header = RecordHeader::decode(&bytes[at..]).expect("a header fits");
+        header.durable_lsn > bad_lsn.0
+            && header.durable_lsn <= bad_lsn.0 + (at - bad) as u64
+            && header.first > last
+            && header.count >= 1
+            && record_at(bytes, at).is_ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::log::Wal;
+    use super::*;
+    use crate::vfs::MemVfs;
+
+    fn log_of(records: u64, sync_each: bool) -> (MemVfs, Segment) {
+        let vfs = MemVfs::default();
+        let dir = Path::new("/db");
+        vfs.create_dir_all(dir).unwrap();
+        let wal = Wal::new(
+            Arc::new(vfs.clone()),
+            dir,
+            1 << 20,
+            Vec::new(),
+            FileNumber(1),
+            Lsn(0),
+        );
+        for i in 1..=records {
+            let lsn = wal.push(SeqNo(i), 1, format!("payload {i}").as_bytes());
+            if sync_each {
+                wal.sync_to(lsn).unwrap()
+            } else {
+                wal.write_to(lsn).unwrap()
+            }
+        }
+        let segment = segments(&vfs, dir).unwrap().remove(0);
+        (vfs, segment)
+    }
+
+    fn replay(vfs: &MemVfs, segment: &Segment, last: bool) -> Result<Vec<u64>> {
+        let mut seqs = Vec::new();
+        replay_segment(vfs, segment, last, None, |first, _, _, _| {
+            seqs.push(first.0);
+            Ok(())
+        })?;
+        Ok(seqs)
+    }
+
+    #[test]
+    fn a_log_cut_anywhere_replays_a_prefix_when_it_is_the_last_segment() {
+        let (vfs, segment) = log_of(5, false);
+        let len = vfs.file_len(&segment.path).unwrap();
+        for cut in (0..len).rev() {
+            vfs.cut(&segment.path, cut).unwrap();
+            let seqs = replay(&vfs, &segment, true).unwrap();
+            assert_eq!(
+                seqs,
+                (1..=seqs.len() as u64).collect::<Vec<_>>(),
+                "cut at {cut}"
+            );
+            assert!(seqs.len() < 5);
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_below_what_a_later_record_knows_durable_is_damage() {
+        let (vfs, segment) = log_of(5, true);
+        let len = vfs.file_len(&segment.path).unwrap();
+        let (mut refused, mut tail) = (0, 0);
+        for byte in 0..len {
+            vfs.flip_bit(&segment.path, byte, (byte % 8) as u8).unwrap();
+            match replay(&vfs, &segment, true) {
+                Err(Error::Corruption { .. } | Error::UnsupportedFormat { .. }) => refused += 1,
+                // Only the last record, on whose durability nothing follows.
+                Ok(seqs) => {
+                    assert_eq!(seqs, [1, 2, 3, 4], "byte {byte}");
+                    tail += 1;
+                }
+                Err(e) => panic!("byte {byte}: {e}"),
+            }
+            vfs.flip_bit(&segment.path, byte, (byte % 8) as u8).unwrap();
+            assert!(matches!(replay(&vfs, &segment, false), Ok(seqs) if seqs.len() == 5));
+        }
+        assert_eq!(tail, RECORD_HEADER_BYTES as u64 + 9);
+        assert_eq!(refused + tail, len);
+    }
+
+    #[test]
+    fn a_torn_record_before_the_last_segment_is_damage() {
+        let (vfs, segment) = log_of(5, false);
+        vfs.cut(&segment.path, vfs.file_len(&segment.path).unwrap() - 1)
+            .unwrap();
+        assert!(matches!(
+            replay(&vfs, &segment, false),
+            Err(Error::Corruption { .. })
+        ));
+    }
+}

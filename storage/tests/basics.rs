@@ -1,0 +1,242 @@
+//! The API as a user meets it.
+
+use ebb_storage::{Db, Error, Maintenance, Options, SsTableOptions, TableOptions, WriteBatch};
+
+fn options() -> Options {
+    Options {
+        memtable_bytes: 1 << 14,
+        file_bytes: 1 << 14,
+        maintenance: Maintenance::Manual,
+        ..Options::default()
+    }
+}
+
+fn all(range: ebb_storage::Range) -> Vec<(String, String)> {
+    let text = |bytes: bytes::Bytes| String::from_utf8(bytes.to_vec()).unwrap();
+    range
+        .map(|entry| entry.map(|(k, v)| (text(k), text(v))).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_snapshot_reads_the_same_before_and_after_all_that_happens_to_the_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), options()).unwrap();
+    let ks = db.keyspace("app").unwrap();
+    let users = ks.table("users", TableOptions::default()).unwrap();
+    for i in 0..3000 {
+        users
+            .put(
+                format!("key{i:05}").as_bytes(),
+                format!("value {i}").as_bytes(),
+            )
+            .unwrap();
+    }
+    ks.create_snapshot("before").unwrap();
+    ks.create_table_snapshot("other", "users").unwrap();
+    let read = |db: &Db| {
+        let snapshot = db.keyspace("app").unwrap().snapshot("before").unwrap();
+        let forward = all(snapshot.table("users").unwrap().range::<&[u8], _>(..));
+        let mut backward: Vec<_> = snapshot
+            .table("users")
+            .unwrap()
+            .range::<&[u8], _>(..)
+            .rev()
+            .map(|e| e.unwrap())
+            .collect();
+        backward.reverse();
+        assert_eq!(forward.len(), backward.len());
+        forward
+    };
+    let expected = read(&db);
+    assert_eq!(expected.len(), 3000);
+    for round in 0..5 {
+        for i in (round..3000).step_by(3) {
+            users
+                .put(
+                    format!("key{i:05}").as_bytes(),
+                    format!("newer {round}").as_bytes(),
+                )
+                .unwrap();
+        }
+        for i in (round..3000).step_by(7) {
+            users.delete(format!("key{i:05}").as_bytes()).unwrap();
+        }
+        assert_eq!(read(&db), expected, "round {round}");
+        db.flush().unwrap();
+        assert_eq!(read(&db), expected);
+        db.compact().unwrap();
+        assert_eq!(read(&db), expected);
+    }
+    ks.delete_snapshot("other").unwrap();
+    db.compact().unwrap();
+    assert_eq!(read(&db), expected);
+    let live = all(users.range::<&[u8], _>(..));
+    drop((users, ks, db));
+
+    let db = Db::open(dir.path(), options()).unwrap();
+    assert_eq!(read(&db), expected);
+    assert_eq!(
+        all(db
+            .keyspace("app")
+            .unwrap()
+            .existing_table("users")
+            .unwrap()
+            .range::<&[u8], _>(..)),
+        live
+    );
+    db.verify().unwrap();
+}
+
+#[test]
+fn a_batch_over_two_tables_is_there_whole_after_a_restart_and_later_operations_count() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let db = Db::open(dir.path(), options()).unwrap();
+        let ks = db.keyspace("app").unwrap();
+        let (a, b) = (
+            ks.table("a", Default::default()).unwrap(),
+            ks.table("b", Default::default()).unwrap(),
+        );
+        let mut batch = WriteBatch::new();
+        batch.put(&a, b"k", b"1");
+        batch.put(&b, b"k", b"2");
+        batch.put(&a, b"k", b"3");
+        batch.put(&b, b"gone", b"x");
+        batch.delete(&b, b"gone");
+        db.write(batch).unwrap();
+    }
+    let db = Db::open(dir.path(), options()).unwrap();
+    let ks = db.existing_keyspace("app").unwrap();
+    assert_eq!(
+        ks.existing_table("a").unwrap().get(b"k").unwrap().unwrap(),
+        "3"
+    );
+    assert_eq!(
+        ks.existing_table("b").unwrap().get(b"k").unwrap().unwrap(),
+        "2"
+    );
+    assert_eq!(ks.existing_table("b").unwrap().get(b"gone").unwrap(), None);
+}
+
+#[test]
+fn a_range_read_from_both_ends_meets_in_the_middle() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), options()).unwrap();
+    let table = db
+        .keyspace("k")
+        .unwrap()
+        .table("t", Default::default())
+        .unwrap();
+    for i in 0..10 {
+        table.put(format!("{i}").as_bytes(), b"").unwrap();
+        if i % 4 == 0 {
+            db.flush().unwrap();
+        }
+    }
+    let mut range = table.range("2".."9");
+    let mut seen = Vec::new();
+    for step in 0.. {
+        let next = if step % 3 == 0 {
+            range.next_back()
+        } else {
+            range.next()
+        };
+        let Some(entry) = next else { break };
+        seen.push(String::from_utf8(entry.unwrap().0.to_vec()).unwrap());
+    }
+    assert_eq!(seen, ["8", "2", "3", "7", "4", "5", "6"]);
+    assert!(range.next().is_none() && range.next_back().is_none());
+}
+
+#[test]
+fn bad_requests_are_refused_by_name_and_change_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("none");
+    let none = Db::open(
+        &missing,
+        Options {
+            create_if_missing: false,
+            ..options()
+        },
+    );
+    assert!(
+        matches!(none, Err(Error::NoDatabase { path }) if path == missing && !missing.exists())
+    );
+
+    let db = Db::open(dir.path(), options()).unwrap();
+    assert!(matches!(
+        Db::open(dir.path(), options()),
+        Err(Error::Locked { .. })
+    ));
+    assert!(matches!(db.keyspace("a b"), Err(Error::InvalidRequest(_))));
+    assert!(matches!(
+        db.existing_keyspace("x"),
+        Err(Error::NotFound {
+            what: "keyspace",
+            ..
+        })
+    ));
+    let ks = db.keyspace("k").unwrap();
+    let table = ks.table("t", Default::default()).unwrap();
+    let other = SsTableOptions {
+        block_bytes: 512,
+        ..Default::default()
+    };
+    let contradiction = ks
+        .table("t", TableOptions { sstable: other })
+        .unwrap_err()
+        .to_string();
+    assert!(
+        contradiction.contains("512") && contradiction.contains("4096"),
+        "{contradiction}"
+    );
+    assert!(matches!(
+        ks.existing_table("x"),
+        Err(Error::NotFound { what: "table", .. })
+    ));
+    assert!(matches!(
+        ks.snapshot("x"),
+        Err(Error::NotFound {
+            what: "snapshot",
+            ..
+        })
+    ));
+    assert!(matches!(
+        ks.delete_snapshot("x"),
+        Err(Error::NotFound { .. })
+    ));
+    assert!(matches!(
+        ks.create_table_snapshot("s", "x"),
+        Err(Error::NotFound { what: "table", .. })
+    ));
+    ks.create_snapshot("s").unwrap();
+    assert!(matches!(
+        ks.create_snapshot("s"),
+        Err(Error::AlreadyExists {
+            what: "snapshot",
+            ..
+        })
+    ));
+
+    let before = db.view().seq();
+    assert!(matches!(
+        table.put(&vec![0; ebb_storage::MAX_KEY_BYTES + 1], b""),
+        Err(Error::InvalidRequest(_))
+    ));
+    assert_eq!(db.view().seq(), before);
+    table
+        .put(&vec![7; ebb_storage::MAX_KEY_BYTES], b"long")
+        .unwrap();
+    table.put(b"", b"").unwrap();
+    assert_eq!(table.get(b"").unwrap().unwrap(), "");
+
+    let elsewhere = tempfile::tempdir().unwrap();
+    let foreign = Db::open(elsewhere.path(), options()).unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put(&table, b"k", b"v");
+    assert!(matches!(
+        foreign.write(batch),
+        Err(Error::InvalidRequest(_))
+    ));
+}
