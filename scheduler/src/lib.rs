@@ -1,6 +1,67 @@
-//! The scheduler.
+//! Completion-time-goal scheduling of MapReduce jobs beside a transactional
+//! load: policies, a simulator, and a live runner.
+//!
+//! Analytics get the ebb: what the transactional load leaves free, as it changes
+//! over time. A *policy* decides which job gets how much of it, so that each
+//! meets its completion time goal. Policies are pure functions, so the same
+//! code runs in two places:
+//!
+//! ```text
+//!   model ─┬─> policy ─┬─> sim       a week in seconds, to compare and to plan
+//!   availability ──────┴─> runtime   the real thing, on threads
+//! ```
+//!
+//! - [`model`]: jobs, tasks, nodes, resources, profiles;
+//! - [`availability`]: f(t), how much is free over time;
+//! - [`policy`]: FIFO, resource-aware, reverse-adaptive;
+//! - [`sim`]: an event-driven simulator;
+//! - [`runtime`]: map, shuffle, reduce, retries, pacing.
+//!
+//! The algorithms are those of J. Polo, *Multi-constraint scheduling of
+//! MapReduce workloads* (2014), chapters 4 and 5; "the thesis" in these pages.
+//!
+//! # Counting words
+//!
+//! ```
+//! use ebb_scheduler::runtime::{
+//!     Emit, JobSpec, Outcome, Runtime, RuntimeOptions, TaskError, Values, VecInput, VecOutput,
+//! };
+//! use std::sync::Arc;
+//!
+//! let map = |_line: &[u8], text: &[u8], emit: &mut dyn Emit| -> Result<(), TaskError> {
+//!     for word in text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()) {
+//!         emit.emit(word, b"1")?;
+//!     }
+//!     Ok(())
+//! };
+//! let count = |word: &[u8], ones: &mut Values<'_>, emit: &mut dyn Emit| -> Result<(), TaskError> {
+//!     let mut n = 0_u64;
+//!     while ones.next_value()?.is_some() {
+//!         n += 1;
+//!     }
+//!     emit.emit(word, n.to_string().as_bytes())
+//! };
+//!
+//! let runtime = Runtime::start(RuntimeOptions::new(2))?;
+//! let output = VecOutput::new();
+//! let input = Arc::new(VecInput::lines("ebb and flow\nflow and ebb and flow", 2));
+//! let job = JobSpec::new("word count", input, Arc::new(map), Arc::new(output.clone()))
+//!     .reducer(Arc::new(count), 1)
+//!     .goal_s(60.0);
+//! let report = runtime.submit(job)?.wait();
+//!
+//! assert_eq!(report.outcome, Outcome::Succeeded);
+//! assert_eq!(report.met, Some(true));
+//! let rows = output.rows().expect("committed");
+//! assert_eq!(rows[0], (b"and".to_vec(), b"3".to_vec()));
+//! assert_eq!(rows[2], (b"flow".to_vec(), b"3".to_vec()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
 #![forbid(unsafe_code)]
+
 pub mod availability;
 pub mod model;
 pub mod policy;
+pub mod runtime;
 pub mod sim;

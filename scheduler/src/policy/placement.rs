@@ -11,9 +11,9 @@ use super::matrix::Placement;
 use super::utility::reduce_utility;
 use super::view::{ClusterView, JobView, Preemption, ReduceStart};
 use super::workload::Workload;
-use crate::model::{Resources, TaskKind};
+use crate::model::{NodeId, Resources, TaskKind};
 use std::cmp::Ordering;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// A placement under construction: what is placed and what is left of each node.
 pub(super) struct Placer<'a> {
@@ -31,13 +31,17 @@ impl<'a> Placer<'a> {
             placement: Placement::new(),
         };
         if view.preemption == Preemption::Never {
+            let index: BTreeMap<NodeId, usize> = (0..)
+                .zip(&view.nodes)
+                .map(|(index, node)| (node.id, index))
+                .collect();
             for job in &view.jobs {
                 for task in &job.running {
                     placer
                         .placement
                         .add(job.job.id, task.node, task.phase.kind());
                     // A task may outlive its node's turn: it counts, but nowhere.
-                    if let Some(node) = view.nodes.iter().position(|node| node.id == task.node) {
+                    if let Some(&node) = index.get(&task.node) {
                         let demand = job.profile.demand(task.phase);
                         placer.free[node] = placer.free[node].less(&demand);
                     }

@@ -1,11 +1,11 @@
 //! The kernel's scheduling class for task threads.
 
 use serde::Serialize;
-use thread_priority::unix::{
-    NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
-    thread_schedule_policy,
-};
 use thread_priority::ThreadPriority;
+use thread_priority::unix::{
+    NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,
+    thread_native_id, thread_schedule_policy,
+};
 
 /// The class a task thread runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

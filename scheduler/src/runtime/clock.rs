@@ -47,7 +47,8 @@ impl ManualClock {
     /// Moves on by `by_s` seconds, which must not be negative.
     pub fn advance_s(&self, by_s: f64) {
         // Tests advance from one thread; a lost update would only be their own.
-        self.now_bits.store((self.now_s() + by_s.max(0.0)).to_bits(), Ordering::SeqCst);
+        self.now_bits
+            .store((self.now_s() + by_s.max(0.0)).to_bits(), Ordering::SeqCst);
     }
 }
 

@@ -42,7 +42,12 @@ pub trait Reducer: Send + Sync {
     ///
     /// # Errors
     /// Any error fails the attempt.
-    fn reduce(&self, key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError>;
+    fn reduce(
+        &self,
+        key: &[u8],
+        values: &mut Values<'_>,
+        emit: &mut dyn Emit,
+    ) -> Result<(), TaskError>;
 }
 
 impl<F> Mapper for F
@@ -58,7 +63,12 @@ impl<F> Reducer for F
 where
     F: Fn(&[u8], &mut Values<'_>, &mut dyn Emit) -> Result<(), TaskError> + Send + Sync,
 {
-    fn reduce(&self, key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+    fn reduce(
+        &self,
+        key: &[u8],
+        values: &mut Values<'_>,
+        emit: &mut dyn Emit,
+    ) -> Result<(), TaskError> {
         self(key, values, emit)
     }
 }

@@ -13,6 +13,9 @@ pub struct Split {
     pub payload: Vec<u8>,
 }
 
+/// Takes the records of a split, key and value; stops the reading by an error.
+pub type RecordSink<'a> = &'a mut (dyn FnMut(&[u8], &[u8]) -> Result<(), TaskError> + 'a);
+
 /// A source of key-value records.
 pub trait Input: Send + Sync {
     /// Cuts the input into splits, one map task each. Asked once, at submission.
@@ -27,11 +30,7 @@ pub trait Input: Send + Sync {
     /// # Errors
     /// When reading fails, and whatever `record` returns: that has to be passed
     /// on at once.
-    fn read(
-        &self,
-        split: &Split,
-        record: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
-    ) -> Result<(), TaskError>;
+    fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError>;
 }
 
 /// Records held in memory, cut into a given number of splits.
@@ -55,7 +54,9 @@ impl VecInput {
     pub fn lines(text: &str, splits: usize) -> Self {
         let numbered = text.lines().enumerate();
         Self::new(
-            numbered.map(|(n, line)| (n.to_string().into_bytes(), line.as_bytes().to_vec())).collect(),
+            numbered
+                .map(|(n, line)| (n.to_string().into_bytes(), line.as_bytes().to_vec()))
+                .collect(),
             splits,
         )
     }
@@ -63,20 +64,22 @@ impl VecInput {
 
 impl Input for VecInput {
     fn splits(&self) -> Result<Vec<Split>, TaskError> {
-        Ok((0..).zip(&self.parts)
+        Ok((0..)
+            .zip(&self.parts)
             .map(|(index, part)| Split {
                 index,
-                bytes: part.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum(),
+                bytes: part
+                    .iter()
+                    .map(|(key, value)| (key.len() + value.len()) as u64)
+                    .sum(),
                 payload: Vec::new(),
             })
             .collect())
     }
 
-    fn read(
-        &self,
-        split: &Split,
-        record: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
-    ) -> Result<(), TaskError> {
-        self.parts[split.index as usize].iter().try_for_each(|(key, value)| record(key, value))
+    fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
+        self.parts[split.index as usize]
+            .iter()
+            .try_for_each(|(key, value)| record(key, value))
     }
 }

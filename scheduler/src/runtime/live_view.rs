@@ -32,8 +32,14 @@ impl LiveJob {
     /// Tasks that could run at once in the present phase.
     pub fn runnable_tasks(&self) -> u32 {
         let running = self.running.len() as u32;
-        let maps_left = self.pending_maps > 0 || self.running.iter().any(|(kind, _)| *kind == TaskKind::Map);
-        running + if maps_left { self.pending_maps } else { self.pending_reduces }
+        let maps_left =
+            self.pending_maps > 0 || self.running.iter().any(|(kind, _)| *kind == TaskKind::Map);
+        running
+            + if maps_left {
+                self.pending_maps
+            } else {
+                self.pending_reduces
+            }
     }
 }
 
@@ -61,7 +67,11 @@ impl Slot {
     }
 
     fn job_view(self, job: &LiveJob) -> JobView {
-        let profile = Profile::cpu(self.share_hundredths, self.piece_s(job.map_cpu_s), self.piece_s(job.reduce_cpu_s));
+        let profile = Profile::cpu(
+            self.share_hundredths,
+            self.piece_s(job.map_cpu_s),
+            self.piece_s(job.reduce_cpu_s),
+        );
         let pieces = job.running.iter().flat_map(|&(kind, used_s)| {
             let piece = RunningTask {
                 node: NodeId(0),
@@ -153,7 +163,10 @@ mod tests {
     #[test]
     fn under_fifo_the_first_job_takes_both_cores() {
         let placement = Fifo.decide(&view(&[job(1, None, 5), job(2, Some(1.0), 5)]));
-        assert_eq!((placement.slots(JobId(1)), placement.slots(JobId(2))), (20, 0));
+        assert_eq!(
+            (placement.slots(JobId(1)), placement.slots(JobId(2))),
+            (20, 0)
+        );
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub use counters::Counters;
 pub use error::{RuntimeError, SubmitError, TaskError};
 pub use functions::{Emit, Mapper, Reducer};
 pub use handle::JobHandle;
-pub use input::{Input, Split, VecInput};
+pub use input::{Input, RecordSink, Split, VecInput};
 pub use options::{Management, RuntimeOptions, TASK_MEMORY_BYTES_MIN};
 pub use output::{Output, OutputWriter, Row, VecOutput};
 pub use pacer::BURST_S;

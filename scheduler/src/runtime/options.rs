@@ -26,7 +26,7 @@ pub struct RuntimeOptions {
     pub cores: u32,
     /// Who gets what.
     pub policy: Arc<dyn Policy>,
-    /// Length of a control cycle in seconds; positive.
+    /// Length of a control cycle in seconds; positive, at most an hour.
     pub cycle_s: f64,
     /// Size of a slot in hundredths of a core, 1 to 100.
     pub slot_share_hundredths: u32,
@@ -69,14 +69,22 @@ impl RuntimeOptions {
         if self.cores == 0 {
             return bad("cores", "at least 1", 0.0);
         }
-        if !(self.cycle_s.is_finite() && self.cycle_s > 0.0) {
-            return bad("cycle_s", "positive and finite", self.cycle_s);
+        if !(self.cycle_s > 0.0 && self.cycle_s <= 3600.0) {
+            return bad("cycle_s", "positive and at most 3600", self.cycle_s);
         }
         if !(1..=100).contains(&self.slot_share_hundredths) {
-            return bad("slot_share_hundredths", "1 to 100", f64::from(self.slot_share_hundredths));
+            return bad(
+                "slot_share_hundredths",
+                "1 to 100",
+                f64::from(self.slot_share_hundredths),
+            );
         }
         if self.task_memory_bytes < TASK_MEMORY_BYTES_MIN {
-            return bad("task_memory_bytes", "at least 16384", self.task_memory_bytes as f64);
+            return bad(
+                "task_memory_bytes",
+                "at least 16384",
+                self.task_memory_bytes as f64,
+            );
         }
         std::fs::create_dir_all(&self.spill_dir).map_err(|source| RuntimeError::SpillDir {
             path: self.spill_dir.clone(),

@@ -128,7 +128,12 @@ impl OutputWriter for VecWriter {
     }
 
     fn finish(self: Box<Self>) -> Result<(), TaskError> {
-        self.output.with(|rows| rows.staged.insert(self.partition, self.rows));
+        let Self {
+            output,
+            partition,
+            rows,
+        } = *self;
+        output.with(|shared| shared.staged.insert(partition, rows));
         Ok(())
     }
 }

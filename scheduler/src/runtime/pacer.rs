@@ -106,7 +106,9 @@ impl Pacer {
     }
 
     pub fn set_share(&self, share_hundredths: u32) {
-        self.lock().bucket.set_share(share_hundredths, self.clock.now_s());
+        self.lock()
+            .bucket
+            .set_share(share_hundredths, self.clock.now_s());
         self.changed.notify_all();
     }
 
@@ -118,7 +120,8 @@ impl Pacer {
 
     /// Charges CPU time already used.
     pub fn charge(&self, cpu_s: f64) {
-        self.used_ns.fetch_add((cpu_s * 1e9) as u64, Ordering::Relaxed);
+        self.used_ns
+            .fetch_add((cpu_s * 1e9) as u64, Ordering::Relaxed);
         self.lock().bucket.charge(cpu_s, self.clock.now_s());
     }
 
@@ -137,7 +140,9 @@ impl Pacer {
                 Verdict::WaitFor(wait_s) => wait_s.min(WAIT_S_MAX),
                 Verdict::Pause => WAIT_S_MAX,
             };
-            let waited = self.changed.wait_timeout(state, Duration::from_secs_f64(wait_s));
+            let waited = self
+                .changed
+                .wait_timeout(state, Duration::from_secs_f64(wait_s));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -165,7 +170,9 @@ mod tests {
         assert_eq!(bucket.verdict(0.0), Verdict::Go);
         bucket.charge(0.010, 0.0);
         assert_eq!(bucket.verdict(0.0), Verdict::WaitFor(0.020));
-        let Verdict::WaitFor(wait_s) = bucket.verdict(0.015) else { panic!("still in debt") };
+        let Verdict::WaitFor(wait_s) = bucket.verdict(0.015) else {
+            panic!("still in debt")
+        };
         assert!((wait_s - 0.005).abs() < 1e-12);
         assert_eq!(bucket.verdict(0.0201), Verdict::Go);
     }

@@ -23,7 +23,11 @@ pub struct Claimant {
 /// tasks for) goes to the jobs with the earliest goal, then the oldest. The sum
 /// is the capacity or all that the tasks can use, whichever is less.
 #[must_use]
-pub fn shares(capacity_hundredths: u32, slot_share_hundredths: u32, claimants: &[Claimant]) -> Vec<(JobId, u32)> {
+pub fn shares(
+    capacity_hundredths: u32,
+    slot_share_hundredths: u32,
+    claimants: &[Claimant],
+) -> Vec<(JobId, u32)> {
     let mut order: Vec<usize> = (0..claimants.len()).collect();
     order.sort_by(|&a, &b| {
         let (a, b) = (&claimants[a].job, &claimants[b].job);
@@ -47,7 +51,11 @@ pub fn shares(capacity_hundredths: u32, slot_share_hundredths: u32, claimants: &
         granted[index] += more;
         left -= more;
     }
-    claimants.iter().zip(granted).map(|(claimant, share)| (claimant.job.id, share)).collect()
+    claimants
+        .iter()
+        .zip(granted)
+        .map(|(claimant, share)| (claimant.job.id, share))
+        .collect()
 }
 
 #[cfg(test)]
@@ -69,25 +77,38 @@ mod tests {
     }
 
     fn grant(capacity: u32, claimants: &[Claimant]) -> Vec<u32> {
-        shares(capacity, 10, claimants).into_iter().map(|(_, share)| share).collect()
+        shares(capacity, 10, claimants)
+            .into_iter()
+            .map(|(_, share)| share)
+            .collect()
     }
 
     #[test]
     fn slots_become_shares_and_the_rest_goes_to_the_earliest_goal() {
-        let jobs = [claimant(1, Some(90.0), 6, 5), claimant(2, Some(50.0), 12, 5)];
+        let jobs = [
+            claimant(1, Some(90.0), 6, 5),
+            claimant(2, Some(50.0), 12, 5),
+        ];
         assert_eq!(grant(195, &jobs), [60, 135]);
     }
 
     #[test]
     fn one_task_uses_one_core_and_the_next_job_gets_the_rest() {
-        let jobs = [claimant(1, Some(10.0), 1, 1), claimant(2, None, 0, 3), claimant(3, None, 0, 3)];
+        let jobs = [
+            claimant(1, Some(10.0), 1, 1),
+            claimant(2, None, 0, 3),
+            claimant(3, None, 0, 3),
+        ];
         assert_eq!(grant(200, &jobs), [100, 100, 0]);
         assert_eq!(grant(450, &jobs), [100, 300, 50]);
     }
 
     #[test]
     fn more_slots_than_tasks_can_use_are_passed_on() {
-        let jobs = [claimant(1, Some(10.0), 40, 1), claimant(2, Some(20.0), 0, 9)];
+        let jobs = [
+            claimant(1, Some(10.0), 40, 1),
+            claimant(2, Some(20.0), 0, 9),
+        ];
         assert_eq!(grant(400, &jobs), [100, 300]);
     }
 
@@ -107,7 +128,12 @@ mod tests {
             let granted = grant(capacity, &jobs);
             let usable: u32 = jobs.iter().map(|job| job.runnable_tasks * 100).sum();
             assert_eq!(granted.iter().sum::<u32>(), capacity.min(usable));
-            assert!(granted.iter().zip(&jobs).all(|(share, job)| *share <= job.runnable_tasks * 100));
+            assert!(
+                granted
+                    .iter()
+                    .zip(&jobs)
+                    .all(|(share, job)| *share <= job.runnable_tasks * 100)
+            );
         }
     }
 }

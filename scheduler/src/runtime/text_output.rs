@@ -47,7 +47,10 @@ impl TextOutput {
             // The process's mask applies; tempfile's own default is owner only.
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(self.directory())
-            .map_err(TaskError::io(format!("creating a temporary file in {}", self.directory().display())))
+            .map_err(TaskError::io(format!(
+                "creating a temporary file in {}",
+                self.directory().display()
+            )))
     }
 
     fn join(&self, parts: BTreeMap<u32, NamedTempFile>) -> io::Result<NamedTempFile> {
@@ -68,14 +71,20 @@ impl TextOutput {
 impl Output for TextOutput {
     fn check(&self) -> Result<(), TaskError> {
         let found = self.target.try_exists();
-        if found.map_err(TaskError::io(format!("looking for {}", self.target.display())))? {
+        if found.map_err(TaskError::io(format!(
+            "looking for {}",
+            self.target.display()
+        )))? {
             return Err(TaskError::failed(format!(
                 "{} exists; remove it or choose another name",
                 self.target.display()
             )));
         }
         if !self.directory().is_dir() {
-            return Err(TaskError::failed(format!("{} is not a directory", self.directory().display())));
+            return Err(TaskError::failed(format!(
+                "{} is not a directory",
+                self.directory().display()
+            )));
         }
         Ok(())
     }
@@ -89,12 +98,15 @@ impl Output for TextOutput {
     }
 
     fn commit(&self) -> Result<(), TaskError> {
-        let mut parts = std::mem::take(&mut *self.parts.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut parts =
+            std::mem::take(&mut *self.parts.lock().unwrap_or_else(PoisonError::into_inner));
         if parts.is_empty() {
             parts.insert(0, self.temporary()?);
         }
         let name = self.target.display();
-        let whole = self.join(parts).map_err(TaskError::io(format!("writing {name}")))?;
+        let whole = self
+            .join(parts)
+            .map_err(TaskError::io(format!("writing {name}")))?;
         (whole.persist_noclobber(&self.target))
             .map_err(|e| TaskError::io(format!("naming the result {name}"))(e.error))?;
         File::open(self.directory())
@@ -104,7 +116,10 @@ impl Output for TextOutput {
 
     fn abort(&self) {
         // Dropping a part removes its file.
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.parts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
     }
 }
 
@@ -126,8 +141,14 @@ impl OutputWriter for TextWriter {
     }
 
     fn finish(self: Box<Self>) -> Result<(), TaskError> {
-        let file = self.file.into_inner().map_err(|e| TaskError::io("writing rows")(e.into_error()))?;
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner).insert(self.partition, file);
+        let file = self
+            .file
+            .into_inner()
+            .map_err(|e| TaskError::io("writing rows")(e.into_error()))?;
+        self.parts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(self.partition, file);
         Ok(())
     }
 }
@@ -146,7 +167,9 @@ mod tests {
 
     fn names(directory: &Path) -> Vec<String> {
         let entries = std::fs::read_dir(directory).unwrap();
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
     }
 
     #[test]

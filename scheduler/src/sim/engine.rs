@@ -6,7 +6,7 @@ use super::report::{JobRecord, ShareSample, SimReport, TaskRecord};
 use crate::model::{JobId, Node, NodeId, Phase, Resources, TaskId};
 use crate::policy::{ClusterView, Placement, Policy, Preemption};
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// Runs `jobs` under `policy` until all are done or the horizon is reached.
 ///
@@ -79,8 +79,12 @@ struct Engine<'a> {
     cycle_is_due: bool,
     order: Vec<JobId>,
     jobs: BTreeMap<JobId, JobRun>,
-    /// What running tasks leave of each node's capacity in this cycle.
-    free: Vec<Resources>,
+    /// Jobs that have been submitted and are not done.
+    active: BTreeSet<JobId>,
+    /// What analytics may use of each node in this cycle.
+    capacity: Vec<Resources>,
+    /// What running tasks use of each node; above capacity while they drain.
+    used: Vec<Resources>,
     placement: Placement,
     tasks: Vec<TaskRecord>,
     shares: Vec<ShareSample>,
@@ -103,7 +107,9 @@ impl<'a> Engine<'a> {
                 .into_iter()
                 .map(|job| (job.job.id, JobRun::new(job, config.seed)))
                 .collect(),
-            free: vec![Resources::default(); config.nodes as usize],
+            active: BTreeSet::new(),
+            capacity: vec![Resources::default(); config.nodes as usize],
+            used: vec![Resources::default(); config.nodes as usize],
             placement: Placement::new(),
             tasks: Vec::new(),
             shares: Vec::new(),
@@ -111,7 +117,7 @@ impl<'a> Engine<'a> {
     }
 
     fn submit(&mut self, job: JobId) {
-        self.job(job).submitted = true;
+        self.active.insert(job);
         if !self.cycle_is_due {
             self.cycle_is_due = true;
             let cycles = (self.now_s / self.config.cycle_s).ceil();
@@ -121,26 +127,34 @@ impl<'a> Engine<'a> {
 
     fn finish(&mut self, task: TaskId) {
         let now_s = self.now_s;
-        let attempt = self.job(task.job).finish(task, now_s);
+        let job = self.job(task.job);
+        let attempt = job.finish(task, now_s);
+        let demand = job.spec.profile.demand(attempt.phase);
+        if job.finished_s.is_some() {
+            self.active.remove(&task.job);
+        }
+        let used = &mut self.used[attempt.node.0 as usize];
+        *used = used.less(&demand);
         self.tasks.push(TaskRecord {
             task,
             node: attempt.node,
             started_s: attempt.started_s,
             finished_s: now_s,
         });
-        self.recount_free();
-        self.enforce();
+        self.end_shuffles();
+        self.start_tasks(Some(attempt.node));
     }
 
     fn cycle(&mut self, policy: &dyn Policy) {
-        if !self.jobs.values().any(JobRun::is_active) {
+        if self.active.is_empty() {
             self.cycle_is_due = false;
             return;
         }
         let view = self.view();
         self.placement = policy.decide(&view);
-        self.recount_free();
-        self.enforce();
+        self.capacity = view.nodes.iter().map(|node| node.capacity).collect();
+        self.end_shuffles();
+        self.start_tasks(None);
         self.shares.push(ShareSample {
             t_s: self.now_s,
             available_hundredths: self.available_hundredths(),
@@ -202,32 +216,39 @@ impl<'a> Engine<'a> {
             .collect()
     }
 
-    fn recount_free(&mut self) {
-        let mut free: Vec<Resources> = self.nodes().iter().map(|node| node.capacity).collect();
-        for job in self.active() {
-            for attempt in job.running.values() {
-                let node = &mut free[attempt.node.0 as usize];
-                *node = node.less(&job.spec.profile.demand(attempt.phase));
-            }
-        }
-        self.free = free;
-    }
-
-    /// The Task Scheduler of section 4.2.5: lets reduces whose maps are done go
-    /// on, and starts tasks until every job holds what the placement gives it,
-    /// as far as the nodes have room.
-    fn enforce(&mut self) {
-        let shuffled: Vec<(TaskId, NodeId)> = (self.jobs.values())
-            .filter(|job| job.maps_done())
+    /// Lets reduces go on whose maps are done, where there is room for what they
+    /// need then (section 4.2.4, the last step of Algorithm 1).
+    fn end_shuffles(&mut self) {
+        let shuffled: Vec<(TaskId, NodeId)> = (self.active())
+            .filter(|job| job.spec.reduces > 0 && job.maps_done())
             .flat_map(|job| &job.running)
             .filter(|(_, attempt)| attempt.phase == Phase::Shuffle)
             .map(|(task, attempt)| (*task, attempt.node))
             .collect();
         for (task, node) in shuffled {
-            self.end_shuffle(task, node);
+            let profile = self.job(task.job).spec.profile;
+            let others = self.used[node.0 as usize].less(&profile.shuffle.demand);
+            if self.capacity[node.0 as usize]
+                .less(&others)
+                .fits(&profile.reduce.demand)
+            {
+                self.used[node.0 as usize] = others.plus(&profile.reduce.demand);
+                let now_s = self.now_s;
+                let finish_s = self.job(task.job).end_shuffle(task, now_s);
+                self.push(finish_s, What::Finish(task));
+            }
         }
+    }
+
+    /// The Task Scheduler of section 4.2.5: starts tasks until every job holds
+    /// what the placement gives it, as far as the nodes have room; on one node,
+    /// where a task just ended, or on all.
+    fn start_tasks(&mut self, only_on: Option<NodeId>) {
         let placement = std::mem::take(&mut self.placement);
         for (job, node, kind, slots) in placement.iter() {
+            if only_on.is_some_and(|only_on| only_on != node) {
+                continue;
+            }
             while self.job(job).running_on(node, kind) < slots {
                 let Some(phase) = self.job(job).next_phase(kind) else {
                     break;
@@ -240,23 +261,13 @@ impl<'a> Engine<'a> {
         self.placement = placement;
     }
 
-    fn end_shuffle(&mut self, task: TaskId, node: NodeId) {
-        let profile = self.job(task.job).spec.profile;
-        let free = self.free[node.0 as usize].plus(&profile.shuffle.demand);
-        if free.fits(&profile.reduce.demand) {
-            self.free[node.0 as usize] = free.less(&profile.reduce.demand);
-            let now_s = self.now_s;
-            let finish_s = self.job(task.job).end_shuffle(task, now_s);
-            self.push(finish_s, What::Finish(task));
-        }
-    }
-
     fn start(&mut self, job: JobId, node: NodeId, phase: Phase) -> bool {
         let demand = self.job(job).spec.profile.demand(phase);
-        if !self.free[node.0 as usize].fits(&demand) {
+        let used = &mut self.used[node.0 as usize];
+        if !self.capacity[node.0 as usize].less(used).fits(&demand) {
             return false;
         }
-        self.free[node.0 as usize] = self.free[node.0 as usize].less(&demand);
+        *used = used.plus(&demand);
         let now_s = self.now_s;
         let (task, finish_s) = self.job(job).start(phase, node, now_s);
         if let Some(finish_s) = finish_s {
@@ -266,7 +277,7 @@ impl<'a> Engine<'a> {
     }
 
     fn active(&self) -> impl Iterator<Item = &JobRun> {
-        self.jobs.values().filter(|job| job.is_active())
+        self.active.iter().map(|id| &self.jobs[id])
     }
 
     fn job(&mut self, id: JobId) -> &mut JobRun {

@@ -48,7 +48,6 @@ pub struct JobRun {
     reduces: Tasks,
     /// Ordered, so that every walk over it is deterministic.
     pub running: BTreeMap<TaskId, Attempt>,
-    pub submitted: bool,
     pub started_s: Option<f64>,
     pub finished_s: Option<f64>,
 }
@@ -66,14 +65,9 @@ impl JobRun {
             reduces: draw(spec.reduces, spec.reduce_length),
             spec,
             running: BTreeMap::new(),
-            submitted: false,
             started_s: None,
             finished_s: None,
         }
-    }
-
-    pub fn is_active(&self) -> bool {
-        self.submitted && self.finished_s.is_none()
     }
 
     pub fn maps_done(&self) -> bool {

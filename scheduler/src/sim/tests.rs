@@ -211,3 +211,26 @@ fn nonsense_is_refused() {
         Err(SimError::NotPositive { .. })
     ));
 }
+
+/// The load of section 5.3.5 at 1.0: 2,500 jobs of 62 tasks of 387 s in a week
+/// on 100 nodes.
+#[test]
+fn a_week_of_the_thesis_runs_in_seconds() {
+    let week_s = 7.0 * DAY_S;
+    let config = SimConfig::one_slot_nodes(100, Availability::constant(10_000.0).unwrap());
+    let jobs: Vec<SimJob> = (0..2500_u64)
+        .map(|id| {
+            let submitted_s = id as f64 * week_s / 2500.0;
+            let mut job = job(id, submitted_s, Some(submitted_s + 8.0 * HOUR_S), 62, 387.0);
+            job.map_length = TaskLength::LogNormal {
+                mean_s: 387.0,
+                log_sd: 1.55,
+            };
+            job
+        })
+        .collect();
+    let started = std::time::Instant::now();
+    let report = simulate(&config, jobs, &ReverseAdaptive).unwrap();
+    println!("{:?}", started.elapsed());
+    assert_eq!(report.tasks.len(), 2500 * 62);
+}

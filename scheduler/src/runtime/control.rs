@@ -1,0 +1,117 @@
+//! The "ebb-control" thread: once per control cycle, from jobs to shares.
+//!
+//! Capacity, view, policy and shares are worked out outside the lock; it is
+//! taken to read the jobs before and to hand out the shares after. A submission,
+//! the end of a phase or of a job asks for a cycle at once.
+
+use super::live_view::{LiveJob, Slot, live_view};
+use super::options::Management;
+use super::shares::{Claimant, TASK_HUNDREDTHS_MAX, shares};
+use super::state::{Assignment, Shared, State};
+use super::worker;
+use crate::model::JobId;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// Runs until shutdown has been asked for and every job has ended.
+pub(super) fn run(shared: &Arc<Shared>) {
+    while wait_for_cycle(shared) {
+        for assignment in cycle(shared) {
+            worker::spawn(shared, assignment);
+        }
+        reap(shared);
+    }
+    let workers = std::mem::take(&mut shared.lock().workers);
+    for worker in workers {
+        // A worker catches what its tasks panic with; there is nothing to add.
+        let _ = worker.join();
+    }
+}
+
+/// False when there is nothing left to wait for.
+fn wait_for_cycle(shared: &Shared) -> bool {
+    let state = shared.lock();
+    let cycle = Duration::from_secs_f64(shared.options.cycle_s);
+    let waited = shared
+        .kick
+        .wait_timeout_while(state, cycle, |state| !state.kicked);
+    let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+    state.kicked = false;
+    !(state.shutting_down && state.jobs.is_empty())
+}
+
+fn cycle(shared: &Shared) -> Vec<Assignment> {
+    let options = &shared.options;
+    let now_s = shared.clock.now_s();
+    let cores_hundredths = options.cores.saturating_mul(100);
+    let capacity = shared
+        .capacity()
+        .capacity_hundredths(now_s)
+        .min(cores_hundredths);
+    let live: Vec<LiveJob> = shared
+        .lock()
+        .jobs
+        .values()
+        .filter_map(|job| job.tracker.live())
+        .collect();
+    let granted = match options.management {
+        Management::Managed => plan(shared, now_s, capacity, &live),
+        Management::Unmanaged => BTreeMap::new(),
+    };
+
+    let mut state = shared.lock();
+    state.capacity_hundredths = capacity;
+    for (id, job) in &mut state.jobs {
+        job.share_hundredths = granted.get(id).copied().unwrap_or(0);
+        job.concurrency = job.share_hundredths.div_ceil(TASK_HUNDREDTHS_MAX);
+        job.context.pacer.set_share(job.share_hundredths);
+    }
+    state.sample(now_s);
+    claim_all(&mut state, options.management, options.cores)
+}
+
+fn plan(
+    shared: &Shared,
+    now_s: f64,
+    capacity_hundredths: u32,
+    live: &[LiveJob],
+) -> BTreeMap<JobId, u32> {
+    let options = &shared.options;
+    let slot_hundredths = options.slot_share_hundredths;
+    let view = live_view(
+        now_s,
+        options.cycle_s,
+        Slot::new(slot_hundredths),
+        capacity_hundredths,
+        shared.capacity().forecast(),
+        live,
+    );
+    let placement = options.policy.decide(&view);
+    let claimants: Vec<Claimant> = (live.iter())
+        .map(|job| Claimant {
+            job: job.job,
+            slots: placement.slots(job.job.id),
+            runnable_tasks: job.runnable_tasks(),
+        })
+        .collect();
+    shares(capacity_hundredths, slot_hundredths, &claimants)
+        .into_iter()
+        .collect()
+}
+
+fn claim_all(state: &mut State, management: Management, cores: u32) -> Vec<Assignment> {
+    std::iter::from_fn(|| state.claim(management, cores)).collect()
+}
+
+/// Joins workers that found nothing more to do.
+fn reap(shared: &Shared) {
+    let finished: Vec<_> = shared
+        .lock()
+        .workers
+        .extract_if(.., |worker| worker.is_finished())
+        .collect();
+    for worker in finished {
+        let _ = worker.join();
+    }
+}

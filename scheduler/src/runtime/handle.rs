@@ -1,0 +1,72 @@
+//! A handle on a submitted job.
+
+use super::report::{JobReport, JobStatus};
+use super::state::{Ended, Shared, State};
+use crate::model::JobId;
+use std::sync::{Arc, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// A submitted job. Dropping the handle does not touch the job.
+#[derive(Clone)]
+pub struct JobHandle {
+    pub(super) id: JobId,
+    pub(super) ended: Arc<OnceLock<Ended>>,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl JobHandle {
+    /// The job's id.
+    #[must_use]
+    pub fn id(&self) -> JobId {
+        self.id
+    }
+
+    /// Waits until the job has ended: its output committed, or everything it
+    /// left cleared away.
+    #[must_use]
+    pub fn wait(&self) -> JobReport {
+        let mut state = self.shared.lock();
+        loop {
+            if let Some(ended) = self.ended.get() {
+                return ended.report.clone();
+            }
+            state = self
+                .shared
+                .ended
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// As [`wait`](Self::wait), for at most `timeout`; `None` if the job has not
+    /// ended by then. For progress bars.
+    #[must_use]
+    pub fn wait_timeout(&self, timeout: Duration) -> Option<JobReport> {
+        let state = self.shared.lock();
+        let unended = |_: &mut State| self.ended.get().is_none();
+        let waited = self
+            .shared
+            .ended
+            .wait_timeout_while(state, timeout, unended);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        self.ended.get().map(|ended| ended.report.clone())
+    }
+
+    /// Its progress.
+    #[must_use]
+    pub fn status(&self) -> JobStatus {
+        let state = self.shared.lock();
+        match self.ended.get() {
+            Some(ended) => ended.status.clone(),
+            // Under the lock a job is either listed or has its final word.
+            None => state.jobs[&self.id].status(None),
+        }
+    }
+
+    /// Asks the job to stop: its tasks do so at their next checkpoint, then its
+    /// output is aborted. False once it is being committed or has ended: then
+    /// this has no effect.
+    pub fn cancel(&self) -> bool {
+        self.shared.cancel(self.id)
+    }
+}

@@ -1,0 +1,86 @@
+//! A reduce task: merge one partition of all maps' runs, reduce each key, write
+//! the rows.
+
+use super::attempt::Attempt;
+use super::error::TaskError;
+use super::functions::Emit;
+use super::merge::{SpillDir, fan_in, merge_segments};
+use super::output::OutputWriter;
+use super::run::Segment;
+use super::sorted::for_each_group;
+use super::state::JobContext;
+
+/// Runs reduce `index` over `segments`, one per map in their order.
+pub(super) fn run_reduce(
+    job: &JobContext,
+    index: u32,
+    attempt_number: u32,
+    segments: Vec<Segment>,
+    attempt: &Attempt<'_>,
+) -> Result<(), TaskError> {
+    let reducer = job
+        .spec
+        .reducer
+        .as_deref()
+        .expect("a job with reduces has a reducer");
+    let directory = job.attempt_dir(&format!("reduce-{index}-{attempt_number}-"))?;
+    let mut merge = merge_segments(
+        segments,
+        fan_in(job.task_memory_bytes),
+        &SpillDir::new(directory.path()),
+        job.spec.combiner.as_deref(),
+        attempt,
+    )?;
+    let mut emit = RowEmit::open(job, index, attempt_number, attempt)?;
+    let mut groups = 0;
+    let records = for_each_group(&mut merge, attempt, |key, values| {
+        groups += 1;
+        reducer.reduce(key, values, &mut emit)
+    })?;
+    attempt.count(|counters| {
+        counters.reduce_groups += groups;
+        counters.reduce_input_records += records;
+    });
+    emit.finish()
+}
+
+/// Emits to the job's output.
+pub(super) struct RowEmit<'a> {
+    writer: Box<dyn OutputWriter>,
+    attempt: &'a Attempt<'a>,
+}
+
+impl<'a> RowEmit<'a> {
+    pub fn open(
+        job: &JobContext,
+        partition: u32,
+        attempt_number: u32,
+        attempt: &'a Attempt<'a>,
+    ) -> Result<Self, TaskError> {
+        Ok(Self {
+            writer: job.spec.output.open(partition, attempt_number)?,
+            attempt,
+        })
+    }
+
+    pub fn finish(self) -> Result<(), TaskError> {
+        self.writer.finish()
+    }
+}
+
+impl Emit for RowEmit<'_> {
+    fn emit(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
+        let bytes = key.len() + value.len();
+        self.attempt.tick(bytes)?;
+        self.writer.write(key, value)?;
+        self.attempt.count(|counters| {
+            counters.output_records += 1;
+            counters.output_bytes += bytes as u64;
+        });
+        Ok(())
+    }
+
+    fn checkpoint(&mut self) -> Result<(), TaskError> {
+        self.attempt.look()
+    }
+}

@@ -1,0 +1,200 @@
+//! The runtime as its users hold it: submit, watch, shut down.
+
+use super::class::{SchedulingClass, lower_current_thread};
+use super::clock::{Clock, MonotonicClock};
+use super::control;
+use super::error::{RuntimeError, SubmitError};
+use super::handle::JobHandle;
+use super::options::{Management, RuntimeOptions};
+use super::pacer::Pacer;
+use super::report::{CycleSample, RuntimeStatus};
+use super::spec::JobSpec;
+use super::state::{JobContext, JobEntry, Shared};
+use super::tracker::Tracker;
+use crate::model::{Job, JobId};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
+
+/// A running MapReduce runner. Dropping it cancels what runs and joins all its
+/// threads.
+pub struct Runtime {
+    shared: Arc<Shared>,
+    control: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Runtime {
+    /// Starts a runtime on the machine's clock.
+    ///
+    /// # Errors
+    /// When an option is out of range, the spill directory cannot be made, or a
+    /// thread cannot be started.
+    pub fn start(options: RuntimeOptions) -> Result<Self, RuntimeError> {
+        Self::start_with_clock(options, Arc::new(MonotonicClock::new()))
+    }
+
+    /// Starts a runtime on a given clock. Goals, pacing and history follow it;
+    /// the control thread still wakes in real time.
+    ///
+    /// # Errors
+    /// As [`Runtime::start`].
+    pub fn start_with_clock(
+        options: RuntimeOptions,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, RuntimeError> {
+        options.check()?;
+        let class = match options.management {
+            Management::Managed => probe_class()?,
+            Management::Unmanaged => SchedulingClass::Normal,
+        };
+        let shared = Arc::new(Shared::new(options, clock, class));
+        let control = {
+            let shared = Arc::clone(&shared);
+            thread::Builder::new()
+                .name("ebb-control".to_owned())
+                .spawn(move || control::run(&shared))?
+        };
+        Ok(Self {
+            shared,
+            control: Mutex::new(Some(control)),
+        })
+    }
+
+    /// Accepts a job. Asks its input for splits, on the calling thread.
+    ///
+    /// # Errors
+    /// When the job does not make sense, its input or output refuses, or the
+    /// runtime is shutting down. Nothing is left behind then.
+    pub fn submit(&self, spec: JobSpec) -> Result<JobHandle, SubmitError> {
+        let shared = &self.shared;
+        spec.check()?;
+        spec.output.check().map_err(SubmitError::Output)?;
+        let splits = spec.input.splits().map_err(SubmitError::Input)?;
+        let spill_dir = &shared.options.spill_dir;
+        let made = tempfile::Builder::new()
+            .prefix("ebb-job-")
+            .tempdir_in(spill_dir);
+        let directory = made.map_err(|source| SubmitError::SpillDir {
+            path: spill_dir.clone(),
+            source,
+        })?;
+        let paced = shared.options.management == Management::Managed;
+        let pacer = Pacer::new(Arc::clone(&shared.clock), paced);
+
+        let mut state = shared.lock();
+        if state.shutting_down {
+            return Err(SubmitError::ShuttingDown);
+        }
+        state.last_id += 1;
+        let id = JobId(state.last_id);
+        let submitted_s = shared.clock.now_s();
+        let job = Job {
+            id,
+            submitted_s,
+            goal_s: spec.goal_s.map(|goal_s| submitted_s + goal_s),
+        };
+        let ended = Arc::new(OnceLock::new());
+        let entry = JobEntry {
+            tracker: Tracker::new(job, splits.len() as u32, spec.reduces, &spec.profile),
+            map_segments: vec![Vec::new(); splits.len()],
+            context: Arc::new(JobContext {
+                id,
+                spec,
+                splits,
+                pacer,
+                directory: directory.path().to_path_buf(),
+                task_memory_bytes: shared.options.task_memory_bytes,
+            }),
+            directory: Some(directory),
+            share_hundredths: 0,
+            concurrency: 0,
+            sampled_cpu_s: 0.0,
+            ended: Arc::clone(&ended),
+        };
+        state.jobs.insert(id, entry);
+        shared.kick(&mut state);
+        Ok(JobHandle {
+            id,
+            ended,
+            shared: Arc::clone(shared),
+        })
+    }
+
+    /// Asks a job to stop, as [`JobHandle::cancel`]. False for an unknown id too.
+    pub fn cancel(&self, id: JobId) -> bool {
+        self.shared.cancel(id)
+    }
+
+    /// Everything at one instant, for progress bars.
+    #[must_use]
+    pub fn status(&self) -> RuntimeStatus {
+        let state = self.shared.lock();
+        let mut jobs: Vec<_> = state.ended.iter().cloned().collect();
+        jobs.extend(state.jobs.values().map(|job| job.status(None)));
+        jobs.sort_by_key(|job| job.id);
+        RuntimeStatus {
+            now_s: self.shared.clock.now_s(),
+            capacity_hundredths: state.capacity_hundredths,
+            policy: self.shared.options.policy.name(),
+            scheduling_class: self.shared.class,
+            jobs,
+        }
+    }
+
+    /// The latest control cycles, oldest first: an hour of them at the default
+    /// length. The present one is not among them.
+    #[must_use]
+    pub fn history(&self) -> Vec<CycleSample> {
+        self.shared.lock().history.iter().cloned().collect()
+    }
+
+    /// What the kernel granted to task threads.
+    #[must_use]
+    pub fn scheduling_class(&self) -> SchedulingClass {
+        self.shared.class
+    }
+
+    /// Seconds since the runtime started: the time that goals, reports and the
+    /// forecast are in.
+    #[must_use]
+    pub fn now_s(&self) -> f64 {
+        self.shared.clock.now_s()
+    }
+
+    /// Refuses new jobs, cancels those that run, waits until they have ended
+    /// and joins every thread. May be called more than once.
+    pub fn shutdown(&self) {
+        let running: Vec<JobId> = {
+            let mut state = self.shared.lock();
+            state.shutting_down = true;
+            self.shared.kick(&mut state);
+            state.jobs.keys().copied().collect()
+        };
+        for id in running {
+            // One that commits at this moment is waited for below.
+            let _ = self.shared.cancel(id);
+        }
+        let control = self
+            .control
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(control) = control {
+            // It has nothing to say; a panic in it was already printed.
+            let _ = control.join();
+        }
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}
+
+/// Asks for the class on a thread of its own: it cannot always be undone.
+fn probe_class() -> Result<SchedulingClass, RuntimeError> {
+    let probe = thread::Builder::new()
+        .name("ebb-task".to_owned())
+        .spawn(lower_current_thread)?;
+    Ok(probe.join().unwrap_or(SchedulingClass::Normal))
+}

@@ -1,0 +1,376 @@
+//! What the runtime's threads share, behind its one lock.
+//!
+//! The lock is held for bookkeeping only: policies, user code and I/O run
+//! outside it. The pacer's own lock is a leaf below it.
+
+use super::capacity::CapacitySource;
+use super::class::SchedulingClass;
+use super::clock::Clock;
+use super::counters::Counters;
+use super::error::TaskError;
+use super::input::Split;
+use super::options::{Management, RuntimeOptions};
+use super::pacer::Pacer;
+use super::report::{CycleSample, JobReport, JobSample, JobStatus, Outcome};
+use super::run::{Run, Segment};
+use super::spec::JobSpec;
+use super::tracker::{Tracker, Work};
+use crate::model::{JobId, TaskId, TaskKind};
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use tempfile::TempDir;
+
+/// Control cycles remembered: an hour at the default length.
+const HISTORY_CYCLES_MAX: usize = 4 * 3600;
+
+/// Ended jobs that the status still lists.
+const ENDED_JOBS_MAX: usize = 1000;
+
+/// What tasks of a job work with, outside the lock.
+pub(super) struct JobContext {
+    pub id: JobId,
+    pub spec: JobSpec,
+    pub splits: Vec<Split>,
+    pub pacer: Pacer,
+    /// The job's spill directory; removed after its last task.
+    pub directory: PathBuf,
+    pub task_memory_bytes: usize,
+}
+
+impl JobContext {
+    /// A directory for the intermediate files of one attempt, removed on drop.
+    pub fn attempt_dir(&self, prefix: &str) -> Result<TempDir, TaskError> {
+        let path = &self.directory;
+        let made = tempfile::Builder::new().prefix(prefix).tempdir_in(path);
+        made.map_err(TaskError::io(format!(
+            "creating a spill directory in {}",
+            path.display()
+        )))
+    }
+}
+
+/// The final word on a job, for its handle.
+pub(super) struct Ended {
+    pub report: JobReport,
+    pub status: JobStatus,
+}
+
+pub(super) struct JobEntry {
+    pub tracker: Tracker,
+    pub context: Arc<JobContext>,
+    pub directory: Option<TempDir>,
+    /// Per finished map, its segments by partition.
+    pub map_segments: Vec<Vec<Segment>>,
+    pub share_hundredths: u32,
+    /// Tasks that may run at once.
+    pub concurrency: u32,
+    /// CPU time used before the open sample, in seconds.
+    pub sampled_cpu_s: f64,
+    pub ended: Arc<OnceLock<Ended>>,
+}
+
+impl JobEntry {
+    pub fn status(&self, finished_s: Option<f64>) -> JobStatus {
+        let job = &self.tracker.job;
+        let (maps_done, maps_total) = self.tracker.progress(TaskKind::Map);
+        let (reduces_done, reduces_total) = self.tracker.progress(TaskKind::Reduce);
+        JobStatus {
+            id: job.id,
+            name: self.context.spec.name.clone(),
+            state: self.tracker.state(),
+            submitted_s: job.submitted_s,
+            goal_s: job.goal_s,
+            finished_s,
+            share_hundredths: if finished_s.is_some() {
+                0
+            } else {
+                self.share_hundredths
+            },
+            tasks_running: self.tracker.running(),
+            maps_done,
+            maps_total,
+            reduces_done,
+            reduces_total,
+            attempts_failed: self.tracker.counters().attempts_failed,
+            cpu_s: self.context.pacer.used_cpu_s(),
+            cause: self.tracker.cause().map(str::to_owned),
+        }
+    }
+
+    fn report(&self, finished_s: f64, outcome: Outcome) -> JobReport {
+        let job = &self.tracker.job;
+        let counters = *self.tracker.counters();
+        JobReport {
+            id: job.id,
+            name: self.context.spec.name.clone(),
+            submitted_s: job.submitted_s,
+            goal_s: job.goal_s,
+            finished_s,
+            met: job.met((outcome == Outcome::Succeeded).then_some(finished_s)),
+            tasks: self.tracker.progress(TaskKind::Map).1
+                + self.tracker.progress(TaskKind::Reduce).1,
+            bytes_in: counters.map_input_bytes,
+            cpu_s: self.context.pacer.used_cpu_s(),
+            counters,
+            outcome,
+        }
+    }
+
+    fn sample(&mut self) -> f64 {
+        let used_cpu_s = self.context.pacer.used_cpu_s();
+        used_cpu_s - std::mem::replace(&mut self.sampled_cpu_s, used_cpu_s)
+    }
+
+    fn assign(&mut self, work: Work) -> Assignment {
+        let duty = match work {
+            Work::Task {
+                task,
+                attempt,
+                used_ns,
+            } => Duty::Task {
+                task,
+                attempt,
+                used_ns,
+                segments: match task.kind {
+                    TaskKind::Map => Vec::new(),
+                    TaskKind::Reduce => {
+                        let partition = task.index as usize;
+                        self.map_segments
+                            .iter()
+                            .map(|segments| segments[partition].clone())
+                            .collect()
+                    }
+                },
+            },
+            Work::Commit => Duty::Commit,
+            Work::Abort => Duty::Abort,
+        };
+        let directory = match duty {
+            Duty::Task { .. } => None,
+            Duty::Commit | Duty::Abort => self.directory.take(),
+        };
+        Assignment {
+            context: Arc::clone(&self.context),
+            duty,
+            directory,
+        }
+    }
+}
+
+/// What a worker was given to do.
+pub(super) struct Assignment {
+    pub context: Arc<JobContext>,
+    pub duty: Duty,
+    /// To be removed with the duty done.
+    pub directory: Option<TempDir>,
+}
+
+pub(super) enum Duty {
+    Task {
+        task: TaskId,
+        attempt: u32,
+        used_ns: Arc<AtomicU64>,
+        /// A reduce's input.
+        segments: Vec<Segment>,
+    },
+    Commit,
+    Abort,
+}
+
+/// What a worker brings back.
+pub(super) struct Done {
+    pub counters: Counters,
+    /// A map's output, in a job with reduces.
+    pub run: Option<Run>,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub jobs: BTreeMap<JobId, JobEntry>,
+    pub ended: VecDeque<JobStatus>,
+    pub last_id: u64,
+    pub shutting_down: bool,
+    /// The control thread should plan now, not at the end of its cycle.
+    pub kicked: bool,
+    pub capacity_hundredths: u32,
+    pub history: VecDeque<CycleSample>,
+    pub workers: Vec<JoinHandle<()>>,
+    open: Option<CycleSample>,
+    last_claimed: Option<JobId>,
+}
+
+impl State {
+    /// The next thing to do for anyone. Managed, in order of submission within
+    /// what each job may run at once; otherwise round-robin up to `cores`.
+    pub fn claim(&mut self, management: Management, cores: u32) -> Option<Assignment> {
+        let mut order: Vec<JobId> = self.jobs.keys().copied().collect();
+        if management == Management::Unmanaged {
+            let behind = order.partition_point(|id| Some(*id) <= self.last_claimed);
+            order.rotate_left(behind);
+        }
+        let running: u32 = self.jobs.values().map(|job| job.tracker.running()).sum();
+        for id in order {
+            let job = self.jobs.get_mut(&id).expect("listed above");
+            let may_start = match management {
+                Management::Managed => job.tracker.running() < job.concurrency,
+                Management::Unmanaged => running < cores,
+            };
+            if let Some(work) = job.tracker.claim(may_start) {
+                self.last_claimed = Some(id);
+                return Some(job.assign(work));
+            }
+        }
+        None
+    }
+
+    /// Takes an ended job out and leaves its final word.
+    fn end(&mut self, id: JobId, now_s: f64) {
+        let mut job = self.jobs.remove(&id).expect("a job ends once");
+        let used_cpu_s = job.sample();
+        if let Some(sample) = self
+            .open
+            .as_mut()
+            .and_then(|open| open.jobs.iter_mut().find(|s| s.job == id))
+        {
+            sample.used_cpu_s = used_cpu_s;
+        }
+        let outcome = job
+            .tracker
+            .ended()
+            .expect("only ended jobs are taken out")
+            .clone();
+        let status = job.status(Some(now_s));
+        let ended = Ended {
+            report: job.report(now_s, outcome),
+            status: status.clone(),
+        };
+        // Only this place sets it, and a job is taken out once.
+        let _ = job.ended.set(ended);
+        self.ended.push_back(status);
+        if self.ended.len() > ENDED_JOBS_MAX {
+            self.ended.pop_front();
+        }
+    }
+
+    /// Closes the sample of the cycle that ends now and opens the next.
+    pub fn sample(&mut self, now_s: f64) {
+        if let Some(mut open) = self.open.take() {
+            open.length_s = now_s - open.t_s;
+            for sample in &mut open.jobs {
+                if let Some(job) = self.jobs.get_mut(&sample.job) {
+                    sample.used_cpu_s = job.sample();
+                }
+            }
+            self.history.push_back(open);
+            if self.history.len() > HISTORY_CYCLES_MAX {
+                self.history.pop_front();
+            }
+        }
+        self.open = Some(CycleSample {
+            t_s: now_s,
+            length_s: 0.0,
+            capacity_hundredths: self.capacity_hundredths,
+            jobs: (self.jobs.iter())
+                .map(|(id, job)| JobSample {
+                    job: *id,
+                    share_hundredths: job.share_hundredths,
+                    used_cpu_s: 0.0,
+                })
+                .collect(),
+        });
+    }
+}
+
+/// The runtime behind its handles.
+pub(super) struct Shared {
+    pub options: RuntimeOptions,
+    pub clock: Arc<dyn Clock>,
+    pub class: SchedulingClass,
+    state: Mutex<State>,
+    /// Wakes the control thread.
+    pub kick: Condvar,
+    /// Wakes those who wait for a job.
+    pub ended: Condvar,
+}
+
+impl Shared {
+    pub fn new(options: RuntimeOptions, clock: Arc<dyn Clock>, class: SchedulingClass) -> Self {
+        Self {
+            options,
+            clock,
+            class,
+            state: Mutex::default(),
+            kick: Condvar::new(),
+            ended: Condvar::new(),
+        }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn capacity(&self) -> &dyn CapacitySource {
+        self.options.capacity.as_ref()
+    }
+
+    /// Asks for a new plan at once.
+    pub fn kick(&self, state: &mut State) {
+        state.kicked = true;
+        self.kick.notify_one();
+    }
+
+    /// Stops a job unless it has ended or is being committed. True when it did.
+    pub fn cancel(&self, id: JobId) -> bool {
+        let mut state = self.lock();
+        if let Some(job) = state.jobs.get_mut(&id)
+            && job.tracker.cancel()
+        {
+            job.context.pacer.cancel();
+            self.kick(&mut state);
+            return true;
+        }
+        false
+    }
+
+    /// Records what came of an assignment.
+    pub fn finish(&self, id: JobId, duty: Duty, result: Result<Done, TaskError>) {
+        let mut state = self.lock();
+        let job = state
+            .jobs
+            .get_mut(&id)
+            .expect("a job with work has not ended");
+        let replan = match (duty, result) {
+            (Duty::Task { task, .. }, Ok(done)) => {
+                if let Some(run) = done.run {
+                    job.map_segments[task.index as usize] = run.segments;
+                }
+                job.tracker.task_done(task, &done.counters)
+            }
+            (Duty::Task { task, .. }, Err(error)) => {
+                let failed = job.tracker.task_failed(task, &error);
+                if failed {
+                    job.context.pacer.cancel();
+                }
+                failed
+            }
+            (Duty::Commit, result) => {
+                job.tracker.commit_done(result.map(|_| ()));
+                true
+            }
+            (Duty::Abort, _) => {
+                job.tracker.abort_done();
+                true
+            }
+        };
+        if job.tracker.ended().is_some() {
+            state.end(id, self.clock.now_s());
+            self.ended.notify_all();
+        }
+        if replan {
+            self.kick(&mut state);
+        }
+    }
+}

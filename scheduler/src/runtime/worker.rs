@@ -1,0 +1,111 @@
+//! The "ebb-task" threads: each takes assignments until there is none.
+
+use super::attempt::Attempt;
+use super::class::lower_current_thread;
+use super::error::TaskError;
+use super::map_task::run_map;
+use super::options::Management;
+use super::reduce_task::run_reduce;
+use super::state::{Assignment, Done, Duty, Shared};
+use crate::model::TaskKind;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+/// Starts a thread that begins with `assignment`. If the system refuses one,
+/// a task fails its attempt, and the rest is done here.
+pub(super) fn spawn(shared: &Arc<Shared>, assignment: Assignment) {
+    // A refused spawn drops its closure, so the assignment stays reachable.
+    let slot = Arc::new(Mutex::new(Some(assignment)));
+    let take = |slot: &Mutex<Option<Assignment>>| {
+        slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+    };
+    let spawned = {
+        let (shared, slot) = (Arc::clone(shared), Arc::clone(&slot));
+        thread::Builder::new()
+            .name("ebb-task".to_owned())
+            .spawn(move || {
+                if shared.options.management == Management::Managed {
+                    lower_current_thread();
+                }
+                let mut next = take(&slot);
+                while let Some(assignment) = next {
+                    carry_out(&shared, assignment);
+                    next = shared
+                        .lock()
+                        .claim(shared.options.management, shared.options.cores);
+                }
+            })
+    };
+    match spawned {
+        Ok(worker) => shared.lock().workers.push(worker),
+        Err(source) => {
+            let assignment = take(&slot).expect("the thread did not start");
+            match assignment.duty {
+                Duty::Task { .. } => {
+                    let error = TaskError::io("starting a task's thread")(source);
+                    shared.finish(assignment.context.id, assignment.duty, Err(error));
+                }
+                Duty::Commit | Duty::Abort => carry_out(shared, assignment),
+            }
+        }
+    }
+}
+
+fn carry_out(shared: &Shared, mut assignment: Assignment) {
+    // User code may leave its own state torn; the attempt's state is dropped,
+    // and the job's is not touched before the result is in.
+    let result = catch_unwind(AssertUnwindSafe(|| execute(&mut assignment)));
+    let result =
+        result.unwrap_or_else(|payload| Err(TaskError::Panicked(message(payload.as_ref()))));
+    shared.finish(assignment.context.id, assignment.duty, result);
+}
+
+fn execute(assignment: &mut Assignment) -> Result<Done, TaskError> {
+    let context = &*assignment.context;
+    // After the last task: gone whether the commit succeeds or not.
+    drop(assignment.directory.take());
+    let nothing = Done {
+        counters: Default::default(),
+        run: None,
+    };
+    match &mut assignment.duty {
+        Duty::Task {
+            task,
+            attempt: number,
+            used_ns,
+            segments,
+        } => {
+            let attempt = Attempt::start(&context.pacer, used_ns)?;
+            let run = match task.kind {
+                TaskKind::Map => run_map(context, task.index, *number, &attempt)?,
+                TaskKind::Reduce => {
+                    run_reduce(
+                        context,
+                        task.index,
+                        *number,
+                        std::mem::take(segments),
+                        &attempt,
+                    )?;
+                    None
+                }
+            };
+            Ok(Done {
+                counters: attempt.counters(),
+                run,
+            })
+        }
+        Duty::Commit => context.spec.output.commit().map(|()| nothing),
+        Duty::Abort => {
+            context.spec.output.abort();
+            Ok(nothing)
+        }
+    }
+}
+
+fn message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("no message").to_owned()
+}
