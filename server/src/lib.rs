@@ -1,1 +1,23 @@
-//! The ebb server library.
+//! What joins the store and the scheduler: jobs over snapshots, the
+//! co-location loop, and the `ebb` command line.
+//!
+//! ```text
+//!   cli        one subcommand per file
+//!   demo       the store, a load and jobs beside it, on this machine
+//!   colocate   storage's load ─► scheduler's capacity
+//!   jobs       built-in applications, their input and output
+//!   ycsb       the transactional load
+//!   text       text files as rows
+//! ```
+//!
+//! Arrows point down this list only, and from here to `ebb-storage` and
+//! `ebb-scheduler`, which know nothing of each other.
+
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod colocate;
+pub mod demo;
+pub mod jobs;
+pub mod text;
+pub mod ycsb;

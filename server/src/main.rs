@@ -1,2 +1,9 @@
-//! The ebb binary.
-fn main() {}
+//! The `ebb` binary.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ebb_server::cli::main()
+}

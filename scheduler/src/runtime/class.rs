@@ -17,6 +17,15 @@ pub enum SchedulingClass {
     Normal,
 }
 
+impl std::fmt::Display for SchedulingClass {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Idle => "SCHED_IDLE",
+            Self::Normal => "normal priority",
+        })
+    }
+}
+
 /// Puts the calling thread under `SCHED_IDLE` if the system allows it, and
 /// says what it runs under now.
 pub(super) fn lower_current_thread() -> SchedulingClass {

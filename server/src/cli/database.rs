@@ -1,0 +1,121 @@
+//! Opening a database and finding things in it, with errors that tell what there
+//! is instead.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use ebb_storage::{Db, ErrorKind, Keyspace, Maintenance, Options, Snapshot, SnapshotTable, Table};
+
+use super::error::CliError;
+use super::names::TableName;
+
+/// Where the database is.
+#[derive(Debug, clap::Args)]
+pub(super) struct Location {
+    /// Directory of the database.
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "EBB_DATA",
+        hide_env_values = true,
+        default_value = "./ebb-data"
+    )]
+    pub(super) data: PathBuf,
+}
+
+impl Location {
+    /// Opens the database for a short command. It flushes and merges nothing
+    /// beside: a look at a database should not start to rewrite it.
+    ///
+    /// # Errors
+    /// When there is none: none is made.
+    pub(super) fn open_existing(&self) -> Result<Db> {
+        self.open(false, Maintenance::Manual)
+    }
+
+    /// Opens the database for a command that works for a while.
+    ///
+    /// # Errors
+    /// When there is none: none is made.
+    pub(super) fn open_with_maintenance(&self) -> Result<Db> {
+        self.open(false, Maintenance::Background)
+    }
+
+    /// Opens the database, or makes one.
+    pub(super) fn open_or_create(&self) -> Result<Db> {
+        self.open(true, Maintenance::Background)
+    }
+
+    fn open(&self, create_if_missing: bool, maintenance: Maintenance) -> Result<Db> {
+        let options = Options {
+            create_if_missing,
+            maintenance,
+            ..Options::default()
+        };
+        Ok(Db::open(&self.data, options)?)
+    }
+}
+
+/// The keyspace of this name.
+pub(super) fn keyspace(db: &Db, name: &str) -> Result<Keyspace> {
+    or_known(db.existing_keyspace(name), || CliError::Unknown {
+        what: "keyspace",
+        name: name.to_string(),
+        place: "the database".to_string(),
+        known: db.keyspaces(),
+    })
+}
+
+/// The table of this name, as it is now.
+pub(super) fn table(db: &Db, name: &TableName) -> Result<Table> {
+    let keyspace = keyspace(db, &name.keyspace)?;
+    or_known(keyspace.existing_table(&name.table), || {
+        unknown_table(&keyspace, &name.table)
+    })
+}
+
+/// That a keyspace has no such table.
+pub(super) fn unknown_table(keyspace: &Keyspace, table: &str) -> CliError {
+    CliError::Unknown {
+        what: "table",
+        name: table.to_string(),
+        place: format!("keyspace {}", keyspace.name()),
+        known: keyspace.tables(),
+    }
+}
+
+/// That a keyspace has no such snapshot.
+pub(super) fn unknown_snapshot(keyspace: &Keyspace, snapshot: &str) -> CliError {
+    let known = keyspace.snapshots().into_iter().map(|info| info.name);
+    CliError::Unknown {
+        what: "snapshot",
+        name: snapshot.to_string(),
+        place: format!("keyspace {}", keyspace.name()),
+        known: known.collect(),
+    }
+}
+
+/// The table of this name, as it was when a snapshot was created.
+pub(super) fn snapshot_table(db: &Db, name: &TableName, snapshot: &str) -> Result<SnapshotTable> {
+    let keyspace = keyspace(db, &name.keyspace)?;
+    let snapshot: Snapshot = or_known(keyspace.snapshot(snapshot), || {
+        unknown_snapshot(&keyspace, snapshot)
+    })?;
+    or_known(snapshot.table(&name.table), || CliError::Unknown {
+        what: "table",
+        name: name.table.clone(),
+        place: format!("snapshot {} of {}", snapshot.name(), keyspace.name()),
+        known: snapshot.tables().map(str::to_string).collect(),
+    })
+}
+
+/// `unknown` in the place of an error that says that the thing is not there.
+pub(super) fn or_known<T>(
+    result: ebb_storage::Result<T>,
+    unknown: impl FnOnce() -> CliError,
+) -> Result<T> {
+    result.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => unknown().into(),
+        _ => error.into(),
+    })
+}

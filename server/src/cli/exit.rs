@@ -1,0 +1,141 @@
+//! From an error to a message and an exit code.
+
+use std::io;
+use std::process::ExitCode;
+
+use anyhow::Error;
+use ebb_scheduler::runtime::{SubmitError, TaskError};
+use ebb_storage::ErrorKind;
+
+use super::error::CliError;
+
+const FAILED: u8 = 1;
+const USAGE: u8 = 2;
+const NOT_FOUND: u8 = 3;
+const LOCKED: u8 = 4;
+const CORRUPT: u8 = 5;
+const JOB_FAILED: u8 = 6;
+const GOAL_MISSED: u8 = 7;
+
+/// For `ebb --help`.
+pub(super) const HELP: &str = "\
+Exit codes:
+  0  done
+  1  failed: the system refused, or the output exists
+  2  the request makes no sense as it stands: see --help
+  3  not found: the database, keyspace, table, snapshot or key
+  4  the data directory is in use by another process
+  5  a file of the database is damaged
+  6  the job failed or was cancelled; its output was not written
+  7  the job succeeded after its goal; its output is there";
+
+/// Tells the user on stderr and gives the exit code. Says nothing when the
+/// error is that nobody reads stdout any more.
+pub(super) fn report(error: &Error) -> ExitCode {
+    if is_closed_pipe(error) {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("ebb: {}", message(error));
+    ExitCode::from(code(error))
+}
+
+fn is_closed_pipe(error: &Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// The chain of causes, without those whose words the message has already.
+fn message(error: &Error) -> String {
+    let mut message = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        if !message.contains(&cause) {
+            message.push_str(": ");
+            message.push_str(&cause);
+        }
+    }
+    message
+}
+
+fn code(error: &Error) -> u8 {
+    error.chain().find_map(code_of).unwrap_or(FAILED)
+}
+
+fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
+    if let Some(error) = cause.downcast_ref::<CliError>() {
+        return Some(match error {
+            CliError::Usage(_) => USAGE,
+            CliError::Unknown { .. } | CliError::NoKey { .. } => NOT_FOUND,
+            CliError::JobFailed { .. } => JOB_FAILED,
+            CliError::GoalMissed { .. } => GOAL_MISSED,
+        });
+    }
+    if let Some(SubmitError::Goal(_)) = cause.downcast_ref() {
+        return Some(USAGE);
+    }
+    // What an input or output met is inside, but not in the chain.
+    if let Some(TaskError::Failed(inner)) = cause.downcast_ref() {
+        return code_of(&**inner);
+    }
+    let error: &ebb_storage::Error = cause.downcast_ref()?;
+    Some(match error.kind() {
+        ErrorKind::InvalidRequest => USAGE,
+        ErrorKind::NotFound => NOT_FOUND,
+        ErrorKind::Locked => LOCKED,
+        ErrorKind::Corruption => CORRUPT,
+        _ => FAILED,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    fn storage(error: ebb_storage::Error) -> Error {
+        Error::new(error).context("opening")
+    }
+
+    #[test]
+    fn the_kind_of_a_storage_error_decides_however_deep_it_is() {
+        let path = || std::path::PathBuf::from("d");
+        let not_found = ebb_storage::Error::NoDatabase { path: path() };
+        let corrupt = ebb_storage::Error::Corruption {
+            path: path(),
+            offset: 7,
+            detail: "bad".into(),
+        };
+        assert_eq!(code(&storage(not_found)), NOT_FOUND);
+        assert_eq!(
+            code(&storage(ebb_storage::Error::Locked { path: path() })),
+            LOCKED
+        );
+        let at_submission = SubmitError::Input(TaskError::failed(corrupt));
+        assert_eq!(code(&Error::new(at_submission)), CORRUPT);
+        assert_eq!(code(&anyhow::anyhow!("anything")), FAILED);
+    }
+
+    #[test]
+    fn causes_are_told_once() {
+        let source = io::Error::other("the disk is full");
+        let submit = SubmitError::Output(TaskError::io("writing x")(source));
+        let told = message(&Error::new(submit).context("cannot run"));
+        assert_eq!(
+            told,
+            "cannot run: preparing the output: writing x: the disk is full"
+        );
+    }
+
+    #[test]
+    fn only_a_closed_pipe_is_passed_over() {
+        let error = |kind| {
+            let result: io::Result<()> = Err(io::Error::from(kind));
+            result.context("cannot write to stdout").unwrap_err()
+        };
+        assert!(is_closed_pipe(&error(io::ErrorKind::BrokenPipe)));
+        assert!(!is_closed_pipe(&error(io::ErrorKind::StorageFull)));
+    }
+}

@@ -1,0 +1,63 @@
+//! `ebb get`: one value.
+
+use std::ffi::OsString;
+
+use anyhow::Result;
+
+use super::database::{self, Location};
+use super::error::CliError;
+use super::names::{TableName, key_bytes};
+use super::print::{self, Printer};
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb get app.users ada
+  ebb get app.users ada --snapshot monday
+  ebb get --json app.users ada | jq -r .value
+
+The value is written as it is, with a newline behind it. A key that has no value
+is exit code 3.";
+
+/// Print the value of a key, now or as it was at a snapshot.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    location: Location,
+    /// The table.
+    #[arg(value_name = "KEYSPACE.TABLE")]
+    table: TableName,
+    /// The key.
+    key: OsString,
+    /// Read the table as it was at this snapshot.
+    #[arg(long, value_name = "NAME")]
+    snapshot: Option<String>,
+    /// Print a JSON object with key and value; bytes that are not UTF-8 as
+    /// key_hex and value_hex.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    let db = args.location.open_existing()?;
+    let key = key_bytes(&args.key);
+    let value = match &args.snapshot {
+        Some(snapshot) => database::snapshot_table(&db, &args.table, snapshot)?.get(key)?,
+        None => database::table(&db, &args.table)?.get(key)?,
+    };
+    let Some(value) = value else {
+        let at = args.snapshot.map(|name| format!(" at snapshot {name}"));
+        return Err(CliError::NoKey {
+            key: args.key.display().to_string(),
+            place: format!("{}{}", args.table, at.unwrap_or_default()),
+        }
+        .into());
+    };
+    let mut printer = Printer::new();
+    if args.json {
+        printer.json(&print::row(key, Some(&value)))?;
+    } else {
+        printer.fields(&[&value])?;
+    }
+    printer.finish()
+}

@@ -1,0 +1,122 @@
+//! Writing results to stdout.
+
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// Stdout, buffered. [`Printer::finish`] before the command ends: errors in
+/// writing the rest would be lost.
+pub(super) struct Printer {
+    out: BufWriter<StdoutLock<'static>>,
+}
+
+impl Printer {
+    pub(super) fn new() -> Self {
+        Self {
+            out: BufWriter::new(io::stdout().lock()),
+        }
+    }
+
+    /// A line of text.
+    pub(super) fn line(&mut self, text: impl std::fmt::Display) -> Result<()> {
+        writeln!(self.out, "{text}").context(CANNOT_WRITE)
+    }
+
+    /// Fields as they are, with tabs between them and a newline behind.
+    pub(super) fn fields(&mut self, fields: &[&[u8]]) -> Result<()> {
+        let mut write = || {
+            for (index, field) in fields.iter().enumerate() {
+                if index > 0 {
+                    self.out.write_all(b"\t")?;
+                }
+                self.out.write_all(field)?;
+            }
+            self.out.write_all(b"\n")
+        };
+        write().context(CANNOT_WRITE)
+    }
+
+    /// A JSON value on a line of its own.
+    pub(super) fn json(&mut self, value: &impl Serialize) -> Result<()> {
+        serde_json::to_writer(&mut self.out, value)
+            .map_err(io::Error::from)
+            .and_then(|()| self.out.write_all(b"\n"))
+            .context(CANNOT_WRITE)
+    }
+
+    /// Hands everything to the system.
+    pub(super) fn finish(mut self) -> Result<()> {
+        self.out.flush().context(CANNOT_WRITE)
+    }
+}
+
+const CANNOT_WRITE: &str = "cannot write to stdout";
+
+/// Bytes as a JSON member: `name` with the text when they are UTF-8, `name_hex`
+/// with hexadecimal digits when not, so that nothing is lost.
+pub(super) fn insert_bytes(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => object.insert(name.to_string(), text.into()),
+        Err(_) => {
+            let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
+            object.insert(format!("{name}_hex"), digits.collect::<String>().into())
+        }
+    };
+}
+
+/// A row as a JSON object; without its value when there is none.
+pub(super) fn row(key: &[u8], value: Option<&[u8]>) -> Value {
+    let mut object = Map::new();
+    insert_bytes(&mut object, "key", key);
+    if let Some(value) = value {
+        insert_bytes(&mut object, "value", value);
+    }
+    object.into()
+}
+
+/// A table of text: columns as wide as their widest cell, two blanks between
+/// them; those named in `right` are flush right.
+pub(super) fn table(head: &[&str], right: &[&str], rows: &[Vec<String>]) -> Vec<String> {
+    let head_row: Vec<String> = head.iter().map(|cell| cell.to_string()).collect();
+    let all = || std::iter::once(&head_row).chain(rows);
+    let width = |column: usize| all().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..head.len()).filter_map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(head).zip(&widths);
+        let cells = cells.map(|((cell, name), &width)| match right.contains(name) {
+            true => format!("{cell:>width$}"),
+            false => format!("{cell:<width$}"),
+        });
+        let line = cells.collect::<Vec<_>>().join("  ");
+        line.trim_end().to_string()
+    };
+    all().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_are_not_text_become_hexadecimal_digits() {
+        assert_eq!(
+            row(b"k\xc3\xa4", Some(b"\xff\0")).to_string(),
+            r#"{"key":"kä","value_hex":"ff00"}"#
+        );
+        assert_eq!(row(b"k", None).to_string(), r#"{"key":"k"}"#);
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let rows = [
+            vec!["a".into(), "12345".into()],
+            vec!["long".into(), "1".into()],
+        ];
+        assert_eq!(
+            table(&["name", "rows"], &["rows"], &rows),
+            ["name   rows", "a     12345", "long      1"]
+        );
+    }
+}

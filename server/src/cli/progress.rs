@@ -1,0 +1,41 @@
+//! Progress bars on stderr; nothing where that is no terminal.
+
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+/// Between two looks at what a bar shows.
+pub(super) const REDRAW_EVERY: Duration = Duration::from_millis(100);
+
+/// A bar over bytes, with a place for a message.
+pub(super) fn byte_bar(total_bytes: u64) -> ProgressBar {
+    let style =
+        "{bar:32} {binary_bytes:>10} of {binary_total_bytes:<10} {binary_bytes_per_sec:>12} {msg}";
+    ProgressBar::new(total_bytes).with_style(style_of(style))
+}
+
+/// One bar per phase of a job.
+pub(super) struct PhaseBars {
+    all: MultiProgress,
+}
+
+impl PhaseBars {
+    pub(super) fn new() -> Self {
+        Self {
+            all: MultiProgress::new(),
+        }
+    }
+
+    /// A bar over the tasks of a phase, below those that are there.
+    pub(super) fn add(&self, phase: &'static str, tasks: u32) -> ProgressBar {
+        let style = style_of("{prefix:>8} {bar:32} {pos:>5} of {len:<5} {msg}");
+        let bar = ProgressBar::new(u64::from(tasks)).with_style(style);
+        let bar = self.all.add(bar);
+        bar.set_prefix(phase);
+        bar
+    }
+}
+
+fn style_of(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is a constant")
+}

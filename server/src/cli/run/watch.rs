@@ -1,0 +1,63 @@
+//! Waiting for a job, with a bar per phase.
+
+use ebb_scheduler::runtime::{JobHandle, JobReport, JobState, JobStatus};
+use indicatif::ProgressBar;
+
+use crate::cli::progress::{PhaseBars, REDRAW_EVERY};
+
+/// Waits until the job has ended; shows meanwhile how far it is.
+pub(super) fn watch(handle: &JobHandle) -> JobReport {
+    let bars = Bars::new(&handle.status());
+    loop {
+        if let Some(report) = handle.wait_timeout(REDRAW_EVERY) {
+            bars.clear();
+            return report;
+        }
+        bars.show(&handle.status());
+    }
+}
+
+struct Bars {
+    maps: ProgressBar,
+    reduces: Option<ProgressBar>,
+}
+
+impl Bars {
+    fn new(status: &JobStatus) -> Self {
+        let phases = PhaseBars::new();
+        Self {
+            maps: phases.add("maps", status.maps_total),
+            reduces: (status.reduces_total > 0)
+                .then(|| phases.add("reduces", status.reduces_total)),
+        }
+    }
+
+    fn show(&self, status: &JobStatus) {
+        let message = match status.state {
+            JobState::Waiting => "waiting".to_string(),
+            JobState::Committing => "writing the result".to_string(),
+            JobState::Stopping => "stopping".to_string(),
+            _ => format!(
+                "{} running on {:.1} cores",
+                status.tasks_running,
+                f64::from(status.share_hundredths) / 100.0,
+            ),
+        };
+        self.maps.set_position(u64::from(status.maps_done));
+        match &self.reduces {
+            Some(reduces) if status.maps_done == status.maps_total => {
+                self.maps.set_message("");
+                reduces.set_position(u64::from(status.reduces_done));
+                reduces.set_message(message);
+            }
+            _ => self.maps.set_message(message),
+        }
+    }
+
+    fn clear(&self) {
+        self.maps.finish_and_clear();
+        if let Some(reduces) = &self.reduces {
+            reduces.finish_and_clear();
+        }
+    }
+}

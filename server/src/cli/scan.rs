@@ -1,0 +1,101 @@
+//! `ebb scan`: the rows of a key range.
+
+use std::ffi::OsString;
+use std::ops::Bound;
+
+use anyhow::Result;
+use ebb_storage::Entry;
+
+use super::database::{self, Location};
+use super::names::{TableName, end_of_prefix, key_bytes};
+use super::print::{self, Printer};
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb scan app.users
+  ebb scan app.users --prefix ada --limit 10
+  ebb scan app.users --from a --to n --snapshot monday
+  ebb scan app.users --reverse --limit 1 --keys-only
+  ebb scan app.users --json | jq -r .key
+
+Rows are printed as KEY<TAB>VALUE, as they are: a tab or newline inside them is
+not escaped. Use --json where that matters.";
+
+/// Print the rows of a key range in order, now or as they were at a snapshot.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    location: Location,
+    /// The table.
+    #[arg(value_name = "KEYSPACE.TABLE")]
+    table: TableName,
+    /// The first key.
+    #[arg(long, value_name = "KEY")]
+    from: Option<OsString>,
+    /// The end: this key and those after it are left out.
+    #[arg(long, value_name = "KEY")]
+    to: Option<OsString>,
+    /// Only keys that start with this.
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
+    prefix: Option<OsString>,
+    /// Stop after this many rows.
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// From the last row to the first.
+    #[arg(long)]
+    reverse: bool,
+    /// Leave the values out.
+    #[arg(long)]
+    keys_only: bool,
+    /// Read the table as it was at this snapshot.
+    #[arg(long, value_name = "NAME")]
+    snapshot: Option<String>,
+    /// Print a JSON object per line, with key and value; bytes that are not
+    /// UTF-8 as key_hex and value_hex.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    fn bounds(&self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+        let key = |argument: &Option<OsString>| argument.as_deref().map(|a| key_bytes(a).to_vec());
+        let (from, to) = match key(&self.prefix) {
+            Some(prefix) => (Some(prefix.clone()), end_of_prefix(&prefix)),
+            None => (key(&self.from), key(&self.to)),
+        };
+        (
+            from.map_or(Bound::Unbounded, Bound::Included),
+            to.map_or(Bound::Unbounded, Bound::Excluded),
+        )
+    }
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    let db = args.location.open_existing()?;
+    let bounds = args.bounds();
+    let rows = match &args.snapshot {
+        Some(snapshot) => database::snapshot_table(&db, &args.table, snapshot)?.scan(bounds),
+        None => database::table(&db, &args.table)?.range(bounds),
+    };
+    let limit = args.limit.unwrap_or(usize::MAX);
+    if args.reverse {
+        print_rows(&args, rows.rev().take(limit))
+    } else {
+        print_rows(&args, rows.take(limit))
+    }
+}
+
+fn print_rows(args: &Args, rows: impl Iterator<Item = ebb_storage::Result<Entry>>) -> Result<()> {
+    let mut printer = Printer::new();
+    for row in rows {
+        let (key, value) = row?;
+        let value = (!args.keys_only).then_some(&value[..]);
+        match (args.json, value) {
+            (true, value) => printer.json(&print::row(&key, value))?,
+            (false, Some(value)) => printer.fields(&[&key, value])?,
+            (false, None) => printer.fields(&[&key])?,
+        }
+    }
+    printer.finish()
+}

@@ -1,0 +1,77 @@
+//! `ebb stats`: what a database consists of.
+
+use anyhow::Result;
+use ebb_storage::{Stats, TableStats};
+use indicatif::{HumanBytes, HumanCount};
+
+use super::database::Location;
+use super::print::{Printer, table};
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb stats
+  ebb stats --json | jq '.tables[] | {name, file_bytes}'
+
+Versions are all that is stored of a table's rows: those that newer ones shadow
+are kept as long as a snapshot sees them, and until a merge drops them.";
+
+/// Show what the database consists of: tables, files, snapshots, log.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    location: Location,
+    /// Print one JSON object with every number.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    let stats = args.location.open_existing()?.stats();
+    let mut printer = Printer::new();
+    if args.json {
+        printer.json(&stats)?;
+        return printer.finish();
+    }
+    for line in tables(&stats) {
+        printer.line(line)?;
+    }
+    if !stats.tables.is_empty() {
+        printer.line("")?;
+    }
+    printer.line(format_args!("snapshots  {}", stats.snapshots))?;
+    printer.line(format_args!(
+        "log        {} in {} segments",
+        HumanBytes(stats.wal_bytes),
+        stats.wal_segments
+    ))?;
+    printer.finish()
+}
+
+fn tables(stats: &Stats) -> Vec<String> {
+    if stats.tables.is_empty() {
+        return vec!["no tables yet".to_string(), String::new()];
+    }
+    let row = |table: &TableStats| {
+        vec![
+            format!("{}.{}", table.keyspace, table.name),
+            HumanCount(table.versions).to_string(),
+            HumanBytes(table.file_bytes).to_string(),
+            table.files.to_string(),
+            table.runs.len().to_string(),
+            HumanBytes(table.memtable_bytes).to_string(),
+            table.bookmarks.len().to_string(),
+        ]
+    };
+    let rows: Vec<_> = stats.tables.iter().map(row).collect();
+    let head = [
+        "table",
+        "versions",
+        "on disk",
+        "files",
+        "runs",
+        "in memory",
+        "bookmarks",
+    ];
+    table(&head, &head[1..], &rows)
+}

@@ -1,0 +1,127 @@
+//! The compressed day: how the load goes over it, and what it leaves.
+
+use std::f64::consts::TAU;
+
+use ebb_scheduler::availability::{Availability, AvailabilityError, Step};
+
+/// Hours of a day, as the axis of the pictures counts them.
+pub const HOURS: f64 = 24.0;
+/// When the load peaks; the ebb is twelve hours before (readings of the
+/// thesis's f(t), burstiness level 3).
+const PEAK_HOUR: f64 = 18.0;
+/// The load's part of the machine at its peak and at its ebb. The thesis goes
+/// to 80%; on a machine of two cores that leaves too little for the threads of
+/// load and jobs to find each other's gaps.
+const PEAK_SHARE: f64 = 0.60;
+const EBB_SHARE: f64 = 0.05;
+/// Steps in which the forecast is given to the policy: a quarter of an hour.
+const FORECAST_STEPS: usize = 96;
+
+/// A day of 24 hours, run in `seconds`.
+#[derive(Debug, Clone, Copy)]
+pub struct Day {
+    /// Its length in seconds; positive.
+    pub seconds: f64,
+}
+
+impl Day {
+    /// The time of an hour of the day, in seconds since midnight.
+    pub fn seconds_of(&self, hour: f64) -> f64 {
+        hour / HOURS * self.seconds
+    }
+
+    /// The hour of a time.
+    pub fn hour_of(&self, t_s: f64) -> f64 {
+        t_s / self.seconds * HOURS
+    }
+
+    /// The load at a time, as a part of its peak: 0 to 1.
+    pub fn load_of_peak(&self, t_s: f64) -> f64 {
+        let phase = (TAU * (self.hour_of(t_s) - PEAK_HOUR) / HOURS).cos();
+        let share = (PEAK_SHARE + EBB_SHARE) / 2.0 + (PEAK_SHARE - EBB_SHARE) / 2.0 * phase;
+        share / PEAK_SHARE
+    }
+}
+
+/// What the load costs this machine.
+#[derive(Debug, Clone, Copy, serde::Serialize)]
+pub struct LoadCost {
+    /// Cores that are used at the peak of the day.
+    pub peak_cores: f64,
+    /// Cores that are used when no operation runs, by timers and wake-ups.
+    pub idle_cores: f64,
+    /// Operations per second at the peak.
+    pub peak_ops_per_s: f64,
+}
+
+impl LoadCost {
+    /// Cores that the load should use at the peak on a machine of `cores`.
+    pub fn peak_cores_wanted(cores: u32) -> f64 {
+        PEAK_SHARE * f64::from(cores)
+    }
+
+    /// Cores that the load uses at a part of its peak.
+    fn cores_at(&self, load_of_peak: f64) -> f64 {
+        self.idle_cores + (self.peak_cores - self.idle_cores) * load_of_peak
+    }
+
+    /// f(t) of the day: what the load and a reserve leave of `cores`, in
+    /// hundredths of a core.
+    ///
+    /// # Errors
+    /// When a cost is not finite.
+    pub fn forecast(
+        &self,
+        day: Day,
+        cores: u32,
+        reserve_cores: f64,
+    ) -> Result<Availability, AvailabilityError> {
+        let step_s = day.seconds / FORECAST_STEPS as f64;
+        let steps = (0..FORECAST_STEPS).map(|i| {
+            let start_s = i as f64 * step_s;
+            let load = self.cores_at(day.load_of_peak(start_s + step_s / 2.0));
+            Step {
+                from_s: start_s,
+                hundredths: ((f64::from(cores) - load - reserve_cores) * 100.0).max(0.0),
+            }
+        });
+        Availability::steps(steps.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_load_peaks_at_18_and_ebbs_at_6() {
+        let day = Day { seconds: 48.0 };
+        assert!((day.load_of_peak(day.seconds_of(18.0)) - 1.0).abs() < 1e-9);
+        assert!((day.load_of_peak(day.seconds_of(6.0)) - EBB_SHARE / PEAK_SHARE).abs() < 1e-9);
+        let most = (0..=240)
+            .map(|i| day.load_of_peak(f64::from(i) * 0.2))
+            .fold(0.0, f64::max);
+        assert!(most <= 1.0 + 1e-9);
+    }
+
+    #[test]
+    fn the_forecast_leaves_what_the_load_does_not_use() {
+        let cost = LoadCost {
+            peak_cores: 1.2,
+            idle_cores: 0.0,
+            peak_ops_per_s: 1000.0,
+        };
+        let day = Day { seconds: 24.0 };
+        let forecast = cost.forecast(day, 2, 0.1).unwrap();
+        assert!(
+            (forecast.at(18.05) - 70.0).abs() < 0.5,
+            "{}",
+            forecast.at(18.05)
+        );
+        assert!(
+            (forecast.at(6.05) - 180.0).abs() < 0.5,
+            "{}",
+            forecast.at(6.05)
+        );
+    }
+}

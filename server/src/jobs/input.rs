@@ -1,0 +1,344 @@
+//! A snapshot of a table as the input of a job.
+
+use bytes::Bytes;
+use ebb_scheduler::runtime::{Input, Split, TaskError};
+use ebb_storage::{Result, SnapshotTable};
+
+/// A split is not made smaller than this, in bytes of keys and values: starting
+/// a task costs as much as reading that much.
+pub const SPLIT_BYTES_MIN: u64 = 64 << 10;
+
+/// With less than this on disk, in bytes, the index of the files says too little
+/// about where the data lies: most of it may be in memtables.
+const INDEXED_BYTES_MIN: u64 = 4 << 20;
+
+/// The rows of a table as they were when a snapshot was created, key and value.
+///
+/// The table is cut into at most as many splits as asked for, of about as many
+/// bytes each:
+///
+/// - by the index blocks of its SSTables, without reading rows, once these hold
+///   a few MiB. What still lies in memtables is not weighed then, so a split may
+///   be larger than the others by up to that much.
+/// - below that by one scan at submission, which weighs every row: the data is in
+///   memory, or little. A table of less than twice [`SPLIT_BYTES_MIN`] is one
+///   split.
+///
+/// Reading leaves no trace in the block cache.
+#[derive(Debug, Clone)]
+pub struct SnapshotInput {
+    table: SnapshotTable,
+    splits: usize,
+}
+
+impl SnapshotInput {
+    /// All of `table` in at most `splits` splits, at least one.
+    pub fn new(table: SnapshotTable, splits: usize) -> Self {
+        Self {
+            table,
+            splits: splits.max(1),
+        }
+    }
+
+    /// Ascending keys that begin all pieces but the first, and the bytes of all
+    /// pieces together.
+    fn cut(&self) -> Result<(Vec<Bytes>, u64)> {
+        let indexed_bytes = self.table.approximate_bytes();
+        if indexed_bytes >= INDEXED_BYTES_MIN {
+            return Ok((self.table.split_keys(self.splits)?, indexed_bytes));
+        }
+        let mut sampler = Sampler::default();
+        for row in self.table.scan::<&[u8], _>(..) {
+            let (key, value) = row?;
+            let bytes = (key.len() + value.len()) as u64;
+            sampler.add(key, bytes);
+        }
+        let parts_max = (sampler.total_bytes / SPLIT_BYTES_MIN).max(1);
+        let parts = parts_max.min(self.splits as u64);
+        Ok((sampler.cut(parts), sampler.total_bytes))
+    }
+}
+
+impl Input for SnapshotInput {
+    fn splits(&self) -> Result<Vec<Split>, TaskError> {
+        let (keys, bytes) = self.cut().map_err(TaskError::failed)?;
+        let parts = keys.len() as u64 + 1;
+        let mut lower = Bytes::new();
+        let uppers = keys.into_iter().map(Some).chain([None]);
+        let split = |(index, upper): (u32, Option<Bytes>)| {
+            let piece = Piece {
+                lower: std::mem::replace(&mut lower, upper.clone().unwrap_or_default()),
+                upper,
+            };
+            Split {
+                index,
+                bytes: bytes / parts,
+                payload: piece.encode(),
+            }
+        };
+        Ok((0..).zip(uppers).map(split).collect())
+    }
+
+    fn read(
+        &self,
+        split: &Split,
+        record: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
+    ) -> Result<(), TaskError> {
+        let Piece { lower, upper } = Piece::decode(&split.payload);
+        let rows = match upper {
+            Some(upper) => self.table.scan(lower..upper),
+            None => self.table.scan(lower..),
+        };
+        for row in rows {
+            let (key, value) = row.map_err(TaskError::failed)?;
+            record(&key, &value)?;
+        }
+        Ok(())
+    }
+}
+
+/// A range of keys, as it stands in a split's payload:
+///
+/// ```text
+///   1 if there is an upper end, else 0 | length of lower, u32 LE | lower | upper
+/// ```
+#[derive(Debug, PartialEq, Eq)]
+struct Piece {
+    /// Included; empty for the first piece.
+    lower: Bytes,
+    /// Excluded; `None` for the last piece.
+    upper: Option<Bytes>,
+}
+
+impl Piece {
+    fn encode(&self) -> Vec<u8> {
+        let mut payload = vec![u8::from(self.upper.is_some())];
+        payload.extend_from_slice(&(self.lower.len() as u32).to_le_bytes());
+        payload.extend_from_slice(&self.lower);
+        payload.extend_from_slice(self.upper.as_deref().unwrap_or_default());
+        payload
+    }
+
+    /// # Panics
+    /// For bytes that [`Piece::encode`] did not give.
+    fn decode(payload: &[u8]) -> Self {
+        let (head, keys) = payload.split_at(5);
+        let length = u32::from_le_bytes(head[1..].try_into().expect("four bytes"));
+        let (lower, upper) = keys.split_at(length as usize);
+        Self {
+            lower: Bytes::copy_from_slice(lower),
+            upper: (head[0] == 1).then(|| Bytes::copy_from_slice(upper)),
+        }
+    }
+}
+
+/// Keys at even distances in a stream of rows whose length is not known before
+/// its end: when there are too many, every other one goes and the distance
+/// doubles.
+#[derive(Debug)]
+struct Sampler {
+    total_bytes: u64,
+    distance_bytes: u64,
+    /// Keys, and the bytes of all rows before them.
+    samples: Vec<(Bytes, u64)>,
+}
+
+impl Default for Sampler {
+    fn default() -> Self {
+        Self {
+            total_bytes: 0,
+            distance_bytes: 4 << 10,
+            samples: Vec::new(),
+        }
+    }
+}
+
+impl Sampler {
+    const SAMPLES_MAX: usize = 4096;
+
+    fn add(&mut self, key: Bytes, bytes: u64) {
+        let next = self.samples.last();
+        let next = next.map_or(0, |(_, before)| before + self.distance_bytes);
+        if self.total_bytes >= next {
+            self.samples.push((key, self.total_bytes));
+        }
+        if self.samples.len() == Self::SAMPLES_MAX {
+            let mut index = 0;
+            self.samples.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.distance_bytes *= 2;
+        }
+        self.total_bytes += bytes;
+    }
+
+    /// Keys that cut the stream into at most `parts` pieces, ascending.
+    fn cut(&self, parts: u64) -> Vec<Bytes> {
+        let mut keys: Vec<Bytes> = Vec::new();
+        for part in 1..parts {
+            let target = self.total_bytes * part / parts;
+            let at = self.samples.partition_point(|&(_, before)| before < target);
+            if let Some((key, _)) = self.samples.get(at)
+                && keys.last() != Some(key)
+            {
+                keys.push(key.clone());
+            }
+        }
+        keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_storage::{Db, Maintenance, Options, Table, TableOptions};
+
+    struct Fixture {
+        _dir: tempfile::TempDir,
+        db: Db,
+        table: Table,
+    }
+
+    /// A table of `rows` rows of about `value_bytes` that LZ4 cannot shrink much.
+    fn fixture(rows: u64, value_bytes: usize) -> Fixture {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options {
+            maintenance: Maintenance::Manual,
+            ..Options::default()
+        };
+        let db = Db::open(dir.path(), options).unwrap();
+        let table = db.keyspace("k").unwrap();
+        let table = table.table("t", TableOptions::default()).unwrap();
+        let mut state = 1_u64;
+        for row in 0..rows {
+            let mut byte = || {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+                (state >> 56) as u8
+            };
+            let value: Vec<u8> = (0..value_bytes).map(|_| byte()).collect();
+            table.put(&row.to_be_bytes(), &value).unwrap();
+        }
+        let fixture = Fixture {
+            _dir: dir,
+            db,
+            table,
+        };
+        fixture.keyspace().create_snapshot("s").unwrap();
+        fixture
+    }
+
+    impl Fixture {
+        fn keyspace(&self) -> ebb_storage::Keyspace {
+            self.db.existing_keyspace("k").unwrap()
+        }
+
+        fn input(&self, splits: usize) -> SnapshotInput {
+            let snapshot = self.keyspace().snapshot("s").unwrap();
+            SnapshotInput::new(snapshot.table("t").unwrap(), splits)
+        }
+    }
+
+    /// The keys of each split, and its bytes.
+    fn read(input: &SnapshotInput) -> Vec<(Vec<u64>, u64)> {
+        let splits = input.splits().unwrap();
+        let read = |split: &Split| {
+            let (mut keys, mut bytes) = (Vec::new(), 0);
+            let mut record = |key: &[u8], value: &[u8]| {
+                keys.push(u64::from_be_bytes(key.try_into().unwrap()));
+                bytes += (key.len() + value.len()) as u64;
+                Ok(())
+            };
+            input.read(split, &mut record).unwrap();
+            (keys, bytes)
+        };
+        splits.iter().map(read).collect()
+    }
+
+    fn assert_even(input: &SnapshotInput, splits: usize, rows: u64) {
+        let parts = read(input);
+        assert_eq!(parts.len(), splits);
+        let total: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
+        let even = total / splits as u64;
+        for (_, bytes) in &parts {
+            assert!(bytes.abs_diff(even) < even / 8, "{bytes} of {total}");
+        }
+        let keys = parts.into_iter().flat_map(|(keys, _)| keys);
+        assert!(keys.eq(0..rows), "every row once and in order");
+    }
+
+    #[test]
+    fn a_table_that_lies_in_memory_is_cut_evenly() {
+        let fixture = fixture(2000, 1000);
+        assert_even(&fixture.input(4), 4, 2000);
+        assert_even(&fixture.input(1), 1, 2000);
+    }
+
+    #[test]
+    fn a_table_that_lies_on_disk_is_cut_evenly_and_read_past_the_cache() {
+        let fixture = fixture(6000, 1000);
+        fixture.db.flush().unwrap();
+        assert_even(&fixture.input(5), 5, 6000);
+        assert_eq!(fixture.db.stats().cache_bytes, 0);
+    }
+
+    #[test]
+    fn a_small_or_empty_table_is_one_split() {
+        assert_even(&fixture(10, 10).input(8), 1, 10);
+        assert_eq!(read(&fixture(0, 0).input(8)), [(vec![], 0)]);
+    }
+
+    #[test]
+    fn a_split_gives_the_same_rows_after_all_of_them_were_overwritten() {
+        let fixture = fixture(2000, 200);
+        let input = fixture.input(3);
+        let before = read(&input);
+        for row in 0..2000_u64 {
+            fixture.table.delete(&row.to_be_bytes()).unwrap();
+        }
+        fixture.db.flush().unwrap();
+        fixture.db.compact().unwrap();
+        assert_eq!(read(&input), before);
+    }
+
+    #[test]
+    fn an_error_of_the_record_function_ends_the_reading() {
+        let fixture = fixture(10, 10);
+        let input = fixture.input(1);
+        let mut seen = 0;
+        let result = input.read(&input.splits().unwrap()[0], &mut |_, _| {
+            seen += 1;
+            Err(TaskError::Cancelled)
+        });
+        assert!(matches!(result, Err(TaskError::Cancelled)));
+        assert_eq!(seen, 1);
+    }
+
+    #[test]
+    fn samples_stay_bounded_and_even_in_a_long_stream() {
+        let mut sampler = Sampler::default();
+        for n in 0..1_000_000_u32 {
+            sampler.add(Bytes::copy_from_slice(&n.to_be_bytes()), 100);
+        }
+        assert!(sampler.samples.len() < Sampler::SAMPLES_MAX);
+        let keys: Vec<u32> = sampler
+            .cut(4)
+            .iter()
+            .map(|key| u32::from_be_bytes(key[..].try_into().unwrap()))
+            .collect();
+        for (key, expected) in keys.into_iter().zip([250_000, 500_000, 750_000]) {
+            assert!(key.abs_diff(expected) < 1000, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_piece_reads_back_from_its_payload() {
+        for (lower, upper) in [("", None), ("a", Some("b")), ("", Some("")), ("abc", None)] {
+            let piece = Piece {
+                lower: Bytes::from(lower),
+                upper: upper.map(Bytes::from),
+            };
+            assert_eq!(Piece::decode(&piece.encode()), piece);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Word count: how often each word occurs in the values of a table.
+//!
+//! A word is a maximal run of bytes that are ASCII letters, ASCII digits or
+//! above 0x7f; ASCII letters count as lower case. So `Don't` is `don` and `t`,
+//! `x86_64` is `x86` and `64`, and `Größe` is `größe`. The letters of every
+//! script are in words that way, without tables of characters; the price is that
+//! typographic quotes and dashes, not being ASCII, stick to their words.
+
+use std::sync::Arc;
+
+use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, Reducer, TaskError, Values};
+
+use super::Application;
+
+/// What a listing says about it.
+pub const APPLICATION: Application = Application {
+    name: "wordcount",
+    summary: "Counts how often each word occurs.",
+};
+
+/// A job that counts words in `reduces` reduce tasks, at least one. Its rows: a
+/// word and its count, in decimal digits.
+pub fn spec(
+    name: impl Into<String>,
+    input: Arc<dyn Input>,
+    output: Arc<dyn Output>,
+    reduces: u32,
+) -> JobSpec {
+    JobSpec::new(name, input, Arc::new(WordMapper), output)
+        .reducer(Arc::new(SumReducer), reduces.max(1))
+        .combiner(Arc::new(SumReducer))
+}
+
+/// Calls `word` with every word of `text` as it stands there, upper case
+/// letters included.
+fn for_each_word<E>(text: &[u8], word: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    text.split(|&byte| byte.is_ascii() && !byte.is_ascii_alphanumeric())
+        .filter(|run| !run.is_empty())
+        .try_for_each(word)
+}
+
+/// Emits `(word, 1)` for every word of a row's value.
+struct WordMapper;
+
+impl Mapper for WordMapper {
+    fn map(&self, _key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+        let mut lower = Vec::new();
+        for_each_word(value, |word| {
+            lower.clear();
+            lower.extend(word.iter().map(u8::to_ascii_lowercase));
+            emit.emit(&lower, b"1")
+        })
+    }
+}
+
+/// Adds up counts in decimal digits; combiner and reducer.
+struct SumReducer;
+
+impl Reducer for SumReducer {
+    fn reduce(
+        &self,
+        key: &[u8],
+        values: &mut Values<'_>,
+        emit: &mut dyn Emit,
+    ) -> Result<(), TaskError> {
+        let mut sum = 0_u64;
+        while let Some(value) = values.next_value()? {
+            let count = std::str::from_utf8(value).ok();
+            sum += count
+                .and_then(|digits| digits.parse::<u64>().ok())
+                .ok_or_else(|| {
+                    TaskError::failed(format!(
+                        "{:?} is no count",
+                        value.escape_ascii().to_string()
+                    ))
+                })?;
+        }
+        emit.emit(key, sum.to_string().as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_scheduler::runtime::{Outcome, Runtime, RuntimeOptions, VecInput, VecOutput};
+
+    fn words(text: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        for_each_word(text.as_bytes(), |word| {
+            words.push(String::from_utf8(word.to_vec()).unwrap());
+            Ok::<(), std::convert::Infallible>(())
+        })
+        .unwrap();
+        words
+    }
+
+    #[test]
+    fn words_are_runs_of_letters_digits_and_whatever_is_not_ascii() {
+        assert_eq!(words("Don't panic!"), ["Don", "t", "panic"]);
+        assert_eq!(words("  x86_64\t42 "), ["x86", "64", "42"]);
+        assert_eq!(words("Größe—日本"), ["Größe—日本"]);
+        assert_eq!(words("-- ... __"), [""; 0]);
+        assert_eq!(words(""), [""; 0]);
+    }
+
+    #[test]
+    fn counts_are_summed_over_splits_and_case() {
+        let runtime = Runtime::start(RuntimeOptions::new(1)).unwrap();
+        let output = VecOutput::new();
+        let input = Arc::new(VecInput::lines("Ebb and flow\nebb, EBB\nand größe", 3));
+        let job = spec("words", input, Arc::new(output.clone()), 1);
+        assert_eq!(
+            runtime.submit(job).unwrap().wait().outcome,
+            Outcome::Succeeded
+        );
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        let rows: Vec<_> = output
+            .rows()
+            .unwrap()
+            .into_iter()
+            .map(|(word, count)| format!("{} {}", text(word), text(count)))
+            .collect();
+        assert_eq!(rows, ["and 2", "ebb 3", "flow 1", "größe 1"]);
+    }
+}
