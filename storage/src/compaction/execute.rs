@@ -14,11 +14,25 @@ use crate::merge::Merge;
 use crate::run::Run;
 use crate::run_builder::RunBuilder;
 use crate::sstable::Version;
+use crate::version::TableVersion;
 
 /// Does the next merge of a table; false when none is worth it. One thread at
 /// a time per database: older runs then stay where they are meanwhile.
 pub(crate) fn compact(engine: &Engine, table: &TableCore) -> Result<bool> {
     let version = table.version();
+    let Some(pick) = next_pick(engine, table, &version) else {
+        return Ok(false);
+    };
+    merge(engine, table, &version.runs, &pick)?;
+    Ok(true)
+}
+
+/// Whether [`compact`] would find a merge worth doing.
+pub(crate) fn wants_compaction(engine: &Engine, table: &TableCore, version: &TableVersion) -> bool {
+    next_pick(engine, table, version).is_some()
+}
+
+fn next_pick(engine: &Engine, table: &TableCore, version: &TableVersion) -> Option<Pick> {
     let sizes: Vec<_> = version
         .runs
         .iter()
@@ -30,11 +44,7 @@ pub(crate) fn compact(engine: &Engine, table: &TableCore) -> Result<bool> {
         .collect();
     let bookmarks = engine.retention().bookmark_seqs(table.id);
     let options = engine.options().compaction;
-    let Some(pick) = pick(&sizes, &bookmarks, options.size_ratio, options.bounding) else {
-        return Ok(false);
-    };
-    merge(engine, table, &version.runs, &pick)?;
-    Ok(true)
+    pick(&sizes, &bookmarks, options.size_ratio, options.bounding)
 }
 
 fn merge(engine: &Engine, table: &TableCore, runs: &[Arc<Run>], pick: &Pick) -> Result<()> {

@@ -4,6 +4,6 @@ mod execute;
 mod picker;
 mod stripes;
 
-pub(crate) use execute::compact;
+pub(crate) use execute::{compact, wants_compaction};
 pub use picker::Bounding;
 pub(crate) use stripes::{retain_versions, stripe};

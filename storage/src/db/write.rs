@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use super::{Engine, TableCore};
 use crate::commit::{Op, OpReader, WriteBatch};
+use crate::compaction::wants_compaction;
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
-use crate::options::{Durability, WriteOptions};
+use crate::options::{Durability, Maintenance, WriteOptions};
 
-/// With this many runs in a table writers wait for compactions.
+/// With more runs than this in a table writers wait for compactions, as long as
+/// there is a merge to wait for: snapshots may hold any number of runs apart.
 const RUNS_MAX: usize = 48;
 
 impl Engine {
@@ -84,14 +86,14 @@ impl Engine {
         }
     }
 
-    /// Waits while a table of the batch has too much unfinished work.
+    /// Waits while a table of the batch has too much unfinished work that
+    /// somebody else does.
     fn pass_gate(&self, tables: &[Arc<TableCore>]) -> Result<()> {
+        if self.options.maintenance == Maintenance::Manual {
+            return Ok(());
+        }
         let waited = self.gate.pass(|| {
-            let behind = tables.iter().any(|table| {
-                let version = table.peek();
-                version.frozen.len() > self.options.frozen_memtables_max
-                    || version.runs.len() > RUNS_MAX
-            });
+            let behind = tables.iter().any(|table| self.is_behind(table));
             match self.wal.failure().filter(|_| behind) {
                 Some(cause) => Err(Error::ReadOnly { cause }),
                 None => Ok(behind),
@@ -103,5 +105,18 @@ impl Engine {
             self.counters.stall_us_max.raise(waited.as_micros() as u64);
         }
         Ok(())
+    }
+
+    fn is_behind(&self, table: &TableCore) -> bool {
+        let version = table.peek();
+        if version.frozen.len() > self.options.frozen_memtables_max {
+            return true;
+        }
+        let behind = version.runs.len() > RUNS_MAX && wants_compaction(self, table, &version);
+        if behind {
+            // A new snapshot may have made the merge worth it a moment ago.
+            self.signal.compact();
+        }
+        behind
     }
 }
