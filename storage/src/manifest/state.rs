@@ -170,11 +170,54 @@ impl State {
             .ok_or_else(|| format!("there is no table {}", id.0))
     }
 
+    /// Takes over newer bookmarks. Flush and compaction each read them before
+    /// their fsync, so the edit that comes later may bring the older ones.
     fn set_bookmarks(&mut self, bookmarks: Option<Bookmarks>) {
-        if let Some(bookmarks) = bookmarks {
+        if let Some(bookmarks) = bookmarks.filter(|new| new.as_of > self.bookmarks.as_of) {
             let ids = bookmarks.list.iter().map(|bookmark| bookmark.record.id);
             self.last_snapshot_id = ids.chain([self.last_snapshot_id]).max().unwrap_or_default();
             self.bookmarks = bookmarks;
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::retention::{Bookmark, SnapshotRecord};
+
+    /// A compaction had read the bookmarks and waited for its fsync; meanwhile a
+    /// snapshot was created, and a flush recorded it and let its WAL segment go.
+    /// The compaction's edit then brought the older list back, and the snapshot
+    /// was gone after a restart (a deleted one was back).
+    #[test]
+    fn an_edit_that_comes_late_does_not_bring_older_bookmarks_back() {
+        let bookmark = |seq| Bookmark {
+            seq: SeqNo(seq),
+            record: SnapshotRecord {
+                id: seq,
+                keyspace: "app".into(),
+                name: format!("s{seq}"),
+                tables: Vec::new(),
+                single_table: false,
+                created_ms: 0,
+            },
+        };
+        let bookmarks = |as_of, seqs: &[u64]| {
+            Some(Bookmarks {
+                as_of: SeqNo(as_of),
+                list: seqs.iter().map(|&seq| bookmark(seq)).collect(),
+            })
+        };
+        let trim = |floor, bookmarks| Edit::TrimWal {
+            floor: FileNumber(floor),
+            bookmarks,
+        };
+        let mut state = State::default();
+        state.apply(trim(2, bookmarks(9, &[5, 9]))).unwrap();
+        state.apply(trim(2, bookmarks(5, &[5]))).unwrap();
+        assert_eq!(Some(state.bookmarks.clone()), bookmarks(9, &[5, 9]));
+        state.apply(trim(2, bookmarks(12, &[9]))).unwrap();
+        assert_eq!(Some(state.bookmarks), bookmarks(12, &[9]));
     }
 }
