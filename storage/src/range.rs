@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::db::DbInner;
 use crate::error::Result;
 use crate::key::{Kind, SeqNo};
 use crate::merge::Merge;
@@ -17,7 +18,9 @@ pub type Entry = (Bytes, Bytes);
 /// `next_back` go from the other end.
 ///
 /// An error (a damaged block, say) is yielded once; then the iterator ends.
-/// While it lives it keeps the files and memtables that it reads.
+/// While it lives it keeps the files and memtables that it reads, and the
+/// database open: the last reader of an obsolete file removes it, which must not
+/// happen in a directory that another opening has taken over.
 #[derive(Debug)]
 pub struct Range {
     version: Arc<TableVersion>,
@@ -28,10 +31,13 @@ pub struct Range {
     front: Option<Merge<false>>,
     back: Option<Merge<true>>,
     done: bool,
+    // Last, so that the files are let go of before the database is.
+    _db: Arc<DbInner>,
 }
 
 impl Range {
     pub(crate) fn new<K, R>(
+        db: &Arc<DbInner>,
         version: Arc<TableVersion>,
         seq: SeqNo,
         range: R,
@@ -52,6 +58,7 @@ impl Range {
             front: None,
             back: None,
             done: false,
+            _db: db.clone(),
         }
     }
 

@@ -37,7 +37,7 @@ impl View {
 
     /// The entries of a key range at this instant, from both ends.
     pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, table: &Table, range: R) -> Range {
-        Range::new(table.core.version(), self.seq, range, true)
+        Range::new(&self.db, table.core.version(), self.seq, range, true)
     }
 }
 
@@ -138,13 +138,25 @@ impl SnapshotTable {
 
     /// The entries that a key range had, from both ends.
     pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Range {
-        Range::new(self.core.version(), self.view.seq, range, true)
+        Range::new(
+            &self.view.db,
+            self.core.version(),
+            self.view.seq,
+            range,
+            true,
+        )
     }
 
     /// The same, leaving no trace in the block cache: for scans beside a load
     /// whose working set is to stay there.
     pub fn scan<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Range {
-        Range::new(self.core.version(), self.view.seq, range, false)
+        Range::new(
+            &self.view.db,
+            self.core.version(),
+            self.view.seq,
+            range,
+            false,
+        )
     }
 
     /// Keys that cut the table into at most `parts` pieces of about as many

@@ -85,7 +85,7 @@ impl Table {
             .register_view(|| self.db.queue().visible());
         let version = self.core.version();
         self.db.retention().release_view(seq);
-        Range::new(version, seq, range, true)
+        Range::new(&self.db, version, seq, range, true)
     }
 }
 

@@ -21,8 +21,8 @@ use crate::version::{TableId, TableVersion};
 /// of commits.
 ///
 /// Clones share it. It closes when the last handle (and keyspace, table,
-/// snapshot or view of it) is dropped; [`Db::sync`] before that tells of errors
-/// that a drop would swallow.
+/// snapshot, view or iterator of it) is dropped; [`Db::sync`] before that tells
+/// of errors that a drop would swallow.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
