@@ -55,7 +55,9 @@ pub struct Options {
     /// Full memtables of one table that may wait for their flush before writers
     /// wait too. Default: 3.
     pub frozen_memtables_max: usize,
-    /// A WAL segment of this many bytes is closed. Default: 32 MiB.
+    /// A WAL segment of this many bytes is closed; at most half of
+    /// `wal_bytes_max` counts, because only closed segments can go. Default:
+    /// 32 MiB.
     pub wal_segment_bytes: u64,
     /// When the WAL is larger, the memtable that holds on to its oldest segment
     /// is flushed, however small. Default: 512 MiB.

@@ -149,7 +149,6 @@ pub struct RunStats {
 impl Stats {
     pub(crate) fn collect(db: &DbInner) -> Self {
         let counters = db.counters();
-        let (wal_bytes, wal_segments) = db.wal().size();
         Self {
             writes: counters.writes.get(),
             operations_written: counters.operations_written.get(),
@@ -167,8 +166,8 @@ impl Stats {
             stalls: counters.stalls.get(),
             stall_us: counters.stall_us.get(),
             stall_us_max: counters.stall_us_max.get(),
-            wal_bytes,
-            wal_segments,
+            wal_bytes: db.wal().bytes(),
+            wal_segments: db.wal().segments(),
             views: db.retention().views(),
             snapshots: db.retention().bookmarks().list.len(),
             read_only_cause: db.wal().failure().map(|cause| cause.to_string()),

@@ -143,17 +143,13 @@ impl Engine {
     pub(super) fn flush_frozen(&self) -> Result<()> {
         let _one = self.flushing.lock().unwrap();
         loop {
-            let mut flushed = false;
             for table in self.tables() {
                 while flush_oldest(self, &table)? {
-                    flushed = true;
                     self.gate.open();
                     self.signal.compact();
                 }
             }
-            if flushed {
-                self.trim_wal()?;
-            }
+            self.trim_wal()?;
             if !self.rotate_for_wal() {
                 return Ok(());
             }
@@ -171,10 +167,11 @@ impl Engine {
         Ok(())
     }
 
-    /// After a write that may have filled memtables: has them flushed.
-    pub(super) fn after_write(&self, tables: &[Arc<TableCore>]) -> Result<()> {
+    /// After a commit that may have filled these tables' memtables, or the WAL:
+    /// has flushed what is too much. Takes `flushing`.
+    pub(super) fn after_commit(&self, tables: &[Arc<TableCore>]) -> Result<()> {
         let limit = self.options.memtable_bytes;
-        let mut full = false;
+        let mut full = self.wal.bytes() > self.options.wal_bytes_max;
         for table in tables {
             if table.peek().memtable.bytes() >= limit {
                 full |= self.rotate(table, limit);
@@ -195,12 +192,15 @@ impl Engine {
     /// When the WAL is too large: freezes the memtables that hold on to its
     /// oldest segment.
     fn rotate_for_wal(&self) -> bool {
-        if self.wal.size().0 <= self.options.wal_bytes_max {
+        if self.wal.bytes() <= self.options.wal_bytes_max {
             return false;
         }
         let first = |table: &Arc<TableCore>| table.peek().memtable.first_segment();
         let tables = self.tables();
-        let Some(oldest) = tables.iter().filter_map(first).min() else {
+        // The open segment stays whatever is flushed.
+        let open = self.wal.segment_number();
+        let oldest = tables.iter().filter_map(first).min();
+        let Some(oldest) = oldest.filter(|&oldest| oldest < open) else {
             return false;
         };
         let mut rotated = false;
@@ -211,7 +211,8 @@ impl Engine {
     }
 
     /// Lets WAL segments go that no memtable needs any more, once what they say
-    /// of snapshots is in the manifest.
+    /// of snapshots is in the manifest. The newest one stays: from a log that is
+    /// gone altogether, nobody could tell that edits of the manifest are lost.
     fn trim_wal(&self) -> Result<()> {
         let (floor, last) = {
             // Taken before the order lock: whoever changes the catalog holds it
@@ -231,6 +232,7 @@ impl Engine {
                 )
             })
         };
+        let floor = floor.min(self.wal.newest_segment());
         if !self.wal.has_closed_below(floor) {
             return Ok(());
         }

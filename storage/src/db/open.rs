@@ -84,7 +84,7 @@ impl Engine {
             wal: Wal::new(
                 vfs,
                 dir,
-                options.wal_segment_bytes,
+                options.wal_segment_bytes.min(options.wal_bytes_max / 2),
                 recovered.segments,
                 next_segment,
                 recovered.end,

@@ -37,18 +37,7 @@ pub(super) fn replay_wal(
     retention: &Retention,
     memtable_bytes: usize,
 ) -> Result<Recovered> {
-    let mut segments = wal::segments(vfs, dir)?;
-    segments.retain(|segment| segment.number >= state.wal_floor);
-    if let Some(first) = segments
-        .first()
-        .filter(|first| first.number != state.wal_floor)
-    {
-        let detail = format!(
-            "the manifest needs WAL segments from {} on, and this is the first",
-            state.wal_floor.0
-        );
-        return Err(Error::corruption(&first.path, 0, detail));
-    }
+    let segments = wal::segments(vfs, dir, state.wal_floor)?;
     let tables = catalog.tables().map(|table| {
         (
             table.id,

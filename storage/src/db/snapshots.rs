@@ -63,13 +63,14 @@ impl Engine {
             |_| (),
         )
         .inspect_err(|_| self.retention.retract_bookmark(id))?;
-        Ok(())
+        drop(last_id);
+        self.after_commit(&[])
     }
 
     /// Deletes a snapshot. What is open on it stays readable until it is
     /// closed; the space comes back by compaction.
     pub(crate) fn delete_snapshot(&self, keyspace: &str, name: &str) -> Result<()> {
-        let _one = self.snapshot_ops.lock().unwrap();
+        let one = self.snapshot_ops.lock().unwrap();
         let bookmark = self
             .retention
             .find(keyspace, name)
@@ -84,8 +85,9 @@ impl Engine {
             |_| (),
             |seq| self.retention.remove_bookmark(seq, id),
         )?;
+        drop(one);
         self.signal.compact();
-        Ok(())
+        self.after_commit(&[])
     }
 
     /// The snapshots of a keyspace, oldest first.

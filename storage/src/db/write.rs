@@ -55,7 +55,7 @@ impl Engine {
         ticket.publish();
         self.counters.writes.add(1);
         self.counters.operations_written.add(u64::from(count));
-        self.after_write(&tables)
+        self.after_commit(&tables)
     }
 
     /// Commits an operation on the catalog of snapshots. `apply` runs once it is

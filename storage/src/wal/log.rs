@@ -38,6 +38,8 @@ pub(crate) struct Wal {
     /// The number of the segment that the next written record goes to, or a
     /// smaller one.
     segment_number: AtomicU64,
+    /// Bytes of all segments, readable without the lock.
+    bytes: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -82,6 +84,7 @@ impl Wal {
         next: FileNumber,
         end: Lsn,
     ) -> Self {
+        let bytes = old.iter().map(|(_, bytes)| bytes).sum();
         Self {
             vfs,
             dir: dir.to_path_buf(),
@@ -103,6 +106,7 @@ impl Wal {
             progressed: Condvar::new(),
             durable_lsn: AtomicU64::new(end.0),
             segment_number: AtomicU64::new(next.0),
+            bytes: AtomicU64::new(bytes),
         }
     }
 
@@ -176,15 +180,23 @@ impl Wal {
         FileNumber(self.segment_number.load(Ordering::Acquire))
     }
 
-    /// Bytes of all segments, and how many segments there are.
-    pub(crate) fn size(&self) -> (u64, usize) {
+    /// Bytes of all segments.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Number of segments.
+    pub(crate) fn segments(&self) -> usize {
         let progress = self.progress.lock().unwrap();
-        let closed: u64 = progress.closed.iter().map(|(_, bytes)| bytes).sum();
-        let open = progress.segment.as_ref().map_or(0, |segment| segment.bytes);
-        (
-            closed + open,
-            progress.closed.len() + usize::from(progress.segment.is_some()),
-        )
+        progress.closed.len() + usize::from(progress.segment.is_some())
+    }
+
+    /// The newest segment that is there for certain; the next one without any.
+    pub(crate) fn newest_segment(&self) -> FileNumber {
+        let progress = self.progress.lock().unwrap();
+        let open = progress.segment.as_ref().map(|segment| segment.number);
+        let closed = || progress.closed.last().map(|(number, _)| *number);
+        open.or_else(closed).unwrap_or(progress.next_segment)
     }
 
     /// Whether a closed segment is numbered below `floor`.
@@ -204,8 +216,9 @@ impl Wal {
             let number = {
                 let mut progress = self.progress.lock().unwrap();
                 match progress.closed.first() {
-                    Some(&(number, _)) if number < floor => {
+                    Some(&(number, bytes)) if number < floor => {
                         progress.closed.remove(0);
+                        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
                         number
                     }
                     _ => return Ok(()),
@@ -310,6 +323,8 @@ impl Wal {
             .append(&group.bytes)
             .map_err(Error::io("write", &segment.path))?;
         segment.bytes += group.bytes.len() as u64;
+        self.bytes
+            .fetch_add(group.bytes.len() as u64, Ordering::Relaxed);
         Ok((segment, closed))
     }
 
@@ -325,6 +340,8 @@ impl Wal {
         // Only now: records pushed before may still go to this segment, never
         // to an earlier one.
         self.segment_number.store(number.0, Ordering::Release);
+        self.bytes
+            .fetch_add(record::SEGMENT_HEADER_BYTES as u64, Ordering::Relaxed);
         Ok(OpenSegment {
             number,
             path,

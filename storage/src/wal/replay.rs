@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::log::Lsn;
 use super::record::{self, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES};
 use crate::error::{Error, Result};
-use crate::files::{FileKind, FileNumber};
+use crate::files::{self, FileKind, FileNumber};
 use crate::key::SeqNo;
 use crate::vfs::Vfs;
 
@@ -29,30 +29,35 @@ pub(crate) struct Replayed {
     pub(crate) end: Lsn,
 }
 
-/// The segments of a directory, ascending and without a hole.
+/// The segments of a directory from `floor` on, ascending and without a hole.
+/// Those below are not needed; a crash while they were removed may have left any
+/// of them.
 ///
 /// # Errors
-/// [`Error::Corruption`] names a segment that is missing between two others.
-pub(crate) fn segments(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<Segment>> {
+/// [`Error::Corruption`] when a segment is missing. The log is never trimmed to
+/// nothing, so with a floor above the first number there is at least one.
+pub(crate) fn segments(vfs: &dyn Vfs, dir: &Path, floor: FileNumber) -> Result<Vec<Segment>> {
     let mut found: Vec<Segment> = vfs
         .list(dir)
         .map_err(Error::io("list", dir))?
         .into_iter()
         .filter_map(|path| match FileKind::of(&path) {
-            Some(FileKind::Wal(number)) => Some(Segment { number, path }),
+            Some(FileKind::Wal(number)) if number >= floor => Some(Segment { number, path }),
             _ => None,
         })
         .collect();
     found.sort_by_key(|segment| segment.number);
-    for pair in found.windows(2) {
-        if pair[0].number.next() != pair[1].number {
-            let missing = pair[0].number.next();
-            return Err(Error::corruption(
-                &pair[1].path,
-                0,
-                format!("WAL segment {} before it is missing", missing.0),
-            ));
+    let mut expected = floor;
+    for segment in &found {
+        if segment.number != expected {
+            let detail = format!("WAL segment {} before it is missing", expected.0);
+            return Err(Error::corruption(&segment.path, 0, detail));
         }
+        expected = expected.next();
+    }
+    if found.is_empty() && floor > FileNumber::default() {
+        let detail = "the manifest needs this WAL segment, and it is missing";
+        return Err(Error::corruption(&files::wal(dir, floor), 0, detail));
     }
     Ok(found)
 }
@@ -248,7 +253,7 @@ mod tests {
                 wal.write_to(lsn).unwrap()
             }
         }
-        let segment = segments(&vfs, dir).unwrap().remove(0);
+        let segment = segments(&vfs, dir, FileNumber(1)).unwrap().remove(0);
         (vfs, segment)
     }
 
@@ -309,5 +314,28 @@ mod tests {
             replay(&vfs, &segment, false),
             Err(Error::Corruption { .. })
         ));
+    }
+
+    /// Segments that the manifest no longer needed were removed in the order in
+    /// which the directory listed them; a crash in between left a hole, and the
+    /// database was refused as damaged.
+    #[test]
+    fn a_hole_among_segments_that_are_not_needed_is_no_damage() {
+        let (vfs, dir) = (MemVfs::default(), Path::new("/db"));
+        vfs.create_dir_all(dir).unwrap();
+        for number in [1, 3, 4, 5] {
+            vfs.create(&files::wal(dir, FileNumber(number))).unwrap();
+        }
+        let found = |floor| {
+            let found = segments(&vfs, dir, FileNumber(floor))?;
+            Ok::<_, Error>(found.iter().map(|s| s.number.0).collect::<Vec<_>>())
+        };
+        assert_eq!(found(4).unwrap(), [4, 5]);
+        for floor in [1, 2, 6] {
+            assert!(
+                matches!(found(floor), Err(Error::Corruption { .. })),
+                "{floor}"
+            );
+        }
     }
 }
