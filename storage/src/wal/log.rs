@@ -47,6 +47,9 @@ struct Buffer {
     bytes: Vec<u8>,
     /// The position after the last pushed record.
     end: Lsn,
+    /// Set by a failure: what is pushed from then on is never written, and
+    /// need not be kept.
+    closed: bool,
 }
 
 #[derive(Debug)]
@@ -92,6 +95,7 @@ impl Wal {
             buffer: Mutex::new(Buffer {
                 bytes: Vec::new(),
                 end,
+                closed: false,
             }),
             progress: Mutex::new(Progress {
                 written: end,
@@ -115,6 +119,10 @@ impl Wal {
     pub(crate) fn push(&self, first: SeqNo, count: u32, payload: &[u8]) -> Lsn {
         let durable = self.durable_lsn.load(Ordering::Relaxed);
         let mut buffer = self.buffer.lock().unwrap();
+        if buffer.closed {
+            // Whoever waits for this position is told of the failure.
+            return buffer.end;
+        }
         let before = buffer.bytes.len();
         RecordHeader::encode(&mut buffer.bytes, durable, first, count, payload);
         buffer.end = Lsn(buffer.end.0 + (buffer.bytes.len() - before) as u64);
@@ -163,7 +171,7 @@ impl Wal {
             progress.syncing = false;
             match result {
                 Ok(()) => self.set_durable(&mut progress, target),
-                Err(e) => fail(&mut progress, &format!("fsync of the WAL failed: {e}")),
+                Err(e) => self.fail(&mut progress, &format!("fsync of the WAL failed: {e}")),
             }
             self.progressed.notify_all();
         }
@@ -237,7 +245,7 @@ impl Wal {
     /// Makes the log refuse everything from now on.
     pub(crate) fn poison(&self, cause: &str) {
         let mut progress = self.progress.lock().unwrap();
-        fail(&mut progress, cause);
+        self.fail(&mut progress, cause);
         self.progressed.notify_all();
     }
 
@@ -286,7 +294,7 @@ impl Wal {
                     progress.segment = Some(segment);
                     progress.written = group.end;
                 }
-                Err(e) => fail(&mut progress, &format!("write to the WAL failed: {e}")),
+                Err(e) => self.fail(&mut progress, &format!("write to the WAL failed: {e}")),
             }
             self.progressed.notify_all();
         }
@@ -296,7 +304,7 @@ impl Wal {
         let mut buffer = self.buffer.lock().unwrap();
         Buffer {
             bytes: std::mem::take(&mut buffer.bytes),
-            end: buffer.end,
+            ..*buffer
         }
     }
 
@@ -351,6 +359,15 @@ impl Wal {
         })
     }
 
+    /// Refuses everything from now on. Locks the buffer inside of `progress`,
+    /// as nobody does the other way round.
+    fn fail(&self, progress: &mut Progress, cause: &str) {
+        progress.failed.get_or_insert_with(|| cause.into());
+        let mut buffer = self.buffer.lock().unwrap();
+        buffer.closed = true;
+        buffer.bytes = Vec::new();
+    }
+
     fn set_durable(&self, progress: &mut Progress, lsn: Lsn) {
         if lsn > progress.durable {
             progress.durable = lsn;
@@ -368,6 +385,27 @@ fn check(progress: &Progress) -> Result<()> {
     }
 }
 
-fn fail(progress: &mut Progress, cause: &str) {
-    progress.failed.get_or_insert_with(|| cause.into());
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::vfs::{FaultOp, MemVfs};
+
+    /// Nobody writes the buffer after a failure, and each refused write left its
+    /// record there: retries filled the memory.
+    #[test]
+    fn after_a_failure_records_are_refused_and_not_kept() {
+        let (mem, dir) = (MemVfs::new(), Path::new("/db"));
+        mem.create_dir_all(dir).unwrap();
+        let vfs: Arc<dyn Vfs> = Arc::new(mem.clone());
+        let wal = Wal::new(vfs, dir, 1 << 20, Vec::new(), FileNumber(1), Lsn(0));
+        let first = wal.push(SeqNo(1), 1, b"kept");
+        wal.sync_to(first).unwrap();
+        mem.fail_next(FaultOp::Append, 1, std::io::ErrorKind::StorageFull);
+        for seq in 2..10 {
+            let lsn = wal.push(SeqNo(seq), 1, &[0; 1000]);
+            assert!(matches!(wal.write_to(lsn), Err(Error::ReadOnly { .. })));
+        }
+        assert!(wal.buffer.lock().unwrap().bytes.is_empty());
+        assert!(matches!(wal.sync_to(first), Err(Error::ReadOnly { .. })));
+    }
 }
