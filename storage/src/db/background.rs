@@ -174,7 +174,7 @@ fn guard(engine: &Engine, what: &str, work: impl FnOnce() -> Result<()>) {
     impl Drop for Panicked<'_> {
         fn drop(&mut self) {
             if thread::panicking() {
-                fail(self.0, &format!("{} panicked", self.1));
+                self.0.stop_writes(&format!("{} panicked", self.1));
             }
         }
     }
@@ -182,11 +182,6 @@ fn guard(engine: &Engine, what: &str, work: impl FnOnce() -> Result<()>) {
     if let Err(e) = work()
         && !engine.stopping.load(Ordering::Relaxed)
     {
-        fail(engine, &format!("{what} failed: {e}"));
+        engine.stop_writes(&format!("{what} failed: {e}"));
     }
-}
-
-fn fail(engine: &Engine, cause: &str) {
-    engine.wal.poison(cause);
-    engine.gate.open();
 }

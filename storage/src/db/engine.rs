@@ -105,9 +105,17 @@ impl Engine {
         self.catalog.read().unwrap().tables().cloned().collect()
     }
 
-    /// Makes an edit durable.
+    /// Makes an edit durable. A failure stops all writes: no edit can follow, so
+    /// nothing that is written could ever be flushed.
     pub(crate) fn commit_edit(&self, edit: Edit) -> Result<()> {
-        self.manifest.lock().unwrap().commit(edit)
+        let outcome = self.manifest.lock().unwrap().commit(edit);
+        outcome.inspect_err(|e| self.stop_writes(&e.to_string()))
+    }
+
+    /// Refuses writes from now on; reads go on.
+    pub(super) fn stop_writes(&self, cause: &str) {
+        self.wal.poison(cause);
+        self.gate.open();
     }
 
     /// The bookmarks, when they changed since the manifest last heard of them.
