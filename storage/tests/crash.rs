@@ -1,0 +1,523 @@
+//! Power lost at every I/O call, calls that fail, and bytes that rot.
+//!
+//! Replay a failed crash with `EBB_SEED=<seed>` and `EBB_CRASH=<call>`; the
+//! message says both.
+
+mod common;
+
+use std::io::ErrorKind::{Other, StorageFull};
+use std::path::Path;
+
+use common::*;
+use ebb_storage::vfs::{FaultOp, MemVfs, Vfs};
+use ebb_storage::{Db, Durability, Error, Options, SsTableOptions, Table, TableOptions};
+use rand::RngExt;
+
+/// Operations of one run: few, because the run is repeated for each I/O call
+/// that it makes.
+const STEPS: usize = 120;
+
+#[test]
+fn power_lost_at_any_call_loses_nothing_that_was_synced() {
+    for_seeds(0..3, |seed| crash_everywhere(seed, Durability::Sync));
+}
+
+#[test]
+fn power_lost_at_any_call_leaves_a_prefix_of_the_commits() {
+    for_seeds(10..15, |seed| crash_everywhere(seed, Durability::Os));
+}
+
+fn crash_everywhere(seed: u64, durability: Durability) {
+    let case = Case::new(seed, durability);
+    let whole = case.run(None);
+    assert_eq!(whole.acknowledged, case.script.len());
+    let calls = whole.mem.io_calls();
+    let only = env("EBB_CRASH");
+    for crash_at in only.map_or(1..=calls, |call| call..=call) {
+        let _replay = Replay(format!("EBB_SEED={seed} EBB_CRASH={crash_at} of {calls}"));
+        case.recovers_from(crash_at, None);
+        // The same crash, and another one in the recovery from it.
+        let again = 1 + (seed * 31 + crash_at * 7) % 60;
+        case.recovers_from(crash_at, Some(again));
+    }
+}
+
+/// A script with all that makes a run of it the same every time.
+struct Case {
+    seed: u64,
+    durability: Durability,
+    script: Vec<Op>,
+    states: Vec<Oracle>,
+    table_options: Vec<TableOptions>,
+}
+
+/// How far a run came.
+struct Run {
+    mem: MemVfs,
+    /// Operations that returned without an error.
+    acknowledged: usize,
+    /// Operations that must survive.
+    durable: usize,
+}
+
+impl Case {
+    fn new(seed: u64, durability: Durability) -> Self {
+        let mut rng = rng(seed);
+        let table_options = TABLES.iter().map(|_| random_table_options(&mut rng));
+        let table_options = table_options.collect();
+        let steps = env("EBB_STEPS").map_or(STEPS, |steps| steps as usize);
+        let (script, states) = random_script(&mut rng, steps, 4);
+        Self {
+            seed,
+            durability,
+            script,
+            states,
+            table_options,
+        }
+    }
+
+    /// The same at each call: many small files, so that much is under way.
+    fn options(&self, mem: &MemVfs) -> Options {
+        let mut rng = rng(self.seed ^ 0xeb);
+        Options {
+            durability: self.durability,
+            memtable_bytes: rng.random_range(3000..8000),
+            file_bytes: rng.random_range(600..3000),
+            wal_segment_bytes: rng.random_range(700..3000),
+            wal_bytes_max: rng.random_range(4000..16000),
+            ..random_options(&mut rng, mem)
+        }
+    }
+
+    /// Runs the script until it ends or the power does.
+    fn run(&self, crash_at: Option<u64>) -> Run {
+        let mem = MemVfs::new();
+        if let Some(call) = crash_at {
+            mem.crash_at(call);
+        }
+        let mut run = Run {
+            mem: mem.clone(),
+            acknowledged: 0,
+            durable: 0,
+        };
+        let Ok(db) = Db::open(DIR, self.options(&mem)) else {
+            return run;
+        };
+        let Ok(tables) = open_tables(&db, &self.table_options) else {
+            return run;
+        };
+        let mut last_write = 0;
+        for (i, op) in self.script.iter().enumerate() {
+            if apply(&db, &tables, op).is_err() {
+                break;
+            }
+            run.acknowledged = i + 1;
+            if matches!(op, Op::Write(_)) {
+                last_write = i + 1;
+            }
+            match op {
+                _ if self.durability == Durability::Sync => run.durable = i + 1,
+                Op::Sync => run.durable = i + 1,
+                // It syncs all that it writes out, and all before that.
+                Op::Flush => run.durable = last_write.max(run.durable),
+                _ => {}
+            }
+        }
+        run
+    }
+
+    /// Loses power at a call (and again in the recovery, if asked to), and
+    /// holds what is found against what must be there.
+    fn recovers_from(&self, crash_at: u64, again_at: Option<u64>) {
+        let run = self.run(Some(crash_at));
+        let mem = &run.mem;
+        mem.restart(self.seed.wrapping_mul(1000) + crash_at);
+        if let Some(call) = again_at {
+            mem.crash_at(call);
+            drop(Db::open(DIR, self.options(mem)));
+            mem.restart(crash_at + call);
+        }
+        let found = {
+            let db = self.reopen(mem);
+            let found = Oracle::read(&db).unwrap();
+            self.check(&run, &found);
+            assert_eq!(files(mem, ".sst").len(), files_in_use(&db), "orphans");
+            assert_eq!(files(mem, ".tmp").len(), 0);
+            db.verify().unwrap();
+            found
+        };
+        // Recovery changes nothing that a second one finds.
+        let db = self.reopen(mem);
+        let second = Oracle::read(&db).unwrap();
+        assert!(second == found, "{}", second.difference(&found));
+        self.goes_on(&db, found);
+    }
+
+    fn reopen(&self, mem: &MemVfs) -> Db {
+        Db::open(DIR, self.options(mem)).unwrap_or_else(|e| panic!("recovery: {e}"))
+    }
+
+    fn check(&self, run: &Run, found: &Oracle) {
+        // The operation under way may be there or not; whole, if it is.
+        let last = (run.acknowledged + 1).min(self.script.len());
+        let possible = &self.states[run.durable..=last];
+        assert!(
+            possible.contains(found),
+            "after {} acknowledged operations, {} of them durable, then {:?}: {}; or {}",
+            run.acknowledged,
+            run.durable,
+            self.script.get(run.acknowledged),
+            found.difference(&self.states[run.durable]),
+            found.difference(&self.states[last]),
+        );
+    }
+
+    /// New writes get numbers above every snapshot, so that none slips into one.
+    fn goes_on(&self, db: &Db, mut expected: Oracle) {
+        for keyspace in db.keyspaces() {
+            let newest = db.existing_keyspace(&keyspace).unwrap().snapshots();
+            let newest = newest.into_iter().map(|snapshot| snapshot.seq).max();
+            assert!(newest <= Some(db.view().seq()));
+        }
+        let tables = open_tables(db, &self.table_options).unwrap();
+        for i in 0..3 {
+            let op = Op::Write(
+                (0..TABLES.len())
+                    .map(|table| Write {
+                        table,
+                        key: format!("key{:02}", i * 7).into_bytes(),
+                        value: (i != 1).then(|| b"after the crash".to_vec()),
+                    })
+                    .collect(),
+            );
+            apply(db, &tables, &op).unwrap();
+            expected.apply(&op);
+        }
+        let found = Oracle::read(db).unwrap();
+        assert!(found == expected, "{}", found.difference(&expected));
+        db.flush().unwrap();
+        db.compact().unwrap();
+        let found = Oracle::read(db).unwrap();
+        assert!(found == expected, "{}", found.difference(&expected));
+    }
+}
+
+/// A database with one table, synced writes and small files.
+fn small(mem: &MemVfs, durability: Durability) -> (Db, Table) {
+    let options = Options {
+        durability,
+        file_bytes: 1 << 10,
+        wal_segment_bytes: 1 << 10,
+        ..manual(mem)
+    };
+    let db = Db::open(DIR, options).unwrap();
+    let sstable = SsTableOptions {
+        block_bytes: 256,
+        ..SsTableOptions::default()
+    };
+    let keyspace = db.keyspace("app").unwrap();
+    let table = keyspace.table("users", TableOptions { sstable }).unwrap();
+    (db, table)
+}
+
+#[test]
+fn after_an_fsync_that_failed_nothing_is_written_and_what_was_acknowledged_is_recovered() {
+    let mem = MemVfs::new();
+    let (db, table) = small(&mem, Durability::Sync);
+    table.put(b"a", b"1").unwrap();
+    mem.fail_next(FaultOp::Sync, 1, Other);
+    assert!(matches!(table.put(b"b", b"2"), Err(Error::ReadOnly { .. })));
+    // The disk works again; nobody knows what it dropped.
+    for _ in 0..2 {
+        assert!(matches!(table.put(b"a", b"3"), Err(Error::ReadOnly { .. })));
+        assert!(matches!(table.delete(b"a"), Err(Error::ReadOnly { .. })));
+        let keyspace = db.existing_keyspace("app").unwrap();
+        let refused = keyspace.create_snapshot("s");
+        assert!(matches!(refused, Err(Error::ReadOnly { .. })));
+        assert_eq!(keyspace.snapshots(), []);
+        assert!(matches!(db.sync(), Err(Error::ReadOnly { .. })));
+        assert!(matches!(db.flush(), Err(Error::ReadOnly { .. })));
+        assert_eq!(table.get(b"a").unwrap().unwrap(), "1");
+        assert_eq!(table.get(b"b").unwrap(), None);
+    }
+    assert!(db.stats().read_only_cause.is_some());
+    drop((db, table));
+    mem.restart(1);
+
+    let (_db, table) = small(&mem, Durability::Sync);
+    assert_eq!(table.get(b"a").unwrap().unwrap(), "1");
+    table.put(b"a", b"4").unwrap();
+    assert_eq!(table.get(b"a").unwrap().unwrap(), "4");
+}
+
+/// The manifest takes no edit after one that failed, so nothing could be flushed
+/// any more; but writes were still taken, into memtables that only grew.
+#[test]
+fn after_an_edit_of_the_manifest_that_failed_no_write_is_taken() {
+    let mem = MemVfs::new();
+    let (db, table) = small(&mem, Durability::Os);
+    table.put(b"a", b"1").unwrap();
+    mem.fail_next(FaultOp::Sync, 1, Other);
+    let keyspace = db.existing_keyspace("app").unwrap();
+    let failed = keyspace.table("mails", TableOptions::default());
+    assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
+    assert!(matches!(table.put(b"a", b"2"), Err(Error::ReadOnly { .. })));
+    assert_eq!(table.get(b"a").unwrap().unwrap(), "1");
+    drop((db, keyspace, table));
+    let (_db, table) = small(&mem, Durability::Os);
+    assert_eq!(table.get(b"a").unwrap().unwrap(), "1");
+    table.put(b"a", b"2").unwrap();
+}
+
+#[test]
+fn a_full_disk_is_a_clean_error_wherever_it_strikes() {
+    let whole = fill(&MemVfs::new()).1.unwrap();
+    for room in (0..whole).step_by(97) {
+        let mem = MemVfs::new();
+        mem.set_capacity_bytes(Some(room));
+        let (acknowledged, outcome) = fill(&mem);
+        let error = outcome.expect_err("there is not that much room");
+        assert!(
+            matches!(&error, Error::Io { source, .. } if source.kind() == StorageFull)
+                || matches!(error, Error::ReadOnly { .. }),
+            "with room for {room} bytes: {error}"
+        );
+        mem.set_capacity_bytes(None);
+        let (_db, table) = small(&mem, Durability::Os);
+        // The write that failed may be there.
+        let found = content(table.range::<&[u8], _>(..)).unwrap();
+        assert!(
+            (acknowledged..=acknowledged + 1).contains(&found.len()),
+            "with room for {room} bytes: {} found, {acknowledged} acknowledged",
+            found.len()
+        );
+    }
+}
+
+/// Writes until an error; what was written reads back all the while. Returns
+/// the writes acknowledged, and the bytes on disk in the end.
+fn fill(mem: &MemVfs) -> (usize, Result<u64, Error>) {
+    let mut acknowledged = 0;
+    let mut fill = || {
+        let options = Options {
+            durability: Durability::Os,
+            memtable_bytes: 4 << 10,
+            file_bytes: 1 << 10,
+            wal_segment_bytes: 1 << 10,
+            ..manual(mem)
+        };
+        let db = Db::open(DIR, options)?;
+        let sstable = SsTableOptions {
+            block_bytes: 256,
+            ..SsTableOptions::default()
+        };
+        let table = db
+            .keyspace("app")?
+            .table("users", TableOptions { sstable })?;
+        for i in 0..120 {
+            let written = table.put(format!("key{i:03}").as_bytes(), &[i as u8; 100]);
+            for i in 0..acknowledged {
+                let found = table.get(format!("key{i:03}").as_bytes()).unwrap();
+                assert_eq!(found.unwrap(), [i as u8; 100][..]);
+            }
+            written?;
+            acknowledged = i + 1;
+        }
+        Ok(mem.used_bytes())
+    };
+    let outcome = fill();
+    (acknowledged, outcome)
+}
+
+#[test]
+fn a_read_that_fails_is_an_error_and_the_next_one_may_succeed() {
+    let mem = MemVfs::new();
+    let options = Options {
+        cache_bytes: 0,
+        ..manual(&mem)
+    };
+    let db = Db::open(DIR, options).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let table = keyspace.table("users", TableOptions::default()).unwrap();
+    for i in 0..500 {
+        table
+            .put(format!("key{i:03}").as_bytes(), &[7; 50])
+            .unwrap();
+    }
+    db.flush().unwrap();
+
+    mem.fail_next(FaultOp::Read, 1, Other);
+    assert!(matches!(table.get(b"key123"), Err(Error::Io { .. })));
+    assert_eq!(table.get(b"key123").unwrap().unwrap(), [7; 50][..]);
+
+    for nth in 1..4 {
+        mem.fail_next(FaultOp::Read, nth, Other);
+        let mut seen = 0;
+        let mut range = table.range::<&[u8], _>(..);
+        let error = loop {
+            match range.next().unwrap() {
+                Ok((key, _)) => assert_eq!(key, format!("key{seen:03}")),
+                Err(e) => break e,
+            }
+            seen += 1;
+        };
+        assert!(matches!(error, Error::Io { .. }), "{error}");
+        assert!(range.next().is_none() && range.next_back().is_none());
+    }
+    assert_eq!(table.range::<&[u8], _>(..).count(), 500);
+    // A read that fails does not stop writes.
+    table.put(b"key123", b"new").unwrap();
+}
+
+/// A database with every kind of file, WAL segments before and behind what is
+/// flushed, and a snapshot; what it holds; its directory.
+fn small_database() -> (MemVfs, Oracle) {
+    let mem = MemVfs::new();
+    let (db, users) = small(&mem, Durability::Sync);
+    for round in 0..3 {
+        for i in 0..12 {
+            let value = format!("value {round} of {i}");
+            users
+                .put(format!("key{i:02}").as_bytes(), value.as_bytes())
+                .unwrap();
+        }
+        users.delete(format!("key{round:02}").as_bytes()).unwrap();
+        match round {
+            0 => db
+                .existing_keyspace("app")
+                .unwrap()
+                .create_snapshot("s")
+                .unwrap(),
+            1 => db.flush().unwrap(),
+            _ => {}
+        }
+    }
+    for i in 0..30 {
+        users.put(b"key05", format!("{i}").as_bytes()).unwrap();
+    }
+    let state = Oracle::read(&db).unwrap();
+    (mem, state)
+}
+
+/// The same after a restart and a flush: nothing is left in the log.
+fn small_flushed_database() -> (MemVfs, Oracle) {
+    let (mem, expected) = small_database();
+    let (db, _table) = small(&mem, Durability::Sync);
+    db.flush().unwrap();
+    db.compact().unwrap();
+    (mem, expected)
+}
+
+/// All files of the database that damage may hit.
+fn all_files(mem: &MemVfs) -> Vec<std::path::PathBuf> {
+    let mut all = files(mem, "");
+    all.retain(|path| path != &Path::new(DIR).join("LOCK"));
+    all
+}
+
+fn copy(mem: &MemVfs) -> MemVfs {
+    let copy = MemVfs::new();
+    copy.create_dir_all(Path::new(DIR)).unwrap();
+    for path in files(mem, "") {
+        let mut file = copy.create(&path).unwrap();
+        file.append(&mem.read_all(&path).unwrap()).unwrap();
+        file.sync().unwrap();
+    }
+    copy.sync_dir(Path::new(DIR)).unwrap();
+    copy
+}
+
+/// Opens and reads a damaged database; the error must name a file of it.
+fn read_damaged(mem: &MemVfs) -> Result<Oracle, Error> {
+    let options = Options {
+        cache_bytes: 0,
+        ..manual(mem)
+    };
+    let outcome = Db::open(DIR, options).and_then(|db| Oracle::read(&db));
+    if let Err(e) = &outcome {
+        let path = match e {
+            Error::Corruption { path, .. }
+            | Error::Io { path, .. }
+            | Error::UnsupportedFormat { path, .. } => path,
+            e => panic!("{e}"),
+        };
+        assert!(path.starts_with(DIR), "{e}");
+    }
+    outcome
+}
+
+/// The states of a log whose last records are lost: what damage to the last
+/// segment alone cannot be told from (a torn tail looks the same).
+fn states_of_a_torn_tail(mem: &MemVfs) -> Vec<Oracle> {
+    let last = files(mem, ".log").pop().unwrap();
+    let mut states = Vec::new();
+    for len in (0..=mem.file_len(&last).unwrap()).rev() {
+        let cut = copy(mem);
+        cut.cut(&last, len).unwrap();
+        let state = read_damaged(&cut).unwrap();
+        if states.last() != Some(&state) {
+            states.push(state);
+        }
+    }
+    states
+}
+
+#[test]
+fn one_flipped_bit_anywhere_is_found_or_harmless() {
+    for (mem, expected) in [small_database(), small_flushed_database()] {
+        flip_one_bit_anywhere(&mem, &expected);
+    }
+}
+
+fn flip_one_bit_anywhere(mem: &MemVfs, expected: &Oracle) {
+    let torn = states_of_a_torn_tail(mem);
+    assert!(torn[0] == *expected);
+    let (last_wal, mut refused, mut harmless) = (files(mem, ".log").pop().unwrap(), 0, 0);
+    for path in all_files(mem) {
+        for byte in 0..mem.file_len(&path).unwrap() {
+            let bit = (byte % 8) as u8;
+            let damaged = copy(mem);
+            damaged.flip_bit(&path, byte, bit).unwrap();
+            let place = format!("bit {bit} of byte {byte} of {}", path.display());
+            match read_damaged(&damaged) {
+                Err(_) => refused += 1,
+                Ok(found) if found == *expected => harmless += 1,
+                // Only the very last record: that it was durable says nobody.
+                Ok(found) if path == last_wal => assert!(found == torn[1], "{place}"),
+                Ok(found) => panic!("{place}: {}", found.difference(expected)),
+            }
+        }
+    }
+    assert!(
+        refused > 10 * harmless,
+        "{refused} refused, {harmless} harmless"
+    );
+}
+
+#[test]
+fn a_file_cut_at_any_length_is_found_or_harmless() {
+    for (mem, expected) in [small_database(), small_flushed_database()] {
+        cut_at_any_length(&mem, &expected);
+    }
+}
+
+fn cut_at_any_length(mem: &MemVfs, expected: &Oracle) {
+    let torn = states_of_a_torn_tail(mem);
+    let last_wal = files(mem, ".log").pop().unwrap();
+    for path in all_files(mem) {
+        for len in 0..mem.file_len(&path).unwrap() {
+            let damaged = copy(mem);
+            damaged.cut(&path, len).unwrap();
+            match read_damaged(&damaged) {
+                Err(_) => {}
+                Ok(found) if found == *expected => {}
+                Ok(found) if path == last_wal => assert!(torn.contains(&found)),
+                Ok(found) => panic!(
+                    "{} cut to {len} bytes: {}",
+                    path.display(),
+                    found.difference(expected)
+                ),
+            }
+        }
+    }
+}
