@@ -1,0 +1,90 @@
+//! What the process has used, as the kernel counts it.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use procfs::process::Process;
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+/// Processor time and bytes written, of the whole process with its background
+/// threads, since it started or between two moments.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Usage {
+    /// User and system time together, in seconds, to the nanosecond.
+    pub cpu_s: f64,
+    /// User time, in seconds, to the kernel's tick (10 ms).
+    pub cpu_user_s: f64,
+    /// System time, in seconds, to the kernel's tick.
+    pub cpu_system_s: f64,
+    /// Bytes of pages dirtied, on their way to the disk.
+    pub process_write_bytes: u64,
+    /// Bytes of those whose file was deleted before they were written. The
+    /// kernel counts them when the file goes, so in a part of a run they may
+    /// exceed what that part wrote.
+    pub process_cancelled_write_bytes: u64,
+}
+
+impl Usage {
+    /// Since the process started.
+    pub fn now() -> Result<Self> {
+        let process = Process::myself().context("cannot open /proc/self")?;
+        let stat = process.stat().context("cannot read /proc/self/stat")?;
+        let io = process.io().context("cannot read /proc/self/io")?;
+        let ticks_per_s = procfs::ticks_per_second() as f64;
+        let cpu = clock_gettime(ClockId::ProcessCPUTime);
+        let cpu = Duration::new(cpu.tv_sec as u64, cpu.tv_nsec as u32);
+        Ok(Self {
+            cpu_s: cpu.as_secs_f64(),
+            cpu_user_s: stat.utime as f64 / ticks_per_s,
+            cpu_system_s: stat.stime as f64 / ticks_per_s,
+            process_write_bytes: io.write_bytes,
+            process_cancelled_write_bytes: io.cancelled_write_bytes,
+        })
+    }
+
+    /// What was used since `before`.
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            cpu_s: self.cpu_s - before.cpu_s,
+            cpu_user_s: self.cpu_user_s - before.cpu_user_s,
+            cpu_system_s: self.cpu_system_s - before.cpu_system_s,
+            process_write_bytes: self.process_write_bytes - before.process_write_bytes,
+            process_cancelled_write_bytes: self.process_cancelled_write_bytes
+                - before.process_cancelled_write_bytes,
+        }
+    }
+}
+
+/// The most memory that the process ever had resident (VmHWM), in bytes.
+pub fn memory_peak_bytes() -> Result<u64> {
+    let process = Process::myself().context("cannot open /proc/self")?;
+    let status = process.status().context("cannot read /proc/self/status")?;
+    let peak_kib = status.vmhwm.context("no VmHWM in /proc/self/status")?;
+    Ok(peak_kib * 1024)
+}
+
+/// Length of all files of a directory, in bytes.
+pub fn directory_bytes(dir: &Path) -> io::Result<u64> {
+    let length = |entry: io::Result<fs::DirEntry>| Ok(entry?.metadata()?.len());
+    fs::read_dir(dir)?.map(length).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_grows_with_what_is_done() {
+        let before = Usage::now().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), vec![1; 1 << 20]).unwrap();
+        let used = Usage::now().unwrap().since(&before);
+        assert!(used.cpu_s > 0.0, "{used:?}");
+        assert_eq!(directory_bytes(dir.path()).unwrap(), 1 << 20);
+        assert!(memory_peak_bytes().unwrap() > 1 << 20);
+    }
+}

@@ -1,0 +1,422 @@
+//! One YCSB run: load, settle, run, settle, report.
+//!
+//! To *settle* is to flush and to compact until nothing is left to do. After
+//! the load it keeps the load's work out of the run; after the run it brings
+//! the run's own work, which would otherwise be left to whoever comes next,
+//! into the processor time and the bytes that the run is charged with.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use ebb_server::ycsb::{
+    Driver, KEY_BYTES, LoadOptions, LoadReport, Pace, ReadFrom, Report, RunOptions, Source, load,
+};
+use ebb_storage::{Db, ErrorKind, Keyspace, Options, Stats, Table, TableOptions};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::counted_vfs::{CountedVfs, WalWritten};
+use crate::resources::{Usage, directory_bytes, memory_peak_bytes};
+use crate::snapshots::{SnapshotProbe, SnapshotsOutcome};
+use crate::table;
+use crate::ycsb_args::{DurabilityArg, YcsbArgs};
+
+const KEYSPACE: &str = "ycsb";
+/// As YCSB calls it.
+const TABLE: &str = "usertable";
+
+/// Whether the reads were right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// All found what they should.
+    Right,
+    /// Some found another value, or none.
+    WrongReads,
+}
+
+/// Everything that was measured; what `--json` writes.
+#[derive(Debug, Serialize)]
+pub struct Outcome {
+    /// How the run was set up.
+    pub settings: Settings,
+    /// What was loaded; none when the records were there.
+    pub load: Option<LoadReport>,
+    /// What the driver saw.
+    #[serde(flatten)]
+    pub run: Report,
+    /// Operations per second of processor time of the whole process, user and
+    /// system, with the background work of the run.
+    pub ops_per_cpu_s: f64,
+    /// What the process used for the run, settling included.
+    pub usage: Usage,
+    /// How long it took to settle after the run, in seconds.
+    pub settle_s: f64,
+    /// Bytes that the store wrote for the run.
+    pub written: Written,
+    /// Bytes that the store wrote in all, load included.
+    pub written_with_load: Written,
+    /// What point reads of the run cost.
+    pub reads: Reads,
+    /// Writes of the run that waited for background work.
+    pub stalls: Stalls,
+    /// Length of all files of the database after the run, in bytes.
+    pub directory_bytes: u64,
+    /// The most memory that the process had, load included, in bytes.
+    pub memory_peak_bytes: u64,
+    /// The snapshots taken during the run.
+    pub snapshots: Option<SnapshotsOutcome>,
+    /// Whether it was ended by Ctrl-C.
+    pub interrupted: bool,
+}
+
+/// How a run was set up, as far as the driver does not say.
+#[derive(Debug, Serialize)]
+pub struct Settings {
+    /// Processors that the process may use.
+    pub cpus: usize,
+    /// Length of each value, in bytes.
+    pub value_bytes: u64,
+    /// Operations after which it was to end.
+    pub operations_max: Option<u64>,
+    /// Seconds after which it was to end.
+    pub duration_s: Option<f64>,
+    /// The rate of an open loop.
+    pub target_ops_per_s: Option<f64>,
+    /// When writes were acknowledged.
+    pub durability: DurabilityArg,
+    /// Size of the block cache, in MiB.
+    pub cache_mb: u64,
+    /// Size of a memtable, in MiB.
+    pub memtable_mb: u64,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// Bytes written.
+#[derive(Debug, Serialize)]
+pub struct Written {
+    /// Keys and values that the load or the run wrote, uncompressed.
+    pub user_bytes: u64,
+    /// Appended to the WAL.
+    pub wal_bytes: u64,
+    /// Syncs of the WAL.
+    pub wal_syncs: u64,
+    /// SSTables written by flushes.
+    pub flush_bytes: u64,
+    /// SSTables written by compactions.
+    pub compaction_bytes: u64,
+    /// WAL, flushes and compactions by `user_bytes`; none when nothing was
+    /// written.
+    pub amplification: Option<f64>,
+}
+
+/// What point reads cost on average, over all of the run; 0 for what a memtable
+/// answered.
+#[derive(Debug, Serialize)]
+pub struct Reads {
+    /// Point reads.
+    pub point_reads: u64,
+    /// Runs looked into.
+    pub runs_touched_per_read: f64,
+    /// Blocks fetched from files.
+    pub blocks_read_per_read: f64,
+    /// Blocks found in the cache.
+    pub blocks_cached_per_read: f64,
+    /// Files that a filter saved.
+    pub filter_skips_per_read: f64,
+}
+
+/// Writes that waited for flushes or compactions to catch up.
+#[derive(Debug, Serialize)]
+pub struct Stalls {
+    /// How many.
+    pub count: u64,
+    /// How long all together, in seconds.
+    pub total_s: f64,
+}
+
+/// Runs what the command line says, prints the table, writes the JSON.
+///
+/// # Errors
+/// What the store or the disk says; a load that was interrupted.
+pub fn run(args: &YcsbArgs) -> Result<Verdict> {
+    let stop = stop_on_interrupt()?;
+    let bench = Bench::open(args, stop)?;
+    let outcome = bench.run(args)?;
+    print!("{}", table::render(&outcome));
+    if let Some(path) = &args.json {
+        write_json(path, &outcome).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(match outcome.run.mismatches + outcome.run.not_found {
+        0 => Verdict::Right,
+        _ => Verdict::WrongReads,
+    })
+}
+
+/// The first Ctrl-C ends the run, which still reports; the second the process.
+fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
+    const EXIT_INTERRUPTED: i32 = 130;
+    let stop = Arc::new(AtomicBool::new(false));
+    let handler = {
+        let stop = stop.clone();
+        move || {
+            if stop.swap(true, Ordering::Relaxed) {
+                std::process::exit(EXIT_INTERRUPTED);
+            }
+        }
+    };
+    ctrlc::set_handler(handler).context("cannot handle Ctrl-C")?;
+    Ok(stop)
+}
+
+fn write_json(path: &Path, outcome: &Outcome) -> Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    serde_json::to_writer_pretty(&mut file, outcome)?;
+    std::io::Write::flush(&mut file)?;
+    Ok(())
+}
+
+/// The database of a run.
+struct Bench {
+    db: Db,
+    keyspace: Keyspace,
+    table: Table,
+    vfs: Arc<CountedVfs>,
+    dir: PathBuf,
+    stop: Arc<AtomicBool>,
+    /// Removed after the database is closed: fields drop in this order.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+/// The store's counts at one moment.
+struct Counted {
+    stats: Stats,
+    wal: WalWritten,
+}
+
+impl Bench {
+    fn open(args: &YcsbArgs, stop: Arc<AtomicBool>) -> Result<Self> {
+        let (dir, temporary) = match &args.data {
+            Some(dir) => (dir.clone(), None),
+            None => {
+                let temporary = tempfile::Builder::new().prefix("ebb-ycsb-").tempdir();
+                let temporary = temporary.context("cannot create a temporary directory")?;
+                (temporary.path().to_path_buf(), Some(temporary))
+            }
+        };
+        let vfs = Arc::new(CountedVfs::default());
+        let options = Options {
+            durability: args.durability.into(),
+            memtable_bytes: (args.memtable_mb << 20) as usize,
+            cache_bytes: args.cache_mb << 20,
+            vfs: vfs.clone(),
+            ..Options::default()
+        };
+        let db = Db::open(&dir, options)?;
+        let keyspace = db.keyspace(KEYSPACE)?;
+        let table = keyspace.table(TABLE, TableOptions::default())?;
+        Ok(Self {
+            db,
+            keyspace,
+            table,
+            vfs,
+            dir,
+            stop,
+            _temporary: temporary,
+        })
+    }
+
+    fn run(&self, args: &YcsbArgs) -> Result<Outcome> {
+        let at_open = self.counted();
+        let load = self.load(args)?;
+        self.ensure_snapshot(&args.read_from)?;
+        let (before, usage_before) = (self.counted(), Usage::now()?);
+        let (run, probe) = self.drive(args)?;
+        let settling = Instant::now();
+        self.settle()?;
+        let settle_s = settling.elapsed().as_secs_f64();
+        let usage = Usage::now()?.since(&usage_before);
+        let after = self.counted();
+        let directory_bytes = directory_bytes(&self.dir)
+            .with_context(|| format!("cannot list {}", self.dir.display()))?;
+        let snapshots = probe.map(|probe| probe.finish(&run)).transpose()?;
+        let record_bytes = KEY_BYTES as u64 + args.value_bytes;
+        let run_bytes = run.latencies_writes.count * record_bytes;
+        let load_bytes = load.map_or(0, |load| load.records * record_bytes);
+        Ok(Outcome {
+            settings: settings(args),
+            load,
+            ops_per_cpu_s: run.operations as f64 / usage.cpu_s,
+            usage,
+            settle_s,
+            written: Written::between(&before, &after, run_bytes),
+            written_with_load: Written::between(&at_open, &after, run_bytes + load_bytes),
+            reads: Reads::between(&before.stats, &after.stats),
+            stalls: Stalls::between(&before.stats, &after.stats),
+            directory_bytes,
+            memory_peak_bytes: memory_peak_bytes()?,
+            snapshots,
+            interrupted: self.stop.load(Ordering::Relaxed),
+            run,
+        })
+    }
+
+    /// Loads what is missing of `--records`.
+    fn load(&self, args: &YcsbArgs) -> Result<Option<LoadReport>> {
+        let present = Source::Live(self.table.clone()).records()?;
+        if present >= args.records {
+            return Ok(None);
+        }
+        let options = LoadOptions {
+            threads: args.threads as usize,
+            value_bytes: args.value_bytes as usize,
+            stop: self.stop.clone(),
+            ..LoadOptions::default()
+        };
+        let missing = present..args.records;
+        let bar = progress_bar("load", args.records - present);
+        let report = load(&self.db, &self.table, missing, &options, |done| {
+            bar.set_position(done);
+        })?;
+        bar.finish_and_clear();
+        ensure!(
+            !self.stop.load(Ordering::Relaxed),
+            "interrupted after {} of {} records",
+            present + report.records,
+            args.records
+        );
+        self.settle()?;
+        Ok(Some(report))
+    }
+
+    fn ensure_snapshot(&self, read_from: &ReadFrom) -> Result<()> {
+        let ReadFrom::Snapshot(name) = read_from else {
+            return Ok(());
+        };
+        match self.keyspace.create_snapshot(name) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            created => Ok(created?),
+        }
+    }
+
+    /// Runs the workload, with snapshots beside it if asked for.
+    fn drive(&self, args: &YcsbArgs) -> Result<(Report, Option<SnapshotProbe<'_>>)> {
+        let options = RunOptions {
+            distribution: args.distribution,
+            threads: args.threads as usize,
+            pace: args.target.map_or(Pace::Closed, Pace::steady),
+            operations_max: args.operations_max(),
+            duration: args.duration,
+            stop: self.stop.clone(),
+            value_bytes: args.value_bytes as usize,
+            seed: args.seed,
+            ..RunOptions::new(args.workload)
+        };
+        let seq = self.db.view().seq();
+        let mut probe =
+            (args.snapshots > 0).then(|| SnapshotProbe::new(&self.keyspace, args.snapshots, seq));
+        // Windows are 10 ms long: their distances need a finer look.
+        let tick = match &probe {
+            Some(_) => Duration::from_millis(1),
+            None => Duration::from_millis(100),
+        };
+        let driver = Driver::start(&self.db, &self.table, &args.read_from, options)?;
+        let bar = progress_bar("run", BAR_STEPS);
+        while !driver.wait_for_end(tick) {
+            bar.set_position((driver.progress() * BAR_STEPS as f64) as u64);
+            if let Some(probe) = &mut probe {
+                probe.poll(&driver)?;
+            }
+        }
+        bar.finish_and_clear();
+        Ok((driver.join()?, probe))
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.db.flush()?;
+        self.db.compact()?;
+        self.db.sync()?;
+        Ok(())
+    }
+
+    fn counted(&self) -> Counted {
+        Counted {
+            stats: self.db.stats(),
+            wal: self.vfs.wal_written(),
+        }
+    }
+}
+
+impl Written {
+    fn between(before: &Counted, after: &Counted, user_bytes: u64) -> Self {
+        let wal_bytes = after.wal.bytes - before.wal.bytes;
+        let flush_bytes = after.stats.flush_bytes - before.stats.flush_bytes;
+        let compaction_bytes = after.stats.compaction_bytes - before.stats.compaction_bytes;
+        let all = (wal_bytes + flush_bytes + compaction_bytes) as f64;
+        Self {
+            user_bytes,
+            wal_bytes,
+            wal_syncs: after.wal.syncs - before.wal.syncs,
+            flush_bytes,
+            compaction_bytes,
+            amplification: (user_bytes > 0).then(|| all / user_bytes as f64),
+        }
+    }
+}
+
+impl Reads {
+    fn between(before: &Stats, after: &Stats) -> Self {
+        let point_reads = after.reads - before.reads;
+        let per_read = |of: fn(&Stats) -> u64| match point_reads {
+            0 => 0.0,
+            reads => (of(after) - of(before)) as f64 / reads as f64,
+        };
+        Self {
+            point_reads,
+            runs_touched_per_read: per_read(|stats| stats.runs_touched),
+            blocks_read_per_read: per_read(|stats| stats.blocks_read),
+            blocks_cached_per_read: per_read(|stats| stats.blocks_cached),
+            filter_skips_per_read: per_read(|stats| stats.filter_skips),
+        }
+    }
+}
+
+impl Stalls {
+    fn between(before: &Stats, after: &Stats) -> Self {
+        Self {
+            count: after.stalls - before.stalls,
+            total_s: (after.stall_us - before.stall_us) as f64 / 1e6,
+        }
+    }
+}
+
+fn settings(args: &YcsbArgs) -> Settings {
+    Settings {
+        cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        value_bytes: args.value_bytes,
+        operations_max: args.operations_max(),
+        duration_s: args.duration.map(|duration| duration.as_secs_f64()),
+        target_ops_per_s: args.target,
+        durability: args.durability,
+        cache_mb: args.cache_mb,
+        memtable_mb: args.memtable_mb,
+        seed: args.seed,
+    }
+}
+
+/// Positions of the bar of a run, which may end by operations or by time.
+const BAR_STEPS: u64 = 1000;
+
+/// Drawn on stderr, and only when that is a terminal.
+fn progress_bar(name: &'static str, length: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg:>5} {wide_bar} {percent:>3}% {eta}")
+        .expect("the template is valid");
+    ProgressBar::new(length)
+        .with_style(style)
+        .with_message(name)
+}

@@ -1,0 +1,359 @@
+//! The driver: starts a run, shows how it goes, reports on it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ebb_storage::{Db, Error, Result, Table};
+
+use super::inserts::Inserts;
+use super::pace::{Arrival, Arrivals, Pace};
+use super::records::{VALUE_BYTES_DEFAULT, VALUE_BYTES_MIN};
+use super::report::Report;
+use super::source::{ReadFrom, Source};
+use super::timeline::{Sampler, Slot, Timeline};
+use super::watch::{Board, Watch};
+use super::worker::{self, Shared, Tally};
+use super::workload::{Distribution, Workload};
+
+/// How to run. A run ends with the first of `operations_max`, `duration` and
+/// `stop`; without any it goes on until [`Driver::stop`].
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// Which operations.
+    pub workload: Workload,
+    /// How records are chosen, when not as the workload says.
+    pub distribution: Option<Distribution>,
+    /// Threads that do them. Default: 2.
+    pub threads: usize,
+    /// When they start. Default: a closed loop.
+    pub pace: Pace,
+    /// Ends the run after this many operations.
+    pub operations_max: Option<u64>,
+    /// Ends the run after this time.
+    pub duration: Option<Duration>,
+    /// Ends the run when it becomes true.
+    pub stop: Arc<AtomicBool>,
+    /// Length of the values written, in bytes, at least
+    /// [`VALUE_BYTES_MIN`]. Default: 1024.
+    pub value_bytes: usize,
+    /// The same seed chooses the same operations and records in each thread.
+    pub seed: u64,
+    /// A thread of an open loop wakes up this long before its next operation is
+    /// due, and spins until then. Default: 30 us, about as late as a wake-up
+    /// comes on an idle machine. Zero costs less processor time (a third less on
+    /// two cores), and each operation then starts as late as its wake-up comes.
+    pub spin: Duration,
+    /// Length of the intervals of the timeline. Default: 100 ms.
+    pub interval: Duration,
+}
+
+impl RunOptions {
+    /// The defaults for a workload.
+    pub fn new(workload: Workload) -> Self {
+        Self {
+            workload,
+            distribution: None,
+            threads: 2,
+            pace: Pace::Closed,
+            operations_max: None,
+            duration: None,
+            stop: Arc::default(),
+            value_bytes: VALUE_BYTES_DEFAULT,
+            seed: 0,
+            spin: Duration::from_micros(30),
+            interval: Duration::from_millis(100),
+        }
+    }
+
+    fn validate(&self) -> Result<()> {
+        let wrong = if self.threads == 0 {
+            "a run needs at least one thread".to_string()
+        } else if self.value_bytes < VALUE_BYTES_MIN {
+            format!(
+                "values of {} bytes: at least {VALUE_BYTES_MIN}",
+                self.value_bytes
+            )
+        } else if self.interval.is_zero() {
+            "the intervals of the timeline have no length".to_string()
+        } else {
+            return Ok(());
+        };
+        Err(Error::InvalidRequest(wrong))
+    }
+}
+
+/// A run under way. Dropping it ends the run and waits for its threads.
+///
+/// Only one run should write to a table at a time: two would insert the same
+/// records.
+#[derive(Debug)]
+pub struct Driver {
+    shared: Arc<Shared>,
+    timeline: Timeline,
+    alive: Arc<Alive>,
+    workers: Vec<JoinHandle<Tally>>,
+    sampler: Option<JoinHandle<()>>,
+}
+
+/// The workers that are still running.
+#[derive(Debug)]
+struct Alive {
+    workers: Mutex<usize>,
+    ended: Condvar,
+}
+
+/// Time for all threads to be there when the run begins: a thread starts within
+/// 0.1 ms, on a busy machine within a few.
+const LEAD: Duration = Duration::from_millis(10);
+
+impl Driver {
+    /// Starts a run against a table that was loaded by [`load`](super::load).
+    ///
+    /// # Errors
+    /// [`InvalidRequest`](ebb_storage::ErrorKind::InvalidRequest) when options
+    /// are out of range or there is no record to read;
+    /// [`NotFound`](ebb_storage::ErrorKind::NotFound) for the snapshot; what
+    /// the store says.
+    ///
+    /// # Panics
+    /// When the system refuses a thread.
+    pub fn start(
+        db: &Db,
+        table: &Table,
+        read_from: &ReadFrom,
+        options: RunOptions,
+    ) -> Result<Self> {
+        options.validate()?;
+        let source = read_from.open(db, table)?;
+        let records = Source::Live(table.clone()).records()?;
+        let source_records = match &source {
+            Source::Live(_) => None,
+            Source::Snapshot { .. } => Some(source.records()?),
+        };
+        if source_records.unwrap_or(records) == 0 {
+            return Err(Error::InvalidRequest(format!(
+                "table {} ({read_from}) holds no records; load some first",
+                table.name()
+            )));
+        }
+        // Each write takes a commit, so versions counted on from here are above
+        // those of every earlier run.
+        let version_before = db.view().seq().0;
+        let start = Instant::now() + LEAD;
+        let shared = Arc::new(Shared {
+            distribution: options
+                .distribution
+                .unwrap_or(options.workload.distribution),
+            table: table.clone(),
+            read_from: read_from.clone(),
+            records,
+            source,
+            source_records,
+            inserts: Inserts::new(records),
+            start,
+            arrivals: match &options.pace {
+                Pace::Closed => None,
+                Pace::Open(rate) => Some(Mutex::new(Arrivals::new(rate.clone()))),
+            },
+            issued: AtomicU64::new(0),
+            version_before,
+            version_next: AtomicU64::new(version_before + 1),
+            board: Arc::new(Board::new(start)),
+            slots: (0..options.threads).map(|_| Slot::new()).collect(),
+            ending: AtomicBool::new(false),
+            failure: Mutex::default(),
+            options,
+        });
+        let mut driver = Self {
+            timeline: Timeline::default(),
+            alive: Arc::new(Alive {
+                workers: Mutex::new(0),
+                ended: Condvar::new(),
+            }),
+            workers: Vec::new(),
+            sampler: None,
+            shared,
+        };
+        driver.spawn_all();
+        Ok(driver)
+    }
+
+    fn spawn_all(&mut self) {
+        for index in 0..self.shared.options.threads {
+            let (shared, alive) = (self.shared.clone(), self.alive.clone());
+            *alive.workers.lock().unwrap() += 1;
+            let guard = Ends(alive);
+            self.workers.push(spawn("ycsb-worker", move || {
+                let _guard = guard;
+                worker::run(&shared, index)
+            }));
+        }
+        let (shared, alive) = (self.shared.clone(), self.alive.clone());
+        let sampler = Sampler::new(self.timeline.clone(), shared.options.pace.clone());
+        let body = move || sample_until_end(&shared, &alive, sampler);
+        self.sampler = Some(spawn("ycsb-sampler", body));
+    }
+
+    /// The run so far, interval by interval; the handle stays valid after it.
+    pub fn timeline(&self) -> Timeline {
+        self.timeline.clone()
+    }
+
+    /// How far the run is, from 0 to 1, by operations or by time, whichever is
+    /// further; 0 when it has no end of its own.
+    pub fn progress(&self) -> f64 {
+        let options = &self.shared.options;
+        let by_ops = options
+            .operations_max
+            .map(|max| self.operations() as f64 / max.max(1) as f64);
+        let elapsed = Instant::now().saturating_duration_since(self.shared.start);
+        let by_time = options
+            .duration
+            .map(|all| elapsed.as_secs_f64() / all.as_secs_f64());
+        by_ops.unwrap_or(0.0).max(by_time.unwrap_or(0.0)).min(1.0)
+    }
+
+    /// Operations started so far.
+    pub fn operations(&self) -> u64 {
+        let issued = self.shared.issued.load(Ordering::Relaxed);
+        issued.min(self.shared.options.operations_max.unwrap_or(u64::MAX))
+    }
+
+    /// Opens a window in which writes are set apart, until the watch is
+    /// dropped; one at a time, a second ends the first. The report sums up the
+    /// windows of each `kind`.
+    pub fn watch(&self, kind: &'static str) -> Watch {
+        self.shared.board.open(kind)
+    }
+
+    /// Waits until the run has ended, at most for `timeout`; whether it has.
+    pub fn wait_for_end(&self, timeout: Duration) -> bool {
+        let workers = self.alive.workers.lock().unwrap();
+        let wait = self
+            .alive
+            .ended
+            .wait_timeout_while(workers, timeout, |workers| *workers > 0);
+        *wait.unwrap().0 == 0
+    }
+
+    /// Ends the run soon; [`Driver::join`] waits for it.
+    pub fn stop(&self) {
+        self.shared.ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits for the end of the run.
+    ///
+    /// # Errors
+    /// The first error of the store, which ended the run.
+    pub fn join(mut self) -> Result<Report> {
+        let tallies = self.join_threads();
+        if let Some(error) = self.shared.failure.lock().unwrap().take() {
+            return Err(error);
+        }
+        let ended = tallies.iter().map(|tally| tally.ended).max();
+        let ended = ended.unwrap_or(self.shared.start);
+        Ok(Report::new(
+            &tallies,
+            &self.shared,
+            ended,
+            self.unserved(ended),
+            self.timeline.since(0),
+        ))
+    }
+
+    /// Arrivals before the end that nobody took.
+    fn unserved(&self, ended: Instant) -> u64 {
+        let options = &self.shared.options;
+        let Some(arrivals) = &self.shared.arrivals else {
+            return 0;
+        };
+        let all_done = |max| self.shared.issued.load(Ordering::Relaxed) >= max;
+        if options.operations_max.is_some_and(all_done) {
+            return 0;
+        }
+        let ended = options
+            .duration
+            .map_or(ended, |time| ended.min(self.shared.start + time));
+        let ended_s = ended
+            .saturating_duration_since(self.shared.start)
+            .as_secs_f64();
+        let mut arrivals = arrivals.lock().unwrap();
+        std::iter::repeat_with(|| arrivals.next(ended_s))
+            .take_while(|arrival| matches!(arrival, Arrival::At(_)))
+            .count() as u64
+    }
+
+    fn join_threads(&mut self) -> Vec<Tally> {
+        let join = |worker: JoinHandle<Tally>| {
+            worker
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        let tallies = self.workers.drain(..).map(join).collect();
+        if let Some(sampler) = self.sampler.take() {
+            sampler
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+        tallies
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.stop();
+        for worker in self.workers.drain(..) {
+            // One that panicked has said so on stderr.
+            let _ = worker.join();
+        }
+        if let Some(sampler) = self.sampler.take() {
+            let _ = sampler.join();
+        }
+    }
+}
+
+/// Tells that a worker has ended, also by a panic.
+struct Ends(Arc<Alive>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        *self.0.workers.lock().unwrap() -= 1;
+        self.0.ended.notify_all();
+    }
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    let thread = thread::Builder::new().name(name.to_string()).spawn(body);
+    thread.expect("the system has room for a thread")
+}
+
+fn sample_until_end(shared: &Shared, alive: &Alive, mut sampler: Sampler) {
+    let mut next = shared.start;
+    loop {
+        next += shared.options.interval;
+        let left = next.saturating_duration_since(Instant::now());
+        let workers = alive.workers.lock().unwrap();
+        let (workers, _) = alive
+            .ended
+            .wait_timeout_while(workers, left, |workers| *workers > 0)
+            .unwrap();
+        let over = *workers == 0;
+        drop(workers);
+        let now = Instant::now();
+        let now_s = now.saturating_duration_since(shared.start).as_secs_f64();
+        sampler.sample(now_s, &shared.slots);
+        if over {
+            return;
+        }
+        // After a stall longer than an interval: go on from here.
+        next = next.max(now - shared.options.interval);
+    }
+}
+
+#[cfg(test)]
+mod tests;

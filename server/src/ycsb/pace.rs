@@ -1,0 +1,160 @@
+//! Pace: when operations are due.
+//!
+//! A closed loop starts an operation when the last one is done: it measures what
+//! the store can do, and hides a stall, because nobody asks during it. An open
+//! loop starts operations when they are due, at a rate that does not wait for
+//! the store, as users do not; its latencies count from that moment.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Operations per second as a function of the seconds since the run began.
+pub type RateSchedule = Arc<dyn Fn(f64) -> f64 + Send + Sync>;
+
+/// When operations start.
+#[derive(Clone, Default)]
+pub enum Pace {
+    /// When the one before, of the same thread, is done.
+    #[default]
+    Closed,
+    /// At the rate of a schedule, evenly spaced; any free thread takes the next.
+    Open(RateSchedule),
+}
+
+impl Pace {
+    /// An open loop at one rate.
+    pub fn steady(rate_ops_per_s: f64) -> Self {
+        Self::Open(Arc::new(move |_| rate_ops_per_s))
+    }
+}
+
+impl fmt::Debug for Pace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "Closed",
+            Self::Open(_) => "Open",
+        })
+    }
+}
+
+/// The steps in which a rate is followed: a change shows within this time.
+const STEP_S: f64 = 0.01;
+
+/// Turns a rate into moments: one wherever its integral passes a whole number.
+pub(super) struct Arrivals {
+    rate: RateSchedule,
+    now_s: f64,
+    /// What is left of the integral until the next moment.
+    wanted: f64,
+}
+
+/// What [`Arrivals::next`] decides.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Arrival {
+    /// An operation is due at this second.
+    At(f64),
+    /// None is due before this second: ask again then.
+    NoneBefore(f64),
+}
+
+impl fmt::Debug for Arrivals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Arrivals({} s)", self.now_s)
+    }
+}
+
+impl Arrivals {
+    pub(super) fn new(rate: RateSchedule) -> Self {
+        Self {
+            rate,
+            now_s: 0.0,
+            wanted: 0.0,
+        }
+    }
+
+    /// The next arrival before `horizon_s`, each once, in order.
+    pub(super) fn next(&mut self, horizon_s: f64) -> Arrival {
+        loop {
+            // A rate that is not a positive number is none.
+            let rate = Some((self.rate)(self.now_s)).filter(|rate| *rate > 0.0);
+            let due_s = rate.map(|rate| self.now_s + self.wanted / rate);
+            if let Some(due_s) = due_s.filter(|due_s| *due_s <= self.now_s + STEP_S) {
+                if due_s >= horizon_s {
+                    return Arrival::NoneBefore(horizon_s);
+                }
+                self.now_s = due_s;
+                self.wanted = 1.0;
+                return Arrival::At(due_s);
+            }
+            let step_s = STEP_S.min(horizon_s - self.now_s);
+            if step_s <= 0.0 {
+                return Arrival::NoneBefore(horizon_s);
+            }
+            self.now_s += step_s;
+            self.wanted -= rate.unwrap_or(0.0) * step_s;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(arrivals: &mut Arrivals, until_s: f64) -> Vec<f64> {
+        let next = || match arrivals.next(until_s) {
+            Arrival::At(t) => Some(t),
+            Arrival::NoneBefore(_) => None,
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn a_steady_rate_is_evenly_spaced() {
+        for rate in [1.0, 30.0, 1000.0] {
+            let times = all(&mut Arrivals::new(Arc::new(move |_| rate)), 10.0);
+            assert!((times.len() as f64 - rate * 10.0).abs() <= 1.0, "{rate}");
+            for pair in times.windows(2) {
+                assert!((pair[1] - pair[0] - 1.0 / rate).abs() < 1e-6, "{pair:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_changing_rate_gives_as_many_as_its_integral() {
+        let ramp = Arc::new(|t: f64| 200.0 * t);
+        let mut arrivals = Arrivals::new(ramp);
+        let first = all(&mut arrivals, 1.0).len();
+        let second = all(&mut arrivals, 2.0).len();
+        assert!((95..=105).contains(&first), "{first}");
+        assert!((290..=310).contains(&second), "{second}");
+    }
+
+    #[test]
+    fn a_rate_of_nothing_is_waited_out() {
+        let night = Arc::new(|t: f64| if t < 5.0 { 0.0 } else { 10.0 });
+        let mut arrivals = Arrivals::new(night);
+        assert_eq!(arrivals.next(2.0), Arrival::NoneBefore(2.0));
+        assert_eq!(arrivals.next(4.0), Arrival::NoneBefore(4.0));
+        let day = all(&mut arrivals, 6.0);
+        assert!(
+            day[0] >= 5.0 - 1e-9 && (9..=11).contains(&day.len()),
+            "{day:?}"
+        );
+        assert_eq!(
+            Arrivals::new(Arc::new(|_| f64::NAN)).next(1.0),
+            Arrival::NoneBefore(1.0)
+        );
+    }
+
+    #[test]
+    fn asking_ahead_of_the_horizon_loses_no_arrival() {
+        let rate: RateSchedule = Arc::new(|_| 100.0);
+        let (mut stepwise, mut at_once) = (Arrivals::new(rate.clone()), Arrivals::new(rate));
+        let mut times = Vec::new();
+        for millis in 1..=1000 {
+            times.extend(all(&mut stepwise, f64::from(millis) / 1000.0));
+        }
+        let expected = all(&mut at_once, 1.0);
+        assert!(times.len().abs_diff(expected.len()) <= 1);
+    }
+}

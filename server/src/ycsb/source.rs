@@ -1,0 +1,112 @@
+//! Where reads go: to the live table, or to a named snapshot of it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use ebb_storage::{Db, Range, Result, SeqNo, SnapshotTable, Table, Value};
+
+use super::records::{count_records, key};
+
+/// Where reads are to go, by name: `live` or `snapshot:NAME`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ReadFrom {
+    /// The table as it is now.
+    #[default]
+    Live,
+    /// The table as it was when the snapshot of this name was created.
+    Snapshot(String),
+}
+
+impl ReadFrom {
+    /// Opens it for `table`.
+    ///
+    /// # Errors
+    /// [`NotFound`](ebb_storage::ErrorKind::NotFound) when there is no such
+    /// snapshot, or when it does not cover the table.
+    pub fn open(&self, db: &Db, table: &Table) -> Result<Source> {
+        Ok(match self {
+            Self::Live => Source::Live(table.clone()),
+            Self::Snapshot(name) => {
+                let keyspace = db.existing_keyspace(table.keyspace())?;
+                let snapshot = keyspace.snapshot(name)?;
+                Source::Snapshot {
+                    table: snapshot.table(table.name())?,
+                    seq: snapshot.seq(),
+                }
+            }
+        })
+    }
+}
+
+impl fmt::Display for ReadFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Live => f.write_str("live"),
+            Self::Snapshot(name) => write!(f, "snapshot:{name}"),
+        }
+    }
+}
+
+impl FromStr for ReadFrom {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("snapshot:") {
+            Some(name) if !name.is_empty() => Ok(Self::Snapshot(name.to_string())),
+            None if text == "live" => Ok(Self::Live),
+            _ => Err(format!("{text:?} is neither live nor snapshot:NAME")),
+        }
+    }
+}
+
+/// What reads go to, open.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// The table as it is now.
+    Live(Table),
+    /// The table as it was at the snapshot.
+    Snapshot {
+        /// Its content.
+        table: SnapshotTable,
+        /// The commit at which it stands.
+        seq: SeqNo,
+    },
+}
+
+impl Source {
+    /// The value of a key.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        match self {
+            Self::Live(table) => table.get(key),
+            Self::Snapshot { table, .. } => table.get(key),
+        }
+    }
+
+    /// The entries from a key on, ascending.
+    pub fn range_from(&self, key: &[u8]) -> Range {
+        match self {
+            Self::Live(table) => table.range(key..),
+            Self::Snapshot { table, .. } => table.range(key..),
+        }
+    }
+
+    /// How many records it holds.
+    pub fn records(&self) -> Result<u64> {
+        count_records(|number| Ok(self.get(&key(number))?.is_some()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_parse_to_themselves() {
+        for name in ["live", "snapshot:monday"] {
+            assert_eq!(name.parse::<ReadFrom>().unwrap().to_string(), name);
+        }
+        for wrong in ["", "snapshot", "snapshot:", "lively"] {
+            assert!(wrong.parse::<ReadFrom>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The run interval by interval, live.
+//!
+//! Each worker records into a slot of its own. The sampler exchanges the slots'
+//! histograms for empty ones at the end of each interval, so a worker never
+//! waits longer than an exchange of pointers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use super::latencies::histogram;
+use super::pace::Pace;
+
+/// What happened in one interval, over all threads and operations.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Interval {
+    /// When it ended, in seconds since the run began.
+    pub t_s: f64,
+    /// How long it was, in seconds.
+    pub length_s: f64,
+    /// Operations that ended in it.
+    pub ops: u64,
+    /// The rate that an open loop was to have in its middle.
+    pub target_ops_per_s: Option<f64>,
+    /// Half of its latencies were at most this, in microseconds.
+    pub p50_us: f64,
+    /// 99 in 100 were at most this, in microseconds.
+    pub p99_us: f64,
+    /// 999 in 1000 were at most this, in microseconds.
+    pub p999_us: f64,
+    /// The largest, in microseconds.
+    pub max_us: f64,
+    /// Processor time that the driver's threads used, in seconds; each tells at
+    /// most every 10 ms, so some of it may count for the next interval.
+    pub cpu_s: f64,
+}
+
+/// The intervals so far. Clones share them; they outlive the run.
+#[derive(Debug, Clone, Default)]
+pub struct Timeline(Arc<Mutex<Vec<Interval>>>);
+
+impl Timeline {
+    /// The last interval that has ended.
+    pub fn latest(&self) -> Option<Interval> {
+        self.0.lock().unwrap().last().copied()
+    }
+
+    /// The intervals from position `from` on, in order: a follower asks with
+    /// the number of those that it has.
+    pub fn since(&self, from: usize) -> Vec<Interval> {
+        let intervals = self.0.lock().unwrap();
+        intervals.get(from..).unwrap_or_default().to_vec()
+    }
+
+    fn push(&self, interval: Interval) {
+        self.0.lock().unwrap().push(interval);
+    }
+}
+
+/// What one worker tells the sampler.
+#[derive(Debug)]
+pub(super) struct Slot {
+    nanos: Mutex<Histogram<u64>>,
+    /// Processor time of its thread, in nanoseconds.
+    cpu_ns: AtomicU64,
+}
+
+/// Two digits (1 %) keep a histogram at 35 KB, small enough to be exchanged and
+/// merged ten times a second for every thread.
+const DIGITS: u8 = 2;
+
+impl Slot {
+    pub(super) fn new() -> Self {
+        Self {
+            nanos: Mutex::new(histogram(DIGITS)),
+            cpu_ns: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn record(&self, latency_ns: u64) {
+        self.nanos.lock().unwrap().saturating_record(latency_ns);
+    }
+
+    pub(super) fn set_cpu(&self, time: Duration) {
+        let nanos = time.as_nanos() as u64;
+        self.cpu_ns.store(nanos, Ordering::Relaxed);
+    }
+
+    pub(super) fn cpu_ns(&self) -> u64 {
+        self.cpu_ns.load(Ordering::Relaxed)
+    }
+}
+
+/// Takes the intervals.
+pub(super) struct Sampler {
+    timeline: Timeline,
+    pace: Pace,
+    merged: Histogram<u64>,
+    spare: Histogram<u64>,
+    cpu_ns: u64,
+    ended_s: f64,
+}
+
+impl Sampler {
+    pub(super) fn new(timeline: Timeline, pace: Pace) -> Self {
+        Self {
+            timeline,
+            pace,
+            merged: histogram(DIGITS),
+            spare: histogram(DIGITS),
+            cpu_ns: 0,
+            ended_s: 0.0,
+        }
+    }
+
+    /// Ends an interval at `now_s`, in seconds since the run began.
+    pub(super) fn sample(&mut self, now_s: f64, slots: &[Slot]) {
+        self.merged.reset();
+        for slot in slots {
+            std::mem::swap(&mut *slot.nanos.lock().unwrap(), &mut self.spare);
+            self.merged
+                .add(&self.spare)
+                .expect("both have the same bounds");
+            self.spare.reset();
+        }
+        let cpu_ns: u64 = slots.iter().map(Slot::cpu_ns).sum();
+        let length_s = now_s - self.ended_s;
+        let percentile_us = |quantile| match self.merged.is_empty() {
+            true => 0.0,
+            false => self.merged.value_at_quantile(quantile) as f64 / 1e3,
+        };
+        self.timeline.push(Interval {
+            t_s: now_s,
+            length_s,
+            ops: self.merged.len(),
+            target_ops_per_s: match &self.pace {
+                Pace::Closed => None,
+                Pace::Open(rate) => Some(rate(now_s - length_s / 2.0)),
+            },
+            p50_us: percentile_us(0.5),
+            p99_us: percentile_us(0.99),
+            p999_us: percentile_us(0.999),
+            max_us: self.merged.max() as f64 / 1e3,
+            cpu_s: (cpu_ns - self.cpu_ns) as f64 / 1e9,
+        });
+        (self.cpu_ns, self.ended_s) = (cpu_ns, now_s);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_hold_what_ended_in_them_over_all_threads() {
+        let slots = [Slot::new(), Slot::new()];
+        let timeline = Timeline::default();
+        let mut sampler = Sampler::new(timeline.clone(), Pace::steady(20.0));
+        slots[0].record(1_000);
+        slots[1].record(9_000);
+        slots[1].set_cpu(Duration::from_millis(30));
+        sampler.sample(0.1, &slots);
+        sampler.sample(0.2, &slots);
+        let intervals = timeline.since(0);
+        assert_eq!(intervals[0].ops, 2);
+        assert_eq!(intervals[0].target_ops_per_s, Some(20.0));
+        assert!((intervals[0].max_us - 9.0).abs() < 0.1, "{intervals:?}");
+        assert!((intervals[0].cpu_s - 0.03).abs() < 1e-9);
+        assert_eq!((intervals[1].ops, intervals[1].cpu_s), (0, 0.0));
+        assert_eq!(timeline.latest(), Some(intervals[1]));
+        assert_eq!(timeline.since(1).len(), 1);
+        assert!(timeline.since(5).is_empty());
+    }
+}

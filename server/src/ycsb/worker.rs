@@ -1,0 +1,320 @@
+//! A worker: one thread that does operations, times and checks them.
+
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ebb_storage::{Error, Result, Table, Value};
+use hdrhistogram::Histogram;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::chooser::Chooser;
+use super::driver::RunOptions;
+use super::inserts::Inserts;
+use super::latencies::{DIGITS, histogram};
+use super::pace::{Arrival, Arrivals};
+use super::records::{Stamp, key, read_stamp, write_value};
+use super::source::{ReadFrom, Source};
+use super::timeline::Slot;
+use super::watch::{Board, overlapped};
+use super::workload::{Distribution, Operation};
+
+/// The most records of a scan.
+const SCAN_RECORDS_MAX: usize = 100;
+/// A waiting thread looks this often whether the run is to end.
+const STOP_CHECK: Duration = Duration::from_millis(20);
+/// A thread tells its processor time this often; the question is a system call.
+const CPU_TELL: Duration = Duration::from_millis(10);
+
+/// What all workers of a run share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) options: RunOptions,
+    pub(super) distribution: Distribution,
+    pub(super) table: Table,
+    /// Records in the table when the run begins.
+    pub(super) records: u64,
+    pub(super) read_from: ReadFrom,
+    pub(super) source: Source,
+    /// Records that a snapshot holds, when reads go to one.
+    pub(super) source_records: Option<u64>,
+    pub(super) inserts: Inserts,
+    pub(super) start: Instant,
+    pub(super) arrivals: Option<Mutex<Arrivals>>,
+    /// Operations handed out so far.
+    pub(super) issued: AtomicU64,
+    /// No value in the store carries a larger version when the run begins.
+    pub(super) version_before: u64,
+    pub(super) version_next: AtomicU64,
+    pub(super) board: Arc<Board>,
+    pub(super) slots: Vec<Slot>,
+    /// Set when the run is to end, by an error or by its owner.
+    pub(super) ending: AtomicBool,
+    pub(super) failure: Mutex<Option<Error>>,
+}
+
+/// What one worker has seen.
+pub(super) struct Tally {
+    pub(super) nanos: [Histogram<u64>; Operation::ALL.len()],
+    /// Window and latency in nanoseconds of writes that overlapped one.
+    pub(super) watched: Vec<(usize, u64)>,
+    pub(super) mismatches: u64,
+    pub(super) not_found: u64,
+    pub(super) records_scanned: u64,
+    pub(super) version_read_max: u64,
+    /// Processor time spent on waiting for operations to be due.
+    pub(super) pacing_cpu: Duration,
+    pub(super) ended: Instant,
+}
+
+impl Shared {
+    fn is_stopping(&self) -> bool {
+        self.ending.load(Ordering::Relaxed) || self.options.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether the run is to end now, or has lasted as long as it may.
+    fn is_over(&self, now: Instant) -> bool {
+        let deadline = self.options.duration.map(|time| self.start + time);
+        self.is_stopping() || deadline.is_some_and(|deadline| now >= deadline)
+    }
+
+    /// Takes the right to one more operation, if there is one.
+    fn take_one(&self) -> bool {
+        let before = self.issued.fetch_add(1, Ordering::Relaxed);
+        self.options.operations_max.is_none_or(|max| before < max)
+    }
+
+    /// False when the run is to end before that.
+    fn wait_until(&self, moment: Instant) -> bool {
+        loop {
+            let left = moment.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            if self.is_stopping() {
+                return false;
+            }
+            if left > self.options.spin {
+                thread::park_timeout((left - self.options.spin).min(STOP_CHECK));
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+    }
+}
+
+/// Runs worker number `index` to the end of the run.
+pub(super) fn run(shared: &Shared, index: usize) -> Tally {
+    // The kernel may delay a timer by 50 us to save wake-ups; here that would be
+    // counted as latency. Best effort: without it only precision is lost.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    let mut worker = Worker::new(shared, index);
+    if shared.wait_until(shared.start)
+        && let Err(error) = worker.work()
+    {
+        shared.failure.lock().unwrap().get_or_insert(error);
+        shared.ending.store(true, Ordering::Relaxed);
+    }
+    worker.slot.set_cpu(thread_cpu());
+    worker.tally.ended = Instant::now();
+    worker.tally
+}
+
+struct Worker<'a> {
+    shared: &'a Shared,
+    slot: &'a Slot,
+    rng: ChaCha8Rng,
+    read: Chooser,
+    update: Chooser,
+    value: Vec<u8>,
+    told_cpu: Instant,
+    tally: Tally,
+}
+
+impl<'a> Worker<'a> {
+    fn new(shared: &'a Shared, index: usize) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(shared.options.seed);
+        rng.set_stream(index as u64);
+        let records = shared.inserts.records();
+        let chooser = |records| Chooser::new(shared.distribution, records);
+        Self {
+            shared,
+            slot: &shared.slots[index],
+            rng,
+            read: chooser(shared.source_records.unwrap_or(records)),
+            update: chooser(records),
+            value: Vec::new(),
+            told_cpu: shared.start,
+            tally: Tally {
+                nanos: std::array::from_fn(|_| histogram(DIGITS)),
+                watched: Vec::new(),
+                mismatches: 0,
+                not_found: 0,
+                records_scanned: 0,
+                version_read_max: 0,
+                pacing_cpu: Duration::ZERO,
+                ended: shared.start,
+            },
+        }
+    }
+
+    fn work(&mut self) -> Result<()> {
+        while let Some(due) = self.next_due() {
+            let percent = self.rng.random_range(0..100);
+            let operation = self.shared.options.workload.operation(percent);
+            let before = self.shared.board.state();
+            self.perform(operation)?;
+            let now = Instant::now();
+            let latency_ns = now.duration_since(due).as_nanos() as u64;
+            self.tally.nanos[operation.index()].saturating_record(latency_ns);
+            self.slot.record(latency_ns);
+            if operation.writes()
+                && let Some(window) = overlapped(before, self.shared.board.state())
+            {
+                self.tally.watched.push((window, latency_ns));
+            }
+            self.tell_cpu(now);
+        }
+        Ok(())
+    }
+
+    /// The moment at which the next operation is due, after having waited for
+    /// it; `None` when the run is over.
+    fn next_due(&mut self) -> Option<Instant> {
+        let shared = self.shared;
+        let Some(arrivals) = &shared.arrivals else {
+            let now = Instant::now();
+            return (!shared.is_over(now) && shared.take_one()).then_some(now);
+        };
+        loop {
+            let now = Instant::now();
+            self.tell_cpu(now);
+            if shared.is_over(now) {
+                return None;
+            }
+            let mut horizon_s = (now.duration_since(shared.start) + STOP_CHECK).as_secs_f64();
+            if let Some(duration) = shared.options.duration {
+                horizon_s = horizon_s.min(duration.as_secs_f64());
+            }
+            let arrival = {
+                let mut arrivals = arrivals.lock().unwrap();
+                let arrival = arrivals.next(horizon_s);
+                if matches!(arrival, Arrival::At(_)) && !shared.take_one() {
+                    return None;
+                }
+                arrival
+            };
+            let (Arrival::At(at_s) | Arrival::NoneBefore(at_s)) = arrival;
+            let moment = shared.start + Duration::from_secs_f64(at_s);
+            let reached = self.pace_to(moment);
+            if matches!(arrival, Arrival::At(_)) {
+                return reached.then_some(moment);
+            }
+        }
+    }
+
+    /// [`Shared::wait_until`], counting what the wait costs.
+    fn pace_to(&mut self, moment: Instant) -> bool {
+        if moment <= Instant::now() {
+            return true;
+        }
+        let before = thread_cpu();
+        let reached = self.shared.wait_until(moment);
+        self.tally.pacing_cpu += thread_cpu() - before;
+        reached
+    }
+
+    fn tell_cpu(&mut self, now: Instant) {
+        if now.saturating_duration_since(self.told_cpu) >= CPU_TELL {
+            self.told_cpu = now;
+            self.slot.set_cpu(thread_cpu());
+        }
+    }
+
+    fn perform(&mut self, operation: Operation) -> Result<()> {
+        match operation {
+            Operation::Read => {
+                let number = self.choose_read();
+                self.read(number)
+            }
+            Operation::Update => {
+                let records = self.shared.inserts.records();
+                let number = self.update.choose(records, &mut self.rng);
+                self.write(number)
+            }
+            Operation::Insert => {
+                let number = self.shared.inserts.reserve();
+                self.write(number)?;
+                self.shared.inserts.acknowledge(number);
+                Ok(())
+            }
+            Operation::Scan => self.scan(),
+            Operation::ReadModifyWrite => {
+                let number = self.choose_read();
+                self.read(number)?;
+                self.write(number)
+            }
+        }
+    }
+
+    fn choose_read(&mut self) -> u64 {
+        let records = self.shared.source_records;
+        let records = records.unwrap_or_else(|| self.shared.inserts.records());
+        self.read.choose(records, &mut self.rng)
+    }
+
+    fn read(&mut self, number: u64) -> Result<()> {
+        match self.shared.source.get(&key(number))? {
+            Some(value) => self.check(&value, |stamp| stamp.number == number),
+            None => self.tally.not_found += 1,
+        }
+        Ok(())
+    }
+
+    fn scan(&mut self) -> Result<()> {
+        let first = key(self.choose_read());
+        let records = self.rng.random_range(1..=SCAN_RECORDS_MAX);
+        let mut found_first = false;
+        for entry in self.shared.source.range_from(&first).take(records) {
+            let (found, value) = entry?;
+            found_first |= found == first[..];
+            self.check(&value, |stamp| found == key(stamp.number)[..]);
+            self.tally.records_scanned += 1;
+        }
+        if !found_first {
+            self.tally.not_found += 1;
+        }
+        Ok(())
+    }
+
+    /// Counts a value that is not what it should be.
+    fn check(&mut self, value: &Value, is_right: impl FnOnce(Stamp) -> bool) {
+        let from_snapshot = self.shared.source_records.is_some();
+        match read_stamp(value) {
+            Some(stamp)
+                if is_right(stamp)
+                    && !(from_snapshot && stamp.version > self.shared.version_before) =>
+            {
+                self.tally.version_read_max = self.tally.version_read_max.max(stamp.version);
+            }
+            _ => self.tally.mismatches += 1,
+        }
+    }
+
+    fn write(&mut self, number: u64) -> Result<()> {
+        let version = self.shared.version_next.fetch_add(1, Ordering::Relaxed);
+        let stamp = Stamp { number, version };
+        write_value(&mut self.value, stamp, self.shared.options.value_bytes);
+        self.shared.table.put(&key(number), &self.value)
+    }
+}
+
+/// Processor time that the calling thread has used.
+fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
