@@ -9,6 +9,9 @@ use super::Engine;
 use crate::error::{Error, Result};
 use crate::options::{Durability, Maintenance};
 
+/// While readers hold on to what was replaced, it is looked for this often.
+const RELEASE_EVERY: Duration = Duration::from_millis(100);
+
 /// Tells the background threads what there is to do.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
@@ -41,18 +44,20 @@ impl Signal {
         self.changed.notify_all();
     }
 
-    /// Waits until `take` finds something to do; false to stop.
-    fn wait(&self, take: impl Fn(&mut Wanted) -> bool) -> bool {
+    /// Waits until `take` finds something to do, or for `time`; false to stop.
+    fn wait(&self, take: impl Fn(&mut Wanted) -> bool, time: Option<Duration>) -> bool {
         let mut wanted = self.wanted.lock().unwrap();
-        loop {
-            if wanted.stop {
-                return false;
+        let nothing = |wanted: &mut Wanted| !wanted.stop && !take(wanted);
+        wanted = match time {
+            Some(time) => {
+                self.changed
+                    .wait_timeout_while(wanted, time, nothing)
+                    .unwrap()
+                    .0
             }
-            if take(&mut wanted) {
-                return true;
-            }
-            wanted = self.changed.wait(wanted).unwrap();
-        }
+            None => self.changed.wait_while(wanted, nothing).unwrap(),
+        };
+        !wanted.stop
     }
 
     /// Waits for `time`; false to stop.
@@ -141,20 +146,24 @@ impl Threads {
 }
 
 fn flush_loop(engine: &Engine) {
-    while engine
-        .signal
-        .wait(|wanted| std::mem::take(&mut wanted.flush))
-    {
+    let mut held = 0;
+    while engine.signal.wait(
+        |wanted| std::mem::take(&mut wanted.flush),
+        (held > 0).then_some(RELEASE_EVERY),
+    ) {
         guard(engine, "flush", || engine.flush_frozen());
+        held = engine.release_retired();
     }
 }
 
 fn compact_loop(engine: &Engine) {
     while engine
         .signal
-        .wait(|wanted| std::mem::take(&mut wanted.compact))
+        .wait(|wanted| std::mem::take(&mut wanted.compact), None)
     {
         guard(engine, "compaction", || engine.compact_all());
+        // What readers still hold is looked after by the other loop.
+        engine.signal.flush();
     }
 }
 

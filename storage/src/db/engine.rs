@@ -157,6 +157,7 @@ impl Engine {
                     self.signal.compact();
                 }
             }
+            self.release_retired();
             self.trim_wal()?;
             if !self.rotate_for_wal() {
                 return Ok(());
@@ -170,9 +171,19 @@ impl Engine {
         for table in self.tables() {
             while compact(self, &table)? {
                 self.gate.open();
+                self.release_retired();
             }
         }
+        self.release_retired();
         Ok(())
+    }
+
+    /// Frees what readers no longer hold; returns how much they still do.
+    pub(super) fn release_retired(&self) -> usize {
+        self.tables()
+            .iter()
+            .map(|table| table.release_retired())
+            .sum()
     }
 
     /// After a commit that may have filled these tables' memtables, or the WAL:

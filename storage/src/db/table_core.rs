@@ -19,6 +19,8 @@ pub(crate) struct TableCore {
     version: ArcSwap<TableVersion>,
     /// Held to replace the version, never while doing I/O.
     replacing: Mutex<()>,
+    /// Versions that were replaced and may still be read.
+    retired: Mutex<Vec<Arc<TableVersion>>>,
 }
 
 impl TableCore {
@@ -36,7 +38,8 @@ impl TableCore {
             name: name.to_string(),
             options,
             version: ArcSwap::from_pointee(version),
-            replacing: Mutex::new(()),
+            replacing: Mutex::default(),
+            retired: Mutex::default(),
         })
     }
 
@@ -57,11 +60,29 @@ impl TableCore {
         change: impl FnOnce(&TableVersion) -> Option<TableVersion>,
     ) -> bool {
         let _replacing = self.replacing.lock().unwrap();
-        let next = change(&self.version.load());
-        let replaced = next.is_some();
-        if let Some(next) = next {
-            self.version.store(Arc::new(next));
-        }
-        replaced
+        let Some(next) = change(&self.version.load()) else {
+            return false;
+        };
+        let old = self.version.swap(Arc::new(next));
+        self.retired.lock().unwrap().push(old);
+        true
+    }
+
+    /// Lets go of old versions that no reader holds, and with them of memtables
+    /// and files that only they had; returns how many are still held.
+    ///
+    /// A reader is never the last to let go: freeing a memtable of a hundred
+    /// thousand entries, or removing a file, takes longer than many reads.
+    pub(crate) fn release_retired(&self) -> usize {
+        let mut retired = self.retired.lock().unwrap();
+        let all = std::mem::take(&mut *retired);
+        let (free, held) = all
+            .into_iter()
+            .partition(|version| Arc::strong_count(version) == 1);
+        *retired = held;
+        let left = retired.len();
+        drop(retired);
+        drop::<Vec<_>>(free);
+        left
     }
 }

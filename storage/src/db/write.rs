@@ -52,6 +52,8 @@ impl Engine {
                 .expect("a batch names its tables");
             memtable.insert(key, seq, kind, value);
         }
+        // Before it is visible: a flush frees the memtables after that.
+        drop(memtables);
         ticket.publish();
         self.counters.writes.add(1);
         self.counters.operations_written.add(u64::from(count));
