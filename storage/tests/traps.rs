@@ -68,8 +68,7 @@ fn sequence_reuse_a_write_after_a_crash_does_not_slip_into_a_snapshot() {
         for _ in 0..20 {
             table.put(b"k", b"lost with the log").unwrap();
         }
-        drop((db, keyspace, table));
-        mem.restart(seed);
+        lose_power(&mem, (db, keyspace, table), seed);
         // The whole log may be lost, as long as no edit needs it.
         let (db, keyspace, table) = open(&mem);
         assert!(db.view().seq() >= snapshot_seq);
@@ -116,9 +115,11 @@ fn resurrection_replay_does_not_revive_a_deleted_snapshot() {
             }
             db.compact().unwrap();
             assert_eq!(db.stats().tables[1].versions, 1);
-            drop((db, keyspace, table, quiet));
+            let handles = (db, keyspace, table, quiet);
             if crash {
-                mem.restart(seed);
+                lose_power(&mem, handles, seed);
+            } else {
+                drop(handles);
             }
             let (_db, keyspace, table) = with(&mem);
             assert_eq!(names(&keyspace), [""; 0]);
@@ -144,8 +145,7 @@ fn resurrection_a_merge_makes_the_deletion_that_it_relies_on_durable() {
         let merges = db.stats().compactions;
         db.compact().unwrap();
         assert_eq!(db.stats().compactions, merges + 1);
-        drop((db, keyspace, table));
-        mem.restart(seed);
+        lose_power(&mem, (db, keyspace, table), seed);
         let (_db, keyspace, table) = open(&mem);
         assert_eq!(names(&keyspace), [""; 0]);
         assert_eq!(get(&table, "k").as_deref(), Some("2"));
@@ -326,8 +326,7 @@ fn wal_synced_before_install_a_batch_over_two_tables_does_not_tear() {
             db.write(batch).unwrap();
         }
         assert!(db.stats().tables.iter().any(|table| table.files > 0));
-        drop((db, keyspace, users, mails));
-        mem.restart(seed);
+        lose_power(&mem, (db, keyspace, users, mails), seed);
         let (_db, keyspace, users) = open_with(small);
         let mails = keyspace.existing_table("mails").unwrap();
         let keys = |table: &Table| {
@@ -563,8 +562,7 @@ fn a_write_that_asks_for_a_sync_survives_with_all_before_it() {
         let mut batch = WriteBatch::new();
         batch.put(&table, b"k", b"2");
         db.write_with(batch, WriteOptions { sync: true }).unwrap();
-        drop((db, keyspace, table));
-        mem.restart(seed);
+        lose_power(&mem, (db, keyspace, table), seed);
         let (_db, keyspace, table) = open(&mem);
         assert_eq!(get(&table, "k").as_deref(), Some("2"));
         assert_eq!(get_in(&keyspace, "s", "before").as_deref(), Some("1"));

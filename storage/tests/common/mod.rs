@@ -459,3 +459,12 @@ pub fn files(mem: &MemVfs, ending: &str) -> Vec<PathBuf> {
 pub fn files_in_use(db: &Db) -> usize {
     db.stats().tables.iter().map(|table| table.files).sum()
 }
+
+/// Cuts the power, lets go of the handles (which can then save nothing any
+/// more), and starts the machine again.
+pub fn lose_power<T>(mem: &MemVfs, handles: T, seed: u64) {
+    mem.crash_at(1);
+    mem.exists(Path::new(DIR)).unwrap_err();
+    drop(handles);
+    mem.restart(seed);
+}
