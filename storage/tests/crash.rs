@@ -10,7 +10,9 @@ use std::path::Path;
 
 use common::*;
 use ebb_storage::vfs::{FaultOp, MemVfs, Vfs};
-use ebb_storage::{Db, Durability, Error, Options, SsTableOptions, Table, TableOptions};
+use ebb_storage::{
+    Db, Durability, Error, Maintenance, Options, SsTableOptions, Table, TableOptions,
+};
 use rand::RngExt;
 
 /// Operations of one run: few, because the run is repeated for each I/O call
@@ -25,6 +27,19 @@ fn power_lost_at_any_call_loses_nothing_that_was_synced() {
 #[test]
 fn power_lost_at_any_call_leaves_a_prefix_of_the_commits() {
     for_seeds(10..15, |seed| crash_everywhere(seed, Durability::Os));
+}
+
+/// Threads flush and compact: where a call comes is chance, so this samples.
+#[test]
+fn power_lost_while_threads_flush_and_compact_leaves_a_prefix_of_the_commits() {
+    for_seeds(30..38, |seed| {
+        let mut case = Case::new(seed, [Durability::Sync, Durability::Os][seed as usize % 2]);
+        case.maintenance = Maintenance::Background;
+        for crash_at in (1..1000).step_by(7) {
+            let _replay = Replay(format!("EBB_SEED={seed}, about call {crash_at}"));
+            case.recovers_from(crash_at, None);
+        }
+    });
 }
 
 fn crash_everywhere(seed: u64, durability: Durability) {
@@ -46,6 +61,8 @@ fn crash_everywhere(seed: u64, durability: Durability) {
 struct Case {
     seed: u64,
     durability: Durability,
+    /// Of the run; recovery is looked at with nobody else at work.
+    maintenance: Maintenance,
     script: Vec<Op>,
     states: Vec<Oracle>,
     table_options: Vec<TableOptions>,
@@ -70,6 +87,7 @@ impl Case {
         Self {
             seed,
             durability,
+            maintenance: Maintenance::Manual,
             script,
             states,
             table_options,
@@ -100,7 +118,11 @@ impl Case {
             acknowledged: 0,
             durable: 0,
         };
-        let Ok(db) = Db::open(DIR, self.options(&mem)) else {
+        let options = Options {
+            maintenance: self.maintenance,
+            ..self.options(&mem)
+        };
+        let Ok(db) = Db::open(DIR, options) else {
             return run;
         };
         let Ok(tables) = open_tables(&db, &self.table_options) else {

@@ -49,13 +49,16 @@ struct Model {
     open: Option<Open>,
 }
 
+/// What an iterator has still to give.
+type Entries = VecDeque<(Vec<u8>, Vec<u8>)>;
+
 /// Handles, dropped before a reopening.
 struct Open {
     db: Db,
     tables: Vec<Table>,
     views: Vec<(View, [Rc<Content>; TABLES.len()])>,
     snapshots: Vec<(Snapshot, Tables)>,
-    iterators: Vec<(Range, VecDeque<(Vec<u8>, Vec<u8>)>)>,
+    iterators: Vec<(Range, Entries)>,
 }
 
 impl Model {
@@ -149,17 +152,12 @@ impl Model {
     }
 
     /// Reads a range from random ends until they meet.
-    fn drain(&mut self, mut range: Range, mut expected: VecDeque<(Vec<u8>, Vec<u8>)>) {
+    fn drain(&mut self, mut range: Range, mut expected: Entries) {
         let forward = [0.0, 0.5, 1.0][self.rng.random_range(0..3)];
         while self.take(&mut range, &mut expected, forward) {}
     }
 
-    fn take(
-        &mut self,
-        range: &mut Range,
-        expected: &mut VecDeque<(Vec<u8>, Vec<u8>)>,
-        forward: f64,
-    ) -> bool {
+    fn take(&mut self, range: &mut Range, expected: &mut Entries, forward: f64) -> bool {
         let (found, expected) = if self.rng.random_bool(forward) {
             (range.next(), expected.pop_front())
         } else {
@@ -227,7 +225,7 @@ impl Model {
                         "{key:?} of {name} in {}",
                         snapshot.name()
                     );
-                    let expected: VecDeque<_> = within(content, &bounds).into();
+                    let expected: Entries = within(content, &bounds).into();
                     reads.push((table.scan::<Vec<u8>, _>(bounds.clone()), expected));
                 }
                 for (range, expected) in reads {
