@@ -71,6 +71,8 @@ struct Case {
 /// How far a run came.
 struct Run {
     mem: MemVfs,
+    /// Whether all tables were made.
+    has_tables: bool,
     /// Operations that returned without an error.
     acknowledged: usize,
     /// Operations that must survive.
@@ -115,6 +117,7 @@ impl Case {
         }
         let mut run = Run {
             mem: mem.clone(),
+            has_tables: false,
             acknowledged: 0,
             durable: 0,
         };
@@ -128,6 +131,7 @@ impl Case {
         let Ok(tables) = open_tables(&db, &self.table_options) else {
             return run;
         };
+        run.has_tables = true;
         let mut last_write = 0;
         for (i, op) in self.script.iter().enumerate() {
             if apply(&db, &tables, op).is_err() {
@@ -163,6 +167,12 @@ impl Case {
             let db = self.reopen(mem);
             let found = Oracle::read(&db).unwrap();
             self.check(&run, &found);
+            if run.has_tables {
+                for (keyspace, table) in TABLES {
+                    let keyspace = db.existing_keyspace(keyspace).unwrap();
+                    keyspace.existing_table(table).unwrap();
+                }
+            }
             assert_eq!(files(mem, ".sst").len(), files_in_use(&db), "orphans");
             assert_eq!(files(mem, ".tmp").len(), 0);
             db.verify().unwrap();
@@ -172,7 +182,10 @@ impl Case {
         let db = self.reopen(mem);
         let second = Oracle::read(&db).unwrap();
         assert!(second == found, "{}", second.difference(&found));
-        self.goes_on(&db, found);
+        let written = self.goes_on(&db, found, crash_at.is_multiple_of(2));
+        lose_power(mem, db, crash_at);
+        let third = Oracle::read(&self.reopen(mem)).unwrap();
+        assert!(third == written, "{}", third.difference(&written));
     }
 
     fn reopen(&self, mem: &MemVfs) -> Db {
@@ -195,7 +208,9 @@ impl Case {
     }
 
     /// New writes get numbers above every snapshot, so that none slips into one.
-    fn goes_on(&self, db: &Db, mut expected: Oracle) {
+    /// Returns what is there in the end: in files, or in the log behind what the
+    /// crash left of it.
+    fn goes_on(&self, db: &Db, mut expected: Oracle, flush: bool) -> Oracle {
         for keyspace in db.keyspaces() {
             let newest = db.existing_keyspace(&keyspace).unwrap().snapshots();
             let newest = newest.into_iter().map(|snapshot| snapshot.seq).max();
@@ -217,10 +232,14 @@ impl Case {
         }
         let found = Oracle::read(db).unwrap();
         assert!(found == expected, "{}", found.difference(&expected));
-        db.flush().unwrap();
-        db.compact().unwrap();
+        db.sync().unwrap();
+        if flush {
+            db.flush().unwrap();
+            db.compact().unwrap();
+        }
         let found = Oracle::read(db).unwrap();
         assert!(found == expected, "{}", found.difference(&expected));
+        expected
     }
 }
 

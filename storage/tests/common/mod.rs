@@ -45,11 +45,13 @@ pub fn env(name: &str) -> Option<u64> {
     )
 }
 
-/// Runs a random test for each seed, or for EBB_SEED alone.
-pub fn for_seeds(seeds: impl Iterator<Item = u64>, mut test: impl FnMut(u64)) {
-    let seeds: Vec<u64> = match env("EBB_SEED") {
-        Some(seed) => vec![seed],
-        None => seeds.collect(),
+/// Runs a random test for each seed, for EBB_SEED alone, or for EBB_SEEDS seeds
+/// from the first.
+pub fn for_seeds(seeds: std::ops::Range<u64>, mut test: impl FnMut(u64)) {
+    let seeds = match (env("EBB_SEED"), env("EBB_SEEDS")) {
+        (Some(seed), _) => seed..seed + 1,
+        (None, Some(count)) => seeds.start..seeds.start + count,
+        (None, None) => seeds,
     };
     for seed in seeds {
         let _replay = Replay(format!("EBB_SEED={seed}"));
