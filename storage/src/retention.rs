@@ -48,6 +48,8 @@ pub(crate) struct Bookmark {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Bookmarks {
     pub(crate) as_of: SeqNo,
+    /// The largest id that a snapshot ever had, deleted ones included.
+    pub(crate) last_id: u64,
     /// Ascending by number.
     pub(crate) list: Vec<Bookmark>,
 }
@@ -124,6 +126,7 @@ impl Retention {
     pub(crate) fn add_bookmark(&self, seq: SeqNo, record: SnapshotRecord) {
         let mut state = self.state.lock().unwrap();
         state.bookmarks.as_of = seq;
+        state.bookmarks.last_id = record.id.max(state.bookmarks.last_id);
         state.bookmarks.list.push(Bookmark { seq, record });
     }
 
@@ -198,5 +201,30 @@ impl State {
             .filter(covers)
             .map(|b| b.seq)
             .collect()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// The manifest remembered the ids of the snapshots that it listed. One that
+    /// was created and deleted between two edits left no trace, and after a
+    /// restart its id was given again.
+    #[test]
+    fn the_id_of_a_deleted_snapshot_is_remembered() {
+        let retention = Retention::new(Bookmarks::default());
+        let record = |id| SnapshotRecord {
+            id,
+            keyspace: "app".into(),
+            name: "s".into(),
+            tables: Vec::new(),
+            single_table: false,
+            created_ms: 0,
+        };
+        retention.add_bookmark(SeqNo(1), record(1));
+        retention.add_bookmark(SeqNo(2), record(2));
+        retention.remove_bookmark(SeqNo(3), 2);
+        assert_eq!(retention.bookmarks().last_id, 2);
     }
 }

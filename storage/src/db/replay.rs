@@ -21,7 +21,6 @@ use crate::wal::{self, Lsn, Segment};
 #[derive(Debug, Default)]
 pub(super) struct Recovered {
     pub(super) last_seq: SeqNo,
-    pub(super) last_snapshot_id: u64,
     /// Number and bytes of the segments that stay, ascending.
     pub(super) segments: Vec<(FileNumber, u64)>,
     pub(super) end: Lsn,
@@ -134,8 +133,6 @@ impl Replay<'_> {
                 }
             }
             Op::SnapshotCreate(record) => {
-                let last = &mut self.recovered.last_snapshot_id;
-                *last = record.id.max(*last);
                 if seq > self.bookmarks_as_of {
                     self.retention.add_bookmark(seq, record);
                 }

@@ -31,8 +31,6 @@ pub(crate) struct State {
     pub(crate) keyspaces: Vec<String>,
     pub(crate) tables: BTreeMap<TableId, TableMeta>,
     pub(crate) bookmarks: Bookmarks,
-    /// The largest id of a snapshot that was ever seen here.
-    pub(crate) last_snapshot_id: u64,
     /// WAL segments from this number on are needed; those below may be gone.
     pub(crate) wal_floor: FileNumber,
 }
@@ -174,8 +172,6 @@ impl State {
     /// their fsync, so the edit that comes later may bring the older ones.
     fn set_bookmarks(&mut self, bookmarks: Option<Bookmarks>) {
         if let Some(bookmarks) = bookmarks.filter(|new| new.as_of > self.bookmarks.as_of) {
-            let ids = bookmarks.list.iter().map(|bookmark| bookmark.record.id);
-            self.last_snapshot_id = ids.chain([self.last_snapshot_id]).max().unwrap_or_default();
             self.bookmarks = bookmarks;
         }
     }
@@ -206,6 +202,7 @@ mod tests {
         let bookmarks = |as_of, seqs: &[u64]| {
             Some(Bookmarks {
                 as_of: SeqNo(as_of),
+                last_id: as_of,
                 list: seqs.iter().map(|&seq| bookmark(seq)).collect(),
             })
         };
