@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod counted_vfs;
+mod outcome;
 mod resources;
 mod snapshots;
 mod table;

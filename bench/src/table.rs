@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use ebb_server::ycsb::Latencies;
 
+use crate::outcome::Outcome;
 use crate::snapshots::SnapshotsOutcome;
-use crate::ycsb::Outcome;
 
 /// Renders it, with a newline at the end.
 pub fn render(outcome: &Outcome) -> String {

@@ -37,6 +37,7 @@ mod driver;
 mod inserts;
 mod latencies;
 mod load;
+mod options;
 mod pace;
 mod records;
 mod report;
@@ -47,9 +48,10 @@ mod worker;
 mod workload;
 
 pub use chooser::{Chooser, THETA, Zipfian};
-pub use driver::{Driver, RunOptions};
+pub use driver::Driver;
 pub use latencies::Latencies;
 pub use load::{LoadOptions, LoadReport, load};
+pub use options::RunOptions;
 pub use pace::{Pace, RateSchedule};
 pub use records::{
     KEY_BYTES, Stamp, VALUE_BYTES_DEFAULT, VALUE_BYTES_MIN, count_records, key, read_stamp,

@@ -13,9 +13,9 @@ use rand_chacha::ChaCha8Rng;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::chooser::Chooser;
-use super::driver::RunOptions;
 use super::inserts::Inserts;
 use super::latencies::{DIGITS, histogram};
+use super::options::RunOptions;
 use super::pace::{Arrival, Arrivals};
 use super::records::{Stamp, key, read_stamp, write_value};
 use super::source::{ReadFrom, Source};

@@ -1,0 +1,78 @@
+//! How a run is set up.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use ebb_storage::{Error, Result};
+
+use super::pace::Pace;
+use super::records::{VALUE_BYTES_DEFAULT, VALUE_BYTES_MIN};
+use super::workload::{Distribution, Workload};
+
+/// How to run. A run ends with the first of `operations_max`, `duration` and
+/// `stop`; without any it goes on until [`Driver::stop`](super::Driver::stop).
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// Which operations.
+    pub workload: Workload,
+    /// How records are chosen, when not as the workload says.
+    pub distribution: Option<Distribution>,
+    /// Threads that do them. Default: 2.
+    pub threads: usize,
+    /// When they start. Default: a closed loop.
+    pub pace: Pace,
+    /// Ends the run after this many operations.
+    pub operations_max: Option<u64>,
+    /// Ends the run after this time.
+    pub duration: Option<Duration>,
+    /// Ends the run when it becomes true.
+    pub stop: Arc<AtomicBool>,
+    /// Length of the values written, in bytes, at least
+    /// [`VALUE_BYTES_MIN`]. Default: 1024.
+    pub value_bytes: usize,
+    /// The same seed chooses the same operations and records in each thread.
+    pub seed: u64,
+    /// A thread of an open loop wakes up this long before its next operation is
+    /// due, and spins until then. Default: 30 us, about as late as a wake-up
+    /// comes on an idle machine. Zero costs less processor time (a third less on
+    /// two cores), and each operation then starts as late as its wake-up comes.
+    pub spin: Duration,
+    /// Length of the intervals of the timeline. Default: 100 ms.
+    pub interval: Duration,
+}
+
+impl RunOptions {
+    /// The defaults for a workload.
+    pub fn new(workload: Workload) -> Self {
+        Self {
+            workload,
+            distribution: None,
+            threads: 2,
+            pace: Pace::Closed,
+            operations_max: None,
+            duration: None,
+            stop: Arc::default(),
+            value_bytes: VALUE_BYTES_DEFAULT,
+            seed: 0,
+            spin: Duration::from_micros(30),
+            interval: Duration::from_millis(100),
+        }
+    }
+
+    pub(super) fn validate(&self) -> Result<()> {
+        let wrong = if self.threads == 0 {
+            "a run needs at least one thread".to_string()
+        } else if self.value_bytes < VALUE_BYTES_MIN {
+            format!(
+                "values of {} bytes: at least {VALUE_BYTES_MIN}",
+                self.value_bytes
+            )
+        } else if self.interval.is_zero() {
+            "the intervals of the timeline have no length".to_string()
+        } else {
+            return Ok(());
+        };
+        Err(Error::InvalidRequest(wrong))
+    }
+}
