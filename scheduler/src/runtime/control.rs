@@ -64,11 +64,21 @@ fn cycle(shared: &Shared) -> Vec<Assignment> {
     state.capacity_hundredths = capacity;
     for (id, job) in &mut state.jobs {
         job.share_hundredths = granted.get(id).copied().unwrap_or(0);
-        job.concurrency = job.share_hundredths.div_ceil(TASK_HUNDREDTHS_MAX);
+        job.concurrency = concurrency(job.share_hundredths, options.cores);
         job.context.pacer.set_share(job.share_hundredths);
     }
     state.sample(now_s);
     claim_all(&mut state, options.management, options.cores)
+}
+
+/// Tasks of a job that may run at once: one for each core's worth of its share,
+/// and one more, so that a job that is tied to a busy core has another leg to
+/// stand on. All of them together are paced to the share.
+fn concurrency(share_hundredths: u32, cores: u32) -> u32 {
+    match share_hundredths {
+        0 => 0,
+        share => (share.div_ceil(TASK_HUNDREDTHS_MAX) + 1).min(cores),
+    }
 }
 
 fn plan(
@@ -80,8 +90,8 @@ fn plan(
     let options = &shared.options;
     let slot_hundredths = options.slot_share_hundredths;
     let view = live_view(
-        now_s,
-        options.cycle_s,
+        (now_s, options.cycle_s),
+        options.goal_margin,
         Slot::new(slot_hundredths),
         capacity_hundredths,
         shared.capacity().forecast(),
@@ -113,5 +123,28 @@ fn reap(shared: &Shared) {
         .collect();
     for worker in finished {
         let _ = worker.join();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_runs_on_one_core_more_than_its_share_fills() {
+        for (share, cores, tasks) in [
+            (0, 2, 0),
+            (10, 2, 2),
+            (100, 2, 2),
+            (130, 2, 2),
+            (10, 1, 1),
+            (130, 8, 3),
+        ] {
+            assert_eq!(
+                concurrency(share, cores),
+                tasks,
+                "a share of {share} on {cores} cores"
+            );
+        }
     }
 }

@@ -66,7 +66,7 @@ impl Slot {
         cpu_s * f64::from(TASK_HUNDREDTHS_MAX) / pieces_hundredths
     }
 
-    fn job_view(self, job: &LiveJob) -> JobView {
+    fn job_view(self, job: &LiveJob, goal_margin: f64) -> JobView {
         let profile = Profile::cpu(
             self.share_hundredths,
             self.piece_s(job.map_cpu_s),
@@ -84,7 +84,7 @@ impl Slot {
             std::iter::repeat_n(piece, self.pieces_per_task as usize)
         });
         JobView {
-            job: job.job,
+            job: planned(job.job, goal_margin),
             pending_maps: job.pending_maps.saturating_mul(self.pieces_per_task),
             pending_reduces: job.pending_reduces.saturating_mul(self.pieces_per_task),
             running: pieces.collect(),
@@ -93,10 +93,20 @@ impl Slot {
     }
 }
 
+/// The job as it is planned: with a goal that is earlier than the real one by
+/// `goal_margin`, a part of the time from submission to goal.
+fn planned(job: Job, goal_margin: f64) -> Job {
+    let earlier = |goal_s: f64| goal_s - (goal_s - job.submitted_s) * goal_margin;
+    Job {
+        goal_s: job.goal_s.map(earlier),
+        ..job
+    }
+}
+
 /// Builds the view for a control cycle of `cycle_s` that starts at `now_s`.
 pub(super) fn live_view(
-    now_s: f64,
-    cycle_s: f64,
+    (now_s, cycle_s): (f64, f64),
+    goal_margin: f64,
     slot: Slot,
     capacity_hundredths: u32,
     forecast: Arc<Availability>,
@@ -110,7 +120,10 @@ pub(super) fn live_view(
             capacity: Resources::cpu_bound(capacity_hundredths),
         }],
         availability: forecast,
-        jobs: jobs.iter().map(|job| slot.job_view(job)).collect(),
+        jobs: jobs
+            .iter()
+            .map(|job| slot.job_view(job, goal_margin))
+            .collect(),
         preemption: Preemption::EveryCycle,
         reduce_start: ReduceStart::AfterMaps,
     }
@@ -119,6 +132,28 @@ pub(super) fn live_view(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_goal_is_planned_earlier_by_its_margin() {
+        let job = Job {
+            id: JobId(1),
+            submitted_s: 100.0,
+            goal_s: Some(200.0),
+        };
+        assert_eq!(planned(job, 0.05).goal_s, Some(195.0));
+        assert_eq!(planned(job, 0.0), job);
+        assert_eq!(
+            planned(
+                Job {
+                    goal_s: None,
+                    ..job
+                },
+                0.05
+            )
+            .goal_s,
+            None
+        );
+    }
     use crate::model::JobId;
     use crate::policy::{Fifo, Policy, ReverseAdaptive};
 
@@ -139,14 +174,14 @@ mod tests {
 
     fn view(jobs: &[LiveJob]) -> ClusterView {
         let forecast = Arc::new(Availability::constant(200.0).unwrap());
-        live_view(0.0, 0.25, Slot::new(10), 200, forecast, jobs)
+        live_view((0.0, 0.25), 0.0, Slot::new(10), 200, forecast, jobs)
     }
 
     #[test]
     fn ten_pieces_of_a_tenth_are_the_whole_task() {
         for share in [1, 7, 10, 33, 60, 100] {
             let slot = Slot::new(share);
-            let view = slot.job_view(&job(1, None, 1));
+            let view = slot.job_view(&job(1, None, 1), 0.0);
             let work = f64::from(view.pending_maps) * view.profile.map.task_s * f64::from(share);
             assert!((work - 300.0).abs() < 1e-9, "slots of {share}: {work}");
         }

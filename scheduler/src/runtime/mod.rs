@@ -29,7 +29,7 @@
 //! | `report`, `counters` | what comes out |
 //! | `tracker` | the life of one job, as a state machine |
 //! | `live_view`, `shares` | from jobs to a view, from a placement to shares |
-//! | `pacer`, `attempt`, `class` | CPU: per job, per task, in the kernel |
+//! | `pacer`, `attempt`, `class`, `cores` | CPU: per job, per task, in the kernel |
 //! | `sort_buffer`, `run`, `sorted`, `merge` | the shuffle's data |
 //! | `map_task`, `reduce_task` | one task each |
 //! | `state`, `control`, `worker`, `handle`, `runner` | threads and the lock |
@@ -39,6 +39,7 @@ mod capacity;
 mod class;
 mod clock;
 mod control;
+mod cores;
 mod counters;
 mod error;
 mod functions;

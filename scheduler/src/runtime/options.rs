@@ -28,6 +28,10 @@ pub struct RuntimeOptions {
     pub policy: Arc<dyn Policy>,
     /// Length of a control cycle in seconds; positive, at most an hour.
     pub cycle_s: f64,
+    /// Goals are planned earlier by this part of the time from submission to
+    /// goal, 0 to 0.5. Reverse-Adaptive finishes jobs just in time; what it
+    /// cannot know (task lengths, tails, displaced threads) has to fit in here.
+    pub goal_margin: f64,
     /// Size of a slot in hundredths of a core, 1 to 100.
     pub slot_share_hundredths: u32,
     /// What analytics may use.
@@ -42,7 +46,7 @@ pub struct RuntimeOptions {
 
 impl RuntimeOptions {
     /// All of `cores` cores under the Reverse-Adaptive policy: a cycle of 250
-    /// ms, slots of a tenth of a core, 16 MiB per task, spills in the system's
+    /// ms, goals planned 5% earlier, slots of a tenth of a core, 16 MiB per task, spills in the system's
     /// temporary directory.
     #[must_use]
     pub fn new(cores: u32) -> Self {
@@ -50,6 +54,7 @@ impl RuntimeOptions {
             cores,
             policy: Arc::new(ReverseAdaptive),
             cycle_s: 0.25,
+            goal_margin: 0.05,
             slot_share_hundredths: 10,
             capacity: Arc::new(FixedCapacity::new(cores.saturating_mul(100))),
             management: Management::Managed,
@@ -71,6 +76,9 @@ impl RuntimeOptions {
         }
         if !(self.cycle_s > 0.0 && self.cycle_s <= 3600.0) {
             return bad("cycle_s", "positive and at most 3600", self.cycle_s);
+        }
+        if !(0.0..=0.5).contains(&self.goal_margin) {
+            return bad("goal_margin", "0 to 0.5", self.goal_margin);
         }
         if !(1..=100).contains(&self.slot_share_hundredths) {
             return bad(

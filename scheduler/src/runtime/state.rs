@@ -6,6 +6,7 @@
 use super::capacity::CapacitySource;
 use super::class::SchedulingClass;
 use super::clock::Clock;
+use super::cores::Cores;
 use super::counters::Counters;
 use super::error::TaskError;
 use super::input::Split;
@@ -289,6 +290,7 @@ pub(super) struct Shared {
     pub options: RuntimeOptions,
     pub clock: Arc<dyn Clock>,
     pub class: SchedulingClass,
+    pub cores: Cores,
     state: Mutex<State>,
     /// Wakes the control thread.
     pub kick: Condvar,
@@ -302,6 +304,7 @@ impl Shared {
             options,
             clock,
             class,
+            cores: Cores::detect(),
             state: Mutex::default(),
             kick: Condvar::new(),
             ended: Condvar::new(),

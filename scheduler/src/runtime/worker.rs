@@ -26,11 +26,13 @@ pub(super) fn spawn(shared: &Arc<Shared>, assignment: Assignment) {
         thread::Builder::new()
             .name("ebb-task".to_owned())
             .spawn(move || {
-                if shared.options.management == Management::Managed {
+                let managed = shared.options.management == Management::Managed;
+                if managed {
                     lower_current_thread();
                 }
                 let mut next = take(&slot);
                 while let Some(assignment) = next {
+                    let _place = managed.then(|| shared.cores.take(assignment.context.id));
                     carry_out(&shared, assignment);
                     next = shared
                         .lock()

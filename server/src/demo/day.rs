@@ -10,9 +10,9 @@ pub const HOURS: f64 = 24.0;
 /// thesis's f(t), burstiness level 3).
 const PEAK_HOUR: f64 = 18.0;
 /// The load's part of the machine at its peak and at its ebb. The thesis goes
-/// to 80%; on a machine of two cores that leaves too little for the threads of
-/// load and jobs to find each other's gaps.
-const PEAK_SHARE: f64 = 0.60;
+/// to 80%; of two cores a merge of runs takes one for a while, and beside that
+/// the load has to find room without queueing.
+const PEAK_SHARE: f64 = 0.50;
 const EBB_SHARE: f64 = 0.05;
 /// Steps in which the forecast is given to the policy: a quarter of an hour.
 const FORECAST_STEPS: usize = 96;
@@ -65,8 +65,8 @@ impl LoadCost {
         self.idle_cores + (self.peak_cores - self.idle_cores) * load_of_peak
     }
 
-    /// f(t) of the day: what the load and a reserve leave of `cores`, in
-    /// hundredths of a core.
+    /// f(t) of the day: the part `counted_on` of what the load and a reserve
+    /// leave of `cores`, in hundredths of a core.
     ///
     /// # Errors
     /// When a cost is not finite.
@@ -75,14 +75,16 @@ impl LoadCost {
         day: Day,
         cores: u32,
         reserve_cores: f64,
+        counted_on: f64,
     ) -> Result<Availability, AvailabilityError> {
         let step_s = day.seconds / FORECAST_STEPS as f64;
         let steps = (0..FORECAST_STEPS).map(|i| {
             let start_s = i as f64 * step_s;
             let load = self.cores_at(day.load_of_peak(start_s + step_s / 2.0));
+            let left = (f64::from(cores) - load - reserve_cores).max(0.0);
             Step {
                 from_s: start_s,
-                hundredths: ((f64::from(cores) - load - reserve_cores) * 100.0).max(0.0),
+                hundredths: left * counted_on * 100.0,
             }
         });
         Availability::steps(steps.collect())
@@ -112,7 +114,7 @@ mod tests {
             peak_ops_per_s: 1000.0,
         };
         let day = Day { seconds: 24.0 };
-        let forecast = cost.forecast(day, 2, 0.1).unwrap();
+        let forecast = cost.forecast(day, 2, 0.1, 1.0).unwrap();
         assert!(
             (forecast.at(18.05) - 70.0).abs() < 0.5,
             "{}",

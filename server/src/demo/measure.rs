@@ -15,6 +15,10 @@ use super::stage::{Stage, VALUE_BYTES};
 use crate::colocate::LoadMonitor;
 use crate::ycsb::{Driver, Pace, ReadFrom, Report, RunOptions};
 
+/// Operations that are due together: those of a page that a front end builds.
+/// Each operation takes microseconds; one by one they would wake a thread tens
+/// of thousands of times a second, and what is measured would be the wake-ups.
+const BURST: u32 = 50;
 /// Lengths of the measurements: of the load as fast as it goes, at about its
 /// peak, and at about its ebb.
 const FLAT_OUT: Duration = Duration::from_millis(1000);
@@ -39,6 +43,7 @@ pub(super) fn load_options(cores: u32, pace: Pace, duration: Option<Duration>) -
         // A thread that spins for its next operation would use what the
         // analytics could.
         spin: Duration::ZERO,
+        burst: BURST,
         ..RunOptions::new("a".parse().expect("workload a is known"))
     }
 }

@@ -65,7 +65,7 @@ mod tests {
             idle_cores: 0.02,
             peak_ops_per_s: 50_000.0,
         };
-        let forecast = cost.forecast(day, 2, 0.1).unwrap();
+        let forecast = cost.forecast(day, 2, 0.1, 1.0).unwrap();
         let plan = Plan::new(day, &forecast);
         assert!(plan.job_cpu_s > 0.0);
         for (i, hour) in GOAL_HOURS.iter().enumerate() {

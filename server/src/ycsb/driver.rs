@@ -87,7 +87,7 @@ impl Driver {
             start,
             arrivals: match &options.pace {
                 Pace::Closed => None,
-                Pace::Open(rate) => Some(Mutex::new(Arrivals::new(rate.clone()))),
+                Pace::Open(rate) => Some(Mutex::new(Arrivals::new(rate.clone(), options.burst))),
             },
             issued: AtomicU64::new(0),
             version_before,

@@ -38,6 +38,9 @@ pub struct RunOptions {
     /// comes on an idle machine. Zero costs less processor time (a third less on
     /// two cores), and each operation then starts as late as its wake-up comes.
     pub spin: Duration,
+    /// Operations of an open loop that are due at the same moment, as those of
+    /// one page that a front end builds. The rate stays as it is. Default: 1.
+    pub burst: u32,
     /// Length of the intervals of the timeline. Default: 100 ms.
     pub interval: Duration,
 }
@@ -56,6 +59,7 @@ impl RunOptions {
             value_bytes: VALUE_BYTES_DEFAULT,
             seed: 0,
             spin: Duration::from_micros(30),
+            burst: 1,
             interval: Duration::from_millis(100),
         }
     }
@@ -68,6 +72,8 @@ impl RunOptions {
                 "values of {} bytes: at least {VALUE_BYTES_MIN}",
                 self.value_bytes
             )
+        } else if self.burst == 0 {
+            "a burst of no operations".to_string()
         } else if self.interval.is_zero() {
             "the intervals of the timeline have no length".to_string()
         } else {

@@ -40,12 +40,16 @@ impl fmt::Debug for Pace {
 /// The steps in which a rate is followed: a change shows within this time.
 const STEP_S: f64 = 0.01;
 
-/// Turns a rate into moments: one wherever its integral passes a whole number.
+/// Turns a rate into moments: one wherever its integral has grown by a burst, at
+/// which all operations of the burst are due.
 pub(super) struct Arrivals {
     rate: RateSchedule,
+    burst: u32,
     now_s: f64,
     /// What is left of the integral until the next moment.
     wanted: f64,
+    /// Operations that are due now and were not handed out yet.
+    left: u32,
 }
 
 /// What [`Arrivals::next`] decides.
@@ -64,16 +68,23 @@ impl fmt::Debug for Arrivals {
 }
 
 impl Arrivals {
-    pub(super) fn new(rate: RateSchedule) -> Self {
+    /// Moments at which `burst >= 1` operations are due together.
+    pub(super) fn new(rate: RateSchedule, burst: u32) -> Self {
         Self {
             rate,
+            burst,
             now_s: 0.0,
             wanted: 0.0,
+            left: 0,
         }
     }
 
     /// The next arrival before `horizon_s`, each once, in order.
     pub(super) fn next(&mut self, horizon_s: f64) -> Arrival {
+        if self.left > 0 {
+            self.left -= 1;
+            return Arrival::At(self.now_s);
+        }
         loop {
             // A rate that is not a positive number is none.
             let rate = Some((self.rate)(self.now_s)).filter(|rate| *rate > 0.0);
@@ -83,7 +94,8 @@ impl Arrivals {
                     return Arrival::NoneBefore(horizon_s);
                 }
                 self.now_s = due_s;
-                self.wanted = 1.0;
+                self.wanted = f64::from(self.burst);
+                self.left = self.burst - 1;
                 return Arrival::At(due_s);
             }
             let step_s = STEP_S.min(horizon_s - self.now_s);
@@ -111,7 +123,7 @@ mod tests {
     #[test]
     fn a_steady_rate_is_evenly_spaced() {
         for rate in [1.0, 30.0, 1000.0] {
-            let times = all(&mut Arrivals::new(Arc::new(move |_| rate)), 10.0);
+            let times = all(&mut Arrivals::new(Arc::new(move |_| rate), 1), 10.0);
             assert!((times.len() as f64 - rate * 10.0).abs() <= 1.0, "{rate}");
             for pair in times.windows(2) {
                 assert!((pair[1] - pair[0] - 1.0 / rate).abs() < 1e-6, "{pair:?}");
@@ -120,9 +132,19 @@ mod tests {
     }
 
     #[test]
+    fn a_burst_is_due_at_one_moment_and_keeps_the_rate() {
+        let times = all(&mut Arrivals::new(Arc::new(|_| 1000.0), 10), 1.0);
+        assert!((990..=1010).contains(&times.len()), "{}", times.len());
+        for burst in times.chunks_exact(10) {
+            assert!(burst.iter().all(|t| *t == burst[0]), "{burst:?}");
+        }
+        assert!((times[10] - times[0] - 0.01).abs() < 1e-6);
+    }
+
+    #[test]
     fn a_changing_rate_gives_as_many_as_its_integral() {
         let ramp = Arc::new(|t: f64| 200.0 * t);
-        let mut arrivals = Arrivals::new(ramp);
+        let mut arrivals = Arrivals::new(ramp, 1);
         let first = all(&mut arrivals, 1.0).len();
         let second = all(&mut arrivals, 2.0).len();
         assert!((95..=105).contains(&first), "{first}");
