@@ -1,4 +1,5 @@
-//! The "ebb-task" threads: each takes assignments until there is none.
+//! The "ebb-task" threads, each of which takes assignments until there is none,
+//! and the "ebb-commit" threads, one for each commit.
 
 use super::attempt::Attempt;
 use super::class::lower_current_thread;
@@ -15,7 +16,11 @@ use std::thread;
 
 /// Starts a thread that begins with `assignment`. If the system refuses one,
 /// a task fails its attempt, and the rest is done here.
+///
+/// A commit gets a thread of its own, of ordinary priority: it may write to what
+/// transactions write to, and must not lose its core while they wait for it.
 pub(super) fn spawn(shared: &Arc<Shared>, assignment: Assignment) {
+    let commits = matches!(assignment.duty, Duty::Commit);
     // A refused spawn drops its closure, so the assignment stays reachable.
     let slot = Arc::new(Mutex::new(Some(assignment)));
     let take = |slot: &Mutex<Option<Assignment>>| {
@@ -23,22 +28,13 @@ pub(super) fn spawn(shared: &Arc<Shared>, assignment: Assignment) {
     };
     let spawned = {
         let (shared, slot) = (Arc::clone(shared), Arc::clone(&slot));
-        thread::Builder::new()
-            .name("ebb-task".to_owned())
-            .spawn(move || {
-                let managed = shared.options.management == Management::Managed;
-                if managed {
-                    lower_current_thread();
-                }
-                let mut next = take(&slot);
-                while let Some(assignment) = next {
-                    let _place = managed.then(|| shared.cores.take(assignment.context.id));
-                    carry_out(&shared, assignment);
-                    next = shared
-                        .lock()
-                        .claim(shared.options.management, shared.options.cores);
-                }
-            })
+        let name = if commits { "ebb-commit" } else { "ebb-task" };
+        let body = move || match take(&slot) {
+            Some(assignment) if commits => carry_out(&shared, assignment),
+            Some(assignment) => work(&shared, assignment),
+            None => {}
+        };
+        thread::Builder::new().name(name.to_owned()).spawn(body)
     };
     match spawned {
         Ok(worker) => shared.lock().workers.push(worker),
@@ -52,6 +48,25 @@ pub(super) fn spawn(shared: &Arc<Shared>, assignment: Assignment) {
                 Duty::Commit | Duty::Abort => carry_out(shared, assignment),
             }
         }
+    }
+}
+
+/// Carries out tasks, from `assignment` on, until there is none.
+fn work(shared: &Arc<Shared>, assignment: Assignment) {
+    let options = &shared.options;
+    let managed = options.management == Management::Managed;
+    if managed {
+        lower_current_thread();
+    }
+    let mut next = Some(assignment);
+    while let Some(assignment) = next {
+        if matches!(assignment.duty, Duty::Commit) {
+            spawn(shared, assignment);
+        } else {
+            let _place = managed.then(|| shared.cores.take(assignment.context.id));
+            carry_out(shared, assignment);
+        }
+        next = shared.lock().claim(options.management, options.cores);
     }
 }
 

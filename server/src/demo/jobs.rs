@@ -1,6 +1,7 @@
 //! The demo's jobs: as large as the plan says, whatever text there is.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
@@ -10,7 +11,7 @@ use ebb_scheduler::runtime::{
 use ebb_storage::SnapshotTable;
 
 use super::stage::Stage;
-use crate::jobs::{SnapshotInput, TableOutput, grep, wordcount};
+use crate::jobs::{SnapshotInput, grep, wordcount};
 
 /// What the jobs search for: rare enough that finding it is not writing it.
 const PATTERN: &str = "fn main";
@@ -107,9 +108,10 @@ impl Input for Repeated {
     }
 }
 
-/// The table that a job's word counts go to.
-pub(super) fn output_table(job: &str) -> String {
-    format!("words-{job}")
+/// The file that a job's rows go to. Files, because a table takes all rows of a
+/// job in one batch, and while that is written nothing else becomes visible.
+pub(super) fn output_file(stage: &Stage, job: &str) -> PathBuf {
+    stage.output.join(format!("{job}.txt"))
 }
 
 /// A job of the demo, without a goal.
@@ -121,20 +123,10 @@ pub(super) fn spec(
     task_cpu_s: f64,
 ) -> Result<JobSpec> {
     let input: Arc<dyn Input> = Arc::new(input.clone());
+    let output = Arc::new(TextOutput::new(output_file(stage, job)));
     let spec = match application {
-        Application::WordCount => {
-            let output = TableOutput::new(
-                stage.db.clone(),
-                stage.keyspace.clone(),
-                output_table(job),
-                &stage.spill,
-            );
-            wordcount::spec(job, input, Arc::new(output), REDUCES)
-        }
-        Application::Grep => {
-            let output = TextOutput::new(stage.output.join(format!("{job}.txt")));
-            grep::spec(job, input, Arc::new(output), grep::Pattern::text(PATTERN)?)
-        }
+        Application::WordCount => wordcount::spec(job, input, output, REDUCES),
+        Application::Grep => grep::spec(job, input, output, grep::Pattern::text(PATTERN)?),
     };
     Ok(spec.profile(JobProfile {
         map_task_cpu_s: task_cpu_s,

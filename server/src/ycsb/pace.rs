@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_rate_of_nothing_is_waited_out() {
         let night = Arc::new(|t: f64| if t < 5.0 { 0.0 } else { 10.0 });
-        let mut arrivals = Arrivals::new(night);
+        let mut arrivals = Arrivals::new(night, 1);
         assert_eq!(arrivals.next(2.0), Arrival::NoneBefore(2.0));
         assert_eq!(arrivals.next(4.0), Arrival::NoneBefore(4.0));
         let day = all(&mut arrivals, 6.0);
@@ -163,7 +163,7 @@ mod tests {
             "{day:?}"
         );
         assert_eq!(
-            Arrivals::new(Arc::new(|_| f64::NAN)).next(1.0),
+            Arrivals::new(Arc::new(|_| f64::NAN), 1).next(1.0),
             Arrival::NoneBefore(1.0)
         );
     }
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn asking_ahead_of_the_horizon_loses_no_arrival() {
         let rate: RateSchedule = Arc::new(|_| 100.0);
-        let (mut stepwise, mut at_once) = (Arrivals::new(rate.clone()), Arrivals::new(rate));
+        let (mut stepwise, mut at_once) = (Arrivals::new(rate.clone(), 1), Arrivals::new(rate, 1));
         let mut times = Vec::new();
         for millis in 1..=1000 {
             times.extend(all(&mut stepwise, f64::from(millis) / 1000.0));

@@ -53,17 +53,11 @@ impl BlockCache {
         }
     }
 
-    /// Looks for a block. With `touch` a hit counts as a use and defends the
-    /// block against eviction; without, the cache stays as it is.
-    pub(super) fn get(&self, file_number: u64, offset: u64, touch: bool) -> Option<Bytes> {
-        let key = (file_number, offset);
-        let found = self.blocks.as_ref().and_then(|blocks| {
-            if touch {
-                blocks.get(&key)
-            } else {
-                blocks.peek(&key)
-            }
-        });
+    /// Looks for a block; a hit counts as a use and defends the block against
+    /// eviction.
+    pub(super) fn get(&self, file_number: u64, offset: u64) -> Option<Bytes> {
+        let blocks = self.blocks.as_ref();
+        let found = blocks.and_then(|blocks| blocks.get(&(file_number, offset)));
         let counter = if found.is_some() {
             &self.hits
         } else {
@@ -108,8 +102,8 @@ mod tests {
             assert!(cache.used_bytes() <= 100_000);
         }
         assert!(cache.used_bytes() > 50_000);
-        assert!(cache.get(1, 999, true).is_some());
-        assert!(cache.get(2, 999, true).is_none());
+        assert!(cache.get(1, 999).is_some());
+        assert!(cache.get(2, 999).is_none());
         assert_eq!((cache.hits(), cache.misses()), (1, 1));
     }
 
@@ -117,7 +111,7 @@ mod tests {
     fn a_capacity_of_0_disables() {
         let cache = BlockCache::new(0);
         cache.insert(1, 1, Bytes::from_static(b"x"));
-        assert!(cache.get(1, 1, true).is_none());
+        assert!(cache.get(1, 1).is_none());
         assert_eq!((cache.hits(), cache.misses()), (0, 1));
     }
 }

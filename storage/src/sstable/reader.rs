@@ -173,7 +173,12 @@ impl SsTable {
         fill_cache: bool,
     ) -> Result<(Block, bool)> {
         let number = self.properties().file_number;
-        let cached = self.cache.get(number, handle.offset, fill_cache);
+        // A scan that leaves the cache as it is does not ask it either: it may
+        // run on a thread that loses its core at any moment, and must not lose
+        // it while it holds a lock that a transactional read waits for.
+        let cached = fill_cache
+            .then(|| self.cache.get(number, handle.offset))
+            .flatten();
         let hit = cached.is_some();
         let payload = match cached {
             Some(payload) => payload,

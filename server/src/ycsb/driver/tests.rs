@@ -1,7 +1,7 @@
 //! Runs against a real store, a few thousand records each.
 
 use super::*;
-use crate::ycsb::{LoadOptions, Operation, Stamp, key, load, write_value};
+use crate::ycsb::{Distribution, LoadOptions, Operation, Stamp, Workload, key, load, write_value};
 use ebb_storage::{ErrorKind, Keyspace, TableOptions};
 
 const RECORDS: u64 = 500;
