@@ -121,7 +121,7 @@ mod tests {
             forecast.at(18.05)
         );
         assert!(
-            (forecast.at(6.05) - 180.0).abs() < 0.5,
+            (forecast.at(6.05) - 178.0).abs() < 0.5,
             "{}",
             forecast.at(6.05)
         );
