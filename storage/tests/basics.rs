@@ -240,3 +240,28 @@ fn bad_requests_are_refused_by_name_and_change_nothing() {
         Err(Error::InvalidRequest(_))
     ));
 }
+
+/// A scan may run on a thread that loses its core at any moment. It once asked
+/// the block cache, and transactional reads waited for the lock of a shard that
+/// such a thread held.
+#[test]
+fn a_snapshot_scan_does_not_ask_the_block_cache() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), options()).unwrap();
+    let ks = db.keyspace("app").unwrap();
+    let table = ks.table("t", TableOptions::default()).unwrap();
+    for i in 0..2000 {
+        table
+            .put(format!("{i:05}").as_bytes(), b"some value")
+            .unwrap();
+    }
+    ks.create_snapshot("s").unwrap();
+    db.flush().unwrap();
+    let asked = || (db.stats().cache_hits, db.stats().cache_misses);
+    let before = asked();
+    let snapshot = ks.snapshot("s").unwrap().table("t").unwrap();
+    assert_eq!(snapshot.scan::<&[u8], _>(..).count(), 2000);
+    assert_eq!(asked(), before);
+    assert_eq!(snapshot.range::<&[u8], _>(..).count(), 2000);
+    assert_ne!(asked(), before, "the counters count");
+}

@@ -7,6 +7,8 @@ use thread_priority::unix::{
     thread_native_id, thread_schedule_policy,
 };
 
+const IDLE: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+
 /// The class a task thread runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -29,12 +31,16 @@ impl std::fmt::Display for SchedulingClass {
 /// Puts the calling thread under `SCHED_IDLE` if the system allows it, and
 /// says what it runs under now.
 pub(super) fn lower_current_thread() -> SchedulingClass {
-    let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
     // What counts is what the kernel reports afterwards: a refused nice value
     // does not undo a granted class.
-    let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle);
+    let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, IDLE);
+    current_class()
+}
+
+/// What the calling thread runs under.
+pub(super) fn current_class() -> SchedulingClass {
     match thread_schedule_policy() {
-        Ok(policy) if policy == idle => SchedulingClass::Idle,
+        Ok(policy) if policy == IDLE => SchedulingClass::Idle,
         _ => SchedulingClass::Normal,
     }
 }

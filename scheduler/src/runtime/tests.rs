@@ -590,3 +590,45 @@ fn a_combiner_or_partitioner_that_breaks_its_contract_fails_the_job() {
         assert!(cause.contains(part), "{cause}");
     }
 }
+
+/// Remembers the thread that committed it and what class that ran in.
+#[derive(Default)]
+struct CommitWitness {
+    rows: VecOutput,
+    thread: std::sync::Mutex<Option<(String, bool)>>,
+}
+
+impl Output for CommitWitness {
+    fn open(&self, partition: u32, attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
+        self.rows.open(partition, attempt)
+    }
+
+    fn commit(&self) -> Result<(), TaskError> {
+        let name = std::thread::current().name().map(str::to_owned);
+        let idle = super::class::current_class() == SchedulingClass::Idle;
+        *self.thread.lock().unwrap() = Some((name.unwrap_or_default(), idle));
+        self.rows.commit()
+    }
+
+    fn abort(&self) {
+        self.rows.abort();
+    }
+}
+
+/// A commit to a table takes a place in the store's commit queue. Under the idle
+/// class it kept that place while it waited for a core, and every transaction
+/// behind it waited too.
+#[test]
+fn a_commit_runs_at_ordinary_priority() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let output = Arc::new(CommitWitness::default());
+    let mut spec = word_count("a b a", 1, 1, &VecOutput::new());
+    spec.output = output.clone();
+    assert_eq!(
+        runtime.submit(spec).unwrap().wait().outcome,
+        Outcome::Succeeded
+    );
+    let witness = output.thread.lock().unwrap().clone();
+    assert_eq!(witness, Some(("ebb-commit".to_owned(), false)));
+}

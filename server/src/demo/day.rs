@@ -65,6 +65,22 @@ impl LoadCost {
         self.idle_cores + (self.peak_cores - self.idle_cores) * load_of_peak
     }
 
+    /// Cores that the load uses on the average of a day.
+    fn mean_cores(&self) -> f64 {
+        self.cores_at((PEAK_SHARE + EBB_SHARE) / 2.0 / PEAK_SHARE)
+    }
+
+    /// The same load, with a whole day of it having used `mean_cores`: flushes
+    /// and merges are in that as they come, in a second at the peak by chance.
+    pub fn corrected(self, mean_cores: f64) -> Self {
+        let factor = mean_cores / self.mean_cores().max(1e-6);
+        Self {
+            peak_cores: self.peak_cores * factor,
+            idle_cores: self.idle_cores * factor,
+            ..self
+        }
+    }
+
     /// f(t) of the day: the part `counted_on` of what the load and a reserve
     /// leave of `cores`, in hundredths of a core.
     ///
@@ -104,6 +120,19 @@ mod tests {
             .map(|i| day.load_of_peak(f64::from(i) * 0.2))
             .fold(0.0, f64::max);
         assert!(most <= 1.0 + 1e-9);
+    }
+
+    #[test]
+    fn a_day_that_used_more_corrects_the_whole_line() {
+        let cost = LoadCost {
+            peak_cores: 1.0,
+            idle_cores: 0.1,
+            peak_ops_per_s: 1000.0,
+        };
+        let corrected = cost.corrected(cost.mean_cores() * 1.5);
+        assert!((corrected.peak_cores - 1.5).abs() < 1e-9);
+        assert!((corrected.idle_cores - 0.15).abs() < 1e-9);
+        assert_eq!(corrected.peak_ops_per_s, 1000.0);
     }
 
     #[test]

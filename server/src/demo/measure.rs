@@ -22,7 +22,7 @@ const BURST: u32 = 50;
 /// Lengths of the measurements: of the load as fast as it goes, at about its
 /// peak, and at about its ebb.
 const FLAT_OUT: Duration = Duration::from_millis(1000);
-const AT_PEAK: Duration = Duration::from_millis(1500);
+const AT_PEAK: Duration = Duration::from_millis(2000);
 const AT_EBB: Duration = Duration::from_millis(700);
 /// The rate of the last, as a part of the peak's.
 const EBB_OF_PEAK: f64 = 0.1;

@@ -46,7 +46,7 @@ const RESERVE: f64 = 0.05;
 /// The part of the forecast that is planned with. What is granted is not all
 /// used: idle-class threads are displaced for the length of a burst, tasks end
 /// between two control cycles, and merges of runs come when they come.
-const COUNTED_ON: f64 = 0.85;
+const COUNTED_ON: f64 = 0.75;
 /// The snapshot that the jobs read.
 const SNAPSHOT: &str = "midnight";
 
@@ -130,17 +130,18 @@ pub fn run(options: &DemoOptions, say: &dyn Fn(&str)) -> Result<Outcome> {
         "load: {:.0} ops/s use {:.2} of {cores} cores; a pass over the text: word count {:.2} s of CPU, grep {:.2} s",
         load.peak_ops_per_s, load.peak_cores, costs[0], costs[1]
     ));
+    let alone_s = options.seconds / ALONE_FASTER;
+    say(&format!("the load alone, for {alone_s:.0} s ..."));
+    let (alone, used) = load_alone(&stage, Day { seconds: alone_s }, &load, cores)?;
+    let load = load.corrected(used);
+
     let reserve_cores = RESERVE * f64::from(cores);
     let forecast = Arc::new(load.forecast(day, cores, reserve_cores, COUNTED_ON)?);
     let plan = Plan::new(day, &forecast);
     say(&format!(
-        "plan: a day in {:.0} s, at its peak {:.0} ops/s; three jobs of {:.1} s of CPU, one of {:.1} s",
-        options.seconds, load.peak_ops_per_s, plan.job_cpu_s, plan.extra_cpu_s
+        "plan: a day in {:.0} s, at its peak {:.0} ops/s on {:.2} cores; three jobs of {:.1} s of CPU, one of {:.1} s",
+        options.seconds, load.peak_ops_per_s, load.peak_cores, plan.job_cpu_s, plan.extra_cpu_s
     ));
-
-    let alone_s = options.seconds / ALONE_FASTER;
-    say(&format!("the load alone, for {alone_s:.0} s ..."));
-    let alone = load_alone(&stage, Day { seconds: alone_s }, &load, cores)?;
 
     let sized = |(_, application): (&str, Application), cpu_s: f64| {
         size(&text, cost_of(application), cpu_s, plan.task_cpu_s)

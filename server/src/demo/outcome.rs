@@ -69,7 +69,7 @@ pub struct JobOutcome {
 pub struct Transactional {
     /// The same day, faster, without jobs.
     pub alone: Latency,
-    /// While at least one job was unfinished.
+    /// The day with the jobs, all of it: also the hours after the last job.
     pub with_analytics: Latency,
 }
 
