@@ -111,7 +111,9 @@ fn plan(
 }
 
 fn claim_all(state: &mut State, management: Management, cores: u32) -> Vec<Assignment> {
-    std::iter::from_fn(|| state.claim(management, cores)).collect()
+    let mut claimed = std::mem::take(&mut state.commits);
+    claimed.extend(std::iter::from_fn(|| state.claim(management, cores)));
+    claimed
 }
 
 /// Joins workers that found nothing more to do.

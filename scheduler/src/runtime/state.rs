@@ -196,6 +196,9 @@ pub(super) struct State {
     pub shutting_down: bool,
     /// The control thread should plan now, not at the end of its cycle.
     pub kicked: bool,
+    /// Commits that a task thread came upon, for the control thread to start: a
+    /// thread inherits its class and its core from the one that starts it.
+    pub commits: Vec<Assignment>,
     pub capacity_hundredths: u32,
     pub history: VecDeque<CycleSample>,
     pub workers: Vec<JoinHandle<()>>,
@@ -317,6 +320,13 @@ impl Shared {
 
     pub fn capacity(&self) -> &dyn CapacitySource {
         self.options.capacity.as_ref()
+    }
+
+    /// Leaves a commit to the control thread.
+    pub fn leave_commit(&self, assignment: Assignment) {
+        let mut state = self.lock();
+        state.commits.push(assignment);
+        self.kick(&mut state);
     }
 
     /// Asks for a new plan at once.

@@ -18,7 +18,8 @@ use std::thread;
 /// a task fails its attempt, and the rest is done here.
 ///
 /// A commit gets a thread of its own, of ordinary priority: it may write to what
-/// transactions write to, and must not lose its core while they wait for it.
+/// transactions write to, and must not lose its core while they wait for it. So
+/// only a thread of ordinary priority may call this.
 pub(super) fn spawn(shared: &Arc<Shared>, assignment: Assignment) {
     let commits = matches!(assignment.duty, Duty::Commit);
     // A refused spawn drops its closure, so the assignment stays reachable.
@@ -61,7 +62,7 @@ fn work(shared: &Arc<Shared>, assignment: Assignment) {
     let mut next = Some(assignment);
     while let Some(assignment) = next {
         if matches!(assignment.duty, Duty::Commit) {
-            spawn(shared, assignment);
+            shared.leave_commit(assignment);
         } else {
             let _place = managed.then(|| shared.cores.take(assignment.context.id));
             carry_out(shared, assignment);
