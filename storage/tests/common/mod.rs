@@ -1,8 +1,7 @@
 //! What the tests of the whole engine share: seeds, a random script of
 //! operations, and the oracle that says what the database must hold.
 
-// Each test file uses its part.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
