@@ -28,6 +28,10 @@ pub enum ErrorKind {
     Io,
     /// The database stopped taking writes after a failure: reopen it.
     ReadOnly,
+    /// The disk is full and nothing was written: free space, then retry.
+    DiskFull,
+    /// Another commit came first: begin the transaction again.
+    Conflict,
 }
 
 /// Everything that can go wrong in the store.
@@ -104,6 +108,26 @@ pub enum Error {
         /// The failure that caused it.
         cause: Arc<str>,
     },
+    /// The disk is full. Nothing of this write was done; reads go on, and
+    /// writing works again as soon as there is space.
+    #[error("the disk is full at {}: nothing was written; free some space and retry", path.display())]
+    DiskFull {
+        /// The file that could not grow.
+        path: PathBuf,
+    },
+    /// A commit since the transaction began wrote what this one writes (or
+    /// asked to guard); nothing of the transaction was done.
+    #[error(
+        "key \"{}\" of table {table} was written by another commit since the transaction began; \
+         begin it again",
+        key.escape_ascii()
+    )]
+    Conflict {
+        /// The table, as `KEYSPACE.TABLE`.
+        table: String,
+        /// The first key found to be contested.
+        key: Vec<u8>,
+    },
 }
 
 impl Error {
@@ -117,6 +141,8 @@ impl Error {
             Self::AlreadyExists { .. } => ErrorKind::AlreadyExists,
             Self::InvalidRequest(_) => ErrorKind::InvalidRequest,
             Self::ReadOnly { .. } => ErrorKind::ReadOnly,
+            Self::DiskFull { .. } => ErrorKind::DiskFull,
+            Self::Conflict { .. } => ErrorKind::Conflict,
         }
     }
 

@@ -21,11 +21,12 @@
 //! content never changes, whatever is written after it.
 //!
 //! What the crate never does: it never calls the file system but through
-//! [`vfs`], never reads a clock to decide what a reader sees, and knows nothing
-//! of jobs or schedulers.
+//! [`vfs`], never asks for the time but through [`Clock`], and knows nothing of
+//! jobs or schedulers.
 
 #![forbid(unsafe_code)]
 
+mod clock;
 mod commit;
 mod compaction;
 mod cursor;
@@ -55,6 +56,7 @@ mod version;
 pub mod vfs;
 mod wal;
 
+pub use clock::{Clock, ManualClock, SystemClock};
 pub use commit::{MAX_KEY_BYTES, MAX_VALUE_BYTES, WriteBatch};
 pub use compaction::Bounding;
 pub use db::Db;

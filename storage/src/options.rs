@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::clock::{Clock, SystemClock};
 use crate::compaction::Bounding;
 use crate::sstable::SsTableOptions;
 use crate::vfs::{DiskVfs, Vfs};
@@ -72,6 +73,8 @@ pub struct Options {
     pub maintenance: Maintenance,
     /// The file system. Default: the real one.
     pub vfs: Arc<dyn Vfs>,
+    /// Tells the time to what expires. Default: the clock of the machine.
+    pub clock: Arc<dyn Clock>,
 }
 
 impl Default for Options {
@@ -88,6 +91,7 @@ impl Default for Options {
             compaction: CompactionOptions::default(),
             maintenance: Maintenance::default(),
             vfs: Arc::new(DiskVfs),
+            clock: Arc::new(SystemClock),
         }
     }
 }

@@ -16,6 +16,7 @@
 //! visible itself, so its writer reads its own writes.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 
 use crate::key::SeqNo;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
@@ -78,9 +79,22 @@ impl CommitQueue {
     /// record, pinning memtables, registering a bookmark) happens in commit
     /// order.
     pub(crate) fn enter<R>(&self, count: u64, log: impl FnOnce(SeqNo) -> R) -> (Ticket<'_>, R) {
+        let entered = self.try_enter(count, |first| Ok::<_, Infallible>(log(first)));
+        entered.unwrap_or_else(|never| match never {})
+    }
+
+    /// [`CommitQueue::enter`] with a `log` that may refuse (a transaction in
+    /// conflict, a table that is gone): then no number is taken, and `log` must
+    /// have changed nothing.
+    pub(crate) fn try_enter<R, E>(
+        &self,
+        count: u64,
+        log: impl FnOnce(SeqNo) -> Result<R, E>,
+    ) -> Result<(Ticket<'_>, R), E> {
         debug_assert!(count >= 1);
         let mut order = self.order.lock().unwrap();
         let first = order.next;
+        let result = log(first)?;
         let last = SeqNo(first.0 + count - 1);
         order.next = last.next();
         let index = order.popped + order.pending.len() as u64;
@@ -88,16 +102,13 @@ impl CommitQueue {
             last,
             finished: false,
         });
-        let result = log(first);
-        (
-            Ticket {
-                queue: self,
-                index,
-                first,
-                last,
-            },
-            result,
-        )
+        let ticket = Ticket {
+            queue: self,
+            index,
+            first,
+            last,
+        };
+        Ok((ticket, result))
     }
 
     /// Runs `f` with the order lock held and the number that the next commit
@@ -178,5 +189,17 @@ mod tests {
         assert_eq!(queue.visible(), SeqNo(10));
         a.publish();
         assert_eq!(queue.visible(), SeqNo(13));
+    }
+
+    #[test]
+    fn a_refused_commit_takes_no_number() {
+        let queue = CommitQueue::new(SeqNo(10));
+        let refused = queue.try_enter(2, |_| Err::<(), _>("no"));
+        assert_eq!(refused.map(drop), Err("no"));
+        queue
+            .enter(1, |first| assert_eq!(first, SeqNo(11)))
+            .0
+            .publish();
+        assert_eq!(queue.visible(), SeqNo(11));
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
 use super::background::{Gate, Signal};
 use super::{Catalog, TableCore};
+use crate::clock::MonotonicClock;
 use crate::commit::CommitQueue;
 use crate::compaction::compact;
 use crate::error::{Error, Result};
@@ -44,6 +45,7 @@ pub(crate) struct Engine {
     pub(super) snapshot_ops: Mutex<u64>,
     pub(super) next_file: AtomicU64,
     pub(super) next_run: AtomicU64,
+    pub(super) clock: MonotonicClock,
     pub(super) counters: Counters,
     pub(super) signal: Signal,
     pub(super) gate: Gate,
@@ -87,6 +89,11 @@ impl Engine {
 
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// The time by which what expires is judged.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
     }
 
     pub(crate) fn next_file_number(&self) -> FileNumber {

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use super::replay::replay_wal;
 use super::{Catalog, Engine, TableCore};
+use crate::clock::MonotonicClock;
 use crate::commit::CommitQueue;
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
@@ -95,6 +96,7 @@ impl Engine {
             next_file: AtomicU64::new(last_file.unwrap_or(0) + 1),
             next_run: AtomicU64::new(last_run.unwrap_or(0) + 1),
             manifest: Mutex::new(manifest),
+            clock: MonotonicClock::new(options.clock.clone()),
             counters: Counters::default(),
             signal: Default::default(),
             gate: Default::default(),

@@ -1,7 +1,5 @@
 //! Creating and deleting named snapshots.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use super::Engine;
 use super::catalog::check_name;
 use crate::commit::{encode_snapshot_create, encode_snapshot_delete};
@@ -51,9 +49,7 @@ impl Engine {
             name: name.to_string(),
             tables,
             single_table: table.is_some(),
-            created_ms: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |t| t.as_millis() as u64),
+            created_ms: self.now_ms(),
         };
         let payload = encode_snapshot_create(&record);
         self.commit_record(

@@ -1,0 +1,98 @@
+//! Wall-clock time, as far as stored data depends on it: when a snapshot was
+//! created and when it expires, until when an entry lives.
+//!
+//! Time enters through [`Clock`], so that a test can hold it, and through
+//! [`MonotonicClock`] it never goes back while a database is open: of two views
+//! the later one never sees an entry come back to life.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A source of wall-clock time.
+pub trait Clock: Send + Sync + Debug {
+    /// Milliseconds since the Unix epoch.
+    fn now_ms(&self) -> u64;
+}
+
+/// The clock of the machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now_ms(&self) -> u64 {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_millis() as u64)
+    }
+}
+
+/// A clock that stands until it is moved, for tests and simulations. Clones
+/// share it.
+#[derive(Debug, Clone, Default)]
+pub struct ManualClock(Arc<AtomicU64>);
+
+impl ManualClock {
+    /// A clock that shows this time.
+    pub fn at_ms(now_ms: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(now_ms)))
+    }
+
+    /// Moves it forward.
+    pub fn advance_ms(&self, by_ms: u64) {
+        self.0.fetch_add(by_ms, Ordering::Relaxed);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now_ms(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A clock that does not follow when the one behind it is set back.
+#[derive(Debug)]
+pub(crate) struct MonotonicClock {
+    source: Arc<dyn Clock>,
+    latest_ms: AtomicU64,
+}
+
+impl MonotonicClock {
+    pub(crate) fn new(source: Arc<dyn Clock>) -> Self {
+        Self {
+            source,
+            latest_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// Milliseconds since the Unix epoch, never fewer than before.
+    pub(crate) fn now_ms(&self) -> u64 {
+        let now = self.source.now_ms();
+        self.latest_ms.fetch_max(now, Ordering::Relaxed).max(now)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Set(AtomicU64);
+
+    impl Clock for Set {
+        fn now_ms(&self) -> u64 {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn time_does_not_follow_a_clock_that_is_set_back() {
+        let source = Arc::new(Set::default());
+        let clock = MonotonicClock::new(source.clone());
+        for (shown, now) in [(5, 5), (9, 9), (3, 9), (10, 10)] {
+            source.0.store(shown, Ordering::Relaxed);
+            assert_eq!(clock.now_ms(), now);
+        }
+    }
+}
