@@ -34,7 +34,7 @@ use super::{LockGuard, ReadFile, SyncFile, Vfs, WriteFile};
 ///   none, all, or some: the length is drawn between the synced and the seen
 ///   one, and each 512-byte sector up to it reached the disk or reads as
 ///   zeros.
-/// * Created, renamed and removed names that [`Vfs::sync_dir`] made durable,
+/// * Created, linked, renamed and removed names that [`Vfs::sync_dir`] made durable,
 ///   always. Of the later ones of each directory a random prefix of their
 ///   order, as on a journaling file system. A rename happened whole or not at
 ///   all, also between two directories. So a file that was synced, but not its
@@ -103,6 +103,8 @@ pub enum FaultOp {
     Create,
     /// [`Vfs::rename`]; changes nothing.
     Rename,
+    /// [`Vfs::link`]; changes nothing.
+    Link,
     /// [`Vfs::remove`]; changes nothing.
     Remove,
     /// [`ReadFile::read_exact_at`]; leaves the buffer as it was.
@@ -274,6 +276,10 @@ impl Vfs for MemVfs {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.machine().rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.machine().link(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

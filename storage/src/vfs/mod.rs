@@ -4,6 +4,7 @@
 //! implementation ([`DiskVfs`]) and one in memory that can lose power at any
 //! call ([`MemVfs`]).
 
+mod copy;
 mod disk;
 mod mem;
 #[cfg(test)]
@@ -14,6 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use copy::copy;
 pub use disk::DiskVfs;
 pub use mem::{FaultOp, MemVfs};
 
@@ -31,6 +33,17 @@ pub trait Vfs: Send + Sync + Debug {
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()>;
     /// Atomically renames, replacing the target.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Gives a file a second name (a hard link). Both names share its bytes;
+    /// removing one keeps the other. The new name is durable after
+    /// [`Vfs::sync_dir`] of its directory.
+    ///
+    /// # Errors
+    /// `ErrorKind::AlreadyExists` when the name is taken; `CrossesDevices` or
+    /// `Unsupported` where this cannot be: copy the file then.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let _ = (from, to);
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Paths of the entries of a directory, in no order.

@@ -4,7 +4,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{DiskVfs, MemVfs, Vfs};
+use super::{DiskVfs, MemVfs, Vfs, copy};
 
 /// Runs one claim on both implementations, each in an empty directory.
 fn on_both(claim: impl Fn(&dyn Vfs, &Path)) {
@@ -100,6 +100,54 @@ fn rename_replaces_the_target_and_open_readers_keep_the_old_file() {
         let mut buf = [0; 3];
         old.read_exact_at(&mut buf, 0).unwrap();
         assert_eq!(&buf, b"old");
+    });
+}
+
+#[test]
+fn a_link_shares_the_bytes_and_outlives_the_first_name() {
+    on_both(|vfs, dir| {
+        let (first, second) = (dir.join("a"), dir.join("sub/b"));
+        vfs.create_dir_all(&dir.join("sub")).unwrap();
+        write(vfs, &first, b"abc");
+        vfs.link(&first, &second).unwrap();
+        assert_eq!(read(vfs, &second), b"abc");
+        assert_eq!(kind(vfs.link(&first, &second)), ErrorKind::AlreadyExists);
+        assert_eq!(
+            kind(vfs.link(&dir.join("none"), &dir.join("c"))),
+            ErrorKind::NotFound
+        );
+        assert_eq!(
+            kind(vfs.link(&first, &dir.join("no/c"))),
+            ErrorKind::NotFound
+        );
+
+        // One file under both names, also for a rename of one to the other.
+        vfs.rename(&first, &second).unwrap();
+        assert!(vfs.exists(&first).unwrap());
+        vfs.remove(&first).unwrap();
+        assert_eq!(read(vfs, &second), b"abc");
+        write(vfs, &first, b"new");
+        assert_eq!(read(vfs, &second), b"abc");
+    });
+}
+
+#[test]
+fn a_copy_has_the_bytes_asked_for_and_shares_none() {
+    on_both(|vfs, dir| {
+        let (from, to) = (dir.join("a"), dir.join("b"));
+        let bytes: Vec<u8> = (0..3 << 20).map(|i| (i % 251) as u8).collect();
+        write(vfs, &from, &bytes);
+        for len in [0, 1, (1 << 20) + 1, bytes.len()] {
+            copy(vfs, &from, &to, len as u64).unwrap();
+            assert!(read(vfs, &to) == bytes[..len], "{len}");
+        }
+        vfs.truncate(&to, 2).unwrap();
+        assert!(read(vfs, &from) == bytes);
+        let too_long = bytes.len() as u64 + 1;
+        assert_eq!(
+            kind(copy(vfs, &from, &to, too_long)),
+            ErrorKind::UnexpectedEof
+        );
     });
 }
 

@@ -191,16 +191,23 @@ impl Machine {
         self.call(self.boot, Some(FaultOp::Rename), |machine| {
             let replaced = machine.names.rename(absolute(from), absolute(to))?;
             if let Some(replaced) = replaced {
-                machine.slot(replaced).is_named = false;
+                machine.slot(replaced).is_named = machine.names.has_name(replaced);
             }
             Ok(())
+        })
+    }
+
+    pub(super) fn link(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call(self.boot, Some(FaultOp::Link), |machine| {
+            let inode = machine.names.file(&absolute(from))?;
+            machine.names.link_again(absolute(to), inode)
         })
     }
 
     pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
         self.call(self.boot, Some(FaultOp::Remove), |machine| {
             let inode = machine.names.unlink(absolute(path))?;
-            machine.slot(inode).is_named = false;
+            machine.slot(inode).is_named = machine.names.has_name(inode);
             Ok(())
         })
     }

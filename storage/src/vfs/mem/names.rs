@@ -125,7 +125,22 @@ impl Names {
         self.log(NameOp::Link { path, inode });
     }
 
-    /// Takes a file's name away; returns the file.
+    /// Gives a file one more name, which must be free.
+    pub(super) fn link_again(&mut self, path: PathBuf, inode: Inode) -> io::Result<()> {
+        self.check_dir(parent(&path))?;
+        if self.exists(&path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.link(path, inode);
+        Ok(())
+    }
+
+    /// Whether running programs see a name of the file.
+    pub(super) fn has_name(&self, inode: Inode) -> bool {
+        self.seen.values().any(|&named| named == inode)
+    }
+
+    /// Takes a name away; returns the file that had it.
     pub(super) fn unlink(&mut self, path: PathBuf) -> io::Result<Inode> {
         let inode = self.file(&path)?;
         self.log(NameOp::Unlink { path });

@@ -151,6 +151,39 @@ fn removed_file_may_be_back_until_its_directory_is_synced() {
 }
 
 #[test]
+fn a_linked_name_may_be_lost_until_its_directory_is_synced_and_its_bytes_stay() {
+    let history = |sync: bool| {
+        move |vfs: &MemVfs| {
+            vfs.create_dir_all(path("/b")).unwrap();
+            durable(vfs, "/a", b"x");
+            vfs.link(path("/a"), path("/b/a")).unwrap();
+            if sync {
+                vfs.sync_dir(path("/b")).unwrap();
+            }
+            vfs.remove(path("/a")).unwrap();
+            vfs.sync_dir(path("/")).unwrap();
+        }
+    };
+    let bytes = Some(b"x".to_vec());
+    let unsynced = outcomes(history(false), content("/b/a"));
+    assert_eq!(unsynced, BTreeSet::from([None, bytes.clone()]));
+    assert_eq!(outcomes(history(true), content("/b/a")), [bytes].into());
+    assert_eq!(outcomes(history(true), content("/a")), [None].into());
+}
+
+#[test]
+fn a_linked_file_takes_space_once_and_until_its_last_name_goes() {
+    let vfs = MemVfs::new();
+    drop(durable(&vfs, "/a", &[1; 100]));
+    vfs.link(path("/a"), path("/b")).unwrap();
+    assert_eq!(vfs.used_bytes(), 100);
+    vfs.remove(path("/a")).unwrap();
+    assert_eq!(vfs.used_bytes(), 100);
+    vfs.remove(path("/b")).unwrap();
+    assert_eq!(vfs.used_bytes(), 0);
+}
+
+#[test]
 fn names_of_one_directory_survive_in_their_order() {
     let found = outcomes(
         |vfs| {

@@ -1,0 +1,31 @@
+//! Copying a file through the door to the disk.
+
+use std::io;
+use std::path::Path;
+
+use super::Vfs;
+
+/// Bytes in memory at a time.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Copies the first `len` bytes of a file into a new one and makes its bytes
+/// durable; its name is after a [`Vfs::sync_dir`].
+///
+/// # Errors
+/// `ErrorKind::UnexpectedEof` when the file is shorter; what the system says.
+/// The new file is left as far as it came.
+pub fn copy(vfs: &dyn Vfs, from: &Path, to: &Path, len: u64) -> io::Result<()> {
+    let source = vfs.open_read(from)?;
+    let mut target = vfs.create(to)?;
+    let mut buffer = vec![0; BUFFER_BYTES.min(usize::try_from(len).unwrap_or(BUFFER_BYTES))];
+    let mut at = 0;
+    while at < len {
+        let part = buffer
+            .len()
+            .min(usize::try_from(len - at).unwrap_or(usize::MAX));
+        source.read_exact_at(&mut buffer[..part], at)?;
+        target.append(&buffer[..part])?;
+        at += part as u64;
+    }
+    target.sync()
+}
