@@ -128,6 +128,13 @@ pub enum Error {
         /// The first key found to be contested.
         key: Vec<u8>,
     },
+    /// So much was written since the transaction began that what it may be in
+    /// conflict with is not known any more; nothing of the transaction was done.
+    #[error(
+        "the transaction was open for too long: what other commits wrote since it began \
+         is no longer known; begin it again, and commit sooner"
+    )]
+    TransactionTooOld,
 }
 
 impl Error {
@@ -142,7 +149,7 @@ impl Error {
             Self::InvalidRequest(_) => ErrorKind::InvalidRequest,
             Self::ReadOnly { .. } => ErrorKind::ReadOnly,
             Self::DiskFull { .. } => ErrorKind::DiskFull,
-            Self::Conflict { .. } => ErrorKind::Conflict,
+            Self::Conflict { .. } | Self::TransactionTooOld => ErrorKind::Conflict,
         }
     }
 

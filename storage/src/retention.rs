@@ -6,6 +6,8 @@
 //! - A view is registered and its number loaded in one critical section. A
 //!   number loaded before it is registered could be overtaken by a compaction
 //!   that asks in between and drops what the view is about to read.
+//! - A transaction's view is registered under the order lock at the last number
+//!   given, before that is visible; it reads once it is.
 //! - A bookmark is registered under the order lock of the commit queue, at the
 //!   moment it gets its number: every later write stands behind it.
 //! - Flush and compaction fix their inputs first, then ask for the boundaries.

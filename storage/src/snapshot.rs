@@ -25,6 +25,11 @@ impl View {
         Self { db, seq }
     }
 
+    /// The view that was registered at `seq`, which is visible.
+    pub(crate) fn registered(db: Arc<DbInner>, seq: SeqNo) -> Self {
+        Self { db, seq }
+    }
+
     /// The commit at which it stands.
     pub fn seq(&self) -> SeqNo {
         self.seq

@@ -100,16 +100,8 @@ impl WriteBatch {
     }
 
     fn check(&mut self, key: &[u8], value: &[u8]) -> bool {
-        let reason = if key.len() > MAX_KEY_BYTES {
-            format!(
-                "a key of {} bytes; the longest allowed is {MAX_KEY_BYTES}",
-                key.len()
-            )
-        } else if value.len() > MAX_VALUE_BYTES {
-            format!(
-                "a value of {} bytes; the longest allowed is {MAX_VALUE_BYTES}",
-                value.len()
-            )
+        let reason = if let Err(reason) = check_lengths(key, value) {
+            reason
         } else if self.payload.len() + key.len() + value.len() > MAX_BATCH_BYTES {
             format!("a batch of more than {MAX_BATCH_BYTES} bytes; write it in parts")
         } else {
@@ -132,6 +124,23 @@ impl WriteBatch {
     fn bytes(&mut self, bytes: &[u8]) {
         varint::put(&mut self.payload, bytes.len() as u64);
         self.payload.extend_from_slice(bytes);
+    }
+}
+
+/// What is too long, if anything.
+pub(crate) fn check_lengths(key: &[u8], value: &[u8]) -> Result<(), String> {
+    if key.len() > MAX_KEY_BYTES {
+        Err(format!(
+            "a key of {} bytes; the longest allowed is {MAX_KEY_BYTES}",
+            key.len()
+        ))
+    } else if value.len() > MAX_VALUE_BYTES {
+        Err(format!(
+            "a value of {} bytes; the longest allowed is {MAX_VALUE_BYTES}",
+            value.len()
+        ))
+    } else {
+        Ok(())
     }
 }
 

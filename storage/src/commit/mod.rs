@@ -1,8 +1,14 @@
-//! How writes become commits: batches, numbers, visibility.
+//! How writes become commits: batches, numbers, visibility, conflicts.
 
 mod batch;
+mod conflicts;
+mod footprint;
 mod queue;
 
 pub use batch::{MAX_KEY_BYTES, MAX_VALUE_BYTES, WriteBatch};
-pub(crate) use batch::{Op, OpReader, encode_snapshot_create, encode_snapshot_delete};
+pub(crate) use batch::{
+    Op, OpReader, check_lengths, encode_snapshot_create, encode_snapshot_delete,
+};
+pub(crate) use conflicts::{Clash, Conflicts};
+pub(crate) use footprint::{Footprint, TableKey, split_table_key, table_key};
 pub(crate) use queue::CommitQueue;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 use super::background::{Gate, Signal};
 use super::{Catalog, TableCore};
 use crate::clock::MonotonicClock;
-use crate::commit::CommitQueue;
+use crate::commit::{CommitQueue, Conflicts};
 use crate::compaction::compact;
 use crate::error::{Error, Result};
 use crate::files::FileNumber;
@@ -25,8 +25,8 @@ use crate::wal::Wal;
 /// What all handles of one database share.
 ///
 /// Lock order: `flushing` and `compacting` > `snapshot_ops` > `catalog` > `manifest` > the
-/// queue's order lock > a table's `replacing` and the locks inside WAL and
-/// retention. Flushes and compactions do their I/O under `flushing`,
+/// queue's order lock > a table's `replacing` and the locks inside WAL,
+/// retention and conflicts. Flushes and compactions do their I/O under `flushing`,
 /// `compacting` and `manifest` only, which no reader takes, and no writer
 /// either (`Maintenance::Manual` aside).
 #[derive(Debug)]
@@ -37,6 +37,7 @@ pub(crate) struct Engine {
     pub(super) options: Options,
     pub(super) cache: Arc<BlockCache>,
     pub(super) queue: CommitQueue,
+    pub(super) conflicts: Conflicts,
     pub(super) wal: Wal,
     pub(super) retention: Retention,
     pub(super) manifest: Mutex<Manifest>,
@@ -59,6 +60,11 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
+    /// Unlike that of any other database opened by this process.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
@@ -77,6 +83,10 @@ impl Engine {
 
     pub(crate) fn queue(&self) -> &CommitQueue {
         &self.queue
+    }
+
+    pub(crate) fn conflicts(&self) -> &Conflicts {
+        &self.conflicts
     }
 
     pub(crate) fn wal(&self) -> &Wal {

@@ -15,6 +15,7 @@ use crate::manifest::{Edit, TableMeta};
 use crate::options::{Options, TableOptions, WriteOptions};
 use crate::snapshot::View;
 use crate::stats::Stats;
+use crate::transaction::{Transaction, TransactionOptions};
 use crate::version::{TableId, TableVersion};
 
 /// A database: keyspaces of tables in one directory, with one log and one order
@@ -150,6 +151,16 @@ impl Db {
     /// A read view: all tables at this instant, for as long as it lives.
     pub fn view(&self) -> View {
         View::now(self.inner.clone())
+    }
+
+    /// Begins a transaction, which reads at this instant.
+    pub fn begin(&self) -> Transaction {
+        self.begin_with(TransactionOptions::default())
+    }
+
+    /// [`Db::begin`] with options.
+    pub fn begin_with(&self, options: TransactionOptions) -> Transaction {
+        Transaction::begin(self.inner.clone(), options)
     }
 
     /// Returns once everything written so far survives a crash of the machine.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use super::replay::replay_wal;
 use super::{Catalog, Engine, TableCore};
 use crate::clock::MonotonicClock;
-use crate::commit::CommitQueue;
+use crate::commit::{CommitQueue, Conflicts};
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
 use crate::manifest::{Manifest, State};
@@ -82,6 +82,7 @@ impl Engine {
             dir: dir.to_path_buf(),
             cache,
             queue: CommitQueue::new(recovered.last_seq.max(state.last_seq())),
+            conflicts: Conflicts::new(),
             wal: Wal::new(
                 vfs,
                 dir,

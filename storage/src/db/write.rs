@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Engine, TableCore};
-use crate::commit::{Op, OpReader, WriteBatch};
+use crate::commit::{Footprint, Op, OpReader, WriteBatch};
 use crate::compaction::wants_compaction;
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
@@ -20,18 +20,43 @@ impl Engine {
         if batch.is_empty() {
             return batch.into_payload().map(drop);
         }
+        self.write_if(batch, options, |_| Ok(())).map(drop)
+    }
+
+    /// Commits a batch of at least one operation unless `check` refuses, which
+    /// is asked under the order lock with what the batch writes; returns the
+    /// number of the last operation.
+    pub(crate) fn write_if(
+        &self,
+        batch: WriteBatch,
+        options: WriteOptions,
+        check: impl FnOnce(&Footprint) -> Result<()>,
+    ) -> Result<SeqNo> {
         let (payload, count, tables) = batch.into_payload()?;
         self.pass_gate(&tables)?;
-        let (ticket, (lsn, memtables)) = self.queue.enter(u64::from(count), |first| {
-            let segment = self.wal.segment_number();
-            let pin = |table: &Arc<TableCore>| {
-                let memtable = table.peek().memtable.clone();
-                memtable.note_segment(segment);
-                (table.id, memtable)
-            };
-            let memtables: Vec<_> = tables.iter().map(pin).collect();
-            (self.wal.push(first, count, &payload), memtables)
-        });
+        // Decoded without the lock, as a rule.
+        let footprint = self.conflicts.is_needed().then(|| Footprint::of(&payload));
+        let (ticket, (lsn, memtables, pruned)) =
+            self.queue.try_enter(u64::from(count), |first| {
+                let footprint = self
+                    .conflicts
+                    .is_needed()
+                    .then(|| footprint.unwrap_or_else(|| Footprint::of(&payload)));
+                if let Some(footprint) = &footprint {
+                    check(footprint)?;
+                }
+                let segment = self.wal.segment_number();
+                let pin = |table: &Arc<TableCore>| {
+                    let memtable = table.peek().memtable.clone();
+                    memtable.note_segment(segment);
+                    (table.id, memtable)
+                };
+                let memtables: Vec<_> = tables.iter().map(pin).collect();
+                let lsn = self.wal.push(first, count, &payload);
+                let pruned = footprint.map(|footprint| self.conflicts.record(first, footprint));
+                Ok::<_, Error>((lsn, memtables, pruned))
+            })?;
+        drop(pruned);
         self.make_durable(lsn, options)?;
         for item in OpReader::new(payload, ticket.first()) {
             let Ok((
@@ -54,10 +79,29 @@ impl Engine {
         }
         // Before it is visible: a flush frees the memtables after that.
         drop(memtables);
+        let last = SeqNo(ticket.first().0 + u64::from(count) - 1);
         ticket.publish();
         self.counters.writes.add(1);
         self.counters.operations_written.add(u64::from(count));
-        self.after_commit(&tables)
+        self.after_commit(&tables)?;
+        Ok(last)
+    }
+
+    /// Begins a transaction: registers it, and a view, at the last number given;
+    /// returns when that is visible.
+    ///
+    /// Commits under way have numbers and may have entered before any
+    /// transaction asked them to record what they write. A transaction that
+    /// reads at the number *visible* would miss them; one that reads behind them
+    /// waits for them instead, and has nothing to be in conflict with.
+    pub(crate) fn begin_transaction(&self) -> SeqNo {
+        let at = self.queue.pause(|next| {
+            let last = SeqNo(next.0 - 1);
+            self.conflicts.begin(last);
+            self.retention.register_view(|| last)
+        });
+        self.queue.wait_visible(at);
+        at
     }
 
     /// Commits an operation on the catalog of snapshots. `apply` runs once it is

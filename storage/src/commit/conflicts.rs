@@ -1,0 +1,257 @@
+//! First committer wins: what was written since the oldest living transaction
+//! began.
+//!
+//! While a transaction lives every commit records what it writes, under the
+//! order lock, where a transaction that commits also checks that nothing it
+//! writes or guards was written since it began:
+//!
+//! ```text
+//!   begin   [order lock: number = last one given; registered here]
+//!   commit  [order lock: check, push to the WAL, record]
+//! ```
+//!
+//! What always holds: of every commit numbered above a living transaction's
+//! number the index knows the writes, or else `forgotten` is not below the
+//! transaction's number and it is refused. Without a living transaction a commit
+//! pays one load.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::footprint::{Footprint, KeyRange, TableKey};
+use crate::key::SeqNo;
+use crate::sync::{AtomicU64, Mutex, Ordering};
+
+/// Memory that the index may take, estimated: about four million short keys.
+const BYTES_MAX: usize = 512 << 20;
+/// What a key costs beside its bytes: the reference counts, its places in the
+/// footprint and in the map.
+const POINT_OVERHEAD_BYTES: usize = 112;
+/// Commits of more keys than this are searched one by one rather than put into
+/// the map: that would be done under the order lock, key by key.
+const MAPPED_POINTS_MAX: usize = 1024;
+/// Keys that a commit takes out of the index at most, beside twice what it adds.
+const PRUNED_POINTS_MIN: usize = 64;
+
+/// What living transactions may be in conflict with.
+#[derive(Debug)]
+pub(crate) struct Conflicts {
+    /// How many transactions live.
+    living: AtomicU64,
+    index: Mutex<Index>,
+    bytes_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Index {
+    /// How many living transactions read at each number.
+    living: BTreeMap<SeqNo, usize>,
+    /// All commits of the index, in their order.
+    commits: VecDeque<Arc<Commit>>,
+    /// The last write of each key by a commit that is mapped.
+    map: BTreeMap<TableKey, SeqNo>,
+    /// The commits that are not.
+    wide: VecDeque<Arc<Commit>>,
+    bytes: usize,
+    /// Up to this number commits may be missing.
+    forgotten: SeqNo,
+}
+
+#[derive(Debug)]
+struct Commit {
+    seq: SeqNo,
+    footprint: Footprint,
+}
+
+/// Why a transaction cannot commit.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Clash {
+    /// This key was written since.
+    Key(TableKey),
+    /// What was written since is not known any more.
+    TooOld,
+}
+
+/// What the index let go of, for the caller to free without the order lock.
+#[derive(Debug, Default)]
+#[must_use = "freed by whoever holds it last, which should not be the order lock"]
+pub(crate) struct Pruned {
+    _commits: Vec<Arc<Commit>>,
+}
+
+impl Conflicts {
+    pub(crate) fn new() -> Self {
+        Self::with_bytes_max(BYTES_MAX)
+    }
+
+    fn with_bytes_max(bytes_max: usize) -> Self {
+        Self {
+            living: AtomicU64::new(0),
+            index: Mutex::new(Index::default()),
+            bytes_max,
+        }
+    }
+
+    /// A transaction begins that reads at `at`, the last number given. Called
+    /// under the order lock: a commit that is not numbered yet will record.
+    pub(crate) fn begin(&self, at: SeqNo) {
+        let mut index = self.index.lock().unwrap();
+        *index.living.entry(at).or_default() += 1;
+        self.living.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A transaction that read at `at` is over.
+    pub(crate) fn end(&self, at: SeqNo) {
+        let mut index = self.index.lock().unwrap();
+        let count = index.living.get_mut(&at).expect("it began");
+        *count -= 1;
+        if *count == 0 {
+            index.living.remove(&at);
+        }
+        self.living.fetch_sub(1, Ordering::Relaxed);
+        if index.living.is_empty() {
+            let all = std::mem::take(&mut *index);
+            drop(index);
+            drop(all);
+        }
+    }
+
+    /// Whether a commit has to record. Exact under the order lock, a guess
+    /// elsewhere.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.living.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether a transaction that reads at `since` can commit: nothing that it
+    /// writes or guards was written after that. Called under the order lock.
+    pub(crate) fn check(
+        &self,
+        since: SeqNo,
+        writes: &Footprint,
+        guards: &[TableKey],
+    ) -> Result<(), Clash> {
+        let index = self.index.lock().unwrap();
+        if since < index.forgotten {
+            return Err(Clash::TooOld);
+        }
+        let written = writes.points().iter().map(|point| &point.key);
+        for key in written.chain(guards) {
+            if index.writes_key(key, since) {
+                return Err(Clash::Key(key.clone()));
+            }
+        }
+        for range in writes.ranges() {
+            if let Some(key) = index.first_written_in(range, since) {
+                return Err(Clash::Key(key));
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers what the commit that starts at `seq` writes. Called under the
+    /// order lock.
+    pub(crate) fn record(&self, seq: SeqNo, footprint: Footprint) -> Pruned {
+        let mut index = self.index.lock().unwrap();
+        // The last transaction may have ended a moment ago.
+        if index.living.is_empty() {
+            return Pruned::default();
+        }
+        let points = 2 * footprint.points().len() + PRUNED_POINTS_MIN;
+        index.add(Arc::new(Commit { seq, footprint }));
+        index.prune(points, self.bytes_max)
+    }
+}
+
+impl Commit {
+    fn is_wide(&self) -> bool {
+        self.footprint.points().len() > MAPPED_POINTS_MAX || !self.footprint.ranges().is_empty()
+    }
+
+    fn bytes(&self) -> usize {
+        let points = self.footprint.points().iter().map(|point| point.key.len());
+        let ranges = self.footprint.ranges().iter();
+        let ranges = ranges.flat_map(|range| [range.start.len(), range.end.len()]);
+        points
+            .chain(ranges)
+            .map(|len| len + POINT_OVERHEAD_BYTES)
+            .sum()
+    }
+}
+
+impl Index {
+    fn writes_key(&self, key: &TableKey, since: SeqNo) -> bool {
+        self.map.get(key).is_some_and(|seq| *seq > since)
+            || self.wide_since(since).any(|footprint| {
+                footprint.point(key).is_some()
+                    || footprint.ranges().iter().any(|range| range.contains(key))
+            })
+    }
+
+    fn first_written_in(&self, range: &KeyRange, since: SeqNo) -> Option<TableKey> {
+        let bounds = (
+            Bound::Included(range.start.clone()),
+            Bound::Excluded(range.end.clone()),
+        );
+        let mut mapped = self.map.range(bounds);
+        if let Some((key, _)) = mapped.find(|(_, seq)| **seq > since) {
+            return Some(key.clone());
+        }
+        self.wide_since(since).find_map(|footprint| {
+            let point = footprint.first_in(range).map(|point| point.key.clone());
+            let mut ranges = footprint.ranges().iter();
+            point.or_else(|| ranges.find_map(|other| range.overlap(other)))
+        })
+    }
+
+    fn wide_since(&self, since: SeqNo) -> impl Iterator<Item = &Footprint> {
+        let newest_first = self.wide.iter().rev();
+        newest_first
+            .take_while(move |commit| commit.seq > since)
+            .map(|commit| &commit.footprint)
+    }
+
+    fn add(&mut self, commit: Arc<Commit>) {
+        self.bytes += commit.bytes();
+        if commit.is_wide() {
+            self.wide.push_back(commit.clone());
+        } else {
+            for point in commit.footprint.points() {
+                self.map.insert(point.key.clone(), commit.seq);
+            }
+        }
+        self.commits.push_back(commit);
+    }
+
+    /// Takes out commits that no living transaction can be in conflict with, of
+    /// about `points_max` keys, and whatever is too much.
+    fn prune(&mut self, points_max: usize, bytes_max: usize) -> Pruned {
+        let oldest = *self.living.keys().next().expect("a transaction lives");
+        let mut pruned = Pruned::default();
+        let mut points = 0;
+        while let Some(commit) = self.commits.front() {
+            let too_much = self.bytes > bytes_max;
+            if !too_much && (commit.seq > oldest || points >= points_max) {
+                break;
+            }
+            let commit = self.commits.pop_front().expect("there is a front");
+            self.bytes -= commit.bytes();
+            self.forgotten = commit.seq;
+            if commit.is_wide() {
+                self.wide.pop_front();
+            } else {
+                points += commit.footprint.points().len();
+                for point in commit.footprint.points() {
+                    if self.map.get(&point.key) == Some(&commit.seq) {
+                        self.map.remove(&point.key);
+                    }
+                }
+            }
+            pruned._commits.push(commit);
+        }
+        pruned
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,119 @@
+use super::*;
+use crate::commit::footprint::table_key;
+use crate::version::TableId;
+
+const TABLE: TableId = TableId(7);
+
+fn key(key: &str) -> TableKey {
+    table_key(TABLE, key.as_bytes())
+}
+
+fn writes(keys: &[&str]) -> Footprint {
+    Footprint::of_keys(keys.iter().map(|name| key(name)))
+}
+
+/// The key with which a transaction that began at `since` clashes.
+fn clash(conflicts: &Conflicts, since: u64, keys: &[&str]) -> Option<Clash> {
+    conflicts.check(SeqNo(since), &writes(keys), &[]).err()
+}
+
+#[test]
+fn a_key_written_since_clashes_and_no_other() {
+    let conflicts = Conflicts::new();
+    conflicts.begin(SeqNo(10));
+    drop(conflicts.record(SeqNo(11), writes(&["b", "d"])));
+    assert_eq!(clash(&conflicts, 10, &["a", "c", "e"]), None);
+    assert_eq!(
+        clash(&conflicts, 10, &["a", "b"]),
+        Some(Clash::Key(key("b")))
+    );
+    assert_eq!(clash(&conflicts, 11, &["a", "b"]), None, "it saw the write");
+    let guards = [key("d")];
+    let guarded = conflicts.check(SeqNo(10), &writes(&["a"]), &guards);
+    assert_eq!(guarded, Err(Clash::Key(key("d"))));
+}
+
+#[test]
+fn a_change_of_a_whole_table_clashes_with_each_of_its_keys_and_with_no_other_table() {
+    let conflicts = Conflicts::new();
+    conflicts.begin(SeqNo(10));
+    drop(conflicts.record(SeqNo(11), Footprint::whole_table(TABLE)));
+    for name in ["", "a"] {
+        let expected = Some(Clash::Key(key(name)));
+        assert_eq!(clash(&conflicts, 10, &[name]), expected);
+    }
+    for other in [TableId(6), TableId(8)] {
+        let writes = Footprint::of_keys([table_key(other, b"")]);
+        assert_eq!(conflicts.check(SeqNo(10), &writes, &[]), Ok(()));
+    }
+    // And the other way round: it meets what was written before.
+    drop(conflicts.record(SeqNo(12), writes(&["b"])));
+    let whole = Footprint::whole_table(TABLE);
+    let met = conflicts.check(SeqNo(11), &whole, &[]);
+    assert_eq!(met, Err(Clash::Key(key("b"))));
+    assert_eq!(conflicts.check(SeqNo(12), &whole, &[]), Ok(()));
+    let met = conflicts.check(SeqNo(10), &whole, &[]);
+    assert!(matches!(met, Err(Clash::Key(_))));
+}
+
+#[test]
+fn a_wide_commit_clashes_like_any_other() {
+    let conflicts = Conflicts::new();
+    conflicts.begin(SeqNo(10));
+    let names: Vec<_> = (0..=MAPPED_POINTS_MAX).map(|n| format!("{n:06}")).collect();
+    let keys = Footprint::of_keys(names.iter().map(|name| key(name)));
+    drop(conflicts.record(SeqNo(11), keys));
+    assert!(conflicts.index.lock().unwrap().map.is_empty());
+    let expected = Some(Clash::Key(key("000500")));
+    assert_eq!(clash(&conflicts, 10, &["000500"]), expected);
+    assert_eq!(clash(&conflicts, 10, &["0005000"]), None);
+    assert_eq!(clash(&conflicts, 11, &["000500"]), None);
+}
+
+#[test]
+fn what_no_living_transaction_can_clash_with_is_forgotten() {
+    let conflicts = Conflicts::new();
+    let points = || {
+        let index = conflicts.index.lock().unwrap();
+        (index.map.len(), index.commits.len(), index.bytes > 0)
+    };
+    conflicts.begin(SeqNo(10));
+    conflicts.begin(SeqNo(12));
+    for seq in 11..=14 {
+        drop(conflicts.record(SeqNo(seq), writes(&["same", &seq.to_string()])));
+    }
+    assert_eq!(points(), (5, 4, true));
+    conflicts.end(SeqNo(10));
+    drop(conflicts.record(SeqNo(15), writes(&["15"])));
+    // Left are commits 13, 14 and 15.
+    assert_eq!(points(), (4, 3, true));
+    let expected = Some(Clash::Key(key("same")));
+    assert_eq!(clash(&conflicts, 12, &["same"]), expected);
+
+    assert!(conflicts.is_needed());
+    conflicts.end(SeqNo(12));
+    assert!(!conflicts.is_needed());
+    assert_eq!(points(), (0, 0, false));
+    drop(conflicts.record(SeqNo(16), writes(&["16"])));
+    assert_eq!(points(), (0, 0, false), "nobody is there to clash with");
+}
+
+#[test]
+fn a_transaction_older_than_what_was_forgotten_for_want_of_room_is_refused() {
+    let of_one = POINT_OVERHEAD_BYTES + key("11").len();
+    let conflicts = Conflicts::with_bytes_max(3 * of_one);
+    conflicts.begin(SeqNo(10));
+    for seq in 11..=13 {
+        drop(conflicts.record(SeqNo(seq), writes(&[&seq.to_string()])));
+    }
+    assert_eq!(clash(&conflicts, 10, &["a"]), None);
+    drop(conflicts.record(SeqNo(14), writes(&["14"])));
+    assert_eq!(clash(&conflicts, 10, &["a"]), Some(Clash::TooOld));
+    conflicts.begin(SeqNo(14));
+    assert_eq!(clash(&conflicts, 14, &["14", "a"]), None);
+    assert_eq!(clash(&conflicts, 11, &["12"]), Some(Clash::Key(key("12"))));
+    // A commit that has no room at all is forgotten at once, and not unnoticed.
+    drop(conflicts.record(SeqNo(15), writes(&["a", "b", "c", "d"])));
+    assert_eq!(clash(&conflicts, 14, &["x"]), Some(Clash::TooOld));
+    assert_eq!(clash(&conflicts, 15, &["x"]), None);
+}

@@ -1,0 +1,128 @@
+//! What a commit touches, in the form in which commits are compared.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Op, OpReader};
+use crate::key::SeqNo;
+use crate::version::TableId;
+
+/// A key with its table in front, so that all tables share one order.
+pub(crate) type TableKey = Arc<[u8]>;
+
+const TABLE_BYTES: usize = 8;
+
+/// Makes a [`TableKey`].
+pub(crate) fn table_key(table: TableId, key: &[u8]) -> TableKey {
+    [&u64::from(table.0).to_be_bytes(), key].concat().into()
+}
+
+/// Takes a [`TableKey`] apart.
+pub(crate) fn split_table_key(key: &[u8]) -> (TableId, &[u8]) {
+    let (table, key) = key.split_at(TABLE_BYTES);
+    let table = u64::from_be_bytes(table.try_into().expect("eight bytes"));
+    (TableId(table as u32), key)
+}
+
+/// A key that is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Point {
+    pub(crate) key: TableKey,
+}
+
+/// Keys of one table from `start` to before `end`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KeyRange {
+    pub(crate) start: TableKey,
+    pub(crate) end: TableKey,
+}
+
+impl KeyRange {
+    pub(crate) fn contains(&self, key: &TableKey) -> bool {
+        self.start <= *key && *key < self.end
+    }
+
+    /// The first key that both have.
+    pub(crate) fn overlap(&self, other: &Self) -> Option<TableKey> {
+        let start = (&self.start).max(&other.start);
+        (start < (&self.end).min(&other.end)).then(|| start.clone())
+    }
+}
+
+/// The keys that a commit writes.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Footprint {
+    /// Ascending, each key once.
+    points: Vec<Point>,
+    ranges: Vec<KeyRange>,
+}
+
+impl Footprint {
+    /// Of the operations of a batch.
+    pub(crate) fn of(payload: &Bytes) -> Self {
+        let mut footprint = Self::default();
+        for item in OpReader::new(payload.clone(), SeqNo::ZERO) {
+            match item.expect("what a batch encodes reads back").1 {
+                Op::Write { table, key, .. } => footprint.points.push(Point {
+                    key: table_key(table, &key),
+                }),
+                Op::SnapshotCreate(_) | Op::SnapshotDelete(_) => {}
+            }
+        }
+        footprint.settle();
+        footprint
+    }
+
+    /// Of single keys.
+    #[cfg(test)]
+    pub(crate) fn of_keys(keys: impl IntoIterator<Item = TableKey>) -> Self {
+        let mut footprint = Self::default();
+        footprint
+            .points
+            .extend(keys.into_iter().map(|key| Point { key }));
+        footprint.settle();
+        footprint
+    }
+
+    /// Of a change to a whole table.
+    #[cfg(test)]
+    pub(crate) fn whole_table(table: TableId) -> Self {
+        let after = (u64::from(table.0) + 1).to_be_bytes();
+        Self {
+            points: Vec::new(),
+            ranges: vec![KeyRange {
+                start: table_key(table, b""),
+                end: after.as_slice().into(),
+            }],
+        }
+    }
+
+    /// Sorts the points, and makes one of those of the same key.
+    fn settle(&mut self) {
+        self.points.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        self.points.dedup_by(|later, first| later.key == first.key);
+    }
+
+    pub(crate) fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    pub(crate) fn ranges(&self) -> &[KeyRange] {
+        &self.ranges
+    }
+
+    /// The point of a key.
+    pub(crate) fn point(&self, key: &TableKey) -> Option<&Point> {
+        let at = self.points.binary_search_by(|point| point.key.cmp(key));
+        at.ok().map(|at| &self.points[at])
+    }
+
+    /// The first point in a range.
+    pub(crate) fn first_in(&self, range: &KeyRange) -> Option<&Point> {
+        let at = self.points.partition_point(|point| point.key < range.start);
+        self.points
+            .get(at)
+            .filter(|point| range.contains(&point.key))
+    }
+}

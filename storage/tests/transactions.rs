@@ -1,0 +1,329 @@
+//! What a transaction promises: one instant to read at, its own writes on top,
+//! and the first committer wins.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{DIR, for_seeds, manual, rng};
+use ebb_storage::vfs::MemVfs;
+use ebb_storage::{Db, Entry, Error, ErrorKind, Options, Result, Table, Transaction, WriteBatch};
+use rand::RngExt;
+
+fn open(options: Options) -> (Db, Table, Table) {
+    let db = Db::open(DIR, options).unwrap();
+    let app = db.keyspace("app").unwrap();
+    let table = |name| app.table(name, Default::default()).unwrap();
+    let (users, mails) = (table("users"), table("mails"));
+    (db, users, mails)
+}
+
+fn in_memory() -> (Db, Table, Table) {
+    open(manual(&MemVfs::new()))
+}
+
+fn text(value: Option<ebb_storage::Value>) -> Option<String> {
+    value.map(|value| String::from_utf8(value.to_vec()).unwrap())
+}
+
+fn keys(entries: impl Iterator<Item = Result<Entry>>) -> Vec<String> {
+    let key = |entry: Result<Entry>| String::from_utf8(entry.unwrap().0.to_vec()).unwrap();
+    entries.map(key).collect()
+}
+
+/// The key with which a commit was in conflict.
+fn contested(outcome: Result<ebb_storage::SeqNo>) -> Option<String> {
+    match outcome {
+        Ok(_) => None,
+        Err(Error::Conflict { table, key }) => {
+            Some(format!("{table} {}", String::from_utf8(key).unwrap()))
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+#[test]
+fn a_transaction_reads_at_one_instant_whatever_is_written_flushed_and_merged() {
+    let (db, users, mails) = in_memory();
+    users.put(b"a", b"old").unwrap();
+    mails.put(b"m", b"old").unwrap();
+    let txn = db.begin();
+    for _ in 0..3 {
+        users.put(b"a", b"new").unwrap();
+        users.put(b"b", b"new").unwrap();
+        mails.delete(b"m").unwrap();
+        db.flush().unwrap();
+        db.compact().unwrap();
+        assert_eq!(text(txn.get(&users, b"a").unwrap()).unwrap(), "old");
+        assert_eq!(txn.get(&users, b"b").unwrap(), None);
+        let many = txn.get_many(&mails, &["m", "n"]).unwrap();
+        assert_eq!(
+            many.into_iter().map(text).collect::<Vec<_>>(),
+            [Some("old".into()), None]
+        );
+        assert_eq!(keys(txn.range::<&str, _>(&users, ..).unwrap()), ["a"]);
+    }
+    let read_at = txn.seq();
+    assert_eq!(txn.commit().unwrap(), read_at);
+}
+
+#[test]
+fn own_writes_are_read_and_nobody_else_reads_them_before_the_commit() {
+    let (db, users, mails) = in_memory();
+    users.put(b"a", b"1").unwrap();
+    users.put(b"c", b"1").unwrap();
+    let mut txn = db.begin();
+    txn.put(&users, b"b", b"2").unwrap();
+    txn.delete(&users, b"a").unwrap();
+    txn.put(&mails, b"m", b"2").unwrap();
+    assert_eq!(txn.get(&users, b"a").unwrap(), None);
+    assert_eq!(text(txn.get(&users, b"b").unwrap()).unwrap(), "2");
+    assert_eq!(keys(txn.range::<&str, _>(&users, ..).unwrap()), ["b", "c"]);
+    assert_eq!(keys(users.range::<&str, _>(..)), ["a", "c"]);
+    assert_eq!(mails.get(b"m").unwrap(), None);
+    let at = txn.commit().unwrap();
+    assert_eq!(db.view().seq(), at);
+    assert_eq!(keys(users.range::<&str, _>(..)), ["b", "c"]);
+    assert_eq!(text(mails.get(b"m").unwrap()).unwrap(), "2");
+}
+
+#[test]
+fn a_transaction_that_is_dropped_or_rolled_back_leaves_nothing() {
+    let (db, users, _) = in_memory();
+    for drop_it in [false, true] {
+        let mut txn = db.begin();
+        txn.put(&users, b"a", b"1").unwrap();
+        if drop_it { drop(txn) } else { txn.rollback() }
+    }
+    assert_eq!(users.get(b"a").unwrap(), None);
+    assert_eq!(db.view().seq(), ebb_storage::SeqNo(0));
+}
+
+#[test]
+fn the_first_committer_wins_and_the_other_is_told_the_key() {
+    let (db, users, mails) = in_memory();
+    let (mut one, mut two, mut three) = (db.begin(), db.begin(), db.begin());
+    one.put(&users, b"a", b"1").unwrap();
+    two.delete(&users, b"a").unwrap();
+    two.put(&mails, b"m", b"2").unwrap();
+    three.put(&mails, b"a", b"3").unwrap();
+    two.commit().unwrap();
+    assert_eq!(contested(one.commit()).unwrap(), "app.users a");
+    assert_eq!(contested(three.commit()), None, "another table");
+    assert_eq!(users.get(b"a").unwrap(), None);
+    assert_eq!(text(mails.get(b"a").unwrap()).unwrap(), "3");
+}
+
+#[test]
+fn a_plain_write_is_a_committer_like_any_other() {
+    let (db, users, mails) = in_memory();
+    let mut txn = db.begin();
+    txn.put(&users, b"a", b"1").unwrap();
+    users.put(b"a", b"2").unwrap();
+    assert_eq!(contested(txn.commit()).unwrap(), "app.users a");
+
+    let mut txn = db.begin();
+    txn.put(&mails, b"m", b"1").unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put(&users, b"b", b"2");
+    batch.delete(&mails, b"m");
+    db.write(batch).unwrap();
+    assert_eq!(contested(txn.commit()).unwrap(), "app.mails m");
+}
+
+#[test]
+fn a_guarded_key_prevents_write_skew() {
+    let (db, users, _) = in_memory();
+    for guard in [false, true] {
+        users.put(b"ada", b"on call").unwrap();
+        users.put(b"bob", b"on call").unwrap();
+        let (mut one, mut two) = (db.begin(), db.begin());
+        for (txn, other, own) in [(&mut one, b"bob", b"ada"), (&mut two, b"ada", b"bob")] {
+            let other = if guard {
+                txn.get_for_update(&users, other).unwrap()
+            } else {
+                txn.get(&users, other).unwrap()
+            };
+            assert!(other.is_some(), "somebody else is on call");
+            txn.delete(&users, own).unwrap();
+        }
+        one.commit().unwrap();
+        let second = contested(two.commit());
+        let left = users.range::<&str, _>(..).count();
+        if guard {
+            assert_eq!((second.as_deref(), left), (Some("app.users ada"), 1));
+        } else {
+            assert_eq!((second, left), (None, 0), "snapshot isolation allows it");
+        }
+    }
+}
+
+#[test]
+fn a_guard_is_no_write() {
+    let (db, users, _) = in_memory();
+    let (mut one, mut two) = (db.begin(), db.begin());
+    one.guard(&users, b"a").unwrap();
+    one.put(&users, b"b", b"1").unwrap();
+    two.put(&users, b"a", b"2").unwrap();
+    one.commit().unwrap();
+    assert_eq!(contested(two.commit()), None);
+    assert_eq!(text(users.get(b"a").unwrap()).unwrap(), "2");
+
+    // And who writes nothing has nothing to lose.
+    let mut reader = db.begin();
+    reader.get_for_update(&users, b"a").unwrap();
+    users.put(b"a", b"3").unwrap();
+    assert_eq!(contested(reader.commit()), None);
+}
+
+#[test]
+fn a_transaction_refuses_tables_of_another_database_and_what_is_too_long() {
+    let (db, users, _) = in_memory();
+    let (_other, stranger, _) = in_memory();
+    let mut txn = db.begin();
+    let too_long = vec![b'k'; ebb_storage::MAX_KEY_BYTES + 1];
+    let refusals = [
+        txn.get(&stranger, b"a").map(drop),
+        txn.range::<&str, _>(&stranger, ..).map(drop),
+        txn.put(&stranger, b"a", b"1"),
+        txn.guard(&stranger, b"a"),
+        txn.put(&users, &too_long, b"1"),
+        txn.delete(&users, &too_long),
+    ];
+    for refusal in refusals {
+        assert_eq!(refusal.unwrap_err().kind(), ErrorKind::InvalidRequest);
+    }
+    txn.put(&users, &too_long[1..], b"1").unwrap();
+    txn.commit().unwrap();
+    assert_eq!(users.range::<&str, _>(..).count(), 1);
+}
+
+/// Many threads add to the same counters; what they were told is what counts.
+#[test]
+fn no_update_is_lost_among_threads() {
+    let (db, users, _) = open(Options {
+        maintenance: ebb_storage::Maintenance::Background,
+        ..manual(&MemVfs::new())
+    });
+    let keys = [b"x", b"y"];
+    let number = |value: Option<ebb_storage::Value>| -> u64 {
+        text(value).map_or(0, |text| text.parse().unwrap())
+    };
+    let committed = std::sync::atomic::AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut done = 0;
+                while done < 100 {
+                    let mut txn = db.begin();
+                    for key in keys {
+                        let value = number(txn.get(&users, key).unwrap()) + 1;
+                        txn.put(&users, key, value.to_string().as_bytes()).unwrap();
+                    }
+                    done += u64::from(contested(txn.commit()).is_none());
+                }
+                committed.fetch_add(done, std::sync::atomic::Ordering::Relaxed);
+            });
+        }
+    });
+    let expected = committed.into_inner();
+    for key in keys {
+        assert_eq!(number(users.get(key).unwrap()), expected);
+    }
+}
+
+/// A transaction's ranges, from either end and both, equal those of a map to
+/// which the same was done.
+#[test]
+fn ranges_with_own_writes_equal_those_of_a_model() {
+    for_seeds(0..60, |seed| {
+        let mut rng = rng(seed);
+        let (db, users, _) = in_memory();
+        let key = |rng: &mut common::Rng| format!("{:02}", rng.random_range(0..30)).into_bytes();
+        let mut model = BTreeMap::new();
+        for _ in 0..rng.random_range(0..40) {
+            let key = key(&mut rng);
+            users.put(&key, b"below").unwrap();
+            model.insert(key, "below".to_string());
+        }
+        let mut txn = db.begin();
+        for n in 0..rng.random_range(0..30) {
+            let key = key(&mut rng);
+            if rng.random_bool(0.5) {
+                let value = format!("own {n}");
+                txn.put(&users, &key, value.as_bytes()).unwrap();
+                model.insert(key, value);
+            } else {
+                txn.delete(&users, &key).unwrap();
+                model.remove(&key);
+            }
+        }
+        for _ in 0..20 {
+            compare_range(&txn, &users, &model, &mut rng, key);
+        }
+        txn.commit().unwrap();
+        let now = users.range::<&str, _>(..).map(Result::unwrap);
+        let now: Vec<_> = now
+            .map(|(key, value)| (key.to_vec(), text(Some(value)).unwrap()))
+            .collect();
+        assert_eq!(now, model.into_iter().collect::<Vec<_>>());
+    });
+}
+
+fn compare_range(
+    txn: &Transaction,
+    table: &Table,
+    model: &BTreeMap<Vec<u8>, String>,
+    rng: &mut common::Rng,
+    key: impl Fn(&mut common::Rng) -> Vec<u8>,
+) {
+    use std::ops::Bound::{Excluded, Included, Unbounded};
+    let mut bound = || match rng.random_range(0..5) {
+        0 => Unbounded,
+        1..3 => Included(key(rng)),
+        _ => Excluded(key(rng)),
+    };
+    let bounds = (bound(), bound());
+    let inside = |key: &Vec<u8>| {
+        use std::ops::RangeBounds;
+        bounds.contains(key)
+    };
+    let mut expected: std::collections::VecDeque<_> =
+        model.iter().filter(|(key, _)| inside(key)).collect();
+    let mut range = txn.range(table, bounds.clone()).unwrap();
+    loop {
+        let (found, expected) = if rng.random_bool(0.5) {
+            (range.next(), expected.pop_front())
+        } else {
+            (range.next_back(), expected.pop_back())
+        };
+        let found = found.map(|entry| entry.map(|(k, v)| (k.to_vec(), text(Some(v)).unwrap())));
+        let expected = expected.map(|(key, value)| (key.clone(), value.clone()));
+        assert_eq!(found.transpose().unwrap(), expected, "in {bounds:?}");
+        if expected.is_none() {
+            return;
+        }
+    }
+}
+
+/// With `sync` a commit survives a power loss, whatever the database's
+/// durability; what was not committed is not there.
+#[test]
+fn a_synced_commit_survives_a_power_loss() {
+    let mem = MemVfs::new();
+    let (db, users, mails) = open(manual(&mem));
+    let mut txn = db.begin_with(ebb_storage::TransactionOptions { sync: true });
+    txn.put(&users, b"a", b"1").unwrap();
+    txn.put(&mails, b"m", b"1").unwrap();
+    txn.commit().unwrap();
+    let mut open_one = db.begin();
+    open_one.put(&users, b"b", b"1").unwrap();
+    mem.crash_at(1);
+    // This one may survive or not: nobody was told that it would.
+    users.put(b"c", b"1").unwrap_err();
+    drop((open_one, users, mails, db));
+    mem.restart(1);
+    let (_db, users, mails) = open(manual(&mem));
+    assert_eq!(keys(users.range(..="b")), ["a"]);
+    assert_eq!(keys(mails.range::<&str, _>(..)), ["m"]);
+}
