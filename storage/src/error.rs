@@ -115,6 +115,22 @@ pub enum Error {
         /// The file that could not grow.
         path: PathBuf,
     },
+    /// A merge operator cannot fold the operands of a key. They stay as they are.
+    #[error(
+        "merge operator {operator:?} fails on key \"{}\" of table {table}: {detail}; \
+         overwrite or delete the key, or correct the operator",
+        key.escape_ascii()
+    )]
+    Merge {
+        /// The table, as `KEYSPACE.TABLE`.
+        table: String,
+        /// The key.
+        key: Vec<u8>,
+        /// The operator's name.
+        operator: String,
+        /// What the operator says.
+        detail: String,
+    },
     /// A commit since the transaction began wrote what this one writes (or
     /// asked to guard); nothing of the transaction was done.
     #[error(
@@ -146,7 +162,7 @@ impl Error {
             Self::Locked { .. } => ErrorKind::Locked,
             Self::NoDatabase { .. } | Self::NotFound { .. } => ErrorKind::NotFound,
             Self::AlreadyExists { .. } => ErrorKind::AlreadyExists,
-            Self::InvalidRequest(_) => ErrorKind::InvalidRequest,
+            Self::InvalidRequest(_) | Self::Merge { .. } => ErrorKind::InvalidRequest,
             Self::ReadOnly { .. } => ErrorKind::ReadOnly,
             Self::DiskFull { .. } => ErrorKind::DiskFull,
             Self::Conflict { .. } | Self::TransactionTooOld => ErrorKind::Conflict,

@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::compaction::{retain_versions, stripe};
+use crate::boundaries::{Boundaries, stripe};
+use crate::compaction::Retain;
 use crate::db::{Engine, TableCore};
 use crate::error::Result;
 use crate::key::SeqNo;
@@ -36,7 +37,7 @@ pub(crate) fn flush_oldest(engine: &Engine, table: &TableCore) -> Result<bool> {
     let end = memtable.end_seq().expect("a frozen memtable knows its end");
     engine.queue().wait_visible(end);
     // The input is fixed; from here on no new view can need what is dropped.
-    let boundaries = engine.retention().boundaries(table.id);
+    let boundaries = engine.boundaries(table.id);
     let splits = splits(
         &memtable,
         &engine.retention().bookmark_seqs(table.id),
@@ -65,10 +66,14 @@ fn write_runs(
     engine: &Engine,
     table: &TableCore,
     memtable: &Memtable,
-    boundaries: &[SeqNo],
+    boundaries: &Boundaries,
     splits: &[SeqNo],
 ) -> Result<Vec<Arc<Run>>> {
     let version = table.version();
+    let retain = Retain {
+        boundaries,
+        merger: &table.merger,
+    };
     let mut builders: Vec<_> = (0..=splits.len())
         .map(|_| {
             (
@@ -80,7 +85,7 @@ fn write_runs(
         .collect();
     let mut finish_key = |key: &Bytes, versions: &mut Vec<Version>| -> Result<()> {
         let bottom = !version.runs.iter().any(|run| run.covers(key));
-        retain_versions(versions, boundaries, bottom);
+        retain.versions(key, versions, &[], bottom);
         for version in versions.drain(..) {
             let (builder, smallest, largest) = &mut builders[stripe(splits, version.seq)];
             *smallest = version.seq.min(*smallest);

@@ -30,6 +30,11 @@ impl SeqNo {
     pub fn next(self) -> Self {
         Self(self.0 + 1)
     }
+
+    /// The number before this one; `None` before all.
+    pub(crate) fn before(self) -> Option<Self> {
+        self.0.checked_sub(1).map(Self)
+    }
 }
 
 impl std::fmt::Display for SeqNo {
@@ -38,7 +43,8 @@ impl std::fmt::Display for SeqNo {
     }
 }
 
-/// What a version says about its key. The byte is part of the file formats.
+/// What a version says about its key. The byte is part of the file formats; 4
+/// stands there for a range tombstone, which is no version of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -46,16 +52,30 @@ pub enum Kind {
     Put = 1,
     /// The key is gone (a tombstone).
     Delete = 2,
+    /// The key's value changes by this operand of the table's merge operator.
+    Merge = 3,
+    /// The key has a value until a time: [`crate::expiry`] has its form.
+    ExpiringPut = 5,
 }
 
 impl Kind {
-    /// The kind of a byte from disk; `None` for an unknown one. 3 (merge
-    /// operand), 4 (range tombstone) and 5 (put with expiry) are reserved.
+    /// The kind of a byte from disk; `None` for an unknown one.
     pub fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             1 => Some(Self::Put),
             2 => Some(Self::Delete),
+            3 => Some(Self::Merge),
+            5 => Some(Self::ExpiringPut),
             _ => None,
+        }
+    }
+
+    /// Whether a version of this kind may have a value of this length.
+    pub(crate) fn fits(self, value_bytes: usize) -> bool {
+        match self {
+            Self::Put | Self::Merge => true,
+            Self::Delete => value_bytes == 0,
+            Self::ExpiringPut => value_bytes >= crate::expiry::EXPIRY_BYTES,
         }
     }
 }

@@ -26,14 +26,17 @@
 
 #![forbid(unsafe_code)]
 
+mod boundaries;
 mod clock;
 mod commit;
 mod compaction;
 mod cursor;
 mod db;
 mod error;
+mod expiry;
 mod files;
 mod flush;
+mod fold;
 mod key;
 mod keyspace;
 #[cfg(all(test, loom))]
@@ -41,6 +44,8 @@ mod loom_models;
 mod manifest;
 mod memtable;
 mod merge;
+mod merge_operator;
+mod merger;
 mod options;
 mod range;
 mod retention;
@@ -64,6 +69,7 @@ pub use db::Db;
 pub use error::{Error, ErrorKind, Result};
 pub use key::SeqNo;
 pub use keyspace::{Keyspace, SnapshotInfo};
+pub use merge_operator::{MergeOperator, MergeOperators};
 pub use options::{
     CompactionOptions, Durability, Maintenance, Options, TableOptions, WriteOptions,
 };

@@ -16,10 +16,13 @@ use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread;
 
+use crate::boundaries::{Boundaries, ReadPoint};
 use crate::commit::CommitQueue;
-use crate::compaction::retain_versions;
+use crate::compaction::Retain;
 use crate::files::FileNumber;
 use crate::key::{Kind, SeqNo};
+use crate::merge_operator::MergeOperators;
+use crate::merger::Merger;
 use crate::retention::{Bookmarks, Retention, SnapshotRecord};
 use crate::sstable::Version;
 use crate::version::TableId;
@@ -178,7 +181,7 @@ impl OneKey {
     }
 
     /// The rest of a flush: keeps what the boundaries ask for, drops the others.
-    fn install(&self, input: &[SeqNo], boundaries: &[SeqNo]) {
+    fn install(&self, input: &[SeqNo], boundaries: &Boundaries) {
         let mut kept: Vec<_> = input
             .iter()
             .map(|&seq| Version {
@@ -188,7 +191,12 @@ impl OneKey {
             })
             .collect();
         kept.sort_by_key(|version| std::cmp::Reverse(version.seq));
-        retain_versions(&mut kept, boundaries, true);
+        let merger = Merger::new("app.users".into(), None, &MergeOperators::none());
+        let retain = Retain {
+            boundaries,
+            merger: &merger,
+        };
+        retain.versions(b"k", &mut kept, &[], true);
         let kept = |seq: &SeqNo| kept.iter().any(|version| version.seq == *seq);
         let mut versions = self.versions.lock().unwrap();
         versions.retain(|seq| !input.contains(seq) || kept(seq));
@@ -196,7 +204,7 @@ impl OneKey {
 
     fn flush(&self) {
         let input = self.fix_input();
-        self.install(&input, &self.retention.boundaries(TABLE));
+        self.install(&input, &self.retention.boundaries(TABLE, 0));
     }
 
     fn newest_at(&self, at: SeqNo) -> Option<SeqNo> {
@@ -269,7 +277,7 @@ fn loom_a_bookmark_registered_after_the_order_lock_is_caught() {
 
 /// A view is taken while a writer and a flush are under way.
 fn view_beside_a_flush(
-    register: impl Fn(&OneKey) -> SeqNo + Copy + Send + Sync + 'static,
+    register: impl Fn(&OneKey) -> ReadPoint + Copy + Send + Sync + 'static,
     flush: impl Fn(&OneKey) + Copy + Send + Sync + 'static,
 ) {
     explore(move || {
@@ -284,16 +292,20 @@ fn view_beside_a_flush(
         };
         let view = register(&key);
         // Every number is a version of this key.
-        let found = key.newest_at(view);
-        assert_eq!(found, Some(view), "the version at {view} is gone");
+        let (found, at) = (key.newest_at(view.seq), view.seq);
+        assert_eq!(found, Some(at), "the version at {at} is gone");
         key.retention.release_view(view);
         writer.join().unwrap();
         flush.join().unwrap();
     });
 }
 
-fn register_at_once(key: &OneKey) -> SeqNo {
-    key.retention.register_view(|| key.queue.visible())
+fn point(seq: SeqNo) -> ReadPoint {
+    ReadPoint { seq, judge_ms: 0 }
+}
+
+fn register_at_once(key: &OneKey) -> ReadPoint {
+    key.retention.register_view(|| point(key.queue.visible()))
 }
 
 /// What a view sees stays while it is registered.
@@ -309,7 +321,7 @@ fn loom_a_view_loaded_then_registered_is_caught() {
     view_beside_a_flush(
         |key| {
             let seq = key.queue.visible();
-            key.retention.register_view(|| seq)
+            key.retention.register_view(|| point(seq))
         },
         OneKey::flush,
     );
@@ -320,7 +332,7 @@ fn loom_a_view_loaded_then_registered_is_caught() {
 #[should_panic(expected = "is gone")]
 fn loom_boundaries_asked_for_before_the_input_is_fixed_are_caught() {
     view_beside_a_flush(register_at_once, |key| {
-        let boundaries = key.retention.boundaries(TABLE);
+        let boundaries = key.retention.boundaries(TABLE, 0);
         let input = key.fix_input();
         key.install(&input, &boundaries);
     });

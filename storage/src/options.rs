@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, SystemClock};
 use crate::compaction::Bounding;
+use crate::merge_operator::MergeOperators;
 use crate::sstable::SsTableOptions;
 use crate::vfs::{DiskVfs, Vfs};
 
@@ -75,6 +76,8 @@ pub struct Options {
     pub vfs: Arc<dyn Vfs>,
     /// Tells the time to what expires. Default: the clock of the machine.
     pub clock: Arc<dyn Clock>,
+    /// The merge operators that tables may name. Default: the built-in ones.
+    pub merge_operators: MergeOperators,
 }
 
 impl Default for Options {
@@ -92,6 +95,7 @@ impl Default for Options {
             maintenance: Maintenance::default(),
             vfs: Arc::new(DiskVfs),
             clock: Arc::new(SystemClock),
+            merge_operators: MergeOperators::default(),
         }
     }
 }
@@ -121,6 +125,10 @@ impl Default for CompactionOptions {
 pub struct TableOptions {
     /// The form of its files.
     pub sstable: SsTableOptions,
+    /// The name of the operator that [`Table::merge`](crate::Table::merge)
+    /// applies; none by default.
+    #[serde(default)]
+    pub merge_operator: Option<String>,
 }
 
 /// Options of one write.

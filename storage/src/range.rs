@@ -5,10 +5,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::db::DbInner;
+use crate::boundaries::ReadPoint;
+use crate::cursor::Cursor;
+use crate::db::{DbInner, TableCore};
 use crate::error::Result;
+use crate::fold::Fold;
 use crate::key::{Kind, SeqNo};
 use crate::merge::Merge;
+use crate::merger::Merger;
+use crate::sstable::Version;
 use crate::version::TableVersion;
 
 /// A key and its value.
@@ -24,7 +29,8 @@ pub type Entry = (Bytes, Bytes);
 #[derive(Debug)]
 pub struct Range {
     version: Arc<TableVersion>,
-    seq: SeqNo,
+    merger: Arc<Merger>,
+    point: ReadPoint,
     fill_cache: bool,
     lower: Bound<Bytes>,
     upper: Bound<Bytes>,
@@ -38,8 +44,9 @@ pub struct Range {
 impl Range {
     pub(crate) fn new<K, R>(
         db: &Arc<DbInner>,
+        core: &TableCore,
         version: Arc<TableVersion>,
-        seq: SeqNo,
+        point: ReadPoint,
         range: R,
         fill_cache: bool,
     ) -> Self
@@ -51,7 +58,8 @@ impl Range {
         let (lower, upper) = (owned(range.start_bound()), owned(range.end_bound()));
         Self {
             version,
-            seq,
+            merger: core.merger.clone(),
+            point,
             fill_cache,
             lower,
             upper,
@@ -79,7 +87,7 @@ impl Range {
     }
 
     fn open_front(&self) -> Result<Merge<false>> {
-        let mut cursors = self.version.cursors(self.seq, self.fill_cache);
+        let mut cursors = self.version.cursors(self.point.seq, self.fill_cache);
         for cursor in &mut cursors {
             match &self.lower {
                 Bound::Included(key) => cursor.seek(key, SeqNo::MAX)?,
@@ -92,7 +100,7 @@ impl Range {
     }
 
     fn open_back(&self) -> Result<Merge<true>> {
-        let mut cursors = self.version.cursors(self.seq, self.fill_cache);
+        let mut cursors = self.version.cursors(self.point.seq, self.fill_cache);
         for cursor in &mut cursors {
             match &self.upper {
                 Bound::Included(key) => cursor.seek_before(key, SeqNo::ZERO)?,
@@ -103,8 +111,8 @@ impl Range {
         Ok(Merge::new(cursors))
     }
 
-    /// The next live entry upwards: of each key the first visible version
-    /// counts, the others are passed over.
+    /// The next live entry upwards: of each key the visible versions count until
+    /// a base is reached, the others are passed over.
     fn step_front(&mut self, merge: &mut Merge<false>) -> Result<Option<Entry>> {
         loop {
             let Some(cursor) = merge.peek() else {
@@ -114,24 +122,26 @@ impl Range {
                 return Ok(None);
             }
             // A back end that passed this key has taken it; the same bound says so.
-            if cursor.seq() > self.seq {
+            if cursor.seq() > self.point.seq {
                 merge.advance()?;
                 continue;
             }
             let key = Bytes::copy_from_slice(cursor.key());
-            let live = (cursor.kind() == Kind::Put).then(|| cursor.value());
-            while merge.peek().is_some_and(|cursor| cursor.key() == key) {
+            let mut fold = Fold::new(self.point.judge());
+            let mut done = false;
+            while let Some(cursor) = merge.peek().filter(|cursor| cursor.key() == key) {
+                done = done || fold.take(version_at(cursor));
                 merge.advance()?;
             }
             self.lower = Bound::Excluded(key.clone());
-            if let Some(value) = live {
+            if let Some(value) = fold.finish(&key, &self.merger)? {
                 return Ok(Some((key, value)));
             }
         }
     }
 
     /// The next live entry downwards: versions of a key come oldest first, so
-    /// the last visible one counts.
+    /// they are gathered, and those below a newer base forgotten.
     fn step_back(&mut self, merge: &mut Merge<true>) -> Result<Option<Entry>> {
         loop {
             let Some(cursor) = merge.peek() else {
@@ -141,15 +151,20 @@ impl Range {
                 return Ok(None);
             }
             let key = Bytes::copy_from_slice(cursor.key());
-            let mut live = None;
+            let mut versions: Vec<Version> = Vec::new();
             while let Some(cursor) = merge.peek().filter(|cursor| cursor.key() == key) {
-                if cursor.seq() <= self.seq {
-                    live = (cursor.kind() == Kind::Put).then(|| cursor.value());
+                if cursor.seq() <= self.point.seq {
+                    if cursor.kind() != Kind::Merge {
+                        versions.clear();
+                    }
+                    versions.push(version_at(cursor));
                 }
                 merge.advance()?;
             }
             self.upper = Bound::Excluded(key.clone());
-            if let Some(value) = live {
+            let mut fold = Fold::new(self.point.judge());
+            let _base_reached = versions.into_iter().rev().any(|v| fold.take(v));
+            if let Some(value) = fold.finish(&key, &self.merger)? {
                 return Ok(Some((key, value)));
             }
         }
@@ -193,5 +208,13 @@ impl DoubleEndedIterator for Range {
         })();
         self.done = !matches!(step, Ok(Some(_)));
         step.transpose()
+    }
+}
+
+fn version_at(cursor: &dyn Cursor) -> Version {
+    Version {
+        seq: cursor.seq(),
+        kind: cursor.kind(),
+        value: cursor.value(),
     }
 }

@@ -12,12 +12,14 @@
 //!   moment it gets its number: every later write stands behind it.
 //! - Flush and compaction fix their inputs first, then ask for the boundaries.
 //!   A view registered after that has a number not below any in the inputs, so
-//!   it needs of each key just the newest version, which is always kept.
+//!   it needs of each key just the newest version, which is always kept. It also
+//!   reads the clock after they did, so what was expired for them is for it.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::boundaries::{Boundaries, ReadPoint};
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
 use crate::sync::Mutex;
@@ -34,7 +36,7 @@ pub(crate) struct SnapshotRecord {
     pub(crate) tables: Vec<(String, TableId)>,
     /// Whether it was asked for one table.
     pub(crate) single_table: bool,
-    /// Milliseconds since the Unix epoch.
+    /// Milliseconds since the Unix epoch: when its readers judge what expires.
     pub(crate) created_ms: u64,
 }
 
@@ -43,6 +45,16 @@ pub(crate) struct SnapshotRecord {
 pub(crate) struct Bookmark {
     pub(crate) seq: SeqNo,
     pub(crate) record: SnapshotRecord,
+}
+
+impl Bookmark {
+    /// Where its readers stand.
+    pub(crate) fn point(&self) -> ReadPoint {
+        ReadPoint {
+            seq: self.seq,
+            judge_ms: self.record.created_ms,
+        }
+    }
 }
 
 /// All bookmarks, exact as of the commit `as_of`: the form in which the
@@ -65,8 +77,8 @@ pub(crate) struct Retention {
 #[derive(Debug)]
 struct State {
     bookmarks: Bookmarks,
-    /// How many views stand at each number.
-    views: BTreeMap<SeqNo, usize>,
+    /// How many views stand at each point.
+    views: BTreeMap<ReadPoint, usize>,
 }
 
 impl Retention {
@@ -79,33 +91,34 @@ impl Retention {
         }
     }
 
-    /// Registers a view at the number that `visible` gives, and returns it.
-    pub(crate) fn register_view(&self, visible: impl FnOnce() -> SeqNo) -> SeqNo {
+    /// Registers a view at the point that `now` gives, and returns it. `now`
+    /// reads the visible number and the clock.
+    pub(crate) fn register_view(&self, now: impl FnOnce() -> ReadPoint) -> ReadPoint {
         let mut state = self.state.lock().unwrap();
-        let seq = visible();
-        *state.views.entry(seq).or_default() += 1;
-        seq
+        let point = now();
+        *state.views.entry(point).or_default() += 1;
+        point
     }
 
-    /// Registers one more view at a number that is registered already.
-    pub(crate) fn share_view(&self, seq: SeqNo) {
+    /// Registers one more view at a point that is registered already.
+    pub(crate) fn share_view(&self, point: ReadPoint) {
         let mut state = self.state.lock().unwrap();
         *state
             .views
-            .get_mut(&seq)
-            .expect("a view stands at this number") += 1;
+            .get_mut(&point)
+            .expect("a view stands at this point") += 1;
     }
 
     /// Ends a view.
-    pub(crate) fn release_view(&self, seq: SeqNo) {
+    pub(crate) fn release_view(&self, point: ReadPoint) {
         let mut state = self.state.lock().unwrap();
         let count = state
             .views
-            .get_mut(&seq)
-            .expect("a view stands at this number");
+            .get_mut(&point)
+            .expect("a view stands at this point");
         *count -= 1;
         if *count == 0 {
-            state.views.remove(&seq);
+            state.views.remove(&point);
         }
     }
 
@@ -120,7 +133,7 @@ impl Retention {
                 what: "snapshot",
                 name: name.to_string(),
             })?;
-        *state.views.entry(bookmark.seq).or_default() += 1;
+        *state.views.entry(bookmark.point()).or_default() += 1;
         Ok(bookmark)
     }
 
@@ -161,21 +174,20 @@ impl Retention {
         self.state.lock().unwrap().find(keyspace, name).cloned()
     }
 
-    /// The numbers between which a table's versions fall into stripes: its
-    /// bookmarks and all views, ascending, each once.
-    pub(crate) fn boundaries(&self, table: TableId) -> Vec<SeqNo> {
+    /// The boundaries of a table: its bookmarks and all views. `now_ms` is the
+    /// time by the clock that views read, taken before this call.
+    pub(crate) fn boundaries(&self, table: TableId, now_ms: u64) -> Boundaries {
         let state = self.state.lock().unwrap();
-        let mut seqs = state.bookmarks_of(table);
-        seqs.extend(state.views.keys());
-        seqs.sort_unstable();
-        seqs.dedup();
-        seqs
+        let bookmarks = state.bookmarks_of(table).map(Bookmark::point);
+        let points = bookmarks.chain(state.views.keys().copied());
+        Boundaries::new(points.collect(), now_ms)
     }
 
     /// The numbers of a table's bookmarks alone, ascending, each once: what the
     /// picker keeps apart. (Views are too short-lived to arrange files by.)
     pub(crate) fn bookmark_seqs(&self, table: TableId) -> Vec<SeqNo> {
-        let mut seqs = self.state.lock().unwrap().bookmarks_of(table);
+        let state = self.state.lock().unwrap();
+        let mut seqs: Vec<_> = state.bookmarks_of(table).map(|b| b.seq).collect();
         seqs.sort_unstable();
         seqs.dedup();
         seqs
@@ -195,14 +207,9 @@ impl State {
             .find(|b| b.record.keyspace == keyspace && b.record.name == name)
     }
 
-    fn bookmarks_of(&self, table: TableId) -> Vec<SeqNo> {
-        let covers = |b: &&Bookmark| b.record.tables.iter().any(|(_, id)| *id == table);
-        self.bookmarks
-            .list
-            .iter()
-            .filter(covers)
-            .map(|b| b.seq)
-            .collect()
+    fn bookmarks_of(&self, table: TableId) -> impl Iterator<Item = &Bookmark> {
+        let covers = move |b: &&Bookmark| b.record.tables.iter().any(|(_, id)| *id == table);
+        self.bookmarks.list.iter().filter(covers)
     }
 }
 

@@ -4,6 +4,7 @@
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
+use crate::boundaries::ReadPoint;
 use crate::db::{DbInner, TableCore};
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
@@ -16,49 +17,69 @@ use crate::table::{Table, Value, get_at};
 #[derive(Debug)]
 pub struct View {
     db: Arc<DbInner>,
-    seq: SeqNo,
+    point: ReadPoint,
 }
 
 impl View {
     pub(crate) fn now(db: Arc<DbInner>) -> Self {
-        let seq = db.retention().register_view(|| db.queue().visible());
-        Self { db, seq }
+        let point = db.retention().register_view(|| db.read_point());
+        Self { db, point }
     }
 
-    /// The view that was registered at `seq`, which is visible.
-    pub(crate) fn registered(db: Arc<DbInner>, seq: SeqNo) -> Self {
-        Self { db, seq }
+    /// The view that was registered at `point`, which is visible.
+    pub(crate) fn registered(db: Arc<DbInner>, point: ReadPoint) -> Self {
+        Self { db, point }
     }
 
     /// The commit at which it stands.
     pub fn seq(&self) -> SeqNo {
-        self.seq
+        self.point.seq
     }
 
     /// The value of a key at this instant.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
-        get_at(&self.db, &table.core.peek(), key, self.seq)
+        self.get_in(&table.core, key)
     }
 
     /// The entries of a key range at this instant, from both ends.
     pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, table: &Table, range: R) -> Range {
-        Range::new(&self.db, table.core.version(), self.seq, range, true)
+        self.range_of(&table.core, range, true)
+    }
+
+    fn get_in(&self, core: &TableCore, key: &[u8]) -> Result<Option<Value>> {
+        let point = (self.point.seq, self.point.judge());
+        get_at(&self.db, core, &core.peek(), key, point)
+    }
+
+    fn range_of<K, R>(&self, core: &TableCore, range: R, fill_cache: bool) -> Range
+    where
+        K: AsRef<[u8]>,
+        R: RangeBounds<K>,
+    {
+        Range::new(
+            &self.db,
+            core,
+            core.version(),
+            self.point,
+            range,
+            fill_cache,
+        )
     }
 }
 
 impl Clone for View {
     fn clone(&self) -> Self {
-        self.db.retention().share_view(self.seq);
+        self.db.retention().share_view(self.point);
         Self {
             db: self.db.clone(),
-            seq: self.seq,
+            point: self.point,
         }
     }
 }
 
 impl Drop for View {
     fn drop(&mut self) {
-        self.db.retention().release_view(self.seq);
+        self.db.retention().release_view(self.point);
     }
 }
 
@@ -74,11 +95,11 @@ impl Snapshot {
         let bookmark = db.retention().open_snapshot(keyspace, name)?;
         let view = View {
             db,
-            seq: bookmark.seq,
+            point: bookmark.point(),
         };
         // It may have been registered a moment ago, with commits before it
         // still under way.
-        view.db.queue().wait_visible(view.seq);
+        view.db.queue().wait_visible(view.seq());
         Ok(Self {
             view,
             bookmark: Arc::new(bookmark),
@@ -138,37 +159,25 @@ pub struct SnapshotTable {
 impl SnapshotTable {
     /// The value that a key had.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        get_at(&self.view.db, &self.core.peek(), key, self.view.seq)
+        self.view.get_in(&self.core, key)
     }
 
     /// The entries that a key range had, from both ends.
     pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Range {
-        Range::new(
-            &self.view.db,
-            self.core.version(),
-            self.view.seq,
-            range,
-            true,
-        )
+        self.view.range_of(&self.core, range, true)
     }
 
     /// The same, leaving no trace in the block cache: for scans beside a load
     /// whose working set is to stay there.
     pub fn scan<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Range {
-        Range::new(
-            &self.view.db,
-            self.core.version(),
-            self.view.seq,
-            range,
-            false,
-        )
+        self.view.range_of(&self.core, range, false)
     }
 
     /// Keys that cut the table into at most `parts` pieces of about as many
     /// bytes on disk, ascending; fewer where there is not enough on disk to
     /// tell. Piece `i` goes from key `i - 1` (included) to key `i`.
     pub fn split_keys(&self, parts: usize) -> Result<Vec<bytes::Bytes>> {
-        self.core.version().split_keys(self.view.seq, parts)
+        self.core.version().split_keys(self.view.seq(), parts)
     }
 
     /// Bytes on disk of the runs that this snapshot sees.
@@ -177,7 +186,7 @@ impl SnapshotTable {
         version
             .runs
             .iter()
-            .filter(|run| run.is_seen_at(self.view.seq))
+            .filter(|run| run.is_seen_at(self.view.seq()))
             .map(|run| run.meta().bytes)
             .sum()
     }

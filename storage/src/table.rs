@@ -2,13 +2,16 @@
 
 use std::ops::RangeBounds;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::commit::WriteBatch;
 use crate::db::{DbInner, Engine, TableCore};
 use crate::error::Result;
-use crate::key::{Kind, SeqNo};
+use crate::expiry::Judge;
+use crate::fold::Fold;
+use crate::key::SeqNo;
 use crate::options::WriteOptions;
 use crate::range::Range;
 use crate::sstable::ReadCounters;
@@ -46,6 +49,27 @@ impl Table {
         self.db.write(batch, WriteOptions::default())
     }
 
+    /// Sets a key for a time: from `ttl` after the commit on it is gone. A read
+    /// view, an iterator and a snapshot see it by the time at which they were
+    /// created. Times are counted in milliseconds, `ttl` is rounded up.
+    pub fn put_with_ttl(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.put_with_ttl(self, key, value, ttl);
+        self.db.write(batch, WriteOptions::default())
+    }
+
+    /// Changes the value of a key by an operand, without reading it: see
+    /// [`MergeOperator`](crate::MergeOperator).
+    ///
+    /// # Errors
+    /// [`InvalidRequest`](crate::Error::InvalidRequest) when the table was
+    /// created without an operator.
+    pub fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.merge(self, key, operand);
+        self.db.write(batch, WriteOptions::default())
+    }
+
     /// Removes a key; removing one that is not there is no error.
     pub fn delete(&self, key: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::new();
@@ -59,7 +83,14 @@ impl Table {
         // written to this version or to a later one, and for one key an answer
         // from the moment of the first line is as good as one from the second.
         let version = self.core.peek();
-        get_at(&self.db, &version, key, self.db.queue().visible())
+        let seq = self.db.queue().visible();
+        get_at(
+            &self.db,
+            &self.core,
+            &version,
+            key,
+            (seq, self.db.judge_now()),
+        )
     }
 
     /// The entries of a key range now, ascending, and from both ends. What is
@@ -79,27 +110,25 @@ impl Table {
     /// ```
     pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Range {
         // Registered only until the iterator holds its version.
-        let seq = self
-            .db
-            .retention()
-            .register_view(|| self.db.queue().visible());
+        let point = self.db.retention().register_view(|| self.db.read_point());
         let version = self.core.version();
-        self.db.retention().release_view(seq);
-        Range::new(&self.db, version, seq, range, true)
+        self.db.retention().release_view(point);
+        Range::new(&self.db, &self.core, version, point, range, true)
     }
 }
 
-/// The value of a key at `seq`, and the counting that every read does.
+/// The value of a key at a number and a time, and the counting that every read
+/// does.
 pub(crate) fn get_at(
     engine: &Engine,
+    core: &TableCore,
     version: &TableVersion,
     key: &[u8],
-    seq: SeqNo,
+    (seq, judge): (SeqNo, Judge<'_>),
 ) -> Result<Option<Value>> {
     let mut reads = ReadCounters::default();
-    let found = version.get(key, seq, &mut reads)?;
+    let mut fold = Fold::new(judge);
+    version.get(key, seq, &mut fold, &mut reads)?;
     engine.counters().count_read(&reads);
-    Ok(found
-        .filter(|version| version.kind == Kind::Put)
-        .map(|version| version.value))
+    fold.finish(key, &core.merger)
 }

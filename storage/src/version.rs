@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cursor::Cursor;
 use crate::error::Result;
+use crate::fold::Fold;
 use crate::key::SeqNo;
 use crate::memtable::Memtable;
 use crate::run::{Run, RunId};
@@ -48,25 +49,26 @@ impl TableVersion {
         }
     }
 
-    /// The newest version of `key` numbered `<= seq`, tombstones included.
+    /// Gives `fold` the versions of `key` numbered `<= seq`, as many as it takes.
     pub(crate) fn get(
         &self,
         key: &[u8],
         seq: SeqNo,
+        fold: &mut Fold<'_>,
         reads: &mut ReadCounters,
-    ) -> Result<Option<Version>> {
+    ) -> Result<()> {
         for memtable in std::iter::once(&self.memtable).chain(&self.frozen) {
-            if let Some(version) = memtable.get(key, seq) {
-                return Ok(Some(version));
+            if take_all(fold, seq, |seq| Ok(memtable.get(key, seq)))? {
+                return Ok(());
             }
         }
         let hash = key_hash(key);
         for run in self.runs.iter().filter(|run| run.is_seen_at(seq)) {
-            if let Some(version) = run.get(key, hash, seq, reads)? {
-                return Ok(Some(version));
+            if take_all(fold, seq, |seq| run.get(key, hash, seq, reads))? {
+                return Ok(());
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Cursors over every source that a reader at `seq` may see, newest first.
@@ -150,4 +152,23 @@ impl TableVersion {
         next.runs.splice(at..at + inputs.len(), output);
         next
     }
+}
+
+/// Gives `fold` the versions that one source has of a key, newest first; true
+/// when it needs no older ones. `newest` finds the newest at or below a number.
+fn take_all(
+    fold: &mut Fold<'_>,
+    seq: SeqNo,
+    mut newest: impl FnMut(SeqNo) -> Result<Option<Version>>,
+) -> Result<bool> {
+    let mut below = Some(seq);
+    while let Some(seq) = below
+        && let Some(version) = newest(seq)?
+    {
+        below = version.seq.before();
+        if fold.take(version) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

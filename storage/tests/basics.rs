@@ -184,7 +184,13 @@ fn bad_requests_are_refused_by_name_and_change_nothing() {
         ..Default::default()
     };
     let contradiction = ks
-        .table("t", TableOptions { sstable: other })
+        .table(
+            "t",
+            TableOptions {
+                sstable: other,
+                ..TableOptions::default()
+            },
+        )
         .unwrap_err()
         .to_string();
     assert!(

@@ -243,6 +243,13 @@ impl Case {
     }
 }
 
+fn table_options(sstable: SsTableOptions) -> TableOptions {
+    TableOptions {
+        sstable,
+        ..TableOptions::default()
+    }
+}
+
 /// A database with one table, synced writes and small files.
 fn small(mem: &MemVfs, durability: Durability) -> (Db, Table) {
     let options = Options {
@@ -257,7 +264,7 @@ fn small(mem: &MemVfs, durability: Durability) -> (Db, Table) {
         ..SsTableOptions::default()
     };
     let keyspace = db.keyspace("app").unwrap();
-    let table = keyspace.table("users", TableOptions { sstable }).unwrap();
+    let table = keyspace.table("users", table_options(sstable)).unwrap();
     (db, table)
 }
 
@@ -352,9 +359,7 @@ fn fill(mem: &MemVfs) -> (usize, Result<u64, Error>) {
             block_bytes: 256,
             ..SsTableOptions::default()
         };
-        let table = db
-            .keyspace("app")?
-            .table("users", TableOptions { sstable })?;
+        let table = db.keyspace("app")?.table("users", table_options(sstable))?;
         for i in 0..120 {
             let written = table.put(format!("key{i:03}").as_bytes(), &[i as u8; 100]);
             for i in 0..acknowledged {

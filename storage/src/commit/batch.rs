@@ -4,17 +4,20 @@
 //! ```text
 //!   put              01 | table varint | key len varint | key | value len varint | value
 //!   delete           02 | table varint | key len varint | key
-//!   (reserved)       03 merge, 04 range delete, 05 put with expiry
+//!   merge            03 | table varint | key len varint | key | operand len varint | operand
+//!   expiring put     05 | table varint | key len varint | key | 8 + value len varint | expiry u64 LE | value
 //!   snapshot create  10 | len varint | JSON
 //!   snapshot delete  11 | len varint | JSON
 //! ```
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::db::TableCore;
 use crate::error::{Error, Result};
+use crate::expiry::{self, EXPIRY_BYTES};
 use crate::key::{Kind, SeqNo};
 use crate::retention::SnapshotRecord;
 use crate::table::Table;
@@ -51,8 +54,10 @@ pub struct WriteBatch {
     count: u32,
     /// The tables written to, each once.
     tables: Vec<Arc<TableCore>>,
-    /// The first operation that breaks a limit; reported by the write.
-    too_large: Option<String>,
+    /// Where in the payload expiries stand: times to live until the commit.
+    expiries: Vec<usize>,
+    /// Why the first operation that cannot be done cannot; reported by the write.
+    refused: Option<String>,
 }
 
 impl WriteBatch {
@@ -67,6 +72,32 @@ impl WriteBatch {
         if self.check(key, value) {
             self.begin(Kind::Put, &table.core, key);
             self.bytes(value);
+        }
+    }
+
+    /// Sets a key until `ttl` (in milliseconds, rounded up) after the commit.
+    pub fn put_with_ttl(&mut self, table: &Table, key: &[u8], value: &[u8], ttl: Duration) {
+        if self.check(key, value) {
+            self.begin(Kind::ExpiringPut, &table.core, key);
+            varint::put(&mut self.payload, (EXPIRY_BYTES + value.len()) as u64);
+            self.expiries.push(self.payload.len());
+            self.payload
+                .extend_from_slice(&expiry::ttl_ms(ttl).to_le_bytes());
+            self.payload.extend_from_slice(value);
+        }
+    }
+
+    /// Changes a key's value by an operand of the table's merge operator.
+    pub fn merge(&mut self, table: &Table, key: &[u8], operand: &[u8]) {
+        if table.core.options.merge_operator.is_none() {
+            let reason = format!(
+                "table {}.{} has no merge operator; create it with one",
+                table.core.keyspace, table.core.name
+            );
+            self.refused.get_or_insert(reason);
+        } else if self.check(key, operand) {
+            self.begin(Kind::Merge, &table.core, key);
+            self.bytes(operand);
         }
     }
 
@@ -91,10 +122,16 @@ impl WriteBatch {
         &self.tables
     }
 
-    /// The operations as they go into the WAL, and how many they are.
-    pub(crate) fn into_payload(self) -> Result<(Bytes, u32, Vec<Arc<TableCore>>)> {
-        if let Some(reason) = self.too_large {
+    /// The operations as they go into the WAL when they are committed at
+    /// `now_ms`, how many they are, and the tables that they write to.
+    pub(crate) fn into_payload(mut self, now_ms: u64) -> Result<(Bytes, u32, Vec<Arc<TableCore>>)> {
+        if let Some(reason) = self.refused {
             return Err(Error::InvalidRequest(reason));
+        }
+        for at in self.expiries {
+            let place = &mut self.payload[at..at + EXPIRY_BYTES];
+            let ttl_ms = u64::from_le_bytes((&*place).try_into().expect("eight bytes"));
+            place.copy_from_slice(&now_ms.saturating_add(ttl_ms).to_le_bytes());
         }
         Ok((self.payload.into(), self.count, self.tables))
     }
@@ -107,7 +144,7 @@ impl WriteBatch {
         } else {
             return true;
         };
-        self.too_large.get_or_insert(reason);
+        self.refused.get_or_insert(reason);
         false
     }
 
@@ -231,11 +268,18 @@ impl OpReader {
                     u32::try_from(table).map_err(|_| format!("table id {table} out of range"))?,
                 );
                 let key = self.bytes()?;
-                let value = if kind == Kind::Put {
-                    self.bytes()?
-                } else {
+                let start = self.at;
+                let value = if kind == Kind::Delete {
                     Bytes::new()
+                } else {
+                    self.bytes()?
                 };
+                if !kind.fits(value.len()) {
+                    return Err(format!(
+                        "{kind:?} with {} bytes at payload byte {start}",
+                        value.len()
+                    ));
+                }
                 Ok(Op::Write {
                     table,
                     kind,

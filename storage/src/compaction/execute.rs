@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::picker::{Pick, RunSize, pick};
-use super::stripes::retain_versions;
+use super::retain::Retain;
 use crate::cursor::Cursor;
 use crate::db::{Engine, TableCore};
 use crate::error::Result;
@@ -54,7 +54,11 @@ fn merge(engine: &Engine, table: &TableCore, runs: &[Arc<Run>], pick: &Pick) -> 
         .expect("picked from this list");
     let (inputs, older) = runs[start..].split_at(pick.inputs.len());
     // The inputs are fixed; from here on no new view can need what is dropped.
-    let boundaries = engine.retention().boundaries(table.id);
+    let boundaries = engine.boundaries(table.id);
+    let retain = Retain {
+        boundaries: &boundaries,
+        merger: &table.merger,
+    };
 
     let mut cursors: Vec<Box<dyn Cursor>> = Vec::with_capacity(inputs.len());
     for run in inputs {
@@ -76,7 +80,7 @@ fn merge(engine: &Engine, table: &TableCore, runs: &[Arc<Run>], pick: &Pick) -> 
             merge.advance()?;
         }
         let bottom = !older.iter().any(|run| run.covers(&key));
-        retain_versions(&mut versions, &boundaries, bottom);
+        retain.versions(&key, &mut versions, &[], bottom);
         for version in versions.drain(..) {
             builder.add(&key, &version)?;
         }

@@ -2,8 +2,8 @@
 
 mod execute;
 mod picker;
-mod stripes;
+mod retain;
 
 pub(crate) use execute::{compact, wants_compaction};
 pub use picker::Bounding;
-pub(crate) use stripes::{retain_versions, stripe};
+pub(crate) use retain::Retain;

@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
 use super::background::{Gate, Signal};
 use super::{Catalog, TableCore};
+use crate::boundaries::{Boundaries, ReadPoint};
 use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts};
 use crate::compaction::compact;
 use crate::error::{Error, Result};
+use crate::expiry::Judge;
 use crate::files::FileNumber;
 use crate::flush::flush_oldest;
 use crate::key::SeqNo;
@@ -19,6 +21,7 @@ use crate::retention::{Bookmarks, Retention};
 use crate::run::RunId;
 use crate::sstable::BlockCache;
 use crate::stats::Counters;
+use crate::version::TableId;
 use crate::vfs::{LockGuard, Vfs};
 use crate::wal::Wal;
 
@@ -104,6 +107,26 @@ impl Engine {
     /// The time by which what expires is judged.
     pub(crate) fn now_ms(&self) -> u64 {
         self.clock.now_ms()
+    }
+
+    /// Where a reader stands who begins now.
+    pub(crate) fn read_point(&self) -> ReadPoint {
+        ReadPoint {
+            seq: self.queue.visible(),
+            judge_ms: self.now_ms(),
+        }
+    }
+
+    /// Judges for a reader who looks at one key now.
+    pub(crate) fn judge_now(&self) -> Judge<'_> {
+        Judge::Now(&self.clock)
+    }
+
+    /// The boundaries of a table, for flushes and compactions whose input is
+    /// fixed.
+    pub(crate) fn boundaries(&self, table: TableId) -> Boundaries {
+        let now_ms = self.now_ms();
+        self.retention.boundaries(table, now_ms)
     }
 
     pub(crate) fn next_file_number(&self) -> FileNumber {

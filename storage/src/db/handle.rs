@@ -223,6 +223,15 @@ impl Engine {
             }
             return Ok(table);
         }
+        let operators = &self.options.merge_operators;
+        if let Some(unknown) = options.merge_operator.as_deref()
+            && operators.get(unknown).is_none()
+        {
+            return Err(Error::InvalidRequest(format!(
+                "table {keyspace}.{name} names the merge operator {unknown:?}; known are {:?}",
+                operators.names()
+            )));
+        }
         let last = catalog.tables().map(|table| table.id.0).max().unwrap_or(0);
         let id = TableId(last + 1);
         self.commit_edit(Edit::AddTable(TableMeta {
@@ -238,6 +247,7 @@ impl Engine {
             id,
             (keyspace, name),
             options,
+            operators,
             TableVersion::new(Vec::new()),
         );
         catalog.add_table(table.clone());

@@ -17,6 +17,7 @@ use crate::commit::{CommitQueue, Conflicts};
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
 use crate::manifest::{Manifest, State};
+use crate::merge_operator::MergeOperators;
 use crate::options::Options;
 use crate::retention::Retention;
 use crate::run::{Run, RunMeta};
@@ -55,7 +56,7 @@ impl Engine {
         let state = manifest.state();
         let cache = Arc::new(BlockCache::new(options.cache_bytes));
         let id = DATABASES_OPENED.fetch_add(1, Ordering::Relaxed);
-        let catalog = open_tables(id, (&vfs, dir, &cache), state)?;
+        let catalog = open_tables(id, (&vfs, dir, &cache), &options.merge_operators, state)?;
         let retention = Retention::new(state.bookmarks.clone());
         let recovered = replay_wal(
             &*vfs,
@@ -138,6 +139,7 @@ fn refuse_headless(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
 fn open_tables(
     database: u64,
     (vfs, dir, cache): (&Arc<dyn Vfs>, &Path, &Arc<BlockCache>),
+    operators: &MergeOperators,
     state: &State,
 ) -> Result<Catalog> {
     let open_run = |meta: &RunMeta| {
@@ -162,6 +164,7 @@ fn open_tables(
             meta.id,
             name,
             meta.options.clone(),
+            operators,
             version,
         ));
     }

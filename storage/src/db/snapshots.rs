@@ -2,8 +2,10 @@
 
 use super::Engine;
 use super::catalog::check_name;
+use crate::boundaries::ReadPoint;
 use crate::commit::{encode_snapshot_create, encode_snapshot_delete};
 use crate::error::{Error, Result};
+use crate::key::SeqNo;
 use crate::options::WriteOptions;
 use crate::retention::{Bookmark, SnapshotRecord};
 
@@ -43,22 +45,30 @@ impl Engine {
         };
         *last_id += 1;
         let id = *last_id;
+        // Its readers judge at this time, whatever number it gets: a view above
+        // every commit holds the time until the bookmark does.
+        let hold = || ReadPoint {
+            seq: SeqNo::MAX,
+            judge_ms: self.now_ms(),
+        };
+        let held = self.retention.register_view(hold);
         let record = SnapshotRecord {
             id,
             keyspace: keyspace.to_string(),
             name: name.to_string(),
             tables,
             single_table: table.is_some(),
-            created_ms: self.now_ms(),
+            created_ms: held.judge_ms,
         };
         let payload = encode_snapshot_create(&record);
-        self.commit_record(
+        let outcome = self.commit_record(
             &payload,
             WriteOptions::default(),
             |seq| self.retention.add_bookmark(seq, record),
             |_| (),
-        )
-        .inspect_err(|_| self.retention.retract_bookmark(id))?;
+        );
+        self.retention.release_view(held);
+        outcome.inspect_err(|_| self.retention.retract_bookmark(id))?;
         drop(last_id);
         self.after_commit(&[])
     }

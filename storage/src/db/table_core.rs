@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 
+use crate::merge_operator::MergeOperators;
+use crate::merger::Merger;
 use crate::options::TableOptions;
 use crate::version::{TableId, TableVersion};
 
@@ -16,6 +18,7 @@ pub(crate) struct TableCore {
     pub(crate) keyspace: String,
     pub(crate) name: String,
     pub(crate) options: TableOptions,
+    pub(crate) merger: Arc<Merger>,
     version: ArcSwap<TableVersion>,
     /// Held to replace the version, never while doing I/O.
     replacing: Mutex<()>,
@@ -29,14 +32,21 @@ impl TableCore {
         id: TableId,
         (keyspace, name): (&str, &str),
         options: TableOptions,
+        operators: &MergeOperators,
         version: TableVersion,
     ) -> Arc<Self> {
+        let merger = Merger::new(
+            format!("{keyspace}.{name}"),
+            options.merge_operator.as_deref(),
+            operators,
+        );
         Arc::new(Self {
             database,
             id,
             keyspace: keyspace.to_string(),
             name: name.to_string(),
             options,
+            merger: Arc::new(merger),
             version: ArcSwap::from_pointee(version),
             replacing: Mutex::default(),
             retired: Mutex::default(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Engine, TableCore};
+use crate::boundaries::ReadPoint;
 use crate::commit::{Footprint, Op, OpReader, WriteBatch};
 use crate::compaction::wants_compaction;
 use crate::error::{Error, Result};
@@ -18,7 +19,7 @@ impl Engine {
     /// Commits a batch: visible, and as durable as asked, when this returns.
     pub(crate) fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
         if batch.is_empty() {
-            return batch.into_payload().map(drop);
+            return batch.into_payload(0).map(drop);
         }
         self.write_if(batch, options, |_| Ok(())).map(drop)
     }
@@ -32,7 +33,7 @@ impl Engine {
         options: WriteOptions,
         check: impl FnOnce(&Footprint) -> Result<()>,
     ) -> Result<SeqNo> {
-        let (payload, count, tables) = batch.into_payload()?;
+        let (payload, count, tables) = batch.into_payload(self.now_ms())?;
         self.pass_gate(&tables)?;
         // Decoded without the lock, as a rule.
         let footprint = self.conflicts.is_needed().then(|| Footprint::of(&payload));
@@ -94,13 +95,16 @@ impl Engine {
     /// transaction asked them to record what they write. A transaction that
     /// reads at the number *visible* would miss them; one that reads behind them
     /// waits for them instead, and has nothing to be in conflict with.
-    pub(crate) fn begin_transaction(&self) -> SeqNo {
+    pub(crate) fn begin_transaction(&self) -> ReadPoint {
         let at = self.queue.pause(|next| {
             let last = SeqNo(next.0 - 1);
             self.conflicts.begin(last);
-            self.retention.register_view(|| last)
+            self.retention.register_view(|| ReadPoint {
+                seq: last,
+                judge_ms: self.now_ms(),
+            })
         });
-        self.queue.wait_visible(at);
+        self.queue.wait_visible(at.seq);
         at
     }
 

@@ -137,7 +137,7 @@ impl Block {
             let value_start = at.checked_add(unshared)?;
             let suffix = entries.get(at..value_start)?;
             let end = value_start.checked_add(value_len)?;
-            (end <= entries.len()).then_some(Entry {
+            (end <= entries.len() && kind.fits(value_len)).then_some(Entry {
                 shared,
                 suffix,
                 seq,

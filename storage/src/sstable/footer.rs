@@ -13,17 +13,20 @@ use super::damage::Damage;
 use super::handle::BlockHandle;
 use crate::error::{Error, Result};
 
-/// The format version that this build writes and reads.
-pub(super) const FORMAT_VERSION: u32 = 1;
+/// The format version that this build writes.
+pub(super) const FORMAT_VERSION: u32 = 2;
+/// The oldest one that it reads.
+const FORMAT_VERSION_MIN: u32 = 1;
 
 const MAGIC: &[u8; 8] = b"ebbSSTbl";
 const VERSION_AT: usize = 3 * BlockHandle::FIXED_BYTES;
 const CRC_AT: usize = VERSION_AT + 4;
 const MAGIC_AT: usize = CRC_AT + 4;
 
-/// Handles of the parts that are not data.
+/// The format version, and handles of the parts that are not data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Footer {
+    pub(super) version: u32,
     pub(super) filter: BlockHandle,
     pub(super) index: BlockHandle,
     pub(super) properties: BlockHandle,
@@ -51,7 +54,7 @@ impl Footer {
         {
             place.copy_from_slice(&handle.to_fixed());
         }
-        out[VERSION_AT..CRC_AT].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out[VERSION_AT..CRC_AT].copy_from_slice(&self.version.to_le_bytes());
         let crc = crc32fast::hash(&out[..CRC_AT]);
         out[CRC_AT..MAGIC_AT].copy_from_slice(&crc.to_le_bytes());
         out[MAGIC_AT..].copy_from_slice(MAGIC);
@@ -86,10 +89,11 @@ impl Footer {
             ));
         }
         // After the checksum: a flipped bit in the version is damage.
-        if number(VERSION_AT) != FORMAT_VERSION {
+        let version = number(VERSION_AT);
+        if !(FORMAT_VERSION_MIN..=FORMAT_VERSION).contains(&version) {
             return Err(Error::UnsupportedFormat {
                 path: path.to_path_buf(),
-                found: number(VERSION_AT),
+                found: version,
                 supported: FORMAT_VERSION,
             });
         }
@@ -107,6 +111,7 @@ impl Footer {
             ));
         }
         Ok(Self {
+            version,
             filter,
             index,
             properties,
@@ -119,6 +124,7 @@ mod tests {
     use super::*;
 
     const FOOTER: Footer = Footer {
+        version: FORMAT_VERSION,
         filter: BlockHandle {
             offset: 100,
             len: 20,
@@ -154,7 +160,7 @@ mod tests {
                 error,
                 Error::UnsupportedFormat {
                     found: 9,
-                    supported: 1,
+                    supported: FORMAT_VERSION,
                     ..
                 }
             ),

@@ -14,7 +14,7 @@ use super::cache::BlockCache;
 use super::compression::{PAYLOAD_BYTES_MAX, TRAILER_BYTES, unseal};
 use super::damage::Damage;
 use super::filter::Filter;
-use super::footer::{FORMAT_VERSION, Footer};
+use super::footer::Footer;
 use super::handle::BlockHandle;
 use super::index::Index;
 use super::properties::Properties;
@@ -269,7 +269,7 @@ fn check_properties(
         (
             "format version",
             properties.format_version.into(),
-            FORMAT_VERSION.into(),
+            footer.version.into(),
         ),
         ("data length", properties.data_bytes, footer.filter.offset),
     ];

@@ -10,7 +10,7 @@ use super::handle::BlockHandle;
 use super::properties::Properties;
 use super::reader::{Parts, SsTable};
 use crate::error::Result;
-use crate::key::{Kind, SeqNo, compare_versions};
+use crate::key::{SeqNo, compare_versions};
 
 impl SsTable {
     /// Reads the whole file, past the cache, and checks every checksum, the
@@ -100,11 +100,6 @@ impl<'a> Walk<'a> {
             return Err(Damage(format!(
                 "versions out of order: sequence number {seq} comes after {last_seq}, \
                  with keys {key:02x?} and {last_key:02x?}"
-            )));
-        }
-        if kind == Kind::Delete && value_len > 0 {
-            return Err(Damage(format!(
-                "the tombstone with sequence number {seq} has a value"
             )));
         }
         if !self.parts.filter.may_contain(key_hash(key)) {

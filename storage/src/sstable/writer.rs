@@ -83,7 +83,7 @@ impl SsTableWriter {
     ///
     /// # Panics
     /// When the version is not greater than the one before (see [`crate::key`]),
-    /// or a tombstone has a value.
+    /// or its value does not fit its kind.
     pub(crate) fn add(&mut self, key: &[u8], seq: SeqNo, kind: Kind, value: &[u8]) -> Result<()> {
         let new_key = match self.last_version() {
             None => true,
@@ -99,8 +99,9 @@ impl SsTableWriter {
             }
         };
         assert!(
-            kind == Kind::Put || value.is_empty(),
-            "a tombstone has no value"
+            kind.fits(value.len()),
+            "{kind:?} has no value of {} bytes",
+            value.len()
         );
         let entry_bytes_max = key
             .len()
@@ -170,6 +171,7 @@ impl SsTableWriter {
             ..
         } = self;
         let footer = Footer {
+            version: FORMAT_VERSION,
             filter: out.store(&filter.finish(), Compression::None)?,
             index: out.store(index.finish(), properties.options.compression)?,
             properties: out.store(&properties.encode(), Compression::None)?,

@@ -84,9 +84,9 @@ pub struct Transaction {
 
 impl Transaction {
     pub(crate) fn begin(db: Arc<DbInner>, options: TransactionOptions) -> Self {
-        let seq = db.begin_transaction();
+        let point = db.begin_transaction();
         Self {
-            view: View::registered(db.clone(), seq),
+            view: View::registered(db.clone(), point),
             db,
             options,
             tables: Vec::new(),

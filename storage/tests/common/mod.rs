@@ -108,6 +108,7 @@ pub fn random_table_options(rng: &mut Rng) -> TableOptions {
             filter_bits_per_key: [0, 10][rng.random_range(0..2)],
             compression: [Compression::None, Compression::Lz4][rng.random_range(0..2)],
         },
+        ..TableOptions::default()
     }
 }
 

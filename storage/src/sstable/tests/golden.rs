@@ -1,4 +1,5 @@
 //! Pins the format: the book, Formats: SSTable, walks through these very bytes.
+//! What differs between the versions of the format stands here once for each.
 
 use super::*;
 
@@ -16,21 +17,54 @@ const INDEX: &str = "
     00 06 02 01 02 616e746c6572 0028
     00000000 01000000
     00 6973233b";
-const PROPERTIES: &str = concat!(
-    r#"{"format_version":1,"file_number":7,"table_id":3,"entries":3,"tombstones":1,"#,
+const PROPERTIES_AFTER_VERSION: &str = concat!(
+    r#""file_number":7,"table_id":3,"entries":3,"tombstones":1,"#,
     r#""smallest_key":"616e74","largest_key":"616e746c6572","#,
     r#""smallest_seq":2,"largest_seq":300,"raw_key_bytes":15,"raw_value_bytes":5,"#,
     r#""data_bytes":40,"options":{"block_bytes":4096,"restart_interval":16,"#,
     r#""filter_bits_per_key":10,"compression":"none"},"created_by":"ebb 0.1.0"}"#,
 );
-const PROPERTIES_TRAILER: &str = "00 a80a50f6";
-const FOOTER: &str = "
+const HANDLES: &str = "
     2800000000000000 0e00000000000000
     3600000000000000 1a00000000000000
-    5000000000000000 5c01000000000000
-    01000000
-    2d380fa7
-    656262535354626c";
+    5000000000000000 5c01000000000000";
+const MAGIC: &str = "656262535354626c";
+
+/// What has the version in it, or a checksum of it.
+struct Versioned {
+    version: u8,
+    properties_trailer: &'static str,
+    version_and_checksum: &'static str,
+}
+
+const V1: Versioned = Versioned {
+    version: 1,
+    properties_trailer: "00 a80a50f6",
+    version_and_checksum: "01000000 2d380fa7",
+};
+const V2: Versioned = Versioned {
+    version: 2,
+    properties_trailer: "00 73a5703e",
+    version_and_checksum: "02000000 c397bab5",
+};
+
+impl Versioned {
+    /// The file, part by part.
+    fn parts(&self) -> Vec<Vec<u8>> {
+        let version = self.version;
+        let properties = format!("{{\"format_version\":{version},{PROPERTIES_AFTER_VERSION}");
+        vec![
+            hex(DATA),
+            hex(FILTER),
+            hex(INDEX),
+            properties.into_bytes(),
+            hex(self.properties_trailer),
+            hex(HANDLES),
+            hex(self.version_and_checksum),
+            hex(MAGIC),
+        ]
+    }
+}
 
 fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u8> = digits
@@ -61,17 +95,9 @@ fn the_bytes_of_a_tiny_table_are_pinned() {
     writer.add(b"antler", SeqNo(2), Kind::Put, b"horn").unwrap();
     writer.finish().unwrap();
 
-    let expected = [
-        hex(DATA),
-        hex(FILTER),
-        hex(INDEX),
-        PROPERTIES.into(),
-        hex(PROPERTIES_TRAILER),
-        hex(FOOTER),
-    ];
     let found = disk.read(FILE);
     let mut at = 0;
-    for part in &expected {
+    for part in V2.parts() {
         let end = found.len().min(at + part.len());
         assert_eq!(
             found[at..end].escape_ascii().to_string(),
@@ -81,4 +107,19 @@ fn the_bytes_of_a_tiny_table_are_pinned() {
     }
     assert_eq!(found.len(), at);
     open(&disk, 0).unwrap().verify().unwrap();
+}
+
+#[test]
+fn a_table_of_format_version_1_still_opens() {
+    let disk = TestDisk::default();
+    disk.write(FILE, V1.parts().concat());
+    let table = open(&disk, 0).unwrap();
+    table.verify().unwrap();
+    let rows = [
+        (b"ant".to_vec(), 3, Kind::Put, b"1".to_vec()),
+        (b"antler".to_vec(), 300, Kind::Delete, Vec::new()),
+        (b"antler".to_vec(), 2, Kind::Put, b"horn".to_vec()),
+    ];
+    assert_eq!(scan(&table).unwrap(), rows);
+    assert_eq!(get(&table, b"antler", 299).unwrap().unwrap().value, "horn");
 }

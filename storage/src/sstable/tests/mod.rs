@@ -60,14 +60,17 @@ fn random_oracle(rng: &mut ChaCha8Rng, versions: usize, value_len_max: usize) ->
     let mut oracle = Oracle::new();
     for _ in 0..versions {
         let seq = rng.random_range(1..200);
-        let kind = if rng.random_bool(0.2) {
-            Kind::Delete
-        } else {
-            Kind::Put
-        };
+        let kind = [
+            Kind::Put,
+            Kind::Put,
+            Kind::Delete,
+            Kind::Merge,
+            Kind::ExpiringPut,
+        ][rng.random_range(0..5)];
         let value = match kind {
-            Kind::Put => random_value(rng, value_len_max),
+            Kind::Put | Kind::Merge => random_value(rng, value_len_max),
             Kind::Delete => Vec::new(),
+            Kind::ExpiringPut => [vec![7; 8], random_value(rng, value_len_max)].concat(),
         };
         oracle.insert((random_key(rng), Reverse(seq)), (kind, value));
     }

@@ -1,0 +1,106 @@
+//! The boundaries between which a table's versions fall into stripes.
+//!
+//! ```text
+//!   seq        1  2  3 | 4  5 | 6  7  8
+//!   boundary         3      5
+//!   stripe        0       1       2
+//! ```
+//!
+//! Every reader stands at a boundary, or above all of them (at some number that
+//! is not lower than any that the asker knows of). Each reader judges what
+//! expires at one time of its own.
+
+use crate::expiry::Judge;
+use crate::key::SeqNo;
+
+/// Where a reader stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ReadPoint {
+    /// It sees what is numbered up to here.
+    pub(crate) seq: SeqNo,
+    /// When it judges what expires, in milliseconds since the Unix epoch.
+    pub(crate) judge_ms: u64,
+}
+
+impl ReadPoint {
+    pub(crate) fn judge(self) -> Judge<'static> {
+        Judge::At(self.judge_ms)
+    }
+}
+
+/// A table's bookmarks and the live views, and when their readers judge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Boundaries {
+    /// Ascending, each once.
+    seqs: Vec<SeqNo>,
+    /// For each stripe, the earliest time at which a reader that can see it
+    /// judges; one more than `seqs`. Ascending.
+    judged_ms: Vec<u64>,
+}
+
+impl Boundaries {
+    /// Boundaries at these points, in any order, for work that judges at
+    /// `now_ms`, which no later reader's time may lie before.
+    pub(crate) fn new(mut points: Vec<ReadPoint>, now_ms: u64) -> Self {
+        points.sort_unstable();
+        let mut seqs: Vec<SeqNo> = Vec::with_capacity(points.len());
+        let mut judged_ms = vec![now_ms];
+        for point in points.iter().rev() {
+            let earliest = point.judge_ms.min(judged_ms[judged_ms.len() - 1]);
+            if seqs.last() == Some(&point.seq) {
+                *judged_ms.last_mut().expect("starts with one") = earliest;
+            } else {
+                seqs.push(point.seq);
+                judged_ms.push(earliest);
+            }
+        }
+        seqs.reverse();
+        judged_ms.reverse();
+        Self { seqs, judged_ms }
+    }
+
+    /// The stripe of a number: how many boundaries lie below it.
+    pub(crate) fn stripe(&self, seq: SeqNo) -> usize {
+        stripe(&self.seqs, seq)
+    }
+
+    /// Judges for all who can see a stripe.
+    pub(crate) fn judge(&self, stripe: usize) -> Judge<'static> {
+        Judge::EarliestOf(self.judged_ms[stripe])
+    }
+}
+
+/// The stripe of a number: how many of the ascending `boundaries` lie below it.
+pub(crate) fn stripe(boundaries: &[SeqNo], seq: SeqNo) -> usize {
+    boundaries.partition_point(|&boundary| boundary < seq)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stripe_is_judged_at_the_earliest_time_of_all_who_see_it() {
+        for (points, seqs, judged_ms) in [
+            (&[][..], &[][..], &[100][..]),
+            (&[(5, 70)], &[5], &[70, 100]),
+            // A later view judged earlier by another clock reading.
+            (&[(5, 70), (9, 60)], &[5, 9], &[60, 60, 100]),
+            (
+                &[(9, 60), (5, 70), (5, 40), (5, 90)],
+                &[5, 9],
+                &[40, 60, 100],
+            ),
+            (&[(5, 120)], &[5], &[100, 100]),
+        ] {
+            let points = points.iter().map(|&(seq, judge_ms)| ReadPoint {
+                seq: SeqNo(seq),
+                judge_ms,
+            });
+            let boundaries = Boundaries::new(points.collect(), 100);
+            let found: Vec<_> = boundaries.seqs.iter().map(|seq| seq.0).collect();
+            assert_eq!(found, seqs);
+            assert_eq!(boundaries.judged_ms, judged_ms);
+        }
+    }
+}

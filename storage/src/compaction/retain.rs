@@ -1,0 +1,130 @@
+//! The truth of a snapshot: what of one key flush and compaction keep.
+//!
+//! Of each stripe ([`crate::boundaries`]) a reader at its upper end sees one
+//! value, so one version says it all:
+//!
+//! ```text
+//!   seq        1  2  3 | 4  5 | 6  7  8
+//!   versions   1     3        6     8
+//!   kept             3              8      the newest of each stripe
+//!
+//!   versions   put+1 +2  +3 | +4     | delete  +6  +7
+//!   kept              put 6 | +4     |         put 13
+//! ```
+//!
+//! Operands fold within their stripe, and never onto a put that some reader
+//! still sees expire.
+
+use crate::boundaries::Boundaries;
+use crate::fold::{Base, Fold};
+use crate::key::{Kind, SeqNo};
+use crate::merger::Merger;
+use crate::sstable::Version;
+
+/// What decides over the versions of a table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Retain<'a> {
+    pub(crate) boundaries: &'a Boundaries,
+    pub(crate) merger: &'a Merger,
+}
+
+impl Retain<'_> {
+    /// Keeps of one key's versions (newest first) what a reader at some
+    /// boundary, or above all, can see. `covering` are the numbers of the range
+    /// tombstones over the key, newest first; they are kept elsewhere. `bottom`
+    /// says that no older version of the key is anywhere else: then tombstones
+    /// at the end hide nothing and go, and an operand at the end is a value.
+    ///
+    /// Operands that cannot be folded stay as they are.
+    pub(crate) fn versions(
+        self,
+        key: &[u8],
+        versions: &mut Vec<Version>,
+        covering: &[SeqNo],
+        bottom: bool,
+    ) {
+        if let ([only], []) = (versions.as_slice(), covering)
+            && only.kind == Kind::Put
+        {
+            return;
+        }
+        let all = std::mem::take(versions);
+        let same_stripe = |a: &Version, b: &Version| {
+            self.boundaries.stripe(a.seq) == self.boundaries.stripe(b.seq)
+        };
+        for stripe in all.chunk_by(same_stripe) {
+            self.stripe(key, stripe, covering, versions);
+        }
+        if !bottom {
+            return;
+        }
+        while versions.pop_if(|last| last.kind == Kind::Delete).is_some() {}
+        if let Some(last) = versions.last_mut()
+            && last.kind == Kind::Merge
+            && self.merger.is_known()
+        {
+            last.kind = Kind::Put;
+        }
+    }
+
+    /// Adds to `kept` what stays of the versions of one stripe.
+    fn stripe(self, key: &[u8], versions: &[Version], covering: &[SeqNo], kept: &mut Vec<Version>) {
+        let newest = versions[0].seq;
+        let stripe = self.boundaries.stripe(newest);
+        let mut fold = Fold::new(self.boundaries.judge(stripe));
+        let mut covering = covering.iter();
+        if let Some(&tombstone) = covering.find(|&&seq| self.boundaries.stripe(seq) == stripe) {
+            fold.hide_below(tombstone);
+        }
+        let hidden = fold.hidden_below();
+        let seen = versions.iter().take_while(|version| version.seq >= hidden);
+        let mut taken = 0;
+        for version in seen {
+            taken += 1;
+            if fold.take(version.clone()) {
+                break;
+            }
+        }
+        let versions = &versions[..taken];
+        let Some(last) = versions.last() else {
+            return;
+        };
+        let (operands, base) = fold.into_parts();
+        if operands.is_empty() {
+            kept.push(match base {
+                Base::Nothing => tombstone(last.seq),
+                _ => last.clone(),
+            });
+            return;
+        }
+        let (below, kind) = match base {
+            Base::Value(value) => (Some(value), Kind::Put),
+            Base::Nothing => (None, Kind::Put),
+            Base::Open | Base::Undecided => (None, Kind::Merge),
+        };
+        match self.merger.fold(key, &operands, below) {
+            Ok(value) => {
+                kept.push(Version {
+                    seq: newest,
+                    kind,
+                    value,
+                });
+                if last.kind == Kind::ExpiringPut && kind == Kind::Merge {
+                    kept.push(last.clone());
+                }
+            }
+            Err(_) => kept.extend_from_slice(versions),
+        }
+    }
+}
+
+fn tombstone(seq: SeqNo) -> Version {
+    Version {
+        seq,
+        kind: Kind::Delete,
+        value: Default::default(),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

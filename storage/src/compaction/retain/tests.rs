@@ -1,0 +1,320 @@
+use bytes::Bytes;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::boundaries::ReadPoint;
+use crate::expiry::{EXPIRY_BYTES, Judge};
+use crate::merge_operator::{MergeOperator, MergeOperators};
+
+const NOW_MS: u64 = 100;
+
+/// Concatenation, which shows order; it refuses whatever has a "!".
+#[derive(Debug)]
+struct Picky;
+
+impl MergeOperator for Picky {
+    fn name(&self) -> &str {
+        "picky"
+    }
+
+    fn merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Result<Vec<u8>, String> {
+        let merged = [older, newer].concat();
+        if merged.contains(&b'!') {
+            return Err("it has a !".into());
+        }
+        Ok(merged)
+    }
+}
+
+fn merger(known: bool) -> Merger {
+    let operators = match known {
+        true => MergeOperators::none().with(Picky),
+        false => MergeOperators::none(),
+    };
+    Merger::new("app.users".into(), Some("picky"), &operators)
+}
+
+fn version(seq: u64, kind: Kind, value: &str) -> Version {
+    Version {
+        seq: SeqNo(seq),
+        kind,
+        value: Bytes::copy_from_slice(value.as_bytes()),
+    }
+}
+
+fn expiring(seq: u64, expiry_ms: u64, value: &str) -> Version {
+    let bytes = [&expiry_ms.to_le_bytes(), value.as_bytes()].concat();
+    Version {
+        value: bytes.into(),
+        ..version(seq, Kind::ExpiringPut, "")
+    }
+}
+
+/// "9! 8 7+ 6d 5e70" are versions 9 (an operand that fails), 8 (a put), 7 (an
+/// operand), 6 (a tombstone) and 5 (a put that expires at 70); each has its
+/// number as its value. "8=78" is a put with another value, "8+78" an operand.
+fn versions(text: &str) -> Vec<Version> {
+    let one = |word: &str| {
+        let digits = word.len() - word.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (number, rest) = word.split_at(digits);
+        let seq = number.parse().unwrap();
+        match rest.split_at(rest.len().min(1)) {
+            ("", _) => version(seq, Kind::Put, number),
+            ("=", value) => version(seq, Kind::Put, value),
+            ("d", _) => version(seq, Kind::Delete, ""),
+            ("+", "") => version(seq, Kind::Merge, number),
+            ("+", value) => version(seq, Kind::Merge, value),
+            ("!", _) => version(seq, Kind::Merge, "!"),
+            ("e", expiry_ms) => expiring(seq, expiry_ms.parse().unwrap(), number),
+            _ => panic!("{word}"),
+        }
+    };
+    text.split_whitespace().map(one).collect()
+}
+
+fn seqs(list: &[u64]) -> Vec<SeqNo> {
+    list.iter().map(|&seq| SeqNo(seq)).collect()
+}
+
+/// Boundaries as (number, time at which it judges).
+fn boundaries(list: &[(u64, u64)]) -> Boundaries {
+    let point = |&(seq, judge_ms): &(u64, u64)| ReadPoint {
+        seq: SeqNo(seq),
+        judge_ms,
+    };
+    Boundaries::new(list.iter().map(point).collect(), NOW_MS)
+}
+
+/// A case: versions, boundaries, range tombstones, bottom, what is kept.
+type Case<'a> = (&'a str, &'a [(u64, u64)], &'a [u64], bool, &'a str);
+
+fn check(known: bool, cases: &[Case<'_>]) {
+    for &(before, points, covering, bottom, after) in cases {
+        let merger = merger(known);
+        let retain = Retain {
+            boundaries: &boundaries(points),
+            merger: &merger,
+        };
+        let mut kept = versions(before);
+        retain.versions(b"k", &mut kept, &seqs(covering), bottom);
+        assert_eq!(
+            kept,
+            versions(after),
+            "{before} cut at {points:?} under {covering:?}, bottom {bottom}"
+        );
+    }
+}
+
+#[test]
+fn the_newest_version_of_each_stripe_stays() {
+    check(
+        true,
+        &[
+            ("8 6 3 1", &[], &[], false, "8"),
+            ("8 6 3 1", &[(3, 0), (5, 0)], &[], false, "8 3"),
+            ("8 6 3 1", &[(6, 0)], &[], false, "8 6"),
+            (
+                "8 6 3 1",
+                &[(1, 0), (3, 0), (6, 0), (8, 0)],
+                &[],
+                false,
+                "8 6 3 1",
+            ),
+            ("8 6 3 1", &[(2, 0), (4, 0)], &[], false, "8 3 1"),
+            ("8d 3", &[], &[], false, "8d"),
+            ("8d 3", &[], &[], true, ""),
+            ("8d 3", &[(5, 0)], &[], true, "8d 3"),
+            ("8 3d", &[(5, 0)], &[], true, "8"),
+            ("8 3d", &[(5, 0)], &[], false, "8 3d"),
+            ("8d 5d 3d", &[(3, 0), (5, 0)], &[], true, ""),
+            ("", &[(3, 0)], &[], true, ""),
+        ],
+    );
+}
+
+#[test]
+fn operands_fold_within_their_stripe() {
+    check(
+        true,
+        &[
+            ("8+ 6+", &[], &[], false, "8+68"),
+            ("8+ 6+", &[], &[], true, "8=68"),
+            ("8+ 6+ 3 1", &[], &[], false, "8=368"),
+            ("8+ 6+ 3d 1", &[], &[], false, "8=68"),
+            ("8+ 6+ 3 1+", &[(7, 0)], &[], false, "8+ 6=36"),
+            ("8+ 6+ 3+ 1+", &[(4, 0)], &[], false, "8+68 3+13"),
+            ("8+ 6+ 3+ 1+", &[(4, 0)], &[], true, "8+68 3=13"),
+            ("8+ 6d", &[(7, 0)], &[], true, "8"),
+            ("8+ 6d", &[(7, 0)], &[], false, "8+ 6d"),
+        ],
+    );
+}
+
+#[test]
+fn operands_that_cannot_be_folded_stay() {
+    check(
+        true,
+        &[
+            ("8! 6+ 3 1", &[], &[], false, "8! 6+ 3"),
+            ("8! 6+ 3d 1", &[], &[], false, "8! 6+ 3d"),
+            ("8! 6+ 3", &[(5, 0)], &[], false, "8! 6+ 3"),
+            ("8+ 6+ 3! 1", &[(5, 0)], &[], false, "8+68 3! 1"),
+            // Nothing lies below the last one, and it fails with nothing.
+            ("8!", &[], &[], true, "8=!"),
+        ],
+    );
+    check(
+        false,
+        &[
+            ("8+ 6+ 3 1", &[], &[], false, "8+ 6+ 3"),
+            ("8+", &[], &[], true, "8+"),
+            ("8+ 3d", &[], &[], true, "8+"),
+            ("8 6+ 3", &[], &[], true, "8"),
+        ],
+    );
+}
+
+#[test]
+fn a_put_becomes_a_tombstone_once_it_is_expired_for_all_who_see_it() {
+    check(
+        true,
+        &[
+            ("8e100 3", &[], &[], false, "8d"),
+            ("8e100 3", &[], &[], true, ""),
+            ("8e101 3", &[], &[], true, "8e101"),
+            // A reader at 9 judged at 70, and sees it; one at 5 does not.
+            ("8e100", &[(9, 70)], &[], true, "8e100"),
+            ("8e70", &[(9, 70)], &[], true, ""),
+            ("8e100", &[(5, 70)], &[], true, ""),
+            ("8e60 3e60 2", &[(5, 50)], &[], false, "8d 3e60"),
+            // Two readers at one number: the earlier one counts.
+            ("8e80", &[(9, 90), (9, 70)], &[], true, "8e80"),
+        ],
+    );
+}
+
+#[test]
+fn operands_fold_onto_no_put_that_a_reader_may_see_expire() {
+    check(
+        true,
+        &[
+            ("9+ 8+ 7e101 3", &[], &[], false, "9+89 7e101"),
+            ("9+ 8+ 7e100 3", &[], &[], false, "9=89"),
+            ("9+ 8+ 7e100 3", &[(9, 99)], &[], false, "9+89 7e100"),
+            ("9+ 7e100 3", &[(8, 99)], &[], false, "9+ 7e100"),
+            ("9+ 7e100", &[(8, 100)], &[], true, "9"),
+        ],
+    );
+}
+
+#[test]
+fn what_a_range_tombstone_of_its_stripe_hides_goes() {
+    check(
+        true,
+        &[
+            ("8 6 3", &[], &[9], false, ""),
+            ("8 6 3", &[], &[7], false, "8"),
+            ("8+ 6+ 3", &[], &[7], false, "8"),
+            ("8+ 6+ 3", &[], &[4], false, "8=68"),
+            ("8+ 6+ 3", &[], &[7, 5], false, "8"),
+            // A reader at 5 sees 3; one at 7 sees nothing, by the tombstone.
+            ("8+ 6 3", &[(5, 0), (7, 0)], &[7], false, "8+ 3"),
+            ("8+ 3", &[(5, 0)], &[4], false, "8+"),
+            ("6 3", &[(5, 0)], &[9], false, "3"),
+            ("8d 6 3", &[(5, 0)], &[7], true, "8d 3"),
+            // All is hidden but its tombstone lies below: an operand is whole.
+            ("8+", &[], &[7], false, "8"),
+            ("8e100", &[], &[7], false, "8d"),
+        ],
+    );
+}
+
+/// What a reader at a point gets: all versions, newest first.
+fn read(
+    versions: &[Version],
+    covering: &[SeqNo],
+    (seq, judge_ms): (u64, u64),
+    merger: &Merger,
+) -> Option<Option<Bytes>> {
+    let mut fold = Fold::new(Judge::At(judge_ms));
+    if let Some(&tombstone) = covering.iter().find(|tombstone| tombstone.0 <= seq) {
+        fold.hide_below(tombstone);
+    }
+    let mut seen = versions.iter().filter(|version| version.seq.0 <= seq);
+    let _base_reached = seen.any(|version| fold.take(version.clone()));
+    fold.finish(b"k", merger).ok()
+}
+
+fn random_version(rng: &mut ChaCha8Rng, seq: u64) -> Version {
+    let text = format!("{seq},");
+    match rng.random_range(0..10) {
+        0..=2 => version(seq, Kind::Put, &text),
+        3 => version(seq, Kind::Delete, ""),
+        4..=6 => version(seq, Kind::Merge, &text),
+        7 if rng.random_bool(0.2) => version(seq, Kind::Merge, "!"),
+        _ => expiring(seq, NOW_MS - 20 + rng.random_range(0..40), &text),
+    }
+}
+
+fn some_of(rng: &mut ChaCha8Rng, range: std::ops::Range<u64>, chance: f64) -> Vec<u64> {
+    range.rev().filter(|_| rng.random_bool(chance)).collect()
+}
+
+/// Against all versions kept: every reader that there is, or may come, reads
+/// what it read before.
+#[test]
+fn every_reader_reads_the_same_as_if_all_versions_were_kept() {
+    let seed = std::env::var("EBB_SEED").map_or_else(|_| rand::random(), |s| s.parse().unwrap());
+    println!("EBB_SEED={seed}");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    for case in 0..20_000 {
+        let bottom = rng.random_bool(0.5);
+        let older: Vec<_> = match bottom {
+            true => Vec::new(),
+            false => some_of(&mut rng, 1..10, 0.3),
+        };
+        let chance = rng.random_range(0.1..0.9);
+        let mut numbers = some_of(&mut rng, 10..30, chance);
+        let tombstones = rng.random_range(0..3) as f64 / 10.0;
+        let (covering, ours): (Vec<_>, Vec<_>) =
+            numbers.drain(..).partition(|_| rng.random_bool(tombstones));
+        let mut make = |list: Vec<u64>| -> Vec<Version> {
+            let one = |seq| random_version(&mut rng, seq);
+            list.into_iter().map(one).collect()
+        };
+        let (ours, older) = (make(ours), make(older));
+        let points: Vec<_> = (0..rng.random_range(0..5))
+            .map(|_| {
+                (
+                    rng.random_range(0..32),
+                    NOW_MS - 20 + rng.random_range(0..=20),
+                )
+            })
+            .collect();
+        let covering = seqs(&covering);
+        let known = merger(rng.random_bool(0.9));
+
+        let mut kept = ours.clone();
+        let retain = Retain {
+            boundaries: &boundaries(&points),
+            merger: &known,
+        };
+        retain.versions(b"k", &mut kept, &covering, bottom);
+
+        let all = |ours: &[Version]| [ours, &older[..]].concat();
+        let later = (0..3).map(|_| (u64::MAX, NOW_MS + rng.random_range(0..30)));
+        for point in points.iter().copied().chain(later.collect::<Vec<_>>()) {
+            assert_eq!(
+                read(&all(&kept), &covering, point, &known),
+                read(&all(&ours), &covering, point, &known),
+                "case {case}: {kept:?} of {ours:?} over {older:?} under {covering:?} \
+                 at {point:?} of {points:?}"
+            );
+        }
+        for version in &kept {
+            assert!(version.kind.fits(version.value.len()) && EXPIRY_BYTES == 8);
+        }
+        assert!(kept.is_sorted_by(|a, b| a.seq > b.seq), "{kept:?}");
+    }
+}

@@ -1,0 +1,100 @@
+//! Puts that expire: the form of their values, and who judges them at what time.
+//!
+//! ```text
+//!   expiry u64 LE, milliseconds since the Unix epoch | value
+//! ```
+//!
+//! The expiry is absolute: it is computed once, at the commit, and every reader
+//! holds it against the one time at which it judges. An entry is gone from its
+//! expiry on.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::clock::MonotonicClock;
+
+/// What stands before the value of a put that expires.
+pub(crate) const EXPIRY_BYTES: usize = size_of::<u64>();
+
+/// The expiry and the value proper.
+///
+/// # Panics
+/// When the expiry is not whole; whoever reads versions from disk checks that
+/// ([`Kind::fits`](crate::key::Kind::fits)).
+pub(crate) fn split(value: &Bytes) -> (u64, Bytes) {
+    let expiry = value.first_chunk().expect("an expiry stands before it");
+    (u64::from_le_bytes(*expiry), value.slice(EXPIRY_BYTES..))
+}
+
+/// A time to live in whole milliseconds, rounded up.
+pub(crate) fn ttl_ms(ttl: Duration) -> u64 {
+    u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+/// The time at which puts that expire are judged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Judge<'a> {
+    /// A reader's, fixed.
+    At(u64),
+    /// Now, asked for only if an entry has an expiry.
+    Now(&'a MonotonicClock),
+    /// The earliest time of all the readers that there are and will be.
+    EarliestOf(u64),
+}
+
+/// What a [`Judge`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Live,
+    Expired,
+    /// Expired for some readers at most.
+    Undecided,
+}
+
+impl Judge<'_> {
+    pub(crate) fn judge(self, expiry_ms: u64) -> Verdict {
+        let (now_ms, otherwise) = match self {
+            Self::At(at_ms) => (at_ms, Verdict::Live),
+            Self::Now(clock) => (clock.now_ms(), Verdict::Live),
+            Self::EarliestOf(at_ms) => (at_ms, Verdict::Undecided),
+        };
+        if expiry_ms <= now_ms {
+            Verdict::Expired
+        } else {
+            otherwise
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_gone_from_its_expiry_on() {
+        for (now_ms, expired) in [(0, false), (99, false), (100, true), (u64::MAX, true)] {
+            let verdict = if expired {
+                Verdict::Expired
+            } else {
+                Verdict::Live
+            };
+            assert_eq!(Judge::At(now_ms).judge(100), verdict, "at {now_ms}");
+        }
+        assert_eq!(Judge::EarliestOf(99).judge(100), Verdict::Undecided);
+        assert_eq!(Judge::EarliestOf(100).judge(100), Verdict::Expired);
+    }
+
+    #[test]
+    fn a_time_to_live_is_never_cut_short() {
+        for (ttl, ms) in [
+            (Duration::ZERO, 0),
+            (Duration::from_nanos(1), 1),
+            (Duration::from_millis(7), 7),
+            (Duration::from_micros(7001), 8),
+            (Duration::MAX, u64::MAX),
+        ] {
+            assert_eq!(ttl_ms(ttl), ms, "{ttl:?}");
+        }
+    }
+}

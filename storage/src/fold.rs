@@ -1,0 +1,113 @@
+//! What the versions of one key say together: the one mechanism by which gets,
+//! iterators, flushes and compactions read a key.
+//!
+//! ```text
+//!   versions, newest first     9 merge   7 merge   4 put   2 delete
+//!                              └─ operands ─┘      └ base; nothing below counts
+//! ```
+//!
+//! Versions are taken newest first until one is a *base*: a put, a tombstone, a
+//! put that expired, or the edge of a range tombstone, below which all is
+//! hidden. The value is the operands folded onto the base.
+
+use bytes::Bytes;
+
+use crate::error::Result;
+use crate::expiry::{Judge, Verdict, split};
+use crate::key::{Kind, SeqNo};
+use crate::merger::Merger;
+use crate::sstable::Version;
+
+/// One key being read.
+#[derive(Debug)]
+pub(crate) struct Fold<'a> {
+    judge: Judge<'a>,
+    /// Versions numbered below are under a range tombstone.
+    hidden_below: SeqNo,
+    /// Newest first.
+    operands: Vec<Bytes>,
+    base: Base,
+}
+
+/// What lies below the operands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Base {
+    /// Not reached yet.
+    Open,
+    Value(Bytes),
+    /// The key is gone.
+    Nothing,
+    /// A put that is expired for some readers and not for others.
+    Undecided,
+}
+
+impl<'a> Fold<'a> {
+    pub(crate) fn new(judge: Judge<'a>) -> Self {
+        Self {
+            judge,
+            hidden_below: SeqNo::ZERO,
+            operands: Vec::new(),
+            base: Base::Open,
+        }
+    }
+
+    /// Says that a range tombstone of this number covers the key.
+    pub(crate) fn hide_below(&mut self, seq: SeqNo) {
+        self.hidden_below = self.hidden_below.max(seq);
+    }
+
+    /// The number below which versions are under a range tombstone; 0 when
+    /// none covers the key.
+    pub(crate) fn hidden_below(&self) -> SeqNo {
+        self.hidden_below
+    }
+
+    /// Takes the next older version; true when the base is reached, and no
+    /// version must follow.
+    pub(crate) fn take(&mut self, version: Version) -> bool {
+        debug_assert_eq!(self.base, Base::Open, "the base is the last one");
+        self.base = if version.seq < self.hidden_below {
+            Base::Nothing
+        } else {
+            match version.kind {
+                Kind::Put => Base::Value(version.value),
+                Kind::Delete => Base::Nothing,
+                Kind::Merge => {
+                    self.operands.push(version.value);
+                    return false;
+                }
+                Kind::ExpiringPut => {
+                    let (expiry_ms, value) = split(&version.value);
+                    match self.judge.judge(expiry_ms) {
+                        Verdict::Live => Base::Value(value),
+                        Verdict::Expired => Base::Nothing,
+                        Verdict::Undecided => Base::Undecided,
+                    }
+                }
+            }
+        };
+        true
+    }
+
+    /// The value, once the base is reached or there are no more versions.
+    pub(crate) fn finish(self, key: &[u8], merger: &Merger) -> Result<Option<Bytes>> {
+        let base = match self.base {
+            Base::Value(value) => Some(value),
+            Base::Open | Base::Nothing => None,
+            Base::Undecided => unreachable!("a reader judges at one time"),
+        };
+        if self.operands.is_empty() {
+            return Ok(base);
+        }
+        merger.fold(key, &self.operands, base).map(Some)
+    }
+
+    /// The operands, newest first, and what they lie on.
+    pub(crate) fn into_parts(self) -> (Vec<Bytes>, Base) {
+        let base = match self.base {
+            Base::Open if self.hidden_below > SeqNo::ZERO => Base::Nothing,
+            base => base,
+        };
+        (self.operands, base)
+    }
+}

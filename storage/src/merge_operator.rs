@@ -1,0 +1,160 @@
+//! Merge operators: how a table's values change without being read first.
+//!
+//! A table names its operator when it is created; the name is stored, the code
+//! is registered anew with every opening ([`MergeOperators`]). A merge writes
+//! an *operand*. Readers, flushes and compactions fold operands together, and
+//! onto the value below them, in any grouping: the operator is associative.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// An associative operation on values.
+///
+/// For all `a`, `b`, `c`: `merge(merge(a, b), c) == merge(a, merge(b, c))`. The
+/// order of operands is kept, so it need not be commutative. An operand that
+/// meets no older value is the value itself. What it answers must depend on its
+/// arguments alone, and stay the same for as long as a table uses the name.
+pub trait MergeOperator: Send + Sync + Debug {
+    /// Its name, as tables store it.
+    fn name(&self) -> &str;
+
+    /// The value (or operand) that `newer` makes of `older`.
+    ///
+    /// # Errors
+    /// In words, what is wrong with the arguments. Reads of the key then fail;
+    /// the operands stay as they are.
+    fn merge(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Result<Vec<u8>, String>;
+}
+
+/// The merge operators that an opening of a database knows, by name.
+///
+/// By default these:
+///
+/// | name | values | |
+/// | --- | --- | --- |
+/// | `add` | `i64` or `u64`, 8 bytes little endian | wrapping addition |
+/// | `append` | any bytes | concatenation |
+/// | `max` | any bytes | the bytewise larger one |
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+/// use ebb_storage::TableOptions;
+///
+/// let options = TableOptions { merge_operator: Some("add".into()), ..Default::default() };
+/// let visits = db.keyspace("app")?.table("visits", options)?;
+/// visits.merge(b"home", &2_u64.to_le_bytes())?;
+/// visits.merge(b"home", &3_u64.to_le_bytes())?;
+/// assert_eq!(visits.get(b"home")?.unwrap(), 5_u64.to_le_bytes()[..]);
+/// # Ok::<(), ebb_storage::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct MergeOperators {
+    by_name: BTreeMap<String, Arc<dyn MergeOperator>>,
+}
+
+impl MergeOperators {
+    /// No operator at all.
+    pub fn none() -> Self {
+        Self {
+            by_name: BTreeMap::new(),
+        }
+    }
+
+    /// These and one more, which takes the place of a namesake.
+    pub fn with(mut self, operator: impl MergeOperator + 'static) -> Self {
+        self.by_name
+            .insert(operator.name().to_string(), Arc::new(operator));
+        self
+    }
+
+    /// The operator of this name.
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<dyn MergeOperator>> {
+        self.by_name.get(name)
+    }
+
+    /// The names, ascending.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.by_name.keys().map(String::as_str).collect()
+    }
+}
+
+impl Default for MergeOperators {
+    fn default() -> Self {
+        Self::none().with(Add).with(Append).with(Max)
+    }
+}
+
+#[derive(Debug)]
+struct Add;
+
+impl MergeOperator for Add {
+    fn name(&self) -> &str {
+        "add"
+    }
+
+    fn merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Result<Vec<u8>, String> {
+        // Wrapping addition is the same for both signs.
+        let number = |bytes: &[u8]| {
+            let bytes = bytes
+                .try_into()
+                .map_err(|_| format!("{} bytes where a number has 8", bytes.len()))?;
+            Ok::<_, String>(u64::from_le_bytes(bytes))
+        };
+        let sum = number(older)?.wrapping_add(number(newer)?);
+        Ok(sum.to_le_bytes().to_vec())
+    }
+}
+
+#[derive(Debug)]
+struct Append;
+
+impl MergeOperator for Append {
+    fn name(&self) -> &str {
+        "append"
+    }
+
+    fn merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Result<Vec<u8>, String> {
+        Ok([older, newer].concat())
+    }
+}
+
+#[derive(Debug)]
+struct Max;
+
+impl MergeOperator for Max {
+    fn name(&self) -> &str {
+        "max"
+    }
+
+    fn merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Result<Vec<u8>, String> {
+        Ok(older.max(newer).to_vec())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_operators_by_table() {
+        let number = |n: i64| n.to_le_bytes().to_vec();
+        let operators = MergeOperators::default();
+        for (name, older, newer, expected) in [
+            ("add", number(3), number(-5), Some(number(-2))),
+            ("add", number(i64::MAX), number(1), Some(number(i64::MIN))),
+            ("add", number(1), vec![1], None),
+            (
+                "append",
+                b"ab".to_vec(),
+                b"c".to_vec(),
+                Some(b"abc".to_vec()),
+            ),
+            ("max", b"b".to_vec(), b"ab".to_vec(), Some(b"b".to_vec())),
+        ] {
+            let merged = operators.get(name).unwrap().merge(b"k", &older, &newer);
+            assert_eq!(merged.ok(), expected, "{name} of {older:?} and {newer:?}");
+        }
+    }
+}

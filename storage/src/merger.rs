@@ -1,0 +1,93 @@
+//! A table's merge operator, as far as this opening of the database knows it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::commit::MAX_VALUE_BYTES;
+use crate::error::{Error, Result};
+use crate::merge_operator::{MergeOperator, MergeOperators};
+
+/// Folds the operands of one table.
+#[derive(Debug)]
+pub(crate) struct Merger {
+    /// As `KEYSPACE.TABLE`, for errors.
+    table: String,
+    /// The name that the table stores.
+    name: Option<String>,
+    operator: Option<Arc<dyn MergeOperator>>,
+}
+
+impl Merger {
+    pub(crate) fn new(table: String, name: Option<&str>, known: &MergeOperators) -> Self {
+        Self {
+            table,
+            name: name.map(str::to_string),
+            operator: name.and_then(|name| known.get(name)).cloned(),
+        }
+    }
+
+    /// Whether operands can be folded now.
+    pub(crate) fn is_known(&self) -> bool {
+        self.operator.is_some()
+    }
+
+    /// What the operands, newest first and at least one, make of `base`.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when the operator is not known; `Merge` when it fails,
+    /// or gives more than a value may have.
+    pub(crate) fn fold(
+        &self,
+        key: &[u8],
+        operands: &[Bytes],
+        base: Option<Bytes>,
+    ) -> Result<Bytes> {
+        let operator = self.operator.as_deref().ok_or_else(|| {
+            let name = self.name.as_deref().unwrap_or_default();
+            Error::InvalidRequest(format!(
+                "table {} needs the merge operator {name:?}, which this process does not have; \
+                 open the database with it in Options::merge_operators",
+                self.table
+            ))
+        })?;
+        // Neighbours first, then pairs of pairs: what a long list of operands
+        // appends is copied a few times, not once for each of them.
+        let mut parts: Vec<Bytes> = base.into_iter().collect();
+        parts.extend(operands.iter().rev().cloned());
+        while parts.len() > 1 {
+            parts = parts
+                .chunks(2)
+                .map(|pair| match pair {
+                    [older, newer] => self.merge(operator, key, older, newer),
+                    one => Ok(one[0].clone()),
+                })
+                .collect::<Result<_>>()?;
+        }
+        Ok(parts.pop().expect("at least one operand"))
+    }
+
+    fn merge(
+        &self,
+        operator: &dyn MergeOperator,
+        key: &[u8],
+        older: &[u8],
+        newer: &[u8],
+    ) -> Result<Bytes> {
+        let merged = operator.merge(key, older, newer).and_then(|merged| {
+            if merged.len() > MAX_VALUE_BYTES {
+                return Err(format!(
+                    "it makes {} bytes; the longest value is {MAX_VALUE_BYTES}",
+                    merged.len()
+                ));
+            }
+            Ok(merged)
+        });
+        merged.map(Bytes::from).map_err(|detail| Error::Merge {
+            table: self.table.clone(),
+            key: key.to_vec(),
+            operator: operator.name().to_string(),
+            detail,
+        })
+    }
+}
