@@ -16,6 +16,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use handles::{HeldLock, OpenFile};
 use machine::Machine;
@@ -111,6 +112,9 @@ pub enum FaultOp {
     Read,
     /// [`Vfs::truncate`]; changes nothing.
     Truncate,
+    /// Every call, those that have no kind of their own too. One of the above
+    /// fails as it says there; another changes nothing.
+    Any,
 }
 
 impl MemVfs {
@@ -169,6 +173,26 @@ impl MemVfs {
     pub fn fail_next(&self, op: FaultOp, nth: u64, kind: io::ErrorKind) {
         assert!(nth > 0, "calls are counted from 1");
         self.machine().fail_next(op, nth, kind);
+    }
+
+    /// Faults of [`MemVfs::fail_next`] that have not struck yet.
+    pub fn armed_faults(&self) -> usize {
+        self.machine().armed_faults()
+    }
+
+    /// Makes the disk a slow one, by the order of things rather than by time:
+    /// before a call, a thread lets others go ahead, up to `turns_max` times as
+    /// a draw from `seed` says. 0, the default, is a fast disk.
+    pub fn set_slow(&self, turns_max: u32, seed: u64) {
+        self.machine().set_slow(turns_max, seed);
+    }
+
+    /// Another disk with the same files, all of them durable, and nothing else
+    /// in common: no handles, locks, faults or limits. Costs no call.
+    pub fn fork(&self) -> Self {
+        Self {
+            machine: Arc::new(Mutex::new(self.machine().fork())),
+        }
     }
 
     /// Limits the bytes of all files together; `None`, the default, is no
@@ -237,6 +261,16 @@ impl MemVfs {
     fn machine(&self) -> MutexGuard<'_, Machine> {
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// [`MemVfs::machine`] for a call of the traits: a slow disk lets other
+    /// threads go first.
+    fn call(&self) -> MutexGuard<'_, Machine> {
+        let turns = self.machine().turns();
+        for _ in 0..turns {
+            thread::yield_now();
+        }
+        self.machine()
+    }
 }
 
 impl Default for MemVfs {
@@ -253,7 +287,7 @@ impl fmt::Debug for MemVfs {
 
 impl Vfs for MemVfs {
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
-        let mut machine = self.machine();
+        let mut machine = self.call();
         Ok(Arc::new(OpenFile {
             inode: machine.open(path)?,
             boot: machine.boot(),
@@ -262,7 +296,7 @@ impl Vfs for MemVfs {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
-        let mut machine = self.machine();
+        let mut machine = self.call();
         Ok(Box::new(OpenFile {
             inode: machine.create(path)?,
             boot: machine.boot(),
@@ -271,11 +305,11 @@ impl Vfs for MemVfs {
     }
 
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
-        self.machine().truncate(path, len)
+        self.call().truncate(path, len)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.machine().rename(from, to)
+        self.call().rename(from, to)
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -283,27 +317,27 @@ impl Vfs for MemVfs {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.machine().remove(path)
+        self.call().remove(path)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
-        self.machine().list(dir)
+        self.call().list(dir)
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.machine().create_dir_all(dir)
+        self.call().create_dir_all(dir)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.machine().sync_dir(dir)
+        self.call().sync_dir(dir)
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.machine().exists(path)
+        self.call().exists(path)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-        let mut machine = self.machine();
+        let mut machine = self.call();
         Ok(Box::new(HeldLock {
             path: machine.lock(path)?,
             boot: machine.boot(),

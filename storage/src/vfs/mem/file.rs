@@ -95,6 +95,16 @@ impl MemFile {
         Ok(())
     }
 
+    /// The file as readers see it, all of it durable.
+    pub(super) fn settled(&self) -> Self {
+        Self {
+            bytes: self.bytes.clone(),
+            durable_len: self.bytes.len(),
+            dirty_from: self.bytes.len(),
+            ..Self::default()
+        }
+    }
+
     /// The file as it is found after a power loss, all of it durable.
     ///
     /// One file in four loses all its unsynced bytes and one in four none:

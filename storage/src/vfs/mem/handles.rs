@@ -18,26 +18,26 @@ pub(super) struct OpenFile {
 
 impl ReadFile for OpenFile {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        let mut machine = self.vfs.machine();
+        let mut machine = self.vfs.call();
         machine.read(self.boot, self.inode, buf, offset)
     }
 
     fn len(&self) -> io::Result<u64> {
-        self.vfs.machine().len(self.boot, self.inode)
+        self.vfs.call().len(self.boot, self.inode)
     }
 }
 
 impl WriteFile for OpenFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.vfs.machine().append(self.boot, self.inode, bytes)
+        self.vfs.call().append(self.boot, self.inode, bytes)
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.vfs.machine().sync(self.boot, self.inode)
+        self.vfs.call().sync(self.boot, self.inode)
     }
 
     fn syncer(&self) -> io::Result<Box<dyn SyncFile>> {
-        self.vfs.machine().reopen(self.boot, self.inode)?;
+        self.vfs.call().reopen(self.boot, self.inode)?;
         Ok(Box::new(OpenFile {
             vfs: self.vfs.clone(),
             ..*self
@@ -47,7 +47,7 @@ impl WriteFile for OpenFile {
 
 impl SyncFile for OpenFile {
     fn sync(&self) -> io::Result<()> {
-        self.vfs.machine().sync(self.boot, self.inode)
+        self.vfs.call().sync(self.boot, self.inode)
     }
 }
 

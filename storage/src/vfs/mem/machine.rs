@@ -25,6 +25,13 @@ pub(super) struct Machine {
     faults: Vec<Fault>,
     capacity_bytes: Option<u64>,
     rng: SplitMix64,
+    slow: Option<Slow>,
+}
+
+/// How long a slow disk keeps a call waiting, in turns of other threads.
+struct Slow {
+    turns_max: usize,
+    rng: SplitMix64,
 }
 
 /// Which start of the machine a handle belongs to; a handle of an earlier one
@@ -68,7 +75,43 @@ impl Machine {
             faults: Vec::new(),
             capacity_bytes: None,
             rng: SplitMix64::new(0),
+            slow: None,
         }
+    }
+
+    /// Another machine with the same files, all durable.
+    pub(super) fn fork(&self) -> Self {
+        let mut fork = Self::new();
+        fork.names = self.names.settled();
+        fork.next_inode = self.next_inode;
+        for (inode, slot) in &self.files {
+            if slot.is_named {
+                let slot = Slot {
+                    file: slot.file.settled(),
+                    is_named: true,
+                    handles: 0,
+                };
+                fork.files.insert(*inode, slot);
+            }
+        }
+        fork
+    }
+
+    pub(super) fn set_slow(&mut self, turns_max: u32, seed: u64) {
+        self.slow = (turns_max > 0).then(|| Slow {
+            turns_max: turns_max as usize,
+            rng: SplitMix64::new(seed),
+        });
+    }
+
+    /// How many turns of other threads the next call waits.
+    pub(super) fn turns(&mut self) -> usize {
+        let slow = self.slow.as_mut();
+        slow.map_or(0, |slow| slow.rng.between(0, slow.turns_max))
+    }
+
+    pub(super) fn armed_faults(&self) -> usize {
+        self.faults.len()
     }
 
     pub(super) fn boot(&self) -> Boot {
@@ -385,7 +428,7 @@ impl Machine {
         // due at it, the first armed names the error.
         let mut due = None;
         self.faults.retain_mut(|fault| {
-            if op != Some(fault.op) {
+            if fault.op != FaultOp::Any && op != Some(fault.op) {
                 return true;
             }
             fault.calls_left -= 1;

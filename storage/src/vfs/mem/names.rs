@@ -56,6 +56,17 @@ impl Names {
         }
     }
 
+    /// The names that running programs see, all of them durable.
+    pub(super) fn settled(&self) -> Self {
+        Self {
+            dirs: self.dirs.clone(),
+            half_created_dirs: Vec::new(),
+            seen: self.seen.clone(),
+            durable: self.seen.clone(),
+            journal: Vec::new(),
+        }
+    }
+
     /// The file at `path`.
     pub(super) fn file(&self, path: &Path) -> io::Result<Inode> {
         if self.dirs.contains(path) {

@@ -535,6 +535,58 @@ fn each_kind_of_fault_strikes_its_call() {
 }
 
 #[test]
+fn a_fault_of_any_kind_counts_every_call() {
+    let vfs = MemVfs::new();
+    durable(&vfs, "/a", b"abc");
+    vfs.fail_next(FaultOp::Any, 2, ErrorKind::TimedOut);
+    assert!(vfs.exists(path("/a")).unwrap());
+    assert_eq!(vfs.armed_faults(), 1);
+    assert_eq!(kind(vfs.list(path("/"))), ErrorKind::TimedOut);
+    assert_eq!(vfs.armed_faults(), 0);
+    vfs.list(path("/")).unwrap();
+}
+
+#[test]
+fn a_fork_has_all_that_was_seen_and_goes_its_own_way() {
+    let vfs = MemVfs::new();
+    append_new(&vfs, "/a", b"abc");
+    vfs.crash_at(1);
+    vfs.exists(path("/a")).unwrap_err();
+    let fork = vfs.fork();
+    let mut file = fork.create(path("/b")).unwrap();
+    file.append(b"new").unwrap();
+    for seed in SEEDS.take(20) {
+        let copy = vfs.fork();
+        copy.restart(seed);
+        assert_eq!(copy.read_all("/a").unwrap(), b"abc");
+    }
+    vfs.restart(0);
+    assert_eq!(kind(vfs.read_all("/b")), ErrorKind::NotFound);
+    fork.flip_bit("/a", 0, 0).unwrap();
+    assert_eq!(fork.read_all("/a").unwrap()[0], b'a' ^ 1);
+}
+
+#[test]
+fn a_slow_disk_does_the_same_in_its_own_time() {
+    let vfs = MemVfs::new();
+    vfs.set_slow(10, 1);
+    std::thread::scope(|scope| {
+        for i in 0..4 {
+            let vfs = vfs.clone();
+            scope.spawn(move || {
+                append_new(&vfs, &format!("/{i}"), &[i; 100])
+                    .sync()
+                    .unwrap()
+            });
+        }
+    });
+    for i in 0..4 {
+        assert_eq!(vfs.read_all(format!("/{i}")).unwrap(), [i; 100]);
+    }
+    assert_eq!(vfs.io_calls(), 4 * 3);
+}
+
+#[test]
 fn sync_after_a_failed_sync_does_not_save_the_bytes() {
     let found = outcomes(
         |vfs| {
