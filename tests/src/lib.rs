@@ -3,6 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod isolation;
+
 use ebb_storage::{Options, Table, WriteBatch};
 
 /// Threads that write at once.

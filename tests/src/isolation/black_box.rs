@@ -1,0 +1,140 @@
+//! The independent checker: `adya`, after Elle, which knows nothing of ebb. From
+//! what was read and appended alone it infers which transaction depends on
+//! which, and looks for the cycles and reads that strong snapshot isolation
+//! forbids: G0, G1a, G1b, G1c, G-single, G-nonadjacent, lost updates, and the
+//! same with the order of real time.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use adya::history::{Interner, Mop, Op, OpType, ReadValue, Scalar};
+use adya::{Opts, Valid, Workload};
+
+use super::history::{Content, Element, History, Key, LISTS, Outcome, Step, Transaction};
+
+/// Time to name a cycle in a component; whether there is one is always found.
+const NAMING_MS_MAX: u64 = 50;
+
+/// What is wrong with a history; empty when nothing is.
+pub fn check(history: &History) -> Vec<String> {
+    let options = Opts {
+        models: vec!["strong-snapshot-isolation".into()],
+        timeout: Duration::from_millis(NAMING_MS_MAX),
+        ..Opts::default()
+    };
+    let report = adya::check(&translate(history), Workload::ListAppend, &options);
+    if report.valid != Valid::False {
+        // Unknown is a history without dependencies, or a cycle that is allowed
+        // and was not named in time.
+        return Vec::new();
+    }
+    let anomalies = report.anomalies.values().flatten();
+    anomalies
+        .map(|anomaly| format!("{}: {}", anomaly.kind, anomaly.explanation))
+        .collect()
+}
+
+/// The lists of a history in the form of adya: operations in the order of their
+/// events.
+fn translate(history: &History) -> adya::History {
+    let mut names = Interner::default();
+    let mut events = Vec::new();
+    let seen = seen_elements(history);
+    for transaction in &history.transactions {
+        let kind = match transaction.outcome {
+            Outcome::Committed { .. } => OpType::Ok,
+            Outcome::Conflict { .. } | Outcome::RolledBack => OpType::Fail,
+            // Of a commit that failed with the power and was never seen nothing
+            // is known, and nothing has to be explained.
+            Outcome::Unknown if is_seen(transaction, &seen) => OpType::Info,
+            Outcome::Unknown => OpType::Fail,
+        };
+        let process = i64::from(transaction.process);
+        let steps = || transaction.steps.iter();
+        let asked = steps().filter_map(|step| mop(step, &mut names, false));
+        let asked = asked.collect();
+        let answered = steps().filter_map(|step| mop(step, &mut names, true));
+        let answered = answered.collect();
+        events.push((transaction.began, OpType::Invoke, process, asked));
+        events.push((transaction.ended, kind, process, answered));
+    }
+    if let Some(recovered) = &history.recovered {
+        let reads = (0..LISTS).zip(recovered).map(|(key, content)| Mop::Read {
+            key: key_id(&mut names, key),
+            value: list(&mut names, content),
+        });
+        let reads: Vec<_> = reads.collect();
+        events.push((u64::MAX - 1, OpType::Invoke, -1, reads.clone()));
+        events.push((u64::MAX, OpType::Ok, -1, reads));
+    }
+    events.sort_by_key(|(event, ..)| *event);
+    let ops = (0..).zip(events);
+    let ops = ops.map(|(index, (_, kind, process, value))| Op {
+        index,
+        kind,
+        process: Some(process),
+        value,
+        time: None,
+    });
+    adya::History::from_ops(ops.collect(), names)
+}
+
+fn mop(step: &Step, names: &mut Interner, answered: bool) -> Option<Mop> {
+    match step {
+        Step::Read { key, content } if *key < LISTS => Some(Mop::Read {
+            key: key_id(names, *key),
+            value: if answered {
+                list(names, content)
+            } else {
+                ReadValue::Nil
+            },
+        }),
+        Step::Append { key, element } => Some(Mop::Append {
+            key: key_id(names, *key),
+            value: element_id(names, *element),
+        }),
+        _ => None,
+    }
+}
+
+fn key_id(names: &mut Interner, key: Key) -> u32 {
+    names.intern(Scalar::Str(format!("k{key}")))
+}
+
+fn element_id(names: &mut Interner, element: Element) -> u32 {
+    names.intern(Scalar::Int(element.into()))
+}
+
+fn list(names: &mut Interner, content: &Content) -> ReadValue {
+    let elements = content.iter().flatten();
+    ReadValue::List(
+        elements
+            .map(|element| element_id(names, *element))
+            .collect(),
+    )
+}
+
+/// The elements that others than their writers read.
+fn seen_elements(history: &History) -> HashSet<Element> {
+    let steps = |transaction: &Transaction| {
+        let read = |step: &Step| match step {
+            Step::Read { content, .. } => content.clone().unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let elements = transaction.steps.iter().flat_map(read);
+        elements.collect::<Vec<_>>()
+    };
+    let ended = history
+        .transactions
+        .iter()
+        .filter(|transaction| transaction.outcome != Outcome::Unknown);
+    let recovered = history.recovered.iter().flatten().flatten().flatten();
+    ended.flat_map(steps).chain(recovered.copied()).collect()
+}
+
+fn is_seen(transaction: &Transaction, seen: &HashSet<Element>) -> bool {
+    transaction
+        .steps
+        .iter()
+        .any(|step| matches!(step, Step::Append { element, .. } if seen.contains(element)))
+}

@@ -1,0 +1,162 @@
+//! A database and its lives: from an opening to a closing, or to a power loss.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use ebb_storage::vfs::MemVfs;
+use ebb_storage::{
+    CompactionOptions, Db, Durability, Maintenance, Options, Result, Table, WriteBatch,
+};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::Sabotage;
+use super::history::{History, KEYS};
+use super::worker::{Done, Shared, Worker, name_of, read_all};
+
+/// Openings of one database.
+const LIVES: usize = 3;
+
+/// What one database goes through.
+pub(super) struct Config {
+    pub(super) seed: u64,
+    pub(super) threads: usize,
+    pub(super) crashes: bool,
+    pub(super) sabotage: Sabotage,
+    /// In each life.
+    pub(super) transactions: usize,
+}
+
+/// Runs a database through its lives; `check` gets the history of each.
+pub(super) fn run_database(config: &Config, mut check: impl FnMut(usize, &History)) {
+    let mut rng = ChaCha8Rng::seed_from_u64(config.seed);
+    let mem = MemVfs::new();
+    for life in 0..LIVES {
+        let mut history = History::default();
+        if let Err(e) = run_life(config, &mem, &mut rng, &mut history) {
+            history.violations.push(format!("failed: {e}"));
+        }
+        check(life, &history);
+        if !history.violations.is_empty() {
+            return;
+        }
+    }
+}
+
+fn run_life(
+    config: &Config,
+    mem: &MemVfs,
+    rng: &mut ChaCha8Rng,
+    history: &mut History,
+) -> Result<()> {
+    let options = options(config, mem, rng);
+    let manual = options.maintenance == Maintenance::Manual;
+    let (db, tables) = open(options)?;
+    clear(&db, &tables)?;
+    if config.crashes {
+        // Two calls a commit, and some for flushes: often within the life.
+        let calls_max = 2 * config.transactions as u64;
+        mem.crash_at(rng.random_range(1..=calls_max));
+    }
+    let shared = Shared {
+        db: &db,
+        tables: &tables,
+        sabotage: config.sabotage,
+        manual,
+        events: AtomicU64::new(0),
+        elements: AtomicU32::new(0),
+        budget: AtomicU64::new(config.transactions as u64),
+    };
+    for done in work(&shared, config.threads, rng) {
+        if done.stopped && !config.crashes {
+            history.violations.push("a worker stopped".into());
+        }
+        history.transactions.extend(done.transactions);
+        history.violations.extend(done.violations);
+    }
+    if config.crashes {
+        // Closing must not save anything.
+        mem.crash_at(1);
+        let _cut = ebb_storage::vfs::Vfs::exists(mem, "/".as_ref());
+    }
+    drop(tables);
+    drop(db);
+    if config.crashes {
+        mem.restart(rng.random());
+    }
+    let (_db, tables) = open(self::options(config, mem, rng))?;
+    history.recovered = Some(read_all(&tables)?);
+    Ok(())
+}
+
+fn work(shared: &Shared<'_>, threads: usize, rng: &mut ChaCha8Rng) -> Vec<Done> {
+    let mut workers: Vec<_> = (0..threads as u32)
+        .map(|thread| Worker::new(shared, ChaCha8Rng::from_rng(rng), thread))
+        .collect();
+    if threads == 1 {
+        return workers.drain(..).map(Worker::run).collect();
+    }
+    std::thread::scope(|scope| {
+        let workers = workers.drain(..);
+        let threads: Vec<_> = workers.map(|worker| scope.spawn(|| worker.run())).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Done>| {
+            thread.join().unwrap_or_else(|_| Done {
+                violations: vec!["a worker panicked".into()],
+                ..Done::default()
+            })
+        };
+        threads.into_iter().map(join).collect()
+    })
+}
+
+/// One worker does the maintenance itself, in steps of its own and nowhere else:
+/// what a failed commit left is then known to be nothing, and the life repeats
+/// from its seed.
+fn options(config: &Config, mem: &MemVfs, rng: &mut ChaCha8Rng) -> Options {
+    let manual = config.threads == 1;
+    let small = Options {
+        memtable_bytes: 1 << rng.random_range(11..15),
+        wal_segment_bytes: 1 << rng.random_range(11..14),
+        wal_bytes_max: 1 << rng.random_range(14..18),
+        ..Options::default()
+    };
+    Options {
+        maintenance: if manual {
+            Maintenance::Manual
+        } else {
+            Maintenance::Background
+        },
+        durability: if config.crashes || rng.random_bool(0.3) {
+            Durability::Sync
+        } else {
+            Durability::Os
+        },
+        file_bytes: 1 << rng.random_range(10..14),
+        cache_bytes: if rng.random_bool(0.3) { 0 } else { 1 << 16 },
+        compaction: CompactionOptions {
+            size_ratio: [0.5, 1.2, 3.0][rng.random_range(0..3)],
+            ..CompactionOptions::default()
+        },
+        vfs: Arc::new(mem.clone()),
+        ..if manual { Options::default() } else { small }
+    }
+}
+
+fn open(options: Options) -> Result<(Db, [Table; 2])> {
+    let db = Db::open("/db", options)?;
+    let lists = db.keyspace("app")?;
+    let tables = [
+        lists.table("even", Default::default())?,
+        lists.table("odd", Default::default())?,
+    ];
+    Ok((db, tables))
+}
+
+/// What an earlier life left is no part of this one.
+fn clear(db: &Db, tables: &[Table; 2]) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    for key in 0..KEYS {
+        batch.delete(&tables[usize::from(key % 2)], name_of(key).as_bytes());
+    }
+    db.write(batch)
+}

@@ -1,0 +1,242 @@
+//! The exact checker: it believes the numbers that the engine gives, and asks
+//! whether everything is as these numbers say.
+//!
+//! With the number at which a transaction read and the one at which it wrote,
+//! snapshot isolation is checked by looking, not by searching:
+//!
+//! - a read is what the last commit up to the start number left, with the
+//!   transaction's own writes on top;
+//! - between start and commit nobody else wrote what it writes or guards;
+//! - who was refused for a key was not refused for nothing;
+//! - numbers follow real time: whoever begins after a commit returned sees it.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::history::{Content, Element, History, Key, LISTS, Outcome, Step, Transaction};
+
+/// What is wrong with a history; empty when nothing is.
+pub fn check(history: &History) -> Vec<String> {
+    let mut violations = Vec::new();
+    let versions = Versions::of(history, &mut violations);
+    for transaction in &history.transactions {
+        check_reads(transaction, &versions, &mut violations);
+        check_outcome(transaction, history, &versions, &mut violations);
+    }
+    check_real_time(history, &mut violations);
+    if let Some(recovered) = &history.recovered {
+        check_recovered(history, recovered, &versions, &mut violations);
+    }
+    violations
+}
+
+/// The versions of each key, by the number of their commit.
+struct Versions(BTreeMap<Key, BTreeMap<u64, Content>>);
+
+impl Versions {
+    fn of(history: &History, violations: &mut Vec<String>) -> Self {
+        let mut versions = Self(BTreeMap::new());
+        let mut commits = BTreeMap::new();
+        for transaction in &history.transactions {
+            let Outcome::Committed {
+                number: Some(number),
+            } = transaction.outcome
+            else {
+                continue;
+            };
+            let writes = transaction
+                .steps
+                .iter()
+                .any(|step| step.written().is_some());
+            if writes && commits.insert(number, transaction).is_some() {
+                violations.push(format!("two commits have the number {number}"));
+            }
+        }
+        for (number, transaction) in commits {
+            // What a list became is what the writer had read and its element.
+            let mut own = Own::default();
+            for step in &transaction.steps {
+                own.apply(step, |key| versions.at(key, transaction.start).clone());
+            }
+            for (key, content) in own.writes {
+                versions.0.entry(key).or_default().insert(number, content);
+            }
+        }
+        versions
+    }
+
+    /// What a key holds at a number.
+    fn at(&self, key: Key, number: u64) -> &Content {
+        let versions = self.0.get(&key);
+        let last = versions.and_then(|versions| versions.range(..=number).next_back());
+        last.map_or(&None, |(_, content)| content)
+    }
+
+    /// The first commit after `start` and before `end` that writes a key.
+    fn written_between(&self, key: Key, start: u64, end: u64) -> Option<u64> {
+        let mut later = self.0.get(&key)?.range(start + 1..end);
+        later.next().map(|(number, _)| *number)
+    }
+}
+
+/// What a transaction has written so far.
+#[derive(Default)]
+struct Own {
+    writes: BTreeMap<Key, Content>,
+}
+
+impl Own {
+    fn apply(&mut self, step: &Step, below: impl Fn(Key) -> Content) {
+        match step {
+            Step::Append { key, element } => {
+                let content = self.writes.get(key).cloned();
+                let mut list = content.unwrap_or_else(|| below(*key)).unwrap_or_default();
+                list.push(*element);
+                self.writes.insert(*key, Some(list));
+            }
+            Step::Put { key, element } => {
+                self.writes.insert(*key, Some(vec![*element]));
+            }
+            Step::Delete { key } => {
+                self.writes.insert(*key, None);
+            }
+            Step::Read { .. } | Step::Guard { .. } => {}
+        }
+    }
+}
+
+fn check_reads(transaction: &Transaction, versions: &Versions, violations: &mut Vec<String>) {
+    let mut own = Own::default();
+    for step in &transaction.steps {
+        if let Step::Read { key, content } = step {
+            let below = versions.at(*key, transaction.start);
+            let expected = own.writes.get(key).unwrap_or(below);
+            if content != expected {
+                violations.push(format!(
+                    "read of key {key} at {}: {content:?} instead of {expected:?}, by {transaction:?}",
+                    transaction.start
+                ));
+            }
+        }
+        own.apply(step, |key| versions.at(key, transaction.start).clone());
+    }
+}
+
+fn check_outcome(
+    transaction: &Transaction,
+    history: &History,
+    versions: &Versions,
+    violations: &mut Vec<String>,
+) {
+    match transaction.outcome {
+        Outcome::Committed {
+            number: Some(number),
+        } => {
+            if !transaction
+                .steps
+                .iter()
+                .any(|step| step.written().is_some())
+            {
+                return;
+            }
+            for step in &transaction.steps {
+                let key = match step {
+                    Step::Guard { key } => Some(*key),
+                    step => step.written(),
+                };
+                let other = key
+                    .and_then(|key| versions.written_between(key, transaction.start, number))
+                    .filter(|_| number > transaction.start);
+                if let Some(other) = other {
+                    violations.push(format!(
+                        "lost update: commit {other} lies between start and commit {number} of {transaction:?}"
+                    ));
+                }
+            }
+            if number <= transaction.start {
+                violations.push(format!("commit {number} before its start: {transaction:?}"));
+            }
+        }
+        Outcome::Conflict { key } => {
+            let cause = versions.written_between(key, transaction.start, u64::MAX);
+            let unknown = |other: &Transaction| {
+                let numbered = matches!(other.outcome, Outcome::Committed { number: Some(_) });
+                let refused = matches!(other.outcome, Outcome::Conflict { .. });
+                let rolled_back = other.outcome == Outcome::RolledBack;
+                !numbered && !refused && !rolled_back && other.writes(key)
+            };
+            if cause.is_none() && !history.transactions.iter().any(unknown) {
+                violations.push(format!(
+                    "refused for key {key}, which nobody wrote: {transaction:?}"
+                ));
+            }
+        }
+        Outcome::Committed { number: None } | Outcome::RolledBack | Outcome::Unknown => {}
+    }
+}
+
+fn check_real_time(history: &History, violations: &mut Vec<String>) {
+    let number = |transaction: &Transaction| match transaction.outcome {
+        Outcome::Committed { number } => number.unwrap_or(0),
+        _ => 0,
+    };
+    let mut ends: Vec<_> = history
+        .transactions
+        .iter()
+        .map(|transaction| (transaction.ended, number(transaction)))
+        .collect();
+    ends.sort_unstable();
+    let mut begins: Vec<_> = history.transactions.iter().collect();
+    begins.sort_unstable_by_key(|transaction| transaction.began);
+    let (mut ends, mut returned) = (ends.into_iter().peekable(), 0);
+    for transaction in begins {
+        while let Some((_, number)) = ends.next_if(|(ended, _)| *ended < transaction.began) {
+            returned = number.max(returned);
+        }
+        if transaction.start < returned {
+            violations.push(format!(
+                "commit {returned} had returned before this began, which does not see it: {transaction:?}"
+            ));
+        }
+    }
+}
+
+/// Nothing that was acknowledged is missing, and what is there beside it is of
+/// commits whose end nobody was told.
+fn check_recovered(
+    history: &History,
+    recovered: &[Content],
+    versions: &Versions,
+    violations: &mut Vec<String>,
+) {
+    let unknown = || {
+        let transactions = history.transactions.iter();
+        transactions.filter(|transaction| transaction.outcome == Outcome::Unknown)
+    };
+    let elements: HashSet<Element> = unknown()
+        .flat_map(|transaction| &transaction.steps)
+        .filter_map(|step| match step {
+            Step::Append { element, .. } | Step::Put { element, .. } => Some(*element),
+            _ => None,
+        })
+        .collect();
+    for (key, found) in (0..).zip(recovered) {
+        let expected = versions.at(key, u64::MAX);
+        let deleted =
+            || unknown().any(|transaction| transaction.steps.contains(&Step::Delete { key }));
+        let explained = match found {
+            _ if found == expected => true,
+            None => key >= LISTS && deleted(),
+            Some(found) if key >= LISTS => found.iter().all(|element| elements.contains(element)),
+            Some(found) => {
+                let known = expected.as_deref().unwrap_or_default();
+                let rest = found.strip_prefix(known);
+                rest.is_some_and(|rest| rest.iter().all(|element| elements.contains(element)))
+            }
+        };
+        if !explained {
+            violations.push(format!(
+                "after the restart key {key} holds {found:?} instead of {expected:?}"
+            ));
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Histories made by hand: each anomaly is caught, by both checkers where both
+//! can see it, and what snapshot isolation allows is let through.
+
+use super::history::{Content, History, Key, LISTS, Outcome, Step, Transaction};
+use super::{black_box, numbers};
+
+const X: Key = 0;
+const Y: Key = 1;
+/// A register.
+const R: Key = LISTS;
+
+fn read(key: Key, list: &[u32]) -> Step {
+    let content: Content = (!list.is_empty()).then(|| list.to_vec());
+    Step::Read { key, content }
+}
+
+fn append(key: Key, element: u32) -> Step {
+    Step::Append { key, element }
+}
+
+/// Reads an absent list and appends to it.
+fn first(key: Key, element: u32) -> [Step; 2] {
+    [read(key, &[]), append(key, element)]
+}
+
+fn committed(number: u64) -> Outcome {
+    Outcome::Committed {
+        number: Some(number),
+    }
+}
+
+/// A history of `(start, outcome, steps)`. All transactions are open at once,
+/// unless `in_turn`, so that the order of real time says nothing.
+fn history<const N: usize>(transactions: [(u64, Outcome, Vec<Step>); N], in_turn: bool) -> History {
+    let transactions = (0..).zip(transactions);
+    let transactions = transactions.map(|(at, (start, outcome, steps))| {
+        let (began, ended) = if in_turn {
+            (2 * at, 2 * at + 1)
+        } else {
+            (at, 1000 + at)
+        };
+        Transaction {
+            process: at as u32,
+            began,
+            ended,
+            start,
+            steps,
+            outcome,
+        }
+    });
+    History {
+        transactions: transactions.collect(),
+        ..History::default()
+    }
+}
+
+/// Asserts that the black box names one of `anomalies`, and the numbers say
+/// `exact`.
+#[track_caller]
+fn assert_caught(history: &History, anomalies: &[&str], exact: &str) {
+    let found = black_box::check(history);
+    let named = |what: &String| {
+        let kind = what.split(':').next().unwrap_or_default();
+        anomalies.contains(&kind)
+    };
+    assert!(found.iter().any(named), "black box: {found:#?}");
+    assert_exact(history, exact);
+}
+
+#[track_caller]
+fn assert_exact(history: &History, exact: &str) {
+    let found = numbers::check(history);
+    let says = |what: &String| what.contains(exact);
+    assert!(found.iter().any(says), "numbers: {found:#?}");
+}
+
+#[track_caller]
+fn assert_allowed(history: &History) {
+    assert_eq!(black_box::check(history), [""; 0]);
+    assert_eq!(numbers::check(history), [""; 0]);
+}
+
+#[test]
+fn a_serial_history_is_allowed() {
+    let transactions = [
+        (0, committed(1), [first(X, 1), first(Y, 1)].concat()),
+        (1, committed(2), vec![read(X, &[1]), append(X, 2)]),
+        (2, committed(2), vec![read(X, &[1, 2]), read(Y, &[1])]),
+    ];
+    assert_allowed(&history(transactions, true));
+}
+
+#[test]
+fn write_skew_is_allowed() {
+    let transactions = [
+        (
+            0,
+            committed(1),
+            [vec![read(Y, &[])], first(X, 1).into()].concat(),
+        ),
+        (
+            0,
+            committed(2),
+            [vec![read(X, &[])], first(Y, 2).into()].concat(),
+        ),
+        (2, committed(2), vec![read(X, &[1]), read(Y, &[2])]),
+    ];
+    assert_allowed(&history(transactions, false));
+}
+
+#[test]
+fn an_old_snapshot_is_allowed_to_readers_that_began_early() {
+    let transactions = [
+        (0, committed(1), first(X, 1).into()),
+        (0, committed(0), vec![read(X, &[])]),
+        (1, committed(1), vec![read(X, &[1])]),
+    ];
+    assert_allowed(&history(transactions, false));
+}
+
+/// Of one that is still going to commit.
+#[test]
+fn a_dirty_read_is_caught() {
+    let transactions = [
+        (0, committed(2), [first(X, 1), first(Y, 1)].concat()),
+        (1, committed(1), vec![read(X, &[1]), read(Y, &[])]),
+    ];
+    let history = history(transactions, false);
+    assert_caught(&history, &["G-single-item"], "read of key 0 at 1");
+}
+
+#[test]
+fn an_aborted_read_is_caught() {
+    let transactions = [
+        (0, Outcome::RolledBack, first(X, 1).into()),
+        (0, committed(0), vec![read(X, &[1])]),
+    ];
+    assert_caught(&history(transactions, false), &["G1a"], "read of key 0");
+}
+
+#[test]
+fn an_intermediate_read_is_caught() {
+    let writer = [first(X, 1).to_vec(), vec![append(X, 2)]].concat();
+    let transactions = [
+        (0, committed(1), writer),
+        (1, committed(1), vec![read(X, &[1])]),
+    ];
+    assert_caught(&history(transactions, false), &["G1b"], "read of key 0");
+}
+
+#[test]
+fn circular_information_flow_is_caught() {
+    let transactions = [
+        (
+            0,
+            committed(1),
+            [first(X, 1).to_vec(), vec![read(Y, &[2])]].concat(),
+        ),
+        (
+            0,
+            committed(2),
+            [first(Y, 2).to_vec(), vec![read(X, &[1])]].concat(),
+        ),
+    ];
+    assert_caught(
+        &history(transactions, false),
+        &["G1c"],
+        "read of key 1 at 0",
+    );
+}
+
+#[test]
+fn a_dirty_write_is_caught() {
+    let transactions = [
+        (0, committed(1), vec![append(X, 1), append(Y, 1)]),
+        (0, committed(2), vec![append(X, 2), append(Y, 2)]),
+        (2, committed(2), vec![read(X, &[1, 2]), read(Y, &[2, 1])]),
+    ];
+    assert_caught(&history(transactions, false), &["G0"], "lost update");
+}
+
+#[test]
+fn a_lost_update_is_caught() {
+    let transactions = [
+        (0, committed(1), first(X, 1).into()),
+        (0, committed(2), first(X, 2).into()),
+        (2, committed(2), vec![read(X, &[2])]),
+    ];
+    let history = history(transactions, false);
+    assert_caught(&history, &["lost-update"], "lost update");
+}
+
+#[test]
+fn a_fuzzy_read_is_caught() {
+    let transactions = [
+        (0, committed(1), first(X, 1).into()),
+        (0, committed(0), vec![read(X, &[]), read(X, &[1])]),
+    ];
+    assert_caught(
+        &history(transactions, false),
+        &["internal"],
+        "read of key 0 at 0",
+    );
+}
+
+#[test]
+fn read_skew_is_caught() {
+    let transactions = [
+        (0, committed(1), [first(X, 1), first(Y, 1)].concat()),
+        (0, committed(0), vec![read(X, &[]), read(Y, &[1])]),
+    ];
+    let history = history(transactions, false);
+    assert_caught(&history, &["G-single-item"], "read of key 1 at 0");
+}
+
+/// Two readers see two writers in different orders.
+#[test]
+fn a_long_fork_is_caught() {
+    let transactions = [
+        (0, committed(1), vec![append(X, 1)]),
+        (0, committed(2), vec![append(Y, 2)]),
+        (1, committed(1), vec![read(X, &[1]), read(Y, &[])]),
+        (1, committed(1), vec![read(X, &[]), read(Y, &[2])]),
+    ];
+    let history = history(transactions, false);
+    assert_caught(&history, &["G-nonadjacent-item"], "read of key 0 at 1");
+}
+
+/// A transaction that begins after a commit returned does not see it.
+#[test]
+fn a_stale_read_is_caught() {
+    let transactions = [
+        (0, committed(1), first(X, 1).into()),
+        (0, committed(0), vec![read(X, &[])]),
+    ];
+    let history = history(transactions, true);
+    let anomalies = ["G-single-item-realtime"];
+    assert_caught(&history, &anomalies, "which does not see it");
+}
+
+#[test]
+fn a_transaction_that_does_not_see_its_own_write_is_caught() {
+    let steps = [first(X, 1).to_vec(), vec![read(X, &[])]].concat();
+    let transactions = [(0, committed(1), steps)];
+    let history = history(transactions, false);
+    assert_caught(&history, &["internal"], "read of key 0 at 0");
+}
+
+#[test]
+fn a_broken_guard_is_caught() {
+    let guard = Step::Guard { key: X };
+    let transactions = [
+        (0, committed(1), first(X, 1).into()),
+        (0, committed(2), [vec![guard], first(Y, 2).into()].concat()),
+    ];
+    assert_exact(&history(transactions, false), "lost update");
+}
+
+#[test]
+fn a_refusal_without_a_cause_is_caught() {
+    let transactions = [
+        (0, committed(1), first(X, 1).into()),
+        (
+            1,
+            Outcome::Conflict { key: X },
+            vec![read(X, &[1]), append(X, 2)],
+        ),
+    ];
+    assert_exact(&history(transactions, false), "refused for key 0");
+}
+
+#[test]
+fn a_wrong_register_is_caught() {
+    let put = |element| Step::Put { key: R, element };
+    let deleted = vec![Step::Delete { key: R }];
+    let reads = |list| vec![read(R, list)];
+    for (seen, at, allowed) in [
+        (&[1][..], 1, true),
+        (&[], 1, false),
+        (&[], 2, true),
+        (&[1], 2, false),
+    ] {
+        let transactions = [
+            (0, committed(1), vec![put(1)]),
+            (1, committed(2), deleted.clone()),
+            (at, committed(at), reads(seen)),
+        ];
+        let found = numbers::check(&history(transactions, false));
+        assert_eq!(found.is_empty(), allowed, "{seen:?} at {at}: {found:?}");
+    }
+}
+
+/// After a power loss: what was acknowledged is there, commits whose end nobody
+/// was told may be, whole.
+#[test]
+fn a_recovery_that_loses_or_tears_is_caught() {
+    let acknowledged = (0, committed(1), [first(X, 1), first(Y, 1)].concat());
+    let steps = vec![read(X, &[1]), append(X, 2), read(Y, &[1]), append(Y, 2)];
+    let unknown = (1, Outcome::Unknown, steps);
+    let rolled_back = (1, Outcome::RolledBack, vec![append(X, 3)]);
+    let after = |x: &[u32], y: &[u32]| {
+        let transactions = [acknowledged.clone(), unknown.clone(), rolled_back.clone()];
+        let content = |list: &[u32]| (!list.is_empty()).then(|| list.to_vec());
+        History {
+            recovered: Some(vec![content(x), content(y)]),
+            ..history(transactions, false)
+        }
+    };
+    assert_allowed(&after(&[1], &[1]));
+    assert_allowed(&after(&[1, 2], &[1, 2]));
+    assert_caught(
+        &after(&[], &[]),
+        &["G-single-item-realtime"],
+        "after the restart",
+    );
+    assert_caught(&after(&[1, 3], &[1]), &["G1a"], "after the restart");
+    let torn = black_box::check(&after(&[1, 2], &[1]));
+    assert!(!torn.is_empty(), "half of a commit");
+}

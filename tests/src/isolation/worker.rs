@@ -1,0 +1,371 @@
+//! A thread with some open transactions: a random step in one of them at a time.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use ebb_storage::{Db, Entry, Error, Result, Table, TransactionOptions, WriteBatch};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use super::Sabotage;
+use super::history::{Content, Element, KEYS, Key, LISTS, Outcome, Step, Transaction};
+
+/// Transactions that a worker has open at once.
+pub(super) const OPEN_MAX: usize = 4;
+
+/// What the workers of a life share.
+pub(super) struct Shared<'a> {
+    pub(super) db: &'a Db,
+    /// Even keys are in the first.
+    pub(super) tables: &'a [Table; 2],
+    pub(super) sabotage: Sabotage,
+    /// Flushes and merges are up to the workers.
+    pub(super) manual: bool,
+    pub(super) events: AtomicU64,
+    pub(super) elements: AtomicU32,
+    /// Transactions still to begin.
+    pub(super) budget: AtomicU64,
+}
+
+/// What a worker did.
+#[derive(Default)]
+pub(super) struct Done {
+    pub(super) transactions: Vec<Transaction>,
+    /// The power failed.
+    pub(super) stopped: bool,
+    pub(super) violations: Vec<String>,
+}
+
+struct Open {
+    transaction: ebb_storage::Transaction,
+    record: Transaction,
+    /// For the sabotage that writes a batch.
+    batch: WriteBatch,
+    steps_left: u32,
+}
+
+pub(super) struct Worker<'a> {
+    shared: &'a Shared<'a>,
+    rng: ChaCha8Rng,
+    processes: Range<u32>,
+    done: Done,
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(shared: &'a Shared<'a>, rng: ChaCha8Rng, thread: u32) -> Self {
+        let first = thread * OPEN_MAX as u32;
+        Self {
+            shared,
+            rng,
+            processes: first..first + OPEN_MAX as u32,
+            done: Done::default(),
+        }
+    }
+
+    /// Works until the transactions are used up or the power fails.
+    pub(super) fn run(mut self) -> Done {
+        let mut open: [Option<Open>; OPEN_MAX] = Default::default();
+        let mut more = true;
+        while more || open.iter().any(Option::is_some) {
+            let slot = self.rng.random_range(0..OPEN_MAX);
+            let outcome = match open[slot].take() {
+                None if more => self.begin(slot).map(|began| {
+                    more = began.is_some();
+                    open[slot] = began;
+                }),
+                None => Ok(()),
+                Some(mut one) if one.steps_left > 0 => {
+                    one.steps_left -= 1;
+                    let stepped = self.step(&mut one);
+                    match stepped {
+                        Ok(()) => open[slot] = Some(one),
+                        Err(_) => self.end(one, Outcome::RolledBack),
+                    }
+                    stepped
+                }
+                Some(one) => self.finish(one),
+            };
+            let outcome = outcome.and_then(|()| self.maintain());
+            if let Err(e) = outcome {
+                self.done.stopped = true;
+                self.done
+                    .violations
+                    .extend(not_of_power(&e).then(|| format!("failed: {e}")));
+                break;
+            }
+        }
+        for one in open.into_iter().flatten() {
+            self.end(one, Outcome::RolledBack);
+        }
+        self.done
+    }
+
+    fn event(&self) -> u64 {
+        self.shared.events.fetch_add(1, Ordering::SeqCst)
+    }
+
+    fn maintain(&mut self) -> Result<()> {
+        if self.shared.manual && self.rng.random_ratio(1, 100) {
+            self.shared.db.flush()?;
+            if self.rng.random_bool(0.3) {
+                self.shared.db.compact()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, slot: usize) -> Result<Option<Open>> {
+        let budget = &self.shared.budget;
+        let spend = |left: u64| left.checked_sub(1);
+        if budget
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend)
+            .is_err()
+        {
+            return Ok(None);
+        }
+        let began = self.event();
+        let options = TransactionOptions {
+            sync: self.rng.random_bool(0.1),
+        };
+        let transaction = self.shared.db.begin_with(options);
+        let record = Transaction {
+            process: self.processes.start + slot as u32,
+            began,
+            ended: 0,
+            start: transaction.seq().0,
+            steps: Vec::new(),
+            outcome: Outcome::RolledBack,
+        };
+        Ok(Some(Open {
+            transaction,
+            record,
+            batch: WriteBatch::new(),
+            steps_left: self.rng.random_range(1..7),
+        }))
+    }
+
+    fn end(&mut self, one: Open, outcome: Outcome) {
+        drop(one.transaction);
+        let ended = self.event();
+        self.done.transactions.push(Transaction {
+            ended,
+            outcome,
+            ..one.record
+        });
+    }
+
+    fn finish(&mut self, one: Open) -> Result<()> {
+        if self.rng.random_ratio(1, 20) {
+            self.end(one, Outcome::RolledBack);
+            return Ok(());
+        }
+        let Open {
+            transaction,
+            mut record,
+            batch,
+            ..
+        } = one;
+        let committed = if self.shared.sabotage == Sabotage::NoValidation {
+            drop(transaction);
+            self.shared.db.write(batch).map(|()| None)
+        } else {
+            transaction.commit().map(|seq| Some(seq.0))
+        };
+        record.ended = self.event();
+        let (outcome, result) = match committed {
+            Ok(number) => (Outcome::Committed { number }, Ok(())),
+            Err(Error::Conflict { key, .. }) => (
+                Outcome::Conflict {
+                    key: key_of(&key).expect("it has no other keys"),
+                },
+                Ok(()),
+            ),
+            Err(e) => (Outcome::Unknown, Err(e)),
+        };
+        record.outcome = outcome;
+        self.done.transactions.push(record);
+        result
+    }
+
+    fn step(&mut self, one: &mut Open) -> Result<()> {
+        let list = self.rng.random_range(0..LISTS);
+        let register = self.rng.random_range(LISTS..KEYS);
+        let any = self.rng.random_range(0..KEYS);
+        match self.rng.random_range(0..100) {
+            0..15 => self.get(one, any),
+            15..20 => self.get_many(one, [any, register, list]),
+            20..30 => self.range(one),
+            30..34 => {
+                let (table, name) = self.locate(any);
+                one.transaction.guard(table, name.as_bytes())?;
+                one.record.steps.push(Step::Guard { key: any });
+                Ok(())
+            }
+            34..38 => {
+                let (table, name) = self.locate(any);
+                let value = one.transaction.get_for_update(table, name.as_bytes())?;
+                one.record.steps.push(Step::Guard { key: any });
+                self.note_read(one, any, value.as_deref());
+                Ok(())
+            }
+            38..75 => self.append(one, list),
+            75..90 => self.put(one, register),
+            _ => self.delete(one, register),
+        }
+    }
+
+    fn locate(&self, key: Key) -> (&'a Table, String) {
+        let table = &self.shared.tables[usize::from(key % 2)];
+        (table, name_of(key))
+    }
+
+    fn note_read(&mut self, one: &mut Open, key: Key, value: Option<&[u8]>) {
+        let content = value.map(decode);
+        one.record.steps.push(Step::Read { key, content });
+    }
+
+    fn get(&mut self, one: &mut Open, key: Key) -> Result<()> {
+        let (table, name) = self.locate(key);
+        let value = match self.shared.sabotage {
+            Sabotage::ReadsNow if !one.record.writes(key) => table.get(name.as_bytes())?,
+            _ => one.transaction.get(table, name.as_bytes())?,
+        };
+        self.note_read(one, key, value.as_deref());
+        Ok(())
+    }
+
+    fn get_many(&mut self, one: &mut Open, keys: [Key; 3]) -> Result<()> {
+        let keys = keys.map(|key| key - key % 2);
+        let names = keys.map(name_of);
+        let values = one.transaction.get_many(&self.shared.tables[0], &names)?;
+        for (key, value) in keys.into_iter().zip(values) {
+            self.note_read(one, key, value.as_deref());
+        }
+        Ok(())
+    }
+
+    /// Reads a range of one table, from either end or both; keys that are not in
+    /// it were read as absent.
+    fn range(&mut self, one: &mut Open) -> Result<()> {
+        let table = self.rng.random_range(0..2);
+        let from = self.rng.random_range(0..KEYS);
+        let to = self.rng.random_range(from..=KEYS);
+        let bounds = name_of(from)..name_of(to);
+        let mut range = one
+            .transaction
+            .range(&self.shared.tables[usize::from(table)], bounds)?;
+        let mut found: Vec<Entry> = Vec::new();
+        let back_ratio = [0.0, 1.0, 0.5][self.rng.random_range(0..3)];
+        loop {
+            let entry = if self.rng.random_bool(back_ratio) {
+                range.next_back()
+            } else {
+                range.next()
+            };
+            let Some(entry) = entry.transpose()? else {
+                break;
+            };
+            found.push(entry);
+        }
+        drop(range);
+        for key in (from..to).filter(|key| key % 2 == table) {
+            let name = name_of(key);
+            let at = found.iter().position(|(found, _)| found == name.as_bytes());
+            let value = at.map(|at| found.swap_remove(at).1);
+            self.note_read(one, key, value.as_deref());
+        }
+        let stray = found.iter().map(|(key, _)| {
+            let key = key.escape_ascii();
+            format!("a range from {from} to {to} has {key}, again or wrongly")
+        });
+        self.done.violations.extend(stray);
+        Ok(())
+    }
+
+    fn append(&mut self, one: &mut Open, key: Key) -> Result<()> {
+        self.get(one, key)?;
+        let Some(Step::Read { content, .. }) = one.record.steps.last() else {
+            unreachable!("a get is a step");
+        };
+        let mut list = content.clone().unwrap_or_default();
+        let element = self.element();
+        list.push(element);
+        self.set(one, key, &list)?;
+        one.record.steps.push(Step::Append { key, element });
+        Ok(())
+    }
+
+    fn put(&mut self, one: &mut Open, key: Key) -> Result<()> {
+        let element = self.element();
+        self.set(one, key, &[element])?;
+        one.record.steps.push(Step::Put { key, element });
+        Ok(())
+    }
+
+    fn set(&mut self, one: &mut Open, key: Key, content: &[Element]) -> Result<()> {
+        let (table, name) = self.locate(key);
+        let value = encode(content);
+        if self.shared.sabotage == Sabotage::NoValidation {
+            one.batch.put(table, name.as_bytes(), &value);
+        }
+        one.transaction.put(table, name.as_bytes(), &value)
+    }
+
+    fn delete(&mut self, one: &mut Open, key: Key) -> Result<()> {
+        let (table, name) = self.locate(key);
+        if self.shared.sabotage == Sabotage::NoValidation {
+            one.batch.delete(table, name.as_bytes());
+        }
+        one.transaction.delete(table, name.as_bytes())?;
+        one.record.steps.push(Step::Delete { key });
+        Ok(())
+    }
+
+    fn element(&self) -> Element {
+        self.shared.elements.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// Whether an error is none that a power loss explains.
+fn not_of_power(error: &Error) -> bool {
+    !matches!(error, Error::Io { .. } | Error::ReadOnly { .. })
+}
+
+/// The name of a key in its table.
+pub(super) fn name_of(key: Key) -> String {
+    format!("key{key:03}")
+}
+
+fn key_of(name: &[u8]) -> Option<Key> {
+    std::str::from_utf8(name)
+        .ok()?
+        .strip_prefix("key")?
+        .parse()
+        .ok()
+}
+
+fn encode(content: &[Element]) -> Vec<u8> {
+    content
+        .iter()
+        .flat_map(|element| element.to_le_bytes())
+        .collect()
+}
+
+/// The elements of a value.
+pub(super) fn decode(value: &[u8]) -> Vec<Element> {
+    let elements = value.chunks_exact(4);
+    elements
+        .map(|bytes| Element::from_le_bytes(bytes.try_into().expect("four bytes")))
+        .collect()
+}
+
+/// What all keys hold.
+pub(super) fn read_all(tables: &[Table; 2]) -> Result<Vec<Content>> {
+    (0..KEYS)
+        .map(|key| {
+            let table = &tables[usize::from(key % 2)];
+            let value = table.get(name_of(key).as_bytes())?;
+            Ok(value.as_deref().map(decode))
+        })
+        .collect()
+}

@@ -1,0 +1,78 @@
+//! Transactions are under snapshot isolation: histories of random transactions,
+//! each life judged by two checkers. Longer runs: `EBB_TRANSACTIONS=1000000`;
+//! another seed: `EBB_SEED=5`.
+
+use ebb_tests::isolation::{self, Report, Sabotage};
+
+fn env(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().expect("a number"))
+}
+
+fn run(threads: usize, crashes: bool) -> Report {
+    let seed = env("EBB_SEED").unwrap_or(1);
+    let transactions = env("EBB_TRANSACTIONS").unwrap_or(5_000);
+    let report = isolation::run(seed, threads, transactions, crashes);
+    println!("{report}");
+    report
+}
+
+fn assert_clean(report: &Report) {
+    assert!(report.failures.is_empty(), "{report}");
+    // What never commits, or is never refused, proves nothing.
+    assert!(
+        report.committed > report.transactions_checked / 5,
+        "{report}"
+    );
+    assert!(
+        report.conflicts > report.transactions_checked / 100,
+        "{report}"
+    );
+}
+
+#[test]
+fn interleaved_transactions_are_under_snapshot_isolation() {
+    assert_clean(&run(1, false));
+}
+
+#[test]
+fn transactions_of_many_threads_are_under_snapshot_isolation() {
+    assert_clean(&run(4, false));
+}
+
+#[test]
+fn snapshot_isolation_and_what_was_acknowledged_survive_power_losses() {
+    for threads in [1, 4] {
+        let report = run(threads, true);
+        assert_clean(&report);
+        assert!(report.unknown > report.lives / 4, "{report}");
+    }
+}
+
+/// One worker repeats its lives step by step.
+#[test]
+fn a_run_of_one_thread_repeats_from_its_seed() {
+    let counts = |report: Report| {
+        (
+            report.transactions_checked,
+            report.committed,
+            report.conflicts,
+        )
+    };
+    let (one, two) = (isolation::run(7, 1, 1, true), isolation::run(7, 1, 1, true));
+    assert_eq!(counts(one), counts(two));
+}
+
+#[test]
+fn a_store_that_does_not_validate_is_caught() {
+    let report = isolation::run_sabotaged(1, 1, 5_000, false, Sabotage::NoValidation);
+    let lost = |failure: &String| failure.contains("lost-update") || failure.contains("G-single");
+    assert!(report.failures.iter().any(lost), "{report}");
+}
+
+#[test]
+fn a_store_that_reads_the_present_is_caught() {
+    let report = isolation::run_sabotaged(1, 1, 5_000, false, Sabotage::ReadsNow);
+    let by_numbers = |failure: &String| failure.contains("read of key");
+    assert!(report.failures.iter().any(by_numbers), "{report}");
+}
