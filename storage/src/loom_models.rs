@@ -8,6 +8,8 @@
 //! [`PREEMPTIONS_MAX`] forced switches between threads nothing is explored;
 //! `LOOM_MAX_PREEMPTIONS` asks for more.
 
+mod transactions;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

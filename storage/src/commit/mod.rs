@@ -9,6 +9,8 @@ pub use batch::{MAX_KEY_BYTES, MAX_VALUE_BYTES, WriteBatch};
 pub(crate) use batch::{
     Op, OpReader, check_lengths, encode_snapshot_create, encode_snapshot_delete,
 };
+#[cfg(all(test, loom))]
+pub(crate) use conflicts::Pruned;
 pub(crate) use conflicts::{Clash, Conflicts};
 pub(crate) use footprint::{Footprint, TableKey, split_table_key, table_key};
 pub(crate) use queue::CommitQueue;

@@ -1,0 +1,177 @@
+//! First committer wins, whoever begins and commits meanwhile.
+
+use std::sync::Arc;
+
+use loom::sync::Mutex;
+use loom::thread;
+
+use super::{TABLE, explore};
+use crate::commit::{Clash, CommitQueue, Conflicts, Footprint, Pruned, table_key};
+use crate::key::SeqNo;
+
+/// One key, and all that was ever written to it.
+struct Register {
+    queue: CommitQueue,
+    conflicts: Conflicts,
+    versions: Mutex<Vec<Version>>,
+}
+
+struct Version {
+    seq: SeqNo,
+    /// The version that its transaction read; of a plain write nothing.
+    read: Option<SeqNo>,
+}
+
+impl Register {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            queue: CommitQueue::new(SeqNo(0)),
+            conflicts: Conflicts::new(),
+            versions: Mutex::new(Vec::new()),
+        })
+    }
+
+    fn footprint() -> Footprint {
+        Footprint::of_keys([table_key(TABLE, b"x")])
+    }
+
+    fn write(&self) {
+        let (ticket, pruned) = self.queue.enter(1, |seq| self.record(seq));
+        drop(pruned);
+        self.insert(ticket.first(), None);
+        ticket.publish();
+    }
+
+    fn record(&self, seq: SeqNo) -> Option<Pruned> {
+        let needed = self.conflicts.is_needed();
+        needed.then(|| self.conflicts.record(seq, Self::footprint()))
+    }
+
+    fn insert(&self, seq: SeqNo, read: Option<SeqNo>) {
+        self.versions.lock().unwrap().push(Version { seq, read });
+    }
+
+    fn begin(&self) -> SeqNo {
+        let at = self.queue.pause(|next| {
+            let last = SeqNo(next.0 - 1);
+            self.conflicts.begin(last);
+            last
+        });
+        self.queue.wait_visible(at);
+        at
+    }
+
+    fn newest_at(&self, at: SeqNo) -> SeqNo {
+        let versions = self.versions.lock().unwrap();
+        let seqs = versions.iter().map(|version| version.seq);
+        seqs.filter(|seq| *seq <= at).max().unwrap_or(SeqNo::ZERO)
+    }
+
+    /// Reads and writes; whether it committed.
+    fn update(&self, at: SeqNo) -> bool {
+        let read = self.newest_at(at);
+        let entered = self.queue.try_enter(1, |seq| {
+            self.conflicts.check(at, &Self::footprint(), &[])?;
+            Ok::<_, Clash>(self.record(seq))
+        });
+        let committed = entered.is_ok();
+        if let Ok((ticket, pruned)) = entered {
+            drop(pruned);
+            self.insert(ticket.first(), Some(read));
+            ticket.publish();
+        }
+        self.conflicts.end(at);
+        committed
+    }
+
+    /// Whoever read a version and wrote the next has nobody in between.
+    fn assert_nothing_lost(&self) {
+        let mut versions = self.versions.lock().unwrap();
+        versions.sort_by_key(|version| version.seq);
+        let mut before = SeqNo::ZERO;
+        for version in versions.iter() {
+            let read = version.read.unwrap_or(before);
+            assert_eq!(read, before, "the update at {before} is lost");
+            before = version.seq;
+        }
+    }
+}
+
+/// A plain write and two transactions on one key.
+fn race(update: impl Fn(&Register) -> bool + Copy + Send + Sync + 'static) {
+    explore(move || {
+        let register = Register::new();
+        let writer = {
+            let register = register.clone();
+            thread::spawn(move || register.write())
+        };
+        let other = {
+            let register = register.clone();
+            thread::spawn(move || update(&register))
+        };
+        update(&register);
+        writer.join().unwrap();
+        other.join().unwrap();
+        register.assert_nothing_lost();
+        assert!(!register.conflicts.is_needed(), "no transaction is left");
+    });
+}
+
+/// No update is lost, and what is refused was refused for a reason: without
+/// anybody else it commits.
+#[test]
+fn loom_no_update_is_lost_among_transactions() {
+    race(|register| register.update(register.begin()));
+    explore(|| {
+        let register = Register::new();
+        assert!(register.update(register.begin()));
+        assert!(register.update(register.begin()));
+    });
+}
+
+/// Broken: a transaction reads at the visible number, loaded before it is
+/// registered; commits in between were not recorded.
+#[test]
+#[should_panic(expected = "is lost")]
+fn loom_a_transaction_registered_behind_its_number_is_caught() {
+    race(|register| {
+        let at = register.queue.visible();
+        register.conflicts.begin(at);
+        register.update(at)
+    });
+}
+
+/// Broken: a transaction reads at the visible number, registered under the order
+/// lock; a commit under way has a number, and was recorded by nobody.
+#[test]
+#[should_panic(expected = "is lost")]
+fn loom_a_transaction_that_overlooks_commits_under_way_is_caught() {
+    race(|register| {
+        let at = register.queue.pause(|_| {
+            let at = register.queue.visible();
+            register.conflicts.begin(at);
+            at
+        });
+        register.update(at)
+    });
+}
+
+/// Broken: asked before the order lock is taken, another may come in between.
+#[test]
+#[should_panic(expected = "is lost")]
+fn loom_a_validation_outside_of_the_order_lock_is_caught() {
+    race(|register| {
+        let at = register.begin();
+        let read = register.newest_at(at);
+        let footprint = Register::footprint();
+        let valid = register.conflicts.check(at, &footprint, &[]).is_ok();
+        if valid {
+            let (ticket, pruned) = register.queue.enter(1, |seq| register.record(seq));
+            drop(pruned);
+            register.insert(ticket.first(), Some(read));
+            ticket.publish();
+        }
+        register.conflicts.end(at);
+        valid
+    });
+}
