@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 
 use common::{DIR, for_seeds, manual, rng};
 use ebb_storage::vfs::MemVfs;
-use ebb_storage::{Db, Entry, Error, ErrorKind, Options, Result, Table, Transaction, WriteBatch};
+use ebb_storage::{
+    Db, Entry, Error, ErrorKind, ManualClock, Options, Result, Table, TableOptions, Transaction,
+    WriteBatch,
+};
 use rand::RngExt;
 
 fn open(options: Options) -> (Db, Table, Table) {
@@ -196,6 +199,79 @@ fn a_transaction_refuses_tables_of_another_database_and_what_is_too_long() {
     txn.put(&users, &too_long[1..], b"1").unwrap();
     txn.commit().unwrap();
     assert_eq!(users.range::<&str, _>(..).count(), 1);
+}
+
+#[test]
+fn own_merges_and_expiring_puts_are_read_like_committed_ones() {
+    let clock = ManualClock::at_ms(1_000);
+    let (db, _, _) = open(Options {
+        clock: std::sync::Arc::new(clock.clone()),
+        ..manual(&MemVfs::new())
+    });
+    let log = log_table(&db);
+    log.put(b"a", b"0").unwrap();
+    log.put(b"d", b"0").unwrap();
+    let mut txn = db.begin();
+    let second = std::time::Duration::from_secs(1);
+    for (key, value) in [(b"a", b"1"), (b"a", b"2"), (b"b", b"1"), (b"d", b"1")] {
+        txn.merge(&log, key, value).unwrap();
+    }
+    txn.put_with_ttl(&log, b"c", b"c", second).unwrap();
+    txn.merge(&log, b"c", b"1").unwrap();
+    txn.delete(&log, b"d").unwrap();
+    txn.merge(&log, b"d", b"2").unwrap();
+    txn.put_with_ttl(&log, b"e", b"e", std::time::Duration::ZERO)
+        .unwrap();
+    let all = |entries: &mut dyn Iterator<Item = Result<Entry>>| -> Vec<String> {
+        let entries = entries.map(Result::unwrap);
+        let pair = |(key, value)| text(Some(key)).unwrap() + "=" + &text(Some(value)).unwrap();
+        entries.map(pair).collect()
+    };
+    let expected = ["a=012", "b=1", "c=c1", "d=2"];
+    assert_eq!(all(&mut txn.range::<&str, _>(&log, ..).unwrap()), expected);
+    for entry in expected {
+        let (key, value) = entry.split_once('=').unwrap();
+        assert_eq!(text(txn.get(&log, key.as_bytes()).unwrap()).unwrap(), value);
+    }
+    // The time to live counts from the commit.
+    clock.advance_ms(5_000);
+    txn.commit().unwrap();
+    assert_eq!(all(&mut log.range::<&str, _>(..)), expected);
+    clock.advance_ms(1_000);
+    assert_eq!(text(log.get(b"c").unwrap()).unwrap(), "1");
+}
+
+#[test]
+fn merges_of_two_transactions_both_apply_unless_one_relies_on_what_it_read() {
+    let (db, users, _) = in_memory();
+    let log = log_table(&db);
+    let (mut one, mut two, mut three, mut four) = (db.begin(), db.begin(), db.begin(), db.begin());
+    one.merge(&log, b"a", b"1").unwrap();
+    two.merge(&log, b"a", b"2").unwrap();
+    three.get_for_update(&log, b"a").unwrap();
+    three.merge(&log, b"a", b"3").unwrap();
+    four.put(&log, b"a", b"4").unwrap();
+    two.commit().unwrap();
+    one.commit().unwrap();
+    assert_eq!(contested(three.commit()).unwrap(), "app.log a");
+    assert_eq!(contested(four.commit()).unwrap(), "app.log a");
+    assert_eq!(text(log.get(b"a").unwrap()).unwrap(), "21");
+
+    let mut merging = db.begin();
+    merging.merge(&log, b"a", b"5").unwrap();
+    log.put(b"a", b"6").unwrap();
+    assert_eq!(contested(merging.commit()).unwrap(), "app.log a");
+    let refused = db.begin().merge(&users, b"a", b"1").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidRequest);
+}
+
+/// A table whose merges append.
+fn log_table(db: &Db) -> Table {
+    let options = TableOptions {
+        merge_operator: Some("append".into()),
+        ..TableOptions::default()
+    };
+    db.keyspace("app").unwrap().table("log", options).unwrap()
 }
 
 /// Many threads add to the same counters; what they were told is what counts.

@@ -89,12 +89,8 @@ impl WriteBatch {
 
     /// Changes a key's value by an operand of the table's merge operator.
     pub fn merge(&mut self, table: &Table, key: &[u8], operand: &[u8]) {
-        if table.core.options.merge_operator.is_none() {
-            let reason = format!(
-                "table {}.{} has no merge operator; create it with one",
-                table.core.keyspace, table.core.name
-            );
-            self.refused.get_or_insert(reason);
+        if let Err(e) = table.core.check_merges() {
+            self.refused.get_or_insert(e.to_string());
         } else if self.check(key, operand) {
             self.begin(Kind::Merge, &table.core, key);
             self.bytes(operand);

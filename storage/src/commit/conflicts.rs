@@ -49,13 +49,22 @@ struct Index {
     living: BTreeMap<SeqNo, usize>,
     /// All commits of the index, in their order.
     commits: VecDeque<Arc<Commit>>,
-    /// The last write of each key by a commit that is mapped.
-    map: BTreeMap<TableKey, SeqNo>,
+    /// The last writes of each key by commits that are mapped.
+    map: BTreeMap<TableKey, Writes>,
     /// The commits that are not.
     wide: VecDeque<Arc<Commit>>,
     bytes: usize,
     /// Up to this number commits may be missing.
     forgotten: SeqNo,
+}
+
+/// The last writes of a key; 0 where there is none.
+#[derive(Debug, Default, Clone, Copy)]
+struct Writes {
+    /// The last put or delete.
+    put: SeqNo,
+    /// The last merge.
+    merge: SeqNo,
 }
 
 #[derive(Debug)]
@@ -135,9 +144,13 @@ impl Conflicts {
         if since < index.forgotten {
             return Err(Clash::TooOld);
         }
-        let written = writes.points().iter().map(|point| &point.key);
-        for key in written.chain(guards) {
-            if index.writes_key(key, since) {
+        let written = writes
+            .points()
+            .iter()
+            .map(|point| (&point.key, point.merges));
+        let guarded = guards.iter().map(|key| (key, false));
+        for (key, merges) in written.chain(guarded) {
+            if index.clashes(key, merges, since) {
                 return Err(Clash::Key(key.clone()));
             }
         }
@@ -163,6 +176,12 @@ impl Conflicts {
     }
 }
 
+impl Writes {
+    fn newest(&self) -> SeqNo {
+        self.put.max(self.merge)
+    }
+}
+
 impl Commit {
     fn is_wide(&self) -> bool {
         self.footprint.points().len() > MAPPED_POINTS_MAX || !self.footprint.ranges().is_empty()
@@ -180,10 +199,16 @@ impl Commit {
 }
 
 impl Index {
-    fn writes_key(&self, key: &TableKey, since: SeqNo) -> bool {
-        self.map.get(key).is_some_and(|seq| *seq > since)
+    /// Whether a commit after `since` did to the key what cannot stand beside
+    /// merges of it, or beside anything else.
+    fn clashes(&self, key: &TableKey, merges: bool, since: SeqNo) -> bool {
+        self.map
+            .get(key)
+            .is_some_and(|writes| writes.put > since || !merges && writes.merge > since)
             || self.wide_since(since).any(|footprint| {
-                footprint.point(key).is_some()
+                footprint
+                    .point(key)
+                    .is_some_and(|point| !(merges && point.merges))
                     || footprint.ranges().iter().any(|range| range.contains(key))
             })
     }
@@ -194,7 +219,7 @@ impl Index {
             Bound::Excluded(range.end.clone()),
         );
         let mut mapped = self.map.range(bounds);
-        if let Some((key, _)) = mapped.find(|(_, seq)| **seq > since) {
+        if let Some((key, _)) = mapped.find(|(_, writes)| writes.newest() > since) {
             return Some(key.clone());
         }
         self.wide_since(since).find_map(|footprint| {
@@ -217,7 +242,12 @@ impl Index {
             self.wide.push_back(commit.clone());
         } else {
             for point in commit.footprint.points() {
-                self.map.insert(point.key.clone(), commit.seq);
+                let writes = self.map.entry(point.key.clone()).or_default();
+                if point.merges {
+                    writes.merge = commit.seq;
+                } else {
+                    writes.put = commit.seq;
+                }
             }
         }
         self.commits.push_back(commit);
@@ -242,7 +272,8 @@ impl Index {
             } else {
                 points += commit.footprint.points().len();
                 for point in commit.footprint.points() {
-                    if self.map.get(&point.key) == Some(&commit.seq) {
+                    let writes = self.map.get(&point.key);
+                    if writes.is_some_and(|writes| writes.newest() == commit.seq) {
                         self.map.remove(&point.key);
                     }
                 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{Op, OpReader};
-use crate::key::SeqNo;
+use crate::key::{Kind, SeqNo};
 use crate::version::TableId;
 
 /// A key with its table in front, so that all tables share one order.
@@ -29,6 +29,9 @@ pub(crate) fn split_table_key(key: &[u8]) -> (TableId, &[u8]) {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Point {
     pub(crate) key: TableKey,
+    /// Whether all that is done to it are merges, which commute with those of
+    /// others as far as anybody is told: they apply in the order of the commits.
+    pub(crate) merges: bool,
 }
 
 /// Keys of one table from `start` to before `end`.
@@ -64,8 +67,11 @@ impl Footprint {
         let mut footprint = Self::default();
         for item in OpReader::new(payload.clone(), SeqNo::ZERO) {
             match item.expect("what a batch encodes reads back").1 {
-                Op::Write { table, key, .. } => footprint.points.push(Point {
+                Op::Write {
+                    table, key, kind, ..
+                } => footprint.points.push(Point {
                     key: table_key(table, &key),
+                    merges: kind == Kind::Merge,
                 }),
                 Op::SnapshotCreate(_) | Op::SnapshotDelete(_) => {}
             }
@@ -74,13 +80,17 @@ impl Footprint {
         footprint
     }
 
-    /// Of single keys.
+    /// Of single keys that are put or deleted.
     #[cfg(test)]
     pub(crate) fn of_keys(keys: impl IntoIterator<Item = TableKey>) -> Self {
+        let point = |key| Point { key, merges: false };
+        Self::of_points(keys.into_iter().map(point))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_points(points: impl IntoIterator<Item = Point>) -> Self {
         let mut footprint = Self::default();
-        footprint
-            .points
-            .extend(keys.into_iter().map(|key| Point { key }));
+        footprint.points.extend(points);
         footprint.settle();
         footprint
     }
@@ -101,7 +111,11 @@ impl Footprint {
     /// Sorts the points, and makes one of those of the same key.
     fn settle(&mut self) {
         self.points.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-        self.points.dedup_by(|later, first| later.key == first.key);
+        self.points.dedup_by(|later, first| {
+            let same = later.key == first.key;
+            first.merges &= later.merges || !same;
+            same
+        });
     }
 
     pub(crate) fn points(&self) -> &[Point] {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 
+use crate::error::{Error, Result};
 use crate::merge_operator::MergeOperators;
 use crate::merger::Merger;
 use crate::options::TableOptions;
@@ -51,6 +52,18 @@ impl TableCore {
             replacing: Mutex::default(),
             retired: Mutex::default(),
         })
+    }
+
+    /// # Errors
+    /// `InvalidRequest` when the table was created without a merge operator.
+    pub(crate) fn check_merges(&self) -> Result<()> {
+        if self.options.merge_operator.is_some() {
+            return Ok(());
+        }
+        Err(Error::InvalidRequest(format!(
+            "table {}.{} has no merge operator; create it with one",
+            self.keyspace, self.name
+        )))
     }
 
     /// The table as it is now; it stays readable for as long as it is held.

@@ -16,6 +16,7 @@ mod range;
 
 use std::ops::RangeBounds;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::commit::{Clash, TableKey, WriteBatch, split_table_key};
 use crate::db::DbInner;
@@ -25,7 +26,7 @@ use crate::options::WriteOptions;
 use crate::snapshot::View;
 use crate::table::{Table, Value};
 
-use own_writes::{OwnTable, Write};
+use own_writes::OwnTable;
 pub use range::TransactionRange;
 
 /// Options of a transaction.
@@ -106,10 +107,10 @@ impl Transaction {
     /// all that follows.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
         self.check_table(table)?;
+        let below = || self.view.get(table, key);
         match self.own(table).and_then(|own| own.writes.get(key)) {
-            Some(Write::Put(value)) => Ok(Some(value.clone())),
-            Some(Write::Delete) => Ok(None),
-            None => self.view.get(table, key),
+            Some(write) => write.resolve(table, key, below),
+            None => below(),
         }
     }
 
@@ -160,6 +161,32 @@ impl Transaction {
     /// [`Error::InvalidRequest`] for a key or value that is too long.
     pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
         self.own_mut(table)?.put(key, value)
+    }
+
+    /// Sets a key for a time, counted from the commit: see
+    /// [`Table::put_with_ttl`].
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for a key or value that is too long.
+    pub fn put_with_ttl(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        value: &[u8],
+        ttl: Duration,
+    ) -> Result<()> {
+        self.own_mut(table)?.put_with_ttl(key, value, ttl)
+    }
+
+    /// Changes the value of a key by an operand of the table's merge operator.
+    /// It is in no conflict with the merges of others: all apply, in the order of
+    /// their commits. Who reads the key and relies on what it read guards it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for a table without an operator, and for a key
+    /// or operand that is too long.
+    pub fn merge(&mut self, table: &Table, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.own_mut(table)?.merge(key, operand)
     }
 
     /// Removes a key; removing one that is not there is no error.

@@ -1,27 +1,69 @@
 //! What a transaction did and nobody else sees yet.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::commit::{TableKey, WriteBatch, check_lengths, table_key};
 use crate::error::{Error, Result};
-use crate::table::Table;
+use crate::table::{Table, Value};
 
 /// What a transaction does to one table.
 #[derive(Debug)]
 pub(super) struct OwnTable {
     pub(super) table: Table,
-    /// The last write of each key.
+    /// What it makes of each key.
     pub(super) writes: BTreeMap<Bytes, Write>,
     guards: BTreeSet<Bytes>,
 }
 
-/// What it makes of a key.
-#[derive(Debug, Clone)]
-pub(super) enum Write {
+/// What is made of a key: operands on a base.
+#[derive(Debug)]
+pub(super) struct Write {
+    base: Base,
+    /// Oldest first.
+    operands: Vec<Bytes>,
+}
+
+#[derive(Debug)]
+enum Base {
+    /// What the transaction's view has.
+    Below,
     Put(Bytes),
+    PutWithTtl(Bytes, Duration),
     Delete,
+}
+
+impl Write {
+    fn on(base: Base) -> Self {
+        Self {
+            base,
+            operands: Vec::new(),
+        }
+    }
+
+    /// The value of `key`, of which the view has `below`; that is asked for only
+    /// if it counts.
+    pub(super) fn resolve(
+        &self,
+        table: &Table,
+        key: &[u8],
+        below: impl FnOnce() -> Result<Option<Value>>,
+    ) -> Result<Option<Value>> {
+        let base = match &self.base {
+            Base::Below => below()?,
+            Base::Put(value) => Some(value.clone()),
+            // It expires some time after the commit, which is still to come.
+            Base::PutWithTtl(value, ttl) => (!ttl.is_zero()).then(|| value.clone()),
+            Base::Delete => None,
+        };
+        if self.operands.is_empty() {
+            return Ok(base);
+        }
+        let newest_first: Vec<_> = self.operands.iter().rev().cloned().collect();
+        table.core.merger.fold(key, &newest_first, base).map(Some)
+    }
 }
 
 impl OwnTable {
@@ -34,24 +76,36 @@ impl OwnTable {
     }
 
     pub(super) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.write(key, value, Write::Put)
+        check(key, value)?;
+        self.set(key, Base::Put(Bytes::copy_from_slice(value)));
+        Ok(())
+    }
+
+    pub(super) fn put_with_ttl(&mut self, key: &[u8], value: &[u8], ttl: Duration) -> Result<()> {
+        check(key, value)?;
+        self.set(key, Base::PutWithTtl(Bytes::copy_from_slice(value), ttl));
+        Ok(())
     }
 
     pub(super) fn delete(&mut self, key: &[u8]) -> Result<()> {
-        self.write(key, b"", |_| Write::Delete)
+        check(key, b"")?;
+        self.set(key, Base::Delete);
+        Ok(())
     }
 
-    fn write(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        write: impl FnOnce(Bytes) -> Write,
-    ) -> Result<()> {
-        check_lengths(key, value).map_err(Error::InvalidRequest)?;
-        let value = Bytes::copy_from_slice(value);
-        self.writes
-            .insert(Bytes::copy_from_slice(key), write(value));
+    pub(super) fn merge(&mut self, key: &[u8], operand: &[u8]) -> Result<()> {
+        check(key, operand)?;
+        self.table.core.check_merges()?;
+        let key = Bytes::copy_from_slice(key);
+        let write = self.writes.entry(key);
+        let write = write.or_insert_with(|| Write::on(Base::Below));
+        write.operands.push(Bytes::copy_from_slice(operand));
         Ok(())
+    }
+
+    fn set(&mut self, key: &[u8], base: Base) {
+        self.writes
+            .insert(Bytes::copy_from_slice(key), Write::on(base));
     }
 
     pub(super) fn guard(&mut self, key: &[u8]) {
@@ -67,10 +121,19 @@ impl OwnTable {
 
     pub(super) fn write_to(&self, batch: &mut WriteBatch) {
         for (key, write) in &self.writes {
-            match write {
-                Write::Put(value) => batch.put(&self.table, key, value),
-                Write::Delete => batch.delete(&self.table, key),
+            match &write.base {
+                Base::Below => {}
+                Base::Put(value) => batch.put(&self.table, key, value),
+                Base::PutWithTtl(value, ttl) => batch.put_with_ttl(&self.table, key, value, *ttl),
+                Base::Delete => batch.delete(&self.table, key),
+            }
+            for operand in &write.operands {
+                batch.merge(&self.table, key, operand);
             }
         }
     }
+}
+
+fn check(key: &[u8], value: &[u8]) -> Result<()> {
+    check_lengths(key, value).map_err(Error::InvalidRequest)
 }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::own_writes::{OwnTable, Write};
 use crate::error::{Error, Result};
 use crate::range::{Entry, Range};
+use crate::table::Table;
 
 /// The entries of a key range as a transaction sees them, ascending; `rev()` and
 /// `next_back` go from the other end.
@@ -16,6 +17,8 @@ use crate::range::{Entry, Range};
 /// An error (a damaged block, say) is yielded once; then the iterator ends.
 #[derive(Debug)]
 pub struct TransactionRange<'txn> {
+    /// Of the own writes; `None` without any.
+    table: Option<&'txn Table>,
     own: Ends<btree_map::Range<'txn, Bytes, Write>>,
     view: Ends<Range>,
     failed: bool,
@@ -33,11 +36,13 @@ impl<'txn> TransactionRange<'txn> {
     {
         let owned = |bound: Bound<&K>| bound.map(|key| Bytes::copy_from_slice(key.as_ref()));
         let bounds = (owned(range.start_bound()), owned(range.end_bound()));
+        let table = own.map(|own| &own.table);
         let own = match own {
             Some(own) if !is_empty(&bounds) => own.writes.range(bounds.clone()),
             _ => btree_map::Range::default(),
         };
         Self {
+            table,
             own: Ends::new(own),
             view: Ends::new(view(bounds)),
             failed: false,
@@ -61,11 +66,15 @@ impl<'txn> TransactionRange<'txn> {
             if order.is_gt() {
                 return self.view.take(end).transpose();
             }
-            if order.is_eq() {
-                self.view.take(end);
-            }
-            if let Some((key, Write::Put(value))) = self.own.take(end) {
-                return Ok(Some((key.clone(), value.clone())));
+            let below = if order.is_eq() {
+                self.view.take(end).transpose()?.map(|(_, value)| value)
+            } else {
+                None
+            };
+            let (key, write) = self.own.take(end).expect("it was there to be compared");
+            let table = self.table.expect("who writes names the table");
+            if let Some(value) = write.resolve(table, key, || Ok(below))? {
+                return Ok(Some((key.clone(), value)));
             }
         }
     }

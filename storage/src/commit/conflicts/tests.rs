@@ -1,5 +1,5 @@
 use super::*;
-use crate::commit::footprint::table_key;
+use crate::commit::footprint::{Point, table_key};
 use crate::version::TableId;
 
 const TABLE: TableId = TableId(7);
@@ -68,6 +68,52 @@ fn a_wide_commit_clashes_like_any_other() {
     assert_eq!(clash(&conflicts, 10, &["000500"]), expected);
     assert_eq!(clash(&conflicts, 10, &["0005000"]), None);
     assert_eq!(clash(&conflicts, 11, &["000500"]), None);
+}
+
+#[test]
+fn merges_clash_with_anything_but_merges() {
+    let footprint = |merges: &[bool]| {
+        let point = |merges| Point {
+            key: key("x"),
+            merges,
+        };
+        Footprint::of_points(merges.iter().copied().map(point))
+    };
+    let (merge, put) = (footprint(&[true, true]), footprint(&[true, false]));
+    let wide = |merges| {
+        let points = (0..=MAPPED_POINTS_MAX).map(|n| Point {
+            key: key(&format!("{n}")),
+            merges: true,
+        });
+        let x = Point {
+            key: key("x"),
+            merges,
+        };
+        Footprint::of_points(points.chain([x]))
+    };
+    let clashes = |before: &Footprint, after: &Footprint, guards: &[TableKey]| {
+        let conflicts = Conflicts::new();
+        conflicts.begin(SeqNo(10));
+        drop(conflicts.record(SeqNo(11), before.clone()));
+        // An older write by the other commits does not hide it.
+        drop(conflicts.record(SeqNo(12), writes(&["y"])));
+        conflicts.check(SeqNo(10), after, guards).is_err()
+    };
+    for (merge, put) in [(&merge, &put), (&wide(true), &wide(false))] {
+        assert!(!clashes(merge, &footprint(&[true]), &[]));
+        assert!(clashes(put, &footprint(&[true]), &[]));
+        assert!(clashes(merge, &footprint(&[false]), &[]));
+        assert!(clashes(put, &footprint(&[false]), &[]));
+        assert!(clashes(merge, &footprint(&[true]), &[key("x")]), "guarded");
+    }
+    // A put stays known behind a later merge.
+    let conflicts = Conflicts::new();
+    conflicts.begin(SeqNo(10));
+    drop(conflicts.record(SeqNo(11), footprint(&[false])));
+    drop(conflicts.record(SeqNo(12), footprint(&[true])));
+    assert!(conflicts.check(SeqNo(10), &merge, &[]).is_err());
+    assert!(conflicts.check(SeqNo(11), &merge, &[]).is_ok());
+    assert!(conflicts.check(SeqNo(11), &put, &[]).is_err());
 }
 
 #[test]
