@@ -3,6 +3,10 @@
 //! which, and looks for the cycles and reads that strong snapshot isolation
 //! forbids: G0, G1a, G1b, G1c, G-single, G-nonadjacent, lost updates, and the
 //! same with the order of real time.
+//!
+//! A merge that nothing guards applies at the commit, behind whatever others have
+//! merged since the transaction began. So it counts as a transaction of its own;
+//! that it belongs to the other is for the numbers to check.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,6 +18,9 @@ use super::history::{Content, Element, History, Key, LISTS, Outcome, Step, Trans
 
 /// Time to name a cycle in a component; whether there is one is always found.
 const NAMING_MS_MAX: u64 = 50;
+
+/// More than there are.
+const PROCESSES: i64 = 1 << 20;
 
 /// What is wrong with a history; empty when nothing is.
 pub fn check(history: &History) -> Vec<String> {
@@ -50,13 +57,25 @@ fn translate(history: &History) -> adya::History {
             Outcome::Unknown => OpType::Fail,
         };
         let process = i64::from(transaction.process);
-        let steps = || transaction.steps.iter();
-        let asked = steps().filter_map(|step| mop(step, &mut names, false));
-        let asked = asked.collect();
-        let answered = steps().filter_map(|step| mop(step, &mut names, true));
-        let answered = answered.collect();
-        events.push((transaction.began, OpType::Invoke, process, asked));
-        events.push((transaction.ended, kind, process, answered));
+        let mut add = |process, steps: &[&Step]| {
+            let mut mops = |answered| -> Vec<Mop> {
+                let mops = steps.iter();
+                mops.filter_map(|step| mop(step, &mut names, answered))
+                    .collect()
+            };
+            let (asked, answered) = (mops(false), mops(true));
+            events.push((transaction.began, OpType::Invoke, process, asked));
+            events.push((transaction.ended, kind, process, answered));
+        };
+        let is_free = |step: &&Step| match step {
+            Step::Merge { key, .. } => transaction.merges_freely(*key),
+            _ => false,
+        };
+        let (free, own): (Vec<_>, Vec<_>) = transaction.steps.iter().partition(is_free);
+        add(process, &own);
+        for (at, merge) in (1..).zip(free) {
+            add(process + at * PROCESSES, &[merge]);
+        }
     }
     if let Some(recovered) = &history.recovered {
         let reads = (0..LISTS).zip(recovered).map(|(key, content)| Mop::Read {
@@ -89,7 +108,7 @@ fn mop(step: &Step, names: &mut Interner, answered: bool) -> Option<Mop> {
                 ReadValue::Nil
             },
         }),
-        Step::Append { key, element } => Some(Mop::Append {
+        Step::Append { key, element } | Step::Merge { key, element } => Some(Mop::Append {
             key: key_id(names, *key),
             value: element_id(names, *element),
         }),
@@ -136,5 +155,6 @@ fn is_seen(transaction: &Transaction, seen: &HashSet<Element>) -> bool {
     transaction
         .steps
         .iter()
-        .any(|step| matches!(step, Step::Append { element, .. } if seen.contains(element)))
+        .filter_map(Step::element)
+        .any(|element| seen.contains(&element))
 }

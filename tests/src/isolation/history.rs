@@ -32,6 +32,13 @@ pub enum Step {
         /// What.
         element: Element,
     },
+    /// Appended to a list without reading it: by a merge.
+    Merge {
+        /// Which.
+        key: Key,
+        /// What.
+        element: Element,
+    },
     /// Set a register.
     Put {
         /// Which.
@@ -101,6 +108,18 @@ pub struct History {
 }
 
 impl Transaction {
+    /// Whether all that it writes to a key are merges: to others that merge.
+    pub fn only_merges(&self, key: Key) -> bool {
+        let mut writes = self.steps.iter();
+        writes.all(|step| step.written() != Some(key) || matches!(step, Step::Merge { .. }))
+    }
+
+    /// Whether merges by others do not matter to it: it does nothing but merge
+    /// into the key itself, and does not guard it.
+    pub fn merges_freely(&self, key: Key) -> bool {
+        self.only_merges(key) && !self.steps.contains(&Step::Guard { key })
+    }
+
     /// Whether it changes a key.
     pub fn writes(&self, key: Key) -> bool {
         self.steps.iter().any(|step| step.written() == Some(key))
@@ -108,10 +127,23 @@ impl Transaction {
 }
 
 impl Step {
+    /// What it writes.
+    pub fn element(&self) -> Option<Element> {
+        match self {
+            Self::Append { element, .. }
+            | Self::Merge { element, .. }
+            | Self::Put { element, .. } => Some(*element),
+            Self::Read { .. } | Self::Delete { .. } | Self::Guard { .. } => None,
+        }
+    }
+
     /// The key that it changes.
     pub fn written(&self) -> Option<Key> {
         match self {
-            Self::Append { key, .. } | Self::Put { key, .. } | Self::Delete { key } => Some(*key),
+            Self::Append { key, .. }
+            | Self::Merge { key, .. }
+            | Self::Put { key, .. }
+            | Self::Delete { key } => Some(*key),
             Self::Read { .. } | Self::Guard { .. } => None,
         }
     }

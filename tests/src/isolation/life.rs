@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use ebb_storage::vfs::MemVfs;
 use ebb_storage::{
-    CompactionOptions, Db, Durability, Maintenance, Options, Result, Table, WriteBatch,
+    CompactionOptions, Db, Durability, Maintenance, Options, Result, Table, TableOptions,
+    WriteBatch,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -144,10 +145,14 @@ fn options(config: &Config, mem: &MemVfs, rng: &mut ChaCha8Rng) -> Options {
 
 fn open(options: Options) -> Result<(Db, [Table; 2])> {
     let db = Db::open("/db", options)?;
-    let lists = db.keyspace("app")?;
+    let app = db.keyspace("app")?;
+    let options = TableOptions {
+        merge_operator: Some("append".into()),
+        ..TableOptions::default()
+    };
     let tables = [
-        lists.table("even", Default::default())?,
-        lists.table("odd", Default::default())?,
+        app.table("even", options.clone())?,
+        app.table("odd", options)?,
     ];
     Ok((db, tables))
 }

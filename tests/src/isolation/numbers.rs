@@ -6,7 +6,8 @@
 //!
 //! - a read is what the last commit up to the start number left, with the
 //!   transaction's own writes on top;
-//! - between start and commit nobody else wrote what it writes or guards;
+//! - between start and commit nobody else wrote what it writes or guards, merges
+//!   beside merges excepted;
 //! - who was refused for a key was not refused for nothing;
 //! - numbers follow real time: whoever begins after a commit returned sees it.
 
@@ -30,7 +31,13 @@ pub fn check(history: &History) -> Vec<String> {
 }
 
 /// The versions of each key, by the number of their commit.
-struct Versions(BTreeMap<Key, BTreeMap<u64, Content>>);
+struct Versions(BTreeMap<Key, BTreeMap<u64, Version>>);
+
+struct Version {
+    content: Content,
+    /// Its writer did nothing but merge.
+    merged: bool,
+}
 
 impl Versions {
     fn of(history: &History, violations: &mut Vec<String>) -> Self {
@@ -52,13 +59,20 @@ impl Versions {
             }
         }
         for (number, transaction) in commits {
-            // What a list became is what the writer had read and its element.
+            // What a list became is what the writer had read and its element, or
+            // what was there before its commit and what it merged.
             let mut own = Own::default();
             for step in &transaction.steps {
-                own.apply(step, |key| versions.at(key, transaction.start).clone());
+                let at = match step {
+                    Step::Merge { .. } => number,
+                    _ => transaction.start,
+                };
+                own.apply(step, |key| versions.at(key, at).clone());
             }
             for (key, content) in own.writes {
-                versions.0.entry(key).or_default().insert(number, content);
+                let merged = transaction.only_merges(key);
+                let version = Version { content, merged };
+                versions.0.entry(key).or_default().insert(number, version);
             }
         }
         versions
@@ -68,13 +82,15 @@ impl Versions {
     fn at(&self, key: Key, number: u64) -> &Content {
         let versions = self.0.get(&key);
         let last = versions.and_then(|versions| versions.range(..=number).next_back());
-        last.map_or(&None, |(_, content)| content)
+        last.map_or(&None, |(_, version)| &version.content)
     }
 
-    /// The first commit after `start` and before `end` that writes a key.
-    fn written_between(&self, key: Key, start: u64, end: u64) -> Option<u64> {
+    /// The first commit after `start` and before `end` that writes a key, other
+    /// than by merges if these do not count.
+    fn written_between(&self, key: Key, start: u64, end: u64, merges: bool) -> Option<u64> {
         let mut later = self.0.get(&key)?.range(start + 1..end);
-        later.next().map(|(number, _)| *number)
+        let found = later.find(|(_, version)| merges || !version.merged);
+        found.map(|(number, _)| *number)
     }
 }
 
@@ -87,7 +103,7 @@ struct Own {
 impl Own {
     fn apply(&mut self, step: &Step, below: impl Fn(Key) -> Content) {
         match step {
-            Step::Append { key, element } => {
+            Step::Append { key, element } | Step::Merge { key, element } => {
                 let content = self.writes.get(key).cloned();
                 let mut list = content.unwrap_or_else(|| below(*key)).unwrap_or_default();
                 list.push(*element);
@@ -144,7 +160,10 @@ fn check_outcome(
                     step => step.written(),
                 };
                 let other = key
-                    .and_then(|key| versions.written_between(key, transaction.start, number))
+                    .and_then(|key| {
+                        let merges = !transaction.merges_freely(key);
+                        versions.written_between(key, transaction.start, number, merges)
+                    })
                     .filter(|_| number > transaction.start);
                 if let Some(other) = other {
                     violations.push(format!(
@@ -157,7 +176,7 @@ fn check_outcome(
             }
         }
         Outcome::Conflict { key } => {
-            let cause = versions.written_between(key, transaction.start, u64::MAX);
+            let cause = versions.written_between(key, transaction.start, u64::MAX, true);
             let unknown = |other: &Transaction| {
                 let numbered = matches!(other.outcome, Outcome::Committed { number: Some(_) });
                 let refused = matches!(other.outcome, Outcome::Conflict { .. });
@@ -214,10 +233,7 @@ fn check_recovered(
     };
     let elements: HashSet<Element> = unknown()
         .flat_map(|transaction| &transaction.steps)
-        .filter_map(|step| match step {
-            Step::Append { element, .. } | Step::Put { element, .. } => Some(*element),
-            _ => None,
-        })
+        .filter_map(Step::element)
         .collect();
     for (key, found) in (0..).zip(recovered) {
         let expected = versions.at(key, u64::MAX);

@@ -269,6 +269,29 @@ fn a_refusal_without_a_cause_is_caught() {
     assert_exact(&history(transactions, false), "refused for key 0");
 }
 
+/// Merges do not see each other, and all apply in the order of their commits.
+#[test]
+fn merges_stand_beside_merges_and_nothing_else() {
+    let merge = |element| Step::Merge { key: X, element };
+    let two = |start, steps, list: &[u32], in_turn| {
+        let last = vec![read(X, list)];
+        let transactions = [
+            (0, committed(1), vec![merge(1)]),
+            (start, committed(2), steps),
+            (2, committed(2), last),
+        ];
+        history(transactions, in_turn)
+    };
+    assert_allowed(&two(0, vec![merge(2)], &[1, 2], false));
+    assert_exact(&two(0, vec![append(X, 2)], &[2], false), "lost update");
+    let guarded = vec![Step::Guard { key: X }, merge(2)];
+    assert_exact(&two(0, guarded, &[1, 2], false), "lost update");
+
+    assert_allowed(&two(1, vec![merge(2)], &[1, 2], true));
+    let lost = two(1, vec![merge(2)], &[2], true);
+    assert_caught(&lost, &["G-single-item-realtime"], "read of key 0 at 2");
+}
+
 #[test]
 fn a_wrong_register_is_caught() {
     let put = |element| Step::Put { key: R, element };

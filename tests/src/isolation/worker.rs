@@ -195,20 +195,15 @@ impl<'a> Worker<'a> {
             0..15 => self.get(one, any),
             15..20 => self.get_many(one, [any, register, list]),
             20..30 => self.range(one),
-            30..34 => {
-                let (table, name) = self.locate(any);
-                one.transaction.guard(table, name.as_bytes())?;
-                one.record.steps.push(Step::Guard { key: any });
-                Ok(())
-            }
+            30..34 => self.guard(one, any),
             34..38 => {
                 let (table, name) = self.locate(any);
                 let value = one.transaction.get_for_update(table, name.as_bytes())?;
                 one.record.steps.push(Step::Guard { key: any });
-                self.note_read(one, any, value.as_deref());
-                Ok(())
+                self.note_read(one, any, value.as_deref())
             }
-            38..75 => self.append(one, list),
+            38..60 => self.append(one, list),
+            60..75 => self.merge(one, list),
             75..90 => self.put(one, register),
             _ => self.delete(one, register),
         }
@@ -219,9 +214,22 @@ impl<'a> Worker<'a> {
         (table, name_of(key))
     }
 
-    fn note_read(&mut self, one: &mut Open, key: Key, value: Option<&[u8]>) {
+    fn guard(&mut self, one: &mut Open, key: Key) -> Result<()> {
+        let (table, name) = self.locate(key);
+        one.transaction.guard(table, name.as_bytes())?;
+        one.record.steps.push(Step::Guard { key });
+        Ok(())
+    }
+
+    /// A list that is read and merged into is guarded: a merge alone lets others
+    /// merge in between, and what was read was never there.
+    fn note_read(&mut self, one: &mut Open, key: Key, value: Option<&[u8]>) -> Result<()> {
         let content = value.map(decode);
         one.record.steps.push(Step::Read { key, content });
+        if one.record.writes(key) && one.record.merges_freely(key) {
+            self.guard(one, key)?;
+        }
+        Ok(())
     }
 
     fn get(&mut self, one: &mut Open, key: Key) -> Result<()> {
@@ -230,8 +238,7 @@ impl<'a> Worker<'a> {
             Sabotage::ReadsNow if !one.record.writes(key) => table.get(name.as_bytes())?,
             _ => one.transaction.get(table, name.as_bytes())?,
         };
-        self.note_read(one, key, value.as_deref());
-        Ok(())
+        self.note_read(one, key, value.as_deref())
     }
 
     fn get_many(&mut self, one: &mut Open, keys: [Key; 3]) -> Result<()> {
@@ -239,7 +246,7 @@ impl<'a> Worker<'a> {
         let names = keys.map(name_of);
         let values = one.transaction.get_many(&self.shared.tables[0], &names)?;
         for (key, value) in keys.into_iter().zip(values) {
-            self.note_read(one, key, value.as_deref());
+            self.note_read(one, key, value.as_deref())?;
         }
         Ok(())
     }
@@ -272,7 +279,7 @@ impl<'a> Worker<'a> {
             let name = name_of(key);
             let at = found.iter().position(|(found, _)| found == name.as_bytes());
             let value = at.map(|at| found.swap_remove(at).1);
-            self.note_read(one, key, value.as_deref());
+            self.note_read(one, key, value.as_deref())?;
         }
         let stray = found.iter().map(|(key, _)| {
             let key = key.escape_ascii();
@@ -284,14 +291,32 @@ impl<'a> Worker<'a> {
 
     fn append(&mut self, one: &mut Open, key: Key) -> Result<()> {
         self.get(one, key)?;
-        let Some(Step::Read { content, .. }) = one.record.steps.last() else {
-            unreachable!("a get is a step");
-        };
-        let mut list = content.clone().unwrap_or_default();
+        let mut steps = one.record.steps.iter().rev();
+        let content = steps.find_map(|step| match step {
+            Step::Read { content, .. } => Some(content.clone()),
+            _ => None,
+        });
+        let mut list = content.flatten().unwrap_or_default();
         let element = self.element();
         list.push(element);
         self.set(one, key, &list)?;
         one.record.steps.push(Step::Append { key, element });
+        Ok(())
+    }
+
+    fn merge(&mut self, one: &mut Open, key: Key) -> Result<()> {
+        let (table, name) = self.locate(key);
+        let element = self.element();
+        let operand = encode(&[element]);
+        if self.shared.sabotage == Sabotage::NoValidation {
+            one.batch.merge(table, name.as_bytes(), &operand);
+        }
+        one.transaction.merge(table, name.as_bytes(), &operand)?;
+        let read = |step: &Step| matches!(step, Step::Read { key: read, .. } if *read == key);
+        if one.record.steps.iter().any(read) {
+            self.guard(one, key)?;
+        }
+        one.record.steps.push(Step::Merge { key, element });
         Ok(())
     }
 
