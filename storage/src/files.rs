@@ -46,7 +46,7 @@ impl FileKind {
             number(rest.strip_suffix(".log")?).map(Self::Wal)
         } else if let Some(digits) = name.strip_suffix(".sst") {
             number(digits).map(Self::SsTable)
-        } else if name == CURRENT_TMP {
+        } else if name == CURRENT_TMP || name == WAL_TMP {
             Some(Self::Temporary)
         } else {
             None
@@ -55,6 +55,7 @@ impl FileKind {
 }
 
 const CURRENT_TMP: &str = "CURRENT.tmp";
+const WAL_TMP: &str = "WAL.tmp";
 
 pub(crate) fn lock(dir: &Path) -> PathBuf {
     dir.join("LOCK")
@@ -76,6 +77,11 @@ pub(crate) fn wal(dir: &Path, number: FileNumber) -> PathBuf {
     dir.join(format!("wal-{:06}.log", number.0))
 }
 
+/// What becomes a WAL segment by renaming.
+pub(crate) fn wal_tmp(dir: &Path) -> PathBuf {
+    dir.join(WAL_TMP)
+}
+
 pub(crate) fn sstable(dir: &Path, number: FileNumber) -> PathBuf {
     dir.join(format!("{:06}.sst", number.0))
 }
@@ -95,6 +101,7 @@ mod tests {
             Some(FileKind::Manifest(n))
         );
         assert_eq!(FileKind::of(&current_tmp(dir)), Some(FileKind::Temporary));
+        assert_eq!(FileKind::of(&wal_tmp(dir)), Some(FileKind::Temporary));
         for foreign in [
             "LOCK",
             "CURRENT",

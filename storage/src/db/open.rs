@@ -3,7 +3,8 @@
 //! The manifest says what is in SSTables and up to which number for each table;
 //! the WAL says the rest. Nothing that recovery does changes what a second
 //! recovery would find: it cuts a torn tail, which was never acknowledged as
-//! durable, and removes files that the manifest does not name.
+//! durable, and removes files that the manifest does not name. What it read it
+//! first makes durable, since all that follows relies on it.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -46,13 +47,14 @@ impl Engine {
         }
         vfs.create_dir_all(dir).map_err(Error::io("create", dir))?;
         let lock = take_lock(&*vfs, dir)?;
-        let manifest = match Manifest::load(vfs.clone(), dir)? {
+        let mut manifest = match Manifest::load(vfs.clone(), dir)? {
             Some(manifest) => manifest,
             None => {
                 refuse_headless(&*vfs, dir)?;
                 Manifest::create(vfs.clone(), dir)?
             }
         };
+        manifest.settle()?;
         let state = manifest.state();
         let cache = Arc::new(BlockCache::new(options.cache_bytes));
         let id = DATABASES_OPENED.fetch_add(1, Ordering::Relaxed);

@@ -73,9 +73,7 @@ pub(super) fn replay_wal(
             continue;
         }
         if is_last {
-            // Also makes it durable: from now on it is not the last one.
-            vfs.truncate(path, replayed.good_bytes)
-                .map_err(Error::io("truncate", path))?;
+            wal::settle(vfs, dir, path, replayed.good_bytes)?;
         }
         replay
             .recovered

@@ -5,6 +5,7 @@
 //!   record   crc32 u32 of the rest | length u32 | an Edit as JSON
 //! ```
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,6 +30,8 @@ pub(crate) struct Manifest {
     /// The manifest that CURRENT names; `None` in a new directory.
     current: Option<PathBuf>,
     next_number: FileNumber,
+    /// Edits that were read behind the state that the file begins with.
+    edits_read: usize,
     /// Open once something was changed since the opening.
     file: Option<(Box<dyn WriteFile>, u64)>,
     /// What a failed edit left on disk is uncertain: no edit follows one.
@@ -59,13 +62,14 @@ impl Manifest {
                 "it does not name a manifest",
             ));
         };
-        let state = replay(&path, &read_all(&*vfs, &path)?)?;
+        let (state, edits_read) = replay(&path, &read_all(&*vfs, &path)?)?;
         Ok(Some(Self {
             vfs,
             dir: dir.to_path_buf(),
             state,
             current: Some(path),
             next_number: number.next(),
+            edits_read,
             file: None,
             failed: None,
         }))
@@ -79,11 +83,34 @@ impl Manifest {
             state: State::default(),
             current: None,
             next_number: FileNumber(1),
+            edits_read: 0,
             file: None,
             failed: None,
         };
         manifest.roll()?;
         Ok(manifest)
+    }
+
+    /// Makes durable what was read, before anything relies on it. After an fsync
+    /// that failed, edits and names can be read that never reach the disk from
+    /// where they are: the system takes the pages for clean. So a manifest with
+    /// edits is replaced by one that was written anew.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; for lack of space it only stays as it is, because a full
+    /// disk must not keep a database from being read.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        if self.edits_read == 0 {
+            // The state was synced before CURRENT named the file; that CURRENT
+            // does may be news to the disk.
+            return self.sync_dir();
+        }
+        match self.roll() {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::StorageFull => {
+                self.sync_dir()
+            }
+            outcome => outcome,
+        }
     }
 
     pub(crate) fn state(&self) -> &State {
@@ -187,11 +214,11 @@ fn encode(edit: &Edit) -> Vec<u8> {
     out
 }
 
-/// The state after all records. An edit is synced before the next one is
+/// The state after all records, and how many edits made it. An edit is synced before the next one is
 /// written, so a record that does not read and has no good one behind it was
 /// torn by a crash and never took effect: any part of it may be missing, its
 /// length too. Anything else that does not read is damage.
-fn replay(path: &Path, bytes: &[u8]) -> Result<State> {
+fn replay(path: &Path, bytes: &[u8]) -> Result<(State, usize)> {
     let corrupt = |at: usize, detail: String| Error::corruption(path, at as u64, detail);
     if bytes.len() < HEADER_BYTES || &bytes[..8] != MAGIC {
         return Err(corrupt(0, "this is not a manifest".into()));
@@ -204,6 +231,7 @@ fn replay(path: &Path, bytes: &[u8]) -> Result<State> {
         });
     }
     let mut state = None;
+    let mut edits = 0;
     let mut at = HEADER_BYTES;
     while at < bytes.len() {
         let json = match record_at(bytes, at) {
@@ -223,11 +251,15 @@ fn replay(path: &Path, bytes: &[u8]) -> Result<State> {
         match (&mut state, edit) {
             (None, Edit::State(first)) => state = Some(first),
             (None, _) => return Err(corrupt(at, "the first record is not a state".into())),
-            (Some(state), edit) => state.apply(edit).map_err(|detail| corrupt(at, detail))?,
+            (Some(state), edit) => {
+                state.apply(edit).map_err(|detail| corrupt(at, detail))?;
+                edits += 1;
+            }
         }
         at += RECORD_HEADER_BYTES + json.len();
     }
-    state.ok_or_else(|| corrupt(at, "no record".into()))
+    let state = state.ok_or_else(|| corrupt(at, "no record".into()))?;
+    Ok((state, edits))
 }
 
 /// The edit of the record at `at`, its checksum verified; the error says what is
@@ -280,7 +312,7 @@ mod tests {
     }
 
     fn keyspaces(bytes: &[u8]) -> Result<Vec<String>> {
-        replay(Path::new("MANIFEST-000001"), bytes).map(|state| state.keyspaces)
+        replay(Path::new("MANIFEST-000001"), bytes).map(|(state, _)| state.keyspaces)
     }
 
     /// The power failed in the sync of an edit that lay in two sectors, and only

@@ -10,4 +10,4 @@ mod record;
 mod replay;
 
 pub(crate) use log::{Lsn, Wal};
-pub(crate) use replay::{Segment, replay_segment, segments};
+pub(crate) use replay::{Segment, replay_segment, segments, settle};

@@ -1,6 +1,7 @@
 //! The reading side: segments back into commits, telling a torn tail from
 //! damage.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -10,7 +11,7 @@ use super::record::{self, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTE
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind, FileNumber};
 use crate::key::SeqNo;
-use crate::vfs::Vfs;
+use crate::vfs::{self, Vfs};
 
 /// A segment found in the directory.
 #[derive(Debug, Clone)]
@@ -122,6 +123,39 @@ pub(crate) fn replay_segment(
         good_bytes: at as u64,
         end: lsn_at(at),
     })
+}
+
+/// Makes the first `good_bytes` of the last segment durable and cuts off the
+/// rest: from now on it is not the last one.
+///
+/// By a copy, because what was read may never reach the disk from where it is:
+/// after an fsync that failed the system takes the pages for clean, and a later
+/// fsync of the same file leaves them out. Only where there is no space for the
+/// copy is the segment synced as it is; a full disk must not keep a database
+/// from being read.
+///
+/// # Errors
+/// [`Error::Io`]; the segment is as it was, or as it shall be.
+pub(crate) fn settle(vfs: &dyn Vfs, dir: &Path, segment: &Path, good_bytes: u64) -> Result<()> {
+    let tmp = files::wal_tmp(dir);
+    match vfs::copy(vfs, segment, &tmp, good_bytes) {
+        Ok(()) => {
+            vfs.rename(&tmp, segment)
+                .map_err(Error::io("rename", &tmp))?;
+            vfs.sync_dir(dir).map_err(Error::io("sync", dir))
+        }
+        Err(e) if no_space(&e) => vfs
+            .truncate(segment, good_bytes)
+            .map_err(Error::io("truncate", segment)),
+        Err(e) => Err(Error::io("copy", segment)(e)),
+    }
+}
+
+fn no_space(e: &io::Error) -> bool {
+    matches!(
+        e.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }
 
 fn read_all(vfs: &dyn Vfs, path: &Path) -> Result<Bytes> {
