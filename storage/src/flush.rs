@@ -29,7 +29,8 @@ use crate::sstable::Version;
 /// flush to make two runs of them.
 const SPLIT_FRACTION: usize = 8;
 
-/// Flushes the oldest frozen memtable of `table`; false when there is none.
+/// Flushes the oldest frozen memtable of `table`; false when there is none, or
+/// the table is gone.
 pub(crate) fn flush_oldest(engine: &Engine, table: &TableCore) -> Result<bool> {
     let Some(memtable) = table.version().frozen.last().cloned() else {
         return Ok(false);
@@ -47,12 +48,16 @@ pub(crate) fn flush_oldest(engine: &Engine, table: &TableCore) -> Result<bool> {
 
     let bookmarks = engine.unrecorded_bookmarks();
     engine.wal().sync_all()?;
-    engine.commit_edit(Edit::Flush {
+    let edit = Edit::Flush {
         table: table.id,
         flushed_seq: end,
         runs: runs.iter().map(|run| run.meta().clone()).collect(),
         bookmarks,
-    })?;
+    };
+    if !engine.commit_edit_of(table, edit)? {
+        runs.iter().for_each(|run| run.retire());
+        return Ok(false);
+    }
     engine
         .counters()
         .flush_bytes

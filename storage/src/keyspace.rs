@@ -66,6 +66,31 @@ impl Keyspace {
             .map(|core| Table::new(self.db.clone(), core))
     }
 
+    /// Drops a table, for good: its name is free at once and its space comes
+    /// back when the last snapshot that covers it is deleted. Writes through
+    /// handles on it are refused from now on; who reads it (by a handle, a view,
+    /// a snapshot) may go on. Waits for an fsync.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+    /// let app = db.keyspace("app")?;
+    /// let users = app.table("users", Default::default())?;
+    /// users.put(b"ada", b"1815")?;
+    /// app.create_snapshot("before")?;
+    /// app.drop_table("users")?;
+    /// assert!(users.put(b"ada", b"1852").is_err());
+    /// assert!(app.existing_table("users").is_err());
+    /// assert_eq!(app.snapshot("before")?.table("users")?.get(b"ada")?.unwrap(), "1815");
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) when there is none of this name.
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        self.db.drop_table(&self.name, name)
+    }
+
     /// The names of its tables, ascending.
     pub fn tables(&self) -> Vec<String> {
         let catalog = self.db.catalog();

@@ -174,6 +174,16 @@ impl Retention {
         self.state.lock().unwrap().find(keyspace, name).cloned()
     }
 
+    /// Whether a bookmark is of this table.
+    pub(crate) fn covers(&self, table: TableId) -> bool {
+        self.state
+            .lock()
+            .unwrap()
+            .bookmarks_of(table)
+            .next()
+            .is_some()
+    }
+
     /// The boundaries of a table: its bookmarks and all views. `now_ms` is the
     /// time by the clock that views read, taken before this call.
     pub(crate) fn boundaries(&self, table: TableId, now_ms: u64) -> Boundaries {

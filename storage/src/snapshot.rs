@@ -1,6 +1,7 @@
 //! Reading at one instant: views, which die with the process, and named
 //! snapshots, which do not.
 
+use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
@@ -86,13 +87,25 @@ impl Drop for View {
 /// An open named snapshot: its tables, each as it was when it was created.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
+    /// By name; dropped ones too.
+    tables: Arc<BTreeMap<String, Arc<TableCore>>>,
     view: View,
     bookmark: Arc<Bookmark>,
 }
 
 impl Snapshot {
     pub(crate) fn open(db: Arc<DbInner>, keyspace: &str, name: &str) -> Result<Self> {
-        let bookmark = db.retention().open_snapshot(keyspace, name)?;
+        let (bookmark, tables) = {
+            // While the bookmark is found under this lock its tables are there,
+            // dropped ones too.
+            let catalog = db.catalog();
+            let bookmark = db.retention().open_snapshot(keyspace, name)?;
+            let covered = bookmark.record.tables.iter();
+            let tables = covered
+                .filter_map(|(name, id)| Some((name.clone(), catalog.by_id(*id)?.clone())))
+                .collect();
+            (bookmark, Arc::new(tables))
+        };
         let view = View {
             db,
             point: bookmark.point(),
@@ -101,6 +114,7 @@ impl Snapshot {
         // still under way.
         view.db.queue().wait_visible(view.seq());
         Ok(Self {
+            tables,
             view,
             bookmark: Arc::new(bookmark),
         })
@@ -131,17 +145,14 @@ impl Snapshot {
     /// [`Error::NotFound`] when the snapshot does not cover a table of this
     /// name.
     pub fn table(&self, name: &str) -> Result<SnapshotTable> {
-        let covered = self
-            .bookmark
-            .record
+        let core = self
             .tables
-            .iter()
-            .find(|(table, _)| table == name);
-        let core = covered.and_then(|(_, id)| self.view.db.catalog().by_id(*id).cloned());
-        let core = core.ok_or_else(|| Error::NotFound {
-            what: "table",
-            name: format!("{name} in snapshot {}", self.name()),
-        })?;
+            .get(name)
+            .cloned()
+            .ok_or_else(|| Error::NotFound {
+                what: "table",
+                name: format!("{name} in snapshot {}", self.name()),
+            })?;
         Ok(SnapshotTable {
             view: self.view.clone(),
             core,

@@ -115,6 +115,8 @@ pub struct TableStats {
     pub keyspace: String,
     /// Its name.
     pub name: String,
+    /// Whether it was dropped and is there for the snapshots that cover it.
+    pub dropped: bool,
     /// Memory of its memtables, in bytes.
     pub memtable_bytes: u64,
     /// Memtables that wait for their flush.
@@ -198,6 +200,7 @@ impl TableStats {
         Self {
             keyspace: table.keyspace.clone(),
             name: table.name.clone(),
+            dropped: table.is_dropped(),
             memtable_bytes: memtables().map(|memtable| memtable.bytes() as u64).sum(),
             frozen_memtables: version.frozen.len(),
             file_bytes: runs.iter().map(|run| run.bytes).sum(),

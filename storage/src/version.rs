@@ -25,7 +25,9 @@ use crate::run::{Run, RunId};
 use crate::sstable::{ReadCounters, Version, key_hash};
 
 /// The id of a table; never used twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub(crate) struct TableId(pub(crate) u32);
 

@@ -54,7 +54,12 @@ fn tables(stats: &Stats) -> Vec<String> {
     }
     let row = |table: &TableStats| {
         vec![
-            format!("{}.{}", table.keyspace, table.name),
+            format!(
+                "{}.{}{}",
+                table.keyspace,
+                table.name,
+                if table.dropped { " (dropped)" } else { "" }
+            ),
             HumanCount(table.versions).to_string(),
             HumanBytes(table.file_bytes).to_string(),
             table.files.to_string(),

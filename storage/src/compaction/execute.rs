@@ -16,15 +16,15 @@ use crate::run_builder::RunBuilder;
 use crate::sstable::Version;
 use crate::version::TableVersion;
 
-/// Does the next merge of a table; false when none is worth it. One thread at
+/// Does the next merge of a table; false when none is worth it, or the table is
+/// gone. One thread at
 /// a time per database: older runs then stay where they are meanwhile.
 pub(crate) fn compact(engine: &Engine, table: &TableCore) -> Result<bool> {
     let version = table.version();
     let Some(pick) = next_pick(engine, table, &version) else {
         return Ok(false);
     };
-    merge(engine, table, &version.runs, &pick)?;
-    Ok(true)
+    merge(engine, table, &version.runs, &pick)
 }
 
 /// Whether [`compact`] would find a merge worth doing.
@@ -47,7 +47,7 @@ fn next_pick(engine: &Engine, table: &TableCore, version: &TableVersion) -> Opti
     pick(&sizes, &bookmarks, options.size_ratio, options.bounding)
 }
 
-fn merge(engine: &Engine, table: &TableCore, runs: &[Arc<Run>], pick: &Pick) -> Result<()> {
+fn merge(engine: &Engine, table: &TableCore, runs: &[Arc<Run>], pick: &Pick) -> Result<bool> {
     let start = runs
         .iter()
         .position(|run| run.id() == pick.inputs[0])
@@ -101,12 +101,16 @@ fn merge(engine: &Engine, table: &TableCore, runs: &[Arc<Run>], pick: &Pick) -> 
     // A deletion of a snapshot that this merge relied on must not be lost.
     let bookmarks = engine.unrecorded_bookmarks();
     engine.wal().sync_all()?;
-    engine.commit_edit(Edit::Compact {
+    let edit = Edit::Compact {
         table: table.id,
         inputs: pick.inputs.clone(),
         output: output.as_ref().map(|run| run.meta().clone()),
         bookmarks,
-    })?;
+    };
+    if !engine.commit_edit_of(table, edit)? {
+        output.iter().for_each(|run| run.retire());
+        return Ok(false);
+    }
     engine.counters().compactions.add(1);
     engine
         .counters()
@@ -116,5 +120,5 @@ fn merge(engine: &Engine, table: &TableCore, runs: &[Arc<Run>], pick: &Pick) -> 
     for run in inputs {
         run.retire();
     }
-    Ok(())
+    Ok(true)
 }

@@ -12,6 +12,12 @@ use crate::version::TableId;
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     keyspaces: BTreeMap<String, BTreeMap<String, Arc<TableCore>>>,
+    /// Dropped tables that snapshots cover.
+    dropped: BTreeMap<TableId, Arc<TableCore>>,
+    /// Dropped tables that no snapshot covers and that somebody still reads.
+    forgotten: Vec<Arc<TableCore>>,
+    /// The largest id that a table ever had.
+    last_table_id: TableId,
 }
 
 /// The longest name, in bytes.
@@ -22,11 +28,63 @@ impl Catalog {
         self.keyspaces.entry(name.to_string()).or_default();
     }
 
+    /// Keeps the ids up to this one from being given again.
+    pub(super) fn raise_last_table_id(&mut self, id: TableId) {
+        self.last_table_id = self.last_table_id.max(id);
+    }
+
+    /// An id that no table ever had.
+    pub(super) fn next_table_id(&self) -> TableId {
+        TableId(self.last_table_id.0 + 1)
+    }
+
     pub(crate) fn add_table(&mut self, table: Arc<TableCore>) {
+        self.raise_last_table_id(table.id);
+        if table.is_dropped() {
+            self.dropped.insert(table.id, table);
+            return;
+        }
         self.keyspaces
             .entry(table.keyspace.clone())
             .or_default()
             .insert(table.name.clone(), table);
+    }
+
+    /// Takes a table out of its keyspace, and keeps it for the snapshots that
+    /// cover it.
+    pub(super) fn drop_table(&mut self, table: &Arc<TableCore>) {
+        if let Some(tables) = self.keyspaces.get_mut(&table.keyspace) {
+            tables.remove(&table.name);
+        }
+        self.dropped.insert(table.id, table.clone());
+    }
+
+    /// Removes a keyspace without tables.
+    pub(super) fn drop_keyspace(&mut self, name: &str) {
+        self.keyspaces.remove(name);
+    }
+
+    /// Lets a dropped table go, once nobody reads it.
+    pub(super) fn forget_table(&mut self, id: TableId) {
+        if let Some(table) = self.dropped.remove(&id) {
+            self.forgotten.push(table);
+        }
+    }
+
+    /// Hands out the forgotten tables that nobody reads.
+    pub(super) fn take_unread(&mut self) -> Vec<Arc<TableCore>> {
+        let unread = |table: &mut Arc<TableCore>| !table.is_held();
+        self.forgotten.extract_if(.., unread).collect()
+    }
+
+    /// The forgotten tables that wait for their readers.
+    pub(super) fn forgotten(&self) -> &[Arc<TableCore>] {
+        &self.forgotten
+    }
+
+    /// The dropped tables that are there for snapshots.
+    pub(super) fn dropped(&self) -> impl Iterator<Item = &Arc<TableCore>> {
+        self.dropped.values()
     }
 
     pub(crate) fn has_keyspace(&self, name: &str) -> bool {
@@ -49,10 +107,13 @@ impl Catalog {
         self.keyspaces.get(keyspace)?.get(name).cloned()
     }
 
+    /// All tables, those included that are there for snapshots only.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableCore>> {
-        self.keyspaces.values().flat_map(BTreeMap::values)
+        let live = self.keyspaces.values().flat_map(BTreeMap::values);
+        live.chain(self.dropped.values())
     }
 
+    /// The table of this id, dropped or not.
     pub(crate) fn by_id(&self, id: TableId) -> Option<&Arc<TableCore>> {
         self.tables().find(|table| table.id == id)
     }

@@ -152,6 +152,19 @@ impl Engine {
         outcome.inspect_err(|e| self.stop_writes(&e.to_string()))
     }
 
+    /// Makes an edit of a table durable; false, with nothing done, when the table
+    /// was dropped meanwhile and no snapshot covers it.
+    pub(crate) fn commit_edit_of(&self, table: &TableCore, edit: Edit) -> Result<bool> {
+        let mut manifest = self.manifest.lock().unwrap();
+        if !manifest.state().tables.contains_key(&table.id) {
+            return Ok(false);
+        }
+        let outcome = manifest.commit(edit);
+        drop(manifest);
+        outcome.inspect_err(|e| self.stop_writes(&e.to_string()))?;
+        Ok(true)
+    }
+
     /// Refuses writes from now on; reads go on.
     pub(super) fn stop_writes(&self, cause: &str) {
         self.wal.poison(cause);
@@ -220,10 +233,17 @@ impl Engine {
 
     /// Frees what readers no longer hold; returns how much they still do.
     pub(super) fn release_retired(&self) -> usize {
-        self.tables()
-            .iter()
-            .map(|table| table.release_retired())
-            .sum()
+        let tables = self.tables().into_iter();
+        let held: usize = tables.map(|table| table.release_retired()).sum();
+        if self.catalog.read().unwrap().forgotten().is_empty() {
+            return held;
+        }
+        let mut catalog = self.catalog.write().unwrap();
+        let unread = catalog.take_unread();
+        let waiting = catalog.forgotten().len();
+        drop(catalog);
+        unread.iter().for_each(|table| table.discard());
+        held + waiting
     }
 
     /// After a commit that may have filled these tables' memtables, or the WAL:
@@ -301,5 +321,19 @@ impl Engine {
         self.wal.sync_all()?;
         self.commit_edit(Edit::TrimWal { floor, bookmarks })?;
         self.wal.delete_closed_below(floor)
+    }
+}
+
+impl Drop for Engine {
+    /// Removes the files that only wait for readers: there are none any more,
+    /// and the directory is still ours.
+    fn drop(&mut self) {
+        let catalog = self.catalog.get_mut().unwrap_or_else(|e| e.into_inner());
+        for table in catalog.tables() {
+            table.release_retired();
+        }
+        for table in catalog.forgotten() {
+            table.discard();
+        }
     }
 }

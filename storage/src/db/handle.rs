@@ -4,19 +4,17 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use super::Engine;
 use super::background::Threads;
 use super::catalog::check_name;
-use super::{Engine, TableCore};
 use crate::commit::WriteBatch;
 use crate::error::{Error, Result};
-use crate::key::SeqNo;
 use crate::keyspace::Keyspace;
-use crate::manifest::{Edit, TableMeta};
-use crate::options::{Options, TableOptions, WriteOptions};
+use crate::manifest::Edit;
+use crate::options::{Options, WriteOptions};
 use crate::snapshot::View;
 use crate::stats::Stats;
 use crate::transaction::{Transaction, TransactionOptions};
-use crate::version::{TableId, TableVersion};
 
 /// A database: keyspaces of tables in one directory, with one log and one order
 /// of commits.
@@ -119,6 +117,16 @@ impl Db {
         Ok(Keyspace::new(self.inner.clone(), name))
     }
 
+    /// Drops a keyspace: its snapshots, its tables (see
+    /// [`Keyspace::drop_table`]) and its name.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none. After any other error some of the
+    /// snapshots may be gone.
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        self.inner.drop_keyspace(name)
+    }
+
     /// The names of all keyspaces, ascending.
     pub fn keyspaces(&self) -> Vec<String> {
         self.inner.catalog.read().unwrap().keyspace_names()
@@ -200,66 +208,5 @@ impl Db {
             }
         }
         Ok(bytes)
-    }
-}
-
-impl Engine {
-    /// The table of this name, created when absent.
-    pub(crate) fn open_or_create_table(
-        &self,
-        keyspace: &str,
-        name: &str,
-        options: TableOptions,
-    ) -> Result<Arc<TableCore>> {
-        check_name("table", name)?;
-        options.sstable.validate()?;
-        let mut catalog = self.catalog.write().unwrap();
-        if let Some(table) = catalog.table(keyspace, name) {
-            if table.options != options {
-                return Err(Error::InvalidRequest(format!(
-                    "table {keyspace}.{name} was created with {:?} and is asked for with {options:?}",
-                    table.options
-                )));
-            }
-            return Ok(table);
-        }
-        let operators = &self.options.merge_operators;
-        if let Some(unknown) = options.merge_operator.as_deref()
-            && operators.get(unknown).is_none()
-        {
-            return Err(Error::InvalidRequest(format!(
-                "table {keyspace}.{name} names the merge operator {unknown:?}; known are {:?}",
-                operators.names()
-            )));
-        }
-        let last = catalog.tables().map(|table| table.id.0).max().unwrap_or(0);
-        let id = TableId(last + 1);
-        self.commit_edit(Edit::AddTable(TableMeta {
-            id,
-            keyspace: keyspace.to_string(),
-            name: name.to_string(),
-            options: options.clone(),
-            flushed_seq: SeqNo::ZERO,
-            runs: Vec::new(),
-        }))?;
-        let table = TableCore::new(
-            self.id,
-            id,
-            (keyspace, name),
-            options,
-            operators,
-            TableVersion::new(Vec::new()),
-        );
-        catalog.add_table(table.clone());
-        Ok(table)
-    }
-
-    /// The table of this name.
-    pub(crate) fn find_table(&self, keyspace: &str, name: &str) -> Result<Arc<TableCore>> {
-        let found = self.catalog.read().unwrap().table(keyspace, name);
-        found.ok_or_else(|| Error::NotFound {
-            what: "table",
-            name: format!("{keyspace}.{name}"),
-        })
     }
 }

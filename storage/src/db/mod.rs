@@ -8,6 +8,7 @@ mod open;
 mod replay;
 mod snapshots;
 mod table_core;
+mod tables;
 mod write;
 
 pub(crate) use catalog::Catalog;

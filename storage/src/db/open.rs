@@ -17,7 +17,7 @@ use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts};
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
-use crate::manifest::{Manifest, State};
+use crate::manifest::{Edit, Manifest, State};
 use crate::merge_operator::MergeOperators;
 use crate::options::Options;
 use crate::retention::Retention;
@@ -58,7 +58,7 @@ impl Engine {
         let state = manifest.state();
         let cache = Arc::new(BlockCache::new(options.cache_bytes));
         let id = DATABASES_OPENED.fetch_add(1, Ordering::Relaxed);
-        let catalog = open_tables(id, (&vfs, dir, &cache), &options.merge_operators, state)?;
+        let mut catalog = open_tables(id, (&vfs, dir, &cache), &options.merge_operators, state)?;
         let retention = Retention::new(state.bookmarks.clone());
         let recovered = replay_wal(
             &*vfs,
@@ -68,8 +68,6 @@ impl Engine {
             &retention,
             options.memtable_bytes,
         )?;
-        remove_orphans(&*vfs, dir, &manifest)?;
-
         let next_segment = recovered
             .segments
             .last()
@@ -80,11 +78,14 @@ impl Engine {
             .map(|file| file.0)
             .max();
         let last_run = state.runs().map(|run| run.id.0).max();
+        let last_seq = recovered.last_seq.max(state.last_seq());
+        forget_uncovered(&mut manifest, &mut catalog, &retention)?;
+        remove_orphans(&*vfs, dir, &manifest)?;
         Ok(Arc::new(Self {
             id,
             dir: dir.to_path_buf(),
             cache,
-            queue: CommitQueue::new(recovered.last_seq.max(state.last_seq())),
+            queue: CommitQueue::new(last_seq),
             conflicts: Conflicts::new(),
             wal: Wal::new(
                 vfs,
@@ -161,16 +162,47 @@ fn open_tables(
         let runs = meta.runs.iter().map(open_run).collect::<Result<_>>()?;
         let version = TableVersion::new(runs);
         let name = (meta.keyspace.as_str(), meta.name.as_str());
-        catalog.add_table(TableCore::new(
+        let table = TableCore::new(
             database,
             meta.id,
             name,
             meta.options.clone(),
             operators,
             version,
-        ));
+        );
+        table.set_dropped(meta.dropped);
+        catalog.add_table(table);
     }
+    catalog.raise_last_table_id(state.last_table_id);
     Ok(catalog)
+}
+
+/// Forgets the dropped tables whose last snapshot was deleted in the part of the
+/// log that was replayed. The replay has made that part durable.
+fn forget_uncovered(
+    manifest: &mut Manifest,
+    catalog: &mut Catalog,
+    retention: &Retention,
+) -> Result<()> {
+    let covered = |table: &&Arc<TableCore>| retention.covers(table.id);
+    let uncovered = catalog.dropped().filter(|table| !covered(table));
+    let forgotten: Vec<_> = uncovered.map(|table| table.id).collect();
+    if forgotten.is_empty() {
+        return Ok(());
+    }
+    manifest.commit(Edit::DropTables {
+        kept: Vec::new(),
+        forgotten: forgotten.clone(),
+        bookmarks: Some(retention.bookmarks()),
+    })?;
+    for id in forgotten {
+        catalog.forget_table(id);
+    }
+    // Nobody reads them yet.
+    for table in catalog.take_unread() {
+        table.discard();
+    }
+    Ok(())
 }
 
 /// Removes the files that a crash left and that the manifest does not name.

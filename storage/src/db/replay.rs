@@ -46,6 +46,7 @@ pub(super) fn replay_wal(
     let mut replay = Replay {
         tables: tables.collect(),
         bookmarks_as_of: state.bookmarks.as_of,
+        last_table_id: state.last_table_id,
         retention,
         memtable_bytes,
         recovered: Recovered::default(),
@@ -87,6 +88,7 @@ struct Replay<'a> {
     /// The tables, each with the number up to which its runs hold everything.
     tables: HashMap<TableId, (Arc<TableCore>, SeqNo)>,
     bookmarks_as_of: SeqNo,
+    last_table_id: TableId,
     retention: &'a Retention,
     memtable_bytes: usize,
     recovered: Recovered,
@@ -121,13 +123,13 @@ impl Replay<'_> {
                 key,
                 value,
             } => {
-                // A table is in the manifest before the first write to it.
-                let (core, flushed_seq) = self
-                    .tables
-                    .get(&table)
-                    .ok_or_else(|| format!("no table {}", table.0))?;
-                if seq > *flushed_seq {
-                    core.peek().memtable.insert(key, seq, kind, value);
+                match self.tables.get(&table) {
+                    Some((_, flushed_seq)) if seq <= *flushed_seq => {}
+                    Some((core, _)) => core.peek().memtable.insert(key, seq, kind, value),
+                    // It was dropped after this write.
+                    None if table <= self.last_table_id => {}
+                    // A table is in the manifest before the first write to it.
+                    None => return Err(format!("no table {}", table.0)),
                 }
             }
             Op::SnapshotCreate(record) => {

@@ -2,6 +2,7 @@
 
 use super::Engine;
 use super::catalog::check_name;
+use super::tables::unknown_keyspace;
 use crate::boundaries::ReadPoint;
 use crate::commit::{encode_snapshot_create, encode_snapshot_delete};
 use crate::error::{Error, Result};
@@ -28,6 +29,9 @@ impl Engine {
         }
         let tables = {
             let catalog = self.catalog.read().unwrap();
+            if !catalog.has_keyspace(keyspace) {
+                return Err(unknown_keyspace(keyspace));
+            }
             let mut tables = catalog.tables_of(keyspace);
             if let Some(table) = table {
                 tables.retain(|t| t.name == table);
@@ -84,16 +88,26 @@ impl Engine {
                 what: "snapshot",
                 name: name.to_string(),
             })?;
-        let id = bookmark.record.id;
-        self.commit_record(
+        self.remove_bookmark(bookmark.record.id)?;
+        match self.forget_uncovered_tables() {
+            // The snapshot is deleted; the next deletion or opening tries again.
+            Ok(()) | Err(Error::DiskFull { .. }) => {}
+            Err(e) => return Err(e),
+        }
+        drop(one);
+        self.signal.compact();
+        self.after_commit(&[])
+    }
+
+    /// The commit that deletes a snapshot; under `snapshot_ops`.
+    pub(super) fn remove_bookmark(&self, id: u64) -> Result<()> {
+        let deleted = self.commit_record(
             &encode_snapshot_delete(id),
             WriteOptions::default(),
             |_| (),
             |seq| self.retention.remove_bookmark(seq, id),
-        )?;
-        drop(one);
-        self.signal.compact();
-        self.after_commit(&[])
+        );
+        deleted.map(drop)
     }
 
     /// The snapshots of a keyspace, oldest first.

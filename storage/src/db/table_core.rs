@@ -1,5 +1,6 @@
 //! A table as the engine holds it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
@@ -21,6 +22,9 @@ pub(crate) struct TableCore {
     pub(crate) options: TableOptions,
     pub(crate) merger: Arc<Merger>,
     version: ArcSwap<TableVersion>,
+    /// Changes under the order lock: no commit that enters after a drop writes
+    /// to the table.
+    dropped: AtomicBool,
     /// Held to replace the version, never while doing I/O.
     replacing: Mutex<()>,
     /// Versions that were replaced and may still be read.
@@ -49,6 +53,7 @@ impl TableCore {
             options,
             merger: Arc::new(merger),
             version: ArcSwap::from_pointee(version),
+            dropped: AtomicBool::new(false),
             replacing: Mutex::default(),
             retired: Mutex::default(),
         })
@@ -74,6 +79,48 @@ impl TableCore {
     /// The same for the length of a look-up, without counting a reference.
     pub(crate) fn peek(&self) -> arc_swap::Guard<Arc<TableVersion>> {
         self.version.load()
+    }
+
+    /// Whether the table was dropped; what it holds stays readable for those
+    /// who have it.
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Says whether writes are refused; called under the order lock.
+    pub(super) fn set_dropped(&self, dropped: bool) {
+        self.dropped.store(dropped, Ordering::Relaxed);
+    }
+
+    /// An error when the table was dropped; called under the order lock, it
+    /// stays true until the commit has its number.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.is_dropped() {
+            return Err(Error::NotFound {
+                what: "table",
+                name: format!("{}.{}, which was dropped", self.keyspace, self.name),
+            });
+        }
+        Ok(())
+    }
+
+    /// Lets go of all that the table holds, its files included; the manifest
+    /// does not name them any more and nobody reads them.
+    pub(super) fn discard(&self) {
+        self.update(|version| {
+            version.runs.iter().for_each(|run| run.retire());
+            Some(TableVersion::new(Vec::new()))
+        });
+        self.release_retired();
+    }
+
+    /// Whether somebody beside the one that asks has the table, or something
+    /// that reads it.
+    pub(super) fn is_held(self: &Arc<Self>) -> bool {
+        self.release_retired() > 0
+            || Arc::strong_count(self) > 1
+            // One is of the table, one is this.
+            || Arc::strong_count(&self.version()) > 2
     }
 
     /// Replaces the version by what `change` makes of it; `None` keeps it.

@@ -39,6 +39,7 @@ impl Engine {
         let footprint = self.conflicts.is_needed().then(|| Footprint::of(&payload));
         let (ticket, (lsn, memtables, pruned)) =
             self.queue.try_enter(u64::from(count), |first| {
+                tables.iter().try_for_each(|table| table.check_writable())?;
                 let footprint = self
                     .conflicts
                     .is_needed()

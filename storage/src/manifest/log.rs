@@ -230,7 +230,7 @@ fn replay(path: &Path, bytes: &[u8]) -> Result<(State, usize)> {
             supported: VERSION,
         });
     }
-    let mut state = None;
+    let mut state: Option<State> = None;
     let mut edits = 0;
     let mut at = HEADER_BYTES;
     while at < bytes.len() {
@@ -248,13 +248,15 @@ fn replay(path: &Path, bytes: &[u8]) -> Result<(State, usize)> {
         };
         let edit: Edit = serde_json::from_slice(json)
             .map_err(|e| corrupt(at, format!("a record that does not read: {e}")))?;
-        match (&mut state, edit) {
-            (None, Edit::State(first)) => state = Some(first),
-            (None, _) => return Err(corrupt(at, "the first record is not a state".into())),
-            (Some(state), edit) => {
-                state.apply(edit).map_err(|detail| corrupt(at, detail))?;
-                edits += 1;
+        match (&state, &edit) {
+            (None, Edit::State(_)) | (Some(_), _) => {
+                edits += usize::from(state.is_some());
+                state
+                    .get_or_insert_default()
+                    .apply(edit)
+                    .map_err(|detail| corrupt(at, detail))?;
             }
+            (None, _) => return Err(corrupt(at, "the first record is not a state".into())),
         }
         at += RECORD_HEADER_BYTES + json.len();
     }

@@ -23,6 +23,13 @@ pub(crate) struct TableMeta {
     pub(crate) flushed_seq: SeqNo,
     /// Newest first.
     pub(crate) runs: Vec<RunMeta>,
+    /// Dropped by its user, and here for the snapshots that cover it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) dropped: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// All that the manifest says.
@@ -33,6 +40,10 @@ pub(crate) struct State {
     pub(crate) bookmarks: Bookmarks,
     /// WAL segments from this number on are needed; those below may be gone.
     pub(crate) wal_floor: FileNumber,
+    /// The largest id that a table ever had, those that are gone included. A
+    /// manifest that does not say so never lost a table.
+    #[serde(default)]
+    pub(crate) last_table_id: TableId,
 }
 
 impl Default for FileNumber {
@@ -50,7 +61,18 @@ pub(crate) enum Edit {
     AddKeyspace {
         name: String,
     },
+    /// A keyspace without tables, but for dropped ones, is gone.
+    DropKeyspace {
+        name: String,
+    },
     AddTable(TableMeta),
+    /// Tables were dropped. Those `kept` are covered by a snapshot and stay for
+    /// it; the others are forgotten.
+    DropTables {
+        kept: Vec<TableId>,
+        forgotten: Vec<TableId>,
+        bookmarks: Option<Bookmarks>,
+    },
     /// A memtable became runs (newest first, perhaps none).
     Flush {
         table: TableId,
@@ -80,18 +102,48 @@ impl State {
     /// What does not fit; the state is unchanged then.
     pub(crate) fn apply(&mut self, edit: Edit) -> Result<(), String> {
         match edit {
-            Edit::State(state) => *self = state,
+            Edit::State(state) => {
+                *self = state;
+                let largest = self.tables.last_key_value().map(|(id, _)| *id);
+                self.last_table_id = self.last_table_id.max(largest.unwrap_or_default());
+            }
             Edit::AddKeyspace { name } => {
                 if self.keyspaces.contains(&name) {
                     return Err(format!("keyspace {name:?} is added twice"));
                 }
                 self.keyspaces.push(name);
             }
-            Edit::AddTable(table) => {
-                let id = table.id;
-                if self.tables.insert(id, table).is_some() {
-                    return Err(format!("table {} is added twice", id.0));
+            Edit::DropKeyspace { name } => {
+                let live = |table: &TableMeta| table.keyspace == name && !table.dropped;
+                if self.tables.values().any(live) || !self.keyspaces.contains(&name) {
+                    return Err(format!("keyspace {name:?} has tables, or is not there"));
                 }
+                self.keyspaces.retain(|keyspace| *keyspace != name);
+            }
+            Edit::AddTable(table) => {
+                let (id, last) = (table.id, self.last_table_id);
+                if id <= last {
+                    return Err(format!("table {} is added after table {}", id.0, last.0));
+                }
+                self.tables.insert(id, table);
+                self.last_table_id = id;
+            }
+            Edit::DropTables {
+                kept,
+                forgotten,
+                bookmarks,
+            } => {
+                let mut all = kept.iter().chain(&forgotten);
+                if let Some(id) = all.find(|id| !self.tables.contains_key(id)) {
+                    return Err(format!("there is no table {}", id.0));
+                }
+                for id in kept {
+                    self.table(id)?.dropped = true;
+                }
+                for id in forgotten {
+                    self.tables.remove(&id);
+                }
+                self.set_bookmarks(bookmarks);
             }
             Edit::Flush {
                 table,
@@ -216,5 +268,36 @@ mod tests {
         assert_eq!(Some(state.bookmarks.clone()), bookmarks(9, &[5, 9]));
         state.apply(trim(2, bookmarks(12, &[9]))).unwrap();
         assert_eq!(Some(state.bookmarks), bookmarks(12, &[9]));
+    }
+
+    /// A manifest from before tables could be dropped does not say which ids were
+    /// given; those that are there were.
+    #[test]
+    fn the_id_of_a_table_is_never_given_again() {
+        let table = |id| TableMeta {
+            id: TableId(id),
+            keyspace: "app".into(),
+            name: format!("t{id}"),
+            options: TableOptions::default(),
+            flushed_seq: SeqNo::ZERO,
+            runs: Vec::new(),
+            dropped: false,
+        };
+        let mut old = serde_json::to_value(State::default()).unwrap();
+        old["tables"]["7"] = serde_json::to_value(table(7)).unwrap();
+        old.as_object_mut().unwrap().remove("last_table_id");
+        let old = serde_json::from_value(old).unwrap();
+        let mut state = State::default();
+        state.apply(Edit::State(old)).unwrap();
+        let forget = Edit::DropTables {
+            kept: Vec::new(),
+            forgotten: vec![TableId(7)],
+            bookmarks: None,
+        };
+        state.apply(forget.clone()).unwrap();
+        assert_eq!(state.last_table_id, TableId(7));
+        state.apply(forget).unwrap_err();
+        state.apply(Edit::AddTable(table(7))).unwrap_err();
+        state.apply(Edit::AddTable(table(8))).unwrap();
     }
 }

@@ -1,0 +1,198 @@
+//! Creating, finding and dropping tables.
+
+use std::sync::Arc;
+
+use super::catalog::check_name;
+use super::{Catalog, Engine, TableCore};
+use crate::error::{Error, Result};
+use crate::key::SeqNo;
+use crate::manifest::{Edit, TableMeta};
+use crate::options::TableOptions;
+use crate::version::TableVersion;
+
+impl Engine {
+    /// The table of this name, created when absent.
+    pub(crate) fn open_or_create_table(
+        &self,
+        keyspace: &str,
+        name: &str,
+        options: TableOptions,
+    ) -> Result<Arc<TableCore>> {
+        check_name("table", name)?;
+        options.sstable.validate()?;
+        let mut catalog = self.catalog.write().unwrap();
+        if let Some(table) = catalog.table(keyspace, name) {
+            if table.options != options {
+                return Err(Error::InvalidRequest(format!(
+                    "table {keyspace}.{name} was created with {:?} and is asked for with {options:?}",
+                    table.options
+                )));
+            }
+            return Ok(table);
+        }
+        let operators = &self.options.merge_operators;
+        if let Some(unknown) = options.merge_operator.as_deref()
+            && operators.get(unknown).is_none()
+        {
+            return Err(Error::InvalidRequest(format!(
+                "table {keyspace}.{name} names the merge operator {unknown:?}; known are {:?}",
+                operators.names()
+            )));
+        }
+        if !catalog.has_keyspace(keyspace) {
+            return Err(unknown_keyspace(keyspace));
+        }
+        let id = catalog.next_table_id();
+        self.commit_edit(Edit::AddTable(TableMeta {
+            id,
+            keyspace: keyspace.to_string(),
+            name: name.to_string(),
+            options: options.clone(),
+            flushed_seq: SeqNo::ZERO,
+            runs: Vec::new(),
+            dropped: false,
+        }))?;
+        let table = TableCore::new(
+            self.id,
+            id,
+            (keyspace, name),
+            options,
+            operators,
+            TableVersion::new(Vec::new()),
+        );
+        catalog.add_table(table.clone());
+        Ok(table)
+    }
+
+    /// The table of this name.
+    pub(crate) fn find_table(&self, keyspace: &str, name: &str) -> Result<Arc<TableCore>> {
+        let found = self.catalog.read().unwrap().table(keyspace, name);
+        found.ok_or_else(|| unknown_table(keyspace, name))
+    }
+
+    /// Drops a table: no write to it is taken any more, and what was written to
+    /// it goes with its last snapshot and its last reader.
+    ///
+    /// Order of effects, each relying on the one before:
+    ///
+    /// 1. no commit that enters from now on writes to the table;
+    /// 2. those that entered are decided;
+    /// 3. the WAL is synced, so that nothing earlier in the order of commits is
+    ///    lost while the drop is not, and no deletion of a snapshot that would
+    ///    have kept the table;
+    /// 4. the manifest says that it is dropped, or no longer names it;
+    /// 5. its name is free.
+    pub(crate) fn drop_table(&self, keyspace: &str, name: &str) -> Result<()> {
+        // Nobody creates or deletes snapshots meanwhile.
+        let _snapshots = self.snapshot_ops.lock().unwrap();
+        let mut catalog = self.catalog.write().unwrap();
+        let table = catalog.table(keyspace, name);
+        let table = table.ok_or_else(|| unknown_table(keyspace, name))?;
+        self.drop_tables(&mut catalog, &[table])?;
+        drop(catalog);
+        self.release_retired();
+        Ok(())
+    }
+
+    /// Drops a keyspace: its snapshots, then its tables, then its name. A crash
+    /// may come in between.
+    pub(super) fn drop_keyspace(&self, name: &str) -> Result<()> {
+        let _snapshots = self.snapshot_ops.lock().unwrap();
+        if !self.catalog.read().unwrap().has_keyspace(name) {
+            return Err(unknown_keyspace(name));
+        }
+        for bookmark in self.snapshots_of(name) {
+            self.remove_bookmark(bookmark.record.id)?;
+        }
+        self.forget_uncovered_tables()?;
+        let mut catalog = self.catalog.write().unwrap();
+        let tables = catalog.tables_of(name);
+        self.drop_tables(&mut catalog, &tables)?;
+        self.commit_edit(Edit::DropKeyspace {
+            name: name.to_string(),
+        })?;
+        catalog.drop_keyspace(name);
+        drop(catalog);
+        self.release_retired();
+        Ok(())
+    }
+
+    /// Drops tables that are in the catalog, all or none.
+    fn drop_tables(&self, catalog: &mut Catalog, tables: &[Arc<TableCore>]) -> Result<()> {
+        if tables.is_empty() {
+            return Ok(());
+        }
+        let mark = |dropped| {
+            self.queue.pause(|next| {
+                tables.iter().for_each(|table| table.set_dropped(dropped));
+                SeqNo(next.0 - 1)
+            })
+        };
+        self.queue.wait_visible(mark(true));
+        let bookmarks = self.unrecorded_bookmarks();
+        let (kept, forgotten): (Vec<_>, Vec<_>) = tables
+            .iter()
+            .map(|table| table.id)
+            .partition(|id| self.retention.covers(*id));
+        let edit = Edit::DropTables {
+            kept,
+            forgotten: forgotten.clone(),
+            bookmarks,
+        };
+        let done = self.wal.sync_all().and_then(|()| self.commit_edit(edit));
+        if let Err(e) = done {
+            mark(false);
+            return Err(e);
+        }
+        for table in tables {
+            catalog.drop_table(table);
+        }
+        for id in forgotten {
+            catalog.forget_table(id);
+        }
+        Ok(())
+    }
+
+    /// Forgets the dropped tables that no snapshot covers any more; called when
+    /// the deletion of a snapshot has become visible, under `snapshot_ops`.
+    pub(super) fn forget_uncovered_tables(&self) -> Result<()> {
+        let uncovered = |catalog: &Catalog| -> Vec<_> {
+            let tables = catalog.dropped().map(|table| table.id);
+            tables.filter(|id| !self.retention.covers(*id)).collect()
+        };
+        if uncovered(&self.catalog.read().unwrap()).is_empty() {
+            return Ok(());
+        }
+        // A table is opened from a snapshot under this lock: it is covered or
+        // it is open.
+        let mut catalog = self.catalog.write().unwrap();
+        let forgotten = uncovered(&catalog);
+        let bookmarks = self.unrecorded_bookmarks();
+        self.wal.sync_all()?;
+        self.commit_edit(Edit::DropTables {
+            kept: Vec::new(),
+            forgotten: forgotten.clone(),
+            bookmarks,
+        })?;
+        for id in forgotten {
+            catalog.forget_table(id);
+        }
+        drop(catalog);
+        self.release_retired();
+        Ok(())
+    }
+}
+
+pub(super) fn unknown_keyspace(name: &str) -> Error {
+    Error::NotFound {
+        what: "keyspace",
+        name: name.to_string(),
+    }
+}
+
+fn unknown_table(keyspace: &str, name: &str) -> Error {
+    Error::NotFound {
+        what: "table",
+        name: format!("{keyspace}.{name}"),
+    }
+}
