@@ -128,7 +128,10 @@ impl Engine {
                 SeqNo(next.0 - 1)
             })
         };
-        self.queue.wait_visible(mark(true));
+        let last = mark(true);
+        // Nobody flushes it for those who wait there.
+        self.gate.open();
+        self.queue.wait_visible(last);
         let bookmarks = self.unrecorded_bookmarks();
         let (kept, forgotten): (Vec<_>, Vec<_>) = tables
             .iter()

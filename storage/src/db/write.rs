@@ -159,6 +159,10 @@ impl Engine {
     }
 
     fn is_behind(&self, table: &TableCore) -> bool {
+        // Nobody works on it any more; the commit refuses the write.
+        if table.is_dropped() {
+            return false;
+        }
         let version = table.peek();
         if version.frozen.len() > self.options.frozen_memtables_max {
             return true;
