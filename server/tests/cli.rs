@@ -289,6 +289,8 @@ fn listings_are_json_on_request() {
     assert_eq!(snapshots[0]["single_table"], false);
     let created = snapshots[0]["created"].as_str().unwrap();
     humantime::parse_rfc3339(created).unwrap();
+    assert!(snapshots[0]["expires"].is_null());
+    assert!(snapshots[0]["pinned_bytes"].is_null());
 
     let stats = place.ebb("stats --json").json();
     assert_eq!(stats["snapshots"], 1);
@@ -306,6 +308,33 @@ fn listings_are_json_on_request() {
 
     place.ebb("snapshot delete --keyspace app s").ok();
     assert_eq!(place.ebb("snapshot list --json").ok(), "[]\n");
+}
+
+#[test]
+fn a_snapshot_with_an_expiry_is_listed_renewed_and_gone_in_time() {
+    let place = Place::with_corpus();
+    place
+        .ebb("snapshot create --keyspace app --expires 2h soon")
+        .ok();
+    let listing = place.ebb("snapshot list --pinned").ok();
+    assert!(listing.contains("pinned"), "{listing}");
+    assert!(listing.contains("in 1h 59m"), "{listing}");
+    assert!(listing.contains("never"), "{listing}");
+    let json = place.ebb("snapshot list --pinned --json").json();
+    // Two snapshots of the same content share all of it.
+    assert_eq!(json[1]["pinned_bytes"], 0);
+    humantime::parse_rfc3339(json[1]["expires"].as_str().unwrap()).unwrap();
+    place.ebb("snapshot renew --keyspace app --never soon").ok();
+    let json = place.ebb("snapshot list --json").json();
+    assert!(json[1]["expires"].is_null());
+    place
+        .ebb("snapshot renew --keyspace app --expires 0s soon")
+        .ok();
+    let json = place.ebb("snapshot list --json").json();
+    assert_eq!(json.as_array().unwrap().len(), 1);
+    place
+        .ebb("snapshot renew --keyspace app --never soon")
+        .fails(3);
 }
 
 #[test]

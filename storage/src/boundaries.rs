@@ -59,6 +59,11 @@ impl Boundaries {
         Self { seqs, judged_ms }
     }
 
+    /// The first boundary at or above a number.
+    pub(crate) fn first_from(&self, seq: SeqNo) -> Option<SeqNo> {
+        self.seqs.get(self.stripe(seq)).copied()
+    }
+
     /// The stripe of a number: how many boundaries lie below it.
     pub(crate) fn stripe(&self, seq: SeqNo) -> usize {
         stripe(&self.seqs, seq)

@@ -68,10 +68,11 @@ pub use compaction::Bounding;
 pub use db::Db;
 pub use error::{Error, ErrorKind, Result};
 pub use key::SeqNo;
-pub use keyspace::{Keyspace, SnapshotInfo};
+pub use keyspace::{Keyspace, SnapshotInfo, SnapshotScope};
 pub use merge_operator::{MergeOperator, MergeOperators};
 pub use options::{
-    CompactionOptions, Durability, Maintenance, Options, TableOptions, WriteOptions,
+    CompactionOptions, Durability, Maintenance, Options, SnapshotOptions, TableOptions,
+    WriteOptions,
 };
 pub use range::{Entry, Range};
 pub use snapshot::{Snapshot, SnapshotTable, View};

@@ -223,6 +223,7 @@ fn record() -> SnapshotRecord {
         tables: vec![("users".into(), TABLE)],
         single_table: false,
         created_ms: 0,
+        expires_ms: None,
     }
 }
 

@@ -131,6 +131,17 @@ pub struct TableOptions {
     pub merge_operator: Option<String>,
 }
 
+/// Options of a named snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SnapshotOptions {
+    /// Only this table of the keyspace; all without.
+    pub table: Option<String>,
+    /// It is deleted so long after its creation, unless renewed by
+    /// [`Keyspace::set_snapshot_expiry`](crate::Keyspace::set_snapshot_expiry);
+    /// never without.
+    pub expires_in: Option<Duration>,
+}
+
 /// Options of one write.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WriteOptions {

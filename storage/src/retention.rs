@@ -38,6 +38,24 @@ pub(crate) struct SnapshotRecord {
     pub(crate) single_table: bool,
     /// Milliseconds since the Unix epoch: when its readers judge what expires.
     pub(crate) created_ms: u64,
+    /// From then on it is as good as deleted, and soon is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) expires_ms: Option<u64>,
+}
+
+impl SnapshotRecord {
+    /// Whether it is past its time.
+    pub(crate) fn has_expired(&self, now_ms: u64) -> bool {
+        self.expires_ms.is_some_and(|expires| expires <= now_ms)
+    }
+}
+
+/// A change of the time at which a snapshot expires, as it stands in the WAL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SnapshotExpiry {
+    pub(crate) id: u64,
+    /// `None`: never.
+    pub(crate) expires_ms: Option<u64>,
 }
 
 /// A snapshot with the number it got.
@@ -124,15 +142,17 @@ impl Retention {
 
     /// Registers a view at a named snapshot: what an open snapshot reads stays,
     /// even when the snapshot is deleted meanwhile.
-    pub(crate) fn open_snapshot(&self, keyspace: &str, name: &str) -> Result<Bookmark> {
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none of this name, or it has expired.
+    pub(crate) fn open_snapshot(
+        &self,
+        keyspace: &str,
+        name: &str,
+        now_ms: u64,
+    ) -> Result<Bookmark> {
         let mut state = self.state.lock().unwrap();
-        let bookmark = state
-            .find(keyspace, name)
-            .cloned()
-            .ok_or_else(|| Error::NotFound {
-                what: "snapshot",
-                name: name.to_string(),
-            })?;
+        let bookmark = state.find_live(keyspace, name, now_ms)?;
         *state.views.entry(bookmark.point()).or_default() += 1;
         Ok(bookmark)
     }
@@ -164,12 +184,46 @@ impl Retention {
             .retain(|bookmark| bookmark.record.id != id);
     }
 
+    /// Sets the time at which a snapshot expires by the commit `seq`; called in
+    /// commit order.
+    pub(crate) fn set_expiry(&self, seq: SeqNo, expiry: SnapshotExpiry) {
+        let mut state = self.state.lock().unwrap();
+        state.bookmarks.as_of = seq;
+        let mut list = state.bookmarks.list.iter_mut();
+        if let Some(bookmark) = list.find(|bookmark| bookmark.record.id == expiry.id) {
+            bookmark.record.expires_ms = expiry.expires_ms;
+        }
+    }
+
+    /// The ids of the snapshots that have expired.
+    pub(crate) fn expired(&self, now_ms: u64) -> Vec<u64> {
+        let state = self.state.lock().unwrap();
+        let expired = |bookmark: &&Bookmark| bookmark.record.has_expired(now_ms);
+        let list = state.bookmarks.list.iter().filter(expired);
+        list.map(|bookmark| bookmark.record.id).collect()
+    }
+
+    /// When the next snapshot expires, if one ever does.
+    pub(crate) fn next_expiry_ms(&self) -> Option<u64> {
+        let state = self.state.lock().unwrap();
+        let list = state.bookmarks.list.iter();
+        list.filter_map(|bookmark| bookmark.record.expires_ms).min()
+    }
+
     /// All bookmarks and the commit as of which they are exact.
     pub(crate) fn bookmarks(&self) -> Bookmarks {
         self.state.lock().unwrap().bookmarks.clone()
     }
 
-    /// The bookmark of a snapshot.
+    /// The bookmark of a snapshot that has not expired.
+    ///
+    /// # Errors
+    /// As [`Retention::open_snapshot`].
+    pub(crate) fn find_live(&self, keyspace: &str, name: &str, now_ms: u64) -> Result<Bookmark> {
+        self.state.lock().unwrap().find_live(keyspace, name, now_ms)
+    }
+
+    /// The bookmark of a snapshot, which may have expired.
     pub(crate) fn find(&self, keyspace: &str, name: &str) -> Option<Bookmark> {
         self.state.lock().unwrap().find(keyspace, name).cloned()
     }
@@ -187,8 +241,20 @@ impl Retention {
     /// The boundaries of a table: its bookmarks and all views. `now_ms` is the
     /// time by the clock that views read, taken before this call.
     pub(crate) fn boundaries(&self, table: TableId, now_ms: u64) -> Boundaries {
+        self.boundaries_but(table, now_ms, None)
+    }
+
+    /// The same as they would be without the snapshot of this id.
+    pub(crate) fn boundaries_but(
+        &self,
+        table: TableId,
+        now_ms: u64,
+        without: Option<u64>,
+    ) -> Boundaries {
         let state = self.state.lock().unwrap();
-        let bookmarks = state.bookmarks_of(table).map(Bookmark::point);
+        let bookmarks = state.bookmarks_of(table);
+        let bookmarks = bookmarks.filter(|bookmark| Some(bookmark.record.id) != without);
+        let bookmarks = bookmarks.map(Bookmark::point);
         let points = bookmarks.chain(state.views.keys().copied());
         Boundaries::new(points.collect(), now_ms)
     }
@@ -217,6 +283,18 @@ impl State {
             .find(|b| b.record.keyspace == keyspace && b.record.name == name)
     }
 
+    fn find_live(&self, keyspace: &str, name: &str, now_ms: u64) -> Result<Bookmark> {
+        let found = self.find(keyspace, name);
+        let live = found.filter(|bookmark| !bookmark.record.has_expired(now_ms));
+        live.cloned().ok_or_else(|| Error::NotFound {
+            what: "snapshot",
+            name: match found {
+                Some(_) => format!("{name}, which has expired"),
+                None => name.to_string(),
+            },
+        })
+    }
+
     fn bookmarks_of(&self, table: TableId) -> impl Iterator<Item = &Bookmark> {
         let covers = move |b: &&Bookmark| b.record.tables.iter().any(|(_, id)| *id == table);
         self.bookmarks.list.iter().filter(covers)
@@ -240,6 +318,7 @@ mod tests {
             tables: Vec::new(),
             single_table: false,
             created_ms: 0,
+            expires_ms: None,
         };
         retention.add_bookmark(SeqNo(1), record(1));
         retention.add_bookmark(SeqNo(2), record(2));

@@ -99,7 +99,8 @@ impl Snapshot {
             // While the bookmark is found under this lock its tables are there,
             // dropped ones too.
             let catalog = db.catalog();
-            let bookmark = db.retention().open_snapshot(keyspace, name)?;
+            let now_ms = db.now_ms();
+            let bookmark = db.retention().open_snapshot(keyspace, name, now_ms)?;
             let covered = bookmark.record.tables.iter();
             let tables = covered
                 .filter_map(|(name, id)| Some((name.clone(), catalog.by_id(*id)?.clone())))

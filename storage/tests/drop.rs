@@ -6,11 +6,14 @@
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
-use common::*;
+use common::{DIR, Replay, content, env, files, files_in_use, for_seeds, manual, rng};
 use ebb_storage::vfs::MemVfs;
 use ebb_storage::{
-    Db, Durability, Error, Keyspace, Maintenance, Options, Table, TableOptions, WriteBatch,
+    Db, Durability, Error, Keyspace, Maintenance, ManualClock, Options, Table, TableOptions,
+    WriteBatch,
 };
 use rand::RngExt;
 
@@ -241,16 +244,21 @@ enum Step {
     Put(Vec<(usize, u8, u32)>),
     Snapshot(u32),
     Delete(u32),
+    /// Sets the time at which it expires, in milliseconds.
+    Renew(u32, Option<u64>),
     Flush,
     Compact,
     Sync,
 }
 
+/// Rows by table.
+type Tables = BTreeMap<String, BTreeMap<u8, u32>>;
+
 /// What must be there: tables by name, and those of each snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Model {
-    tables: BTreeMap<String, BTreeMap<u8, u32>>,
-    snapshots: BTreeMap<String, BTreeMap<String, BTreeMap<u8, u32>>>,
+    tables: Tables,
+    snapshots: BTreeMap<String, (Option<u64>, Tables)>,
 }
 
 impl Model {
@@ -265,9 +273,13 @@ impl Model {
                 }
             }
             Step::Snapshot(n) => {
-                drop(self.snapshots.insert(format!("s{n}"), self.tables.clone()));
+                let state = (None, self.tables.clone());
+                self.snapshots.insert(format!("s{n}"), state);
             }
             Step::Delete(n) => drop(self.snapshots.remove(&format!("s{n}"))),
+            Step::Renew(n, expires) => {
+                self.snapshots.get_mut(&format!("s{n}")).unwrap().0 = *expires;
+            }
             Step::Flush | Step::Compact | Step::Sync => {}
         }
     }
@@ -305,7 +317,10 @@ impl Model {
                 let table = snapshot.table(&name).unwrap();
                 tables.insert(name, rows(table.range::<&[u8], _>(..)));
             }
-            model.snapshots.insert(info.name, tables);
+            let expires = info
+                .expires
+                .map(|time| time.duration_since(UNIX_EPOCH).unwrap().as_millis() as u64);
+            model.snapshots.insert(info.name, (expires, tables));
         }
         model
     }
@@ -340,9 +355,15 @@ fn script(seed: u64, steps: usize) -> (Vec<Step>, Vec<Model>) {
                 let at = rng.random_range(0..snapshots.len());
                 Step::Delete(*snapshots.iter().nth(at).unwrap())
             }
+            44..=48 if !snapshots.is_empty() => {
+                let at = rng.random_range(0..snapshots.len());
+                let expires = rng.random_bool(0.7).then(|| 1000 + u64::from(n));
+                Step::Renew(*snapshots.iter().nth(at).unwrap(), expires)
+            }
             44..=48 => Step::Flush,
-            49..=51 => Step::Compact,
-            52..=54 => Step::Sync,
+            49..=52 => Step::Flush,
+            53..=55 => Step::Compact,
+            56..=58 => Step::Sync,
             _ if there.is_empty() => Step::Create(rng.random_range(0..NAMES.len())),
             _ => {
                 let row = |_| {
@@ -375,6 +396,10 @@ fn perform(db: &Db, step: &Step) -> Result<(), Error> {
         }
         Step::Snapshot(n) => keyspace.create_snapshot(&format!("s{n}")),
         Step::Delete(n) => keyspace.delete_snapshot(&format!("s{n}")),
+        Step::Renew(n, expires) => {
+            let name = format!("s{n}");
+            keyspace.set_snapshot_expiry(&name, expires.map(Duration::from_millis))
+        }
         Step::Flush => db.flush(),
         Step::Compact => db.compact(),
         Step::Sync => db.sync(),
@@ -395,6 +420,8 @@ fn power_lost_at_any_call_leaves_tables_and_their_snapshots_as_they_were() {
             file_bytes: 600,
             wal_segment_bytes: 700,
             wal_bytes_max: 4000,
+            // It stands at 0: nothing expires.
+            clock: Arc::new(ManualClock::default()),
             ..manual(mem)
         };
         let run = |mem: &MemVfs| {

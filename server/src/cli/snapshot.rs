@@ -1,7 +1,10 @@
-//! `ebb snapshot`: create, list and delete named snapshots.
+//! `ebb snapshot`: create, list, renew and delete named snapshots.
+
+use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use ebb_storage::{Db, Keyspace, SnapshotInfo};
+use ebb_storage::{Db, Keyspace, SnapshotInfo, SnapshotOptions, SnapshotScope};
+use indicatif::HumanBytes;
 use serde_json::json;
 
 use super::database::{self, Location, or_known, unknown_snapshot, unknown_table};
@@ -11,21 +14,34 @@ const EXAMPLES: &str = "\
 Examples:
   ebb snapshot create --keyspace app monday
   ebb snapshot create --keyspace app --table users before-import
-  ebb snapshot list
+  ebb snapshot create --keyspace app --expires 2h for-the-report
+  ebb snapshot list --pinned
+  ebb snapshot renew --keyspace app --expires 2h for-the-report
   ebb snapshot delete --keyspace app monday";
 
 const CREATE_EXAMPLES: &str = "\
 Examples:
   ebb snapshot create --keyspace app monday
   ebb snapshot create --keyspace app --table users before-import
+  ebb snapshot create --keyspace app --expires 2h for-the-report
 
 Creating a snapshot costs as much as a small write; nothing is copied. It stays
-until it is deleted.";
+until it is deleted, or until it expires.";
 
 const LIST_EXAMPLES: &str = "\
 Examples:
   ebb snapshot list
-  ebb snapshot list --keyspace app --json | jq -r '.[].name'";
+  ebb snapshot list --pinned
+  ebb snapshot list --keyspace app --json | jq -r '.[].name'
+
+'reads' is the size of the files that reading the snapshot touches; most of it
+may be shared. 'pinned' is what deleting this snapshot alone frees: keys and
+values before compression, counted by reading through its tables.";
+
+const RENEW_EXAMPLES: &str = "\
+Examples:
+  ebb snapshot renew --keyspace app --expires 2h for-the-report
+  ebb snapshot renew --keyspace app --never monday";
 
 const DELETE_EXAMPLES: &str = "\
 Examples:
@@ -34,7 +50,7 @@ Examples:
 The space of what only this snapshot saw comes back by compaction, while a
 command that writes has the database open.";
 
-/// Create, list and delete named snapshots.
+/// Create, list, renew and delete named snapshots.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -46,6 +62,7 @@ pub(super) struct Args {
 enum Action {
     Create(Create),
     List(List),
+    Renew(Renew),
     Delete(Delete),
 }
 
@@ -61,6 +78,9 @@ struct Create {
     /// Only this table of it.
     #[arg(long)]
     table: Option<String>,
+    /// Delete it so long from now, unless renewed: 30m, 2h, 7days.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    expires: Option<Duration>,
     /// Name of the snapshot, new in the keyspace.
     name: String,
 }
@@ -74,10 +94,39 @@ struct List {
     /// Only those of this keyspace.
     #[arg(long)]
     keyspace: Option<String>,
+    /// Also count the bytes that each keeps from being freed; reads through its
+    /// tables.
+    #[arg(long)]
+    pinned: bool,
     /// Print a JSON array of objects with keyspace, name, commit, tables,
-    /// single_table and created.
+    /// single_table, created, expires (or null), runs, approximate_bytes and,
+    /// when asked for, pinned_bytes.
     #[arg(long)]
     json: bool,
+}
+
+/// Change when a snapshot expires.
+#[derive(Debug, clap::Args)]
+#[command(after_help = RENEW_EXAMPLES)]
+struct Renew {
+    #[command(flatten)]
+    location: Location,
+    /// The keyspace.
+    #[arg(long)]
+    keyspace: String,
+    /// Delete it so long from now: 30m, 2h, 7days.
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = humantime::parse_duration,
+        required_unless_present = "never"
+    )]
+    expires: Option<Duration>,
+    /// Keep it until it is deleted.
+    #[arg(long, conflicts_with = "expires")]
+    never: bool,
+    /// Name of the snapshot.
+    name: String,
 }
 
 /// Delete a snapshot.
@@ -97,6 +146,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     match args.action {
         Action::Create(args) => create(&args),
         Action::List(args) => list(&args),
+        Action::Renew(args) => renew(&args),
         Action::Delete(args) => delete(&args),
     }
 }
@@ -104,20 +154,44 @@ pub(super) fn run(args: Args) -> Result<()> {
 fn create(args: &Create) -> Result<()> {
     let db = args.location.open_existing()?;
     let keyspace = database::keyspace(&db, &args.keyspace)?;
+    let options = SnapshotOptions {
+        table: args.table.clone(),
+        expires_in: args.expires,
+    };
+    let created = keyspace.create_snapshot_with(&args.name, options);
     let what = match &args.table {
         Some(table) => {
-            let created = keyspace.create_table_snapshot(&args.name, table);
             or_known(created, || unknown_table(&keyspace, table))?;
             format!("table {}.{table}", args.keyspace)
         }
         None => {
-            keyspace.create_snapshot(&args.name)?;
+            created?;
             format!("keyspace {}", args.keyspace)
         }
     };
     // What the command said is there has to be there after a power cut.
     db.sync()?;
-    say(format!("created snapshot {} of {what}", args.name))
+    let until = match args.expires {
+        Some(time) => format!(", to expire in {}", humantime::format_duration(time)),
+        None => String::new(),
+    };
+    say(format!("created snapshot {} of {what}{until}", args.name))
+}
+
+fn renew(args: &Renew) -> Result<()> {
+    let db = args.location.open_existing()?;
+    let keyspace = database::keyspace(&db, &args.keyspace)?;
+    let renewed = keyspace.set_snapshot_expiry(&args.name, args.expires);
+    or_known(renewed, || unknown_snapshot(&keyspace, &args.name))?;
+    db.sync()?;
+    let until = match args.expires {
+        Some(time) => format!("expires in {}", humantime::format_duration(time)),
+        None => "stays until it is deleted".to_string(),
+    };
+    say(format!(
+        "snapshot {} of keyspace {} {until}",
+        args.name, args.keyspace
+    ))
 }
 
 fn delete(args: &Delete) -> Result<()> {
@@ -140,38 +214,74 @@ fn say(text: String) -> Result<()> {
 
 fn list(args: &List) -> Result<()> {
     let db = args.location.open_existing()?;
-    let infos = infos(&db, args.keyspace.as_deref())?;
-    let created = |info: &SnapshotInfo| humantime::format_rfc3339_seconds(info.created).to_string();
+    let mut listed = Vec::new();
+    for (keyspace, info) in infos(&db, args.keyspace.as_deref())? {
+        let pinned_bytes = match args.pinned {
+            true => Some(keyspace.snapshot_pinned_bytes(&info.name)?),
+            false => None,
+        };
+        listed.push((keyspace, info, pinned_bytes));
+    }
+    let time = |time: SystemTime| humantime::format_rfc3339_seconds(time).to_string();
     let mut printer = Printer::new();
     if args.json {
-        let object = |(keyspace, info): &(Keyspace, SnapshotInfo)| {
-            json!({
+        let object = |(keyspace, info, pinned_bytes): &Listed| {
+            let mut object = json!({
                 "keyspace": keyspace.name(),
                 "name": info.name,
                 "commit": info.seq.0,
                 "tables": info.tables,
-                "single_table": info.single_table,
-                "created": created(info),
-            })
+                "single_table": matches!(info.scope, SnapshotScope::Table(_)),
+                "created": time(info.created),
+                "expires": info.expires.map(time),
+                "runs": info.runs,
+                "approximate_bytes": info.approximate_bytes,
+            });
+            if let Some(bytes) = pinned_bytes {
+                object["pinned_bytes"] = (*bytes).into();
+            }
+            object
         };
-        printer.json(&infos.iter().map(object).collect::<Vec<_>>())?;
+        printer.json(&listed.iter().map(object).collect::<Vec<_>>())?;
     } else {
-        let row = |(keyspace, info): &(Keyspace, SnapshotInfo)| {
-            vec![
+        let now = SystemTime::now();
+        let row = |(keyspace, info, pinned_bytes): &Listed| {
+            let mut row = vec![
                 keyspace.name().to_string(),
                 info.name.clone(),
                 info.seq.to_string(),
-                created(info),
-                info.tables.join(", "),
-            ]
+                time(info.created),
+                expires(info, now),
+                HumanBytes(info.approximate_bytes).to_string(),
+            ];
+            row.extend(pinned_bytes.map(|bytes| HumanBytes(bytes).to_string()));
+            row.push(info.tables.join(", "));
+            row
         };
-        let rows: Vec<_> = infos.iter().map(row).collect();
-        let head = ["keyspace", "snapshot", "commit", "created", "tables"];
-        for line in table(&head, &["commit"], &rows) {
+        let rows: Vec<_> = listed.iter().map(row).collect();
+        let mut head = vec!["keyspace", "snapshot", "commit", "created", "expires"];
+        head.push("reads");
+        head.extend(args.pinned.then_some("pinned"));
+        head.push("tables");
+        for line in table(&head, &["commit", "reads", "pinned"], &rows) {
             printer.line(line)?;
         }
     }
     printer.finish()
+}
+
+/// A snapshot of a keyspace, with the bytes that it pins when asked for.
+type Listed = (Keyspace, SnapshotInfo, Option<u64>);
+
+/// The time that a snapshot has left, in the two largest units.
+fn expires(info: &SnapshotInfo, now: SystemTime) -> String {
+    let Some(at) = info.expires else {
+        return "never".to_string();
+    };
+    let left = at.duration_since(now).unwrap_or_default().as_secs();
+    let text = humantime::format_duration(Duration::from_secs(left)).to_string();
+    let units: Vec<_> = text.split(' ').take(2).collect();
+    format!("in {}", units.join(" "))
 }
 
 /// The snapshots of one keyspace, or of all.

@@ -8,6 +8,7 @@
 //!   expiring put     05 | table varint | key len varint | key | 8 + value len varint | expiry u64 LE | value
 //!   snapshot create  10 | len varint | JSON
 //!   snapshot delete  11 | len varint | JSON
+//!   snapshot expiry  12 | len varint | JSON
 //! ```
 
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::db::TableCore;
 use crate::error::{Error, Result};
 use crate::expiry::{self, EXPIRY_BYTES};
 use crate::key::{Kind, SeqNo};
-use crate::retention::SnapshotRecord;
+use crate::retention::{SnapshotExpiry, SnapshotRecord};
 use crate::table::Table;
 use crate::varint;
 use crate::version::TableId;
@@ -33,6 +34,7 @@ const MAX_BATCH_BYTES: usize = 1 << 30;
 
 const SNAPSHOT_CREATE: u8 = 0x10;
 const SNAPSHOT_DELETE: u8 = 0x11;
+const SNAPSHOT_EXPIRY: u8 = 0x12;
 
 /// Writes to any tables of one database that become visible, and survive a
 /// crash, all or none. Of two writes to one key the later one counts.
@@ -187,6 +189,11 @@ pub(crate) fn encode_snapshot_delete(id: u64) -> Bytes {
     encode_json(SNAPSHOT_DELETE, &id)
 }
 
+/// The payload of a commit that changes when a snapshot expires.
+pub(crate) fn encode_snapshot_expiry(expiry: &SnapshotExpiry) -> Bytes {
+    encode_json(SNAPSHOT_EXPIRY, expiry)
+}
+
 fn encode_json(kind: u8, value: &impl serde::Serialize) -> Bytes {
     let json = serde_json::to_vec(value).expect("snapshot records have string keys only");
     let mut out = vec![kind];
@@ -206,6 +213,7 @@ pub(crate) enum Op {
     },
     SnapshotCreate(SnapshotRecord),
     SnapshotDelete(u64),
+    SnapshotExpiry(SnapshotExpiry),
 }
 
 /// Reads the operations of a payload, each with its number. The error is what
@@ -256,6 +264,7 @@ impl OpReader {
         match byte {
             SNAPSHOT_CREATE => Ok(Op::SnapshotCreate(self.json()?)),
             SNAPSHOT_DELETE => Ok(Op::SnapshotDelete(self.json()?)),
+            SNAPSHOT_EXPIRY => Ok(Op::SnapshotExpiry(self.json()?)),
             _ => {
                 let kind =
                     Kind::from_byte(byte).ok_or_else(|| format!("unknown operation {byte}"))?;

@@ -73,7 +73,7 @@ impl Footprint {
                     key: table_key(table, &key),
                     merges: kind == Kind::Merge,
                 }),
-                Op::SnapshotCreate(_) | Op::SnapshotDelete(_) => {}
+                Op::SnapshotCreate(_) | Op::SnapshotDelete(_) | Op::SnapshotExpiry(_) => {}
             }
         }
         footprint.settle();

@@ -17,8 +17,8 @@ use crate::sstable::Version;
 use crate::version::TableVersion;
 
 /// Does the next merge of a table; false when none is worth it, or the table is
-/// gone. One thread at
-/// a time per database: older runs then stay where they are meanwhile.
+/// gone. One thread at a time per database: older runs then stay where they are
+/// meanwhile.
 pub(crate) fn compact(engine: &Engine, table: &TableCore) -> Result<bool> {
     let version = table.version();
     let Some(pick) = next_pick(engine, table, &version) else {

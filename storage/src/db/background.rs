@@ -12,6 +12,14 @@ use crate::options::{Durability, Maintenance};
 /// While readers hold on to what was replaced, it is looked for this often.
 const RELEASE_EVERY: Duration = Duration::from_millis(100);
 
+/// A snapshot that has expired and could not be deleted is tried again after
+/// this time.
+const EXPIRY_WAIT_MIN: Duration = Duration::from_millis(100);
+/// The clock by which snapshots expire may run unlike the one of the waiting (it
+/// may be set, the machine may sleep): it is looked at this often while a
+/// snapshot is going to expire.
+const EXPIRY_WAIT_MAX: Duration = Duration::from_secs(60);
+
 /// Tells the background threads what there is to do.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
@@ -23,6 +31,8 @@ pub(crate) struct Signal {
 struct Wanted {
     flush: bool,
     compact: bool,
+    /// The time at which a snapshot expires has changed.
+    time: bool,
     stop: bool,
 }
 
@@ -33,6 +43,10 @@ impl Signal {
 
     pub(super) fn compact(&self) {
         self.tell(|wanted| wanted.compact = true);
+    }
+
+    pub(super) fn look_at_the_time(&self) {
+        self.tell(|wanted| wanted.time = true);
     }
 
     fn stop(&self) {
@@ -148,12 +162,30 @@ impl Threads {
 fn flush_loop(engine: &Engine) {
     let mut held = 0;
     while engine.signal.wait(
-        |wanted| std::mem::take(&mut wanted.flush),
-        (held > 0).then_some(RELEASE_EVERY),
+        |wanted| std::mem::take(&mut wanted.flush) | std::mem::take(&mut wanted.time),
+        (held > 0)
+            .then_some(RELEASE_EVERY)
+            .into_iter()
+            .chain(time_to_expiry(engine))
+            .min(),
     ) {
-        guard(engine, "flush", || engine.flush_frozen());
+        guard(engine, "flush", || {
+            engine.delete_expired_snapshots()?;
+            engine.flush_frozen()
+        });
         held = engine.release_retired();
     }
+}
+
+/// How long to wait for the next snapshot to expire; `None` when none does.
+fn time_to_expiry(engine: &Engine) -> Option<Duration> {
+    let expires_ms = engine.retention.next_expiry_ms()?;
+    // Without writes it cannot be deleted.
+    if engine.wal.failure().is_some() {
+        return None;
+    }
+    let wait = Duration::from_millis(expires_ms.saturating_sub(engine.now_ms()));
+    Some(wait.clamp(EXPIRY_WAIT_MIN, EXPIRY_WAIT_MAX))
 }
 
 fn compact_loop(engine: &Engine) {

@@ -260,6 +260,7 @@ impl Engine {
             match self.options.maintenance {
                 Maintenance::Background => self.signal.flush(),
                 Maintenance::Manual => {
+                    self.delete_expired_snapshots()?;
                     self.flush_frozen()?;
                     self.compact_all()?;
                 }

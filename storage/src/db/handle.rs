@@ -178,6 +178,7 @@ impl Db {
 
     /// Writes all memtables to SSTables.
     pub fn flush(&self) -> Result<()> {
+        self.inner.delete_expired_snapshots()?;
         for table in self.inner.tables() {
             self.inner.rotate(&table, 0);
         }
@@ -186,6 +187,7 @@ impl Db {
 
     /// Merges runs until no merge is worth it.
     pub fn compact(&self) -> Result<()> {
+        self.inner.delete_expired_snapshots()?;
         self.inner.compact_all()
     }
 

@@ -142,6 +142,11 @@ impl Replay<'_> {
                     self.retention.remove_bookmark(seq, id);
                 }
             }
+            Op::SnapshotExpiry(expiry) => {
+                if seq > self.bookmarks_as_of {
+                    self.retention.set_expiry(seq, expiry);
+                }
+            }
         }
         Ok(())
     }

@@ -1,14 +1,21 @@
-//! Creating and deleting named snapshots.
+//! Creating, renewing and deleting named snapshots, and what they cost.
 
-use super::Engine;
+use std::time::Duration;
+
+use bytes::Bytes;
+
 use super::catalog::check_name;
 use super::tables::unknown_keyspace;
-use crate::boundaries::ReadPoint;
-use crate::commit::{encode_snapshot_create, encode_snapshot_delete};
+use super::{Engine, TableCore};
+use crate::boundaries::{Boundaries, ReadPoint};
+use crate::commit::{encode_snapshot_create, encode_snapshot_delete, encode_snapshot_expiry};
+use crate::compaction::Retain;
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
-use crate::options::WriteOptions;
-use crate::retention::{Bookmark, SnapshotRecord};
+use crate::merge::Merge;
+use crate::options::{SnapshotOptions, WriteOptions};
+use crate::retention::{Bookmark, SnapshotExpiry, SnapshotRecord};
+use crate::sstable::Version;
 
 impl Engine {
     /// Creates a snapshot of a keyspace, or of one table of it. It is a commit
@@ -17,15 +24,22 @@ impl Engine {
         &self,
         keyspace: &str,
         name: &str,
-        table: Option<&str>,
+        options: &SnapshotOptions,
     ) -> Result<()> {
         check_name("snapshot", name)?;
+        let table = options.table.as_deref();
         let mut last_id = self.snapshot_ops.lock().unwrap();
-        if self.retention.find(keyspace, name).is_some() {
-            return Err(Error::AlreadyExists {
-                what: "snapshot",
-                name: name.to_string(),
-            });
+        match self.retention.find(keyspace, name) {
+            Some(old) if old.record.has_expired(self.now_ms()) => {
+                self.remove_bookmark(old.record.id)?;
+            }
+            Some(_) => {
+                return Err(Error::AlreadyExists {
+                    what: "snapshot",
+                    name: name.to_string(),
+                });
+            }
+            None => {}
         }
         let tables = {
             let catalog = self.catalog.read().unwrap();
@@ -63,6 +77,7 @@ impl Engine {
             tables,
             single_table: table.is_some(),
             created_ms: held.judge_ms,
+            expires_ms: options.expires_in.map(|time| after(held.judge_ms, time)),
         };
         let payload = encode_snapshot_create(&record);
         let outcome = self.commit_record(
@@ -74,6 +89,34 @@ impl Engine {
         self.retention.release_view(held);
         outcome.inspect_err(|_| self.retention.retract_bookmark(id))?;
         drop(last_id);
+        if options.expires_in.is_some() {
+            self.signal.look_at_the_time();
+        }
+        self.after_commit(&[])
+    }
+
+    /// Lets a snapshot expire so long from now, or never.
+    pub(crate) fn set_snapshot_expiry(
+        &self,
+        keyspace: &str,
+        name: &str,
+        expires_in: Option<Duration>,
+    ) -> Result<()> {
+        let one = self.snapshot_ops.lock().unwrap();
+        let now_ms = self.now_ms();
+        let bookmark = self.retention.find_live(keyspace, name, now_ms)?;
+        let expiry = SnapshotExpiry {
+            id: bookmark.record.id,
+            expires_ms: expires_in.map(|time| after(now_ms, time)),
+        };
+        self.commit_record(
+            &encode_snapshot_expiry(&expiry),
+            WriteOptions::default(),
+            |_| (),
+            |seq| self.retention.set_expiry(seq, expiry),
+        )?;
+        drop(one);
+        self.signal.look_at_the_time();
         self.after_commit(&[])
     }
 
@@ -88,15 +131,37 @@ impl Engine {
                 what: "snapshot",
                 name: name.to_string(),
             })?;
-        self.remove_bookmark(bookmark.record.id)?;
-        match self.forget_uncovered_tables() {
-            // The snapshot is deleted; the next deletion or opening tries again.
-            Ok(()) | Err(Error::DiskFull { .. }) => {}
-            Err(e) => return Err(e),
-        }
+        self.delete_bookmarks(&[bookmark.record.id])?;
         drop(one);
-        self.signal.compact();
         self.after_commit(&[])
+    }
+
+    /// Deletes the snapshots that are past their time; true when there were any.
+    pub(super) fn delete_expired_snapshots(&self) -> Result<bool> {
+        let first = self.retention.next_expiry_ms();
+        if first.is_none_or(|first| first > self.now_ms()) {
+            return Ok(false);
+        }
+        let _one = self.snapshot_ops.lock().unwrap();
+        // One that was renewed meanwhile is not among them.
+        let expired = self.retention.expired(self.now_ms());
+        self.delete_bookmarks(&expired)?;
+        Ok(!expired.is_empty())
+    }
+
+    /// Deletes snapshots and lets the dropped tables go that only they kept;
+    /// under `snapshot_ops`.
+    fn delete_bookmarks(&self, ids: &[u64]) -> Result<()> {
+        for id in ids {
+            self.remove_bookmark(*id)?;
+        }
+        self.signal.compact();
+        match self.forget_uncovered_tables() {
+            // The snapshots are deleted; the next deletion or opening tries
+            // again.
+            Ok(()) | Err(Error::DiskFull { .. }) => Ok(()),
+            Err(e) => Err(e),
+        }
     }
 
     /// The commit that deletes a snapshot; under `snapshot_ops`.
@@ -110,10 +175,82 @@ impl Engine {
         deleted.map(drop)
     }
 
-    /// The snapshots of a keyspace, oldest first.
+    /// The snapshots of a keyspace, oldest first, without those that are past
+    /// their time.
     pub(crate) fn snapshots_of(&self, keyspace: &str) -> Vec<Bookmark> {
+        let now_ms = self.now_ms();
         let mut list = self.retention.bookmarks().list;
-        list.retain(|bookmark| bookmark.record.keyspace == keyspace);
+        list.retain(|bookmark| {
+            bookmark.record.keyspace == keyspace && !bookmark.record.has_expired(now_ms)
+        });
         list
     }
+
+    /// Bytes of the keys and values that are kept for one snapshot alone.
+    pub(crate) fn snapshot_pinned_bytes(&self, keyspace: &str, name: &str) -> Result<u64> {
+        let bookmark = self.retention.find_live(keyspace, name, self.now_ms())?;
+        // Writes to it may be under way that a later one will not change.
+        self.queue.wait_visible(bookmark.seq);
+        let mut bytes = 0;
+        for (_, id) in &bookmark.record.tables {
+            let Some(table) = self.catalog.read().unwrap().by_id(*id).cloned() else {
+                continue;
+            };
+            let now_ms = self.now_ms();
+            let boundaries = |but| self.retention.boundaries_but(*id, now_ms, but);
+            let (with, without) = (boundaries(None), boundaries(Some(bookmark.record.id)));
+            bytes += pinned_bytes(&table, bookmark.seq, &with, &without)?;
+        }
+        Ok(bytes)
+    }
+}
+
+/// Milliseconds since the epoch, a while after `now_ms`.
+fn after(now_ms: u64, time: Duration) -> u64 {
+    now_ms.saturating_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Bytes of what a table holds that has to stay with the boundaries `with` one at
+/// `seq`, and has not with those `without` it. One pass that leaves the cache
+/// alone.
+fn pinned_bytes(
+    table: &TableCore,
+    seq: SeqNo,
+    with: &Boundaries,
+    without: &Boundaries,
+) -> Result<u64> {
+    let next = without.first_from(seq);
+    if next == Some(seq) {
+        return Ok(0);
+    }
+    // What lies above the next boundary is kept with or without.
+    let mut cursors = table.version().cursors(next.unwrap_or(SeqNo::MAX), false);
+    for cursor in &mut cursors {
+        cursor.seek_to_first()?;
+    }
+    let mut merge: Merge<false> = Merge::new(cursors);
+    let mut bytes = 0;
+    let (mut kept, mut left) = (Vec::new(), Vec::new());
+    while let Some(cursor) = merge.peek() {
+        let key = Bytes::copy_from_slice(cursor.key());
+        while let Some(cursor) = merge.peek().filter(|cursor| cursor.key() == key) {
+            kept.push(Version {
+                seq: cursor.seq(),
+                kind: cursor.kind(),
+                value: cursor.value(),
+            });
+            merge.advance()?;
+        }
+        left.clone_from(&kept);
+        for (versions, boundaries) in [(&mut kept, with), (&mut left, without)] {
+            let merger = &table.merger;
+            Retain { boundaries, merger }.versions(&key, versions, &[], false);
+        }
+        let size = |versions: &mut Vec<Version>| -> u64 {
+            let sizes = versions.drain(..).map(|v| key.len() + v.value.len());
+            sizes.sum::<usize>() as u64
+        };
+        bytes += size(&mut kept).saturating_sub(size(&mut left));
+    }
+    Ok(bytes)
 }

@@ -101,7 +101,9 @@ impl Engine {
         if !self.catalog.read().unwrap().has_keyspace(name) {
             return Err(unknown_keyspace(name));
         }
-        for bookmark in self.snapshots_of(name) {
+        let mut snapshots = self.retention.bookmarks().list;
+        snapshots.retain(|bookmark| bookmark.record.keyspace == name);
+        for bookmark in snapshots {
             self.remove_bookmark(bookmark.record.id)?;
         }
         self.forget_uncovered_tables()?;

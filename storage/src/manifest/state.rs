@@ -249,6 +249,7 @@ mod tests {
                 tables: Vec::new(),
                 single_table: false,
                 created_ms: 0,
+                expires_ms: None,
             },
         };
         let bookmarks = |as_of, seqs: &[u64]| {
