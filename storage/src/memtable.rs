@@ -7,7 +7,6 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering as Memory};
 
 use bytes::Bytes;
 use crossbeam_skiplist::SkipMap;
@@ -18,6 +17,7 @@ use crate::error::Result;
 use crate::files::FileNumber;
 use crate::key::{Kind, SeqNo, compare_versions};
 use crate::sstable::Version;
+use crate::sync::{AtomicU64, AtomicUsize, Ordering as Memory};
 
 /// What an entry costs beside its bytes: the tower of the skip list, two
 /// `Bytes` and the number, rounded up.

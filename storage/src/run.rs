@@ -3,7 +3,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -13,6 +12,7 @@ use crate::error::Result;
 use crate::files::FileNumber;
 use crate::key::{Kind, SeqNo};
 use crate::sstable::{ReadCounters, SsTable, SsTableCursor, Version};
+use crate::sync::{AtomicBool, Ordering};
 use crate::vfs::Vfs;
 
 /// The id of a run; never used twice.
@@ -77,7 +77,7 @@ impl RunFile {
 
 impl Drop for RunFile {
     fn drop(&mut self) {
-        if *self.obsolete.get_mut() {
+        if self.obsolete.load(Ordering::Relaxed) {
             // A file that cannot be removed now is an orphan, which the next
             // opening removes.
             let _ = self.vfs.remove(&self.path);

@@ -1,13 +1,13 @@
 //! The threads that flush, compact and sync, and what they meet writers on.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Engine;
 use crate::error::{Error, Result};
 use crate::options::{Durability, Maintenance};
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Condvar, Mutex, Ordering};
 
 /// While readers hold on to what was replaced, it is looked for this often.
 const RELEASE_EVERY: Duration = Duration::from_millis(100);
@@ -214,7 +214,7 @@ fn guard(engine: &Engine, what: &str, work: impl FnOnce() -> Result<()>) {
     struct Panicked<'a>(&'a Engine, &'a str);
     impl Drop for Panicked<'_> {
         fn drop(&mut self) {
-            if thread::panicking() {
+            if std::thread::panicking() {
                 self.0.stop_writes(&format!("{} panicked", self.1));
             }
         }

@@ -1,8 +1,7 @@
 //! The engine: everything that the handles and the background threads share.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 
 use super::background::{Gate, Signal};
 use super::{Catalog, TableCore};
@@ -21,6 +20,7 @@ use crate::retention::{Bookmarks, Retention};
 use crate::run::RunId;
 use crate::sstable::BlockCache;
 use crate::stats::Counters;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock, RwLockReadGuard};
 use crate::version::TableId;
 use crate::vfs::{LockGuard, Vfs};
 use crate::wal::Wal;

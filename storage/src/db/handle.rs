@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::Engine;
 use super::background::Threads;
@@ -14,6 +14,7 @@ use crate::manifest::Edit;
 use crate::options::{Options, WriteOptions};
 use crate::snapshot::View;
 use crate::stats::Stats;
+use crate::sync::Mutex;
 use crate::transaction::{Transaction, TransactionOptions};
 
 /// A database: keyspaces of tables in one directory, with one log and one order

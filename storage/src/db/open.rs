@@ -8,8 +8,7 @@
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::Arc;
 
 use super::replay::replay_wal;
 use super::{Catalog, Engine, TableCore};
@@ -25,11 +24,12 @@ use crate::run::{Run, RunMeta};
 use crate::run_builder::open_file;
 use crate::sstable::BlockCache;
 use crate::stats::Counters;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock};
 use crate::version::TableVersion;
 use crate::vfs::{LockGuard, Vfs};
 use crate::wal::Wal;
 
-static DATABASES_OPENED: AtomicU64 = AtomicU64::new(0);
+static DATABASES_OPENED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 impl Engine {
     /// Opens the database of `dir`, recovering what a crash left.

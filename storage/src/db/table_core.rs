@@ -1,14 +1,12 @@
 //! A table as the engine holds it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-
-use arc_swap::ArcSwap;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::merge_operator::MergeOperators;
 use crate::merger::Merger;
 use crate::options::TableOptions;
+use crate::sync::{AtomicBool, Mutex, Ordering, Published, PublishedGuard};
 use crate::version::{TableId, TableVersion};
 
 /// A table: its identity, and the version that readers take.
@@ -21,7 +19,7 @@ pub(crate) struct TableCore {
     pub(crate) name: String,
     pub(crate) options: TableOptions,
     pub(crate) merger: Arc<Merger>,
-    version: ArcSwap<TableVersion>,
+    version: Published<TableVersion>,
     /// Changes under the order lock: no commit that enters after a drop writes
     /// to the table.
     dropped: AtomicBool,
@@ -52,7 +50,7 @@ impl TableCore {
             name: name.to_string(),
             options,
             merger: Arc::new(merger),
-            version: ArcSwap::from_pointee(version),
+            version: Published::from_pointee(version),
             dropped: AtomicBool::new(false),
             replacing: Mutex::default(),
             retired: Mutex::default(),
@@ -77,7 +75,7 @@ impl TableCore {
     }
 
     /// The same for the length of a look-up, without counting a reference.
-    pub(crate) fn peek(&self) -> arc_swap::Guard<Arc<TableVersion>> {
+    pub(crate) fn peek(&self) -> PublishedGuard<TableVersion> {
         self.version.load()
     }
 

@@ -1,0 +1,47 @@
+//! The primitives that threads meet on, so that a checker can drive them.
+//!
+//! ```text
+//!   --cfg loom      loom's: `loom_models` explores every interleaving of a piece
+//!   --cfg shuttle   shuttle's: random schedules of a whole database
+//!   otherwise       std's, and [`Published`] is an `ArcSwap`
+//! ```
+//!
+//! What always holds: whatever is held, waited for or joined while another
+//! thread may run goes through here. What does not (the skip list, the block
+//! cache, counters, the disk in memory) blocks nobody but for a moment in which
+//! none of these is touched.
+
+mod published;
+
+#[cfg(loom)]
+mod loom_condvar;
+
+pub(crate) use published::{Published, PublishedGuard};
+
+#[cfg(loom)]
+pub(crate) use {
+    loom::sync::{
+        Mutex, MutexGuard, RwLock, RwLockReadGuard,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    loom::thread,
+    loom_condvar::Condvar,
+};
+
+#[cfg(shuttle)]
+pub(crate) use shuttle::{
+    sync::{
+        Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use std::{
+    sync::{
+        Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    thread,
+};
