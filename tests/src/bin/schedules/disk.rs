@@ -1,0 +1,129 @@
+//! A disk in memory at whose calls another thread may go first.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ebb_storage::vfs::{LockGuard, MemVfs, ReadFile, SyncFile, Vfs, WriteFile};
+use shuttle::sync::atomic::{AtomicBool, Ordering};
+
+/// A [`MemVfs`] with a switch of threads possible before each call.
+#[derive(Debug, Clone)]
+pub(crate) struct SwitchingDisk {
+    disk: MemVfs,
+    switch: Arc<AtomicBool>,
+}
+
+/// What is open on it.
+#[derive(Debug)]
+struct Open<T> {
+    file: T,
+    switch: Arc<AtomicBool>,
+}
+
+impl SwitchingDisk {
+    pub(crate) fn new(disk: &MemVfs) -> Self {
+        Self {
+            disk: disk.clone(),
+            switch: Arc::default(),
+        }
+    }
+
+    fn open<T>(&self, file: T) -> Open<T> {
+        let switch = self.switch.clone();
+        Open { file, switch }
+    }
+}
+
+/// Any operation on a primitive of shuttle lets it switch.
+fn switch(point: &AtomicBool) {
+    point.load(Ordering::Relaxed);
+}
+
+impl Vfs for SwitchingDisk {
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
+        switch(&self.switch);
+        Ok(Arc::new(self.open(self.disk.open_read(path)?)))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
+        switch(&self.switch);
+        Ok(Box::new(self.open(self.disk.create(path)?)))
+    }
+
+    fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
+        switch(&self.switch);
+        self.disk.truncate(path, len)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        switch(&self.switch);
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        switch(&self.switch);
+        self.disk.remove(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        switch(&self.switch);
+        self.disk.list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        switch(&self.switch);
+        self.disk.create_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        switch(&self.switch);
+        self.disk.sync_dir(dir)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        switch(&self.switch);
+        self.disk.exists(path)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        switch(&self.switch);
+        self.disk.lock(path)
+    }
+}
+
+impl ReadFile for Open<Arc<dyn ReadFile>> {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        switch(&self.switch);
+        self.file.read_exact_at(buf, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+}
+
+impl WriteFile for Open<Box<dyn WriteFile>> {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        switch(&self.switch);
+        self.file.append(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        switch(&self.switch);
+        self.file.sync()
+    }
+
+    fn syncer(&self) -> io::Result<Box<dyn SyncFile>> {
+        let file = self.file.syncer()?;
+        let switch = self.switch.clone();
+        Ok(Box::new(Open { file, switch }))
+    }
+}
+
+impl SyncFile for Open<Box<dyn SyncFile>> {
+    fn sync(&self) -> io::Result<()> {
+        switch(&self.switch);
+        self.file.sync()
+    }
+}

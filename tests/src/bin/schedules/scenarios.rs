@@ -1,0 +1,454 @@
+//! What the threads do and what must hold of it, whatever the schedule.
+//!
+//! Everywhere a *batch* `n` of a writer puts `n` under the writer's key, and its
+//! own number under a key that all share, in two tables. Memtables, WAL segments
+//! and files are so small that flushes, merges and the trimming of the WAL go on
+//! all the time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ebb_storage::vfs::{MemVfs, Vfs};
+use ebb_storage::{
+    CompactionOptions, Db, Durability, Options, Snapshot, Table, TableOptions, View, WriteBatch,
+};
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::thread;
+
+use crate::disk::SwitchingDisk;
+
+/// One program of threads.
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    /// What it holds, in a few words.
+    pub(crate) holds: &'static str,
+    pub(crate) run: fn(),
+}
+
+pub(crate) const ALL: &[Scenario] = &[
+    Scenario {
+        name: "batches",
+        holds: "a view shows each batch whole, and no less than the view before it",
+        run: batches,
+    },
+    Scenario {
+        name: "snapshots",
+        holds: "a snapshot has all that was acknowledged before it, and never changes",
+        run: snapshots,
+    },
+    Scenario {
+        name: "iterators",
+        holds: "what a view and an iterator see stays; files nobody needs go",
+        run: iterators,
+    },
+    Scenario {
+        name: "closing",
+        holds: "a close amid writes, flushes and merges ends, and loses nothing",
+        run: closing,
+    },
+    Scenario {
+        name: "power",
+        holds: "what was acknowledged as synced survives a power loss, batches whole",
+        run: power,
+    },
+];
+
+const DIR: &str = "/db";
+const TABLES: [&str; 2] = ["a", "b"];
+const SHARED: &str = "shared";
+
+/// A database that flushes after a few batches, or after each.
+fn options(disk: &MemVfs) -> Options {
+    let few = [1, 1200, 3000];
+    Options {
+        durability: Durability::Os,
+        memtable_bytes: few[thread_rng().gen_range(0..few.len())],
+        frozen_memtables_max: thread_rng().gen_range(1..3),
+        wal_segment_bytes: 256,
+        wal_bytes_max: 2048,
+        cache_bytes: 4096,
+        file_bytes: 512,
+        compaction: CompactionOptions {
+            size_ratio: 4.0,
+            ..CompactionOptions::default()
+        },
+        vfs: Arc::new(SwitchingDisk::new(disk)),
+        ..Options::default()
+    }
+}
+
+/// An open database with its two tables.
+#[derive(Clone)]
+struct Store {
+    db: Db,
+    tables: [Table; 2],
+}
+
+impl Store {
+    fn open(options: Options) -> Self {
+        let db = Db::open(DIR, options).expect("the database opens");
+        let app = db.keyspace("app").expect("the keyspace opens");
+        let table = |name| {
+            app.table(name, TableOptions::default())
+                .expect("the table opens")
+        };
+        Self {
+            db: db.clone(),
+            tables: TABLES.map(table),
+        }
+    }
+
+    fn try_write(&self, writer: u64, n: u64) -> ebb_storage::Result<()> {
+        let mut batch = WriteBatch::new();
+        for table in &self.tables {
+            let shared = format!("{writer}:{n:0100}");
+            batch.put(
+                table,
+                writer.to_string().as_bytes(),
+                n.to_string().as_bytes(),
+            );
+            batch.put(table, SHARED.as_bytes(), shared.as_bytes());
+        }
+        self.db.write(batch)
+    }
+
+    fn write(&self, writer: u64, n: u64) {
+        self.try_write(writer, n).expect("a write succeeds");
+    }
+
+    fn keyspace(&self) -> ebb_storage::Keyspace {
+        self.db
+            .existing_keyspace("app")
+            .expect("the keyspace is there")
+    }
+
+    fn at(&self, view: &View) -> Content {
+        let [a, b] = [0, 1].map(|i| content(view.range::<&[u8], _>(&self.tables[i], ..)));
+        let get = |table| view.get(table, SHARED.as_bytes()).expect("a read succeeds");
+        let got = get(&self.tables[0]);
+        assert_eq!(got, get(&self.tables[1]), "half a batch at {}", view.seq());
+        let got = got.map(|value| value.to_vec());
+        assert_eq!(
+            got,
+            a.shared(),
+            "a get and a range differ at {}",
+            view.seq()
+        );
+        whole(a, b)
+    }
+
+    fn now(&self) -> Content {
+        self.at(&self.db.view())
+    }
+}
+
+/// The entries of one table at one instant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Content(Vec<(String, Vec<u8>)>);
+
+fn content(range: ebb_storage::Range) -> Content {
+    let entries = range.map(|entry| {
+        let (key, value) = entry.expect("a scan succeeds");
+        (String::from_utf8_lossy(&key).into_owned(), value.to_vec())
+    });
+    Content(entries.collect())
+}
+
+/// What both tables hold: they are written in one batch always.
+fn whole(a: Content, b: Content) -> Content {
+    assert_eq!(a, b, "half a batch is visible");
+    a
+}
+
+fn in_snapshot(snapshot: &Snapshot) -> Content {
+    let [a, b] = TABLES.map(|name| {
+        let table = snapshot.table(name).expect("the snapshot covers the table");
+        content(table.range::<&[u8], _>(..))
+    });
+    whole(a, b)
+}
+
+impl Content {
+    fn get(&self, key: &str) -> Option<&[u8]> {
+        let entry = self.0.iter().find(|(k, _)| k == key);
+        entry.map(|(_, value)| value.as_slice())
+    }
+
+    fn shared(&self) -> Option<Vec<u8>> {
+        self.get(SHARED).map(<[u8]>::to_vec)
+    }
+
+    /// The last batch of a writer; 0 before its first.
+    fn count(&self, writer: u64) -> u64 {
+        let count = self.get(&writer.to_string());
+        let count = count.map(|n| std::str::from_utf8(n).expect("a count is text"));
+        count.map_or(0, |n| n.parse().expect("a count is a number"))
+    }
+}
+
+/// Two writers over two tables, and a reader.
+fn batches() {
+    const BATCHES: u64 = 4;
+    let disk = MemVfs::new();
+    let store = Store::open(options(&disk));
+    let writers: Vec<_> = (0..2)
+        .map(|writer| {
+            let store = store.clone();
+            thread::spawn(move || {
+                for n in 1..=BATCHES {
+                    store.write(writer, n);
+                    let own = store.now().count(writer);
+                    assert_eq!(own, n, "a writer reads its own");
+                }
+            })
+        })
+        .collect();
+    let (mut seen, mut last) = ([0, 0], None);
+    for _ in 0..4 {
+        let view = store.db.view();
+        assert!(last <= Some(view.seq()), "views go back");
+        last = Some(view.seq());
+        let content = store.at(&view);
+        for writer in 0..2 {
+            let count = content.count(writer);
+            assert!(
+                count >= seen[writer as usize],
+                "a view shows less than the one before"
+            );
+            seen[writer as usize] = count;
+        }
+    }
+    for writer in writers {
+        writer.join().expect("a writer ends");
+    }
+    let end = store.now();
+    assert_eq!([0, 1].map(|w| end.count(w)), [BATCHES; 2]);
+    drop(store);
+    assert_eq!(
+        Store::open(options(&disk)).now(),
+        end,
+        "reopening changes something"
+    );
+}
+
+/// A writer, and a thread that creates, opens and deletes snapshots.
+fn snapshots() {
+    const BATCHES: u64 = 6;
+    let disk = MemVfs::new();
+    let store = Store::open(options(&disk));
+    let (started, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let writer = {
+        let (store, started, done) = (store.clone(), started.clone(), done.clone());
+        thread::spawn(move || {
+            for n in 1..=BATCHES {
+                started.store(n, Ordering::Relaxed);
+                store.write(0, n);
+                done.store(n, Ordering::Relaxed);
+            }
+        })
+    };
+    let app = store.keyspace();
+    let mut first = Vec::new();
+    for name in ["one", "two", "three"] {
+        let before = done.load(Ordering::Relaxed);
+        app.create_snapshot(name).expect("a snapshot is created");
+        let after = started.load(Ordering::Relaxed);
+        let snapshot = app.snapshot(name).expect("it opens");
+        let content = in_snapshot(&snapshot);
+        let count = content.count(0);
+        assert!(
+            (before..=after).contains(&count),
+            "a snapshot has batch {count}, after {before} and before {after}"
+        );
+        first.push((snapshot, content));
+    }
+    app.delete_snapshot("two").expect("it is deleted");
+    store.db.flush().expect("a flush succeeds");
+    writer.join().expect("the writer ends");
+    store.db.flush().expect("a flush succeeds");
+    store.db.compact().expect("a merge succeeds");
+    for (snapshot, content) in &first {
+        // An open one stays readable when it is deleted.
+        assert_eq!(
+            &in_snapshot(snapshot),
+            content,
+            "{} changed",
+            snapshot.name()
+        );
+    }
+    let (_, second) = first.remove(1);
+    let kept: Vec<_> = first.into_iter().map(|(_, content)| content).collect();
+    drop((store, app));
+    let reopened = Store::open(options(&disk));
+    let app = reopened.keyspace();
+    assert!(app.snapshot("two").is_err(), "{second:?} is back");
+    for (name, content) in ["one", "three"].into_iter().zip(kept) {
+        let snapshot = app.snapshot(name).expect("it is there after reopening");
+        assert_eq!(
+            in_snapshot(&snapshot),
+            content,
+            "{name} changed by reopening"
+        );
+    }
+}
+
+/// A writer, a view with an iterator half-way, and a thread that flushes and
+/// merges beside the background ones.
+fn iterators() {
+    const BATCHES: u64 = 5;
+    let disk = MemVfs::new();
+    let store = Store::open(options(&disk));
+    store.write(0, 1);
+    let writer = {
+        let store = store.clone();
+        thread::spawn(move || {
+            for n in 2..=BATCHES {
+                store.write(n % 3, n);
+            }
+        })
+    };
+    let maintainer = {
+        let store = store.clone();
+        thread::spawn(move || {
+            store.db.flush().expect("a flush succeeds");
+            store.db.compact().expect("a merge succeeds");
+        })
+    };
+    for _ in 0..2 {
+        let view = store.db.view();
+        let mut half = view.range::<&[u8], _>(&store.tables[0], ..);
+        let mut entries = vec![half.next().expect("batch 1 is there").expect("it reads")];
+        let content = store.at(&view);
+        assert_eq!(store.at(&view), content, "a view changed");
+        entries.extend(half.map(|entry| entry.expect("a scan succeeds")));
+        let entries = entries.into_iter().map(Ok::<_, ebb_storage::Error>);
+        let entries = entries.map(|e| e.expect("it is one"));
+        let entries = entries.map(|(k, v)| (String::from_utf8_lossy(&k).into_owned(), v.to_vec()));
+        assert_eq!(
+            entries.collect::<Vec<_>>(),
+            content.0,
+            "an iterator saw something else"
+        );
+    }
+    for thread in [writer, maintainer] {
+        thread.join().expect("a thread ends");
+    }
+    store.db.flush().expect("a flush succeeds");
+    store.db.compact().expect("a merge succeeds");
+    drop(store);
+    let left = files(&disk);
+    drop(Store::open(options(&disk)));
+    assert_eq!(left, files(&disk), "a file that nobody needs was left");
+}
+
+/// The SSTables on the disk.
+fn files(disk: &MemVfs) -> Vec<std::path::PathBuf> {
+    let mut files = disk.list(DIR.as_ref()).expect("the directory is there");
+    files.retain(|path| path.extension().is_some_and(|e| e == "sst"));
+    files.sort();
+    files
+}
+
+/// Every handle goes while there is work; the last one closes.
+fn closing() {
+    const BATCHES: u64 = 3;
+    let disk = MemVfs::new();
+    for opening in 0..2 {
+        let store = Store::open(options(&disk));
+        let before = store.now();
+        let writers: Vec<_> = (0..2)
+            .map(|writer| {
+                let store = store.clone();
+                thread::spawn(move || {
+                    for n in 1..=BATCHES {
+                        store.write(writer, opening * BATCHES + n);
+                    }
+                })
+            })
+            .collect();
+        assert_eq!([0, 1].map(|w| before.count(w)), [opening * BATCHES; 2]);
+        drop(store);
+        for writer in writers {
+            writer.join().expect("a writer ends");
+        }
+    }
+    let end = Store::open(options(&disk)).now();
+    assert_eq!(
+        [0, 1].map(|w| end.count(w)),
+        [2 * BATCHES; 2],
+        "a write was lost"
+    );
+}
+
+/// The power fails at some call while synced writes, snapshots, flushes and
+/// merges are under way.
+fn power() {
+    const BATCHES: u64 = 4;
+    let disk = MemVfs::new();
+    let synced = || Options {
+        durability: Durability::Sync,
+        ..options(&disk)
+    };
+    let store = Store::open(synced());
+    let acknowledged: Vec<_> = (0..2).map(|_| Arc::new(AtomicU64::new(0))).collect();
+    disk.crash_at(thread_rng().gen_range(1..160));
+    let writers: Vec<_> = (0..2)
+        .map(|writer| {
+            let (store, acknowledged) = (store.clone(), acknowledged[writer as usize].clone());
+            thread::spawn(move || {
+                for n in 1..=BATCHES {
+                    if store.try_write(writer, n).is_err() {
+                        break;
+                    }
+                    acknowledged.store(n, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    let counts = || [0, 1].map(|w: usize| acknowledged[w].load(Ordering::Relaxed));
+    let before = counts();
+    let app = store.keyspace();
+    let created = app.create_snapshot("s").is_ok();
+    let opened = app.snapshot("s");
+    // A read may fail without power; a thread that does would fail the scenario.
+    drop((opened, app));
+    for writer in writers {
+        writer.join().expect("a writer ends");
+    }
+    drop(store);
+    disk.restart(thread_rng().r#gen());
+
+    let store = Store::open(synced());
+    let now = store.now();
+    for (writer, acknowledged) in (0..).zip(counts()) {
+        let count = now.count(writer);
+        assert!(
+            (acknowledged..=acknowledged + 1).contains(&count),
+            "batch {acknowledged} of writer {writer} was acknowledged, {count} is there"
+        );
+    }
+    let app = store.keyspace();
+    if created {
+        let content = in_snapshot(&app.snapshot("s").expect("the snapshot was acknowledged"));
+        for (writer, before) in (0..).zip(before) {
+            assert!(
+                content.count(writer) >= before,
+                "a snapshot misses what came before it"
+            );
+            assert!(
+                content.count(writer) <= now.count(writer),
+                "a snapshot has what is lost"
+            );
+        }
+    }
+    // What is written now survives, and the snapshot stays.
+    let kept = app.snapshot("s").map(|snapshot| in_snapshot(&snapshot));
+    store.write(0, 9);
+    store.db.flush().expect("a flush succeeds");
+    store.db.compact().expect("a merge succeeds");
+    assert_eq!(store.now().count(0), 9);
+    if let Ok(kept) = kept {
+        let snapshot = app.snapshot("s").expect("it is still there");
+        assert_eq!(in_snapshot(&snapshot), kept, "the snapshot changed");
+    }
+}
