@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::key::NUMBER_MAX;
+
 /// The number in a file's name; manifests, WAL segments and SSTables each have
 /// their own series, and no number is used twice in a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -39,7 +41,10 @@ impl FileKind {
     /// are fixed: LOCK, CURRENT), which nobody may delete.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
-        let number = |digits: &str| digits.parse().ok().map(FileNumber);
+        let number = |digits: &str| {
+            let number = digits.parse().ok().filter(|number| *number < NUMBER_MAX);
+            number.map(FileNumber)
+        };
         if let Some(digits) = name.strip_prefix("MANIFEST-") {
             number(digits).map(Self::Manifest)
         } else if let Some(rest) = name.strip_prefix("wal-") {
@@ -109,6 +114,7 @@ mod tests {
             "x.sst",
             "wal-1.txt",
             "MANIFEST-",
+            "MANIFEST-18446744073709551615",
         ] {
             assert_eq!(FileKind::of(&dir.join(foreign)), None, "{foreign}");
         }

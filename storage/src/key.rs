@@ -13,6 +13,10 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
+/// No counter of a database ever gets here: a billion a second would take a
+/// century. A larger number on disk is damage, and sums of the others fit.
+pub(crate) const NUMBER_MAX: u64 = 1 << 62;
+
 /// The number of a commit: every operation takes the next one. 0 is before all.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,

@@ -37,6 +37,9 @@ mod expiry;
 mod files;
 mod flush;
 mod fold;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod key;
 mod keyspace;
 #[cfg(all(test, loom))]

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use crate::db::TableCore;
 use crate::error::{Error, Result};
 use crate::expiry::{self, EXPIRY_BYTES};
-use crate::key::{Kind, SeqNo};
+use crate::key::{Kind, NUMBER_MAX, SeqNo};
 use crate::retention::{SnapshotExpiry, SnapshotRecord};
 use crate::table::Table;
 use crate::varint;
@@ -262,7 +262,13 @@ impl OpReader {
         let byte = self.payload[self.at];
         self.at += 1;
         match byte {
-            SNAPSHOT_CREATE => Ok(Op::SnapshotCreate(self.json()?)),
+            SNAPSHOT_CREATE => {
+                let record: SnapshotRecord = self.json()?;
+                if record.id >= NUMBER_MAX {
+                    return Err(format!("snapshot id {} is out of all bounds", record.id));
+                }
+                Ok(Op::SnapshotCreate(record))
+            }
             SNAPSHOT_DELETE => Ok(Op::SnapshotDelete(self.json()?)),
             SNAPSHOT_EXPIRY => Ok(Op::SnapshotExpiry(self.json()?)),
             _ => {
@@ -304,8 +310,12 @@ impl Iterator for OpReader {
             return None;
         }
         let seq = self.next;
-        self.next = seq.next();
-        let item = self.op().map(|op| (seq, op));
+        let item = if seq.0 < NUMBER_MAX {
+            self.next = seq.next();
+            self.op().map(|op| (seq, op))
+        } else {
+            Err(format!("sequence number {seq} is out of all bounds"))
+        };
         if item.is_err() {
             self.at = self.payload.len();
         }

@@ -16,8 +16,8 @@ use crate::vfs::{Vfs, WriteFile};
 
 const MAGIC: &[u8; 8] = b"ebbMANIF";
 const VERSION: u32 = 1;
-const HEADER_BYTES: usize = 12;
-const RECORD_HEADER_BYTES: usize = 8;
+pub(super) const HEADER_BYTES: usize = 12;
+pub(super) const RECORD_HEADER_BYTES: usize = 8;
 /// A manifest of this size is replaced by one that holds just the state.
 const MANIFEST_BYTES_MAX: u64 = 4 << 20;
 
@@ -161,8 +161,7 @@ impl Manifest {
         let path = self.dir.join(&name);
         self.next_number = self.next_number.next();
 
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        let mut bytes = header();
         bytes.extend_from_slice(&encode(&Edit::State(self.state.clone())));
         let file = self.write(&path, &bytes)?;
 
@@ -204,7 +203,13 @@ fn read_all(vfs: &dyn Vfs, path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn encode(edit: &Edit) -> Vec<u8> {
+pub(super) fn header() -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes
+}
+
+pub(super) fn encode(edit: &Edit) -> Vec<u8> {
     let json = serde_json::to_vec(edit).expect("edits have string or number keys only");
     let mut out = vec![0; 4];
     out.extend_from_slice(&(json.len() as u32).to_le_bytes());
@@ -218,7 +223,7 @@ fn encode(edit: &Edit) -> Vec<u8> {
 /// written, so a record that does not read and has no good one behind it was
 /// torn by a crash and never took effect: any part of it may be missing, its
 /// length too. Anything else that does not read is damage.
-fn replay(path: &Path, bytes: &[u8]) -> Result<(State, usize)> {
+pub(super) fn replay(path: &Path, bytes: &[u8]) -> Result<(State, usize)> {
     let corrupt = |at: usize, detail: String| Error::corruption(path, at as u64, detail);
     if bytes.len() < HEADER_BYTES || &bytes[..8] != MAGIC {
         return Err(corrupt(0, "this is not a manifest".into()));
@@ -261,12 +266,15 @@ fn replay(path: &Path, bytes: &[u8]) -> Result<(State, usize)> {
         at += RECORD_HEADER_BYTES + json.len();
     }
     let state = state.ok_or_else(|| corrupt(at, "no record".into()))?;
+    state
+        .check()
+        .map_err(|detail| corrupt(HEADER_BYTES, detail))?;
     Ok((state, edits))
 }
 
 /// The edit of the record at `at`, its checksum verified; the error says what is
 /// wrong.
-fn record_at(bytes: &[u8], at: usize) -> Result<&[u8], String> {
+pub(super) fn record_at(bytes: &[u8], at: usize) -> Result<&[u8], String> {
     let left = bytes.len() - at;
     if left < RECORD_HEADER_BYTES {
         return Err(format!("{left} bytes where a record begins"));
@@ -294,7 +302,7 @@ fn later_record(bytes: &[u8], bad: usize) -> Option<usize> {
     })
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
 }
 
@@ -303,8 +311,7 @@ mod tests {
     use super::*;
 
     fn manifest(keyspaces: &[&str]) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        let mut bytes = header();
         bytes.extend_from_slice(&encode(&Edit::State(State::default())));
         for name in keyspaces {
             let name = name.to_string();

@@ -5,6 +5,9 @@
 //! something begins a new manifest with the whole state as its first record, so
 //! nothing is ever appended behind a torn record.
 
+mod check;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod log;
 mod state;
 

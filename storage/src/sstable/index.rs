@@ -36,6 +36,11 @@ impl Index {
             .transpose()
     }
 
+    /// The block that it is.
+    pub(super) fn block(&self) -> &Block {
+        &self.block
+    }
+
     /// A cursor over the data blocks; its values are handles.
     pub(super) fn cursor(&self) -> BlockCursor {
         BlockCursor::new(self.block.clone())

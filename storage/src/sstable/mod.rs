@@ -22,6 +22,8 @@ mod compression;
 mod damage;
 mod filter;
 mod footer;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod handle;
 mod index;
 mod options;

@@ -22,6 +22,7 @@ impl SsTable {
     pub(crate) fn verify(&self) -> Result<()> {
         let parts = self.reread_parts()?;
         let index_damage = |damage| self.index_damage(damage);
+        check_restarts(parts.index.block()).map_err(index_damage)?;
         let mut walk = Walk::new(&parts);
         let mut blocks = parts.index.cursor();
         blocks.seek_to_first().map_err(index_damage)?;

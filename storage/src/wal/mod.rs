@@ -5,6 +5,8 @@
 //! that it holds is in SSTables and the manifest. All segments but the last are
 //! durable as a whole, so only the last can end in a torn record.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod log;
 mod record;
 mod replay;

@@ -10,7 +10,7 @@ use super::log::Lsn;
 use super::record::{self, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES};
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind, FileNumber};
-use crate::key::SeqNo;
+use crate::key::{NUMBER_MAX, SeqNo};
 use crate::vfs::{self, Vfs};
 
 /// A segment found in the directory.
@@ -99,7 +99,12 @@ pub(crate) fn replay_segment(
             Ok(header) => {
                 let payload = bytes.slice(at + RECORD_HEADER_BYTES..at + header.record_bytes());
                 commit(header.first, header.count, payload, at as u64)?;
-                last = SeqNo(header.first.0 + u64::from(header.count).saturating_sub(1));
+                last = SeqNo(
+                    header
+                        .first
+                        .0
+                        .saturating_add(u64::from(header.count).saturating_sub(1)),
+                );
                 at += header.record_bytes();
             }
             Err(detail) if !last_segment => {
@@ -203,6 +208,10 @@ fn check_header(bytes: &[u8], segment: &Segment, base: Option<Lsn>) -> Result<Op
         ));
     }
     let start = Lsn(record::u64_at(header, 24));
+    if start.0 >= NUMBER_MAX {
+        let detail = format!("starts at LSN {}, which is out of all bounds", start.0);
+        return Err(Error::corruption(path, 24, detail));
+    }
     if base.is_some_and(|base| base != start) {
         let expected = base.unwrap_or_default().0;
         return Err(Error::corruption(
@@ -348,6 +357,40 @@ mod tests {
             replay(&vfs, &segment, false),
             Err(Error::Corruption { .. })
         ));
+    }
+
+    /// A segment that says that it begins near the last position there is, or a
+    /// commit numbered so, each with a good checksum, made sums overflow.
+    #[test]
+    fn numbers_out_of_all_bounds_are_damage() {
+        let (path, dir) = (
+            files::wal(Path::new("/db"), FileNumber(1)),
+            Path::new("/db"),
+        );
+        let replayed = |base: u64, first: u64| {
+            let vfs = MemVfs::default();
+            vfs.create_dir_all(dir).unwrap();
+            let mut bytes = record::encode_segment_header(FileNumber(1), base).to_vec();
+            let payload = crate::commit::encode_snapshot_delete(1);
+            RecordHeader::encode(&mut bytes, 0, SeqNo(first), 2, &payload);
+            vfs.create(&path).unwrap().append(&bytes).unwrap();
+            let (number, path) = (FileNumber(1), path.clone());
+            let segment = Segment { number, path };
+            replay_segment(&vfs, &segment, false, None, |first, _, payload, at| {
+                let ops = crate::commit::OpReader::new(payload, first);
+                let read: Result<Vec<_>, _> = ops.collect();
+                read.map(drop)
+                    .map_err(|e| Error::corruption(&segment.path, at, e))
+            })
+        };
+        assert!(replayed(7, 7).is_ok());
+        for (base, first) in [(u64::MAX, 7), (7, u64::MAX), (7, u64::MAX - 1)] {
+            let refused = replayed(base, first);
+            assert!(
+                matches!(refused, Err(Error::Corruption { .. })),
+                "{base} {first}"
+            );
+        }
     }
 
     /// Segments that the manifest no longer needed were removed in the order in

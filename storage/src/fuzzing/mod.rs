@@ -1,0 +1,190 @@
+//! Every decoder of bytes from disk, as a function that takes any bytes.
+//!
+//! Each holds what the formats promise: no bytes, however damaged, make it
+//! panic, loop, or allocate out of proportion; and what decodes comes back the
+//! same. Checksums stop nearly all random bytes, so each function also takes
+//! the bytes with their checksums made right.
+//!
+//! `storage/fuzz` drives them with libFuzzer; the tests here run the saved
+//! corpora, and seeded mutations of them, with every `cargo test`.
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::commit::OpReader;
+use crate::key::SeqNo;
+use crate::options::{Maintenance, Options};
+use crate::varint;
+use crate::vfs::{MemVfs, Vfs};
+use crate::{Db, Error};
+
+pub use crate::manifest::fuzzing::{current, edit, manifest};
+pub use crate::sstable::fuzzing::{block, filter, footer, properties, sstable, stored_block};
+pub use crate::wal::fuzzing::wal_segment;
+
+/// A decoder of any bytes.
+pub type Target = fn(&[u8]);
+
+/// Every target, by the name of its corpus.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("block", block),
+    ("commit", commit),
+    ("current", current),
+    ("database", database),
+    ("edit", edit),
+    ("filter", filter),
+    ("footer", footer),
+    ("manifest", manifest),
+    ("properties", properties),
+    ("sstable", sstable),
+    ("stored_block", stored_block),
+    ("varint", varint),
+    ("wal_segment", wal_segment),
+];
+
+/// Varints one after the other: each takes 1 to 10 bytes and comes back.
+pub fn varint(bytes: &[u8]) {
+    let mut at = 0;
+    while at < bytes.len() {
+        let start = at;
+        let Some(value) = varint::get(bytes, &mut at) else {
+            return;
+        };
+        assert!((1..=10).contains(&(at - start)));
+        let mut out = Vec::new();
+        varint::put(&mut out, value);
+        assert_eq!(varint::get(&out, &mut 0), Some(value));
+        assert!(out.len() <= at - start, "the shortest form is written");
+    }
+}
+
+/// The payload of a commit, numbered from its first 8 bytes.
+pub fn commit(bytes: &[u8]) {
+    let Some((first, payload)) = bytes.split_first_chunk() else {
+        return;
+    };
+    let payload = Bytes::copy_from_slice(payload);
+    let (mut expected, mut failed) = (Some(u64::from_le_bytes(*first)), false);
+    let mut operations = 0;
+    for item in OpReader::new(payload, SeqNo(u64::from_le_bytes(*first))) {
+        assert!(!failed, "an operation after an error");
+        match item {
+            Ok((seq, _)) => {
+                assert_eq!(Some(seq.0), expected);
+                expected = seq.0.checked_add(1);
+            }
+            Err(_) => failed = true,
+        }
+        operations += 1;
+        assert!(operations <= bytes.len(), "an operation takes no bytes");
+    }
+}
+
+/// A whole database with one file replaced: the first byte says which, the rest
+/// is its content, also with the checksums made right. Opening it is an error or
+/// gives a database that can be read from end to end, written to and reopened.
+pub fn database(bytes: &[u8]) {
+    let Some((&which, content)) = bytes.split_first() else {
+        return;
+    };
+    for repaired in [false, true] {
+        let disk = small_database();
+        let mut files = disk.list(Path::new(DIR)).expect("it was made");
+        files.retain(|path| !path.ends_with("LOCK"));
+        files.sort();
+        let path = &files[usize::from(which) % files.len()];
+        let mut content = content.to_vec();
+        if repaired {
+            match path.extension().and_then(|e| e.to_str()) {
+                Some("sst") => crate::sstable::fuzzing::reseal(&mut content),
+                Some("log") => crate::wal::fuzzing::reseal(&mut content),
+                _ => crate::manifest::fuzzing::reseal(&mut content),
+            }
+        }
+        let mut file = disk.create(path).expect("there is room");
+        file.append(&content).expect("there is room");
+        drop(file);
+        let used = read_and_write(&disk);
+        if let Err(Error::Io { source, .. }) = &used {
+            // A file may be missing whose number a damaged manifest names.
+            assert_eq!(source.kind(), std::io::ErrorKind::NotFound, "{used:?}");
+        }
+    }
+}
+
+const DIR: &str = "/db";
+
+fn options(disk: &MemVfs) -> Options {
+    Options {
+        maintenance: Maintenance::Manual,
+        cache_bytes: 0,
+        vfs: Arc::new(disk.clone()),
+        ..Options::default()
+    }
+}
+
+/// Two tables with runs and a log, and a snapshot.
+fn small_database() -> MemVfs {
+    let disk = MemVfs::new();
+    let db = Db::open(DIR, options(&disk)).expect("a new database opens");
+    let app = db.keyspace("app").expect("a new keyspace");
+    let tables = ["a", "b"].map(|name| {
+        let table = app.table(name, Default::default());
+        table.expect("a new table")
+    });
+    for round in 0..3 {
+        for (i, table) in tables.iter().enumerate() {
+            for key in 0..5 {
+                let value = format!("{round} {i} {key}").repeat(3);
+                let key = format!("key-{key}");
+                table.put(key.as_bytes(), value.as_bytes()).expect("a put");
+            }
+            table.delete(b"key-3").expect("a delete");
+        }
+        match round {
+            0 => db.flush().expect("a flush"),
+            1 => app.create_snapshot("s").expect("a snapshot"),
+            _ => {}
+        }
+    }
+    drop((db, app, tables));
+    disk
+}
+
+fn read_and_write(disk: &MemVfs) -> crate::Result<()> {
+    let db = Db::open(DIR, options(disk))?;
+    for keyspace in db.keyspaces() {
+        let keyspace = db.existing_keyspace(&keyspace)?;
+        for name in keyspace.tables() {
+            let table = keyspace.existing_table(&name)?;
+            let ascending = table
+                .range::<&[u8], _>(..)
+                .collect::<crate::Result<Vec<_>>>();
+            let descending = table
+                .range::<&[u8], _>(..)
+                .rev()
+                .collect::<crate::Result<Vec<_>>>();
+            drop((ascending, descending));
+            table.get(b"key-1").ok();
+            table.put(b"key-1", b"new")?;
+        }
+        for snapshot in keyspace.snapshots() {
+            let snapshot = keyspace.snapshot(&snapshot.name)?;
+            for name in snapshot.tables() {
+                if let Ok(table) = snapshot.table(name) {
+                    table.range::<&[u8], _>(..).for_each(drop);
+                }
+            }
+        }
+    }
+    db.verify().ok();
+    db.flush()?;
+    db.compact()?;
+    drop(db);
+    Db::open(DIR, options(disk)).map(drop)
+}

@@ -1,0 +1,138 @@
+//! The saved corpora, and seeded mutations of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+
+/// Mutations of each saved input.
+const MUTATIONS: u64 = 40;
+/// All corpora together, in bytes: they are part of the repository.
+const CORPORA_BYTES_MAX: u64 = 300 << 10;
+
+fn corpora() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus")
+}
+
+fn inputs(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    let dir = corpora().join(target);
+    let entries = fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let read = |path: PathBuf| (path.clone(), fs::read(&path).unwrap());
+    paths.into_iter().map(read).collect()
+}
+
+/// Damages bytes in the ways that disks and bugs do.
+fn mutate(bytes: &mut Vec<u8>, rng: &mut impl Rng) {
+    for _ in 0..rng.random_range(1..4) {
+        let len = bytes.len();
+        let at = rng.random_range(0..=len.saturating_sub(1));
+        match rng.random_range(0..6) {
+            _ if len == 0 => bytes.push(rng.random()),
+            0 => bytes[at] ^= 1 << rng.random_range(0..8),
+            1 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][rng.random_range(0..5)],
+            2 => bytes.truncate(at),
+            3 => bytes.insert(at, rng.random()),
+            4 => {
+                // A number at its ends is where sums overflow.
+                let end = (at + [1, 4, 8][rng.random_range(0..3)]).min(len);
+                bytes[at..end].fill([0, 0xff][rng.random_range(0..2)]);
+            }
+            _ => {
+                let end = rng.random_range(at..len.min(at + 64) + 1).min(len);
+                let copied = bytes[at..end].to_vec();
+                let to = rng.random_range(0..=len);
+                bytes.splice(to..to, copied);
+            }
+        }
+    }
+}
+
+#[test]
+fn no_bytes_that_were_ever_interesting_harm_a_decoder() {
+    let mut total = 0;
+    for (name, target) in TARGETS {
+        let inputs = inputs(name);
+        assert!(!inputs.is_empty(), "the corpus of {name} is empty");
+        for (path, bytes) in inputs {
+            total += bytes.len() as u64;
+            eprintln!("{}", path.display());
+            target(&bytes);
+        }
+    }
+    assert!(total <= CORPORA_BYTES_MAX, "the corpora have {total} bytes");
+}
+
+/// `EBB_SEED` replays one seed; each input has a sequence of its own.
+#[test]
+fn no_bytes_close_to_real_ones_harm_a_decoder() {
+    let seed = std::env::var("EBB_SEED").map_or(1, |seed| seed.parse().expect("EBB_SEED"));
+    for (name, target) in TARGETS {
+        for (path, bytes) in inputs(name) {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            for mutation in 0..MUTATIONS {
+                let mut mutated = bytes.clone();
+                mutate(&mut mutated, &mut rng);
+                let outcome = std::panic::catch_unwind(|| target(&mutated));
+                assert!(
+                    outcome.is_ok(),
+                    "EBB_SEED={seed}: mutation {mutation} of {} harms {name}",
+                    path.display()
+                );
+            }
+        }
+    }
+}
+
+/// Writes the inputs that real files give, once a format has changed:
+/// `cargo test -p ebb-storage --lib write_the_corpora -- --ignored`.
+#[test]
+#[ignore = "it writes into the source tree"]
+fn write_the_corpora() {
+    let write = |target: &str, name: &str, bytes: &[u8]| {
+        let dir = corpora().join(target);
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join(name), bytes).unwrap();
+    };
+    let disk = small_database();
+    let mut files = disk.list(Path::new(DIR)).unwrap();
+    files.retain(|path| !path.ends_with("LOCK"));
+    files.sort();
+    for (i, path) in files.iter().enumerate() {
+        let bytes = disk.read_all(path).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        write("database", name, &[&[i as u8], &bytes[..]].concat());
+        match name {
+            "CURRENT" => write("current", name, &bytes),
+            _ if name.starts_with("MANIFEST") => {
+                write("manifest", "real", &bytes);
+                for (i, json) in crate::manifest::fuzzing::edits(&bytes).iter().enumerate() {
+                    write("edit", &format!("real-{i}"), json);
+                }
+            }
+            _ if name.ends_with(".log") => {
+                write("wal_segment", name, &bytes);
+                for (first, payload) in crate::wal::fuzzing::payloads(&bytes) {
+                    let commit = [&first.to_le_bytes()[..], &payload].concat();
+                    write("commit", &format!("real-{first}"), &commit);
+                }
+            }
+            _ => {}
+        }
+    }
+    for (name, bytes) in crate::sstable::fuzzing::tables() {
+        write("sstable", name, &bytes);
+        for (part, bytes) in crate::sstable::fuzzing::parts(&bytes) {
+            write(part, name, &bytes);
+        }
+    }
+    for value in [0, 127, 128, 1 << 35, u64::MAX] {
+        let mut bytes = Vec::new();
+        varint::put(&mut bytes, value);
+        write("varint", &format!("{value:x}"), &bytes);
+    }
+}

@@ -1,0 +1,142 @@
+//! What must hold of a state read from disk before the engine relies on it: the
+//! checksums say that it was written like this, not that it makes sense.
+
+use std::collections::HashSet;
+
+use super::state::State;
+use crate::key::NUMBER_MAX;
+
+impl State {
+    /// Says what cannot be in a state that the engine wrote.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let (mut runs, mut files) = (HashSet::new(), HashSet::new());
+        for (id, table) in &self.tables {
+            if table.id != *id || id.0 == u32::MAX {
+                return Err(format!(
+                    "table {} stands in the place of {}",
+                    table.id.0, id.0
+                ));
+            }
+            for run in &table.runs {
+                let name = format!("run {} of table {}", run.id.0, id.0);
+                if !runs.insert(run.id) {
+                    return Err(format!("{name} is there twice"));
+                }
+                if run.files.is_empty() {
+                    return Err(format!("{name} has no files"));
+                }
+                if run.smallest_seq > run.largest_seq {
+                    return Err(format!("{name} ends before it begins"));
+                }
+                if let Some(twice) = run.files.iter().find(|file| !files.insert(**file)) {
+                    return Err(format!(
+                        "{name} has file {}, which was named before",
+                        twice.0
+                    ));
+                }
+            }
+        }
+        let sum =
+            |of: fn(&crate::run::RunMeta) -> u64| self.runs().map(of).fold(0, u64::saturating_add);
+        let numbers = [
+            ("sequence number", self.last_seq().0),
+            ("run", runs.iter().map(|run| run.0).max().unwrap_or(0)),
+            ("file", files.iter().map(|file| file.0).max().unwrap_or(0)),
+            ("WAL segment", self.wal_floor.0),
+            ("snapshot id", self.bookmarks.last_id),
+            ("sum of bytes", sum(|run| run.bytes)),
+            ("sum of entries", sum(|run| run.entries)),
+        ];
+        match numbers.iter().find(|(_, number)| *number >= NUMBER_MAX) {
+            Some((what, number)) => Err(format!("{what} {number} is out of all bounds")),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::super::log::replay;
+    use super::super::state::{Edit, State};
+    use crate::Error;
+    use crate::files::FileNumber;
+    use crate::key::SeqNo;
+    use crate::manifest::{TableMeta, fuzzing};
+    use crate::run::{RunId, RunMeta};
+    use crate::version::TableId;
+
+    fn run(id: u64, files: &[u64]) -> RunMeta {
+        RunMeta {
+            id: RunId(id),
+            smallest_seq: SeqNo(1),
+            largest_seq: SeqNo(2),
+            files: files.iter().map(|&file| FileNumber(file)).collect(),
+            bytes: 1,
+            entries: 1,
+        }
+    }
+
+    fn state(runs: Vec<RunMeta>) -> State {
+        let table = TableMeta {
+            id: TableId(1),
+            keyspace: "app".into(),
+            name: "t".into(),
+            options: Default::default(),
+            dropped: false,
+            flushed_seq: SeqNo(2),
+            runs,
+        };
+        let mut state = State::default();
+        state.apply(Edit::AddTable(table)).unwrap();
+        state
+    }
+
+    /// A manifest with good checksums could name a table by another's id, a run
+    /// without files or numbers at the end of their range, and the opening, or
+    /// the first thing done after it, panicked.
+    #[test]
+    fn a_state_that_nobody_wrote_is_refused() {
+        let good = state(vec![run(2, &[3, 4]), run(1, &[2])]);
+        assert_eq!(good.check(), Ok(()));
+        let mut bad = vec![
+            state(vec![run(1, &[])]),
+            state(vec![run(1, &[2]), run(1, &[3])]),
+            state(vec![run(1, &[2]), run(2, &[2])]),
+            state(vec![run(u64::MAX, &[2])]),
+            state(vec![run(1, &[u64::MAX])]),
+            state(vec![
+                RunMeta {
+                    bytes: u64::MAX,
+                    ..run(1, &[2])
+                },
+                run(2, &[3]),
+            ]),
+            state(vec![RunMeta {
+                smallest_seq: SeqNo(9),
+                ..run(1, &[2])
+            }]),
+            state(vec![RunMeta {
+                largest_seq: SeqNo::MAX,
+                ..run(1, &[2])
+            }]),
+        ];
+        let mut elsewhere = good.clone();
+        let table = elsewhere.tables.remove(&TableId(1)).unwrap();
+        elsewhere.tables.insert(TableId(2), table);
+        bad.push(elsewhere);
+        for damage in [
+            |state: &mut State| state.wal_floor = FileNumber(u64::MAX),
+            |state: &mut State| state.bookmarks.as_of = SeqNo::MAX,
+            |state: &mut State| state.bookmarks.last_id = u64::MAX,
+        ] {
+            let mut state = good.clone();
+            damage(&mut state);
+            bad.push(state);
+        }
+        for state in bad {
+            let bytes = fuzzing::written(&state);
+            let read = replay("MANIFEST-000001".as_ref(), &bytes);
+            assert!(matches!(read, Err(Error::Corruption { .. })), "{state:?}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The decoders of the manifest for [`crate::fuzzing`].
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::log::{HEADER_BYTES, Manifest, RECORD_HEADER_BYTES, replay, u32_at};
+use super::state::{Edit, State};
+use crate::vfs::{MemVfs, Vfs};
+use crate::{Error, files};
+
+const PATH: &str = "MANIFEST-000001";
+
+/// A manifest, as it is and with its checksums made right.
+pub fn manifest(bytes: &[u8]) {
+    let mut repaired = bytes.to_vec();
+    reseal(&mut repaired);
+    for bytes in [bytes, &repaired] {
+        match replay(Path::new(PATH), bytes) {
+            Ok((state, _)) => comes_back(&state),
+            Err(e) => assert!(
+                matches!(
+                    e,
+                    Error::Corruption { .. } | Error::UnsupportedFormat { .. }
+                ),
+                "{e}"
+            ),
+        }
+    }
+}
+
+/// The JSON of an edit, applied to an empty state.
+pub fn edit(json: &[u8]) {
+    if let Ok(edit) = serde_json::from_slice::<Edit>(json) {
+        let mut state = State::default();
+        if state.apply(edit).is_ok() {
+            comes_back(&state);
+        }
+    }
+}
+
+fn comes_back(state: &State) {
+    let json = serde_json::to_vec(state).expect("a state is JSON");
+    let back: State = serde_json::from_slice(&json).expect("what is written reads");
+    assert_eq!(&back, state);
+    let _ = (state.last_seq(), state.runs().count());
+}
+
+/// The content of CURRENT beside an empty manifest.
+pub fn current(bytes: &[u8]) {
+    let (disk, dir) = (MemVfs::new(), Path::new("/"));
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    drop(Manifest::create(vfs.clone(), dir).expect("there is room"));
+    let mut file = disk.create(&files::current(dir)).expect("there is room");
+    file.append(bytes).expect("there is room");
+    match Manifest::load(vfs, dir) {
+        Ok(manifest) => assert!(manifest.is_some(), "CURRENT is there"),
+        Err(Error::Corruption { .. }) => {}
+        Err(Error::Io { source, .. }) => {
+            assert_eq!(source.kind(), std::io::ErrorKind::NotFound);
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// Makes the checksum of every record right.
+pub(crate) fn reseal(bytes: &mut [u8]) {
+    let mut at = HEADER_BYTES;
+    while bytes.len().saturating_sub(at) >= RECORD_HEADER_BYTES {
+        let len = u32_at(bytes, at + 4) as usize;
+        let Some(record) = bytes[at..].get_mut(..RECORD_HEADER_BYTES + len) else {
+            return;
+        };
+        let crc = crc32fast::hash(&record[4..]);
+        record[..4].copy_from_slice(&crc.to_le_bytes());
+        at += RECORD_HEADER_BYTES + len;
+    }
+}
+
+/// The edits of a manifest as JSON.
+#[cfg(test)]
+pub(crate) fn edits(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut edits = Vec::new();
+    let mut at = HEADER_BYTES;
+    while at < bytes.len() {
+        let json = super::log::record_at(bytes, at).expect("a real manifest");
+        edits.push(json.to_vec());
+        at += RECORD_HEADER_BYTES + json.len();
+    }
+    edits
+}
+
+/// A manifest of one record.
+#[cfg(test)]
+pub(super) fn written(state: &State) -> Vec<u8> {
+    let mut bytes = super::log::header();
+    bytes.extend_from_slice(&super::log::encode(&Edit::State(state.clone())));
+    bytes
+}

@@ -1,0 +1,94 @@
+//! The decoders of the WAL for [`crate::fuzzing`].
+
+use std::path::PathBuf;
+
+use super::record::{RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES};
+use super::replay::{Segment, replay_segment};
+use crate::commit::OpReader;
+use crate::files::FileNumber;
+use crate::vfs::{MemVfs, Vfs};
+use crate::{Error, Result};
+
+const NUMBER: FileNumber = FileNumber(1);
+
+/// A WAL segment, as the last one and as one before it, as it is and with its
+/// checksums made right; and the payloads of its commits.
+pub fn wal_segment(bytes: &[u8]) {
+    let mut repaired = bytes.to_vec();
+    reseal(&mut repaired);
+    for bytes in [bytes, &repaired] {
+        for last in [false, true] {
+            if let Err(e) = replay(bytes, last) {
+                assert!(is_damage(&e), "{e}");
+            }
+        }
+    }
+}
+
+fn is_damage(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Corruption { .. } | Error::UnsupportedFormat { .. }
+    )
+}
+
+fn replay(bytes: &[u8], last: bool) -> Result<()> {
+    let (disk, path) = (MemVfs::new(), PathBuf::from("/segment"));
+    let mut file = disk.create(&path).expect("there is room");
+    file.append(bytes).expect("there is room");
+    let number = NUMBER;
+    let mut end = 0;
+    let segment = Segment { number, path };
+    let replayed = replay_segment(&disk, &segment, last, None, |first, _, payload, at| {
+        assert!(at >= end, "records go forward");
+        end = at + RECORD_HEADER_BYTES as u64 + payload.len() as u64;
+        assert!(end <= bytes.len() as u64, "a record ends in the file");
+        OpReader::new(payload, first).for_each(drop);
+        Ok(())
+    })?;
+    assert!(replayed.good_bytes <= bytes.len() as u64);
+    if !last {
+        assert_eq!(
+            replayed.good_bytes,
+            bytes.len() as u64,
+            "nothing is passed over"
+        );
+    }
+    Ok(())
+}
+
+/// Makes the header that of segment 1, and every checksum right.
+pub(crate) fn reseal(bytes: &mut [u8]) {
+    if bytes.len() < SEGMENT_HEADER_BYTES {
+        return;
+    }
+    let header = super::record::encode_segment_header(NUMBER, 0);
+    bytes[..24].copy_from_slice(&header[..24]);
+    let crc = crc32fast::hash(&bytes[16..SEGMENT_HEADER_BYTES]);
+    bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+    let mut at = SEGMENT_HEADER_BYTES;
+    while let Some(header) = RecordHeader::decode(&bytes[at..]) {
+        let Some(record) = bytes[at..].get_mut(..header.record_bytes()) else {
+            return;
+        };
+        let crc = crc32fast::hash(&record[4..]);
+        record[..4].copy_from_slice(&crc.to_le_bytes());
+        at += header.record_bytes();
+    }
+}
+
+/// The commits of a segment: first number and payload.
+#[cfg(test)]
+pub(crate) fn payloads(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
+    let mut payloads = Vec::new();
+    let mut at = SEGMENT_HEADER_BYTES;
+    while let Some(header) = RecordHeader::decode(&bytes[at..]) {
+        let end = at + header.record_bytes();
+        payloads.push((
+            header.first.0,
+            bytes[at + RECORD_HEADER_BYTES..end].to_vec(),
+        ));
+        at = end;
+    }
+    payloads
+}
