@@ -1,5 +1,8 @@
 //! The threads that flush, compact and sync, and what they meet writers on.
 
+#[cfg(all(test, loom))]
+mod loom_models;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

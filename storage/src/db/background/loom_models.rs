@@ -1,0 +1,81 @@
+//! Loom models of [`Signal`]: see `loom_models`.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::*;
+
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(3);
+    builder.check(model);
+}
+
+/// Where a thread says that it did something, and another waits for it.
+#[derive(Default)]
+struct Done {
+    flushes: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Done {
+    fn add(&self) {
+        *self.flushes.lock().unwrap() += 1;
+        self.changed.notify_all();
+    }
+
+    fn wait(&self) {
+        let flushes = self.flushes.lock().unwrap();
+        drop(self.changed.wait_while(flushes, |n| *n == 0).unwrap());
+    }
+}
+
+fn flush_then_stop(wait: impl Fn(&Signal) -> bool + Copy + Send + Sync + 'static) {
+    explore(move || {
+        let shared = Arc::new((Signal::default(), Done::default()));
+        let worker = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                while wait(&shared.0) {
+                    shared.1.add();
+                }
+            })
+        };
+        let (signal, done) = &*shared;
+        signal.compact();
+        signal.flush();
+        done.wait();
+        signal.stop();
+        worker.join().unwrap();
+        assert_eq!(*done.flushes.lock().unwrap(), 1, "a flush is done once");
+    });
+}
+
+/// What a thread is told is done, and a thread that is told to stop ends,
+/// whatever it was at.
+#[test]
+fn loom_a_thread_does_what_it_is_told_and_stops() {
+    flush_then_stop(|signal| signal.wait(|wanted| std::mem::take(&mut wanted.flush), None));
+}
+
+/// Broken: the thread looks, lets go of the lock, and waits then, when the
+/// notification may have been.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_a_wake_up_between_look_and_wait_is_caught() {
+    flush_then_stop(|signal| {
+        loop {
+            let mut wanted = signal.wanted.lock().unwrap();
+            if wanted.stop {
+                return false;
+            }
+            if std::mem::take(&mut wanted.flush) {
+                return true;
+            }
+            drop(wanted);
+            let wanted = signal.wanted.lock().unwrap();
+            drop(signal.changed.wait(wanted).unwrap());
+        }
+    });
+}

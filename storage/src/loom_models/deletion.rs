@@ -1,0 +1,107 @@
+//! Deleting a snapshot beside a merge that no longer keeps its versions.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::counting_disk::{CountingDisk, log};
+use super::retention::record;
+use super::{TABLE, explore};
+use crate::commit::CommitQueue;
+use crate::key::SeqNo;
+use crate::retention::{Bookmarks, Retention};
+use crate::wal::Wal;
+
+/// A database with one snapshot, and the bytes that its deletion takes in the
+/// log.
+struct Deletion {
+    queue: CommitQueue,
+    retention: Retention,
+    wal: Wal,
+    disk: CountingDisk,
+}
+
+impl Deletion {
+    fn new() -> Arc<Self> {
+        let disk = CountingDisk::default();
+        let retention = Retention::new(Bookmarks::default());
+        retention.add_bookmark(SeqNo(1), record());
+        Arc::new(Self {
+            queue: CommitQueue::new(SeqNo(1)),
+            retention,
+            wal: log(&disk, 1 << 20),
+            disk,
+        })
+    }
+
+    /// As the engine does it: done once the record is in the file.
+    fn delete(&self) {
+        let (ticket, lsn) = self.queue.enter(1, |seq| self.wal.push(seq, 1, b"delete"));
+        self.wal.write_to(lsn).unwrap();
+        self.retention.remove_bookmark(ticket.first(), 1);
+        ticket.publish();
+    }
+
+    /// A merge from the moment its input is fixed to its edit of the manifest.
+    fn merge(&self) {
+        let kept = self.retention.bookmark_seqs(TABLE);
+        self.wal.sync_all().unwrap();
+        if kept.is_empty() {
+            let synced = self.disk.total(|file| &file.synced);
+            assert!(synced > 0, "a merge relies on a deletion that may be lost");
+        }
+    }
+}
+
+fn deletion_beside_a_merge(
+    delete: impl Fn(&Deletion) + Copy + Send + Sync + 'static,
+    merge: impl Fn(&Deletion) + Copy + Send + Sync + 'static,
+) {
+    explore(move || {
+        let deletion = Deletion::new();
+        let deleting = {
+            let deletion = deletion.clone();
+            thread::spawn(move || delete(&deletion))
+        };
+        merge(&deletion);
+        deleting.join().unwrap();
+        assert!(deletion.retention.bookmark_seqs(TABLE).is_empty());
+    });
+}
+
+/// When a merge drops what a deleted snapshot saw, the deletion is durable
+/// before the merge is.
+#[test]
+fn loom_a_merge_that_relies_on_a_deletion_makes_it_durable() {
+    deletion_beside_a_merge(Deletion::delete, Deletion::merge);
+}
+
+/// Broken: the bookmark goes before the deletion is in the log.
+#[test]
+#[should_panic(expected = "may be lost")]
+fn loom_a_bookmark_removed_before_its_record_is_pushed_is_caught() {
+    deletion_beside_a_merge(
+        |deletion| {
+            let (ticket, lsn) = deletion.queue.enter(1, |seq| {
+                deletion.retention.remove_bookmark(seq, 1);
+                deletion.wal.push(seq, 1, b"delete")
+            });
+            deletion.wal.write_to(lsn).unwrap();
+            ticket.publish();
+        },
+        Deletion::merge,
+    );
+}
+
+/// Broken: the merge syncs the log first and asks for the bookmarks then.
+#[test]
+#[should_panic(expected = "may be lost")]
+fn loom_bookmarks_asked_for_after_the_sync_are_caught() {
+    deletion_beside_a_merge(Deletion::delete, |deletion| {
+        deletion.wal.sync_all().unwrap();
+        if deletion.retention.bookmark_seqs(TABLE).is_empty() {
+            let synced = deletion.disk.total(|file| &file.synced);
+            assert!(synced > 0, "a merge relies on a deletion that may be lost");
+        }
+    });
+}

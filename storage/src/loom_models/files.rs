@@ -1,0 +1,132 @@
+//! Versions of a table and the files that go with them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::{TABLE, explore};
+use crate::db::TableCore;
+use crate::files::FileNumber;
+use crate::key::{Kind, SeqNo};
+use crate::merge_operator::MergeOperators;
+use crate::run::{Run, RunFile, RunId, RunMeta};
+use crate::sstable::{BlockCache, SsTable, SsTableWriter};
+use crate::version::TableVersion;
+use crate::vfs::{MemVfs, Vfs};
+
+const OLD: &str = "/000001.sst";
+const NEW: &str = "/000002.sst";
+
+/// A table of one run, which a merge replaces.
+struct Files {
+    disk: MemVfs,
+    table: Arc<TableCore>,
+}
+
+fn run(disk: &MemVfs, number: u64, path: &str) -> Arc<Run> {
+    let path = Path::new(path);
+    let mut writer = SsTableWriter::create(disk, path, (number, 1), Default::default()).unwrap();
+    writer.add(b"k", SeqNo(1), Kind::Put, b"v").unwrap();
+    writer.finish().unwrap();
+    let cache = Arc::new(BlockCache::new(0));
+    let table = SsTable::open(disk, path, number, cache).unwrap();
+    let meta = RunMeta {
+        id: RunId(number),
+        smallest_seq: SeqNo(1),
+        largest_seq: SeqNo(1),
+        files: vec![FileNumber(number)],
+        bytes: table.file_bytes(),
+        entries: 1,
+    };
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    Run::new(meta, vec![RunFile::new(table, path.into(), vfs)])
+}
+
+impl Files {
+    fn new() -> Arc<Self> {
+        let disk = MemVfs::new();
+        let table = TableCore::new(
+            0,
+            TABLE,
+            ("app", "users"),
+            Default::default(),
+            &MergeOperators::none(),
+            TableVersion::new(vec![run(&disk, 1, OLD)]),
+        );
+        Arc::new(Self { disk, table })
+    }
+
+    fn has(&self, path: &str) -> bool {
+        self.disk.exists(Path::new(path)).unwrap()
+    }
+
+    /// As the engine does it: readers get the new version, the old files are
+    /// marked, and go with the last who holds them.
+    fn merge(&self) {
+        let old = self.table.version().runs[0].clone();
+        let new = run(&self.disk, 2, NEW);
+        let replace = |version: &TableVersion| Some(version.compacted(&[old.id()], Some(new)));
+        self.table.update(replace);
+        old.retire();
+        drop(old);
+        self.table.release_retired();
+    }
+
+    fn read(&self) {
+        let version = self.table.version();
+        let path = if version.runs[0].id() == RunId(1) {
+            OLD
+        } else {
+            NEW
+        };
+        assert!(self.has(path), "{path} is gone, which a reader holds");
+        // A switch to another thread.
+        drop(self.table.peek());
+        assert!(self.has(path), "{path} is gone, which a reader holds");
+    }
+}
+
+fn reader_beside_a_merge(merge: impl Fn(&Files) + Copy + Send + Sync + 'static) {
+    explore(move || {
+        let files = Files::new();
+        let reader = {
+            let files = files.clone();
+            thread::spawn(move || files.read())
+        };
+        merge(&files);
+        reader.join().unwrap();
+        let held = files.table.release_retired();
+        assert_eq!(held, 0, "nobody holds an old version");
+        assert!(!files.has(OLD), "a file that nobody needs is left");
+        assert!(files.has(NEW), "a live file is gone");
+    });
+}
+
+/// A file that a reader holds stays; a file that nobody needs goes.
+#[test]
+fn loom_a_file_goes_once_its_last_reader_is_done() {
+    reader_beside_a_merge(Files::merge);
+}
+
+/// Broken: the files of merged runs go at once.
+#[test]
+#[should_panic(expected = "which a reader holds")]
+fn loom_a_file_removed_at_once_is_caught() {
+    reader_beside_a_merge(|files| {
+        files.merge();
+        let _ = files.disk.remove(Path::new(OLD));
+    });
+}
+
+/// Broken: nobody says that the old files may go.
+#[test]
+#[should_panic(expected = "is left")]
+fn loom_a_file_that_nobody_retires_is_caught() {
+    reader_beside_a_merge(|files| {
+        let new = run(&files.disk, 2, NEW);
+        let replace = |version: &TableVersion| Some(version.compacted(&[RunId(1)], Some(new)));
+        files.table.update(replace);
+        files.table.release_retired();
+    });
+}

@@ -1,0 +1,106 @@
+//! The switch of memtables beside writers.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use loom::thread;
+
+use super::{TABLE, explore};
+use crate::commit::CommitQueue;
+use crate::db::TableCore;
+use crate::files::FileNumber;
+use crate::key::{Kind, SeqNo};
+use crate::memtable::Memtable;
+use crate::merge_operator::MergeOperators;
+use crate::version::TableVersion;
+
+/// A table whose every commit is one version.
+struct Writes {
+    queue: CommitQueue,
+    table: Arc<TableCore>,
+}
+
+impl Writes {
+    /// With version 1 written.
+    fn new() -> Arc<Self> {
+        let writes = Arc::new(Self {
+            queue: CommitQueue::new(SeqNo(0)),
+            table: TableCore::new(
+                0,
+                TABLE,
+                ("app", "users"),
+                Default::default(),
+                &MergeOperators::none(),
+                TableVersion::new(Vec::new()),
+            ),
+        });
+        writes.write();
+        writes
+    }
+
+    fn pin(&self) -> Arc<Memtable> {
+        let memtable = self.table.peek().memtable.clone();
+        memtable.note_segment(FileNumber(1));
+        memtable
+    }
+
+    /// As the engine does it: the memtable is pinned under the order lock.
+    fn write(&self) {
+        let (ticket, memtable) = self.queue.enter(1, |_| self.pin());
+        let (key, seq) = (Bytes::from_static(b"k"), ticket.first());
+        memtable.insert(key, seq, Kind::Put, Bytes::new());
+        drop(memtable);
+        ticket.publish();
+    }
+
+    /// Switches, and reads the frozen memtable as a flush does.
+    fn rotate_and_flush(&self) {
+        let rotate = |next: SeqNo| {
+            let end = SeqNo(next.0 - 1);
+            self.table.update(|version| version.rotated(end));
+            end
+        };
+        let end = self.queue.pause(rotate);
+        self.queue.wait_visible(end);
+        let frozen = self.table.version().frozen[0].clone();
+        assert_eq!(frozen.end_seq(), Some(end));
+        let seqs: Vec<_> = frozen.iter().map(|(_, version)| version.seq.0).collect();
+        let expected: Vec<_> = (1..=end.0).rev().collect();
+        assert_eq!(seqs, expected, "the frozen memtable is not what it says");
+    }
+}
+
+fn switch_beside_writers(write: impl Fn(&Writes) + Copy + Send + Sync + 'static) {
+    explore(move || {
+        let writes = Writes::new();
+        let writer = {
+            let writes = writes.clone();
+            thread::spawn(move || write(&writes))
+        };
+        writes.rotate_and_flush();
+        writer.join().unwrap();
+        let version = writes.table.version();
+        let all = version.memtable.len() + version.frozen[0].len();
+        assert_eq!(all, 2, "a version is in no memtable");
+    });
+}
+
+/// A frozen memtable has every version numbered up to its end, once that is
+/// visible, and none above.
+#[test]
+fn loom_a_frozen_memtable_has_all_up_to_its_end() {
+    switch_beside_writers(Writes::write);
+}
+
+/// Broken: the memtable is taken before the number.
+#[test]
+#[should_panic(expected = "is not what it says")]
+fn loom_a_memtable_pinned_before_the_order_lock_is_caught() {
+    switch_beside_writers(|writes| {
+        let memtable = writes.pin();
+        let (ticket, ()) = writes.queue.enter(1, |_| ());
+        let (key, seq) = (Bytes::from_static(b"k"), ticket.first());
+        memtable.insert(key, seq, Kind::Put, Bytes::new());
+        ticket.publish();
+    });
+}

@@ -1,0 +1,30 @@
+//! Every interleaving of the small pieces where threads meet, explored by loom.
+//!
+//! Run: `RUSTFLAGS="--cfg loom" cargo test -p ebb-storage --release --lib loom_`
+//!
+//! Each model states its property and drives the engine's own pieces. Beside it
+//! stands a variant that breaks the protocol in the way that suggests itself,
+//! and must fail: a model that cannot fail proves nothing. With more than
+//! [`PREEMPTIONS_MAX`] forced switches between threads nothing is explored;
+//! `LOOM_MAX_PREEMPTIONS` asks for more.
+
+mod counting_disk;
+mod deletion;
+mod files;
+mod group_commit;
+mod memtables;
+mod retention;
+mod transactions;
+mod visibility;
+
+use crate::version::TableId;
+
+const PREEMPTIONS_MAX: usize = 3;
+
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(PREEMPTIONS_MAX);
+    builder.check(model);
+}
+
+const TABLE: TableId = TableId(1);

@@ -1,0 +1,114 @@
+//! What is visible: the commit queue.
+
+use std::sync::Arc;
+
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use loom::thread;
+
+use super::explore;
+use crate::commit::CommitQueue;
+use crate::key::SeqNo;
+
+/// A queue, and a memtable that knows of each number whether it was inserted.
+struct Commits {
+    queue: CommitQueue,
+    inserted: [AtomicBool; 7],
+    /// What the broken variant reads up to.
+    newest: AtomicU64,
+}
+
+impl Commits {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            queue: CommitQueue::new(SeqNo(0)),
+            inserted: Default::default(),
+            newest: AtomicU64::new(0),
+        })
+    }
+
+    /// A batch of two.
+    fn write(&self) {
+        let (ticket, first) = self.queue.enter(2, |first| first);
+        for seq in [first, first.next()] {
+            self.inserted[seq.0 as usize].store(true, Ordering::Relaxed);
+        }
+        self.newest.store(first.next().0, Ordering::Release);
+        ticket.publish();
+        assert!(self.queue.visible() >= first.next(), "reads its own writes");
+    }
+
+    fn assert_whole(&self, visible: u64) {
+        assert!(visible.is_multiple_of(2), "half a batch is visible");
+        for seq in 1..=visible as usize {
+            let inserted = self.inserted[seq].load(Ordering::Relaxed);
+            assert!(inserted, "{seq} of {visible} is visible and not there");
+        }
+    }
+}
+
+/// Writers finish in any order; whoever reads at `visible()` finds all that is
+/// numbered up to there.
+#[test]
+fn loom_a_reader_sees_each_batch_whole() {
+    explore(|| {
+        let commits = Commits::new();
+        let writers: Vec<_> = (0..2)
+            .map(|_| {
+                let commits = commits.clone();
+                thread::spawn(move || commits.write())
+            })
+            .collect();
+        commits.assert_whole(commits.queue.visible().0);
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        commits.assert_whole(commits.queue.visible().0);
+        assert_eq!(commits.queue.visible(), SeqNo(4));
+    });
+}
+
+/// Broken: a writer makes its own number visible, whoever is before it.
+#[test]
+#[should_panic(expected = "is visible and not there")]
+fn loom_publishing_out_of_order_is_caught() {
+    explore(|| {
+        let commits = Commits::new();
+        for _ in 0..2 {
+            let commits = commits.clone();
+            thread::spawn(move || commits.write());
+        }
+        commits.assert_whole(commits.newest.load(Ordering::Acquire));
+    });
+}
+
+/// A commit that fails gives its place up; the one behind it becomes visible.
+#[test]
+fn loom_an_abandoned_commit_holds_nobody_up() {
+    explore(|| {
+        let commits = Commits::new();
+        let failing = {
+            let commits = commits.clone();
+            thread::spawn(move || drop(commits.queue.enter(2, |_| ())))
+        };
+        let (ticket, last) = commits.queue.enter(1, |first| first);
+        ticket.publish();
+        assert!(commits.queue.visible() >= last);
+        failing.join().unwrap();
+        assert_eq!(commits.queue.visible(), SeqNo(3));
+    });
+}
+
+/// Broken: a commit that fails keeps its place.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_a_place_kept_for_ever_is_caught() {
+    explore(|| {
+        let commits = Commits::new();
+        let failing = {
+            let commits = commits.clone();
+            thread::spawn(move || std::mem::forget(commits.queue.enter(2, |_| ())))
+        };
+        commits.queue.enter(1, |_| ()).0.publish();
+        failing.join().unwrap();
+    });
+}
