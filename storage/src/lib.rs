@@ -37,7 +37,7 @@ mod expiry;
 mod files;
 mod flush;
 mod fold;
-#[cfg(any(test, feature = "fuzzing"))]
+#[cfg(any(all(test, not(loom)), feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod key;

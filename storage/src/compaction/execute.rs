@@ -8,7 +8,7 @@ use super::picker::{Pick, RunSize, pick};
 use super::retain::Retain;
 use crate::cursor::Cursor;
 use crate::db::{Engine, TableCore};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::manifest::Edit;
 use crate::merge::Merge;
 use crate::run::Run;
@@ -69,6 +69,7 @@ fn merge(engine: &Engine, table: &TableCore, runs: &[Arc<Run>], pick: &Pick) -> 
     let mut merge: Merge<false> = Merge::new(cursors);
     let mut builder = RunBuilder::new(engine, table.id, table.options.sstable.clone());
     let mut versions = Vec::new();
+    let mut last: Option<Bytes> = None;
     while let Some(cursor) = merge.peek() {
         let key = Bytes::copy_from_slice(cursor.key());
         while let Some(cursor) = merge.peek().filter(|cursor| cursor.key() == key) {
@@ -79,11 +80,16 @@ fn merge(engine: &Engine, table: &TableCore, runs: &[Arc<Run>], pick: &Pick) -> 
             });
             merge.advance()?;
         }
+        let ascending = last.as_ref().is_none_or(|last| *last < key);
+        if !ascending || !versions.is_sorted_by(|newer, older| newer.seq > older.seq) {
+            return Err(out_of_order(inputs, &key));
+        }
         let bottom = !older.iter().any(|run| run.covers(&key));
         retain.versions(&key, &mut versions, &[], bottom);
         for version in versions.drain(..) {
             builder.add(&key, &version)?;
         }
+        last = Some(key);
         engine.check_stop()?;
     }
     let smallest = inputs
@@ -121,4 +127,21 @@ fn merge(engine: &Engine, table: &TableCore, runs: &[Arc<Run>], pick: &Pick) -> 
         run.retire();
     }
     Ok(true)
+}
+
+/// The damage behind versions that a merge met out of order, though every
+/// checksum was right: verifying finds the file that has it.
+fn out_of_order(inputs: &[Arc<Run>], key: &[u8]) -> Error {
+    let tables = || {
+        inputs
+            .iter()
+            .flat_map(|run| run.files())
+            .map(|file| file.table())
+    };
+    if let Some(damage) = tables().find_map(|table| table.verify().err()) {
+        return damage;
+    }
+    let newest = tables().next().expect("a run has files");
+    let detail = format!("it and the next older runs have versions of {key:02x?} out of order");
+    Error::corruption(newest.path(), 0, detail)
 }

@@ -6,7 +6,7 @@
 //! nothing is ever appended behind a torn record.
 
 mod check;
-#[cfg(any(test, feature = "fuzzing"))]
+#[cfg(any(all(test, not(loom)), feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod log;
 mod state;

@@ -22,7 +22,7 @@ mod compression;
 mod damage;
 mod filter;
 mod footer;
-#[cfg(any(test, feature = "fuzzing"))]
+#[cfg(any(all(test, not(loom)), feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod handle;
 mod index;

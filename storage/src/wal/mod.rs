@@ -5,7 +5,7 @@
 //! that it holds is in SSTables and the manifest. All segments but the last are
 //! durable as a whole, so only the last can end in a torn record.
 
-#[cfg(any(test, feature = "fuzzing"))]
+#[cfg(any(all(test, not(loom)), feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod log;
 mod record;

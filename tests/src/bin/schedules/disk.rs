@@ -61,6 +61,11 @@ impl Vfs for SwitchingDisk {
         self.disk.rename(from, to)
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        switch(&self.switch);
+        self.disk.link(from, to)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         switch(&self.switch);
         self.disk.remove(path)
