@@ -265,6 +265,27 @@ fn merges_of_two_transactions_both_apply_unless_one_relies_on_what_it_read() {
     assert_eq!(refused.kind(), ErrorKind::InvalidRequest);
 }
 
+#[test]
+fn a_transaction_reads_a_dropped_table_and_cannot_write_or_guard_it() {
+    let (db, users, mails) = in_memory();
+    users.put(b"a", b"1").unwrap();
+    let (reader, mut writer, mut guard, mut beside) =
+        (db.begin(), db.begin(), db.begin(), db.begin());
+    writer.put(&users, b"b", b"1").unwrap();
+    guard.guard(&users, b"a").unwrap();
+    for txn in [&mut writer, &mut guard, &mut beside] {
+        txn.put(&mails, b"m", b"1").unwrap();
+    }
+    db.keyspace("app").unwrap().drop_table("users").unwrap();
+    assert_eq!(text(reader.get(&users, b"a").unwrap()).unwrap(), "1");
+    for txn in [writer, guard] {
+        assert_eq!(text(txn.get(&users, b"a").unwrap()).unwrap(), "1");
+        assert_eq!(txn.commit().unwrap_err().kind(), ErrorKind::NotFound);
+    }
+    assert_eq!(mails.get(b"m").unwrap(), None);
+    beside.commit().unwrap();
+}
+
 /// A table whose merges append.
 fn log_table(db: &Db) -> Table {
     let options = TableOptions {

@@ -203,8 +203,8 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::Conflict`], which names a key, and [`Error::TransactionTooOld`]:
-    /// nothing was written, begin again. Otherwise as
-    /// [`Db::write`](crate::Db::write).
+    /// nothing was written, begin again. [`Error::NotFound`] for a table that was
+    /// dropped. Otherwise as [`Db::write`](crate::Db::write).
     pub fn commit(self) -> Result<SeqNo> {
         let mut batch = WriteBatch::new();
         for own in &self.tables {
@@ -218,6 +218,10 @@ impl Transaction {
             sync: self.options.sync,
         };
         self.db.write_if(batch, options, |writes| {
+            // Nor can it rely on a table that was dropped.
+            for own in &self.tables {
+                own.table.core.check_writable()?;
+            }
             let conflicts = self.db.conflicts();
             conflicts
                 .check(self.seq(), writes, &guards)
