@@ -47,6 +47,11 @@ pub(crate) const ALL: &[Scenario] = &[
         run: closing,
     },
     Scenario {
+        name: "increments",
+        holds: "of transactions that change one key, all but the first to commit conflict",
+        run: increments,
+    },
+    Scenario {
         name: "power",
         holds: "what was acknowledged as synced survives a power loss, batches whole",
         run: power,
@@ -378,6 +383,53 @@ fn closing() {
         [2 * BATCHES; 2],
         "a write was lost"
     );
+}
+
+/// Threads that read a counter and write it one higher, in transactions.
+fn increments() {
+    const TIMES: u64 = 2;
+    const THREADS: u64 = 3;
+    let disk = MemVfs::new();
+    let store = Store::open(options(&disk));
+    let threads: Vec<_> = (0..THREADS)
+        .map(|_| {
+            let store = store.clone();
+            thread::spawn(move || {
+                let mut done = 0;
+                while done < TIMES {
+                    let mut transaction = store.db.begin();
+                    let [a, b] = [0, 1].map(|i| {
+                        let value = transaction.get(&store.tables[i], b"counter");
+                        value.expect("a read succeeds").map_or(0, |v| count_of(&v))
+                    });
+                    assert_eq!(a, b, "a transaction sees half of another");
+                    for table in &store.tables {
+                        let next = (a + 1).to_string();
+                        let put = transaction.put(table, b"counter", next.as_bytes());
+                        put.expect("a write is kept");
+                    }
+                    match transaction.commit() {
+                        Ok(_) => done += 1,
+                        Err(ebb_storage::Error::Conflict { .. }) => {}
+                        Err(e) => panic!("{e}"),
+                    }
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("a thread ends");
+    }
+    for table in &store.tables {
+        let value = table.get(b"counter").expect("a read succeeds");
+        let count = count_of(&value.expect("it was written"));
+        assert_eq!(count, TIMES * THREADS, "an increment was lost");
+    }
+}
+
+fn count_of(value: &[u8]) -> u64 {
+    let text = std::str::from_utf8(value).expect("a count is text");
+    text.parse().expect("a count is a number")
 }
 
 /// The power fails at some call while synced writes, snapshots, flushes and
