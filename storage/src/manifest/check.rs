@@ -9,9 +9,12 @@ use crate::key::NUMBER_MAX;
 impl State {
     /// Says what cannot be in a state that the engine wrote.
     pub(super) fn check(&self) -> Result<(), String> {
+        if self.last_table_id.0 == u32::MAX {
+            return Err("no table id is left".into());
+        }
         let (mut runs, mut files) = (HashSet::new(), HashSet::new());
         for (id, table) in &self.tables {
-            if table.id != *id || id.0 == u32::MAX {
+            if table.id != *id {
                 return Err(format!(
                     "table {} stands in the place of {}",
                     table.id.0, id.0
@@ -128,6 +131,7 @@ mod tests {
             |state: &mut State| state.wal_floor = FileNumber(u64::MAX),
             |state: &mut State| state.bookmarks.as_of = SeqNo::MAX,
             |state: &mut State| state.bookmarks.last_id = u64::MAX,
+            |state: &mut State| state.last_table_id = TableId(u32::MAX),
         ] {
             let mut state = good.clone();
             damage(&mut state);
