@@ -19,6 +19,7 @@ use crate::compaction::Retain;
 use crate::db::{Engine, TableCore};
 use crate::error::Result;
 use crate::key::SeqNo;
+use crate::key_range::KeyRange;
 use crate::manifest::Edit;
 use crate::memtable::Memtable;
 use crate::run::Run;
@@ -88,9 +89,10 @@ fn write_runs(
             )
         })
         .collect();
+    let tombstones = memtable.range_tombstones().unwrap_or_default();
     let mut finish_key = |key: &Bytes, versions: &mut Vec<Version>| -> Result<()> {
         let bottom = !version.runs.iter().any(|run| run.covers(key));
-        retain.versions(key, versions, &[], bottom);
+        retain.versions(key, versions, tombstones.over(key), bottom);
         for version in versions.drain(..) {
             let (builder, smallest, largest) = &mut builders[stripe(splits, version.seq)];
             *smallest = version.seq.min(*smallest);
@@ -115,9 +117,14 @@ fn write_runs(
     if let Some(done) = current {
         finish_key(&done, &mut versions)?;
     }
-    let runs = builders
-        .into_iter()
-        .map(|(builder, smallest, largest)| builder.finish((smallest, largest)));
+    let has_older = |range: &KeyRange| version.runs.iter().any(|run| run.overlaps(range));
+    let tombstones = tombstones.retained(boundaries, has_older).split(splits);
+    let runs = builders.into_iter().zip(tombstones);
+    let runs = runs.map(|((builder, smallest, largest), tombstones)| {
+        let smallest = tombstones.seqs().fold(smallest, SeqNo::min);
+        let largest = tombstones.seqs().fold(largest, SeqNo::max);
+        builder.finish((smallest, largest), tombstones)
+    });
     let mut runs: Vec<_> = runs.filter_map(Result::transpose).collect::<Result<_>>()?;
     runs.reverse();
     Ok(runs)

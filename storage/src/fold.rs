@@ -56,6 +56,11 @@ impl<'a> Fold<'a> {
         self.hidden_below = self.hidden_below.max(seq);
     }
 
+    /// Whether a range tombstone covers the key.
+    pub(crate) fn is_covered(&self) -> bool {
+        self.hidden_below > SeqNo::ZERO
+    }
+
     /// The number below which versions are under a range tombstone; 0 when
     /// none covers the key.
     pub(crate) fn hidden_below(&self) -> SeqNo {
@@ -105,7 +110,7 @@ impl<'a> Fold<'a> {
     /// The operands, newest first, and what they lie on.
     pub(crate) fn into_parts(self) -> (Vec<Bytes>, Base) {
         let base = match self.base {
-            Base::Open if self.hidden_below > SeqNo::ZERO => Base::Nothing,
+            Base::Open if self.is_covered() => Base::Nothing,
             base => base,
         };
         (self.operands, base)

@@ -41,6 +41,7 @@ mod fold;
 #[doc(hidden)]
 pub mod fuzzing;
 mod key;
+mod key_range;
 mod keyspace;
 #[cfg(all(test, loom))]
 mod loom_models;
@@ -51,6 +52,7 @@ mod merge_operator;
 mod merger;
 mod options;
 mod range;
+mod range_tombstones;
 mod retention;
 mod run;
 mod run_builder;

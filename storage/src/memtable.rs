@@ -8,6 +8,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
+use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use crossbeam_skiplist::SkipMap;
 use crossbeam_skiplist::map::Entry;
@@ -16,8 +17,10 @@ use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::files::FileNumber;
 use crate::key::{Kind, SeqNo, compare_versions};
+use crate::key_range::KeyRange;
+use crate::range_tombstones::RangeTombstones;
 use crate::sstable::Version;
-use crate::sync::{AtomicU64, AtomicUsize, Ordering as Memory};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering as Memory};
 
 /// What an entry costs beside its bytes: the tower of the skip list, two
 /// `Bytes` and the number, rounded up.
@@ -27,6 +30,12 @@ const ENTRY_OVERHEAD_BYTES: usize = 144;
 #[derive(Debug, Default)]
 pub(crate) struct Memtable {
     entries: SkipMap<VersionKey, (Kind, Bytes)>,
+    /// Replaced as a whole, so that no reader waits; `None` while there are none.
+    range_tombstones: ArcSwapOption<RangeTombstones>,
+    /// Set with the first one: what a read pays where there are none.
+    has_range_tombstones: AtomicBool,
+    /// Held to replace them.
+    replacing: Mutex<()>,
     bytes: AtomicUsize,
     count: AtomicU64,
     /// The oldest WAL segment that may hold an entry of this memtable.
@@ -43,6 +52,36 @@ impl Memtable {
         self.entries.insert(VersionKey { key, seq }, (kind, value));
         self.bytes.fetch_add(bytes, Memory::Relaxed);
         self.count.fetch_add(1, Memory::Relaxed);
+    }
+
+    /// Adds a range tombstone.
+    pub(crate) fn delete_range(&self, range: &KeyRange, seq: SeqNo) {
+        let _replacing = self.replacing.lock().unwrap();
+        let mut next = match &*self.range_tombstones.load() {
+            Some(tombstones) => RangeTombstones::clone(tombstones),
+            None => RangeTombstones::default(),
+        };
+        next.insert(range, &[seq]);
+        self.range_tombstones.store(Some(Arc::new(next)));
+        self.has_range_tombstones.store(true, Memory::Release);
+        let end_bytes = range.end.as_ref().map_or(0, Bytes::len);
+        let bytes = range.start.len() + end_bytes + ENTRY_OVERHEAD_BYTES;
+        self.bytes.fetch_add(bytes, Memory::Relaxed);
+        self.count.fetch_add(1, Memory::Relaxed);
+    }
+
+    /// The range tombstones, if there are any.
+    pub(crate) fn range_tombstones(&self) -> Option<Arc<RangeTombstones>> {
+        self.range_tombstones.load_full()
+    }
+
+    /// The newest range tombstone over `key` with a number `<= seq`.
+    pub(crate) fn covering(&self, key: &[u8], seq: SeqNo) -> Option<SeqNo> {
+        if !self.has_range_tombstones.load(Memory::Acquire) {
+            return None;
+        }
+        let tombstones = self.range_tombstones.load();
+        tombstones.as_ref()?.covering(key, seq)
     }
 
     /// The newest version of `key` with a number `<= seq`.
@@ -82,7 +121,7 @@ impl Memtable {
         self.bytes.load(Memory::Relaxed)
     }
 
-    /// Number of versions.
+    /// Number of versions and range tombstones.
     pub(crate) fn len(&self) -> u64 {
         self.count.load(Memory::Relaxed)
     }

@@ -13,6 +13,7 @@ use crate::fold::Fold;
 use crate::key::{Kind, SeqNo};
 use crate::merge::Merge;
 use crate::merger::Merger;
+use crate::range_tombstones::RangeTombstones;
 use crate::sstable::Version;
 use crate::version::TableVersion;
 
@@ -31,6 +32,8 @@ pub struct Range {
     version: Arc<TableVersion>,
     merger: Arc<Merger>,
     point: ReadPoint,
+    /// Of all sources.
+    range_tombstones: Vec<Arc<RangeTombstones>>,
     fill_cache: bool,
     lower: Bound<Bytes>,
     upper: Bound<Bytes>,
@@ -57,6 +60,7 @@ impl Range {
         let owned = |bound: Bound<&K>| bound.map(|key| Bytes::copy_from_slice(key.as_ref()));
         let (lower, upper) = (owned(range.start_bound()), owned(range.end_bound()));
         Self {
+            range_tombstones: version.range_tombstones(point.seq),
             version,
             merger: core.merger.clone(),
             point,
@@ -111,6 +115,16 @@ impl Range {
         Ok(Merge::new(cursors))
     }
 
+    /// Begins to read a key.
+    fn begin(&self, key: &[u8]) -> Fold<'static> {
+        let mut fold = Fold::new(self.point.judge());
+        let covering = |t: &Arc<RangeTombstones>| t.covering(key, self.point.seq);
+        if let Some(newest) = self.range_tombstones.iter().filter_map(covering).max() {
+            fold.hide_below(newest);
+        }
+        fold
+    }
+
     /// The next live entry upwards: of each key the visible versions count until
     /// a base is reached, the others are passed over.
     fn step_front(&mut self, merge: &mut Merge<false>) -> Result<Option<Entry>> {
@@ -127,7 +141,7 @@ impl Range {
                 continue;
             }
             let key = Bytes::copy_from_slice(cursor.key());
-            let mut fold = Fold::new(self.point.judge());
+            let mut fold = self.begin(&key);
             let mut done = false;
             while let Some(cursor) = merge.peek().filter(|cursor| cursor.key() == key) {
                 done = done || fold.take(version_at(cursor));
@@ -162,7 +176,7 @@ impl Range {
                 merge.advance()?;
             }
             self.upper = Bound::Excluded(key.clone());
-            let mut fold = Fold::new(self.point.judge());
+            let mut fold = self.begin(&key);
             let _base_reached = versions.into_iter().rev().any(|v| fold.take(v));
             if let Some(value) = fold.finish(&key, &self.merger)? {
                 return Ok(Some((key, value)));

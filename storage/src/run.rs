@@ -1,5 +1,5 @@
 //! A run: SSTables with disjoint key ranges that together are one sorted
-//! sequence, one entry of the run list.
+//! sequence, one entry of the run list; and the range tombstones over them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,6 +11,8 @@ use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::files::FileNumber;
 use crate::key::{Kind, SeqNo};
+use crate::key_range::{KeyRange, is_before};
+use crate::range_tombstones::RangeTombstones;
 use crate::sstable::{ReadCounters, SsTable, SsTableCursor, Version};
 use crate::sync::{AtomicBool, Ordering};
 use crate::vfs::Vfs;
@@ -32,7 +34,7 @@ pub(crate) struct RunMeta {
     pub(crate) files: Vec<FileNumber>,
     /// Bytes of the files.
     pub(crate) bytes: u64,
-    /// Versions in the files.
+    /// Versions and range tombstones in the files.
     pub(crate) entries: u64,
 }
 
@@ -41,6 +43,9 @@ pub(crate) struct RunMeta {
 pub(crate) struct Run {
     meta: RunMeta,
     files: Vec<Arc<RunFile>>,
+    /// Those of the files that hold versions.
+    sorted: Vec<Arc<RunFile>>,
+    range_tombstones: Option<Arc<RangeTombstones>>,
 }
 
 /// An open SSTable whose file goes when it is obsolete and nobody holds it.
@@ -89,7 +94,16 @@ impl Run {
     /// A run of these files, ascending by key, at least one.
     pub(crate) fn new(meta: RunMeta, files: Vec<Arc<RunFile>>) -> Arc<Self> {
         debug_assert_eq!(meta.files.len(), files.len());
-        Arc::new(Self { meta, files })
+        let holds_versions = |file: &&Arc<RunFile>| file.table.properties().entries > 0;
+        let sorted = files.iter().filter(holds_versions).cloned().collect();
+        // They belong to the run as a whole: one of its files has them all.
+        let mut tombstones = files.iter().filter_map(|f| f.table.range_tombstones());
+        Arc::new(Self {
+            range_tombstones: tombstones.next().cloned(),
+            meta,
+            files,
+            sorted,
+        })
     }
 
     pub(crate) fn id(&self) -> RunId {
@@ -126,7 +140,7 @@ impl Run {
         reads: &mut ReadCounters,
     ) -> Result<Option<Version>> {
         // A key's versions may go on in the next file, so a miss goes on too.
-        for file in &self.files[self.first_file_reaching(key)..] {
+        for file in &self.sorted[self.first_file_reaching(key)..] {
             if file.smallest_key() > key {
                 break;
             }
@@ -137,16 +151,53 @@ impl Run {
         Ok(None)
     }
 
-    /// Whether a version of `key` may be in it.
+    /// Its range tombstones, if it has any.
+    pub(crate) fn range_tombstones(&self) -> Option<&Arc<RangeTombstones>> {
+        self.range_tombstones.as_ref()
+    }
+
+    /// Whether it holds versions, not range tombstones only.
+    pub(crate) fn holds_versions(&self) -> bool {
+        !self.sorted.is_empty()
+    }
+
+    /// Whether a version of `key`, or a range tombstone over it, may be in it.
     pub(crate) fn covers(&self, key: &[u8]) -> bool {
-        self.files
+        self.sorted
             .get(self.first_file_reaching(key))
             .is_some_and(|file| file.smallest_key() <= key)
+            || self
+                .range_tombstones
+                .as_ref()
+                .is_some_and(|tombstones| !tombstones.over(key).is_empty())
+    }
+
+    /// Whether a version or a range tombstone may be in it for a key of `range`.
+    pub(crate) fn overlaps(&self, range: &KeyRange) -> bool {
+        self.sorted
+            .get(self.first_file_reaching(&range.start))
+            .is_some_and(|file| is_before(file.smallest_key(), range.end.as_ref()))
+            || self
+                .range_tombstones
+                .as_ref()
+                .is_some_and(|tombstones| tombstones.overlaps(range))
+    }
+
+    /// The keys of its versions and range tombstones, from the first to the last.
+    pub(crate) fn bounds(&self) -> KeyRange {
+        let versions = self.sorted.first().zip(self.sorted.last());
+        let versions = versions
+            .map(|(first, last)| KeyRange::spanning(first.smallest_key(), last.largest_key()));
+        let tombstones = self.range_tombstones.as_ref().and_then(|t| t.bounds());
+        match (versions, tombstones) {
+            (Some(a), Some(b)) => a.hull(&b),
+            (a, b) => a.or(b).expect("a run holds something"),
+        }
     }
 
     /// The first file that does not end before `key`.
     fn first_file_reaching(&self, key: &[u8]) -> usize {
-        self.files.partition_point(|file| file.largest_key() < key)
+        self.sorted.partition_point(|file| file.largest_key() < key)
     }
 
     pub(crate) fn cursor(self: &Arc<Self>, fill_cache: bool) -> RunCursor {
@@ -174,7 +225,7 @@ impl RunCursor {
         if self.cursor.is_none() || self.at != at {
             self.cursor = self
                 .run
-                .files
+                .sorted
                 .get(at)
                 .map(|file| file.table.cursor(self.fill_cache));
             self.at = at;
@@ -227,7 +278,7 @@ impl Cursor for RunCursor {
         // The last file that begins at or before the key.
         let after = self
             .run
-            .files
+            .sorted
             .partition_point(|file| file.smallest_key() <= key);
         let Some(at) = after.checked_sub(1) else {
             self.cursor = None;
@@ -247,7 +298,9 @@ impl Cursor for RunCursor {
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        if let Some(cursor) = self.open(self.run.files.len() - 1) {
+        if let Some(last) = self.run.sorted.len().checked_sub(1)
+            && let Some(cursor) = self.open(last)
+        {
             cursor.seek_to_last()?;
         }
         self.settle_backward()

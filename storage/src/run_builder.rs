@@ -9,6 +9,7 @@ use crate::db::Engine;
 use crate::error::{Error, Result};
 use crate::files::{self, FileNumber};
 use crate::key::SeqNo;
+use crate::range_tombstones::RangeTombstones;
 use crate::run::{Run, RunFile, RunMeta};
 use crate::sstable::{BlockCache, SsTable, SsTableOptions, SsTableWriter, Version};
 use crate::version::TableId;
@@ -50,6 +51,12 @@ impl<'a> RunBuilder<'a> {
         if self.writer.as_ref().is_some_and(full) {
             self.finish_file()?;
         }
+        self.writer()?
+            .add(key, version.seq, version.kind, &version.value)
+    }
+
+    /// The open file; a new one when there is none.
+    fn writer(&mut self) -> Result<&mut SsTableWriter> {
         if self.writer.is_none() {
             let number = self.engine.next_file_number();
             self.files.push(number);
@@ -63,22 +70,31 @@ impl<'a> RunBuilder<'a> {
             self.writer = Some((number, writer));
         }
         let (_, writer) = self.writer.as_mut().expect("just opened");
-        writer.add(key, version.seq, version.kind, &version.value)?;
-        Ok(())
+        Ok(writer)
     }
 
     fn finish_file(&mut self) -> Result<()> {
         if let Some((_, writer)) = self.writer.take() {
             let finished = writer.finish()?;
             self.bytes += finished.file_bytes;
+            let tombstones = finished.properties.range_tombstones;
             self.entries += finished.properties.entries;
+            self.entries += tombstones.map_or(0, |tombstones| tombstones.count);
         }
         Ok(())
     }
 
     /// Finishes the files, makes them durable and opens them; `None` when
-    /// nothing was added. `span` is the union of the inputs' spans.
-    pub(crate) fn finish(mut self, span: (SeqNo, SeqNo)) -> Result<Option<Arc<Run>>> {
+    /// nothing was added and there are no range tombstones, which go into the
+    /// last file. `span` is the union of the inputs' spans.
+    pub(crate) fn finish(
+        mut self,
+        span: (SeqNo, SeqNo),
+        tombstones: RangeTombstones,
+    ) -> Result<Option<Arc<Run>>> {
+        if !tombstones.is_empty() {
+            self.writer()?.set_range_tombstones(tombstones);
+        }
         self.finish_file()?;
         let (engine, dir) = (self.engine, self.engine.dir());
         if self.files.is_empty() {

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::expiry::Judge;
 use crate::fold::Fold;
 use crate::key::SeqNo;
+use crate::key_range::KeyRange;
 use crate::options::WriteOptions;
 use crate::range::Range;
 use crate::sstable::ReadCounters;
@@ -77,6 +78,33 @@ impl Table {
         self.db.write(batch, WriteOptions::default())
     }
 
+    /// Removes all keys of a range, for as much as one small write. An empty
+    /// range, or one that ends before it starts, writes nothing.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+    /// # let table = db.keyspace("k")?.table("t", Default::default())?;
+    /// for key in ["a", "b", "c"] {
+    ///     table.put(key.as_bytes(), b"")?;
+    /// }
+    /// table.delete_range("b".."c")?;
+    /// assert_eq!(table.range::<&[u8], _>(..).count(), 2);
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    pub fn delete_range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete_range(self, range);
+        self.db.write(batch, WriteOptions::default())
+    }
+
+    /// Removes all keys. What snapshots and views see stays; the rest of the
+    /// space comes back without anything being read.
+    pub fn truncate(&self) -> Result<()> {
+        self.delete_range::<&[u8], _>(..)?;
+        self.db.flush_soon(&self.core)
+    }
+
     /// The value of a key now; `None` when it has none.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         // The version first, then the number: what the number makes visible was
@@ -114,6 +142,11 @@ impl Table {
         let version = self.core.version();
         self.db.retention().release_view(point);
         Range::new(&self.db, &self.core, version, point, range, true)
+    }
+
+    /// The entries whose keys begin with `prefix`, now: as [`Table::range`].
+    pub fn prefix(&self, prefix: &[u8]) -> Range {
+        self.range(KeyRange::prefix(prefix))
     }
 }
 

@@ -21,6 +21,7 @@ use crate::error::Result;
 use crate::fold::Fold;
 use crate::key::SeqNo;
 use crate::memtable::Memtable;
+use crate::range_tombstones::RangeTombstones;
 use crate::run::{Run, RunId};
 use crate::sstable::{ReadCounters, Version, key_hash};
 
@@ -52,6 +53,8 @@ impl TableVersion {
     }
 
     /// Gives `fold` the versions of `key` numbered `<= seq`, as many as it takes.
+    /// A range tombstone of a source hides what is older in it, and all that
+    /// older sources have.
     pub(crate) fn get(
         &self,
         key: &[u8],
@@ -60,13 +63,20 @@ impl TableVersion {
         reads: &mut ReadCounters,
     ) -> Result<()> {
         for memtable in std::iter::once(&self.memtable).chain(&self.frozen) {
-            if take_all(fold, seq, |seq| Ok(memtable.get(key, seq)))? {
+            if let Some(tombstone) = memtable.covering(key, seq) {
+                fold.hide_below(tombstone);
+            }
+            if take_all(fold, seq, |seq| Ok(memtable.get(key, seq)))? || fold.is_covered() {
                 return Ok(());
             }
         }
         let hash = key_hash(key);
         for run in self.runs.iter().filter(|run| run.is_seen_at(seq)) {
-            if take_all(fold, seq, |seq| run.get(key, hash, seq, reads))? {
+            let tombstones = run.range_tombstones();
+            if let Some(tombstone) = tombstones.and_then(|t| t.covering(key, seq)) {
+                fold.hide_below(tombstone);
+            }
+            if take_all(fold, seq, |seq| run.get(key, hash, seq, reads))? || fold.is_covered() {
                 return Ok(());
             }
         }
@@ -83,6 +93,15 @@ impl TableVersion {
         memtables
             .chain(runs.map(|run| Box::new(run.cursor(fill_cache)) as Box<dyn Cursor>))
             .collect()
+    }
+
+    /// The range tombstones of every source that a reader at `seq` may see.
+    pub(crate) fn range_tombstones(&self, seq: SeqNo) -> Vec<Arc<RangeTombstones>> {
+        let memtables = std::iter::once(&self.memtable).chain(&self.frozen);
+        let memtables = memtables.filter_map(|memtable| memtable.range_tombstones());
+        let runs = self.runs.iter().filter(|run| run.is_seen_at(seq));
+        let runs = runs.filter_map(|run| run.range_tombstones().cloned());
+        memtables.chain(runs).collect()
     }
 
     /// Keys that cut what a reader at `seq` sees into at most `parts` pieces of

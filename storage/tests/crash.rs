@@ -7,11 +7,13 @@ mod common;
 
 use std::io::ErrorKind::{Other, StorageFull};
 use std::path::Path;
+use std::sync::Arc;
 
 use common::*;
 use ebb_storage::vfs::{FaultOp, MemVfs, Vfs};
 use ebb_storage::{
-    Db, Durability, Error, Maintenance, Options, SsTableOptions, Table, TableOptions,
+    Clock, Db, Durability, Error, Maintenance, ManualClock, Options, SsTableOptions, Table,
+    TableOptions,
 };
 use rand::RngExt;
 
@@ -71,6 +73,7 @@ struct Case {
 /// How far a run came.
 struct Run {
     mem: MemVfs,
+    clock: ManualClock,
     /// Whether all tables were made.
     has_tables: bool,
     /// Operations that returned without an error.
@@ -97,10 +100,11 @@ impl Case {
     }
 
     /// The same at each call: many small files, so that much is under way.
-    fn options(&self, mem: &MemVfs) -> Options {
+    fn options(&self, mem: &MemVfs, clock: &ManualClock) -> Options {
         let mut rng = rng(self.seed ^ 0xeb);
         Options {
             durability: self.durability,
+            clock: Arc::new(clock.clone()),
             memtable_bytes: rng.random_range(3000..8000),
             file_bytes: rng.random_range(600..3000),
             wal_segment_bytes: rng.random_range(700..3000),
@@ -117,13 +121,14 @@ impl Case {
         }
         let mut run = Run {
             mem: mem.clone(),
+            clock: ManualClock::at_ms(START_MS),
             has_tables: false,
             acknowledged: 0,
             durable: 0,
         };
         let options = Options {
             maintenance: self.maintenance,
-            ..self.options(&mem)
+            ..self.options(&mem, &run.clock)
         };
         let Ok(db) = Db::open(DIR, options) else {
             return run;
@@ -134,11 +139,14 @@ impl Case {
         run.has_tables = true;
         let mut last_write = 0;
         for (i, op) in self.script.iter().enumerate() {
+            if let Op::Tick(ms) = op {
+                run.clock.advance_ms(*ms);
+            }
             if apply(&db, &tables, op).is_err() {
                 break;
             }
             run.acknowledged = i + 1;
-            if matches!(op, Op::Write(_)) {
+            if matches!(op, Op::Write(_) | Op::Truncate(_)) {
                 last_write = i + 1;
             }
             match op {
@@ -160,13 +168,13 @@ impl Case {
         mem.restart(self.seed.wrapping_mul(1000) + crash_at);
         if let Some(call) = again_at {
             mem.crash_at(call);
-            drop(Db::open(DIR, self.options(mem)));
+            drop(Db::open(DIR, self.options(mem, &run.clock)));
             mem.restart(crash_at + call);
         }
-        let found = {
-            let db = self.reopen(mem);
-            let found = Oracle::read(&db).unwrap();
-            self.check(&run, &found);
+        let (found, state) = {
+            let db = self.reopen(&run);
+            let found = Seen::read(&db).unwrap();
+            let state = self.check(&run, &found);
             if run.has_tables {
                 for (keyspace, table) in TABLES {
                     let keyspace = db.existing_keyspace(keyspace).unwrap();
@@ -176,41 +184,50 @@ impl Case {
             assert_eq!(files(mem, ".sst").len(), files_in_use(&db), "orphans");
             assert_eq!(files(mem, ".tmp").len(), 0);
             db.verify().unwrap();
-            found
+            (found, state)
         };
         // Recovery changes nothing that a second one finds.
-        let db = self.reopen(mem);
-        let second = Oracle::read(&db).unwrap();
+        let db = self.reopen(&run);
+        let second = Seen::read(&db).unwrap();
         assert!(second == found, "{}", second.difference(&found));
-        let written = self.goes_on(&db, found, crash_at.is_multiple_of(2));
+        let written = self.goes_on(&db, state, &run.clock, crash_at.is_multiple_of(2));
         lose_power(mem, db, crash_at);
-        let third = Oracle::read(&self.reopen(mem)).unwrap();
+        let third = Seen::read(&self.reopen(&run)).unwrap();
         assert!(third == written, "{}", third.difference(&written));
     }
 
-    fn reopen(&self, mem: &MemVfs) -> Db {
-        Db::open(DIR, self.options(mem)).unwrap_or_else(|e| panic!("recovery: {e}"))
+    fn reopen(&self, run: &Run) -> Db {
+        let options = self.options(&run.mem, &run.clock);
+        Db::open(DIR, options).unwrap_or_else(|e| panic!("recovery: {e}"))
     }
 
-    fn check(&self, run: &Run, found: &Oracle) {
+    /// Returns the state that the database is in.
+    fn check(&self, run: &Run, found: &Seen) -> Oracle {
         // The operation under way may be there or not; whole, if it is.
         let last = (run.acknowledged + 1).min(self.script.len());
-        let possible = &self.states[run.durable..=last];
-        assert!(
-            possible.contains(found),
-            "after {} acknowledged operations, {} of them durable, then {:?}: {}; or {}",
-            run.acknowledged,
-            run.durable,
-            self.script.get(run.acknowledged),
-            found.difference(&self.states[run.durable]),
-            found.difference(&self.states[last]),
-        );
+        let now_ms = run.clock.now_ms();
+        let possible = &mut self.states[run.durable..=last].iter();
+        let state = possible.find(|state| state.is_seen_as(found, now_ms));
+        let difference = |state: &Oracle| found.difference(&state.seen_at(now_ms));
+        let state = state.unwrap_or_else(|| {
+            panic!(
+                "after {} acknowledged operations, {} of them durable, then {:?}: {}; or {}",
+                run.acknowledged,
+                run.durable,
+                self.script.get(run.acknowledged),
+                difference(&self.states[run.durable]),
+                difference(&self.states[last]),
+            )
+        });
+        let mut state = state.clone();
+        state.now_ms = now_ms;
+        state
     }
 
     /// New writes get numbers above every snapshot, so that none slips into one.
     /// Returns what is there in the end: in files, or in the log behind what the
     /// crash left of it.
-    fn goes_on(&self, db: &Db, mut expected: Oracle, flush: bool) -> Oracle {
+    fn goes_on(&self, db: &Db, mut state: Oracle, clock: &ManualClock, flush: bool) -> Seen {
         for keyspace in db.keyspaces() {
             let newest = db.existing_keyspace(&keyspace).unwrap().snapshots();
             let newest = newest.into_iter().map(|snapshot| snapshot.seq).max();
@@ -222,22 +239,25 @@ impl Case {
                 (0..TABLES.len())
                     .map(|table| Write {
                         table,
-                        key: format!("key{:02}", i * 7).into_bytes(),
-                        value: (i != 1).then(|| b"after the crash".to_vec()),
+                        change: match format!("key{:02}", i * 7).into_bytes() {
+                            key if i == 1 => Change::Delete(key),
+                            key => Change::Put(key, b"after the crash".to_vec()),
+                        },
                     })
                     .collect(),
             );
             apply(db, &tables, &op).unwrap();
-            expected.apply(&op);
+            state.apply(&op);
         }
-        let found = Oracle::read(db).unwrap();
+        let expected = state.seen_at(clock.now_ms());
+        let found = Seen::read(db).unwrap();
         assert!(found == expected, "{}", found.difference(&expected));
         db.sync().unwrap();
         if flush {
             db.flush().unwrap();
             db.compact().unwrap();
         }
-        let found = Oracle::read(db).unwrap();
+        let found = Seen::read(db).unwrap();
         assert!(found == expected, "{}", found.difference(&expected));
         expected
     }
@@ -457,7 +477,7 @@ fn a_read_that_fails_is_an_error_and_the_next_one_may_succeed() {
 
 /// A database with every kind of file, WAL segments before and behind what is
 /// flushed, and a snapshot; what it holds; its directory.
-fn small_database() -> (MemVfs, Oracle) {
+fn small_database() -> (MemVfs, Seen) {
     let mem = MemVfs::new();
     let (db, users) = small(&mem, Durability::Sync);
     for round in 0..3 {
@@ -481,12 +501,12 @@ fn small_database() -> (MemVfs, Oracle) {
     for i in 0..30 {
         users.put(b"key05", format!("{i}").as_bytes()).unwrap();
     }
-    let state = Oracle::read(&db).unwrap();
+    let state = Seen::read(&db).unwrap();
     (mem, state)
 }
 
 /// The same after a restart and a flush: nothing is left in the log.
-fn small_flushed_database() -> (MemVfs, Oracle) {
+fn small_flushed_database() -> (MemVfs, Seen) {
     let (mem, expected) = small_database();
     let (db, _table) = small(&mem, Durability::Sync);
     db.flush().unwrap();
@@ -514,12 +534,12 @@ fn copy(mem: &MemVfs) -> MemVfs {
 }
 
 /// Opens and reads a damaged database; the error must name a file of it.
-fn read_damaged(mem: &MemVfs) -> Result<Oracle, Error> {
+fn read_damaged(mem: &MemVfs) -> Result<Seen, Error> {
     let options = Options {
         cache_bytes: 0,
         ..manual(mem)
     };
-    let outcome = Db::open(DIR, options).and_then(|db| Oracle::read(&db));
+    let outcome = Db::open(DIR, options).and_then(|db| Seen::read(&db));
     if let Err(e) = &outcome {
         let path = match e {
             Error::Corruption { path, .. }
@@ -534,7 +554,7 @@ fn read_damaged(mem: &MemVfs) -> Result<Oracle, Error> {
 
 /// The states of a log whose last records are lost: what damage to the last
 /// segment alone cannot be told from (a torn tail looks the same).
-fn states_of_a_torn_tail(mem: &MemVfs) -> Vec<Oracle> {
+fn states_of_a_torn_tail(mem: &MemVfs) -> Vec<Seen> {
     let last = files(mem, ".log").pop().unwrap();
     let mut states = Vec::new();
     for len in (0..=mem.file_len(&last).unwrap()).rev() {
@@ -555,7 +575,7 @@ fn one_flipped_bit_anywhere_is_found_or_harmless() {
     }
 }
 
-fn flip_one_bit_anywhere(mem: &MemVfs, expected: &Oracle) {
+fn flip_one_bit_anywhere(mem: &MemVfs, expected: &Seen) {
     let torn = states_of_a_torn_tail(mem);
     assert!(torn[0] == *expected);
     let (last_wal, mut refused, mut harmless) = (files(mem, ".log").pop().unwrap(), 0, 0);
@@ -587,7 +607,7 @@ fn a_file_cut_at_any_length_is_found_or_harmless() {
     }
 }
 
-fn cut_at_any_length(mem: &MemVfs, expected: &Oracle) {
+fn cut_at_any_length(mem: &MemVfs, expected: &Seen) {
     let torn = states_of_a_torn_tail(mem);
     let last_wal = files(mem, ".log").pop().unwrap();
     for path in all_files(mem) {

@@ -8,12 +8,13 @@ mod common;
 
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::*;
 use ebb_storage::vfs::MemVfs;
 use ebb_storage::{
-    Db, Durability, Maintenance, Options, Range, Snapshot, Table, TableOptions, View,
+    Db, Durability, Maintenance, ManualClock, Options, Range, Snapshot, Table, TableOptions, View,
 };
 use rand::RngExt;
 
@@ -45,6 +46,7 @@ struct Model {
     maintenance: Maintenance,
     table_options: Vec<TableOptions>,
     snapshots_max: usize,
+    clock: ManualClock,
     oracle: Oracle,
     open: Option<Open>,
 }
@@ -74,6 +76,7 @@ impl Model {
             maintenance,
             table_options,
             snapshots_max,
+            clock: ManualClock::at_ms(START_MS),
             oracle: Oracle::default(),
             open: None,
         };
@@ -93,6 +96,7 @@ impl Model {
             Options {
                 maintenance: self.maintenance,
                 durability: durability[self.rng.random_range(0..3)],
+                clock: Arc::new(self.clock.clone()),
                 ..random_options(&mut self.rng, &self.mem)
             },
         )
@@ -123,6 +127,9 @@ impl Model {
     fn operate(&mut self) {
         let op = random_op(&mut self.rng, &self.oracle, self.snapshots_max);
         let open = self.open.as_ref().unwrap();
+        if let Op::Tick(ms) = op {
+            self.clock.advance_ms(ms);
+        }
         apply(&open.db, &open.tables, &op).unwrap_or_else(|e| panic!("{op:?}: {e}"));
         self.oracle.apply(&op);
     }
@@ -135,7 +142,7 @@ impl Model {
         let found = self.open.as_ref().unwrap().tables[i].get(&key).unwrap();
         assert_eq!(
             found.as_deref(),
-            self.oracle.tables[i].get(&key).map(|value| &value[..]),
+            self.oracle.get(i, &key).as_deref(),
             "{key:?} of {:?}",
             TABLES[i]
         );
@@ -147,7 +154,7 @@ impl Model {
             random_bounds(&mut self.rng),
         );
         let range = self.open.as_ref().unwrap().tables[i].range::<Vec<u8>, _>(bounds.clone());
-        let expected = within(&self.oracle.tables[i], &bounds).into();
+        let expected = within(&self.oracle.table(i), &bounds).into();
         self.drain(range, expected);
     }
 
@@ -176,12 +183,10 @@ impl Model {
         let bounds = random_bounds(&mut self.rng);
         let open = self.open.as_mut().unwrap();
         match self.rng.random_range(0..3) {
-            0 => open
-                .views
-                .push((open.db.view(), self.oracle.tables.clone())),
+            0 => open.views.push((open.db.view(), self.oracle.contents())),
             1 => open.iterators.push((
                 open.tables[i].range::<Vec<u8>, _>(bounds.clone()),
-                within(&self.oracle.tables[i], &bounds).into(),
+                within(&self.oracle.table(i), &bounds).into(),
             )),
             _ if self.oracle.snapshots.is_empty() => {}
             _ => {
@@ -271,8 +276,9 @@ impl Model {
 
     fn check_everything(&mut self) {
         let open = self.open.as_ref().unwrap();
-        let found = Oracle::read(&open.db).unwrap();
-        assert!(found == self.oracle, "{}", found.difference(&self.oracle));
+        let found = Seen::read(&open.db).unwrap();
+        let expected = self.oracle.seen_at(self.oracle.now_ms);
+        assert!(found == expected, "{}", found.difference(&expected));
         open.db.verify().unwrap();
     }
 

@@ -5,12 +5,15 @@
 //!   put              01 | table varint | key len varint | key | value len varint | value
 //!   delete           02 | table varint | key len varint | key
 //!   merge            03 | table varint | key len varint | key | operand len varint | operand
+//!   range delete     04 | table varint | start len varint | start
+//!                       | bounded u8 (0 or 1) [| end len varint | end]
 //!   expiring put     05 | table varint | key len varint | key | 8 + value len varint | expiry u64 LE | value
 //!   snapshot create  10 | len varint | JSON
 //!   snapshot delete  11 | len varint | JSON
 //!   snapshot expiry  12 | len varint | JSON
 //! ```
 
+use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +23,7 @@ use crate::db::TableCore;
 use crate::error::{Error, Result};
 use crate::expiry::{self, EXPIRY_BYTES};
 use crate::key::{Kind, NUMBER_MAX, SeqNo};
+use crate::key_range::KeyRange;
 use crate::retention::{SnapshotExpiry, SnapshotRecord};
 use crate::table::Table;
 use crate::varint;
@@ -32,6 +36,7 @@ pub const MAX_VALUE_BYTES: usize = 256 << 20;
 /// The largest batch, in bytes: 1 GiB. A WAL record's length is 32 bits.
 const MAX_BATCH_BYTES: usize = 1 << 30;
 
+const RANGE_DELETE: u8 = 0x04;
 const SNAPSHOT_CREATE: u8 = 0x10;
 const SNAPSHOT_DELETE: u8 = 0x11;
 const SNAPSHOT_EXPIRY: u8 = 0x12;
@@ -106,6 +111,19 @@ impl WriteBatch {
         }
     }
 
+    /// Removes all keys of a range. An empty range adds no operation.
+    pub fn delete_range<K: AsRef<[u8]>, R: RangeBounds<K>>(&mut self, table: &Table, range: R) {
+        let range = KeyRange::new(range);
+        if range.is_empty() || !self.check_range(&range) {
+            return;
+        }
+        self.begin_op(RANGE_DELETE, &table.core, &range.start);
+        self.payload.push(u8::from(range.end.is_some()));
+        if let Some(end) = &range.end {
+            self.bytes(end);
+        }
+    }
+
     /// Number of operations.
     pub fn len(&self) -> usize {
         self.count as usize
@@ -146,11 +164,30 @@ impl WriteBatch {
         false
     }
 
+    fn check_range(&mut self, range: &KeyRange) -> bool {
+        let end_bytes = range.end.as_ref().map_or(0, Bytes::len);
+        let longest = end_bytes.max(range.start.len());
+        // The key right behind the longest one has a byte more.
+        let reason = if longest > MAX_KEY_BYTES + 1 {
+            format!("a key of {longest} bytes; the longest allowed is {MAX_KEY_BYTES}")
+        } else if self.payload.len() + range.start.len() + end_bytes > MAX_BATCH_BYTES {
+            format!("a batch of more than {MAX_BATCH_BYTES} bytes; write it in parts")
+        } else {
+            return true;
+        };
+        self.refused.get_or_insert(reason);
+        false
+    }
+
     fn begin(&mut self, kind: Kind, table: &Arc<TableCore>, key: &[u8]) {
+        self.begin_op(kind as u8, table, key);
+    }
+
+    fn begin_op(&mut self, byte: u8, table: &Arc<TableCore>, key: &[u8]) {
         if !self.tables.iter().any(|t| Arc::ptr_eq(t, table)) {
             self.tables.push(table.clone());
         }
-        self.payload.push(kind as u8);
+        self.payload.push(byte);
         varint::put(&mut self.payload, u64::from(table.id.0));
         self.bytes(key);
         self.count += 1;
@@ -211,6 +248,11 @@ pub(crate) enum Op {
         key: Bytes,
         value: Bytes,
     },
+    RangeDelete {
+        table: TableId,
+        /// Not empty.
+        range: KeyRange,
+    },
     SnapshotCreate(SnapshotRecord),
     SnapshotDelete(u64),
     SnapshotExpiry(SnapshotExpiry),
@@ -254,6 +296,28 @@ impl OpReader {
         Ok(bytes)
     }
 
+    fn table(&mut self) -> Result<TableId, String> {
+        let table = self.varint()?;
+        let table = u32::try_from(table).map_err(|_| format!("table id {table} out of range"))?;
+        Ok(TableId(table))
+    }
+
+    fn range(&mut self) -> Result<KeyRange, String> {
+        let start = self.bytes()?;
+        let at = self.at;
+        self.at += 1;
+        let end = match self.payload.get(at) {
+            Some(0) => None,
+            Some(1) => Some(self.bytes()?),
+            _ => return Err(format!("bad range at payload byte {at}")),
+        };
+        let range = KeyRange { start, end };
+        if range.is_empty() {
+            return Err(format!("an empty range at payload byte {at}"));
+        }
+        Ok(range)
+    }
+
     fn json<T: serde::de::DeserializeOwned>(&mut self) -> Result<T, String> {
         serde_json::from_slice(&self.bytes()?).map_err(|e| format!("bad snapshot record: {e}"))
     }
@@ -269,15 +333,17 @@ impl OpReader {
                 }
                 Ok(Op::SnapshotCreate(record))
             }
+            RANGE_DELETE => {
+                let table = self.table()?;
+                let range = self.range()?;
+                Ok(Op::RangeDelete { table, range })
+            }
             SNAPSHOT_DELETE => Ok(Op::SnapshotDelete(self.json()?)),
             SNAPSHOT_EXPIRY => Ok(Op::SnapshotExpiry(self.json()?)),
             _ => {
                 let kind =
                     Kind::from_byte(byte).ok_or_else(|| format!("unknown operation {byte}"))?;
-                let table = self.varint()?;
-                let table = TableId(
-                    u32::try_from(table).map_err(|_| format!("table id {table} out of range"))?,
-                );
+                let table = self.table()?;
                 let key = self.bytes()?;
                 let start = self.at;
                 let value = if kind == Kind::Delete {

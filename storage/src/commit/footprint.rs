@@ -18,6 +18,11 @@ pub(crate) fn table_key(table: TableId, key: &[u8]) -> TableKey {
     [&u64::from(table.0).to_be_bytes(), key].concat().into()
 }
 
+/// Behind all keys of a table.
+fn table_end(table: TableId) -> TableKey {
+    (u64::from(table.0) + 1).to_be_bytes().as_slice().into()
+}
+
 /// Takes a [`TableKey`] apart.
 pub(crate) fn split_table_key(key: &[u8]) -> (TableId, &[u8]) {
     let (table, key) = key.split_at(TABLE_BYTES);
@@ -73,6 +78,12 @@ impl Footprint {
                     key: table_key(table, &key),
                     merges: kind == Kind::Merge,
                 }),
+                Op::RangeDelete { table, range } => footprint.ranges.push(KeyRange {
+                    start: table_key(table, &range.start),
+                    end: range
+                        .end
+                        .map_or_else(|| table_end(table), |end| table_key(table, &end)),
+                }),
                 Op::SnapshotCreate(_) | Op::SnapshotDelete(_) | Op::SnapshotExpiry(_) => {}
             }
         }
@@ -98,12 +109,11 @@ impl Footprint {
     /// Of a change to a whole table.
     #[cfg(test)]
     pub(crate) fn whole_table(table: TableId) -> Self {
-        let after = (u64::from(table.0) + 1).to_be_bytes();
         Self {
             points: Vec::new(),
             ranges: vec![KeyRange {
                 start: table_key(table, b""),
-                end: after.as_slice().into(),
+                end: table_end(table),
             }],
         }
     }

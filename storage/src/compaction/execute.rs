@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::picker::{Pick, RunSize, pick};
+use super::covered::covered_run;
+use super::picker::{Pick, Reason, RunSize, pick};
 use super::retain::Retain;
 use crate::cursor::Cursor;
 use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result};
+use crate::key_range::KeyRange;
 use crate::manifest::Edit;
 use crate::merge::Merge;
+use crate::range_tombstones::RangeTombstones;
 use crate::run::Run;
 use crate::run_builder::RunBuilder;
 use crate::sstable::Version;
@@ -33,6 +36,13 @@ pub(crate) fn wants_compaction(engine: &Engine, table: &TableCore, version: &Tab
 }
 
 fn next_pick(engine: &Engine, table: &TableCore, version: &TableVersion) -> Option<Pick> {
+    let covered = covered_run(&version.runs, || engine.boundaries(table.id));
+    if let Some(run) = covered {
+        return Some(Pick {
+            inputs: vec![run],
+            reason: Reason::Covered,
+        });
+    }
     let sizes: Vec<_> = version
         .runs
         .iter()
@@ -53,56 +63,10 @@ fn merge(engine: &Engine, table: &TableCore, runs: &[Arc<Run>], pick: &Pick) -> 
         .position(|run| run.id() == pick.inputs[0])
         .expect("picked from this list");
     let (inputs, older) = runs[start..].split_at(pick.inputs.len());
-    // The inputs are fixed; from here on no new view can need what is dropped.
-    let boundaries = engine.boundaries(table.id);
-    let retain = Retain {
-        boundaries: &boundaries,
-        merger: &table.merger,
+    let output = match pick.reason {
+        Reason::Covered => None,
+        _ => write_merged(engine, table, inputs, older)?,
     };
-
-    let mut cursors: Vec<Box<dyn Cursor>> = Vec::with_capacity(inputs.len());
-    for run in inputs {
-        let mut cursor = run.cursor(false);
-        cursor.seek_to_first()?;
-        cursors.push(Box::new(cursor));
-    }
-    let mut merge: Merge<false> = Merge::new(cursors);
-    let mut builder = RunBuilder::new(engine, table.id, table.options.sstable.clone());
-    let mut versions = Vec::new();
-    let mut last: Option<Bytes> = None;
-    while let Some(cursor) = merge.peek() {
-        let key = Bytes::copy_from_slice(cursor.key());
-        while let Some(cursor) = merge.peek().filter(|cursor| cursor.key() == key) {
-            versions.push(Version {
-                seq: cursor.seq(),
-                kind: cursor.kind(),
-                value: cursor.value(),
-            });
-            merge.advance()?;
-        }
-        let ascending = last.as_ref().is_none_or(|last| *last < key);
-        if !ascending || !versions.is_sorted_by(|newer, older| newer.seq > older.seq) {
-            return Err(out_of_order(inputs, &key));
-        }
-        let bottom = !older.iter().any(|run| run.covers(&key));
-        retain.versions(&key, &mut versions, &[], bottom);
-        for version in versions.drain(..) {
-            builder.add(&key, &version)?;
-        }
-        last = Some(key);
-        engine.check_stop()?;
-    }
-    let smallest = inputs
-        .iter()
-        .map(|run| run.meta().smallest_seq)
-        .min()
-        .expect("a merge has inputs");
-    let largest = inputs
-        .iter()
-        .map(|run| run.meta().largest_seq)
-        .max()
-        .expect("a merge has inputs");
-    let output = builder.finish((smallest, largest))?;
 
     // A deletion of a snapshot that this merge relied on must not be lost.
     let bookmarks = engine.unrecorded_bookmarks();
@@ -127,6 +91,77 @@ fn merge(engine: &Engine, table: &TableCore, runs: &[Arc<Run>], pick: &Pick) -> 
         run.retire();
     }
     Ok(true)
+}
+
+/// Writes what is needed of the `inputs` as one run; `older` are the runs below.
+fn write_merged(
+    engine: &Engine,
+    table: &TableCore,
+    inputs: &[Arc<Run>],
+    older: &[Arc<Run>],
+) -> Result<Option<Arc<Run>>> {
+    // The inputs are fixed; from here on no new view can need what is dropped.
+    let boundaries = engine.boundaries(table.id);
+    let retain = Retain {
+        boundaries: &boundaries,
+        merger: &table.merger,
+    };
+
+    let mut cursors: Vec<Box<dyn Cursor>> = Vec::with_capacity(inputs.len());
+    for run in inputs {
+        let mut cursor = run.cursor(false);
+        cursor.seek_to_first()?;
+        cursors.push(Box::new(cursor));
+    }
+    let mut merge: Merge<false> = Merge::new(cursors);
+    let mut builder = RunBuilder::new(engine, table.id, table.options.sstable.clone());
+    let tombstones = tombstones_of(inputs);
+    let mut versions = Vec::new();
+    let mut last: Option<Bytes> = None;
+    while let Some(cursor) = merge.peek() {
+        let key = Bytes::copy_from_slice(cursor.key());
+        while let Some(cursor) = merge.peek().filter(|cursor| cursor.key() == key) {
+            versions.push(Version {
+                seq: cursor.seq(),
+                kind: cursor.kind(),
+                value: cursor.value(),
+            });
+            merge.advance()?;
+        }
+        let ascending = last.as_ref().is_none_or(|last| *last < key);
+        if !ascending || !versions.is_sorted_by(|newer, older| newer.seq > older.seq) {
+            return Err(out_of_order(inputs, &key));
+        }
+        let bottom = !older.iter().any(|run| run.covers(&key));
+        retain.versions(&key, &mut versions, tombstones.over(&key), bottom);
+        for version in versions.drain(..) {
+            builder.add(&key, &version)?;
+        }
+        last = Some(key);
+        engine.check_stop()?;
+    }
+    let smallest = inputs
+        .iter()
+        .map(|run| run.meta().smallest_seq)
+        .min()
+        .expect("a merge has inputs");
+    let largest = inputs
+        .iter()
+        .map(|run| run.meta().largest_seq)
+        .max()
+        .expect("a merge has inputs");
+    let has_older = |range: &KeyRange| older.iter().any(|run| run.overlaps(range));
+    let tombstones = tombstones.retained(&boundaries, has_older);
+    builder.finish((smallest, largest), tombstones)
+}
+
+/// The range tombstones of all of them.
+fn tombstones_of(runs: &[Arc<Run>]) -> RangeTombstones {
+    let mut all = RangeTombstones::default();
+    for tombstones in runs.iter().filter_map(|run| run.range_tombstones()) {
+        all.insert_all(tombstones);
+    }
+    all
 }
 
 /// The damage behind versions that a merge met out of order, though every

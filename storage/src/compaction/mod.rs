@@ -1,5 +1,6 @@
 //! Merging runs: what to merge is decided as data, then carried out.
 
+mod covered;
 mod execute;
 mod picker;
 mod retain;

@@ -53,6 +53,8 @@ pub(crate) enum Reason {
     Ladder,
     /// Too many runs.
     Count,
+    /// Nothing in it is seen any more, or it hides nothing: dropped unread.
+    Covered,
 }
 
 /// Picks the next merge, if any. `runs` newest first, `bookmarks` ascending,

@@ -269,6 +269,20 @@ impl Engine {
         Ok(())
     }
 
+    /// Has the memtable of a table flushed and the table merged, by whoever does
+    /// that. Takes `flushing`.
+    pub(crate) fn flush_soon(&self, table: &TableCore) -> Result<()> {
+        self.rotate(table, 0);
+        match self.options.maintenance {
+            Maintenance::Background => self.signal.flush(),
+            Maintenance::Manual => {
+                self.flush_frozen()?;
+                self.compact_all()?;
+            }
+        }
+        Ok(())
+    }
+
     /// When the WAL is too large: freezes the memtables that hold on to its
     /// oldest segment.
     fn rotate_for_wal(&self) -> bool {

@@ -123,13 +123,13 @@ impl Replay<'_> {
                 key,
                 value,
             } => {
-                match self.tables.get(&table) {
-                    Some((_, flushed_seq)) if seq <= *flushed_seq => {}
-                    Some((core, _)) => core.peek().memtable.insert(key, seq, kind, value),
-                    // It was dropped after this write.
-                    None if table <= self.last_table_id => {}
-                    // A table is in the manifest before the first write to it.
-                    None => return Err(format!("no table {}", table.0)),
+                if let Some(core) = self.unflushed(table, seq)? {
+                    core.peek().memtable.insert(key, seq, kind, value);
+                }
+            }
+            Op::RangeDelete { table, range } => {
+                if let Some(core) = self.unflushed(table, seq)? {
+                    core.peek().memtable.delete_range(&range, seq);
                 }
             }
             Op::SnapshotCreate(record) => {
@@ -149,6 +149,17 @@ impl Replay<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The table of a write, unless its runs have the write already or it is gone.
+    fn unflushed(&self, table: TableId, seq: SeqNo) -> Result<Option<&TableCore>, String> {
+        match self.tables.get(&table) {
+            Some((core, flushed_seq)) => Ok((seq > *flushed_seq).then_some(&**core)),
+            // It was dropped after this write.
+            None if table <= self.last_table_id => Ok(None),
+            // A table is in the manifest before the first write to it.
+            None => Err(format!("no table {}", table.0)),
+        }
     }
 
     /// After a commit: its memtables need its segment, and full ones are frozen.

@@ -10,6 +10,7 @@ use crate::compaction::wants_compaction;
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
 use crate::options::{Durability, Maintenance, WriteOptions};
+use crate::version::TableId;
 
 /// With more runs than this in a table writers wait for compactions, as long as
 /// there is a merge to wait for: snapshots may hold any number of runs apart.
@@ -60,24 +61,26 @@ impl Engine {
             })?;
         drop(pruned);
         self.make_durable(lsn, options)?;
+        let memtable_of = |table: TableId| {
+            let found = memtables.iter().find(|(id, _)| *id == table);
+            &found.expect("a batch names its tables").1
+        };
         for item in OpReader::new(payload, ticket.first()) {
-            let Ok((
-                seq,
-                Op::Write {
-                    table,
-                    kind,
-                    key,
-                    value,
-                },
-            )) = item
-            else {
-                unreachable!("a batch encodes writes only, and what it encodes reads back")
-            };
-            let (_, memtable) = memtables
-                .iter()
-                .find(|(id, _)| *id == table)
-                .expect("a batch names its tables");
-            memtable.insert(key, seq, kind, value);
+            match item {
+                Ok((
+                    seq,
+                    Op::Write {
+                        table,
+                        kind,
+                        key,
+                        value,
+                    },
+                )) => memtable_of(table).insert(key, seq, kind, value),
+                Ok((seq, Op::RangeDelete { table, range })) => {
+                    memtable_of(table).delete_range(&range, seq);
+                }
+                _ => unreachable!("a batch encodes writes only, and what it encodes reads back"),
+            }
         }
         // Before it is visible: a flush frees the memtables after that.
         drop(memtables);

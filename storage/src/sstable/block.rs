@@ -27,7 +27,8 @@ use crate::varint;
 
 const U32_BYTES: usize = size_of::<u32>();
 
-/// A verified, uncompressed block of at least one entry. A clone shares the bytes.
+/// A verified, uncompressed block, of at least one entry (but for the index of
+/// nothing). A clone shares the bytes.
 #[derive(Debug, Clone)]
 pub(super) struct Block {
     bytes: Bytes,
@@ -91,7 +92,16 @@ impl Block {
         Ok(block)
     }
 
-    /// Number of restart points, at least 1.
+    /// A block without entries: what an index of nothing is.
+    pub(super) fn empty() -> Self {
+        Self {
+            bytes: Bytes::new(),
+            entries_end: 0,
+            restarts: 0,
+        }
+    }
+
+    /// Number of restart points, at least 1 unless it is [`Self::empty`].
     pub(super) fn restarts(&self) -> usize {
         self.restarts
     }

@@ -105,6 +105,9 @@ impl BlockCursor {
     /// Moves to the first entry.
     pub(super) fn seek_to_first(&mut self) -> Result<(), Damage> {
         self.valid = false;
+        if self.block.entries_end() == 0 {
+            return Ok(());
+        }
         self.read(0, 0)
     }
 

@@ -15,6 +15,9 @@ use super::damage::Damage;
 use super::handle::BlockHandle;
 use crate::key::{Kind, SeqNo};
 
+/// The payload of an index without entries: no restart points.
+const EMPTY: [u8; 4] = [0; 4];
+
 /// The index of an open table, in memory.
 #[derive(Debug)]
 pub(super) struct Index {
@@ -23,8 +26,17 @@ pub(super) struct Index {
 
 impl Index {
     pub(super) fn decode(payload: Bytes) -> Result<Self, Damage> {
-        let block = Block::new(payload)?;
+        let block = if *payload == EMPTY {
+            Block::empty()
+        } else {
+            Block::new(payload)?
+        };
         Ok(Self { block })
+    }
+
+    /// Whether there is no data block: the table has range tombstones only.
+    pub(super) fn is_empty(&self) -> bool {
+        self.block.entries_end() == 0
     }
 
     /// The one data block that can hold the first version `>= (key, seq)`;

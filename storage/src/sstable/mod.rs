@@ -32,6 +32,7 @@ mod reader;
 mod table_cursor;
 #[cfg(test)]
 mod tests;
+mod tombstone_block;
 mod verify;
 mod writer;
 

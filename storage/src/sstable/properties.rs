@@ -5,8 +5,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::damage::Damage;
+use super::handle::BlockHandle;
 use super::options::SsTableOptions;
 use crate::key::{Kind, SeqNo};
+use crate::range_tombstones::RangeTombstones;
 
 /// Facts about one table, written once with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,7 +19,8 @@ pub(crate) struct Properties {
     pub(crate) file_number: u64,
     /// The (user-visible) table whose versions these are.
     pub(crate) table_id: u32,
-    /// Number of versions, tombstones included; at least 1.
+    /// Number of versions, tombstones included; range tombstones are no versions.
+    /// 0 when there are range tombstones only; then the keys are empty.
     pub(crate) entries: u64,
     /// Number of versions that are tombstones.
     pub(crate) tombstones: u64,
@@ -27,9 +30,9 @@ pub(crate) struct Properties {
     /// The last user key, in hex in the file.
     #[serde(serialize_with = "to_hex", deserialize_with = "from_hex")]
     pub(crate) largest_key: Vec<u8>,
-    /// The smallest sequence number of any version.
+    /// The smallest sequence number of any version or range tombstone.
     pub(crate) smallest_seq: SeqNo,
-    /// The largest sequence number of any version.
+    /// The largest sequence number of any version or range tombstone.
     pub(crate) largest_seq: SeqNo,
     /// Length of the user keys of all versions together, in bytes.
     pub(crate) raw_key_bytes: u64,
@@ -37,10 +40,24 @@ pub(crate) struct Properties {
     pub(crate) raw_value_bytes: u64,
     /// Length of the stored data blocks; they are the start of the file.
     pub(crate) data_bytes: u64,
+    /// The range tombstones of the run that the table is of, if they are here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) range_tombstones: Option<TombstoneProperties>,
     /// How the table is laid out.
     pub(crate) options: SsTableOptions,
     /// The program that wrote the table, as "ebb 0.1.0".
     pub(crate) created_by: String,
+}
+
+/// Where the block of range tombstones is, and what is in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TombstoneProperties {
+    /// File offset of the stored block: behind the data blocks.
+    pub(crate) offset: u64,
+    /// Stored length.
+    pub(crate) bytes: u64,
+    /// Number of sequence numbers over all fragments.
+    pub(crate) count: u64,
 }
 
 impl Properties {
@@ -63,6 +80,7 @@ impl Properties {
             raw_key_bytes: 0,
             raw_value_bytes: 0,
             data_bytes: 0,
+            range_tombstones: None,
             options,
             created_by: concat!("ebb ", env!("CARGO_PKG_VERSION")).into(),
         }
@@ -76,10 +94,24 @@ impl Properties {
         }
         self.entries += 1;
         self.tombstones += u64::from(kind == Kind::Delete);
-        self.smallest_seq = self.smallest_seq.min(seq);
-        self.largest_seq = self.largest_seq.max(seq);
+        self.widen(seq);
         self.raw_key_bytes += key.len() as u64;
         self.raw_value_bytes += value_len as u64;
+    }
+
+    /// Counts the range tombstones in, which are stored at `handle`.
+    pub(super) fn count_tombstones(&mut self, tombstones: &RangeTombstones, handle: BlockHandle) {
+        tombstones.seqs().for_each(|seq| self.widen(seq));
+        self.range_tombstones = Some(TombstoneProperties {
+            offset: handle.offset,
+            bytes: handle.len,
+            count: tombstones.count(),
+        });
+    }
+
+    fn widen(&mut self, seq: SeqNo) {
+        self.smallest_seq = self.smallest_seq.min(seq);
+        self.largest_seq = self.largest_seq.max(seq);
     }
 
     /// The payload that [`Self::decode`] reads.

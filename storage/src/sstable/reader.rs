@@ -19,8 +19,10 @@ use super::handle::BlockHandle;
 use super::index::Index;
 use super::properties::Properties;
 use super::table_cursor::SsTableCursor;
+use super::tombstone_block;
 use crate::error::{Error, Result};
 use crate::key::{Kind, SeqNo};
+use crate::range_tombstones::RangeTombstones;
 use crate::vfs::{ReadFile, Vfs};
 
 /// One version, as a lookup returns it.
@@ -63,6 +65,7 @@ pub(super) struct Parts {
     pub(super) filter: Filter,
     pub(super) index: Index,
     pub(super) properties: Properties,
+    pub(super) tombstones: Option<Arc<RangeTombstones>>,
 }
 
 impl SsTable {
@@ -91,6 +94,11 @@ impl SsTable {
     /// What the table says about itself.
     pub(crate) fn properties(&self) -> &Properties {
         &self.parts.properties
+    }
+
+    /// The range tombstones of its run, if they are in this file.
+    pub(crate) fn range_tombstones(&self) -> Option<&Arc<RangeTombstones>> {
+        self.parts.tombstones.as_ref()
     }
 
     /// Where the file is.
@@ -247,15 +255,42 @@ impl Parts {
         let index = Index::decode(read_block(file, path, footer.index)?)
             .map_err(|damage| damage.at(path, footer.index.offset))?;
         let properties = Properties::decode(&read_block(file, path, footer.properties)?)
-            .and_then(|properties| check_properties(properties, file_number, &footer))
+            .and_then(|properties| check_properties(properties, file_number, &footer, &index))
             .map_err(|damage| damage.at(path, footer.properties.offset))?;
+        let tombstones = read_tombstones(file, path, &properties)?;
         Ok(Self {
             footer,
             filter,
             index,
             properties,
+            tombstones,
         })
     }
+}
+
+/// Reads the range tombstones, if there are any.
+fn read_tombstones(
+    file: &dyn ReadFile,
+    path: &Path,
+    properties: &Properties,
+) -> Result<Option<Arc<RangeTombstones>>> {
+    let Some(told) = &properties.range_tombstones else {
+        return Ok(None);
+    };
+    let handle = BlockHandle {
+        offset: told.offset,
+        len: told.bytes,
+    };
+    let tombstones = tombstone_block::decode(&read_block(file, path, handle)?)
+        .and_then(|tombstones| match tombstones.count() {
+            count if count == told.count => Ok(tombstones),
+            count => Err(Damage(format!(
+                "{count} range tombstones; the properties say {}",
+                told.count
+            ))),
+        })
+        .map_err(|damage| damage.at(path, handle.offset))?;
+    Ok(Some(Arc::new(tombstones)))
 }
 
 /// Holds the properties against the footer and against who the caller expects.
@@ -263,7 +298,29 @@ fn check_properties(
     properties: Properties,
     file_number: u64,
     footer: &Footer,
+    index: &Index,
 ) -> Result<Properties, Damage> {
+    // The block of range tombstones, if any, lies between data and filter.
+    let data_end = match &properties.range_tombstones {
+        Some(told) if told.offset.checked_add(told.bytes) == Some(footer.filter.offset) => {
+            told.offset
+        }
+        Some(told) => {
+            return Err(Damage(format!(
+                "the range tombstones, {told:?}, do not lie before the filter"
+            )));
+        }
+        None => footer.filter.offset,
+    };
+    let holds_versions = properties.entries > 0;
+    if holds_versions == index.is_empty()
+        || !holds_versions && properties.range_tombstones.is_none()
+    {
+        return Err(Damage(format!(
+            "the properties say {} entries; the index says otherwise",
+            properties.entries
+        )));
+    }
     let facts = [
         ("file number", properties.file_number, file_number),
         (
@@ -271,7 +328,7 @@ fn check_properties(
             properties.format_version.into(),
             footer.version.into(),
         ),
-        ("data length", properties.data_bytes, footer.filter.offset),
+        ("data length", properties.data_bytes, data_end),
     ];
     match facts
         .into_iter()

@@ -119,6 +119,13 @@ impl<'a> Walk<'a> {
     fn finish(mut self) -> Result<(), Damage> {
         self.seen.largest_key = self.last.0;
         let told = &self.parts.properties;
+        if let (Some(tombstones), Some(at)) = (&self.parts.tombstones, &told.range_tombstones) {
+            let handle = BlockHandle {
+                offset: at.offset,
+                len: at.bytes,
+            };
+            self.seen.count_tombstones(tombstones, handle);
+        }
         if self.seen == *told {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! Writes one SSTable, front to back.
 //!
 //! ```text
-//!   data block ... | filter | index | properties | footer
+//!   data block ... | [range tombstones] | filter | index | properties | footer
 //! ```
 //!
 //! See the book, Formats: SSTable.
@@ -17,8 +17,10 @@ use super::handle::BlockHandle;
 use super::index::IndexBuilder;
 use super::options::SsTableOptions;
 use super::properties::Properties;
+use super::tombstone_block;
 use crate::error::{Error, Result};
 use crate::key::{Kind, SeqNo, compare_versions};
+use crate::range_tombstones::RangeTombstones;
 use crate::vfs::{Vfs, WriteFile};
 
 /// Finished blocks are gathered up to this size before the file is appended to.
@@ -35,6 +37,7 @@ pub(crate) struct SsTableWriter {
     index: IndexBuilder,
     filter: FilterBuilder,
     pub(super) properties: Properties,
+    tombstones: RangeTombstones,
     out: Output,
 }
 
@@ -65,6 +68,7 @@ impl SsTableWriter {
             index: IndexBuilder::new(),
             filter: FilterBuilder::new(options.filter_bits_per_key),
             properties: Properties::new(FORMAT_VERSION, ids, options),
+            tombstones: RangeTombstones::default(),
             out: Output {
                 path: path.to_path_buf(),
                 file,
@@ -129,6 +133,11 @@ impl SsTableWriter {
         Ok(())
     }
 
+    /// Gives the table the range tombstones of its run.
+    pub(crate) fn set_range_tombstones(&mut self, tombstones: RangeTombstones) {
+        self.tombstones = tombstones;
+    }
+
     /// Size of the file so far, in bytes: blocks as stored, the open one as it
     /// is before compression; without filter, index and footer.
     pub(crate) fn file_bytes(&self) -> u64 {
@@ -155,13 +164,21 @@ impl SsTableWriter {
     /// When nothing was added: an empty table has no bounds.
     pub(crate) fn finish(mut self) -> Result<FinishedTable> {
         assert!(
-            !self.data.is_empty(),
+            !self.data.is_empty() || !self.tombstones.is_empty(),
             "{} would hold nothing",
             self.out.path.display()
         );
-        self.finish_data_block()?;
+        if !self.data.is_empty() {
+            self.finish_data_block()?;
+        }
         self.properties.data_bytes = self.out.bytes();
         self.properties.largest_key = self.data.last().0.to_vec();
+        if !self.tombstones.is_empty() {
+            let payload = tombstone_block::encode(&self.tombstones);
+            let compression = self.properties.options.compression;
+            let handle = self.out.store(&payload, compression)?;
+            self.properties.count_tombstones(&self.tombstones, handle);
+        }
 
         let Self {
             mut index,

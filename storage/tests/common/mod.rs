@@ -3,11 +3,13 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ebb_storage::vfs::{MemVfs, Vfs};
 use ebb_storage::{
@@ -17,7 +19,7 @@ use ebb_storage::{
 use rand::{RngExt, SeedableRng};
 
 pub type Rng = rand_chacha::ChaCha8Rng;
-/// The content of a table.
+/// What a reader finds in a table.
 pub type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The directory that every test on a [`MemVfs`] uses.
@@ -69,6 +71,9 @@ impl Drop for Replay {
     }
 }
 
+/// The time at which the clock of a random test starts, as its oracle does.
+pub const START_MS: u64 = 0;
+
 /// Options on a disk in memory under which the caller does all the work, so
 /// that a run is the same every time.
 pub fn manual(mem: &MemVfs) -> Options {
@@ -108,7 +113,7 @@ pub fn random_table_options(rng: &mut Rng) -> TableOptions {
             filter_bits_per_key: [0, 10][rng.random_range(0..2)],
             compression: [Compression::None, Compression::Lz4][rng.random_range(0..2)],
         },
-        ..TableOptions::default()
+        merge_operator: Some("append".into()),
     }
 }
 
@@ -125,9 +130,19 @@ pub fn open_tables(db: &Db, options: &[TableOptions]) -> Result<Vec<Table>> {
 #[derive(Debug, Clone)]
 pub struct Write {
     pub table: usize,
-    pub key: Vec<u8>,
-    /// `None` deletes.
-    pub value: Option<Vec<u8>>,
+    pub change: Change,
+}
+
+/// What a write does to its table.
+#[derive(Debug, Clone)]
+pub enum Change {
+    Put(Vec<u8>, Vec<u8>),
+    /// With a time to live in milliseconds.
+    PutFor(Vec<u8>, Vec<u8>, u64),
+    /// Of a table that appends.
+    Merge(Vec<u8>, Vec<u8>),
+    Delete(Vec<u8>),
+    DeleteRange(Bounds),
 }
 
 /// What a test does to a database.
@@ -135,6 +150,10 @@ pub struct Write {
 pub enum Op {
     /// A batch; of one write often.
     Write(Vec<Write>),
+    /// Of a position in [`TABLES`].
+    Truncate(usize),
+    /// Time passes, in milliseconds. The clock is the caller's to move.
+    Tick(u64),
     CreateSnapshot {
         keyspace: &'static str,
         name: String,
@@ -152,7 +171,7 @@ pub enum Op {
 impl Op {
     /// Whether it takes a place in the order of commits.
     pub fn is_commit(&self) -> bool {
-        !matches!(self, Op::Flush | Op::Compact | Op::Sync)
+        !matches!(self, Op::Flush | Op::Compact | Op::Sync | Op::Tick(_))
     }
 }
 
@@ -184,16 +203,21 @@ fn random_value(rng: &mut Rng) -> Vec<u8> {
 }
 
 fn random_write(rng: &mut Rng) -> Write {
-    Write {
-        // The last table is a quiet one.
-        table: if rng.random_bool(0.02) {
-            3
-        } else {
-            rng.random_range(0..3)
-        },
-        key: random_key(rng),
-        value: rng.random_bool(0.75).then(|| random_value(rng)),
-    }
+    // The last table is a quiet one.
+    let table = if rng.random_bool(0.02) {
+        3
+    } else {
+        rng.random_range(0..3)
+    };
+    let key = random_key(rng);
+    let change = match rng.random_range(0..100) {
+        0..50 => Change::Put(key, random_value(rng)),
+        50..62 => Change::PutFor(key, random_value(rng), rng.random_range(0..200)),
+        62..80 => Change::Merge(key, random_value(rng)),
+        80..97 => Change::Delete(key),
+        _ => Change::DeleteRange(random_bounds(rng)),
+    };
+    Write { table, change }
 }
 
 /// The next operation for a database in the state of `oracle`.
@@ -225,9 +249,11 @@ pub fn random_op(rng: &mut Rng, oracle: &Oracle, snapshots_max: usize) -> Op {
             let (keyspace, name) = oracle.snapshots.keys().nth(at).unwrap().clone();
             Op::DeleteSnapshot { keyspace, name }
         }
-        91..=93 => Op::Flush,
-        94..=96 => Op::Compact,
-        97..=99 => Op::Sync,
+        91..=92 => Op::Flush,
+        93..=94 => Op::Compact,
+        95..=96 => Op::Sync,
+        97..=98 => Op::Tick(rng.random_range(1..100)),
+        99 if rng.random_bool(0.3) => Op::Truncate(rng.random_range(0..TABLES.len())),
         _ => Op::Write(vec![random_write(rng)]),
     }
 }
@@ -253,13 +279,23 @@ pub fn apply(db: &Db, tables: &[Table], op: &Op) -> Result<()> {
         Op::Write(writes) => {
             let mut batch = WriteBatch::new();
             for write in writes {
-                match &write.value {
-                    Some(value) => batch.put(&tables[write.table], &write.key, value),
-                    None => batch.delete(&tables[write.table], &write.key),
+                let table = &tables[write.table];
+                match &write.change {
+                    Change::Put(key, value) => batch.put(table, key, value),
+                    Change::PutFor(key, value, ms) => {
+                        batch.put_with_ttl(table, key, value, Duration::from_millis(*ms));
+                    }
+                    Change::Merge(key, operand) => batch.merge(table, key, operand),
+                    Change::Delete(key) => batch.delete(table, key),
+                    Change::DeleteRange(bounds) => {
+                        batch.delete_range::<Vec<u8>, _>(table, bounds.clone());
+                    }
                 }
             }
             db.write(batch)
         }
+        Op::Truncate(table) => tables[*table].truncate(),
+        Op::Tick(_) => Ok(()),
         Op::CreateSnapshot {
             keyspace,
             name,
@@ -280,39 +316,75 @@ pub fn apply(db: &Db, tables: &[Table], op: &Op) -> Result<()> {
     }
 }
 
-/// What a database must hold: by [`TABLES`], and each snapshot's tables.
+/// A key as the oracle knows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// What was put, and from when on it is gone.
+    put: Option<(Vec<u8>, u64)>,
+    /// What was appended to it since.
+    appended: Option<Vec<u8>>,
+}
+
+impl Cell {
+    fn put(value: &[u8], expiry_ms: u64) -> Self {
+        Self {
+            put: Some((value.to_vec(), expiry_ms)),
+            appended: None,
+        }
+    }
+
+    fn at(&self, now_ms: u64) -> Option<Cow<'_, [u8]>> {
+        let put = self.put.as_ref().filter(|(_, expiry)| now_ms < *expiry);
+        match (put, &self.appended) {
+            (None, None) => None,
+            (Some((value, _)), None) => Some(value.into()),
+            (None, Some(appended)) => Some(appended.into()),
+            (Some((value, _)), Some(appended)) => Some([&value[..], appended].concat().into()),
+        }
+    }
+}
+
+/// The state of a database: its tables by [`TABLES`], and what each snapshot
+/// sees of them.
 ///
 /// Contents are shared until they change, so that a copy costs little.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Oracle {
-    pub tables: [Rc<Content>; TABLES.len()],
+    pub now_ms: u64,
+    tables: [Rc<BTreeMap<Vec<u8>, Cell>>; TABLES.len()],
     pub snapshots: BTreeMap<(&'static str, String), Tables>,
 }
 
 /// The tables of a snapshot by name.
 pub type Tables = BTreeMap<&'static str, Rc<Content>>;
 
+/// What there is to find in a database at some time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seen {
+    pub tables: [Rc<Content>; TABLES.len()],
+    pub snapshots: BTreeMap<(&'static str, String), Tables>,
+}
+
 impl Oracle {
     pub fn apply(&mut self, op: &Op) {
         match op {
             Op::Write(writes) => {
                 for write in writes {
-                    let content = Rc::make_mut(&mut self.tables[write.table]);
-                    match &write.value {
-                        Some(value) => content.insert(write.key.clone(), value.clone()),
-                        None => content.remove(&write.key),
-                    };
+                    self.change(write.table, &write.change);
                 }
             }
+            Op::Truncate(table) => self.tables[*table] = Rc::default(),
+            Op::Tick(ms) => self.now_ms += ms,
             Op::CreateSnapshot {
                 keyspace,
                 name,
                 table,
             } => {
-                let covered = TABLES.iter().zip(&self.tables).filter(|((ks, name), _)| {
-                    ks == keyspace && table.is_none_or(|table| table == *name)
+                let covered = (0..TABLES.len()).filter(|&i| {
+                    let (ks, name) = TABLES[i];
+                    ks == *keyspace && table.is_none_or(|table| table == name)
                 });
-                let tables = covered.map(|((_, name), content)| (*name, content.clone()));
+                let tables = covered.map(|i| (TABLES[i].1, self.table(i)));
                 let tables = tables.collect();
                 self.snapshots.insert((keyspace, name.clone()), tables);
             }
@@ -323,6 +395,79 @@ impl Oracle {
         }
     }
 
+    fn change(&mut self, table: usize, change: &Change) {
+        let cells = Rc::make_mut(&mut self.tables[table]);
+        match change {
+            Change::Put(key, value) => {
+                cells.insert(key.clone(), Cell::put(value, u64::MAX));
+            }
+            Change::PutFor(key, value, ms) => {
+                cells.insert(key.clone(), Cell::put(value, self.now_ms + ms));
+            }
+            Change::Merge(key, operand) => {
+                let cell = cells.entry(key.clone()).or_default();
+                let appended = cell.appended.get_or_insert_default();
+                appended.extend_from_slice(operand);
+            }
+            Change::Delete(key) => {
+                cells.remove(key);
+            }
+            Change::DeleteRange(bounds) => cells.retain(|key, _| !lies_within(key, bounds)),
+        }
+    }
+
+    /// What a table has now.
+    pub fn table(&self, table: usize) -> Rc<Content> {
+        let live = self.live_at(table, self.now_ms);
+        Rc::new(
+            live.map(|(key, value)| (key.clone(), value.into_owned()))
+                .collect(),
+        )
+    }
+
+    /// What a key has now.
+    pub fn get(&self, table: usize, key: &[u8]) -> Option<Cow<'_, [u8]>> {
+        self.tables[table].get(key)?.at(self.now_ms)
+    }
+
+    fn live_at(
+        &self,
+        table: usize,
+        now_ms: u64,
+    ) -> impl Iterator<Item = (&Vec<u8>, Cow<'_, [u8]>)> {
+        let cells = self.tables[table].iter();
+        cells.filter_map(move |(key, cell)| Some((key, cell.at(now_ms)?)))
+    }
+
+    /// What all tables have now.
+    pub fn contents(&self) -> [Rc<Content>; TABLES.len()] {
+        std::array::from_fn(|table| self.table(table))
+    }
+
+    /// Whether this is what there is to find at a time.
+    pub fn is_seen_as(&self, seen: &Seen, now_ms: u64) -> bool {
+        let table = |i: usize| {
+            let seen = seen.tables[i].iter();
+            self.live_at(i, now_ms)
+                .eq(seen.map(|(key, value)| (key, value.into())))
+        };
+        self.snapshots == seen.snapshots && (0..TABLES.len()).all(table)
+    }
+
+    /// What there is to find at a time.
+    pub fn seen_at(&self, now_ms: u64) -> Seen {
+        let then = Self {
+            now_ms,
+            ..self.clone()
+        };
+        Seen {
+            tables: then.contents(),
+            snapshots: then.snapshots,
+        }
+    }
+}
+
+impl Seen {
     /// All that a database holds, read out. Tables that do not exist count as
     /// empty: a crash may come before they are made.
     pub fn read(db: &Db) -> Result<Self> {
@@ -430,21 +575,24 @@ pub fn random_bounds(rng: &mut Rng) -> Bounds {
     (bound(), bound())
 }
 
+fn lies_within(key: &[u8], (lower, upper): &Bounds) -> bool {
+    let above = match lower {
+        Bound::Included(lower) => key >= &lower[..],
+        Bound::Excluded(lower) => key > &lower[..],
+        Bound::Unbounded => true,
+    };
+    let below = match upper {
+        Bound::Included(upper) => key <= &upper[..],
+        Bound::Excluded(upper) => key < &upper[..],
+        Bound::Unbounded => true,
+    };
+    above && below
+}
+
 /// What of a content lies within bounds, ascending.
-pub fn within(content: &Content, (lower, upper): &Bounds) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let above = |key: &Vec<u8>| match lower {
-        Bound::Included(lower) => key >= lower,
-        Bound::Excluded(lower) => key > lower,
-        Bound::Unbounded => true,
-    };
-    let below = |key: &Vec<u8>| match upper {
-        Bound::Included(upper) => key <= upper,
-        Bound::Excluded(upper) => key < upper,
-        Bound::Unbounded => true,
-    };
-    content
-        .iter()
-        .filter(|(key, _)| above(key) && below(key))
+pub fn within(content: &Content, bounds: &Bounds) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let entries = content.iter().filter(|(key, _)| lies_within(key, bounds));
+    entries
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect()
 }

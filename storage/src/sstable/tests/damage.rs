@@ -1,8 +1,6 @@
 //! Damaged files: the right answer or an error that says where, never a wrong
 //! answer, never a panic.
 
-use bytes::Bytes;
-
 use super::*;
 use crate::error::Error;
 use crate::sstable::block::Block;
@@ -27,7 +25,8 @@ fn small_table(compression: Compression) -> (TestDisk, Oracle) {
         compression,
         ..Default::default()
     };
-    write(&disk, &oracle, options);
+    let tombstones = tombstones(&[(b"key 2", Some(b"key 4"), 20), (b"key 3", None, 300)]);
+    write_with(&disk, &oracle, tombstones, options);
     (disk, oracle)
 }
 
@@ -50,6 +49,8 @@ fn read_all(table: &Arc<SsTable>, oracle: &Oracle, what: &str) {
     if let Some(found) = or_corruption(get(table, b"key 33", 99), what) {
         assert_eq!(found, None, "{what}");
     }
+    let read = table.range_tombstones().map(|read| read.count());
+    assert_eq!(read, Some(4), "{what}");
     for rows in [scan(table), scan_back(table)] {
         if let Some(rows) = or_corruption(rows, what) {
             assert_eq!(rows, oracle_rows(oracle), "{what}");
@@ -157,6 +158,11 @@ fn parts_that_lie_neither_panic_nor_loop() {
 /// Start and end of each stored block of a table.
 fn stored_blocks(table: &Arc<SsTable>) -> Vec<(usize, usize)> {
     let mut handles = table.reread_parts().unwrap().footer.handles().to_vec();
+    let tombstones = table.properties().range_tombstones.as_ref();
+    handles.extend(tombstones.map(|told| BlockHandle {
+        offset: told.offset,
+        len: told.bytes,
+    }));
     let mut index = table.index().cursor();
     index.seek_to_first().unwrap();
     while index.valid() {

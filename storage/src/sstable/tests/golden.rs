@@ -109,6 +109,39 @@ fn the_bytes_of_a_tiny_table_are_pinned() {
     open(&disk, 0).unwrap().verify().unwrap();
 }
 
+/// A table of range tombstones and nothing else, up to its properties: the
+/// block of them, a filter without bits, an index without entries.
+const TOMBSTONES: &str = "
+    03 616e74 01 01 66 02 ac02 a902
+    01 66 00 01 03
+    00 b045697b
+    00
+    00 ff12d941
+    00000000
+    00 1df722c6";
+
+#[test]
+fn the_bytes_of_range_tombstones_are_pinned() {
+    let disk = TestDisk::default();
+    let options = SsTableOptions {
+        compression: Compression::None,
+        filter_bits_per_key: 0,
+        ..Default::default()
+    };
+    let list = tombstones(&[(b"ant", None, 3), (b"ant", Some(b"f"), 300)]);
+    write_with(&disk, &Oracle::new(), list, options);
+    let found = disk.read(FILE);
+    let expected = hex(TOMBSTONES);
+    assert_eq!(
+        found[..expected.len()].escape_ascii().to_string(),
+        expected.escape_ascii().to_string()
+    );
+    let text = found.escape_ascii().to_string();
+    let properties = r#""data_bytes":0,"range_tombstones":{"offset":0,"bytes":22,"count":3}"#;
+    assert!(text.replace('\\', "").contains(properties), "{text}");
+    open(&disk, 0).unwrap().verify().unwrap();
+}
+
 #[test]
 fn a_table_of_format_version_1_still_opens() {
     let disk = TestDisk::default();

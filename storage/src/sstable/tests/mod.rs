@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -18,6 +19,8 @@ use super::*;
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::key::{Kind, SeqNo};
+use crate::key_range::KeyRange;
+use crate::range_tombstones::RangeTombstones;
 use test_disk::TestDisk;
 
 /// Versions in their order, as a table should hold them.
@@ -78,12 +81,37 @@ fn random_oracle(rng: &mut ChaCha8Rng, versions: usize, value_len_max: usize) ->
 }
 
 fn write(disk: &TestDisk, oracle: &Oracle, options: SsTableOptions) -> FinishedTable {
+    write_with(disk, oracle, RangeTombstones::default(), options)
+}
+
+/// A range tombstone: start, end (none is the end of all keys), number.
+type Tombstone = (&'static [u8], Option<&'static [u8]>, u64);
+
+fn tombstones(list: &[Tombstone]) -> RangeTombstones {
+    let mut tombstones = RangeTombstones::default();
+    for &(start, end, seq) in list {
+        let range = KeyRange {
+            start: Bytes::from_static(start),
+            end: end.map(Bytes::from_static),
+        };
+        tombstones.insert(&range, &[SeqNo(seq)]);
+    }
+    tombstones
+}
+
+fn write_with(
+    disk: &TestDisk,
+    oracle: &Oracle,
+    tombstones: RangeTombstones,
+    options: SsTableOptions,
+) -> FinishedTable {
     let ids = (FILE_NUMBER, TABLE_ID);
     let mut writer = SsTableWriter::create(disk, Path::new(FILE), ids, options).unwrap();
     for ((key, Reverse(seq)), (kind, value)) in oracle {
         writer.add(key, SeqNo(*seq), *kind, value).unwrap();
         assert_eq!(writer.last_key(), Some(key.as_slice()));
     }
+    writer.set_range_tombstones(tombstones);
     writer.finish().unwrap()
 }
 

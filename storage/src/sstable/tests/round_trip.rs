@@ -181,6 +181,43 @@ fn properties_describe_the_table() {
 }
 
 #[test]
+fn range_tombstones_come_back_with_versions_and_without() {
+    let list = tombstones(&[
+        (b"", Some(b"b"), 7),
+        (b"a", None, 900),
+        (b"c", Some(b"d"), 3),
+    ]);
+    let mut rng = seeded_rng();
+    for (options, versions) in layouts().into_iter().zip([0, 300].into_iter().cycle()) {
+        let oracle = random_oracle(&mut rng, versions, 40);
+        let disk = TestDisk::default();
+        let finished = write_with(&disk, &oracle, list.clone(), options);
+        assert_eq!(finished.file_bytes, disk.read(FILE).len() as u64);
+        let table = open(&disk, 1 << 20).unwrap();
+        table.verify().unwrap();
+        assert_eq!(**table.range_tombstones().unwrap(), list);
+        let properties = table.properties();
+        assert_eq!(properties.largest_seq, SeqNo(900));
+        assert_eq!(properties.entries, oracle.len() as u64);
+        assert_eq!(properties.range_tombstones.as_ref().unwrap().count, 7);
+        assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
+        assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
+        for key in [&b""[..], b"a", b"\xff"] {
+            assert_eq!(
+                get(&table, key, 250).unwrap(),
+                expected_version(&oracle, key, 250)
+            );
+            let mut cursor = table.cursor(true);
+            cursor.seek(key, SeqNo(9)).unwrap();
+            assert!(!cursor.valid() || !oracle.is_empty());
+            cursor.seek_before(key, SeqNo(9)).unwrap();
+            assert!(!cursor.valid() || !oracle.is_empty());
+        }
+        assert_eq!(table.block_bounds().unwrap().is_empty(), oracle.is_empty());
+    }
+}
+
+#[test]
 fn reads_count_what_they_cost() {
     let mut oracle = Oracle::new();
     for i in 0..1000_u32 {

@@ -1,0 +1,42 @@
+//! Runs that can go without being read: what range deletes and truncations
+//! leave behind.
+
+use std::sync::Arc;
+
+use crate::boundaries::Boundaries;
+use crate::run::{Run, RunId};
+
+/// A run (of a list, newest first) of which no reader needs anything:
+///
+/// - every key of it lies under range tombstones of one newer run, and no reader
+///   stands between its first number and them; or
+/// - it has range tombstones only, with nothing below them.
+///
+/// A reader who comes later stands above all that is in a run.
+pub(super) fn covered_run(
+    runs: &[Arc<Run>],
+    boundaries: impl FnOnce() -> Boundaries,
+) -> Option<RunId> {
+    if runs.iter().all(|run| run.range_tombstones().is_none()) {
+        return None;
+    }
+    let boundaries = boundaries();
+    let dead = |at: usize| {
+        let (newer, run, older) = (&runs[..at], &runs[at], &runs[at + 1..]);
+        let stripe = boundaries.stripe(run.meta().smallest_seq);
+        let bounds = run.bounds();
+        let mut newer = newer.iter().filter_map(|run| run.range_tombstones());
+        newer.any(|t| t.cover(&bounds, |seq| boundaries.stripe(seq) == stripe))
+            || hides_nothing(run, older)
+    };
+    (0..runs.len()).find(|&at| dead(at)).map(|at| runs[at].id())
+}
+
+/// Whether a run has range tombstones only, and no older one anything below them.
+fn hides_nothing(run: &Run, older: &[Arc<Run>]) -> bool {
+    let tombstones = run.range_tombstones().filter(|_| !run.holds_versions());
+    tombstones.is_some_and(|tombstones| {
+        let mut fragments = tombstones.fragments().iter();
+        fragments.all(|fragment| !older.iter().any(|run| run.overlaps(&fragment.range)))
+    })
+}
