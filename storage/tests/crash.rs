@@ -358,6 +358,30 @@ fn what_a_reopening_found_after_a_failed_fsync_is_there_for_good() {
     }
 }
 
+/// Without an fsync an acknowledged write may go with the machine, never with the
+/// process: what the disk shows at that moment is what the next process finds.
+#[test]
+fn what_was_acknowledged_survives_a_crash_of_the_process() {
+    let mem = MemVfs::new();
+    let (db, table) = small(&mem, Durability::Os);
+    let keyspace = db.existing_keyspace("app").unwrap();
+    for i in 0..40_u8 {
+        table.put(&[i % 7], &[i]).unwrap();
+        keyspace.create_snapshot(&format!("s{i}")).unwrap();
+        if i % 3 == 0 {
+            keyspace.delete_snapshot(&format!("s{i}")).unwrap();
+        }
+        if i % 11 == 0 {
+            db.flush().unwrap();
+        }
+        let left = copy(&mem);
+        let (found, _table) = small(&left, Durability::Os);
+        let (found, expected) = (Oracle::read(&found), Oracle::read(&db));
+        let (found, expected) = (found.unwrap(), expected.unwrap());
+        assert!(found == expected, "{}", found.difference(&expected));
+    }
+}
+
 /// The manifest takes no edit after one that failed, so nothing could be flushed
 /// any more; but writes were still taken, into memtables that only grew.
 #[test]

@@ -329,6 +329,39 @@ fn no_update_is_lost_among_threads() {
     }
 }
 
+/// A plain write that got its number while no transaction lived has told nobody
+/// what it writes. A transaction that begins before it is visible must not read
+/// below it: it would commit over what it has not seen.
+#[test]
+fn a_plain_write_under_way_is_not_lost_to_a_transaction_that_begins_meanwhile() {
+    let (db, users, _) = in_memory();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let committed = std::sync::atomic::AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                let mut txn = db.begin();
+                let seen = text(txn.get(&users, b"k").unwrap()).unwrap_or_default();
+                txn.put(&users, b"k", seen.as_bytes()).unwrap();
+                let ours = u64::from(contested(txn.commit()).is_none());
+                committed.fetch_add(ours, std::sync::atomic::Ordering::Relaxed);
+            }
+        });
+        // As long as it takes to meet transactions.
+        let met = || committed.load(std::sync::atomic::Ordering::Relaxed) >= 100;
+        let lost = (0..)
+            .take_while(|i| *i < 2000 || !met())
+            .find_map(|i: u64| {
+                let written = i.to_string();
+                users.put(b"k", written.as_bytes()).unwrap();
+                let found = text(users.get(b"k").unwrap());
+                (found.as_deref() != Some(&written)).then_some((written, found))
+            });
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(lost, None);
+    });
+}
+
 /// A transaction's ranges, from either end and both, equal those of a map to
 /// which the same was done.
 #[test]
