@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Error, Result};
 use crate::key::NUMBER_MAX;
+use crate::vfs::{LockGuard, Vfs};
 
 /// The number in a file's name; manifests, WAL segments and SSTables each have
 /// their own series, and no number is used twice in a series.
@@ -59,11 +61,29 @@ impl FileKind {
     }
 }
 
+/// What CURRENT says while a directory is being filled: it opens only once the
+/// last step has put a manifest's name in its place.
+pub(crate) const INCOMPLETE: &[u8] = b"incomplete\n";
+
 const CURRENT_TMP: &str = "CURRENT.tmp";
 const WAL_TMP: &str = "WAL.tmp";
 
 pub(crate) fn lock(dir: &Path) -> PathBuf {
     dir.join("LOCK")
+}
+
+/// Takes the lock of a directory for as long as the guard lives.
+///
+/// # Errors
+/// [`Error::Locked`] when somebody else has it.
+pub(crate) fn take_lock(vfs: &dyn Vfs, dir: &Path) -> Result<Box<dyn LockGuard>> {
+    let path = lock(dir);
+    vfs.lock(&path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::WouldBlock => Error::Locked {
+            path: dir.to_path_buf(),
+        },
+        _ => Error::io("lock", &path)(e),
+    })
 }
 
 pub(crate) fn current(dir: &Path) -> PathBuf {

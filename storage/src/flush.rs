@@ -55,7 +55,10 @@ pub(crate) fn flush_oldest(engine: &Engine, table: &TableCore) -> Result<bool> {
         runs: runs.iter().map(|run| run.meta().clone()).collect(),
         bookmarks,
     };
-    if !engine.commit_edit_of(table, edit)? {
+    let installed = engine.install(table, edit, || {
+        table.update(|version| Some(version.flushed(&memtable, &runs)));
+    })?;
+    if !installed {
         runs.iter().for_each(|run| run.retire());
         return Ok(false);
     }
@@ -63,7 +66,6 @@ pub(crate) fn flush_oldest(engine: &Engine, table: &TableCore) -> Result<bool> {
         .counters()
         .flush_bytes
         .add(runs.iter().map(|run| run.meta().bytes).sum());
-    table.update(|version| Some(version.flushed(&memtable, &runs)));
     Ok(true)
 }
 

@@ -26,6 +26,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backup;
 mod boundaries;
 mod clock;
 mod commit;
@@ -50,6 +51,7 @@ mod memtable;
 mod merge;
 mod merge_operator;
 mod merger;
+mod new_dir;
 mod options;
 mod range;
 mod range_tombstones;
@@ -67,6 +69,7 @@ mod version;
 pub mod vfs;
 mod wal;
 
+pub use backup::BackupInfo;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use commit::{MAX_KEY_BYTES, MAX_VALUE_BYTES, WriteBatch};
 pub use compaction::Bounding;

@@ -77,7 +77,10 @@ fn merge(engine: &Engine, table: &TableCore, runs: &[Arc<Run>], pick: &Pick) -> 
         output: output.as_ref().map(|run| run.meta().clone()),
         bookmarks,
     };
-    if !engine.commit_edit_of(table, edit)? {
+    let installed = engine.install(table, edit, || {
+        table.update(|version| Some(version.compacted(&pick.inputs, output.clone())));
+    })?;
+    if !installed {
         output.iter().for_each(|run| run.retire());
         return Ok(false);
     }
@@ -86,7 +89,6 @@ fn merge(engine: &Engine, table: &TableCore, runs: &[Arc<Run>], pick: &Pick) -> 
         .counters()
         .compaction_bytes
         .add(output.as_ref().map_or(0, |run| run.meta().bytes));
-    table.update(|version| Some(version.compacted(&pick.inputs, output.clone())));
     for run in inputs {
         run.retire();
     }

@@ -14,16 +14,16 @@ use crate::expiry::Judge;
 use crate::files::FileNumber;
 use crate::flush::flush_oldest;
 use crate::key::SeqNo;
-use crate::manifest::{Edit, Manifest};
+use crate::manifest::{Edit, Manifest, State};
 use crate::options::{Maintenance, Options};
 use crate::retention::{Bookmarks, Retention};
 use crate::run::RunId;
 use crate::sstable::BlockCache;
 use crate::stats::Counters;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock, RwLockReadGuard};
-use crate::version::TableId;
+use crate::version::{TableId, TableVersion};
 use crate::vfs::{LockGuard, Vfs};
-use crate::wal::Wal;
+use crate::wal::{SegmentHold, Wal};
 
 /// What all handles of one database share.
 ///
@@ -60,6 +60,17 @@ pub(crate) struct Engine {
     pub(super) stopping: AtomicBool,
     /// Freed when the engine goes.
     pub(super) _lock: Box<dyn LockGuard>,
+}
+
+/// A state of the database with the files that it stands in, held in place.
+#[derive(Debug)]
+pub(crate) struct Capture<'a> {
+    pub(crate) state: State,
+    /// The WAL segments that the state needs, ascending, each with the bytes
+    /// that count.
+    pub(crate) segments: Vec<(FileNumber, u64)>,
+    _versions: Vec<Arc<TableVersion>>,
+    _hold: SegmentHold<'a>,
 }
 
 impl Engine {
@@ -152,17 +163,44 @@ impl Engine {
         outcome.inspect_err(|e| self.stop_writes(&e.to_string()))
     }
 
-    /// Makes an edit of a table durable; false, with nothing done, when the table
-    /// was dropped meanwhile and no snapshot covers it.
-    pub(crate) fn commit_edit_of(&self, table: &TableCore, edit: Edit) -> Result<bool> {
+    /// Makes an edit of a table durable and then has readers see it; false, with
+    /// nothing done, when the table was dropped meanwhile and no snapshot covers
+    /// it. Whoever holds the manifest finds both done or neither.
+    pub(crate) fn install(&self, table: &TableCore, edit: Edit, show: impl FnOnce()) -> Result<bool> {
         let mut manifest = self.manifest.lock().unwrap();
         if !manifest.state().tables.contains_key(&table.id) {
             return Ok(false);
         }
         let outcome = manifest.commit(edit);
+        if outcome.is_ok() {
+            show();
+        }
         drop(manifest);
         outcome.inspect_err(|e| self.stop_writes(&e.to_string()))?;
         Ok(true)
+    }
+
+    /// The database as it is now, with every commit that was acknowledged so
+    /// far, and nothing of it goes while the capture lives. Writers are not
+    /// held up.
+    pub(crate) fn capture(&self) -> Result<Capture<'_>> {
+        // From here on no segment goes that the state below needs.
+        let hold = self.wal.hold_segments();
+        let (state, versions) = {
+            let catalog = self.catalog.read().unwrap();
+            let manifest = self.manifest.lock().unwrap();
+            let versions = catalog.tables().map(|table| table.version()).collect();
+            (manifest.state().clone(), versions)
+        };
+        // Only now: whatever the state relies on was written before.
+        let segments = self.wal.written_segments()?;
+        let needed = |(number, _): &(FileNumber, u64)| *number >= state.wal_floor;
+        Ok(Capture {
+            segments: segments.into_iter().filter(needed).collect(),
+            state,
+            _versions: versions,
+            _hold: hold,
+        })
     }
 
     /// Refuses writes from now on; reads go on.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::Engine;
 use super::background::Threads;
 use super::catalog::check_name;
+use crate::backup::{BackupInfo, backup};
 use crate::commit::WriteBatch;
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
@@ -190,6 +191,20 @@ impl Db {
     pub fn compact(&self) -> Result<()> {
         self.inner.delete_expired_snapshots()?;
         self.inner.compact_all()
+    }
+
+    /// Makes a directory that opens as this database, with everything committed
+    /// when the call began, snapshots included; what is committed meanwhile may
+    /// be in it, as a prefix. SSTables are hard-linked, so within a file system
+    /// this costs what the WAL's bytes cost; across file systems they are copied.
+    /// Writers are not held up. What is interrupted does not open as a database.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for a directory that has something in it;
+    /// [`Error::ReadOnly`] after a failed write; [`Error::DiskFull`],
+    /// [`Error::Io`].
+    pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupInfo> {
+        backup(&self.inner, dir.as_ref())
     }
 
     /// What the database consists of, and what it has done since it was opened.

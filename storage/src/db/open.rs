@@ -26,7 +26,7 @@ use crate::sstable::BlockCache;
 use crate::stats::Counters;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock};
 use crate::version::TableVersion;
-use crate::vfs::{LockGuard, Vfs};
+use crate::vfs::Vfs;
 use crate::wal::Wal;
 
 static DATABASES_OPENED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
@@ -46,7 +46,7 @@ impl Engine {
             });
         }
         vfs.create_dir_all(dir).map_err(Error::io("create", dir))?;
-        let lock = take_lock(&*vfs, dir)?;
+        let lock = files::take_lock(&*vfs, dir)?;
         let mut manifest = match Manifest::load(vfs.clone(), dir)? {
             Some(manifest) => manifest,
             None => {
@@ -112,16 +112,6 @@ impl Engine {
             _lock: lock,
         }))
     }
-}
-
-fn take_lock(vfs: &dyn Vfs, dir: &Path) -> Result<Box<dyn LockGuard>> {
-    let path = files::lock(dir);
-    vfs.lock(&path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::WouldBlock => Error::Locked {
-            path: dir.to_path_buf(),
-        },
-        _ => Error::io("lock", &path)(e),
-    })
 }
 
 /// A directory with data and without CURRENT is not a new database: making one

@@ -50,6 +50,11 @@ impl Manifest {
             return Ok(None);
         }
         let name = read_all(&*vfs, &current)?;
+        if name == files::INCOMPLETE {
+            let detail = "a backup or repair into this directory was interrupted; \
+                          remove the directory and start again";
+            return Err(Error::corruption(&current, 0, detail));
+        }
         let path = std::str::from_utf8(&name)
             .ok()
             .map(|name| dir.join(name.trim_end()));
@@ -77,18 +82,29 @@ impl Manifest {
 
     /// A manifest for a new database, written at once.
     pub(crate) fn create(vfs: Arc<dyn Vfs>, dir: &Path) -> Result<Self> {
-        let mut manifest = Self {
+        Self::create_with(vfs, dir, State::default())
+    }
+
+    /// The first manifest of a directory, written at once; the directory holds
+    /// the database of `state` when this returns, and none before.
+    pub(crate) fn create_with(vfs: Arc<dyn Vfs>, dir: &Path, state: State) -> Result<Self> {
+        let mut manifest = Self::unwritten(vfs, dir, state);
+        manifest.roll()?;
+        Ok(manifest)
+    }
+
+    /// A manifest in memory, which the first edit would write.
+    pub(crate) fn unwritten(vfs: Arc<dyn Vfs>, dir: &Path, state: State) -> Self {
+        Self {
             vfs,
             dir: dir.to_path_buf(),
-            state: State::default(),
+            state,
             current: None,
             next_number: FileNumber(1),
             edits_read: 0,
             file: None,
             failed: None,
-        };
-        manifest.roll()?;
-        Ok(manifest)
+        }
     }
 
     /// Makes durable what was read, before anything relies on it. After an fsync

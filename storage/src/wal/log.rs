@@ -61,6 +61,11 @@ struct Progress {
     failed: Option<Arc<str>>,
     /// The open segment; the writer takes it out while it writes.
     segment: Option<OpenSegment>,
+    /// The segment last written to, and its bytes up to the end of the last
+    /// group that was written whole; known also while a writer is at work.
+    written_segment: Option<(FileNumber, u64)>,
+    /// How many ask that no segment goes.
+    holds: usize,
     /// Closed segments that are still needed, oldest first, with their sizes.
     closed: Vec<(FileNumber, u64)>,
     next_segment: FileNumber,
@@ -104,6 +109,8 @@ impl Wal {
                 syncing: false,
                 failed: None,
                 segment: None,
+                written_segment: None,
+                holds: 0,
                 closed: old,
                 next_segment: next,
             }),
@@ -218,13 +225,14 @@ impl Wal {
     }
 
     /// Deletes the closed segments numbered below `floor`, oldest first (so
-    /// that what is left is always without a hole).
+    /// that what is left is always without a hole). While they are held, none
+    /// goes; the next call makes up for it.
     pub(crate) fn delete_closed_below(&self, floor: FileNumber) -> Result<()> {
         loop {
             let number = {
                 let mut progress = self.progress.lock().unwrap();
                 match progress.closed.first() {
-                    Some(&(number, bytes)) if number < floor => {
+                    Some(&(number, bytes)) if number < floor && progress.holds == 0 => {
                         progress.closed.remove(0);
                         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
                         number
@@ -235,6 +243,31 @@ impl Wal {
             let path = files::wal(&self.dir, number);
             self.vfs.remove(&path).map_err(Error::io("remove", &path))?;
         }
+    }
+
+    /// Keeps all segments until the guard drops.
+    pub(crate) fn hold_segments(&self) -> SegmentHold<'_> {
+        self.progress.lock().unwrap().holds += 1;
+        SegmentHold(self)
+    }
+
+    /// The segments, ascending, each with its bytes up to the end of the last
+    /// record that is written: everything acknowledged so far. The last one may
+    /// grow beyond that.
+    ///
+    /// # Errors
+    /// As [`Wal::write_to`].
+    pub(crate) fn written_segments(&self) -> Result<Vec<(FileNumber, u64)>> {
+        let progress = self.progress.lock().unwrap();
+        check(&progress)?;
+        let mut segments = progress.closed.clone();
+        let last = segments.last().map(|(number, _)| *number);
+        segments.extend(
+            progress
+                .written_segment
+                .filter(|(open, _)| Some(*open) > last),
+        );
+        Ok(segments)
     }
 
     /// The cause of the failure after which nothing is written any more.
@@ -291,6 +324,7 @@ impl Wal {
                         progress.closed.push(closed);
                         self.set_durable(&mut progress, written);
                     }
+                    progress.written_segment = Some((segment.number, segment.bytes));
                     progress.segment = Some(segment);
                     progress.written = group.end;
                 }
@@ -373,6 +407,16 @@ impl Wal {
             progress.durable = lsn;
             self.durable_lsn.store(lsn.0, Ordering::Relaxed);
         }
+    }
+}
+
+/// Keeps the log's segments where they are until it drops.
+#[derive(Debug)]
+pub(crate) struct SegmentHold<'a>(&'a Wal);
+
+impl Drop for SegmentHold<'_> {
+    fn drop(&mut self) {
+        self.0.progress.lock().unwrap().holds -= 1;
     }
 }
 

@@ -11,5 +11,5 @@ mod log;
 mod record;
 mod replay;
 
-pub(crate) use log::{Lsn, Wal};
+pub(crate) use log::{Lsn, SegmentHold, Wal};
 pub(crate) use replay::{Segment, replay_segment, segments, settle};

@@ -1,0 +1,100 @@
+//! Backup: a second directory that opens as the database as it is now.
+//!
+//! ```text
+//!   SSTables       hard links: they never change
+//!   WAL segments   copies, each up to its last record that was written when
+//!                  the state was captured; an opening cuts the last one, and
+//!                  the database's own goes on growing
+//!   manifest       new, with the captured state; CURRENT names it last
+//! ```
+//!
+//! The state is captured before the end of the log is: so whatever the state
+//! relies on is in the copy of the log. Nobody waits for a backup but for the
+//! moment in which the state is captured.
+
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::db::Engine;
+use crate::error::{Error, Result};
+use crate::files;
+use crate::new_dir::NewDir;
+use crate::vfs;
+
+/// What a backup consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct BackupInfo {
+    /// SSTables and WAL segments.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Those of them that are shared with the database, by hard links.
+    pub linked_bytes: u64,
+    /// Those that were copied.
+    pub copied_bytes: u64,
+}
+
+/// See [`Db::backup`](crate::Db::backup).
+pub(crate) fn backup(engine: &Engine, dir: &Path) -> Result<BackupInfo> {
+    let target = NewDir::claim(engine.options().vfs.clone(), dir)?;
+    let capture = engine.capture()?;
+    let mut info = BackupInfo::default();
+    for run in capture.state.runs() {
+        for &number in &run.files {
+            let from = files::sstable(engine.dir(), number);
+            add_sstable(engine, &from, &files::sstable(dir, number), &mut info)?;
+        }
+    }
+    for &(number, bytes) in &capture.segments {
+        let from = files::wal(engine.dir(), number);
+        let to = files::wal(dir, number);
+        vfs::copy(engine.vfs(), &from, &to, bytes).map_err(copy_failed(&from, &to))?;
+        info.files += 1;
+        info.bytes += bytes;
+        info.copied_bytes += bytes;
+    }
+    target.complete(capture.state.clone())?;
+    Ok(info)
+}
+
+fn add_sstable(engine: &Engine, from: &Path, to: &Path, info: &mut BackupInfo) -> Result<()> {
+    let file = engine
+        .vfs()
+        .open_read(from)
+        .map_err(Error::io("open", from))?;
+    let bytes = file.len().map_err(Error::io("get the length of", from))?;
+    match engine.vfs().link(from, to) {
+        Ok(()) => info.linked_bytes += bytes,
+        Err(e) if has_no_link(&e) => {
+            vfs::copy(engine.vfs(), from, to, bytes).map_err(copy_failed(from, to))?;
+            info.copied_bytes += bytes;
+        }
+        Err(e) => return Err(Error::io("link", from)(e)),
+    }
+    info.files += 1;
+    info.bytes += bytes;
+    Ok(())
+}
+
+/// Whether this says that the file cannot have a name there, rather than that
+/// something went wrong. Some file systems without links answer "not permitted".
+fn has_no_link(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::CrossesDevices
+            | io::ErrorKind::Unsupported
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::TooManyLinks
+    )
+}
+
+fn copy_failed(from: &Path, to: &Path) -> impl FnOnce(io::Error) -> Error {
+    move |error| match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::DiskFull {
+            path: to.to_path_buf(),
+        },
+        _ => Error::io("copy", from)(error),
+    }
+}

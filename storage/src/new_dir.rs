@@ -1,0 +1,107 @@
+//! A directory that is being filled with a database, and is one only at the
+//! end.
+//!
+//! CURRENT comes first, saying that the rest is not complete, and is replaced
+//! last: whatever interrupts the filling, the directory does not open.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::files::{self, FileKind};
+use crate::manifest::{Manifest, State};
+use crate::vfs::{LockGuard, Vfs};
+
+/// The directory, locked. Dropped without [`NewDir::complete`], the files in it
+/// are removed.
+#[derive(Debug)]
+pub(crate) struct NewDir {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    complete: bool,
+    _lock: Box<dyn LockGuard>,
+}
+
+impl NewDir {
+    /// Takes a directory that is missing or empty.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] names a directory that has something in it;
+    /// [`Error::Locked`].
+    pub(crate) fn claim(vfs: Arc<dyn Vfs>, dir: &Path) -> Result<Self> {
+        refuse_used(&*vfs, dir)?;
+        vfs.create_dir_all(dir).map_err(Error::io("create", dir))?;
+        let lock = files::take_lock(&*vfs, dir)?;
+        // Once more: somebody may have had the lock meanwhile.
+        refuse_used(&*vfs, dir)?;
+        let new = Self {
+            vfs,
+            dir: dir.to_path_buf(),
+            complete: false,
+            _lock: lock,
+        };
+        let current = files::current(dir);
+        let mut file = new
+            .vfs
+            .create(&current)
+            .map_err(Error::io("create", &current))?;
+        file.append(files::INCOMPLETE)
+            .and_then(|()| file.sync())
+            .map_err(Error::io("write", &current))?;
+        new.sync()?;
+        Ok(new)
+    }
+
+    /// Makes the directory the database of `state`; its files are there, and
+    /// their bytes are durable.
+    pub(crate) fn complete(mut self, state: State) -> Result<()> {
+        self.sync()?;
+        // From here on a failure may leave either side of the rename, and
+        // either way nothing that is named may go.
+        self.complete = true;
+        Manifest::create_with(self.vfs.clone(), &self.dir, state).map(drop)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.vfs
+            .sync_dir(&self.dir)
+            .map_err(Error::io("sync", &self.dir))
+    }
+
+    /// Removes what is there, CURRENT last: what cannot be removed stays
+    /// refused.
+    fn clear(&self) -> std::io::Result<()> {
+        for path in self.vfs.list(&self.dir)? {
+            if FileKind::of(&path).is_some() {
+                self.vfs.remove(&path)?;
+            }
+        }
+        self.vfs.sync_dir(&self.dir)?;
+        self.vfs.remove(&files::current(&self.dir))
+    }
+}
+
+impl Drop for NewDir {
+    fn drop(&mut self) {
+        if !self.complete {
+            // The failure that led here is what the caller is told.
+            let _ = self.clear();
+        }
+    }
+}
+
+fn refuse_used(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    if !vfs.exists(dir).map_err(Error::io("look for", dir))? {
+        return Ok(());
+    }
+    let lock = files::lock(dir);
+    let found = vfs.list(dir).map_err(Error::io("list", dir))?;
+    match found.into_iter().find(|path| *path != lock) {
+        Some(path) => Err(Error::InvalidRequest(format!(
+            "{} has something in it ({}); name a directory that is empty or not there yet",
+            dir.display(),
+            path.file_name().unwrap_or_default().to_string_lossy()
+        ))),
+        None => Ok(()),
+    }
+}

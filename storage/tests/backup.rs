@@ -1,0 +1,289 @@
+//! Backups: made beside writers, interrupted at every call, and over file
+//! systems.
+
+mod common;
+
+use std::io::ErrorKind;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use common::*;
+use ebb_storage::vfs::{FaultOp, MemVfs, Vfs};
+use ebb_storage::{Db, Durability, Error, Maintenance, Options, Table, WriteBatch};
+
+const TARGET: &str = "/backup";
+
+/// A database after a random script, and what it holds.
+fn database(seed: u64, mem: &MemVfs, steps: usize) -> (Db, Vec<Table>, Oracle) {
+    let mut rng = rng(seed);
+    let table_options: Vec<_> = TABLES
+        .iter()
+        .map(|_| random_table_options(&mut rng))
+        .collect();
+    let options = Options {
+        durability: Durability::Sync,
+        ..random_options(&mut rng, mem)
+    };
+    let db = Db::open(DIR, options).unwrap();
+    let tables = open_tables(&db, &table_options).unwrap();
+    let (script, mut states) = random_script(&mut rng, steps, 4);
+    for op in &script {
+        apply(&db, &tables, op).unwrap();
+    }
+    (db, tables, states.pop().unwrap())
+}
+
+fn open(mem: &MemVfs, dir: &str) -> Result<Db, Error> {
+    let options = Options {
+        create_if_missing: false,
+        ..manual(mem)
+    };
+    Db::open(dir, options)
+}
+
+fn assert_holds(db: &Db, expected: &Oracle) {
+    db.verify().unwrap();
+    let found = Oracle::read(db).unwrap();
+    assert!(found == *expected, "{}", found.difference(expected));
+}
+
+#[test]
+fn a_backup_opens_as_the_database_and_goes_its_own_way() {
+    for_seeds(0..20, |seed| {
+        let mem = MemVfs::new();
+        let (db, tables, expected) = database(seed, &mem, 300);
+        let info = db.backup(TARGET).unwrap();
+        assert_eq!(info.bytes, info.linked_bytes + info.copied_bytes);
+        let stats = db.stats();
+        let file_bytes: u64 = stats.tables.iter().map(|table| table.file_bytes).sum();
+        assert_eq!(info.linked_bytes, file_bytes);
+
+        // What the source does then does not show in it, and the other way.
+        for table in &tables {
+            table.put(b"later", b"source").unwrap();
+        }
+        db.flush().unwrap();
+        db.compact().unwrap();
+        let copy = open(&mem, TARGET).unwrap();
+        assert_holds(&copy, &expected);
+        let table = copy.existing_keyspace("app").unwrap();
+        let table = table.existing_table("users").unwrap();
+        table.put(b"later", b"copy").unwrap();
+        copy.flush().unwrap();
+        copy.compact().unwrap();
+        drop(copy);
+        assert_eq!(tables[1].get(b"later").unwrap().unwrap(), "source");
+        drop((db, tables));
+
+        // And survives the loss of the source, and of the power.
+        mem.restart(seed);
+        for path in mem.list(DIR.as_ref()).unwrap() {
+            mem.remove(&path).unwrap();
+        }
+        let mut expected = expected;
+        expected.apply(&Op::Write(vec![Write {
+            table: 1,
+            key: b"later".to_vec(),
+            value: Some(b"copy".to_vec()),
+        }]));
+        assert_holds(&open(&mem, TARGET).unwrap(), &expected);
+    });
+}
+
+#[test]
+fn power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database() {
+    for_seeds(0..4, |seed| {
+        let calls = {
+            let mem = MemVfs::new();
+            let (db, _tables, _) = database(seed, &mem, 120);
+            let before = mem.io_calls();
+            db.backup(TARGET).unwrap();
+            mem.io_calls() - before
+        };
+        let (mut refused, mut complete) = (0, 0);
+        for call in 1..=calls + 1 {
+            let _replay = Replay(format!("EBB_SEED={seed}, call {call} of {calls}"));
+            let mem = MemVfs::new();
+            let (db, tables, expected) = database(seed, &mem, 120);
+            mem.crash_at(call);
+            let outcome = db.backup(TARGET);
+            drop((db, tables));
+            mem.restart(seed * 1000 + call);
+            assert_holds(&open(&mem, DIR).unwrap(), &expected);
+            match open(&mem, TARGET) {
+                Ok(copy) => {
+                    assert_holds(&copy, &expected);
+                    complete += 1;
+                }
+                Err(error) => {
+                    assert!(outcome.is_err(), "{error}");
+                    let told = matches!(
+                        error,
+                        Error::NoDatabase { .. } | Error::Corruption { .. } | Error::Io { .. }
+                    );
+                    assert!(told, "{error}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 0 && complete > 0);
+    });
+}
+
+#[test]
+fn a_backup_that_fails_leaves_an_empty_directory_and_can_be_made_again() {
+    let ops = [
+        FaultOp::Append,
+        FaultOp::Sync,
+        FaultOp::Create,
+        FaultOp::SyncDir,
+        FaultOp::Read,
+        FaultOp::Link,
+    ];
+    for op in ops {
+        for nth in 1..4 {
+            let mem = MemVfs::new();
+            let (db, _tables, expected) = database(7, &mem, 120);
+            mem.fail_next(op, nth, ErrorKind::Other);
+            if let Err(error) = db.backup(TARGET) {
+                assert!(matches!(error, Error::Io { .. }), "{op:?}: {error}");
+                if matches!(op, FaultOp::SyncDir) && nth > 1 {
+                    // In the last steps nobody knows which side it fell on.
+                    continue;
+                }
+                assert!(open(&mem, TARGET).is_err());
+                db.backup(TARGET)
+                    .unwrap_or_else(|e| panic!("{op:?} {nth}: {e}"));
+            }
+            assert_holds(&open(&mem, TARGET).unwrap(), &expected);
+        }
+    }
+}
+
+#[test]
+fn where_files_cannot_be_linked_they_are_copied() {
+    for kind in [ErrorKind::CrossesDevices, ErrorKind::Unsupported] {
+        let mem = MemVfs::new();
+        let (db, _tables, expected) = database(3, &mem, 300);
+        let links = db.backup("/linked").unwrap();
+        assert!(links.linked_bytes > 0);
+        for nth in 1..=links.files {
+            mem.fail_next(FaultOp::Link, nth, kind);
+        }
+        let copies = db.backup(TARGET).unwrap();
+        assert_eq!((copies.linked_bytes, copies.bytes), (0, links.bytes));
+        assert_holds(&open(&mem, TARGET).unwrap(), &expected);
+    }
+}
+
+#[test]
+fn a_directory_with_something_in_it_is_refused_by_name() {
+    let mem = MemVfs::new();
+    let (db, _tables, _) = database(1, &mem, 50);
+    mem.create_dir_all(TARGET.as_ref()).unwrap();
+    mem.create(format!("{TARGET}/mine").as_ref()).unwrap();
+    for dir in [TARGET, DIR] {
+        match db.backup(dir) {
+            Err(Error::InvalidRequest(message)) => assert!(message.contains(dir), "{message}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(mem.read_all(format!("{TARGET}/mine")).is_ok());
+}
+
+#[test]
+fn a_full_disk_is_told_and_leaves_nothing() {
+    let mem = MemVfs::new();
+    let (db, _tables, expected) = database(2, &mem, 200);
+    mem.set_capacity_bytes(Some(mem.used_bytes() + 100));
+    let used = mem.used_bytes();
+    let error = db.backup(TARGET).unwrap_err();
+    assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+    assert_eq!(mem.used_bytes(), used);
+    mem.set_capacity_bytes(None);
+    db.backup(TARGET).unwrap();
+    assert_holds(&open(&mem, TARGET).unwrap(), &expected);
+}
+
+/// Writers commit batches over two tables, each also setting one key that they
+/// all share, while backups are made.
+#[test]
+fn a_backup_beside_writers_holds_whole_batches_and_all_acknowledged_before() {
+    const WRITERS: usize = 3;
+    const BACKUPS: usize = 6;
+    let mem = MemVfs::new();
+    let options = Options {
+        maintenance: Maintenance::Background,
+        memtable_bytes: 4 << 10,
+        wal_segment_bytes: 4 << 10,
+        wal_bytes_max: 32 << 10,
+        durability: Durability::Os,
+        ..manual(&mem)
+    };
+    let db = Db::open(DIR, options).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let tables = ["a", "b"].map(|name| keyspace.table(name, Default::default()).unwrap());
+    let acknowledged: [AtomicU64; WRITERS] = Default::default();
+    let stop = AtomicBool::new(false);
+    let started = Barrier::new(WRITERS + 1);
+    let key = |writer: usize, i: u64| format!("w{writer}/{i:08}");
+    std::thread::scope(|scope| {
+        for (writer, acknowledged) in acknowledged.iter().enumerate() {
+            let (db, tables, stop, started) = (&db, &tables, &stop, &started);
+            scope.spawn(move || {
+                started.wait();
+                for i in 0.. {
+                    let mut batch = WriteBatch::new();
+                    for table in tables {
+                        batch.put(table, key(writer, i).as_bytes(), &[7; 40]);
+                        batch.put(table, b"last", key(writer, i).as_bytes());
+                    }
+                    db.write(batch).unwrap();
+                    acknowledged.store(i + 1, Ordering::SeqCst);
+                    if stop.load(Ordering::SeqCst) {
+                        break;
+                    }
+                }
+            });
+        }
+        started.wait();
+        let mut checked = 0;
+        for backup in 0..BACKUPS {
+            let before: Vec<u64> = acknowledged
+                .iter()
+                .map(|count| count.load(Ordering::SeqCst))
+                .collect();
+            keyspace.create_snapshot(&format!("s{backup}")).unwrap();
+            let dir = format!("/backup{backup}");
+            db.backup(&dir).unwrap();
+            let copy = open(&mem, &dir).unwrap();
+            copy.verify().unwrap();
+            let keyspace = copy.existing_keyspace("app").unwrap();
+            assert_eq!(keyspace.snapshots().len(), backup + 1);
+            let [a, b] = ["a", "b"].map(|name| {
+                let table = keyspace.existing_table(name).unwrap();
+                content(table.range::<&[u8], _>(..)).unwrap()
+            });
+            assert!(a == b, "a batch over two tables is in one of them only");
+            for (writer, &before) in before.iter().enumerate() {
+                let prefix = format!("w{writer}/");
+                let found = a.keys().filter(|key| key.starts_with(prefix.as_bytes()));
+                let expected = (0..).map(|i| key(writer, i).into_bytes());
+                let count = found
+                    .zip(expected)
+                    .map(|(found, expected)| assert_eq!(*found, expected))
+                    .count();
+                assert!(
+                    count as u64 >= before,
+                    "writer {writer}: {count} of {before}"
+                );
+                checked += count;
+            }
+            if let Some(last) = a.get(&b"last"[..]) {
+                assert!(a.contains_key(last));
+            }
+        }
+        stop.store(true, Ordering::SeqCst);
+        assert!(checked > 0);
+    });
+}
