@@ -376,7 +376,7 @@ fn what_was_acknowledged_survives_a_crash_of_the_process() {
         }
         let left = copy(&mem);
         let (found, _table) = small(&left, Durability::Os);
-        let (found, expected) = (Oracle::read(&found), Oracle::read(&db));
+        let (found, expected) = (Seen::read(&found), Seen::read(&db));
         let (found, expected) = (found.unwrap(), expected.unwrap());
         assert!(found == expected, "{}", found.difference(&expected));
     }

@@ -17,6 +17,7 @@ use crate::snapshot::View;
 use crate::stats::Stats;
 use crate::sync::Mutex;
 use crate::transaction::{Transaction, TransactionOptions};
+use crate::verify::{VerifyProgress, VerifyReport, verify_state};
 
 /// A database: keyspaces of tables in one directory, with one log and one order
 /// of commits.
@@ -212,19 +213,39 @@ impl Db {
         Stats::collect(&self.inner)
     }
 
-    /// Reads every block of every SSTable and checks checksums, order, bounds
-    /// and filters; returns how many bytes that was.
+    /// Verifies every file of the database as it is now: see
+    /// [`Db::verify_all`].
     ///
     /// # Errors
-    /// [`Error::Corruption`] names the first damaged file and the offset.
-    pub fn verify(&self) -> Result<u64> {
-        let mut bytes = 0;
-        for table in self.inner.tables() {
-            for file in table.version().runs.iter().flat_map(|run| run.files()) {
-                file.table().verify()?;
-                bytes += file.table().file_bytes();
-            }
+    /// [`Error::Corruption`] names the first thing that is wrong.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        let report = self.verify_all(&mut |_| ())?;
+        match report.findings.first() {
+            Some(first) => Err(Error::corruption(
+                &first.path,
+                first.offset,
+                first.detail.clone(),
+            )),
+            None => Ok(report),
         }
-        Ok(bytes)
+    }
+
+    /// Verifies every file of the database as it is now, past every cache, and
+    /// goes on behind what it finds: each SSTable's checksums, order, bounds and
+    /// filter; the runs they make up; the snapshots; the log. Cost: every file
+    /// read once, while the database goes on working.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] after a failed write. What is wrong with the files is
+    /// in the report.
+    pub fn verify_all(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
+        let capture = self.inner.capture()?;
+        Ok(verify_state(
+            &self.inner.options().vfs,
+            self.inner.dir(),
+            &capture.state,
+            &capture.segments,
+            progress,
+        ))
     }
 }

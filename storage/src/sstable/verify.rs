@@ -7,9 +7,10 @@ use super::block_cursor::BlockCursor;
 use super::damage::Damage;
 use super::filter::key_hash;
 use super::handle::BlockHandle;
+use super::index::Index;
 use super::properties::Properties;
 use super::reader::{Parts, SsTable};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key::{SeqNo, compare_versions};
 
 impl SsTable {
@@ -17,25 +18,71 @@ impl SsTable {
     /// order of the versions, that index, filter and properties tell the truth,
     /// and that no byte lies outside of a block. Cost: the file read once.
     ///
-    /// # Errors
-    /// `Corruption` names the first thing that is wrong; `Io`.
-    pub(crate) fn verify(&self) -> Result<()> {
-        let parts = self.reread_parts()?;
-        let index_damage = |damage| self.index_damage(damage);
-        check_restarts(parts.index.block()).map_err(index_damage)?;
+    /// Calls `found` for everything that is wrong; the sums are held against the
+    /// properties only when every block could be read.
+    pub(crate) fn verify_all(&self, found: &mut dyn FnMut(Error)) {
+        let parts = match self.reread_parts() {
+            Ok(parts) => parts,
+            Err(error) => return found(error),
+        };
+        if let Err(damage) = check_restarts(parts.index.block()) {
+            return found(self.index_damage(damage));
+        }
         let mut walk = Walk::new(&parts);
-        let mut blocks = parts.index.cursor();
+        let mut whole = true;
+        let walked = self.for_each_block(&parts.index, |handle, last| {
+            let checked = self.read_data_block(handle).and_then(|payload| {
+                Block::new(payload)
+                    .and_then(|block| walk.block(handle, block, last))
+                    .map_err(|damage| damage.at(self.path(), handle.offset))
+            });
+            if let Err(error) = checked {
+                whole = false;
+                found(error);
+                walk.pass_over(handle, last);
+            }
+        });
+        if let Err(error) = walked {
+            return found(error);
+        }
+        if whole && let Err(damage) = walk.finish() {
+            found(damage.at(self.path(), parts.footer.properties.offset));
+        }
+    }
+
+    /// [`Self::verify_all`] up to the first thing that is wrong.
+    ///
+    /// # Errors
+    /// `Corruption`; `Io`.
+    pub(crate) fn verify(&self) -> Result<()> {
+        let mut first = Ok(());
+        self.verify_all(&mut |error| {
+            if first.is_ok() {
+                first = Err(error);
+            }
+        });
+        first
+    }
+
+    /// Calls `block` for each data block with its handle and last version, as
+    /// the index has them.
+    ///
+    /// # Errors
+    /// `Corruption` of the index.
+    pub(super) fn for_each_block(
+        &self,
+        index: &Index,
+        mut block: impl FnMut(BlockHandle, (&[u8], SeqNo)),
+    ) -> Result<()> {
+        let index_damage = |damage| self.index_damage(damage);
+        let mut blocks = index.cursor();
         blocks.seek_to_first().map_err(index_damage)?;
         while blocks.valid() {
             let handle = BlockHandle::from_varints(&blocks.value()).map_err(index_damage)?;
-            let payload = self.read_data_block(handle)?;
-            Block::new(payload)
-                .and_then(|block| walk.block(handle, block, (blocks.key(), blocks.seq())))
-                .map_err(|damage| damage.at(self.path(), handle.offset))?;
+            block(handle, (blocks.key(), blocks.seq()));
             blocks.next().map_err(index_damage)?;
         }
-        walk.finish()
-            .map_err(|damage| damage.at(self.path(), parts.footer.properties.offset))
+        Ok(())
     }
 }
 
@@ -89,6 +136,13 @@ impl<'a> Walk<'a> {
         }
         self.seen.data_bytes += handle.len;
         Ok(())
+    }
+
+    /// Goes on behind a block that could not be checked.
+    fn pass_over(&mut self, handle: BlockHandle, index_last: (&[u8], SeqNo)) {
+        self.seen.entries += 1;
+        self.seen.data_bytes = handle.end().unwrap_or(self.seen.data_bytes);
+        self.last = (index_last.0.to_vec(), index_last.1);
     }
 
     fn version(&mut self, cursor: &BlockCursor) -> Result<(), Damage> {

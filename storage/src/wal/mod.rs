@@ -12,4 +12,4 @@ mod record;
 mod replay;
 
 pub(crate) use log::{Lsn, SegmentHold, Wal};
-pub(crate) use replay::{Segment, replay_segment, segments, settle};
+pub(crate) use replay::{Segment, read_all, replay_bytes, replay_segment, segments, settle};

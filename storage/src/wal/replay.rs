@@ -74,11 +74,22 @@ pub(crate) fn replay_segment(
     segment: &Segment,
     last_segment: bool,
     base: Option<Lsn>,
+    commit: impl FnMut(SeqNo, u32, Bytes, u64) -> Result<()>,
+) -> Result<Replayed> {
+    let bytes = read_all(vfs, &segment.path)?;
+    replay_bytes(&bytes, segment, last_segment, base, commit)
+}
+
+/// [`replay_segment`] of the bytes of a segment.
+pub(crate) fn replay_bytes(
+    bytes: &Bytes,
+    segment: &Segment,
+    last_segment: bool,
+    base: Option<Lsn>,
     mut commit: impl FnMut(SeqNo, u32, Bytes, u64) -> Result<()>,
 ) -> Result<Replayed> {
     let path = &segment.path;
-    let bytes = read_all(vfs, path)?;
-    let Some(start) = check_header(&bytes, segment, base)? else {
+    let Some(start) = check_header(bytes, segment, base)? else {
         if last_segment {
             return Ok(Replayed {
                 good_bytes: 0,
@@ -95,7 +106,7 @@ pub(crate) fn replay_segment(
     let mut last = SeqNo::ZERO;
     let lsn_at = |at: usize| Lsn(start.0 + (at - SEGMENT_HEADER_BYTES) as u64);
     while at < bytes.len() {
-        match record_at(&bytes, at) {
+        match record_at(bytes, at) {
             Ok(header) => {
                 let payload = bytes.slice(at + RECORD_HEADER_BYTES..at + header.record_bytes());
                 commit(header.first, header.count, payload, at as u64)?;
@@ -111,7 +122,7 @@ pub(crate) fn replay_segment(
                 return Err(Error::corruption(path, at as u64, detail));
             }
             Err(detail) => {
-                if let Some(later) = later_record_that_counts_on(&bytes, at, lsn_at(at), last) {
+                if let Some(later) = later_record_that_counts_on(bytes, at, lsn_at(at), last) {
                     return Err(Error::corruption(
                         path,
                         at as u64,
@@ -163,7 +174,8 @@ fn no_space(e: &io::Error) -> bool {
     )
 }
 
-fn read_all(vfs: &dyn Vfs, path: &Path) -> Result<Bytes> {
+/// All bytes of a segment.
+pub(crate) fn read_all(vfs: &dyn Vfs, path: &Path) -> Result<Bytes> {
     let file = vfs.open_read(path).map_err(Error::io("open", path))?;
     let len = file.len().map_err(Error::io("read", path))?;
     let mut bytes = vec![0; len as usize];

@@ -1,0 +1,158 @@
+//! Verification: what it reads, what it finds, and that it changes nothing.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::*;
+use ebb_storage::vfs::{MemVfs, Vfs};
+use ebb_storage::{Db, Error, Finding, VerifyReport, verify};
+
+/// A database of several runs, with snapshots and a log, closed.
+fn database(mem: &MemVfs) -> Oracle {
+    let mut rng = rng(11);
+    let db = Db::open(DIR, random_options(&mut rng, mem)).unwrap();
+    let options: Vec<_> = TABLES
+        .iter()
+        .map(|_| random_table_options(&mut rng))
+        .collect();
+    let tables = open_tables(&db, &options).unwrap();
+    let (script, states) = random_script(&mut rng, 150, 4);
+    for op in &script {
+        apply(&db, &tables, op).unwrap();
+    }
+    states.last().unwrap().clone()
+}
+
+fn look(mem: &MemVfs) -> VerifyReport {
+    verify(DIR, &manual(mem), &mut |_| ()).unwrap()
+}
+
+fn paths(mem: &MemVfs) -> Vec<PathBuf> {
+    let mut paths = mem.list(DIR.as_ref()).unwrap();
+    paths.retain(|path| !path.ends_with("LOCK"));
+    paths.sort();
+    paths
+}
+
+fn bytes(mem: &MemVfs) -> Vec<Vec<u8>> {
+    let read = |path: &PathBuf| mem.read_all(path).unwrap();
+    paths(mem).iter().map(read).collect()
+}
+
+#[test]
+fn a_sound_database_has_no_findings_open_or_closed() {
+    let mem = MemVfs::new();
+    let expected = database(&mem);
+    let before = bytes(&mem);
+    let mut last = 0;
+    let closed = verify(DIR, &manual(&mem), &mut |progress| {
+        assert!(progress.bytes_done >= last && progress.bytes_done <= progress.bytes_total);
+        last = progress.bytes_done;
+    })
+    .unwrap();
+    assert_eq!(closed.findings, []);
+    assert_eq!(last, closed.bytes);
+    assert!(closed.entries > 0 && closed.runs > 0 && closed.wal_records > 0);
+    assert!(bytes(&mem) == before, "verifying changed a file");
+
+    let db = Db::open(DIR, manual(&mem)).unwrap();
+    let open = db.verify().unwrap();
+    assert_eq!((open.runs, open.entries), (closed.runs, closed.entries));
+    assert_eq!(open.wal_records, closed.wal_records);
+    assert!(matches!(
+        verify(DIR, &manual(&mem), &mut |_| ()),
+        Err(Error::Locked { .. })
+    ));
+    assert!(Oracle::read(&db).unwrap() == expected);
+}
+
+#[test]
+fn every_damaged_file_is_named_and_nothing_panics() {
+    let mem = MemVfs::new();
+    database(&mem);
+    for path in paths(&mem) {
+        let len = mem.file_len(&path).unwrap();
+        let tail = last_record(&mem, &path);
+        for at in (0..len).step_by(13) {
+            mem.flip_bit(&path, at, (at % 8) as u8).unwrap();
+            let report = look(&mem);
+            // The end of a log, or of a manifest, may have been torn by a crash.
+            let told = report.findings.iter().any(|f| f.path == path)
+                || report.wal_torn_bytes > 0
+                || at >= tail;
+            assert!(told, "{} at {at}: {:?}", path.display(), report.findings);
+            mem.flip_bit(&path, at, (at % 8) as u8).unwrap();
+        }
+    }
+    assert_eq!(look(&mem).findings, []);
+}
+
+/// Where the last record of a manifest begins; the end of any other file.
+fn last_record(mem: &MemVfs, path: &Path) -> u64 {
+    let bytes = mem.read_all(path).unwrap();
+    if !path.to_string_lossy().contains("MANIFEST") {
+        return bytes.len() as u64;
+    }
+    let (mut start, mut next) = (12, 12);
+    while next < bytes.len() {
+        start = next;
+        let len = u32::from_le_bytes(bytes[start + 4..start + 8].try_into().unwrap());
+        next = start + 8 + len as usize;
+    }
+    start as u64
+}
+
+#[test]
+fn all_damage_is_found_not_only_the_first() {
+    let mem = MemVfs::new();
+    database(&mem);
+    let tables: Vec<_> = paths(&mem)
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|ext| ext == "sst"))
+        .collect();
+    assert!(tables.len() > 2);
+    mem.remove(&tables[0]).unwrap();
+    for path in &tables[1..] {
+        mem.flip_bit(path, 3, 0).unwrap();
+    }
+    let report = look(&mem);
+    for path in &tables {
+        assert!(
+            report.findings.iter().any(|f| f.path == *path),
+            "{} in {:?}",
+            path.display(),
+            report.findings
+        );
+    }
+    let missing = |f: &&Finding| f.path == tables[0] && f.detail.contains("missing");
+    assert_eq!(report.findings.iter().filter(missing).count(), 1);
+}
+
+#[test]
+fn a_directory_whose_manifest_is_damaged_is_still_looked_through() {
+    let mem = MemVfs::new();
+    database(&mem);
+    let manifest = paths(&mem)
+        .into_iter()
+        .find(|path| path.to_string_lossy().contains("MANIFEST"))
+        .unwrap();
+    mem.flip_bit(&manifest, 30, 1).unwrap();
+    let table = paths(&mem).remove(0);
+    mem.flip_bit(&table, 3, 0).unwrap();
+    let report = look(&mem);
+    for path in [manifest, table] {
+        assert!(report.findings.iter().any(|f| f.path == path));
+    }
+    assert!(report.files > 2);
+}
+
+#[test]
+fn nothing_is_no_database() {
+    let mem = MemVfs::new();
+    mem.create_dir_all(DIR.as_ref()).unwrap();
+    for dir in [DIR, "/none"] {
+        let error = verify(dir, &manual(&mem), &mut |_| ()).unwrap_err();
+        assert!(matches!(error, Error::NoDatabase { .. }), "{error}");
+    }
+}
