@@ -55,6 +55,7 @@ mod new_dir;
 mod options;
 mod range;
 mod range_tombstones;
+mod repair;
 mod retention;
 mod run;
 mod run_builder;
@@ -84,6 +85,7 @@ pub use options::{
     WriteOptions,
 };
 pub use range::{Entry, Range};
+pub use repair::{Lost, RepairReport, RepairedTable, repair};
 pub use snapshot::{Snapshot, SnapshotTable, View};
 pub use sstable::{Compression, SsTableOptions};
 pub use stats::{RunStats, Stats, TableStats};

@@ -58,8 +58,8 @@ pub(crate) struct Engine {
     pub(super) flushing: Mutex<()>,
     pub(super) compacting: Mutex<()>,
     pub(super) stopping: AtomicBool,
-    /// Freed when the engine goes.
-    pub(super) _lock: Box<dyn LockGuard>,
+    /// Freed when the engine goes; `None` when somebody else holds it for it.
+    pub(super) _lock: Option<Box<dyn LockGuard>>,
 }
 
 /// A state of the database with the files that it stands in, held in place.
@@ -166,7 +166,12 @@ impl Engine {
     /// Makes an edit of a table durable and then has readers see it; false, with
     /// nothing done, when the table was dropped meanwhile and no snapshot covers
     /// it. Whoever holds the manifest finds both done or neither.
-    pub(crate) fn install(&self, table: &TableCore, edit: Edit, show: impl FnOnce()) -> Result<bool> {
+    pub(crate) fn install(
+        &self,
+        table: &TableCore,
+        edit: Edit,
+        show: impl FnOnce(),
+    ) -> Result<bool> {
         let mut manifest = self.manifest.lock().unwrap();
         if !manifest.state().tables.contains_key(&table.id) {
             return Ok(false);

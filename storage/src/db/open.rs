@@ -26,7 +26,7 @@ use crate::sstable::BlockCache;
 use crate::stats::Counters;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock};
 use crate::version::TableVersion;
-use crate::vfs::Vfs;
+use crate::vfs::{LockGuard, Vfs};
 use crate::wal::Wal;
 
 static DATABASES_OPENED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
@@ -55,6 +55,17 @@ impl Engine {
             }
         };
         manifest.settle()?;
+        Self::recover(dir, options, manifest, Some(lock))
+    }
+
+    /// An engine on what `manifest` says, and on the log in `dir`.
+    pub(crate) fn recover(
+        dir: &Path,
+        options: Options,
+        mut manifest: Manifest,
+        lock: Option<Box<dyn LockGuard>>,
+    ) -> Result<Arc<Self>> {
+        let vfs = options.vfs.clone();
         let state = manifest.state();
         let cache = Arc::new(BlockCache::new(options.cache_bytes));
         let id = DATABASES_OPENED.fetch_add(1, Ordering::Relaxed);

@@ -211,7 +211,7 @@ impl Manifest {
     }
 }
 
-fn read_all(vfs: &dyn Vfs, path: &Path) -> Result<Vec<u8>> {
+pub(super) fn read_all(vfs: &dyn Vfs, path: &Path) -> Result<Vec<u8>> {
     let file = vfs.open_read(path).map_err(Error::io("open", path))?;
     let mut bytes = vec![0; file.len().map_err(Error::io("read", path))? as usize];
     file.read_exact_at(&mut bytes, 0)
@@ -286,6 +286,32 @@ pub(super) fn replay(path: &Path, bytes: &[u8]) -> Result<(State, usize)> {
         .check()
         .map_err(|detail| corrupt(HEADER_BYTES, detail))?;
     Ok((state, edits))
+}
+
+/// The state after the records before the first that does not read or does not
+/// fit, and the offset of that one; `None` without a state. The header, which
+/// has no checksum, is passed over.
+pub(super) fn replay_prefix(bytes: &[u8]) -> Option<(State, u64)> {
+    let mut state: Option<State> = None;
+    let mut at = HEADER_BYTES;
+    while at < bytes.len() {
+        let Ok(json) = record_at(bytes, at) else {
+            break;
+        };
+        let fits = match (&mut state, serde_json::from_slice(json)) {
+            (None, Ok(Edit::State(first))) => {
+                state = Some(first);
+                true
+            }
+            (Some(state), Ok(edit)) => state.apply(edit).is_ok(),
+            _ => false,
+        };
+        if !fits {
+            break;
+        }
+        at += RECORD_HEADER_BYTES + json.len();
+    }
+    state.map(|state| (state, at as u64))
 }
 
 /// The edit of the record at `at`, its checksum verified; the error says what is

@@ -9,7 +9,9 @@ mod check;
 #[cfg(any(all(test, not(loom)), feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod log;
+mod salvage;
 mod state;
 
 pub(crate) use log::Manifest;
+pub(crate) use salvage::{SalvagedManifest, salvage_manifest};
 pub(crate) use state::{Edit, State, TableMeta};

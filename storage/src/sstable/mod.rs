@@ -29,6 +29,7 @@ mod index;
 mod options;
 mod properties;
 mod reader;
+mod salvage;
 mod table_cursor;
 #[cfg(test)]
 mod tests;
@@ -41,5 +42,6 @@ pub use compression::Compression;
 pub(crate) use filter::key_hash;
 pub use options::SsTableOptions;
 pub(crate) use reader::{ReadCounters, SsTable, Version};
+pub(crate) use salvage::{KeyVersion, Salvage};
 pub(crate) use table_cursor::SsTableCursor;
 pub(crate) use writer::SsTableWriter;

@@ -10,6 +10,9 @@ pub(crate) mod fuzzing;
 mod log;
 mod record;
 mod replay;
+mod salvage;
 
 pub(crate) use log::{Lsn, SegmentHold, Wal};
+pub(crate) use record::SEGMENT_HEADER_BYTES;
 pub(crate) use replay::{Segment, read_all, replay_bytes, replay_segment, segments, settle};
+pub(crate) use salvage::{base_lsn, salvage_segment};

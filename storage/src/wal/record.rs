@@ -19,7 +19,7 @@ use crate::key::SeqNo;
 pub(super) const MAGIC: &[u8; 8] = b"ebbWAL\0\0";
 /// The version of the format, WAL and payload.
 pub(super) const VERSION: u32 = 1;
-pub(super) const SEGMENT_HEADER_BYTES: usize = 32;
+pub(crate) const SEGMENT_HEADER_BYTES: usize = 32;
 pub(super) const RECORD_HEADER_BYTES: usize = 28;
 /// The longest payload that is believed: a full batch and its framing.
 pub(crate) const MAX_RECORD_BYTES: usize = (1 << 30) + (1 << 20);

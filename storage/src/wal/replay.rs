@@ -239,7 +239,7 @@ fn check_header(bytes: &[u8], segment: &Segment, base: Option<Lsn>) -> Result<Op
 }
 
 /// The record at `at`, its checksum verified; the error says what is wrong.
-fn record_at(bytes: &[u8], at: usize) -> Result<RecordHeader, String> {
+pub(super) fn record_at(bytes: &[u8], at: usize) -> Result<RecordHeader, String> {
     let left = bytes.len() - at;
     let header = RecordHeader::decode(&bytes[at..]).ok_or_else(|| {
         format!("{left} bytes left where a record header takes {RECORD_HEADER_BYTES}")

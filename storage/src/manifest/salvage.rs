@@ -1,0 +1,93 @@
+//! What a damaged manifest still says.
+
+use std::path::Path;
+
+use super::log::{replay, replay_prefix};
+use super::state::State;
+use crate::error::{Error, Result};
+use crate::files::{self, FileKind, FileNumber};
+use crate::vfs::Vfs;
+
+/// What is left of the manifest.
+#[derive(Debug)]
+pub(crate) struct SalvagedManifest {
+    /// As far as it reads; `None` when nothing does.
+    pub(crate) state: Option<State>,
+    /// What is wrong. Without any, the state is all that the manifest said.
+    pub(crate) damage: Option<Error>,
+    /// A last record that does not read: a crash may have torn it before it took
+    /// effect. Whether it did, the files tell: those that it relied on are there,
+    /// or those that it replaced are.
+    pub(crate) torn: Option<Error>,
+}
+
+/// Reads the manifest that CURRENT names, or the newest one of `manifests` where
+/// CURRENT does not say.
+///
+/// # Errors
+/// [`Error::InvalidRequest`] for a directory that was never completed;
+/// [`Error::UnsupportedFormat`].
+pub(crate) fn salvage_manifest(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    manifests: &[FileNumber],
+) -> Result<SalvagedManifest> {
+    let current = files::current(dir);
+    let name = super::log::read_all(vfs, &current).unwrap_or_default();
+    if name == files::INCOMPLETE {
+        return Err(Error::InvalidRequest(format!(
+            "{} is what an interrupted backup or repair left; remove it and start again",
+            dir.display()
+        )));
+    }
+    let named = std::str::from_utf8(&name)
+        .ok()
+        .map(|name| dir.join(name.trim_end()));
+    let named = named.filter(|path| matches!(FileKind::of(path), Some(FileKind::Manifest(_))));
+    let newest = manifests
+        .last()
+        .map(|&number| dir.join(files::manifest_name(number)));
+    let paths = [named, newest];
+    let mut damage = None;
+    for path in paths.into_iter().flatten() {
+        let bytes = match super::log::read_all(vfs, &path) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                damage.get_or_insert(error);
+                continue;
+            }
+        };
+        match replay(&path, &bytes) {
+            Ok((state, _)) => {
+                let end = replay_prefix(&bytes).map_or(0, |(_, end)| end);
+                let torn = (end < bytes.len() as u64)
+                    .then(|| Error::corruption(&path, end, "the last record does not read"));
+                return Ok(SalvagedManifest {
+                    state: Some(state),
+                    damage,
+                    torn,
+                });
+            }
+            Err(error) => {
+                let state = replay_prefix(&bytes).map(|(state, _)| state);
+                if state.is_none() && matches!(error, Error::UnsupportedFormat { .. }) {
+                    return Err(error);
+                }
+                damage = Some(error);
+                if state.is_some() {
+                    return Ok(SalvagedManifest {
+                        state,
+                        damage,
+                        torn: None,
+                    });
+                }
+            }
+        }
+    }
+    let damage = damage.or_else(|| Some(Error::corruption(&current, 0, "no manifest is there")));
+    Ok(SalvagedManifest {
+        state: None,
+        damage,
+        torn: None,
+    })
+}

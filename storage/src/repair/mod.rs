@@ -1,0 +1,189 @@
+//! Repair: all that can still be read of a damaged database, in a new one.
+//!
+//! ```text
+//!   manifest ──► tables, which files count, snapshots
+//!   SSTables ──► versions, block by block ──┐
+//!   WAL      ──► versions, record by record ┴─► one run per table ─► new manifest
+//! ```
+//!
+//! Every version keeps its sequence number, and none is dropped: so of each key
+//! the newest one counts whatever file it was found in, and a snapshot shows
+//! what it showed. The source is only read.
+//!
+//! What is found is never wrong, but it may be old: where a version is lost, an
+//! older one of the same key comes up. The report names every part that was
+//! lost, with its keys as far as they are known.
+
+mod report;
+mod source;
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::path::Path;
+
+pub use report::{Lost, RepairReport, RepairedTable};
+use source::{Source, SourceTable};
+
+use crate::db::Engine;
+use crate::error::Result;
+use crate::key::compare_versions;
+use crate::manifest::{Manifest, State, TableMeta};
+use crate::new_dir::NewDir;
+use crate::options::{Maintenance, Options};
+use crate::run_builder::RunBuilder;
+use crate::sstable::KeyVersion;
+use crate::verify::{DbFiles, lock_to_read};
+
+/// Saves what can be read of the database in `from` into the new directory
+/// `to`, which is missing or empty. `from` is only read. `progress` gets the
+/// number of versions written so far.
+///
+/// # Errors
+/// [`Error::NoDatabase`](crate::Error::NoDatabase),
+/// [`Error::Locked`](crate::Error::Locked) for the source;
+/// [`Error::InvalidRequest`](crate::Error::InvalidRequest) for a target with
+/// something in it; [`Error::UnsupportedFormat`](crate::Error::UnsupportedFormat)
+/// for sound files of a version that this build does not know: nothing is lost
+/// then; [`Error::Io`](crate::Error::Io). Damage is no error but in the report.
+pub fn repair(
+    from: impl AsRef<Path>,
+    to: impl AsRef<Path>,
+    options: &Options,
+    progress: &mut dyn FnMut(u64),
+) -> Result<RepairReport> {
+    let (from, to, vfs) = (from.as_ref(), to.as_ref(), &options.vfs);
+    let files = DbFiles::list(&**vfs, from)?;
+    let _lock = lock_to_read(&**vfs, from)?;
+    let source = Source::read(&**vfs, from, &files)?;
+    let target = NewDir::claim(vfs.clone(), to)?;
+    let mut report = RepairReport {
+        snapshots: source.state.bookmarks.list.len() as u64,
+        lost: source.lost,
+        ..RepairReport::default()
+    };
+
+    let mut state = State {
+        keyspaces: source.state.keyspaces,
+        bookmarks: source.state.bookmarks,
+        last_table_id: source.state.last_table_id,
+        ..State::default()
+    };
+    let engine = {
+        let options = Options {
+            maintenance: Maintenance::Manual,
+            ..options.clone()
+        };
+        let manifest = Manifest::unwritten(vfs.clone(), to, State::default());
+        Engine::recover(to, options, manifest, None)?
+    };
+    for table in source.tables {
+        let meta = write_table(&engine, table, source.last_seq, &mut report, progress)?;
+        state.tables.insert(meta.id, meta);
+    }
+    report.snapshots_incomplete = report::incomplete_snapshots(&state.bookmarks, &report.lost);
+    drop(engine);
+    target.complete(state)?;
+    Ok(report)
+}
+
+/// Writes all versions of a table as one run.
+fn write_table(
+    engine: &Engine,
+    table: SourceTable,
+    last_seq: crate::key::SeqNo,
+    report: &mut RepairReport,
+    progress: &mut dyn FnMut(u64),
+) -> Result<TableMeta> {
+    let SourceTable { mut meta, versions } = table;
+    let mut builder = RunBuilder::new(engine, meta.id, meta.options.sstable.clone());
+    let mut merge = Sources::new(versions)?;
+    let (mut smallest, mut largest) = (last_seq, crate::key::SeqNo::ZERO);
+    let mut before: Option<(bytes::Bytes, crate::key::SeqNo)> = None;
+    let mut written = 0;
+    while let Some((key, version)) = merge.next()? {
+        // A file that a merge had replaced may be there beside what it became.
+        if before
+            .as_ref()
+            .is_some_and(|(k, seq)| *k == key && *seq == version.seq)
+        {
+            continue;
+        }
+        builder.add(&key, &version)?;
+        smallest = smallest.min(version.seq);
+        largest = largest.max(version.seq);
+        before = Some((key, version.seq));
+        written += 1;
+        report.versions += 1;
+        progress(report.versions);
+    }
+    let run = builder.finish((smallest, largest))?;
+    report.bytes += run.as_ref().map_or(0, |run| run.meta().bytes);
+    report.tables.push(RepairedTable {
+        keyspace: meta.keyspace.clone(),
+        name: meta.name.clone(),
+        versions: written,
+    });
+    meta.runs = run.iter().map(|run| run.meta().clone()).collect();
+    meta.flushed_seq = last_seq;
+    Ok(meta)
+}
+
+/// Versions in order, each with its key.
+type Versions = Box<dyn Iterator<Item = Result<KeyVersion>>>;
+
+/// Sorted sources as one; of equal versions that of the earlier source first.
+struct Sources {
+    heap: BinaryHeap<Head>,
+}
+
+struct Head {
+    next: KeyVersion,
+    rank: usize,
+    rest: Versions,
+}
+
+impl Sources {
+    fn new(sources: Vec<Versions>) -> Result<Self> {
+        let mut heap = BinaryHeap::new();
+        for (rank, mut rest) in sources.into_iter().enumerate() {
+            if let Some(next) = rest.next().transpose()? {
+                heap.push(Head { next, rank, rest });
+            }
+        }
+        Ok(Self { heap })
+    }
+
+    fn next(&mut self) -> Result<Option<KeyVersion>> {
+        let Some(mut top) = self.heap.peek_mut() else {
+            return Ok(None);
+        };
+        match top.rest.next().transpose()? {
+            Some(next) => Ok(Some(std::mem::replace(&mut top.next, next))),
+            None => Ok(Some(PeekMut::pop(top).next)),
+        }
+    }
+}
+
+impl Ord for Head {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let place = |head: &Self| (head.next.0.clone(), head.next.1.seq);
+        let (a, b) = (place(self), place(other));
+        // The heap's top is its largest; the first version is wanted.
+        compare_versions((&b.0, b.1), (&a.0, a.1)).then_with(|| other.rank.cmp(&self.rank))
+    }
+}
+
+impl PartialOrd for Head {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Head {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Head {}

@@ -1,0 +1,83 @@
+//! What a repair saved, and what it could not.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::retention::Bookmarks;
+use crate::verify::lossy;
+
+/// Something that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Lost {
+    /// The file.
+    #[serde(serialize_with = "lossy")]
+    pub path: PathBuf,
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// How long it is; 0 where that is not known.
+    pub bytes: u64,
+    /// The table, as `KEYSPACE.TABLE`; `None`: it may concern any.
+    pub table: Option<String>,
+    /// The smallest key that it may concern; `None` is no bound.
+    pub from_key: Option<Vec<u8>>,
+    /// The largest, included; `None` is no bound.
+    pub to_key: Option<Vec<u8>>,
+    /// What is wrong, and what follows from it.
+    pub detail: String,
+}
+
+impl Lost {
+    /// Whether versions of this key may be missing, so that an older value
+    /// shows, or none. `table` is `KEYSPACE.TABLE`.
+    pub fn concerns(&self, table: &str, key: &[u8]) -> bool {
+        self.table.as_deref().is_none_or(|lost| lost == table)
+            && self.from_key.as_deref().is_none_or(|from| from <= key)
+            && self.to_key.as_deref().is_none_or(|to| key <= to)
+    }
+}
+
+/// A table of the new database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RepairedTable {
+    /// Its keyspace; `recovered` where nothing says which it was.
+    pub keyspace: String,
+    /// Its name; `table_N` where nothing says which it was.
+    pub name: String,
+    /// Versions saved, shadowed ones included.
+    pub versions: u64,
+}
+
+/// What a repair did.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct RepairReport {
+    /// The tables of the new database.
+    pub tables: Vec<RepairedTable>,
+    /// Versions saved, over all tables.
+    pub versions: u64,
+    /// Bytes of the new files.
+    pub bytes: u64,
+    /// Named snapshots saved.
+    pub snapshots: u64,
+    /// Those of them that may miss something, as `KEYSPACE: NAME`.
+    pub snapshots_incomplete: Vec<String>,
+    /// All that was lost; what is not named here is as it was.
+    pub lost: Vec<Lost>,
+}
+
+/// The snapshots that show a table of which something is lost.
+pub(super) fn incomplete_snapshots(bookmarks: &Bookmarks, lost: &[Lost]) -> Vec<String> {
+    let bookmarks = bookmarks.list.iter().map(|bookmark| &bookmark.record);
+    let misses = |record: &&crate::retention::SnapshotRecord| {
+        let mut tables = record.tables.iter();
+        tables.any(|(name, _)| {
+            let table = format!("{}.{name}", record.keyspace);
+            lost.iter()
+                .any(|lost| lost.table.as_ref().is_none_or(|lost| *lost == table))
+        })
+    };
+    bookmarks
+        .filter(misses)
+        .map(|record| format!("{}: {}", record.keyspace, record.name))
+        .collect()
+}

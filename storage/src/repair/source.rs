@@ -1,0 +1,447 @@
+//! Reading the damaged database: which files count, and what they hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::report::Lost;
+use super::{Versions, report};
+use crate::commit::{Op, OpReader};
+use crate::error::{Error, Result};
+use crate::files::{self, FileNumber};
+use crate::key::SeqNo;
+use crate::manifest::{SalvagedManifest, State, TableMeta, salvage_manifest};
+use crate::memtable::Memtable;
+use crate::options::TableOptions;
+use crate::retention::Bookmark;
+use crate::sstable::Salvage;
+use crate::verify::{DbFiles, finding};
+use crate::version::TableId;
+use crate::vfs::Vfs;
+use crate::wal;
+
+/// The keyspace of tables whose names are lost.
+const RECOVERED: &str = "recovered";
+
+/// A table with all versions of it that were found, in sorted sources.
+pub(super) struct SourceTable {
+    pub(super) meta: TableMeta,
+    pub(super) versions: Vec<Versions>,
+}
+
+/// What there is to save.
+pub(super) struct Source {
+    /// Its keyspaces and bookmarks count; its tables are in `tables`.
+    pub(super) state: State,
+    pub(super) tables: Vec<SourceTable>,
+    /// No version and no snapshot has a higher number, also no lost one whose
+    /// number is known.
+    pub(super) last_seq: SeqNo,
+    pub(super) lost: Vec<report::Lost>,
+}
+
+impl Source {
+    pub(super) fn read(vfs: &dyn Vfs, dir: &Path, files: &DbFiles) -> Result<Self> {
+        let mut manifest = salvage_manifest(vfs, dir, &files.manifests)?;
+        let mut torn = manifest.torn.take();
+        if manifest.damage.is_none() && lacks_files(&manifest, files) {
+            manifest.damage = torn.take();
+        }
+        let mut reader = Reader {
+            vfs,
+            dir,
+            exact: manifest.damage.is_none() && manifest.state.is_some(),
+            state: State::default(),
+            versions: BTreeMap::new(),
+            logged: BTreeMap::new(),
+            last_seq: SeqNo::ZERO,
+            listed_to: TableId::default(),
+            unknown_table: false,
+            lost: Vec::new(),
+        };
+        reader.take_manifest(manifest, files);
+        if reader.exact {
+            reader.files_of_runs()?;
+        } else {
+            reader.all_files(files)?;
+        }
+        reader.log(files)?;
+        if reader.unknown_table && reader.exact {
+            let damage = torn.unwrap_or_else(|| {
+                Error::corruption(
+                    &files::current(dir),
+                    0,
+                    "the log has tables that are not listed",
+                )
+            });
+            reader.lose(damage, None, "; the names of new tables are lost");
+        }
+        Ok(reader.finish())
+    }
+}
+
+struct Reader<'a> {
+    vfs: &'a dyn Vfs,
+    dir: &'a Path,
+    /// Whether the manifest says which files count.
+    exact: bool,
+    state: State,
+    versions: BTreeMap<TableId, Vec<Versions>>,
+    /// What the log has of each table.
+    logged: BTreeMap<TableId, Arc<Memtable>>,
+    last_seq: SeqNo,
+    /// The largest id of a table that the manifest knows of.
+    listed_to: TableId,
+    /// Whether the log writes to a table that the manifest does not list.
+    unknown_table: bool,
+    lost: Vec<Lost>,
+}
+
+/// Whether a file that the manifest's runs name is not there, or the first
+/// segment of the log that it needs.
+fn lacks_files(manifest: &SalvagedManifest, files: &DbFiles) -> bool {
+    let Some(state) = &manifest.state else {
+        return false;
+    };
+    let mut numbers = state.runs().flat_map(|run| &run.files);
+    numbers.any(|number| files.sstables.binary_search(number).is_err())
+        || (state.wal_floor > FileNumber::default() || !files.segments.is_empty())
+            && files.segments.binary_search(&state.wal_floor).is_err()
+}
+
+impl Reader<'_> {
+    fn lose(&mut self, error: Error, table: Option<String>, what: &str) {
+        let found = finding(error, self.dir);
+        self.lost.push(Lost {
+            path: found.path,
+            offset: found.offset,
+            bytes: 0,
+            table,
+            from_key: None,
+            to_key: None,
+            detail: format!("{}{what}", found.detail),
+        });
+    }
+
+    fn take_manifest(&mut self, manifest: SalvagedManifest, files: &DbFiles) {
+        let had_state = manifest.state.is_some();
+        self.state = manifest.state.unwrap_or_default();
+        self.last_seq = self.state.last_seq();
+        self.listed_to = self.state.last_table_id;
+        if let Some(damage) = manifest.damage {
+            let what = if had_state {
+                "; what it said from there on is lost, and every SSTable is taken for one of the \
+                 database: rows deleted before may be back"
+            } else {
+                "; the names of tables and the snapshots that only it had are lost, and every \
+                 SSTable is taken for one of the database: rows deleted before may be back"
+            };
+            self.lose(damage, None, what);
+        } else if !had_state && !files.sstables.is_empty() {
+            let missing = Error::corruption(&files::current(self.dir), 0, "it is missing");
+            self.lose(missing, None, "; the names of tables are lost");
+        }
+    }
+
+    /// The files that the manifest's runs name.
+    fn files_of_runs(&mut self) -> Result<()> {
+        let tables: Vec<_> = self.state.tables.values().cloned().collect();
+        for table in &tables {
+            for &number in table.runs.iter().flat_map(|run| &run.files) {
+                self.file(number, Some(table.id))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every file there is, the newest first: of equal versions that of a merge
+    /// counts before those that it was made from.
+    fn all_files(&mut self, files: &DbFiles) -> Result<()> {
+        let mut named = BTreeMap::new();
+        for table in self.state.tables.values() {
+            for &number in table.runs.iter().flat_map(|run| &run.files) {
+                named.insert(number, table.id);
+            }
+        }
+        for number in files.sstables.iter().rev() {
+            self.file(*number, named.get(number).copied())?;
+        }
+        Ok(())
+    }
+
+    /// Takes the versions of an SSTable; `table` is whose it is, when known.
+    fn file(&mut self, number: FileNumber, table: Option<TableId>) -> Result<()> {
+        let path = files::sstable(self.dir, number);
+        let name = table.map(|id| self.name(id));
+        let salvage = match Salvage::open(self.vfs, &path) {
+            Ok(salvage) => salvage,
+            Err(error @ Error::UnsupportedFormat { .. }) => return Err(error),
+            Err(error) => {
+                self.lose(error, name, "; every row of it is lost");
+                return Ok(());
+            }
+        };
+        let told = salvage.properties.as_ref();
+        let Some(table) = table.or(told.map(|told| TableId(told.table_id))) else {
+            let unknown = Error::corruption(&path, 0, "nothing says which table it is of");
+            self.lose(unknown, None, "; every row of it is lost");
+            return Ok(());
+        };
+        if self.is_forgotten(table) {
+            return Ok(());
+        }
+        if let Some(told) = told {
+            let options = TableOptions {
+                sstable: told.options.clone(),
+                ..TableOptions::default()
+            };
+            self.last_seq = self.last_seq.max(told.largest_seq);
+            self.table(table, options);
+        } else {
+            self.table(table, TableOptions::default());
+        }
+        let name = self.name(table);
+        let mut salvage = salvage;
+        for lost in std::mem::take(&mut salvage.lost) {
+            self.lost.push(Lost {
+                path: path.clone(),
+                offset: lost.offset,
+                bytes: lost.bytes,
+                table: Some(name.clone()),
+                from_key: lost.from_key,
+                to_key: lost.to_key,
+                detail: lost.detail,
+            });
+        }
+        let versions = Box::new(salvage.versions());
+        self.versions.entry(table).or_default().push(versions);
+        Ok(())
+    }
+
+    /// Whether a table was dropped, and no snapshot covers it.
+    fn is_forgotten(&self, id: TableId) -> bool {
+        id <= self.listed_to && !self.state.tables.contains_key(&id)
+    }
+
+    /// Adds a table that the manifest does not list.
+    fn table(&mut self, id: TableId, options: TableOptions) {
+        self.state.tables.entry(id).or_insert_with(|| TableMeta {
+            id,
+            keyspace: RECOVERED.to_string(),
+            name: format!("table_{}", id.0),
+            options,
+            flushed_seq: SeqNo::ZERO,
+            runs: Vec::new(),
+            dropped: false,
+        });
+    }
+
+    fn name(&self, id: TableId) -> String {
+        match self.state.tables.get(&id) {
+            Some(table) => format!("{}.{}", table.keyspace, table.name),
+            None => format!("{RECOVERED}.table_{}", id.0),
+        }
+    }
+
+    /// Takes what the log has beyond the runs.
+    fn log(&mut self, files: &DbFiles) -> Result<()> {
+        let floor = self.state.wal_floor;
+        let needed = files.segments.iter().filter(|number| **number >= floor);
+        let needed: Vec<_> = needed.copied().collect();
+        // The newest segment always stays.
+        let gone = needed.is_empty() && self.last_seq > SeqNo::ZERO;
+        let mut expected = floor;
+        let mut last = SeqNo::ZERO;
+        // The last segment that was read: where it is, and where it should end.
+        let mut before: Option<(PathBuf, u64, u64)> = None;
+        for &number in &needed {
+            if number > expected {
+                before = None;
+                if self.exact {
+                    self.missing_segments(expected, last);
+                }
+            }
+            expected = number.next();
+            let path = files::wal(self.dir, number);
+            let bytes = match wal::read_all(self.vfs, &path) {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    self.lose(error, None, "; its commits are lost");
+                    before = None;
+                    continue;
+                }
+            };
+            let base = wal::base_lsn(&bytes);
+            if let (Some((path, len, end)), Some(base)) = (before.take(), base)
+                && base != end
+            {
+                let cut = Error::corruption(&path, len, "the segment is cut off here");
+                self.lose(cut, None, &format!("; commits after {last} are lost"));
+            }
+            before = base.map(|base| {
+                let records = bytes.len().saturating_sub(wal::SEGMENT_HEADER_BYTES);
+                (
+                    path.clone(),
+                    bytes.len() as u64,
+                    base.saturating_add(records as u64),
+                )
+            });
+            if bytes.len() < wal::SEGMENT_HEADER_BYTES {
+                let cut = Error::corruption(&path, 0, "the header of the segment is cut off");
+                self.lose(cut, None, "; commits in it are lost");
+            }
+            let mut lost = Vec::new();
+            wal::salvage_segment(
+                &bytes,
+                &mut last,
+                |first, count, ops| self.commit(first, count, ops),
+                |offset, bytes, detail| {
+                    lost.push(Lost {
+                        path: path.clone(),
+                        offset,
+                        bytes,
+                        table: None,
+                        from_key: None,
+                        to_key: None,
+                        detail,
+                    });
+                },
+            );
+            self.lost.extend(lost);
+        }
+        if gone && self.exact {
+            self.missing_segments(floor, last);
+        }
+        self.last_seq = self.last_seq.max(last);
+        Ok(())
+    }
+
+    fn missing_segments(&mut self, number: FileNumber, last: SeqNo) {
+        let path = files::wal(self.dir, number);
+        let missing = Error::corruption(&path, 0, "this WAL segment is missing");
+        self.lose(missing, None, &format!("; commits after {last} are lost"));
+    }
+
+    fn commit(&mut self, first: SeqNo, count: u32, ops: Bytes) -> Result<(), String> {
+        let ops: Vec<_> = OpReader::new(ops, first).collect::<Result<_, _>>()?;
+        if ops.len() != count as usize {
+            return Err(format!(
+                "{} operations where {count} are announced",
+                ops.len()
+            ));
+        }
+        for (seq, op) in ops {
+            self.apply(seq, op);
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, seq: SeqNo, op: Op) {
+        self.last_seq = self.last_seq.max(seq);
+        let bookmarks = &mut self.state.bookmarks;
+        match op {
+            Op::Write {
+                table,
+                kind,
+                key,
+                value,
+            } => {
+                if self.is_forgotten(table) {
+                    return;
+                }
+                self.unknown_table |= !self.state.tables.contains_key(&table);
+                self.table(table, TableOptions::default());
+                // What is flushed may have been dropped since by a merge.
+                if seq > self.state.tables[&table].flushed_seq {
+                    let memtable = self.logged.entry(table).or_default();
+                    memtable.insert(key, seq, kind, value);
+                }
+            }
+            Op::SnapshotCreate(record) if seq > bookmarks.as_of => {
+                bookmarks.as_of = seq;
+                bookmarks.last_id = bookmarks.last_id.max(record.id);
+                bookmarks.list.push(Bookmark { seq, record });
+            }
+            Op::SnapshotDelete(id) if seq > bookmarks.as_of => {
+                bookmarks.as_of = seq;
+                bookmarks.last_id = bookmarks.last_id.max(id);
+                bookmarks.list.retain(|bookmark| bookmark.record.id != id);
+            }
+            Op::SnapshotExpiry(expiry) if seq > bookmarks.as_of => {
+                bookmarks.as_of = seq;
+                let mut list = bookmarks.list.iter_mut();
+                if let Some(bookmark) = list.find(|bookmark| bookmark.record.id == expiry.id) {
+                    bookmark.record.expires_ms = expiry.expires_ms;
+                }
+            }
+            Op::SnapshotCreate(_) | Op::SnapshotDelete(_) | Op::SnapshotExpiry(_) => {}
+        }
+    }
+
+    fn finish(mut self) -> Source {
+        self.name_by_snapshots();
+        let mut tables = Vec::new();
+        for (id, meta) in std::mem::take(&mut self.state.tables) {
+            self.state.last_table_id = self.state.last_table_id.max(id);
+            if !meta.dropped && !self.state.keyspaces.contains(&meta.keyspace) {
+                self.state.keyspaces.push(meta.keyspace.clone());
+            }
+            let mut versions = self.versions.remove(&id).unwrap_or_default();
+            if let Some(memtable) = self.logged.remove(&id) {
+                versions.insert(0, all_of(&memtable));
+            }
+            tables.push(SourceTable { meta, versions });
+        }
+        Source {
+            state: self.state,
+            tables,
+            last_seq: self.last_seq,
+            lost: self.lost,
+        }
+    }
+
+    /// A snapshot knows the names of its tables; those that the manifest lost
+    /// get them back, and one that nobody else knows is there, empty.
+    fn name_by_snapshots(&mut self) {
+        let records: Vec<_> = self
+            .state
+            .bookmarks
+            .list
+            .iter()
+            .map(|b| b.record.clone())
+            .collect();
+        let mut taken: BTreeSet<_> = self
+            .state
+            .tables
+            .values()
+            .map(|table| (table.keyspace.clone(), table.name.clone()))
+            .collect();
+        for record in records.iter().rev() {
+            for (name, id) in &record.tables {
+                self.table(*id, TableOptions::default());
+                let before = self.name(*id);
+                let table = self.state.tables.get_mut(id).expect("just added");
+                if table.keyspace == RECOVERED
+                    && taken.insert((record.keyspace.clone(), name.clone()))
+                {
+                    table.keyspace.clone_from(&record.keyspace);
+                    table.name.clone_from(name);
+                    let after = format!("{}.{name}", record.keyspace);
+                    for lost in self.lost.iter_mut() {
+                        if lost.table.as_ref() == Some(&before) {
+                            lost.table = Some(after.clone());
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// All versions of a memtable.
+fn all_of(memtable: &Memtable) -> Versions {
+    let versions: Vec<_> = memtable.iter().map(Ok).collect();
+    Box::new(versions.into_iter())
+}

@@ -1,0 +1,312 @@
+//! What can still be read of a damaged SSTable.
+//!
+//! With an index, blocks are found through it, and a damaged one costs itself:
+//! the index still says which keys it had. Without one, stored blocks are
+//! followed from the start of the file, each ending where its checksum says,
+//! up to the first damaged one. Nothing is searched for behind that: a value
+//! may look like a block.
+
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::block::Block;
+use super::block_cursor::BlockCursor;
+use super::compression::{TRAILER_BYTES, unseal};
+use super::damage::Damage;
+use super::footer::Footer;
+use super::handle::BlockHandle;
+use super::index::Index;
+use super::properties::Properties;
+use super::reader::Version;
+use crate::error::{Error, Result};
+use crate::key::{SeqNo, compare_versions};
+use crate::vfs::{ReadFile, Vfs};
+
+/// A version with its key.
+pub(crate) type KeyVersion = (Bytes, Version);
+
+/// Part of a file that does not read.
+#[derive(Debug)]
+pub(crate) struct LostBlock {
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    /// The keys that it may have had, both ends included; `None` is no bound.
+    pub(crate) from_key: Option<Vec<u8>>,
+    pub(crate) to_key: Option<Vec<u8>>,
+    pub(crate) detail: String,
+}
+
+/// A file with the blocks of it that are good.
+#[derive(Debug)]
+pub(crate) struct Salvage {
+    path: PathBuf,
+    file: Arc<dyn ReadFile>,
+    blocks: Vec<BlockHandle>,
+    pub(crate) properties: Option<Properties>,
+    pub(crate) lost: Vec<LostBlock>,
+}
+
+impl Salvage {
+    /// Looks through a file.
+    ///
+    /// # Errors
+    /// `UnsupportedFormat` for a sound file of another version; `Io` when it
+    /// cannot be opened.
+    pub(crate) fn open(vfs: &dyn Vfs, path: &Path) -> Result<Self> {
+        let file = vfs.open_read(path).map_err(Error::io("open", path))?;
+        let bytes = read_what_reads(&*file, path)?;
+        let mut salvage = Self {
+            path: path.to_path_buf(),
+            file,
+            blocks: Vec::new(),
+            properties: None,
+            lost: Vec::new(),
+        };
+        let footer = match footer(&bytes, path) {
+            Err(error @ Error::UnsupportedFormat { .. }) => return Err(error),
+            footer => footer,
+        };
+        match footer
+            .as_ref()
+            .ok()
+            .map(|footer| (footer, part(&bytes, footer.index)))
+        {
+            Some((footer, Ok(index))) => {
+                salvage.properties = part(&bytes, footer.properties)
+                    .and_then(|payload| Properties::decode(&payload))
+                    .ok();
+                salvage.by_index(&bytes, index);
+            }
+            Some((footer, Err(_))) => {
+                salvage.properties = part(&bytes, footer.properties)
+                    .and_then(|payload| Properties::decode(&payload))
+                    .ok();
+                salvage.in_sequence(&bytes, Some(footer.filter.offset));
+            }
+            None => salvage.in_sequence(&bytes, None),
+        }
+        Ok(salvage)
+    }
+
+    /// The versions of the good blocks, in order.
+    pub(crate) fn versions(self) -> impl Iterator<Item = Result<KeyVersion>> {
+        let Self {
+            path, file, blocks, ..
+        } = self;
+        blocks.into_iter().flat_map(move |handle| {
+            let read = || {
+                let mut stored = vec![0; handle.len as usize];
+                file.read_exact_at(&mut stored, handle.offset)
+                    .map_err(Error::io("read", &path))?;
+                unseal(stored.into())
+                    .and_then(decode)
+                    .map_err(|damage| damage.at(&path, handle.offset))
+            };
+            match read() {
+                Ok(versions) => versions.into_iter().map(Ok).collect(),
+                Err(error) => vec![Err(error)],
+            }
+        })
+    }
+
+    fn by_index(&mut self, bytes: &Bytes, payload: Bytes) {
+        let entries = match index_entries(payload) {
+            Ok(entries) => entries,
+            Err(_) => return self.in_sequence(bytes, None),
+        };
+        let mut last: Option<(Vec<u8>, SeqNo)> = None;
+        for (handle, key, seq) in entries {
+            let checked = part(bytes, handle).and_then(|payload| {
+                let versions = ordered_after(decode(payload)?, last.as_ref())?;
+                let end = versions
+                    .last()
+                    .map(|(key, version)| (&key[..], version.seq));
+                match end == Some((&key, seq)) {
+                    true => Ok(()),
+                    false => Err(Damage("it does not end as the index says".into())),
+                }
+            });
+            match checked {
+                Ok(()) => self.blocks.push(handle),
+                Err(damage) => self.lost.push(LostBlock {
+                    offset: handle.offset,
+                    bytes: handle.len,
+                    from_key: last.map(|(key, _)| key),
+                    to_key: Some(key.clone()),
+                    detail: damage.0,
+                }),
+            }
+            last = Some((key, seq));
+        }
+    }
+
+    /// Follows the stored blocks from the start to `data_end`; where that is
+    /// not known, to the filter, which is no block of versions.
+    fn in_sequence(&mut self, bytes: &Bytes, data_end: Option<u64>) {
+        let mut found = Vec::new();
+        let mut at = 0;
+        while let Some(len) = stored_block_len(&bytes[at..]) {
+            found.push(BlockHandle {
+                offset: at as u64,
+                len: len as u64,
+            });
+            at += len;
+        }
+        let told = |handle: &BlockHandle| {
+            let payload = part(bytes, *handle).ok()?;
+            Properties::decode(&payload).ok()
+        };
+        if self.properties.is_none() {
+            self.properties = found.last().and_then(told);
+        }
+        let told = self.properties.as_ref().map(|told| told.data_bytes);
+        let known_end = data_end.or(told);
+        let data_end = known_end.unwrap_or(bytes.len() as u64);
+        let mut last: Option<(Vec<u8>, SeqNo)> = None;
+        let mut end = 0;
+        for handle in found {
+            if handle.end().is_none_or(|end| end > data_end) {
+                break;
+            }
+            let versions = part(bytes, handle)
+                .and_then(decode)
+                .and_then(|versions| ordered_after(versions, last.as_ref()));
+            let Some((key, version)) = versions.ok().and_then(|mut versions| versions.pop()) else {
+                break;
+            };
+            if looks_like_index(bytes, handle) {
+                break;
+            }
+            last = Some((key.to_vec(), version.seq));
+            end = handle.end().unwrap_or(end);
+            self.blocks.push(handle);
+        }
+        // Without a known end there may have been any number of blocks more.
+        if end < data_end || known_end.is_none() {
+            self.lost.push(LostBlock {
+                offset: end,
+                bytes: data_end - end,
+                from_key: last.map(|(key, _)| key),
+                to_key: None,
+                detail: "the index is damaged or gone, and what begins here does not read".into(),
+            });
+        }
+    }
+}
+
+/// Whether a block has the handles of all blocks before it: an index then, and
+/// never data.
+fn looks_like_index(bytes: &Bytes, handle: BlockHandle) -> bool {
+    let Ok(entries) = part(bytes, handle).and_then(index_entries) else {
+        return false;
+    };
+    let mut end = 0;
+    for (block, _, _) in entries {
+        match block.end() {
+            Some(next) if block.offset == end && next <= handle.offset => end = next,
+            _ => return false,
+        }
+    }
+    true
+}
+
+fn footer(bytes: &Bytes, path: &Path) -> Result<Footer> {
+    let file_bytes = bytes.len() as u64;
+    match bytes.last_chunk::<{ Footer::BYTES }>() {
+        Some(footer) => Footer::decode(footer, path, file_bytes),
+        None => Err(Error::corruption(path, 0, "too short for an SSTable")),
+    }
+}
+
+/// The payload of a stored block.
+fn part(bytes: &Bytes, handle: BlockHandle) -> Result<Bytes, Damage> {
+    let outside = || Damage("it does not lie in the file".into());
+    let end = handle.end().ok_or_else(outside)?;
+    if end > bytes.len() as u64 {
+        return Err(outside());
+    }
+    unseal(bytes.slice(handle.offset as usize..end as usize))
+}
+
+fn index_entries(payload: Bytes) -> Result<Vec<(BlockHandle, Vec<u8>, SeqNo)>, Damage> {
+    let index = Index::decode(payload)?;
+    let mut cursor = index.cursor();
+    let mut entries = Vec::new();
+    cursor.seek_to_first()?;
+    while cursor.valid() {
+        let handle = BlockHandle::from_varints(&cursor.value())?;
+        entries.push((handle, cursor.key().to_vec(), cursor.seq()));
+        cursor.next()?;
+    }
+    Ok(entries)
+}
+
+fn decode(payload: Bytes) -> Result<Vec<KeyVersion>, Damage> {
+    let mut cursor = BlockCursor::new(Block::new(payload)?);
+    let mut versions = Vec::new();
+    cursor.seek_to_first()?;
+    while cursor.valid() {
+        let version = Version {
+            seq: cursor.seq(),
+            kind: cursor.kind(),
+            value: cursor.value(),
+        };
+        versions.push((Bytes::copy_from_slice(cursor.key()), version));
+        cursor.next()?;
+    }
+    Ok(versions)
+}
+
+fn ordered_after(
+    versions: Vec<KeyVersion>,
+    last: Option<&(Vec<u8>, SeqNo)>,
+) -> Result<Vec<KeyVersion>, Damage> {
+    let mut before = last.map(|(key, seq)| (&key[..], *seq));
+    for (key, version) in &versions {
+        let here = (&key[..], version.seq);
+        if before.is_some_and(|before| compare_versions(before, here) != Ordering::Less) {
+            return Err(Damage("its versions are out of order".into()));
+        }
+        before = Some(here);
+    }
+    Ok(versions)
+}
+
+/// The length of the stored block at the start of `bytes`: up to where the
+/// checksum of all before it stands.
+fn stored_block_len(bytes: &[u8]) -> Option<usize> {
+    const TYPES: u8 = 2;
+    let mut crc = crc32fast::Hasher::new();
+    let mut hashed = 0;
+    for end in TRAILER_BYTES..=bytes.len() {
+        let checked = end - 4;
+        if bytes[checked - 1] >= TYPES {
+            continue;
+        }
+        crc.update(&bytes[hashed..checked]);
+        hashed = checked;
+        let recorded = u32::from_le_bytes(bytes[checked..end].try_into().expect("4 bytes"));
+        if crc.clone().finalize() == recorded {
+            return Some(end);
+        }
+    }
+    None
+}
+
+/// The bytes of a file; zeros where the disk gives none.
+fn read_what_reads(file: &dyn ReadFile, path: &Path) -> Result<Bytes> {
+    const PIECE_BYTES: usize = 4096;
+    let len = file.len().map_err(Error::io("get the length of", path))?;
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
+    if file.read_exact_at(&mut bytes, 0).is_err() {
+        for (i, piece) in bytes.chunks_mut(PIECE_BYTES).enumerate() {
+            if file.read_exact_at(piece, (i * PIECE_BYTES) as u64).is_err() {
+                piece.fill(0);
+            }
+        }
+    }
+    Ok(bytes.into())
+}

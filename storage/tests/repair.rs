@@ -1,0 +1,348 @@
+//! Repair: whatever was done to the files, what comes out opens, verifies, and
+//! has nothing that was never written; what may be wrong is named.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use common::*;
+use ebb_storage::vfs::{MemVfs, Vfs};
+use ebb_storage::{Db, Error, Options, RepairReport, repair, verify};
+
+const TARGET: &str = "/repaired";
+
+/// All values that a key of a table ever had.
+type History = BTreeMap<(usize, Vec<u8>), BTreeSet<Vec<u8>>>;
+
+struct Case {
+    seed: u64,
+    expected: Oracle,
+    history: History,
+    /// The last segment of the log was cut, perhaps between two records, or is
+    /// gone: that looks like a crash before they were written.
+    is_log_cut: bool,
+}
+
+/// A database of several runs, with snapshots and a log, closed.
+fn database(seed: u64, mem: &MemVfs, steps: usize) -> Case {
+    let mut rng = rng(seed);
+    let db = Db::open(DIR, random_options(&mut rng, mem)).unwrap();
+    let options: Vec<_> = TABLES
+        .iter()
+        .map(|_| random_table_options(&mut rng))
+        .collect();
+    let tables = open_tables(&db, &options).unwrap();
+    let (script, states) = random_script(&mut rng, steps, 4);
+    let mut history = History::new();
+    for op in &script {
+        apply(&db, &tables, op).unwrap();
+        if let Op::Write(writes) = op {
+            for write in writes {
+                if let Some(value) = &write.value {
+                    let key = (write.table, write.key.clone());
+                    history.entry(key).or_default().insert(value.clone());
+                }
+            }
+        }
+    }
+    let expected = states.last().unwrap().clone();
+    Case {
+        seed,
+        expected,
+        history,
+        is_log_cut: false,
+    }
+}
+
+fn paths(mem: &MemVfs) -> Vec<PathBuf> {
+    let mut paths = mem.list(DIR.as_ref()).unwrap();
+    paths.retain(|path| !path.ends_with("LOCK"));
+    paths.sort();
+    paths
+}
+
+fn run(mem: &MemVfs) -> RepairReport {
+    let report = repair(DIR, TARGET, &manual(mem), &mut |_| ()).unwrap();
+    let verified = verify(TARGET, &manual(mem), &mut |_| ()).unwrap();
+    assert_eq!(verified.findings, []);
+    report
+}
+
+fn clear(mem: &MemVfs) {
+    for path in mem.list(TARGET.as_ref()).unwrap_or_default() {
+        mem.remove(&path).unwrap();
+    }
+}
+
+impl Case {
+    /// Holds the result against what was there. Tables whose names are lost are
+    /// looked at by what they hold.
+    fn check(&self, mem: &MemVfs, report: &RepairReport) -> Oracle {
+        let options = Options {
+            create_if_missing: false,
+            ..manual(mem)
+        };
+        let db = Db::open(TARGET, options).unwrap();
+        for (table, &(keyspace, name)) in TABLES.iter().enumerate() {
+            let full = format!("{keyspace}.{name}");
+            let found = db
+                .existing_keyspace(keyspace)
+                .and_then(|keyspace| keyspace.existing_table(name));
+            let found = match found {
+                Ok(found) => content(found.range::<&[u8], _>(..)).unwrap(),
+                Err(_) => Content::new(),
+            };
+            let expected = &self.expected.tables[table];
+            for (key, value) in &found {
+                let written = self.history.get(&(table, key.clone()));
+                assert!(
+                    written.is_some_and(|written| written.contains(value)),
+                    "{full} {key:?} has a value that was never written"
+                );
+            }
+            for key in found.keys().chain(expected.keys()) {
+                let same = found.get(key) == expected.get(key);
+                let told = self.is_log_cut || report.lost.iter().any(|l| l.concerns(&full, key));
+                assert!(same || told, "{full} {key:?} is wrong: {:?}", report.lost);
+            }
+        }
+        let recovered = db.existing_keyspace("recovered");
+        for name in recovered.iter().flat_map(|keyspace| keyspace.tables()) {
+            let table = recovered.as_ref().unwrap().existing_table(&name).unwrap();
+            for (key, value) in content(table.range::<&[u8], _>(..)).unwrap() {
+                let mut written = self.history.iter();
+                assert!(written.any(|((_, k), values)| *k == key && values.contains(&value[..])));
+            }
+        }
+        // Snapshots that are said to be whole are.
+        let found = if recovered.is_ok() {
+            None
+        } else {
+            Some(Oracle::read(&db).unwrap())
+        };
+        for ((keyspace, name), tables) in found.iter().flat_map(|found| &found.snapshots) {
+            let incomplete = format!("{keyspace}: {name}");
+            if !self.is_log_cut && !report.snapshots_incomplete.contains(&incomplete) {
+                let expected = self.expected.snapshots.get(&(*keyspace, name.clone()));
+                assert!(expected == Some(tables), "snapshot {incomplete}");
+            }
+        }
+        // It goes on working, with numbers above all that it has.
+        let table = db.keyspace("app").unwrap();
+        let options = match table.existing_table("users") {
+            Ok(table) => {
+                table.put(b"later", b"x").unwrap();
+                Some(table.get(b"later").unwrap().unwrap())
+            }
+            Err(_) => None,
+        };
+        assert!(options.is_none_or(|value| value == "x"));
+        found.unwrap_or_default()
+    }
+}
+
+#[test]
+fn a_sound_database_is_repaired_to_itself() {
+    for_seeds(0..10, |seed| {
+        let mem = MemVfs::new();
+        let case = database(seed, &mem, 250);
+        let before: Vec<_> = paths(&mem)
+            .iter()
+            .map(|path| mem.read_all(path).unwrap())
+            .collect();
+        let report = run(&mem);
+        assert_eq!(report.lost, []);
+        assert_eq!(report.snapshots, case.expected.snapshots.len() as u64);
+        let found = case.check(&mem, &report);
+        assert!(
+            found == case.expected,
+            "{}",
+            found.difference(&case.expected)
+        );
+        let after: Vec<_> = paths(&mem)
+            .iter()
+            .map(|path| mem.read_all(path).unwrap())
+            .collect();
+        assert!(after == before, "the source was changed");
+    });
+}
+
+#[test]
+fn every_flipped_bit_costs_what_is_named_and_no_more() {
+    for_seeds(20..22, |seed| {
+        let mem = MemVfs::new();
+        let case = database(seed, &mem, 60);
+        for path in paths(&mem) {
+            let len = mem.file_len(&path).unwrap();
+            for at in (seed % 7..len).step_by(7) {
+                let _replay = Replay(format!("EBB_SEED={seed}, {} at {at}", path.display()));
+                mem.flip_bit(&path, at, (at % 8) as u8).unwrap();
+                let report = run(&mem);
+                case.check(&mem, &report);
+                assert!(
+                    report.lost.iter().all(|lost| is_about(&lost.path, &path)),
+                    "{:?}",
+                    report.lost
+                );
+                clear(&mem);
+                mem.flip_bit(&path, at, (at % 8) as u8).unwrap();
+            }
+        }
+    });
+}
+
+/// Losses are of the damaged file; without CURRENT, of the manifest.
+fn is_about(lost: &Path, damaged: &Path) -> bool {
+    lost == damaged || (damaged.ends_with("CURRENT") && lost.to_string_lossy().contains("MANIFEST"))
+}
+
+#[test]
+fn files_that_are_cut_or_gone_cost_what_is_named() {
+    for_seeds(30..38, |seed| {
+        let names = paths(&{
+            let mem = MemVfs::new();
+            database(seed, &mem, 80);
+            mem
+        });
+        let is_segment = |path: &&PathBuf| path.extension().is_some_and(|ext| ext == "log");
+        let last_segment = names.iter().rfind(is_segment).cloned();
+        for path in names {
+            let _replay = Replay(format!("EBB_SEED={seed}, {}", path.display()));
+            for eighth in 0..8 {
+                let mem = MemVfs::new();
+                let mut case = database(seed, &mem, 80);
+                let len = mem.file_len(&path).unwrap();
+                match eighth {
+                    0 => mem.remove(&path).unwrap(),
+                    _ => mem.cut(&path, len * eighth / 8).unwrap(),
+                }
+                case.is_log_cut = Some(&path) == last_segment.as_ref();
+                let report = run(&mem);
+                case.check(&mem, &report);
+            }
+        }
+    });
+}
+
+#[test]
+fn much_damage_at_once_is_survived() {
+    use rand::RngExt;
+    for_seeds(50..80, |seed| {
+        let mem = MemVfs::new();
+        let mut case = database(seed, &mem, 200);
+        let mut rng = rng(seed ^ 0xda);
+        let paths = paths(&mem);
+        for _ in 0..rng.random_range(1..20) {
+            let path = &paths[rng.random_range(0..paths.len())];
+            let Ok(len) = mem.file_len(path) else {
+                continue;
+            };
+            let (what, is_segment) = (rng.random_range(0..8), path.extension());
+            case.is_log_cut |= what < 2 && is_segment.is_some_and(|ext| ext == "log");
+            match what {
+                0 => mem.remove(path).unwrap(),
+                1 => mem.cut(path, rng.random_range(0..=len)).unwrap(),
+                _ if len > 0 => mem
+                    .flip_bit(path, rng.random_range(0..len), rng.random_range(0..8))
+                    .unwrap(),
+                _ => {}
+            }
+        }
+        let outcome = repair(DIR, TARGET, &manual(&mem), &mut |_| ());
+        match outcome {
+            Ok(report) => {
+                case.check(&mem, &report);
+            }
+            Err(error) => assert!(matches!(error, Error::NoDatabase { .. }), "{error}"),
+        }
+        assert_eq!(case.seed, seed);
+    });
+}
+
+#[test]
+fn a_damaged_block_costs_its_keys_only() {
+    let mem = MemVfs::new();
+    let keys: Vec<_> = (0..2000)
+        .map(|i| format!("key{i:05}").into_bytes())
+        .collect();
+    {
+        let options = Options {
+            memtable_bytes: 1 << 20,
+            file_bytes: 1 << 20,
+            ..manual(&mem)
+        };
+        let db = Db::open(DIR, options).unwrap();
+        let keyspace = db.keyspace("app").unwrap();
+        let table = keyspace.table("users", Default::default()).unwrap();
+        for key in &keys {
+            table.put(key, &key.repeat(10)).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    let path = paths(&mem)
+        .into_iter()
+        .find(|path| path.extension().is_some_and(|ext| ext == "sst"))
+        .unwrap();
+    mem.flip_bit(&path, mem.file_len(&path).unwrap() / 2, 3)
+        .unwrap();
+    let report = run(&mem);
+    let [lost] = &report.lost[..] else {
+        panic!("{:?}", report.lost)
+    };
+    assert_eq!(
+        (&lost.path, lost.table.as_deref()),
+        (&path, Some("app.users"))
+    );
+    let db = Db::open(TARGET, manual(&mem)).unwrap();
+    let table = db.existing_keyspace("app").unwrap();
+    let table = table.existing_table("users").unwrap();
+    let missing: Vec<_> = keys
+        .iter()
+        .filter(|key| table.get(key).unwrap().is_none())
+        .collect();
+    assert!(!missing.is_empty() && missing.len() < 300);
+    assert!(missing.iter().all(|key| lost.concerns("app.users", key)));
+}
+
+#[test]
+fn an_interrupted_repair_does_not_open() {
+    let mem = MemVfs::new();
+    let case = database(5, &mem, 100);
+    let before = mem.io_calls();
+    run(&mem);
+    let calls = mem.io_calls() - before;
+    for call in (1..calls).step_by(3) {
+        let mem = MemVfs::new();
+        database(5, &mem, 100);
+        mem.crash_at(call);
+        let outcome = repair(DIR, TARGET, &manual(&mem), &mut |_| ());
+        mem.restart(call);
+        let options = Options {
+            create_if_missing: false,
+            ..manual(&mem)
+        };
+        match Db::open(TARGET, options) {
+            Ok(db) => assert!(Oracle::read(&db).unwrap() == case.expected),
+            Err(error) => {
+                assert!(outcome.is_err());
+                let told = matches!(error, Error::NoDatabase { .. } | Error::Corruption { .. });
+                assert!(told, "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_source_must_be_a_database_that_nobody_has_open_and_the_target_empty() {
+    let mem = MemVfs::new();
+    let fails =
+        |from: &str, to: &str| repair(from, to, &manual(&mem), &mut |_| ()).expect_err("refused");
+    assert!(matches!(fails("/none", TARGET), Error::NoDatabase { .. }));
+    let db = Db::open(DIR, manual(&mem)).unwrap();
+    db.keyspace("app").unwrap();
+    assert!(matches!(fails(DIR, TARGET), Error::Locked { .. }));
+    drop(db);
+    assert!(matches!(fails(DIR, DIR), Error::InvalidRequest(_)));
+    run(&mem);
+}
