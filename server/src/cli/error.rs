@@ -6,6 +6,9 @@ pub(super) enum CliError {
     /// The arguments make no sense together.
     #[error("{0}")]
     Usage(String),
+    /// Files of a database are damaged; each was told on stdout.
+    #[error("{0}")]
+    Damaged(String),
     /// A keyspace, table or snapshot that is not there; tells which are.
     #[error("no {what} named {name:?} in {place}; {}", list(.what, .known))]
     Unknown {

@@ -68,6 +68,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if let Some(error) = cause.downcast_ref::<CliError>() {
         return Some(match error {
             CliError::Usage(_) => USAGE,
+            CliError::Damaged(_) => CORRUPT,
             CliError::Unknown { .. } | CliError::NoKey { .. } => NOT_FOUND,
             CliError::JobFailed { .. } => JOB_FAILED,
             CliError::GoalMissed { .. } => GOAL_MISSED,

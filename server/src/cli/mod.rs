@@ -12,6 +12,7 @@
 //! - The exit code says what kind of failure it was (`exit`).
 //! - When whoever reads stdout has seen enough, the command ends quietly.
 
+mod backup;
 mod database;
 mod demo;
 mod error;
@@ -22,10 +23,12 @@ mod names;
 mod policies;
 mod print;
 mod progress;
+mod repair;
 mod run;
 mod scan;
 mod snapshot;
 mod stats;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -49,6 +52,9 @@ enum Command {
     Scan(scan::Args),
     Run(run::Args),
     Stats(stats::Args),
+    Backup(backup::Args),
+    Verify(verify::Args),
+    Repair(repair::Args),
     Policies(policies::Args),
 }
 
@@ -62,6 +68,9 @@ pub fn main() -> ExitCode {
         Command::Scan(args) => scan::run(args),
         Command::Run(args) => run::run(args),
         Command::Stats(args) => stats::run(args),
+        Command::Backup(args) => backup::run(args),
+        Command::Verify(args) => verify::run(args),
+        Command::Repair(args) => repair::run(args),
         Command::Policies(args) => policies::run(args),
     };
     match result {

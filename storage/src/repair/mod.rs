@@ -95,7 +95,11 @@ fn write_table(
     report: &mut RepairReport,
     progress: &mut dyn FnMut(u64),
 ) -> Result<TableMeta> {
-    let SourceTable { mut meta, versions } = table;
+    let SourceTable {
+        mut meta,
+        versions,
+        tombstones,
+    } = table;
     let mut builder = RunBuilder::new(engine, meta.id, meta.options.sstable.clone());
     let mut merge = Sources::new(versions)?;
     let (mut smallest, mut largest) = (last_seq, crate::key::SeqNo::ZERO);
@@ -117,7 +121,11 @@ fn write_table(
         report.versions += 1;
         progress(report.versions);
     }
-    let run = builder.finish((smallest, largest))?;
+    for seq in tombstones.seqs() {
+        smallest = smallest.min(seq);
+        largest = largest.max(seq);
+    }
+    let run = builder.finish((smallest, largest), tombstones)?;
     report.bytes += run.as_ref().map_or(0, |run| run.meta().bytes);
     report.tables.push(RepairedTable {
         keyspace: meta.keyspace.clone(),

@@ -15,6 +15,7 @@ use crate::key::SeqNo;
 use crate::manifest::{SalvagedManifest, State, TableMeta, salvage_manifest};
 use crate::memtable::Memtable;
 use crate::options::TableOptions;
+use crate::range_tombstones::RangeTombstones;
 use crate::retention::Bookmark;
 use crate::sstable::Salvage;
 use crate::verify::{DbFiles, finding};
@@ -29,6 +30,7 @@ const RECOVERED: &str = "recovered";
 pub(super) struct SourceTable {
     pub(super) meta: TableMeta,
     pub(super) versions: Vec<Versions>,
+    pub(super) tombstones: RangeTombstones,
 }
 
 /// What there is to save.
@@ -55,6 +57,7 @@ impl Source {
             exact: manifest.damage.is_none() && manifest.state.is_some(),
             state: State::default(),
             versions: BTreeMap::new(),
+            tombstones: BTreeMap::new(),
             logged: BTreeMap::new(),
             last_seq: SeqNo::ZERO,
             listed_to: TableId::default(),
@@ -89,6 +92,7 @@ struct Reader<'a> {
     exact: bool,
     state: State,
     versions: BTreeMap<TableId, Vec<Versions>>,
+    tombstones: BTreeMap<TableId, RangeTombstones>,
     /// What the log has of each table.
     logged: BTreeMap<TableId, Arc<Memtable>>,
     last_seq: SeqNo,
@@ -214,6 +218,10 @@ impl Reader<'_> {
                 to_key: lost.to_key,
                 detail: lost.detail,
             });
+        }
+        if let Some(tombstones) = &salvage.tombstones {
+            let all = self.tombstones.entry(table).or_default();
+            all.insert_all(tombstones);
         }
         let versions = Box::new(salvage.versions());
         self.versions.entry(table).or_default().push(versions);
@@ -348,15 +356,13 @@ impl Reader<'_> {
                 key,
                 value,
             } => {
-                if self.is_forgotten(table) {
-                    return;
-                }
-                self.unknown_table |= !self.state.tables.contains_key(&table);
-                self.table(table, TableOptions::default());
-                // What is flushed may have been dropped since by a merge.
-                if seq > self.state.tables[&table].flushed_seq {
-                    let memtable = self.logged.entry(table).or_default();
+                if let Some(memtable) = self.logged(table, seq) {
                     memtable.insert(key, seq, kind, value);
+                }
+            }
+            Op::RangeDelete { table, range } => {
+                if let Some(memtable) = self.logged(table, seq) {
+                    memtable.delete_range(&range, seq);
                 }
             }
             Op::SnapshotCreate(record) if seq > bookmarks.as_of => {
@@ -380,6 +386,18 @@ impl Reader<'_> {
         }
     }
 
+    /// Where what the log says of a table goes; `None` for what counts no more:
+    /// what is flushed may have been dropped since by a merge.
+    fn logged(&mut self, table: TableId, seq: SeqNo) -> Option<&Memtable> {
+        if self.is_forgotten(table) {
+            return None;
+        }
+        self.unknown_table |= !self.state.tables.contains_key(&table);
+        self.table(table, TableOptions::default());
+        let counts = seq > self.state.tables[&table].flushed_seq;
+        counts.then(|| &**self.logged.entry(table).or_default())
+    }
+
     fn finish(mut self) -> Source {
         self.name_by_snapshots();
         let mut tables = Vec::new();
@@ -389,10 +407,18 @@ impl Reader<'_> {
                 self.state.keyspaces.push(meta.keyspace.clone());
             }
             let mut versions = self.versions.remove(&id).unwrap_or_default();
+            let mut tombstones = self.tombstones.remove(&id).unwrap_or_default();
             if let Some(memtable) = self.logged.remove(&id) {
                 versions.insert(0, all_of(&memtable));
+                if let Some(logged) = memtable.range_tombstones() {
+                    tombstones.insert_all(&logged);
+                }
             }
-            tables.push(SourceTable { meta, versions });
+            tables.push(SourceTable {
+                meta,
+                versions,
+                tombstones,
+            });
         }
         Source {
             state: self.state,

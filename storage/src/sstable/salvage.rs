@@ -21,8 +21,10 @@ use super::handle::BlockHandle;
 use super::index::Index;
 use super::properties::Properties;
 use super::reader::Version;
+use super::tombstone_block;
 use crate::error::{Error, Result};
 use crate::key::{SeqNo, compare_versions};
+use crate::range_tombstones::RangeTombstones;
 use crate::vfs::{ReadFile, Vfs};
 
 /// A version with its key.
@@ -46,6 +48,8 @@ pub(crate) struct Salvage {
     file: Arc<dyn ReadFile>,
     blocks: Vec<BlockHandle>,
     pub(crate) properties: Option<Properties>,
+    /// The range tombstones of the file, if it has any that read.
+    pub(crate) tombstones: Option<RangeTombstones>,
     pub(crate) lost: Vec<LostBlock>,
 }
 
@@ -63,6 +67,7 @@ impl Salvage {
             file,
             blocks: Vec::new(),
             properties: None,
+            tombstones: None,
             lost: Vec::new(),
         };
         let footer = match footer(&bytes, path) {
@@ -84,10 +89,13 @@ impl Salvage {
                 salvage.properties = part(&bytes, footer.properties)
                     .and_then(|payload| Properties::decode(&payload))
                     .ok();
-                salvage.in_sequence(&bytes, Some(footer.filter.offset));
+                let told = salvage.properties.as_ref();
+                let data_end = told.map_or(footer.filter.offset, |told| told.data_bytes);
+                salvage.in_sequence(&bytes, Some(data_end));
             }
             None => salvage.in_sequence(&bytes, None),
         }
+        salvage.tombstones(&bytes);
         Ok(salvage)
     }
 
@@ -110,6 +118,32 @@ impl Salvage {
                 Err(error) => vec![Err(error)],
             }
         })
+    }
+
+    /// Reads the range tombstones that the properties name. Without properties
+    /// nobody knows whether there were any: that is part of what was lost.
+    fn tombstones(&mut self, bytes: &Bytes) {
+        let told = self.properties.as_ref();
+        let Some(told) = told.and_then(|told| told.range_tombstones.as_ref()) else {
+            return;
+        };
+        let handle = BlockHandle {
+            offset: told.offset,
+            len: told.bytes,
+        };
+        match part(bytes, handle).and_then(|payload| tombstone_block::decode(&payload)) {
+            Ok(tombstones) => self.tombstones = Some(tombstones),
+            Err(damage) => self.lost.push(LostBlock {
+                offset: handle.offset,
+                bytes: handle.len,
+                from_key: None,
+                to_key: None,
+                detail: format!(
+                    "{}; {} deletions of key ranges are lost, what they hid may show",
+                    damage.0, told.count
+                ),
+            }),
+        }
     }
 
     fn by_index(&mut self, bytes: &Bytes, payload: Bytes) {

@@ -1,0 +1,127 @@
+//! `ebb repair`: what can be read of a damaged database, in a new one.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use ebb_storage::{Lost, Options, RepairReport};
+use indicatif::{HumanBytes, HumanCount, ProgressBar};
+use serde_json::Value;
+
+use super::error::CliError;
+use super::print::{Printer, insert_bytes};
+use super::progress::REDRAW_EVERY;
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb repair ./ebb-data ./ebb-repaired
+  ebb repair ./ebb-data ./ebb-repaired --json | jq '.lost[]'
+
+The damaged database is only read. What is printed as lost may concern the keys
+named with it: where the newest version of a key is lost, an older one comes up.
+When anything was lost the exit code is 5, and the new database is there.";
+
+/// Save what can be read of a damaged database into a new directory.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Directory of the damaged database.
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Directory of the new one; missing or empty.
+    #[arg(value_name = "NEWDIR")]
+    new_dir: PathBuf,
+    /// Print the report as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    let bar = ProgressBar::new_spinner();
+    bar.enable_steady_tick(REDRAW_EVERY);
+    let report = ebb_storage::repair(
+        &args.dir,
+        &args.new_dir,
+        &Options::default(),
+        &mut |versions| {
+            if versions % 4096 == 0 {
+                bar.set_message(format!("{} versions saved", HumanCount(versions)));
+            }
+        },
+    );
+    bar.finish_and_clear();
+    let report = report?;
+    let mut printer = Printer::new();
+    match args.json {
+        true => printer.json(&json(&report)?)?,
+        false => tell(&mut printer, &report)?,
+    }
+    printer.finish()?;
+    match report.lost.len() {
+        0 => Ok(()),
+        n => Err(CliError::Damaged(format!(
+            "{n} {} lost; all that could be read is in {}",
+            if n == 1 { "part is" } else { "parts are" },
+            args.new_dir.display()
+        ))
+        .into()),
+    }
+}
+
+fn tell(printer: &mut Printer, report: &RepairReport) -> Result<()> {
+    for lost in &report.lost {
+        printer.line(format_args!(
+            "lost: {} at offset {}: {} ({})",
+            lost.path.display(),
+            lost.offset,
+            lost.detail,
+            keys(lost)
+        ))?;
+    }
+    for snapshot in &report.snapshots_incomplete {
+        printer.line(format_args!("snapshot {snapshot} may miss some of that"))?;
+    }
+    for table in &report.tables {
+        printer.line(format_args!(
+            "saved {} versions of {}.{}",
+            HumanCount(table.versions),
+            table.keyspace,
+            table.name
+        ))?;
+    }
+    printer.line(format_args!(
+        "saved {} in {} tables and {} snapshots",
+        HumanBytes(report.bytes),
+        report.tables.len(),
+        report.snapshots
+    ))
+}
+
+/// Which keys something lost may concern.
+fn keys(lost: &Lost) -> String {
+    let table = lost.table.as_deref().unwrap_or("any table");
+    let end = |key: &Option<Vec<u8>>| {
+        key.as_ref()
+            .map(|key| format!("\"{}\"", key.escape_ascii()))
+    };
+    match (end(&lost.from_key), end(&lost.to_key)) {
+        (None, None) => format!("any key of {table}"),
+        (Some(from), None) => format!("keys of {table} from {from}"),
+        (None, Some(to)) => format!("keys of {table} up to {to}"),
+        (Some(from), Some(to)) => format!("keys of {table} from {from} to {to}"),
+    }
+}
+
+/// The report with keys as text, or as hexadecimal digits.
+fn json(report: &RepairReport) -> Result<Value> {
+    let mut value = serde_json::to_value(report).context("cannot encode the report")?;
+    let lost = value["lost"].as_array_mut().into_iter().flatten();
+    for (object, lost) in lost.filter_map(Value::as_object_mut).zip(&report.lost) {
+        for (name, key) in [("from_key", &lost.from_key), ("to_key", &lost.to_key)] {
+            if let Some(key) = key {
+                object.remove(name);
+                insert_bytes(object, name, key);
+            }
+        }
+    }
+    Ok(value)
+}

@@ -1,0 +1,86 @@
+//! `ebb verify`: whether a database's files say what they must.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use ebb_storage::{Options, VerifyReport};
+use indicatif::{HumanBytes, HumanCount};
+
+use super::error::CliError;
+use super::print::Printer;
+use super::progress::byte_bar;
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb verify ./ebb-data
+  ebb verify ./ebb-data --json | jq '.findings[].path'
+
+Every file is read once and nothing is written: not even what an opening would
+recover. With anything wrong the exit code is 5; `ebb repair` then saves what can
+be read into another directory.";
+
+/// Check every file of a database: checksums, order, bounds, log, snapshots.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Directory of the database.
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Print the report as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    let bar = byte_bar(0);
+    let report = ebb_storage::verify(&args.dir, &Options::default(), &mut |progress| {
+        bar.set_length(progress.bytes_total);
+        bar.set_position(progress.bytes_done);
+    });
+    bar.finish_and_clear();
+    let report = report?;
+    let mut printer = Printer::new();
+    match args.json {
+        true => printer.json(&report)?,
+        false => tell(&mut printer, &report)?,
+    }
+    printer.finish()?;
+    match report.findings.len() {
+        0 => Ok(()),
+        n => Err(CliError::Damaged(format!(
+            "{n} {} wrong in {dir}; save what can be read with: ebb repair {dir} NEWDIR",
+            if n == 1 { "thing is" } else { "things are" },
+            dir = args.dir.display(),
+        ))
+        .into()),
+    }
+}
+
+fn tell(printer: &mut Printer, report: &VerifyReport) -> Result<()> {
+    for finding in &report.findings {
+        let path = finding.path.display();
+        printer.line(format_args!(
+            "{path} at offset {}: {}",
+            finding.offset, finding.detail
+        ))?;
+    }
+    printer.line(format_args!(
+        "read {} in {} files: {} versions in {} runs, {} commits in the log, {} snapshots",
+        HumanBytes(report.bytes),
+        HumanCount(report.files),
+        HumanCount(report.entries),
+        HumanCount(report.runs),
+        HumanCount(report.wal_records),
+        HumanCount(report.bookmarks),
+    ))?;
+    if report.wal_torn_bytes > 0 {
+        printer.line(format_args!(
+            "the log ends with {} that a crash left unfinished; the next opening cuts them",
+            HumanBytes(report.wal_torn_bytes)
+        ))?;
+    }
+    if report.findings.is_empty() {
+        printer.line("nothing is wrong")?;
+    }
+    Ok(())
+}
