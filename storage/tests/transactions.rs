@@ -286,6 +286,33 @@ fn a_transaction_reads_a_dropped_table_and_cannot_write_or_guard_it() {
     beside.commit().unwrap();
 }
 
+#[test]
+fn a_range_delete_is_in_conflict_with_writes_inside_it_and_they_with_it() {
+    let (db, users, _) = in_memory();
+    let (mut before, mut inside, mut beside) = (db.begin(), db.begin(), db.begin());
+    before.delete_range(&users, "b".."d").unwrap();
+    inside.put(&users, b"c", b"1").unwrap();
+    beside.put(&users, b"d", b"1").unwrap();
+    inside.commit().unwrap();
+    beside.commit().unwrap();
+    assert_eq!(contested(before.commit()).unwrap(), "app.users c");
+
+    let (mut inside, mut beside, mut over) = (db.begin(), db.begin(), db.begin());
+    inside.put(&users, b"c", b"2").unwrap();
+    beside.put(&users, b"d", b"2").unwrap();
+    over.delete_range(&users, "c"..="x").unwrap();
+    users.delete_range("b".."d").unwrap();
+    assert_eq!(contested(inside.commit()).unwrap(), "app.users c");
+    assert_eq!(contested(beside.commit()), None);
+    assert_eq!(contested(over.commit()).unwrap(), "app.users d");
+    assert_eq!(keys(users.range::<&str, _>(..)), ["d"]);
+
+    let mut any = db.begin();
+    any.put(&users, b"zz", b"").unwrap();
+    users.truncate().unwrap();
+    assert_eq!(contested(any.commit()).unwrap(), "app.users zz");
+}
+
 /// A table whose merges append.
 fn log_table(db: &Db) -> Table {
     let options = TableOptions {
@@ -362,6 +389,10 @@ fn a_plain_write_under_way_is_not_lost_to_a_transaction_that_begins_meanwhile() 
     });
 }
 
+fn key(rng: &mut common::Rng) -> Vec<u8> {
+    format!("{:02}", rng.random_range(0..30)).into_bytes()
+}
+
 /// A transaction's ranges, from either end and both, equal those of a map to
 /// which the same was done.
 #[test]
@@ -369,7 +400,6 @@ fn ranges_with_own_writes_equal_those_of_a_model() {
     for_seeds(0..60, |seed| {
         let mut rng = rng(seed);
         let (db, users, _) = in_memory();
-        let key = |rng: &mut common::Rng| format!("{:02}", rng.random_range(0..30)).into_bytes();
         let mut model = BTreeMap::new();
         for _ in 0..rng.random_range(0..40) {
             let key = key(&mut rng);
@@ -379,7 +409,14 @@ fn ranges_with_own_writes_equal_those_of_a_model() {
         let mut txn = db.begin();
         for n in 0..rng.random_range(0..30) {
             let key = key(&mut rng);
-            if rng.random_bool(0.5) {
+            if rng.random_bool(0.15) {
+                let mut bounds = [key, self::key(&mut rng)];
+                bounds.sort();
+                let [from, to] = bounds;
+                let range = from..to;
+                txn.delete_range(&users, range.clone()).unwrap();
+                model.retain(|key, _| !range.contains(key));
+            } else if rng.random_bool(0.5) {
                 let value = format!("own {n}");
                 txn.put(&users, &key, value.as_bytes()).unwrap();
                 model.insert(key, value);
@@ -389,7 +426,7 @@ fn ranges_with_own_writes_equal_those_of_a_model() {
             }
         }
         for _ in 0..20 {
-            compare_range(&txn, &users, &model, &mut rng, key);
+            compare_range(&txn, &users, &model, &mut rng);
         }
         txn.commit().unwrap();
         let now = users.range::<&str, _>(..).map(Result::unwrap);
@@ -400,14 +437,17 @@ fn ranges_with_own_writes_equal_those_of_a_model() {
     });
 }
 
+/// Single keys too.
 fn compare_range(
     txn: &Transaction,
     table: &Table,
     model: &BTreeMap<Vec<u8>, String>,
     rng: &mut common::Rng,
-    key: impl Fn(&mut common::Rng) -> Vec<u8>,
 ) {
     use std::ops::Bound::{Excluded, Included, Unbounded};
+    let one = key(rng);
+    let found = text(txn.get(table, &one).unwrap());
+    assert_eq!(found.as_ref(), model.get(&one), "{one:?}");
     let mut bound = || match rng.random_range(0..5) {
         0 => Unbounded,
         1..3 => Included(key(rng)),

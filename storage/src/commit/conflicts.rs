@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::footprint::{Footprint, KeyRange, TableKey};
+use super::footprint::{Footprint, TableKey, TableRange};
 use crate::key::SeqNo;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
@@ -213,7 +213,7 @@ impl Index {
             })
     }
 
-    fn first_written_in(&self, range: &KeyRange, since: SeqNo) -> Option<TableKey> {
+    fn first_written_in(&self, range: &TableRange, since: SeqNo) -> Option<TableKey> {
         let bounds = (
             Bound::Included(range.start.clone()),
             Bound::Excluded(range.end.clone()),

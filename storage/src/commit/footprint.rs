@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::{Op, OpReader};
 use crate::key::{Kind, SeqNo};
+use crate::key_range::KeyRange;
 use crate::version::TableId;
 
 /// A key with its table in front, so that all tables share one order.
@@ -16,11 +17,6 @@ const TABLE_BYTES: usize = 8;
 /// Makes a [`TableKey`].
 pub(crate) fn table_key(table: TableId, key: &[u8]) -> TableKey {
     [&u64::from(table.0).to_be_bytes(), key].concat().into()
-}
-
-/// Behind all keys of a table.
-fn table_end(table: TableId) -> TableKey {
-    (u64::from(table.0) + 1).to_be_bytes().as_slice().into()
 }
 
 /// Takes a [`TableKey`] apart.
@@ -41,12 +37,21 @@ pub(crate) struct Point {
 
 /// Keys of one table from `start` to before `end`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KeyRange {
+pub(crate) struct TableRange {
     pub(crate) start: TableKey,
     pub(crate) end: TableKey,
 }
 
-impl KeyRange {
+impl TableRange {
+    pub(crate) fn new(table: TableId, range: &KeyRange) -> Self {
+        let after_table = || (u64::from(table.0) + 1).to_be_bytes().as_slice().into();
+        let end = range.end.as_ref().map(|end| table_key(table, end));
+        Self {
+            start: table_key(table, &range.start),
+            end: end.unwrap_or_else(after_table),
+        }
+    }
+
     pub(crate) fn contains(&self, key: &TableKey) -> bool {
         self.start <= *key && *key < self.end
     }
@@ -63,7 +68,7 @@ impl KeyRange {
 pub(crate) struct Footprint {
     /// Ascending, each key once.
     points: Vec<Point>,
-    ranges: Vec<KeyRange>,
+    ranges: Vec<TableRange>,
 }
 
 impl Footprint {
@@ -78,12 +83,9 @@ impl Footprint {
                     key: table_key(table, &key),
                     merges: kind == Kind::Merge,
                 }),
-                Op::RangeDelete { table, range } => footprint.ranges.push(KeyRange {
-                    start: table_key(table, &range.start),
-                    end: range
-                        .end
-                        .map_or_else(|| table_end(table), |end| table_key(table, &end)),
-                }),
+                Op::RangeDelete { table, range } => {
+                    footprint.ranges.push(TableRange::new(table, &range));
+                }
                 Op::SnapshotCreate(_) | Op::SnapshotDelete(_) | Op::SnapshotExpiry(_) => {}
             }
         }
@@ -106,15 +108,12 @@ impl Footprint {
         footprint
     }
 
-    /// Of a change to a whole table.
+    /// Of a change to all keys of a range.
     #[cfg(test)]
-    pub(crate) fn whole_table(table: TableId) -> Self {
+    pub(crate) fn of_range(table: TableId, range: &KeyRange) -> Self {
         Self {
             points: Vec::new(),
-            ranges: vec![KeyRange {
-                start: table_key(table, b""),
-                end: table_end(table),
-            }],
+            ranges: vec![TableRange::new(table, range)],
         }
     }
 
@@ -132,7 +131,7 @@ impl Footprint {
         &self.points
     }
 
-    pub(crate) fn ranges(&self) -> &[KeyRange] {
+    pub(crate) fn ranges(&self) -> &[TableRange] {
         &self.ranges
     }
 
@@ -143,7 +142,7 @@ impl Footprint {
     }
 
     /// The first point in a range.
-    pub(crate) fn first_in(&self, range: &KeyRange) -> Option<&Point> {
+    pub(crate) fn first_in(&self, range: &TableRange) -> Option<&Point> {
         let at = self.points.partition_point(|point| point.key < range.start);
         self.points
             .get(at)

@@ -22,6 +22,7 @@ use crate::commit::{Clash, TableKey, WriteBatch, split_table_key};
 use crate::db::DbInner;
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
+use crate::key_range::KeyRange;
 use crate::options::WriteOptions;
 use crate::snapshot::View;
 use crate::table::{Table, Value};
@@ -107,8 +108,12 @@ impl Transaction {
     /// all that follows.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
         self.check_table(table)?;
-        let below = || self.view.get(table, key);
-        match self.own(table).and_then(|own| own.writes.get(key)) {
+        let own = self.own(table);
+        let below = || match own {
+            Some(own) if own.has_cleared(key) => Ok(None),
+            _ => self.view.get(table, key),
+        };
+        match own.and_then(|own| own.writes.get(key)) {
             Some(write) => write.resolve(table, key, below),
             None => below(),
         }
@@ -195,6 +200,18 @@ impl Transaction {
     /// [`Error::InvalidRequest`] for a key that is too long.
     pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<()> {
         self.own_mut(table)?.delete(key)
+    }
+
+    /// Removes all keys of a range. The commit is in conflict with any write in
+    /// the range since the transaction began, merges too. An empty range is no
+    /// write; a bound that is too long is reported by the commit.
+    pub fn delete_range<K, R>(&mut self, table: &Table, range: R) -> Result<()>
+    where
+        K: AsRef<[u8]>,
+        R: RangeBounds<K>,
+    {
+        self.own_mut(table)?.delete_range(KeyRange::new(range));
+        Ok(())
     }
 
     /// Makes its writes visible, and as durable as was asked; returns the number

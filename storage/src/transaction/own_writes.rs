@@ -1,12 +1,14 @@
 //! What a transaction did and nobody else sees yet.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::commit::{TableKey, WriteBatch, check_lengths, table_key};
 use crate::error::{Error, Result};
+use crate::key_range::KeyRange;
 use crate::table::{Table, Value};
 
 /// What a transaction does to one table.
@@ -16,6 +18,9 @@ pub(super) struct OwnTable {
     /// What it makes of each key.
     pub(super) writes: BTreeMap<Bytes, Write>,
     guards: BTreeSet<Bytes>,
+    /// The ranges that it deleted, by their starts; no two overlap. They count
+    /// before `writes`: a write that came before such a deletion is gone.
+    cleared: BTreeMap<Bytes, KeyRange>,
 }
 
 /// What is made of a key: operands on a base.
@@ -72,6 +77,7 @@ impl OwnTable {
             table,
             writes: BTreeMap::new(),
             guards: BTreeSet::new(),
+            cleared: BTreeMap::new(),
         }
     }
 
@@ -103,6 +109,39 @@ impl OwnTable {
         Ok(())
     }
 
+    pub(super) fn delete_range(&mut self, mut range: KeyRange) {
+        if range.is_empty() {
+            return;
+        }
+        self.writes
+            .extract_if(range.clone(), |_, _| true)
+            .for_each(drop);
+        // Those that overlap it follow each other, and the first starts before it.
+        let before = self.cleared.range::<Bytes, _>(..=&range.start).next_back();
+        let first = before.map_or(&range.start, |(start, _)| start).clone();
+        let near = self
+            .cleared
+            .range::<Bytes, _>(first..)
+            .map(|(_, other)| other);
+        let near = near.take_while(|other| other.start <= range.start || other.overlaps(&range));
+        let overlapping: Vec<_> = near
+            .filter(|other| other.overlaps(&range))
+            .cloned()
+            .collect();
+        for other in overlapping {
+            self.cleared.remove(&other.start);
+            range = range.hull(&other);
+        }
+        self.cleared.insert(range.start.clone(), range);
+    }
+
+    /// Whether it deleted a range that has this key.
+    pub(super) fn has_cleared(&self, key: &[u8]) -> bool {
+        let at_or_before = (Bound::Unbounded, Bound::Included(key));
+        let nearest = self.cleared.range::<[u8], _>(at_or_before).next_back();
+        nearest.is_some_and(|(_, range)| range.contains(key))
+    }
+
     fn set(&mut self, key: &[u8], base: Base) {
         self.writes
             .insert(Bytes::copy_from_slice(key), Write::on(base));
@@ -120,6 +159,9 @@ impl OwnTable {
     }
 
     pub(super) fn write_to(&self, batch: &mut WriteBatch) {
+        for range in self.cleared.values() {
+            batch.delete_range(&self.table, range.clone());
+        }
         for (key, write) in &self.writes {
             match &write.base {
                 Base::Below => {}

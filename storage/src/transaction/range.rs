@@ -9,7 +9,6 @@ use bytes::Bytes;
 use super::own_writes::{OwnTable, Write};
 use crate::error::{Error, Result};
 use crate::range::{Entry, Range};
-use crate::table::Table;
 
 /// The entries of a key range as a transaction sees them, ascending; `rev()` and
 /// `next_back` go from the other end.
@@ -17,8 +16,8 @@ use crate::table::Table;
 /// An error (a damaged block, say) is yielded once; then the iterator ends.
 #[derive(Debug)]
 pub struct TransactionRange<'txn> {
-    /// Of the own writes; `None` without any.
-    table: Option<&'txn Table>,
+    /// `None` where the transaction did nothing to the table.
+    table: Option<&'txn OwnTable>,
     own: Ends<btree_map::Range<'txn, Bytes, Write>>,
     view: Ends<Range>,
     failed: bool,
@@ -36,7 +35,7 @@ impl<'txn> TransactionRange<'txn> {
     {
         let owned = |bound: Bound<&K>| bound.map(|key| Bytes::copy_from_slice(key.as_ref()));
         let bounds = (owned(range.start_bound()), owned(range.end_bound()));
-        let table = own.map(|own| &own.table);
+        let table = own;
         let own = match own {
             Some(own) if !is_empty(&bounds) => own.writes.range(bounds.clone()),
             _ => btree_map::Range::default(),
@@ -63,16 +62,21 @@ impl<'txn> TransactionRange<'txn> {
                     End::Back => view[..].cmp(own),
                 },
             };
-            if order.is_gt() {
-                return self.view.take(end).transpose();
-            }
-            let below = if order.is_eq() {
-                self.view.take(end).transpose()?.map(|(_, value)| value)
+            let below = if order.is_ge() {
+                let below = self.view.take(end).transpose()?;
+                below.filter(|(key, _)| !self.table.is_some_and(|own| own.has_cleared(key)))
             } else {
                 None
             };
+            if order.is_gt() {
+                if below.is_some() {
+                    return Ok(below);
+                }
+                continue;
+            }
             let (key, write) = self.own.take(end).expect("it was there to be compared");
-            let table = self.table.expect("who writes names the table");
+            let table = &self.table.expect("who wrote names the table").table;
+            let below = below.map(|(_, value)| value);
             if let Some(value) = write.resolve(table, key, || Ok(below))? {
                 return Ok(Some((key.clone(), value)));
             }

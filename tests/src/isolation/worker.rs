@@ -205,7 +205,8 @@ impl<'a> Worker<'a> {
             38..60 => self.append(one, list),
             60..75 => self.merge(one, list),
             75..90 => self.put(one, register),
-            _ => self.delete(one, register),
+            90..96 => self.delete(one, register),
+            _ => self.delete_range(one, register),
         }
     }
 
@@ -343,6 +344,22 @@ impl<'a> Worker<'a> {
         }
         one.transaction.delete(table, name.as_bytes())?;
         one.record.steps.push(Step::Delete { key });
+        Ok(())
+    }
+
+    /// Deletes registers of one table from a key on.
+    fn delete_range(&mut self, one: &mut Open, from: Key) -> Result<()> {
+        let (table, first) = self.locate(from);
+        let to = self.rng.random_range(from..=KEYS);
+        let range = first..name_of(to);
+        if self.shared.sabotage == Sabotage::NoValidation {
+            one.batch.delete_range(table, range.clone());
+        }
+        one.transaction.delete_range(table, range)?;
+        let keys = (from..to).step_by(2);
+        one.record
+            .steps
+            .extend(keys.map(|key| Step::Delete { key }));
         Ok(())
     }
 

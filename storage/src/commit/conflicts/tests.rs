@@ -1,5 +1,8 @@
+use std::ops::RangeBounds;
+
 use super::*;
 use crate::commit::footprint::{Point, table_key};
+use crate::key_range::KeyRange;
 use crate::version::TableId;
 
 const TABLE: TableId = TableId(7);
@@ -33,11 +36,41 @@ fn a_key_written_since_clashes_and_no_other() {
     assert_eq!(guarded, Err(Clash::Key(key("d"))));
 }
 
+fn range(range: impl RangeBounds<&'static str>) -> Footprint {
+    Footprint::of_range(TABLE, &KeyRange::new::<&str, _>(range))
+}
+
+#[test]
+fn a_range_clashes_with_its_keys_and_with_ranges_that_overlap() {
+    let conflicts = Conflicts::new();
+    conflicts.begin(SeqNo(10));
+    drop(conflicts.record(SeqNo(11), range("b".."d")));
+    let merge = |name| {
+        Footprint::of_points([Point {
+            key: key(name),
+            merges: true,
+        }])
+    };
+    for (footprint, first) in [
+        (writes(&["a", "d"]), None),
+        (writes(&["a", "b"]), Some("b")),
+        (merge("c"), Some("c")),
+        (range("a".."b"), None),
+        (range("d"..), None),
+        (range("a"..="b"), Some("b")),
+        (range("c".."z"), Some("c")),
+    ] {
+        let expected = first.map_or(Ok(()), |first| Err(Clash::Key(key(first))));
+        assert_eq!(conflicts.check(SeqNo(10), &footprint, &[]), expected);
+        assert_eq!(conflicts.check(SeqNo(11), &footprint, &[]), Ok(()));
+    }
+}
+
 #[test]
 fn a_change_of_a_whole_table_clashes_with_each_of_its_keys_and_with_no_other_table() {
     let conflicts = Conflicts::new();
     conflicts.begin(SeqNo(10));
-    drop(conflicts.record(SeqNo(11), Footprint::whole_table(TABLE)));
+    drop(conflicts.record(SeqNo(11), range(..)));
     for name in ["", "a"] {
         let expected = Some(Clash::Key(key(name)));
         assert_eq!(clash(&conflicts, 10, &[name]), expected);
@@ -48,7 +81,7 @@ fn a_change_of_a_whole_table_clashes_with_each_of_its_keys_and_with_no_other_tab
     }
     // And the other way round: it meets what was written before.
     drop(conflicts.record(SeqNo(12), writes(&["b"])));
-    let whole = Footprint::whole_table(TABLE);
+    let whole = range(..);
     let met = conflicts.check(SeqNo(11), &whole, &[]);
     assert_eq!(met, Err(Clash::Key(key("b"))));
     assert_eq!(conflicts.check(SeqNo(12), &whole, &[]), Ok(()));
