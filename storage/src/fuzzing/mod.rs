@@ -24,7 +24,9 @@ use crate::vfs::{MemVfs, Vfs};
 use crate::{Db, Error};
 
 pub use crate::manifest::fuzzing::{current, edit, manifest};
-pub use crate::sstable::fuzzing::{block, filter, footer, properties, sstable, stored_block};
+pub use crate::sstable::fuzzing::{
+    block, filter, footer, properties, sstable, stored_block, tombstone_block,
+};
 pub use crate::wal::fuzzing::wal_segment;
 
 /// A decoder of any bytes.
@@ -43,6 +45,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("properties", properties),
     ("sstable", sstable),
     ("stored_block", stored_block),
+    ("tombstone_block", tombstone_block),
     ("varint", varint),
     ("wal_segment", wal_segment),
 ];
@@ -146,10 +149,16 @@ fn small_database() -> MemVfs {
                 table.put(key.as_bytes(), value.as_bytes()).expect("a put");
             }
             table.delete(b"key-3").expect("a delete");
+            let range = table.delete_range::<&[u8], _>(b"key-1".as_slice()..b"key-2".as_slice());
+            range.expect("a range delete");
         }
         match round {
             0 => db.flush().expect("a flush"),
-            1 => app.create_snapshot("s").expect("a snapshot"),
+            // Only over an older run does a range tombstone stay.
+            1 => {
+                app.create_snapshot("s").expect("a snapshot");
+                db.flush().expect("a flush");
+            }
             _ => {}
         }
     }

@@ -125,7 +125,11 @@ fn write_the_corpora() {
                     write("commit", &format!("real-{first}"), &commit);
                 }
             }
-            _ => {}
+            _ => {
+                if let Some(payload) = crate::sstable::fuzzing::tombstones(&bytes) {
+                    write("tombstone_block", name, &payload);
+                }
+            }
         }
     }
     for (name, bytes) in crate::sstable::fuzzing::tables() {

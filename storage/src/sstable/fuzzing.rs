@@ -17,6 +17,7 @@ use super::index::Index;
 use super::properties::Properties;
 use super::reader::{ReadCounters, SsTable};
 use super::table_cursor::SsTableCursor;
+use super::tombstone_block;
 use crate::cursor::Cursor;
 use crate::key::SeqNo;
 use crate::vfs::{MemVfs, Vfs};
@@ -95,6 +96,14 @@ pub fn footer(bytes: &[u8]) {
                 assert_eq!(footer.file_bytes(), len);
             }
         }
+    }
+}
+
+/// A payload of range tombstones: what decodes comes back.
+pub fn tombstone_block(bytes: &[u8]) {
+    if let Ok(tombstones) = tombstone_block::decode(&Bytes::copy_from_slice(bytes)) {
+        let back = tombstone_block::decode(&tombstone_block::encode(&tombstones).into());
+        assert_eq!(back.expect("what is written reads"), tombstones);
     }
 }
 
@@ -187,9 +196,22 @@ pub(crate) fn reseal(bytes: &mut [u8]) {
     for handle in footer.handles() {
         reseal_at(bytes, handle);
     }
+    if let Some(handle) = tombstone_handle(bytes, &footer) {
+        reseal_at(bytes, handle);
+    }
     for handle in data_handles(bytes, &footer).unwrap_or_default() {
         reseal_at(bytes, handle);
     }
+}
+
+fn tombstone_handle(bytes: &[u8], footer: &Footer) -> Option<BlockHandle> {
+    let stored = &bytes[footer.properties.offset as usize..][..footer.properties.len as usize];
+    let payload = unseal(Bytes::copy_from_slice(stored)).ok()?;
+    let told = Properties::decode(&payload).ok()?.range_tombstones?;
+    Some(BlockHandle {
+        offset: told.offset,
+        len: told.bytes,
+    })
 }
 
 fn data_handles(bytes: &[u8], footer: &Footer) -> Result<Vec<BlockHandle>, Damage> {
@@ -318,4 +340,14 @@ fn a_misplaced_restart_point_of_the_index_is_damage() {
     let table = SsTable::open(&disk, path, NUMBER, Arc::new(BlockCache::new(0))).unwrap();
     let found = table.verify();
     assert!(matches!(found, Err(Error::Corruption { .. })), "{found:?}");
+}
+
+/// The payload of a real table's range tombstones.
+#[cfg(test)]
+pub(crate) fn tombstones(table: &[u8]) -> Option<Vec<u8>> {
+    let last = table.last_chunk().unwrap();
+    let footer = Footer::decode(last, Path::new("t"), table.len() as u64).unwrap();
+    let handle = tombstone_handle(table, &footer)?;
+    let stored = &table[handle.offset as usize..][..handle.len as usize];
+    Some(unseal(Bytes::copy_from_slice(stored)).unwrap().to_vec())
 }
