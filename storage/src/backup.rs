@@ -41,7 +41,7 @@ pub(crate) fn backup(engine: &Engine, dir: &Path) -> Result<BackupInfo> {
     let target = NewDir::claim(engine.options().vfs.clone(), dir)?;
     let capture = engine.capture()?;
     let mut info = BackupInfo::default();
-    for run in capture.state.runs() {
+    for run in capture.state.runs().chain(&capture.waiting) {
         for &number in &run.files {
             let from = files::sstable(engine.dir(), number);
             add_sstable(engine, &from, &files::sstable(dir, number), &mut info)?;

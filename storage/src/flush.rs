@@ -38,6 +38,11 @@ pub(crate) fn flush_oldest(engine: &Engine, table: &TableCore) -> Result<bool> {
     };
     let end = memtable.end_seq().expect("a frozen memtable knows its end");
     engine.queue().wait_visible(end);
+    let is_oldest = |oldest: &Arc<Memtable>| Arc::ptr_eq(oldest, &memtable);
+    if !table.version().frozen.last().is_some_and(is_oldest) {
+        // An ingested run whose commit failed.
+        return Ok(true);
+    }
     // The input is fixed; from here on no new view can need what is dropped.
     let boundaries = engine.boundaries(table.id);
     let splits = splits(
@@ -45,7 +50,10 @@ pub(crate) fn flush_oldest(engine: &Engine, table: &TableCore) -> Result<bool> {
         &engine.retention().bookmark_seqs(table.id),
         engine.options().memtable_bytes,
     );
-    let runs = write_runs(engine, table, &memtable, &boundaries, &splits)?;
+    let runs = match memtable.run() {
+        Some(run) => vec![run.clone()],
+        None => write_runs(engine, table, &memtable, &boundaries, &splits)?,
+    };
 
     let bookmarks = engine.unrecorded_bookmarks();
     engine.wal().sync_all()?;
@@ -62,10 +70,10 @@ pub(crate) fn flush_oldest(engine: &Engine, table: &TableCore) -> Result<bool> {
         runs.iter().for_each(|run| run.retire());
         return Ok(false);
     }
-    engine
-        .counters()
-        .flush_bytes
-        .add(runs.iter().map(|run| run.meta().bytes).sum());
+    if memtable.run().is_none() {
+        let bytes = runs.iter().map(|run| run.meta().bytes).sum();
+        engine.counters().flush_bytes.add(bytes);
+    }
     Ok(true)
 }
 

@@ -226,7 +226,7 @@ impl SnapshotInfo {
             let Some(table) = catalog.by_id(*id) else {
                 continue;
             };
-            for run in table.peek().runs.iter().filter(|run| run.is_seen_at(seq)) {
+            for run in table.peek().all_runs().filter(|run| run.is_seen_at(seq)) {
                 runs += 1;
                 approximate_bytes += run.meta().bytes;
             }

@@ -60,6 +60,7 @@ mod retention;
 mod run;
 mod run_builder;
 mod snapshot;
+mod sorted_writer;
 mod sstable;
 mod stats;
 mod sync;
@@ -87,8 +88,9 @@ pub use options::{
 pub use range::{Entry, Range};
 pub use repair::{Lost, RepairReport, RepairedTable, repair};
 pub use snapshot::{Snapshot, SnapshotTable, View};
+pub use sorted_writer::{SortedWriter, SortedWriterOptions};
 pub use sstable::{Compression, SsTableOptions};
 pub use stats::{RunStats, Stats, TableStats};
-pub use table::{Table, Value};
+pub use table::{IngestInfo, Table, Value};
 pub use transaction::{Transaction, TransactionOptions, TransactionRange};
 pub use verify::{Finding, VerifyProgress, VerifyReport, verify};

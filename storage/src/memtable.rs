@@ -19,6 +19,7 @@ use crate::files::FileNumber;
 use crate::key::{Kind, SeqNo, compare_versions};
 use crate::key_range::KeyRange;
 use crate::range_tombstones::RangeTombstones;
+use crate::run::Run;
 use crate::sstable::Version;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering as Memory};
 
@@ -43,9 +44,36 @@ pub(crate) struct Memtable {
     /// Set when it is frozen: no entry has a higher number, none that comes
     /// after it a lower or equal one.
     end_seq: OnceLock<SeqNo>,
+    /// An ingested run that has its place here among the memtables, until those
+    /// below it are flushed. There are no entries then.
+    run: Option<Arc<Run>>,
+    /// The commit of the run failed: nobody sees it any more.
+    abandoned: AtomicBool,
 }
 
 impl Memtable {
+    /// The place of a run that the commit `seq` ingests.
+    pub(crate) fn of_run(run: Arc<Run>, seq: SeqNo) -> Self {
+        let memtable = Self {
+            run: Some(run),
+            ..Self::default()
+        };
+        memtable.freeze(seq);
+        memtable
+    }
+
+    /// The ingested run that has its place here.
+    pub(crate) fn run(&self) -> Option<&Arc<Run>> {
+        let abandoned = self.abandoned.load(Memory::Relaxed);
+        self.run.as_ref().filter(|_| !abandoned)
+    }
+
+    /// Hides the run; called before the number of the commit that failed becomes
+    /// visible.
+    pub(crate) fn abandon_run(&self) {
+        self.abandoned.store(true, Memory::Relaxed);
+    }
+
     /// Adds a version. A (key, sequence number) is added once only.
     pub(crate) fn insert(&self, key: Bytes, seq: SeqNo, kind: Kind, value: Bytes) {
         let bytes = key.len() + value.len() + ENTRY_OVERHEAD_BYTES;

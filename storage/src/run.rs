@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::files::FileNumber;
-use crate::key::{Kind, SeqNo};
+use crate::key::{Kind, NUMBER_MAX, SeqNo};
 use crate::key_range::{KeyRange, is_before};
 use crate::range_tombstones::RangeTombstones;
 use crate::sstable::{ReadCounters, SsTable, SsTableCursor, Version};
@@ -36,6 +36,30 @@ pub(crate) struct RunMeta {
     pub(crate) bytes: u64,
     /// Versions and range tombstones in the files.
     pub(crate) entries: u64,
+    /// Of a run that was written elsewhere and ingested, the commit that did:
+    /// all its versions have this number, whatever is in the files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ingested_at: Option<SeqNo>,
+}
+
+impl RunMeta {
+    /// Says what cannot be in a meta that the engine logged for an ingest.
+    pub(crate) fn check_ingest(&self) -> Result<(), String> {
+        let files = self.files.iter().map(|file| file.0);
+        let mut numbers = files.chain([self.id.0, self.bytes, self.entries]);
+        if self.files.is_empty() || numbers.any(|number| number >= NUMBER_MAX) {
+            return Err("an ingested run without files, or out of all bounds".to_string());
+        }
+        Ok(())
+    }
+
+    /// The meta of a run as the commit `seq` ingests it.
+    pub(crate) fn ingested_by(mut self, seq: SeqNo) -> Self {
+        self.smallest_seq = seq;
+        self.largest_seq = seq;
+        self.ingested_at = Some(seq);
+        self
+    }
 }
 
 /// A run with its files open.
@@ -139,12 +163,17 @@ impl Run {
         seq: SeqNo,
         reads: &mut ReadCounters,
     ) -> Result<Option<Version>> {
+        let ingested_at = self.meta.ingested_at;
+        if ingested_at.is_some_and(|at| at > seq) {
+            return Ok(None);
+        }
         // A key's versions may go on in the next file, so a miss goes on too.
         for file in &self.sorted[self.first_file_reaching(key)..] {
             if file.smallest_key() > key {
                 break;
             }
-            if let Some(version) = file.table.get(key, hash, seq, reads)? {
+            if let Some(mut version) = file.table.get(key, hash, seq, reads)? {
+                version.seq = ingested_at.unwrap_or(version.seq);
                 return Ok(Some(version));
             }
         }
@@ -256,6 +285,12 @@ impl RunCursor {
         Ok(())
     }
 
+    /// Whether the run was ingested by a commit after `seq`: then its version of
+    /// a key comes before `(key, seq)`, though the number in the file is 0.
+    fn is_newer_than(&self, seq: SeqNo) -> bool {
+        self.run.meta.ingested_at.is_some_and(|at| at > seq)
+    }
+
     fn here(&self) -> &SsTableCursor {
         self.cursor.as_ref().expect("the cursor is valid")
     }
@@ -271,10 +306,21 @@ impl Cursor for RunCursor {
         if let Some(cursor) = self.open(at) {
             cursor.seek(key, seq)?;
         }
-        self.settle_forward()
+        self.settle_forward()?;
+        if self.is_newer_than(seq) && self.valid() && self.key() == key {
+            self.next()?;
+        }
+        Ok(())
     }
 
     fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        if self.run.meta.ingested_at.is_some() && seq < SeqNo::MAX {
+            self.seek(key, SeqNo::MAX)?;
+            if self.is_newer_than(seq) && self.valid() && self.key() == key {
+                return Ok(());
+            }
+            return self.seek_before(key, SeqNo::MAX);
+        }
         // The last file that begins at or before the key.
         let after = self
             .run
@@ -321,7 +367,7 @@ impl Cursor for RunCursor {
     }
 
     fn seq(&self) -> SeqNo {
-        self.here().seq()
+        self.run.meta.ingested_at.unwrap_or(self.here().seq())
     }
 
     fn kind(&self) -> Kind {

@@ -108,6 +108,7 @@ impl<'a> RunBuilder<'a> {
             files: self.files.clone(),
             bytes: self.bytes,
             entries: self.entries,
+            ingested_at: None,
         };
         let open = |&number| open_file(&engine.options().vfs, dir, engine.cache(), number);
         let files: Vec<_> = self.files.iter().map(open).collect::<Result<_>>()?;

@@ -196,8 +196,7 @@ impl SnapshotTable {
     pub fn approximate_bytes(&self) -> u64 {
         let version = self.core.version();
         version
-            .runs
-            .iter()
+            .all_runs()
             .filter(|run| run.is_seen_at(self.view.seq()))
             .map(|run| run.meta().bytes)
             .sum()

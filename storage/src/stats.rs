@@ -187,8 +187,7 @@ impl TableStats {
         let version = table.version();
         let memtables = || std::iter::once(&version.memtable).chain(&version.frozen);
         let runs: Vec<_> = version
-            .runs
-            .iter()
+            .all_runs()
             .map(|run| RunStats {
                 bytes: run.meta().bytes,
                 files: run.files().len(),

@@ -1,6 +1,7 @@
 //! A table: sorted keys with values.
 
 use std::ops::RangeBounds;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,21 @@ use crate::version::TableVersion;
 
 /// A value, shared with the block or memtable that it lies in where possible.
 pub type Value = Bytes;
+
+/// What an ingest brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IngestInfo {
+    /// The commit: those who read at it or after it see what was ingested.
+    pub seq: SeqNo,
+    /// Number of files.
+    pub files: usize,
+    /// How many of them were linked rather than copied.
+    pub linked_files: usize,
+    /// Bytes of the files.
+    pub bytes: u64,
+    /// Entries, tombstones included.
+    pub entries: u64,
+}
 
 /// A table of an open database. Clones are cheap.
 #[derive(Debug, Clone)]
@@ -103,6 +119,25 @@ impl Table {
     pub fn truncate(&self) -> Result<()> {
         self.delete_range::<&[u8], _>(..)?;
         self.db.flush_soon(&self.core)
+    }
+
+    /// Makes files of a [`SortedWriter`](crate::SortedWriter) part of the table by
+    /// one commit: all that is in them is visible at once, or nothing, also after
+    /// a crash, and earlier snapshots see none of it. It costs as much as
+    /// verifying the files, whatever is in the table; nobody else waits for that.
+    ///
+    /// The files are linked into the database where the file system can do that,
+    /// and must not be changed afterwards; else they are copied. Their names
+    /// stay and may be removed.
+    ///
+    /// # Errors
+    /// [`InvalidRequest`](crate::Error::InvalidRequest) for files whose keys
+    /// overlap, or that another program wrote;
+    /// [`Corruption`](crate::Error::Corruption) for a damaged one; as
+    /// [`Db::write`](crate::Db::write).
+    pub fn ingest(&self, files: &[impl AsRef<Path>]) -> Result<IngestInfo> {
+        let paths: Vec<_> = files.iter().map(AsRef::as_ref).collect();
+        self.db.ingest(&self.core, &paths)
     }
 
     /// The value of a key now; `None` when it has none.

@@ -286,14 +286,19 @@ impl<'a> Check<'a> {
             let told = file.properties();
             bytes += file.file_bytes();
             entries += told.entries;
-            if told.table_id != table.id.0 {
+            let ingested = run.ingested_at.is_some();
+            let (expected, span) = match ingested {
+                true => (0, (SeqNo::ZERO, SeqNo::ZERO)),
+                false => (table.id.0, (run.smallest_seq, run.largest_seq)),
+            };
+            if told.table_id != expected {
                 let detail = format!("{name} has a file of table {}", told.table_id);
                 self.add(file.path(), 0, detail);
             }
-            if told.smallest_seq < run.smallest_seq || told.largest_seq > run.largest_seq {
+            if told.smallest_seq < span.0 || told.largest_seq > span.1 {
                 let detail = format!(
                     "{name} spans {} to {}, the file {} to {}",
-                    run.smallest_seq, run.largest_seq, told.smallest_seq, told.largest_seq
+                    span.0, span.1, told.smallest_seq, told.largest_seq
                 );
                 self.add(file.path(), 0, detail);
             }
@@ -569,6 +574,7 @@ mod tests {
             files: vec![FileNumber(file)],
             bytes: 1,
             entries: 1,
+            ingested_at: None,
         }
     }
 

@@ -6,6 +6,9 @@
 //!   [newest] ─► [..] [oldest] ─► [newest] [..] [oldest]
 //! ```
 //!
+//! An ingested run begins among the frozen memtables, in one that holds it
+//! instead of entries.
+//!
 //! What always holds: for any key, a version further left has a higher sequence
 //! number than every version further right. The *position* is the truth; runs
 //! are never sorted by their spans. A version of this list is immutable; it is
@@ -63,6 +66,12 @@ impl TableVersion {
         reads: &mut ReadCounters,
     ) -> Result<()> {
         for memtable in std::iter::once(&self.memtable).chain(&self.frozen) {
+            if let Some(run) = memtable.run() {
+                if take_all(fold, seq, |seq| run.get(key, key_hash(key), seq, reads))? {
+                    return Ok(());
+                }
+                continue;
+            }
             if let Some(tombstone) = memtable.covering(key, seq) {
                 fold.hide_below(tombstone);
             }
@@ -85,10 +94,15 @@ impl TableVersion {
 
     /// Cursors over every source that a reader at `seq` may see, newest first.
     pub(crate) fn cursors(&self, seq: SeqNo, fill_cache: bool) -> Vec<Box<dyn Cursor>> {
-        let memtables = std::iter::once(&self.memtable)
-            .chain(&self.frozen)
-            .filter(|memtable| memtable.len() > 0);
-        let memtables = memtables.map(|memtable| Box::new(memtable.cursor()) as Box<dyn Cursor>);
+        let memtables = std::iter::once(&self.memtable).chain(&self.frozen);
+        let memtables = memtables.filter_map(|memtable| -> Option<Box<dyn Cursor>> {
+            match memtable.run() {
+                Some(run) => run
+                    .is_seen_at(seq)
+                    .then(|| Box::new(run.cursor(fill_cache)) as _),
+                None => (memtable.len() > 0).then(|| Box::new(memtable.cursor()) as _),
+            }
+        });
         let runs = self.runs.iter().filter(|run| run.is_seen_at(seq));
         memtables
             .chain(runs.map(|run| Box::new(run.cursor(fill_cache)) as Box<dyn Cursor>))
@@ -109,8 +123,7 @@ impl TableVersion {
     pub(crate) fn split_keys(&self, seq: SeqNo, parts: usize) -> Result<Vec<Bytes>> {
         let mut blocks: Vec<(Bytes, u64)> = Vec::new();
         for file in self
-            .runs
-            .iter()
+            .all_runs()
             .filter(|run| run.is_seen_at(seq))
             .flat_map(|run| run.files())
         {
@@ -134,6 +147,17 @@ impl TableVersion {
         Ok(keys)
     }
 
+    /// The ingested runs that are not in the run list yet, newest first.
+    pub(crate) fn waiting_runs(&self) -> impl Iterator<Item = &Arc<Run>> {
+        self.frozen.iter().filter_map(|memtable| memtable.run())
+    }
+
+    /// All runs, those included that wait for their place in the list; newest
+    /// first.
+    pub(crate) fn all_runs(&self) -> impl Iterator<Item = &Arc<Run>> {
+        self.waiting_runs().chain(&self.runs)
+    }
+
     /// The same with a fresh memtable; the old one is frozen at `end`. One that
     /// never got a write is not.
     pub(crate) fn rotated(&self, end: SeqNo) -> Option<Self> {
@@ -142,6 +166,22 @@ impl TableVersion {
         let mut next = self.clone();
         next.frozen.insert(0, std::mem::take(&mut next.memtable));
         Some(next)
+    }
+
+    /// The same with a run that the next commit ingests above all that is there;
+    /// `layer` holds it.
+    pub(crate) fn ingested(&self, layer: &Arc<Memtable>) -> Self {
+        let end = layer.end_seq().and_then(SeqNo::before).unwrap_or_default();
+        let mut next = self.rotated(end).unwrap_or_else(|| self.clone());
+        next.frozen.insert(0, layer.clone());
+        next
+    }
+
+    /// The same without a layer whose commit failed; `None` when it is not there.
+    pub(crate) fn without(&self, layer: &Arc<Memtable>) -> Option<Self> {
+        let mut next = self.clone();
+        next.frozen.retain(|other| !Arc::ptr_eq(other, layer));
+        (next.frozen.len() < self.frozen.len()).then_some(next)
     }
 
     /// The same with the oldest frozen memtable replaced by the runs that hold

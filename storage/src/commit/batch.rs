@@ -8,6 +8,7 @@
 //!   range delete     04 | table varint | start len varint | start
 //!                       | bounded u8 (0 or 1) [| end len varint | end]
 //!   expiring put     05 | table varint | key len varint | key | 8 + value len varint | expiry u64 LE | value
+//!   ingest           06 | table varint | len varint | JSON
 //!   snapshot create  10 | len varint | JSON
 //!   snapshot delete  11 | len varint | JSON
 //!   snapshot expiry  12 | len varint | JSON
@@ -25,6 +26,7 @@ use crate::expiry::{self, EXPIRY_BYTES};
 use crate::key::{Kind, NUMBER_MAX, SeqNo};
 use crate::key_range::KeyRange;
 use crate::retention::{SnapshotExpiry, SnapshotRecord};
+use crate::run::RunMeta;
 use crate::table::Table;
 use crate::varint;
 use crate::version::TableId;
@@ -37,6 +39,7 @@ pub const MAX_VALUE_BYTES: usize = 256 << 20;
 const MAX_BATCH_BYTES: usize = 1 << 30;
 
 const RANGE_DELETE: u8 = 0x04;
+const INGEST: u8 = 0x06;
 const SNAPSHOT_CREATE: u8 = 0x10;
 const SNAPSHOT_DELETE: u8 = 0x11;
 const SNAPSHOT_EXPIRY: u8 = 0x12;
@@ -216,6 +219,14 @@ pub(crate) fn check_lengths(key: &[u8], value: &[u8]) -> Result<(), String> {
     }
 }
 
+/// The payload of a commit that ingests a run into a table.
+pub(crate) fn encode_ingest(table: TableId, run: &RunMeta) -> Bytes {
+    let mut out = vec![INGEST];
+    varint::put(&mut out, u64::from(table.0));
+    put_json(&mut out, run);
+    out.into()
+}
+
 /// The payload of a commit that creates a snapshot.
 pub(crate) fn encode_snapshot_create(record: &SnapshotRecord) -> Bytes {
     encode_json(SNAPSHOT_CREATE, record)
@@ -232,11 +243,15 @@ pub(crate) fn encode_snapshot_expiry(expiry: &SnapshotExpiry) -> Bytes {
 }
 
 fn encode_json(kind: u8, value: &impl serde::Serialize) -> Bytes {
-    let json = serde_json::to_vec(value).expect("snapshot records have string keys only");
     let mut out = vec![kind];
-    varint::put(&mut out, json.len() as u64);
-    out.extend_from_slice(&json);
+    put_json(&mut out, value);
     out.into()
+}
+
+fn put_json(out: &mut Vec<u8>, value: &impl serde::Serialize) {
+    let json = serde_json::to_vec(value).expect("records have string keys only");
+    varint::put(out, json.len() as u64);
+    out.extend_from_slice(&json);
 }
 
 /// One operation of a commit.
@@ -252,6 +267,11 @@ pub(crate) enum Op {
         table: TableId,
         /// Not empty.
         range: KeyRange,
+    },
+    /// The run has no number yet: it gets that of the operation.
+    Ingest {
+        table: TableId,
+        run: RunMeta,
     },
     SnapshotCreate(SnapshotRecord),
     SnapshotDelete(u64),
@@ -319,13 +339,18 @@ impl OpReader {
     }
 
     fn json<T: serde::de::DeserializeOwned>(&mut self) -> Result<T, String> {
-        serde_json::from_slice(&self.bytes()?).map_err(|e| format!("bad snapshot record: {e}"))
+        serde_json::from_slice(&self.bytes()?).map_err(|e| format!("bad JSON record: {e}"))
     }
 
     fn op(&mut self) -> Result<Op, String> {
         let byte = self.payload[self.at];
         self.at += 1;
         match byte {
+            INGEST => {
+                let (table, run): (_, RunMeta) = (self.table()?, self.json()?);
+                run.check_ingest()?;
+                Ok(Op::Ingest { table, run })
+            }
             SNAPSHOT_CREATE => {
                 let record: SnapshotRecord = self.json()?;
                 if record.id >= NUMBER_MAX {

@@ -86,11 +86,25 @@ impl Footprint {
                 Op::RangeDelete { table, range } => {
                     footprint.ranges.push(TableRange::new(table, &range));
                 }
-                Op::SnapshotCreate(_) | Op::SnapshotDelete(_) | Op::SnapshotExpiry(_) => {}
+                Op::Ingest { .. }
+                | Op::SnapshotCreate(_)
+                | Op::SnapshotDelete(_)
+                | Op::SnapshotExpiry(_) => {}
             }
         }
         footprint.settle();
         footprint
+    }
+
+    /// Of all keys of a table from `first` to `last`, both included.
+    pub(crate) fn of_range(table: TableId, first: &[u8], last: &[u8]) -> Self {
+        Self {
+            points: Vec::new(),
+            ranges: vec![TableRange {
+                start: table_key(table, first),
+                end: table_key(table, &[last, b"\0"].concat()),
+            }],
+        }
     }
 
     /// Of single keys that are put or deleted.

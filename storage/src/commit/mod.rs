@@ -7,7 +7,7 @@ mod queue;
 
 pub use batch::{MAX_KEY_BYTES, MAX_VALUE_BYTES, WriteBatch};
 pub(crate) use batch::{
-    Op, OpReader, check_lengths, encode_snapshot_create, encode_snapshot_delete,
+    Op, OpReader, check_lengths, encode_ingest, encode_snapshot_create, encode_snapshot_delete,
     encode_snapshot_expiry,
 };
 #[cfg(all(test, loom))]

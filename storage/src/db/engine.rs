@@ -17,7 +17,7 @@ use crate::key::SeqNo;
 use crate::manifest::{Edit, Manifest, State};
 use crate::options::{Maintenance, Options};
 use crate::retention::{Bookmarks, Retention};
-use crate::run::RunId;
+use crate::run::{RunId, RunMeta};
 use crate::sstable::BlockCache;
 use crate::stats::Counters;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock, RwLockReadGuard};
@@ -47,6 +47,10 @@ pub(crate) struct Engine {
     pub(super) catalog: RwLock<Catalog>,
     /// Snapshots are created and deleted one at a time; holds the last id.
     pub(super) snapshot_ops: Mutex<u64>,
+    /// Held by an ingest from its place in the order of commits until it is
+    /// decided, and by whoever captures the state; before all but `flushing` and
+    /// `compacting`.
+    pub(super) ingesting: Mutex<()>,
     pub(super) next_file: AtomicU64,
     pub(super) next_run: AtomicU64,
     pub(super) clock: MonotonicClock,
@@ -66,6 +70,8 @@ pub(crate) struct Engine {
 #[derive(Debug)]
 pub(crate) struct Capture<'a> {
     pub(crate) state: State,
+    /// Ingested runs that the log names and the state does not yet.
+    pub(crate) waiting: Vec<RunMeta>,
     /// The WAL segments that the state needs, ascending, each with the bytes
     /// that count.
     pub(crate) segments: Vec<(FileNumber, u64)>,
@@ -191,7 +197,9 @@ impl Engine {
     pub(crate) fn capture(&self) -> Result<Capture<'_>> {
         // From here on no segment goes that the state below needs.
         let hold = self.wal.hold_segments();
-        let (state, versions) = {
+        // No file is named by the log behind the versions and before its end.
+        let _ingests = self.ingesting.lock().unwrap();
+        let (state, versions): (_, Vec<Arc<TableVersion>>) = {
             let catalog = self.catalog.read().unwrap();
             let manifest = self.manifest.lock().unwrap();
             let versions = catalog.tables().map(|table| table.version()).collect();
@@ -199,10 +207,13 @@ impl Engine {
         };
         // Only now: whatever the state relies on was written before.
         let segments = self.wal.written_segments()?;
+        let waiting = versions.iter().flat_map(|version| version.waiting_runs());
+        let waiting = waiting.map(|run| run.meta().clone()).collect();
         let needed = |(number, _): &(FileNumber, u64)| *number >= state.wal_floor;
         Ok(Capture {
             segments: segments.into_iter().filter(needed).collect(),
             state,
+            waiting,
             _versions: versions,
             _hold: hold,
         })

@@ -4,6 +4,7 @@ mod background;
 mod catalog;
 mod engine;
 mod handle;
+mod ingest;
 mod open;
 mod replay;
 mod snapshots;

@@ -69,7 +69,8 @@ impl Engine {
         let state = manifest.state();
         let cache = Arc::new(BlockCache::new(options.cache_bytes));
         let id = DATABASES_OPENED.fetch_add(1, Ordering::Relaxed);
-        let mut catalog = open_tables(id, (&vfs, dir, &cache), &options.merge_operators, state)?;
+        let open_run = |meta: &RunMeta| open_run(&vfs, dir, &cache, meta);
+        let mut catalog = open_tables(id, &open_run, &options.merge_operators, state)?;
         let retention = Retention::new(state.bookmarks.clone());
         let recovered = replay_wal(
             &*vfs,
@@ -78,20 +79,19 @@ impl Engine {
             &catalog,
             &retention,
             options.memtable_bytes,
+            &open_run,
         )?;
         let next_segment = recovered
             .segments
             .last()
             .map_or(state.wal_floor, |(last, _)| last.next());
-        let last_file = state
-            .runs()
-            .flat_map(|run| &run.files)
-            .map(|file| file.0)
-            .max();
-        let last_run = state.runs().map(|run| run.id.0).max();
+        let waiting = waiting_runs(&catalog);
+        let runs = || state.runs().chain(&waiting);
+        let last_file = runs().flat_map(|run| &run.files).map(|file| file.0).max();
+        let last_run = runs().map(|run| run.id.0).max();
         let last_seq = recovered.last_seq.max(state.last_seq());
         forget_uncovered(&mut manifest, &mut catalog, &retention)?;
-        remove_orphans(&*vfs, dir, &manifest)?;
+        remove_orphans(&*vfs, dir, &manifest, &waiting_runs(&catalog))?;
         Ok(Arc::new(Self {
             id,
             dir: dir.to_path_buf(),
@@ -109,6 +109,7 @@ impl Engine {
             snapshot_ops: Mutex::new(retention.bookmarks().last_id),
             retention,
             catalog: RwLock::new(catalog),
+            ingesting: Mutex::default(),
             next_file: AtomicU64::new(last_file.unwrap_or(0) + 1),
             next_run: AtomicU64::new(last_run.unwrap_or(0) + 1),
             manifest: Mutex::new(manifest),
@@ -140,21 +141,24 @@ fn refuse_headless(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Opens the files of a run.
+fn open_run(
+    vfs: &Arc<dyn Vfs>,
+    dir: &Path,
+    cache: &Arc<BlockCache>,
+    meta: &RunMeta,
+) -> Result<Arc<Run>> {
+    let files = meta.files.iter();
+    let files = files.map(|&number| open_file(vfs, dir, cache, number));
+    Ok(Run::new(meta.clone(), files.collect::<Result<_>>()?))
+}
+
 fn open_tables(
     database: u64,
-    (vfs, dir, cache): (&Arc<dyn Vfs>, &Path, &Arc<BlockCache>),
+    open_run: &dyn Fn(&RunMeta) -> Result<Arc<Run>>,
     operators: &MergeOperators,
     state: &State,
 ) -> Result<Catalog> {
-    let open_run = |meta: &RunMeta| {
-        let files = meta
-            .files
-            .iter()
-            .map(|&number| open_file(vfs, dir, cache, number));
-        files
-            .collect::<Result<_>>()
-            .map(|files| Run::new(meta.clone(), files))
-    };
     let mut catalog = Catalog::default();
     for keyspace in &state.keyspaces {
         catalog.add_keyspace(keyspace);
@@ -206,10 +210,27 @@ fn forget_uncovered(
     Ok(())
 }
 
-/// Removes the files that a crash left and that the manifest does not name.
-fn remove_orphans(vfs: &dyn Vfs, dir: &Path, manifest: &Manifest) -> Result<()> {
+/// The ingested runs that the log names and the manifest does not yet.
+fn waiting_runs(catalog: &Catalog) -> Vec<RunMeta> {
+    let runs = |table: &Arc<TableCore>| -> Vec<_> {
+        let version = table.version();
+        let runs = version.waiting_runs().map(|run| run.meta().clone());
+        runs.collect()
+    };
+    catalog.tables().flat_map(runs).collect()
+}
+
+/// Removes the files that a crash left: those that neither the manifest names
+/// nor `waiting` does.
+fn remove_orphans(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    manifest: &Manifest,
+    waiting: &[RunMeta],
+) -> Result<()> {
     let state = manifest.state();
-    let live: HashSet<_> = state.runs().flat_map(|run| &run.files).copied().collect();
+    let runs = state.runs().chain(waiting);
+    let live: HashSet<_> = runs.flat_map(|run| &run.files).copied().collect();
     for path in vfs.list(dir).map_err(Error::io("list", dir))? {
         let orphan = match FileKind::of(&path) {
             Some(FileKind::SsTable(number)) => !live.contains(&number),

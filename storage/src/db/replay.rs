@@ -12,7 +12,9 @@ use crate::error::{Error, Result};
 use crate::files::FileNumber;
 use crate::key::SeqNo;
 use crate::manifest::State;
+use crate::memtable::Memtable;
 use crate::retention::Retention;
+use crate::run::{Run, RunMeta};
 use crate::version::TableId;
 use crate::vfs::Vfs;
 use crate::wal::{self, Lsn, Segment};
@@ -35,6 +37,7 @@ pub(super) fn replay_wal(
     catalog: &Catalog,
     retention: &Retention,
     memtable_bytes: usize,
+    open_run: &dyn Fn(&RunMeta) -> Result<Arc<Run>>,
 ) -> Result<Recovered> {
     let segments = wal::segments(vfs, dir, state.wal_floor)?;
     let tables = catalog.tables().map(|table| {
@@ -49,6 +52,8 @@ pub(super) fn replay_wal(
         last_table_id: state.last_table_id,
         retention,
         memtable_bytes,
+        open_run,
+        failed: None,
         recovered: Recovered::default(),
     };
     for (i, segment) in segments.iter().enumerate() {
@@ -60,9 +65,10 @@ pub(super) fn replay_wal(
             is_last,
             base,
             |first, count, payload, offset| {
-                replay
-                    .commit(first, count, payload)
-                    .map_err(|detail| Error::corruption(&segment.path, offset, detail))?;
+                if let Err(detail) = replay.commit(first, count, payload) {
+                    let damaged = || Error::corruption(&segment.path, offset, detail);
+                    return Err(replay.failed.take().unwrap_or_else(damaged));
+                }
                 replay.note_segment(segment);
                 Ok(())
             },
@@ -91,6 +97,9 @@ struct Replay<'a> {
     last_table_id: TableId,
     retention: &'a Retention,
     memtable_bytes: usize,
+    open_run: &'a dyn Fn(&RunMeta) -> Result<Arc<Run>>,
+    /// What opening an ingested run met.
+    failed: Option<Error>,
     recovered: Recovered,
 }
 
@@ -132,6 +141,20 @@ impl Replay<'_> {
                     core.peek().memtable.delete_range(&range, seq);
                 }
             }
+            Op::Ingest { table, run } => match self.tables.get(&table) {
+                Some((_, flushed_seq)) if seq <= *flushed_seq => {}
+                Some((core, _)) => {
+                    let run = (self.open_run)(&run.ingested_by(seq)).map_err(|e| {
+                        let detail = format!("an ingested run that does not open: {e}");
+                        self.failed = Some(e);
+                        detail
+                    })?;
+                    let layer = Arc::new(Memtable::of_run(run, seq));
+                    core.update(|version| Some(version.ingested(&layer)));
+                }
+                None if table <= self.last_table_id => {}
+                None => return Err(format!("no table {}", table.0)),
+            },
             Op::SnapshotCreate(record) => {
                 if seq > self.bookmarks_as_of {
                     self.retention.add_bookmark(seq, record);
@@ -168,6 +191,10 @@ impl Replay<'_> {
             let version = table.version();
             if version.memtable.len() > 0 {
                 version.memtable.note_segment(segment.number);
+            }
+            // Sets it for a run that this commit ingested.
+            if let Some(layer) = version.frozen.first().filter(|layer| layer.run().is_some()) {
+                layer.note_segment(segment.number);
             }
             if version.memtable.bytes() >= self.memtable_bytes {
                 table.update(|version| version.rotated(self.recovered.last_seq));

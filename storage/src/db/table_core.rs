@@ -106,7 +106,7 @@ impl TableCore {
     /// does not name them any more and nobody reads them.
     pub(super) fn discard(&self) {
         self.update(|version| {
-            version.runs.iter().for_each(|run| run.retire());
+            version.all_runs().for_each(|run| run.retire());
             Some(TableVersion::new(Vec::new()))
         });
         self.release_retired();

@@ -132,7 +132,7 @@ impl Engine {
         Ok(seq)
     }
 
-    fn make_durable(&self, lsn: crate::wal::Lsn, options: WriteOptions) -> Result<()> {
+    pub(super) fn make_durable(&self, lsn: crate::wal::Lsn, options: WriteOptions) -> Result<()> {
         if options.sync || self.options.durability == Durability::Sync {
             self.wal.sync_to(lsn)
         } else {
@@ -142,7 +142,7 @@ impl Engine {
 
     /// Waits while a table of the batch has too much unfinished work that
     /// somebody else does.
-    fn pass_gate(&self, tables: &[Arc<TableCore>]) -> Result<()> {
+    pub(super) fn pass_gate(&self, tables: &[Arc<TableCore>]) -> Result<()> {
         if self.options.maintenance == Maintenance::Manual {
             return Ok(());
         }

@@ -31,6 +31,10 @@ impl State {
                 if run.smallest_seq > run.largest_seq {
                     return Err(format!("{name} ends before it begins"));
                 }
+                let span = (run.smallest_seq, run.largest_seq);
+                if run.ingested_at.is_some_and(|at| (at, at) != span) {
+                    return Err(format!("{name} was ingested by a commit not in it"));
+                }
                 if let Some(twice) = run.files.iter().find(|file| !files.insert(**file)) {
                     return Err(format!(
                         "{name} has file {}, which was named before",
@@ -38,6 +42,9 @@ impl State {
                     ));
                 }
             }
+        }
+        if self.last_table_id.0 == u32::MAX {
+            return Err("table id out of all bounds".to_string());
         }
         let sum =
             |of: fn(&crate::run::RunMeta) -> u64| self.runs().map(of).fold(0, u64::saturating_add);
@@ -76,6 +83,7 @@ mod tests {
             files: files.iter().map(|&file| FileNumber(file)).collect(),
             bytes: 1,
             entries: 1,
+            ingested_at: None,
         }
     }
 
@@ -119,6 +127,10 @@ mod tests {
                 ..run(1, &[2])
             }]),
             state(vec![RunMeta {
+                ingested_at: Some(SeqNo(2)),
+                ..run(1, &[2])
+            }]),
+            state(vec![RunMeta {
                 largest_seq: SeqNo::MAX,
                 ..run(1, &[2])
             }]),
@@ -129,6 +141,7 @@ mod tests {
         bad.push(elsewhere);
         for damage in [
             |state: &mut State| state.wal_floor = FileNumber(u64::MAX),
+            |state: &mut State| state.last_table_id = TableId(u32::MAX),
             |state: &mut State| state.bookmarks.as_of = SeqNo::MAX,
             |state: &mut State| state.bookmarks.last_id = u64::MAX,
             |state: &mut State| state.last_table_id = TableId(u32::MAX),

@@ -153,8 +153,10 @@ impl Reader<'_> {
     fn files_of_runs(&mut self) -> Result<()> {
         let tables: Vec<_> = self.state.tables.values().cloned().collect();
         for table in &tables {
-            for &number in table.runs.iter().flat_map(|run| &run.files) {
-                self.file(number, Some(table.id))?;
+            for run in &table.runs {
+                for &number in &run.files {
+                    self.file(number, Some(table.id), run.ingested_at)?;
+                }
             }
         }
         Ok(())
@@ -165,18 +167,27 @@ impl Reader<'_> {
     fn all_files(&mut self, files: &DbFiles) -> Result<()> {
         let mut named = BTreeMap::new();
         for table in self.state.tables.values() {
-            for &number in table.runs.iter().flat_map(|run| &run.files) {
-                named.insert(number, table.id);
+            for run in &table.runs {
+                for &number in &run.files {
+                    named.insert(number, (table.id, run.ingested_at));
+                }
             }
         }
         for number in files.sstables.iter().rev() {
-            self.file(*number, named.get(number).copied())?;
+            let (table, ingested_at) = named.get(number).copied().unzip();
+            self.file(*number, table, ingested_at.flatten())?;
         }
         Ok(())
     }
 
-    /// Takes the versions of an SSTable; `table` is whose it is, when known.
-    fn file(&mut self, number: FileNumber, table: Option<TableId>) -> Result<()> {
+    /// Takes the versions of an SSTable; `table` is whose it is, when known, and
+    /// `ingested_at` the number of all versions of one that was ingested.
+    fn file(
+        &mut self,
+        number: FileNumber,
+        table: Option<TableId>,
+        ingested_at: Option<SeqNo>,
+    ) -> Result<()> {
         let path = files::sstable(self.dir, number);
         let name = table.map(|id| self.name(id));
         let salvage = match Salvage::open(self.vfs, &path) {
@@ -188,7 +199,10 @@ impl Reader<'_> {
             }
         };
         let told = salvage.properties.as_ref();
-        let Some(table) = table.or(told.map(|told| TableId(told.table_id))) else {
+        let Some(table) = table.or(told
+            .map(|told| TableId(told.table_id))
+            .filter(|id| *id != TableId::default()))
+        else {
             let unknown = Error::corruption(&path, 0, "nothing says which table it is of");
             self.lose(unknown, None, "; every row of it is lost");
             return Ok(());
@@ -223,7 +237,12 @@ impl Reader<'_> {
             let all = self.tombstones.entry(table).or_default();
             all.insert_all(tombstones);
         }
-        let versions = Box::new(salvage.versions());
+        let versions = Box::new(salvage.versions().map(move |item| {
+            item.map(|(key, mut version)| {
+                version.seq = ingested_at.unwrap_or(version.seq);
+                (key, version)
+            })
+        }));
         self.versions.entry(table).or_default().push(versions);
         Ok(())
     }
@@ -341,12 +360,12 @@ impl Reader<'_> {
             ));
         }
         for (seq, op) in ops {
-            self.apply(seq, op);
+            self.apply(seq, op).map_err(|e| e.to_string())?;
         }
         Ok(())
     }
 
-    fn apply(&mut self, seq: SeqNo, op: Op) {
+    fn apply(&mut self, seq: SeqNo, op: Op) -> Result<()> {
         self.last_seq = self.last_seq.max(seq);
         let bookmarks = &mut self.state.bookmarks;
         match op {
@@ -382,8 +401,16 @@ impl Reader<'_> {
                     bookmark.record.expires_ms = expiry.expires_ms;
                 }
             }
+            Op::Ingest { table, run } => {
+                if self.logged(table, seq).is_some() {
+                    for number in run.files {
+                        self.file(number, Some(table), Some(seq))?;
+                    }
+                }
+            }
             Op::SnapshotCreate(_) | Op::SnapshotDelete(_) | Op::SnapshotExpiry(_) => {}
         }
+        Ok(())
     }
 
     /// Where what the log says of a table goes; `None` for what counts no more:

@@ -293,13 +293,20 @@ fn read_tombstones(
     Ok(Some(Arc::new(tombstones)))
 }
 
+/// The file number in a table that was written outside of a database.
+pub(crate) const NO_NUMBER: u64 = 0;
+
 /// Holds the properties against the footer and against who the caller expects.
 fn check_properties(
-    properties: Properties,
+    mut properties: Properties,
     file_number: u64,
     footer: &Footer,
     index: &Index,
 ) -> Result<Properties, Damage> {
+    // One that was written outside of a database takes the number of its name.
+    if properties.file_number == NO_NUMBER {
+        properties.file_number = file_number;
+    }
     // The block of range tombstones, if any, lies between data and filter.
     let data_end = match &properties.range_tombstones {
         Some(told) if told.offset.checked_add(told.bytes) == Some(footer.filter.offset) => {

@@ -1,0 +1,215 @@
+//! Ingest: files that were written elsewhere become part of a table by one
+//! commit.
+//!
+//! Order of effects, each relying on the one before:
+//!
+//! 1. the files are verified, and are in the directory under numbers of their
+//!    own, durable;
+//! 2. under the order lock: the memtable is frozen, the run has its place above
+//!    it, the WAL record that names it is pushed;
+//! 3. the record is as durable as a write;
+//! 4. the run is visible.
+//!
+//! It moves from its place among the memtables into the manifest when those
+//! below it are flushed; until then the WAL keeps it.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Engine, TableCore};
+use crate::commit::{Footprint, encode_ingest};
+use crate::error::{Error, Result};
+use crate::files::{self, FileNumber};
+use crate::key::SeqNo;
+use crate::memtable::Memtable;
+use crate::options::{Maintenance, WriteOptions};
+use crate::run::{Run, RunFile, RunMeta};
+use crate::run_builder::open_file;
+use crate::sstable::{BlockCache, NO_NUMBER, SsTable};
+use crate::table::IngestInfo;
+use crate::vfs;
+
+impl Engine {
+    /// Adds the files to a table by one commit.
+    pub(crate) fn ingest(&self, table: &Arc<TableCore>, paths: &[&Path]) -> Result<IngestInfo> {
+        table.check_writable()?;
+        let sources = self.check_sources(paths)?;
+        let (Some(first), Some(last)) = (sources.first(), sources.last()) else {
+            return Err(Error::InvalidRequest("no file to ingest".into()));
+        };
+        let footprint = Footprint::of_range(
+            table.id,
+            &first.properties().smallest_key,
+            &last.properties().largest_key,
+        );
+        let mut taken = Taken::new(self);
+        for source in &sources {
+            taken.add(source)?;
+        }
+        let meta = RunMeta {
+            id: self.next_run_id(),
+            smallest_seq: SeqNo::ZERO,
+            largest_seq: SeqNo::ZERO,
+            files: taken.numbers.clone(),
+            bytes: sources.iter().map(|source| source.file_bytes()).sum(),
+            entries: sources.iter().map(|s| s.properties().entries).sum(),
+            ingested_at: None,
+        };
+        let files = taken.open()?;
+        let linked_files = taken.linked;
+        let info = |seq| IngestInfo {
+            seq,
+            files: meta.files.len(),
+            bytes: meta.bytes,
+            entries: meta.entries,
+            linked_files,
+        };
+        self.pass_gate(std::slice::from_ref(table))?;
+
+        let one = self.ingesting.lock().unwrap();
+        let payload = encode_ingest(table.id, &meta);
+        let (ticket, (lsn, layer, pruned)) = self.queue.try_enter(1, |seq| {
+            table.check_writable()?;
+            let run = Run::new(meta.clone().ingested_by(seq), files);
+            let layer = Arc::new(Memtable::of_run(run, seq));
+            layer.note_segment(self.wal.segment_number());
+            table.update(|version| Some(version.ingested(&layer)));
+            let lsn = self.wal.push(seq, 1, &payload);
+            let needed = self.conflicts.is_needed();
+            let pruned = needed.then(|| self.conflicts.record(seq, footprint));
+            Ok::<_, Error>((lsn, layer, pruned))
+        })?;
+        drop(pruned);
+        let seq = ticket.first();
+        if let Err(e) = self.make_durable(lsn, WriteOptions::default()) {
+            // Before the ticket goes: after that a flush could install it.
+            layer.abandon_run();
+            table.update(|version| version.without(&layer));
+            // The record may be in the log all the same, and then needs them.
+            if !matches!(e, Error::DiskFull { .. }) {
+                taken.keep();
+            }
+            return Err(e);
+        }
+        taken.keep();
+        drop(layer);
+        ticket.publish();
+        drop(one);
+        let info = info(seq);
+        self.after_commit(std::slice::from_ref(table))?;
+        if self.options.maintenance == Maintenance::Background {
+            self.signal.flush();
+        }
+        Ok(info)
+    }
+
+    /// Opens and verifies the files; ascending by key.
+    fn check_sources(&self, paths: &[&Path]) -> Result<Vec<Arc<SsTable>>> {
+        let mut sources = Vec::new();
+        for path in paths {
+            // Nothing of it is kept in memory: it is read once.
+            let cache = Arc::new(BlockCache::new(0));
+            let source = SsTable::open(self.vfs(), path, NO_NUMBER, cache)?;
+            let properties = source.properties();
+            let numbers = (properties.smallest_seq, properties.largest_seq);
+            if numbers != (SeqNo::ZERO, SeqNo::ZERO) || properties.range_tombstones.is_some() {
+                return Err(Error::InvalidRequest(format!(
+                    "{} was not written for ingesting: it has commit numbers, or deletes ranges",
+                    path.display()
+                )));
+            }
+            source.verify()?;
+            sources.push(source);
+        }
+        sources.sort_by(|a, b| {
+            let smallest = |source: &SsTable| source.properties().smallest_key.clone();
+            smallest(a).cmp(&smallest(b))
+        });
+        for pair in sources.windows(2) {
+            if pair[0].properties().largest_key >= pair[1].properties().smallest_key {
+                return Err(Error::InvalidRequest(format!(
+                    "{} and {} have keys in the same range, from \"{}\"",
+                    pair[0].path().display(),
+                    pair[1].path().display(),
+                    pair[1].properties().smallest_key.escape_ascii()
+                )));
+            }
+        }
+        Ok(sources)
+    }
+}
+
+/// Files that were taken into the directory. Dropped without [`Taken::keep`],
+/// they are removed.
+struct Taken<'a> {
+    engine: &'a Engine,
+    numbers: Vec<FileNumber>,
+    linked: usize,
+    kept: bool,
+}
+
+impl<'a> Taken<'a> {
+    fn new(engine: &'a Engine) -> Self {
+        Self {
+            engine,
+            numbers: Vec::new(),
+            linked: 0,
+            kept: false,
+        }
+    }
+
+    fn path(&self, number: FileNumber) -> PathBuf {
+        files::sstable(self.engine.dir(), number)
+    }
+
+    /// Takes one file in, durable but for its name.
+    fn add(&mut self, source: &SsTable) -> Result<()> {
+        let number = self.engine.next_file_number();
+        self.numbers.push(number);
+        let (vfs, from, to) = (self.engine.vfs(), source.path(), self.path(number));
+        match vfs.link(from, &to) {
+            Ok(()) => {
+                self.linked += 1;
+                // Nothing is cut off; it syncs the bytes, whoever wrote them.
+                vfs.truncate(&to, source.file_bytes())
+                    .map_err(Error::io("sync", &to))
+            }
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    ErrorKind::CrossesDevices
+                        | ErrorKind::Unsupported
+                        | ErrorKind::PermissionDenied
+                ) =>
+            {
+                vfs::copy(vfs, from, &to, source.file_bytes())
+                    .map_err(Error::io("copy an ingested file to", &to))
+            }
+            Err(e) => Err(Error::io("link an ingested file to", &to)(e)),
+        }
+    }
+
+    /// Makes the names durable and opens the files.
+    fn open(&self) -> Result<Vec<Arc<RunFile>>> {
+        let (engine, dir) = (self.engine, self.engine.dir());
+        engine.vfs().sync_dir(dir).map_err(Error::io("sync", dir))?;
+        let open = |&number| open_file(&engine.options().vfs, dir, engine.cache(), number);
+        self.numbers.iter().map(open).collect()
+    }
+
+    fn keep(&mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            for &number in &self.numbers {
+                // What cannot be removed now is an orphan for the next opening.
+                let _ = self.engine.vfs().remove(&self.path(number));
+            }
+        }
+    }
+}

@@ -1,0 +1,585 @@
+//! Files written elsewhere that become part of a table by one commit.
+//!
+//! Replay a failed crash with `EBB_SEED=<seed>` and `EBB_CRASH=<call>`.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{
+    Content, DIR, Replay, content, env, files, files_in_use, for_seeds, manual, random_bounds,
+    random_key, rng, within,
+};
+use ebb_storage::vfs::{FaultOp, MemVfs, Vfs};
+use ebb_storage::{
+    Db, Durability, Error, Keyspace, Maintenance, Options, SortedWriter, SortedWriterOptions,
+    SsTableOptions, Table, TableOptions,
+};
+use rand::RngExt;
+
+/// Where the files are written.
+const OUT: &str = "/out";
+
+type Rows = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+fn writer(mem: &MemVfs, name: &str) -> Result<SortedWriter, Error> {
+    let options = SortedWriterOptions {
+        vfs: Arc::new(mem.clone()),
+        sstable: SsTableOptions {
+            block_bytes: 128,
+            ..SsTableOptions::default()
+        },
+        file_bytes: 300,
+    };
+    SortedWriter::create(OUT, name, options)
+}
+
+fn write(mem: &MemVfs, name: &str, rows: &Rows) -> Result<Vec<PathBuf>, Error> {
+    let mut writer = writer(mem, name)?;
+    for (key, value) in rows {
+        match value {
+            Some(value) => writer.put(key, value)?,
+            None => writer.delete(key)?,
+        }
+    }
+    writer.finish()
+}
+
+fn rows(rows: &[(&str, Option<&str>)]) -> Rows {
+    let bytes = |text: &str| text.as_bytes().to_vec();
+    let row = |(key, value): &(&str, Option<&str>)| (bytes(key), value.map(bytes));
+    rows.iter().map(row).collect()
+}
+
+fn open(mem: &MemVfs) -> (Db, Keyspace, Table) {
+    let db = Db::open(DIR, manual(mem)).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let table = keyspace.table("t", TableOptions::default()).unwrap();
+    (db, keyspace, table)
+}
+
+fn text(table: &Table, key: &str) -> Option<String> {
+    let value = table.get(key.as_bytes()).unwrap()?;
+    Some(String::from_utf8(value.to_vec()).unwrap())
+}
+
+fn assert_refused<T: std::fmt::Debug>(outcome: Result<T, Error>, said: &str) {
+    match outcome {
+        Err(Error::InvalidRequest(text)) => assert!(text.contains(said), "{text}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn keys_have_to_ascend_and_the_first_that_does_not_is_named() {
+    let mem = MemVfs::new();
+    let mut w = writer(&mem, "w").unwrap();
+    w.put(b"a", b"1").unwrap();
+    w.put(b"c", b"1").unwrap();
+    assert_refused(w.put(b"b", b"1"), "\"b\" comes after \"c\"");
+    assert_refused(w.delete(b"c"), "\"c\" comes after \"c\"");
+    // Nothing happened: the writer goes on.
+    w.put(b"d", b"1").unwrap();
+    assert_eq!(w.finish().unwrap().len(), 1);
+    let mut w = writer(&mem, "left").unwrap();
+    w.put(b"a", b"1").unwrap();
+    drop(w);
+    assert_eq!(mem.list(Path::new(OUT)).unwrap().len(), 1);
+    assert_eq!(writer(&mem, "none").unwrap().finish().unwrap().len(), 0);
+}
+
+#[test]
+fn what_is_ingested_stands_at_its_commit_among_writes_and_snapshots() {
+    let mem = MemVfs::new();
+    let (db, keyspace, table) = open(&mem);
+    for key in ["a", "b", "c", "d"] {
+        table.put(key.as_bytes(), b"below").unwrap();
+    }
+    keyspace.create_snapshot("before").unwrap();
+    let (view, mut range) = (db.view(), table.range::<&[u8], _>(..));
+    let new = rows(&[("b", Some("new")), ("c", None), ("e", Some("new"))]);
+    let paths = write(&mem, "w", &new).unwrap();
+    let info = table.ingest(&paths).unwrap();
+    assert_eq!((info.entries, info.files, info.linked_files), (3, 1, 1));
+    assert_eq!(db.view().seq(), info.seq);
+    keyspace.create_snapshot("at").unwrap();
+    table.put(b"b", b"above").unwrap();
+    table.delete(b"e").unwrap();
+    // The names may go.
+    for path in paths {
+        mem.remove(&path).unwrap();
+    }
+
+    let check = |db: &Db, keyspace: &Keyspace, table: &Table| {
+        let of = |pairs: &[(&str, &str)]| -> Content {
+            let pair =
+                |(key, value): &(&str, &str)| (key.as_bytes().to_vec(), value.as_bytes().to_vec());
+            pairs.iter().map(pair).collect()
+        };
+        let now = of(&[("a", "below"), ("b", "above"), ("d", "below")]);
+        assert_eq!(content(table.range::<&[u8], _>(..)).unwrap(), now);
+        assert_eq!(text(table, "b").unwrap(), "above");
+        assert_eq!(text(table, "c"), None);
+        assert_eq!(text(table, "e"), None);
+        let snapshot = |name| {
+            let table = keyspace.snapshot(name).unwrap().table("t").unwrap();
+            let range = content(table.range::<&[u8], _>(..)).unwrap();
+            for key in ["a", "b", "c", "d", "e"] {
+                let value = table.get(key.as_bytes()).unwrap();
+                let expected = range.get(key.as_bytes()).map(|value| &value[..]);
+                assert_eq!(value.as_deref(), expected, "{key} at {name}");
+            }
+            range
+        };
+        let below: Vec<_> = ["a", "b", "c", "d"].map(|key| (key, "below")).into();
+        assert_eq!(snapshot("before"), of(&below));
+        let at = [("a", "below"), ("b", "new"), ("d", "below"), ("e", "new")];
+        assert_eq!(snapshot("at"), of(&at));
+        db.verify().unwrap();
+    };
+    check(&db, &keyspace, &table);
+    assert_eq!(view.get(&table, b"e").unwrap(), None);
+    assert_eq!(view.get(&table, b"b").unwrap().unwrap(), "below");
+    assert_eq!(range.by_ref().count(), 4);
+    drop((view, range, db, keyspace, table));
+
+    let (db, keyspace, table) = open(&mem);
+    check(&db, &keyspace, &table);
+    db.flush().unwrap();
+    check(&db, &keyspace, &table);
+    drop((db, keyspace, table));
+    let (db, keyspace, table) = open(&mem);
+    check(&db, &keyspace, &table);
+    db.compact().unwrap();
+    check(&db, &keyspace, &table);
+    for name in ["before", "at"] {
+        keyspace.create_snapshot(&format!("{name}-2")).unwrap();
+    }
+    check(&db, &keyspace, &table);
+    assert_eq!(files(&mem, ".sst").len(), files_in_use(&db));
+}
+
+#[test]
+fn what_cannot_be_ingested_is_refused_and_leaves_nothing() {
+    let mem = MemVfs::new();
+    let (db, keyspace, table) = open(&mem);
+    let first = rows(&[("a", Some("1")), ("m", Some("1"))]);
+    let second = rows(&[("k", Some("2")), ("z", Some("2"))]);
+    let mut paths = write(&mem, "first", &first).unwrap();
+    paths.extend(write(&mem, "second", &second).unwrap());
+    assert_refused(table.ingest(&paths), "second-000001.sst");
+    assert_refused(table.ingest(&[] as &[PathBuf]), "no file");
+    table.put(b"x", b"1").unwrap();
+    db.flush().unwrap();
+    let own = files(&mem, ".sst");
+    let outcome = table.ingest(&own);
+    assert!(
+        matches!(outcome, Err(Error::Corruption { .. })),
+        "{outcome:?}"
+    );
+    for bit in 0..mem.file_len(&paths[0]).unwrap() * 8 {
+        mem.flip_bit(&paths[0], bit / 8, (bit % 8) as u8).unwrap();
+        let outcome = table.ingest(&paths[..1]);
+        assert!(
+            matches!(
+                outcome,
+                Err(Error::Corruption { .. } | Error::UnsupportedFormat { .. })
+            ),
+            "bit {bit}: {outcome:?}"
+        );
+        mem.flip_bit(&paths[0], bit / 8, (bit % 8) as u8).unwrap();
+    }
+    keyspace.drop_table("t").unwrap();
+    let outcome = table.ingest(&paths[..1]);
+    assert!(
+        matches!(outcome, Err(Error::NotFound { .. })),
+        "{outcome:?}"
+    );
+    assert_eq!(db.view().seq().0, 1);
+    drop(table);
+    db.flush().unwrap();
+    assert_eq!(files(&mem, ".sst").len(), 0);
+}
+
+/// The log refuses: nobody ever sees any of it, and whether it is there after
+/// reopening is what the log says, whole or not at all.
+#[test]
+fn an_ingest_that_the_log_refuses_is_not_seen() {
+    for fault in [FaultOp::Append, FaultOp::Sync] {
+        for nth in 1..8 {
+            let mem = MemVfs::new();
+            let options = || Options {
+                durability: Durability::Sync,
+                ..manual(&mem)
+            };
+            let db = Db::open(DIR, options()).unwrap();
+            let keyspace = db.keyspace("app").unwrap();
+            let table = keyspace.table("t", TableOptions::default()).unwrap();
+            table.put(b"a", b"below").unwrap();
+            let new = rows(&[("a", Some("new")), ("b", Some("new"))]);
+            let paths = write(&mem, "w", &new).unwrap();
+            mem.fail_next(fault, nth, std::io::ErrorKind::Other);
+            let outcome = table.ingest(&paths);
+            let seen = || (text(&table, "a").unwrap(), text(&table, "b"));
+            let (old, whole) = (
+                ("below".to_string(), None),
+                ("new".to_string(), Some("new".to_string())),
+            );
+            assert_eq!(
+                seen(),
+                if outcome.is_ok() {
+                    whole.clone()
+                } else {
+                    old.clone()
+                }
+            );
+            assert_eq!(
+                content(table.range::<&[u8], _>(..)).unwrap().len(),
+                1 + usize::from(outcome.is_ok())
+            );
+            drop((db, keyspace, table));
+            mem.restart(nth);
+            let db = Db::open(DIR, options()).unwrap();
+            let keyspace = db.keyspace("app").unwrap();
+            let table = keyspace.table("t", TableOptions::default()).unwrap();
+            let found = (text(&table, "a").unwrap(), text(&table, "b"));
+            assert!(
+                found == whole || outcome.is_err() && found == old,
+                "{found:?}"
+            );
+            assert_eq!(files(&mem, ".sst").len(), files_in_use(&db));
+        }
+    }
+}
+
+#[test]
+fn a_transaction_is_in_conflict_with_what_was_ingested_into_its_keys() {
+    let mem = MemVfs::new();
+    let (db, _, table) = open(&mem);
+    let new = rows(&[("b", Some("new")), ("d", Some("new"))]);
+    let paths = write(&mem, "w", &new).unwrap();
+    let (mut inside, mut outside) = (db.begin(), db.begin());
+    inside.put(&table, b"c", b"1").unwrap();
+    outside.put(&table, b"e", b"1").unwrap();
+    table.ingest(&paths).unwrap();
+    assert_eq!(inside.get(&table, b"b").unwrap(), None);
+    let outcome = inside.commit();
+    assert!(
+        matches!(outcome, Err(Error::Conflict { .. })),
+        "{outcome:?}"
+    );
+    outside.commit().unwrap();
+}
+
+/// The log names the files of an ingest, and only the log.
+#[test]
+fn a_backup_has_what_was_ingested_and_not_flushed() {
+    let mem = MemVfs::new();
+    let (db, keyspace, table) = open(&mem);
+    table.put(b"a", b"below").unwrap();
+    let paths = write(&mem, "w", &rows(&[("a", Some("new"))])).unwrap();
+    table.ingest(&paths).unwrap();
+    db.backup("/backup").unwrap();
+    drop((db, keyspace, table));
+    let db = Db::open("/backup", manual(&mem)).unwrap();
+    let keyspace = db.existing_keyspace("app").unwrap();
+    let table = keyspace.existing_table("t").unwrap();
+    assert_eq!(text(&table, "a").unwrap(), "new");
+}
+
+/// Ingests beside writers, flushes and merges of threads: each is seen whole, and
+/// of a key the last commit counts.
+#[test]
+fn threads_see_each_ingest_whole() {
+    let mem = MemVfs::new();
+    let options = Options {
+        maintenance: Maintenance::Background,
+        memtable_bytes: 4 << 10,
+        ..manual(&mem)
+    };
+    let db = Db::open(DIR, options).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let table = keyspace.table("t", TableOptions::default()).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut n = 0u32;
+            while !done.load(Ordering::Relaxed) {
+                // Between the keys of the ingests.
+                table.put(&[(n % 50) as u8, 1], &n.to_be_bytes()).unwrap();
+                n += 1;
+            }
+        });
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut last = 0;
+                while !done.load(Ordering::Relaxed) {
+                    let all = content(table.range::<&[u8], _>(..)).unwrap();
+                    let ingested = all.iter().filter(|(key, _)| key.len() == 1);
+                    let rounds: Vec<_> = ingested.map(|(_, round)| round.clone()).collect();
+                    assert!(rounds.iter().all(|round| *round == rounds[0]));
+                    assert!(rounds.is_empty() || rounds.len() == 50);
+                    let round = rounds.first().map_or(0, |round| round[0]);
+                    assert!(round >= last);
+                    last = round;
+                }
+            });
+        }
+        for round in 1..=60u8 {
+            let all: Rows = (0..50).map(|key| (vec![key], Some(vec![round]))).collect();
+            let paths = write(&mem, &format!("w{round}"), &all).unwrap();
+            table.ingest(&paths).unwrap();
+            assert_eq!(table.get(&[49]).unwrap().unwrap(), [round][..]);
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    db.flush().unwrap();
+    db.compact().unwrap();
+    assert_eq!(db.stats().read_only_cause, None);
+    assert_eq!(table.get(&[0]).unwrap().unwrap(), [60][..]);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Write(Vec<u8>, Option<Vec<u8>>),
+    Ingest(Rows),
+    Snapshot(usize),
+    Delete(usize),
+    Flush,
+    Compact,
+    Sync,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Model {
+    table: Content,
+    snapshots: BTreeMap<String, Content>,
+}
+
+impl Model {
+    fn apply(&mut self, step: &Step) {
+        let mut set = |key: &Vec<u8>, value: &Option<Vec<u8>>| {
+            match value {
+                Some(value) => self.table.insert(key.clone(), value.clone()),
+                None => self.table.remove(key),
+            };
+        };
+        match step {
+            Step::Write(key, value) => set(key, value),
+            Step::Ingest(rows) => rows.iter().for_each(|(key, value)| set(key, value)),
+            Step::Snapshot(n) => {
+                self.snapshots.insert(format!("s{n}"), self.table.clone());
+            }
+            Step::Delete(n) => drop(self.snapshots.remove(&format!("s{n}"))),
+            Step::Flush | Step::Compact | Step::Sync => {}
+        }
+    }
+
+    fn read(db: &Db) -> Self {
+        let mut model = Self::default();
+        let Ok(keyspace) = db.existing_keyspace("app") else {
+            return model;
+        };
+        if let Ok(table) = keyspace.existing_table("t") {
+            model.table = content(table.range::<&[u8], _>(..)).unwrap();
+        }
+        for info in keyspace.snapshots() {
+            let table = keyspace.snapshot(&info.name).unwrap().table("t").unwrap();
+            let rows = content(table.range::<&[u8], _>(..)).unwrap();
+            model.snapshots.insert(info.name, rows);
+        }
+        model
+    }
+}
+
+fn script(seed: u64, steps: usize) -> (Vec<Step>, Vec<Model>) {
+    let mut rng = rng(seed);
+    let mut states = vec![Model::default()];
+    let mut script = Vec::new();
+    for n in 0..steps {
+        let mut state = states.last().unwrap().clone();
+        let value = |rng: &mut common::Rng| {
+            let len = rng.random_range(0..60);
+            rng.random_bool(0.8).then(|| vec![n as u8; len])
+        };
+        let step = match rng.random_range(0..100) {
+            0..=19 => {
+                let len = rng.random_range(1..20);
+                let row = |_| {
+                    let key = random_key(&mut rng);
+                    (key, value(&mut rng))
+                };
+                Step::Ingest((0..len).map(row).collect())
+            }
+            20..=27 if state.snapshots.len() < 4 => Step::Snapshot(n),
+            28..=33 if !state.snapshots.is_empty() => {
+                let at = rng.random_range(0..state.snapshots.len());
+                let name = state.snapshots.keys().nth(at).unwrap();
+                Step::Delete(name[1..].parse().unwrap())
+            }
+            34..=39 => Step::Flush,
+            40..=43 => Step::Compact,
+            44..=46 => Step::Sync,
+            _ => Step::Write(random_key(&mut rng), value(&mut rng)),
+        };
+        state.apply(&step);
+        script.push(step);
+        states.push(state);
+    }
+    (script, states)
+}
+
+fn perform(mem: &MemVfs, db: &Db, n: usize, step: &Step) -> Result<(), Error> {
+    let keyspace = db.keyspace("app")?;
+    let table = keyspace.table("t", TableOptions::default())?;
+    match step {
+        Step::Write(key, Some(value)) => table.put(key, value),
+        Step::Write(key, None) => table.delete(key),
+        Step::Ingest(rows) => {
+            let paths = write(mem, &format!("w{n}"), rows)?;
+            table.ingest(&paths)?;
+            for path in &paths {
+                mem.remove(path)
+                    .map_err(|_| Error::InvalidRequest("no power".into()))?;
+            }
+            Ok(())
+        }
+        Step::Snapshot(n) => keyspace.create_snapshot(&format!("s{n}")),
+        Step::Delete(n) => keyspace.delete_snapshot(&format!("s{n}")),
+        Step::Flush => db.flush(),
+        Step::Compact => db.compact(),
+        Step::Sync => db.sync(),
+    }
+}
+
+fn small(mem: &MemVfs, durability: Durability) -> Options {
+    Options {
+        durability,
+        memtable_bytes: 1500,
+        file_bytes: 600,
+        wal_segment_bytes: 700,
+        wal_bytes_max: 4000,
+        ..manual(mem)
+    }
+}
+
+#[test]
+fn ingests_among_all_else_agree_with_the_model() {
+    for_seeds(0..40, |seed| {
+        let (script, states) = script(seed, 150);
+        let mut rng = rng(seed ^ 77);
+        let mem = MemVfs::new();
+        let mut db = Db::open(DIR, small(&mem, Durability::Os)).unwrap();
+        for (n, step) in script.iter().enumerate() {
+            perform(&mem, &db, n, step).unwrap();
+            if rng.random_bool(0.03) {
+                drop(db);
+                db = Db::open(DIR, small(&mem, Durability::Os)).unwrap();
+            }
+            let state = &states[n + 1];
+            let keyspace = db.keyspace("app").unwrap();
+            let table = keyspace.existing_table("t").unwrap();
+            let bounds = random_bounds(&mut rng);
+            let pairs = |range: ebb_storage::Range| -> Vec<_> {
+                let pair = |entry: Result<ebb_storage::Entry, Error>| {
+                    let (key, value) = entry.unwrap();
+                    (key.to_vec(), value.to_vec())
+                };
+                range.map(pair).collect()
+            };
+            let back = |range: ebb_storage::Range| -> Vec<_> {
+                let mut all: Vec<_> = range
+                    .rev()
+                    .map(|entry| entry.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap())
+                    .collect();
+                all.reverse();
+                all
+            };
+            let expected = within(&state.table, &bounds);
+            assert_eq!(pairs(table.range(bounds.clone())), expected);
+            assert_eq!(back(table.range(bounds.clone())), expected);
+            let key = random_key(&mut rng);
+            let got = table.get(&key).unwrap().map(|value| value.to_vec());
+            assert_eq!(got.as_ref(), state.table.get(&key));
+            for (name, rows) in &state.snapshots {
+                let table = keyspace.snapshot(name).unwrap().table("t").unwrap();
+                let expected = within(rows, &bounds);
+                assert_eq!(pairs(table.range(bounds.clone())), expected);
+                assert_eq!(back(table.range(bounds.clone())), expected);
+                let got = table.get(&key).unwrap().map(|value| value.to_vec());
+                assert_eq!(got.as_ref(), rows.get(&key));
+            }
+        }
+        db.flush().unwrap();
+        db.compact().unwrap();
+        assert_eq!(Model::read(&db), *states.last().unwrap());
+        db.verify().unwrap();
+    });
+}
+
+#[test]
+fn power_lost_at_any_call_leaves_each_ingest_whole_or_not_at_all() {
+    for_seeds(0..4, |seed| {
+        let durability = [Durability::Sync, Durability::Os][seed as usize % 2];
+        let (script, states) = script(seed, 50);
+        let run = |mem: &MemVfs| {
+            let (mut done, mut durable) = (0, 0);
+            if let Ok(db) = Db::open(DIR, small(mem, durability)) {
+                for (n, step) in script.iter().enumerate() {
+                    if perform(mem, &db, n, step).is_err() {
+                        break;
+                    }
+                    done = n + 1;
+                    if matches!(step, Step::Sync) || durability == Durability::Sync {
+                        durable = done;
+                    }
+                }
+            }
+            (done, durable)
+        };
+        let prepared = || {
+            let mem = MemVfs::new();
+            mem.create_dir_all(Path::new(OUT)).unwrap();
+            mem
+        };
+        let mem = prepared();
+        let before = mem.io_calls();
+        assert_eq!(run(&mem).0, script.len());
+        let calls = mem.io_calls() - before;
+        let only = env("EBB_CRASH");
+        for crash_at in only.map_or(1..=calls, |call| call..=call) {
+            let _replay = Replay(format!("EBB_SEED={seed} EBB_CRASH={crash_at} of {calls}"));
+            for again in [None, Some(1 + (crash_at * 7) % 50)] {
+                let mem = prepared();
+                mem.crash_at(crash_at);
+                let (done, durable) = run(&mem);
+                mem.restart(seed * 1000 + crash_at);
+                if let Some(call) = again {
+                    mem.crash_at(call);
+                    drop(Db::open(DIR, small(&mem, durability)));
+                    mem.restart(crash_at + call);
+                }
+                let db = Db::open(DIR, small(&mem, durability)).unwrap();
+                let found = Model::read(&db);
+                let possible = &states[durable..=(done + 1).min(script.len())];
+                assert!(
+                    possible.contains(&found),
+                    "{done} done, {durable} durable, then {:?}: {found:?}",
+                    script.get(done)
+                );
+                db.verify().unwrap();
+                assert_eq!(files(&mem, ".sst").len(), files_in_use(&db), "orphans");
+                drop(db);
+                let db = Db::open(DIR, small(&mem, durability)).unwrap();
+                assert_eq!(Model::read(&db), found);
+                db.flush().unwrap();
+                db.compact().unwrap();
+                assert_eq!(Model::read(&db), found);
+                assert_eq!(files(&mem, ".sst").len(), files_in_use(&db));
+            }
+        }
+    });
+}
