@@ -180,6 +180,11 @@ impl MemVfs {
         self.machine().armed_faults()
     }
 
+    /// Disarms the faults that have not struck yet.
+    pub fn clear_faults(&self) {
+        self.machine().clear_faults();
+    }
+
     /// Makes the disk a slow one, by the order of things rather than by time:
     /// before a call, a thread lets others go ahead, up to `turns_max` times as
     /// a draw from `seed` says. 0, the default, is a fast disk.

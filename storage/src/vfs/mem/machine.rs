@@ -110,6 +110,10 @@ impl Machine {
         slow.map_or(0, |slow| slow.rng.between(0, slow.turns_max))
     }
 
+    pub(super) fn clear_faults(&mut self) {
+        self.faults.clear();
+    }
+
     pub(super) fn armed_faults(&self) -> usize {
         self.faults.len()
     }

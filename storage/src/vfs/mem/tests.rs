@@ -543,6 +543,8 @@ fn a_fault_of_any_kind_counts_every_call() {
     assert_eq!(vfs.armed_faults(), 1);
     assert_eq!(kind(vfs.list(path("/"))), ErrorKind::TimedOut);
     assert_eq!(vfs.armed_faults(), 0);
+    vfs.fail_next(FaultOp::Any, 1, ErrorKind::TimedOut);
+    vfs.clear_faults();
     vfs.list(path("/")).unwrap();
 }
 
