@@ -1,0 +1,220 @@
+//! `soak`: all proofs of the storage engine, seed after seed.
+
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use ebb_tests::report::{Counter, Report};
+use ebb_tests::soak::{self, Extent, Part, Programs, Replayed, SoakReport};
+use ebb_tests::{kills, metamorphic, operation, schedules};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// The proof that takes a build of its own.
+const SCHEDULES: &str = "schedules";
+
+const EXAMPLES: &str = "\
+Examples:
+  soak --seconds 120 --seed 1 --json soak.json
+  soak --only crash --seeds 200
+  soak --replay crash:7:133:20
+  soak --operations failing.txt
+
+Cases for --replay, as failures print them:
+  crash:SEED[:CALL[:CALL]]   power lost at that call, and at that of the recovery
+  faults:SEED[:call:KIND:NTH | :full:BYTES]
+  damage:SEED[:flip:FILE:BYTE:BIT | :cut:FILE:BYTES]
+  metamorphic:SEED[:CONFIGURATION]
+  isolation:SEED
+  schedules:SEED
+  kills:SEED
+
+Exit codes: 0 all holds, 1 something does not, 2 the request makes no sense.";
+
+/// Puts the storage engine through crashes, faults, damage, many
+/// configurations, concurrent transactions and kills, from seeds that repeat what failed.
+#[derive(Debug, Parser)]
+#[command(name = "soak", after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+struct Arguments {
+    /// How long, all proofs together.
+    #[arg(long, default_value_t = 60, value_name = "N")]
+    seconds: u64,
+    /// The first seed; drawn when not given.
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// So many seeds of each proof, instead of a time.
+    #[arg(long, value_name = "N", conflicts_with = "seconds")]
+    seeds: Option<u64>,
+    /// One short look, 10 seconds, at everything but schedules, which takes a
+    /// build of its own.
+    #[arg(long, conflicts_with_all = ["seconds", "seeds"])]
+    quick: bool,
+    /// Only these proofs, with commas between: crash, faults, damage,
+    /// metamorphic, isolation, schedules, kills.
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    only: Vec<String>,
+    /// The program that explores schedules; built first when not given.
+    #[arg(long, value_name = "PROGRAM")]
+    schedules: Option<PathBuf>,
+    /// Writes the report to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Runs one case again.
+    #[arg(long, value_name = "CASE", conflicts_with_all = ["seeds", "quick", "only", "json"])]
+    replay: Option<String>,
+    /// Runs the operations of a file, one to a line as failures print them,
+    /// under every configuration.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "quick", "only", "json", "replay"])]
+    operations: Option<PathBuf>,
+    #[command(subcommand)]
+    hidden: Option<Hidden>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Hidden {
+    /// Becomes the process that is killed.
+    #[command(name = kills::WRITER_COMMAND, hide = true)]
+    Write {
+        /// The store.
+        dir: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether all holds.
+fn run(arguments: &Arguments) -> Result<bool> {
+    if let Some(Hidden::Write { dir }) = &arguments.hidden {
+        kills::write_until_killed(dir)?;
+        return Ok(true);
+    }
+    let mut programs = Programs {
+        soak: soak::this_program().context("where is this program?")?,
+        schedules: arguments.schedules.clone(),
+    };
+    if let Some(case) = &arguments.replay {
+        return Ok(match soak::replay(case, &programs)? {
+            Replayed::Holds => said(case, Ok(())),
+            Replayed::Fails(e) => said(case, Err(e)),
+        });
+    }
+    if let Some(file) = &arguments.operations {
+        let text = std::fs::read_to_string(file)
+            .with_context(|| format!("cannot read {}", file.display()))?;
+        let list = operation::parse_list(&text).map_err(anyhow::Error::msg)?;
+        let name = file.display().to_string();
+        return Ok(said(&name, metamorphic::run_list(&list)));
+    }
+    let skip = arguments.quick && programs.schedules.is_none();
+    let wanted = |programs: &Programs| {
+        let mut parts = chosen(soak::parts(programs), &arguments.only)?;
+        parts.retain(|part| !(skip && part.name == SCHEDULES));
+        anyhow::Ok(parts)
+    };
+    let mut parts = wanted(&programs)?;
+    if programs.schedules.is_none() && parts.iter().any(|part| part.name == SCHEDULES) {
+        println!("building the program that explores schedules");
+        programs.schedules = Some(schedules::build().context("schedules")?);
+        parts = wanted(&programs)?;
+    }
+    let extent = match (arguments.quick, arguments.seeds) {
+        (true, _) => Extent::Time(Duration::from_secs(10)),
+        (false, Some(seeds)) => Extent::Seeds(seeds),
+        (false, None) => Extent::Time(Duration::from_secs(arguments.seconds)),
+    };
+    let seed = arguments
+        .seed
+        .unwrap_or_else(|| rand::random::<u32>().into());
+    println!("soak from seed {seed}");
+    let report = soak_with_progress(&parts, seed, extent)?;
+    print(&report);
+    if let Some(path) = &arguments.json {
+        std::fs::write(path, format!("{:#}\n", report.json()))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(report.failures().next().is_none())
+}
+
+fn said(what: &str, outcome: Result<()>) -> bool {
+    match &outcome {
+        Ok(()) => println!("{what}: holds"),
+        Err(e) => println!("{what}: {e:#}"),
+    }
+    outcome.is_ok()
+}
+
+fn chosen(parts: Vec<Part>, only: &[String]) -> Result<Vec<Part>> {
+    let names: Vec<_> = parts.iter().map(|part| part.name).collect();
+    for name in only {
+        anyhow::ensure!(
+            names.contains(&name.as_str()),
+            "no proof is called {name:?}; there are {}",
+            names.join(", ")
+        );
+    }
+    let wanted = |part: &Part| only.is_empty() || only.iter().any(|name| name == part.name);
+    Ok(parts.into_iter().filter(wanted).collect())
+}
+
+fn soak_with_progress(parts: &[Part], seed: u64, extent: Extent) -> Result<SoakReport> {
+    let bar = ProgressBar::new_spinner();
+    bar.set_style(ProgressStyle::with_template(
+        "{spinner} {prefix:12} {wide_msg} {elapsed}",
+    )?);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let report = soak::run(parts, seed, extent, |part, report| {
+        bar.set_prefix(part.name);
+        bar.set_message(format!(
+            "{}, {} failures",
+            counts(report),
+            report.failures.len()
+        ));
+    });
+    bar.finish_and_clear();
+    Ok(report)
+}
+
+fn counts(report: &Report) -> String {
+    let counted = Counter::ALL.into_iter().filter_map(|counter| {
+        let count = report.counted(counter);
+        (count > 0).then(|| format!("{} {count}", counter.name()))
+    });
+    counted.collect::<Vec<_>>().join(", ")
+}
+
+fn print(report: &SoakReport) {
+    println!(
+        "\n{:<12} {:>7} {:>8} {:>9}  looked at",
+        "proof", "seeds", "seconds", "failures"
+    );
+    for part in &report.parts {
+        println!(
+            "{:<12} {:>7} {:>8.1} {:>9}  {}",
+            part.name,
+            part.seeds,
+            part.took.as_secs_f64(),
+            part.report.failures.len(),
+            counts(&part.report)
+        );
+    }
+    for (part, failure) in report.failures() {
+        println!("\n{part}: {}", failure.detail);
+        println!("  again: soak --replay '{}'", failure.replay);
+    }
+    match report.failures().count() {
+        0 => println!("\nall holds"),
+        failures => println!("\n{failures} failures"),
+    }
+}

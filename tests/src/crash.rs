@@ -1,0 +1,410 @@
+//! Power lost at every I/O call of a list of operations.
+//!
+//! After each loss the machine starts again (for every second look, after
+//! another loss during the recovery), and what is found is held against the
+//! states that the list went through:
+//!
+//! - with synced writes all that was acknowledged is there, otherwise a prefix
+//!   of the order of commits, with all that was made durable in other ways;
+//! - the operation under way is there whole or not at all, over all its tables;
+//! - every snapshot has exactly the content that it was created with;
+//! - no file is left that nobody needs;
+//! - a second recovery finds the same;
+//! - what is written next gets numbers above every snapshot, and survives.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use ebb_storage::vfs::{MemVfs, Vfs};
+use ebb_storage::{Db, Durability, Maintenance};
+use rand::RngExt;
+
+use crate::caught::caught;
+use crate::model::{Outcome, State, World};
+use crate::operation::{Generator, Key, Mix, Operation, TableNo, Val, Write};
+use crate::report::{Budget, Counter, Report};
+use crate::seed::rng;
+use crate::session::{DIR, Session, Setup, read_everything};
+use crate::setup::drawn;
+
+/// Operations in a list: few, because it runs once for each of its I/O calls.
+const OPERATIONS: std::ops::Range<usize> = 15..50;
+/// Bytes that such a list writes, about: what memtables and files are sized by.
+const WRITTEN_BYTES: u64 = 5000;
+/// A recovery makes about this many calls; the second power loss falls within.
+const RECOVERY_CALLS: u64 = 60;
+/// One list in so many runs with threads that flush and compact. Where a call
+/// comes is chance then, so its points are sampled.
+const BACKGROUND_EVERY: u64 = 15;
+/// Of a sampled list, every so many calls.
+const SAMPLE_EVERY: usize = 7;
+
+/// Loses power at each call of the list of this seed.
+pub fn run(seed: u64, budget: &Budget) -> Report {
+    let mut report = Report::default();
+    let case = match caught(|| Case::new(seed)) {
+        Ok(case) => case,
+        Err(e) => {
+            report.note(Err(e), || format!("crash:{seed}"));
+            return report;
+        }
+    };
+    for crash_at in (1..=case.calls).step_by(case.step()) {
+        // Another place in the recovery each time, and every place in turn.
+        let again = 1 + (seed.wrapping_mul(31) + crash_at * 7) % RECOVERY_CALLS;
+        for again_at in [None, Some(again)] {
+            report.count(Counter::CrashPoints, 1);
+            let outcome = caught(|| case.recovers_from(crash_at, again_at));
+            report.note(outcome, || match again_at {
+                None => format!("crash:{seed}:{crash_at}"),
+                Some(again) => format!("crash:{seed}:{crash_at}:{again}"),
+            });
+        }
+        if budget.is_spent() {
+            break;
+        }
+    }
+    report
+}
+
+/// Loses power at one call, and perhaps at one of the recovery.
+///
+/// # Errors
+/// What does not hold.
+pub fn replay(seed: u64, crash_at: u64, again_at: Option<u64>) -> Result<()> {
+    caught(|| Case::new(seed)?.recovers_from(crash_at, again_at))
+}
+
+/// A list with all that makes a run of it the same every time.
+struct Case {
+    seed: u64,
+    durability: Durability,
+    /// What the writer was promised: the same, unless a test says otherwise.
+    promised: Durability,
+    maintenance: Maintenance,
+    operations: Vec<Operation>,
+    /// What must come of each operation.
+    outcomes: Vec<Outcome>,
+    /// What is there after the first so many operations.
+    worlds: Vec<World>,
+    /// I/O calls of a whole run.
+    calls: u64,
+}
+
+/// How far a run came.
+struct Run {
+    mem: MemVfs,
+    /// Operations that returned without an error.
+    acknowledged: usize,
+    /// Operations that must survive.
+    durable: usize,
+    /// What went wrong before the power did.
+    wrong: Option<String>,
+}
+
+impl Case {
+    fn new(seed: u64) -> Result<Self> {
+        let mut rng = rng(seed);
+        let background = seed % BACKGROUND_EVERY == BACKGROUND_EVERY - 1;
+        let count = rng.random_range(OPERATIONS);
+        let operations = Generator::new(rng, Mix::CHANGES).list(count);
+        let mut worlds = vec![World::default()];
+        let mut outcomes = Vec::new();
+        for operation in &operations {
+            let mut world = worlds.last().expect("there is a first").clone();
+            outcomes.push(world.apply(operation));
+            worlds.push(world);
+        }
+        let durability = [Durability::Sync, Durability::Os][(seed % 2) as usize];
+        let mut case = Self {
+            seed,
+            durability,
+            promised: durability,
+            maintenance: match background {
+                true => Maintenance::Background,
+                false => Maintenance::Manual,
+            },
+            operations,
+            outcomes,
+            worlds,
+            calls: 0,
+        };
+        let whole = case.run(None);
+        if let Some(wrong) = whole.wrong {
+            bail!("with power all the time: {wrong}");
+        }
+        ensure!(
+            whole.acknowledged == case.operations.len(),
+            "with power all the time only {} operations succeed",
+            whole.acknowledged
+        );
+        case.calls = whole.mem.io_calls();
+        Ok(case)
+    }
+
+    fn step(&self) -> usize {
+        match self.maintenance {
+            Maintenance::Background => SAMPLE_EVERY,
+            Maintenance::Manual => 1,
+        }
+    }
+
+    /// The same at each call. The clock of the machine goes on over a power
+    /// loss: it shows what the run had reached.
+    fn setup(&self, mem: &MemVfs, acknowledged: usize) -> Setup {
+        let mut setup = drawn(&mut rng(self.seed ^ 0xebb), mem, WRITTEN_BYTES);
+        setup.options.durability = self.durability;
+        setup.clock.advance_ms(self.worlds[acknowledged].now_ms);
+        setup
+    }
+
+    /// Runs the list until it ends or the power does.
+    fn run(&self, crash_at: Option<u64>) -> Run {
+        let mem = MemVfs::new();
+        if let Some(call) = crash_at {
+            mem.crash_at(call);
+        }
+        let mut run = Run {
+            mem: mem.clone(),
+            acknowledged: 0,
+            durable: 0,
+            wrong: None,
+        };
+        let mut setup = self.setup(&mem, 0);
+        setup.options.maintenance = self.maintenance;
+        let Ok(mut session) = Session::open(setup) else {
+            return run;
+        };
+        let mut last_write = 0;
+        for (i, (operation, expected)) in self.operations.iter().zip(&self.outcomes).enumerate() {
+            match session.apply(operation) {
+                Err(_) if !mem.has_power() => break,
+                Err(e) => {
+                    run.wrong = Some(format!("{operation}: {e}"));
+                    break;
+                }
+                Ok(found) if found != *expected => {
+                    let difference = found.difference(expected);
+                    run.wrong = Some(format!("{operation}: {difference}"));
+                    break;
+                }
+                Ok(_) => {}
+            }
+            run.acknowledged = i + 1;
+            if matches!(operation, Operation::Write(_) | Operation::Transact { .. }) {
+                last_write = i + 1;
+            }
+            match operation {
+                // An orderly end syncs, one without power does not; a drop
+                // syncs what came before it.
+                Operation::Sync | Operation::Reopen | Operation::DropTable(_) => {
+                    run.durable = i + 1
+                }
+                _ if self.promised == Durability::Sync => run.durable = i + 1,
+                // It syncs all that it writes out, and all before that.
+                Operation::Flush => run.durable = last_write.max(run.durable),
+                _ => {}
+            }
+        }
+        run
+    }
+
+    /// Loses power at a call (and again in the recovery, if asked to), and
+    /// holds what is found against what must be there.
+    fn recovers_from(&self, crash_at: u64, again_at: Option<u64>) -> Result<()> {
+        let run = self.run(Some(crash_at));
+        if let Some(wrong) = run.wrong {
+            bail!("before the crash: {wrong}");
+        }
+        let mem = &run.mem;
+        mem.restart(self.seed.wrapping_mul(1000).wrapping_add(crash_at));
+        if let Some(call) = again_at {
+            mem.crash_at(call);
+            drop(Db::open(DIR, self.setup(mem, run.acknowledged).options));
+            mem.restart(crash_at + call);
+        }
+        let found = {
+            let session = Session::open(self.setup(mem, run.acknowledged)).context("recovery")?;
+            let found = read_everything(session.db()).context("after the recovery")?;
+            self.check(run.acknowledged, run.durable, &found)?;
+            no_orphans(mem, session.db())?;
+            session.db().verify().context("after the recovery")?;
+            found
+        };
+        let mut session =
+            Session::open(self.setup(mem, run.acknowledged)).context("second recovery")?;
+        let second = read_everything(session.db()).context("after a second recovery")?;
+        ensure!(
+            second == found,
+            "a second recovery finds something else: {}",
+            second.difference(&found)
+        );
+        let written = goes_on(&mut session, found, crash_at.is_multiple_of(2))?;
+        lose_power(mem, session, crash_at);
+        let session = Session::open(self.setup(mem, run.acknowledged))
+            .context("recovery of what came next")?;
+        let third = read_everything(session.db()).context("of what came next")?;
+        ensure!(
+            third == written,
+            "what was written next did not survive as it was: {}",
+            third.difference(&written)
+        );
+        Ok(())
+    }
+
+    fn check(&self, acknowledged: usize, durable: usize, found: &State) -> Result<()> {
+        // The operation under way may be there or not; whole, if it is.
+        let last = (acknowledged + 1).min(self.operations.len());
+        let exist = |state: &State| {
+            (
+                state.keyspaces,
+                state.tables.each_ref().map(Option::is_some),
+            )
+        };
+        // A keyspace is made before its first table, by an edit of its own.
+        let (keyspaces, tables) = exist(found);
+        let [before, after] = [acknowledged, last].map(|i| exist(&self.worlds[i].seen()));
+        ensure!(
+            [before.1, after.1].contains(&tables) && [before.0, after.0].contains(&keyspaces),
+            "keyspaces and tables exist: {:?}, after {acknowledged} acknowledged operations",
+            (keyspaces, tables)
+        );
+        let content = found.clone().without_existence();
+        // Judged by the clock as it stands; most often the newest is it.
+        let now_ms = self.worlds[acknowledged].now_ms;
+        let at = |i: usize| self.worlds[i].seen_at(now_ms).without_existence();
+        ensure!(
+            (durable..=last).rev().any(|i| at(i) == content),
+            "after {acknowledged} acknowledged operations, {durable} of them durable, then {}: {}; or {}",
+            self.operations
+                .get(acknowledged)
+                .map_or("the end".into(), |operation| operation.to_string()),
+            content.difference(&at(durable)),
+            content.difference(&at(last)),
+        );
+        Ok(())
+    }
+}
+
+/// By the files of the directory, and by the database's own account.
+fn no_orphans(mem: &MemVfs, db: &Db) -> Result<()> {
+    let files = mem.list(Path::new(DIR))?;
+    let of = |ending: &str| {
+        let ends = |path: &&std::path::PathBuf| path.to_string_lossy().ends_with(ending);
+        files.iter().filter(ends).count()
+    };
+    let stats = db.stats();
+    let tables: usize = stats.tables.iter().map(|table| table.files).sum();
+    ensure!(
+        of(".sst") == tables && of(".log") == stats.wal_segments && of(".tmp") == 0,
+        "{tables} SSTables and {} WAL segments are needed, the directory has {files:?}",
+        stats.wal_segments
+    );
+    Ok(())
+}
+
+/// New writes get numbers above every snapshot, so that none slips into one.
+/// Returns what is there in the end: in files, or in the log behind what the
+/// crash left of it.
+pub(crate) fn goes_on(session: &mut Session, found: State, flush: bool) -> Result<State> {
+    // Nothing expires: the clock stands still.
+    let mut expected = World::of(found, 0);
+    for keyspace in session.db().keyspaces() {
+        let snapshots = session.db().existing_keyspace(&keyspace)?.snapshots();
+        let newest = snapshots.into_iter().map(|snapshot| snapshot.seq).max();
+        let visible = session.db().view().seq();
+        ensure!(
+            newest <= Some(visible),
+            "a snapshot at {newest:?}, and only {visible} is visible"
+        );
+    }
+    let everywhere = |i: u8| {
+        let write = |table| match i {
+            1 => Write::Delete(table, Key(20 + i)),
+            _ => Write::Put(
+                table,
+                Key(20 + i),
+                Val {
+                    number: 1_000_000 + u32::from(i),
+                    bytes: 30,
+                },
+            ),
+        };
+        Operation::Write(TableNo::all().map(write).collect())
+    };
+    let mut operations: Vec<_> = TableNo::all().map(Operation::CreateTable).collect();
+    operations.extend((0..3).map(everywhere));
+    operations.push(Operation::Sync);
+    if flush {
+        operations.extend([Operation::Flush, Operation::Compact]);
+    }
+    for operation in &operations {
+        let must = expected.apply(operation);
+        let found = session
+            .apply(operation)
+            .with_context(|| format!("after the recovery: {operation}"))?;
+        ensure!(
+            found == must,
+            "after the recovery: {operation}: {}",
+            found.difference(&must)
+        );
+    }
+    let found = read_everything(session.db()).context("after more writes")?;
+    let expected = expected.seen();
+    ensure!(
+        found == expected,
+        "after more writes: {}",
+        found.difference(&expected)
+    );
+    Ok(expected)
+}
+
+/// Cuts the power, lets go of the handles (which can then save nothing any
+/// more), and starts the machine again.
+pub(crate) fn lose_power<T>(mem: &MemVfs, handles: T, seed: u64) {
+    mem.crash_at(1);
+    let cut = mem.exists(Path::new(DIR));
+    debug_assert!(cut.is_err(), "the power fails in that call");
+    drop(handles);
+    mem.restart(seed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn power_may_fail_at_any_call() {
+        for seed in 0..2 {
+            let report = run(seed, &Budget::UNLIMITED);
+            assert_eq!(report.failures, []);
+            assert!(report.counted(Counter::CrashPoints) > 200);
+        }
+    }
+
+    fn fails(seeds: std::ops::Range<u64>, change: fn(&mut Case)) -> bool {
+        seeds.into_iter().any(|seed| {
+            let mut case = Case::new(seed).unwrap();
+            change(&mut case);
+            (1..=case.calls).any(|call| case.recovers_from(call, None).is_err())
+        })
+    }
+
+    #[test]
+    fn a_store_that_promises_more_than_it_syncs_is_caught() {
+        assert!(!fails(1..2, |_| ()));
+        assert!(fails(1..2, |case| case.promised = Durability::Sync));
+    }
+
+    #[test]
+    fn a_store_that_is_in_another_state_than_the_reference_is_caught() {
+        assert!(fails(0..1, |case| {
+            let create = "create-table app.mails".parse().unwrap();
+            let write = "write put app.mails k20 v1x1".parse().unwrap();
+            for world in &mut case.worlds {
+                world.apply(&create);
+                world.apply(&write);
+            }
+        }));
+    }
+}

@@ -1,0 +1,298 @@
+//! Every bit of a small database flipped, and every file cut at every length,
+//! one at a time.
+//!
+//! The database then reads right, or refuses with an error that names a file of
+//! it. It never gives a wrong value, panics, goes on for ever (a bound on I/O
+//! calls), or asks for memory by a length that it did not check.
+//!
+//! One thing cannot be told from a crash: a torn record at the very end of the
+//! log. Damage to the last record may lose that record, and cutting the last
+//! segment a tail of them; nothing else.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+use ebb_storage::vfs::{MemVfs, Vfs};
+use ebb_storage::{Durability, Error, Options};
+
+use crate::caught::caught;
+use crate::memory;
+use crate::model::State;
+use crate::operation::{Generator, Mix, Operation};
+use crate::report::{Budget, Counter, Report};
+use crate::seed::rng;
+use crate::session::{DIR, Session, Setup, read_everything};
+use crate::setup::drawn;
+
+/// Operations that the database went through.
+const OPERATIONS: usize = 45;
+/// Bytes that they write, about.
+const WRITTEN_BYTES: u64 = 5000;
+/// Opening and reading takes some hundred calls.
+const IO_CALLS_MAX: u64 = 20_000;
+/// What a database of ten kilobytes may take, with its caches, other threads of
+/// the proof included.
+const MEMORY_BYTES_MAX: usize = 128 << 20;
+/// Cases are taken in strides, so that a run cut short has seen some of
+/// everything. A prime, and larger than any part of the cases.
+const STRIDE: usize = 1_000_003;
+
+/// One damage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Damage {
+    /// A bit of a byte of a file of this name.
+    Flip(String, u64, u8),
+    /// A file of this name keeps so many bytes.
+    Cut(String, u64),
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Flip(file, byte, bit) => write!(f, "flip:{file}:{byte}:{bit}"),
+            Self::Cut(file, bytes) => write!(f, "cut:{file}:{bytes}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Damage {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match *text.split(':').collect::<Vec<_>>() {
+            ["flip", file, byte, bit] => Ok(Self::Flip(file.into(), byte.parse()?, bit.parse()?)),
+            ["cut", file, bytes] => Ok(Self::Cut(file.into(), bytes.parse()?)),
+            _ => bail!("{text} is neither flip:FILE:BYTE:BIT nor cut:FILE:BYTES"),
+        }
+    }
+}
+
+impl Damage {
+    fn file(&self) -> PathBuf {
+        let (Self::Flip(file, ..) | Self::Cut(file, _)) = self;
+        PathBuf::from(DIR).join(file)
+    }
+}
+
+/// Damages the database of this seed in every way.
+pub fn run(seed: u64, budget: &Budget) -> Report {
+    let mut report = Report::default();
+    let case = match caught(|| Case::new(seed)) {
+        Ok(case) => case,
+        Err(e) => {
+            report.note(Err(e), || format!("damage:{seed}"));
+            return report;
+        }
+    };
+    let all = case.damages();
+    let mut at = 0;
+    for _ in 0..all.len() {
+        let damage = &all[at];
+        at = (at + STRIDE) % all.len();
+        report.count(
+            match damage {
+                Damage::Flip(..) => Counter::BitsFlipped,
+                Damage::Cut(..) => Counter::FilesCut,
+            },
+            1,
+        );
+        let outcome = caught(|| case.survives(damage));
+        report.note(outcome, || format!("damage:{seed}:{damage}"));
+        if budget.is_spent() {
+            break;
+        }
+    }
+    report
+}
+
+/// One damage to the database of this seed.
+///
+/// # Errors
+/// What does not hold.
+pub fn replay(seed: u64, damage: &Damage) -> Result<()> {
+    caught(|| Case::new(seed)?.survives(damage))
+}
+
+struct Case {
+    seed: u64,
+    mem: MemVfs,
+    /// What is there without damage, then without the last record of the log,
+    /// and so on.
+    states: Vec<State>,
+    last_segment: PathBuf,
+    setup: Setup,
+}
+
+impl Case {
+    fn new(seed: u64) -> Result<Self> {
+        let mem = MemVfs::new();
+        let mut operations = Generator::new(rng(seed), Mix::CHANGES).list(OPERATIONS);
+        // Something in files, in most cases something in the log too.
+        operations.insert(OPERATIONS / 2, Operation::Flush);
+        if seed % 4 == 3 {
+            operations.push(Operation::Flush);
+        }
+        let mut setup = drawn(&mut rng(seed ^ 0xda), &mem, WRITTEN_BYTES);
+        setup.options.durability = Durability::Sync;
+        let mut session = Session::open(setup.clone())?;
+        for operation in &operations {
+            session.apply(operation).context(operation.to_string())?;
+        }
+        drop(session);
+        let mut case = Self {
+            seed,
+            setup,
+            last_segment: PathBuf::new(),
+            states: Vec::new(),
+            mem: mem.fork(),
+        };
+        let mut segments = case.files()?;
+        segments.retain(|path| path.extension().is_some_and(|ending| ending == "log"));
+        case.last_segment = segments.pop().context("there is no log")?;
+        // A log cut at the end of a record, or within one.
+        for bytes in (0..=case.mem.file_len(&case.last_segment)?).rev() {
+            let mem = case.mem.fork();
+            mem.cut(&case.last_segment, bytes)?;
+            let state = case.read(&mem).context("with a torn log")?;
+            if case.states.last() != Some(&state) {
+                case.states.push(state);
+            }
+        }
+        Ok(case)
+    }
+
+    /// The files that damage may hit, ascending.
+    fn files(&self) -> Result<Vec<PathBuf>> {
+        let mut files = self.mem.list(DIR.as_ref())?;
+        files.retain(|path| path.file_name().is_some_and(|name| name != "LOCK"));
+        files.sort();
+        Ok(files)
+    }
+
+    fn damages(&self) -> Vec<Damage> {
+        let mut all = Vec::new();
+        for path in self.files().unwrap_or_default() {
+            let name = path.file_name().unwrap_or_default();
+            let name = name.to_string_lossy().into_owned();
+            for byte in 0..self.mem.file_len(&path).unwrap_or(0) {
+                all.extend((0..8).map(|bit| Damage::Flip(name.clone(), byte, bit)));
+                all.push(Damage::Cut(name.clone(), byte));
+            }
+        }
+        all
+    }
+
+    fn survives(&self, damage: &Damage) -> Result<()> {
+        let mem = self.mem.fork();
+        let file = damage.file();
+        match damage {
+            Damage::Flip(_, byte, bit) => mem.flip_bit(&file, *byte, *bit),
+            Damage::Cut(_, bytes) => mem.cut(&file, *bytes),
+        }
+        .with_context(|| format!("{} of seed {}", file.display(), self.seed))?;
+        mem.crash_at(IO_CALLS_MAX);
+        memory::reset_peak();
+        let outcome = self.read(&mem);
+        let peak = memory::peak_bytes();
+        ensure!(
+            peak < MEMORY_BYTES_MAX,
+            "reading it took {peak} bytes of memory"
+        );
+        ensure!(
+            mem.has_power(),
+            "reading it took more than {IO_CALLS_MAX} I/O calls"
+        );
+        match outcome {
+            Err(e) => names_a_file(&e),
+            Ok(found) if found == self.states[0] => Ok(()),
+            Ok(found) if file == self.last_segment => {
+                // That the last record was durable, nobody says.
+                let lost = match damage {
+                    Damage::Flip(..) => 1..2.min(self.states.len()),
+                    Damage::Cut(..) => 1..self.states.len(),
+                };
+                ensure!(
+                    self.states[lost].contains(&found),
+                    "more is lost than the last record: {}",
+                    found.difference(&self.states[0])
+                );
+                Ok(())
+            }
+            Ok(found) => bail!("wrong: {}", found.difference(&self.states[0])),
+        }
+    }
+
+    fn read(&self, mem: &MemVfs) -> ebb_storage::Result<State> {
+        let setup = self.setup.clone();
+        let session = Session::open(Setup {
+            options: Options {
+                vfs: Arc::new(mem.clone()),
+                cache_bytes: 0,
+                ..setup.options
+            },
+            ..setup
+        })?;
+        read_everything(session.db())
+    }
+}
+
+fn names_a_file(error: &Error) -> Result<()> {
+    match error {
+        Error::Corruption { path, .. }
+        | Error::Io { path, .. }
+        | Error::UnsupportedFormat { path, .. } => {
+            ensure!(path.starts_with(DIR), "it names another file: {error}");
+            Ok(())
+        }
+        _ => bail!("it names no file: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sample; all of them take a minute.
+    #[test]
+    fn a_flipped_bit_or_a_cut_file_is_found_or_harmless() {
+        for seed in 0..2 {
+            let case = Case::new(seed).unwrap();
+            for damage in case.damages().iter().step_by(61) {
+                case.survives(damage)
+                    .unwrap_or_else(|e| panic!("damage:{seed}:{damage}: {e:#}"));
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_wrong_is_caught() {
+        let mut case = Case::new(0).unwrap();
+        let all = case.damages();
+        let harmless = all.iter().filter(|damage| {
+            let mem = case.mem.fork();
+            let Damage::Flip(_, byte, bit) = damage else {
+                return false;
+            };
+            mem.flip_bit(damage.file(), *byte, *bit).unwrap();
+            damage.file() != case.last_segment && case.read(&mem).is_ok()
+        });
+        let harmless = harmless.take(1).cloned().collect::<Vec<_>>();
+        case.states[0].tables[0] = None;
+        for damage in harmless {
+            let error = case.survives(&damage).unwrap_err();
+            assert!(error.to_string().starts_with("wrong"), "{error}");
+        }
+        assert!(names_a_file(&Error::InvalidRequest("bad luck".into())).is_err());
+    }
+
+    #[test]
+    fn damages_read_back_as_they_were_printed() {
+        for damage in [
+            Damage::Flip("CURRENT".into(), 3, 7),
+            Damage::Cut("x".into(), 5),
+        ] {
+            assert_eq!(damage.to_string().parse::<Damage>().unwrap(), damage);
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! Calls that fail, and disks that fill up, at each place of a list of
+//! operations.
+//!
+//! Whatever fails: no read gives a wrong value, nothing panics, an operation
+//! that failed is done whole or not at all, and after reopening everything is
+//! there that was acknowledged. What was read after the reopening is there for
+//! good: new synced writes and a power loss do not take it away again. A failed
+//! fsync spoils what it was to write, as on Linux.
+
+use anyhow::{Context, Result, bail, ensure};
+use ebb_storage::vfs::{FaultOp, MemVfs};
+use ebb_storage::{Durability, Error, ErrorKind, Maintenance};
+use rand::RngExt;
+use std::io;
+
+use crate::caught::caught;
+use crate::crash::{goes_on, lose_power};
+use crate::model::{State, World};
+use crate::operation::{Generator, Mix, Operation};
+use crate::report::{Budget, Counter, Report};
+use crate::seed::rng;
+use crate::session::{Session, Setup, read_everything};
+use crate::setup::drawn;
+
+const OPERATIONS: std::ops::Range<usize> = 15..40;
+/// Bytes that such a list writes, about.
+const WRITTEN_BYTES: u64 = 4000;
+/// Sizes of full disks tried with a list.
+const CAPACITIES: u64 = 50;
+/// A full disk gets its space back after so many refusals.
+const REFUSALS: usize = 3;
+/// One list in so many runs with threads, on a slow disk; which call fails is
+/// chance then.
+const BACKGROUND_EVERY: u64 = 15;
+
+/// What a failing call says. A short read says that the file ends.
+const KINDS: [io::ErrorKind; 5] = [
+    io::ErrorKind::Other,
+    io::ErrorKind::Interrupted,
+    io::ErrorKind::TimedOut,
+    io::ErrorKind::PermissionDenied,
+    io::ErrorKind::UnexpectedEof,
+];
+
+/// The calls that fail one by one; beside all of them in turn, those of a kind.
+const OPS: [FaultOp; 4] = [
+    FaultOp::Any,
+    FaultOp::Sync,
+    FaultOp::Append,
+    FaultOp::SyncDir,
+];
+
+/// One thing that goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The nth call of a kind fails; the kind by its position in the list of
+    /// kinds tried.
+    Call(usize, u64),
+    /// There is room for so many bytes.
+    Full(u64),
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Call(op, nth) => write!(f, "call:{op}:{nth}"),
+            Self::Full(bytes) => write!(f, "full:{bytes}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Fault {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match *text.split(':').collect::<Vec<_>>() {
+            ["call", op, nth] => {
+                let op = op.parse()?;
+                ensure!(op < OPS.len(), "there is no kind of call {op}");
+                Ok(Self::Call(op, nth.parse()?))
+            }
+            ["full", bytes] => Ok(Self::Full(bytes.parse()?)),
+            _ => bail!("{text} is neither call:KIND:NTH nor full:BYTES"),
+        }
+    }
+}
+
+/// Lets each call of the list of this seed fail, and the disk fill up at many
+/// places.
+pub fn run(seed: u64, budget: &Budget) -> Report {
+    let mut report = Report::default();
+    let case = Case::new(seed);
+    let mut look = |fault: Fault| {
+        report.count(Counter::Faults, 1);
+        match caught(|| case.survives(fault)) {
+            Ok(struck) => struck,
+            Err(e) => {
+                report.note(Err(e), || format!("faults:{seed}:{fault}"));
+                true
+            }
+        }
+    };
+    // The disks first: there are few of them.
+    let whole_bytes = case.whole_bytes();
+    for i in 0..CAPACITIES {
+        let bytes = (i * whole_bytes + seed % CAPACITIES) / CAPACITIES;
+        look(Fault::Full(bytes));
+        if budget.is_spent() {
+            return report;
+        }
+    }
+    for op in 0..OPS.len() {
+        for nth in (1..).step_by(case.step()) {
+            let struck = look(Fault::Call(op, nth));
+            if budget.is_spent() {
+                return report;
+            }
+            if !struck {
+                break;
+            }
+        }
+    }
+    report
+}
+
+/// One thing that goes wrong in the list of this seed.
+///
+/// # Errors
+/// What does not hold.
+pub fn replay(seed: u64, fault: Fault) -> Result<()> {
+    caught(|| Case::new(seed).survives(fault)).map(drop)
+}
+
+struct Case {
+    seed: u64,
+    durability: Durability,
+    maintenance: Maintenance,
+    operations: Vec<Operation>,
+}
+
+/// The state that the database must be in.
+struct Expected {
+    world: World,
+    /// The state if the first operation that failed was done after all: it may
+    /// turn up after a reopening, as long as no other came after it.
+    failed: Option<World>,
+    /// Whether an error came that a full disk does not explain.
+    broken: bool,
+    refusals: usize,
+}
+
+impl Case {
+    fn new(seed: u64) -> Self {
+        let mut rng = rng(seed);
+        let count = rng.random_range(OPERATIONS);
+        let background = seed % BACKGROUND_EVERY == BACKGROUND_EVERY - 1;
+        Self {
+            seed,
+            durability: [Durability::Sync, Durability::Os][(seed % 2) as usize],
+            maintenance: match background {
+                true => Maintenance::Background,
+                false => Maintenance::Manual,
+            },
+            operations: Generator::new(rng, Mix::CHANGES).list(count),
+        }
+    }
+
+    fn step(&self) -> usize {
+        match self.maintenance {
+            Maintenance::Background => 7,
+            Maintenance::Manual => 1,
+        }
+    }
+
+    fn setup(&self, mem: &MemVfs) -> Setup {
+        let mut setup = drawn(&mut rng(self.seed ^ 0xfa), mem, WRITTEN_BYTES);
+        setup.options.durability = self.durability;
+        setup.options.maintenance = self.maintenance;
+        setup
+    }
+
+    /// Bytes on the disk after the whole list.
+    fn whole_bytes(&self) -> u64 {
+        let mem = MemVfs::new();
+        if let Ok(mut session) = Session::open(self.setup(&mem)) {
+            for operation in &self.operations {
+                let _ = session.apply(operation);
+            }
+        }
+        mem.used_bytes()
+    }
+
+    /// Runs the list with the fault; whether it struck.
+    fn survives(&self, fault: Fault) -> Result<bool> {
+        let mem = MemVfs::new();
+        if self.maintenance == Maintenance::Background {
+            mem.set_slow(4, self.seed);
+        }
+        match fault {
+            Fault::Call(op, nth) => {
+                let kind = KINDS[((nth + self.seed) % KINDS.len() as u64) as usize];
+                mem.fail_next(OPS[op], nth, kind);
+            }
+            Fault::Full(bytes) => mem.set_capacity_bytes(Some(bytes)),
+        }
+        let mut expected = Expected {
+            world: World::default(),
+            failed: None,
+            broken: false,
+            refusals: 0,
+        };
+        let setup = self.setup(&mem);
+        let mut session = match Session::open(setup.clone()) {
+            Ok(session) => session,
+            Err(e) => {
+                accept(&e)?;
+                mem.set_capacity_bytes(None);
+                Session::open(setup.clone()).context("opening again after a failure")?
+            }
+        };
+        for operation in &self.operations {
+            self.step_on(&mem, &mut session, operation, &mut expected)
+                .with_context(|| operation.to_string())?;
+        }
+        let found = read_patiently(&session).context("in the end")?;
+        let must = expected.world.seen();
+        ensure!(found == must, "in the end: {}", found.difference(&must));
+        self.survives_the_end(&mem, &setup, session, expected, fault)?;
+        Ok(match fault {
+            Fault::Call(..) => mem.armed_faults() == 0,
+            Fault::Full(_) => true,
+        })
+    }
+
+    /// Does one operation, which may fail.
+    fn step_on(
+        &self,
+        mem: &MemVfs,
+        session: &mut Session,
+        operation: &Operation,
+        expected: &mut Expected,
+    ) -> Result<()> {
+        let mut after = expected.world.clone();
+        let must = after.apply(operation);
+        let error = match session.apply(operation) {
+            Ok(found) => {
+                ensure!(found == must, "{}", found.difference(&must));
+                if *operation == Operation::Reopen {
+                    let found = read_patiently(session)?;
+                    return expected.settle(&found);
+                }
+                if operation.is_commit() && after.seen() != expected.world.seen() {
+                    expected.failed = None;
+                }
+                expected.world = after;
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        accept(&error)?;
+        expected.refusals += 1;
+        let full = error.kind() == ErrorKind::DiskFull;
+        ensure!(
+            !full || expected.refusals <= REFUSALS || expected.broken,
+            "there is space again: {error}"
+        );
+        if expected.refusals == REFUSALS {
+            mem.set_capacity_bytes(None);
+        }
+        if !session.is_open() {
+            mem.set_capacity_bytes(None);
+            session.reopen().context("a second try")?;
+            let found = read_patiently(session)?;
+            return expected.settle(&found);
+        }
+        if expected.broken && error.kind() == ErrorKind::ReadOnly {
+            // It was looked at when it broke, and is again in the end.
+            return Ok(());
+        }
+        let found = read_patiently(session)?;
+        // Of a table that could not be made, the keyspace may be there.
+        let existence = matches!(operation, Operation::CreateTable(_));
+        let is = |world: &World| match existence {
+            true => found.clone().without_existence() == world.seen().without_existence(),
+            false => found == world.seen(),
+        };
+        if is(&after) {
+            expected.world = after;
+        } else {
+            ensure!(
+                is(&expected.world),
+                "it failed ({error}) and left something else: {}",
+                found.difference(&expected.world.seen())
+            );
+            let changes = operation.is_commit() || matches!(operation, Operation::DropTable(_));
+            if changes && !full && !expected.broken {
+                expected.failed = Some(after);
+            }
+        }
+        expected.world.exist_as(&found);
+        expected.broken |= !full;
+        Ok(())
+    }
+
+    /// Closes the database, or cuts the power; opens it, writes on, and loses
+    /// the power (again).
+    fn survives_the_end(
+        &self,
+        mem: &MemVfs,
+        setup: &Setup,
+        session: Session,
+        mut expected: Expected,
+        fault: Fault,
+    ) -> Result<()> {
+        mem.set_capacity_bytes(None);
+        if self.maintenance == Maintenance::Background {
+            // It would strike anywhere in what comes, and nothing counts calls.
+            mem.clear_faults();
+        }
+        let cut = self.durability == Durability::Sync
+            && matches!(fault, Fault::Call(_, n) | Fault::Full(n) if n % 2 == 0);
+        match cut {
+            true => lose_power(mem, session, self.seed),
+            false => drop(session),
+        }
+        let mut session = match Session::open(setup.clone()) {
+            Ok(session) => session,
+            // The fault may strike here only.
+            Err(e) => {
+                accept(&e)?;
+                Session::open(setup.clone()).context("opening at last")?
+            }
+        };
+        let found = read_patiently(&session).context("after the end")?;
+        expected.settle(&found).context("after the end")?;
+        if mem.armed_faults() > 0 {
+            return Ok(());
+        }
+        let written = goes_on(&mut session, found, self.seed.is_multiple_of(3))?;
+        lose_power(mem, session, self.seed + 1);
+        let session = Session::open(setup.clone()).context("after more writes and a power loss")?;
+        let found = read_everything(session.db()).context("after more writes and a power loss")?;
+        ensure!(
+            found == written,
+            "after more writes and a power loss: {}",
+            found.difference(&written)
+        );
+        Ok(())
+    }
+}
+
+impl Expected {
+    /// Takes what a reopening found, if it may be so.
+    fn settle(&mut self, found: &State) -> Result<()> {
+        self.broken = false;
+        let now_ms = self.world.now_ms;
+        let found_content = found.clone().without_existence();
+        let is = |world: &World| found_content == world.seen_at(now_ms).without_existence();
+        match self.failed.take() {
+            Some(failed) if is(&failed) => self.world = failed,
+            _ => ensure!(
+                is(&self.world),
+                "reopened: {}",
+                found.difference(&self.world.seen())
+            ),
+        }
+        self.world.now_ms = now_ms;
+        self.world.exist_as(found);
+        Ok(())
+    }
+}
+
+/// Whether a disk that fails explains the error.
+fn accept(error: &Error) -> Result<()> {
+    let explained = match error {
+        Error::Io { .. } | Error::ReadOnly { .. } | Error::DiskFull { .. } => true,
+        // A short read and a file that was cut look the same.
+        Error::Corruption { detail, .. } => detail.starts_with("the file ends within"),
+        _ => false,
+    };
+    ensure!(explained, "a wrong error: {error}");
+    Ok(())
+}
+
+/// Reads everything; a fault may strike once meanwhile.
+fn read_patiently(session: &Session) -> Result<State> {
+    read_everything(session.db())
+        .or_else(|e| {
+            accept(&e)?;
+            Ok::<_, anyhow::Error>(read_everything(session.db())?)
+        })
+        .context("reading everything")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_call_may_fail_and_any_disk_may_fill_up() {
+        for seed in 0..2 {
+            let report = run(seed, &Budget::UNLIMITED);
+            assert_eq!(report.failures, []);
+            assert!(report.counted(Counter::Faults) > 100);
+        }
+    }
+
+    #[test]
+    fn a_store_that_keeps_what_it_refused_is_caught() {
+        let mut expected = Expected {
+            world: World::default(),
+            failed: None,
+            broken: false,
+            refusals: 0,
+        };
+        let mut world = World::default();
+        world.apply(&"create-table app.users".parse().unwrap());
+        world.apply(&"write put app.users k20 v1x5".parse().unwrap());
+        let found = world.seen();
+        assert!(expected.settle(&found).is_err());
+        expected.failed = Some(world);
+        assert!(expected.settle(&found).is_ok());
+    }
+
+    #[test]
+    fn faults_read_back_as_they_were_printed() {
+        for fault in [Fault::Call(2, 17), Fault::Full(4096)] {
+            assert_eq!(fault.to_string().parse::<Fault>().unwrap(), fault);
+        }
+        assert!("call:9:1".parse::<Fault>().is_err());
+    }
+}

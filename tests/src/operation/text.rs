@@ -1,0 +1,359 @@
+//! Operations as lines of text, and back.
+//!
+//! ```text
+//! create-table app.users
+//! write put app.users k20 v7x140; delete log.events k3
+//! write merge app.users k20 v8x5; put-with-ttl app.mails k2 v9x10 500ms
+//! transact commit put app.users k20 v7x140; delete log.events k3
+//! advance 200ms
+//! snapshot app s4
+//! table-snapshot app.users s5
+//! get app.users k20
+//! range app.users [k3 (k20 both
+//! view 0
+//! read-view 0 range app.users - - front
+//! ```
+//!
+//! In bounds, `[k3` includes the key, `(k3` excludes it, `-` is unbounded.
+
+use std::fmt;
+use std::ops::Bound;
+use std::str::{FromStr, SplitWhitespace};
+
+use super::{Bounds, Ends, KEYSPACES, Key, Operation, Read, TABLES, TableNo, Val, Write};
+
+/// A list, one operation to a line.
+pub fn print_list(operations: &[Operation]) -> String {
+    operations.iter().map(|op| format!("{op}\n")).collect()
+}
+
+/// Reads what [`print_list`] printed; empty lines and those of `#` are skipped.
+///
+/// # Errors
+/// Names the first line that is no operation.
+pub fn parse_list(text: &str) -> Result<Vec<Operation>, String> {
+    let lines = text.lines().map(str::trim);
+    lines
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(|line| line.parse().map_err(|e| format!("{line:?}: {e}")))
+        .collect()
+}
+
+impl fmt::Display for TableNo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.keyspace(), self.name())
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "k{}", self.0)
+    }
+}
+
+impl fmt::Display for Val {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}x{}", self.number, self.bytes)
+    }
+}
+
+impl fmt::Display for Bounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, bound) in [self.0, self.1].iter().enumerate() {
+            let space = if i == 0 { "" } else { " " };
+            match bound {
+                Bound::Included(key) => write!(f, "{space}[{key}")?,
+                Bound::Excluded(key) => write!(f, "{space}({key}")?,
+                Bound::Unbounded => write!(f, "{space}-")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Ends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Front => "front",
+            Self::Back => "back",
+            Self::Both => "both",
+        })
+    }
+}
+
+impl fmt::Display for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Put(table, key, value) => write!(f, "put {table} {key} {value}"),
+            Self::Delete(table, key) => write!(f, "delete {table} {key}"),
+            Self::Merge(table, key, operand) => write!(f, "merge {table} {key} {operand}"),
+            Self::PutWithTtl(table, key, value, ttl_ms) => {
+                write!(f, "put-with-ttl {table} {key} {value} {ttl_ms}ms")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Read {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Get(table, key) => write!(f, "get {table} {key}"),
+            Self::Range(table, bounds, ends) => write!(f, "range {table} {bounds} {ends}"),
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keyspace = |number: &u8| KEYSPACES[usize::from(*number)];
+        match self {
+            Self::CreateTable(table) => write!(f, "create-table {table}"),
+            Self::DropTable(table) => write!(f, "drop-table {table}"),
+            Self::Write(writes) => write!(f, "write {}", joined(writes)),
+            Self::Transact { writes, commit } => {
+                let end = if *commit { "commit" } else { "rollback" };
+                write!(f, "transact {end} {}", joined(writes))
+            }
+            Self::Advance(ms) => write!(f, "advance {ms}ms"),
+            Self::CreateSnapshot { keyspace: ks, name } => {
+                write!(f, "snapshot {} s{name}", keyspace(ks))
+            }
+            Self::CreateTableSnapshot { table, name } => {
+                write!(f, "table-snapshot {table} s{name}")
+            }
+            Self::DeleteSnapshot { keyspace: ks, name } => {
+                write!(f, "delete-snapshot {} s{name}", keyspace(ks))
+            }
+            Self::Flush => f.write_str("flush"),
+            Self::Compact => f.write_str("compact"),
+            Self::Sync => f.write_str("sync"),
+            Self::Reopen => f.write_str("reopen"),
+            Self::Read(read) => write!(f, "{read}"),
+            Self::ReadAll => f.write_str("read-all"),
+            Self::OpenView(slot) => write!(f, "view {slot}"),
+            Self::ReadView(slot, read) => write!(f, "read-view {slot} {read}"),
+            Self::CloseView(slot) => write!(f, "close-view {slot}"),
+            Self::OpenSnapshot {
+                slot,
+                keyspace: ks,
+                name,
+            } => write!(f, "open-snapshot {slot} {} s{name}", keyspace(ks)),
+            Self::ReadSnapshot(slot, read) => write!(f, "read-snapshot {slot} {read}"),
+            Self::CloseSnapshot(slot) => write!(f, "close-snapshot {slot}"),
+            Self::OpenRange(slot, table, bounds) => {
+                write!(f, "open-range {slot} {table} {bounds}")
+            }
+            Self::ReadOn(slot, entries, ends) => write!(f, "read-on {slot} {entries} {ends}"),
+            Self::CloseRange(slot) => write!(f, "close-range {slot}"),
+            Self::Begin(slot) => write!(f, "begin {slot}"),
+            Self::WriteIn(slot, write) => write!(f, "write-in {slot} {write}"),
+            Self::ReadIn(slot, read) => write!(f, "read-in {slot} {read}"),
+            Self::Guard(slot, table, key) => write!(f, "guard {slot} {table} {key}"),
+            Self::Commit(slot) => write!(f, "commit {slot}"),
+            Self::Rollback(slot) => write!(f, "rollback {slot}"),
+        }
+    }
+}
+
+fn joined(writes: &[Write]) -> String {
+    let writes: Vec<_> = writes.iter().map(Write::to_string).collect();
+    writes.join("; ")
+}
+
+/// The words of a line, taken one by one.
+struct Words<'a>(SplitWhitespace<'a>);
+
+impl<'a> Words<'a> {
+    fn word(&mut self) -> Result<&'a str, String> {
+        self.0.next().ok_or_else(|| "ends too early".into())
+    }
+
+    fn number<T: FromStr>(&mut self, prefix: &str) -> Result<T, String> {
+        number(self.word()?, prefix)
+    }
+
+    fn table(&mut self) -> Result<TableNo, String> {
+        let word = self.word()?;
+        TableNo::all()
+            .find(|table| table.to_string() == word)
+            .ok_or_else(|| format!("no table {word}; there are {TABLES:?}"))
+    }
+
+    fn keyspace(&mut self) -> Result<u8, String> {
+        let word = self.word()?;
+        let at = KEYSPACES.iter().position(|name| *name == word);
+        at.map(|at| at as u8)
+            .ok_or_else(|| format!("no keyspace {word}; there are {KEYSPACES:?}"))
+    }
+
+    fn key(&mut self) -> Result<Key, String> {
+        self.number("k").map(Key)
+    }
+
+    fn value(&mut self) -> Result<Val, String> {
+        let word = self.word()?;
+        let (value, bytes) = word.split_once('x').ok_or("a value is v<number>x<bytes>")?;
+        Ok(Val {
+            number: number(value, "v")?,
+            bytes: number(bytes, "")?,
+        })
+    }
+
+    fn bound(&mut self) -> Result<Bound<Key>, String> {
+        let word = self.word()?;
+        match word.split_at_checked(1) {
+            Some(("-", "")) => Ok(Bound::Unbounded),
+            Some(("[", key)) => number(key, "k").map(|key| Bound::Included(Key(key))),
+            Some(("(", key)) => number(key, "k").map(|key| Bound::Excluded(Key(key))),
+            _ => Err(format!("no bound: {word}")),
+        }
+    }
+
+    fn bounds(&mut self) -> Result<Bounds, String> {
+        Ok(Bounds(self.bound()?, self.bound()?))
+    }
+
+    fn ends(&mut self) -> Result<Ends, String> {
+        match self.word()? {
+            "front" => Ok(Ends::Front),
+            "back" => Ok(Ends::Back),
+            "both" => Ok(Ends::Both),
+            word => Err(format!("no end: {word}")),
+        }
+    }
+
+    fn milliseconds(&mut self) -> Result<u32, String> {
+        let word = self.word()?;
+        let digits = word.strip_suffix("ms").unwrap_or(word);
+        number(digits, "")
+    }
+
+    fn write(&mut self) -> Result<Write, String> {
+        match self.word()? {
+            "put" => Ok(Write::Put(self.table()?, self.key()?, self.value()?)),
+            "delete" => Ok(Write::Delete(self.table()?, self.key()?)),
+            "merge" => Ok(Write::Merge(self.table()?, self.key()?, self.value()?)),
+            "put-with-ttl" => Ok(Write::PutWithTtl(
+                self.table()?,
+                self.key()?,
+                self.value()?,
+                self.milliseconds()?,
+            )),
+            verb => Err(format!("no write: {verb}")),
+        }
+    }
+
+    fn read(&mut self) -> Result<Read, String> {
+        let verb = self.word()?;
+        self.read_of(verb)
+    }
+
+    fn read_of(&mut self, verb: &str) -> Result<Read, String> {
+        match verb {
+            "get" => Ok(Read::Get(self.table()?, self.key()?)),
+            "range" => Ok(Read::Range(self.table()?, self.bounds()?, self.ends()?)),
+            verb => Err(format!("no operation: {verb}")),
+        }
+    }
+}
+
+fn number<T: FromStr>(word: &str, prefix: &str) -> Result<T, String> {
+    let digits = word.strip_prefix(prefix);
+    digits
+        .and_then(|digits| digits.parse().ok())
+        .ok_or_else(|| format!("{word} is not {prefix}<number>"))
+}
+
+fn writes(text: &str) -> Result<Vec<Write>, String> {
+    let write = |text: &str| Words(text.split_whitespace()).write();
+    text.split(';').map(write).collect()
+}
+
+impl FromStr for Operation {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Self, String> {
+        if let Some(list) = line.strip_prefix("write ") {
+            return writes(list).map(Self::Write);
+        }
+        for (prefix, commit) in [("transact commit ", true), ("transact rollback ", false)] {
+            if let Some(list) = line.strip_prefix(prefix) {
+                return writes(list).map(|writes| Self::Transact { writes, commit });
+            }
+        }
+        let words = &mut Words(line.split_whitespace());
+        let operation = match words.word()? {
+            "create-table" => Self::CreateTable(words.table()?),
+            "drop-table" => Self::DropTable(words.table()?),
+            "snapshot" => Self::CreateSnapshot {
+                keyspace: words.keyspace()?,
+                name: words.number("s")?,
+            },
+            "table-snapshot" => Self::CreateTableSnapshot {
+                table: words.table()?,
+                name: words.number("s")?,
+            },
+            "delete-snapshot" => Self::DeleteSnapshot {
+                keyspace: words.keyspace()?,
+                name: words.number("s")?,
+            },
+            "flush" => Self::Flush,
+            "compact" => Self::Compact,
+            "sync" => Self::Sync,
+            "reopen" => Self::Reopen,
+            "read-all" => Self::ReadAll,
+            "view" => Self::OpenView(words.number("")?),
+            "read-view" => Self::ReadView(words.number("")?, words.read()?),
+            "close-view" => Self::CloseView(words.number("")?),
+            "open-snapshot" => Self::OpenSnapshot {
+                slot: words.number("")?,
+                keyspace: words.keyspace()?,
+                name: words.number("s")?,
+            },
+            "read-snapshot" => Self::ReadSnapshot(words.number("")?, words.read()?),
+            "close-snapshot" => Self::CloseSnapshot(words.number("")?),
+            "open-range" => Self::OpenRange(words.number("")?, words.table()?, words.bounds()?),
+            "read-on" => Self::ReadOn(words.number("")?, words.number("")?, words.ends()?),
+            "close-range" => Self::CloseRange(words.number("")?),
+            "advance" => Self::Advance(words.milliseconds()?),
+            "begin" => Self::Begin(words.number("")?),
+            "write-in" => Self::WriteIn(words.number("")?, words.write()?),
+            "read-in" => Self::ReadIn(words.number("")?, words.read()?),
+            "guard" => Self::Guard(words.number("")?, words.table()?, words.key()?),
+            "commit" => Self::Commit(words.number("")?),
+            "rollback" => Self::Rollback(words.number("")?),
+            verb => Self::Read(words.read_of(verb)?),
+        };
+        match words.0.next() {
+            Some(word) => Err(format!("{word} is too much")),
+            None => Ok(operation),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::{Generator, Mix};
+    use crate::seed::rng;
+
+    const MIXES: [Mix; 2] = [Mix::EVERYTHING, Mix::CHANGES];
+
+    #[test]
+    fn what_was_printed_reads_back_as_it_was() {
+        for seed in 0..20 {
+            let operations = Generator::new(rng(seed), MIXES[seed as usize % 2]).list(300);
+            let text = print_list(&operations);
+            assert_eq!(parse_list(&text).unwrap(), operations);
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_no_operation_is_named() {
+        for line in ["", "fly", "get app.users", "get app.nobody k1", "flush now"] {
+            assert!(line.parse::<Operation>().is_err(), "{line}");
+        }
+        let error = parse_list("flush\nput x\n").unwrap_err();
+        assert!(error.contains("put x"), "{error}");
+    }
+}

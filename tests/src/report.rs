@@ -1,0 +1,135 @@
+//! What a proof found: counts of what it looked at, and failures with the words
+//! that repeat them.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// A counter of [`Report`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Counter {
+    /// Power losses that were recovered from and looked at.
+    CrashPoints,
+    /// Calls that failed, and disks that filled up.
+    Faults,
+    /// Single bits flipped, one to a database.
+    BitsFlipped,
+    /// Files cut short, one to a database.
+    FilesCut,
+    /// Operations done and compared, over all configurations.
+    MetamorphicOps,
+    /// Ways in which a list of operations was run.
+    Configurations,
+    /// Transactions whose history was checked.
+    TransactionsChecked,
+    /// Interleavings of threads explored.
+    Schedules,
+    /// Processes killed.
+    Kills,
+}
+
+impl Counter {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::CrashPoints,
+        Self::Faults,
+        Self::BitsFlipped,
+        Self::FilesCut,
+        Self::MetamorphicOps,
+        Self::Configurations,
+        Self::TransactionsChecked,
+        Self::Schedules,
+        Self::Kills,
+    ];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CrashPoints => "crash_points",
+            Self::Faults => "faults",
+            Self::BitsFlipped => "bits_flipped",
+            Self::FilesCut => "files_cut",
+            Self::MetamorphicOps => "metamorphic_ops",
+            Self::Configurations => "configurations",
+            Self::TransactionsChecked => "transactions_checked",
+            Self::Schedules => "schedules",
+            Self::Kills => "kills",
+        }
+    }
+}
+
+/// Something that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// What `--replay` takes to see it again.
+    pub replay: String,
+    /// What was expected and what was found.
+    pub detail: String,
+}
+
+/// What a proof found.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// How much it looked at.
+    pub counts: BTreeMap<Counter, u64>,
+    /// What does not hold.
+    pub failures: Vec<Failure>,
+}
+
+impl Report {
+    /// Counts.
+    pub fn count(&mut self, counter: Counter, by: u64) {
+        *self.counts.entry(counter).or_default() += by;
+    }
+
+    /// How much was counted.
+    pub fn counted(&self, counter: Counter) -> u64 {
+        self.counts.get(&counter).copied().unwrap_or(0)
+    }
+
+    /// Takes note of an outcome; `replay` says how to see it again.
+    pub fn note(&mut self, outcome: anyhow::Result<()>, replay: impl FnOnce() -> String) {
+        if let Err(error) = outcome {
+            self.failures.push(Failure {
+                replay: replay(),
+                detail: format!("{error:#}"),
+            });
+        }
+    }
+
+    /// Takes in another report. Counts add up; but the configurations are the
+    /// same ones in each list that runs.
+    pub fn add(&mut self, other: Self) {
+        for (counter, count) in other.counts {
+            let total = self.counts.entry(counter).or_default();
+            *total = match counter {
+                Counter::Configurations => count.max(*total),
+                _ => *total + count,
+            };
+        }
+        self.failures.extend(other.failures);
+    }
+}
+
+/// How long a proof may go on. A case may be cut short between its points, and
+/// always does at least one of them.
+#[derive(Debug, Clone, Copy)]
+pub struct Budget {
+    deadline: Option<Instant>,
+}
+
+impl Budget {
+    /// However long it takes.
+    pub const UNLIMITED: Self = Self { deadline: None };
+
+    /// Until then.
+    pub fn until(deadline: Instant) -> Self {
+        Self {
+            deadline: Some(deadline),
+        }
+    }
+
+    /// Whether time is up.
+    pub fn is_spent(&self) -> bool {
+        self.deadline.is_some_and(|at| Instant::now() >= at)
+    }
+}

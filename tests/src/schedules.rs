@@ -1,0 +1,81 @@
+//! A whole database under drawn schedules of its threads.
+//!
+//! That takes a build of its own, in which every lock is the scheduler's: the
+//! program `schedules`. Here it is built, run seed after seed, and its report
+//! read.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::report::{Budget, Counter, Report};
+
+/// Schedules of each scenario in one seed.
+const ITERATIONS: u32 = 100;
+
+/// Builds the program, with the cargo that runs this one, in a target folder of
+/// its own.
+///
+/// # Errors
+/// Without cargo and the sources, or when it does not build.
+pub fn build() -> Result<PathBuf> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let target = workspace.join("target/shuttle");
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .current_dir(&workspace)
+        .args([
+            "build",
+            "--release",
+            "-p",
+            "ebb-tests",
+            "--bin",
+            "schedules",
+        ])
+        .arg("--target-dir")
+        .arg(&target)
+        .env("RUSTFLAGS", "--cfg shuttle")
+        .output()
+        .context("starting cargo")?;
+    ensure!(
+        output.status.success(),
+        "it does not build: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(target.join("release/schedules"))
+}
+
+/// Runs every scenario under the schedules of a seed.
+pub fn run(seed: u64, _: &Budget, program: &Path) -> Report {
+    let mut report = Report::default();
+    let outcome = explore(seed, program, &mut report);
+    report.note(outcome, || format!("schedules:{seed}"));
+    report
+}
+
+fn explore(seed: u64, program: &Path, report: &mut Report) -> Result<()> {
+    let failures = tempfile::tempdir()?;
+    let output = Command::new(program)
+        .args(["--json", "--iterations", &ITERATIONS.to_string()])
+        .args(["--seed", &seed.to_string(), "--failures"])
+        .arg(failures.path())
+        .output()
+        .with_context(|| format!("starting {}", program.display()))?;
+    let found: Value = serde_json::from_slice(&output.stdout).with_context(|| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        format!("{}, and no report: {said}", output.status)
+    })?;
+    let schedules = found["schedules"].as_u64().context("no schedules")?;
+    report.count(Counter::Schedules, schedules);
+    let scenarios = found["scenarios"].as_array().context("no scenarios")?;
+    for scenario in scenarios {
+        if let Some(failure) = scenario["failure"].as_str() {
+            bail!("scenario {}: {failure}", scenario["name"]);
+        }
+    }
+    ensure!(output.status.success(), "it ended with {}", output.status);
+    Ok(())
+}

@@ -1,0 +1,414 @@
+//! A database that does operations.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebb_storage::{
+    Db, Error, ErrorKind, ManualClock, Options, Range, Result, Snapshot, Table, TableOptions,
+    Transaction, View, WriteBatch,
+};
+
+use crate::model::{Content, Entries, Outcome, State, Tables, table_of, take};
+use crate::operation::{
+    Bounds, KEYSPACES, Operation, Read, SLOTS, TABLES, TableNo, Write, snapshot_name,
+};
+
+/// The directory of every database on a disk in memory.
+pub const DIR: &str = "/db";
+
+/// How a database and its tables are set up.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Of the database.
+    pub options: Options,
+    /// The clock that it goes by.
+    pub clock: ManualClock,
+    /// Of each table.
+    pub tables: [TableOptions; TABLES.len()],
+}
+
+/// An open database with what is held on it.
+///
+/// Outcomes are values, errors included that a correct program may meet; an
+/// `Err` is what only a bad disk explains.
+#[derive(Debug)]
+pub struct Session {
+    setup: Setup,
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    db: Db,
+    views: [Option<View>; SLOTS as usize],
+    snapshots: [Option<Snapshot>; SLOTS as usize],
+    ranges: [Option<Range>; SLOTS as usize],
+    transactions: [Option<Transaction>; SLOTS as usize],
+}
+
+impl Session {
+    /// Opens the database.
+    pub fn open(setup: Setup) -> Result<Self> {
+        let mut session = Self { setup, open: None };
+        session.reopen()?;
+        Ok(session)
+    }
+
+    /// Lets go of everything, and opens again.
+    pub fn reopen(&mut self) -> Result<()> {
+        self.open = None;
+        let db = Db::open(DIR, self.setup.options.clone())?;
+        self.open = Some(Open {
+            db,
+            views: Default::default(),
+            snapshots: Default::default(),
+            ranges: Default::default(),
+            transactions: Default::default(),
+        });
+        Ok(())
+    }
+
+    /// The database.
+    ///
+    /// # Panics
+    /// After a reopening that failed.
+    pub fn db(&self) -> &Db {
+        &self.open.as_ref().expect("the session is open").db
+    }
+
+    /// Whether the last reopening succeeded.
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Does an operation.
+    ///
+    /// # Errors
+    /// What the database says, when it is no outcome.
+    ///
+    /// # Panics
+    /// After a reopening that failed, except for reopening.
+    pub fn apply(&mut self, operation: &Operation) -> Result<Outcome> {
+        if *operation == Operation::Reopen {
+            return self.reopen().map(|()| Outcome::Done);
+        }
+        let open = self.open.as_mut().expect("the session is open");
+        match open.apply(&self.setup, operation) {
+            Err(e) if is_outcome(&e) => Ok(Outcome::Refused(e.kind())),
+            outcome => outcome,
+        }
+    }
+}
+
+/// Whether a correct program may meet the error.
+fn is_outcome(error: &Error) -> bool {
+    use ErrorKind::{AlreadyExists, Conflict, NotFound};
+    matches!(error.kind(), NotFound | AlreadyExists | Conflict)
+}
+
+impl Open {
+    fn table(&self, table: TableNo) -> Result<Table> {
+        let keyspace = self.db.existing_keyspace(table.keyspace())?;
+        keyspace.existing_table(table.name())
+    }
+
+    fn apply(&mut self, setup: &Setup, operation: &Operation) -> Result<Outcome> {
+        match operation {
+            Operation::CreateTable(table) => {
+                let keyspace = self.db.keyspace(table.keyspace())?;
+                keyspace.table(table.name(), setup.tables[table.index()].clone())?;
+            }
+            Operation::DropTable(table) => {
+                let keyspace = self.db.existing_keyspace(table.keyspace())?;
+                keyspace.drop_table(table.name())?;
+            }
+            Operation::Write(writes) => self.write(writes)?,
+            Operation::Transact { writes, commit } => {
+                let mut transaction = self.db.begin();
+                for write in writes {
+                    self.write_in(&mut transaction, write)?;
+                }
+                match commit {
+                    true => drop(transaction.commit()?),
+                    false => transaction.rollback(),
+                }
+            }
+            Operation::Advance(ms) => setup.clock.advance_ms(u64::from(*ms)),
+            Operation::CreateSnapshot { keyspace, name } => {
+                let keyspace = self
+                    .db
+                    .existing_keyspace(KEYSPACES[usize::from(*keyspace)])?;
+                keyspace.create_snapshot(&snapshot_name(*name))?;
+            }
+            Operation::CreateTableSnapshot { table, name } => {
+                let keyspace = self.db.existing_keyspace(table.keyspace())?;
+                keyspace.create_table_snapshot(&snapshot_name(*name), table.name())?;
+            }
+            Operation::DeleteSnapshot { keyspace, name } => {
+                let keyspace = self
+                    .db
+                    .existing_keyspace(KEYSPACES[usize::from(*keyspace)])?;
+                keyspace.delete_snapshot(&snapshot_name(*name))?;
+            }
+            Operation::Flush => self.db.flush()?,
+            Operation::Compact => self.db.compact()?,
+            Operation::Sync => self.db.sync()?,
+            Operation::Reopen => unreachable!("the session does it"),
+            Operation::Read(read) => {
+                let table = self.table(table_of(read))?;
+                return match read {
+                    Read::Get(_, key) => table.get(&key.bytes()).map(value),
+                    Read::Range(_, bounds, _) => drain(range(&table, *bounds), read),
+                };
+            }
+            Operation::ReadAll => {
+                self.db.verify()?;
+                return read_everything(&self.db).map(Outcome::Everything);
+            }
+            Operation::OpenView(slot) => {
+                self.views[usize::from(*slot)] = Some(self.db.view());
+            }
+            Operation::ReadView(slot, read) => {
+                let Some(view) = &self.views[usize::from(*slot)] else {
+                    return Ok(Outcome::EmptySlot);
+                };
+                let table = self.table(table_of(read))?;
+                return match read {
+                    Read::Get(_, key) => view.get(&table, &key.bytes()).map(value),
+                    Read::Range(_, bounds, _) => {
+                        drain(view.range::<Vec<u8>, _>(&table, bounds.bytes()), read)
+                    }
+                };
+            }
+            Operation::CloseView(slot) => return Ok(close(&mut self.views[usize::from(*slot)])),
+            Operation::OpenSnapshot {
+                slot,
+                keyspace,
+                name,
+            } => {
+                let keyspace = self
+                    .db
+                    .existing_keyspace(KEYSPACES[usize::from(*keyspace)])?;
+                let snapshot = keyspace.snapshot(&snapshot_name(*name))?;
+                self.snapshots[usize::from(*slot)] = Some(snapshot);
+            }
+            Operation::ReadSnapshot(slot, read) => {
+                let Some(snapshot) = &self.snapshots[usize::from(*slot)] else {
+                    return Ok(Outcome::EmptySlot);
+                };
+                let table = snapshot.table(table_of(read).name())?;
+                return match read {
+                    Read::Get(_, key) => table.get(&key.bytes()).map(value),
+                    Read::Range(_, bounds, _) => {
+                        drain(table.scan::<Vec<u8>, _>(bounds.bytes()), read)
+                    }
+                };
+            }
+            Operation::CloseSnapshot(slot) => {
+                return Ok(close(&mut self.snapshots[usize::from(*slot)]));
+            }
+            Operation::OpenRange(slot, table, bounds) => {
+                let range = range(&self.table(*table)?, *bounds);
+                self.ranges[usize::from(*slot)] = Some(range);
+            }
+            Operation::ReadOn(slot, entries, ends) => {
+                let Some(range) = &mut self.ranges[usize::from(*slot)] else {
+                    return Ok(Outcome::EmptySlot);
+                };
+                let taken = take(
+                    range,
+                    usize::from(*entries),
+                    *ends,
+                    Range::next,
+                    Range::next_back,
+                );
+                return entries_of(taken).map(Outcome::Entries);
+            }
+            Operation::CloseRange(slot) => return Ok(close(&mut self.ranges[usize::from(*slot)])),
+            Operation::Begin(slot) => {
+                self.transactions[usize::from(*slot)] = Some(self.db.begin());
+            }
+            Operation::WriteIn(slot, write) => {
+                let Some(mut transaction) = self.transactions[usize::from(*slot)].take() else {
+                    return Ok(Outcome::EmptySlot);
+                };
+                let outcome = self.write_in(&mut transaction, write);
+                self.transactions[usize::from(*slot)] = Some(transaction);
+                outcome?;
+            }
+            Operation::ReadIn(slot, read) => {
+                let Some(transaction) = &self.transactions[usize::from(*slot)] else {
+                    return Ok(Outcome::EmptySlot);
+                };
+                let table = self.table(table_of(read))?;
+                return match read {
+                    Read::Get(_, key) => transaction.get(&table, &key.bytes()).map(value),
+                    Read::Range(_, bounds, ends) => {
+                        let mut range = transaction.range::<Vec<u8>, _>(&table, bounds.bytes())?;
+                        let (next, back) = (Iterator::next, DoubleEndedIterator::next_back);
+                        let entries = take(&mut range, usize::MAX, *ends, next, back);
+                        entries_of(entries).map(Outcome::Entries)
+                    }
+                };
+            }
+            Operation::Guard(slot, table, key) => {
+                let table = self.table(*table);
+                let Some(transaction) = &mut self.transactions[usize::from(*slot)] else {
+                    return Ok(Outcome::EmptySlot);
+                };
+                transaction.guard(&table?, &key.bytes())?;
+            }
+            Operation::Commit(slot) => match self.transactions[usize::from(*slot)].take() {
+                Some(transaction) => drop(transaction.commit()?),
+                None => return Ok(Outcome::EmptySlot),
+            },
+            Operation::Rollback(slot) => {
+                return Ok(close(&mut self.transactions[usize::from(*slot)]));
+            }
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn write_in(&self, transaction: &mut Transaction, write: &Write) -> Result<()> {
+        let table = self.table(write.table())?;
+        match write {
+            Write::Put(_, key, value) => transaction.put(&table, &key.bytes(), &value.bytes()),
+            Write::Delete(_, key) => transaction.delete(&table, &key.bytes()),
+            Write::Merge(_, key, operand) => {
+                transaction.merge(&table, &key.bytes(), &operand.bytes())
+            }
+            Write::PutWithTtl(_, key, value, ms) => {
+                transaction.put_with_ttl(&table, &key.bytes(), &value.bytes(), ttl(*ms))
+            }
+        }
+    }
+
+    fn write(&self, writes: &[Write]) -> Result<()> {
+        match writes {
+            // The tables' own methods are driven too.
+            [write] => {
+                let (table, key) = (self.table(write.table())?, write.key().bytes());
+                match write {
+                    Write::Put(_, _, value) => table.put(&key, &value.bytes()),
+                    Write::Delete(..) => table.delete(&key),
+                    Write::Merge(_, _, operand) => table.merge(&key, &operand.bytes()),
+                    Write::PutWithTtl(_, _, value, ms) => {
+                        table.put_with_ttl(&key, &value.bytes(), ttl(*ms))
+                    }
+                }
+            }
+            _ => {
+                let mut batch = WriteBatch::new();
+                for write in writes {
+                    let (table, key) = (self.table(write.table())?, write.key().bytes());
+                    match write {
+                        Write::Put(_, _, value) => batch.put(&table, &key, &value.bytes()),
+                        Write::Delete(..) => batch.delete(&table, &key),
+                        Write::Merge(_, _, operand) => batch.merge(&table, &key, &operand.bytes()),
+                        Write::PutWithTtl(_, _, value, ms) => {
+                            batch.put_with_ttl(&table, &key, &value.bytes(), ttl(*ms));
+                        }
+                    }
+                }
+                self.db.write(batch)
+            }
+        }
+    }
+}
+
+fn ttl(ms: u32) -> Duration {
+    Duration::from_millis(u64::from(ms))
+}
+
+fn close<T>(slot: &mut Option<T>) -> Outcome {
+    match slot.take() {
+        Some(_) => Outcome::Done,
+        None => Outcome::EmptySlot,
+    }
+}
+
+fn value(found: Option<ebb_storage::Value>) -> Outcome {
+    Outcome::Value(found.map(|value| value[..].into()))
+}
+
+fn range(table: &Table, bounds: Bounds) -> Range {
+    table.range::<Vec<u8>, _>(bounds.bytes())
+}
+
+fn drain(mut range: Range, read: &Read) -> Result<Outcome> {
+    let Read::Range(_, _, ends) = read else {
+        unreachable!("only ranges are drained");
+    };
+    let entries = take(&mut range, usize::MAX, *ends, Range::next, Range::next_back);
+    entries_of(entries).map(Outcome::Entries)
+}
+
+fn entries_of(found: Vec<Result<ebb_storage::Entry>>) -> Result<Entries> {
+    let entry = |entry: Result<ebb_storage::Entry>| {
+        entry.map(|(key, value)| (key.to_vec(), value[..].into()))
+    };
+    found.into_iter().map(entry).collect()
+}
+
+/// Everything that a database holds, read out.
+///
+/// # Errors
+/// What a read says; [`Error::InvalidRequest`] for content that no database may
+/// show: keys out of order, names that were never given.
+pub fn read_everything(db: &Db) -> Result<State> {
+    let mut state = State::default();
+    for table in TableNo::all() {
+        let handle = db
+            .existing_keyspace(table.keyspace())
+            .and_then(|keyspace| keyspace.existing_table(table.name()));
+        match handle {
+            Ok(handle) => {
+                let content = content(handle.range::<&[u8], _>(..))?;
+                state.tables[table.index()] = Some(Arc::new(content));
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+    }
+    for (number, name) in KEYSPACES.iter().enumerate() {
+        let Ok(keyspace) = db.existing_keyspace(name) else {
+            continue;
+        };
+        state.keyspaces[number] = true;
+        for info in keyspace.snapshots() {
+            let id = info.name.strip_prefix('s').and_then(|n| n.parse().ok());
+            let id = id.ok_or_else(|| odd(format!("a snapshot named {}", info.name)))?;
+            let snapshot = keyspace.snapshot(&info.name)?;
+            let mut tables: Tables = BTreeMap::new();
+            for table in &info.tables {
+                let number = TableNo::all().find(|number| number.name() == table);
+                let number = number.ok_or_else(|| odd(format!("a table named {table}")))?;
+                let range = snapshot.table(table)?.range::<&[u8], _>(..);
+                tables.insert(number, Arc::new(content(range)?));
+            }
+            if state.snapshots.insert((number as u8, id), tables).is_some() {
+                return Err(odd(format!("two snapshots named {}", info.name)));
+            }
+        }
+    }
+    Ok(state)
+}
+
+fn content(range: Range) -> Result<Content> {
+    let mut content = Content::new();
+    for entry in range {
+        let (key, value) = entry?;
+        if let Some((last, _)) = content.last_key_value()
+            && last[..] >= key[..]
+        {
+            return Err(odd(format!("{key:?} after {last:?}")));
+        }
+        content.insert(key.to_vec(), value[..].into());
+    }
+    Ok(content)
+}
+
+fn odd(found: String) -> Error {
+    Error::InvalidRequest(format!("the database holds {found}"))
+}

@@ -1,0 +1,61 @@
+//! Making a failing list short: delta debugging (Zeller and Hildebrandt,
+//! "Simplifying and isolating failure-inducing input", 2002), with removals
+//! only.
+
+/// The shortest list found that still `fails`, by removing pieces of it: halves
+/// first, single items last. Asks at most `tries_max` times.
+pub fn shrink<T: Clone>(
+    list: &[T],
+    tries_max: usize,
+    mut fails: impl FnMut(&[T]) -> bool,
+) -> Vec<T> {
+    let mut list = list.to_vec();
+    let mut tries = 0;
+    let mut piece = list.len().div_ceil(2);
+    while piece > 0 && tries < tries_max {
+        let mut removed = false;
+        let mut at = 0;
+        while at < list.len() && tries < tries_max {
+            let end = (at + piece).min(list.len());
+            let shorter: Vec<T> = list[..at].iter().chain(&list[end..]).cloned().collect();
+            tries += 1;
+            if fails(&shorter) {
+                list = shorter;
+                removed = true;
+            } else {
+                at = end;
+            }
+        }
+        // At single items, until none can go; else smaller pieces.
+        piece = match piece {
+            1 if removed => 1,
+            1 => 0,
+            _ => piece.div_ceil(2),
+        };
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_what_the_failure_needs() {
+        let list: Vec<u32> = (0..1000).collect();
+        let needs = |list: &[u32]| [17, 400, 999].iter().all(|n| list.contains(n));
+        assert_eq!(shrink(&list, 10_000, needs), [17, 400, 999]);
+    }
+
+    #[test]
+    fn it_gives_up_with_what_it_has() {
+        let list: Vec<u32> = (0..1000).collect();
+        let mut tries = 0;
+        let short = shrink(&list, 5, |list| {
+            tries += 1;
+            list.contains(&0)
+        });
+        assert_eq!(tries, 5);
+        assert!(short.contains(&0) && short.len() < 1000);
+    }
+}

@@ -1,0 +1,311 @@
+//! Driving the proofs: seed after seed, each proof for its share of the time.
+
+mod replay;
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::report::{Budget, Counter, Failure, Report};
+use crate::{crash, damage, faults, kills, metamorphic, schedules};
+pub use replay::{Replayed, replay};
+
+/// Failures of one proof after which it stops: more say nothing new.
+const FAILURES_MAX: usize = 20;
+
+/// Runs one seed.
+type Case = Box<dyn Fn(u64, &Budget) -> Report + Sync>;
+
+/// A proof as the tool sees it.
+pub struct Part {
+    /// What `--only` and replays call it.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// Its share of the time, against the others.
+    share: u32,
+    /// Whether seeds run beside each other, on all cores.
+    parallel: bool,
+    /// What it must have looked at in the end, or the run is a failure.
+    counters: &'static [Counter],
+    /// Runs the case of a seed.
+    case: Case,
+}
+
+/// The programs that proofs start.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    /// The soak tool itself, which becomes the processes that are killed.
+    pub soak: PathBuf,
+    /// What explores schedules; `None` when it has not been built.
+    pub schedules: Option<PathBuf>,
+}
+
+/// All proofs.
+pub fn parts(programs: &Programs) -> Vec<Part> {
+    let (soak, explorer) = (programs.soak.clone(), programs.schedules.clone());
+    vec![
+        Part {
+            name: "crash",
+            about: "power lost at every I/O call, in recoveries too",
+            share: 6,
+            parallel: true,
+            counters: &[Counter::CrashPoints],
+            case: Box::new(crash::run),
+        },
+        Part {
+            name: "faults",
+            about: "every call fails once, disks fill up anywhere",
+            share: 4,
+            parallel: true,
+            counters: &[Counter::Faults],
+            case: Box::new(faults::run),
+        },
+        Part {
+            name: "damage",
+            about: "every bit flipped, every file cut at every length",
+            share: 4,
+            parallel: true,
+            counters: &[Counter::BitsFlipped, Counter::FilesCut],
+            case: Box::new(damage::run),
+        },
+        Part {
+            name: "metamorphic",
+            about: "the same reads under every configuration, and in a model",
+            share: 4,
+            parallel: true,
+            counters: &[Counter::MetamorphicOps, Counter::Configurations],
+            case: Box::new(metamorphic::run),
+        },
+        Part {
+            name: "isolation",
+            about: "histories of transactions, judged by two checkers",
+            share: 3,
+            parallel: true,
+            counters: &[Counter::TransactionsChecked],
+            case: Box::new(replay::isolation),
+        },
+        Part {
+            name: "schedules",
+            about: "a whole database under drawn schedules of its threads",
+            share: 3,
+            parallel: true,
+            counters: &[Counter::Schedules],
+            case: Box::new(move |seed, budget| match &explorer {
+                Some(program) => schedules::run(seed, budget, program),
+                None => Report::default(),
+            }),
+        },
+        Part {
+            name: "kills",
+            about: "a writing process killed, its store looked at",
+            share: 2,
+            // A process that is being started holds on to the lock files that
+            // other threads have open, until it has become the other program.
+            parallel: false,
+            counters: &[Counter::Kills],
+            case: Box::new(move |seed, budget| kills::run(seed, budget, &soak)),
+        },
+    ]
+}
+
+/// How long a part runs.
+#[derive(Debug, Clone, Copy)]
+pub enum Extent {
+    /// All parts together for about this time.
+    Time(Duration),
+    /// Each part for so many seeds, however long it takes.
+    Seeds(u64),
+}
+
+/// What came of a part.
+pub struct PartReport {
+    /// Its name.
+    pub name: &'static str,
+    /// Seeds that it ran.
+    pub seeds: u64,
+    /// What it counted and found.
+    pub report: Report,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// What came of a run.
+pub struct SoakReport {
+    /// The first seed.
+    pub seed: u64,
+    /// Each part, in order.
+    pub parts: Vec<PartReport>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Runs parts one after the other, on all cores; `progress` is told of each
+/// seed that is done.
+pub fn run(
+    parts: &[Part],
+    seed: u64,
+    extent: Extent,
+    progress: impl Fn(&Part, &Report) + Sync,
+) -> SoakReport {
+    let begin = Instant::now();
+    let shares: u32 = parts.iter().map(|part| part.share).sum();
+    let mut reports = Vec::new();
+    let mut shares_before = 0;
+    for part in parts {
+        shares_before += part.share;
+        // What one part leaves of its time the next ones have.
+        let (budget, seeds_max) = match extent {
+            Extent::Time(time) => (
+                Budget::until(begin + time * shares_before / shares),
+                u64::MAX,
+            ),
+            Extent::Seeds(seeds) => (Budget::UNLIMITED, seeds),
+        };
+        reports.push(part.run(seed, seeds_max, &budget, &progress));
+    }
+    SoakReport {
+        seed,
+        parts: reports,
+        took: begin.elapsed(),
+    }
+}
+
+impl Part {
+    fn run(
+        &self,
+        seed: u64,
+        seeds_max: u64,
+        budget: &Budget,
+        progress: &(impl Fn(&Self, &Report) + Sync),
+    ) -> PartReport {
+        let begin = Instant::now();
+        let next = AtomicU64::new(0);
+        let total = Mutex::new(Report::default());
+        let threads = match self.parallel {
+            true => thread::available_parallelism().map_or(1, usize::from),
+            false => 1,
+        };
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    loop {
+                        let n = next.fetch_add(1, Ordering::Relaxed);
+                        // Each part does one seed at least.
+                        if n >= seeds_max || (n > 0 && budget.is_spent()) {
+                            next.fetch_sub(1, Ordering::Relaxed);
+                            return;
+                        }
+                        let report = (self.case)(seed.wrapping_add(n), budget);
+                        let mut total = total.lock().expect("cases do not panic");
+                        total.add(report);
+                        progress(self, &total);
+                        if total.failures.len() >= FAILURES_MAX {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        let mut report = total.into_inner().expect("cases do not panic");
+        for counter in self.counters {
+            if report.counted(*counter) == 0 {
+                report.failures.push(Failure {
+                    replay: format!("{}:{seed}", self.name),
+                    detail: format!("it looked at nothing: {} is 0", counter.name()),
+                });
+            }
+        }
+        PartReport {
+            name: self.name,
+            seeds: next.into_inner(),
+            report,
+            took: begin.elapsed(),
+        }
+    }
+}
+
+impl SoakReport {
+    /// All failures, with the part that found them.
+    pub fn failures(&self) -> impl Iterator<Item = (&'static str, &Failure)> {
+        self.parts
+            .iter()
+            .flat_map(|part| part.report.failures.iter().map(|f| (part.name, f)))
+    }
+
+    /// The report as JSON: `seed`, `seconds`, every counter, `failures` (each
+    /// with `part`, `replay` and `detail`), `parts` (each with `seeds` and
+    /// `seconds`).
+    pub fn json(&self) -> Value {
+        let mut json = json!({
+            "seed": self.seed,
+            "seconds": self.took.as_secs_f64(),
+            "failures": self.failures().map(|(part, failure)| json!({
+                "part": part,
+                "replay": failure.replay,
+                "detail": failure.detail,
+            })).collect::<Vec<_>>(),
+            "parts": self.parts.iter().map(|part| {
+                (part.name.to_string(), json!({
+                    "seeds": part.seeds,
+                    "seconds": part.took.as_secs_f64(),
+                }))
+            }).collect::<serde_json::Map<_, _>>(),
+        });
+        for counter in Counter::ALL {
+            let counts = self.parts.iter().map(|part| part.report.counted(counter));
+            json[counter.name()] = counts.sum::<u64>().into();
+        }
+        json
+    }
+}
+
+/// The tool's own path, to become a process that is killed.
+///
+/// # Errors
+/// When the system does not say.
+pub fn this_program() -> std::io::Result<PathBuf> {
+    std::env::current_exe()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(case: fn(u64, &Budget) -> Report) -> Part {
+        Part {
+            name: "crash",
+            about: "",
+            share: 1,
+            parallel: true,
+            counters: &[Counter::CrashPoints],
+            case: Box::new(case),
+        }
+    }
+
+    #[test]
+    fn every_seed_runs_once_and_counts_add_up() {
+        let counted = part(|seed, _| {
+            let mut report = Report::default();
+            report.count(Counter::CrashPoints, seed);
+            report
+        });
+        let report = run(&[counted], 10, Extent::Seeds(5), |_, _| ());
+        assert_eq!(report.json()["crash_points"], 10 + 11 + 12 + 13 + 14);
+        assert_eq!(report.json()["parts"]["crash"]["seeds"], 5);
+        assert_eq!(report.failures().count(), 0);
+    }
+
+    #[test]
+    fn a_proof_that_looked_at_nothing_is_a_failure() {
+        let lazy = part(|_, _| Report::default());
+        let report = run(&[lazy], 1, Extent::Seeds(3), |_, _| ());
+        let (part, failure) = report.failures().next().unwrap();
+        assert_eq!(part, "crash");
+        assert!(failure.detail.contains("crash_points"), "{failure:?}");
+    }
+}
