@@ -179,6 +179,19 @@ impl Error {
         }
     }
 
+    /// The same for a call that makes a file or lets one grow: without space for
+    /// that it is [`Error::DiskFull`].
+    pub(crate) fn no_space_or_io(
+        action: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { path },
+            _ => Self::io(action, &path)(source),
+        }
+    }
+
     /// Names damaged bytes.
     pub(crate) fn corruption(path: &Path, offset: u64, detail: impl Into<String>) -> Self {
         Self::Corruption {

@@ -63,11 +63,15 @@ pub(crate) fn flush_oldest(engine: &Engine, table: &TableCore) -> Result<bool> {
         runs: runs.iter().map(|run| run.meta().clone()).collect(),
         bookmarks,
     };
-    let installed = engine.install(table, edit, || {
+    // The files of an ingested run are named by the log.
+    let fresh = match memtable.run() {
+        Some(_) => &[],
+        None => runs.as_slice(),
+    };
+    let installed = engine.install(table, fresh, edit, || {
         table.update(|version| Some(version.flushed(&memtable, &runs)));
     })?;
     if !installed {
-        runs.iter().for_each(|run| run.retire());
         return Ok(false);
     }
     if memtable.run().is_none() {
@@ -129,14 +133,18 @@ fn write_runs(
     }
     let has_older = |range: &KeyRange| version.runs.iter().any(|run| run.overlaps(range));
     let tombstones = tombstones.retained(boundaries, has_older).split(splits);
-    let runs = builders.into_iter().zip(tombstones);
-    let runs = runs.map(|((builder, smallest, largest), tombstones)| {
+    let mut runs: Vec<Arc<Run>> = Vec::new();
+    for ((builder, smallest, largest), tombstones) in builders.into_iter().zip(tombstones) {
         let smallest = tombstones.seqs().fold(smallest, SeqNo::min);
         let largest = tombstones.seqs().fold(largest, SeqNo::max);
-        builder.finish((smallest, largest), tombstones)
-    });
-    let mut runs: Vec<_> = runs.filter_map(Result::transpose).collect::<Result<_>>()?;
-    runs.reverse();
+        match builder.finish((smallest, largest), tombstones) {
+            Ok(run) => runs.splice(0..0, run).for_each(drop),
+            Err(e) => {
+                runs.iter().for_each(|run| run.retire());
+                return Err(e);
+            }
+        }
+    }
     Ok(runs)
 }
 

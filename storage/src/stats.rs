@@ -104,6 +104,9 @@ pub struct Stats {
     pub snapshots: usize,
     /// Why the database takes no more writes, if it does not.
     pub read_only_cause: Option<String>,
+    /// Why flushing or merging failed when it was last tried, if it did: what
+    /// was committed is safe in the log, and it is tried again.
+    pub maintenance_failure: Option<String>,
     /// The tables, by keyspace and name.
     pub tables: Vec<TableStats>,
 }
@@ -172,6 +175,7 @@ impl Stats {
             wal_segments: db.wal().segments(),
             views: db.retention().views(),
             snapshots: db.retention().bookmarks().list.len(),
+            maintenance_failure: db.maintenance_failure().map(|e| e.to_string()),
             read_only_cause: db.wal().failure().map(|cause| cause.to_string()),
             tables: db
                 .tables()

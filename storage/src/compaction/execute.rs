@@ -77,11 +77,10 @@ fn merge(engine: &Engine, table: &TableCore, runs: &[Arc<Run>], pick: &Pick) -> 
         output: output.as_ref().map(|run| run.meta().clone()),
         bookmarks,
     };
-    let installed = engine.install(table, edit, || {
+    let installed = engine.install(table, output.as_slice(), edit, || {
         table.update(|version| Some(version.compacted(&pick.inputs, output.clone())));
     })?;
     if !installed {
-        output.iter().for_each(|run| run.retire());
         return Ok(false);
     }
     engine.counters().compactions.add(1);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Engine;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Durability, Maintenance};
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex, Ordering};
@@ -22,6 +22,55 @@ const EXPIRY_WAIT_MIN: Duration = Duration::from_millis(100);
 /// may be set, the machine may sleep): it is looked at this often while a
 /// snapshot is going to expire.
 const EXPIRY_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Work that found no space is tried again after this time, then after twice as
+/// long each time, up to [`RETRY_MAX`], and at once when anything else asks for it.
+const RETRY_MIN: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(3);
+
+/// What is done behind the writers' backs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    Flush,
+    Compaction,
+}
+
+/// How each kind of work failed when it was last tried, if it did.
+#[derive(Debug, Default)]
+pub(crate) struct Failures {
+    flush: Option<Error>,
+    compaction: Option<Error>,
+}
+
+impl Failures {
+    pub(super) fn note(&mut self, work: Work, failed: Option<&Error>) {
+        let failure = match work {
+            Work::Flush => &mut self.flush,
+            Work::Compaction => &mut self.compaction,
+        };
+        *failure = failed.cloned();
+    }
+
+    pub(super) fn of(&self, work: Work) -> Option<&Error> {
+        match work {
+            Work::Flush => self.flush.as_ref(),
+            Work::Compaction => self.compaction.as_ref(),
+        }
+    }
+}
+
+/// When to try again what found no space.
+#[derive(Debug, Default)]
+struct Retry {
+    after: Option<Duration>,
+}
+
+impl Retry {
+    fn note(&mut self, found_no_space: bool) {
+        let doubled = |after: Duration| (after * 2).min(RETRY_MAX);
+        self.after = found_no_space.then(|| self.after.map_or(RETRY_MIN, doubled));
+    }
+}
 
 /// Tells the background threads what there is to do.
 #[derive(Debug, Default)]
@@ -164,18 +213,21 @@ impl Threads {
 
 fn flush_loop(engine: &Engine) {
     let mut held = 0;
+    let mut retry = Retry::default();
     while engine.signal.wait(
         |wanted| std::mem::take(&mut wanted.flush) | std::mem::take(&mut wanted.time),
-        (held > 0)
-            .then_some(RELEASE_EVERY)
+        retry
+            .after
+            .or((held > 0).then_some(RELEASE_EVERY))
             .into_iter()
             .chain(time_to_expiry(engine))
             .min(),
     ) {
-        guard(engine, "flush", || {
-            engine.delete_expired_snapshots()?;
-            engine.flush_frozen()
-        });
+        retry.note(guard(engine, "flush", || {
+            // Without space for the one there may be some for the other.
+            let deleted = engine.delete_expired_snapshots();
+            engine.flush_frozen().and(deleted.map(drop))
+        }));
         held = engine.release_retired();
     }
 }
@@ -192,11 +244,12 @@ fn time_to_expiry(engine: &Engine) -> Option<Duration> {
 }
 
 fn compact_loop(engine: &Engine) {
+    let mut retry = Retry::default();
     while engine
         .signal
-        .wait(|wanted| std::mem::take(&mut wanted.compact), None)
+        .wait(|wanted| std::mem::take(&mut wanted.compact), retry.after)
     {
-        guard(engine, "compaction", || engine.compact_all());
+        retry.note(guard(engine, "compaction", || engine.compact_all()));
         // What readers still hold is looked after by the other loop.
         engine.signal.flush();
     }
@@ -211,9 +264,10 @@ fn sync_loop(engine: &Engine) {
     }
 }
 
-/// Runs background work. A failure stops writes (memtables could grow without
-/// bound, and what is on disk is uncertain), never reads.
-fn guard(engine: &Engine, what: &str, work: impl FnOnce() -> Result<()>) {
+/// Runs background work; true when it found no space. Any other failure stops
+/// writes (memtables could grow without bound, and what is on disk is uncertain),
+/// never reads.
+fn guard(engine: &Engine, what: &str, work: impl FnOnce() -> Result<()>) -> bool {
     struct Panicked<'a>(&'a Engine, &'a str);
     impl Drop for Panicked<'_> {
         fn drop(&mut self) {
@@ -223,9 +277,12 @@ fn guard(engine: &Engine, what: &str, work: impl FnOnce() -> Result<()>) {
         }
     }
     let _panicked = Panicked(engine, what);
-    if let Err(e) = work()
-        && !engine.stopping.load(Ordering::Relaxed)
-    {
-        engine.stop_writes(&format!("{what} failed: {e}"));
+    match work() {
+        Err(e) if e.kind() == ErrorKind::DiskFull => return true,
+        Err(e) if !engine.stopping.load(Ordering::Relaxed) => {
+            engine.stop_writes(&format!("{what} failed: {e}"));
+        }
+        _ => {}
     }
+    false
 }

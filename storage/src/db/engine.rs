@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::background::{Gate, Signal};
+use super::background::{Failures, Gate, Signal, Work};
 use super::{Catalog, TableCore};
 use crate::boundaries::{Boundaries, ReadPoint};
 use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts};
 use crate::compaction::compact;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::expiry::Judge;
 use crate::files::FileNumber;
 use crate::flush::flush_oldest;
@@ -17,7 +17,7 @@ use crate::key::SeqNo;
 use crate::manifest::{Edit, Manifest, State};
 use crate::options::{Maintenance, Options};
 use crate::retention::{Bookmarks, Retention};
-use crate::run::{RunId, RunMeta};
+use crate::run::{Run, RunId, RunMeta};
 use crate::sstable::BlockCache;
 use crate::stats::Counters;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock, RwLockReadGuard};
@@ -57,6 +57,7 @@ pub(crate) struct Engine {
     pub(super) counters: Counters,
     pub(super) signal: Signal,
     pub(super) gate: Gate,
+    pub(super) failures: Mutex<Failures>,
     /// Held by whoever flushes, and by whoever compacts: each at most once at
     /// a time in a database.
     pub(super) flushing: Mutex<()>,
@@ -162,33 +163,48 @@ impl Engine {
         self.catalog.read().unwrap().tables().cloned().collect()
     }
 
-    /// Makes an edit durable. A failure stops all writes: no edit can follow, so
-    /// nothing that is written could ever be flushed.
+    /// Makes an edit durable. [`Error::DiskFull`] says that nothing of it was
+    /// done. Any other failure stops all writes: no edit can follow, so nothing
+    /// that is written could ever be flushed.
     pub(crate) fn commit_edit(&self, edit: Edit) -> Result<()> {
         let outcome = self.manifest.lock().unwrap().commit(edit);
-        outcome.inspect_err(|e| self.stop_writes(&e.to_string()))
+        outcome.inspect_err(|e| {
+            if e.kind() != ErrorKind::DiskFull {
+                self.stop_writes(&e.to_string());
+            }
+        })
     }
 
     /// Makes an edit of a table durable and then has readers see it; false, with
     /// nothing done, when the table was dropped meanwhile and no snapshot covers
-    /// it. Whoever holds the manifest finds both done or neither.
+    /// it. Whoever holds the manifest finds both done or neither. The files of the
+    /// `fresh` runs go again when nothing names them for certain.
     pub(crate) fn install(
         &self,
         table: &TableCore,
+        fresh: &[Arc<Run>],
         edit: Edit,
         show: impl FnOnce(),
     ) -> Result<bool> {
         let mut manifest = self.manifest.lock().unwrap();
-        if !manifest.state().tables.contains_key(&table.id) {
-            return Ok(false);
-        }
-        let outcome = manifest.commit(edit);
-        if outcome.is_ok() {
+        let is_there = manifest.state().tables.contains_key(&table.id);
+        let outcome = match is_there {
+            true => manifest.commit(edit).map(|()| true),
+            false => Ok(false),
+        };
+        if let Ok(true) = outcome {
             show();
         }
         drop(manifest);
-        outcome.inspect_err(|e| self.stop_writes(&e.to_string()))?;
-        Ok(true)
+        match &outcome {
+            Ok(true) => {}
+            Ok(false) => fresh.iter().for_each(|run| run.retire()),
+            Err(e) if e.kind() == ErrorKind::DiskFull => {
+                fresh.iter().for_each(|run| run.retire());
+            }
+            Err(e) => self.stop_writes(&e.to_string()),
+        }
+        outcome
     }
 
     /// The database as it is now, with every commit that was acknowledged so
@@ -228,9 +244,43 @@ impl Engine {
     /// The bookmarks, when they changed since the manifest last heard of them.
     /// The WAL has to be synced before they are recorded.
     pub(crate) fn unrecorded_bookmarks(&self) -> Option<Bookmarks> {
-        let bookmarks = self.retention.bookmarks();
+        let as_of = self.retention.bookmarks().as_of;
         let recorded = self.manifest.lock().unwrap().state().bookmarks.as_of;
-        (bookmarks.as_of > recorded).then_some(bookmarks)
+        if as_of <= recorded {
+            return None;
+        }
+        // The commit of a bookmark that is registered may yet be refused.
+        self.queue.wait_visible(as_of);
+        let mut bookmarks = self.retention.bookmarks();
+        // Those that came meanwhile are not decided. A deletion that came
+        // meanwhile is, and the log has it.
+        bookmarks.list.retain(|bookmark| bookmark.seq <= as_of);
+        Some(Bookmarks { as_of, ..bookmarks })
+    }
+
+    /// Remembers how a piece of work ended, for those who wait for it.
+    fn note_outcome(&self, work: Work, outcome: &Result<()>) {
+        let failed = outcome.as_ref().err();
+        if failed.is_some() && self.stopping.load(Ordering::Relaxed) {
+            return;
+        }
+        self.failures.lock().unwrap().note(work, failed);
+        if failed.is_some() {
+            self.gate.open();
+        }
+    }
+
+    /// The error of a piece of work that found no space when it was last tried.
+    pub(super) fn starved(&self, work: Work) -> Option<Error> {
+        let failure = self.failures.lock().unwrap().of(work).cloned();
+        failure.filter(|e| e.kind() == ErrorKind::DiskFull)
+    }
+
+    /// Why flushing or merging failed when it was last tried.
+    pub(crate) fn maintenance_failure(&self) -> Option<Error> {
+        let failures = self.failures.lock().unwrap();
+        let of = |work| failures.of(work).cloned();
+        of(Work::Flush).or_else(|| of(Work::Compaction))
     }
 
     /// An error when the database is being closed: long work stops early.
@@ -257,6 +307,12 @@ impl Engine {
     /// Flushes everything that is frozen, of all tables, and trims the WAL.
     pub(super) fn flush_frozen(&self) -> Result<()> {
         let _one = self.flushing.lock().unwrap();
+        let outcome = self.flush_and_trim();
+        self.note_outcome(Work::Flush, &outcome);
+        outcome
+    }
+
+    fn flush_and_trim(&self) -> Result<()> {
         loop {
             for table in self.tables() {
                 while flush_oldest(self, &table)? {
@@ -275,6 +331,12 @@ impl Engine {
     /// Merges until nothing is worth it, in all tables.
     pub(super) fn compact_all(&self) -> Result<()> {
         let _one = self.compacting.lock().unwrap();
+        let outcome = self.merge_while_worth_it();
+        self.note_outcome(Work::Compaction, &outcome);
+        outcome
+    }
+
+    fn merge_while_worth_it(&self) -> Result<()> {
         for table in self.tables() {
             while compact(self, &table)? {
                 self.gate.open();
@@ -301,8 +363,9 @@ impl Engine {
     }
 
     /// After a commit that may have filled these tables' memtables, or the WAL:
-    /// has flushed what is too much. Takes `flushing`.
-    pub(super) fn after_commit(&self, tables: &[Arc<TableCore>]) -> Result<()> {
+    /// has flushed what is too much. Takes `flushing`. The commit is done, so a
+    /// failure is not its failure; [`Engine::maintenance_failure`] tells.
+    pub(super) fn after_commit(&self, tables: &[Arc<TableCore>]) {
         let limit = self.options.memtable_bytes;
         let mut full = self.wal.bytes() > self.options.wal_bytes_max;
         for table in tables {
@@ -314,13 +377,12 @@ impl Engine {
             match self.options.maintenance {
                 Maintenance::Background => self.signal.flush(),
                 Maintenance::Manual => {
-                    self.delete_expired_snapshots()?;
-                    self.flush_frozen()?;
-                    self.compact_all()?;
+                    // One that stays is tried again.
+                    let _ = self.delete_expired_snapshots();
+                    let _ = self.flush_frozen().and_then(|()| self.compact_all());
                 }
             }
         }
-        Ok(())
     }
 
     /// Has the memtable of a table flushed and the table merged, by whoever does

@@ -69,20 +69,20 @@ impl Engine {
 
         let one = self.ingesting.lock().unwrap();
         let payload = encode_ingest(table.id, &meta);
-        let (ticket, (lsn, layer, pruned)) = self.queue.try_enter(1, |seq| {
+        let (ticket, (position, layer, pruned)) = self.queue.try_enter(1, |seq| {
             table.check_writable()?;
             let run = Run::new(meta.clone().ingested_by(seq), files);
             let layer = Arc::new(Memtable::of_run(run, seq));
             layer.note_segment(self.wal.segment_number());
             table.update(|version| Some(version.ingested(&layer)));
-            let lsn = self.wal.push(seq, 1, &payload);
+            let position = self.wal.push(seq, 1, &payload);
             let needed = self.conflicts.is_needed();
             let pruned = needed.then(|| self.conflicts.record(seq, footprint));
-            Ok::<_, Error>((lsn, layer, pruned))
+            Ok::<_, Error>((position, layer, pruned))
         })?;
         drop(pruned);
         let seq = ticket.first();
-        if let Err(e) = self.make_durable(lsn, WriteOptions::default()) {
+        if let Err(e) = self.make_durable(position, WriteOptions::default()) {
             // Before the ticket goes: after that a flush could install it.
             layer.abandon_run();
             table.update(|version| version.without(&layer));
@@ -97,7 +97,7 @@ impl Engine {
         ticket.publish();
         drop(one);
         let info = info(seq);
-        self.after_commit(std::slice::from_ref(table))?;
+        self.after_commit(std::slice::from_ref(table));
         if self.options.maintenance == Maintenance::Background {
             self.signal.flush();
         }

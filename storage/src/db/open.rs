@@ -117,6 +117,7 @@ impl Engine {
             counters: Counters::default(),
             signal: Default::default(),
             gate: Default::default(),
+            failures: Mutex::default(),
             flushing: Mutex::default(),
             compacting: Mutex::default(),
             stopping: AtomicBool::new(false),

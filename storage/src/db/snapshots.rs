@@ -84,15 +84,17 @@ impl Engine {
             &payload,
             WriteOptions::default(),
             |seq| self.retention.add_bookmark(seq, record),
+            || self.retention.retract_bookmark(id),
             |_| (),
         );
         self.retention.release_view(held);
-        outcome.inspect_err(|_| self.retention.retract_bookmark(id))?;
+        outcome?;
         drop(last_id);
         if options.expires_in.is_some() {
             self.signal.look_at_the_time();
         }
-        self.after_commit(&[])
+        self.after_commit(&[]);
+        Ok(())
     }
 
     /// Lets a snapshot expire so long from now, or never.
@@ -113,11 +115,13 @@ impl Engine {
             &encode_snapshot_expiry(&expiry),
             WriteOptions::default(),
             |_| (),
+            || (),
             |seq| self.retention.set_expiry(seq, expiry),
         )?;
         drop(one);
         self.signal.look_at_the_time();
-        self.after_commit(&[])
+        self.after_commit(&[]);
+        Ok(())
     }
 
     /// Deletes a snapshot. What is open on it stays readable until it is
@@ -133,7 +137,8 @@ impl Engine {
             })?;
         self.delete_bookmarks(&[bookmark.record.id])?;
         drop(one);
-        self.after_commit(&[])
+        self.after_commit(&[]);
+        Ok(())
     }
 
     /// Deletes the snapshots that are past their time; true when there were any.
@@ -170,6 +175,7 @@ impl Engine {
             &encode_snapshot_delete(id),
             WriteOptions::default(),
             |_| (),
+            || (),
             |seq| self.retention.remove_bookmark(seq, id),
         );
         deleted.map(drop)

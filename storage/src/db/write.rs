@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::background::Work;
 use super::{Engine, TableCore};
 use crate::boundaries::ReadPoint;
 use crate::commit::{Footprint, Op, OpReader, WriteBatch};
@@ -10,7 +11,8 @@ use crate::compaction::wants_compaction;
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
 use crate::options::{Durability, Maintenance, WriteOptions};
-use crate::version::TableId;
+use crate::version::{TableId, TableVersion};
+use crate::wal::Position;
 
 /// With more runs than this in a table writers wait for compactions, as long as
 /// there is a merge to wait for: snapshots may hold any number of runs apart.
@@ -38,7 +40,7 @@ impl Engine {
         self.pass_gate(&tables)?;
         // Decoded without the lock, as a rule.
         let footprint = self.conflicts.is_needed().then(|| Footprint::of(&payload));
-        let (ticket, (lsn, memtables, pruned)) =
+        let (ticket, (position, memtables, pruned)) =
             self.queue.try_enter(u64::from(count), |first| {
                 tables.iter().try_for_each(|table| table.check_writable())?;
                 let footprint = self
@@ -55,12 +57,12 @@ impl Engine {
                     (table.id, memtable)
                 };
                 let memtables: Vec<_> = tables.iter().map(pin).collect();
-                let lsn = self.wal.push(first, count, &payload);
+                let position = self.wal.push(first, count, &payload);
                 let pruned = footprint.map(|footprint| self.conflicts.record(first, footprint));
-                Ok::<_, Error>((lsn, memtables, pruned))
+                Ok::<_, Error>((position, memtables, pruned))
             })?;
         drop(pruned);
-        self.make_durable(lsn, options)?;
+        self.make_durable(position, options)?;
         let memtable_of = |table: TableId| {
             let found = memtables.iter().find(|(id, _)| *id == table);
             &found.expect("a batch names its tables").1
@@ -88,7 +90,7 @@ impl Engine {
         ticket.publish();
         self.counters.writes.add(1);
         self.counters.operations_written.add(u64::from(count));
-        self.after_commit(&tables)?;
+        self.after_commit(&tables);
         Ok(last)
     }
 
@@ -113,45 +115,58 @@ impl Engine {
     }
 
     /// Commits an operation on the catalog of snapshots. `apply` runs once it is
-    /// in the log and before it is visible; `register` under the order lock.
+    /// in the log and before it is visible; `register` under the order lock, and
+    /// `undo` if the commit fails after that.
     pub(super) fn commit_record(
         &self,
         payload: &[u8],
         options: WriteOptions,
         register: impl FnOnce(SeqNo),
+        undo: impl FnOnce(),
         apply: impl FnOnce(SeqNo),
     ) -> Result<SeqNo> {
-        let (ticket, lsn) = self.queue.enter(1, |seq| {
+        let (ticket, position) = self.queue.enter(1, |seq| {
             register(seq);
             self.wal.push(seq, 1, payload)
         });
-        self.make_durable(lsn, options)?;
+        // Before the ticket goes: whoever waited until this commit was decided
+        // finds nothing of one that failed.
+        self.make_durable(position, options)
+            .inspect_err(|_| undo())?;
         let seq = ticket.first();
         apply(seq);
         ticket.publish();
         Ok(seq)
     }
 
-    pub(super) fn make_durable(&self, lsn: crate::wal::Lsn, options: WriteOptions) -> Result<()> {
+    pub(super) fn make_durable(&self, position: Position, options: WriteOptions) -> Result<()> {
         if options.sync || self.options.durability == Durability::Sync {
-            self.wal.sync_to(lsn)
+            self.wal.sync_to(position)
         } else {
-            self.wal.write_to(lsn)
+            self.wal.write_to(position)
         }
     }
 
     /// Waits while a table of the batch has too much unfinished work that
-    /// somebody else does.
+    /// somebody else does; when that finds no space, nobody knows for how long,
+    /// and it is an error instead.
     pub(super) fn pass_gate(&self, tables: &[Arc<TableCore>]) -> Result<()> {
         if self.options.maintenance == Maintenance::Manual {
+            let too_many = |table: &Arc<TableCore>| self.has_too_many_memtables(&table.peek());
+            if self.starved(Work::Flush).is_some() && tables.iter().any(too_many) {
+                // Nobody else tries again, and memtables must not grow for ever.
+                self.flush_frozen()?;
+            }
             return Ok(());
         }
         let waited = self.gate.pass(|| {
-            let behind = tables.iter().any(|table| self.is_behind(table));
-            match self.wal.failure().filter(|_| behind) {
-                Some(cause) => Err(Error::ReadOnly { cause }),
-                None => Ok(behind),
+            let Some(behind) = tables.iter().find_map(|table| self.behind(table)) else {
+                return Ok(false);
+            };
+            if let Some(cause) = self.wal.failure() {
+                return Err(Error::ReadOnly { cause });
             }
+            self.starved(behind).map_or(Ok(true), Err)
         })?;
         if waited > Duration::ZERO {
             self.counters.stalls.add(1);
@@ -161,20 +176,25 @@ impl Engine {
         Ok(())
     }
 
-    fn is_behind(&self, table: &TableCore) -> bool {
+    fn has_too_many_memtables(&self, version: &TableVersion) -> bool {
+        version.frozen.len() > self.options.frozen_memtables_max
+    }
+
+    /// The work on a table for which its writers have to wait.
+    fn behind(&self, table: &TableCore) -> Option<Work> {
         // Nobody works on it any more; the commit refuses the write.
         if table.is_dropped() {
-            return false;
+            return None;
         }
         let version = table.peek();
-        if version.frozen.len() > self.options.frozen_memtables_max {
-            return true;
+        if self.has_too_many_memtables(&version) {
+            return Some(Work::Flush);
         }
         let behind = version.runs.len() > RUNS_MAX && wants_compaction(self, table, &version);
         if behind {
             // A new snapshot may have made the merge worth it a moment ago.
             self.signal.compact();
         }
-        behind
+        behind.then_some(Work::Compaction)
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use loom::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use crate::files::FileNumber;
 use crate::vfs::{LockGuard, ReadFile, SyncFile, Vfs, WriteFile};
@@ -13,9 +14,11 @@ use crate::wal::{Lsn, Wal};
 /// A disk that counts record bytes, those appended and those synced.
 #[derive(Debug, Default, Clone)]
 pub(super) struct CountingDisk {
-    files: Arc<std::sync::Mutex<Vec<Arc<CountingFile>>>>,
-    /// Says that a sync is done and does nothing.
+    files: Arc<std::sync::Mutex<Vec<(PathBuf, Arc<CountingFile>)>>>,
+    /// Says that a sync or a cut is done and does nothing.
     pub(super) lies: bool,
+    /// No append of more than this finds space while the flag is up.
+    pub(super) full: Option<(usize, Arc<AtomicBool>)>,
 }
 
 #[derive(Debug, Default)]
@@ -23,15 +26,18 @@ pub(super) struct CountingFile {
     pub(super) appended: AtomicU64,
     pub(super) synced: AtomicU64,
     lies: bool,
+    full: Option<(usize, Arc<AtomicBool>)>,
 }
 
-const SEGMENT_HEADER_BYTES: u64 = 32;
+pub(super) const SEGMENT_HEADER_BYTES: u64 = 32;
 
 impl CountingDisk {
     /// Record bytes of all segments.
     pub(super) fn total(&self, of: impl Fn(&CountingFile) -> &AtomicU64) -> u64 {
         let files = self.files.lock().unwrap().clone();
-        let bytes = files.iter().map(|file| of(file).load(Ordering::Relaxed));
+        let bytes = files
+            .iter()
+            .map(|(_, file)| of(file).load(Ordering::Relaxed));
         bytes
             .map(|bytes| bytes.saturating_sub(SEGMENT_HEADER_BYTES))
             .sum()
@@ -45,6 +51,13 @@ struct Handle(Arc<CountingFile>);
 impl WriteFile for Handle {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let len = bytes.len() as u64;
+        if let Some((bytes_max, full)) = &self.0.full
+            && bytes.len() > *bytes_max
+            && full.load(Ordering::Relaxed)
+        {
+            self.0.appended.fetch_add(len / 2, Ordering::Relaxed);
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         self.0.appended.fetch_add(len, Ordering::Relaxed);
         Ok(())
     }
@@ -69,12 +82,15 @@ impl SyncFile for Handle {
 }
 
 impl Vfs for CountingDisk {
-    fn create(&self, _: &Path) -> io::Result<Box<dyn WriteFile>> {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
         let file = Arc::new(CountingFile {
             lies: self.lies,
+            full: self.full.clone(),
             ..CountingFile::default()
         });
-        self.files.lock().unwrap().push(file.clone());
+        let mut files = self.files.lock().unwrap();
+        files.push((path.to_path_buf(), file.clone()));
+        drop(files);
         Ok(Box::new(Handle(file)))
     }
 
@@ -86,8 +102,14 @@ impl Vfs for CountingDisk {
         unreachable!("a log being written is not read")
     }
 
-    fn truncate(&self, _: &Path, _: u64) -> io::Result<()> {
-        unreachable!()
+    fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
+        let files = self.files.lock().unwrap().clone();
+        let (_, file) = files.iter().find(|(at, _)| at == path).unwrap();
+        if !self.lies {
+            file.appended.store(len, Ordering::Relaxed);
+            file.synced.store(len, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {

@@ -38,6 +38,7 @@ fn run(disk: &MemVfs, number: u64, path: &str) -> Arc<Run> {
         files: vec![FileNumber(number)],
         bytes: table.file_bytes(),
         entries: 1,
+        ingested_at: None,
     };
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     Run::new(meta, vec![RunFile::new(table, path.into(), vfs)])

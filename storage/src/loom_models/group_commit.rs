@@ -1,12 +1,14 @@
 //! Group commit: what an acknowledgement says.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use loom::thread;
 
-use super::counting_disk::{CountingDisk, log};
+use super::counting_disk::{CountingDisk, SEGMENT_HEADER_BYTES, log};
 use super::explore;
 use crate::commit::CommitQueue;
+use crate::error::Error;
 use crate::key::SeqNo;
 
 /// Two commits, one of which is to be synced and the other only written.
@@ -20,15 +22,16 @@ fn group_commit(segment_bytes_max: u64, lies: bool) {
             let log = log.clone();
             move || {
                 let (queue, wal, disk) = &*log;
-                let (ticket, lsn) = queue.enter(1, |seq| wal.push(seq, 1, b"record"));
+                let (ticket, position) = queue.enter(1, |seq| wal.push(seq, 1, b"record"));
+                let end = position.0;
                 if sync {
-                    wal.sync_to(lsn).unwrap();
+                    wal.sync_to(position).unwrap();
                     let synced = disk.total(|file| &file.synced);
-                    assert!(synced >= lsn.0, "{} acknowledged, {synced} synced", lsn.0);
+                    assert!(synced >= end, "{end} acknowledged, {synced} synced");
                 } else {
-                    wal.write_to(lsn).unwrap();
+                    wal.write_to(position).unwrap();
                     let written = disk.total(|file| &file.appended);
-                    assert!(written >= lsn.0, "{} acknowledged, {written} there", lsn.0);
+                    assert!(written >= end, "{end} acknowledged, {written} there");
                 }
                 ticket.publish();
             }
@@ -58,4 +61,65 @@ fn loom_a_group_commit_over_segments_acknowledges_what_is_on_the_disk() {
 #[should_panic(expected = "acknowledged")]
 fn loom_an_acknowledgement_without_a_sync_is_caught() {
     group_commit(1 << 20, true);
+}
+
+const RECORD_HEADER_BYTES: u64 = 28;
+
+/// Two commits of which the larger one finds no space until it was refused once,
+/// and takes the other with it where they are written together; then a third.
+fn no_space(lies: bool) {
+    explore(move || {
+        let full = Arc::new(AtomicBool::new(true));
+        let mut disk = CountingDisk::default();
+        disk.lies = lies;
+        disk.full = Some((SEGMENT_HEADER_BYTES as usize + 8, full.clone()));
+        let wal = log(&disk, 1 << 20);
+        let log = Arc::new((CommitQueue::new(SeqNo(0)), wal));
+        // The bytes that an acknowledged commit has in the log.
+        let commit = |payload: &'static [u8], sync: bool| {
+            let log = log.clone();
+            move || {
+                let (queue, wal) = &*log;
+                let (ticket, position) = queue.enter(1, |seq| wal.push(seq, 1, payload));
+                let outcome = match sync {
+                    true => wal.sync_to(position),
+                    false => wal.write_to(position),
+                };
+                match outcome {
+                    Ok(()) => ticket.publish(),
+                    Err(Error::DiskFull { .. }) => return 0,
+                    Err(e) => panic!("{e}"),
+                }
+                RECORD_HEADER_BYTES + payload.len() as u64
+            }
+        };
+        let large = thread::spawn(commit(b"a long record", true));
+        let small = thread::spawn(commit(b"short", false));
+        let (large, small) = (large.join().unwrap(), small.join().unwrap());
+        assert_eq!(large, 0);
+        full.store(false, Ordering::Relaxed);
+        let last = commit(b"a long record", true)();
+        assert!(last > 0, "there is space");
+        let there = disk.total(|file| &file.appended);
+        assert_eq!(
+            there,
+            small + last,
+            "what is refused is there, or the rest is not"
+        );
+        assert_eq!(disk.total(|file| &file.synced), there);
+    });
+}
+
+/// What finds no space is nowhere, and whoever pushed it is told so; what is
+/// acknowledged is there.
+#[test]
+fn loom_a_record_without_space_is_refused_and_others_are_written() {
+    no_space(false);
+}
+
+/// Broken: what fitted of a refused record stays.
+#[test]
+#[should_panic(expected = "what is refused is there")]
+fn loom_a_cut_that_only_says_so_is_caught() {
+    no_space(true);
 }

@@ -5,12 +5,11 @@
 //!   record   crc32 u32 of the rest | length u32 | an Edit as JSON
 //! ```
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::state::{Edit, State};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::files::{self, FileKind, FileNumber};
 use crate::vfs::{Vfs, WriteFile};
 
@@ -89,7 +88,8 @@ impl Manifest {
     /// the database of `state` when this returns, and none before.
     pub(crate) fn create_with(vfs: Arc<dyn Vfs>, dir: &Path, state: State) -> Result<Self> {
         let mut manifest = Self::unwritten(vfs, dir, state);
-        manifest.roll()?;
+        let state = manifest.state.clone();
+        manifest.roll(&state)?;
         Ok(manifest)
     }
 
@@ -121,10 +121,8 @@ impl Manifest {
             // does may be news to the disk.
             return self.sync_dir();
         }
-        match self.roll() {
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::StorageFull => {
-                self.sync_dir()
-            }
+        match self.roll(&self.state.clone()) {
+            Err(Error::DiskFull { .. }) => self.sync_dir(),
             outcome => outcome,
         }
     }
@@ -138,8 +136,12 @@ impl Manifest {
         self.current.as_deref()
     }
 
-    /// Makes an edit durable. When this returns an error the edit may or may
-    /// not be on disk, and no other is accepted.
+    /// Makes an edit durable.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`] when there was no space: the edit is nowhere, and the
+    /// next one may succeed. After any other error it may or may not be on disk,
+    /// and no other is accepted.
     pub(crate) fn commit(&mut self, edit: Edit) -> Result<()> {
         if let Some(cause) = &self.failed {
             return Err(Error::ReadOnly {
@@ -147,42 +149,57 @@ impl Manifest {
             });
         }
         let record = encode(&edit);
-        self.state
-            .apply(edit)
-            .expect("the engine makes edits that fit");
-        let result = match &mut self.file {
-            Some((file, bytes)) if *bytes < MANIFEST_BYTES_MAX => {
-                *bytes += record.len() as u64;
-                let path = self
-                    .current
-                    .as_deref()
-                    .expect("an open manifest is current");
-                file.append(&record)
-                    .and_then(|()| file.sync())
-                    .map_err(Error::io("write", path))
-            }
+        let mut next = self.state.clone();
+        next.apply(edit).expect("the engine makes edits that fit");
+        let result = match self.file.take() {
+            Some((file, bytes)) if bytes < MANIFEST_BYTES_MAX => self.append(file, bytes, &record),
             // The new manifest begins with the state, the edit included.
-            _ => self.roll(),
+            file => self.roll(&next).inspect_err(|_| self.file = file),
         };
-        if let Err(e) = &result {
-            self.failed = Some(format!("{e}").into());
+        match &result {
+            Ok(()) => self.state = next,
+            Err(e) if e.kind() == ErrorKind::DiskFull => {}
+            Err(e) => self.failed = Some(e.to_string().into()),
         }
         result
     }
 
-    /// Begins a new manifest: written and synced whole, then named by CURRENT
-    /// with an atomic rename, then the old one goes.
-    fn roll(&mut self) -> Result<()> {
+    /// Appends to the open manifest, which has `bytes`. What finds no space is
+    /// cut off again, durably, so that the next edit follows the last good one.
+    fn append(&mut self, mut file: Box<dyn WriteFile>, bytes: u64, record: &[u8]) -> Result<()> {
+        let current = self.current.as_deref();
+        let path = current.expect("an open manifest is current");
+        let appended = file
+            .append(record)
+            .map_err(Error::no_space_or_io("write", path));
+        if let Err(e) = appended {
+            if e.kind() == ErrorKind::DiskFull {
+                self.vfs
+                    .truncate(path, bytes)
+                    .map_err(Error::io("cut back", path))?;
+                self.file = Some((file, bytes));
+            }
+            return Err(e);
+        }
+        file.sync().map_err(Error::io("sync", path))?;
+        self.file = Some((file, bytes + record.len() as u64));
+        Ok(())
+    }
+
+    /// Begins a new manifest with `state`: written and synced whole, then named
+    /// by CURRENT with an atomic rename, then the old one goes.
+    fn roll(&mut self, state: &State) -> Result<()> {
         let name = files::manifest_name(self.next_number);
         let path = self.dir.join(&name);
         self.next_number = self.next_number.next();
 
         let mut bytes = header();
-        bytes.extend_from_slice(&encode(&Edit::State(self.state.clone())));
+        bytes.extend_from_slice(&encode(&Edit::State(state.clone())));
         let file = self.write(&path, &bytes)?;
 
         let (tmp, current) = (files::current_tmp(&self.dir), files::current(&self.dir));
-        self.write(&tmp, format!("{name}\n").as_bytes())?;
+        self.write(&tmp, format!("{name}\n").as_bytes())
+            .inspect_err(|_| self.remove_unnamed(&path))?;
         self.sync_dir()?;
         self.vfs
             .rename(&tmp, &current)
@@ -197,11 +214,25 @@ impl Manifest {
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> Result<Box<dyn WriteFile>> {
-        let mut file = self.vfs.create(path).map_err(Error::io("create", path))?;
+        let result = self.create_and_write(path, bytes);
+        result.inspect_err(|_| self.remove_unnamed(path))
+    }
+
+    fn create_and_write(&self, path: &Path, bytes: &[u8]) -> Result<Box<dyn WriteFile>> {
+        let mut file = self
+            .vfs
+            .create(path)
+            .map_err(Error::no_space_or_io("create", path))?;
         file.append(bytes)
-            .and_then(|()| file.sync())
-            .map_err(Error::io("write", path))?;
+            .map_err(Error::no_space_or_io("write", path))?;
+        file.sync().map_err(Error::io("sync", path))?;
         Ok(file)
+    }
+
+    /// Removes a file that CURRENT does not name yet; one that stays is an orphan,
+    /// which the next opening removes.
+    fn remove_unnamed(&self, path: &Path) {
+        let _ = self.vfs.remove(path);
     }
 
     fn sync_dir(&self) -> Result<()> {

@@ -62,7 +62,9 @@ impl SsTableWriter {
         options: SsTableOptions,
     ) -> Result<Self> {
         options.validate()?;
-        let file = vfs.create(path).map_err(Error::io("create", path))?;
+        let file = vfs
+            .create(path)
+            .map_err(Error::no_space_or_io("create", path))?;
         Ok(Self {
             data: BlockBuilder::new(options.restart_interval),
             index: IndexBuilder::new(),
@@ -249,7 +251,7 @@ impl Output {
     fn append_pending(&mut self) -> Result<()> {
         self.file
             .append(&self.pending)
-            .map_err(Error::io("write", &self.path))?;
+            .map_err(Error::no_space_or_io("write", &self.path))?;
         self.appended_bytes += self.pending.len() as u64;
         self.pending.clear();
         Ok(())

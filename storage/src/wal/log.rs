@@ -7,14 +7,18 @@
 //! works the same way beside it, so that an fsync does not hold up those who
 //! only need the bytes written.
 //!
-//! After a failed write or fsync nothing more is ever written: what the disk
-//! holds is uncertain (an fsync that fails may have dropped the pages).
+//! A group that finds no space is refused, and so is all that was pushed behind
+//! it meanwhile: the segment is cut back, durably, to where it was good, so that
+//! nothing refused can come back after a crash, and the next push starts afresh.
+//! After any other failed write, or a failed fsync, nothing more is ever written:
+//! what the disk holds is uncertain (an fsync that fails may have dropped the
+//! pages).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::record::{self, RecordHeader};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::files::{self, FileNumber};
 use crate::key::SeqNo;
 use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
@@ -23,6 +27,21 @@ use crate::vfs::{SyncFile, Vfs, WriteFile};
 /// A position in the log, in record bytes since its start (all segments).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Lsn(pub(crate) u64);
+
+/// Where a pushed record ends, in bytes ever pushed. Refused records count too,
+/// so that no two records share a position, though they may share an [`Lsn`].
+/// To be waited for once, by its owner, with [`Wal::write_to`] or
+/// [`Wal::sync_to`].
+#[derive(Debug)]
+#[must_use = "nobody else waits for the record, or learns that it was refused"]
+pub(crate) struct Position(pub(crate) u64);
+
+/// The same place, as a position and in the files.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    pushed: u64,
+    lsn: u64,
+}
 
 /// The log.
 #[derive(Debug)]
@@ -46,7 +65,9 @@ pub(crate) struct Wal {
 struct Buffer {
     bytes: Vec<u8>,
     /// The position after the last pushed record.
-    end: Lsn,
+    end: u64,
+    /// Number of records in `bytes`.
+    records: u64,
     /// Set by a failure: what is pushed from then on is never written, and
     /// need not be kept.
     closed: bool,
@@ -54,8 +75,11 @@ struct Buffer {
 
 #[derive(Debug)]
 struct Progress {
-    written: Lsn,
-    durable: Lsn,
+    /// Everything pushed before is in the files, or was refused.
+    written: Place,
+    durable: Place,
+    /// What was refused and not yet told to all who wait for it, ascending.
+    refused: Vec<Refused>,
     writing: bool,
     syncing: bool,
     failed: Option<Arc<str>>,
@@ -69,6 +93,25 @@ struct Progress {
     /// Closed segments that are still needed, oldest first, with their sizes.
     closed: Vec<(FileNumber, u64)>,
     next_segment: FileNumber,
+}
+
+/// Records that found no space: those that end in `from < position <= to`.
+#[derive(Debug)]
+struct Refused {
+    from: u64,
+    to: u64,
+    /// How many have not been told.
+    waiting: u64,
+    path: PathBuf,
+}
+
+/// What became of a group.
+#[derive(Debug)]
+struct Outcome {
+    segment: Option<OpenSegment>,
+    /// The segment that was full, and is closed and durable now.
+    closed: Option<(FileNumber, u64)>,
+    result: Result<()>,
 }
 
 #[derive(Debug)]
@@ -93,18 +136,24 @@ impl Wal {
         end: Lsn,
     ) -> Self {
         let bytes = old.iter().map(|(_, bytes)| bytes).sum();
+        let end = Place {
+            pushed: end.0,
+            lsn: end.0,
+        };
         Self {
             vfs,
             dir: dir.to_path_buf(),
             segment_bytes_max,
             buffer: Mutex::new(Buffer {
                 bytes: Vec::new(),
-                end,
+                end: end.pushed,
+                records: 0,
                 closed: false,
             }),
             progress: Mutex::new(Progress {
                 written: end,
                 durable: end,
+                refused: Vec::new(),
                 writing: false,
                 syncing: false,
                 failed: None,
@@ -115,7 +164,7 @@ impl Wal {
                 next_segment: next,
             }),
             progressed: Condvar::new(),
-            durable_lsn: AtomicU64::new(end.0),
+            durable_lsn: AtomicU64::new(end.lsn),
             segment_number: AtomicU64::new(next.0),
             bytes: AtomicU64::new(bytes),
         }
@@ -123,37 +172,44 @@ impl Wal {
 
     /// Appends a record to the buffer; the caller holds the order lock, so that
     /// the log stands in commit order. Returns the position after it.
-    pub(crate) fn push(&self, first: SeqNo, count: u32, payload: &[u8]) -> Lsn {
+    pub(crate) fn push(&self, first: SeqNo, count: u32, payload: &[u8]) -> Position {
         let durable = self.durable_lsn.load(Ordering::Relaxed);
         let mut buffer = self.buffer.lock().unwrap();
         if buffer.closed {
             // Whoever waits for this position is told of the failure.
-            return buffer.end;
+            return Position(buffer.end);
         }
         let before = buffer.bytes.len();
         RecordHeader::encode(&mut buffer.bytes, durable, first, count, payload);
-        buffer.end = Lsn(buffer.end.0 + (buffer.bytes.len() - before) as u64);
-        buffer.end
+        buffer.end += (buffer.bytes.len() - before) as u64;
+        buffer.records += 1;
+        Position(buffer.end)
     }
 
-    /// Returns once everything before `lsn` is in the file: it then survives a
-    /// crash of the process.
+    /// Returns once the record that ends at `position` is in the file, with all
+    /// before it that was not refused: it then survives a crash of the process.
     ///
     /// # Errors
+    /// [`Error::DiskFull`] when the record found no space: it is nowhere then.
     /// [`Error::ReadOnly`] when a write or an fsync failed, now or earlier.
-    pub(crate) fn write_to(&self, lsn: Lsn) -> Result<()> {
-        self.written(lsn).map(drop)
+    pub(crate) fn write_to(&self, position: Position) -> Result<()> {
+        self.written(position).map(drop)
     }
 
-    /// Returns once everything before `lsn` is durable: it then survives a
-    /// crash of the machine.
+    /// Returns once the record that ends at `position` is durable, with all
+    /// before it that was not refused: it then survives a crash of the machine.
     ///
     /// # Errors
     /// As [`Wal::write_to`].
-    pub(crate) fn sync_to(&self, lsn: Lsn) -> Result<()> {
-        let mut progress = self.written(lsn)?;
+    pub(crate) fn sync_to(&self, position: Position) -> Result<()> {
+        let end = position.0;
+        let progress = self.written(position)?;
+        self.sync_up_to(end, progress)
+    }
+
+    fn sync_up_to<'a>(&'a self, end: u64, mut progress: MutexGuard<'a, Progress>) -> Result<()> {
         loop {
-            if progress.durable >= lsn {
+            if progress.durable.pushed >= end {
                 return Ok(());
             }
             check(&progress)?;
@@ -163,7 +219,7 @@ impl Wal {
                 continue;
             }
             // Nobody writes, so the open segment is in its place; there is one,
-            // because closed segments are durable and `durable < lsn`.
+            // because closed segments are durable and `durable` is behind.
             let syncer = progress
                 .segment
                 .as_ref()
@@ -184,10 +240,12 @@ impl Wal {
         }
     }
 
-    /// Makes everything durable that has been pushed so far.
+    /// Makes everything durable that has been pushed so far, but for what is
+    /// refused: that is the matter of those who pushed it.
     pub(crate) fn sync_all(&self) -> Result<()> {
         let end = self.buffer.lock().unwrap().end;
-        self.sync_to(end)
+        let progress = self.settled(end)?;
+        self.sync_up_to(end, progress)
     }
 
     /// The smallest segment number that a record pushed from now on can get.
@@ -282,13 +340,22 @@ impl Wal {
         self.progressed.notify_all();
     }
 
-    fn written(&self, lsn: Lsn) -> Result<MutexGuard<'_, Progress>> {
+    fn written(&self, position: Position) -> Result<MutexGuard<'_, Progress>> {
+        let mut progress = self.settled(position.0)?;
+        match progress.take_refusal(position.0) {
+            Some(path) => Err(Error::DiskFull { path }),
+            None => Ok(progress),
+        }
+    }
+
+    /// Returns once everything before `end` is in the file or refused.
+    fn settled(&self, end: u64) -> Result<MutexGuard<'_, Progress>> {
         let mut progress = self.progress.lock().unwrap();
         loop {
             // A failure refuses also what had been written before it: the
             // commit is not acknowledged, and a reopening will tell.
             check(&progress)?;
-            if progress.written >= lsn {
+            if progress.written.pushed >= end {
                 return Ok(progress);
             }
             if progress.writing {
@@ -311,23 +378,31 @@ impl Wal {
             drop(progress);
 
             let group = self.take_buffer();
-            let outcome = self.write_group(segment, next, written, &group);
+            let outcome = self.write_group(segment, next, Lsn(written.lsn), &group);
 
             progress = self.progress.lock().unwrap();
             progress.writing = false;
-            match outcome {
-                Ok((segment, closed)) => {
-                    if segment.number >= progress.next_segment {
-                        progress.next_segment = segment.number.next();
-                    }
-                    if let Some(closed) = closed {
-                        progress.closed.push(closed);
-                        self.set_durable(&mut progress, written);
-                    }
-                    progress.written_segment = Some((segment.number, segment.bytes));
-                    progress.segment = Some(segment);
-                    progress.written = group.end;
+            if let Some(closed) = outcome.closed {
+                progress.closed.push(closed);
+                self.set_durable(&mut progress, written);
+            }
+            if let Some(segment) = &outcome.segment
+                && segment.number >= progress.next_segment
+            {
+                progress.next_segment = segment.number.next();
+            }
+            if let Some(segment) = &outcome.segment {
+                progress.written_segment = Some((segment.number, segment.bytes));
+            }
+            progress.segment = outcome.segment;
+            match outcome.result {
+                Ok(()) => {
+                    progress.written = Place {
+                        pushed: group.end,
+                        lsn: written.lsn + group.bytes.len() as u64,
+                    };
                 }
+                Err(Error::DiskFull { path }) => self.refuse(&mut progress, &group, path),
                 Err(e) => self.fail(&mut progress, &format!("write to the WAL failed: {e}")),
             }
             self.progressed.notify_all();
@@ -338,43 +413,72 @@ impl Wal {
         let mut buffer = self.buffer.lock().unwrap();
         Buffer {
             bytes: std::mem::take(&mut buffer.bytes),
+            records: std::mem::take(&mut buffer.records),
             ..*buffer
         }
     }
 
     /// Appends a group to the open segment, after closing it when it is full.
-    /// Returns the open segment and what was closed.
     fn write_group(
         &self,
         segment: Option<OpenSegment>,
         next: FileNumber,
         base: Lsn,
         group: &Buffer,
-    ) -> Result<(OpenSegment, Option<(FileNumber, u64)>)> {
-        let (mut segment, closed) = match segment {
-            Some(segment) if segment.bytes < self.segment_bytes_max => (segment, None),
-            Some(mut full) => {
-                full.file.sync().map_err(Error::io("sync", &full.path))?;
-                let closed = (full.number, full.bytes);
-                (self.open_segment(next, base)?, Some(closed))
-            }
-            None => (self.open_segment(next, base)?, None),
+    ) -> Outcome {
+        let mut outcome = Outcome {
+            segment,
+            closed: None,
+            result: Ok(()),
         };
-        segment
-            .file
-            .append(&group.bytes)
-            .map_err(Error::io("write", &segment.path))?;
+        outcome.result = self.write_into(&mut outcome, next, base, group);
+        outcome
+    }
+
+    fn write_into(
+        &self,
+        outcome: &mut Outcome,
+        next: FileNumber,
+        base: Lsn,
+        group: &Buffer,
+    ) -> Result<()> {
+        if let Some(full) = &mut outcome.segment
+            && full.bytes >= self.segment_bytes_max
+        {
+            full.file.sync().map_err(Error::io("sync", &full.path))?;
+            outcome.closed = Some((full.number, full.bytes));
+            outcome.segment = None;
+        }
+        let segment = match &mut outcome.segment {
+            Some(segment) => segment,
+            none => none.insert(self.open_segment(next, base)?),
+        };
+        if let Err(e) = segment.file.append(&group.bytes) {
+            let e = Error::no_space_or_io("write", &segment.path)(e);
+            if e.kind() == ErrorKind::DiskFull {
+                // What fitted goes, durably: a crash must not bring it back.
+                self.vfs
+                    .truncate(&segment.path, segment.bytes)
+                    .map_err(Error::io("cut back", &segment.path))?;
+            }
+            return Err(e);
+        }
         segment.bytes += group.bytes.len() as u64;
         self.bytes
             .fetch_add(group.bytes.len() as u64, Ordering::Relaxed);
-        Ok((segment, closed))
+        Ok(())
     }
 
     fn open_segment(&self, number: FileNumber, base: Lsn) -> Result<OpenSegment> {
         let path = files::wal(&self.dir, number);
-        let mut file = self.vfs.create(&path).map_err(Error::io("create", &path))?;
-        file.append(&record::encode_segment_header(number, base.0))
-            .map_err(Error::io("write", &path))?;
+        let file = self.create_segment(&path, number, base);
+        let file = file.inspect_err(|e| {
+            if e.kind() == ErrorKind::DiskFull {
+                // The next try takes the same number, so that there is no hole;
+                // what cannot be removed now is then overwritten.
+                let _ = self.vfs.remove(&path);
+            }
+        })?;
         let syncer = Arc::from(file.syncer().map_err(Error::io("open", &path))?);
         self.vfs
             .sync_dir(&self.dir)
@@ -393,6 +497,47 @@ impl Wal {
         })
     }
 
+    fn create_segment(
+        &self,
+        path: &Path,
+        number: FileNumber,
+        base: Lsn,
+    ) -> Result<Box<dyn WriteFile>> {
+        let mut file = self
+            .vfs
+            .create(path)
+            .map_err(Error::no_space_or_io("create", path))?;
+        file.append(&record::encode_segment_header(number, base.0))
+            .map_err(Error::no_space_or_io("write", path))?;
+        Ok(file)
+    }
+
+    /// Refuses a group for which there was no space, and what was pushed behind
+    /// it. All that was written is durable: the segment was cut back and synced,
+    /// or the one before it closed.
+    fn refuse(&self, progress: &mut Progress, group: &Buffer, path: PathBuf) {
+        let mut buffer = self.buffer.lock().unwrap();
+        buffer.bytes = Vec::new();
+        let waiting = group.records + std::mem::take(&mut buffer.records);
+        let (from, to) = (progress.written.pushed, buffer.end);
+        drop(buffer);
+        match progress.refused.last_mut().filter(|last| last.to == from) {
+            Some(last) => {
+                last.to = to;
+                last.waiting += waiting;
+            }
+            None => progress.refused.push(Refused {
+                from,
+                to,
+                waiting,
+                path,
+            }),
+        }
+        progress.written.pushed = to;
+        let written = progress.written;
+        self.set_durable(progress, written);
+    }
+
     /// Refuses everything from now on. Locks the buffer inside of `progress`,
     /// as nobody does the other way round.
     fn fail(&self, progress: &mut Progress, cause: &str) {
@@ -402,10 +547,10 @@ impl Wal {
         buffer.bytes = Vec::new();
     }
 
-    fn set_durable(&self, progress: &mut Progress, lsn: Lsn) {
-        if lsn > progress.durable {
-            progress.durable = lsn;
-            self.durable_lsn.store(lsn.0, Ordering::Relaxed);
+    fn set_durable(&self, progress: &mut Progress, place: Place) {
+        if place.pushed > progress.durable.pushed {
+            progress.durable = place;
+            self.durable_lsn.store(place.lsn, Ordering::Relaxed);
         }
     }
 }
@@ -420,6 +565,21 @@ impl Drop for SegmentHold<'_> {
     }
 }
 
+impl Progress {
+    /// Where the record that ends at `position` found no space, if it was
+    /// refused. To be asked once for each record.
+    fn take_refusal(&mut self, position: u64) -> Option<PathBuf> {
+        let holds = |refused: &Refused| refused.from < position && position <= refused.to;
+        let at = self.refused.iter().position(holds)?;
+        let refused = &mut self.refused[at];
+        refused.waiting -= 1;
+        Some(match refused.waiting {
+            0 => self.refused.remove(at).path,
+            _ => refused.path.clone(),
+        })
+    }
+}
+
 fn check(progress: &Progress) -> Result<()> {
     match &progress.failed {
         Some(cause) => Err(Error::ReadOnly {
@@ -430,26 +590,4 @@ fn check(progress: &Progress) -> Result<()> {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::vfs::{FaultOp, MemVfs};
-
-    /// Nobody writes the buffer after a failure, and each refused write left its
-    /// record there: retries filled the memory.
-    #[test]
-    fn after_a_failure_records_are_refused_and_not_kept() {
-        let (mem, dir) = (MemVfs::new(), Path::new("/db"));
-        mem.create_dir_all(dir).unwrap();
-        let vfs: Arc<dyn Vfs> = Arc::new(mem.clone());
-        let wal = Wal::new(vfs, dir, 1 << 20, Vec::new(), FileNumber(1), Lsn(0));
-        let first = wal.push(SeqNo(1), 1, b"kept");
-        wal.sync_to(first).unwrap();
-        mem.fail_next(FaultOp::Append, 1, std::io::ErrorKind::StorageFull);
-        for seq in 2..10 {
-            let lsn = wal.push(SeqNo(seq), 1, &[0; 1000]);
-            assert!(matches!(wal.write_to(lsn), Err(Error::ReadOnly { .. })));
-        }
-        assert!(wal.buffer.lock().unwrap().bytes.is_empty());
-        assert!(matches!(wal.sync_to(first), Err(Error::ReadOnly { .. })));
-    }
-}
+mod tests;

@@ -1,0 +1,129 @@
+use super::*;
+use crate::vfs::{FaultOp, MemVfs};
+
+const DIR: &str = "/db";
+
+fn log(segment_bytes_max: u64) -> (MemVfs, Wal) {
+    let mem = MemVfs::new();
+    mem.create_dir_all(Path::new(DIR)).unwrap();
+    let vfs: Arc<dyn Vfs> = Arc::new(mem.clone());
+    let (dir, next) = (Path::new(DIR), FileNumber(1));
+    let wal = Wal::new(vfs, dir, segment_bytes_max, Vec::new(), next, Lsn(0));
+    (mem, wal)
+}
+
+/// The first sequence numbers of the records that a recovery finds.
+fn recovered(mem: &MemVfs) -> Vec<u64> {
+    let segments = super::super::segments(mem, Path::new(DIR), FileNumber(1)).unwrap();
+    let (mut found, mut base) = (Vec::new(), None);
+    for (i, segment) in segments.iter().enumerate() {
+        let last = i + 1 == segments.len();
+        let replayed = super::super::replay_segment(mem, segment, last, base, |first, _, _, _| {
+            found.push(first.0);
+            Ok(())
+        });
+        base = Some(replayed.unwrap().end);
+    }
+    found
+}
+
+/// Nobody writes the buffer after a failure, and each refused write left its
+/// record there: retries filled the memory.
+#[test]
+fn after_a_failure_records_are_refused_and_not_kept() {
+    let (mem, wal) = log(1 << 20);
+    let first = wal.push(SeqNo(1), 1, b"kept");
+    wal.sync_to(first).unwrap();
+    mem.fail_next(FaultOp::Append, 1, std::io::ErrorKind::Other);
+    for seq in 2..10 {
+        let position = wal.push(SeqNo(seq), 1, &[0; 1000]);
+        assert!(matches!(
+            wal.write_to(position),
+            Err(Error::ReadOnly { .. })
+        ));
+    }
+    assert!(wal.buffer.lock().unwrap().bytes.is_empty());
+    assert!(matches!(wal.sync_all(), Err(Error::ReadOnly { .. })));
+}
+
+/// A full disk was a failed write like any other: the database took no more
+/// writes until it was opened again, however much space there was.
+#[test]
+fn what_finds_no_space_is_refused_and_the_next_record_is_written() {
+    for (segment_bytes_max, seed) in [(1 << 20, 1), (100, 2)] {
+        let (mem, wal) = log(segment_bytes_max);
+        let mut kept = Vec::new();
+        for seq in 1..=40 {
+            let full = seq % 4 >= 2;
+            // Room for part of the record, or of a segment's header.
+            let room = mem.used_bytes() + seq;
+            mem.set_capacity_bytes(full.then_some(room));
+            let position = wal.push(SeqNo(seq), 1, &[seq as u8; 50]);
+            let behind = wal.push(SeqNo(seq + 100), 1, &[seq as u8; 50]);
+            let sync = seq % 3 == 0;
+            let outcome = match sync {
+                true => wal.sync_to(position),
+                false => wal.write_to(position),
+            };
+            if full {
+                assert!(matches!(outcome, Err(Error::DiskFull { .. })), "{seq}");
+                let outcome = wal.write_to(behind);
+                assert!(matches!(outcome, Err(Error::DiskFull { .. })), "{seq}");
+                wal.sync_all().unwrap();
+                assert!(mem.used_bytes() <= room);
+            } else {
+                outcome.unwrap();
+                wal.write_to(behind).unwrap();
+                kept.extend([seq, seq + 100]);
+            }
+            assert!(wal.progress.lock().unwrap().refused.is_empty());
+            assert_eq!(recovered(&mem), kept);
+        }
+        assert!(wal.failure().is_none());
+        let bytes = |number| {
+            mem.file_len(files::wal(Path::new(DIR), number))
+                .unwrap_or(0)
+        };
+        let on_disk: u64 = (1..200).map(|number| bytes(FileNumber(number))).sum();
+        assert_eq!(wal.bytes(), on_disk);
+        wal.sync_all().unwrap();
+        mem.restart(seed);
+        assert_eq!(recovered(&mem), kept);
+    }
+}
+
+/// Whoever waits for a refused record later than others is told too, though
+/// records behind it were written meanwhile.
+#[test]
+fn a_record_that_was_refused_stays_so_whatever_is_written_after_it() {
+    let (mem, wal) = log(1 << 20);
+    let before = wal.push(SeqNo(1), 1, b"before");
+    wal.write_to(before).unwrap();
+    mem.fail_next(FaultOp::Append, 1, std::io::ErrorKind::QuotaExceeded);
+    let refused = [2, 3].map(|seq| wal.push(SeqNo(seq), 1, b"refused"));
+    // Writes for all who wait; that nothing of theirs stays is no failure.
+    wal.sync_all().unwrap();
+    let after = wal.push(SeqNo(4), 1, b"after");
+    wal.sync_to(after).unwrap();
+    for position in refused {
+        assert!(matches!(wal.sync_to(position), Err(Error::DiskFull { .. })));
+    }
+    assert_eq!(recovered(&mem), [1, 4]);
+}
+
+/// Nobody knows what is left of a record that could not be cut off.
+#[test]
+fn a_cut_that_fails_is_a_failure_for_good() {
+    let (mem, wal) = log(1 << 20);
+    let before = wal.push(SeqNo(1), 1, b"before");
+    wal.write_to(before).unwrap();
+    mem.fail_next(FaultOp::Append, 1, std::io::ErrorKind::StorageFull);
+    mem.fail_next(FaultOp::Truncate, 1, std::io::ErrorKind::Other);
+    for seq in 2..4 {
+        let position = wal.push(SeqNo(seq), 1, b"refused");
+        assert!(matches!(
+            wal.write_to(position),
+            Err(Error::ReadOnly { .. })
+        ));
+    }
+}
