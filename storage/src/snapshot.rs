@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::boundaries::ReadPoint;
 use crate::db::{DbInner, TableCore};
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
+use crate::key_range::KeyRange;
 use crate::range::Range;
 use crate::retention::Bookmark;
 use crate::table::{Table, Value, get_at};
@@ -45,6 +48,43 @@ impl View {
     /// The entries of a key range at this instant, from both ends.
     pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, table: &Table, range: R) -> Range {
         self.range_of(&table.core, range, true)
+    }
+
+    /// The entries whose keys begin with `prefix`, at this instant.
+    pub fn prefix(&self, table: &Table, prefix: &[u8]) -> Range {
+        self.range(table, KeyRange::prefix(prefix))
+    }
+
+    /// The values of some keys at this instant, in their order.
+    pub fn get_many<K: AsRef<[u8]>>(
+        &self,
+        table: &Table,
+        keys: &[K],
+    ) -> Result<Vec<Option<Value>>> {
+        keys.iter()
+            .map(|key| self.get(table, key.as_ref()))
+            .collect()
+    }
+
+    /// Bytes on disk of the data blocks in which this view may see something of a
+    /// range.
+    pub fn approximate_bytes<K, R>(&self, table: &Table, range: R) -> Result<u64>
+    where
+        K: AsRef<[u8]>,
+        R: RangeBounds<K>,
+    {
+        let version = table.core.version();
+        version.approximate_bytes(self.seq(), &KeyRange::new(range))
+    }
+
+    /// Keys that cut what this view sees of a range: as [`Table::split_keys`].
+    pub fn split_keys<K, R>(&self, table: &Table, range: R, parts: usize) -> Result<Vec<Bytes>>
+    where
+        K: AsRef<[u8]>,
+        R: RangeBounds<K>,
+    {
+        let version = table.core.version();
+        version.split_keys(self.seq(), &KeyRange::new(range), parts)
     }
 
     fn get_in(&self, core: &TableCore, key: &[u8]) -> Result<Option<Value>> {
@@ -174,6 +214,16 @@ impl SnapshotTable {
         self.view.get_in(&self.core, key)
     }
 
+    /// The values that some keys had, in their order.
+    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        keys.iter().map(|key| self.get(key.as_ref())).collect()
+    }
+
+    /// The entries that there were whose keys begin with `prefix`.
+    pub fn prefix(&self, prefix: &[u8]) -> Range {
+        self.range(KeyRange::prefix(prefix))
+    }
+
     /// The entries that a key range had, from both ends.
     pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Range {
         self.view.range_of(&self.core, range, true)
@@ -188,8 +238,9 @@ impl SnapshotTable {
     /// Keys that cut the table into at most `parts` pieces of about as many
     /// bytes on disk, ascending; fewer where there is not enough on disk to
     /// tell. Piece `i` goes from key `i - 1` (included) to key `i`.
-    pub fn split_keys(&self, parts: usize) -> Result<Vec<bytes::Bytes>> {
-        self.core.version().split_keys(self.view.seq(), parts)
+    pub fn split_keys(&self, parts: usize) -> Result<Vec<Bytes>> {
+        let all = KeyRange::new::<&[u8], _>(..);
+        self.core.version().split_keys(self.view.seq(), &all, parts)
     }
 
     /// Bytes on disk of the runs that this snapshot sees.

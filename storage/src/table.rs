@@ -179,6 +179,35 @@ impl Table {
         Range::new(&self.db, &self.core, version, point, range, true)
     }
 
+    /// The values of some keys, in their order, all at one instant.
+    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        let point = self.db.retention().register_view(|| self.db.read_point());
+        let version = self.core.version();
+        self.db.retention().release_view(point);
+        let at = (point.seq, point.judge());
+        let get = |key: &K| get_at(&self.db, &self.core, &version, key.as_ref(), at);
+        keys.iter().map(get).collect()
+    }
+
+    /// Bytes on disk of the data blocks that may hold something of a range; what
+    /// is in memory only does not count.
+    pub fn approximate_bytes<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Result<u64> {
+        let range = KeyRange::new(range);
+        self.core.version().approximate_bytes(SeqNo::MAX, &range)
+    }
+
+    /// Keys that cut a range into at most `parts` pieces of about as many bytes on
+    /// disk, ascending; fewer where there is not enough on disk to tell. Piece `i`
+    /// goes from key `i - 1` (included; or the start of the range) to key `i`.
+    pub fn split_keys<K, R>(&self, range: R, parts: usize) -> Result<Vec<Bytes>>
+    where
+        K: AsRef<[u8]>,
+        R: RangeBounds<K>,
+    {
+        let range = KeyRange::new(range);
+        self.core.version().split_keys(SeqNo::MAX, &range, parts)
+    }
+
     /// The entries whose keys begin with `prefix`, now: as [`Table::range`].
     pub fn prefix(&self, prefix: &[u8]) -> Range {
         self.range(KeyRange::prefix(prefix))

@@ -23,6 +23,7 @@ use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::fold::Fold;
 use crate::key::SeqNo;
+use crate::key_range::{KeyRange, is_before};
 use crate::memtable::Memtable;
 use crate::range_tombstones::RangeTombstones;
 use crate::run::{Run, RunId};
@@ -118,18 +119,15 @@ impl TableVersion {
         memtables.chain(runs).collect()
     }
 
-    /// Keys that cut what a reader at `seq` sees into at most `parts` pieces of
-    /// about as many bytes on disk.
-    pub(crate) fn split_keys(&self, seq: SeqNo, parts: usize) -> Result<Vec<Bytes>> {
-        let mut blocks: Vec<(Bytes, u64)> = Vec::new();
-        for file in self
-            .all_runs()
-            .filter(|run| run.is_seen_at(seq))
-            .flat_map(|run| run.files())
-        {
-            blocks.extend(file.table().block_bounds()?);
-        }
-        blocks.sort_unstable();
+    /// Keys that cut what a reader at `seq` sees of a range into at most `parts`
+    /// pieces of about as many bytes on disk, ascending, each within the range.
+    pub(crate) fn split_keys(
+        &self,
+        seq: SeqNo,
+        range: &KeyRange,
+        parts: usize,
+    ) -> Result<Vec<Bytes>> {
+        let blocks = self.blocks(seq, range)?;
         let total: u64 = blocks.iter().map(|(_, bytes)| bytes).sum();
         let mut keys: Vec<Bytes> = Vec::new();
         let mut before = 0;
@@ -139,6 +137,8 @@ impl TableVersion {
             if before * parts as u64 >= total * piece
                 && before < total
                 && keys.last() != Some(&last_key)
+                && last_key > range.start
+                && range.contains(&last_key)
             {
                 keys.push(last_key);
             }
@@ -156,6 +156,31 @@ impl TableVersion {
     /// first.
     pub(crate) fn all_runs(&self) -> impl Iterator<Item = &Arc<Run>> {
         self.waiting_runs().chain(&self.runs)
+    }
+
+    /// Bytes on disk of the data blocks that may hold something of a range.
+    pub(crate) fn approximate_bytes(&self, seq: SeqNo, range: &KeyRange) -> Result<u64> {
+        let blocks = self.blocks(seq, range)?;
+        Ok(blocks.iter().map(|(_, bytes)| bytes).sum())
+    }
+
+    /// The data blocks that a reader at `seq` may see something of a range in,
+    /// by their last keys, and their bytes: from the indexes, so without reading
+    /// any.
+    fn blocks(&self, seq: SeqNo, range: &KeyRange) -> Result<Vec<(Bytes, u64)>> {
+        let mut blocks: Vec<(Bytes, u64)> = Vec::new();
+        let runs = self.all_runs().filter(|run| run.is_seen_at(seq));
+        for file in runs.flat_map(|run| run.files()) {
+            let mut first = Bytes::copy_from_slice(&file.table().properties().smallest_key);
+            for (last, bytes) in file.table().block_bounds()? {
+                if *last >= *range.start && is_before(&first, range.end.as_ref()) {
+                    blocks.push((last.clone(), bytes));
+                }
+                first = last;
+            }
+        }
+        blocks.sort_unstable();
+        Ok(blocks)
     }
 
     /// The same with a fresh memtable; the old one is frozen at `end`. One that

@@ -546,3 +546,82 @@ fn a_view_keeps_runs_that_a_truncation_covers() {
         (1, "b".into())
     );
 }
+
+#[test]
+fn keys_and_prefixes_are_read_at_one_instant_and_ranges_are_measured_and_cut() {
+    let mem = MemVfs::new();
+    let (db, keyspace, table) = open(manual(&mem), TableOptions::default());
+    for i in 0..2000_u64 {
+        let value = i
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .to_le_bytes()
+            .repeat(4);
+        table.put(format!("key{i:04}").as_bytes(), &value).unwrap();
+    }
+    keyspace.create_snapshot("s").unwrap();
+    let view = db.view();
+    table.delete(b"key0001").unwrap();
+    db.flush().unwrap();
+    db.compact().unwrap();
+    let old = keyspace.snapshot("s").unwrap().table("users").unwrap();
+
+    let some = ["key0003", "nothing", "key0001", "key0003"];
+    let there = |found: Vec<Option<ebb_storage::Value>>| {
+        found.iter().map(Option::is_some).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        there(table.get_many(&some).unwrap()),
+        [true, false, false, true]
+    );
+    for found in [view.get_many(&table, &some), old.get_many(&some)] {
+        assert_eq!(there(found.unwrap()), [true, false, true, true]);
+    }
+
+    assert_eq!(table.prefix(b"key000").count(), 9);
+    assert_eq!(view.prefix(&table, b"key000").count(), 10);
+    assert_eq!(old.prefix(b"key1").count(), 1000);
+    assert_eq!(table.prefix(b"").rev().count(), 1999);
+
+    let all = table.approximate_bytes::<&[u8], _>(..).unwrap();
+    let half = table.approximate_bytes("key1000"..).unwrap();
+    assert!(half > all / 3 && half < all * 2 / 3, "{half} of {all}");
+    assert_eq!(table.approximate_bytes("l"..).unwrap(), 0);
+    assert!(view.approximate_bytes::<&[u8], _>(&table, ..).unwrap() <= all);
+
+    let cuts = table.split_keys("key0500".."key1500", 4).unwrap();
+    assert_eq!(cuts.len(), 3);
+    assert!(cuts.is_sorted() && cuts[0] > "key0500" && cuts[2] < "key1500");
+    let first = table.range::<&[u8], _>(&b"key0500"[..]..&cuts[0]).count();
+    assert!((150..350).contains(&first), "{first} of 1000");
+    assert_eq!(view.split_keys::<&[u8], _>(&table, .., 1).unwrap().len(), 0);
+}
+
+#[test]
+fn keys_and_values_may_be_empty_and_as_long_as_allowed_and_not_longer() {
+    use ebb_storage::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
+    let mem = MemVfs::new();
+    let (db, _, table) = open(manual(&mem), merging("append"));
+    table.put(b"", b"").unwrap();
+    let key = vec![b'k'; MAX_KEY_BYTES];
+    table.put(&key[1..], b"").unwrap();
+    table.put_with_ttl(&key, b"", Duration::MAX).unwrap();
+    let before = db.view().seq();
+    let long_key = [&key[..], b"k"].concat();
+    refused(table.put(&long_key, b""), &["65537"]);
+    refused(table.merge(&long_key, b""), &["65537"]);
+    refused(table.put_with_ttl(&long_key, b"", SECOND), &["65537"]);
+    refused(table.delete(&long_key), &["65537"]);
+    let long_value = vec![0; MAX_VALUE_BYTES + 1];
+    refused(table.put(b"v", &long_value), &["268435457"]);
+    refused(table.merge(b"v", &long_value), &["268435457"]);
+    refused(
+        table.put_with_ttl(b"v", &long_value, SECOND),
+        &["268435457"],
+    );
+    assert_eq!(db.view().seq(), before);
+    for _ in 0..2 {
+        assert_eq!(table.get(b"").unwrap().unwrap(), "");
+        assert_eq!(table.range::<&[u8], _>(..).count(), 3);
+        db.flush().unwrap();
+    }
+}
