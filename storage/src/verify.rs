@@ -286,6 +286,7 @@ impl<'a> Check<'a> {
             let told = file.properties();
             bytes += file.file_bytes();
             entries += told.entries;
+            entries += told.range_tombstones.as_ref().map_or(0, |told| told.count);
             let ingested = run.ingested_at.is_some();
             let (expected, span) = match ingested {
                 true => (0, (SeqNo::ZERO, SeqNo::ZERO)),

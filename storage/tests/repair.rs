@@ -17,7 +17,7 @@ type History = BTreeMap<(usize, Vec<u8>), BTreeSet<Vec<u8>>>;
 
 struct Case {
     seed: u64,
-    expected: Oracle,
+    expected: Seen,
     history: History,
     /// The last segment of the log was cut, perhaps between two records, or is
     /// gone: that looks like a crash before they were written.
@@ -33,20 +33,19 @@ fn database(seed: u64, mem: &MemVfs, steps: usize) -> Case {
         .map(|_| random_table_options(&mut rng))
         .collect();
     let tables = open_tables(&db, &options).unwrap();
-    let (script, states) = random_script(&mut rng, steps, 4);
+    let (script, expected) = plain_script(&mut rng, steps, 4);
     let mut history = History::new();
     for op in &script {
         apply(&db, &tables, op).unwrap();
         if let Op::Write(writes) = op {
             for write in writes {
-                if let Some(value) = &write.value {
-                    let key = (write.table, write.key.clone());
+                if let Change::Put(key, value) = &write.change {
+                    let key = (write.table, key.clone());
                     history.entry(key).or_default().insert(value.clone());
                 }
             }
         }
     }
-    let expected = states.last().unwrap().clone();
     Case {
         seed,
         expected,
@@ -78,7 +77,7 @@ fn clear(mem: &MemVfs) {
 impl Case {
     /// Holds the result against what was there. Tables whose names are lost are
     /// looked at by what they hold.
-    fn check(&self, mem: &MemVfs, report: &RepairReport) -> Oracle {
+    fn check(&self, mem: &MemVfs, report: &RepairReport) -> Seen {
         let options = Options {
             create_if_missing: false,
             ..manual(mem)
@@ -119,7 +118,7 @@ impl Case {
         let found = if recovered.is_ok() {
             None
         } else {
-            Some(Oracle::read(&db).unwrap())
+            Some(Seen::read(&db).unwrap())
         };
         for ((keyspace, name), tables) in found.iter().flat_map(|found| &found.snapshots) {
             let incomplete = format!("{keyspace}: {name}");
@@ -323,7 +322,7 @@ fn an_interrupted_repair_does_not_open() {
             ..manual(&mem)
         };
         match Db::open(TARGET, options) {
-            Ok(db) => assert!(Oracle::read(&db).unwrap() == case.expected),
+            Ok(db) => assert!(Seen::read(&db).unwrap() == case.expected),
             Err(error) => {
                 assert!(outcome.is_err());
                 let told = matches!(error, Error::NoDatabase { .. } | Error::Corruption { .. });
