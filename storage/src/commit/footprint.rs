@@ -124,7 +124,7 @@ impl Footprint {
 
     /// Of a change to all keys of a range.
     #[cfg(test)]
-    pub(crate) fn of_range(table: TableId, range: &KeyRange) -> Self {
+    pub(crate) fn of_key_range(table: TableId, range: &KeyRange) -> Self {
         Self {
             points: Vec::new(),
             ranges: vec![TableRange::new(table, range)],

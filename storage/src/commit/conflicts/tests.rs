@@ -37,7 +37,7 @@ fn a_key_written_since_clashes_and_no_other() {
 }
 
 fn range(range: impl RangeBounds<&'static str>) -> Footprint {
-    Footprint::of_range(TABLE, &KeyRange::new::<&str, _>(range))
+    Footprint::of_key_range(TABLE, &KeyRange::new::<&str, _>(range))
 }
 
 #[test]
