@@ -118,7 +118,8 @@ impl Table {
     /// space comes back without anything being read.
     pub fn truncate(&self) -> Result<()> {
         self.delete_range::<&[u8], _>(..)?;
-        self.db.flush_soon(&self.core)
+        self.db.flush_soon(&self.core);
+        Ok(())
     }
 
     /// Makes files of a [`SortedWriter`](crate::SortedWriter) part of the table by

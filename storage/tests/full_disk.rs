@@ -3,12 +3,14 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::thread;
 
 use common::*;
 use ebb_storage::vfs::MemVfs;
 use ebb_storage::{
-    Compression, Db, Durability, Error, Maintenance, Options, SsTableOptions, TableOptions,
+    Clock, Compression, Db, Durability, Error, Maintenance, ManualClock, Options, SsTableOptions,
+    TableOptions,
 };
 use rand::RngExt;
 
@@ -23,12 +25,19 @@ fn what_is_refused_leaves_no_trace_and_what_is_acknowledged_stays() {
             .iter()
             .map(|_| random_table_options(&mut rng))
             .collect();
+        let clock = ManualClock::at_ms(START_MS);
         let options = Options {
             durability: Durability::Sync,
+            clock: Arc::new(clock.clone()),
             ..random_options(&mut rng, &mem)
         };
         let db = Db::open(DIR, options.clone()).unwrap();
         let tables = open_tables(&db, &table_options).unwrap();
+        let assert_holds = |db: &Db, oracle: &Oracle| {
+            let (found, now_ms) = (Seen::read(db).unwrap(), clock.now_ms());
+            let difference = || found.difference(&oracle.seen_at(now_ms));
+            assert!(oracle.is_seen_as(&found, now_ms), "{}", difference());
+        };
         if rng.random_bool(0.5) {
             mem.crash_at(rng.random_range(1..2000));
         }
@@ -40,6 +49,9 @@ fn what_is_refused_leaves_no_trace_and_what_is_acknowledged_stays() {
                 mem.set_capacity_bytes(rng.random_bool(0.7).then_some(room));
             }
             let op = random_op(&mut rng, &oracle, 6);
+            if let Op::Tick(ms) = op {
+                clock.advance_ms(ms);
+            }
             under_way = oracle.clone();
             under_way.apply(&op);
             match apply(&db, &tables, &op) {
@@ -48,13 +60,10 @@ fn what_is_refused_leaves_no_trace_and_what_is_acknowledged_stays() {
                 Err(Error::DiskFull { .. }) => {
                     refused += 1;
                     under_way = oracle.clone();
-                    match Oracle::read(&db) {
-                        Err(_) if !mem.has_power() => break,
-                        found => {
-                            let found = found.unwrap();
-                            assert!(found == oracle, "{}", found.difference(&oracle));
-                        }
+                    if Seen::read(&db).is_err() && !mem.has_power() {
+                        break;
                     }
+                    assert_holds(&db, &oracle);
                 }
                 Err(e) => panic!("{op:?}: {e}"),
             }
@@ -70,21 +79,25 @@ fn what_is_refused_leaves_no_trace_and_what_is_acknowledged_stays() {
             assert_eq!(files(&mem, ".sst").len(), files_in_use(&db));
             for _ in 0..10 {
                 let op = random_op(&mut rng, &oracle, 6);
+                if let Op::Tick(ms) = op {
+                    clock.advance_ms(ms);
+                }
                 apply(&db, &tables, &op).unwrap();
                 oracle.apply(&op);
             }
             under_way = oracle.clone();
-            let found = Oracle::read(&db).unwrap();
-            assert!(found == oracle, "{}", found.difference(&oracle));
+            assert_holds(&db, &oracle);
         }
         mem.set_capacity_bytes(None);
         lose_power(&mem, (db, tables), seed);
         let db = Db::open(DIR, options).unwrap();
-        let found = Oracle::read(&db).unwrap();
+        let (found, now_ms) = (Seen::read(&db).unwrap(), clock.now_ms());
         assert!(
-            found == oracle || found == under_way,
+            [&oracle, &under_way]
+                .iter()
+                .any(|state| state.is_seen_as(&found, now_ms)),
             "after {refused} refusals: {}",
-            found.difference(&oracle)
+            found.difference(&oracle.seen_at(now_ms))
         );
         assert_eq!(files(&mem, ".sst").len(), files_in_use(&db));
     });

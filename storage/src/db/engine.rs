@@ -374,29 +374,27 @@ impl Engine {
             }
         }
         if full {
-            match self.options.maintenance {
-                Maintenance::Background => self.signal.flush(),
-                Maintenance::Manual => {
-                    // One that stays is tried again.
-                    let _ = self.delete_expired_snapshots();
-                    let _ = self.flush_frozen().and_then(|()| self.compact_all());
-                }
-            }
+            self.maintain();
         }
     }
 
     /// Has the memtable of a table flushed and the table merged, by whoever does
     /// that. Takes `flushing`.
-    pub(crate) fn flush_soon(&self, table: &TableCore) -> Result<()> {
+    pub(crate) fn flush_soon(&self, table: &TableCore) {
         self.rotate(table, 0);
+        self.maintain();
+    }
+
+    /// Has done, by whoever does it, what a commit left to do. That it fails is
+    /// no failure of the commit: what stays is tried again.
+    fn maintain(&self) {
         match self.options.maintenance {
             Maintenance::Background => self.signal.flush(),
             Maintenance::Manual => {
-                self.flush_frozen()?;
-                self.compact_all()?;
+                let _ = self.delete_expired_snapshots();
+                let _ = self.flush_frozen().and_then(|()| self.compact_all());
             }
         }
-        Ok(())
     }
 
     /// When the WAL is too large: freezes the memtables that hold on to its
