@@ -191,7 +191,7 @@ impl Case {
                 Ok(_) => {}
             }
             run.acknowledged = i + 1;
-            if matches!(operation, Operation::Write(_) | Operation::Transact { .. }) {
+            if operation.is_write() {
                 last_write = i + 1;
             }
             match operation {

@@ -5,7 +5,6 @@
 //! operation, which is the full history.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
 use std::sync::Arc;
 
 use ebb_storage::ErrorKind;
@@ -193,6 +192,10 @@ impl Model {
                 }
                 outcome
             }
+            Operation::Truncate(table) => {
+                self.note(&[Write::DeleteRange(*table, Bounds::ALL)]);
+                self.world.apply(operation)
+            }
             change => self.world.apply(change),
         }
     }
@@ -206,10 +209,11 @@ impl Model {
             let last = self.written.get(place);
             last.is_some_and(|last| *last > transaction.began)
         };
-        let mut writes = transaction.writes.iter();
-        if writes.any(|write| written(&(write.table(), write.key())))
-            || transaction.guards.iter().any(written)
-        {
+        let mut writes = transaction.writes.iter().flat_map(|write| {
+            let keys = write.keys().into_iter();
+            keys.map(|key| (write.table(), key))
+        });
+        if writes.any(|place| written(&place)) || transaction.guards.iter().any(written) {
             return Outcome::Refused(ErrorKind::Conflict);
         }
         self.note(&transaction.writes);
@@ -219,8 +223,9 @@ impl Model {
     fn note(&mut self, writes: &[Write]) {
         self.commits += 1;
         for write in writes {
-            let place = (write.table(), write.key());
-            self.written.insert(place, self.commits);
+            for key in write.keys() {
+                self.written.insert((write.table(), key), self.commits);
+            }
         }
     }
 }
@@ -231,7 +236,11 @@ impl Transaction {
         let content = Arc::make_mut(content);
         match write {
             Write::Put(_, key, value) => drop(content.insert(key.bytes(), value.bytes().into())),
-            _ => drop(content.remove(&write.key().bytes())),
+            _ => {
+                for key in write.keys() {
+                    content.remove(&key.bytes());
+                }
+            }
         }
         self.writes.push(*write);
     }
@@ -280,18 +289,7 @@ fn read_content(content: &Content, read: &Read) -> Outcome {
 
 /// What of a content lies within bounds, ascending.
 fn within(content: &Content, bounds: Bounds) -> Entries {
-    let (lower, upper) = bounds.bytes();
-    let above = |key: &Vec<u8>| match &lower {
-        Bound::Included(lower) => key >= lower,
-        Bound::Excluded(lower) => key > lower,
-        Bound::Unbounded => true,
-    };
-    let below = |key: &Vec<u8>| match &upper {
-        Bound::Included(upper) => key <= upper,
-        Bound::Excluded(upper) => key < upper,
-        Bound::Unbounded => true,
-    };
-    let inside = content.iter().filter(|(key, _)| above(key) && below(key));
+    let inside = content.iter().filter(|(key, _)| bounds.contain(key));
     inside
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect()
@@ -458,6 +456,7 @@ impl World {
                 None => not_found(),
             },
             Operation::Write(writes) => self.write(writes),
+            Operation::Truncate(table) => self.write(&[Write::DeleteRange(*table, Bounds::ALL)]),
             Operation::Transact { writes, commit } => {
                 match writes.iter().all(|write| self.has(write.table())) {
                     true if *commit => self.write(writes),
@@ -518,6 +517,7 @@ impl World {
                 Write::Delete(_, key) => {
                     cells.remove(&key.bytes());
                 }
+                Write::DeleteRange(_, bounds) => cells.retain(|key, _| !bounds.contain(key)),
             }
         }
         Outcome::Done

@@ -14,7 +14,7 @@
 mod generate;
 mod text;
 
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 
 pub use generate::{Generator, Mix};
 pub use text::{parse_list, print_list};
@@ -125,6 +125,16 @@ impl Bounds {
     /// Everything.
     pub const ALL: Self = Self(Bound::Unbounded, Bound::Unbounded);
 
+    /// Whether a key lies within.
+    pub fn contain(self, key: &[u8]) -> bool {
+        let (lower, upper) = self.bytes();
+        let bounds = (
+            lower.as_ref().map(Vec::as_slice),
+            upper.as_ref().map(Vec::as_slice),
+        );
+        RangeBounds::<[u8]>::contains(&bounds, key)
+    }
+
     /// As the store takes them.
     pub fn bytes(self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
         (self.0.map(Key::bytes), self.1.map(Key::bytes))
@@ -153,6 +163,8 @@ pub enum Write {
     Merge(TableNo, Key, Val),
     /// Sets a key for so many milliseconds.
     PutWithTtl(TableNo, Key, Val, u32),
+    /// Removes a range of keys.
+    DeleteRange(TableNo, Bounds),
 }
 
 impl Write {
@@ -162,17 +174,22 @@ impl Write {
             Self::Put(table, ..)
             | Self::Delete(table, ..)
             | Self::Merge(table, ..)
-            | Self::PutWithTtl(table, ..) => *table,
+            | Self::PutWithTtl(table, ..)
+            | Self::DeleteRange(table, _) => *table,
         }
     }
 
-    /// Its key.
-    pub fn key(&self) -> Key {
+    /// The keys that it touches, ascending by number.
+    pub fn keys(&self) -> Vec<Key> {
         match self {
             Self::Put(_, key, ..)
             | Self::Delete(_, key)
             | Self::Merge(_, key, ..)
-            | Self::PutWithTtl(_, key, ..) => *key,
+            | Self::PutWithTtl(_, key, ..) => vec![*key],
+            Self::DeleteRange(_, bounds) => {
+                let keys = (0..KEYS).map(Key);
+                keys.filter(|key| bounds.contain(&key.bytes())).collect()
+            }
         }
     }
 }
@@ -202,6 +219,8 @@ pub enum Operation {
         /// Whether it ends with a commit.
         commit: bool,
     },
+    /// Removes everything from a table.
+    Truncate(TableNo),
     /// Moves the clock, in milliseconds.
     Advance(u32),
     /// Creates a snapshot of a keyspace.
@@ -282,11 +301,20 @@ pub fn snapshot_name(name: u8) -> String {
 }
 
 impl Operation {
+    /// Whether it is a commit to tables, which a flush writes out.
+    pub fn is_write(&self) -> bool {
+        matches!(
+            self,
+            Self::Write(_) | Self::Truncate(_) | Self::Transact { commit: true, .. }
+        )
+    }
+
     /// Whether it takes a place in the order of commits.
     pub fn is_commit(&self) -> bool {
         matches!(
             self,
             Self::Write(_)
+                | Self::Truncate(_)
                 | Self::Transact { .. }
                 | Self::Commit(_)
                 | Self::CreateSnapshot { .. }

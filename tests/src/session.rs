@@ -134,6 +134,7 @@ impl Open {
                     false => transaction.rollback(),
                 }
             }
+            Operation::Truncate(table) => self.table(*table)?.truncate()?,
             Operation::Advance(ms) => setup.clock.advance_ms(u64::from(*ms)),
             Operation::CreateSnapshot { keyspace, name } => {
                 let keyspace = self
@@ -281,6 +282,9 @@ impl Open {
             Write::PutWithTtl(_, key, value, ms) => {
                 transaction.put_with_ttl(&table, &key.bytes(), &value.bytes(), ttl(*ms))
             }
+            Write::DeleteRange(_, bounds) => {
+                transaction.delete_range::<Vec<u8>, _>(&table, bounds.bytes())
+            }
         }
     }
 
@@ -288,26 +292,36 @@ impl Open {
         match writes {
             // The tables' own methods are driven too.
             [write] => {
-                let (table, key) = (self.table(write.table())?, write.key().bytes());
+                let table = self.table(write.table())?;
                 match write {
-                    Write::Put(_, _, value) => table.put(&key, &value.bytes()),
-                    Write::Delete(..) => table.delete(&key),
-                    Write::Merge(_, _, operand) => table.merge(&key, &operand.bytes()),
-                    Write::PutWithTtl(_, _, value, ms) => {
-                        table.put_with_ttl(&key, &value.bytes(), ttl(*ms))
+                    Write::Put(_, key, value) => table.put(&key.bytes(), &value.bytes()),
+                    Write::Delete(_, key) => table.delete(&key.bytes()),
+                    Write::Merge(_, key, operand) => table.merge(&key.bytes(), &operand.bytes()),
+                    Write::PutWithTtl(_, key, value, ms) => {
+                        table.put_with_ttl(&key.bytes(), &value.bytes(), ttl(*ms))
+                    }
+                    Write::DeleteRange(_, bounds) => {
+                        table.delete_range::<Vec<u8>, _>(bounds.bytes())
                     }
                 }
             }
             _ => {
                 let mut batch = WriteBatch::new();
                 for write in writes {
-                    let (table, key) = (self.table(write.table())?, write.key().bytes());
+                    let table = self.table(write.table())?;
                     match write {
-                        Write::Put(_, _, value) => batch.put(&table, &key, &value.bytes()),
-                        Write::Delete(..) => batch.delete(&table, &key),
-                        Write::Merge(_, _, operand) => batch.merge(&table, &key, &operand.bytes()),
-                        Write::PutWithTtl(_, _, value, ms) => {
-                            batch.put_with_ttl(&table, &key, &value.bytes(), ttl(*ms));
+                        Write::Put(_, key, value) => {
+                            batch.put(&table, &key.bytes(), &value.bytes());
+                        }
+                        Write::Delete(_, key) => batch.delete(&table, &key.bytes()),
+                        Write::Merge(_, key, operand) => {
+                            batch.merge(&table, &key.bytes(), &operand.bytes());
+                        }
+                        Write::PutWithTtl(_, key, value, ms) => {
+                            batch.put_with_ttl(&table, &key.bytes(), &value.bytes(), ttl(*ms));
+                        }
+                        Write::DeleteRange(_, bounds) => {
+                            batch.delete_range::<Vec<u8>, _>(&table, bounds.bytes());
                         }
                     }
                 }

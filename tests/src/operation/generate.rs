@@ -19,7 +19,7 @@ pub struct Mix {
     pub transact: u32,
     /// Steps of the clock.
     pub advance: u32,
-    /// Tables dropped; they are made again soon.
+    /// Tables truncated, or dropped and made again soon.
     pub drop: u32,
     /// Snapshots created, deleted.
     pub snapshot: u32,
@@ -160,6 +160,9 @@ impl Generator {
             3 => Operation::Advance(self.rng.random_range(1..400)),
             4 => {
                 let table = self.table();
+                if self.rng.random_bool(0.4) {
+                    return Operation::Truncate(table);
+                }
                 self.dropped = Some(table);
                 Operation::DropTable(table)
             }
@@ -205,9 +208,10 @@ impl Generator {
 
     fn write(&mut self) -> Write {
         let (table, key) = (self.table(), self.key());
-        match self.rng.random_range(0..8) {
-            0 => Write::PutWithTtl(table, key, self.value(), self.rng.random_range(0..1000)),
-            1..=2 if table.merge_operator().is_some() => Write::Merge(table, key, self.value()),
+        match self.rng.random_range(0..24) {
+            23 => Write::DeleteRange(table, self.bounds()),
+            0..=2 => Write::PutWithTtl(table, key, self.value(), self.rng.random_range(0..1000)),
+            3..=8 if table.merge_operator().is_some() => Write::Merge(table, key, self.value()),
             _ => self.plain_write(),
         }
     }

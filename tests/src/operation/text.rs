@@ -90,6 +90,7 @@ impl fmt::Display for Write {
             Self::PutWithTtl(table, key, value, ttl_ms) => {
                 write!(f, "put-with-ttl {table} {key} {value} {ttl_ms}ms")
             }
+            Self::DeleteRange(table, bounds) => write!(f, "delete-range {table} {bounds}"),
         }
     }
 }
@@ -114,6 +115,7 @@ impl fmt::Display for Operation {
                 let end = if *commit { "commit" } else { "rollback" };
                 write!(f, "transact {end} {}", joined(writes))
             }
+            Self::Truncate(table) => write!(f, "truncate {table}"),
             Self::Advance(ms) => write!(f, "advance {ms}ms"),
             Self::CreateSnapshot { keyspace: ks, name } => {
                 write!(f, "snapshot {} s{name}", keyspace(ks))
@@ -239,6 +241,7 @@ impl<'a> Words<'a> {
                 self.value()?,
                 self.milliseconds()?,
             )),
+            "delete-range" => Ok(Write::DeleteRange(self.table()?, self.bounds()?)),
             verb => Err(format!("no write: {verb}")),
         }
     }
@@ -315,6 +318,7 @@ impl FromStr for Operation {
             "open-range" => Self::OpenRange(words.number("")?, words.table()?, words.bounds()?),
             "read-on" => Self::ReadOn(words.number("")?, words.number("")?, words.ends()?),
             "close-range" => Self::CloseRange(words.number("")?),
+            "truncate" => Self::Truncate(words.table()?),
             "advance" => Self::Advance(words.milliseconds()?),
             "begin" => Self::Begin(words.number("")?),
             "write-in" => Self::WriteIn(words.number("")?, words.write()?),
