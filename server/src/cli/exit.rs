@@ -16,6 +16,7 @@ const LOCKED: u8 = 4;
 const CORRUPT: u8 = 5;
 const JOB_FAILED: u8 = 6;
 const GOAL_MISSED: u8 = 7;
+const DISK_FULL: u8 = 8;
 
 /// For `ebb --help`.
 pub(super) const HELP: &str = "\
@@ -27,7 +28,8 @@ Exit codes:
   4  the data directory is in use by another process
   5  a file of the database is damaged
   6  the job failed or was cancelled; its output was not written
-  7  the job succeeded after its goal; its output is there";
+  7  the job succeeded after its goal; its output is there
+  8  the disk is full; nothing of the last write was done";
 
 /// Tells the user on stderr and gives the exit code. Says nothing when the
 /// error is that nobody reads stdout any more.
@@ -87,6 +89,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
         ErrorKind::NotFound => NOT_FOUND,
         ErrorKind::Locked => LOCKED,
         ErrorKind::Corruption => CORRUPT,
+        ErrorKind::DiskFull => DISK_FULL,
         _ => FAILED,
     })
 }
@@ -113,6 +116,10 @@ mod tests {
         assert_eq!(
             code(&storage(ebb_storage::Error::Locked { path: path() })),
             LOCKED
+        );
+        assert_eq!(
+            code(&storage(ebb_storage::Error::DiskFull { path: path() })),
+            DISK_FULL
         );
         let at_submission = SubmitError::Input(TaskError::failed(corrupt));
         assert_eq!(code(&Error::new(at_submission)), CORRUPT);
