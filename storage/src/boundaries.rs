@@ -69,6 +69,19 @@ impl Boundaries {
         stripe(&self.seqs, seq)
     }
 
+    /// Whether a reader stands at one of `from..=to`.
+    pub(crate) fn has_any(&self, from: SeqNo, to: SeqNo) -> bool {
+        let next = self.seqs.get(self.stripe(from));
+        next.is_some_and(|&next| next <= to)
+    }
+
+    /// The first and the last of the boundaries for which a version is kept
+    /// though there is a `newer` one of its key.
+    pub(crate) fn needed_by(&self, version: SeqNo, newer: SeqNo) -> Option<(SeqNo, SeqNo)> {
+        let needed = self.seqs.get(self.stripe(version)..self.stripe(newer))?;
+        Some((*needed.first()?, *needed.last()?))
+    }
+
     /// Judges for all who can see a stripe.
     pub(crate) fn judge(&self, stripe: usize) -> Judge<'static> {
         Judge::EarliestOf(self.judged_ms[stripe])
@@ -83,6 +96,30 @@ pub(crate) fn stripe(boundaries: &[SeqNo], seq: SeqNo) -> usize {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hidden_version_is_needed_by_the_boundaries_up_to_the_newer_one() {
+        let point = |seq| ReadPoint {
+            seq: SeqNo(seq),
+            judge_ms: 0,
+        };
+        let boundaries = Boundaries::new([3, 5, 8].map(point).to_vec(), 0);
+        for (version, newer, expected) in [
+            (1, 9, Some((3, 8))),
+            (3, 9, Some((3, 8))),
+            (4, 8, Some((5, 5))),
+            (4, 9, Some((5, 8))),
+            (6, 8, None),
+            (9, 10, None),
+        ] {
+            let found = boundaries.needed_by(SeqNo(version), SeqNo(newer));
+            let expected = expected.map(|(first, last)| (SeqNo(first), SeqNo(last)));
+            assert_eq!(found, expected, "{version} below {newer}");
+        }
+        for (from, to, expected) in [(1, 2, false), (1, 3, true), (4, 4, false), (8, 9, true)] {
+            assert_eq!(boundaries.has_any(SeqNo(from), SeqNo(to)), expected);
+        }
+    }
 
     #[test]
     fn a_stripe_is_judged_at_the_earliest_time_of_all_who_see_it() {

@@ -107,8 +107,18 @@ fn write_runs(
     let mut finish_key = |key: &Bytes, versions: &mut Vec<Version>| -> Result<()> {
         let bottom = !version.runs.iter().any(|run| run.covers(key));
         retain.versions(key, versions, tombstones.over(key), bottom);
+        let mut newer = None;
         for version in versions.drain(..) {
-            let (builder, smallest, largest) = &mut builders[stripe(splits, version.seq)];
+            let part = stripe(splits, version.seq);
+            let (builder, smallest, largest) = &mut builders[part];
+            // Rewriting a run drops what a newer version in the same run hides.
+            if let Some((_, newer)) = newer
+                .replace((part, version.seq))
+                .filter(|(newer_part, _)| *newer_part == part)
+                && let Some(by) = boundaries.needed_by(version.seq, newer)
+            {
+                builder.note_kept(by, key, &version);
+            }
             *smallest = version.seq.min(*smallest);
             *largest = version.seq.max(*largest);
             builder.add(key, &version)?;

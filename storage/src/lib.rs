@@ -75,7 +75,9 @@ mod wal;
 pub use backup::BackupInfo;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use commit::{MAX_KEY_BYTES, MAX_VALUE_BYTES, WriteBatch};
-pub use compaction::Bounding;
+pub use compaction::{
+    Bounding, CompactionPicker, Pick, Reason, RunShape, TableShape, TieredPicker,
+};
 pub use db::Db;
 pub use error::{Error, ErrorKind, Result};
 pub use key::SeqNo;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, SystemClock};
-use crate::compaction::Bounding;
+use crate::compaction::{CompactionPicker, TieredPicker};
 use crate::merge_operator::MergeOperators;
 use crate::sstable::SsTableOptions;
 use crate::vfs::{DiskVfs, Vfs};
@@ -100,22 +100,38 @@ impl Default for Options {
     }
 }
 
-/// The two parameters of the compaction picker.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// How runs are merged.
+///
+/// ```
+/// use ebb_storage::{Bounding, CompactionOptions, TieredPicker};
+///
+/// let bounding = Bounding::Strict;
+/// let options = CompactionOptions {
+///     threads: 1,
+///     ..TieredPicker { bounding, ..TieredPicker::default() }.into()
+/// };
+/// # assert_eq!(options.threads, 1);
+/// ```
+#[derive(Debug, Clone)]
 pub struct CompactionOptions {
-    /// A run joins a merge while it is at most this many times as large as all
-    /// newer runs of the merge together. Larger merges more eagerly: faster
-    /// reads, more writing. Default: 1.2.
-    pub size_ratio: f64,
-    /// Whether merges respect the boundaries that snapshots draw.
-    pub bounding: Bounding,
+    /// Decides what is merged. Default: [`TieredPicker`].
+    pub picker: Arc<dyn CompactionPicker>,
+    /// Merges that may go on at once, each in a thread of its own; at least 1. A
+    /// second one does not let new runs pile up behind a long merge. Default: 2.
+    pub threads: usize,
 }
 
 impl Default for CompactionOptions {
     fn default() -> Self {
+        TieredPicker::default().into()
+    }
+}
+
+impl From<TieredPicker> for CompactionOptions {
+    fn from(picker: TieredPicker) -> Self {
         Self {
-            size_ratio: 1.2,
-            bounding: Bounding::default(),
+            picker: Arc::new(picker),
+            threads: 2,
         }
     }
 }

@@ -15,13 +15,14 @@
 //!   it needs of each key just the newest version, which is always kept. It also
 //!   reads the clock after they did, so what was expired for them is for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::boundaries::{Boundaries, ReadPoint};
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
+use crate::run::KeptFor;
 use crate::sync::Mutex;
 use crate::version::TableId;
 
@@ -97,6 +98,8 @@ struct State {
     bookmarks: Bookmarks,
     /// How many views stand at each point.
     views: BTreeMap<ReadPoint, usize>,
+    /// The views for which a run was made to keep something.
+    costly: BTreeSet<ReadPoint>,
 }
 
 impl Retention {
@@ -105,6 +108,7 @@ impl Retention {
             state: Mutex::new(State {
                 bookmarks,
                 views: BTreeMap::new(),
+                costly: BTreeSet::new(),
             }),
         }
     }
@@ -127,17 +131,37 @@ impl Retention {
             .expect("a view stands at this point") += 1;
     }
 
-    /// Ends a view.
-    pub(crate) fn release_view(&self, point: ReadPoint) {
+    /// Remembers the views for which a new run keeps something.
+    pub(crate) fn note_kept(&self, kept: &[KeptFor]) {
+        if kept.is_empty() {
+            return;
+        }
+        let mut state = self.state.lock().unwrap();
+        let State { views, costly, .. } = &mut *state;
+        for kept in kept {
+            let first = ReadPoint {
+                seq: kept.from,
+                judge_ms: 0,
+            };
+            let points = views.range(first..).map(|(point, _)| *point);
+            costly.extend(points.take_while(|point| point.seq <= kept.to));
+        }
+    }
+
+    /// Ends a view; true when it was the last one at a point for which
+    /// something was kept.
+    pub(crate) fn release_view(&self, point: ReadPoint) -> bool {
         let mut state = self.state.lock().unwrap();
         let count = state
             .views
             .get_mut(&point)
             .expect("a view stands at this point");
         *count -= 1;
-        if *count == 0 {
-            state.views.remove(&point);
+        if *count > 0 {
+            return false;
         }
+        state.views.remove(&point);
+        state.costly.remove(&point)
     }
 
     /// Registers a view at a named snapshot: what an open snapshot reads stays,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::boundaries::Boundaries;
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::files::FileNumber;
@@ -40,6 +41,19 @@ pub(crate) struct RunMeta {
     /// all its versions have this number, whatever is in the files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ingested_at: Option<SeqNo>,
+    /// What of it is there for snapshots and views only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) kept_for: Vec<KeptFor>,
+}
+
+/// Versions of a run that nobody can see but readers at boundaries (snapshots and
+/// views) numbered `from..=to`: a newer version of each is in the same run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct KeptFor {
+    pub(crate) from: SeqNo,
+    pub(crate) to: SeqNo,
+    /// About how many bytes of the files they take.
+    pub(crate) bytes: u64,
 }
 
 impl RunMeta {
@@ -59,6 +73,16 @@ impl RunMeta {
         self.largest_seq = seq;
         self.ingested_at = Some(seq);
         self
+    }
+
+    /// About how many bytes were kept for boundaries of which none is left.
+    pub(crate) fn garbage_bytes(&self, boundaries: &Boundaries) -> u64 {
+        let is_garbage = |kept: &&KeptFor| !boundaries.has_any(kept.from, kept.to);
+        self.kept_for
+            .iter()
+            .filter(is_garbage)
+            .map(|kept| kept.bytes)
+            .sum()
     }
 }
 

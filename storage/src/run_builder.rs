@@ -1,5 +1,6 @@
 //! Writes a run: versions in order in, SSTables of bounded size out.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::files::{self, FileNumber};
 use crate::key::SeqNo;
 use crate::range_tombstones::RangeTombstones;
-use crate::run::{Run, RunFile, RunMeta};
+use crate::run::{KeptFor, Run, RunFile, RunMeta};
 use crate::sstable::{BlockCache, SsTable, SsTableOptions, SsTableWriter, Version};
 use crate::version::TableId;
 use crate::vfs::Vfs;
@@ -25,6 +26,10 @@ pub(crate) struct RunBuilder<'a> {
     files: Vec<FileNumber>,
     bytes: u64,
     entries: u64,
+    /// Bytes of keys and values, before compression: all, and those kept for
+    /// each range of boundaries.
+    plain_bytes: u64,
+    kept: BTreeMap<(SeqNo, SeqNo), u64>,
     finished: bool,
 }
 
@@ -38,6 +43,8 @@ impl<'a> RunBuilder<'a> {
             files: Vec::new(),
             bytes: 0,
             entries: 0,
+            plain_bytes: 0,
+            kept: BTreeMap::new(),
             finished: false,
         }
     }
@@ -51,6 +58,7 @@ impl<'a> RunBuilder<'a> {
         if self.writer.as_ref().is_some_and(full) {
             self.finish_file()?;
         }
+        self.plain_bytes += plain_bytes(key, version);
         self.writer()?
             .add(key, version.seq, version.kind, &version.value)
     }
@@ -71,6 +79,27 @@ impl<'a> RunBuilder<'a> {
         }
         let (_, writer) = self.writer.as_mut().expect("just opened");
         Ok(writer)
+    }
+
+    /// Says of a version that is added too that only readers at boundaries `by`
+    /// (first, last) can see it.
+    pub(crate) fn note_kept(&mut self, by: (SeqNo, SeqNo), key: &Bytes, version: &Version) {
+        *self.kept.entry(by).or_default() += plain_bytes(key, version);
+    }
+
+    /// What was kept for whom, in bytes as they are stored.
+    fn kept_for(&self) -> Vec<KeptFor> {
+        let stored = |plain: u64| {
+            let bytes = u128::from(plain) * u128::from(self.bytes);
+            (bytes / u128::from(self.plain_bytes.max(1))) as u64
+        };
+        let kept = self.kept.iter();
+        kept.map(|(&(from, to), &plain)| KeptFor {
+            from,
+            to,
+            bytes: stored(plain),
+        })
+        .collect()
     }
 
     fn finish_file(&mut self) -> Result<()> {
@@ -109,12 +138,18 @@ impl<'a> RunBuilder<'a> {
             bytes: self.bytes,
             entries: self.entries,
             ingested_at: None,
+            kept_for: self.kept_for(),
         };
+        engine.retention().note_kept(&meta.kept_for);
         let open = |&number| open_file(&engine.options().vfs, dir, engine.cache(), number);
         let files: Vec<_> = self.files.iter().map(open).collect::<Result<_>>()?;
         self.finished = true;
         Ok(Some(Run::new(meta, files)))
     }
+}
+
+fn plain_bytes(key: &Bytes, version: &Version) -> u64 {
+    (key.len() + version.value.len()) as u64
 }
 
 /// Opens one SSTable of the database in `dir`.

@@ -120,7 +120,7 @@ impl Clone for View {
 
 impl Drop for View {
     fn drop(&mut self) {
-        self.db.retention().release_view(self.point);
+        self.db.end_view(self.point);
     }
 }
 

@@ -176,7 +176,7 @@ impl Table {
         // Registered only until the iterator holds its version.
         let point = self.db.retention().register_view(|| self.db.read_point());
         let version = self.core.version();
-        self.db.retention().release_view(point);
+        self.db.end_view(point);
         Range::new(&self.db, &self.core, version, point, range, true)
     }
 

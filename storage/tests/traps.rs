@@ -11,8 +11,8 @@ use std::time::Duration;
 use common::*;
 use ebb_storage::vfs::{MemVfs, Vfs};
 use ebb_storage::{
-    Bounding, CompactionOptions, Db, Durability, Error, Keyspace, Maintenance, Options, SeqNo,
-    Table, TableOptions, WriteBatch, WriteOptions,
+    Bounding, Db, Durability, Error, Keyspace, Maintenance, Options, SeqNo, Table, TableOptions,
+    TieredPicker, WriteBatch, WriteOptions,
 };
 
 /// A database that writes nothing to the disk of its own accord but the log,
@@ -147,10 +147,11 @@ fn resurrection_replay_does_not_revive_a_deleted_snapshot() {
         for seed in 0..20 {
             let mem = MemVfs::new();
             let with = |mem: &MemVfs| {
-                let compaction = CompactionOptions {
+                let compaction = TieredPicker {
                     bounding,
-                    ..CompactionOptions::default()
-                };
+                    ..TieredPicker::default()
+                }
+                .into();
                 open_with(Options {
                     compaction,
                     wal_segment_bytes: 200,
@@ -656,10 +657,11 @@ fn writers_do_not_wait_for_merges_that_never_come() {
                 maintenance,
                 memtable_bytes,
                 frozen_memtables_max: 1,
-                compaction: CompactionOptions {
+                compaction: TieredPicker {
                     bounding: Bounding::Strict,
-                    ..CompactionOptions::default()
-                },
+                    ..TieredPicker::default()
+                }
+                .into(),
                 ..options(&mem)
             };
             let (db, keyspace, table) = open_with(strict(1 << 20));

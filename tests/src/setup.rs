@@ -7,7 +7,7 @@ use std::time::Duration;
 use ebb_storage::vfs::MemVfs;
 use ebb_storage::{
     Bounding, CompactionOptions, Compression, Durability, Maintenance, ManualClock, Options,
-    SsTableOptions, TableOptions,
+    SsTableOptions, TableOptions, TieredPicker,
 };
 use rand::RngExt;
 
@@ -52,11 +52,12 @@ pub fn drawn(rng: &mut Rng, mem: &MemVfs, bytes: u64) -> Setup {
     let options = Options {
         frozen_memtables_max: rng.random_range(1..4),
         cache_bytes: if rng.random_bool(0.3) { 0 } else { 1 << 16 },
-        compaction: CompactionOptions {
+        compaction: TieredPicker {
             size_ratio: [0.2, 1.0, 1.2, 3.0][rng.random_range(0..4)],
             bounding: [Bounding::Strict, Bounding::Preferred, Bounding::Off]
                 [rng.random_range(0..3)],
-        },
+        }
+        .into(),
         ..options
     };
     let sstable = || SsTableOptions {
@@ -126,12 +127,12 @@ pub const CONFIGURATIONS: &[Configuration] = &[
     configuration("large cache", |o, _| o.cache_bytes = 64 << 20),
     configuration("tiny files", |o, _| o.file_bytes = 256),
     configuration("large files", |o, _| o.file_bytes = 16 << 20),
-    configuration("eager merges", |o, _| o.compaction.size_ratio = 10.0),
-    configuration("lazy merges", |o, _| o.compaction.size_ratio = 0.1),
+    configuration("eager merges", |o, _| o.compaction = merges(10.0)),
+    configuration("lazy merges", |o, _| o.compaction = merges(0.1)),
     configuration("strict bounds", |o, _| {
-        o.compaction.bounding = Bounding::Strict;
+        o.compaction = bounds(Bounding::Strict)
     }),
-    configuration("no bounds", |o, _| o.compaction.bounding = Bounding::Off),
+    configuration("no bounds", |o, _| o.compaction = bounds(Bounding::Off)),
     configuration("synced writes", |o, _| o.durability = Durability::Sync),
     configuration("synced in intervals", |o, _| {
         o.durability = Durability::Interval(Duration::from_millis(1));
@@ -178,4 +179,20 @@ fn tiny(options: &mut Options, sstable: &mut SsTableOptions) {
     options.cache_bytes = 2 << 10;
     sstable.block_bytes = 64;
     sstable.restart_interval = 2;
+}
+
+fn merges(size_ratio: f64) -> CompactionOptions {
+    let picker = TieredPicker {
+        size_ratio,
+        ..TieredPicker::default()
+    };
+    picker.into()
+}
+
+fn bounds(bounding: Bounding) -> CompactionOptions {
+    let picker = TieredPicker {
+        bounding,
+        ..TieredPicker::default()
+    };
+    picker.into()
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::boundaries::Boundaries;
 use crate::run::{Run, RunId};
 
-/// A run (of a list, newest first) of which no reader needs anything:
+/// The place of a run (in a list, newest first) of which no reader needs anything:
 ///
 /// - every key of it lies under range tombstones of one newer run, and no reader
 ///   stands between its first number and them; or
@@ -15,12 +15,12 @@ use crate::run::{Run, RunId};
 /// A reader who comes later stands above all that is in a run.
 pub(super) fn covered_run(
     runs: &[Arc<Run>],
-    boundaries: impl FnOnce() -> Boundaries,
-) -> Option<RunId> {
+    boundaries: &Boundaries,
+    is_busy: &dyn Fn(RunId) -> bool,
+) -> Option<usize> {
     if runs.iter().all(|run| run.range_tombstones().is_none()) {
         return None;
     }
-    let boundaries = boundaries();
     let dead = |at: usize| {
         let (newer, run, older) = (&runs[..at], &runs[at], &runs[at + 1..]);
         let stripe = boundaries.stripe(run.meta().smallest_seq);
@@ -29,7 +29,7 @@ pub(super) fn covered_run(
         newer.any(|t| t.cover(&bounds, |seq| boundaries.stripe(seq) == stripe))
             || hides_nothing(run, older)
     };
-    (0..runs.len()).find(|&at| dead(at)).map(|at| runs[at].id())
+    (0..runs.len()).find(|&at| !is_busy(runs[at].id()) && dead(at))
 }
 
 /// Whether a run has range tombstones only, and no older one anything below them.

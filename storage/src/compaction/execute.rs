@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::covered::covered_run;
-use super::picker::{Pick, Reason, RunSize, pick};
+use super::picker::{Pick, Reason, RunShape, TableShape};
 use super::retain::Retain;
 use crate::cursor::Cursor;
 use crate::db::{Engine, TableCore};
@@ -14,56 +14,86 @@ use crate::key_range::KeyRange;
 use crate::manifest::Edit;
 use crate::merge::Merge;
 use crate::range_tombstones::RangeTombstones;
-use crate::run::Run;
+use crate::run::{Run, RunId};
 use crate::run_builder::RunBuilder;
 use crate::sstable::Version;
 use crate::version::TableVersion;
 
-/// Does the next merge of a table; false when none is worth it, or the table is
-/// gone. One thread at a time per database: older runs then stay where they are
-/// meanwhile.
+/// Does the next merge of a table; false when none is worth it that is not under
+/// way already, or the table is gone.
+///
+/// Merges of one table may go on beside each other, and beside flushes: what is
+/// below a merge may be merged meanwhile, but never gets a version of a key that
+/// it had not, and what is installed replaces runs by their ids.
 pub(crate) fn compact(engine: &Engine, table: &TableCore) -> Result<bool> {
-    let version = table.version();
-    let Some(pick) = next_pick(engine, table, &version) else {
+    let claimed = engine.claims().claim(|is_busy| {
+        // Loaded under the lock: an older version may have runs that are gone.
+        let version = table.version();
+        let pick = next_pick(engine, table, &version, is_busy)?;
+        let runs = &version.runs[pick.runs.clone()];
+        let ids = runs.iter().map(|run| run.id()).collect();
+        Some((ids, (version, pick)))
+    });
+    let Some((_claim, (version, pick))) = claimed else {
         return Ok(false);
     };
-    merge(engine, table, &version.runs, &pick)
+    // There may be work for another thread beside this.
+    engine.wake_compaction();
+    let (inputs, older) = version.runs[pick.runs.start..].split_at(pick.runs.len());
+    merge(engine, table, inputs, older, pick.reason)
 }
 
-/// Whether [`compact`] would find a merge worth doing.
-pub(crate) fn wants_compaction(engine: &Engine, table: &TableCore, version: &TableVersion) -> bool {
-    next_pick(engine, table, version).is_some()
+/// Whether a merge of the table is under way, or [`compact`] would find one worth
+/// doing.
+pub(crate) fn wants_compaction(engine: &Engine, table: &TableCore) -> bool {
+    engine.claims().look(|is_busy| {
+        let version = table.version();
+        version.runs.iter().any(|run| is_busy(run.id()))
+            || next_pick(engine, table, &version, is_busy).is_some()
+    })
 }
 
-fn next_pick(engine: &Engine, table: &TableCore, version: &TableVersion) -> Option<Pick> {
-    let covered = covered_run(&version.runs, || engine.boundaries(table.id));
-    if let Some(run) = covered {
+fn next_pick(
+    engine: &Engine,
+    table: &TableCore,
+    version: &TableVersion,
+    is_busy: &dyn Fn(RunId) -> bool,
+) -> Option<Pick> {
+    let boundaries = engine.boundaries(table.id);
+    if let Some(at) = covered_run(&version.runs, &boundaries, is_busy) {
         return Some(Pick {
-            inputs: vec![run],
+            runs: at..at + 1,
             reason: Reason::Covered,
         });
     }
-    let sizes: Vec<_> = version
-        .runs
-        .iter()
-        .map(|run| RunSize {
-            id: run.id(),
-            bytes: run.meta().bytes,
-            smallest_seq: run.meta().smallest_seq,
-        })
-        .collect();
-    let bookmarks = engine.retention().bookmark_seqs(table.id);
-    let options = engine.options().compaction;
-    pick(&sizes, &bookmarks, options.size_ratio, options.bounding)
+    let shape = |run: &Arc<Run>| RunShape {
+        bytes: run.meta().bytes,
+        garbage_bytes: run.meta().garbage_bytes(&boundaries),
+        smallest_seq: run.meta().smallest_seq,
+        largest_seq: run.meta().largest_seq,
+        is_busy: is_busy(run.id()),
+    };
+    let runs: Vec<_> = version.runs.iter().map(shape).collect();
+    let pick = engine.options().compaction.picker.pick(&TableShape {
+        runs: &runs,
+        bookmarks: &engine.retention().bookmark_seqs(table.id),
+    })?;
+    assert!(
+        !pick.runs.is_empty() && pick.runs.end <= runs.len(),
+        "a picker picks runs of the table: {pick:?} of {}",
+        runs.len()
+    );
+    Some(pick)
 }
 
-fn merge(engine: &Engine, table: &TableCore, runs: &[Arc<Run>], pick: &Pick) -> Result<bool> {
-    let start = runs
-        .iter()
-        .position(|run| run.id() == pick.inputs[0])
-        .expect("picked from this list");
-    let (inputs, older) = runs[start..].split_at(pick.inputs.len());
-    let output = match pick.reason {
+fn merge(
+    engine: &Engine,
+    table: &TableCore,
+    inputs: &[Arc<Run>],
+    older: &[Arc<Run>],
+    reason: Reason,
+) -> Result<bool> {
+    let output = match reason {
         Reason::Covered => None,
         _ => write_merged(engine, table, inputs, older)?,
     };
@@ -71,14 +101,15 @@ fn merge(engine: &Engine, table: &TableCore, runs: &[Arc<Run>], pick: &Pick) -> 
     // A deletion of a snapshot that this merge relied on must not be lost.
     let bookmarks = engine.unrecorded_bookmarks();
     engine.wal().sync_all()?;
+    let ids: Vec<_> = inputs.iter().map(|run| run.id()).collect();
     let edit = Edit::Compact {
         table: table.id,
-        inputs: pick.inputs.clone(),
+        inputs: ids.clone(),
         output: output.as_ref().map(|run| run.meta().clone()),
         bookmarks,
     };
     let installed = engine.install(table, output.as_slice(), edit, || {
-        table.update(|version| Some(version.compacted(&pick.inputs, output.clone())));
+        table.update(|version| Some(version.compacted(&ids, output.clone())));
     })?;
     if !installed {
         return Ok(false);
@@ -134,8 +165,16 @@ fn write_merged(
             return Err(out_of_order(inputs, &key));
         }
         let bottom = !older.iter().any(|run| run.covers(&key));
-        retain.versions(&key, &mut versions, tombstones.over(&key), bottom);
+        let covering = tombstones.over(&key);
+        retain.versions(&key, &mut versions, covering, bottom);
+        let mut newer = None;
         for version in versions.drain(..) {
+            let newer = newer.replace(version.seq);
+            let tombstone = covering.iter().rev().find(|&&seq| seq > version.seq);
+            let hider = newer.into_iter().chain(tombstone.copied()).min();
+            if let Some(by) = hider.and_then(|hider| boundaries.needed_by(version.seq, hider)) {
+                builder.note_kept(by, &key, &version);
+            }
             builder.add(&key, &version)?;
         }
         last = Some(key);

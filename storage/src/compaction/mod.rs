@@ -1,10 +1,15 @@
-//! Merging runs: what to merge is decided as data, then carried out.
+//! Merging runs: what to merge is decided as data, then carried out, by as many
+//! threads as the options allow.
 
+mod claims;
 mod covered;
 mod execute;
 mod picker;
 mod retain;
+mod tiered;
 
+pub(crate) use claims::Claims;
 pub(crate) use execute::{compact, wants_compaction};
-pub use picker::Bounding;
+pub use picker::{CompactionPicker, Pick, Reason, RunShape, TableShape};
 pub(crate) use retain::Retain;
+pub use tiered::{Bounding, TieredPicker};

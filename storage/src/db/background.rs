@@ -186,7 +186,9 @@ impl Threads {
         };
         if engine.options.maintenance == Maintenance::Background {
             start("ebb-flush", flush_loop)?;
-            start("ebb-compact", compact_loop)?;
+            for _ in 0..engine.options.compaction.threads.max(1) {
+                start("ebb-compact", compact_loop)?;
+            }
             // What the last process left unfinished.
             engine
                 .signal
@@ -249,7 +251,7 @@ fn compact_loop(engine: &Engine) {
         .signal
         .wait(|wanted| std::mem::take(&mut wanted.compact), retry.after)
     {
-        retry.note(guard(engine, "compaction", || engine.compact_all()));
+        retry.note(guard(engine, "compaction", || engine.compact_more()));
         // What readers still hold is looked after by the other loop.
         engine.signal.flush();
     }

@@ -8,7 +8,7 @@ use super::{Catalog, TableCore};
 use crate::boundaries::{Boundaries, ReadPoint};
 use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts};
-use crate::compaction::compact;
+use crate::compaction::{Claims, compact};
 use crate::error::{Error, ErrorKind, Result};
 use crate::expiry::Judge;
 use crate::files::FileNumber;
@@ -27,11 +27,13 @@ use crate::wal::{SegmentHold, Wal};
 
 /// What all handles of one database share.
 ///
-/// Lock order: `flushing` and `compacting` > `snapshot_ops` > `catalog` > `manifest` > the
+/// Lock order: `flushing` > `snapshot_ops` > `catalog` > `manifest` > the
 /// queue's order lock > a table's `replacing` and the locks inside WAL,
-/// retention and conflicts. Flushes and compactions do their I/O under `flushing`,
-/// `compacting` and `manifest` only, which no reader takes, and no writer
-/// either (`Maintenance::Manual` aside).
+/// retention and conflicts. The lock inside `claims` is held while a picker
+/// decides, above that of retention. Flushes do their I/O under `flushing` and
+/// `manifest` only, merges under `manifest` only (they claim their runs
+/// instead), which no reader takes, and no writer either
+/// (`Maintenance::Manual` aside).
 #[derive(Debug)]
 pub(crate) struct Engine {
     /// Unlike that of any other database opened by this process.
@@ -58,10 +60,10 @@ pub(crate) struct Engine {
     pub(super) signal: Signal,
     pub(super) gate: Gate,
     pub(super) failures: Mutex<Failures>,
-    /// Held by whoever flushes, and by whoever compacts: each at most once at
-    /// a time in a database.
+    /// Held by whoever flushes: one at a time in a database.
     pub(super) flushing: Mutex<()>,
-    pub(super) compacting: Mutex<()>,
+    /// Who merges what.
+    pub(super) claims: Claims,
     pub(super) stopping: AtomicBool,
     /// Freed when the engine goes; `None` when somebody else holds it for it.
     pub(super) _lock: Option<Box<dyn LockGuard>>,
@@ -116,6 +118,24 @@ impl Engine {
 
     pub(crate) fn retention(&self) -> &Retention {
         &self.retention
+    }
+
+    pub(crate) fn claims(&self) -> &Claims {
+        &self.claims
+    }
+
+    /// Lets another thread look for a merge.
+    pub(crate) fn wake_compaction(&self) {
+        if self.options.compaction.threads > 1 {
+            self.signal.compact();
+        }
+    }
+
+    /// Ends a view; what was kept for it is given back.
+    pub(crate) fn end_view(&self, point: ReadPoint) {
+        if self.retention.release_view(point) {
+            self.signal.compact();
+        }
     }
 
     pub(crate) fn counters(&self) -> &Counters {
@@ -328,11 +348,25 @@ impl Engine {
         }
     }
 
-    /// Merges until nothing is worth it, in all tables.
+    /// Merges until nothing is worth it, in all tables, and no merge of anybody
+    /// else is under way.
     pub(super) fn compact_all(&self) -> Result<()> {
-        let _one = self.compacting.lock().unwrap();
+        loop {
+            let seen = self.claims.ended();
+            self.compact_more()?;
+            if self.claims.ended() == seen && !self.claims.wait_for_another_end(seen) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Merges until nothing is worth it that is not under way already.
+    pub(super) fn compact_more(&self) -> Result<()> {
         let outcome = self.merge_while_worth_it();
-        self.note_outcome(Work::Compaction, &outcome);
+        // With merges left to others, their outcome says how it stands.
+        if outcome.is_err() || self.claims.running() == 0 {
+            self.note_outcome(Work::Compaction, &outcome);
+        }
         outcome
     }
 
@@ -392,7 +426,7 @@ impl Engine {
             Maintenance::Background => self.signal.flush(),
             Maintenance::Manual => {
                 let _ = self.delete_expired_snapshots();
-                let _ = self.flush_frozen().and_then(|()| self.compact_all());
+                let _ = self.flush_frozen().and_then(|()| self.compact_more());
             }
         }
     }

@@ -55,6 +55,7 @@ impl Engine {
             bytes: sources.iter().map(|source| source.file_bytes()).sum(),
             entries: sources.iter().map(|s| s.properties().entries).sum(),
             ingested_at: None,
+            kept_for: Vec::new(),
         };
         let files = taken.open()?;
         let linked_files = taken.linked;

@@ -14,6 +14,7 @@ use super::replay::replay_wal;
 use super::{Catalog, Engine, TableCore};
 use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts};
+use crate::compaction::Claims;
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
 use crate::manifest::{Edit, Manifest, State};
@@ -119,7 +120,7 @@ impl Engine {
             gate: Default::default(),
             failures: Mutex::default(),
             flushing: Mutex::default(),
-            compacting: Mutex::default(),
+            claims: Claims::new(options.compaction.threads),
             stopping: AtomicBool::new(false),
             options,
             _lock: lock,

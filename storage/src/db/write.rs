@@ -190,7 +190,7 @@ impl Engine {
         if self.has_too_many_memtables(&version) {
             return Some(Work::Flush);
         }
-        let behind = version.runs.len() > RUNS_MAX && wants_compaction(self, table, &version);
+        let behind = version.runs.len() > RUNS_MAX && wants_compaction(self, table);
         if behind {
             // A new snapshot may have made the merge worth it a moment ago.
             self.signal.compact();

@@ -39,6 +39,7 @@ fn run(disk: &MemVfs, number: u64, path: &str) -> Arc<Run> {
         bytes: table.file_bytes(),
         entries: 1,
         ingested_at: None,
+        kept_for: Vec::new(),
     };
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     Run::new(meta, vec![RunFile::new(table, path.into(), vfs)])

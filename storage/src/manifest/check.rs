@@ -84,6 +84,7 @@ mod tests {
             bytes: 1,
             entries: 1,
             ingested_at: None,
+            kept_for: Vec::new(),
         }
     }
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use ebb_storage::vfs::{MemVfs, Vfs};
 use ebb_storage::{
-    Bounding, CompactionOptions, Compression, Db, Error, Maintenance, Options, Range, Result,
-    SsTableOptions, Table, TableOptions, WriteBatch,
+    Bounding, Compression, Db, Error, Maintenance, Options, Range, Result, SsTableOptions, Table,
+    TableOptions, TieredPicker, WriteBatch,
 };
 use rand::{RngExt, SeedableRng};
 
@@ -96,11 +96,12 @@ pub fn random_options(rng: &mut Rng, mem: &MemVfs) -> Options {
         wal_bytes_max: 1 << rng.random_range(12..18),
         cache_bytes: if rng.random_bool(0.3) { 0 } else { 1 << 16 },
         file_bytes: 1 << rng.random_range(9..15),
-        compaction: CompactionOptions {
+        compaction: TieredPicker {
             size_ratio: [0.2, 1.0, 1.2, 3.0][rng.random_range(0..4)],
             bounding: [Bounding::Strict, Bounding::Preferred, Bounding::Off]
                 [rng.random_range(0..3)],
-        },
+        }
+        .into(),
         ..manual(mem)
     }
 }

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use ebb_storage::vfs::MemVfs;
 use ebb_storage::{
-    CompactionOptions, Db, Durability, Maintenance, Options, Result, Table, TableOptions,
-    WriteBatch,
+    Db, Durability, Maintenance, Options, Result, Table, TableOptions, TieredPicker, WriteBatch,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -134,10 +133,11 @@ fn options(config: &Config, mem: &MemVfs, rng: &mut ChaCha8Rng) -> Options {
         },
         file_bytes: 1 << rng.random_range(10..14),
         cache_bytes: if rng.random_bool(0.3) { 0 } else { 1 << 16 },
-        compaction: CompactionOptions {
+        compaction: TieredPicker {
             size_ratio: [0.5, 1.2, 3.0][rng.random_range(0..3)],
-            ..CompactionOptions::default()
-        },
+            ..TieredPicker::default()
+        }
+        .into(),
         vfs: Arc::new(mem.clone()),
         ..if manual { Options::default() } else { small }
     }

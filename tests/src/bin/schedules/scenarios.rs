@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebb_storage::vfs::{MemVfs, Vfs};
 use ebb_storage::{
-    CompactionOptions, Db, Durability, Options, Snapshot, Table, TableOptions, View, WriteBatch,
+    Db, Durability, Options, Snapshot, Table, TableOptions, TieredPicker, View, WriteBatch,
 };
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
@@ -73,10 +73,11 @@ fn options(disk: &MemVfs) -> Options {
         wal_bytes_max: 2048,
         cache_bytes: 4096,
         file_bytes: 512,
-        compaction: CompactionOptions {
+        compaction: TieredPicker {
             size_ratio: 4.0,
-            ..CompactionOptions::default()
-        },
+            ..TieredPicker::default()
+        }
+        .into(),
         vfs: Arc::new(SwitchingDisk::new(disk)),
         ..Options::default()
     }

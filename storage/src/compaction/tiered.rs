@@ -1,0 +1,158 @@
+//! Tiered compaction that respects snapshots: the picker that is used unless
+//! another one is given.
+//!
+//! The thesis's *bounded compaction* (Polo 2014, 5.2.3.2) merges only runs that
+//! share exactly the same set of snapshots, so that a snapshot's files stay
+//! apart from what was written after it. Here a *stratum* is a stretch of
+//! neighbours of the run list that the same bookmarks see. Inside a stratum
+//! runs form a ladder of sizes, as in RocksDB's universal compaction.
+
+use super::picker::{CompactionPicker, Pick, Reason, RunShape, TableShape};
+
+/// Whether merges respect the boundaries that snapshots draw. Content is right
+/// in every case; this decides where versions lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Bounding {
+    /// Only runs with the same snapshot set are merged, as in the thesis.
+    Strict,
+    /// The same, unless the table would have more than 24 runs.
+    #[default]
+    Preferred,
+    /// Bookmarks are no boundaries.
+    Off,
+}
+
+/// Merges runs of similar size, those first that the same snapshots see.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TieredPicker {
+    /// A run joins a merge while it is at most this many times as large as all
+    /// newer runs of the merge together; above 0. Larger merges more eagerly:
+    /// faster reads, more writing. Default: 1.2.
+    pub size_ratio: f64,
+    /// Whether merges respect the boundaries that snapshots draw.
+    pub bounding: Bounding,
+}
+
+impl Default for TieredPicker {
+    fn default() -> Self {
+        Self {
+            size_ratio: 1.2,
+            bounding: Bounding::default(),
+        }
+    }
+}
+
+/// A stratum of this many runs is looked at for merges that make reads cheaper.
+const RUNS_BEFORE_MERGE: usize = 4;
+/// More runs than this in a stratum are too many for reads, whatever their sizes.
+const STRATUM_RUNS_MAX: usize = 12;
+/// More runs than this in a table are too many, whatever their snapshots.
+const TABLE_RUNS_MAX: usize = 24;
+/// A run is rewritten alone when more than one part in so many of it is garbage.
+const GARBAGE_FRACTION: u64 = 4;
+
+impl CompactionPicker for TieredPicker {
+    fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
+        let runs = table.runs;
+        let boundaries = match self.bounding {
+            Bounding::Off => &[],
+            Bounding::Strict | Bounding::Preferred => table.bookmarks,
+        };
+        // Bookmarks at or above a run's smallest number see it.
+        let stratum = |run: &RunShape| boundaries.partition_point(|&b| b < run.smallest_seq);
+        let mut start = 0;
+        for runs in runs.chunk_by(|a, b| stratum(a) == stratum(b)) {
+            if let Some(pick) = self.pick_in_stratum(start, runs) {
+                return Some(pick);
+            }
+            start += runs.len();
+        }
+        let is_garbage = |run: &RunShape| {
+            !run.is_busy && run.garbage_bytes.saturating_mul(GARBAGE_FRACTION) > run.bytes
+        };
+        if let Some(at) = runs.iter().position(is_garbage) {
+            return Some(decision(at, 1, Reason::Garbage));
+        }
+        match self.bounding {
+            Bounding::Strict => None,
+            Bounding::Preferred | Bounding::Off => thin_out(0, runs, TABLE_RUNS_MAX),
+        }
+    }
+}
+
+impl TieredPicker {
+    /// The next merge in a stratum, which begins at position `start`. Only what
+    /// is not busy is looked at, stretch by stretch: runs below a merge under way
+    /// are none of the business of those above it.
+    fn pick_in_stratum(&self, start: usize, runs: &[RunShape]) -> Option<Pick> {
+        let mut at = 0;
+        for stretch in runs.chunk_by(|a, b| a.is_busy == b.is_busy) {
+            let (first, is_oldest) = (start + at, at + stretch.len() == runs.len());
+            at += stretch.len();
+            if stretch[0].is_busy {
+                continue;
+            }
+            if let (true, [newer @ .., oldest]) = (is_oldest, stretch)
+                && !newer.is_empty()
+                && total(newer) >= oldest.bytes
+            {
+                return Some(decision(first, stretch.len(), Reason::Space));
+            }
+            if stretch.len() < RUNS_BEFORE_MERGE {
+                continue;
+            }
+            let ladder = (0..stretch.len())
+                .map(|from| (from, ladder(&stretch[from..], self.size_ratio)))
+                .find(|&(_, len)| len >= 2);
+            if let Some((from, len)) = ladder {
+                return Some(decision(first + from, len, Reason::Ladder));
+            }
+        }
+        thin_out(start, runs, STRATUM_RUNS_MAX)
+    }
+}
+
+/// The length of the longest prefix in which each run is at most `size_ratio`
+/// times as large as all newer ones together.
+fn ladder(runs: &[RunShape], size_ratio: f64) -> usize {
+    let mut sum = runs[0].bytes;
+    let mut len = 1;
+    while let Some(next) = runs
+        .get(len)
+        .filter(|next| next.bytes as f64 <= sum as f64 * size_ratio)
+    {
+        sum += next.bytes;
+        len += 1;
+    }
+    len
+}
+
+/// The cheapest merge after which at most `runs_max` are left, if there are more
+/// once the merges under way are done. `runs` begin at position `start`.
+fn thin_out(start: usize, runs: &[RunShape], runs_max: usize) -> Option<Pick> {
+    let stretches = runs.chunk_by(|a, b| a.is_busy && b.is_busy);
+    let len = (stretches.count() + 1).checked_sub(runs_max)?;
+    if len < 2 {
+        return None;
+    }
+    let idle = |(_, window): &(usize, &[RunShape])| window.iter().all(|run| !run.is_busy);
+    runs.windows(len)
+        .enumerate()
+        .filter(idle)
+        .min_by_key(|(_, window)| total(window))
+        .map(|(at, _)| decision(start + at, len, Reason::Count))
+}
+
+fn decision(start: usize, len: usize, reason: Reason) -> Pick {
+    Pick {
+        runs: start..start + len,
+        reason,
+    }
+}
+
+fn total(runs: &[RunShape]) -> u64 {
+    runs.iter().map(|run| run.bytes).sum()
+}
+
+#[cfg(test)]
+mod tests;

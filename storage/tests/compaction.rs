@@ -1,0 +1,249 @@
+//! Merges: pickers of one's own, merges beside each other, and space that comes
+//! back when a snapshot goes.
+
+mod common;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use common::*;
+use ebb_storage::vfs::{LockGuard, MemVfs, ReadFile, Vfs, WriteFile};
+use ebb_storage::{
+    CompactionOptions, CompactionPicker, Compression, Db, Durability, Keyspace, Maintenance,
+    Options, Pick, Reason, SsTableOptions, Table, TableOptions, TableShape,
+};
+
+fn open(options: Options) -> (Db, Keyspace, Table) {
+    let db = Db::open(DIR, options).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let sstable = SsTableOptions {
+        compression: Compression::None,
+        ..SsTableOptions::default()
+    };
+    let table = keyspace.table("users", table_options(sstable)).unwrap();
+    (db, keyspace, table)
+}
+
+fn table_options(sstable: SsTableOptions) -> TableOptions {
+    TableOptions {
+        sstable,
+        ..TableOptions::default()
+    }
+}
+
+fn options(mem: &MemVfs, maintenance: Maintenance) -> Options {
+    Options {
+        durability: Durability::Os,
+        memtable_bytes: 1 << 20,
+        maintenance,
+        ..manual(mem)
+    }
+}
+
+fn fill(table: &Table, keys: u32, value: u8) {
+    for i in 0..keys {
+        table
+            .put(format!("{i:03}").as_bytes(), &[value; 100])
+            .unwrap();
+    }
+}
+
+/// What was kept for a snapshot stayed when it was deleted, until writes made
+/// the run worth a merge: in an idle database for ever.
+#[test]
+fn an_idle_database_gives_the_space_of_a_deleted_snapshot_back() {
+    let (done, outcome) = mpsc::channel();
+    thread::spawn(move || {
+        let mem = MemVfs::new();
+        let (db, keyspace, table) = open(options(&mem, Maintenance::Background));
+        fill(&table, 200, 1);
+        db.flush().unwrap();
+        let without = db.stats().tables[0].file_bytes;
+        fill(&table, 200, 2);
+        keyspace.create_snapshot("s").unwrap();
+        fill(&table, 100, 3);
+        fill(&table, 100, 4);
+        db.flush().unwrap();
+        db.compact().unwrap();
+        let with = db.stats().tables[0].clone();
+        assert_eq!(with.versions, 200 + 100);
+        assert!(with.file_bytes > without * 5 / 4);
+
+        keyspace.delete_snapshot("s").unwrap();
+        while db.stats().tables[0].versions > 200 {
+            thread::yield_now();
+        }
+        assert!(db.stats().tables[0].file_bytes <= without * 11 / 10);
+        // What is rewritten is no garbage any more.
+        db.compact().unwrap();
+        let merges = db.stats().compactions;
+        db.compact().unwrap();
+        assert_eq!(db.stats().compactions, merges);
+
+        // The same with what a view sees.
+        let view = db.view();
+        fill(&table, 200, 5);
+        db.flush().unwrap();
+        db.compact().unwrap();
+        assert_eq!(db.stats().tables[0].versions, 400);
+        drop(view);
+        while db.stats().tables[0].versions > 200 {
+            thread::yield_now();
+        }
+        done.send(()).unwrap();
+    });
+    let outcome = outcome.recv_timeout(Duration::from_secs(60));
+    outcome.expect("space does not come back, or the thread panicked");
+}
+
+/// What snapshots that share versions keep is garbage when the last one goes.
+#[test]
+fn a_version_that_another_snapshot_needs_is_no_garbage() {
+    let mem = MemVfs::new();
+    let (db, keyspace, table) = open(options(&mem, Maintenance::Manual));
+    fill(&table, 200, 1);
+    for name in ["a", "b", "c"] {
+        keyspace.create_snapshot(name).unwrap();
+        table.put(name.as_bytes(), b"").unwrap();
+    }
+    fill(&table, 200, 2);
+    db.flush().unwrap();
+    for (name, versions) in [("b", 403), ("a", 403), ("c", 203)] {
+        keyspace.delete_snapshot(name).unwrap();
+        db.compact().unwrap();
+        assert_eq!(db.stats().tables[0].versions, versions, "after {name}");
+    }
+    assert_eq!(db.stats().compactions, 1);
+    // Also when it goes while the database is closed.
+    fill(&table, 200, 3);
+    keyspace.create_snapshot("d").unwrap();
+    fill(&table, 200, 4);
+    db.flush().unwrap();
+    db.compact().unwrap();
+    assert_eq!(db.stats().tables[0].versions, 403);
+    keyspace.delete_snapshot("d").unwrap();
+    drop((db, keyspace, table));
+    let (db, _keyspace, _table) = open(options(&mem, Maintenance::Manual));
+    db.compact().unwrap();
+    assert_eq!(db.stats().tables[0].versions, 203);
+}
+
+/// Merges the pairs of a list of four.
+#[derive(Debug, Default)]
+struct Pairs {
+    on: AtomicBool,
+    picked: AtomicUsize,
+}
+
+impl CompactionPicker for Pairs {
+    fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
+        if !self.on.load(Ordering::Relaxed) || self.picked.load(Ordering::Relaxed) == 2 {
+            return None;
+        }
+        let pair = table.runs.chunks(2).position(|pair| !pair[0].is_busy)?;
+        self.picked.fetch_add(1, Ordering::Relaxed);
+        Some(Pick {
+            runs: pair * 2..pair * 2 + 2,
+            reason: Reason::Count,
+        })
+    }
+}
+
+/// A disk on which an SSTable is created only together with another one.
+#[derive(Debug)]
+struct PairedDisk {
+    mem: MemVfs,
+    both: Barrier,
+    picker: Arc<Pairs>,
+}
+
+impl Vfs for PairedDisk {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
+        let is_table = path.extension() == Some("sst".as_ref());
+        if is_table && self.picker.on.load(Ordering::Relaxed) {
+            self.both.wait();
+        }
+        self.mem.create(path)
+    }
+
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
+        self.mem.open_read(path)
+    }
+
+    fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
+        self.mem.truncate(path, len)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.mem.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.mem.remove(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        self.mem.list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.mem.create_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.mem.sync_dir(dir)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.mem.exists(path)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        self.mem.lock(path)
+    }
+}
+
+/// Neither merge can end before the other has begun.
+#[test]
+fn two_merges_of_one_table_go_on_beside_each_other() {
+    let (done, outcome) = mpsc::channel();
+    thread::spawn(move || {
+        let mem = MemVfs::new();
+        let picker = Arc::new(Pairs::default());
+        let disk = PairedDisk {
+            mem: mem.clone(),
+            both: Barrier::new(2),
+            picker: picker.clone(),
+        };
+        let (db, _keyspace, table) = open(Options {
+            vfs: Arc::new(disk),
+            compaction: CompactionOptions {
+                picker: picker.clone(),
+                threads: 2,
+            },
+            ..options(&mem, Maintenance::Background)
+        });
+        for round in 0..4 {
+            fill(&table, 50 + round, round as u8);
+            table.delete(format!("{round:03}").as_bytes()).unwrap();
+            db.flush().unwrap();
+        }
+        let expected = content(table.range::<&[u8], _>(..)).unwrap();
+        assert_eq!(db.stats().tables[0].runs.len(), 4);
+        picker.on.store(true, Ordering::Relaxed);
+        // Waits for the other merge, too.
+        db.compact().unwrap();
+        let stats = db.stats();
+        assert_eq!((stats.compactions, stats.tables[0].runs.len()), (2, 2));
+        assert_eq!(content(table.range::<&[u8], _>(..)).unwrap(), expected);
+        db.verify().unwrap();
+        assert_eq!(files(&mem, ".sst").len(), files_in_use(&db));
+        done.send(()).unwrap();
+    });
+    let outcome = outcome.recv_timeout(Duration::from_secs(60));
+    outcome.expect("merges wait for each other, or the thread panicked");
+}
