@@ -6,7 +6,7 @@ mod loom_models;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Engine;
+use super::{Engine, priority};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Durability, Maintenance};
 use crate::sync::thread::{self, JoinHandle};
@@ -214,6 +214,7 @@ impl Threads {
 }
 
 fn flush_loop(engine: &Engine) {
+    priority::lower();
     let mut held = 0;
     let mut retry = Retry::default();
     while engine.signal.wait(
@@ -246,6 +247,7 @@ fn time_to_expiry(engine: &Engine) -> Option<Duration> {
 }
 
 fn compact_loop(engine: &Engine) {
+    priority::lower();
     let mut retry = Retry::default();
     while engine
         .signal

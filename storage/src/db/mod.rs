@@ -6,6 +6,7 @@ mod engine;
 mod handle;
 mod ingest;
 mod open;
+mod priority;
 mod replay;
 mod snapshots;
 mod table_core;

@@ -1,0 +1,38 @@
+//! The CPU priority of threads that flush and merge: below that of threads that
+//! serve requests, so that on a busy machine the background pays first.
+
+/// How many steps of niceness below an ordinary thread. Each is worth about a
+/// quarter of a core's share: with this one it has a third of an ordinary thread's
+/// share when both want the core, so that flushes do not starve.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 5;
+
+/// Lowers the priority of the calling thread, where the system has such a thing.
+pub(super) fn lower() {
+    #[cfg(target_os = "linux")]
+    {
+        // On Linux niceness is a thread's own. Everybody may raise it, and
+        // without it everything works.
+        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_calling_thread_is_lowered() {
+        let nice = || {
+            let thread = rustix::thread::gettid();
+            rustix::process::getpriority_process(Some(thread)).unwrap()
+        };
+        let before = nice();
+        let lowered = std::thread::spawn(move || {
+            lower();
+            nice()
+        });
+        assert_eq!(lowered.join().unwrap(), before.max(NICE));
+        assert_eq!(nice(), before);
+    }
+}
