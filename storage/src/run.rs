@@ -77,12 +77,13 @@ impl RunMeta {
 
     /// About how many bytes were kept for boundaries of which none is left.
     pub(crate) fn garbage_bytes(&self, boundaries: &Boundaries) -> u64 {
-        let is_garbage = |kept: &&KeptFor| !boundaries.has_any(kept.from, kept.to);
-        self.kept_for
-            .iter()
-            .filter(is_garbage)
-            .map(|kept| kept.bytes)
-            .sum()
+        self.hidden_bytes(|kept| !boundaries.has_any(kept.from, kept.to))
+    }
+
+    /// About how many bytes only snapshots and views can see, of those asked for.
+    pub(crate) fn hidden_bytes(&self, of: impl Fn(&KeptFor) -> bool) -> u64 {
+        let kept = self.kept_for.iter().filter(|kept| of(kept));
+        kept.fold(0, |sum, kept| sum.saturating_add(kept.bytes))
     }
 }
 

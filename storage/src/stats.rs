@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
+use crate::compaction::table_debt_bytes;
 use crate::db::{DbInner, TableCore};
 use crate::sstable::ReadCounters;
 
@@ -31,9 +32,11 @@ impl Counter {
 pub(crate) struct Counters {
     pub(crate) writes: Counter,
     pub(crate) operations_written: Counter,
+    pub(crate) user_bytes_written: Counter,
     pub(crate) flush_bytes: Counter,
     pub(crate) compactions: Counter,
     pub(crate) compaction_bytes: Counter,
+    pub(crate) compaction_read_bytes: Counter,
     pub(crate) stalls: Counter,
     pub(crate) stall_us: Counter,
     pub(crate) stall_us_max: Counter,
@@ -66,6 +69,10 @@ pub struct Stats {
     pub writes: u64,
     /// Operations in them.
     pub operations_written: u64,
+    /// Bytes of their keys and values.
+    pub user_bytes_written: u64,
+    /// Bytes written to WAL and SSTables for each of those; 0 without any.
+    pub write_amplification: f64,
     /// Point reads.
     pub reads: u64,
     /// Runs that point reads looked into (after key bounds, before filters).
@@ -74,12 +81,18 @@ pub struct Stats {
     pub blocks_read: u64,
     /// Blocks that point reads found in the cache.
     pub blocks_cached: u64,
+    /// Runs that a point read looked into, on average; 0 without any read.
+    pub runs_per_read: f64,
+    /// Blocks that a point read needed, from files or the cache, on average.
+    pub blocks_per_read: f64,
     /// Files that filters saved point reads from searching.
     pub filter_skips: u64,
     /// Blocks that any read found in the cache.
     pub cache_hits: u64,
     /// Blocks that any read did not find in the cache.
     pub cache_misses: u64,
+    /// The part of the reads of blocks that the cache answered, 0 to 1.
+    pub cache_hit_ratio: f64,
     /// Bytes in the cache.
     pub cache_bytes: u64,
     /// Bytes of SSTables written by flushes.
@@ -88,6 +101,13 @@ pub struct Stats {
     pub compactions: u64,
     /// Bytes of SSTables written by merges.
     pub compaction_bytes: u64,
+    /// Bytes of SSTables that went into merges.
+    pub compaction_read_bytes: u64,
+    /// Merges under way.
+    pub compactions_running: usize,
+    /// Bytes that merges have to read until none is worth it, those under way
+    /// included, over all tables.
+    pub compaction_debt_bytes: u64,
     /// Writes that waited for flushes or compactions to catch up.
     pub stalls: u64,
     /// The time that they waited, in microseconds.
@@ -96,6 +116,8 @@ pub struct Stats {
     pub stall_us_max: u64,
     /// Bytes of the WAL's segments.
     pub wal_bytes: u64,
+    /// Bytes written to the WAL.
+    pub wal_bytes_written: u64,
     /// Number of the WAL's segments.
     pub wal_segments: usize,
     /// Live read views.
@@ -126,6 +148,16 @@ pub struct TableStats {
     pub frozen_memtables: usize,
     /// Bytes of its SSTables.
     pub file_bytes: u64,
+    /// About how many of them only snapshots and views need, as far as known: a
+    /// version is counted when the one that hides it is in the same run.
+    pub kept_bytes: u64,
+    /// About how many of `file_bytes` were kept for snapshots and views that are
+    /// gone; merges give them back.
+    pub garbage_bytes: u64,
+    /// `file_bytes` for each byte that is neither; 1 without files.
+    pub space_amplification: f64,
+    /// Bytes that merges have to read until none is worth it.
+    pub compaction_debt_bytes: u64,
     /// Number of its SSTables.
     pub files: usize,
     /// Versions in its SSTables and memtables, shadowed ones included.
@@ -154,7 +186,23 @@ pub struct RunStats {
 impl Stats {
     pub(crate) fn collect(db: &DbInner) -> Self {
         let counters = db.counters();
+        let tables = db.tables();
+        let tables: Vec<_> = tables.iter().map(|t| TableStats::collect(db, t)).collect();
+        let user_bytes_written = counters.user_bytes_written.get();
+        let wal_bytes_written = db.wal().written_bytes();
+        let table_bytes_written = counters.flush_bytes.get() + counters.compaction_bytes.get();
+        let (hits, misses) = (db.cache().hits(), db.cache().misses());
+        let per_read = |count: u64| ratio(count, counters.reads.get());
         Self {
+            user_bytes_written,
+            write_amplification: ratio(wal_bytes_written + table_bytes_written, user_bytes_written),
+            runs_per_read: per_read(counters.runs_touched.get()),
+            blocks_per_read: per_read(counters.blocks_read.get() + counters.blocks_cached.get()),
+            cache_hit_ratio: ratio(hits, hits + misses),
+            compaction_read_bytes: counters.compaction_read_bytes.get(),
+            compactions_running: db.claims().running(),
+            compaction_debt_bytes: tables.iter().map(|t| t.compaction_debt_bytes).sum(),
+            wal_bytes_written,
             writes: counters.writes.get(),
             operations_written: counters.operations_written.get(),
             reads: counters.reads.get(),
@@ -162,8 +210,8 @@ impl Stats {
             blocks_read: counters.blocks_read.get(),
             blocks_cached: counters.blocks_cached.get(),
             filter_skips: counters.filter_skips.get(),
-            cache_hits: db.cache().hits(),
-            cache_misses: db.cache().misses(),
+            cache_hits: hits,
+            cache_misses: misses,
             cache_bytes: db.cache().used_bytes(),
             flush_bytes: counters.flush_bytes.get(),
             compactions: counters.compactions.get(),
@@ -177,12 +225,15 @@ impl Stats {
             snapshots: db.retention().bookmarks().list.len(),
             maintenance_failure: db.maintenance_failure().map(|e| e.to_string()),
             read_only_cause: db.wal().failure().map(|cause| cause.to_string()),
-            tables: db
-                .tables()
-                .iter()
-                .map(|table| TableStats::collect(db, table))
-                .collect(),
+            tables,
         }
+    }
+}
+
+fn ratio(of: u64, to: u64) -> f64 {
+    match to {
+        0 => 0.0,
+        to => of as f64 / to as f64,
     }
 }
 
@@ -200,13 +251,25 @@ impl TableStats {
                 largest_seq: run.meta().largest_seq.0,
             })
             .collect();
+        let file_bytes: u64 = runs.iter().map(|run| run.bytes).sum();
+        let boundaries = db.boundaries(table.id);
+        let metas = || version.runs.iter().map(|run| run.meta());
+        let garbage_bytes = metas().map(|meta| meta.garbage_bytes(&boundaries)).sum();
+        let hidden_bytes: u64 = metas().map(|meta| meta.hidden_bytes(|_| true)).sum();
         Self {
+            kept_bytes: hidden_bytes.saturating_sub(garbage_bytes),
+            garbage_bytes,
+            space_amplification: match file_bytes.saturating_sub(hidden_bytes) {
+                0 => 1.0,
+                live => file_bytes as f64 / live as f64,
+            },
+            compaction_debt_bytes: table_debt_bytes(db, table, &version),
             keyspace: table.keyspace.clone(),
             name: table.name.clone(),
             dropped: table.is_dropped(),
             memtable_bytes: memtables().map(|memtable| memtable.bytes() as u64).sum(),
             frozen_memtables: version.frozen.len(),
-            file_bytes: runs.iter().map(|run| run.bytes).sum(),
+            file_bytes,
             files: runs.iter().map(|run| run.files).sum(),
             versions: memtables()
                 .map(|m| m.len())

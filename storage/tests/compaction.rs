@@ -73,6 +73,9 @@ fn an_idle_database_gives_the_space_of_a_deleted_snapshot_back() {
         assert_eq!(with.versions, 200 + 100);
         assert!(with.file_bytes > without * 5 / 4);
 
+        assert!(with.kept_bytes > without / 4 && with.garbage_bytes == 0);
+        assert!(with.space_amplification > 1.25);
+
         keyspace.delete_snapshot("s").unwrap();
         while db.stats().tables[0].versions > 200 {
             thread::yield_now();
@@ -246,4 +249,33 @@ fn two_merges_of_one_table_go_on_beside_each_other() {
     });
     let outcome = outcome.recv_timeout(Duration::from_secs(60));
     outcome.expect("merges wait for each other, or the thread panicked");
+}
+
+#[test]
+fn what_is_written_read_and_left_to_merge_is_counted() {
+    let mem = MemVfs::new();
+    let (db, _keyspace, table) = open(options(&mem, Maintenance::Manual));
+    for value in 0..4 {
+        fill(&table, 100, value);
+        db.flush().unwrap();
+    }
+    let before = db.stats();
+    assert_eq!(before.user_bytes_written, 4 * 100 * 103);
+    // Each record is a header of 28 bytes and a payload.
+    assert!(before.wal_bytes_written > before.user_bytes_written + 400 * 28);
+    assert!(before.write_amplification > 2.0 && before.write_amplification < 3.0);
+    let file_bytes = before.tables[0].file_bytes;
+    assert_eq!(before.compaction_debt_bytes, file_bytes);
+    table.get(b"007").unwrap().unwrap();
+    assert_eq!(db.stats().runs_per_read, 1.0);
+
+    db.compact().unwrap();
+    let after = db.stats();
+    assert_eq!(after.compaction_read_bytes, file_bytes);
+    assert_eq!(after.compaction_bytes, after.tables[0].file_bytes);
+    assert_eq!(
+        (after.compaction_debt_bytes, after.compactions_running),
+        (0, 0)
+    );
+    assert_eq!(after.tables[0].space_amplification, 1.0);
 }

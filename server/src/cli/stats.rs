@@ -13,7 +13,8 @@ Examples:
   ebb stats --json | jq '.tables[] | {name, file_bytes}'
 
 Versions are all that is stored of a table's rows: those that newer ones shadow
-are kept as long as a snapshot sees them, and until a merge drops them.";
+are kept as long as a snapshot sees them, and until a merge drops them. KEPT is
+about what they take, where that is known; TO MERGE what merges have to read.";
 
 /// Show what the database consists of: tables, files, snapshots, log.
 #[derive(Debug, clap::Args)]
@@ -45,6 +46,13 @@ pub(super) fn run(args: Args) -> Result<()> {
         HumanBytes(stats.wal_bytes),
         stats.wal_segments
     ))?;
+    printer.line(format_args!(
+        "to merge   {}",
+        HumanBytes(stats.compaction_debt_bytes)
+    ))?;
+    if let Some(failure) = &stats.maintenance_failure {
+        printer.line(format_args!("failure    {failure}"))?;
+    }
     printer.finish()
 }
 
@@ -66,6 +74,7 @@ fn tables(stats: &Stats) -> Vec<String> {
             table.runs.len().to_string(),
             HumanBytes(table.memtable_bytes).to_string(),
             table.bookmarks.len().to_string(),
+            HumanBytes(table.kept_bytes + table.garbage_bytes).to_string(),
         ]
     };
     let rows: Vec<_> = stats.tables.iter().map(row).collect();
@@ -77,6 +86,7 @@ fn tables(stats: &Stats) -> Vec<String> {
         "runs",
         "in memory",
         "bookmarks",
+        "kept",
     ];
     table(&head, &head[1..], &rows)
 }

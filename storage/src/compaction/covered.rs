@@ -15,12 +15,13 @@ use crate::run::{Run, RunId};
 /// A reader who comes later stands above all that is in a run.
 pub(super) fn covered_run(
     runs: &[Arc<Run>],
-    boundaries: &Boundaries,
+    boundaries: impl FnOnce() -> Boundaries,
     is_busy: &dyn Fn(RunId) -> bool,
 ) -> Option<usize> {
     if runs.iter().all(|run| run.range_tombstones().is_none()) {
         return None;
     }
+    let boundaries = boundaries();
     let dead = |at: usize| {
         let (newer, run, older) = (&runs[..at], &runs[at], &runs[at + 1..]);
         let stripe = boundaries.stripe(run.meta().smallest_seq);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::covered::covered_run;
-use super::picker::{Pick, Reason, RunShape, TableShape};
+use super::picker::{Pick, Reason, RunShape, TableShape, debt_bytes};
 use super::retain::Retain;
 use crate::cursor::Cursor;
 use crate::db::{Engine, TableCore};
@@ -53,19 +53,22 @@ pub(crate) fn wants_compaction(engine: &Engine, table: &TableCore) -> bool {
     })
 }
 
-fn next_pick(
+/// The bytes that merges of a table have to read before all is done.
+pub(crate) fn table_debt_bytes(engine: &Engine, table: &TableCore, version: &TableVersion) -> u64 {
+    let table_shape = TableShape {
+        runs: &shape(engine, table, version, &|_| false),
+        bookmarks: &engine.retention().bookmark_seqs(table.id),
+    };
+    debt_bytes(&*engine.options().compaction.picker, &table_shape)
+}
+
+fn shape(
     engine: &Engine,
     table: &TableCore,
     version: &TableVersion,
     is_busy: &dyn Fn(RunId) -> bool,
-) -> Option<Pick> {
+) -> Vec<RunShape> {
     let boundaries = engine.boundaries(table.id);
-    if let Some(at) = covered_run(&version.runs, &boundaries, is_busy) {
-        return Some(Pick {
-            runs: at..at + 1,
-            reason: Reason::Covered,
-        });
-    }
     let shape = |run: &Arc<Run>| RunShape {
         bytes: run.meta().bytes,
         garbage_bytes: run.meta().garbage_bytes(&boundaries),
@@ -73,7 +76,23 @@ fn next_pick(
         largest_seq: run.meta().largest_seq,
         is_busy: is_busy(run.id()),
     };
-    let runs: Vec<_> = version.runs.iter().map(shape).collect();
+    version.runs.iter().map(shape).collect()
+}
+
+fn next_pick(
+    engine: &Engine,
+    table: &TableCore,
+    version: &TableVersion,
+    is_busy: &dyn Fn(RunId) -> bool,
+) -> Option<Pick> {
+    let covered = covered_run(&version.runs, || engine.boundaries(table.id), is_busy);
+    if let Some(at) = covered {
+        return Some(Pick {
+            runs: at..at + 1,
+            reason: Reason::Covered,
+        });
+    }
+    let runs = shape(engine, table, version, is_busy);
     let pick = engine.options().compaction.picker.pick(&TableShape {
         runs: &runs,
         bookmarks: &engine.retention().bookmark_seqs(table.id),
@@ -115,6 +134,12 @@ fn merge(
         return Ok(false);
     }
     engine.counters().compactions.add(1);
+    if reason != Reason::Covered {
+        engine
+            .counters()
+            .compaction_read_bytes
+            .add(inputs.iter().map(|run| run.meta().bytes).sum());
+    }
     engine
         .counters()
         .compaction_bytes

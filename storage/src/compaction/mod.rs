@@ -9,7 +9,7 @@ mod retain;
 mod tiered;
 
 pub(crate) use claims::Claims;
-pub(crate) use execute::{compact, wants_compaction};
+pub(crate) use execute::{compact, table_debt_bytes, wants_compaction};
 pub use picker::{CompactionPicker, Pick, Reason, RunShape, TableShape};
 pub(crate) use retain::Retain;
 pub use tiered::{Bounding, TieredPicker};

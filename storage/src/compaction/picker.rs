@@ -17,6 +17,49 @@ pub trait CompactionPicker: Send + Sync + Debug {
     fn pick(&self, table: &TableShape<'_>) -> Option<Pick>;
 }
 
+/// The bytes that merges will read until a picker finds nothing more worth it,
+/// with those that are under way, if nothing else is written meanwhile.
+pub(crate) fn debt_bytes(picker: &dyn CompactionPicker, table: &TableShape<'_>) -> u64 {
+    let idle = |run: &RunShape| RunShape {
+        is_busy: false,
+        ..*run
+    };
+    let mut runs: Vec<_> = table.runs.iter().map(idle).collect();
+    let bookmarks = table.bookmarks;
+    let mut debt_bytes = 0;
+    // Each merge leaves fewer runs, or one of less garbage.
+    for _ in 0..2 * table.runs.len() {
+        let runs_now = TableShape {
+            runs: &runs,
+            bookmarks,
+        };
+        let Some(pick) = picker.pick(&runs_now) else {
+            break;
+        };
+        let merged = merged(&runs[pick.runs.clone()]);
+        debt_bytes += runs[pick.runs.clone()]
+            .iter()
+            .map(|run| run.bytes)
+            .sum::<u64>();
+        runs.splice(pick.runs, [merged]);
+    }
+    debt_bytes
+}
+
+/// What becomes of runs that are merged, as far as can be told.
+fn merged(runs: &[RunShape]) -> RunShape {
+    let live = |run: &RunShape| run.bytes.saturating_sub(run.garbage_bytes);
+    let smallest = runs.iter().map(|run| run.smallest_seq).min();
+    let largest = runs.iter().map(|run| run.largest_seq).max();
+    RunShape {
+        bytes: runs.iter().map(live).sum(),
+        garbage_bytes: 0,
+        smallest_seq: smallest.unwrap_or_default(),
+        largest_seq: largest.unwrap_or_default(),
+        is_busy: false,
+    }
+}
+
 /// A table, as far as a picker needs it.
 #[derive(Debug, Clone, Copy)]
 pub struct TableShape<'a> {

@@ -67,6 +67,7 @@ impl Engine {
             let found = memtables.iter().find(|(id, _)| *id == table);
             &found.expect("a batch names its tables").1
         };
+        let mut bytes = 0;
         for item in OpReader::new(payload, ticket.first()) {
             match item {
                 Ok((
@@ -77,7 +78,10 @@ impl Engine {
                         key,
                         value,
                     },
-                )) => memtable_of(table).insert(key, seq, kind, value),
+                )) => {
+                    bytes += key.len() + value.len();
+                    memtable_of(table).insert(key, seq, kind, value);
+                }
                 Ok((seq, Op::RangeDelete { table, range })) => {
                     memtable_of(table).delete_range(&range, seq);
                 }
@@ -89,6 +93,7 @@ impl Engine {
         let last = SeqNo(ticket.first().0 + u64::from(count) - 1);
         ticket.publish();
         self.counters.writes.add(1);
+        self.counters.user_bytes_written.add(bytes as u64);
         self.counters.operations_written.add(u64::from(count));
         self.after_commit(&tables);
         Ok(last)

@@ -59,6 +59,8 @@ pub(crate) struct Wal {
     segment_number: AtomicU64,
     /// Bytes of all segments, readable without the lock.
     bytes: AtomicU64,
+    /// Bytes written since the opening, headers of segments included.
+    written_bytes: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -167,6 +169,7 @@ impl Wal {
             durable_lsn: AtomicU64::new(end.lsn),
             segment_number: AtomicU64::new(next.0),
             bytes: AtomicU64::new(bytes),
+            written_bytes: AtomicU64::new(0),
         }
     }
 
@@ -256,6 +259,16 @@ impl Wal {
     /// Bytes of all segments.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes written since the log was opened.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.written_bytes.load(Ordering::Relaxed)
+    }
+
+    fn count_written(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Number of segments.
@@ -464,8 +477,7 @@ impl Wal {
             return Err(e);
         }
         segment.bytes += group.bytes.len() as u64;
-        self.bytes
-            .fetch_add(group.bytes.len() as u64, Ordering::Relaxed);
+        self.count_written(group.bytes.len() as u64);
         Ok(())
     }
 
@@ -486,8 +498,7 @@ impl Wal {
         // Only now: records pushed before may still go to this segment, never
         // to an earlier one.
         self.segment_number.store(number.0, Ordering::Release);
-        self.bytes
-            .fetch_add(record::SEGMENT_HEADER_BYTES as u64, Ordering::Relaxed);
+        self.count_written(record::SEGMENT_HEADER_BYTES as u64);
         Ok(OpenSegment {
             number,
             path,
