@@ -96,3 +96,8 @@ pub use stats::{RunStats, Stats, TableStats};
 pub use table::{IngestInfo, Table, Value};
 pub use transaction::{Transaction, TransactionOptions, TransactionRange};
 pub use verify::{Finding, VerifyProgress, VerifyReport, verify};
+
+/// The examples of the book's guide, compiled and run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/src/guide/store.md")]
+struct Guide;
