@@ -4,6 +4,7 @@
 //! CURRENT comes first, saying that the rest is not complete, and is replaced
 //! last: whatever interrupts the filling, the directory does not open.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -56,10 +57,22 @@ impl NewDir {
     /// their bytes are durable.
     pub(crate) fn complete(mut self, state: State) -> Result<()> {
         self.sync()?;
-        // From here on a failure may leave either side of the rename, and
-        // either way nothing that is named may go.
-        self.complete = true;
-        Manifest::create_with(self.vfs.clone(), &self.dir, state).map(drop)
+        let made = Manifest::create_with(self.vfs.clone(), &self.dir, state).map(drop);
+        // A failure may leave either side of the rename; behind it nothing that
+        // is named may go.
+        self.complete = made.is_ok() || !self.is_incomplete();
+        made
+    }
+
+    /// Whether CURRENT is still the one that says so.
+    fn is_incomplete(&self) -> bool {
+        let read = || {
+            let current = self.vfs.open_read(&files::current(&self.dir))?;
+            let mut bytes = vec![0; files::INCOMPLETE.len()];
+            current.read_exact_at(&mut bytes, 0)?;
+            io::Result::Ok(bytes)
+        };
+        read().is_ok_and(|bytes| bytes == files::INCOMPLETE)
     }
 
     fn sync(&self) -> Result<()> {
@@ -70,7 +83,7 @@ impl NewDir {
 
     /// Removes what is there, CURRENT last: what cannot be removed stays
     /// refused.
-    fn clear(&self) -> std::io::Result<()> {
+    fn clear(&self) -> io::Result<()> {
         for path in self.vfs.list(&self.dir)? {
             if FileKind::of(&path).is_some() {
                 self.vfs.remove(&path)?;

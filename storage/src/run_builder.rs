@@ -106,9 +106,7 @@ impl<'a> RunBuilder<'a> {
         if let Some((_, writer)) = self.writer.take() {
             let finished = writer.finish()?;
             self.bytes += finished.file_bytes;
-            let tombstones = finished.properties.range_tombstones;
-            self.entries += finished.properties.entries;
-            self.entries += tombstones.map_or(0, |tombstones| tombstones.count);
+            self.entries += finished.properties.entries_with_tombstones();
         }
         Ok(())
     }

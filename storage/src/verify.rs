@@ -48,7 +48,7 @@ pub struct VerifyReport {
     pub files: u64,
     /// Bytes of them.
     pub bytes: u64,
-    /// Versions in the SSTables.
+    /// Versions and range tombstones in the SSTables.
     pub entries: u64,
     /// Runs.
     pub runs: u64,
@@ -285,9 +285,7 @@ impl<'a> Check<'a> {
             };
             let told = file.properties();
             bytes += file.file_bytes();
-            // Range tombstones are no versions of the file, but of the run.
-            let tombstones = told.range_tombstones.as_ref();
-            entries += told.entries + tombstones.map_or(0, |block| block.count);
+            entries += told.entries_with_tombstones();
             let ingested = run.ingested_at.is_some();
             let (expected, span) = match ingested {
                 true => (0, (SeqNo::ZERO, SeqNo::ZERO)),
@@ -304,8 +302,8 @@ impl<'a> Check<'a> {
                 );
                 self.add(file.path(), 0, detail);
             }
-            // One with range tombstones only, the last of its run, has no keys.
             if told.entries == 0 {
+                // Range tombstones only: they have no place among the keys.
                 continue;
             }
             if before.is_some_and(|before| before >= told.smallest_key) {
@@ -339,7 +337,7 @@ impl<'a> Check<'a> {
         for error in found {
             self.add_error(error);
         }
-        self.report.entries += file.properties().entries;
+        self.report.entries += file.properties().entries_with_tombstones();
         self.read(file.file_bytes());
         Some(file)
     }

@@ -27,7 +27,7 @@ use source::{Source, SourceTable};
 
 use crate::db::Engine;
 use crate::error::Result;
-use crate::key::compare_versions;
+use crate::key::{Kind, SeqNo, compare_versions};
 use crate::manifest::{Manifest, State, TableMeta};
 use crate::new_dir::NewDir;
 use crate::options::{Maintenance, Options};
@@ -78,7 +78,12 @@ pub fn repair(
         Engine::recover(to, options, manifest, None)?
     };
     for table in source.tables {
-        let meta = write_table(&engine, table, source.last_seq, &mut report, progress)?;
+        let (meta, has_operands) =
+            write_table(&engine, table, source.last_seq, &mut report, progress)?;
+        if has_operands && meta.options.merge_operator.is_none() {
+            let lost = report::unknown_operator(from, &meta, &report.lost);
+            report.lost.push(lost);
+        }
         state.tables.insert(meta.id, meta);
     }
     report.snapshots_incomplete = report::incomplete_snapshots(&state.bookmarks, &report.lost);
@@ -87,14 +92,15 @@ pub fn repair(
     Ok(report)
 }
 
-/// Writes all versions of a table as one run.
+/// Writes all versions of a table as one run, and says whether there are merge
+/// operands among them.
 fn write_table(
     engine: &Engine,
     table: SourceTable,
-    last_seq: crate::key::SeqNo,
+    last_seq: SeqNo,
     report: &mut RepairReport,
     progress: &mut dyn FnMut(u64),
-) -> Result<TableMeta> {
+) -> Result<(TableMeta, bool)> {
     let SourceTable {
         mut meta,
         versions,
@@ -102,9 +108,9 @@ fn write_table(
     } = table;
     let mut builder = RunBuilder::new(engine, meta.id, meta.options.sstable.clone());
     let mut merge = Sources::new(versions)?;
-    let (mut smallest, mut largest) = (last_seq, crate::key::SeqNo::ZERO);
-    let mut before: Option<(bytes::Bytes, crate::key::SeqNo)> = None;
-    let mut written = 0;
+    let (mut smallest, mut largest) = (last_seq, SeqNo::ZERO);
+    let mut before: Option<(bytes::Bytes, SeqNo)> = None;
+    let (mut written, mut has_operands) = (0, false);
     while let Some((key, version)) = merge.next()? {
         // A file that a merge had replaced may be there beside what it became.
         if before
@@ -114,6 +120,7 @@ fn write_table(
             continue;
         }
         builder.add(&key, &version)?;
+        has_operands |= version.kind == Kind::Merge;
         smallest = smallest.min(version.seq);
         largest = largest.max(version.seq);
         before = Some((key, version.seq));
@@ -134,7 +141,7 @@ fn write_table(
     });
     meta.runs = run.iter().map(|run| run.meta().clone()).collect();
     meta.flushed_seq = last_seq;
-    Ok(meta)
+    Ok((meta, has_operands))
 }
 
 /// Versions in order, each with its key.

@@ -1,9 +1,11 @@
 //! What a repair saved, and what it could not.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::files::{self, FileKind};
+use crate::manifest::TableMeta;
 use crate::retention::Bookmarks;
 use crate::verify::lossy;
 
@@ -80,4 +82,22 @@ pub(super) fn incomplete_snapshots(bookmarks: &Bookmarks, lost: &[Lost]) -> Vec<
         .filter(misses)
         .map(|record| format!("{}: {}", record.keyspace, record.name))
         .collect()
+}
+
+/// What of a table in `dir` cannot be read any more, as nothing says how to merge
+/// it. The damage to the manifest is among `lost`.
+pub(super) fn unknown_operator(dir: &Path, table: &TableMeta, lost: &[Lost]) -> Lost {
+    let is_manifest = |path: &&PathBuf| matches!(FileKind::of(path), Some(FileKind::Manifest(_)));
+    let manifest = lost.iter().map(|lost| &lost.path).find(is_manifest);
+    Lost {
+        path: manifest.cloned().unwrap_or_else(|| files::current(dir)),
+        offset: 0,
+        bytes: 0,
+        table: Some(format!("{}.{}", table.keyspace, table.name)),
+        from_key: None,
+        to_key: None,
+        detail: "the name of the table's merge operator is lost: what was merged is kept, but \
+                 reads of those keys fail"
+            .into(),
+    }
 }

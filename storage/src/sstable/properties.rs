@@ -109,6 +109,12 @@ impl Properties {
         });
     }
 
+    /// Number of versions and range tombstones.
+    pub(crate) fn entries_with_tombstones(&self) -> u64 {
+        let tombstones = self.range_tombstones.as_ref();
+        self.entries + tombstones.map_or(0, |tombstones| tombstones.count)
+    }
+
     fn widen(&mut self, seq: SeqNo) {
         self.smallest_seq = self.smallest_seq.min(seq);
         self.largest_seq = self.largest_seq.max(seq);

@@ -50,6 +50,8 @@ pub(crate) struct Salvage {
     pub(crate) properties: Option<Properties>,
     /// The range tombstones of the file, if it has any that read.
     pub(crate) tombstones: Option<RangeTombstones>,
+    /// Where the data blocks end, by the index.
+    data_end: Option<u64>,
     pub(crate) lost: Vec<LostBlock>,
 }
 
@@ -68,6 +70,7 @@ impl Salvage {
             blocks: Vec::new(),
             properties: None,
             tombstones: None,
+            data_end: None,
             lost: Vec::new(),
         };
         let footer = match footer(&bytes, path) {
@@ -95,7 +98,7 @@ impl Salvage {
             }
             None => salvage.in_sequence(&bytes, None),
         }
-        salvage.tombstones(&bytes);
+        salvage.tombstones(&bytes, footer.ok().as_ref());
         Ok(salvage)
     }
 
@@ -120,16 +123,46 @@ impl Salvage {
         })
     }
 
-    /// Reads the range tombstones that the properties name. Without properties
-    /// nobody knows whether there were any: that is part of what was lost.
-    fn tombstones(&mut self, bytes: &Bytes) {
-        let told = self.properties.as_ref();
-        let Some(told) = told.and_then(|told| told.range_tombstones.as_ref()) else {
-            return;
-        };
-        let handle = BlockHandle {
-            offset: told.offset,
-            len: told.bytes,
+    /// Reads the range tombstones that the properties name. Without them, the
+    /// block is what lies between data and filter; where that is not known
+    /// either, nobody can say whether there were any.
+    fn tombstones(&mut self, bytes: &Bytes, footer: Option<&Footer>) {
+        const HID: &str = "are lost, what they hid may show";
+        let told = self.properties.as_ref().map(|told| &told.range_tombstones);
+        let (handle, what) = match (told, self.data_end, footer) {
+            (Some(None), _, _) => return,
+            (Some(Some(told)), _, _) => {
+                let handle = BlockHandle {
+                    offset: told.offset,
+                    len: told.bytes,
+                };
+                (
+                    handle,
+                    format!("; {} deletions of key ranges {HID}", told.count),
+                )
+            }
+            (None, Some(end), Some(footer)) if end <= footer.filter.offset => {
+                let len = footer.filter.offset - end;
+                if len == 0 {
+                    return;
+                }
+                let handle = BlockHandle { offset: end, len };
+                (handle, format!("; deletions of key ranges {HID}"))
+            }
+            (None, _, footer) => {
+                let end = bytes.len() as u64;
+                let offset = footer.map_or(end, |footer| footer.properties.offset);
+                return self.lost.push(LostBlock {
+                    offset,
+                    bytes: end.saturating_sub(offset),
+                    from_key: None,
+                    to_key: None,
+                    detail: format!(
+                        "the properties do not read; if the file had deletions of key ranges, \
+                         they {HID}"
+                    ),
+                });
+            }
         };
         match part(bytes, handle).and_then(|payload| tombstone_block::decode(&payload)) {
             Ok(tombstones) => self.tombstones = Some(tombstones),
@@ -138,10 +171,7 @@ impl Salvage {
                 bytes: handle.len,
                 from_key: None,
                 to_key: None,
-                detail: format!(
-                    "{}; {} deletions of key ranges are lost, what they hid may show",
-                    damage.0, told.count
-                ),
+                detail: format!("{}{what}", damage.0),
             }),
         }
     }
@@ -152,6 +182,9 @@ impl Salvage {
             Err(_) => return self.in_sequence(bytes, None),
         };
         let mut last: Option<(Vec<u8>, SeqNo)> = None;
+        self.data_end = entries
+            .last()
+            .map_or(Some(0), |(handle, _, _)| handle.end());
         for (handle, key, seq) in entries {
             let checked = part(bytes, handle).and_then(|payload| {
                 let versions = ordered_after(decode(payload)?, last.as_ref())?;

@@ -274,32 +274,6 @@ pub fn random_script(rng: &mut Rng, steps: usize, snapshots_max: usize) -> (Vec<
     (script, states)
 }
 
-/// A random run of puts, deletes and snapshots alone, whose values are all as
-/// they were written and stay whatever the time is; and what is there in the end.
-pub fn plain_script(rng: &mut Rng, steps: usize, snapshots_max: usize) -> (Vec<Op>, Seen) {
-    let mut state = Oracle::default();
-    let mut script = Vec::new();
-    for _ in 0..steps {
-        let mut op = random_op(rng, &state, snapshots_max);
-        match &mut op {
-            Op::Write(writes) => writes.iter_mut().for_each(|write| {
-                write.change = match std::mem::replace(&mut write.change, Change::Delete(vec![])) {
-                    Change::PutFor(key, value, _) | Change::Merge(key, value) => {
-                        Change::Put(key, value)
-                    }
-                    Change::DeleteRange(_) => Change::Delete(random_key(rng)),
-                    plain => plain,
-                };
-            }),
-            Op::Truncate(_) | Op::Tick(_) => op = Op::Sync,
-            _ => {}
-        }
-        state.apply(&op);
-        script.push(op);
-    }
-    (script, state.seen_at(state.now_ms))
-}
-
 /// Does an operation.
 pub fn apply(db: &Db, tables: &[Table], op: &Op) -> Result<()> {
     match op {
