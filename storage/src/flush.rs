@@ -94,10 +94,19 @@ fn write_runs(
         boundaries,
         merger: &table.merger,
     };
-    let mut builders: Vec<_> = (0..=splits.len())
-        .map(|_| {
+    // All of the table up to the newest run is flushed.
+    let flushed_seq = version.runs.first().map(|run| run.origin_span().1);
+    let end = memtable.end_seq().expect("it is frozen");
+    let ends: Vec<_> = std::iter::once(flushed_seq.unwrap_or(SeqNo::ZERO))
+        .chain(splits.iter().copied())
+        .chain([end])
+        .collect();
+    let mut builders: Vec<_> = ends
+        .windows(2)
+        .map(|ends| {
+            let origin = table.origin((ends[0].next(), ends[1]));
             (
-                RunBuilder::new(engine, table.id, table.options.sstable.clone()),
+                RunBuilder::new(engine, table.id, table.options.sstable.clone(), origin),
                 SeqNo::MAX,
                 SeqNo::ZERO,
             )

@@ -167,6 +167,17 @@ impl Run {
         &self.files
     }
 
+    /// The sequence numbers that it stands for: its span, and what flushes and
+    /// merges left out at the ends of it.
+    pub(crate) fn origin_span(&self) -> (SeqNo, SeqNo) {
+        let span = (self.meta.smallest_seq, self.meta.largest_seq);
+        let origins = self.files.iter().filter_map(|file| {
+            let origin = file.table.properties().origin.as_ref()?;
+            Some((origin.smallest_seq, origin.largest_seq))
+        });
+        origins.fold(span, |a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
     /// Whether a reader at `seq` can see anything in it.
     pub(crate) fn is_seen_at(&self, seq: SeqNo) -> bool {
         self.meta.smallest_seq <= seq

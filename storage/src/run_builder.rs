@@ -12,7 +12,7 @@ use crate::files::{self, FileNumber};
 use crate::key::SeqNo;
 use crate::range_tombstones::RangeTombstones;
 use crate::run::{KeptFor, Run, RunFile, RunMeta};
-use crate::sstable::{BlockCache, SsTable, SsTableOptions, SsTableWriter, Version};
+use crate::sstable::{BlockCache, Origin, SsTable, SsTableOptions, SsTableWriter, Version};
 use crate::version::TableId;
 use crate::vfs::Vfs;
 
@@ -22,6 +22,7 @@ pub(crate) struct RunBuilder<'a> {
     engine: &'a Engine,
     table: TableId,
     options: SsTableOptions,
+    origin: Origin,
     writer: Option<(FileNumber, SsTableWriter)>,
     files: Vec<FileNumber>,
     bytes: u64,
@@ -34,11 +35,18 @@ pub(crate) struct RunBuilder<'a> {
 }
 
 impl<'a> RunBuilder<'a> {
-    pub(crate) fn new(engine: &'a Engine, table: TableId, options: SsTableOptions) -> Self {
+    /// A run of `table`, each file of which stands for `origin`.
+    pub(crate) fn new(
+        engine: &'a Engine,
+        table: TableId,
+        options: SsTableOptions,
+        origin: Origin,
+    ) -> Self {
         Self {
             engine,
             table,
             options,
+            origin,
             writer: None,
             files: Vec::new(),
             bytes: 0,
@@ -69,12 +77,13 @@ impl<'a> RunBuilder<'a> {
             let number = self.engine.next_file_number();
             self.files.push(number);
             let path = files::sstable(self.engine.dir(), number);
-            let writer = SsTableWriter::create(
+            let mut writer = SsTableWriter::create(
                 self.engine.vfs(),
                 &path,
                 (number.0, self.table.0),
                 self.options.clone(),
             )?;
+            writer.set_origin(self.origin.clone());
             self.writer = Some((number, writer));
         }
         let (_, writer) = self.writer.as_mut().expect("just opened");

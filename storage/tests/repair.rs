@@ -9,7 +9,10 @@ use std::sync::Arc;
 
 use common::*;
 use ebb_storage::vfs::{MemVfs, Vfs};
-use ebb_storage::{Db, Error, ManualClock, Options, RepairReport, repair, verify};
+use ebb_storage::{
+    Bounding, CompactionOptions, Db, Error, ManualClock, Options, RepairReport, TableOptions,
+    repair, verify,
+};
 
 const TARGET: &str = "/repaired";
 
@@ -421,4 +424,75 @@ fn the_source_must_be_a_database_that_nobody_has_open_and_the_target_empty() {
     drop(db);
     assert!(matches!(fails(DIR, DIR), Error::InvalidRequest(_)));
     run(&mem);
+}
+
+/// A merge folded operands 1 to 3 of a key into one; files that it was made from
+/// were still there when the manifest was lost. Repair took the versions of all
+/// files, those of the newest file first, and so folded in again what had other
+/// numbers than the result. The log came even before the newest file: what it
+/// still had of a value hid the whole one.
+#[test]
+fn what_a_merge_replaced_is_not_folded_in_again() {
+    for (left, has_snapshot, gone) in (0..8).flat_map(|left| {
+        [
+            (left, false, false),
+            (left, true, false),
+            (left, true, true),
+        ]
+    }) {
+        let mem = MemVfs::new();
+        let options = Options {
+            compaction: CompactionOptions {
+                bounding: Bounding::Off,
+                ..CompactionOptions::default()
+            },
+            ..manual(&mem)
+        };
+        let db = Db::open(DIR, options).unwrap();
+        let keyspace = db.keyspace("app").unwrap();
+        let options = TableOptions {
+            merge_operator: Some("append".into()),
+            ..TableOptions::default()
+        };
+        let table = keyspace.table("users", options).unwrap();
+        let mut replaced = Vec::new();
+        for part in ["a", "b", "c"] {
+            table.merge(b"key", part.as_bytes()).unwrap();
+            table.put(b"a", b"first").unwrap();
+            table.put(b"z", b"last").unwrap();
+            if has_snapshot && part == "a" {
+                keyspace.create_snapshot("s").unwrap();
+            }
+            db.flush().unwrap();
+            let newest = files(&mem, ".sst").pop().unwrap();
+            replaced.push((mem.read_all(&newest).unwrap(), newest));
+        }
+        assert_eq!(files(&mem, ".sst").len(), 3);
+        db.compact().unwrap();
+        assert_eq!(files(&mem, ".sst").len(), 1);
+        drop((db, keyspace, table));
+        for (i, (bytes, path)) in replaced.iter().enumerate() {
+            if left & (1 << i) != 0 {
+                mem.create(path).unwrap().append(bytes).unwrap();
+            }
+        }
+        for path in paths(&mem) {
+            if path.to_string_lossy().contains("MANIFEST") {
+                match gone {
+                    true => mem.remove(&path).unwrap(),
+                    false => mem.flip_bit(&path, 20, 1).unwrap(),
+                }
+            }
+        }
+        let report = run(&mem);
+        assert!(!report.lost.is_empty());
+        let db = Db::open(TARGET, manual(&mem)).unwrap();
+        let keyspace = db.keyspaces().pop().unwrap();
+        let keyspace = db.existing_keyspace(&keyspace).unwrap();
+        let table = keyspace.existing_table(&keyspace.tables()[0]).unwrap();
+        let found = content(table.range::<&[u8], _>(..)).unwrap();
+        let expected = [("a", "first"), ("key", "abc"), ("z", "last")];
+        let expected = expected.map(|(key, value)| (key.into(), value.into()));
+        assert_eq!(found, expected.into(), "{left:03b} {has_snapshot} {gone}");
+    }
 }

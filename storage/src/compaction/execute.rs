@@ -171,7 +171,12 @@ fn write_merged(
         cursors.push(Box::new(cursor));
     }
     let mut merge: Merge<false> = Merge::new(cursors);
-    let mut builder = RunBuilder::new(engine, table.id, table.options.sstable.clone());
+    let origins = inputs.iter().map(|run| run.origin_span());
+    let origin = origins
+        .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+        .expect("a merge has inputs");
+    let sstable = table.options.sstable.clone();
+    let mut builder = RunBuilder::new(engine, table.id, sstable, table.origin(origin));
     let tombstones = tombstones_of(inputs);
     let mut versions = Vec::new();
     let mut last: Option<Bytes> = None;

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::key::SeqNo;
 use crate::merge_operator::MergeOperators;
 use crate::merger::Merger;
 use crate::options::TableOptions;
+use crate::sstable::Origin;
 use crate::sync::{AtomicBool, Mutex, Ordering, Published, PublishedGuard};
 use crate::version::{TableId, TableVersion};
 
@@ -55,6 +57,15 @@ impl TableCore {
             replacing: Mutex::default(),
             retired: Mutex::default(),
         })
+    }
+
+    /// What a file of it that stands for the numbers of `span` says of itself.
+    pub(crate) fn origin(&self, (smallest_seq, largest_seq): (SeqNo, SeqNo)) -> Origin {
+        Origin {
+            smallest_seq,
+            largest_seq,
+            merge_operator: self.options.merge_operator.clone(),
+        }
     }
 
     /// # Errors

@@ -6,14 +6,16 @@
 //!   WAL      ──► versions, record by record ┴─► one run per table ─► new manifest
 //! ```
 //!
-//! Every version keeps its sequence number, and none is dropped: so of each key
-//! the newest one counts whatever file it was found in, and a snapshot shows
-//! what it showed. The source is only read.
+//! Every version keeps its sequence number, and none is dropped but where a newer
+//! file stands for it ([`replaced`]): so of each key the newest one counts whatever
+//! file it was found in, and a snapshot shows what it showed. The source is only
+//! read.
 //!
 //! What is found is never wrong, but it may be old: where a version is lost, an
 //! older one of the same key comes up. The report names every part that was
 //! lost, with its keys as far as they are known.
 
+mod replaced;
 mod report;
 mod source;
 
@@ -22,6 +24,8 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::path::Path;
 
+use bytes::Bytes;
+use replaced::Replaced;
 pub use report::{Lost, RepairReport, RepairedTable};
 use source::{Source, SourceTable};
 
@@ -32,7 +36,7 @@ use crate::manifest::{Manifest, State, TableMeta};
 use crate::new_dir::NewDir;
 use crate::options::{Maintenance, Options};
 use crate::run_builder::RunBuilder;
-use crate::sstable::KeyVersion;
+use crate::sstable::{KeyVersion, Origin, Version};
 use crate::verify::{DbFiles, lock_to_read};
 
 /// Saves what can be read of the database in `from` into the new directory
@@ -103,30 +107,39 @@ fn write_table(
 ) -> Result<(TableMeta, bool)> {
     let SourceTable {
         mut meta,
-        versions,
+        sources,
         tombstones,
     } = table;
-    let mut builder = RunBuilder::new(engine, meta.id, meta.options.sstable.clone());
+    let origin = Origin {
+        smallest_seq: SeqNo::ZERO,
+        largest_seq: last_seq,
+        merge_operator: meta.options.merge_operator.clone(),
+    };
+    let mut builder = RunBuilder::new(engine, meta.id, meta.options.sstable.clone(), origin);
+    let (extents, versions) = sources.into_iter().unzip();
+    let replaced = Replaced::new(extents);
     let mut merge = Sources::new(versions)?;
     let (mut smallest, mut largest) = (last_seq, SeqNo::ZERO);
-    let mut before: Option<(bytes::Bytes, SeqNo)> = None;
     let (mut written, mut has_operands) = (0, false);
-    while let Some((key, version)) = merge.next()? {
-        // A file that a merge had replaced may be there beside what it became.
-        if before
-            .as_ref()
-            .is_some_and(|(k, seq)| *k == key && *seq == version.seq)
-        {
-            continue;
+    let (mut of_key, mut with_key) = (Vec::new(), Vec::new());
+    while let Some(key) = merge.next_key(&mut of_key)? {
+        with_key.clear();
+        with_key.extend(of_key.iter().map(|(source, _)| *source));
+        let mut before = None;
+        for (source, version) in of_key.drain(..) {
+            if before == Some(version.seq) || !replaced.counts(&key, version.seq, source, &with_key)
+            {
+                continue;
+            }
+            builder.add(&key, &version)?;
+            has_operands |= version.kind == Kind::Merge;
+            smallest = smallest.min(version.seq);
+            largest = largest.max(version.seq);
+            before = Some(version.seq);
+            written += 1;
+            report.versions += 1;
+            progress(report.versions);
         }
-        builder.add(&key, &version)?;
-        has_operands |= version.kind == Kind::Merge;
-        smallest = smallest.min(version.seq);
-        largest = largest.max(version.seq);
-        before = Some((key, version.seq));
-        written += 1;
-        report.versions += 1;
-        progress(report.versions);
     }
     for seq in tombstones.seqs() {
         smallest = smallest.min(seq);
@@ -169,14 +182,21 @@ impl Sources {
         Ok(Self { heap })
     }
 
-    fn next(&mut self) -> Result<Option<KeyVersion>> {
-        let Some(mut top) = self.heap.peek_mut() else {
+    /// Moves to the next key: all its versions, each with its source, newest
+    /// first, go into `versions`.
+    fn next_key(&mut self, versions: &mut Vec<(usize, Version)>) -> Result<Option<Bytes>> {
+        let Some(key) = self.heap.peek().map(|head| head.next.0.clone()) else {
             return Ok(None);
         };
-        match top.rest.next().transpose()? {
-            Some(next) => Ok(Some(std::mem::replace(&mut top.next, next))),
-            None => Ok(Some(PeekMut::pop(top).next)),
+        while let Some(mut top) = self.heap.peek_mut().filter(|top| top.next.0 == key) {
+            let rank = top.rank;
+            let (_, version) = match top.rest.next().transpose()? {
+                Some(next) => std::mem::replace(&mut top.next, next),
+                None => PeekMut::pop(top).next,
+            };
+            versions.push((rank, version));
         }
+        Ok(Some(key))
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::replaced::Extent;
 use super::report::Lost;
 use super::{Versions, report};
 use crate::commit::{Op, OpReader};
@@ -17,6 +18,7 @@ use crate::memtable::Memtable;
 use crate::options::TableOptions;
 use crate::range_tombstones::RangeTombstones;
 use crate::retention::Bookmark;
+use crate::run::RunMeta;
 use crate::sstable::Salvage;
 use crate::verify::{DbFiles, finding};
 use crate::version::TableId;
@@ -26,10 +28,14 @@ use crate::wal;
 /// The keyspace of tables whose names are lost.
 const RECOVERED: &str = "recovered";
 
-/// A table with all versions of it that were found, in sorted sources.
+/// A sorted source of versions.
+pub(super) type TableSource = (Extent, Versions);
+
+/// A table with all versions of it that were found; of two sources that have the
+/// same one, the first counts.
 pub(super) struct SourceTable {
     pub(super) meta: TableMeta,
-    pub(super) versions: Vec<Versions>,
+    pub(super) sources: Vec<TableSource>,
     pub(super) tombstones: RangeTombstones,
 }
 
@@ -56,7 +62,8 @@ impl Source {
             dir,
             exact: manifest.damage.is_none() && manifest.state.is_some(),
             state: State::default(),
-            versions: BTreeMap::new(),
+            sources: BTreeMap::new(),
+            unclaimed: BTreeMap::new(),
             tombstones: BTreeMap::new(),
             logged: BTreeMap::new(),
             last_seq: SeqNo::ZERO,
@@ -85,13 +92,35 @@ impl Source {
     }
 }
 
+/// Where a file belongs, as the manifest or the log has it.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    table: TableId,
+    /// The span of its run.
+    span: (SeqNo, SeqNo),
+    /// The number of all its versions, of a file that was ingested.
+    ingested_at: Option<SeqNo>,
+}
+
+impl Place {
+    fn of(table: TableId, run: &RunMeta) -> Self {
+        Self {
+            table,
+            span: (run.smallest_seq, run.largest_seq),
+            ingested_at: run.ingested_at,
+        }
+    }
+}
+
 struct Reader<'a> {
     vfs: &'a dyn Vfs,
     dir: &'a Path,
     /// Whether the manifest says which files count.
     exact: bool,
     state: State,
-    versions: BTreeMap<TableId, Vec<Versions>>,
+    sources: BTreeMap<TableId, Vec<TableSource>>,
+    /// Files of which nothing says whose they are; the log may.
+    unclaimed: BTreeMap<FileNumber, Lost>,
     tombstones: BTreeMap<TableId, RangeTombstones>,
     /// What the log has of each table.
     logged: BTreeMap<TableId, Arc<Memtable>>,
@@ -155,7 +184,7 @@ impl Reader<'_> {
         for table in &tables {
             for run in &table.runs {
                 for &number in &run.files {
-                    self.file(number, Some(table.id), run.ingested_at)?;
+                    self.file(number, Some(Place::of(table.id, run)))?;
                 }
             }
         }
@@ -169,27 +198,20 @@ impl Reader<'_> {
         for table in self.state.tables.values() {
             for run in &table.runs {
                 for &number in &run.files {
-                    named.insert(number, (table.id, run.ingested_at));
+                    named.insert(number, Place::of(table.id, run));
                 }
             }
         }
         for number in files.sstables.iter().rev() {
-            let (table, ingested_at) = named.get(number).copied().unzip();
-            self.file(*number, table, ingested_at.flatten())?;
+            self.file(*number, named.get(number).copied())?;
         }
         Ok(())
     }
 
-    /// Takes the versions of an SSTable; `table` is whose it is, when known, and
-    /// `ingested_at` the number of all versions of one that was ingested.
-    fn file(
-        &mut self,
-        number: FileNumber,
-        table: Option<TableId>,
-        ingested_at: Option<SeqNo>,
-    ) -> Result<()> {
+    /// Takes the versions of an SSTable; `place` is where it belongs, when known.
+    fn file(&mut self, number: FileNumber, place: Option<Place>) -> Result<()> {
         let path = files::sstable(self.dir, number);
-        let name = table.map(|id| self.name(id));
+        let name = place.map(|place| self.name(place.table));
         let salvage = match Salvage::open(self.vfs, &path) {
             Ok(salvage) => salvage,
             Err(error @ Error::UnsupportedFormat { .. }) => return Err(error),
@@ -199,12 +221,13 @@ impl Reader<'_> {
             }
         };
         let told = salvage.properties.as_ref();
-        let Some(table) = table.or(told
-            .map(|told| TableId(told.table_id))
-            .filter(|id| *id != TableId::default()))
-        else {
+        let table = told.map(|told| TableId(told.table_id));
+        let table = table.filter(|id| *id != TableId::default());
+        let Some(table) = place.map(|place| place.table).or(table) else {
             let unknown = Error::corruption(&path, 0, "nothing says which table it is of");
             self.lose(unknown, None, "; every row of it is lost");
+            self.unclaimed
+                .extend(self.lost.pop().map(|lost| (number, lost)));
             return Ok(());
         };
         if self.is_forgotten(table) {
@@ -213,7 +236,10 @@ impl Reader<'_> {
         if let Some(told) = told {
             let options = TableOptions {
                 sstable: told.options.clone(),
-                ..TableOptions::default()
+                merge_operator: told
+                    .origin
+                    .as_ref()
+                    .and_then(|origin| origin.merge_operator.clone()),
             };
             self.last_seq = self.last_seq.max(told.largest_seq);
             self.table(table, options);
@@ -221,6 +247,7 @@ impl Reader<'_> {
             self.table(table, TableOptions::default());
         }
         let name = self.name(table);
+        let extent = self.extent(&salvage, place);
         let mut salvage = salvage;
         for lost in std::mem::take(&mut salvage.lost) {
             self.lost.push(Lost {
@@ -237,14 +264,41 @@ impl Reader<'_> {
             let all = self.tombstones.entry(table).or_default();
             all.insert_all(tombstones);
         }
+        let ingested_at = place.and_then(|place| place.ingested_at);
         let versions = Box::new(salvage.versions().map(move |item| {
             item.map(|(key, mut version)| {
                 version.seq = ingested_at.unwrap_or(version.seq);
                 (key, version)
             })
         }));
-        self.versions.entry(table).or_default().push(versions);
+        let sources = self.sources.entry(table).or_default();
+        sources.push((extent, versions));
         Ok(())
+    }
+
+    /// What a file has. Where the manifest says which files count, none was
+    /// replaced by another.
+    fn extent(&self, salvage: &Salvage, place: Option<Place>) -> Extent {
+        let told = salvage.properties.as_ref();
+        let span = place.map(|place| place.span);
+        let origin = told.and_then(|told| {
+            let origin = told.origin.as_ref()?;
+            Some((origin.smallest_seq, origin.largest_seq))
+        });
+        let ingested_at = place.and_then(|place| place.ingested_at);
+        let seqs = told.map(|told| (told.smallest_seq, told.largest_seq));
+        let seqs = ingested_at.map(|seq| (seq, seq)).or(seqs).or(span);
+        let lost = salvage.lost.iter();
+        Extent {
+            origin: origin.or(span).or(seqs).filter(|_| !self.exact),
+            seqs: seqs.unwrap_or((SeqNo::ZERO, SeqNo::MAX)),
+            keys: told
+                .filter(|told| told.entries > 0)
+                .map(|told| (told.smallest_key.clone(), told.largest_key.clone())),
+            lost: lost
+                .map(|lost| (lost.from_key.clone(), lost.to_key.clone()))
+                .collect(),
+        }
     }
 
     /// Whether a table was dropped, and no snapshot covers it.
@@ -402,9 +456,15 @@ impl Reader<'_> {
                 }
             }
             Op::Ingest { table, run } => {
-                if self.logged(table, seq).is_some() {
-                    for number in run.files {
-                        self.file(number, Some(table), Some(seq))?;
+                let counts = self.logged(table, seq).is_some();
+                let run = run.ingested_by(seq);
+                for &number in run.files.iter().filter(|_| counts) {
+                    let path = files::sstable(self.dir, number);
+                    let is_there = self.vfs.exists(&path);
+                    // It is gone once it is merged, which the manifest had said.
+                    if self.exact || is_there.map_err(Error::io("look for", &path))? {
+                        self.unclaimed.remove(&number);
+                        self.file(number, Some(Place::of(table, &run)))?;
                     }
                 }
             }
@@ -426,6 +486,8 @@ impl Reader<'_> {
     }
 
     fn finish(mut self) -> Source {
+        self.lost
+            .extend(std::mem::take(&mut self.unclaimed).into_values());
         self.name_by_snapshots();
         let mut tables = Vec::new();
         for (id, meta) in std::mem::take(&mut self.state.tables) {
@@ -433,17 +495,17 @@ impl Reader<'_> {
             if !meta.dropped && !self.state.keyspaces.contains(&meta.keyspace) {
                 self.state.keyspaces.push(meta.keyspace.clone());
             }
-            let mut versions = self.versions.remove(&id).unwrap_or_default();
+            let mut sources = self.sources.remove(&id).unwrap_or_default();
             let mut tombstones = self.tombstones.remove(&id).unwrap_or_default();
             if let Some(memtable) = self.logged.remove(&id) {
-                versions.insert(0, all_of(&memtable));
+                sources.push(all_of(&memtable));
                 if let Some(logged) = memtable.range_tombstones() {
                     tombstones.insert_all(&logged);
                 }
             }
             tables.push(SourceTable {
                 meta,
-                versions,
+                sources,
                 tombstones,
             });
         }
@@ -494,7 +556,11 @@ impl Reader<'_> {
 }
 
 /// All versions of a memtable.
-fn all_of(memtable: &Memtable) -> Versions {
+fn all_of(memtable: &Memtable) -> TableSource {
     let versions: Vec<_> = memtable.iter().map(Ok).collect();
-    Box::new(versions.into_iter())
+    let extent = Extent {
+        seqs: (SeqNo::ZERO, SeqNo::MAX),
+        ..Extent::default()
+    };
+    (extent, Box::new(versions.into_iter()))
 }

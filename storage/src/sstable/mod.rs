@@ -41,6 +41,7 @@ pub(crate) use cache::BlockCache;
 pub use compression::Compression;
 pub(crate) use filter::key_hash;
 pub use options::SsTableOptions;
+pub(crate) use properties::Origin;
 pub(crate) use reader::{NO_NUMBER, ReadCounters, SsTable, Version};
 pub(crate) use salvage::{KeyVersion, Salvage};
 pub(crate) use table_cursor::SsTableCursor;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::damage::Damage;
 use super::handle::BlockHandle;
 use super::options::SsTableOptions;
-use crate::key::{Kind, SeqNo};
+use crate::key::{Kind, NUMBER_MAX, SeqNo};
 use crate::range_tombstones::RangeTombstones;
 
 /// Facts about one table, written once with it.
@@ -43,10 +43,25 @@ pub(crate) struct Properties {
     /// The range tombstones of the run that the table is of, if they are here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) range_tombstones: Option<TombstoneProperties>,
+    /// What the file stands for, for a repair that has nothing else to go by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) origin: Option<Origin>,
     /// How the table is laid out.
     pub(crate) options: SsTableOptions,
     /// The program that wrote the table, as "ebb 0.1.0".
     pub(crate) created_by: String,
+}
+
+/// What of a table's history a file stands for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Origin {
+    /// Between its first and its last key the file has all that counts of these
+    /// sequence numbers, both included: what it was made from has nothing to add.
+    pub(crate) smallest_seq: SeqNo,
+    pub(crate) largest_seq: SeqNo,
+    /// The table's merge operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) merge_operator: Option<String>,
 }
 
 /// Where the block of range tombstones is, and what is in it.
@@ -81,6 +96,7 @@ impl Properties {
             raw_value_bytes: 0,
             data_bytes: 0,
             range_tombstones: None,
+            origin: None,
             options,
             created_by: concat!("ebb ", env!("CARGO_PKG_VERSION")).into(),
         }
@@ -127,8 +143,18 @@ impl Properties {
 
     /// Reads a properties payload; fields of later versions are passed over.
     pub(super) fn decode(payload: &Bytes) -> Result<Self, Damage> {
-        serde_json::from_slice(payload)
-            .map_err(|e| Damage(format!("the properties do not parse: {e}")))
+        let properties: Self = serde_json::from_slice(payload)
+            .map_err(|e| Damage(format!("the properties do not parse: {e}")))?;
+        match &properties.origin {
+            Some(origin)
+                if origin.smallest_seq > origin.largest_seq
+                    || origin.largest_seq >= SeqNo(NUMBER_MAX) =>
+            {
+                let (first, last) = (origin.smallest_seq, origin.largest_seq);
+                Err(Damage(format!("it stands for commits {first} to {last}")))
+            }
+            _ => Ok(properties),
+        }
     }
 }
 

@@ -102,6 +102,7 @@ impl<'a> Walk<'a> {
             told.options.clone(),
         );
         seen.created_by.clone_from(&told.created_by);
+        seen.origin.clone_from(&told.origin);
         Self {
             parts,
             seen,

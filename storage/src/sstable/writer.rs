@@ -16,7 +16,7 @@ use super::footer::{FORMAT_VERSION, Footer};
 use super::handle::BlockHandle;
 use super::index::IndexBuilder;
 use super::options::SsTableOptions;
-use super::properties::Properties;
+use super::properties::{Origin, Properties};
 use super::tombstone_block;
 use crate::error::{Error, Result};
 use crate::key::{Kind, SeqNo, compare_versions};
@@ -138,6 +138,11 @@ impl SsTableWriter {
     /// Gives the table the range tombstones of its run.
     pub(crate) fn set_range_tombstones(&mut self, tombstones: RangeTombstones) {
         self.tombstones = tombstones;
+    }
+
+    /// Says what the file stands for.
+    pub(crate) fn set_origin(&mut self, origin: Origin) {
+        self.properties.origin = Some(origin);
     }
 
     /// Size of the file so far, in bytes: blocks as stored, the open one as it

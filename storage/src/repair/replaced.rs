@@ -1,0 +1,128 @@
+//! Files that were replaced, found beside what replaced them.
+//!
+//! ```text
+//!   file 7   put a @1                         origin 1 to 1
+//!   file 8   merge b @2                       origin 2 to 2
+//!   file 9   merge c @3                       origin 3 to 3
+//!   file 12  put abc @3   made of the three   origin 1 to 3
+//! ```
+//!
+//! A file holds, between its first and its last key, all that counts of the
+//! numbers of its origin. What an older file, or the log, has of them there is
+//! in it already, or was dropped: folded in once more, it would make a wrong
+//! value. The older one counts only for keys that are lost from the newer.
+
+use crate::key::SeqNo;
+
+/// What one source of versions is known to have.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Extent {
+    /// The numbers that it stands for; `None` when nothing is known to be
+    /// replaced by it.
+    pub(super) origin: Option<(SeqNo, SeqNo)>,
+    /// The smallest and the largest number of what it has.
+    pub(super) seqs: (SeqNo, SeqNo),
+    /// Its first and its last key, where known.
+    pub(super) keys: Option<(Vec<u8>, Vec<u8>)>,
+    /// Keys that may be lost from it, both ends included; `None` is no bound.
+    pub(super) lost: Vec<(Option<Vec<u8>>, Option<Vec<u8>>)>,
+}
+
+impl Extent {
+    /// Whether it may replace anything of `older`.
+    fn touches(&self, older: &Self) -> bool {
+        self.origin
+            .is_some_and(|origin| origin.0 <= older.seqs.1 && older.seqs.0 <= origin.1)
+    }
+
+    /// Whether it replaces the version `seq` of a key in an older source.
+    /// `has_key` says that it has versions of that key itself.
+    fn replaces(&self, key: &[u8], seq: SeqNo, has_key: bool) -> bool {
+        let stands_for = |origin: (SeqNo, SeqNo)| origin.0 <= seq && seq <= origin.1;
+        self.origin.is_some_and(stands_for) && (has_key || self.dropped(key))
+    }
+
+    /// Whether it would have the key if anything of it had been kept.
+    fn dropped(&self, key: &[u8]) -> bool {
+        let within = |keys: &(Vec<u8>, Vec<u8>)| keys.0[..] <= *key && *key <= keys.1[..];
+        let lost = |(from, to): &(Option<Vec<u8>>, Option<Vec<u8>>)| {
+            from.as_deref().is_none_or(|from| from <= key)
+                && to.as_deref().is_none_or(|to| key <= to)
+        };
+        self.keys.as_ref().is_some_and(within) && !self.lost.iter().any(lost)
+    }
+}
+
+/// The sources of a table, the newest first, by what they replace.
+#[derive(Debug)]
+pub(super) struct Replaced {
+    extents: Vec<Extent>,
+    /// For each source, those before it that may replace something of it.
+    newer: Vec<Vec<usize>>,
+}
+
+impl Replaced {
+    pub(super) fn new(extents: Vec<Extent>) -> Self {
+        let newer = |at: usize| {
+            let newer = (0..at).filter(|&newer| extents[newer].touches(&extents[at]));
+            newer.collect()
+        };
+        Self {
+            newer: (0..extents.len()).map(newer).collect(),
+            extents,
+        }
+    }
+
+    /// Whether a version of a key, found in `source`, counts. `with_key` are the
+    /// sources that have versions of the key.
+    pub(super) fn counts(&self, key: &[u8], seq: SeqNo, source: usize, with_key: &[usize]) -> bool {
+        let mut newer = self.newer[source].iter();
+        !newer.any(|at| self.extents[*at].replaces(key, seq, with_key.contains(at)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(origin: (u64, u64), seqs: (u64, u64), keys: (&str, &str)) -> Extent {
+        let bytes = |key: &str| key.as_bytes().to_vec();
+        Extent {
+            origin: Some((SeqNo(origin.0), SeqNo(origin.1))),
+            seqs: (SeqNo(seqs.0), SeqNo(seqs.1)),
+            keys: Some((bytes(keys.0), bytes(keys.1))),
+            lost: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_a_newer_file_stands_for_counts_no_more_but_where_it_is_lost() {
+        let mut merged = extent((3, 9), (8, 9), ("d", "p"));
+        let key = |key: &str| Some(key.as_bytes().to_vec());
+        merged.lost = vec![(key("k"), key("m"))];
+        let older = extent((3, 7), (3, 7), ("a", "z"));
+        let other = extent((10, 12), (10, 12), ("a", "z"));
+        let replaced = Replaced::new(vec![other, merged, older]);
+        let counts = |key: &str, seq, source, with_key: &[usize]| {
+            replaced.counts(key.as_bytes(), SeqNo(seq), source, with_key)
+        };
+        assert!(!counts("e", 7, 2, &[1, 2]), "folded");
+        assert!(!counts("e", 7, 2, &[2]), "dropped");
+        assert!(counts("l", 7, 2, &[2]), "lost");
+        assert!(!counts("l", 7, 2, &[1, 2]), "some of it is left");
+        assert!(counts("c", 7, 2, &[2]) && counts("q", 7, 2, &[2]), "beside");
+        assert!(counts("e", 2, 2, &[1, 2]), "older than all of it");
+        assert!(counts("e", 8, 1, &[1, 2]), "itself");
+        assert!(counts("e", 10, 0, &[0, 1, 2]));
+    }
+
+    #[test]
+    fn without_an_origin_nothing_is_replaced() {
+        let unknown = Extent {
+            origin: None,
+            ..extent((0, 9), (1, 9), ("a", "z"))
+        };
+        let replaced = Replaced::new(vec![unknown, extent((1, 2), (1, 2), ("a", "z"))]);
+        assert!(replaced.counts(b"k", SeqNo(2), 1, &[0, 1]));
+    }
+}
