@@ -10,8 +10,8 @@ use std::sync::Arc;
 use common::*;
 use ebb_storage::vfs::{MemVfs, Vfs};
 use ebb_storage::{
-    Bounding, CompactionOptions, Db, Error, ManualClock, Options, RepairReport, TableOptions,
-    repair, verify,
+    Bounding, Db, Error, ManualClock, Options, RepairReport, TableOptions, TieredPicker, repair,
+    verify,
 };
 
 const TARGET: &str = "/repaired";
@@ -442,10 +442,11 @@ fn what_a_merge_replaced_is_not_folded_in_again() {
     }) {
         let mem = MemVfs::new();
         let options = Options {
-            compaction: CompactionOptions {
+            compaction: TieredPicker {
                 bounding: Bounding::Off,
-                ..CompactionOptions::default()
-            },
+                ..TieredPicker::default()
+            }
+            .into(),
             ..manual(&mem)
         };
         let db = Db::open(DIR, options).unwrap();
