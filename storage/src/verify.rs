@@ -52,7 +52,7 @@ pub struct VerifyReport {
     pub entries: u64,
     /// Runs.
     pub runs: u64,
-    /// Named snapshots that the manifest lists.
+    /// Named snapshots, by manifest and log.
     pub bookmarks: u64,
     /// Commits in the WAL.
     pub wal_records: u64,
@@ -192,6 +192,8 @@ struct Check<'a> {
     vfs: &'a Arc<dyn Vfs>,
     dir: &'a Path,
     cache: Arc<BlockCache>,
+    /// Ids of the snapshots that there are, as far as the log is read.
+    snapshots: HashSet<u64>,
     report: VerifyReport,
     bytes_total: u64,
     progress: &'a mut dyn FnMut(VerifyProgress),
@@ -207,6 +209,7 @@ impl<'a> Check<'a> {
             vfs,
             dir,
             cache: Arc::new(BlockCache::new(0)),
+            snapshots: HashSet::new(),
             report: VerifyReport::default(),
             bytes_total: 0,
             progress,
@@ -264,7 +267,6 @@ impl<'a> Check<'a> {
         for detail in contradictions(state) {
             self.add(&manifest, 0, detail);
         }
-        self.report.bookmarks = state.bookmarks.list.len() as u64;
         for table in state.tables.values() {
             for run in &table.runs {
                 self.run(table, run);
@@ -344,6 +346,8 @@ impl<'a> Check<'a> {
 
     fn wal(&mut self, state: &State, segments: &[(Segment, u64)]) {
         let (mut last_seq, mut base) = (SeqNo::ZERO, None);
+        let listed = state.bookmarks.list.iter();
+        self.snapshots = listed.map(|bookmark| bookmark.record.id).collect();
         for (i, (segment, bytes_max)) in segments.iter().enumerate() {
             let is_last = i + 1 == segments.len();
             match self.segment(
@@ -361,6 +365,7 @@ impl<'a> Check<'a> {
                 }
             }
         }
+        self.report.bookmarks = self.snapshots.len() as u64;
     }
 
     fn segment(
@@ -376,10 +381,11 @@ impl<'a> Check<'a> {
         bytes.truncate(usize::try_from(bytes_max).unwrap_or(usize::MAX));
         self.read(bytes.len() as u64);
         let mut records = 0;
+        let snapshots = &mut self.snapshots;
         let replayed =
             wal::replay_bytes(&bytes, segment, is_last, base, |first, count, ops, at| {
                 records += 1;
-                check_commit(first, count, ops, state, last_seq)
+                check_commit(first, count, ops, state, last_seq, snapshots)
                     .map_err(|detail| Error::corruption(&segment.path, at, detail))
             });
         self.report.wal_records += records;
@@ -415,13 +421,14 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Checks the operations of a commit and counts them in.
+/// Checks the operations of a commit, counts them in and follows the snapshots.
 fn check_commit(
     first: SeqNo,
     count: u32,
     ops: bytes::Bytes,
     state: Option<&State>,
     last_seq: &mut SeqNo,
+    snapshots: &mut HashSet<u64>,
 ) -> Result<(), String> {
     if first <= *last_seq {
         return Err(format!("sequence number {first} after {last_seq}"));
@@ -433,6 +440,16 @@ fn check_commit(
             && *table > state.last_table_id
         {
             return Err(format!("no table {}", table.0));
+        }
+        let recorded = state.map_or(SeqNo::ZERO, |state| state.bookmarks.as_of);
+        match op {
+            Op::SnapshotCreate(record) if seq > recorded => {
+                snapshots.insert(record.id);
+            }
+            Op::SnapshotDelete(id) if seq > recorded => {
+                snapshots.remove(&id);
+            }
+            _ => {}
         }
         *last_seq = seq;
         operations += 1;

@@ -73,6 +73,8 @@ fn a_sound_database_has_no_findings_open_or_closed() {
     let open = db.verify().unwrap();
     assert_eq!((open.runs, open.entries), (closed.runs, closed.entries));
     assert_eq!(open.wal_records, closed.wal_records);
+    let snapshots = expected.snapshots.len() as u64;
+    assert_eq!((open.bookmarks, closed.bookmarks), (snapshots, snapshots));
     assert!(matches!(
         verify(DIR, &manual(&mem), &mut |_| ()),
         Err(Error::Locked { .. })

@@ -6,7 +6,7 @@ use anyhow::Result;
 use indicatif::HumanBytes;
 
 use super::database::Location;
-use super::print::Printer;
+use super::print::{Printer, counted};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,9 +40,9 @@ pub(super) fn run(args: Args) -> Result<()> {
         printer.json(&info)?;
     } else {
         printer.line(format_args!(
-            "backed up {} in {} files to {}: {} linked, {} copied",
+            "backed up {} in {} to {}: {} linked, {} copied",
             HumanBytes(info.bytes),
-            info.files,
+            counted(info.files, "file"),
             args.new_dir.display(),
             HumanBytes(info.linked_bytes),
             HumanBytes(info.copied_bytes),

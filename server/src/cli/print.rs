@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, StdoutLock, Write};
 
 use anyhow::{Context, Result};
+use indicatif::HumanCount;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -50,6 +51,12 @@ impl Printer {
     pub(super) fn finish(mut self) -> Result<()> {
         self.out.flush().context(CANNOT_WRITE)
     }
+}
+
+/// A number of things: "1 file", "2,000 files".
+pub(super) fn counted(count: u64, thing: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", HumanCount(count))
 }
 
 const CANNOT_WRITE: &str = "cannot write to stdout";

@@ -8,7 +8,7 @@ use indicatif::{HumanBytes, HumanCount, ProgressBar};
 use serde_json::Value;
 
 use super::error::CliError;
-use super::print::{Printer, insert_bytes};
+use super::print::{Printer, counted, insert_bytes};
 use super::progress::REDRAW_EVERY;
 
 const EXAMPLES: &str = "\
@@ -82,17 +82,17 @@ fn tell(printer: &mut Printer, report: &RepairReport) -> Result<()> {
     }
     for table in &report.tables {
         printer.line(format_args!(
-            "saved {} versions of {}.{}",
-            HumanCount(table.versions),
+            "saved {} of {}.{}",
+            counted(table.versions, "version"),
             table.keyspace,
             table.name
         ))?;
     }
     printer.line(format_args!(
-        "saved {} in {} tables and {} snapshots",
+        "saved {} in {} and {}",
         HumanBytes(report.bytes),
-        report.tables.len(),
-        report.snapshots
+        counted(report.tables.len() as u64, "table"),
+        counted(report.snapshots, "snapshot")
     ))
 }
 

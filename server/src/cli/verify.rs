@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use ebb_storage::{Options, VerifyReport};
-use indicatif::{HumanBytes, HumanCount};
+use indicatif::HumanBytes;
 
 use super::error::CliError;
-use super::print::Printer;
+use super::print::{Printer, counted};
 use super::progress::byte_bar;
 
 const EXAMPLES: &str = "\
@@ -65,13 +65,13 @@ fn tell(printer: &mut Printer, report: &VerifyReport) -> Result<()> {
         ))?;
     }
     printer.line(format_args!(
-        "read {} in {} files: {} versions in {} runs, {} commits in the log, {} snapshots",
+        "read {} in {}: {} in {}, {} in the log, {}",
         HumanBytes(report.bytes),
-        HumanCount(report.files),
-        HumanCount(report.entries),
-        HumanCount(report.runs),
-        HumanCount(report.wal_records),
-        HumanCount(report.bookmarks),
+        counted(report.files, "file"),
+        counted(report.entries, "version"),
+        counted(report.runs, "run"),
+        counted(report.wal_records, "commit"),
+        counted(report.bookmarks, "snapshot"),
     ))?;
     if report.wal_torn_bytes > 0 {
         printer.line(format_args!(

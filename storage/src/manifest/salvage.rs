@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::log::{replay, replay_prefix};
+use super::log::{HEADER_BYTES, record_at, replay, replay_prefix};
 use super::state::State;
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind, FileNumber};
@@ -69,10 +69,19 @@ pub(crate) fn salvage_manifest(
                 });
             }
             Err(error) => {
-                let state = replay_prefix(&bytes).map(|(state, _)| state);
-                if state.is_none() && matches!(error, Error::UnsupportedFormat { .. }) {
-                    return Err(error);
+                let prefix = replay_prefix(&bytes);
+                if matches!(error, Error::UnsupportedFormat { .. }) {
+                    // The version has no checksum. Where a record is whole and
+                    // says nothing to this build, it is not the version that is
+                    // damaged.
+                    let end = prefix
+                        .as_ref()
+                        .map_or(HEADER_BYTES, |(_, end)| *end as usize);
+                    if prefix.is_none() || end < bytes.len() && record_at(&bytes, end).is_ok() {
+                        return Err(error);
+                    }
                 }
+                let state = prefix.map(|(state, _)| state);
                 damage = Some(error);
                 if state.is_some() {
                     return Ok(SalvagedManifest {

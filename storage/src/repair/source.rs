@@ -354,6 +354,7 @@ impl Reader<'_> {
                     continue;
                 }
             };
+            wal::refuse_other_versions(&bytes, &path)?;
             let base = wal::base_lsn(&bytes);
             if let (Some((path, len, end)), Some(base)) = (before.take(), base)
                 && base != end

@@ -1,9 +1,13 @@
 //! What can still be read of a damaged WAL segment.
 
+use std::ops::Range;
+use std::path::Path;
+
 use bytes::Bytes;
 
 use super::record::{self, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES};
 use super::replay::record_at;
+use crate::error::{Error, Result};
 use crate::key::SeqNo;
 
 /// Calls `commit(first, operations, payload)` for the records of a segment that
@@ -46,6 +50,33 @@ pub(crate) fn salvage_segment(
             }
         }
     }
+}
+
+/// Refuses a segment of a format version that this build does not read. The
+/// version is not under the checksum: one that is damaged has good records
+/// behind it.
+///
+/// # Errors
+/// [`Error::UnsupportedFormat`].
+pub(crate) fn refuse_other_versions(bytes: &[u8], path: &Path) -> Result<()> {
+    let Some(header) = bytes.get(..SEGMENT_HEADER_BYTES) else {
+        return Ok(());
+    };
+    let found = record::u32_at(header, 8);
+    if found == record::VERSION || &header[..8] != record::MAGIC || base_lsn(bytes).is_none() {
+        return Ok(());
+    }
+    let records = SEGMENT_HEADER_BYTES..bytes.len();
+    let is_readable =
+        |mut records: Range<usize>| records.any(|at| good_record(bytes, at, SeqNo::ZERO).is_ok());
+    if records.is_empty() || is_readable(records) {
+        return Ok(());
+    }
+    Err(Error::UnsupportedFormat {
+        path: path.to_path_buf(),
+        found,
+        supported: record::VERSION,
+    })
 }
 
 /// Where in the log a segment begins, if its header is good.
