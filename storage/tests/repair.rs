@@ -4,14 +4,15 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use common::*;
 use ebb_storage::vfs::{MemVfs, Vfs};
 use ebb_storage::{
-    Bounding, Db, Error, ManualClock, Options, RepairReport, TableOptions, TieredPicker, repair,
-    verify,
+    Bounding, Db, Error, Lost, ManualClock, Options, RepairReport, SsTableOptions, TableOptions,
+    TieredPicker, repair, verify,
 };
 
 const TARGET: &str = "/repaired";
@@ -71,24 +72,32 @@ struct Case {
 /// A database of several runs, with snapshots and a log, closed.
 fn database(seed: u64, mem: &MemVfs, steps: usize) -> Case {
     let mut rng = rng(seed);
-    let clock = ManualClock::at_ms(START_MS);
-    let options = Options {
-        clock: Arc::new(clock.clone()),
-        ..random_options(&mut rng, mem)
-    };
-    let db = Db::open(DIR, options).unwrap();
-    let options: Vec<_> = TABLES
+    let options = random_options(&mut rng, mem);
+    let table_options: Vec<_> = TABLES
         .iter()
         .map(|_| random_table_options(&mut rng))
         .collect();
-    let tables = open_tables(&db, &options).unwrap();
-    let (script, states) = random_script(&mut rng, steps, 4);
+    let (script, _) = random_script(&mut rng, steps, 4);
+    play(seed, options, &table_options, &script)
+}
+
+/// The database that a script makes, closed.
+fn play(seed: u64, options: Options, table_options: &[TableOptions], script: &[Op]) -> Case {
+    let clock = ManualClock::at_ms(START_MS);
+    let options = Options {
+        clock: Arc::new(clock.clone()),
+        ..options
+    };
+    let db = Db::open(DIR, options).unwrap();
+    let tables = open_tables(&db, table_options).unwrap();
+    let mut state = Oracle::default();
     let mut history = History::new();
-    for op in &script {
+    for op in script {
         if let Op::Tick(ms) = op {
             clock.advance_ms(*ms);
         }
         apply(&db, &tables, op).unwrap();
+        state.apply(op);
         if let Op::Write(writes) = op {
             for Write { table, change } in writes {
                 let (key, written) = match change {
@@ -105,7 +114,6 @@ fn database(seed: u64, mem: &MemVfs, steps: usize) -> Case {
             }
         }
     }
-    let state = states.last().unwrap();
     Case {
         seed,
         now_ms: state.now_ms,
@@ -496,4 +504,99 @@ fn what_a_merge_replaced_is_not_folded_in_again() {
         let expected = expected.map(|(key, value)| (key.into(), value.into()));
         assert_eq!(found, expected.into(), "{left:03b} {has_snapshot} {gone}");
     }
+}
+
+/// Two files of versions, below one of range tombstones alone, and one of both.
+fn deletions(mem: &MemVfs) -> Case {
+    let key = |i: usize| format!("key{i:02}").into_bytes();
+    let put = |table, i| Write {
+        table,
+        change: Change::Put(key(i), vec![i as u8; 20]),
+    };
+    let delete = |table, from, to| {
+        let bounds = (Bound::Included(key(from)), Bound::Excluded(key(to)));
+        let change = Change::DeleteRange(bounds);
+        Op::Write(vec![Write { table, change }])
+    };
+    let snapshot = Op::CreateSnapshot {
+        keyspace: "app",
+        name: "before".into(),
+        table: None,
+    };
+    let script = [
+        Op::Write((0..30).flat_map(|i| [put(0, i), put(1, i)]).collect()),
+        Op::Flush,
+        snapshot,
+        delete(0, 5, 9),
+        Op::Truncate(1),
+        Op::Flush,
+        delete(0, 20, 22),
+        Op::Write((6..8).map(|i| put(0, i)).collect()),
+        Op::Flush,
+    ];
+    let sstable = SsTableOptions {
+        block_bytes: 128,
+        ..SsTableOptions::default()
+    };
+    let table_options = TABLES.map(|_| TableOptions {
+        sstable: sstable.clone(),
+        ..TableOptions::default()
+    });
+    play(0, manual(mem), &table_options, &script)
+}
+
+#[test]
+fn every_flipped_bit_among_range_deletions_costs_what_is_named_and_no_more() {
+    let mem = MemVfs::new();
+    let case = deletions(&mem);
+    let report = run(&mem);
+    assert!(case.check(&mem, &report) == case.expected);
+    clear(&mem);
+    let tables = files(&mem, ".sst");
+    assert_eq!(tables.len(), 5);
+    let (mut hid, mut nothing) = (0, 0);
+    for path in paths(&mem) {
+        for at in 0..mem.file_len(&path).unwrap() {
+            let _replay = Replay(format!("{} at {at}", path.display()));
+            mem.flip_bit(&path, at, (at % 8) as u8).unwrap();
+            let report = run(&mem);
+            let found = case.check(&mem, &report);
+            if tables.contains(&path) {
+                assert!(report.lost.iter().all(|lost| lost.path == path));
+                let deletions = |lost: &&Lost| lost.detail.contains("what they hid may show");
+                let lost = report.lost.iter().find(deletions);
+                hid += usize::from(lost.is_some());
+                assert!(
+                    lost.is_none_or(|lost| lost.concerns("app.mails", b"any")
+                        != lost.concerns("app.users", b"any"))
+                );
+                nothing += usize::from(report.lost.is_empty());
+                assert!(!report.lost.is_empty() || found == case.expected);
+            }
+            clear(&mem);
+            mem.flip_bit(&path, at, (at % 8) as u8).unwrap();
+        }
+    }
+    // The blocks of range tombstones are small; filter, index, properties and
+    // footer are most of such a file, and each can be done without.
+    assert!(hid > 20 && nothing > 5 * 200, "{hid} {nothing}");
+}
+
+#[test]
+fn range_deletions_outlive_the_manifest() {
+    let mem = MemVfs::new();
+    let case = deletions(&mem);
+    for path in paths(&mem) {
+        if path.to_string_lossy().contains("MANIFEST") {
+            mem.remove(&path).unwrap();
+        }
+    }
+    let report = run(&mem);
+    // The snapshots are in the log, and with them the names of their tables.
+    let found = case.check(&mem, &report);
+    assert!(
+        found == case.expected,
+        "{}",
+        found.difference(&case.expected)
+    );
 }

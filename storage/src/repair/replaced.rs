@@ -14,6 +14,9 @@
 
 use crate::key::SeqNo;
 
+/// A range of keys, both ends included; `None` is no bound.
+type KeyBounds = (Option<Vec<u8>>, Option<Vec<u8>>);
+
 /// What one source of versions is known to have.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Extent {
@@ -24,8 +27,8 @@ pub(super) struct Extent {
     pub(super) seqs: (SeqNo, SeqNo),
     /// Its first and its last key, where known.
     pub(super) keys: Option<(Vec<u8>, Vec<u8>)>,
-    /// Keys that may be lost from it, both ends included; `None` is no bound.
-    pub(super) lost: Vec<(Option<Vec<u8>>, Option<Vec<u8>>)>,
+    /// Keys that may be lost from it.
+    pub(super) lost: Vec<KeyBounds>,
 }
 
 impl Extent {
@@ -45,7 +48,7 @@ impl Extent {
     /// Whether it would have the key if anything of it had been kept.
     fn dropped(&self, key: &[u8]) -> bool {
         let within = |keys: &(Vec<u8>, Vec<u8>)| keys.0[..] <= *key && *key <= keys.1[..];
-        let lost = |(from, to): &(Option<Vec<u8>>, Option<Vec<u8>>)| {
+        let lost = |(from, to): &KeyBounds| {
             from.as_deref().is_none_or(|from| from <= key)
                 && to.as_deref().is_none_or(|to| key <= to)
         };
