@@ -442,6 +442,11 @@ impl Reader<'_> {
             Op::SnapshotCreate(record) if seq > bookmarks.as_of => {
                 bookmarks.as_of = seq;
                 bookmarks.last_id = bookmarks.last_id.max(record.id);
+                // One of the same name was deleted, if that is lost from the log.
+                bookmarks.list.retain(|bookmark| {
+                    let before = &bookmark.record;
+                    (&before.keyspace, &before.name) != (&record.keyspace, &record.name)
+                });
                 bookmarks.list.push(Bookmark { seq, record });
             }
             Op::SnapshotDelete(id) if seq > bookmarks.as_of => {
