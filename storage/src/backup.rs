@@ -71,7 +71,7 @@ fn add_sstable(engine: &Engine, from: &Path, to: &Path, info: &mut BackupInfo) -
             vfs::copy(engine.vfs(), from, to, bytes).map_err(copy_failed(from, to))?;
             info.copied_bytes += bytes;
         }
-        Err(e) => return Err(Error::io("link", from)(e)),
+        Err(e) => return Err(Error::no_space_or_io("link", from)(e)),
     }
     info.files += 1;
     info.bytes += bytes;

@@ -211,7 +211,8 @@ impl Keyspace {
     /// Deletes a snapshot; its space comes back by compaction.
     ///
     /// # Errors
-    /// [`NotFound`](crate::Error::NotFound) when there is none of this name.
+    /// [`NotFound`](crate::Error::NotFound) when there is none of this name, or
+    /// it has expired already.
     pub fn delete_snapshot(&self, name: &str) -> Result<()> {
         self.db.delete_snapshot(&self.name, name)
     }

@@ -31,7 +31,8 @@ impl NewDir {
     /// [`Error::Locked`].
     pub(crate) fn claim(vfs: Arc<dyn Vfs>, dir: &Path) -> Result<Self> {
         refuse_used(&*vfs, dir)?;
-        vfs.create_dir_all(dir).map_err(Error::io("create", dir))?;
+        vfs.create_dir_all(dir)
+            .map_err(Error::no_space_or_io("create", dir))?;
         let lock = files::take_lock(&*vfs, dir)?;
         // Once more: somebody may have had the lock meanwhile.
         refuse_used(&*vfs, dir)?;
@@ -45,10 +46,10 @@ impl NewDir {
         let mut file = new
             .vfs
             .create(&current)
-            .map_err(Error::io("create", &current))?;
+            .map_err(Error::no_space_or_io("create", &current))?;
         file.append(files::INCOMPLETE)
             .and_then(|()| file.sync())
-            .map_err(Error::io("write", &current))?;
+            .map_err(Error::no_space_or_io("write", &current))?;
         new.sync()?;
         Ok(new)
     }

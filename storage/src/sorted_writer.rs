@@ -1,5 +1,6 @@
 //! Writes sorted entries into files that a table can ingest, without a database.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,12 +63,12 @@ pub struct SortedWriter {
 
 impl SortedWriter {
     /// A writer of files `NAME-000001.sst`, ... in `dir`, created when absent.
-    /// Files of these names are overwritten.
+    /// Files of these names are replaced; what was ingested from them stays.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an option that is out of its range, or a
     /// name that a database could take for its own (digits only);
-    /// [`Error::Io`].
+    /// [`Error::DiskFull`]; [`Error::Io`].
     pub fn create(dir: impl AsRef<Path>, name: &str, options: SortedWriterOptions) -> Result<Self> {
         options.sstable.validate()?;
         let legal = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
@@ -78,7 +79,7 @@ impl SortedWriter {
         }
         let dir = dir.as_ref().to_path_buf();
         let made = options.vfs.create_dir_all(&dir);
-        made.map_err(Error::io("create", &dir))?;
+        made.map_err(Error::no_space_or_io("create", &dir))?;
         Ok(Self {
             options,
             dir,
@@ -95,7 +96,7 @@ impl SortedWriter {
     /// # Errors
     /// [`Error::InvalidRequest`] when the key is not above the one before
     /// (naming it; nothing is written then), or an entry is too large;
-    /// [`Error::Io`].
+    /// [`Error::DiskFull`]; [`Error::Io`].
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.add(key, Kind::Put, value)
     }
@@ -133,6 +134,14 @@ impl SortedWriter {
         if self.writer.is_none() {
             let name = format!("{}-{:06}.sst", self.name, self.files.len() + 1);
             let path = self.dir.join(name);
+            // A table that ingested a file of this name shares its bytes, and
+            // would lose them if they were overwritten.
+            match self.options.vfs.remove(&path) {
+                Err(e) if e.kind() != ErrorKind::NotFound => {
+                    return Err(Error::io("remove", &path)(e));
+                }
+                _ => {}
+            }
             self.files.push(path.clone());
             self.writer = Some(SsTableWriter::create(
                 &*self.options.vfs,

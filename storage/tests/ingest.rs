@@ -162,6 +162,41 @@ fn what_is_ingested_stands_at_its_commit_among_writes_and_snapshots() {
     assert_eq!(files(&mem, ".sst").len(), files_in_use(&db));
 }
 
+/// Ingesting links files, so the database shares their bytes with the names that
+/// the writer gave them. A second writer of the same name opened those names and
+/// cut them to nothing, and with them the table's own files.
+#[test]
+fn a_second_writer_of_the_same_name_leaves_what_was_ingested() {
+    let check = |db: &Db, table: &Table, out: &Path, options: SortedWriterOptions| {
+        let write = |value: &[u8]| {
+            let mut writer = SortedWriter::create(out, "part", options.clone())?;
+            writer.put(b"a", value)?;
+            writer.finish()
+        };
+        assert_eq!(table.ingest(&write(b"1").unwrap()).unwrap().linked_files, 1);
+        let files = write(b"2").unwrap();
+        db.verify().unwrap();
+        assert_eq!(text(table, "a").as_deref(), Some("1"));
+        table.ingest(&files).unwrap();
+        assert_eq!(text(table, "a").as_deref(), Some("2"));
+        db.verify().unwrap();
+    };
+    let mem = MemVfs::new();
+    let (db, _keyspace, table) = open(&mem);
+    let options = SortedWriterOptions {
+        vfs: Arc::new(mem.clone()),
+        ..SortedWriterOptions::default()
+    };
+    check(&db, &table, Path::new(OUT), options);
+
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path().join("db"), Options::default()).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let table = keyspace.table("t", TableOptions::default()).unwrap();
+    let out = dir.path().join("out");
+    check(&db, &table, &out, SortedWriterOptions::default());
+}
+
 #[test]
 fn what_cannot_be_ingested_is_refused_and_leaves_nothing() {
     let mem = MemVfs::new();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{DIR, files, for_seeds, manual, rng};
 use ebb_storage::vfs::MemVfs;
 use ebb_storage::{
-    Db, Error, Keyspace, Maintenance, ManualClock, Options, SnapshotOptions, SnapshotScope, Table,
+    Db, Error, ErrorKind, Keyspace, Maintenance, ManualClock, Options, SnapshotOptions, SnapshotScope, Table,
     TableOptions,
 };
 use rand::RngExt;
@@ -122,6 +122,20 @@ fn the_name_of_an_expired_snapshot_is_free_before_it_is_deleted() {
     let found = f.keyspace.snapshot("s").unwrap();
     let value = found.table("t").unwrap().get(b"a").unwrap().unwrap();
     assert_eq!(value, "1");
+}
+
+/// Whether an expired snapshot could be deleted depended on whether a flush had
+/// come by: it was while its record was there, and was not found after.
+#[test]
+fn an_expired_snapshot_is_not_there_to_be_deleted_before_a_flush_or_after() {
+    let f = fixture(Maintenance::Manual);
+    f.create("s", Some(SECOND));
+    f.clock.advance_ms(1000);
+    assert_expired(f.keyspace.delete_snapshot("s"));
+    f.db.flush().unwrap();
+    assert_eq!(f.db.stats().snapshots, 0);
+    let gone = f.keyspace.delete_snapshot("s").unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::NotFound);
 }
 
 #[test]

@@ -185,9 +185,9 @@ impl<'a> Taken<'a> {
                 ) =>
             {
                 vfs::copy(vfs, from, &to, source.file_bytes())
-                    .map_err(Error::io("copy an ingested file to", &to))
+                    .map_err(Error::no_space_or_io("copy an ingested file to", &to))
             }
-            Err(e) => Err(Error::io("link an ingested file to", &to)(e)),
+            Err(e) => Err(Error::no_space_or_io("link an ingested file to", &to)(e)),
         }
     }
 

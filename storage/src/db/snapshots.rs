@@ -130,11 +130,7 @@ impl Engine {
         let one = self.snapshot_ops.lock().unwrap();
         let bookmark = self
             .retention
-            .find(keyspace, name)
-            .ok_or_else(|| Error::NotFound {
-                what: "snapshot",
-                name: name.to_string(),
-            })?;
+            .find_live(keyspace, name, self.now_ms())?;
         self.delete_bookmarks(&[bookmark.record.id])?;
         drop(one);
         self.after_commit(&[]);
