@@ -10,8 +10,8 @@ use std::time::Duration;
 use common::{DIR, files, for_seeds, manual, rng};
 use ebb_storage::vfs::MemVfs;
 use ebb_storage::{
-    Db, Error, ErrorKind, Keyspace, Maintenance, ManualClock, Options, SnapshotOptions, SnapshotScope, Table,
-    TableOptions,
+    Db, Error, ErrorKind, Keyspace, Maintenance, ManualClock, Options, SnapshotOptions,
+    SnapshotScope, Table, TableOptions,
 };
 use rand::RngExt;
 

@@ -6,6 +6,10 @@
 //! there that was acknowledged. What was read after the reopening is there for
 //! good: new synced writes and a power loss do not take it away again. A failed
 //! fsync spoils what it was to write, as on Linux.
+//!
+//! A full disk is one thing only, `DiskFull`: nothing of the operation is left, the
+//! database goes on, and once there is space it writes again as it is, without
+//! being reopened.
 
 use anyhow::{Context, Result, bail, ensure};
 use ebb_storage::vfs::{FaultOp, MemVfs};
@@ -16,7 +20,7 @@ use std::io;
 use crate::caught::caught;
 use crate::crash::{goes_on, lose_power};
 use crate::model::{State, World};
-use crate::operation::{Generator, Mix, Operation};
+use crate::operation::{Generator, Key, Mix, Operation, TableNo, Val, Write};
 use crate::report::{Budget, Counter, Report};
 use crate::seed::rng;
 use crate::session::{Session, Setup, read_everything};
@@ -144,6 +148,9 @@ struct Expected {
     /// The state if the first operation that failed was done after all: it may
     /// turn up after a reopening, as long as no other came after it.
     failed: Option<World>,
+    /// Another that nothing told apart yet: what failed may be done, and show
+    /// only when the clock moves on.
+    twin: Option<World>,
     /// Whether an error came that a full disk does not explain.
     broken: bool,
     refusals: usize,
@@ -206,6 +213,7 @@ impl Case {
         let mut expected = Expected {
             world: World::default(),
             failed: None,
+            twin: None,
             broken: false,
             refusals: 0,
         };
@@ -213,16 +221,25 @@ impl Case {
         let mut session = match Session::open(setup.clone()) {
             Ok(session) => session,
             Err(e) => {
-                accept(&e)?;
+                accept(&e, fault)?;
                 mem.set_capacity_bytes(None);
                 Session::open(setup.clone()).context("opening again after a failure")?
             }
         };
         for operation in &self.operations {
-            self.step_on(&mem, &mut session, operation, &mut expected)
+            self.step_on(&mem, &mut session, operation, (&mut expected, fault))
                 .with_context(|| operation.to_string())?;
         }
-        let found = read_patiently(&session).context("in the end")?;
+        if matches!(fault, Fault::Full(_)) {
+            mem.set_capacity_bytes(None);
+            expected.refusals = REFUSALS;
+            for operation in writes_everywhere() {
+                self.step_on(&mem, &mut session, &operation, (&mut expected, fault))
+                    .with_context(|| format!("with space again, {operation}"))?;
+            }
+        }
+        let found = read_patiently(&session, fault).context("in the end")?;
+        expected.choose(|world| world.seen() == found);
         let must = expected.world.seen();
         ensure!(found == must, "in the end: {}", found.difference(&must));
         self.survives_the_end(&mem, &setup, session, expected, fault)?;
@@ -238,16 +255,33 @@ impl Case {
         mem: &MemVfs,
         session: &mut Session,
         operation: &Operation,
-        expected: &mut Expected,
+        (expected, fault): (&mut Expected, Fault),
     ) -> Result<()> {
+        let mut outcome = session.apply(operation);
+        let full = |error: &Error| error.kind() == ErrorKind::DiskFull;
+        if self.maintenance == Maintenance::Background
+            && expected.refusals >= REFUSALS
+            && outcome.as_ref().is_err_and(full)
+        {
+            // Threads find out in a while that there is space; or when asked.
+            session.apply(&Operation::Flush)?;
+            session.apply(&Operation::Compact)?;
+            outcome = session.apply(operation);
+        }
+        if let Ok(found) = &outcome {
+            expected.choose(|world| world.clone().apply(operation) == *found);
+        }
         let mut after = expected.world.clone();
         let must = after.apply(operation);
-        let error = match session.apply(operation) {
+        let error = match outcome {
             Ok(found) => {
                 ensure!(found == must, "{}", found.difference(&must));
                 if *operation == Operation::Reopen {
-                    let found = read_patiently(session)?;
+                    let found = read_patiently(session, fault)?;
                     return expected.settle(&found);
+                }
+                if let Some(twin) = &mut expected.twin {
+                    twin.apply(operation);
                 }
                 if operation.is_commit() && after.seen() != expected.world.seen() {
                     expected.failed = None;
@@ -257,9 +291,9 @@ impl Case {
             }
             Err(error) => error,
         };
-        accept(&error)?;
+        accept(&error, fault)?;
         expected.refusals += 1;
-        let full = error.kind() == ErrorKind::DiskFull;
+        let full = full(&error);
         ensure!(
             !full || expected.refusals <= REFUSALS || expected.broken,
             "there is space again: {error}"
@@ -270,23 +304,24 @@ impl Case {
         if !session.is_open() {
             mem.set_capacity_bytes(None);
             session.reopen().context("a second try")?;
-            let found = read_patiently(session)?;
+            let found = read_patiently(session, fault)?;
             return expected.settle(&found);
         }
         if expected.broken && error.kind() == ErrorKind::ReadOnly {
             // It was looked at when it broke, and is again in the end.
             return Ok(());
         }
-        let found = read_patiently(session)?;
+        let found = read_patiently(session, fault)?;
         // Of a table that could not be made, the keyspace may be there.
         let existence = matches!(operation, Operation::CreateTable(_));
         let is = |world: &World| match existence {
             true => found.clone().without_existence() == world.seen().without_existence(),
             false => found == world.seen(),
         };
-        if is(&after) {
+        if is(&after) && !is(&expected.world) {
             expected.world = after;
         } else {
+            expected.choose(is);
             ensure!(
                 is(&expected.world),
                 "it failed ({error}) and left something else: {}",
@@ -327,11 +362,11 @@ impl Case {
             Ok(session) => session,
             // The fault may strike here only.
             Err(e) => {
-                accept(&e)?;
+                accept(&e, fault)?;
                 Session::open(setup.clone()).context("opening at last")?
             }
         };
-        let found = read_patiently(&session).context("after the end")?;
+        let found = read_patiently(&session, fault).context("after the end")?;
         expected.settle(&found).context("after the end")?;
         if mem.armed_faults() > 0 {
             return Ok(());
@@ -350,19 +385,39 @@ impl Case {
 }
 
 impl Expected {
+    /// Goes on with the twin if that is it and the other is not.
+    fn choose(&mut self, is: impl Fn(&World) -> bool) {
+        let Some(twin) = self.twin.take() else {
+            return;
+        };
+        match (is(&self.world), is(&twin)) {
+            (true, true) => self.twin = Some(twin),
+            (false, true) => self.world = twin,
+            _ => {}
+        }
+    }
+
     /// Takes what a reopening found, if it may be so.
     fn settle(&mut self, found: &State) -> Result<()> {
         self.broken = false;
         let now_ms = self.world.now_ms;
         let found_content = found.clone().without_existence();
         let is = |world: &World| found_content == world.seen_at(now_ms).without_existence();
+        self.choose(is);
         match self.failed.take() {
-            Some(failed) if is(&failed) => self.world = failed,
+            Some(failed) if is(&failed) => {
+                let other = std::mem::replace(&mut self.world, failed);
+                self.twin = is(&other).then_some(other);
+            }
             _ => ensure!(
                 is(&self.world),
                 "reopened: {}",
                 found.difference(&self.world.seen())
             ),
+        }
+        if let Some(twin) = &mut self.twin {
+            twin.now_ms = now_ms;
+            twin.exist_as(found);
         }
         self.world.now_ms = now_ms;
         self.world.exist_as(found);
@@ -370,23 +425,39 @@ impl Expected {
     }
 }
 
-/// Whether a disk that fails explains the error.
-fn accept(error: &Error) -> Result<()> {
-    let explained = match error {
-        Error::Io { .. } | Error::ReadOnly { .. } | Error::DiskFull { .. } => true,
+/// Whether the fault explains the error. A full disk has an error of its own.
+fn accept(error: &Error, fault: Fault) -> Result<()> {
+    let explained = match (error, fault) {
+        (Error::DiskFull { .. }, Fault::Full(_)) => true,
+        (Error::Io { .. } | Error::ReadOnly { .. }, Fault::Call(..)) => true,
         // A short read and a file that was cut look the same.
-        Error::Corruption { detail, .. } => detail.starts_with("the file ends within"),
+        (Error::Corruption { detail, .. }, Fault::Call(..)) => {
+            detail.starts_with("the file ends within")
+        }
         _ => false,
     };
     ensure!(explained, "a wrong error: {error}");
     Ok(())
 }
 
+/// Writes to every table, and writes that out.
+fn writes_everywhere() -> Vec<Operation> {
+    let mut operations: Vec<_> = TableNo::all().map(Operation::CreateTable).collect();
+    let value = Val {
+        number: 900_000,
+        bytes: 40,
+    };
+    let write = |table| Write::Put(table, Key(30), value);
+    operations.push(Operation::Write(TableNo::all().map(write).collect()));
+    operations.extend([Operation::Flush, Operation::Compact, Operation::Sync]);
+    operations
+}
+
 /// Reads everything; a fault may strike once meanwhile.
-fn read_patiently(session: &Session) -> Result<State> {
+fn read_patiently(session: &Session, fault: Fault) -> Result<State> {
     read_everything(session.db())
         .or_else(|e| {
-            accept(&e)?;
+            accept(&e, fault)?;
             Ok::<_, anyhow::Error>(read_everything(session.db())?)
         })
         .context("reading everything")
@@ -410,6 +481,7 @@ mod tests {
         let mut expected = Expected {
             world: World::default(),
             failed: None,
+            twin: None,
             broken: false,
             refusals: 0,
         };
@@ -420,6 +492,18 @@ mod tests {
         assert!(expected.settle(&found).is_err());
         expected.failed = Some(world);
         assert!(expected.settle(&found).is_ok());
+    }
+
+    #[test]
+    fn a_full_disk_that_is_called_a_failure_is_caught() {
+        let path = std::path::PathBuf::from("/db/1.log");
+        let failure = Error::Io {
+            action: "write",
+            path: path.clone(),
+            source: std::sync::Arc::new(io::ErrorKind::StorageFull.into()),
+        };
+        assert!(accept(&failure, Fault::Full(10)).is_err());
+        assert!(accept(&Error::DiskFull { path }, Fault::Full(10)).is_ok());
     }
 
     #[test]

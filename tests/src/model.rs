@@ -5,6 +5,7 @@
 //! operation, which is the full history.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use ebb_storage::ErrorKind;
@@ -64,8 +65,8 @@ pub struct Model {
     transactions: [Option<Transaction>; SLOTS as usize],
     /// Commits so far.
     commits: u64,
-    /// The last commit that wrote a key.
-    written: BTreeMap<(TableNo, Key), u64>,
+    /// What was written while transactions were held open, by which commit.
+    written: Vec<(u64, Touched)>,
 }
 
 /// A transaction that is held open.
@@ -76,7 +77,58 @@ struct Transaction {
     /// The commits before it.
     began: u64,
     writes: Vec<Write>,
-    guards: Vec<(TableNo, Key)>,
+    guards: Vec<Touched>,
+}
+
+/// Keys that a commit writes, or a transaction guards.
+#[derive(Debug, Clone)]
+struct Touched {
+    table: TableNo,
+    from: Vec<u8>,
+    to: Option<Vec<u8>>,
+    /// Whether it is a merge, which is in no conflict with another one.
+    merges: bool,
+}
+
+impl Touched {
+    fn range(table: TableNo, bounds: Bounds) -> Self {
+        let (from, to) = bounds.from_to();
+        Self {
+            table,
+            from,
+            to,
+            merges: false,
+        }
+    }
+
+    fn key(table: TableNo, key: Key) -> Self {
+        Self::range(table, Bounds(Bound::Included(key), Bound::Included(key)))
+    }
+
+    fn by(write: &Write) -> Self {
+        match write {
+            Write::Put(table, key, _)
+            | Write::Delete(table, key)
+            | Write::PutWithTtl(table, key, ..) => Self::key(*table, *key),
+            Write::Merge(table, key, _) => Self {
+                merges: true,
+                ..Self::key(*table, *key)
+            },
+            Write::DeleteRange(table, bounds) => Self::range(*table, *bounds),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.to.as_ref().is_some_and(|to| *to <= self.from)
+    }
+
+    fn clashes(&self, other: &Self) -> bool {
+        let before = |from: &Vec<u8>, to: &Option<Vec<u8>>| to.as_ref().is_none_or(|to| from < to);
+        self.table == other.table
+            && !(self.merges && other.merges)
+            && before(&self.from, &other.to)
+            && before(&other.from, &self.to)
+    }
 }
 
 impl Model {
@@ -108,9 +160,9 @@ impl Model {
                 slot,
                 keyspace,
                 name,
-            } => match self.world.snapshots.get(&(*keyspace, *name)) {
-                Some(tables) => {
-                    self.snapshots[usize::from(*slot)] = Some(tables.clone());
+            } => match self.world.snapshot_of(*keyspace, *name) {
+                Some(snapshot) => {
+                    self.snapshots[usize::from(*slot)] = Some(snapshot.tables.clone());
                     Outcome::Done
                 }
                 None => not_found(),
@@ -173,7 +225,7 @@ impl Model {
                 if !self.world.has(*table) {
                     return not_found();
                 }
-                transaction.guards.push((*table, *key));
+                transaction.guards.push(Touched::key(*table, *key));
                 Outcome::Done
             }
             Operation::Commit(slot) => match self.transactions[usize::from(*slot)].take() {
@@ -188,12 +240,22 @@ impl Model {
             } => {
                 let outcome = self.world.apply(operation);
                 if outcome == Outcome::Done {
-                    self.note(writes);
+                    self.note(writes.iter().map(Touched::by));
                 }
                 outcome
             }
             Operation::Truncate(table) => {
-                self.note(&[Write::DeleteRange(*table, Bounds::ALL)]);
+                self.note([Touched::range(*table, Bounds::ALL)]);
+                self.world.apply(operation)
+            }
+            Operation::Ingest(table, entries) => {
+                // All that lies between its first key and its last.
+                let keys = || entries.iter().map(|(key, _)| *key);
+                let first = keys().min_by_key(|key| key.bytes()).map(Bound::Included);
+                let last = keys().max_by_key(|key| key.bytes()).map(Bound::Included);
+                if let Some(bounds) = first.zip(last) {
+                    self.note([Touched::range(*table, Bounds(bounds.0, bounds.1))]);
+                }
                 self.world.apply(operation)
             }
             change => self.world.apply(change),
@@ -202,31 +264,31 @@ impl Model {
 
     /// The first committer of a key wins.
     fn commit(&mut self, transaction: Transaction) -> Outcome {
-        if transaction.writes.is_empty() {
+        let mut writes: Vec<_> = transaction.writes.iter().map(Touched::by).collect();
+        writes.retain(|touched| !touched.is_empty());
+        if writes.is_empty() {
             return Outcome::Done;
         }
-        let written = |place: &(TableNo, Key)| {
-            let last = self.written.get(place);
-            last.is_some_and(|last| *last > transaction.began)
-        };
-        let mut writes = transaction.writes.iter().flat_map(|write| {
-            let keys = write.keys().into_iter();
-            keys.map(|key| (write.table(), key))
-        });
-        if writes.any(|place| written(&place)) || transaction.guards.iter().any(written) {
+        let since = |commit: u64| commit > transaction.began;
+        let mut written = self.written.iter().filter(|(commit, _)| since(*commit));
+        let touched = writes.iter().chain(&transaction.guards);
+        if written.any(|(_, other)| touched.clone().any(|touched| touched.clashes(other))) {
             return Outcome::Refused(ErrorKind::Conflict);
         }
-        self.note(&transaction.writes);
+        self.note(writes);
         self.world.write(&transaction.writes)
     }
 
-    fn note(&mut self, writes: &[Write]) {
+    fn note(&mut self, touched: impl IntoIterator<Item = Touched>) {
         self.commits += 1;
-        for write in writes {
-            for key in write.keys() {
-                self.written.insert((write.table(), key), self.commits);
-            }
+        if self.transactions.iter().all(Option::is_none) {
+            self.written.clear();
+            return;
         }
+        let touched = touched.into_iter().filter(|touched| !touched.is_empty());
+        let commit = self.commits;
+        self.written
+            .extend(touched.map(|touched| (commit, touched)));
     }
 }
 
@@ -236,11 +298,21 @@ impl Transaction {
         let content = Arc::make_mut(content);
         match write {
             Write::Put(_, key, value) => drop(content.insert(key.bytes(), value.bytes().into())),
-            _ => {
-                for key in write.keys() {
-                    content.remove(&key.bytes());
-                }
+            // It expires some time after the commit.
+            Write::PutWithTtl(_, key, value, ttl_ms) if *ttl_ms > 0 => {
+                content.insert(key.bytes(), value.bytes().into());
             }
+            Write::Merge(table, key, operand) => {
+                let operand: Arc<[u8]> = operand.bytes().into();
+                content
+                    .entry(key.bytes())
+                    .and_modify(|value| *value = merged(table.merge_operator(), value, &operand))
+                    .or_insert(operand);
+            }
+            Write::PutWithTtl(_, key, ..) | Write::Delete(_, key) => {
+                content.remove(&key.bytes());
+            }
+            Write::DeleteRange(_, bounds) => content.retain(|key, _| !bounds.contain(key)),
         }
         self.writes.push(*write);
     }
@@ -379,8 +451,21 @@ pub struct World {
     pub now_ms: u64,
     keyspaces: [bool; KEYSPACES.len()],
     tables: [Option<Arc<Cells>>; TABLES.len()],
-    /// A snapshot judges what expires at its creation.
-    snapshots: BTreeMap<(u8, u8), Tables>,
+    snapshots: BTreeMap<(u8, u8), Kept>,
+}
+
+/// A snapshot; it judges what expires at its creation.
+#[derive(Debug, Clone)]
+struct Kept {
+    tables: Tables,
+    /// From when on it is gone.
+    expiry_ms: Option<u64>,
+}
+
+impl Kept {
+    fn is_there(&self, now_ms: u64) -> bool {
+        self.expiry_ms.is_none_or(|at| at > now_ms)
+    }
 }
 
 impl World {
@@ -393,9 +478,13 @@ impl World {
     pub fn seen_at(&self, now_ms: u64) -> State {
         let mut state = State {
             keyspaces: self.keyspaces,
-            snapshots: self.snapshots.clone(),
             ..State::default()
         };
+        for (id, snapshot) in &self.snapshots {
+            if snapshot.is_there(now_ms) {
+                state.snapshots.insert(*id, snapshot.tables.clone());
+            }
+        }
         for table in TableNo::all() {
             state.tables[table.index()] = self.content(table, now_ms);
         }
@@ -414,8 +503,20 @@ impl World {
             now_ms,
             keyspaces: state.keyspaces,
             tables: state.tables.map(|content| content.map(cells)),
-            snapshots: state.snapshots,
+            snapshots: state
+                .snapshots
+                .into_iter()
+                .map(|(id, tables)| {
+                    let expiry_ms = None;
+                    (id, Kept { tables, expiry_ms })
+                })
+                .collect(),
         }
+    }
+
+    fn snapshot_of(&self, keyspace: u8, name: u8) -> Option<&Kept> {
+        let found = self.snapshots.get(&(keyspace, name));
+        found.filter(|snapshot| snapshot.is_there(self.now_ms))
     }
 
     /// Takes over which keyspaces and tables exist; those that are new here are
@@ -468,25 +569,43 @@ impl World {
                 self.now_ms += u64::from(*ms);
                 Outcome::Done
             }
+            Operation::Ingest(table, entries) => {
+                if !self.has(*table) {
+                    return not_found();
+                }
+                let write = |(key, value): &(_, Option<_>)| match value {
+                    Some(value) => Write::Put(*table, *key, *value),
+                    None => Write::Delete(*table, *key),
+                };
+                self.write(&entries.iter().map(write).collect::<Vec<_>>())
+            }
             Operation::CreateSnapshot { keyspace, name } => {
-                let of_keyspace =
-                    |table: &TableNo| table.keyspace_index() == usize::from(*keyspace);
-                self.snapshot(
-                    (*keyspace, *name),
-                    TableNo::all().filter(of_keyspace),
-                    false,
-                )
+                self.snapshot_keyspace(*keyspace, *name, None)
+            }
+            Operation::CreateExpiringSnapshot { keyspace, name, ms } => {
+                self.snapshot_keyspace(*keyspace, *name, Some(*ms))
             }
             Operation::CreateTableSnapshot { table, name } => {
                 let id = (table.keyspace_index() as u8, *name);
-                self.snapshot(id, [*table].into_iter(), true)
+                self.snapshot(id, [*table].into_iter(), true, None)
+            }
+            Operation::RenewSnapshot { keyspace, name, ms } => {
+                if self.snapshot_of(*keyspace, *name).is_none() {
+                    return not_found();
+                }
+                let snapshot = self.snapshots.get_mut(&(*keyspace, *name));
+                let snapshot = snapshot.expect("it is there");
+                snapshot.expiry_ms = ms.map(|ms| self.now_ms + u64::from(ms));
+                Outcome::Done
             }
             Operation::DeleteSnapshot { keyspace, name } => {
-                match self.snapshots.remove(&(*keyspace, *name)) {
-                    Some(_) => Outcome::Done,
-                    None => not_found(),
+                if self.snapshot_of(*keyspace, *name).is_none() {
+                    return not_found();
                 }
+                self.snapshots.remove(&(*keyspace, *name));
+                Outcome::Done
             }
+            Operation::Backup => Outcome::Everything(self.seen()),
             _ => Outcome::Done,
         }
     }
@@ -523,26 +642,34 @@ impl World {
         Outcome::Done
     }
 
+    fn snapshot_keyspace(&mut self, keyspace: u8, name: u8, ms: Option<u32>) -> Outcome {
+        let of_keyspace = |table: &TableNo| table.keyspace_index() == usize::from(keyspace);
+        let tables = TableNo::all().filter(of_keyspace);
+        self.snapshot((keyspace, name), tables, false, ms)
+    }
+
     fn snapshot(
         &mut self,
         id: (u8, u8),
         tables: impl Iterator<Item = TableNo>,
         of_table: bool,
+        ms: Option<u32>,
     ) -> Outcome {
         if !self.keyspaces[usize::from(id.0)] {
             return not_found();
         }
-        if self.snapshots.contains_key(&id) {
+        if self.snapshot_of(id.0, id.1).is_some() {
             return Outcome::Refused(ErrorKind::AlreadyExists);
         }
-        let covered: Tables = tables
+        let tables: Tables = tables
             .filter_map(|table| Some((table, self.content(table, self.now_ms)?)))
             .collect();
         // A keyspace without tables has a snapshot all the same.
-        if of_table && covered.is_empty() {
+        if of_table && tables.is_empty() {
             return not_found();
         }
-        self.snapshots.insert(id, covered);
+        let expiry_ms = ms.map(|ms| self.now_ms + u64::from(ms));
+        self.snapshots.insert(id, Kept { tables, expiry_ms });
         Outcome::Done
     }
 }

@@ -135,6 +135,23 @@ impl Bounds {
         RangeBounds::<[u8]>::contains(&bounds, key)
     }
 
+    /// From which key on, and before which; keys have no gaps between them, so
+    /// every range has this form.
+    pub fn from_to(self) -> (Vec<u8>, Option<Vec<u8>>) {
+        let behind = |key: Key| [&key.bytes()[..], b"\0"].concat();
+        let from = match self.0 {
+            Bound::Included(key) => key.bytes(),
+            Bound::Excluded(key) => behind(key),
+            Bound::Unbounded => Vec::new(),
+        };
+        let to = match self.1 {
+            Bound::Included(key) => Some(behind(key)),
+            Bound::Excluded(key) => Some(key.bytes()),
+            Bound::Unbounded => None,
+        };
+        (from, to)
+    }
+
     /// As the store takes them.
     pub fn bytes(self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
         (self.0.map(Key::bytes), self.1.map(Key::bytes))
@@ -221,6 +238,9 @@ pub enum Operation {
     },
     /// Removes everything from a table.
     Truncate(TableNo),
+    /// Makes entries part of a table that were written into files of their own;
+    /// those without a value are removed. In any order.
+    Ingest(TableNo, Vec<(Key, Option<Val>)>),
     /// Moves the clock, in milliseconds.
     Advance(u32),
     /// Creates a snapshot of a keyspace.
@@ -236,6 +256,24 @@ pub enum Operation {
         table: TableNo,
         /// Its name's number.
         name: u8,
+    },
+    /// Creates a snapshot of a keyspace that expires.
+    CreateExpiringSnapshot {
+        /// Position in [`KEYSPACES`].
+        keyspace: u8,
+        /// Its name's number.
+        name: u8,
+        /// So many milliseconds from now.
+        ms: u32,
+    },
+    /// Lets a snapshot expire at another time, or never.
+    RenewSnapshot {
+        /// Position in [`KEYSPACES`].
+        keyspace: u8,
+        /// Its name's number.
+        name: u8,
+        /// So many milliseconds from now.
+        ms: Option<u32>,
     },
     /// Deletes a snapshot.
     DeleteSnapshot {
@@ -256,6 +294,8 @@ pub enum Operation {
     Read(Read),
     /// Reads everything, snapshots included, and verifies the files.
     ReadAll,
+    /// Backs the database up, and reads everything in the backup.
+    Backup,
     /// Takes a view into a slot.
     OpenView(u8),
     /// Reads a view.
@@ -283,7 +323,7 @@ pub enum Operation {
     CloseRange(u8),
     /// Begins a transaction in a slot.
     Begin(u8),
-    /// Writes in a transaction; puts and deletes only.
+    /// Writes in a transaction.
     WriteIn(u8, Write),
     /// Reads in a transaction, own writes included.
     ReadIn(u8, Read),
@@ -305,7 +345,10 @@ impl Operation {
     pub fn is_write(&self) -> bool {
         matches!(
             self,
-            Self::Write(_) | Self::Truncate(_) | Self::Transact { commit: true, .. }
+            Self::Write(_)
+                | Self::Truncate(_)
+                | Self::Ingest(..)
+                | Self::Transact { commit: true, .. }
         )
     }
 
@@ -315,9 +358,12 @@ impl Operation {
             self,
             Self::Write(_)
                 | Self::Truncate(_)
+                | Self::Ingest(..)
                 | Self::Transact { .. }
                 | Self::Commit(_)
                 | Self::CreateSnapshot { .. }
+                | Self::CreateExpiringSnapshot { .. }
+                | Self::RenewSnapshot { .. }
                 | Self::CreateTableSnapshot { .. }
                 | Self::DeleteSnapshot { .. }
         )

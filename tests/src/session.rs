@@ -1,21 +1,28 @@
 //! A database that does operations.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ebb_storage::vfs::Vfs;
 use ebb_storage::{
-    Db, Error, ErrorKind, ManualClock, Options, Range, Result, Snapshot, Table, TableOptions,
-    Transaction, View, WriteBatch,
+    Db, Error, ErrorKind, ManualClock, Options, Range, Result, Snapshot, SnapshotOptions,
+    SortedWriter, SortedWriterOptions, Table, TableOptions, Transaction, View, WriteBatch,
 };
 
 use crate::model::{Content, Entries, Outcome, State, Tables, table_of, take};
 use crate::operation::{
-    Bounds, KEYSPACES, Operation, Read, SLOTS, TABLES, TableNo, Write, snapshot_name,
+    Bounds, KEYSPACES, Key, Operation, Read, SLOTS, TABLES, TableNo, Val, Write, snapshot_name,
 };
 
 /// The directory of every database on a disk in memory.
 pub const DIR: &str = "/db";
+/// Where files to ingest are written, under the same names each time.
+const INGEST_DIR: &str = "/ingest";
+/// Where backups are made, one at a time.
+const BACKUP_DIR: &str = "/backup";
 
 /// How a database and its tables are set up.
 #[derive(Debug, Clone)]
@@ -135,6 +142,7 @@ impl Open {
                 }
             }
             Operation::Truncate(table) => self.table(*table)?.truncate()?,
+            Operation::Ingest(table, entries) => self.ingest(setup, *table, entries)?,
             Operation::Advance(ms) => setup.clock.advance_ms(u64::from(*ms)),
             Operation::CreateSnapshot { keyspace, name } => {
                 let keyspace = self
@@ -145,6 +153,20 @@ impl Open {
             Operation::CreateTableSnapshot { table, name } => {
                 let keyspace = self.db.existing_keyspace(table.keyspace())?;
                 keyspace.create_table_snapshot(&snapshot_name(*name), table.name())?;
+            }
+            Operation::CreateExpiringSnapshot { keyspace, name, ms } => {
+                let keyspace = KEYSPACES[usize::from(*keyspace)];
+                let options = SnapshotOptions {
+                    expires_in: Some(ttl(*ms)),
+                    ..SnapshotOptions::default()
+                };
+                let keyspace = self.db.existing_keyspace(keyspace)?;
+                keyspace.create_snapshot_with(&snapshot_name(*name), options)?;
+            }
+            Operation::RenewSnapshot { keyspace, name, ms } => {
+                let keyspace = KEYSPACES[usize::from(*keyspace)];
+                let keyspace = self.db.existing_keyspace(keyspace)?;
+                keyspace.set_snapshot_expiry(&snapshot_name(*name), ms.map(ttl))?;
             }
             Operation::DeleteSnapshot { keyspace, name } => {
                 let keyspace = self
@@ -167,6 +189,7 @@ impl Open {
                 self.db.verify()?;
                 return read_everything(&self.db).map(Outcome::Everything);
             }
+            Operation::Backup => return self.backup(setup).map(Outcome::Everything),
             Operation::OpenView(slot) => {
                 self.views[usize::from(*slot)] = Some(self.db.view());
             }
@@ -288,6 +311,36 @@ impl Open {
         }
     }
 
+    fn ingest(&self, setup: &Setup, no: TableNo, entries: &[(Key, Option<Val>)]) -> Result<()> {
+        let table = self.table(no)?;
+        let options = SortedWriterOptions {
+            vfs: setup.options.vfs.clone(),
+            sstable: setup.tables[no.index()].sstable.clone(),
+            file_bytes: setup.options.file_bytes,
+        };
+        let mut writer = SortedWriter::create(INGEST_DIR, "part", options)?;
+        let entries = entries.iter().map(|(key, value)| (key.bytes(), value));
+        for (key, value) in entries.collect::<BTreeMap<_, _>>() {
+            match value {
+                Some(value) => writer.put(&key, &value.bytes())?,
+                None => writer.delete(&key)?,
+            }
+        }
+        table.ingest(&writer.finish()?).map(drop)
+    }
+
+    /// What the backup holds.
+    fn backup(&self, setup: &Setup) -> Result<State> {
+        clear(&*setup.options.vfs, BACKUP_DIR.as_ref())?;
+        self.db.backup(BACKUP_DIR)?;
+        let db = Db::open(BACKUP_DIR, setup.options.clone())?;
+        db.verify()?;
+        let state = read_everything(&db)?;
+        drop(db);
+        clear(&*setup.options.vfs, BACKUP_DIR.as_ref())?;
+        Ok(state)
+    }
+
     fn write(&self, writes: &[Write]) -> Result<()> {
         match writes {
             // The tables' own methods are driven too.
@@ -329,6 +382,23 @@ impl Open {
             }
         }
     }
+}
+
+/// Removes the files of a directory.
+fn clear(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    let clear = || -> io::Result<()> {
+        if vfs.exists(dir)? {
+            for file in vfs.list(dir)? {
+                vfs.remove(&file)?;
+            }
+        }
+        Ok(())
+    };
+    clear().map_err(|source| Error::Io {
+        action: "clear",
+        path: dir.to_path_buf(),
+        source: Arc::new(source),
+    })
 }
 
 fn ttl(ms: u32) -> Duration {

@@ -128,9 +128,7 @@ impl Engine {
     /// closed; the space comes back by compaction.
     pub(crate) fn delete_snapshot(&self, keyspace: &str, name: &str) -> Result<()> {
         let one = self.snapshot_ops.lock().unwrap();
-        let bookmark = self
-            .retention
-            .find_live(keyspace, name, self.now_ms())?;
+        let bookmark = self.retention.find_live(keyspace, name, self.now_ms())?;
         self.delete_bookmarks(&[bookmark.record.id])?;
         drop(one);
         self.after_commit(&[]);

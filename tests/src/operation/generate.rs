@@ -21,7 +21,9 @@ pub struct Mix {
     pub advance: u32,
     /// Tables truncated, or dropped and made again soon.
     pub drop: u32,
-    /// Snapshots created, deleted.
+    /// Files ingested.
+    pub ingest: u32,
+    /// Snapshots created, renewed, deleted.
     pub snapshot: u32,
     /// Flushes, compactions, syncs, each.
     pub maintain: u32,
@@ -33,6 +35,8 @@ pub struct Mix {
     pub hold: u32,
     /// Reads of everything.
     pub read_all: u32,
+    /// Backups.
+    pub backup: u32,
     /// The longest value, in bytes.
     pub value_bytes_max: u16,
     /// Snapshots at a time.
@@ -48,12 +52,14 @@ impl Mix {
         transact: 8,
         advance: 6,
         drop: 0,
+        ingest: 6,
         snapshot: 40,
         maintain: 8,
         reopen: 4,
         read: 80,
         hold: 100,
         read_all: 2,
+        backup: 1,
         value_bytes_max: 3000,
         snapshots_max: 8,
     };
@@ -73,12 +79,14 @@ impl Mix {
         transact: 12,
         advance: 8,
         drop: 5,
+        ingest: 10,
         snapshot: 45,
         maintain: 11,
         reopen: 3,
         read: 0,
         hold: 0,
         read_all: 0,
+        backup: 2,
         value_bytes_max: 700,
         snapshots_max: 5,
     };
@@ -129,12 +137,14 @@ impl Generator {
             mix.transact,
             mix.advance,
             mix.drop,
+            mix.ingest,
             mix.snapshot,
             3 * mix.maintain,
             mix.reopen,
             mix.read,
             mix.hold,
             mix.read_all,
+            mix.backup,
         ];
         let mut at = self.rng.random_range(0..weights.iter().sum());
         let kind = weights.iter().position(|weight| match at < *weight {
@@ -166,16 +176,18 @@ impl Generator {
                 self.dropped = Some(table);
                 Operation::DropTable(table)
             }
-            5 => self.snapshot(),
-            6 => match self.rng.random_range(0..3) {
+            5 => self.ingest(),
+            6 => self.snapshot(),
+            7 => match self.rng.random_range(0..3) {
                 0 => Operation::Flush,
                 1 => Operation::Compact,
                 _ => Operation::Sync,
             },
-            7 => Operation::Reopen,
-            8 => Operation::Read(self.read()),
-            9 => self.hold(),
-            _ => Operation::ReadAll,
+            8 => Operation::Reopen,
+            9 => Operation::Read(self.read()),
+            10 => self.hold(),
+            11 => Operation::ReadAll,
+            _ => Operation::Backup,
         }
     }
 
@@ -224,7 +236,23 @@ impl Generator {
         }
     }
 
+    fn ingest(&mut self) -> Operation {
+        let entries = self.rng.random_range(1..12);
+        let entry = |_| {
+            let delete = self.rng.random_bool(0.2);
+            (self.key(), (!delete).then(|| self.value()))
+        };
+        let entries = (0..entries).map(entry).collect();
+        Operation::Ingest(self.table(), entries)
+    }
+
     fn snapshot(&mut self) -> Operation {
+        if !self.snapshots.is_empty() && self.rng.random_bool(0.1) {
+            let (keyspace, name) = self.known_snapshot();
+            let expires = self.rng.random_bool(0.8);
+            let ms = expires.then(|| self.rng.random_range(0..1000));
+            return Operation::RenewSnapshot { keyspace, name, ms };
+        }
         let full = self.snapshots.len() >= self.mix.snapshots_max;
         if full || (!self.snapshots.is_empty() && self.rng.random_bool(0.4)) {
             let (keyspace, name) = self.known_snapshot();
@@ -236,9 +264,14 @@ impl Generator {
         let table = self.table();
         let keyspace = u8::from(table.index() >= 2);
         self.snapshots.insert((keyspace, name));
-        match self.rng.random_bool(0.3) {
-            true => Operation::CreateTableSnapshot { table, name },
-            false => Operation::CreateSnapshot { keyspace, name },
+        match self.rng.random_range(0..10) {
+            0..3 => Operation::CreateTableSnapshot { table, name },
+            3..5 => Operation::CreateExpiringSnapshot {
+                keyspace,
+                name,
+                ms: self.rng.random_range(0..1500),
+            },
+            _ => Operation::CreateSnapshot { keyspace, name },
         }
     }
 
@@ -298,7 +331,7 @@ impl Generator {
             20 if self.rng.random_bool(0.3) => Operation::Rollback(slot),
             21 => Operation::Guard(slot, self.table(), self.key()),
             22..=23 => Operation::ReadIn(slot, self.read()),
-            _ => Operation::WriteIn(slot, self.plain_write()),
+            _ => Operation::WriteIn(slot, self.write()),
         }
     }
 }

@@ -6,7 +6,10 @@
 //! write merge app.users k20 v8x5; put-with-ttl app.mails k2 v9x10 500ms
 //! transact commit put app.users k20 v7x140; delete log.events k3
 //! advance 200ms
+//! ingest app.users k20 v7x140; k3 -
 //! snapshot app s4
+//! expiring-snapshot app s4 300ms
+//! renew-snapshot app s4 never
 //! table-snapshot app.users s5
 //! get app.users k20
 //! range app.users [k3 (k20 both
@@ -116,12 +119,38 @@ impl fmt::Display for Operation {
                 write!(f, "transact {end} {}", joined(writes))
             }
             Self::Truncate(table) => write!(f, "truncate {table}"),
+            Self::Ingest(table, entries) => {
+                write!(f, "ingest {table}")?;
+                entries.iter().enumerate().try_for_each(|(i, entry)| {
+                    let and = if i == 0 { "" } else { ";" };
+                    match entry {
+                        (key, Some(value)) => write!(f, "{and} {key} {value}"),
+                        (key, None) => write!(f, "{and} {key} -"),
+                    }
+                })
+            }
             Self::Advance(ms) => write!(f, "advance {ms}ms"),
             Self::CreateSnapshot { keyspace: ks, name } => {
                 write!(f, "snapshot {} s{name}", keyspace(ks))
             }
             Self::CreateTableSnapshot { table, name } => {
                 write!(f, "table-snapshot {table} s{name}")
+            }
+            Self::CreateExpiringSnapshot {
+                keyspace: ks,
+                name,
+                ms,
+            } => write!(f, "expiring-snapshot {} s{name} {ms}ms", keyspace(ks)),
+            Self::RenewSnapshot {
+                keyspace: ks,
+                name,
+                ms,
+            } => {
+                write!(f, "renew-snapshot {} s{name} ", keyspace(ks))?;
+                match ms {
+                    Some(ms) => write!(f, "{ms}ms"),
+                    None => f.write_str("never"),
+                }
             }
             Self::DeleteSnapshot { keyspace: ks, name } => {
                 write!(f, "delete-snapshot {} s{name}", keyspace(ks))
@@ -132,6 +161,7 @@ impl fmt::Display for Operation {
             Self::Reopen => f.write_str("reopen"),
             Self::Read(read) => write!(f, "{read}"),
             Self::ReadAll => f.write_str("read-all"),
+            Self::Backup => f.write_str("backup"),
             Self::OpenView(slot) => write!(f, "view {slot}"),
             Self::ReadView(slot, read) => write!(f, "read-view {slot} {read}"),
             Self::CloseView(slot) => write!(f, "close-view {slot}"),
@@ -230,6 +260,14 @@ impl<'a> Words<'a> {
         number(digits, "")
     }
 
+    fn entry(&mut self) -> Result<(Key, Option<Val>), String> {
+        let key = self.key()?;
+        match self.0.clone().next() {
+            Some("-") => self.word().map(|_| (key, None)),
+            _ => Ok((key, Some(self.value()?))),
+        }
+    }
+
     fn write(&mut self) -> Result<Write, String> {
         match self.word()? {
             "put" => Ok(Write::Put(self.table()?, self.key()?, self.value()?)),
@@ -284,6 +322,13 @@ impl FromStr for Operation {
                 return writes(list).map(|writes| Self::Transact { writes, commit });
             }
         }
+        if let Some(list) = line.strip_prefix("ingest ") {
+            let (table, entries) = list.split_once(' ').ok_or("it ends too early")?;
+            let entry = |text: &str| Words(text.split_whitespace()).entry();
+            let entries = entries.split(';').map(entry).collect::<Result<_, _>>()?;
+            let table = Words(table.split_whitespace()).table()?;
+            return Ok(Self::Ingest(table, entries));
+        }
         let words = &mut Words(line.split_whitespace());
         let operation = match words.word()? {
             "create-table" => Self::CreateTable(words.table()?),
@@ -296,6 +341,19 @@ impl FromStr for Operation {
                 table: words.table()?,
                 name: words.number("s")?,
             },
+            "expiring-snapshot" => Self::CreateExpiringSnapshot {
+                keyspace: words.keyspace()?,
+                name: words.number("s")?,
+                ms: words.milliseconds()?,
+            },
+            "renew-snapshot" => Self::RenewSnapshot {
+                keyspace: words.keyspace()?,
+                name: words.number("s")?,
+                ms: match words.0.clone().next() {
+                    Some("never") => words.word().map(|_| None)?,
+                    _ => Some(words.milliseconds()?),
+                },
+            },
             "delete-snapshot" => Self::DeleteSnapshot {
                 keyspace: words.keyspace()?,
                 name: words.number("s")?,
@@ -305,6 +363,7 @@ impl FromStr for Operation {
             "sync" => Self::Sync,
             "reopen" => Self::Reopen,
             "read-all" => Self::ReadAll,
+            "backup" => Self::Backup,
             "view" => Self::OpenView(words.number("")?),
             "read-view" => Self::ReadView(words.number("")?, words.read()?),
             "close-view" => Self::CloseView(words.number("")?),
