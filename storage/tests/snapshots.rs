@@ -232,7 +232,19 @@ fn pinned_bytes_are_what_deleting_a_snapshot_frees() {
                 }
                 11..=13 => f.db.flush().unwrap(),
                 14 => f.db.compact().unwrap(),
-                15..=30 => {
+                15..=18 => {
+                    // Hides what it covers, and is no version itself.
+                    let end = match rng.random_bool(0.2) {
+                        true => b"l".to_vec(),
+                        false => format!("k{}", rng.random_range(0..30)).into_bytes(),
+                    };
+                    f.table.delete_range(&key[..]..&end[..]).unwrap();
+                    let seq = f.db.view().seq().0;
+                    for (_, versions) in history.range_mut(key.clone()..end.max(key)) {
+                        versions.push((seq, 0));
+                    }
+                }
+                19..=30 => {
                     f.table.delete(&key).unwrap();
                     let bytes = key.len();
                     let seq = f.db.view().seq().0;

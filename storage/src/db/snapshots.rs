@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::key::SeqNo;
 use crate::merge::Merge;
 use crate::options::{SnapshotOptions, WriteOptions};
+use crate::range_tombstones::RangeTombstones;
 use crate::retention::{Bookmark, SnapshotExpiry, SnapshotRecord};
 use crate::sstable::Version;
 
@@ -224,7 +225,13 @@ fn pinned_bytes(
         return Ok(0);
     }
     // What lies above the next boundary is kept with or without.
-    let mut cursors = table.version().cursors(next.unwrap_or(SeqNo::MAX), false);
+    let end = next.unwrap_or(SeqNo::MAX);
+    let version = table.version();
+    let mut tombstones = RangeTombstones::default();
+    for of_source in version.range_tombstones(end) {
+        tombstones.insert_all(&of_source);
+    }
+    let mut cursors = version.cursors(end, false);
     for cursor in &mut cursors {
         cursor.seek_to_first()?;
     }
@@ -242,9 +249,10 @@ fn pinned_bytes(
             merge.advance()?;
         }
         left.clone_from(&kept);
+        let covering = tombstones.over(&key);
         for (versions, boundaries) in [(&mut kept, with), (&mut left, without)] {
             let merger = &table.merger;
-            Retain { boundaries, merger }.versions(&key, versions, &[], false);
+            Retain { boundaries, merger }.versions(&key, versions, covering, false);
         }
         let size = |versions: &mut Vec<Version>| -> u64 {
             let sizes = versions.drain(..).map(|v| key.len() + v.value.len());
