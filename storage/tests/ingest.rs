@@ -16,7 +16,7 @@ use common::{
 use ebb_storage::vfs::{FaultOp, MemVfs, Vfs};
 use ebb_storage::{
     Db, Durability, Error, Keyspace, Maintenance, Options, SortedWriter, SortedWriterOptions,
-    SsTableOptions, Table, TableOptions,
+    SsTableOptions, Table, TableOptions, verify,
 };
 use rand::RngExt;
 
@@ -309,20 +309,83 @@ fn a_transaction_is_in_conflict_with_what_was_ingested_into_its_keys() {
     outside.commit().unwrap();
 }
 
+/// Rows written, ingested, written, ingested and written; the first so many of
+/// the ingests are in the manifest, the others wait.
+fn layered(mem: &MemVfs, installed: usize) -> (Db, Keyspace, Table) {
+    let (db, keyspace, table) = open(mem);
+    for (round, key) in ["b", "d"].into_iter().enumerate() {
+        table.put(b"a", format!("{round}").as_bytes()).unwrap();
+        table.put(key.as_bytes(), b"below").unwrap();
+        let new = rows(&[(key, Some("new")), ("e", Some(key))]);
+        let paths = write(mem, &format!("w{round}"), &new).unwrap();
+        table.ingest(&paths).unwrap();
+        if round < installed {
+            db.flush().unwrap();
+        }
+    }
+    keyspace.create_snapshot("s").unwrap();
+    table.put(b"d", b"above").unwrap();
+    (db, keyspace, table)
+}
+
+/// What [`layered`] wrote, now and at the snapshot.
+fn assert_layered(db: &Db) {
+    let keyspace = db.existing_keyspace("app").unwrap();
+    let table = keyspace.existing_table("t").unwrap();
+    let expected = |d: &str| {
+        let pairs = [("a", "1"), ("b", "new"), ("d", d), ("e", "d")];
+        let pairs = pairs.map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec()));
+        Content::from(pairs)
+    };
+    assert_eq!(
+        content(table.range::<&[u8], _>(..)).unwrap(),
+        expected("above")
+    );
+    let snapshot = keyspace.snapshot("s").unwrap().table("t").unwrap();
+    let found = content(snapshot.range::<&[u8], _>(..)).unwrap();
+    assert_eq!(found, expected("new"));
+}
+
 /// The log names the files of an ingest, and only the log.
 #[test]
 fn a_backup_has_what_was_ingested_and_not_flushed() {
+    for installed in 0..3 {
+        let mem = MemVfs::new();
+        let opened = layered(&mem, installed);
+        opened.0.backup("/backup").unwrap();
+        drop(opened);
+        let report = verify("/backup", &manual(&mem), &mut |_| ()).unwrap();
+        assert_eq!(report.findings, []);
+        let db = Db::open("/backup", manual(&mem)).unwrap();
+        assert_layered(&db);
+        db.flush().unwrap();
+        db.compact().unwrap();
+        assert_layered(&db);
+        db.verify().unwrap();
+    }
+}
+
+/// A backup or verification once took the state without a table that was created
+/// and written to before it took the end of the log.
+#[test]
+fn tables_created_beside_a_verification_are_no_damage() {
     let mem = MemVfs::new();
-    let (db, keyspace, table) = open(&mem);
-    table.put(b"a", b"below").unwrap();
-    let paths = write(&mem, "w", &rows(&[("a", Some("new"))])).unwrap();
-    table.ingest(&paths).unwrap();
-    db.backup("/backup").unwrap();
-    drop((db, keyspace, table));
-    let db = Db::open("/backup", manual(&mem)).unwrap();
-    let keyspace = db.existing_keyspace("app").unwrap();
-    let table = keyspace.existing_table("t").unwrap();
-    assert_eq!(text(&table, "a").unwrap(), "new");
+    let (db, keyspace, _) = open(&mem);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0..300 {
+                let name = format!("t{n}");
+                let table = keyspace.table(&name, TableOptions::default()).unwrap();
+                table.put(b"k", b"v").unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        while !done.load(Ordering::Relaxed) {
+            let report = db.verify_all(&mut |_| ()).unwrap();
+            assert_eq!(report.findings, []);
+        }
+    });
 }
 
 /// Ingests beside writers, flushes and merges of threads: each is seen whole, and

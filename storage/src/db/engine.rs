@@ -29,11 +29,12 @@ use crate::wal::{SegmentHold, Wal};
 ///
 /// Lock order: `flushing` > `snapshot_ops` > `catalog` > `manifest` > the
 /// queue's order lock > a table's `replacing` and the locks inside WAL,
-/// retention and conflicts. The lock inside `claims` is held while a picker
-/// decides, above that of retention. Flushes do their I/O under `flushing` and
-/// `manifest` only, merges under `manifest` only (they claim their runs
-/// instead), which no reader takes, and no writer either
-/// (`Maintenance::Manual` aside).
+/// retention and conflicts. Two are taken with none of these held:
+/// `ingesting`, above `catalog`, and the lock inside `claims`, above that of
+/// retention: it is held while a picker decides, and not during a merge.
+/// Flushes do their I/O under `flushing` and `manifest` only, merges under
+/// `manifest` only (they claim their runs instead), which no reader takes, and
+/// no writer either (`Maintenance::Manual` aside).
 #[derive(Debug)]
 pub(crate) struct Engine {
     /// Unlike that of any other database opened by this process.
@@ -50,8 +51,7 @@ pub(crate) struct Engine {
     /// Snapshots are created and deleted one at a time; holds the last id.
     pub(super) snapshot_ops: Mutex<u64>,
     /// Held by an ingest from its place in the order of commits until it is
-    /// decided, and by whoever captures the state; before all but `flushing` and
-    /// `compacting`.
+    /// decided, and by whoever captures the state.
     pub(super) ingesting: Mutex<()>,
     pub(super) next_file: AtomicU64,
     pub(super) next_run: AtomicU64,
@@ -235,14 +235,16 @@ impl Engine {
         let hold = self.wal.hold_segments();
         // No file is named by the log behind the versions and before its end.
         let _ingests = self.ingesting.lock().unwrap();
+        // No table is created behind the state that the log writes to.
+        let catalog = self.catalog.read().unwrap();
         let (state, versions): (_, Vec<Arc<TableVersion>>) = {
-            let catalog = self.catalog.read().unwrap();
             let manifest = self.manifest.lock().unwrap();
             let versions = catalog.tables().map(|table| table.version()).collect();
             (manifest.state().clone(), versions)
         };
         // Only now: whatever the state relies on was written before.
         let segments = self.wal.written_segments()?;
+        drop(catalog);
         let waiting = versions.iter().flat_map(|version| version.waiting_runs());
         let waiting = waiting.map(|run| run.meta().clone()).collect();
         let needed = |(number, _): &(FileNumber, u64)| *number >= state.wal_floor;
