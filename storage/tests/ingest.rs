@@ -365,6 +365,34 @@ fn a_backup_has_what_was_ingested_and_not_flushed() {
     }
 }
 
+/// Verifying once passed over the files that only the log names.
+#[test]
+fn the_files_of_waiting_runs_are_verified() {
+    let mem = MemVfs::new();
+    let (db, keyspace, table) = layered(&mem, 0);
+    let report = db.verify_all(&mut |_| ()).unwrap();
+    assert_eq!(
+        (report.findings.len(), report.runs, report.entries),
+        (0, 2, 4)
+    );
+    let sst = files(&mem, ".sst");
+    mem.flip_bit(&sst[1], 20, 3).unwrap();
+    let report = db.verify_all(&mut |_| ()).unwrap();
+    assert!(report.findings.iter().any(|found| found.path == sst[1]));
+    drop((db, keyspace, table));
+    let closed = || verify(DIR, &manual(&mem), &mut |_| ()).unwrap();
+    let report = closed();
+    assert!(report.findings.iter().any(|found| found.path == sst[1]));
+    assert!(report.findings.iter().all(|found| found.path == sst[1]));
+    mem.flip_bit(&sst[1], 20, 3).unwrap();
+    assert_eq!(closed().findings, []);
+    mem.remove(&sst[0]).unwrap();
+    let report = closed();
+    assert_eq!(report.findings.len(), 1);
+    assert_eq!(report.findings[0].path, sst[0]);
+    assert_eq!(report.findings[0].detail, "it is missing");
+}
+
 /// A backup or verification once took the state without a table that was created
 /// and written to before it took the end of the log.
 #[test]

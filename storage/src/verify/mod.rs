@@ -9,13 +9,15 @@
 //! It reads and never writes, and goes on behind what it finds. Without a
 //! manifest that reads, each file is checked by itself.
 
+mod log_check;
+
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use log_check::LogCheck;
 use serde::Serialize;
 
-use crate::commit::{Op, OpReader};
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind, FileNumber};
 use crate::key::SeqNo;
@@ -192,8 +194,6 @@ struct Check<'a> {
     vfs: &'a Arc<dyn Vfs>,
     dir: &'a Path,
     cache: Arc<BlockCache>,
-    /// Ids of the snapshots that there are, as far as the log is read.
-    snapshots: HashSet<u64>,
     report: VerifyReport,
     bytes_total: u64,
     progress: &'a mut dyn FnMut(VerifyProgress),
@@ -209,7 +209,6 @@ impl<'a> Check<'a> {
             vfs,
             dir,
             cache: Arc::new(BlockCache::new(0)),
-            snapshots: HashSet::new(),
             report: VerifyReport::default(),
             bytes_total: 0,
             progress,
@@ -345,19 +344,10 @@ impl<'a> Check<'a> {
     }
 
     fn wal(&mut self, state: &State, segments: &[(Segment, u64)]) {
-        let (mut last_seq, mut base) = (SeqNo::ZERO, None);
-        let listed = state.bookmarks.list.iter();
-        self.snapshots = listed.map(|bookmark| bookmark.record.id).collect();
+        let (mut log, mut base) = (LogCheck::new(Some(state)), None);
         for (i, (segment, bytes_max)) in segments.iter().enumerate() {
             let is_last = i + 1 == segments.len();
-            match self.segment(
-                segment,
-                *bytes_max,
-                is_last,
-                base,
-                Some(state),
-                &mut last_seq,
-            ) {
+            match self.segment(segment, *bytes_max, is_last, base, &mut log) {
                 Ok(end) => base = Some(end),
                 Err(error) => {
                     self.add_error(error);
@@ -365,7 +355,11 @@ impl<'a> Check<'a> {
                 }
             }
         }
-        self.report.bookmarks = self.snapshots.len() as u64;
+        self.report.bookmarks = log.snapshots.len() as u64;
+        self.bytes_total += log.waiting.iter().map(|(_, run)| run.bytes).sum::<u64>();
+        for (table, run) in &log.waiting {
+            self.run(&state.tables[table], run);
+        }
     }
 
     fn segment(
@@ -374,18 +368,16 @@ impl<'a> Check<'a> {
         bytes_max: u64,
         is_last: bool,
         base: Option<Lsn>,
-        state: Option<&State>,
-        last_seq: &mut SeqNo,
+        log: &mut LogCheck<'_>,
     ) -> Result<Lsn> {
         let mut bytes = wal::read_all(&**self.vfs, &segment.path)?;
         bytes.truncate(usize::try_from(bytes_max).unwrap_or(usize::MAX));
         self.read(bytes.len() as u64);
         let mut records = 0;
-        let snapshots = &mut self.snapshots;
         let replayed =
             wal::replay_bytes(&bytes, segment, is_last, base, |first, count, ops, at| {
                 records += 1;
-                check_commit(first, count, ops, state, last_seq, snapshots)
+                log.commit(first, count, ops)
                     .map_err(|detail| Error::corruption(&segment.path, at, detail))
             });
         self.report.wal_records += records;
@@ -406,60 +398,12 @@ impl<'a> Check<'a> {
             let path = files::wal(self.dir, number);
             let segment = Segment { number, path };
             let is_last = i + 1 == files.segments.len();
-            let checked = self.segment(
-                &segment,
-                u64::MAX,
-                is_last,
-                None,
-                None,
-                &mut SeqNo::ZERO.clone(),
-            );
+            let checked = self.segment(&segment, u64::MAX, is_last, None, &mut LogCheck::new(None));
             if let Err(error) = checked {
                 self.add_error(error);
             }
         }
     }
-}
-
-/// Checks the operations of a commit, counts them in and follows the snapshots.
-fn check_commit(
-    first: SeqNo,
-    count: u32,
-    ops: bytes::Bytes,
-    state: Option<&State>,
-    last_seq: &mut SeqNo,
-    snapshots: &mut HashSet<u64>,
-) -> Result<(), String> {
-    if first <= *last_seq {
-        return Err(format!("sequence number {first} after {last_seq}"));
-    }
-    let mut operations = 0;
-    for item in OpReader::new(ops, first) {
-        let (seq, op) = item?;
-        if let (Op::Write { table, .. }, Some(state)) = (&op, state)
-            && *table > state.last_table_id
-        {
-            return Err(format!("no table {}", table.0));
-        }
-        let recorded = state.map_or(SeqNo::ZERO, |state| state.bookmarks.as_of);
-        match op {
-            Op::SnapshotCreate(record) if seq > recorded => {
-                snapshots.insert(record.id);
-            }
-            Op::SnapshotDelete(id) if seq > recorded => {
-                snapshots.remove(&id);
-            }
-            _ => {}
-        }
-        *last_seq = seq;
-        operations += 1;
-    }
-    if operations != count {
-        return Err(format!(
-            "{operations} operations where {count} are announced"
-        ));
-    }
-    Ok(())
 }
 
 /// What in the manifest's state contradicts itself.
