@@ -16,7 +16,7 @@ use common::{
 use ebb_storage::vfs::{FaultOp, MemVfs, Vfs};
 use ebb_storage::{
     Db, Durability, Error, Keyspace, Maintenance, Options, SortedWriter, SortedWriterOptions,
-    SsTableOptions, Table, TableOptions, verify,
+    SsTableOptions, Table, TableOptions, repair, verify,
 };
 use rand::RngExt;
 
@@ -391,6 +391,51 @@ fn the_files_of_waiting_runs_are_verified() {
     assert_eq!(report.findings.len(), 1);
     assert_eq!(report.findings[0].path, sst[0]);
     assert_eq!(report.findings[0].detail, "it is missing");
+}
+
+#[test]
+fn a_repair_has_what_was_ingested_whether_flushed_or_not() {
+    for installed in 0..3 {
+        let mem = MemVfs::new();
+        drop(layered(&mem, installed));
+        let report = repair(DIR, "/repaired", &manual(&mem), &mut |_| ()).unwrap();
+        assert_eq!(report.lost, []);
+        let verified = verify("/repaired", &manual(&mem), &mut |_| ()).unwrap();
+        assert_eq!(verified.findings, []);
+        assert_layered(&Db::open("/repaired", manual(&mem)).unwrap());
+    }
+}
+
+/// An ingested file does not say which table it is of; without a manifest only
+/// the log can. A repair once took such a file for lost and saved it all the same.
+#[test]
+fn without_a_manifest_the_log_says_whose_an_ingested_file_is() {
+    for installed in 0..3 {
+        let mem = MemVfs::new();
+        drop(layered(&mem, installed));
+        for path in mem.list(Path::new(DIR)).unwrap() {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if name == "CURRENT" || name.starts_with("MANIFEST") {
+                mem.remove(&path).unwrap();
+            }
+        }
+        let report = repair(DIR, "/repaired", &manual(&mem), &mut |_| ()).unwrap();
+        let verified = verify("/repaired", &manual(&mem), &mut |_| ()).unwrap();
+        assert_eq!(verified.findings, []);
+        let ingested = |path: &Path| path.extension().is_some_and(|e| e == "sst");
+        let lost = report.lost.iter().filter(|lost| ingested(&lost.path));
+        assert_eq!(lost.count(), 0, "{:?}", report.lost);
+        // The snapshot still names the table.
+        assert_layered(&Db::open("/repaired", manual(&mem)).unwrap());
+
+        // Nor does anything say so without the log.
+        for path in files(&mem, ".log") {
+            mem.remove(&path).unwrap();
+        }
+        let report = repair(DIR, "/without", &manual(&mem), &mut |_| ()).unwrap();
+        let lost = report.lost.iter().filter(|lost| ingested(&lost.path));
+        assert_eq!(lost.count(), 2, "{:?}", report.lost);
+    }
 }
 
 /// A backup or verification once took the state without a table that was created
