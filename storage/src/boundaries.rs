@@ -12,6 +12,7 @@
 
 use crate::expiry::Judge;
 use crate::key::SeqNo;
+use crate::mutation::{self, Mutation};
 
 /// Where a reader stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,13 +85,16 @@ impl Boundaries {
 
     /// Judges for all who can see a stripe.
     pub(crate) fn judge(&self, stripe: usize) -> Judge<'static> {
-        Judge::EarliestOf(self.judged_ms[stripe])
+        let now = self.judged_ms.len() - 1;
+        let judged = mutation::replace(stripe, Mutation::ExpireForAll, now);
+        Judge::EarliestOf(self.judged_ms[judged])
     }
 }
 
 /// The stripe of a number: how many of the ascending `boundaries` lie below it.
 pub(crate) fn stripe(boundaries: &[SeqNo], seq: SeqNo) -> usize {
-    boundaries.partition_point(|&boundary| boundary < seq)
+    let off_by_one = mutation::is(Mutation::StripeOffByOne);
+    boundaries.partition_point(|&boundary| boundary < seq || off_by_one && boundary == seq)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -22,9 +22,11 @@ use crate::key::SeqNo;
 use crate::key_range::KeyRange;
 use crate::manifest::Edit;
 use crate::memtable::Memtable;
+use crate::mutation::{self, Mutation};
 use crate::run::Run;
 use crate::run_builder::RunBuilder;
 use crate::sstable::Version;
+use crate::version::TableVersion;
 
 /// Both sides of a bookmark must be worth this part of a full memtable for a
 /// flush to make two runs of them.
@@ -33,13 +35,14 @@ const SPLIT_FRACTION: usize = 8;
 /// Flushes the oldest frozen memtable of `table`; false when there is none, or
 /// the table is gone.
 pub(crate) fn flush_oldest(engine: &Engine, table: &TableCore) -> Result<bool> {
-    let Some(memtable) = table.version().frozen.last().cloned() else {
+    let Some(memtable) = next_to_flush(&table.version()) else {
         return Ok(false);
     };
     let end = memtable.end_seq().expect("a frozen memtable knows its end");
-    engine.queue().wait_visible(end);
-    let is_oldest = |oldest: &Arc<Memtable>| Arc::ptr_eq(oldest, &memtable);
-    if !table.version().frozen.last().is_some_and(is_oldest) {
+    if !mutation::is(Mutation::FlushDoesNotWait) {
+        engine.queue().wait_visible(end);
+    }
+    if !next_to_flush(&table.version()).is_some_and(|next| Arc::ptr_eq(&next, &memtable)) {
         // An ingested run whose commit failed.
         return Ok(true);
     }
@@ -56,7 +59,7 @@ pub(crate) fn flush_oldest(engine: &Engine, table: &TableCore) -> Result<bool> {
     };
 
     let bookmarks = engine.unrecorded_bookmarks();
-    engine.wal().sync_all()?;
+    mutation::unless(Mutation::FlushWithoutWalSync, || engine.wal().sync_all())?;
     let edit = Edit::Flush {
         table: table.id,
         flushed_seq: end,
@@ -79,6 +82,12 @@ pub(crate) fn flush_oldest(engine: &Engine, table: &TableCore) -> Result<bool> {
         engine.counters().flush_bytes.add(bytes);
     }
     Ok(true)
+}
+
+/// The oldest frozen memtable.
+fn next_to_flush(version: &TableVersion) -> Option<Arc<Memtable>> {
+    let (oldest, newest) = (version.frozen.last(), version.frozen.first());
+    mutation::replace(oldest, Mutation::FlushNewestFirst, newest).cloned()
 }
 
 /// Writes the memtable as one run for each side of the splits; newest first.

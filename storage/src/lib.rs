@@ -51,6 +51,10 @@ mod memtable;
 mod merge;
 mod merge_operator;
 mod merger;
+#[cfg(feature = "mutations")]
+pub mod mutation;
+#[cfg(not(feature = "mutations"))]
+mod mutation;
 mod new_dir;
 mod options;
 mod range;

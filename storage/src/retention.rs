@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::boundaries::{Boundaries, ReadPoint};
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
+use crate::mutation::{self, Mutation};
 use crate::run::KeptFor;
 use crate::sync::Mutex;
 use crate::version::TableId;
@@ -118,6 +119,11 @@ impl Retention {
     pub(crate) fn register_view(&self, now: impl FnOnce() -> ReadPoint) -> ReadPoint {
         let mut state = self.state.lock().unwrap();
         let point = now();
+        if mutation::is(Mutation::LoadThenRegisterView) {
+            drop(state);
+            mutation::linger(&[Mutation::LoadThenRegisterView]);
+            state = self.state.lock().unwrap();
+        }
         *state.views.entry(point).or_default() += 1;
         point
     }
@@ -278,9 +284,11 @@ impl Retention {
         let state = self.state.lock().unwrap();
         let bookmarks = state.bookmarks_of(table);
         let bookmarks = bookmarks.filter(|bookmark| Some(bookmark.record.id) != without);
+        let bookmarks = bookmarks.filter(|_| !mutation::is(Mutation::ForgetBookmarks));
         let bookmarks = bookmarks.map(Bookmark::point);
-        let points = bookmarks.chain(state.views.keys().copied());
-        Boundaries::new(points.collect(), now_ms)
+        let views = state.views.keys().copied();
+        let views = views.filter(|_| !mutation::is(Mutation::ForgetViews));
+        Boundaries::new(bookmarks.chain(views).collect(), now_ms)
     }
 
     /// The numbers of a table's bookmarks alone, ascending, each once: what the

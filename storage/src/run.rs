@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::files::FileNumber;
 use crate::key::{Kind, NUMBER_MAX, SeqNo};
 use crate::key_range::{KeyRange, is_before};
+use crate::mutation::{self, Mutation};
 use crate::range_tombstones::RangeTombstones;
 use crate::sstable::{ReadCounters, SsTable, SsTableCursor, Version};
 use crate::sync::{AtomicBool, Ordering};
@@ -180,14 +181,21 @@ impl Run {
 
     /// Whether a reader at `seq` can see anything in it.
     pub(crate) fn is_seen_at(&self, seq: SeqNo) -> bool {
-        self.meta.smallest_seq <= seq
+        let blind = mutation::is(Mutation::SkipRunAtItsFirstNumber);
+        self.meta.smallest_seq < seq || self.meta.smallest_seq == seq && !blind
     }
 
     /// Lets the files go once the last reader is done; the manifest no longer
     /// names them.
     pub(crate) fn retire(&self) {
         for file in &self.files {
-            file.obsolete.store(true, Ordering::Relaxed);
+            let obsolete = mutation::replace(true, Mutation::KeepObsoleteFiles, false);
+            file.obsolete.store(obsolete, Ordering::Relaxed);
+            if mutation::is(Mutation::RemoveFilesInUse)
+                || mutation::is(Mutation::RemoveInputsBeforeEdit)
+            {
+                let _ = file.vfs.remove(&file.path);
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use crate::db::Engine;
 use crate::error::{Error, Result};
 use crate::files::{self, FileNumber};
 use crate::key::SeqNo;
+use crate::mutation::{self, Mutation};
 use crate::range_tombstones::RangeTombstones;
 use crate::run::{KeptFor, Run, RunFile, RunMeta};
 use crate::sstable::{BlockCache, Origin, SsTable, SsTableOptions, SsTableWriter, Version};
@@ -136,7 +137,8 @@ impl<'a> RunBuilder<'a> {
         if self.files.is_empty() {
             return Ok(None);
         }
-        engine.vfs().sync_dir(dir).map_err(Error::io("sync", dir))?;
+        mutation::unless(Mutation::TableWithoutDirSync, || engine.vfs().sync_dir(dir))
+            .map_err(Error::io("sync", dir))?;
         let meta = RunMeta {
             id: engine.next_run_id(),
             smallest_seq: span.0,

@@ -25,6 +25,7 @@ use crate::fold::Fold;
 use crate::key::SeqNo;
 use crate::key_range::{KeyRange, is_before};
 use crate::memtable::Memtable;
+use crate::mutation::{self, Mutation};
 use crate::range_tombstones::RangeTombstones;
 use crate::run::{Run, RunId};
 use crate::sstable::{ReadCounters, Version, key_hash};
@@ -236,6 +237,9 @@ impl TableVersion {
             .collect();
         assert_eq!(ids, inputs, "inputs are neighbours in the list");
         next.runs.splice(at..at + inputs.len(), output);
+        if mutation::is(Mutation::MergedRunOnTop) {
+            next.runs.rotate_left(at);
+        }
         next
     }
 }

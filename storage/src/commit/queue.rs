@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 
 use crate::key::SeqNo;
+use crate::mutation::{self, Mutation};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 
 /// Gives numbers and publishes them in order.
@@ -102,6 +103,9 @@ impl CommitQueue {
             last,
             finished: false,
         });
+        if mutation::is(Mutation::VisibleAtEntry) {
+            self.visible.store(last.0, Ordering::Release);
+        }
         let ticket = Ticket {
             queue: self,
             index,
@@ -140,7 +144,7 @@ impl CommitQueue {
         let mut order = self.order.lock().unwrap();
         let at = (index - order.popped) as usize;
         order.pending[at].finished = true;
-        let mut visible = None;
+        let mut visible = mutation::is(Mutation::PublishOutOfOrder).then(|| order.pending[at].last);
         while order.pending.front().is_some_and(|front| front.finished) {
             visible = order.pending.pop_front().map(|front| front.last);
             order.popped += 1;

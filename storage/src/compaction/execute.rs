@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::key_range::KeyRange;
 use crate::manifest::Edit;
 use crate::merge::Merge;
+use crate::mutation::{self, Mutation};
 use crate::range_tombstones::RangeTombstones;
 use crate::run::{Run, RunId};
 use crate::run_builder::RunBuilder;
@@ -119,7 +120,10 @@ fn merge(
 
     // A deletion of a snapshot that this merge relied on must not be lost.
     let bookmarks = engine.unrecorded_bookmarks();
-    engine.wal().sync_all()?;
+    mutation::unless(Mutation::MergeWithoutWalSync, || engine.wal().sync_all())?;
+    if mutation::is(Mutation::RemoveInputsBeforeEdit) {
+        inputs.iter().for_each(|run| run.retire());
+    }
     let ids: Vec<_> = inputs.iter().map(|run| run.id()).collect();
     let edit = Edit::Compact {
         table: table.id,
@@ -212,6 +216,7 @@ fn write_merged(
     }
     let smallest = inputs
         .iter()
+        .take(mutation::replace(inputs.len(), Mutation::NarrowSpan, 1))
         .map(|run| run.meta().smallest_seq)
         .min()
         .expect("a merge has inputs");

@@ -19,6 +19,7 @@ use crate::boundaries::Boundaries;
 use crate::fold::{Base, Fold};
 use crate::key::{Kind, SeqNo};
 use crate::merger::Merger;
+use crate::mutation::{self, Mutation};
 use crate::sstable::Version;
 
 /// What decides over the versions of a table.
@@ -55,11 +56,12 @@ impl Retain<'_> {
         for stripe in all.chunk_by(same_stripe) {
             self.stripe(key, stripe, covering, versions);
         }
-        if !bottom {
-            return;
-        }
-        while versions.pop_if(|last| last.kind == Kind::Delete).is_some() {}
-        if let Some(last) = versions.last_mut()
+        let drops = mutation::replace(bottom, Mutation::DropTombstones, true);
+        let drops = mutation::replace(drops, Mutation::KeepTombstones, false);
+        while drops && versions.pop_if(|last| last.kind == Kind::Delete).is_some() {}
+        let completes = mutation::replace(bottom, Mutation::CompleteOperands, true);
+        if completes
+            && let Some(last) = versions.last_mut()
             && last.kind == Kind::Merge
             && self.merger.is_known()
         {

@@ -15,6 +15,7 @@ use crate::files::FileNumber;
 use crate::flush::flush_oldest;
 use crate::key::SeqNo;
 use crate::manifest::{Edit, Manifest, State};
+use crate::mutation::{self, Mutation};
 use crate::options::{Maintenance, Options};
 use crate::retention::{Bookmarks, Retention};
 use crate::run::{Run, RunId, RunMeta};
@@ -189,7 +190,7 @@ impl Engine {
     pub(crate) fn commit_edit(&self, edit: Edit) -> Result<()> {
         let outcome = self.manifest.lock().unwrap().commit(edit);
         outcome.inspect_err(|e| {
-            if e.kind() != ErrorKind::DiskFull {
+            if e.kind() != ErrorKind::DiskFull && !mutation::is(Mutation::GoOnAfterFailedEdit) {
                 self.stop_writes(&e.to_string());
             }
         })
@@ -268,7 +269,7 @@ impl Engine {
     pub(crate) fn unrecorded_bookmarks(&self) -> Option<Bookmarks> {
         let as_of = self.retention.bookmarks().as_of;
         let recorded = self.manifest.lock().unwrap().state().bookmarks.as_of;
-        if as_of <= recorded {
+        if as_of <= recorded || mutation::is(Mutation::BookmarksOutsideManifest) {
             return None;
         }
         // The commit of a bookmark that is registered may yet be refused.
@@ -436,7 +437,9 @@ impl Engine {
     /// When the WAL is too large: freezes the memtables that hold on to its
     /// oldest segment.
     fn rotate_for_wal(&self) -> bool {
-        if self.wal.bytes() <= self.options.wal_bytes_max {
+        if self.wal.bytes() <= self.options.wal_bytes_max
+            || mutation::is(Mutation::QuietTableHoldsWal)
+        {
             return false;
         }
         let first = |table: &Arc<TableCore>| table.peek().memtable.first_segment();
@@ -471,13 +474,17 @@ impl Engine {
                         .min()
                 });
                 (
-                    needed.min().unwrap_or_else(|| self.wal.segment_number()),
+                    needed
+                        .min()
+                        .filter(|_| !mutation::is(Mutation::TrimNeededWal))
+                        .unwrap_or_else(|| self.wal.segment_number()),
                     SeqNo(next.0 - 1),
                 )
             })
         };
-        let floor = floor.min(self.wal.newest_segment());
-        if !self.wal.has_closed_below(floor) {
+        let kept = floor.min(self.wal.newest_segment());
+        let floor = mutation::replace(kept, Mutation::TrimWalToNothing, floor);
+        if !self.wal.has_closed_below(floor) || mutation::is(Mutation::NeverTrimWal) {
             return Ok(());
         }
         // A deletion of a snapshot may be in the log and not done yet.

@@ -17,8 +17,10 @@ use crate::commit::{CommitQueue, Conflicts};
 use crate::compaction::Claims;
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
+use crate::key::SeqNo;
 use crate::manifest::{Edit, Manifest, State};
 use crate::merge_operator::MergeOperators;
+use crate::mutation::{self, Mutation};
 use crate::options::Options;
 use crate::retention::Retention;
 use crate::run::{Run, RunMeta};
@@ -90,7 +92,9 @@ impl Engine {
         let runs = || state.runs().chain(&waiting);
         let last_file = runs().flat_map(|run| &run.files).map(|file| file.0).max();
         let last_run = runs().map(|run| run.id.0).max();
-        let last_seq = recovered.last_seq.max(state.last_seq());
+        let last_snapshot_id = retention.bookmarks().last_id;
+        let last_snapshot_id = mutation::replace(last_snapshot_id, Mutation::ReuseSnapshotIds, 0);
+        let last_seq = last_seq(recovered.last_seq, state.last_seq());
         forget_uncovered(&mut manifest, &mut catalog, &retention)?;
         remove_orphans(&*vfs, dir, &manifest, &waiting_runs(&catalog))?;
         Ok(Arc::new(Self {
@@ -107,7 +111,7 @@ impl Engine {
                 next_segment,
                 recovered.end,
             ),
-            snapshot_ops: Mutex::new(retention.bookmarks().last_id),
+            snapshot_ops: Mutex::new(last_snapshot_id),
             retention,
             catalog: RwLock::new(catalog),
             ingesting: Mutex::default(),
@@ -126,6 +130,14 @@ impl Engine {
             _lock: lock,
         }))
     }
+}
+
+/// The number after which new ones begin: no number is given twice, whichever of
+/// WAL and manifest lost its tail.
+fn last_seq(in_wal: SeqNo, in_manifest: SeqNo) -> SeqNo {
+    let last = in_wal.max(in_manifest);
+    let last = mutation::replace(last, Mutation::SequenceFromWalAlone, in_wal);
+    mutation::replace(last, Mutation::SequenceFromManifestAlone, in_manifest)
 }
 
 /// A directory with data and without CURRENT is not a new database: making one
@@ -243,7 +255,7 @@ fn remove_orphans(
             Some(FileKind::Temporary) => true,
             None => false,
         };
-        if orphan {
+        if orphan && !mutation::is(Mutation::KeepOrphans) {
             vfs.remove(&path).map_err(Error::io("remove", &path))?;
         }
     }

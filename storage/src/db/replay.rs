@@ -13,6 +13,7 @@ use crate::files::FileNumber;
 use crate::key::SeqNo;
 use crate::manifest::State;
 use crate::memtable::Memtable;
+use crate::mutation::{self, Mutation};
 use crate::retention::Retention;
 use crate::run::{Run, RunMeta};
 use crate::version::TableId;
@@ -80,7 +81,9 @@ pub(super) fn replay_wal(
             continue;
         }
         if is_last {
-            wal::settle(vfs, dir, path, replayed.good_bytes)?;
+            mutation::unless(Mutation::LeaveTornTail, || {
+                wal::settle(vfs, dir, path, replayed.good_bytes)
+            })?;
         }
         replay
             .recovered
@@ -112,7 +115,9 @@ impl Replay<'_> {
         let mut operations = 0;
         for item in OpReader::new(payload, first) {
             let (seq, op) = item?;
-            self.apply(seq, op)?;
+            if operations == 0 || !mutation::is(Mutation::ReplayHalfABatch) {
+                self.apply(seq, op)?;
+            }
             self.recovered.last_seq = seq;
             operations += 1;
         }
@@ -156,17 +161,17 @@ impl Replay<'_> {
                 None => return Err(format!("no table {}", table.0)),
             },
             Op::SnapshotCreate(record) => {
-                if seq > self.bookmarks_as_of {
+                if self.is_news(seq) {
                     self.retention.add_bookmark(seq, record);
                 }
             }
             Op::SnapshotDelete(id) => {
-                if seq > self.bookmarks_as_of {
+                if self.is_news(seq) {
                     self.retention.remove_bookmark(seq, id);
                 }
             }
             Op::SnapshotExpiry(expiry) => {
-                if seq > self.bookmarks_as_of {
+                if self.is_news(seq) {
                     self.retention.set_expiry(seq, expiry);
                 }
             }
@@ -183,6 +188,11 @@ impl Replay<'_> {
             // A table is in the manifest before the first write to it.
             None => Err(format!("no table {}", table.0)),
         }
+    }
+
+    /// Whether the manifest has not heard of this operation on snapshots.
+    fn is_news(&self, seq: SeqNo) -> bool {
+        seq > self.bookmarks_as_of || mutation::is(Mutation::ReplayKnownBookmarks)
     }
 
     /// After a commit: its memtables need its segment, and full ones are frozen.

@@ -10,6 +10,7 @@ use crate::commit::{Footprint, Op, OpReader, WriteBatch};
 use crate::compaction::wants_compaction;
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
+use crate::mutation::{self, Mutation};
 use crate::options::{Durability, Maintenance, WriteOptions};
 use crate::version::{TableId, TableVersion};
 use crate::wal::Position;
@@ -47,7 +48,9 @@ impl Engine {
                     .conflicts
                     .is_needed()
                     .then(|| footprint.unwrap_or_else(|| Footprint::of(&payload)));
-                if let Some(footprint) = &footprint {
+                if let Some(footprint) = &footprint
+                    && !mutation::is(Mutation::SkipConflictCheck)
+                {
                     check(footprint)?;
                 }
                 let segment = self.wal.segment_number();
@@ -63,6 +66,12 @@ impl Engine {
             })?;
         drop(pruned);
         self.make_durable(position, options)?;
+        mutation::linger(&[
+            Mutation::VisibleAtEntry,
+            Mutation::PublishOutOfOrder,
+            Mutation::FlushDoesNotWait,
+            Mutation::BeginAtVisible,
+        ]);
         let memtable_of = |table: TableId| {
             let found = memtables.iter().find(|(id, _)| *id == table);
             &found.expect("a batch names its tables").1
@@ -109,6 +118,7 @@ impl Engine {
     pub(crate) fn begin_transaction(&self) -> ReadPoint {
         let at = self.queue.pause(|next| {
             let last = SeqNo(next.0 - 1);
+            let last = mutation::replace(last, Mutation::BeginAtVisible, self.queue.visible());
             self.conflicts.begin(last);
             self.retention.register_view(|| ReadPoint {
                 seq: last,
@@ -145,10 +155,12 @@ impl Engine {
     }
 
     pub(super) fn make_durable(&self, position: Position, options: WriteOptions) -> Result<()> {
-        if options.sync || self.options.durability == Durability::Sync {
+        let sync = options.sync || self.options.durability == Durability::Sync;
+        if sync && !mutation::is(Mutation::AcknowledgeWithoutSync) {
             self.wal.sync_to(position)
         } else {
-            self.wal.write_to(position)
+            let write = || self.wal.write_to(position);
+            mutation::unless(Mutation::AcknowledgeWithoutWrite, write)
         }
     }
 

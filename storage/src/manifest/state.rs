@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::files::FileNumber;
 use crate::key::SeqNo;
+use crate::mutation::{self, Mutation};
 use crate::options::TableOptions;
 use crate::retention::Bookmarks;
 use crate::run::{RunId, RunMeta};
@@ -223,7 +224,9 @@ impl State {
     /// Takes over newer bookmarks. Flush and compaction each read them before
     /// their fsync, so the edit that comes later may bring the older ones.
     fn set_bookmarks(&mut self, bookmarks: Option<Bookmarks>) {
-        if let Some(bookmarks) = bookmarks.filter(|new| new.as_of > self.bookmarks.as_of) {
+        let deaf = mutation::is(Mutation::KeepOldBookmarks) && self.bookmarks.as_of > SeqNo::ZERO;
+        let is_news = |new: &Bookmarks| new.as_of > self.bookmarks.as_of && !deaf;
+        if let Some(bookmarks) = bookmarks.filter(is_news) {
             self.bookmarks = bookmarks;
         }
     }

@@ -20,6 +20,7 @@ use super::properties::{Origin, Properties};
 use super::tombstone_block;
 use crate::error::{Error, Result};
 use crate::key::{Kind, SeqNo, compare_versions};
+use crate::mutation::{self, Mutation};
 use crate::range_tombstones::RangeTombstones;
 use crate::vfs::{Vfs, WriteFile};
 
@@ -249,7 +250,8 @@ impl Output {
     fn finish(mut self, footer: &Footer) -> Result<u64> {
         self.pending.extend_from_slice(&footer.encode());
         self.append_pending()?;
-        self.file.sync().map_err(Error::io("sync", &self.path))?;
+        mutation::unless(Mutation::TableWithoutSync, || self.file.sync())
+            .map_err(Error::io("sync", &self.path))?;
         Ok(self.appended_bytes)
     }
 

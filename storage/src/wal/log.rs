@@ -21,6 +21,7 @@ use super::record::{self, RecordHeader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{self, FileNumber};
 use crate::key::SeqNo;
+use crate::mutation::{self, Mutation};
 use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 use crate::vfs::{SyncFile, Vfs, WriteFile};
 
@@ -178,6 +179,7 @@ impl Wal {
     pub(crate) fn push(&self, first: SeqNo, count: u32, payload: &[u8]) -> Position {
         let durable = self.durable_lsn.load(Ordering::Relaxed);
         let mut buffer = self.buffer.lock().unwrap();
+        let durable = mutation::replace(durable, Mutation::OverestimateDurable, buffer.end);
         if buffer.closed {
             // Whoever waits for this position is told of the failure.
             return Position(buffer.end);
@@ -237,6 +239,7 @@ impl Wal {
             progress.syncing = false;
             match result {
                 Ok(()) => self.set_durable(&mut progress, target),
+                Err(_) if mutation::is(Mutation::GoOnAfterFailedSync) => {}
                 Err(e) => self.fail(&mut progress, &format!("fsync of the WAL failed: {e}")),
             }
             self.progressed.notify_all();
@@ -458,7 +461,8 @@ impl Wal {
         if let Some(full) = &mut outcome.segment
             && full.bytes >= self.segment_bytes_max
         {
-            full.file.sync().map_err(Error::io("sync", &full.path))?;
+            mutation::unless(Mutation::CloseSegmentWithoutSync, || full.file.sync())
+                .map_err(Error::io("sync", &full.path))?;
             outcome.closed = Some((full.number, full.bytes));
             outcome.segment = None;
         }
@@ -492,9 +496,10 @@ impl Wal {
             }
         })?;
         let syncer = Arc::from(file.syncer().map_err(Error::io("open", &path))?);
-        self.vfs
-            .sync_dir(&self.dir)
-            .map_err(Error::io("sync", &self.dir))?;
+        mutation::unless(Mutation::SegmentWithoutDirSync, || {
+            self.vfs.sync_dir(&self.dir)
+        })
+        .map_err(Error::io("sync", &self.dir))?;
         // Only now: records pushed before may still go to this segment, never
         // to an earlier one.
         self.segment_number.store(number.0, Ordering::Release);

@@ -11,6 +11,7 @@ use super::record::{self, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTE
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind, FileNumber};
 use crate::key::{NUMBER_MAX, SeqNo};
+use crate::mutation::{self, Mutation};
 use crate::vfs::{self, Vfs};
 
 /// A segment found in the directory.
@@ -118,11 +119,13 @@ pub(crate) fn replay_bytes(
                 );
                 at += header.record_bytes();
             }
-            Err(detail) if !last_segment => {
+            Err(detail) if !last_segment && !mutation::is(Mutation::HoleInTheWal) => {
                 return Err(Error::corruption(path, at as u64, detail));
             }
             Err(detail) => {
-                if let Some(later) = later_record_that_counts_on(bytes, at, lsn_at(at), last) {
+                if let Some(later) = later_record_that_counts_on(bytes, at, lsn_at(at), last)
+                    && !mutation::is(Mutation::DamagedWalIsTorn)
+                {
                     return Err(Error::corruption(
                         path,
                         at as u64,
@@ -224,7 +227,7 @@ fn check_header(bytes: &[u8], segment: &Segment, base: Option<Lsn>) -> Result<Op
         let detail = format!("starts at LSN {}, which is out of all bounds", start.0);
         return Err(Error::corruption(path, 24, detail));
     }
-    if base.is_some_and(|base| base != start) {
+    if base.is_some_and(|base| base != start) && !mutation::is(Mutation::HoleInTheWal) {
         let expected = base.unwrap_or_default().0;
         return Err(Error::corruption(
             path,
@@ -251,7 +254,7 @@ pub(super) fn record_at(bytes: &[u8], at: usize) -> Result<RecordHeader, String>
         ));
     }
     let found = crc32fast::hash(&bytes[at + 4..at + header.record_bytes()]);
-    if found != header.crc {
+    if found != header.crc && !mutation::is(Mutation::TrustWal) {
         return Err(format!(
             "record checksum {found:#010x}, expected {:#010x}",
             header.crc

@@ -1,0 +1,181 @@
+//! Switches that break one promise each, so that the tests can show that they
+//! would notice: *mutation testing* of the engine, with the mutations chosen by
+//! hand at the promises and traps of the architecture.
+//!
+//! A place asks [`is`], [`unless`] or [`replace`] about its mutation. Without the feature
+//! `mutations` the answer is the constant `false`, and nothing of this is
+//! compiled. With it at most one mutation is on in a process: the one of
+//! [`set`], or else that of the environment variable `EBB_MUTATION`.
+//!
+//! `tests/mutations.rs` runs, for each of them, a test that fails.
+
+/// The mutations: a name, and what it breaks.
+macro_rules! mutations {
+    ($($name:ident = $breaks:literal,)*) => {
+        /// One promise, broken.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Mutation {
+            $(#[doc = $breaks] $name,)*
+        }
+
+        #[cfg(feature = "mutations")]
+        impl Mutation {
+            /// Every mutation.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// The name by which `EBB_MUTATION` selects it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)*
+                }
+            }
+
+            /// What it breaks, in a few words.
+            pub fn breaks(self) -> &'static str {
+                match self {
+                    $(Self::$name => $breaks,)*
+                }
+            }
+        }
+    };
+}
+
+mutations! {
+    // A batch is visible whole or not at all.
+    VisibleAtEntry = "a commit is visible before its operations are in the memtables",
+    PublishOutOfOrder = "a commit is visible before those that it comes after",
+    ReplayHalfABatch = "replay applies the first operation of a batch only",
+    FlushDoesNotWait = "a memtable is flushed with writes to it under way",
+    FlushWithoutWalSync = "runs are installed while what they hold is not durable in the WAL",
+    MergeWithoutWalSync = "a merge is installed before the deletion that it relies on is durable",
+
+    // What was acknowledged is there after a crash.
+    AcknowledgeWithoutWrite = "a commit is acknowledged before the file has it",
+    AcknowledgeWithoutSync = "a commit asks for an fsync and is acknowledged without",
+    CloseSegmentWithoutSync = "a full WAL segment is closed without an fsync",
+    SegmentWithoutDirSync = "the name of a new WAL segment is not synced",
+    TableWithoutSync = "an SSTable is installed without an fsync",
+    TableWithoutDirSync = "the name of a new SSTable is not synced",
+    EditWithoutSync = "an edit of the manifest is not synced",
+    ManifestWithoutSync = "CURRENT names a manifest that is not synced",
+    ManifestWithoutDirSync = "CURRENT is replaced without syncing the directory",
+    GoOnAfterFailedSync = "a failed fsync is tried again, and writes are accepted",
+    GoOnAfterFailedEdit = "writes are accepted after a failed edit of the manifest",
+    TrimNeededWal = "WAL segments go that a memtable needs",
+    TrimWalToNothing = "the last WAL segment may go",
+    NeverTrimWal = "no WAL segment ever goes",
+    QuietTableHoldsWal = "a small memtable holds on to the WAL for ever",
+    LeaveTornTail = "recovery leaves a torn tail behind which it goes on",
+
+    // A snapshot never changes; what a view sees stays.
+    ForgetBookmarks = "flush and merge drop what only a snapshot sees",
+    ForgetViews = "flush and merge drop what only a view sees",
+    StripeOffByOne = "a version at a bookmark counts as newer than it",
+    LoadThenRegisterView = "a view's number is loaded before it is registered",
+    NarrowSpan = "the span of a merged run is that of its newest input",
+    SkipRunAtItsFirstNumber = "a reader at a run's smallest number skips the run",
+    BookmarksOutsideManifest = "bookmarks are not in the manifest when their WAL segment goes",
+    KeepOldBookmarks = "the manifest keeps the bookmarks that it heard of first",
+    ReplayKnownBookmarks = "replay does again what the manifest knows of snapshots",
+    ReuseSnapshotIds = "snapshot ids begin anew at each opening",
+    SequenceFromWalAlone = "numbers go on from the end of the WAL, whatever the manifest says",
+    SequenceFromManifestAlone = "numbers go on from the manifest, whatever the WAL says",
+
+    // The first committer wins.
+    SkipConflictCheck = "a transaction commits over what was written since it began",
+    SkipGuards = "a transaction commits though a key that it guards was written",
+    BeginAtVisible = "a transaction reads at the visible number, with commits under way above it",
+
+    // Order of the run list; tombstones.
+    FlushNewestFirst = "flushes install newest first",
+    MergedRunOnTop = "a merged run is put on top of the list",
+    DropTombstones = "tombstones go while an older run has their key",
+    KeepTombstones = "tombstones stay when nothing is below them",
+    CompleteOperands = "merge operands become a value while an older run has their key",
+    ExpireForAll = "what has expired now goes, whoever judges at an earlier time",
+
+    // Files stay while needed, and go in the end.
+    RemoveFilesInUse = "files of merged runs go at once, whoever reads them",
+    RemoveInputsBeforeEdit = "files of merged runs go before the manifest names their successor",
+    KeepObsoleteFiles = "files of merged runs stay for ever",
+    KeepOrphans = "an opening leaves the files that a crash left",
+
+    // Damage is an error.
+    TrustBlocks = "the checksum of a block is not looked at",
+    TrustWal = "the checksum of a WAL record is not looked at",
+    TrustManifest = "the checksum of an edit of the manifest is not looked at",
+    DamagedWalIsTorn = "damage to the WAL passes for a torn tail",
+    DamagedManifestIsTorn = "damage to the manifest passes for a torn tail",
+    HoleInTheWal = "a WAL segment may end anywhere, though another follows",
+    OverestimateDurable = "a WAL record takes for durable what is only pushed",
+}
+
+#[cfg(not(feature = "mutations"))]
+#[inline(always)]
+pub(crate) const fn is(_: Mutation) -> bool {
+    false
+}
+
+/// Whether this mutation is on.
+#[cfg(feature = "mutations")]
+pub fn is(mutation: Mutation) -> bool {
+    switch::active() == Some(mutation)
+}
+
+/// Does `step`, unless the mutation that leaves it out is on.
+#[inline(always)]
+pub(crate) fn unless<E>(mutation: Mutation, step: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+    if is(mutation) { Ok(()) } else { step() }
+}
+
+/// What stands here, or what stands here with the mutation on.
+#[inline(always)]
+pub(crate) fn replace<T>(right: T, mutation: Mutation, wrong: T) -> T {
+    if is(mutation) { wrong } else { right }
+}
+
+/// With one of the mutations on, lets other threads go first: the race that it
+/// opens is met more often.
+#[inline(always)]
+pub(crate) fn linger(mutations: &[Mutation]) {
+    if mutations.iter().any(|mutation| is(*mutation)) {
+        (0..100).for_each(|_| std::thread::yield_now());
+    }
+}
+
+#[cfg(feature = "mutations")]
+pub use switch::set;
+
+#[cfg(feature = "mutations")]
+mod switch {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::Mutation;
+
+    const UNKNOWN: usize = usize::MAX;
+    const NONE: usize = usize::MAX - 1;
+
+    /// The position in [`Mutation::ALL`] of the one that is on.
+    static ACTIVE: AtomicUsize = AtomicUsize::new(UNKNOWN);
+
+    /// Turns one mutation on for the whole process, and every other off.
+    pub fn set(mutation: Option<Mutation>) {
+        let at = Mutation::ALL.iter().position(|m| Some(*m) == mutation);
+        ACTIVE.store(at.unwrap_or(NONE), Ordering::Relaxed);
+    }
+
+    pub(super) fn active() -> Option<Mutation> {
+        if ACTIVE.load(Ordering::Relaxed) == UNKNOWN {
+            set(from_environment());
+        }
+        Mutation::ALL.get(ACTIVE.load(Ordering::Relaxed)).copied()
+    }
+
+    /// # Panics
+    /// When the variable names none: a run without it would prove nothing.
+    fn from_environment() -> Option<Mutation> {
+        let name = std::env::var("EBB_MUTATION").ok()?;
+        let named = Mutation::ALL.iter().find(|m| m.name() == name);
+        Some(*named.unwrap_or_else(|| panic!("EBB_MUTATION={name} is no mutation")))
+    }
+}
