@@ -283,9 +283,11 @@ impl Wal {
     /// The newest segment that is there for certain; the next one without any.
     pub(crate) fn newest_segment(&self) -> FileNumber {
         let progress = self.progress.lock().unwrap();
-        let open = progress.segment.as_ref().map(|segment| segment.number);
+        // Also of the segment that a writer has taken out: the answer never goes
+        // back.
+        let written = progress.written_segment.map(|(number, _)| number);
         let closed = || progress.closed.last().map(|(number, _)| *number);
-        open.or_else(closed).unwrap_or(progress.next_segment)
+        written.or_else(closed).unwrap_or(progress.next_segment)
     }
 
     /// Whether a closed segment is numbered below `floor`.

@@ -127,3 +127,19 @@ fn a_cut_that_fails_is_a_failure_for_good() {
         ));
     }
 }
+
+/// While a writer had the open segment, the newest one was said to be the last
+/// closed one. During a backup, which holds the closed ones, the floor of the log
+/// then went back: the edit did not fit, and the thread that flushes panicked.
+#[test]
+fn the_newest_segment_is_the_one_that_a_writer_is_at_work_on() {
+    let (_mem, wal) = log(100);
+    for seq in 1..=3 {
+        let position = wal.push(SeqNo(seq), 1, &[0; 100]);
+        wal.write_to(position).unwrap();
+    }
+    assert_eq!(wal.newest_segment(), FileNumber(3));
+    let taken = wal.progress.lock().unwrap().segment.take();
+    assert_eq!(wal.newest_segment(), FileNumber(3));
+    wal.progress.lock().unwrap().segment = taken;
+}
