@@ -7,6 +7,7 @@
 //!
 //! crash       power lost at every call
 //! faults      calls that fail, disks that fill up
+//! space       a disk of the machine that is full
 //! damage      bits that flip, files cut short
 //! metamorphic the same operations under many configurations
 //! isolation   histories of concurrent transactions
@@ -38,3 +39,4 @@ pub mod session;
 pub mod setup;
 pub mod shrink;
 pub mod soak;
+pub mod space;

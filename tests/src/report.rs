@@ -25,11 +25,13 @@ pub enum Counter {
     Schedules,
     /// Processes killed.
     Kills,
+    /// Times that a real disk was full.
+    FullDisks,
 }
 
 impl Counter {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::CrashPoints,
         Self::Faults,
         Self::BitsFlipped,
@@ -39,6 +41,7 @@ impl Counter {
         Self::TransactionsChecked,
         Self::Schedules,
         Self::Kills,
+        Self::FullDisks,
     ];
 
     /// Its name in reports.
@@ -53,6 +56,7 @@ impl Counter {
             Self::TransactionsChecked => "transactions_checked",
             Self::Schedules => "schedules",
             Self::Kills => "kills",
+            Self::FullDisks => "full_disks",
         }
     }
 }

@@ -16,12 +16,26 @@ use crate::report::{Budget, Counter, Report};
 /// Schedules of each scenario in one seed.
 const ITERATIONS: u32 = 100;
 
+/// How to build the program by hand.
+pub const HOW_TO_BUILD: &str = "RUSTFLAGS=\"--cfg shuttle\" cargo build --release -p ebb-tests \
+     --bin schedules --target-dir target/shuttle";
+
 /// Builds the program, with the cargo that runs this one, in a target folder of
 /// its own.
 ///
 /// # Errors
-/// Without cargo and the sources, or when it does not build.
+/// Without cargo and the sources, or when it does not build; it says what to do.
 pub fn build() -> Result<PathBuf> {
+    build_by_cargo().with_context(|| {
+        format!(
+            "cannot build the program that explores schedules; build it in the sources with \
+             {HOW_TO_BUILD}, and give target/shuttle/release/schedules to --schedules, or \
+             leave it out with --only"
+        )
+    })
+}
+
+fn build_by_cargo() -> Result<PathBuf> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let target = workspace.join("target/shuttle");
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -39,7 +53,7 @@ pub fn build() -> Result<PathBuf> {
         .arg(&target)
         .env("RUSTFLAGS", "--cfg shuttle")
         .output()
-        .context("starting cargo")?;
+        .with_context(|| format!("starting cargo in {}", workspace.display()))?;
     ensure!(
         output.status.success(),
         "it does not build: {}",

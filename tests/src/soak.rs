@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::report::{Budget, Counter, Failure, Report};
-use crate::{crash, damage, faults, kills, metamorphic, schedules};
+use crate::{crash, damage, faults, kills, metamorphic, schedules, space};
 pub use replay::{Replayed, replay};
 
 /// Failures of one proof after which it stops: more say nothing new.
@@ -32,6 +32,8 @@ pub struct Part {
     parallel: bool,
     /// What it must have looked at in the end, or the run is a failure.
     counters: &'static [Counter],
+    /// Why it is left out, if it is.
+    pub skipped: Option<String>,
     /// Runs the case of a seed.
     case: Case,
 }
@@ -48,6 +50,7 @@ pub struct Programs {
 /// All proofs.
 pub fn parts(programs: &Programs) -> Vec<Part> {
     let (soak, explorer) = (programs.soak.clone(), programs.schedules.clone());
+    let filler = soak.clone();
     vec![
         Part {
             name: "crash",
@@ -55,6 +58,7 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             share: 6,
             parallel: true,
             counters: &[Counter::CrashPoints],
+            skipped: None,
             case: Box::new(crash::run),
         },
         Part {
@@ -63,6 +67,7 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             share: 4,
             parallel: true,
             counters: &[Counter::Faults],
+            skipped: None,
             case: Box::new(faults::run),
         },
         Part {
@@ -71,6 +76,7 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             share: 4,
             parallel: true,
             counters: &[Counter::BitsFlipped, Counter::FilesCut],
+            skipped: None,
             case: Box::new(damage::run),
         },
         Part {
@@ -79,6 +85,7 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             share: 4,
             parallel: true,
             counters: &[Counter::MetamorphicOps, Counter::Configurations],
+            skipped: None,
             case: Box::new(metamorphic::run),
         },
         Part {
@@ -87,6 +94,7 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             share: 3,
             parallel: true,
             counters: &[Counter::TransactionsChecked],
+            skipped: None,
             case: Box::new(replay::isolation),
         },
         Part {
@@ -95,6 +103,7 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             share: 3,
             parallel: true,
             counters: &[Counter::Schedules],
+            skipped: None,
             case: Box::new(move |seed, budget| match &explorer {
                 Some(program) => schedules::run(seed, budget, program),
                 None => Report::default(),
@@ -108,7 +117,18 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             // other threads have open, until it has become the other program.
             parallel: false,
             counters: &[Counter::Kills],
+            skipped: None,
             case: Box::new(move |seed, budget| kills::run(seed, budget, &soak)),
+        },
+        Part {
+            name: "space",
+            about: "a small disk of the machine filled up",
+            share: 1,
+            // It starts processes too.
+            parallel: false,
+            counters: &[Counter::FullDisks],
+            skipped: space::unavailable(),
+            case: Box::new(move |seed, budget| space::run(seed, budget, &filler)),
         },
     ]
 }
@@ -132,6 +152,8 @@ pub struct PartReport {
     pub report: Report,
     /// How long it took.
     pub took: Duration,
+    /// Why it did not run, if it did not.
+    pub skipped: Option<String>,
 }
 
 /// What came of a run.
@@ -153,17 +175,20 @@ pub fn run(
     progress: impl Fn(&Part, &Report) + Sync,
 ) -> SoakReport {
     let begin = Instant::now();
-    let shares: u32 = parts.iter().map(|part| part.share).sum();
+    let share = |part: &Part| part.skipped.as_ref().map_or(part.share, |_| 0);
+    let mut shares_left: u32 = parts.iter().map(share).sum();
     let mut reports = Vec::new();
-    let mut shares_before = 0;
     for part in parts {
-        shares_before += part.share;
-        // What one part leaves of its time the next ones have.
+        let shares = shares_left.max(1);
+        shares_left -= share(part);
+        // What one part leaves of its time, or takes beyond it, goes to the
+        // account of all that follow.
         let (budget, seeds_max) = match extent {
-            Extent::Time(time) => (
-                Budget::until(begin + time * shares_before / shares),
-                u64::MAX,
-            ),
+            Extent::Time(time) => {
+                let left = time.saturating_sub(begin.elapsed());
+                let until = Instant::now() + left * share(part) / shares;
+                (Budget::until(until), u64::MAX)
+            }
             Extent::Seeds(seeds) => (Budget::UNLIMITED, seeds),
         };
         reports.push(part.run(seed, seeds_max, &budget, &progress));
@@ -184,6 +209,15 @@ impl Part {
         progress: &(impl Fn(&Self, &Report) + Sync),
     ) -> PartReport {
         let begin = Instant::now();
+        if self.skipped.is_some() {
+            return PartReport {
+                name: self.name,
+                seeds: 0,
+                report: Report::default(),
+                took: Duration::ZERO,
+                skipped: self.skipped.clone(),
+            };
+        }
         let next = AtomicU64::new(0);
         let total = Mutex::new(Report::default());
         let threads = match self.parallel {
@@ -225,6 +259,7 @@ impl Part {
             seeds: next.into_inner(),
             report,
             took: begin.elapsed(),
+            skipped: None,
         }
     }
 }
@@ -238,8 +273,8 @@ impl SoakReport {
     }
 
     /// The report as JSON: `seed`, `seconds`, every counter, `failures` (each
-    /// with `part`, `replay` and `detail`), `parts` (each with `seeds` and
-    /// `seconds`).
+    /// with `part`, `replay` and `detail`), `skipped` (why, by part), `parts` (each
+    /// with `seeds` and `seconds`).
     pub fn json(&self) -> Value {
         let mut json = json!({
             "seed": self.seed,
@@ -249,6 +284,9 @@ impl SoakReport {
                 "replay": failure.replay,
                 "detail": failure.detail,
             })).collect::<Vec<_>>(),
+            "skipped": self.parts.iter().filter_map(|part| {
+                Some((part.name.to_string(), part.skipped.clone()?.into()))
+            }).collect::<serde_json::Map<_, _>>(),
             "parts": self.parts.iter().map(|part| {
                 (part.name.to_string(), json!({
                     "seeds": part.seeds,
@@ -283,6 +321,7 @@ mod tests {
             share: 1,
             parallel: true,
             counters: &[Counter::CrashPoints],
+            skipped: None,
             case: Box::new(case),
         }
     }
@@ -298,6 +337,16 @@ mod tests {
         assert_eq!(report.json()["crash_points"], 10 + 11 + 12 + 13 + 14);
         assert_eq!(report.json()["parts"]["crash"]["seeds"], 5);
         assert_eq!(report.failures().count(), 0);
+    }
+
+    #[test]
+    fn a_part_that_is_skipped_says_why_and_leaves_its_time() {
+        let mut left_out = part(|_, _| unreachable!("it is skipped"));
+        left_out.skipped = Some("no reason".into());
+        let report = run(&[left_out], 1, Extent::Seeds(3), |_, _| ());
+        assert_eq!(report.failures().count(), 0);
+        assert_eq!(report.json()["skipped"]["crash"], "no reason");
+        assert_eq!(report.json()["crash_points"], 0);
     }
 
     #[test]

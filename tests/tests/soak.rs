@@ -42,11 +42,19 @@ fn a_short_soak_counts_everything_and_finds_nothing() {
         "faults",
         "bits_flipped",
         "metamorphic_ops",
+        "configurations",
+        "transactions_checked",
         "kills",
     ] {
         assert!(report[counter].as_u64().unwrap() > 0, "{counter}");
         assert!(text.contains(counter), "{text}");
     }
+    assert_eq!(report["schedules"], 0);
+    let why = report["skipped"]["schedules"].as_str().unwrap();
+    assert!(why.contains("--schedules"), "{why}");
+    // Where file systems cannot be mounted, it says so.
+    let full_disks = report["full_disks"].as_u64().unwrap();
+    assert!(full_disks > 0 || report["skipped"]["space"].is_string());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use ebb_tests::report::{Counter, Report};
 use ebb_tests::soak::{self, Extent, Part, Programs, Replayed, SoakReport};
-use ebb_tests::{kills, metamorphic, operation, schedules};
+use ebb_tests::{kills, metamorphic, operation, schedules, space};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The proof that takes a build of its own.
@@ -20,6 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   soak --seconds 120 --seed 1 --json soak.json
   soak --only crash --seeds 200
+  soak --schedules target/shuttle/release/schedules
   soak --replay crash:7:133:20
   soak --operations failing.txt
 
@@ -31,15 +32,17 @@ Cases for --replay, as failures print them:
   isolation:SEED
   schedules:SEED
   kills:SEED
+  space:SEED
 
 Exit codes: 0 all holds, 1 something does not, 2 the request makes no sense.";
 
 /// Puts the storage engine through crashes, faults, damage, many
-/// configurations, concurrent transactions and kills, from seeds that repeat what failed.
+/// configurations, concurrent transactions, drawn schedules, kills and full disks,
+/// from seeds that repeat what failed.
 #[derive(Debug, Parser)]
 #[command(name = "soak", after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 struct Arguments {
-    /// How long, all proofs together.
+    /// How long, all proofs together; what is built first does not count.
     #[arg(long, default_value_t = 60, value_name = "N")]
     seconds: u64,
     /// The first seed; drawn when not given.
@@ -48,18 +51,20 @@ struct Arguments {
     /// So many seeds of each proof, instead of a time.
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     seeds: Option<u64>,
-    /// One short look, 10 seconds, at everything but schedules, which takes a
-    /// build of its own.
+    /// One short look, 10 seconds, at everything; at schedules only with
+    /// --schedules, because they take a build of their own.
     #[arg(long, conflicts_with_all = ["seconds", "seeds"])]
     quick: bool,
     /// Only these proofs, with commas between: crash, faults, damage,
-    /// metamorphic, isolation, schedules, kills.
+    /// metamorphic, isolation, schedules, kills, space.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     only: Vec<String>,
-    /// The program that explores schedules; built first when not given.
+    /// The program that explores schedules; when not given it is built first, by
+    /// cargo, in target/shuttle.
     #[arg(long, value_name = "PROGRAM")]
     schedules: Option<PathBuf>,
-    /// Writes the report to this file as JSON.
+    /// Writes the report to this file as JSON: seed, seconds, failures, skipped,
+    /// and each counter of the table as a number.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Runs one case again.
@@ -81,6 +86,14 @@ enum Hidden {
         /// The store.
         dir: PathBuf,
     },
+    /// Becomes the process that fills a small disk.
+    #[command(name = space::FILLER_COMMAND, hide = true)]
+    Fill {
+        /// Where the disk is mounted.
+        dir: PathBuf,
+        /// What is drawn from.
+        seed: u64,
+    },
 }
 
 fn main() -> ExitCode {
@@ -96,9 +109,16 @@ fn main() -> ExitCode {
 
 /// Whether all holds.
 fn run(arguments: &Arguments) -> Result<bool> {
-    if let Some(Hidden::Write { dir }) = &arguments.hidden {
-        kills::write_until_killed(dir)?;
-        return Ok(true);
+    match &arguments.hidden {
+        Some(Hidden::Write { dir }) => {
+            kills::write_until_killed(dir)?;
+            return Ok(true);
+        }
+        Some(Hidden::Fill { dir, seed }) => {
+            space::fill_the_disk(dir, *seed)?;
+            return Ok(true);
+        }
+        None => {}
     }
     let mut programs = Programs {
         soak: soak::this_program().context("where is this program?")?,
@@ -117,17 +137,18 @@ fn run(arguments: &Arguments) -> Result<bool> {
         let name = file.display().to_string();
         return Ok(said(&name, metamorphic::run_list(&list)));
     }
-    let skip = arguments.quick && programs.schedules.is_none();
-    let wanted = |programs: &Programs| {
-        let mut parts = chosen(soak::parts(programs), &arguments.only)?;
-        parts.retain(|part| !(skip && part.name == SCHEDULES));
-        anyhow::Ok(parts)
-    };
-    let mut parts = wanted(&programs)?;
-    if programs.schedules.is_none() && parts.iter().any(|part| part.name == SCHEDULES) {
-        println!("building the program that explores schedules");
-        programs.schedules = Some(schedules::build().context("schedules")?);
-        parts = wanted(&programs)?;
+    let mut parts = chosen(soak::parts(&programs), &arguments.only)?;
+    if programs.schedules.is_none()
+        && let Some(part) = parts.iter_mut().find(|part| part.name == SCHEDULES)
+    {
+        if arguments.quick {
+            let why = "a quick look builds nothing; give the program with --schedules";
+            part.skipped = Some(why.into());
+        } else {
+            println!("building the program that explores schedules (minutes the first time)");
+            programs.schedules = Some(schedules::build()?);
+            parts = chosen(soak::parts(&programs), &arguments.only)?;
+        }
     }
     let extent = match (arguments.quick, arguments.seeds) {
         (true, _) => Extent::Time(Duration::from_secs(10)),
@@ -200,6 +221,10 @@ fn print(report: &SoakReport) {
         "proof", "seeds", "seconds", "failures"
     );
     for part in &report.parts {
+        if let Some(why) = &part.skipped {
+            println!("{:<12} skipped: {why}", part.name);
+            continue;
+        }
         println!(
             "{:<12} {:>7} {:>8.1} {:>9}  {}",
             part.name,

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::report::{Budget, Counter, Report};
 use crate::soak::Programs;
-use crate::{crash, damage, faults, isolation, kills, metamorphic, schedules};
+use crate::{crash, damage, faults, isolation, kills, metamorphic, schedules, space};
 
 /// Transactions of one seed of the isolation proof, in threads.
 const TRANSACTIONS: u64 = 4000;
@@ -39,7 +39,7 @@ pub enum Replayed {
 /// Runs one case, or all of a seed: `crash:SEED[:CALL[:CALL]]`,
 /// `faults:SEED[:FAULT]`, `damage:SEED[:DAMAGE]`,
 /// `metamorphic:SEED[:CONFIGURATION]`, `isolation:SEED`, `schedules:SEED`,
-/// `kills:SEED`.
+/// `kills:SEED`, `space:SEED`.
 ///
 /// # Errors
 /// For words that name no case.
@@ -73,6 +73,12 @@ pub fn replay(words: &str, programs: &Programs) -> Result<Replayed> {
         ("metamorphic", Some(name)) => metamorphic::replay(seed, metamorphic::find(name)?),
         ("isolation", None) => all(isolation(seed, unlimited)),
         ("kills", None) => all(kills::run(seed, unlimited, &programs.soak)),
+        ("space", None) => {
+            if let Some(why) = space::unavailable() {
+                bail!("space: {why}");
+            }
+            all(space::run(seed, unlimited, &programs.soak))
+        }
         ("schedules", None) => {
             let program = programs.schedules.clone();
             let program = program.map_or_else(schedules::build, Ok)?;

@@ -1,0 +1,216 @@
+//! A disk that is full for real: a small file system of the machine, in memory,
+//! on which a database writes until there is no space.
+//!
+//! It is mounted for one process alone (`unshare`) and goes with it. Where that is
+//! not allowed the proof is skipped; `faults` fills disks that are simulated.
+//!
+//! A write that finds no space is refused as `DiskFull` and nothing else, all that
+//! was acknowledged is read as it was written, and with space back the database
+//! writes again without being reopened. Reopening changes nothing.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use ebb_storage::{Db, Durability, ErrorKind, Maintenance, Options, Table, WriteBatch};
+use rand::RngExt;
+
+use crate::caught::caught;
+use crate::report::{Budget, Counter, Report};
+use crate::seed::{Rng, rng};
+
+/// The hidden command of the soak tool that becomes the process with the small
+/// disk.
+pub const FILLER_COMMAND: &str = "fill-the-disk";
+/// Mounts the small disk on `$0` and runs the rest there.
+const MOUNT: &str = "mount -t tmpfs -o size=4m tmpfs \"$0\" && exec \"$@\"";
+/// Times that the disk is full in one seed.
+const ROUNDS: u64 = 4;
+/// Far more than fit on the disk.
+const BATCHES_MAX: usize = 20_000;
+/// Tries until threads that found no space have found that there is some.
+const TRIES_MAX: usize = 100_000;
+
+type Content = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
+
+/// Why it cannot be done on this machine, if it cannot.
+pub fn unavailable() -> Option<String> {
+    let tried = || -> Result<()> {
+        let dir = tempfile::tempdir()?;
+        on_small_disk(dir.path(), Command::new("true"))
+    };
+    let why = tried().err()?;
+    Some(format!("no privilege to mount a file system ({why:#})"))
+}
+
+/// Fills small disks by processes of `program`, which is the soak tool.
+pub fn run(seed: u64, _: &Budget, program: &Path) -> Report {
+    let mut report = Report::default();
+    let outcome = caught(|| {
+        let dir = tempfile::tempdir()?;
+        let mut filler = Command::new(program);
+        filler.arg(FILLER_COMMAND).arg(dir.path());
+        filler.arg(seed.to_string());
+        on_small_disk(dir.path(), filler)
+    });
+    report.count(Counter::FullDisks, ROUNDS);
+    report.note(outcome, || format!("space:{seed}"));
+    report
+}
+
+/// Runs a command with a small disk on `dir`, which only it sees.
+fn on_small_disk(dir: &Path, command: Command) -> Result<()> {
+    let output = Command::new("unshare")
+        .args(["--map-root-user", "--mount", "sh", "-c", MOUNT])
+        .arg(dir)
+        .arg(command.get_program())
+        .args(command.get_args())
+        .output()
+        .context("starting unshare")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}", said.trim());
+    Ok(())
+}
+
+/// Fills the disk that is mounted on `dir`, looks at what is there, makes space
+/// and goes on, a few times.
+///
+/// # Errors
+/// What does not hold.
+pub fn fill_the_disk(dir: &Path, seed: u64) -> Result<()> {
+    let mut rng = rng(seed);
+    let options = Options {
+        memtable_bytes: 64 << 10,
+        wal_segment_bytes: 64 << 10,
+        wal_bytes_max: 256 << 10,
+        file_bytes: 64 << 10,
+        cache_bytes: 256 << 10,
+        durability: [Durability::Sync, Durability::Os][(seed % 2) as usize],
+        maintenance: match seed / 2 % 2 {
+            0 => Maintenance::Manual,
+            _ => Maintenance::Background,
+        },
+        ..Options::default()
+    };
+    let mut open = Filled::open(&dir.join("db"), &options)?;
+    let mut content = Content::new();
+    for round in 0..ROUNDS {
+        let ballast = dir.join("ballast");
+        let ballast_bytes = rng.random_range(1 << 20..2 << 20);
+        fs::write(&ballast, vec![1; ballast_bytes]).context("the ballast")?;
+        open.fill(&mut rng, &mut content)?;
+        open.check(&content).context("with the disk full")?;
+        fs::remove_file(&ballast)?;
+        open.write_again(&mut rng, &mut content)?;
+        open.check(&content).context("with space again")?;
+        if round % 2 == 1 {
+            drop(open);
+            open = Filled::open(&dir.join("db"), &options)?;
+            open.check(&content).context("reopened")?;
+        }
+        open.empty()?;
+        content.clear();
+    }
+    Ok(())
+}
+
+/// The database on the disk.
+struct Filled {
+    db: Db,
+    tables: [Table; 2],
+}
+
+impl Filled {
+    fn open(dir: &Path, options: &Options) -> Result<Self> {
+        let db = Db::open(dir, options.clone())?;
+        let keyspace = db.keyspace("full")?;
+        let table = |name| keyspace.table(name, Default::default());
+        let tables = [table("a")?, table("b")?];
+        Ok(Self { db, tables })
+    }
+
+    /// Writes one batch; whether there was space for it.
+    fn write(&self, rng: &mut Rng, content: &mut Content) -> Result<bool> {
+        let mut batch = WriteBatch::new();
+        let mut wrote = Content::new();
+        for _ in 0..rng.random_range(1..8) {
+            let table = rng.random_range(0..self.tables.len());
+            let key = rng.random_range(0..5000u32).to_be_bytes().to_vec();
+            let value: Vec<u8> = (0..rng.random_range(0..3000))
+                .map(|_| rng.random())
+                .collect();
+            batch.put(&self.tables[table], &key, &value);
+            wrote.insert((table, key), value);
+        }
+        match self.db.write(batch) {
+            Ok(()) => {
+                content.extend(wrote);
+                Ok(true)
+            }
+            Err(e) if e.kind() == ErrorKind::DiskFull => Ok(false),
+            Err(e) => Err(e).context("a full disk is called something else"),
+        }
+    }
+
+    fn fill(&self, rng: &mut Rng, content: &mut Content) -> Result<()> {
+        for _ in 0..BATCHES_MAX {
+            if !self.write(rng, content)? {
+                return Ok(());
+            }
+        }
+        bail!("the disk does not fill up")
+    }
+
+    /// With space for it a write succeeds: at once, or when threads have seen it.
+    fn write_again(&self, rng: &mut Rng, content: &mut Content) -> Result<()> {
+        for _ in 0..TRIES_MAX {
+            match self.db.flush() {
+                Err(e) if e.kind() != ErrorKind::DiskFull => return Err(e.into()),
+                _ => {}
+            }
+            if self.write(rng, content)? {
+                return Ok(());
+            }
+            std::thread::yield_now();
+        }
+        bail!("there is space, and no write succeeds")
+    }
+
+    fn check(&self, content: &Content) -> Result<()> {
+        let mut found = Content::new();
+        for (number, table) in self.tables.iter().enumerate() {
+            for entry in table.range::<&[u8], _>(..) {
+                let (key, value) = entry?;
+                found.insert((number, key.to_vec()), value.to_vec());
+            }
+        }
+        ensure!(
+            found.len() == content.len(),
+            "{} of {} keys are there",
+            found.len(),
+            content.len()
+        );
+        let wrong = content
+            .iter()
+            .find(|(key, value)| found.get(key) != Some(value));
+        ensure!(
+            wrong.is_none(),
+            "a wrong value at {:?}",
+            wrong.map(|(key, _)| key)
+        );
+        self.db.verify().context("verifying")?;
+        Ok(())
+    }
+
+    /// Makes all the space free.
+    fn empty(&self) -> Result<()> {
+        for table in &self.tables {
+            table.truncate()?;
+        }
+        self.db.flush()?;
+        self.db.compact()?;
+        Ok(())
+    }
+}
