@@ -430,9 +430,12 @@ fn accept(error: &Error, fault: Fault) -> Result<()> {
     let explained = match (error, fault) {
         (Error::DiskFull { .. }, Fault::Full(_)) => true,
         (Error::Io { .. } | Error::ReadOnly { .. }, Fault::Call(..)) => true,
-        // A short read and a file that was cut look the same.
+        // A short read and a file that was cut look the same; what cannot be read
+        // is a finding of the verification of a backup.
         (Error::Corruption { detail, .. }, Fault::Call(..)) => {
-            detail.starts_with("the file ends within")
+            ["the file ends within", "it cannot be read"]
+                .iter()
+                .any(|start| detail.starts_with(start))
         }
         _ => false,
     };
