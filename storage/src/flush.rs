@@ -24,13 +24,16 @@ use crate::manifest::Edit;
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
 use crate::run::Run;
-use crate::run_builder::RunBuilder;
+use crate::run_builder::{RunBuilder, plain_bytes};
 use crate::sstable::Version;
 use crate::version::TableVersion;
 
 /// Both sides of a bookmark must be worth this part of a full memtable for a
 /// flush to make two runs of them.
 const SPLIT_FRACTION: usize = 8;
+
+/// Writers who are slowed hear of so many flushed bytes at a time.
+const CREDIT_BYTES: u64 = 64 << 10;
 
 /// Flushes the oldest frozen memtable of `table`; false when there is none, or
 /// the table is gone.
@@ -122,6 +125,7 @@ fn write_runs(
         })
         .collect();
     let tombstones = memtable.range_tombstones().unwrap_or_default();
+    let mut flushed_bytes = 0;
     let mut finish_key = |key: &Bytes, versions: &mut Vec<Version>| -> Result<()> {
         let bottom = !version.runs.iter().any(|run| run.covers(key));
         retain.versions(key, versions, tombstones.over(key), bottom);
@@ -154,8 +158,13 @@ fn write_runs(
                 }
             }
         }
+        flushed_bytes += plain_bytes(current.as_ref().expect("just set"), &version);
+        if flushed_bytes >= CREDIT_BYTES {
+            engine.earn(std::mem::take(&mut flushed_bytes));
+        }
         versions.push(version);
     }
+    engine.earn(flushed_bytes);
     if let Some(done) = current {
         finish_key(&done, &mut versions)?;
     }

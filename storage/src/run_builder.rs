@@ -157,7 +157,8 @@ impl<'a> RunBuilder<'a> {
     }
 }
 
-fn plain_bytes(key: &Bytes, version: &Version) -> u64 {
+/// Bytes of a key and a value, before compression.
+pub(crate) fn plain_bytes(key: &Bytes, version: &Version) -> u64 {
     (key.len() + version.value.len()) as u64
 }
 

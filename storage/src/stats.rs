@@ -40,6 +40,8 @@ pub(crate) struct Counters {
     pub(crate) stalls: Counter,
     pub(crate) stall_us: Counter,
     pub(crate) stall_us_max: Counter,
+    pub(crate) delays: Counter,
+    pub(crate) delay_us: Counter,
     reads: Counter,
     runs_touched: Counter,
     blocks_read: Counter,
@@ -108,12 +110,17 @@ pub struct Stats {
     /// Bytes that merges have to read until none is worth it, those under way
     /// included, over all tables.
     pub compaction_debt_bytes: u64,
-    /// Writes that waited for flushes or compactions to catch up.
+    /// Writes that waited because flushes or compactions were at their limit.
     pub stalls: u64,
     /// The time that they waited, in microseconds.
     pub stall_us: u64,
     /// The longest of those waits, in microseconds.
     pub stall_us_max: u64,
+    /// Writes that were slowed before it came to that, to the pace of flushes and
+    /// compactions.
+    pub delays: u64,
+    /// The time that they waited, in microseconds.
+    pub delay_us: u64,
     /// Bytes of the WAL's segments.
     pub wal_bytes: u64,
     /// Bytes written to the WAL.
@@ -146,6 +153,9 @@ pub struct TableStats {
     pub memtable_bytes: u64,
     /// Memtables that wait for their flush.
     pub frozen_memtables: usize,
+    /// How much writers are held up for flushes and merges that are behind: from 0
+    /// (not at all) to 1 (until some are done).
+    pub pressure: f64,
     /// Bytes of its SSTables.
     pub file_bytes: u64,
     /// About how many of them only snapshots and views need, as far as known: a
@@ -219,6 +229,8 @@ impl Stats {
             stalls: counters.stalls.get(),
             stall_us: counters.stall_us.get(),
             stall_us_max: counters.stall_us_max.get(),
+            delays: counters.delays.get(),
+            delay_us: counters.delay_us.get(),
             wal_bytes: db.wal().bytes(),
             wal_segments: db.wal().segments(),
             views: db.retention().views(),
@@ -269,6 +281,7 @@ impl TableStats {
             dropped: table.is_dropped(),
             memtable_bytes: memtables().map(|memtable| memtable.bytes() as u64).sum(),
             frozen_memtables: version.frozen.len(),
+            pressure: db.pressure(table),
             file_bytes,
             files: runs.iter().map(|run| run.files).sum(),
             versions: memtables()

@@ -33,8 +33,8 @@ fn what_is_refused_leaves_no_trace_and_what_is_acknowledged_stays() {
         };
         let db = Db::open(DIR, options.clone()).unwrap();
         let tables = open_tables(&db, &table_options).unwrap();
-        let assert_holds = |db: &Db, oracle: &Oracle| {
-            let (found, now_ms) = (Seen::read(db).unwrap(), clock.now_ms());
+        let assert_holds = |found: Seen, oracle: &Oracle| {
+            let now_ms = clock.now_ms();
             let difference = || found.difference(&oracle.seen_at(now_ms));
             assert!(oracle.is_seen_as(&found, now_ms), "{}", difference());
         };
@@ -60,10 +60,10 @@ fn what_is_refused_leaves_no_trace_and_what_is_acknowledged_stays() {
                 Err(Error::DiskFull { .. }) => {
                     refused += 1;
                     under_way = oracle.clone();
-                    if Seen::read(&db).is_err() && !mem.has_power() {
-                        break;
+                    match Seen::read(&db) {
+                        Err(_) if !mem.has_power() => break,
+                        found => assert_holds(found.unwrap(), &oracle),
                     }
-                    assert_holds(&db, &oracle);
                 }
                 Err(e) => panic!("{op:?}: {e}"),
             }
@@ -86,7 +86,7 @@ fn what_is_refused_leaves_no_trace_and_what_is_acknowledged_stays() {
                 oracle.apply(&op);
             }
             under_way = oracle.clone();
-            assert_holds(&db, &oracle);
+            assert_holds(Seen::read(&db).unwrap(), &oracle);
         }
         mem.set_capacity_bytes(None);
         lose_power(&mem, (db, tables), seed);

@@ -124,6 +124,7 @@ impl Footprint {
 
     /// Of a change to all keys of a range.
     #[cfg(test)]
+    #[cfg(not(loom))]
     pub(crate) fn of_key_range(table: TableId, range: &KeyRange) -> Self {
         Self {
             points: Vec::new(),

@@ -16,9 +16,12 @@ use crate::merge::Merge;
 use crate::mutation::{self, Mutation};
 use crate::range_tombstones::RangeTombstones;
 use crate::run::{Run, RunId};
-use crate::run_builder::RunBuilder;
+use crate::run_builder::{RunBuilder, plain_bytes};
 use crate::sstable::Version;
 use crate::version::TableVersion;
+
+/// Others hear of a merge after so many bytes of keys and values.
+const CHUNK_BYTES: u64 = 256 << 10;
 
 /// Does the next merge of a table; false when none is worth it that is not under
 /// way already, or the table is gone.
@@ -184,6 +187,7 @@ fn write_merged(
     let tombstones = tombstones_of(inputs);
     let mut versions = Vec::new();
     let mut last: Option<Bytes> = None;
+    let mut chunk_bytes = 0;
     while let Some(cursor) = merge.peek() {
         let key = Bytes::copy_from_slice(cursor.key());
         while let Some(cursor) = merge.peek().filter(|cursor| cursor.key() == key) {
@@ -194,6 +198,7 @@ fn write_merged(
             });
             merge.advance()?;
         }
+        chunk_bytes += versions.iter().map(|v| plain_bytes(&key, v)).sum::<u64>();
         let ascending = last.as_ref().is_none_or(|last| *last < key);
         if !ascending || !versions.is_sorted_by(|newer, older| newer.seq > older.seq) {
             return Err(out_of_order(inputs, &key));
@@ -212,8 +217,12 @@ fn write_merged(
             builder.add(&key, &version)?;
         }
         last = Some(key);
+        if chunk_bytes >= CHUNK_BYTES {
+            engine.earn(std::mem::take(&mut chunk_bytes));
+        }
         engine.check_stop()?;
     }
+    engine.earn(chunk_bytes);
     let smallest = inputs
         .iter()
         .take(mutation::replace(inputs.len(), Mutation::NarrowSpan, 1))

@@ -1,16 +1,16 @@
-//! The threads that flush, compact and sync, and what they meet writers on.
+//! The threads that flush, compact and sync, and what they are told by.
 
 #[cfg(all(test, loom))]
 mod loom_models;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{Engine, priority};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Durability, Maintenance};
 use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{Condvar, Mutex, Ordering};
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 
 /// While readers hold on to what was replaced, it is looked for this often.
 const RELEASE_EVERY: Duration = Duration::from_millis(100);
@@ -77,6 +77,7 @@ impl Retry {
 pub(crate) struct Signal {
     wanted: Mutex<Wanted>,
     changed: Condvar,
+    merges_asked: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -94,7 +95,14 @@ impl Signal {
     }
 
     pub(super) fn compact(&self) {
+        self.merges_asked.fetch_add(1, Ordering::AcqRel);
         self.tell(|wanted| wanted.compact = true);
+    }
+
+    /// How often somebody was asked to look for merges: while this stays the same,
+    /// a table that needed none needs none.
+    pub(super) fn merges_asked(&self) -> u64 {
+        self.merges_asked.load(Ordering::Acquire)
     }
 
     pub(super) fn look_at_the_time(&self) {
@@ -135,36 +143,6 @@ impl Signal {
             .unwrap()
             .0
             .stop
-    }
-}
-
-/// Where writers wait while flushes or compactions are behind.
-#[derive(Debug, Default)]
-pub(crate) struct Gate {
-    inside: Mutex<()>,
-    opened: Condvar,
-}
-
-impl Gate {
-    /// Lets everybody who waits look again.
-    pub(super) fn open(&self) {
-        // Under the lock: a writer that looked before the change and waits
-        // after it would miss it otherwise.
-        let _inside = self.inside.lock().unwrap();
-        self.opened.notify_all();
-    }
-
-    /// Waits while `closed`; returns the time inside.
-    pub(super) fn pass(&self, closed: impl Fn() -> Result<bool>) -> Result<Duration> {
-        if !closed()? {
-            return Ok(Duration::ZERO);
-        }
-        let entered = Instant::now();
-        let mut inside = self.inside.lock().unwrap();
-        while closed()? {
-            inside = self.opened.wait(inside).unwrap();
-        }
-        Ok(entered.elapsed())
     }
 }
 

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::background::{Failures, Gate, Signal, Work};
+use super::background::{Failures, Signal, Work};
+use super::gate::Gate;
 use super::{Catalog, TableCore};
 use crate::boundaries::{Boundaries, ReadPoint};
 use crate::clock::MonotonicClock;
@@ -35,7 +36,9 @@ use crate::wal::{SegmentHold, Wal};
 /// retention: it is held while a picker decides, and not during a merge.
 /// Flushes do their I/O under `flushing` and `manifest` only, merges under
 /// `manifest` only (they claim their runs instead), which no reader takes, and
-/// no writer either (`Maintenance::Manual` aside).
+/// no writer either (`Maintenance::Manual` aside). Writers hold the gate's lock
+/// before `failures`, `claims` and those inside signal and WAL; whoever opens the
+/// gate holds none of these.
 #[derive(Debug)]
 pub(crate) struct Engine {
     /// Unlike that of any other database opened by this process.
@@ -281,6 +284,12 @@ impl Engine {
         Some(Bookmarks { as_of, ..bookmarks })
     }
 
+    /// Gives writers credit for bytes of keys and values that went through a flush
+    /// or a merge.
+    pub(crate) fn earn(&self, bytes: u64) {
+        self.gate.earn(bytes);
+    }
+
     /// Remembers how a piece of work ended, for those who wait for it.
     fn note_outcome(&self, work: Work, outcome: &Result<()>) {
         let failed = outcome.as_ref().err();
@@ -380,6 +389,8 @@ impl Engine {
                 self.release_retired();
             }
         }
+        // What was worth merging when a writer began to wait may not be now.
+        self.gate.look_again();
         self.release_retired();
         Ok(())
     }

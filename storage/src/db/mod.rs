@@ -1,11 +1,14 @@
 //! The database: what a user holds, and the engine behind it.
 
+mod back_pressure;
 mod background;
 mod catalog;
 mod engine;
+mod gate;
 mod handle;
 mod ingest;
 mod open;
+mod pressure;
 mod priority;
 mod replay;
 mod snapshots;

@@ -10,6 +10,8 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::back_pressure::CREDIT_MAX_FRACTION;
+use super::gate::Gate;
 use super::replay::replay_wal;
 use super::{Catalog, Engine, TableCore};
 use crate::clock::MonotonicClock;
@@ -121,7 +123,7 @@ impl Engine {
             clock: MonotonicClock::new(options.clock.clone()),
             counters: Counters::default(),
             signal: Default::default(),
-            gate: Default::default(),
+            gate: Gate::new(options.memtable_bytes / CREDIT_MAX_FRACTION),
             failures: Mutex::default(),
             flushing: Mutex::default(),
             claims: Claims::new(options.compaction.threads),

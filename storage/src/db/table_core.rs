@@ -8,7 +8,7 @@ use crate::merge_operator::MergeOperators;
 use crate::merger::Merger;
 use crate::options::TableOptions;
 use crate::sstable::Origin;
-use crate::sync::{AtomicBool, Mutex, Ordering, Published, PublishedGuard};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, Published, PublishedGuard};
 use crate::version::{TableId, TableVersion};
 
 /// A table: its identity, and the version that readers take.
@@ -25,6 +25,9 @@ pub(crate) struct TableCore {
     /// Changes under the order lock: no commit that enters after a drop writes
     /// to the table.
     dropped: AtomicBool,
+    /// The last time of asking for merges (`Signal::merges_asked`) at which the
+    /// table needed none.
+    merged_as_of: AtomicU64,
     /// Held to replace the version, never while doing I/O.
     replacing: Mutex<()>,
     /// Versions that were replaced and may still be read.
@@ -54,6 +57,7 @@ impl TableCore {
             merger: Arc::new(merger),
             version: Published::from_pointee(version),
             dropped: AtomicBool::new(false),
+            merged_as_of: AtomicU64::new(u64::MAX),
             replacing: Mutex::default(),
             retired: Mutex::default(),
         })
@@ -99,6 +103,16 @@ impl TableCore {
     /// Says whether writes are refused; called under the order lock.
     pub(super) fn set_dropped(&self, dropped: bool) {
         self.dropped.store(dropped, Ordering::Relaxed);
+    }
+
+    /// Whether it is known that the table needed no merge when merges were asked
+    /// for so often.
+    pub(super) fn is_merged_as_of(&self, asked: u64) -> bool {
+        self.merged_as_of.load(Ordering::Relaxed) == asked
+    }
+
+    pub(super) fn set_merged_as_of(&self, asked: u64) {
+        self.merged_as_of.store(asked, Ordering::Relaxed);
     }
 
     /// An error when the table was dropped; called under the order lock, it

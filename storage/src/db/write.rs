@@ -1,23 +1,16 @@
 //! The write path: from a batch to something visible.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::background::Work;
 use super::{Engine, TableCore};
 use crate::boundaries::ReadPoint;
 use crate::commit::{Footprint, Op, OpReader, WriteBatch};
-use crate::compaction::wants_compaction;
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
 use crate::mutation::{self, Mutation};
-use crate::options::{Durability, Maintenance, WriteOptions};
-use crate::version::{TableId, TableVersion};
+use crate::options::{Durability, WriteOptions};
+use crate::version::TableId;
 use crate::wal::Position;
-
-/// With more runs than this in a table writers wait for compactions, as long as
-/// there is a merge to wait for: snapshots may hold any number of runs apart.
-const RUNS_MAX: usize = 48;
 
 impl Engine {
     /// Commits a batch: visible, and as durable as asked, when this returns.
@@ -38,7 +31,7 @@ impl Engine {
         check: impl FnOnce(&Footprint) -> Result<()>,
     ) -> Result<SeqNo> {
         let (payload, count, tables) = batch.into_payload(self.now_ms())?;
-        self.pass_gate(&tables)?;
+        self.pass_gate(&tables, payload.len())?;
         // Decoded without the lock, as a rule.
         let footprint = self.conflicts.is_needed().then(|| Footprint::of(&payload));
         let (ticket, (position, memtables, pruned)) =
@@ -162,56 +155,5 @@ impl Engine {
             let write = || self.wal.write_to(position);
             mutation::unless(Mutation::AcknowledgeWithoutWrite, write)
         }
-    }
-
-    /// Waits while a table of the batch has too much unfinished work that
-    /// somebody else does; when that finds no space, nobody knows for how long,
-    /// and it is an error instead.
-    pub(super) fn pass_gate(&self, tables: &[Arc<TableCore>]) -> Result<()> {
-        if self.options.maintenance == Maintenance::Manual {
-            let too_many = |table: &Arc<TableCore>| self.has_too_many_memtables(&table.peek());
-            if self.starved(Work::Flush).is_some() && tables.iter().any(too_many) {
-                // Nobody else tries again, and memtables must not grow for ever.
-                self.flush_frozen()?;
-            }
-            return Ok(());
-        }
-        let waited = self.gate.pass(|| {
-            let Some(behind) = tables.iter().find_map(|table| self.behind(table)) else {
-                return Ok(false);
-            };
-            if let Some(cause) = self.wal.failure() {
-                return Err(Error::ReadOnly { cause });
-            }
-            self.starved(behind).map_or(Ok(true), Err)
-        })?;
-        if waited > Duration::ZERO {
-            self.counters.stalls.add(1);
-            self.counters.stall_us.add(waited.as_micros() as u64);
-            self.counters.stall_us_max.raise(waited.as_micros() as u64);
-        }
-        Ok(())
-    }
-
-    fn has_too_many_memtables(&self, version: &TableVersion) -> bool {
-        version.frozen.len() > self.options.frozen_memtables_max
-    }
-
-    /// The work on a table for which its writers have to wait.
-    fn behind(&self, table: &TableCore) -> Option<Work> {
-        // Nobody works on it any more; the commit refuses the write.
-        if table.is_dropped() {
-            return None;
-        }
-        let version = table.peek();
-        if self.has_too_many_memtables(&version) {
-            return Some(Work::Flush);
-        }
-        let behind = version.runs.len() > RUNS_MAX && wants_compaction(self, table);
-        if behind {
-            // A new snapshot may have made the merge worth it a moment ago.
-            self.signal.compact();
-        }
-        behind.then_some(Work::Compaction)
     }
 }

@@ -1,0 +1,168 @@
+//! What slows writers down, and by how much: the tables' backlogs, as a writer
+//! of them sees them.
+
+use std::sync::Arc;
+
+use super::background::Work;
+use super::gate::{Ahead, Passage};
+use super::pressure::{RUNS, cost_bytes, memtable_level, memtable_limit};
+use super::{Engine, TableCore};
+use crate::compaction::wants_compaction;
+use crate::error::{Error, Result};
+use crate::options::Maintenance;
+use crate::version::TableVersion;
+
+/// Writers may spend what was flushed and merged before they needed it up to
+/// this part of a memtable.
+pub(super) const CREDIT_MAX_FRACTION: usize = 8;
+
+/// A write of so many bytes to these tables.
+struct Write<'a> {
+    engine: &'a Engine,
+    tables: &'a [Arc<TableCore>],
+    bytes: usize,
+}
+
+impl Ahead for Write<'_> {
+    /// A backlog that nobody can work on for want of space is an error once it
+    /// is at its hard limit, because nobody knows for how long, and nothing to
+    /// pay for below it, because nobody earns anything.
+    fn look(&self) -> Result<Passage> {
+        let mut worst = 0.0_f64;
+        for table in self.tables {
+            for (work, pressure) in self.engine.pressures(table) {
+                if pressure == 0.0 {
+                    continue;
+                }
+                if let Some(cause) = self.engine.wal.failure() {
+                    return Err(Error::ReadOnly { cause });
+                }
+                match self.engine.starved(work) {
+                    Some(starved) if pressure >= 1.0 => return Err(starved),
+                    Some(_) => {}
+                    None => worst = worst.max(pressure),
+                }
+            }
+        }
+        Ok(if worst >= 1.0 {
+            Passage::Closed
+        } else {
+            match cost_bytes(self.bytes, worst) {
+                0 => Passage::Free,
+                cost => Passage::Costs(cost),
+            }
+        })
+    }
+
+    fn ask(&self) {
+        for (work, pressure) in self.tables.iter().flat_map(|t| self.engine.pressures(t)) {
+            match work {
+                _ if pressure == 0.0 => {}
+                // Somebody else may have failed at it.
+                Work::Flush => self.engine.signal.flush(),
+                // A new snapshot may have made the merge worth it a moment ago.
+                Work::Compaction => self.engine.signal.compact(),
+            }
+        }
+    }
+
+    fn waits(&self, passage: Passage) {
+        let counters = &self.engine.counters;
+        match passage {
+            Passage::Closed => counters.stalls.add(1),
+            _ => counters.delays.add(1),
+        }
+    }
+}
+
+impl Engine {
+    /// Holds up a write of `bytes` to these tables while one of them has too much
+    /// unfinished work that somebody else does; when that finds no space, it is an
+    /// error instead.
+    pub(super) fn pass_gate(&self, tables: &[Arc<TableCore>], bytes: usize) -> Result<()> {
+        if self.options.maintenance == Maintenance::Manual {
+            let too_many = |table: &Arc<TableCore>| {
+                memtable_pressure(self.options.frozen_memtables_max, &table.peek(), 0) >= 1.0
+            };
+            if self.starved(Work::Flush).is_some() && tables.iter().any(too_many) {
+                // Nobody else tries again, and memtables must not grow for ever.
+                self.flush_frozen()?;
+            }
+            return Ok(());
+        }
+        let waits = self.gate.pass(&Write {
+            engine: self,
+            tables,
+            bytes,
+        })?;
+        if let Some(waited) = waits.closed {
+            self.counters.stall_us.add(waited.as_micros() as u64);
+            self.counters.stall_us_max.raise(waited.as_micros() as u64);
+        }
+        if let Some(waited) = waits.credit {
+            self.counters.delay_us.add(waited.as_micros() as u64);
+        }
+        Ok(())
+    }
+
+    /// What each kind of unfinished work on a table does to its writers, from 0
+    /// to 1. Without any of it this costs a load or two.
+    fn pressures(&self, table: &TableCore) -> [(Work, f64); 2] {
+        let version = table.peek();
+        let memtables = memtable_pressure(
+            self.options.frozen_memtables_max,
+            &version,
+            self.options.memtable_bytes,
+        );
+        let runs = RUNS.pressure(version.runs.len() as f64);
+        drop(version);
+        let pressures = [(Work::Flush, memtables), (Work::Compaction, runs)];
+        if memtables == 0.0 && runs == 0.0 {
+            return pressures;
+        }
+        // Nobody works on it any more; the commit refuses the write.
+        if table.is_dropped() {
+            return [(Work::Flush, 0.0), (Work::Compaction, 0.0)];
+        }
+        if runs > 0.0 && !self.has_merges(table) {
+            // Snapshots may hold any number of runs apart.
+            return [(Work::Flush, memtables), (Work::Compaction, 0.0)];
+        }
+        pressures
+    }
+
+    /// How much writers of a table are held up for its unfinished work, from 0
+    /// (not at all) to 1 (until some is done).
+    pub(crate) fn pressure(&self, table: &TableCore) -> f64 {
+        let pressures = self.pressures(table).into_iter();
+        pressures.map(|(_, pressure)| pressure).fold(0.0, f64::max)
+    }
+
+    /// Whether a merge of the table is under way or worth doing. That none is
+    /// holds until somebody asks for merges again.
+    fn has_merges(&self, table: &TableCore) -> bool {
+        let asked = self.signal.merges_asked();
+        if table.is_merged_as_of(asked) {
+            return false;
+        }
+        let wanted = wants_compaction(self, table);
+        if !wanted {
+            table.set_merged_as_of(asked);
+        }
+        wanted
+    }
+}
+
+/// `memtable_bytes` is what the open memtable holds when it is full; with 0 it
+/// counts for nothing.
+fn memtable_pressure(frozen_max: usize, version: &TableVersion, memtable_bytes: usize) -> f64 {
+    let frozen = version.frozen.len();
+    if frozen == 0 {
+        return 0.0;
+    }
+    let open_bytes = match memtable_bytes {
+        0 => 0,
+        _ => version.memtable.bytes(),
+    };
+    memtable_limit(frozen_max).pressure(memtable_level(frozen, open_bytes, memtable_bytes))
+}

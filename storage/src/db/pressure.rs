@@ -1,0 +1,221 @@
+//! How much writers are slowed for the work that is behind: numbers in, numbers
+//! out.
+//!
+//! ```text
+//!   level     0 ───── soft ────────────── hard ──►
+//!   pressure  0        0    (continuous)    1
+//!   writers   pass freely │ pay with credit │ wait
+//! ```
+//!
+//! Credit is work that was done in the background, in bytes flushed and merged.
+//! What a written byte costs of it rises continuously with the pressure, from
+//! nothing, so writers and background work meet where the one is as fast as the
+//! other can be, and not at a wall.
+
+/// A level above which writers are slowed, and one at which they wait.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Limit {
+    /// At most this is no backlog.
+    pub(super) soft: f64,
+    /// At least `soft`.
+    pub(super) hard: f64,
+}
+
+impl Limit {
+    /// From 0 at the soft limit to 1 at the hard one and above.
+    pub(super) fn pressure(self, level: f64) -> f64 {
+        if level >= self.hard {
+            return 1.0;
+        }
+        ((level - self.soft) / (self.hard - self.soft)).max(0.0)
+    }
+}
+
+/// Runs of a table, as long as there is a merge to wait for. The soft limit is
+/// that of the picker that is used unless another one is given.
+pub(super) const RUNS: Limit = Limit {
+    soft: 24.0,
+    hard: 48.0,
+};
+
+/// Frozen memtables of a table of which `frozen_max` may wait, and the open one.
+/// Some are normal: slowing begins at half of them, and never at less than one.
+pub(super) fn memtable_limit(frozen_max: usize) -> Limit {
+    let hard = frozen_max as f64 + 1.0;
+    Limit {
+        soft: (hard / 2.0).max(1.0),
+        hard,
+    }
+}
+
+/// The level of memtables: those frozen, and how full the open one is. 0 without
+/// any frozen one, because nobody works on the open one.
+pub(super) fn memtable_level(frozen: usize, open_bytes: usize, bytes_max: usize) -> f64 {
+    match frozen {
+        0 => 0.0,
+        _ => frozen as f64 + (open_bytes as f64 / bytes_max.max(1) as f64).min(1.0),
+    }
+}
+
+/// A byte never costs more than this. Where it would, just below the hard limit,
+/// a large write would leave a debt that outlives the pressure.
+const PRICE_MAX: f64 = 64.0;
+
+/// The credit that a write of `bytes` costs: at a pressure of one half a byte for
+/// a byte, without pressure nothing.
+pub(super) fn cost_bytes(bytes: usize, pressure: f64) -> u64 {
+    let price = (pressure / (1.0 - pressure)).min(PRICE_MAX);
+    (bytes as f64 * price).ceil() as u64
+}
+
+/// Work done in the background that no write was admitted for yet.
+#[derive(Debug)]
+pub(super) struct Credit {
+    /// Below 0 after a write that cost more than there was.
+    balance_bytes: i64,
+    max_bytes: i64,
+}
+
+impl Credit {
+    /// Never more than `max_bytes` (at least 1), however long nobody needs any;
+    /// all of it at first.
+    pub(super) fn new(max_bytes: usize) -> Self {
+        let max_bytes = i64::try_from(max_bytes).unwrap_or(i64::MAX).max(1);
+        Self {
+            balance_bytes: max_bytes,
+            max_bytes,
+        }
+    }
+
+    pub(super) fn earn(&mut self, bytes: u64) {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.balance_bytes = self.balance_bytes.saturating_add(bytes).min(self.max_bytes);
+    }
+
+    /// Spends `cost_bytes` if anything is left; false with nothing spent
+    /// otherwise. A write may cost more than there is, or it could never be
+    /// admitted: those behind it wait until it is paid.
+    pub(super) fn spend(&mut self, cost_bytes: u64) -> bool {
+        if self.balance_bytes <= 0 {
+            return false;
+        }
+        let cost_bytes = i64::try_from(cost_bytes).unwrap_or(i64::MAX);
+        self.balance_bytes = self.balance_bytes.saturating_sub(cost_bytes);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pressure_rises_from_the_soft_to_the_hard_limit() {
+        for (soft, hard, level, pressure) in [
+            (2.0, 4.0, 0.0, 0.0),
+            (2.0, 4.0, 2.0, 0.0),
+            (2.0, 4.0, 2.5, 0.25),
+            (2.0, 4.0, 3.0, 0.5),
+            (2.0, 4.0, 4.0, 1.0),
+            (2.0, 4.0, 9.0, 1.0),
+            // Nothing between them.
+            (1.0, 1.0, 0.0, 0.0),
+            (1.0, 1.0, 0.9, 0.0),
+            (1.0, 1.0, 1.0, 1.0),
+        ] {
+            let found = Limit { soft, hard }.pressure(level);
+            assert_eq!(found, pressure, "{level} of {soft} to {hard}");
+        }
+        assert_eq!((RUNS.pressure(24.0), RUNS.pressure(48.0)), (0.0, 1.0));
+        assert_eq!(RUNS.pressure(36.0), 0.5);
+    }
+
+    #[test]
+    fn memtables_press_from_half_of_what_may_wait() {
+        for (frozen_max, frozen, open, pressure) in [
+            (3, 0, 100, 0.0),
+            (3, 1, 100, 0.0),
+            (3, 2, 0, 0.0),
+            (3, 2, 50, 0.25),
+            (3, 3, 0, 0.5),
+            (3, 3, 100, 1.0),
+            (3, 4, 0, 1.0),
+            (1, 0, 500, 0.0),
+            (1, 1, 0, 0.0),
+            (1, 1, 50, 0.5),
+            // More than a memtable holds is no more than a full one.
+            (1, 1, 500, 1.0),
+            (1, 2, 0, 1.0),
+            (0, 0, 500, 0.0),
+            (0, 1, 0, 1.0),
+        ] {
+            let level = memtable_level(frozen, open, 100);
+            let found = memtable_limit(frozen_max).pressure(level);
+            assert_eq!(found, pressure, "{frozen} of {frozen_max}, {open}%");
+        }
+    }
+
+    /// Freezing a full memtable changes nothing: the pressure has no step.
+    #[test]
+    fn a_full_memtable_presses_as_much_as_one_frozen_more() {
+        for frozen_max in 0..5 {
+            for frozen in 1..=frozen_max + 1 {
+                let limit = memtable_limit(frozen_max);
+                let full = limit.pressure(memtable_level(frozen, 100, 100));
+                let frozen_more = limit.pressure(memtable_level(frozen + 1, 0, 100));
+                assert_eq!(full, frozen_more, "{frozen} of {frozen_max}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_write_costs_rises_continuously_from_nothing() {
+        for (pressure, cost) in [
+            (0.0, 0),
+            (0.2, 250),
+            (0.5, 1000),
+            (0.75, 3000),
+            (1.0, 64_000),
+        ] {
+            assert_eq!(cost_bytes(1000, pressure), cost, "{pressure}");
+        }
+        let cost = |thousandths| cost_bytes(1_000_000, f64::from(thousandths) / 1000.0);
+        assert!((1..1000).all(|p| cost(p) >= cost(p - 1)));
+        assert!((1..500).all(|p| cost(p) - cost(p - 1) < 5000));
+        assert_eq!(cost_bytes(0, 1.0), 0);
+    }
+
+    /// Whatever their sizes, what was admitted cost what was earned, and what
+    /// there was at first, and at most one write more.
+    #[test]
+    fn writes_are_admitted_in_proportion_to_the_work_done() {
+        for pressure in [0.1, 0.5, 0.9, 0.999] {
+            for sizes in [&[100][..], &[1, 10_000], &[5000, 1, 1]] {
+                let mut credit = Credit::new(1000);
+                let mut sizes = sizes.iter().cycle().peekable();
+                let (mut admitted, mut largest) = (0, 0);
+                for _ in 0..10_000 {
+                    credit.earn(500);
+                    while credit.spend(cost_bytes(**sizes.peek().unwrap(), pressure)) {
+                        let cost = cost_bytes(*sizes.next().unwrap(), pressure);
+                        (admitted, largest) = (admitted + cost, largest.max(cost));
+                    }
+                }
+                let earned = 500 * 10_000 + 1000;
+                assert!(admitted >= earned - 500, "{admitted} at {pressure}");
+                assert!(admitted < earned + largest, "{admitted} at {pressure}");
+            }
+        }
+    }
+
+    #[test]
+    fn credit_that_nobody_needs_is_not_hoarded() {
+        let mut credit = Credit::new(100);
+        credit.earn(u64::MAX);
+        assert!(credit.spend(101) && !credit.spend(0));
+        credit.earn(1);
+        assert!(!credit.spend(0));
+        credit.earn(1);
+        assert!(credit.spend(u64::MAX) && !credit.spend(1));
+    }
+}

@@ -1,0 +1,291 @@
+//! Writers and the work that is behind them: who is slowed, by how much, and that
+//! nobody waits for what never comes.
+
+mod common;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use common::*;
+use ebb_storage::vfs::{LockGuard, MemVfs, ReadFile, Vfs, WriteFile};
+use ebb_storage::{
+    Bounding, CompactionPicker, Db, Durability, Keyspace, Maintenance, Options, Pick, Table,
+    TableOptions, TableShape, TieredPicker,
+};
+
+fn open(options: Options) -> (Db, Keyspace, Table) {
+    let db = Db::open(DIR, options).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let table = keyspace.table("users", TableOptions::default()).unwrap();
+    (db, keyspace, table)
+}
+
+fn options(vfs: Arc<dyn Vfs>) -> Options {
+    Options {
+        durability: Durability::Os,
+        maintenance: Maintenance::Background,
+        memtable_bytes: MEMTABLE_BYTES,
+        frozen_memtables_max: 1,
+        vfs,
+        ..Options::default()
+    }
+}
+
+const MEMTABLE_BYTES: usize = 64 << 10;
+
+/// Runs a test that would wait for ever if it failed.
+fn ends(test: impl FnOnce() + Send + 'static) {
+    let (done, outcome) = mpsc::channel();
+    thread::spawn(move || {
+        test();
+        done.send(()).unwrap();
+    });
+    let outcome = outcome.recv_timeout(Duration::from_secs(120));
+    outcome.expect("somebody waits for ever, or the thread panicked");
+}
+
+fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        thread::yield_now();
+    }
+}
+
+/// A disk on which SSTables are created only while it is open for them.
+#[derive(Debug, Clone, Default)]
+struct HeldDisk {
+    mem: MemVfs,
+    held: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl HeldDisk {
+    fn hold(&self, held: bool) {
+        *self.held.0.lock().unwrap() = held;
+        self.held.1.notify_all();
+    }
+}
+
+impl Vfs for HeldDisk {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
+        if path.extension() == Some("sst".as_ref()) {
+            let held = self.held.0.lock().unwrap();
+            drop(self.held.1.wait_while(held, |held| *held).unwrap());
+        }
+        self.mem.create(path)
+    }
+
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
+        self.mem.open_read(path)
+    }
+
+    fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
+        self.mem.truncate(path, len)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.mem.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.mem.remove(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        self.mem.list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.mem.create_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.mem.sync_dir(dir)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.mem.exists(path)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        self.mem.lock(path)
+    }
+}
+
+/// While no flush gets on, writers spend the credit that there is, which lasts
+/// for a part of the way to the limit, and then wait; the flush lets them go on.
+#[test]
+fn writers_are_slowed_before_they_are_stopped_and_flushes_let_them_go_on() {
+    ends(|| {
+        let disk = HeldDisk::default();
+        let (db, _keyspace, table) = open(options(Arc::new(disk.clone())));
+        disk.hold(true);
+        let pressure = || db.stats().tables[0].pressure;
+        thread::scope(|scope| {
+            for writer in 0..3 {
+                let table = table.clone();
+                scope.spawn(move || {
+                    for i in 0..1000 {
+                        table
+                            .put(format!("{writer}{i}").as_bytes(), &[7; 500])
+                            .unwrap();
+                    }
+                });
+            }
+            until(|| db.stats().delays >= 3);
+            // Each of the three waits: nothing more is admitted.
+            let (stats, pressed) = (db.stats(), pressure());
+            assert_eq!((stats.delays, stats.stalls), (3, 0));
+            assert_eq!(stats.tables[0].frozen_memtables, 1);
+            assert!(pressed > 0.2 && pressed < 0.8, "{pressed}");
+            disk.hold(false);
+        });
+        db.flush().unwrap();
+        let stats = db.stats();
+        assert_eq!((stats.writes, pressure()), (3000, 0.0));
+        assert!(stats.delay_us > 0, "they waited for the flush");
+        let keys = table.range::<&[u8], _>(..).count();
+        assert_eq!(keys, 3000);
+    });
+}
+
+/// With no memtable that may wait there is nothing between free and closed.
+#[test]
+fn a_closed_gate_counts_as_a_stall_and_opens_with_the_flush() {
+    ends(|| {
+        let disk = HeldDisk::default();
+        let (db, _keyspace, table) = open(Options {
+            frozen_memtables_max: 0,
+            ..options(Arc::new(disk.clone()))
+        });
+        disk.hold(true);
+        table.put(b"a", &[1; MEMTABLE_BYTES]).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| table.put(b"b", b"2").unwrap());
+            until(|| db.stats().stalls == 1);
+            assert_eq!(db.stats().tables[0].pressure, 1.0);
+            assert_eq!(table.get(b"b").unwrap(), None);
+            disk.hold(false);
+        });
+        assert_eq!(table.get(b"b").unwrap().unwrap(), "2");
+        let stats = db.stats();
+        assert_eq!((stats.stalls, stats.delays), (1, 0));
+        assert!(stats.stall_us > 0 && stats.stall_us == stats.stall_us_max);
+    });
+}
+
+/// Dropping the table ends the wait for its flush, with an error.
+#[test]
+fn a_table_dropped_meanwhile_is_not_waited_for() {
+    ends(|| {
+        let disk = HeldDisk::default();
+        let (db, keyspace, table) = open(Options {
+            frozen_memtables_max: 0,
+            ..options(Arc::new(disk.clone()))
+        });
+        disk.hold(true);
+        table.put(b"a", &[1; MEMTABLE_BYTES]).unwrap();
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| table.put(b"b", b"2"));
+            until(|| db.stats().stalls == 1);
+            keyspace.drop_table("users").unwrap();
+            writer.join().unwrap().unwrap_err();
+            disk.hold(false);
+        });
+    });
+}
+
+/// The usual picker, as soon as it is on.
+#[derive(Debug, Default)]
+struct Switched {
+    on: AtomicBool,
+    picker: TieredPicker,
+}
+
+impl CompactionPicker for Switched {
+    fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
+        let on = self.on.load(Ordering::Relaxed);
+        on.then(|| self.picker.pick(table)).flatten()
+    }
+}
+
+/// Runs count as long as there is a merge to wait for, and only then.
+#[test]
+fn writers_wait_for_merges_until_there_are_fewer_runs() {
+    ends(|| {
+        let picker = Arc::new(Switched::default());
+        let options = options(Arc::new(MemVfs::new()));
+        let (db, _keyspace, table) = open(Options {
+            compaction: ebb_storage::CompactionOptions {
+                picker: picker.clone(),
+                ..options.compaction
+            },
+            ..options
+        });
+        for i in 0..60 {
+            table.put(format!("{i}").as_bytes(), b"1").unwrap();
+            db.flush().unwrap();
+        }
+        let runs = || db.stats().tables[0].runs.len();
+        assert_eq!((runs(), db.stats().tables[0].pressure), (60, 0.0));
+        picker.on.store(true, Ordering::Relaxed);
+        // This flush is what asks for merges.
+        table.put(b"61", b"1").unwrap();
+        db.flush().unwrap();
+        table.put(b"last", b"1").unwrap();
+        assert!(runs() < 48, "{} runs and a write was admitted", runs());
+        db.compact().unwrap();
+        assert_eq!(db.stats().tables[0].pressure, 0.0);
+    });
+}
+
+/// Snapshots hold the runs apart: there are more of them than any limit, and
+/// nothing to wait for. Beside it memtables do fill up faster than is allowed.
+#[test]
+fn strict_bounding_and_many_snapshots_hold_nobody_up_for_ever() {
+    ends(|| {
+        let mem = MemVfs::new();
+        let strict = TieredPicker {
+            bounding: Bounding::Strict,
+            ..TieredPicker::default()
+        };
+        let (db, keyspace, table) = open(Options {
+            compaction: strict.into(),
+            memtable_bytes: 2000,
+            ..options(Arc::new(mem.clone()))
+        });
+        thread::scope(|scope| {
+            for writer in 0..3 {
+                let table = table.clone();
+                scope.spawn(move || {
+                    for i in 0..500 {
+                        table
+                            .put(format!("{writer}{}", i % 50).as_bytes(), &[7; 100])
+                            .unwrap();
+                    }
+                });
+            }
+            for i in 0..100 {
+                keyspace.create_snapshot(&format!("s{i}")).unwrap();
+                table.put(b"k", format!("{i}").as_bytes()).unwrap();
+                db.flush().unwrap();
+            }
+        });
+        db.flush().unwrap();
+        db.compact().unwrap();
+        let stats = db.stats().tables[0].clone();
+        assert!(stats.runs.len() > 48, "{} runs", stats.runs.len());
+        assert_eq!(stats.pressure, 0.0);
+        for (name, value) in [("s0", None), ("s34", Some("33")), ("s99", Some("98"))] {
+            let snapshot = keyspace.snapshot(name).unwrap();
+            let found = snapshot.table("users").unwrap().get(b"k").unwrap();
+            assert_eq!(
+                found.as_deref(),
+                value.map(|v: &str| v.as_bytes()),
+                "{name}"
+            );
+        }
+    });
+}
