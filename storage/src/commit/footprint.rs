@@ -123,8 +123,7 @@ impl Footprint {
     }
 
     /// Of a change to all keys of a range.
-    #[cfg(test)]
-    #[cfg(not(loom))]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn of_key_range(table: TableId, range: &KeyRange) -> Self {
         Self {
             points: Vec::new(),
