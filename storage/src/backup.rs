@@ -20,6 +20,8 @@ use serde::Serialize;
 use crate::db::Engine;
 use crate::error::{Error, Result};
 use crate::files;
+use crate::manifest::Manifest;
+use crate::mutation::{self, Mutation};
 use crate::new_dir::NewDir;
 use crate::vfs;
 
@@ -40,6 +42,11 @@ pub struct BackupInfo {
 pub(crate) fn backup(engine: &Engine, dir: &Path) -> Result<BackupInfo> {
     let target = NewDir::claim(engine.options().vfs.clone(), dir)?;
     let capture = engine.capture()?;
+    mutation::linger(&[Mutation::BackupHoldsNoLog, Mutation::BackupHoldsNoFiles]);
+    if mutation::is(Mutation::BackupManifestFirst) {
+        let vfs = engine.options().vfs.clone();
+        Manifest::create_with(vfs, dir, capture.state.clone())?;
+    }
     let mut info = BackupInfo::default();
     for run in capture.state.runs().chain(&capture.waiting) {
         for &number in &run.files {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::clock::MonotonicClock;
+use crate::mutation::{self, Mutation};
 
 /// What stands before the value of a put that expires.
 pub(crate) const EXPIRY_BYTES: usize = size_of::<u64>();
@@ -57,7 +58,14 @@ impl Judge<'_> {
         let (now_ms, otherwise) = match self {
             Self::At(at_ms) => (at_ms, Verdict::Live),
             Self::Now(clock) => (clock.now_ms(), Verdict::Live),
-            Self::EarliestOf(at_ms) => (at_ms, Verdict::Undecided),
+            Self::EarliestOf(at_ms) => {
+                let undecided = Verdict::Undecided;
+                let live = Verdict::Live;
+                (
+                    at_ms,
+                    mutation::replace(undecided, Mutation::FoldOntoExpiringPuts, live),
+                )
+            }
         };
         if expiry_ms <= now_ms {
             Verdict::Expired

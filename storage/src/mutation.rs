@@ -48,6 +48,7 @@ mutations! {
     FlushDoesNotWait = "a memtable is flushed with writes to it under way",
     FlushWithoutWalSync = "runs are installed while what they hold is not durable in the WAL",
     MergeWithoutWalSync = "a merge is installed before the deletion that it relies on is durable",
+    ReturnBeforeVisible = "a commit returns before it is visible",
 
     // What was acknowledged is there after a crash.
     AcknowledgeWithoutWrite = "a commit is acknowledged before the file has it",
@@ -66,6 +67,13 @@ mutations! {
     NeverTrimWal = "no WAL segment ever goes",
     QuietTableHoldsWal = "a small memtable holds on to the WAL for ever",
     LeaveTornTail = "recovery leaves a torn tail behind which it goes on",
+    TrustUnsyncedManifest = "an opening does not make durable what it read in the manifest",
+
+    // A full disk refuses a write, and nothing more.
+    LeaveRefusedRecord = "what fitted of a refused WAL record stays in the file",
+    LeaveRefusedEdit = "what fitted of a refused edit stays in the manifest",
+    KeepRefusedEdit = "an edit that found no space counts in memory",
+    KeepRefusedBookmarks = "a snapshot whose commit was refused stays",
 
     // A snapshot never changes; what a view sees stays.
     ForgetBookmarks = "flush and merge drop what only a snapshot sees",
@@ -80,11 +88,27 @@ mutations! {
     ReuseSnapshotIds = "snapshot ids begin anew at each opening",
     SequenceFromWalAlone = "numbers go on from the end of the WAL, whatever the manifest says",
     SequenceFromManifestAlone = "numbers go on from the manifest, whatever the WAL says",
+    JudgeSnapshotsNow = "an open snapshot judges what expires when it is opened",
+    SnapshotsNeverExpire = "no snapshot is ever past its time",
+    SnapshotsExpireAtOnce = "a snapshot with an expiry is past its time from the beginning",
+    ForgetRenewals = "replay forgets that the expiry of a snapshot was changed",
+
+    // Dropped tables.
+    WriteToDroppedTables = "a dropped table takes writes",
+    DropWithoutWalSync = "a drop is durable before the writes and snapshots below it",
+    ForgetCoveredTables = "a dropped table goes though a snapshot covers it",
+    KeepUncoveredTables = "an opening keeps dropped tables whose last snapshot went",
+    ReuseTableIds = "the ids of dropped tables are given again after an opening",
 
     // The first committer wins.
     SkipConflictCheck = "a transaction commits over what was written since it began",
     SkipGuards = "a transaction commits though a key that it guards was written",
     BeginAtVisible = "a transaction reads at the visible number, with commits under way above it",
+    MergesNeverClash = "a transaction merges into what was put since it began",
+    OverlookMerges = "a transaction puts over what was merged since it began",
+    RangesNeverClash = "a transaction deletes a range though a key in it was written",
+    OverlookRangeDeletes = "a transaction writes to a range that was deleted since it began",
+    IngestIsNoWrite = "a transaction commits over what was ingested since it began",
 
     // Order of the run list; tombstones.
     FlushNewestFirst = "flushes install newest first",
@@ -93,6 +117,34 @@ mutations! {
     KeepTombstones = "tombstones stay when nothing is below them",
     CompleteOperands = "merge operands become a value while an older run has their key",
     ExpireForAll = "what has expired now goes, whoever judges at an earlier time",
+    FoldOntoExpiringPuts = "operands and an expiring put become a value that does not expire",
+    NarrowBounds = "range tombstones do not count in the key bounds of a run",
+    DropRangeTombstones = "range tombstones go while an older run has keys under them",
+    DropRangeTombstonesOfSnapshots = "range tombstones go though a reader stands below them",
+    DropCoveredRunsOfSnapshots = "a covered run goes though a reader stands below the tombstone",
+    HideFromSnapshots = "a merge drops under a range tombstone what readers below it see",
+    KeepUnderRangeTombstones = "a merge keeps what is under a range tombstone that goes",
+    HeedOldestRangeTombstone = "of several range tombstones over a key an iterator heeds the oldest",
+    GetPastRangeTombstones = "a get does not look for range tombstones in runs",
+    InstallAnywhere = "a merged run replaces the newest runs, whatever its inputs were",
+    ClaimNothing = "two merges may have the same inputs",
+    OverlookGarbage = "what nobody needs any more is left in its run",
+
+    // An ingested run stands at its commit.
+    IngestUnderMemtables = "an ingested run is put under the memtables",
+    TrustIngestedNumbers = "versions in an ingested run have the number in the file",
+    RemoveWaitingRuns = "an opening removes the ingested files that only the WAL names",
+    KeepRefusedIngest = "a run whose commit failed stays visible",
+    RemoveUncertainIngest = "the files of a failed ingest go though the WAL may name them",
+    IngestWithoutDirSync = "the names of ingested files are not synced",
+
+    // A backup opens as the database.
+    BackupManifestFirst = "a backup is named by CURRENT before its files are there",
+    BackupLogFirst = "the end of the WAL is taken before the state that relies on it",
+    BackupHoldsNoLog = "WAL segments go while a backup copies them",
+    BackupHoldsNoFiles = "files of merged runs go while a backup links them",
+    BackupWithoutWaitingRuns = "a backup leaves the files out that only the WAL names",
+    CopyWithoutSync = "the bytes of a copied file are not synced",
 
     // Files stay while needed, and go in the end.
     RemoveFilesInUse = "files of merged runs go at once, whoever reads them",

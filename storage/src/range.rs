@@ -13,6 +13,7 @@ use crate::fold::Fold;
 use crate::key::{Kind, SeqNo};
 use crate::merge::Merge;
 use crate::merger::Merger;
+use crate::mutation::{self, Mutation};
 use crate::range_tombstones::RangeTombstones;
 use crate::sstable::Version;
 use crate::version::TableVersion;
@@ -119,7 +120,12 @@ impl Range {
     fn begin(&self, key: &[u8]) -> Fold<'static> {
         let mut fold = Fold::new(self.point.judge());
         let covering = |t: &Arc<RangeTombstones>| t.covering(key, self.point.seq);
-        if let Some(newest) = self.range_tombstones.iter().filter_map(covering).max() {
+        let tombstones = self.range_tombstones.iter().filter_map(covering);
+        let newest = match mutation::is(Mutation::HeedOldestRangeTombstone) {
+            true => tombstones.min(),
+            false => tombstones.max(),
+        };
+        if let Some(newest) = newest {
             fold.hide_below(newest);
         }
         fold

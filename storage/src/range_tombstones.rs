@@ -18,6 +18,7 @@ use bytes::Bytes;
 use crate::boundaries::{Boundaries, stripe};
 use crate::key::SeqNo;
 use crate::key_range::{KeyRange, is_before};
+use crate::mutation::{self, Mutation};
 
 /// A range over which the same tombstones lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,8 +179,12 @@ impl RangeTombstones {
         let retain = |fragment: &Arc<Fragment>| {
             let mut seqs = fragment.seqs.clone();
             seqs.dedup_by_key(|seq| boundaries.stripe(*seq));
-            let hides_nothing =
-                |oldest: &mut SeqNo| boundaries.stripe(*oldest) == 0 && !has_older(&fragment.range);
+            let below = has_older(&fragment.range) && !mutation::is(Mutation::DropRangeTombstones);
+            let is_first = |seq: SeqNo| {
+                boundaries.stripe(seq) == 0
+                    || mutation::is(Mutation::DropRangeTombstonesOfSnapshots)
+            };
+            let hides_nothing = |oldest: &mut SeqNo| is_first(*oldest) && !below;
             seqs.pop_if(hides_nothing);
             (fragment.range.clone(), seqs)
         };

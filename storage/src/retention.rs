@@ -48,6 +48,8 @@ pub(crate) struct SnapshotRecord {
 impl SnapshotRecord {
     /// Whether it is past its time.
     pub(crate) fn has_expired(&self, now_ms: u64) -> bool {
+        let now_ms = mutation::replace(now_ms, Mutation::SnapshotsNeverExpire, 0);
+        let now_ms = mutation::replace(now_ms, Mutation::SnapshotsExpireAtOnce, u64::MAX);
         self.expires_ms.is_some_and(|expires| expires <= now_ms)
     }
 }
@@ -182,7 +184,10 @@ impl Retention {
         now_ms: u64,
     ) -> Result<Bookmark> {
         let mut state = self.state.lock().unwrap();
-        let bookmark = state.find_live(keyspace, name, now_ms)?;
+        let mut bookmark = state.find_live(keyspace, name, now_ms)?;
+        if mutation::is(Mutation::JudgeSnapshotsNow) {
+            bookmark.record.created_ms = now_ms;
+        }
         *state.views.entry(bookmark.point()).or_default() += 1;
         Ok(bookmark)
     }

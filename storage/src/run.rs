@@ -72,13 +72,14 @@ impl RunMeta {
     pub(crate) fn ingested_by(mut self, seq: SeqNo) -> Self {
         self.smallest_seq = seq;
         self.largest_seq = seq;
-        self.ingested_at = Some(seq);
+        self.ingested_at = mutation::replace(Some(seq), Mutation::TrustIngestedNumbers, None);
         self
     }
 
     /// About how many bytes were kept for boundaries of which none is left.
     pub(crate) fn garbage_bytes(&self, boundaries: &Boundaries) -> u64 {
-        self.hidden_bytes(|kept| !boundaries.has_any(kept.from, kept.to))
+        let never = mutation::is(Mutation::OverlookGarbage);
+        self.hidden_bytes(|kept| !boundaries.has_any(kept.from, kept.to) && !never)
     }
 
     /// About how many bytes only snapshots and views can see, of those asked for.
@@ -263,7 +264,7 @@ impl Run {
             .map(|(first, last)| KeyRange::spanning(first.smallest_key(), last.largest_key()));
         let tombstones = self.range_tombstones.as_ref().and_then(|t| t.bounds());
         match (versions, tombstones) {
-            (Some(a), Some(b)) => a.hull(&b),
+            (Some(a), Some(b)) => mutation::replace(a.hull(&b), Mutation::NarrowBounds, a),
             (a, b) => a.or(b).expect("a run holds something"),
         }
     }

@@ -84,6 +84,7 @@ impl TableVersion {
         let hash = key_hash(key);
         for run in self.runs.iter().filter(|run| run.is_seen_at(seq)) {
             let tombstones = run.range_tombstones();
+            let tombstones = tombstones.filter(|_| !mutation::is(Mutation::GetPastRangeTombstones));
             if let Some(tombstone) = tombstones.and_then(|t| t.covering(key, seq)) {
                 fold.hide_below(tombstone);
             }
@@ -199,7 +200,8 @@ impl TableVersion {
     pub(crate) fn ingested(&self, layer: &Arc<Memtable>) -> Self {
         let end = layer.end_seq().and_then(SeqNo::before).unwrap_or_default();
         let mut next = self.rotated(end).unwrap_or_else(|| self.clone());
-        next.frozen.insert(0, layer.clone());
+        let place = mutation::replace(0, Mutation::IngestUnderMemtables, next.frozen.len());
+        next.frozen.insert(place, layer.clone());
         next
     }
 
@@ -231,11 +233,16 @@ impl TableVersion {
             .iter()
             .position(|run| run.id() == inputs[0])
             .expect("inputs stay until replaced");
+        let at = mutation::replace(at, Mutation::InstallAnywhere, 0);
         let ids: Vec<_> = next.runs[at..at + inputs.len()]
             .iter()
             .map(|run| run.id())
             .collect();
-        assert_eq!(ids, inputs, "inputs are neighbours in the list");
+        let anywhere = mutation::is(Mutation::InstallAnywhere);
+        assert!(
+            ids == inputs || anywhere,
+            "inputs are neighbours in the list"
+        );
         next.runs.splice(at..at + inputs.len(), output);
         if mutation::is(Mutation::MergedRunOnTop) {
             next.runs.rotate_left(at);

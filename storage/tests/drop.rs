@@ -151,6 +151,22 @@ fn the_log_of_a_forgotten_table_is_passed_over_and_goes() {
     assert!(db.stats().wal_segments <= 1, "{}", db.stats().wal_segments);
 }
 
+/// The log goes on naming a table that is gone, by its id: given again, the new
+/// table would have the old one's writes.
+#[test]
+fn the_id_of_a_dropped_table_is_not_given_again() {
+    let mem = MemVfs::new();
+    {
+        let (_db, keyspace) = open(&mem);
+        table(&keyspace, "t").put(b"a", b"1").unwrap();
+        keyspace.drop_table("t").unwrap();
+    }
+    for _ in 0..2 {
+        let (_db, keyspace) = open(&mem);
+        assert_eq!(table(&keyspace, "t").get(b"a").unwrap(), None);
+    }
+}
+
 #[test]
 fn a_dropped_keyspace_leaves_nothing() {
     let mem = MemVfs::new();

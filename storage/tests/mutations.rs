@@ -14,10 +14,22 @@
     reason = "the other test files are taken in whole, each with its helpers"
 )]
 
+#[path = "backup.rs"]
+mod backup;
+#[path = "compaction.rs"]
+mod compaction;
 #[path = "crash.rs"]
 mod crash;
+#[path = "drop.rs"]
+mod drop;
+#[path = "full_disk.rs"]
+mod full_disk;
+#[path = "ingest.rs"]
+mod ingest;
 #[path = "model.rs"]
 mod model;
+#[path = "snapshots.rs"]
+mod snapshots;
 #[path = "transactions.rs"]
 mod transactions;
 #[path = "traps.rs"]
@@ -49,6 +61,7 @@ const KILLERS: &[(Mutation, &str)] = &[
         MergeWithoutWalSync,
         "traps::sequence_reuse_a_bookmark_is_never_more_durable_than_the_writes_below_it",
     ),
+    (ReturnBeforeVisible, UPDATES),
     (
         AcknowledgeWithoutWrite,
         "crash::what_was_acknowledged_survives_a_crash_of_the_process",
@@ -78,6 +91,14 @@ const KILLERS: &[(Mutation, &str)] = &[
     (QuietTableHoldsWal, RETENTION),
     (LeaveTornTail, PREFIX),
     (
+        TrustUnsyncedManifest,
+        "crash::what_a_reopening_found_after_a_failed_fsync_is_there_for_good",
+    ),
+    (LeaveRefusedRecord, FULL_DISK),
+    (LeaveRefusedEdit, FULL_DISK),
+    (KeepRefusedEdit, FULL_DISK),
+    (KeepRefusedBookmarks, FULL_DISK),
+    (
         ForgetBookmarks,
         "traps::shared_s_deleting_one_of_two_snapshots_of_the_same_content_keeps_the_other",
     ),
@@ -96,6 +117,30 @@ const KILLERS: &[(Mutation, &str)] = &[
     ),
     (SequenceFromManifestAlone, SYNCED),
     (
+        JudgeSnapshotsNow,
+        "versions::a_snapshot_judges_at_the_time_in_its_record",
+    ),
+    (SnapshotsNeverExpire, EXPIRY),
+    (SnapshotsExpireAtOnce, EXPIRY),
+    (
+        ForgetRenewals,
+        "snapshots::a_renewed_snapshot_lives_on_over_a_restart",
+    ),
+    (
+        WriteToDroppedTables,
+        "drop::a_dropped_table_takes_no_write_and_is_read_on_by_those_who_have_it",
+    ),
+    (DropWithoutWalSync, DROPPED),
+    (
+        ForgetCoveredTables,
+        "drop::each_snapshot_sees_the_table_of_its_time",
+    ),
+    (KeepUncoveredTables, DROPPED),
+    (
+        ReuseTableIds,
+        "drop::the_id_of_a_dropped_table_is_not_given_again",
+    ),
+    (
         SkipConflictCheck,
         "transactions::the_first_committer_wins_and_the_other_is_told_the_key",
     ),
@@ -104,6 +149,14 @@ const KILLERS: &[(Mutation, &str)] = &[
         "transactions::a_guarded_key_prevents_write_skew",
     ),
     (BeginAtVisible, UPDATES),
+    (MergesNeverClash, MERGING),
+    (OverlookMerges, MERGING),
+    (RangesNeverClash, RANGES),
+    (OverlookRangeDeletes, RANGES),
+    (
+        IngestIsNoWrite,
+        "ingest::a_transaction_is_in_conflict_with_what_was_ingested_into_its_keys",
+    ),
     (FlushNewestFirst, ORDER),
     (MergedRunOnTop, ORDER),
     (DropTombstones, TOMBSTONES),
@@ -116,6 +169,51 @@ const KILLERS: &[(Mutation, &str)] = &[
         ExpireForAll,
         "versions::a_snapshot_judges_at_the_time_in_its_record",
     ),
+    (
+        FoldOntoExpiringPuts,
+        "versions::a_put_with_a_ttl_goes_at_its_time_wherever_it_lies",
+    ),
+    (
+        NarrowBounds,
+        "versions::a_run_whose_keys_are_covered_stays_for_its_range_tombstones",
+    ),
+    (DropRangeTombstones, UNDER),
+    (DropRangeTombstonesOfSnapshots, UNDER),
+    (
+        DropCoveredRunsOfSnapshots,
+        "versions::a_view_keeps_runs_that_a_truncation_covers",
+    ),
+    (HideFromSnapshots, UNDER),
+    (KeepUnderRangeTombstones, UNDER),
+    (HeedOldestRangeTombstone, MODEL),
+    (GetPastRangeTombstones, DELETED),
+    (InstallAnywhere, ORDER),
+    (
+        ClaimNothing,
+        "compaction::two_merges_of_one_table_go_on_beside_each_other",
+    ),
+    (
+        OverlookGarbage,
+        "compaction::a_version_that_another_snapshot_needs_is_no_garbage",
+    ),
+    (IngestUnderMemtables, INGESTED),
+    (TrustIngestedNumbers, INGESTED),
+    (RemoveWaitingRuns, INGESTED),
+    (KeepRefusedIngest, REFUSED),
+    (RemoveUncertainIngest, REFUSED),
+    (
+        IngestWithoutDirSync,
+        "ingest::power_lost_at_any_call_leaves_each_ingest_whole_or_not_at_all",
+    ),
+    (BackupManifestFirst, COPIED),
+    (BackupLogFirst, BESIDE),
+    (BackupHoldsNoLog, BESIDE),
+    (BackupHoldsNoFiles, BESIDE),
+    (
+        BackupWithoutWaitingRuns,
+        "ingest::a_backup_has_what_was_ingested_and_not_flushed",
+    ),
+    (CopyWithoutSync, COPIED),
     (RemoveFilesInUse, FILES),
     (RemoveInputsBeforeEdit, SYNCED),
     (KeepObsoleteFiles, FILES),
@@ -135,6 +233,21 @@ const KILLERS: &[(Mutation, &str)] = &[
     (OverestimateDurable, PREFIX),
 ];
 
+const BESIDE: &str =
+    "backup::a_backup_beside_writers_holds_whole_batches_and_all_acknowledged_before";
+const COPIED: &str =
+    "backup::power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database";
+const DELETED: &str =
+    "versions::a_deleted_range_is_gone_from_all_that_is_older_and_from_nothing_else";
+const DROPPED: &str = "drop::power_lost_at_any_call_leaves_tables_and_their_snapshots_as_they_were";
+const EXPIRY: &str = "snapshots::a_snapshot_is_gone_when_its_time_is_over_and_an_open_one_reads_on";
+const FULL_DISK: &str = "full_disk::what_is_refused_leaves_no_trace_and_what_is_acknowledged_stays";
+const INGESTED: &str = "ingest::what_is_ingested_stands_at_its_commit_among_writes_and_snapshots";
+const MERGING: &str =
+    "transactions::merges_of_two_transactions_both_apply_unless_one_relies_on_what_it_read";
+const RANGES: &str =
+    "transactions::a_range_delete_is_in_conflict_with_writes_inside_it_and_they_with_it";
+const REFUSED: &str = "ingest::an_ingest_that_the_log_refuses_is_not_seen";
 const AT_A_WRITE: &str =
     "traps::read_views_see_the_write_that_they_stand_at_whatever_becomes_of_it";
 const FILES: &str = "traps::files_stay_for_open_readers_and_go_once_nobody_needs_them";
@@ -143,14 +256,17 @@ const MODEL: &str = "model::the_database_agrees_with_the_oracle_whatever_happens
 const ORDER: &str = "traps::order_the_newest_value_counts_wherever_merges_put_it";
 const PREFIX: &str = "crash::power_lost_at_any_call_leaves_a_prefix_of_the_commits";
 const RETENTION: &str = "traps::wal_retention_a_quiet_table_does_not_hold_the_log_for_ever";
+const UNDER: &str =
+    "versions::range_tombstones_stay_while_anything_is_under_them_and_go_in_the_end";
 const SYNCED: &str = "crash::power_lost_at_any_call_loses_nothing_that_was_synced";
 const TOMBSTONES: &str = "traps::tombstones_stay_while_an_older_run_has_the_key_and_go_in_the_end";
 const UPDATES: &str =
     "transactions::a_plain_write_under_way_is_not_lost_to_a_transaction_that_begins_meanwhile";
 const VIEWS: &str = "traps::read_views_show_all_tables_at_one_instant_under_writers_and_merges";
 
-/// So many seeds of a random test are tried.
-const SEEDS: &str = "2";
+/// So many seeds of a random test are tried; of one that fills the disk at random
+/// as well, more.
+const SEEDS: (&str, &str) = ("2", "4");
 /// A test whose threads have to meet a race gets as many runs to meet it.
 const RUNS_MAX: usize = 20;
 /// A test that is still running then proves nothing.
@@ -235,7 +351,7 @@ fn run_all(cases: Vec<Case>) -> Vec<(Option<Mutation>, &'static str, Outcome)> {
 
 /// Runs one test until it fails, each time in a process of its own.
 fn run(mutation: Option<Mutation>, test: &str) -> Outcome {
-    let runs = if [UPDATES, VIEWS].contains(&test) && mutation.is_some() {
+    let runs = if [BESIDE, UPDATES, VIEWS].contains(&test) && mutation.is_some() {
         RUNS_MAX
     } else {
         1
@@ -253,7 +369,8 @@ fn run(mutation: Option<Mutation>, test: &str) -> Outcome {
 fn run_once(mutation: Option<Mutation>, test: &str) -> Outcome {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--test-threads=1"]);
-    command.env("EBB_SEEDS", SEEDS).env_remove("EBB_SEED");
+    let seeds = if test == FULL_DISK { SEEDS.1 } else { SEEDS.0 };
+    command.env("EBB_SEEDS", seeds).env_remove("EBB_SEED");
     command.env_remove("EBB_MUTATION");
     if let Some(mutation) = mutation {
         command.env("EBB_MUTATION", mutation.name());

@@ -522,6 +522,61 @@ fn a_truncated_table_gives_its_space_back_unread() {
     }
 }
 
+/// A run is as wide as its range tombstones: one that goes because all its keys
+/// are deleted once more takes along what its tombstones hid elsewhere.
+#[test]
+fn a_run_whose_keys_are_covered_stays_for_its_range_tombstones() {
+    let mem = MemVfs::new();
+    let (db, _, table) = open(manual(&mem), TableOptions::default());
+    // Enough for the others not to be merged with it.
+    let value: Vec<u8> = (0..9000_u32).map(|i| ((i * i) >> 7) as u8).collect();
+    table.put(b"x", &value).unwrap();
+    db.flush().unwrap();
+    table.delete_range("x".."z").unwrap();
+    put_all(&table, "b");
+    db.flush().unwrap();
+    table.delete_range("a".."d").unwrap();
+    db.flush().unwrap();
+    db.compact().unwrap();
+    assert_eq!(keys(&table), "");
+    drop((db, table));
+    let (_db, _, table) = open(manual(&mem), TableOptions::default());
+    assert_eq!(keys(&table), "");
+}
+
+/// A range tombstone that a flush or a merge leaves out has to hide nothing in
+/// older runs, and nothing that goes on in its own.
+#[test]
+fn range_tombstones_stay_while_anything_is_under_them_and_go_in_the_end() {
+    let mem = MemVfs::new();
+    let (db, keyspace, table) = open(manual(&mem), TableOptions::default());
+    let value: Vec<u8> = (0..9000_u32).map(|i| ((i * i) >> 7) as u8).collect();
+    table.put(b"x", &value).unwrap();
+    db.flush().unwrap();
+    table.delete_range("x".."z").unwrap();
+    db.flush().unwrap();
+    assert_eq!(keys(&table), "");
+    // In one memtable, with nothing below.
+    put_all(&table, "cde");
+    table.delete_range("c".."e").unwrap();
+    db.flush().unwrap();
+    assert_eq!(keys(&table), "e");
+    // And with a reader in between.
+    put_all(&table, "gh");
+    keyspace.create_snapshot("s").unwrap();
+    table.delete_range("g".."h").unwrap();
+    db.flush().unwrap();
+    let then = keyspace.snapshot("s").unwrap().table("users").unwrap();
+    assert_eq!(keys_of(then.range::<&[u8], _>(..)), "egh");
+    assert_eq!(keys(&table), "eh");
+    drop(then);
+    keyspace.delete_snapshot("s").unwrap();
+    table.truncate().unwrap();
+    db.flush().unwrap();
+    db.compact().unwrap();
+    assert_eq!(db.stats().tables[0].runs.len(), 0);
+}
+
 /// A view that began before a truncation goes on reading what was there.
 #[test]
 fn a_view_keeps_runs_that_a_truncation_covers() {

@@ -156,7 +156,8 @@ impl Conflicts {
                 return Err(Clash::Key(key.clone()));
             }
         }
-        for range in writes.ranges() {
+        let ranges = mutation::replace(writes.ranges(), Mutation::RangesNeverClash, &[]);
+        for range in ranges {
             if let Some(key) = index.first_written_in(range, since) {
                 return Err(Clash::Key(key));
             }
@@ -204,15 +205,17 @@ impl Index {
     /// Whether a commit after `since` did to the key what cannot stand beside
     /// merges of it, or beside anything else.
     fn clashes(&self, key: &TableKey, merges: bool, since: SeqNo) -> bool {
-        self.map
-            .get(key)
-            .is_some_and(|writes| writes.put > since || !merges && writes.merge > since)
-            || self.wide_since(since).any(|footprint| {
-                footprint
-                    .point(key)
-                    .is_some_and(|point| !(merges && point.merges))
-                    || footprint.ranges().iter().any(|range| range.contains(key))
-            })
+        self.map.get(key).is_some_and(|writes| {
+            writes.put > since && !(merges && mutation::is(Mutation::MergesNeverClash))
+                || writes.merge > since && !merges && !mutation::is(Mutation::OverlookMerges)
+        }) || self.wide_since(since).any(|footprint| {
+            footprint
+                .point(key)
+                .is_some_and(|point| !(merges && point.merges))
+                || footprint.ranges().iter().any(|range| {
+                    range.contains(key) && !mutation::is(Mutation::OverlookRangeDeletes)
+                })
+        })
     }
 
     fn first_written_in(&self, range: &TableRange, since: SeqNo) -> Option<TableKey> {

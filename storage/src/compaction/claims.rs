@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::mutation::{self, Mutation};
 use crate::run::RunId;
 use crate::sync::{Condvar, Mutex};
 
@@ -50,9 +51,13 @@ impl Claims {
         if state.merges >= self.merges_max {
             return None;
         }
-        let (runs, chosen) = choose(&|run| state.busy.contains(&run))?;
+        let unclaimed = mutation::is(Mutation::ClaimNothing);
+        let (runs, chosen) = choose(&|run| state.busy.contains(&run) && !unclaimed)?;
         for &run in &runs {
-            assert!(state.busy.insert(run), "a picker picks no busy run");
+            assert!(
+                state.busy.insert(run) || unclaimed,
+                "a picker picks no busy run"
+            );
         }
         state.merges += 1;
         Some((Claim { claims: self, runs }, chosen))

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::boundaries::Boundaries;
+use crate::mutation::{self, Mutation};
 use crate::run::{Run, RunId};
 
 /// The place of a run (in a list, newest first) of which no reader needs anything:
@@ -27,8 +28,10 @@ pub(super) fn covered_run(
         let stripe = boundaries.stripe(run.meta().smallest_seq);
         let bounds = run.bounds();
         let mut newer = newer.iter().filter_map(|run| run.range_tombstones());
-        newer.any(|t| t.cover(&bounds, |seq| boundaries.stripe(seq) == stripe))
-            || hides_nothing(run, older)
+        let same_stripe = |seq| {
+            boundaries.stripe(seq) == stripe || mutation::is(Mutation::DropCoveredRunsOfSnapshots)
+        };
+        newer.any(|t| t.cover(&bounds, same_stripe)) || hides_nothing(run, older)
     };
     (0..runs.len()).find(|&at| !is_busy(runs[at].id()) && dead(at))
 }

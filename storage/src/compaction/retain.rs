@@ -75,7 +75,13 @@ impl Retain<'_> {
         let stripe = self.boundaries.stripe(newest);
         let mut fold = Fold::new(self.boundaries.judge(stripe));
         let mut covering = covering.iter();
-        if let Some(&tombstone) = covering.find(|&&seq| self.boundaries.stripe(seq) == stripe) {
+        let hides = |seq: &&SeqNo| {
+            let same_stripe = self.boundaries.stripe(**seq) == stripe;
+            mutation::replace(same_stripe, Mutation::HideFromSnapshots, true)
+        };
+        if let Some(&tombstone) = covering.find(hides)
+            && !mutation::is(Mutation::KeepUnderRangeTombstones)
+        {
             fold.hide_below(tombstone);
         }
         let hidden = fold.hidden_below();

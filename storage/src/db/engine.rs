@@ -235,6 +235,11 @@ impl Engine {
     /// far, and nothing of it goes while the capture lives. Writers are not
     /// held up.
     pub(crate) fn capture(&self) -> Result<Capture<'_>> {
+        let early = match mutation::is(Mutation::BackupLogFirst) {
+            true => Some(self.wal.written_segments()?),
+            false => None,
+        };
+        mutation::linger(&[Mutation::BackupLogFirst]);
         // From here on no segment goes that the state below needs.
         let hold = self.wal.hold_segments();
         // No file is named by the log behind the versions and before its end.
@@ -247,16 +252,18 @@ impl Engine {
             (manifest.state().clone(), versions)
         };
         // Only now: whatever the state relies on was written before.
-        let segments = self.wal.written_segments()?;
+        let segments = early.map_or_else(|| self.wal.written_segments(), Ok)?;
         drop(catalog);
         let waiting = versions.iter().flat_map(|version| version.waiting_runs());
-        let waiting = waiting.map(|run| run.meta().clone()).collect();
+        let waiting = waiting.map(|run| run.meta().clone());
+        let waiting = waiting.filter(|_| !mutation::is(Mutation::BackupWithoutWaitingRuns));
+        let waiting = waiting.collect();
         let needed = |(number, _): &(FileNumber, u64)| *number >= state.wal_floor;
         Ok(Capture {
             segments: segments.into_iter().filter(needed).collect(),
             state,
             waiting,
-            _versions: versions,
+            _versions: mutation::replace(versions, Mutation::BackupHoldsNoFiles, Vec::new()),
             _hold: hold,
         })
     }

@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::files::{self, FileNumber};
 use crate::key::SeqNo;
 use crate::memtable::Memtable;
+use crate::mutation::{self, Mutation};
 use crate::options::{Maintenance, WriteOptions};
 use crate::run::{Run, RunFile, RunMeta};
 use crate::run_builder::open_file;
@@ -78,7 +79,7 @@ impl Engine {
             layer.note_segment(self.wal.segment_number());
             table.update(|version| Some(version.ingested(&layer)));
             let position = self.wal.push(seq, 1, &payload);
-            let needed = self.conflicts.is_needed();
+            let needed = self.conflicts.is_needed() && !mutation::is(Mutation::IngestIsNoWrite);
             let pruned = needed.then(|| self.conflicts.record(seq, footprint));
             Ok::<_, Error>((position, layer, pruned))
         })?;
@@ -86,10 +87,14 @@ impl Engine {
         let seq = ticket.first();
         if let Err(e) = self.make_durable(position, WriteOptions::default()) {
             // Before the ticket goes: after that a flush could install it.
-            layer.abandon_run();
-            table.update(|version| version.without(&layer));
+            if !mutation::is(Mutation::KeepRefusedIngest) {
+                layer.abandon_run();
+                table.update(|version| version.without(&layer));
+            }
             // The record may be in the log all the same, and then needs them.
-            if !matches!(e, Error::DiskFull { .. }) {
+            if !matches!(e, Error::DiskFull { .. })
+                && !mutation::is(Mutation::RemoveUncertainIngest)
+            {
                 taken.keep();
             }
             return Err(e);
@@ -195,7 +200,10 @@ impl<'a> Taken<'a> {
     /// Makes the names durable and opens the files.
     fn open(&self) -> Result<Vec<Arc<RunFile>>> {
         let (engine, dir) = (self.engine, self.engine.dir());
-        engine.vfs().sync_dir(dir).map_err(Error::io("sync", dir))?;
+        mutation::unless(Mutation::IngestWithoutDirSync, || {
+            engine.vfs().sync_dir(dir)
+        })
+        .map_err(Error::io("sync", dir))?;
         let open = |&number| open_file(&engine.options().vfs, dir, engine.cache(), number);
         self.numbers.iter().map(open).collect()
     }

@@ -59,7 +59,7 @@ impl Engine {
                 Manifest::create(vfs.clone(), dir)?
             }
         };
-        manifest.settle()?;
+        mutation::unless(Mutation::TrustUnsyncedManifest, || manifest.settle())?;
         Self::recover(dir, options, manifest, Some(lock))
     }
 
@@ -98,7 +98,9 @@ impl Engine {
         let last_snapshot_id = mutation::replace(last_snapshot_id, Mutation::ReuseSnapshotIds, 0);
         let last_seq = last_seq(recovered.last_seq, state.last_seq());
         forget_uncovered(&mut manifest, &mut catalog, &retention)?;
-        remove_orphans(&*vfs, dir, &manifest, &waiting_runs(&catalog))?;
+        let waiting = waiting_runs(&catalog);
+        let waiting = mutation::replace(waiting, Mutation::RemoveWaitingRuns, Vec::new());
+        remove_orphans(&*vfs, dir, &manifest, &waiting)?;
         Ok(Arc::new(Self {
             id,
             dir: dir.to_path_buf(),
@@ -194,7 +196,9 @@ fn open_tables(
         table.set_dropped(meta.dropped);
         catalog.add_table(table);
     }
-    catalog.raise_last_table_id(state.last_table_id);
+    if !mutation::is(Mutation::ReuseTableIds) {
+        catalog.raise_last_table_id(state.last_table_id);
+    }
     Ok(catalog)
 }
 
@@ -208,7 +212,7 @@ fn forget_uncovered(
     let covered = |table: &&Arc<TableCore>| retention.covers(table.id);
     let uncovered = catalog.dropped().filter(|table| !covered(table));
     let forgotten: Vec<_> = uncovered.map(|table| table.id).collect();
-    if forgotten.is_empty() {
+    if forgotten.is_empty() || mutation::is(Mutation::KeepUncoveredTables) {
         return Ok(());
     }
     manifest.commit(Edit::DropTables {

@@ -171,7 +171,7 @@ impl Replay<'_> {
                 }
             }
             Op::SnapshotExpiry(expiry) => {
-                if self.is_news(seq) {
+                if self.is_news(seq) && !mutation::is(Mutation::ForgetRenewals) {
                     self.retention.set_expiry(seq, expiry);
                 }
             }

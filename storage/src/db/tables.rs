@@ -7,6 +7,7 @@ use super::{Catalog, Engine, TableCore};
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
 use crate::manifest::{Edit, TableMeta};
+use crate::mutation::{self, Mutation};
 use crate::options::TableOptions;
 use crate::version::TableVersion;
 
@@ -135,16 +136,17 @@ impl Engine {
         self.gate.open();
         self.queue.wait_visible(last);
         let bookmarks = self.unrecorded_bookmarks();
-        let (kept, forgotten): (Vec<_>, Vec<_>) = tables
-            .iter()
-            .map(|table| table.id)
-            .partition(|id| self.retention.covers(*id));
+        let (kept, forgotten): (Vec<_>, Vec<_>) =
+            tables.iter().map(|table| table.id).partition(|id| {
+                self.retention.covers(*id) && !mutation::is(Mutation::ForgetCoveredTables)
+            });
         let edit = Edit::DropTables {
             kept,
             forgotten: forgotten.clone(),
             bookmarks,
         };
-        let done = self.wal.sync_all().and_then(|()| self.commit_edit(edit));
+        let synced = mutation::unless(Mutation::DropWithoutWalSync, || self.wal.sync_all());
+        let done = synced.and_then(|()| self.commit_edit(edit));
         if let Err(e) = done {
             mark(false);
             return Err(e);

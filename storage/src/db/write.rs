@@ -36,7 +36,9 @@ impl Engine {
         let footprint = self.conflicts.is_needed().then(|| Footprint::of(&payload));
         let (ticket, (position, memtables, pruned)) =
             self.queue.try_enter(u64::from(count), |first| {
-                tables.iter().try_for_each(|table| table.check_writable())?;
+                mutation::unless(Mutation::WriteToDroppedTables, || {
+                    tables.iter().try_for_each(|table| table.check_writable())
+                })?;
                 let footprint = self
                     .conflicts
                     .is_needed()
@@ -64,6 +66,7 @@ impl Engine {
             Mutation::PublishOutOfOrder,
             Mutation::FlushDoesNotWait,
             Mutation::BeginAtVisible,
+            Mutation::ReturnBeforeVisible,
         ]);
         let memtable_of = |table: TableId| {
             let found = memtables.iter().find(|(id, _)| *id == table);
@@ -139,8 +142,12 @@ impl Engine {
         });
         // Before the ticket goes: whoever waited until this commit was decided
         // finds nothing of one that failed.
-        self.make_durable(position, options)
-            .inspect_err(|_| undo())?;
+        self.make_durable(position, options).inspect_err(|_| {
+            match mutation::is(Mutation::KeepRefusedBookmarks) {
+                true => {}
+                false => undo(),
+            }
+        })?;
         let seq = ticket.first();
         apply(seq);
         ticket.publish();

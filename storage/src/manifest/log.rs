@@ -159,6 +159,7 @@ impl Manifest {
         };
         match &result {
             Ok(()) => self.state = next,
+            Err(_) if mutation::is(Mutation::KeepRefusedEdit) => self.state = next,
             Err(e) if e.kind() == ErrorKind::DiskFull => {}
             Err(e) => self.failed = Some(e.to_string().into()),
         }
@@ -175,9 +176,10 @@ impl Manifest {
             .map_err(Error::no_space_or_io("write", path));
         if let Err(e) = appended {
             if e.kind() == ErrorKind::DiskFull {
-                self.vfs
-                    .truncate(path, bytes)
-                    .map_err(Error::io("cut back", path))?;
+                mutation::unless(Mutation::LeaveRefusedEdit, || {
+                    self.vfs.truncate(path, bytes)
+                })
+                .map_err(Error::io("cut back", path))?;
                 self.file = Some((file, bytes));
             }
             return Err(e);

@@ -308,7 +308,11 @@ impl Wal {
             let number = {
                 let mut progress = self.progress.lock().unwrap();
                 match progress.closed.first() {
-                    Some(&(number, bytes)) if number < floor && progress.holds == 0 => {
+                    Some(&(number, bytes))
+                        if number < floor
+                            && (progress.holds == 0
+                                || mutation::is(Mutation::BackupHoldsNoLog)) =>
+                    {
                         progress.closed.remove(0);
                         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
                         number
@@ -476,9 +480,10 @@ impl Wal {
             let e = Error::no_space_or_io("write", &segment.path)(e);
             if e.kind() == ErrorKind::DiskFull {
                 // What fitted goes, durably: a crash must not bring it back.
-                self.vfs
-                    .truncate(&segment.path, segment.bytes)
-                    .map_err(Error::io("cut back", &segment.path))?;
+                mutation::unless(Mutation::LeaveRefusedRecord, || {
+                    self.vfs.truncate(&segment.path, segment.bytes)
+                })
+                .map_err(Error::io("cut back", &segment.path))?;
             }
             return Err(e);
         }
