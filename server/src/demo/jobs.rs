@@ -108,8 +108,7 @@ impl Input for Repeated {
     }
 }
 
-/// The file that a job's rows go to. Files, because a table takes all rows of a
-/// job in one batch, and while that is written nothing else becomes visible.
+/// The file that a job's rows go to.
 pub(super) fn output_file(stage: &Stage, job: &str) -> PathBuf {
     stage.output.join(format!("{job}.txt"))
 }

@@ -12,7 +12,7 @@
 //! | --- | --- |
 //! | `input` | a snapshot of a table as splits |
 //! | `output` | a job's rows into a table, all at once |
-//! | `staging` | those rows on their way, in a file without a name |
+//! | `staging` | those rows on their way, sorted, in a file without a name |
 //! | `wordcount`, `grep` | one application each |
 
 pub mod grep;
@@ -22,7 +22,7 @@ mod staging;
 pub mod wordcount;
 
 pub use input::{SPLIT_BYTES_MIN, SnapshotInput};
-pub use output::{TABLE_OUTPUT_BYTES_MAX, TableOutput};
+pub use output::TableOutput;
 
 /// What a listing says about a built-in application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,24 +5,20 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
-use ebb_storage::{Db, ErrorKind, Keyspace, Table, TableOptions, WriteBatch, WriteOptions};
+use ebb_storage::{Db, ErrorKind, Keyspace, SortedWriter, Table, TableOptions};
 
-use super::staging::{StagedRows, StagingWriter};
+use super::staging::{StagedRows, StagingWriter, merge};
 
-/// The most that a job can write into a table, in bytes of keys and values plus
-/// 16 per row: what fits into one batch of the store, 1 GiB.
-pub const TABLE_OUTPUT_BYTES_MAX: u64 = 1 << 30;
-
-/// What a row costs in a batch beside its key and value, at most: kind, table
-/// and two lengths.
-const ROW_BYTES: u64 = 16;
+/// How much of the rows of a partition is sorted at a time.
+const SORT_BYTES: usize = 4 << 20;
 
 /// A table that has the job's rows when the job has succeeded.
 ///
-/// Finished partitions wait in temporary files; the commit writes all of them
-/// in one batch, so that the rows appear at once and survive a crash whole or
-/// not at all. The table is created by the commit when it is absent. One that
-/// has rows is refused: the result of two jobs would be mixed.
+/// Finished partitions wait in temporary files; the commit merges them into
+/// files of the store's form, which the table ingests, so that the rows appear at
+/// once and survive a crash whole or not at all, however many there are, and
+/// nobody else's writes wait for them. The table is created by the commit when it
+/// is absent. One that has rows is refused: the result of two jobs would be mixed.
 ///
 /// Of several rows with the same key the last one counts: by partition, then in
 /// the order written.
@@ -37,25 +33,20 @@ pub struct TableOutput {
 #[derive(Debug)]
 struct Shared {
     directory: PathBuf,
-    bytes_max: u64,
-    staged: Mutex<BTreeMap<u32, Staged>>,
-}
-
-#[derive(Debug)]
-struct Staged {
-    rows: StagedRows,
-    bytes: u64,
+    sort_bytes: usize,
+    staged: Mutex<BTreeMap<u32, StagedRows>>,
 }
 
 impl Shared {
-    fn with<T>(&self, f: impl FnOnce(&mut BTreeMap<u32, Staged>) -> T) -> T {
+    fn with<T>(&self, f: impl FnOnce(&mut BTreeMap<u32, StagedRows>) -> T) -> T {
         f(&mut self.staged.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl TableOutput {
     /// Writes to the table called `table` in `keyspace`, which is of `db`; rows
-    /// wait in `directory`, created when absent.
+    /// wait in `directory`, created when absent; within one file system with the
+    /// store they are not copied.
     pub fn new(
         db: Db,
         keyspace: Keyspace,
@@ -68,7 +59,7 @@ impl TableOutput {
             table: table.into(),
             shared: Arc::new(Shared {
                 directory: directory.into(),
-                bytes_max: TABLE_OUTPUT_BYTES_MAX,
+                sort_bytes: SORT_BYTES,
                 staged: Mutex::default(),
             }),
         }
@@ -102,7 +93,7 @@ impl Output for TableOutput {
     fn open(&self, partition: u32, _attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
         let directory = &self.shared.directory;
         let staging = std::fs::create_dir_all(directory)
-            .and_then(|()| StagingWriter::create(directory))
+            .and_then(|()| StagingWriter::create(directory, self.shared.sort_bytes))
             .map_err(TaskError::io(format!(
                 "creating a temporary file in {}",
                 directory.display()
@@ -110,11 +101,7 @@ impl Output for TableOutput {
         Ok(Box::new(TableWriter {
             shared: self.shared.clone(),
             partition,
-            staged_bytes: self
-                .shared
-                .with(|staged| staged.values().map(|staged| staged.bytes).sum()),
             staging,
-            bytes: 0,
         }))
     }
 
@@ -127,16 +114,28 @@ impl Output for TableOutput {
                 .map_err(TaskError::failed)?,
         };
         let staged = self.shared.with(std::mem::take);
-        let mut batch = WriteBatch::new();
-        for partition in staged.into_values() {
-            partition
-                .rows
-                .for_each(|key, value| batch.put(&table, key, value))
-                .map_err(TaskError::io("reading the rows that wait for the commit"))?;
+        if staged.is_empty() {
+            return Ok(());
         }
-        self.db
-            .write_with(batch, WriteOptions { sync: true })
-            .map_err(TaskError::failed)
+        let directory = &self.shared.directory;
+        let files = tempfile::Builder::new()
+            .prefix("rows-")
+            .tempdir_in(directory);
+        let files = files.map_err(TaskError::io(format!(
+            "creating a temporary directory in {}",
+            directory.display()
+        )))?;
+        let writer = SortedWriter::create(files.path(), "rows", Default::default());
+        let mut writer = writer.map_err(TaskError::failed)?;
+        merge(staged.into_values(), |key, value| {
+            writer.put(key, value).map_err(TaskError::failed)
+        })?;
+        let sorted = writer.finish().map_err(TaskError::failed)?;
+        if sorted.is_empty() {
+            return Ok(());
+        }
+        table.ingest(&sorted).map_err(TaskError::failed)?;
+        self.db.sync().map_err(TaskError::failed)
     }
 
     fn abort(&self) {
@@ -148,21 +147,11 @@ impl Output for TableOutput {
 struct TableWriter {
     shared: Arc<Shared>,
     partition: u32,
-    /// Of the partitions that had finished when this one began.
-    staged_bytes: u64,
     staging: StagingWriter,
-    bytes: u64,
 }
 
 impl OutputWriter for TableWriter {
     fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
-        self.bytes += (key.len() + value.len()) as u64 + ROW_BYTES;
-        if self.staged_bytes + self.bytes > self.shared.bytes_max {
-            return Err(TaskError::failed(format!(
-                "the rows come to more than {} bytes, the most that a table takes at once; write them to a file",
-                self.shared.bytes_max
-            )));
-        }
         self.staging
             .push(key, value)
             .map_err(TaskError::io("writing a row to a temporary file"))
@@ -170,11 +159,8 @@ impl OutputWriter for TableWriter {
 
     fn finish(self: Box<Self>) -> Result<(), TaskError> {
         let rows = self.staging.finish();
-        let staged = Staged {
-            rows: rows.map_err(TaskError::io("writing rows to a temporary file"))?,
-            bytes: self.bytes,
-        };
-        self.shared.with(|all| all.insert(self.partition, staged));
+        let rows = rows.map_err(TaskError::io("writing rows to a temporary file"))?;
+        self.shared.with(|all| all.insert(self.partition, rows));
         Ok(())
     }
 }
@@ -270,13 +256,30 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_batch_holds_is_refused_while_it_is_written() {
+    fn rows_in_any_order_appear_by_one_commit() {
         let mut fixture = fixture();
-        Arc::get_mut(&mut fixture.output.shared).unwrap().bytes_max = 100;
-        fixture.write(0, &[("a", "0123456789")]);
-        let mut writer = fixture.output.open(1, 1).unwrap();
-        let error = (0..10).find_map(|_| writer.write(b"b", b"0123456789").err());
-        let error = error.expect("10 rows of 27 bytes").to_string();
-        assert!(error.contains("more than 100 bytes"), "{error}");
+        Arc::get_mut(&mut fixture.output.shared).unwrap().sort_bytes = 100;
+        let row = |i: u32| (format!("{:04}", i * 7919 % 1000), i.to_string());
+        for (partition, rows) in (0..).zip([0..600, 300..1000]) {
+            let rows: Vec<_> = rows.map(row).collect();
+            let rows: Vec<_> = rows.iter().map(|(k, v)| (&k[..], &v[..])).collect();
+            fixture.write(partition, &rows);
+        }
+        let before = fixture.output.db.view().seq().0;
+        fixture.output.commit().unwrap();
+        assert_eq!(fixture.output.db.view().seq().0, before + 1);
+        let mut expected: Vec<_> = (0..1000).map(row).collect();
+        expected.sort();
+        assert_eq!(fixture.rows(), Some(expected));
+        assert_eq!(fixture.staging_files(), 0);
+    }
+
+    #[test]
+    fn a_job_without_rows_makes_an_empty_table() {
+        let fixture = fixture();
+        fixture.write(0, &[]);
+        fixture.output.commit().unwrap();
+        assert_eq!(fixture.rows(), Some(Vec::new()));
+        assert_eq!(fixture.staging_files(), 0);
     }
 }

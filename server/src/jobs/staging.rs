@@ -1,9 +1,19 @@
 //! Rows that wait for a commit, in a temporary file that has no name: it goes
 //! with its handle, after a crash too.
+//!
+//! They are sorted by a buffer at a time, so the file is a sequence of sorted
+//! runs: one run where the rows came in order, as those of a reduce task do.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
+
+use ebb_scheduler::runtime::{Row, TaskError};
 
 /// A row as it stands in the file:
 ///
@@ -12,71 +22,237 @@ use std::path::Path;
 /// ```
 const HEADER_BYTES: usize = 8;
 
-/// Takes rows.
+/// What is read of a run at a time.
+const READ_BYTES: usize = 64 << 10;
+
+/// Takes rows in any order.
 #[derive(Debug)]
 pub(super) struct StagingWriter {
     file: BufWriter<File>,
-    rows: u64,
+    file_bytes: u64,
+    runs: Vec<Range<u64>>,
+    /// The last key of the last run.
+    last_key: Vec<u8>,
+    /// Rows that are not in the file yet.
+    buffer: Vec<Row>,
+    buffered_bytes: usize,
+    buffer_bytes_max: usize,
 }
 
 impl StagingWriter {
-    /// An empty file in `directory`.
-    pub(super) fn create(directory: &Path) -> io::Result<Self> {
+    /// An empty file in `directory`, of rows sorted by about `buffer_bytes_max`.
+    pub(super) fn create(directory: &Path, buffer_bytes_max: usize) -> io::Result<Self> {
         Ok(Self {
             file: BufWriter::new(tempfile::tempfile_in(directory)?),
-            rows: 0,
+            file_bytes: 0,
+            runs: Vec::new(),
+            last_key: Vec::new(),
+            buffer: Vec::new(),
+            buffered_bytes: 0,
+            buffer_bytes_max,
         })
     }
 
     pub(super) fn push(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
-        let length = |bytes: &[u8]| {
-            let too_long = |_| io::Error::other("a key or value of 4 GiB or more");
-            u32::try_from(bytes.len()).map_err(too_long)
-        };
-        self.file.write_all(&length(key)?.to_le_bytes())?;
-        self.file.write_all(&length(value)?.to_le_bytes())?;
-        self.file.write_all(key)?;
-        self.file.write_all(value)?;
-        self.rows += 1;
+        self.buffered_bytes += key.len() + value.len() + size_of::<Row>();
+        self.buffer.push((key.to_vec(), value.to_vec()));
+        if self.buffered_bytes >= self.buffer_bytes_max {
+            self.write_buffer()?;
+        }
         Ok(())
     }
 
     /// No more rows come.
-    pub(super) fn finish(self) -> io::Result<StagedRows> {
+    pub(super) fn finish(mut self) -> io::Result<StagedRows> {
+        self.write_buffer()?;
         let file = self.file.into_inner().map_err(|e| e.into_error())?;
         Ok(StagedRows {
-            file,
-            rows: self.rows,
+            file: Arc::new(file),
+            runs: self.runs,
         })
+    }
+
+    fn write_buffer(&mut self) -> io::Result<()> {
+        // Stable: of rows with the same key the last one written stays the last.
+        self.buffer.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let Some((first, _)) = self.buffer.first() else {
+            return Ok(());
+        };
+        let goes_on = !self.runs.is_empty() && *first >= self.last_key;
+        let start = self.file_bytes;
+        for (key, value) in &self.buffer {
+            self.file.write_all(&length(key)?.to_le_bytes())?;
+            self.file.write_all(&length(value)?.to_le_bytes())?;
+            self.file.write_all(key)?;
+            self.file.write_all(value)?;
+            self.file_bytes += (HEADER_BYTES + key.len() + value.len()) as u64;
+        }
+        match self.runs.last_mut().filter(|_| goes_on) {
+            Some(run) => run.end = self.file_bytes,
+            None => self.runs.push(start..self.file_bytes),
+        }
+        if let Some((last, _)) = self.buffer.pop() {
+            self.last_key = last;
+        }
+        self.buffer.clear();
+        self.buffered_bytes = 0;
+        Ok(())
     }
 }
 
-/// Rows in the order in which they were written.
-#[derive(Debug)]
-pub(super) struct StagedRows {
-    file: File,
-    rows: u64,
+fn length(bytes: &[u8]) -> io::Result<u32> {
+    let too_long = |_| io::Error::other("a key or value of 4 GiB or more");
+    u32::try_from(bytes.len()).map_err(too_long)
 }
 
-impl StagedRows {
-    /// Hands every row, key and value, to `row`.
-    pub(super) fn for_each(mut self, mut row: impl FnMut(&[u8], &[u8])) -> io::Result<()> {
-        self.file.rewind()?;
-        let mut reader = BufReader::new(self.file);
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        for _ in 0..self.rows {
-            let mut header = [0; HEADER_BYTES];
-            reader.read_exact(&mut header)?;
-            let (key_bytes, value_bytes) = header.split_at(4);
-            let length = |bytes: &[u8]| {
-                u32::from_le_bytes(bytes.try_into().expect("half a header")) as usize
-            };
-            key.resize(length(key_bytes), 0);
-            value.resize(length(value_bytes), 0);
-            reader.read_exact(&mut key)?;
-            reader.read_exact(&mut value)?;
-            row(&key, &value);
+/// The rows of one writer.
+#[derive(Debug)]
+pub(super) struct StagedRows {
+    file: Arc<File>,
+    runs: Vec<Range<u64>>,
+}
+
+/// Hands the rows of all writers to `row`, ascending by key. Of several with the
+/// same key it gets the last one: by writer, then in the order written.
+pub(super) fn merge(
+    staged: impl IntoIterator<Item = StagedRows>,
+    mut row: impl FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
+) -> Result<(), TaskError> {
+    let unread = || TaskError::io("reading the rows that wait for the commit");
+    let runs = staged.into_iter().flat_map(|rows| {
+        let reader = move |run| RunReader::new(rows.file.clone(), run);
+        rows.runs.into_iter().map(reader)
+    });
+    let mut runs: Vec<_> = runs.collect();
+    // By key, then by the place of the run: the value is of no account, since of
+    // each run one row is in it.
+    let mut heads = BinaryHeap::new();
+    for (at, run) in runs.iter_mut().enumerate() {
+        if let Some((key, value)) = run.next().map_err(unread())? {
+            heads.push(Reverse((key, at, value)));
         }
-        Ok(())
+    }
+    let mut pending: Option<Row> = None;
+    while let Some(Reverse((key, at, value))) = heads.pop() {
+        if let Some((key, value)) = runs[at].next().map_err(unread())? {
+            heads.push(Reverse((key, at, value)));
+        }
+        if let Some((before, last)) = pending.replace((key, value))
+            && pending.as_ref().is_some_and(|(key, _)| *key != before)
+        {
+            row(&before, &last)?;
+        }
+    }
+    pending.map_or(Ok(()), |(key, value)| row(&key, &value))
+}
+
+/// Reads a run from its start.
+struct RunReader {
+    from: BufReader<Part>,
+}
+
+/// Part of a file, which others read other parts of.
+struct Part {
+    file: Arc<File>,
+    left: Range<u64>,
+}
+
+impl Read for Part {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.left.end - self.left.start).unwrap_or(usize::MAX);
+        let wanted = buffer.len().min(left);
+        let read = self.file.read_at(&mut buffer[..wanted], self.left.start)?;
+        self.left.start += read as u64;
+        Ok(read)
+    }
+}
+
+impl RunReader {
+    fn new(file: Arc<File>, run: Range<u64>) -> Self {
+        let part = Part { file, left: run };
+        Self {
+            from: BufReader::with_capacity(READ_BYTES, part),
+        }
+    }
+
+    fn next(&mut self) -> io::Result<Option<Row>> {
+        if self.from.fill_buf()?.is_empty() {
+            return match self.from.get_ref().left.is_empty() {
+                true => Ok(None),
+                false => Err(io::ErrorKind::UnexpectedEof.into()),
+            };
+        }
+        let mut lengths = [[0; HEADER_BYTES / 2]; 2];
+        for length in &mut lengths {
+            self.from.read_exact(length)?;
+        }
+        let [mut key, mut value] = lengths.map(|bytes| vec![0; u32::from_le_bytes(bytes) as usize]);
+        self.from.read_exact(&mut key)?;
+        self.from.read_exact(&mut value)?;
+        Ok(Some((key, value)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+
+    fn merged(staged: Vec<StagedRows>) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let add = |key: &[u8], value: &[u8]| {
+            rows.push((key.to_vec(), value.to_vec()));
+            Ok(())
+        };
+        merge(staged, add).unwrap();
+        rows
+    }
+
+    #[test]
+    fn rows_in_any_order_come_sorted_and_the_last_of_a_key_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        for seed in 0..50 {
+            println!("seed {seed}");
+            let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+            let (mut staged, mut expected) = (Vec::new(), BTreeMap::new());
+            for _ in 0..rng.random_range(0..4) {
+                let buffer_bytes = rng.random_range(1..3000);
+                let mut writer = StagingWriter::create(dir.path(), buffer_bytes).unwrap();
+                for _ in 0..rng.random_range(0..200) {
+                    let key = vec![b'k'; rng.random_range(0..40)];
+                    let value =
+                        rng.random::<u64>().to_le_bytes()[..rng.random_range(0..8)].to_vec();
+                    writer.push(&key, &value).unwrap();
+                    expected.insert(key, value);
+                }
+                staged.push(writer.finish().unwrap());
+            }
+            assert_eq!(merged(staged), expected.into_iter().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn rows_in_order_are_one_run_however_many() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = StagingWriter::create(dir.path(), 100).unwrap();
+        for i in 0..1000u32 {
+            writer.push(&i.to_be_bytes(), b"v").unwrap();
+        }
+        let rows = writer.finish().unwrap();
+        assert_eq!(rows.runs.len(), 1);
+        assert_eq!(merged(vec![rows]).len(), 1000);
+    }
+
+    #[test]
+    fn a_file_that_was_cut_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = StagingWriter::create(dir.path(), 100).unwrap();
+        writer.push(b"key", b"value").unwrap();
+        let rows = writer.finish().unwrap();
+        rows.file.set_len(0).unwrap();
+        assert!(merge([rows], |_, _| Ok(())).is_err());
     }
 }
