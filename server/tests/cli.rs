@@ -241,6 +241,48 @@ fn grep_finds_the_lines_that_a_look_at_the_files_finds() {
 }
 
 #[test]
+fn a_job_without_a_snapshot_reads_one_of_its_own_that_goes_with_it() {
+    let place = Place::with_corpus();
+    place.ebb("snapshot create --keyspace app run-1").ok();
+    let run = "run wordcount --table app.lines";
+    let report = place.ebb(&format!("{run} --output app.own --json")).json();
+    assert_eq!(report["snapshot"], "run-2");
+    let given = format!("{run} --snapshot s --output app.given");
+    place.ebb(&given).ok();
+    assert_eq!(
+        place.ebb("scan app.own").ok(),
+        place.ebb("scan app.given").ok()
+    );
+    let left = place.ebb("snapshot list --json").json();
+    let names: Vec<_> = left
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| &s["name"])
+        .collect();
+    assert_eq!(names, ["s", "run-1"]);
+    let said = place
+        .ebb("run wordcount --table app.none --output x.tsv")
+        .fails(3);
+    assert!(said.contains("app") && said.contains("lines"), "{said}");
+}
+
+#[test]
+fn a_database_that_another_process_has_open_is_locked() {
+    let place = Place::with_corpus();
+    let db = Db::open(place.path("ebb-data"), Options::default()).unwrap();
+    for line in ["stats", "scan app.lines", "verify ebb-data"] {
+        let said = place.ebb(line).fails(4);
+        assert!(said.contains("ebb-data"), "{said}");
+    }
+    // From here, too, and it is not in the way of whoever has it.
+    assert!(Db::open(place.path("ebb-data"), Options::default()).is_err());
+    db.sync().unwrap();
+    drop(db);
+    place.ebb("stats").ok();
+}
+
+#[test]
 fn get_and_scan_read_now_and_at_a_snapshot() {
     let place = Place::new();
     place.write("a.txt", "one\ntwo\nthree\n");

@@ -1,6 +1,7 @@
 //! `ebb run`: a built-in application over a snapshot.
 
 mod report;
+mod source;
 mod target;
 mod watch;
 
@@ -15,6 +16,7 @@ use ebb_scheduler::policy;
 use ebb_scheduler::runtime::{Input, JobSpec, Output, Runtime, RuntimeOptions};
 use ebb_storage::Db;
 
+use self::source::Source;
 use self::target::Target;
 use super::database::{self, Location};
 use super::error::CliError;
@@ -25,7 +27,7 @@ use crate::jobs::{SnapshotInput, wordcount};
 const EXAMPLES: &str = "\
 Examples:
   ebb run wordcount --table app.lines --snapshot monday --output counts.tsv
-  ebb run wordcount --table app.lines --snapshot monday --output app.counts --goal 30s
+  ebb run wordcount --table app.lines --output app.counts --goal 30s
   ebb run grep --table app.lines --snapshot monday --output found.tsv --pattern TODO";
 
 const WORDCOUNT_EXAMPLES: &str = "\
@@ -91,9 +93,10 @@ struct Common {
     /// The table to read.
     #[arg(long, value_name = "KEYSPACE.TABLE")]
     table: TableName,
-    /// Read it as it was at this snapshot.
+    /// Read it as it was at this snapshot [default: one made for the job, deleted
+    /// at its end; if the job is killed it expires after an hour].
     #[arg(long, value_name = "NAME")]
-    snapshot: String,
+    snapshot: Option<String>,
     /// Where the rows go when the job succeeds, all at once: a new file with a
     /// line KEY<TAB>VALUE for each, or a table without rows. It is a table when
     /// it has the form KEYSPACE.TABLE and the keyspace exists; write ./NAME for
@@ -166,7 +169,8 @@ impl Common {
     ) -> Result<()> {
         let machine_cores = available_parallelism().map_or(1, |cores| cores.get() as u32);
         let cores = self.cores.unwrap_or(machine_cores);
-        let table = database::snapshot_table(db, &self.table, &self.snapshot)?;
+        let source = Source::new(db, &self.table, self.snapshot.as_deref())?;
+        let table = database::snapshot_table(db, &self.table, source.name())?;
         let splits = self.splits.unwrap_or(4 * cores);
         let input = Arc::new(SnapshotInput::new(table, splits as usize));
         let target = Target::choose(db, &self.output);
@@ -187,6 +191,6 @@ impl Common {
         };
         ctrlc::set_handler(cancel).context("cannot listen for an interrupt")?;
         let job = watch::watch(&handle);
-        report::tell(self, &target, &job)
+        report::tell(self, source.name(), &target, &job)
     }
 }

@@ -14,17 +14,17 @@ use crate::cli::print::Printer;
 ///
 /// # Errors
 /// When the job failed or was late, so that the exit code tells it.
-pub(super) fn tell(args: &Common, target: &Target, job: &JobReport) -> Result<()> {
+pub(super) fn tell(args: &Common, snapshot: &str, target: &Target, job: &JobReport) -> Result<()> {
     let mut printer = Printer::new();
     if args.json {
         let mut object = json!(job);
         object["input"] = json!(args.table.to_string());
-        object["snapshot"] = json!(args.snapshot);
+        object["snapshot"] = json!(snapshot);
         object["output"] = json!(target.to_string());
         object["policy"] = json!(args.policy);
         printer.json(&object)?;
     } else if job.outcome == Outcome::Succeeded {
-        for line in lines(args, target, job) {
+        for line in lines(args, snapshot, target, job) {
             printer.line(line)?;
         }
     }
@@ -32,7 +32,7 @@ pub(super) fn tell(args: &Common, target: &Target, job: &JobReport) -> Result<()
     verdict(target, job)
 }
 
-fn lines(args: &Common, target: &Target, job: &JobReport) -> [String; 4] {
+fn lines(args: &Common, snapshot: &str, target: &Target, job: &JobReport) -> [String; 4] {
     let counters = &job.counters;
     let took_s = job.finished_s - job.submitted_s;
     let goal = args.goal.map(humantime::format_duration);
@@ -55,7 +55,7 @@ fn lines(args: &Common, target: &Target, job: &JobReport) -> [String; 4] {
         format!(
             "  input   {} at {}: {} rows, {}",
             args.table,
-            args.snapshot,
+            snapshot,
             HumanCount(counters.map_input_records),
             HumanBytes(job.bytes_in),
         ),
