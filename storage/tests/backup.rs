@@ -220,6 +220,15 @@ fn a_full_disk_is_told_and_leaves_nothing() {
     assert_holds(&open(&mem, TARGET, expected.now_ms).unwrap(), &expected);
 }
 
+/// Has the writers stop also when the test fails: it waits for them.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// Writers commit batches over two tables, each also setting one key that they
 /// all share, while backups are made.
 #[test]
@@ -264,6 +273,7 @@ fn a_backup_beside_writers_holds_whole_batches_and_all_acknowledged_before() {
             });
         }
         started.wait();
+        let stopped = StopOnDrop(&stop);
         let mut checked = 0;
         for backup in 0..BACKUPS {
             let before: Vec<u64> = acknowledged
@@ -300,7 +310,7 @@ fn a_backup_beside_writers_holds_whole_batches_and_all_acknowledged_before() {
                 assert!(a.contains_key(last));
             }
         }
-        stop.store(true, Ordering::SeqCst);
+        drop(stopped);
         assert!(checked > 0);
     });
 }

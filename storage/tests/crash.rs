@@ -336,8 +336,10 @@ fn what_a_reopening_found_after_a_failed_fsync_is_there_for_good() {
         let (db, table) = small(&mem, Durability::Sync);
         let found = table.get(b"b").unwrap();
         table.put(b"c", b"3").unwrap();
-        mem.fail_next(FaultOp::Sync, 1, Other);
         let keyspace = db.existing_keyspace("app").unwrap();
+        // This begins a manifest, to which the next edit is appended.
+        keyspace.table("first", TableOptions::default()).unwrap();
+        mem.fail_next(FaultOp::Sync, 1, Other);
         keyspace
             .table("mails", TableOptions::default())
             .unwrap_err();

@@ -242,6 +242,11 @@ impl Engine {
         mutation::linger(&[Mutation::BackupLogFirst]);
         // From here on no segment goes that the state below needs.
         let hold = self.wal.hold_segments();
+        let early = match mutation::is(Mutation::BackupLogFirst) {
+            true => Some(self.wal.written_segments()?),
+            false => None,
+        };
+        mutation::linger(&[Mutation::BackupLogFirst]);
         // No file is named by the log behind the versions and before its end.
         let _ingests = self.ingesting.lock().unwrap();
         // No table is created behind the state that the log writes to.
