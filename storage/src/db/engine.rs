@@ -235,17 +235,11 @@ impl Engine {
     /// far, and nothing of it goes while the capture lives. Writers are not
     /// held up.
     pub(crate) fn capture(&self) -> Result<Capture<'_>> {
-        let early = match mutation::is(Mutation::BackupLogFirst) {
-            true => Some(self.wal.written_segments()?),
-            false => None,
-        };
-        mutation::linger(&[Mutation::BackupLogFirst]);
         // From here on no segment goes that the state below needs.
         let hold = self.wal.hold_segments();
-        let early = match mutation::is(Mutation::BackupLogFirst) {
-            true => Some(self.wal.written_segments()?),
-            false => None,
-        };
+        let early = mutation::is(Mutation::BackupLogFirst)
+            .then(|| self.wal.written_segments())
+            .transpose()?;
         mutation::linger(&[Mutation::BackupLogFirst]);
         // No file is named by the log behind the versions and before its end.
         let _ingests = self.ingesting.lock().unwrap();
