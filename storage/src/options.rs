@@ -119,6 +119,11 @@ pub struct CompactionOptions {
     /// Merges that may go on at once, each in a thread of its own; at least 1. A
     /// second one does not let new runs pile up behind a long merge. Default: 2.
     pub threads: usize,
+    /// Bytes of keys and values, before compression, that all merges together may
+    /// take in per second; a merge reads and writes about as much. Does not count
+    /// while writers are slowed for what is behind. `None`, the default: as fast
+    /// as they can.
+    pub bytes_per_sec: Option<u64>,
 }
 
 impl Default for CompactionOptions {
@@ -132,6 +137,7 @@ impl From<TieredPicker> for CompactionOptions {
         Self {
             picker: Arc::new(picker),
             threads: 2,
+            bytes_per_sec: None,
         }
     }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Counters {
     pub(crate) compactions: Counter,
     pub(crate) compaction_bytes: Counter,
     pub(crate) compaction_read_bytes: Counter,
+    pub(crate) compaction_paced_us: Counter,
+    pub(crate) compaction_yield_us: Counter,
     pub(crate) stalls: Counter,
     pub(crate) stall_us: Counter,
     pub(crate) stall_us_max: Counter,
@@ -105,6 +107,13 @@ pub struct Stats {
     pub compaction_bytes: u64,
     /// Bytes of SSTables that went into merges.
     pub compaction_read_bytes: u64,
+    /// The time that merges waited for
+    /// [`CompactionOptions::bytes_per_sec`](crate::CompactionOptions::bytes_per_sec),
+    /// in microseconds.
+    pub compaction_paced_us: u64,
+    /// The time that merges waited for writes and syncs of the log, in
+    /// microseconds.
+    pub compaction_yield_us: u64,
     /// Merges under way.
     pub compactions_running: usize,
     /// Bytes that merges have to read until none is worth it, those under way
@@ -210,6 +219,8 @@ impl Stats {
             blocks_per_read: per_read(counters.blocks_read.get() + counters.blocks_cached.get()),
             cache_hit_ratio: ratio(hits, hits + misses),
             compaction_read_bytes: counters.compaction_read_bytes.get(),
+            compaction_paced_us: counters.compaction_paced_us.get(),
+            compaction_yield_us: counters.compaction_yield_us.get(),
             compactions_running: db.claims().running(),
             compaction_debt_bytes: tables.iter().map(|t| t.compaction_debt_bytes).sum(),
             wal_bytes_written,

@@ -13,8 +13,8 @@ use std::time::Duration;
 use common::*;
 use ebb_storage::vfs::{LockGuard, MemVfs, ReadFile, Vfs, WriteFile};
 use ebb_storage::{
-    Bounding, CompactionPicker, Db, Durability, Keyspace, Maintenance, Options, Pick, Table,
-    TableOptions, TableShape, TieredPicker,
+    Bounding, CompactionOptions, CompactionPicker, Db, Durability, Keyspace, Maintenance, Options,
+    Pick, Table, TableOptions, TableShape, TieredPicker,
 };
 
 fn open(options: Options) -> (Db, Keyspace, Table) {
@@ -218,7 +218,7 @@ fn writers_wait_for_merges_until_there_are_fewer_runs() {
         let picker = Arc::new(Switched::default());
         let options = options(Arc::new(MemVfs::new()));
         let (db, _keyspace, table) = open(Options {
-            compaction: ebb_storage::CompactionOptions {
+            compaction: CompactionOptions {
                 picker: picker.clone(),
                 ..options.compaction
             },
@@ -287,5 +287,70 @@ fn strict_bounding_and_many_snapshots_hold_nobody_up_for_ever() {
                 "{name}"
             );
         }
+    });
+}
+
+/// Two runs that the usual picker merges.
+fn write_two_runs(db: &Db, table: &Table) {
+    for value in 0..2 {
+        for i in 0..100 {
+            table.put(format!("{i}").as_bytes(), &[value; 100]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+}
+
+/// At a byte per second the merge would take hours.
+#[test]
+fn closing_the_database_ends_a_merge_that_is_paced() {
+    ends(|| {
+        let mem = MemVfs::new();
+        let paced = |bytes_per_sec| Options {
+            compaction: CompactionOptions {
+                bytes_per_sec,
+                ..CompactionOptions::default()
+            },
+            ..options(Arc::new(mem.clone()))
+        };
+        let (db, keyspace, table) = open(paced(Some(1)));
+        write_two_runs(&db, &table);
+        until(|| db.stats().compactions_running == 1);
+        assert_eq!(table.get(b"7").unwrap().unwrap(), [1; 100][..]);
+        drop((db, keyspace, table));
+        let (db, _keyspace, table) = open(paced(None));
+        db.compact().unwrap();
+        let stats = db.stats();
+        assert_eq!(stats.tables[0].runs.len(), 1);
+        assert_eq!(stats.compaction_paced_us, 0);
+        assert_eq!(files(&mem, ".sst").len(), files_in_use(&db));
+        assert_eq!(table.get(b"7").unwrap().unwrap(), [1; 100][..]);
+    });
+}
+
+/// A merge stands still at its rate until a writer is slowed.
+#[test]
+fn a_merge_is_paced_until_writers_are_pressed() {
+    ends(|| {
+        let disk = HeldDisk::default();
+        let options = options(Arc::new(disk.clone()));
+        let (db, _keyspace, table) = open(Options {
+            frozen_memtables_max: 0,
+            compaction: CompactionOptions {
+                bytes_per_sec: Some(1),
+                ..options.compaction
+            },
+            ..options
+        });
+        write_two_runs(&db, &table);
+        until(|| files(&disk.mem, ".sst").len() == 3);
+        assert_eq!(db.stats().compactions, 0);
+        disk.hold(true);
+        table.put(b"a", &[1; MEMTABLE_BYTES]).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| table.put(b"b", b"2").unwrap());
+            // The flush is held: there is pressure, and the merge gets on.
+            until(|| db.stats().stalls == 1 && db.stats().compactions == 1);
+            disk.hold(false);
+        });
     });
 }

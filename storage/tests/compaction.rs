@@ -227,6 +227,7 @@ fn two_merges_of_one_table_go_on_beside_each_other() {
             compaction: CompactionOptions {
                 picker: picker.clone(),
                 threads: 2,
+                ..CompactionOptions::default()
             },
             ..options(&mem, Maintenance::Background)
         });

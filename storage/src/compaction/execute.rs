@@ -218,11 +218,12 @@ fn write_merged(
         }
         last = Some(key);
         if chunk_bytes >= CHUNK_BYTES {
-            engine.earn(std::mem::take(&mut chunk_bytes));
+            engine.after_chunk(std::mem::take(&mut chunk_bytes));
         }
         engine.check_stop()?;
     }
-    engine.earn(chunk_bytes);
+    engine.after_chunk(chunk_bytes);
+    engine.check_stop()?;
     let smallest = inputs
         .iter()
         .take(mutation::replace(inputs.len(), Mutation::NarrowSpan, 1))

@@ -2,6 +2,7 @@
 //! of them sees them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::background::Work;
 use super::gate::{Ahead, Passage};
@@ -10,11 +11,16 @@ use super::{Engine, TableCore};
 use crate::compaction::wants_compaction;
 use crate::error::{Error, Result};
 use crate::options::Maintenance;
+use crate::stats::Counter;
 use crate::version::TableVersion;
 
 /// Writers may spend what was flushed and merged before they needed it up to
 /// this part of a memtable.
 pub(super) const CREDIT_MAX_FRACTION: usize = 8;
+
+/// A merge waits so long for writes and syncs of the log, each time: a merge that
+/// reads from memory needs about as long for a chunk.
+const YIELD_MAX: Duration = Duration::from_millis(2);
 
 /// A write of so many bytes to these tables.
 struct Write<'a> {
@@ -64,6 +70,8 @@ impl Ahead for Write<'_> {
                 Work::Compaction => self.engine.signal.compact(),
             }
         }
+        // What they do may be what this writer waits for.
+        self.engine.pacer.hurry();
     }
 
     fn waits(&self, passage: Passage) {
@@ -136,6 +144,21 @@ impl Engine {
     pub(crate) fn pressure(&self, table: &TableCore) -> f64 {
         let pressures = self.pressures(table).into_iter();
         pressures.map(|(_, pressure)| pressure).fold(0.0, f64::max)
+    }
+
+    /// Called by a merge between two chunks of so many bytes of keys and values:
+    /// counts them to the writers who are slowed, and gives way to those who are
+    /// not. Returns when it may go on.
+    pub(crate) fn after_chunk(&self, bytes: u64) {
+        self.gate.earn(bytes);
+        let is_pressed = || self.tables().iter().any(|table| self.pressure(table) > 0.0);
+        let paced = self.pacer.pace(bytes, is_pressed);
+        let count = |counter: &Counter, time: Duration| counter.add(time.as_micros() as u64);
+        count(&self.counters.compaction_paced_us, paced);
+        if !is_pressed() {
+            let yielded = self.wal.wait_while_busy(YIELD_MAX);
+            count(&self.counters.compaction_yield_us, yielded);
+        }
     }
 
     /// Whether a merge of the table is under way or worth doing. That none is

@@ -9,7 +9,7 @@ use super::{Catalog, TableCore};
 use crate::boundaries::{Boundaries, ReadPoint};
 use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts};
-use crate::compaction::{Claims, compact};
+use crate::compaction::{Claims, Pacer, compact};
 use crate::error::{Error, ErrorKind, Result};
 use crate::expiry::Judge;
 use crate::files::FileNumber;
@@ -68,6 +68,7 @@ pub(crate) struct Engine {
     pub(super) flushing: Mutex<()>,
     /// Who merges what.
     pub(super) claims: Claims,
+    pub(super) pacer: Pacer,
     pub(super) stopping: AtomicBool,
     /// Freed when the engine goes; `None` when somebody else holds it for it.
     pub(super) _lock: Option<Box<dyn LockGuard>>,

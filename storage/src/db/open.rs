@@ -16,7 +16,7 @@ use super::replay::replay_wal;
 use super::{Catalog, Engine, TableCore};
 use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts};
-use crate::compaction::Claims;
+use crate::compaction::{Claims, Pacer};
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
 use crate::key::SeqNo;
@@ -129,6 +129,7 @@ impl Engine {
             failures: Mutex::default(),
             flushing: Mutex::default(),
             claims: Claims::new(options.compaction.threads),
+            pacer: Pacer::new(options.compaction.bytes_per_sec),
             stopping: AtomicBool::new(false),
             options,
             _lock: lock,

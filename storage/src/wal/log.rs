@@ -16,6 +16,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::record::{self, RecordHeader};
 use crate::error::{Error, ErrorKind, Result};
@@ -348,6 +349,22 @@ impl Wal {
                 .filter(|(open, _)| Some(*open) > last),
         );
         Ok(segments)
+    }
+
+    /// Returns once no write and no sync of the log is under way, or after
+    /// `wait_max`; tells how long it took.
+    pub(crate) fn wait_while_busy(&self, wait_max: Duration) -> Duration {
+        let is_busy = |progress: &mut Progress| progress.writing || progress.syncing;
+        let mut progress = self.progress.lock().unwrap();
+        if !is_busy(&mut progress) {
+            return Duration::ZERO;
+        }
+        let from = Instant::now();
+        let waited = self
+            .progressed
+            .wait_timeout_while(progress, wait_max, is_busy);
+        drop(waited.unwrap());
+        from.elapsed()
     }
 
     /// The cause of the failure after which nothing is written any more.
