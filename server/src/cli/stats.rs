@@ -50,6 +50,11 @@ pub(super) fn run(args: Args) -> Result<()> {
         "to merge   {}",
         HumanBytes(stats.compaction_debt_bytes)
     ))?;
+    let pressures = stats.tables.iter().map(|table| table.pressure);
+    printer.line(format_args!(
+        "pressure   {:.0}% on writers",
+        100.0 * pressures.fold(0.0, f64::max)
+    ))?;
     if let Some(failure) = &stats.maintenance_failure {
         printer.line(format_args!("failure    {failure}"))?;
     }
