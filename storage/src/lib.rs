@@ -2,9 +2,9 @@
 //! restart and are read in place.
 //!
 //! ```text
-//! Db ── Keyspace ── Table            handles a user holds
+//! Db ── Keyspace ── Table            handles a user holds; Transaction, View, Snapshot
 //!         │
-//!       commit                       sequence numbers, group commit, visibility
+//!       commit                       sequence numbers, group commit, visibility, conflicts
 //!         │
 //!       wal    memtable              where a write goes
 //!         │        │
@@ -12,6 +12,7 @@
 //!                  │
 //!       sstable                      block, filter, index, cache of one file
 //!       compaction flush             (background) bounded, stripe by stripe
+//!       backup verify repair         care of a database, open or closed
 //!       vfs                          the only door to the disk
 //! ```
 //!
