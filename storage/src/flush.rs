@@ -14,19 +14,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::boundaries::{Boundaries, stripe};
 use crate::compaction::Retain;
 use crate::db::{Engine, TableCore};
 use crate::error::Result;
 use crate::key::SeqNo;
-use crate::key_range::KeyRange;
 use crate::manifest::Edit;
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
-use crate::run::Run;
-use crate::run_builder::{RunBuilder, plain_bytes};
+use crate::retention::boundaries::{Boundaries, stripe};
 use crate::sstable::Version;
-use crate::version::TableVersion;
+use crate::version::key_range::KeyRange;
+use crate::version::run::Run;
+use crate::version::run_builder::{RunBuilder, plain_bytes};
+use crate::version::table_version::TableVersion;
 
 /// Both sides of a bookmark must be worth this part of a full memtable for a
 /// flush to make two runs of them.

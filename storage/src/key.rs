@@ -58,7 +58,7 @@ pub enum Kind {
     Delete = 2,
     /// The key's value changes by this operand of the table's merge operator.
     Merge = 3,
-    /// The key has a value until a time: [`crate::expiry`] has its form.
+    /// The key has a value until a time: [`crate::read::expiry`] has its form.
     ExpiringPut = 5,
 }
 
@@ -79,7 +79,7 @@ impl Kind {
         match self {
             Self::Put | Self::Merge => true,
             Self::Delete => value_bytes == 0,
-            Self::ExpiringPut => value_bytes >= crate::expiry::EXPIRY_BYTES,
+            Self::ExpiringPut => value_bytes >= crate::read::expiry::EXPIRY_BYTES,
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::db::{Catalog, DbInner};
 use crate::error::Result;
 use crate::key::SeqNo;
 use crate::options::{SnapshotOptions, TableOptions};
-use crate::retention::Bookmark;
+use crate::retention::register::Bookmark;
 use crate::snapshot::Snapshot;
 use crate::table::Table;
 

@@ -27,43 +27,30 @@
 
 #![forbid(unsafe_code)]
 
-mod backup;
-mod boundaries;
+mod care;
 mod clock;
 mod commit;
 mod compaction;
-mod cursor;
 mod db;
 mod error;
-mod expiry;
 mod files;
 mod flush;
-mod fold;
 #[cfg(any(all(test, not(loom)), feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod key;
-mod key_range;
 mod keyspace;
 #[cfg(all(test, loom))]
 mod loom_models;
 mod manifest;
 mod memtable;
-mod merge;
-mod merge_operator;
-mod merger;
 #[cfg(feature = "mutations")]
 pub mod mutation;
 #[cfg(not(feature = "mutations"))]
 mod mutation;
-mod new_dir;
 mod options;
-mod range;
-mod range_tombstones;
-mod repair;
+mod read;
 mod retention;
-mod run;
-mod run_builder;
 mod snapshot;
 mod sorted_writer;
 mod sstable;
@@ -72,12 +59,13 @@ mod sync;
 mod table;
 mod transaction;
 mod varint;
-mod verify;
 mod version;
 pub mod vfs;
 mod wal;
 
-pub use backup::BackupInfo;
+pub use care::backup::BackupInfo;
+pub use care::repair::{Lost, RepairReport, RepairedTable, repair};
+pub use care::verify::{Finding, VerifyProgress, VerifyReport, verify};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use commit::{MAX_KEY_BYTES, MAX_VALUE_BYTES, WriteBatch};
 pub use compaction::{
@@ -87,20 +75,18 @@ pub use db::Db;
 pub use error::{Error, ErrorKind, Result};
 pub use key::SeqNo;
 pub use keyspace::{Keyspace, SnapshotInfo, SnapshotScope};
-pub use merge_operator::{MergeOperator, MergeOperators};
 pub use options::{
     CompactionOptions, Durability, Maintenance, Options, SnapshotOptions, TableOptions,
     WriteOptions,
 };
-pub use range::{Entry, Range};
-pub use repair::{Lost, RepairReport, RepairedTable, repair};
+pub use read::merge_operator::{MergeOperator, MergeOperators};
+pub use read::range::{Entry, Range};
 pub use snapshot::{Snapshot, SnapshotTable, View};
 pub use sorted_writer::{SortedWriter, SortedWriterOptions};
 pub use sstable::{Compression, SsTableOptions};
 pub use stats::{RunStats, Stats, TableStats};
 pub use table::{IngestInfo, Table, Value};
 pub use transaction::{Transaction, TransactionOptions, TransactionRange};
-pub use verify::{Finding, VerifyProgress, VerifyReport, verify};
 
 /// The examples of the book's guide, compiled and run with the tests.
 #[cfg(doctest)]

@@ -13,15 +13,15 @@ use bytes::Bytes;
 use crossbeam_skiplist::SkipMap;
 use crossbeam_skiplist::map::Entry;
 
-use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::files::FileNumber;
 use crate::key::{Kind, SeqNo, compare_versions};
-use crate::key_range::KeyRange;
-use crate::range_tombstones::RangeTombstones;
-use crate::run::Run;
+use crate::read::cursor::Cursor;
 use crate::sstable::Version;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering as Memory};
+use crate::version::key_range::KeyRange;
+use crate::version::range_tombstones::RangeTombstones;
+use crate::version::run::Run;
 
 /// What an entry costs beside its bytes: the tower of the skip list, two
 /// `Bytes` and the number, rounded up.

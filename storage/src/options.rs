@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, SystemClock};
 use crate::compaction::{CompactionPicker, TieredPicker};
-use crate::merge_operator::MergeOperators;
+use crate::read::merge_operator::MergeOperators;
 use crate::sstable::SsTableOptions;
 use crate::vfs::{DiskVfs, Vfs};
 

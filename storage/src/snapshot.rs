@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::boundaries::ReadPoint;
 use crate::db::{DbInner, TableCore};
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
-use crate::key_range::KeyRange;
-use crate::range::Range;
-use crate::retention::Bookmark;
+use crate::read::range::Range;
+use crate::retention::boundaries::ReadPoint;
+use crate::retention::register::Bookmark;
 use crate::table::{Table, Value, get_at};
+use crate::version::key_range::KeyRange;
 
 /// All tables at one instant, for as long as it lives: what it can see is kept
 /// by flushes and compactions.

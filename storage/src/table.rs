@@ -10,14 +10,14 @@ use bytes::Bytes;
 use crate::commit::WriteBatch;
 use crate::db::{DbInner, Engine, TableCore};
 use crate::error::Result;
-use crate::expiry::Judge;
-use crate::fold::Fold;
 use crate::key::SeqNo;
-use crate::key_range::KeyRange;
 use crate::options::WriteOptions;
-use crate::range::Range;
+use crate::read::expiry::Judge;
+use crate::read::fold::Fold;
+use crate::read::range::Range;
 use crate::sstable::ReadCounters;
-use crate::version::TableVersion;
+use crate::version::key_range::KeyRange;
+use crate::version::table_version::TableVersion;
 
 /// A value, shared with the block or memtable that it lies in where possible.
 pub type Value = Bytes;

@@ -22,14 +22,14 @@ use bytes::Bytes;
 
 use crate::db::TableCore;
 use crate::error::{Error, Result};
-use crate::expiry::{self, EXPIRY_BYTES};
 use crate::key::{Kind, NUMBER_MAX, SeqNo};
-use crate::key_range::KeyRange;
-use crate::retention::{SnapshotExpiry, SnapshotRecord};
-use crate::run::RunMeta;
+use crate::read::expiry::{self, EXPIRY_BYTES};
+use crate::retention::register::{SnapshotExpiry, SnapshotRecord};
 use crate::table::Table;
 use crate::varint;
-use crate::version::TableId;
+use crate::version::key_range::KeyRange;
+use crate::version::run::RunMeta;
+use crate::version::table_version::TableId;
 
 /// The longest key, in bytes: 64 KiB.
 pub const MAX_KEY_BYTES: usize = 64 << 10;

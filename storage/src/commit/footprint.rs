@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::{Op, OpReader};
 use crate::key::{Kind, SeqNo};
-use crate::key_range::KeyRange;
-use crate::version::TableId;
+use crate::version::key_range::KeyRange;
+use crate::version::table_version::TableId;
 
 /// A key with its table in front, so that all tables share one order.
 pub(crate) type TableKey = Arc<[u8]>;

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use crate::boundaries::Boundaries;
 use crate::mutation::{self, Mutation};
-use crate::run::{Run, RunId};
+use crate::retention::boundaries::Boundaries;
+use crate::version::run::{Run, RunId};
 
 /// The place of a run (in a list, newest first) of which no reader needs anything:
 ///

@@ -7,18 +7,18 @@ use bytes::Bytes;
 use super::covered::covered_run;
 use super::picker::{Pick, Reason, RunShape, TableShape, debt_bytes};
 use super::retain::Retain;
-use crate::cursor::Cursor;
 use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result};
-use crate::key_range::KeyRange;
 use crate::manifest::Edit;
-use crate::merge::Merge;
 use crate::mutation::{self, Mutation};
-use crate::range_tombstones::RangeTombstones;
-use crate::run::{Run, RunId};
-use crate::run_builder::{RunBuilder, plain_bytes};
+use crate::read::cursor::Cursor;
+use crate::read::merge::Merge;
 use crate::sstable::Version;
-use crate::version::TableVersion;
+use crate::version::key_range::KeyRange;
+use crate::version::range_tombstones::RangeTombstones;
+use crate::version::run::{Run, RunId};
+use crate::version::run_builder::{RunBuilder, plain_bytes};
+use crate::version::table_version::TableVersion;
 
 /// Others hear of a merge after so many bytes of keys and values.
 const CHUNK_BYTES: u64 = 256 << 10;

@@ -1,6 +1,6 @@
 //! The truth of a snapshot: what of one key flush and compaction keep.
 //!
-//! Of each stripe ([`crate::boundaries`]) a reader at its upper end sees one
+//! Of each stripe ([`crate::retention::boundaries`]) a reader at its upper end sees one
 //! value, so one version says it all:
 //!
 //! ```text
@@ -15,11 +15,11 @@
 //! Operands fold within their stripe, and never onto a put that some reader
 //! still sees expire.
 
-use crate::boundaries::Boundaries;
-use crate::fold::{Base, Fold};
 use crate::key::{Kind, SeqNo};
-use crate::merger::Merger;
 use crate::mutation::{self, Mutation};
+use crate::read::fold::{Base, Fold};
+use crate::read::merger::Merger;
+use crate::retention::boundaries::Boundaries;
 use crate::sstable::Version;
 
 /// What decides over the versions of a table.

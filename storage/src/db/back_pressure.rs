@@ -12,7 +12,7 @@ use crate::compaction::wants_compaction;
 use crate::error::{Error, Result};
 use crate::options::Maintenance;
 use crate::stats::Counter;
-use crate::version::TableVersion;
+use crate::version::table_version::TableVersion;
 
 /// Writers may spend what was flushed and merged before they needed it up to
 /// this part of a memtable.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::Engine;
 use super::background::Threads;
 use super::catalog::check_name;
-use crate::backup::{BackupInfo, backup};
+use crate::care::backup::{BackupInfo, backup};
+use crate::care::verify::{VerifyProgress, VerifyReport, verify_state};
 use crate::commit::WriteBatch;
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
@@ -17,7 +18,6 @@ use crate::snapshot::View;
 use crate::stats::Stats;
 use crate::sync::Mutex;
 use crate::transaction::{Transaction, TransactionOptions};
-use crate::verify::{VerifyProgress, VerifyReport, verify_state};
 
 /// A database: keyspaces of tables in one directory, with one log and one order
 /// of commits.

@@ -25,10 +25,10 @@ use crate::key::SeqNo;
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
 use crate::options::{Maintenance, WriteOptions};
-use crate::run::{Run, RunFile, RunMeta};
-use crate::run_builder::open_file;
 use crate::sstable::{BlockCache, NO_NUMBER, SsTable};
 use crate::table::IngestInfo;
+use crate::version::run::{Run, RunFile, RunMeta};
+use crate::version::run_builder::open_file;
 use crate::vfs;
 
 impl Engine {

@@ -14,9 +14,9 @@ use crate::key::SeqNo;
 use crate::manifest::State;
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
-use crate::retention::Retention;
-use crate::run::{Run, RunMeta};
-use crate::version::TableId;
+use crate::retention::register::Retention;
+use crate::version::run::{Run, RunMeta};
+use crate::version::table_version::TableId;
 use crate::vfs::Vfs;
 use crate::wal::{self, Lsn, Segment};
 

@@ -7,16 +7,16 @@ use bytes::Bytes;
 use super::catalog::check_name;
 use super::tables::unknown_keyspace;
 use super::{Engine, TableCore};
-use crate::boundaries::{Boundaries, ReadPoint};
 use crate::commit::{encode_snapshot_create, encode_snapshot_delete, encode_snapshot_expiry};
 use crate::compaction::Retain;
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
-use crate::merge::Merge;
 use crate::options::{SnapshotOptions, WriteOptions};
-use crate::range_tombstones::RangeTombstones;
-use crate::retention::{Bookmark, SnapshotExpiry, SnapshotRecord};
+use crate::read::merge::Merge;
+use crate::retention::boundaries::{Boundaries, ReadPoint};
+use crate::retention::register::{Bookmark, SnapshotExpiry, SnapshotRecord};
 use crate::sstable::Version;
+use crate::version::range_tombstones::RangeTombstones;
 
 impl Engine {
     /// Creates a snapshot of a keyspace, or of one table of it. It is a commit

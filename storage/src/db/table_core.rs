@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
-use crate::merge_operator::MergeOperators;
-use crate::merger::Merger;
 use crate::options::TableOptions;
+use crate::read::merge_operator::MergeOperators;
+use crate::read::merger::Merger;
 use crate::sstable::Origin;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, Published, PublishedGuard};
-use crate::version::{TableId, TableVersion};
+use crate::version::table_version::{TableId, TableVersion};
 
 /// A table: its identity, and the version that readers take.
 #[derive(Debug)]

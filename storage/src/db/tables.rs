@@ -9,7 +9,7 @@ use crate::key::SeqNo;
 use crate::manifest::{Edit, TableMeta};
 use crate::mutation::{self, Mutation};
 use crate::options::TableOptions;
-use crate::version::TableVersion;
+use crate::version::table_version::TableVersion;
 
 impl Engine {
     /// The table of this name, created when absent.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::{Engine, TableCore};
-use crate::boundaries::ReadPoint;
 use crate::commit::{Footprint, Op, OpReader, WriteBatch};
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
 use crate::mutation::{self, Mutation};
 use crate::options::{Durability, WriteOptions};
-use crate::version::TableId;
+use crate::retention::boundaries::ReadPoint;
+use crate::version::table_version::TableId;
 use crate::wal::Position;
 
 impl Engine {

@@ -9,7 +9,7 @@ use super::retention::record;
 use super::{TABLE, explore};
 use crate::commit::CommitQueue;
 use crate::key::SeqNo;
-use crate::retention::{Bookmarks, Retention};
+use crate::retention::register::{Bookmarks, Retention};
 use crate::wal::Wal;
 
 /// A database with one snapshot, and the bytes that its deletion takes in the

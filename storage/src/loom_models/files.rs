@@ -9,10 +9,10 @@ use super::{TABLE, explore};
 use crate::db::TableCore;
 use crate::files::FileNumber;
 use crate::key::{Kind, SeqNo};
-use crate::merge_operator::MergeOperators;
-use crate::run::{Run, RunFile, RunId, RunMeta};
+use crate::read::merge_operator::MergeOperators;
 use crate::sstable::{BlockCache, SsTable, SsTableWriter};
-use crate::version::TableVersion;
+use crate::version::run::{Run, RunFile, RunId, RunMeta};
+use crate::version::table_version::TableVersion;
 use crate::vfs::{MemVfs, Vfs};
 
 const OLD: &str = "/000001.sst";

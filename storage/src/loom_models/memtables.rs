@@ -11,8 +11,8 @@ use crate::db::TableCore;
 use crate::files::FileNumber;
 use crate::key::{Kind, SeqNo};
 use crate::memtable::Memtable;
-use crate::merge_operator::MergeOperators;
-use crate::version::TableVersion;
+use crate::read::merge_operator::MergeOperators;
+use crate::version::table_version::TableVersion;
 
 /// A table whose every commit is one version.
 struct Writes {

@@ -17,7 +17,7 @@ mod retention;
 mod transactions;
 mod visibility;
 
-use crate::version::TableId;
+use crate::version::table_version::TableId;
 
 const PREEMPTIONS_MAX: usize = 3;
 

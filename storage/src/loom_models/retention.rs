@@ -6,13 +6,13 @@ use loom::sync::Mutex;
 use loom::thread;
 
 use super::{TABLE, explore};
-use crate::boundaries::{Boundaries, ReadPoint};
 use crate::commit::CommitQueue;
 use crate::compaction::Retain;
 use crate::key::{Kind, SeqNo};
-use crate::merge_operator::MergeOperators;
-use crate::merger::Merger;
-use crate::retention::{Bookmarks, Retention, SnapshotRecord};
+use crate::read::merge_operator::MergeOperators;
+use crate::read::merger::Merger;
+use crate::retention::boundaries::{Boundaries, ReadPoint};
+use crate::retention::register::{Bookmarks, Retention, SnapshotRecord};
 use crate::sstable::Version;
 
 /// One key of one table. Every write makes a version of it; `versions` is where

@@ -46,8 +46,9 @@ impl State {
         if self.last_table_id.0 == u32::MAX {
             return Err("table id out of all bounds".to_string());
         }
-        let sum =
-            |of: fn(&crate::run::RunMeta) -> u64| self.runs().map(of).fold(0, u64::saturating_add);
+        let sum = |of: fn(&crate::version::run::RunMeta) -> u64| {
+            self.runs().map(of).fold(0, u64::saturating_add)
+        };
         let numbers = [
             ("sequence number", self.last_seq().0),
             ("run", runs.iter().map(|run| run.0).max().unwrap_or(0)),
@@ -72,8 +73,8 @@ mod tests {
     use crate::files::FileNumber;
     use crate::key::SeqNo;
     use crate::manifest::{TableMeta, fuzzing};
-    use crate::run::{RunId, RunMeta};
-    use crate::version::TableId;
+    use crate::version::run::{RunId, RunMeta};
+    use crate::version::table_version::TableId;
 
     fn run(id: u64, files: &[u64]) -> RunMeta {
         RunMeta {

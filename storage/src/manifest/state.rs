@@ -8,9 +8,9 @@ use crate::files::FileNumber;
 use crate::key::SeqNo;
 use crate::mutation::{self, Mutation};
 use crate::options::TableOptions;
-use crate::retention::Bookmarks;
-use crate::run::{RunId, RunMeta};
-use crate::version::TableId;
+use crate::retention::register::Bookmarks;
+use crate::version::run::{RunId, RunMeta};
+use crate::version::table_version::TableId;
 
 /// A table as the manifest knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -235,7 +235,7 @@ impl State {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::retention::{Bookmark, SnapshotRecord};
+    use crate::retention::register::{Bookmark, SnapshotRecord};
 
     /// A compaction had read the bookmarks and waited for its fsync; meanwhile a
     /// snapshot was created, and a flush recorded it and let its WAL segment go.

@@ -22,7 +22,7 @@ use super::table_cursor::SsTableCursor;
 use super::tombstone_block;
 use crate::error::{Error, Result};
 use crate::key::{Kind, SeqNo};
-use crate::range_tombstones::RangeTombstones;
+use crate::version::range_tombstones::RangeTombstones;
 use crate::vfs::{ReadFile, Vfs};
 
 /// One version, as a lookup returns it.

@@ -24,7 +24,7 @@ use super::reader::Version;
 use super::tombstone_block;
 use crate::error::{Error, Result};
 use crate::key::{SeqNo, compare_versions};
-use crate::range_tombstones::RangeTombstones;
+use crate::version::range_tombstones::RangeTombstones;
 use crate::vfs::{ReadFile, Vfs};
 
 /// A version with its key.

@@ -9,9 +9,9 @@ use super::block_cursor::BlockCursor;
 use super::damage::Damage;
 use super::handle::BlockHandle;
 use super::reader::{SsTable, ends_too_early};
-use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::key::{Kind, SeqNo};
+use crate::read::cursor::Cursor;
 
 /// Walks a table; see [`Cursor`]. Keeps the table and one block alive.
 #[derive(Debug)]

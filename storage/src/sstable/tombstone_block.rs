@@ -14,9 +14,9 @@ use bytes::Bytes;
 
 use super::damage::Damage;
 use crate::key::SeqNo;
-use crate::key_range::KeyRange;
-use crate::range_tombstones::{Fragment, RangeTombstones};
 use crate::varint;
+use crate::version::key_range::KeyRange;
+use crate::version::range_tombstones::{Fragment, RangeTombstones};
 
 /// The payload that [`decode`] reads.
 pub(super) fn encode(tombstones: &RangeTombstones) -> Vec<u8> {

@@ -22,10 +22,10 @@ use crate::commit::{Clash, TableKey, WriteBatch, split_table_key};
 use crate::db::DbInner;
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
-use crate::key_range::KeyRange;
 use crate::options::WriteOptions;
 use crate::snapshot::View;
 use crate::table::{Table, Value};
+use crate::version::key_range::KeyRange;
 
 use own_writes::OwnTable;
 pub use range::TransactionRange;

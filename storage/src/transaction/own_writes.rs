@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use crate::commit::{TableKey, WriteBatch, check_lengths, table_key};
 use crate::error::{Error, Result};
-use crate::key_range::KeyRange;
 use crate::table::{Table, Value};
+use crate::version::key_range::KeyRange;
 
 /// What a transaction does to one table.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::own_writes::{OwnTable, Write};
 use crate::error::{Error, Result};
-use crate::range::{Entry, Range};
+use crate::read::range::{Entry, Range};
 
 /// The entries of a key range as a transaction sees them, ascending; `rev()` and
 /// `next_back` go from the other end.

@@ -2,8 +2,8 @@ use std::ops::RangeBounds;
 
 use super::*;
 use crate::commit::footprint::{Point, table_key};
-use crate::key_range::KeyRange;
-use crate::version::TableId;
+use crate::version::key_range::KeyRange;
+use crate::version::table_version::TableId;
 
 const TABLE: TableId = TableId(7);
 

@@ -3,9 +3,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::boundaries::ReadPoint;
-use crate::expiry::{EXPIRY_BYTES, Judge};
-use crate::merge_operator::{MergeOperator, MergeOperators};
+use crate::read::expiry::{EXPIRY_BYTES, Judge};
+use crate::read::merge_operator::{MergeOperator, MergeOperators};
+use crate::retention::boundaries::ReadPoint;
 
 const NOW_MS: u64 = 100;
 

@@ -16,11 +16,11 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::key::{Kind, SeqNo};
-use crate::key_range::KeyRange;
-use crate::range_tombstones::RangeTombstones;
+use crate::read::cursor::Cursor;
+use crate::version::key_range::KeyRange;
+use crate::version::range_tombstones::RangeTombstones;
 use test_disk::TestDisk;
 
 /// Versions in their order, as a table should hold them.

@@ -2,7 +2,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::boundaries::ReadPoint;
+use crate::retention::boundaries::ReadPoint;
 
 /// "a-m 4" deletes from a up to m by number 4; "m-" goes to the end.
 fn range(text: &str) -> KeyRange {

@@ -29,15 +29,15 @@ use replaced::Replaced;
 pub use report::{Lost, RepairReport, RepairedTable};
 use source::{Source, SourceTable};
 
+use crate::care::new_dir::NewDir;
+use crate::care::verify::{DbFiles, lock_to_read};
 use crate::db::Engine;
 use crate::error::Result;
 use crate::key::{Kind, SeqNo, compare_versions};
 use crate::manifest::{Manifest, State, TableMeta};
-use crate::new_dir::NewDir;
 use crate::options::{Maintenance, Options};
-use crate::run_builder::RunBuilder;
 use crate::sstable::{KeyVersion, Origin, Version};
-use crate::verify::{DbFiles, lock_to_read};
+use crate::version::run_builder::RunBuilder;
 
 /// Saves what can be read of the database in `from` into the new directory
 /// `to`, which is missing or empty. `from` is only read. `progress` gets the

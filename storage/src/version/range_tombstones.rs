@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::boundaries::{Boundaries, stripe};
 use crate::key::SeqNo;
-use crate::key_range::{KeyRange, is_before};
 use crate::mutation::{self, Mutation};
+use crate::retention::boundaries::{Boundaries, stripe};
+use crate::version::key_range::{KeyRange, is_before};
 
 /// A range over which the same tombstones lie.
 #[derive(Debug, Clone, PartialEq, Eq)]

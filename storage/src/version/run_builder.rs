@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 use crate::files::{self, FileNumber};
 use crate::key::SeqNo;
 use crate::mutation::{self, Mutation};
-use crate::range_tombstones::RangeTombstones;
-use crate::run::{KeptFor, Run, RunFile, RunMeta};
 use crate::sstable::{BlockCache, Origin, SsTable, SsTableOptions, SsTableWriter, Version};
-use crate::version::TableId;
+use crate::version::range_tombstones::RangeTombstones;
+use crate::version::run::{KeptFor, Run, RunFile, RunMeta};
+use crate::version::table_version::TableId;
 use crate::vfs::Vfs;
 
 /// A run being written. Dropped without [`RunBuilder::finish`], its files are

@@ -23,9 +23,9 @@ use crate::files::{self, FileKind, FileNumber};
 use crate::key::SeqNo;
 use crate::manifest::{Manifest, State, TableMeta};
 use crate::options::Options;
-use crate::run::RunMeta;
 use crate::sstable::{BlockCache, SsTable};
-use crate::version::TableId;
+use crate::version::run::RunMeta;
+use crate::version::table_version::TableId;
 use crate::vfs::{LockGuard, Vfs};
 use crate::wal::{self, Lsn, Segment};
 
@@ -528,8 +528,8 @@ pub(crate) fn lossy<S: serde::Serializer>(path: &Path, serializer: S) -> Result<
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::retention::{Bookmark, SnapshotRecord};
-    use crate::run::RunId;
+    use crate::retention::register::{Bookmark, SnapshotRecord};
+    use crate::version::run::RunId;
 
     fn run(id: u64, span: (u64, u64), file: u64) -> RunMeta {
         RunMeta {

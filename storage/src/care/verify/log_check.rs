@@ -7,8 +7,8 @@ use bytes::Bytes;
 use crate::commit::{Op, OpReader};
 use crate::key::SeqNo;
 use crate::manifest::State;
-use crate::run::RunMeta;
-use crate::version::TableId;
+use crate::version::run::RunMeta;
+use crate::version::table_version::TableId;
 
 /// What the log says, as far as it is read.
 #[derive(Debug)]

@@ -13,9 +13,9 @@
 use bytes::Bytes;
 
 use crate::error::Result;
-use crate::expiry::{Judge, Verdict, split};
 use crate::key::{Kind, SeqNo};
-use crate::merger::Merger;
+use crate::read::expiry::{Judge, Verdict, split};
+use crate::read::merger::Merger;
 use crate::sstable::Version;
 
 /// One key being read.

@@ -10,9 +10,9 @@
 //! is not lower than any that the asker knows of). Each reader judges what
 //! expires at one time of its own.
 
-use crate::expiry::Judge;
 use crate::key::SeqNo;
 use crate::mutation::{self, Mutation};
+use crate::read::expiry::Judge;
 
 /// Where a reader stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::boundaries::ReadPoint;
-use crate::cursor::Cursor;
 use crate::db::{DbInner, TableCore};
 use crate::error::Result;
-use crate::fold::Fold;
 use crate::key::{Kind, SeqNo};
-use crate::merge::Merge;
-use crate::merger::Merger;
 use crate::mutation::{self, Mutation};
-use crate::range_tombstones::RangeTombstones;
+use crate::read::cursor::Cursor;
+use crate::read::fold::Fold;
+use crate::read::merge::Merge;
+use crate::read::merger::Merger;
+use crate::retention::boundaries::ReadPoint;
 use crate::sstable::Version;
-use crate::version::TableVersion;
+use crate::version::range_tombstones::RangeTombstones;
+use crate::version::table_version::TableVersion;
 
 /// A key and its value.
 pub type Entry = (Bytes, Bytes);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::commit::MAX_VALUE_BYTES;
 use crate::error::{Error, Result};
-use crate::merge_operator::{MergeOperator, MergeOperators};
+use crate::read::merge_operator::{MergeOperator, MergeOperators};
 
 /// Folds the operands of one table.
 #[derive(Debug)]

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::boundaries::Boundaries;
-use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::files::FileNumber;
 use crate::key::{Kind, NUMBER_MAX, SeqNo};
-use crate::key_range::{KeyRange, is_before};
 use crate::mutation::{self, Mutation};
-use crate::range_tombstones::RangeTombstones;
+use crate::read::cursor::Cursor;
+use crate::retention::boundaries::Boundaries;
 use crate::sstable::{ReadCounters, SsTable, SsTableCursor, Version};
 use crate::sync::{AtomicBool, Ordering};
+use crate::version::key_range::{KeyRange, is_before};
+use crate::version::range_tombstones::RangeTombstones;
 use crate::vfs::Vfs;
 
 /// The id of a run; never used twice.

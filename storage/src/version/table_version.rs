@@ -19,16 +19,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::cursor::Cursor;
 use crate::error::Result;
-use crate::fold::Fold;
 use crate::key::SeqNo;
-use crate::key_range::{KeyRange, is_before};
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
-use crate::range_tombstones::RangeTombstones;
-use crate::run::{Run, RunId};
+use crate::read::cursor::Cursor;
+use crate::read::fold::Fold;
 use crate::sstable::{ReadCounters, Version, key_hash};
+use crate::version::key_range::{KeyRange, is_before};
+use crate::version::range_tombstones::RangeTombstones;
+use crate::version::run::{Run, RunId};
 
 /// The id of a table; never used twice.
 #[derive(

@@ -17,12 +17,12 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::care::new_dir::NewDir;
 use crate::db::Engine;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::manifest::Manifest;
 use crate::mutation::{self, Mutation};
-use crate::new_dir::NewDir;
 use crate::vfs;
 
 /// What a backup consists of.

@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::key::{SeqNo, compare_versions};
+use crate::read::cursor::Cursor;
 
 /// The versions of all sources in order; descending when `BACKWARD`.
 ///

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::care::verify::lossy;
 use crate::files::{self, FileKind};
 use crate::manifest::TableMeta;
-use crate::retention::Bookmarks;
-use crate::verify::lossy;
+use crate::retention::register::Bookmarks;
 
 /// Something that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -70,7 +70,7 @@ pub struct RepairReport {
 /// The snapshots that show a table of which something is lost.
 pub(super) fn incomplete_snapshots(bookmarks: &Bookmarks, lost: &[Lost]) -> Vec<String> {
     let bookmarks = bookmarks.list.iter().map(|bookmark| &bookmark.record);
-    let misses = |record: &&crate::retention::SnapshotRecord| {
+    let misses = |record: &&crate::retention::register::SnapshotRecord| {
         let mut tables = record.tables.iter();
         tables.any(|(name, _)| {
             let table = format!("{}.{name}", record.keyspace);

@@ -19,13 +19,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::boundaries::{Boundaries, ReadPoint};
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
 use crate::mutation::{self, Mutation};
-use crate::run::KeptFor;
+use crate::retention::boundaries::{Boundaries, ReadPoint};
 use crate::sync::Mutex;
-use crate::version::TableId;
+use crate::version::run::KeptFor;
+use crate::version::table_version::TableId;
 
 /// A named snapshot as it stands in the WAL and in the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
