@@ -227,6 +227,10 @@ const KILLERS: &[(Mutation, &str)] = &[
         "traps::damage_to_an_edit_of_the_manifest_does_not_pass_for_a_torn_one",
     ),
     (
+        AppendCatalogEdits,
+        "traps::damage_to_what_the_manifest_says_of_tables_does_not_pass_for_a_torn_edit",
+    ),
+    (
         HoleInTheWal,
         "crash::a_file_cut_at_any_length_is_found_or_harmless",
     ),

@@ -150,10 +150,15 @@ impl Manifest {
             });
         }
         let record = encode(&edit);
+        // The last edit, damaged, looks like one that a crash tore. What flushes
+        // and merges say would be missed; of the catalog nothing else knows.
+        let appends = !edit.is_of_catalog() || mutation::is(Mutation::AppendCatalogEdits);
         let mut next = self.state.clone();
         next.apply(edit).expect("the engine makes edits that fit");
         let result = match self.file.take() {
-            Some((file, bytes)) if bytes < MANIFEST_BYTES_MAX => self.append(file, bytes, &record),
+            Some((file, bytes)) if appends && bytes < MANIFEST_BYTES_MAX => {
+                self.append(file, bytes, &record)
+            }
             // The new manifest begins with the state, the edit included.
             file => self.roll(&next).inspect_err(|_| self.file = file),
         };

@@ -96,6 +96,21 @@ pub(crate) enum Edit {
     },
 }
 
+impl Edit {
+    /// Whether it says which keyspaces and tables there are.
+    pub(super) fn is_of_catalog(&self) -> bool {
+        match self {
+            Self::AddKeyspace { .. }
+            | Self::DropKeyspace { .. }
+            | Self::AddTable(_)
+            | Self::DropTables { .. } => true,
+            Self::State(_) | Self::Flush { .. } | Self::Compact { .. } | Self::TrimWal { .. } => {
+                false
+            }
+        }
+    }
+}
+
 impl State {
     /// Applies an edit.
     ///
