@@ -5,16 +5,16 @@ mod common;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use common::*;
-use ebb_storage::vfs::{LockGuard, MemVfs, ReadFile, Vfs, WriteFile};
+use ebb_storage::vfs::{FaultOp, LockGuard, MemVfs, ReadFile, Vfs, WriteFile};
 use ebb_storage::{
-    CompactionOptions, CompactionPicker, Compression, Db, Durability, Keyspace, Maintenance,
-    Options, Pick, Reason, SsTableOptions, Table, TableOptions, TableShape,
+    CompactionOptions, CompactionPicker, Compression, Db, Durability, Error, Keyspace, Maintenance,
+    Options, Pick, Reason, RunShape, SsTableOptions, Table, TableOptions, TableShape,
 };
 
 fn open(options: Options) -> (Db, Keyspace, Table) {
@@ -135,22 +135,20 @@ fn a_version_that_another_snapshot_needs_is_no_garbage() {
     assert_eq!(db.stats().tables[0].versions, 203);
 }
 
-/// Merges the pairs of a list of four.
+/// Merges the pairs of a list of four that were flushed with some fifty commits
+/// each.
 #[derive(Debug, Default)]
 struct Pairs {
     on: AtomicBool,
-    picked: AtomicUsize,
 }
 
 impl CompactionPicker for Pairs {
     fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
-        if !self.on.load(Ordering::Relaxed) || self.picked.load(Ordering::Relaxed) == 2 {
-            return None;
-        }
-        let pair = table.runs.chunks(2).position(|pair| !pair[0].is_busy)?;
-        self.picked.fetch_add(1, Ordering::Relaxed);
-        Some(Pick {
-            runs: pair * 2..pair * 2 + 2,
+        let is_flushed = |run: &RunShape| run.largest_seq.0 - run.smallest_seq.0 < 70;
+        let is_pair = |pair: &[RunShape]| pair.iter().all(|run| !run.is_busy && is_flushed(run));
+        let at = table.runs.windows(2).position(is_pair)?;
+        self.on.load(Ordering::Relaxed).then_some(Pick {
+            runs: at..at + 2,
             reason: Reason::Count,
         })
     }
@@ -279,4 +277,24 @@ fn what_is_written_read_and_left_to_merge_is_counted() {
         (0, 0)
     );
     assert_eq!(after.tables[0].space_amplification, 1.0);
+}
+
+/// After a failure merges were still tried, though none could be installed, and two
+/// threads woke each other for the one that failed for ever.
+#[test]
+fn after_a_failure_nothing_is_merged_that_could_not_be_installed() {
+    let mem = MemVfs::new();
+    let (db, _keyspace, table) = open(options(&mem, Maintenance::Manual));
+    for value in 0..2 {
+        fill(&table, 100, value);
+        db.flush().unwrap();
+    }
+    mem.fail_next(FaultOp::Sync, 1, io::ErrorKind::Other);
+    table.put(b"k", b"v").unwrap();
+    db.sync().unwrap_err();
+    let before = mem.io_calls();
+    assert!(matches!(db.compact(), Err(Error::ReadOnly { .. })));
+    assert_eq!(mem.io_calls(), before);
+    assert_eq!(db.stats().tables[0].runs.len(), 2);
+    assert_eq!(content(table.range::<&[u8], _>(..)).unwrap().len(), 101);
 }

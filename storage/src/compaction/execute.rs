@@ -41,8 +41,13 @@ pub(crate) fn compact(engine: &Engine, table: &TableCore) -> Result<bool> {
     let Some((_claim, (version, pick))) = claimed else {
         return Ok(false);
     };
-    // There may be work for another thread beside this.
-    engine.wake_compaction();
+    // What is merged could not be installed. Threads that fail at merges in turn
+    // must not wake each other for them, for ever.
+    engine.check_stop()?;
+    if let Some(cause) = engine.wal().failure() {
+        return Err(Error::ReadOnly { cause });
+    }
+    engine.wake_compaction(|| engine.tables().iter().any(|table| has_merge(engine, table)));
     let (inputs, older) = version.runs[pick.runs.start..].split_at(pick.runs.len());
     merge(engine, table, inputs, older, pick.reason)
 }
@@ -55,6 +60,13 @@ pub(crate) fn wants_compaction(engine: &Engine, table: &TableCore) -> bool {
         version.runs.iter().any(|run| is_busy(run.id()))
             || next_pick(engine, table, &version, is_busy).is_some()
     })
+}
+
+/// Whether a merge of the table is worth doing that is not under way.
+fn has_merge(engine: &Engine, table: &TableCore) -> bool {
+    engine
+        .claims()
+        .look(|is_busy| next_pick(engine, table, &table.version(), is_busy).is_some())
 }
 
 /// The bytes that merges of a table have to read before all is done.

@@ -129,9 +129,9 @@ impl Engine {
         &self.claims
     }
 
-    /// Lets another thread look for a merge.
-    pub(crate) fn wake_compaction(&self) {
-        if self.options.compaction.threads > 1 {
+    /// Has another thread merge beside this one, if there is something to merge.
+    pub(crate) fn wake_compaction(&self, is_wanted: impl FnOnce() -> bool) {
+        if self.options.compaction.threads > 1 && is_wanted() {
             self.signal.compact();
         }
     }
