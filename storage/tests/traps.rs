@@ -527,7 +527,7 @@ fn damage_to_an_edit_of_the_manifest_does_not_pass_for_a_torn_one() {
     let mut before_last = 0;
     for value in [b"1", b"2"] {
         table.put(b"k", value).unwrap();
-        before_last = mem.file_len(&manifest(&mem)).unwrap();
+        before_last = mem.file_len(manifest(&mem)).unwrap();
         db.flush().unwrap();
     }
     drop((db, keyspace, table));
