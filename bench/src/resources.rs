@@ -69,7 +69,11 @@ pub fn memory_peak_bytes() -> Result<u64> {
 
 /// Length of all files of a directory, in bytes.
 pub fn directory_bytes(dir: &Path) -> io::Result<u64> {
-    let length = |entry: io::Result<fs::DirEntry>| Ok(entry?.metadata()?.len());
+    let length = |entry: io::Result<fs::DirEntry>| match entry?.metadata() {
+        // A file that a merge replaced may go while the directory is listed.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(0),
+        metadata => Ok(metadata?.len()),
+    };
     fs::read_dir(dir)?.map(length).sum()
 }
 
