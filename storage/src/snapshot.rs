@@ -68,7 +68,7 @@ impl View {
 
     /// Bytes on disk of the data blocks in which this view may see something of a
     /// range.
-    pub fn approximate_bytes<K, R>(&self, table: &Table, range: R) -> Result<u64>
+    pub fn approximate_bytes<K, R>(&self, table: &Table, range: R) -> u64
     where
         K: AsRef<[u8]>,
         R: RangeBounds<K>,
@@ -78,7 +78,7 @@ impl View {
     }
 
     /// Keys that cut what this view sees of a range: as [`Table::split_keys`].
-    pub fn split_keys<K, R>(&self, table: &Table, range: R, parts: usize) -> Result<Vec<Bytes>>
+    pub fn split_keys<K, R>(&self, table: &Table, range: R, parts: usize) -> Vec<Bytes>
     where
         K: AsRef<[u8]>,
         R: RangeBounds<K>,
@@ -238,7 +238,7 @@ impl SnapshotTable {
     /// Keys that cut the table into at most `parts` pieces of about as many
     /// bytes on disk, ascending; fewer where there is not enough on disk to
     /// tell. Piece `i` goes from key `i - 1` (included) to key `i`.
-    pub fn split_keys(&self, parts: usize) -> Result<Vec<Bytes>> {
+    pub fn split_keys(&self, parts: usize) -> Vec<Bytes> {
         let all = KeyRange::new::<&[u8], _>(..);
         self.core.version().split_keys(self.view.seq(), &all, parts)
     }

@@ -45,7 +45,7 @@ impl SnapshotInput {
     fn cut(&self) -> Result<(Vec<Bytes>, u64)> {
         let indexed_bytes = self.table.approximate_bytes();
         if indexed_bytes >= INDEXED_BYTES_MIN {
-            return Ok((self.table.split_keys(self.splits)?, indexed_bytes));
+            return Ok((self.table.split_keys(self.splits), indexed_bytes));
         }
         let mut sampler = Sampler::default();
         for row in self.table.scan::<&[u8], _>(..) {

@@ -19,7 +19,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use super::damage::Damage;
 use crate::key::{Kind, SeqNo};
@@ -130,6 +130,24 @@ impl Block {
     /// The bytes of an entry's value, sharing the block's memory.
     pub(super) fn value(&self, range: Range<usize>) -> Bytes {
         self.bytes.slice(range)
+    }
+
+    /// The same of a block that is needed no more: its reference goes on.
+    pub(super) fn into_value(self, range: Range<usize>) -> Bytes {
+        let mut value = self.bytes;
+        value.truncate(range.end);
+        value.advance(range.start);
+        value
+    }
+
+    /// The same for as long as the block is at hand.
+    pub(super) fn value_bytes(&self, range: Range<usize>) -> &[u8] {
+        &self.bytes[range]
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
     }
 
     /// The entry that starts at `start`.

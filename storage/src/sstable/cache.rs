@@ -3,9 +3,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+
+use super::block::Block;
 
 /// Which block: file number (unique within the database, never reused) and
 /// offset in the file.
@@ -16,7 +17,7 @@ type BlockKey = (u64, u64);
 #[derive(Debug)]
 pub(crate) struct BlockCache {
     /// `None` with a capacity of 0.
-    blocks: Option<Cache<BlockKey, Bytes, BlockWeighter>>,
+    blocks: Option<Cache<BlockKey, Block, BlockWeighter>>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -25,13 +26,13 @@ pub(crate) struct BlockCache {
 struct BlockWeighter;
 
 impl BlockWeighter {
-    /// What an entry costs beside its bytes, roughly: key, `Bytes`, its shared
+    /// What an entry costs beside its bytes, roughly: key, `Block`, its shared
     /// header and its slots in the cache's tables.
     const OVERHEAD_BYTES: u64 = 128;
 }
 
-impl Weighter<BlockKey, Bytes> for BlockWeighter {
-    fn weight(&self, _key: &BlockKey, block: &Bytes) -> u64 {
+impl Weighter<BlockKey, Block> for BlockWeighter {
+    fn weight(&self, _key: &BlockKey, block: &Block) -> u64 {
         block.len() as u64 + Self::OVERHEAD_BYTES
     }
 }
@@ -55,7 +56,7 @@ impl BlockCache {
 
     /// Looks for a block; a hit counts as a use and defends the block against
     /// eviction.
-    pub(super) fn get(&self, file_number: u64, offset: u64) -> Option<Bytes> {
+    pub(super) fn get(&self, file_number: u64, offset: u64) -> Option<Block> {
         let blocks = self.blocks.as_ref();
         let found = blocks.and_then(|blocks| blocks.get(&(file_number, offset)));
         let counter = if found.is_some() {
@@ -68,7 +69,7 @@ impl BlockCache {
     }
 
     /// Puts a verified, uncompressed block in.
-    pub(super) fn insert(&self, file_number: u64, offset: u64, block: Bytes) {
+    pub(super) fn insert(&self, file_number: u64, offset: u64, block: Block) {
         if let Some(blocks) = &self.blocks {
             blocks.insert((file_number, offset), block);
         }
@@ -92,13 +93,23 @@ impl BlockCache {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
+    use crate::sstable::block_builder::BlockBuilder;
+
+    /// Of about 1000 bytes.
+    fn block() -> Block {
+        let mut builder = BlockBuilder::new(1);
+        builder.add(b"k", crate::SeqNo(1), crate::key::Kind::Put, &[0; 985]);
+        Block::new(Bytes::copy_from_slice(builder.finish())).unwrap()
+    }
 
     #[test]
     fn the_cache_stays_within_its_capacity() {
         let cache = BlockCache::new(100_000);
         for i in 0..1000 {
-            cache.insert(1, i, Bytes::from(vec![0; 1000]));
+            cache.insert(1, i, block());
             assert!(cache.used_bytes() <= 100_000);
         }
         assert!(cache.used_bytes() > 50_000);
@@ -110,7 +121,7 @@ mod tests {
     #[test]
     fn a_capacity_of_0_disables() {
         let cache = BlockCache::new(0);
-        cache.insert(1, 1, Bytes::from_static(b"x"));
+        cache.insert(1, 1, block());
         assert!(cache.get(1, 1).is_none());
         assert_eq!((cache.hits(), cache.misses()), (0, 1));
     }

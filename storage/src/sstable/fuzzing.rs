@@ -142,7 +142,7 @@ fn read(bytes: &[u8]) -> Result<()> {
     file.append(bytes).expect("there is room");
     let table = SsTable::open(&disk, path, NUMBER, Arc::new(BlockCache::new(0)))?;
     let verified = table.verify().is_ok();
-    let _ = table.block_bounds();
+    let _ = table.block_bounds().count();
     let mut cursor = table.cursor(false);
     cursor.seek_to_first()?;
     let ascending = scan(&mut cursor, bytes.len(), SsTableCursor::next);
@@ -217,14 +217,7 @@ fn tombstone_handle(bytes: &[u8], footer: &Footer) -> Option<BlockHandle> {
 fn data_handles(bytes: &[u8], footer: &Footer) -> Result<Vec<BlockHandle>, Damage> {
     let stored = &bytes[footer.index.offset as usize..][..footer.index.len as usize];
     let index = Index::decode(unseal(Bytes::copy_from_slice(stored))?)?;
-    let mut handles = Vec::new();
-    let mut cursor = index.cursor();
-    cursor.seek_to_first()?;
-    while cursor.valid() {
-        handles.push(BlockHandle::from_varints(&cursor.value())?);
-        cursor.next()?;
-    }
-    Ok(handles)
+    Ok(index.entries().map(|entry| entry.handle).collect())
 }
 
 fn reseal_at(bytes: &mut [u8], handle: BlockHandle) {
@@ -324,7 +317,7 @@ pub(crate) fn parts(table: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// The restart points of data blocks were verified, those of the index not: a
-/// table with one in the wrong place verified, and could not be read backwards.
+/// table with one in the wrong place verified, and could not be read backwards. Now it does not open.
 #[cfg(test)]
 #[test]
 fn a_misplaced_restart_point_of_the_index_is_damage() {
@@ -337,8 +330,7 @@ fn a_misplaced_restart_point_of_the_index_is_damage() {
     reseal(&mut bytes);
     let (disk, path) = (MemVfs::new(), Path::new("/t.sst"));
     disk.create(path).unwrap().append(&bytes).unwrap();
-    let table = SsTable::open(&disk, path, NUMBER, Arc::new(BlockCache::new(0))).unwrap();
-    let found = table.verify();
+    let found = SsTable::open(&disk, path, NUMBER, Arc::new(BlockCache::new(0)));
     assert!(matches!(found, Err(Error::Corruption { .. })), "{found:?}");
 }
 

@@ -113,20 +113,9 @@ impl SsTable {
 
     /// For each data block, in order, its last key and its bytes in the file:
     /// from the index, so without reading any.
-    ///
-    /// # Errors
-    /// `Corruption`.
-    pub(crate) fn block_bounds(&self) -> Result<Vec<(Bytes, u64)>> {
-        let mut bounds = Vec::new();
-        let mut cursor = self.parts.index.cursor();
-        let damaged = |damage| self.index_damage(damage);
-        cursor.seek_to_first().map_err(damaged)?;
-        while cursor.valid() {
-            let handle = BlockHandle::from_varints(&cursor.value()).map_err(damaged)?;
-            bounds.push((Bytes::copy_from_slice(cursor.key()), handle.len));
-            cursor.next().map_err(damaged)?;
-        }
-        Ok(bounds)
+    pub(crate) fn block_bounds(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        let entries = self.parts.index.entries();
+        entries.map(|entry| (entry.last.0, entry.handle.len))
     }
 
     /// The newest version of `key` with a sequence number `<= seq`, a tombstone
@@ -146,10 +135,12 @@ impl SsTable {
             return Ok(None);
         }
         reads.runs_touched += 1;
-        let handle = self.parts.index.find(key, seq);
-        let Some(handle) = handle.map_err(|damage| self.index_damage(damage))? else {
+        let index = &self.parts.index;
+        let position = index.position(key, seq);
+        if position == index.len() {
             return Ok(None);
-        };
+        }
+        let handle = index.entry(position).handle;
         let (block, cached) = self.data_block(handle, true)?;
         if cached {
             reads.blocks_cached += 1;
@@ -160,10 +151,11 @@ impl SsTable {
             .find(key, seq)
             .and_then(|found| found.ok_or_else(ends_too_early))
             .map_err(|damage| damage.at(&self.path, handle.offset))?;
+        let (seq, kind, value) = (found.entry.seq, found.entry.kind, found.entry.value);
         Ok(found.same_key.then(|| Version {
-            seq: found.entry.seq,
-            kind: found.entry.kind,
-            value: block.value(found.entry.value),
+            seq,
+            kind,
+            value: block.into_value(value),
         }))
     }
 
@@ -187,17 +179,15 @@ impl SsTable {
         let cached = fill_cache
             .then(|| self.cache.get(number, handle.offset))
             .flatten();
-        let hit = cached.is_some();
-        let payload = match cached {
-            Some(payload) => payload,
-            None => self.read_data_block(handle)?,
-        };
-        let block =
-            Block::new(payload.clone()).map_err(|damage| damage.at(&self.path, handle.offset))?;
-        if fill_cache && !hit {
-            self.cache.insert(number, handle.offset, payload);
+        if let Some(block) = cached {
+            return Ok((block, true));
         }
-        Ok((block, hit))
+        let payload = self.read_data_block(handle)?;
+        let block = Block::new(payload).map_err(|damage| damage.at(&self.path, handle.offset))?;
+        if fill_cache {
+            self.cache.insert(number, handle.offset, block.clone());
+        }
+        Ok((block, false))
     }
 
     /// The payload of a data block, from the disk.
@@ -320,7 +310,7 @@ fn check_properties(
         None => footer.filter.offset,
     };
     let holds_versions = properties.entries > 0;
-    if holds_versions == index.is_empty()
+    if holds_versions == (index.len() == 0)
         || !holds_versions && properties.range_tombstones.is_none()
     {
         return Err(Damage(format!(

@@ -18,7 +18,7 @@ use super::compression::{TRAILER_BYTES, unseal};
 use super::damage::Damage;
 use super::footer::Footer;
 use super::handle::BlockHandle;
-use super::index::Index;
+use super::index::{Index, IndexEntry};
 use super::properties::Properties;
 use super::reader::Version;
 use super::tombstone_block;
@@ -177,21 +177,21 @@ impl Salvage {
     }
 
     fn by_index(&mut self, bytes: &Bytes, payload: Bytes) {
-        let entries = match index_entries(payload) {
-            Ok(entries) => entries,
-            Err(_) => return self.in_sequence(bytes, None),
+        let Ok(index) = Index::decode(payload) else {
+            return self.in_sequence(bytes, None);
         };
         let mut last: Option<(Vec<u8>, SeqNo)> = None;
-        self.data_end = entries
-            .last()
-            .map_or(Some(0), |(handle, _, _)| handle.end());
-        for (handle, key, seq) in entries {
+        self.data_end = match index.entries().last() {
+            Some(entry) => entry.handle.end(),
+            None => Some(0),
+        };
+        for IndexEntry { handle, last: told } in index.entries() {
             let checked = part(bytes, handle).and_then(|payload| {
                 let versions = ordered_after(decode(payload)?, last.as_ref())?;
                 let end = versions
                     .last()
                     .map(|(key, version)| (&key[..], version.seq));
-                match end == Some((&key, seq)) {
+                match end == Some(told) {
                     true => Ok(()),
                     false => Err(Damage("it does not end as the index says".into())),
                 }
@@ -202,11 +202,11 @@ impl Salvage {
                     offset: handle.offset,
                     bytes: handle.len,
                     from_key: last.map(|(key, _)| key),
-                    to_key: Some(key.clone()),
+                    to_key: Some(told.0.to_vec()),
                     detail: damage.0,
                 }),
             }
-            last = Some((key, seq));
+            last = Some((told.0.to_vec(), told.1));
         }
     }
 
@@ -267,11 +267,11 @@ impl Salvage {
 /// Whether a block has the handles of all blocks before it: an index then, and
 /// never data.
 fn looks_like_index(bytes: &Bytes, handle: BlockHandle) -> bool {
-    let Ok(entries) = part(bytes, handle).and_then(index_entries) else {
+    let Ok(index) = part(bytes, handle).and_then(Index::decode) else {
         return false;
     };
     let mut end = 0;
-    for (block, _, _) in entries {
+    for block in index.entries().map(|entry| entry.handle) {
         match block.end() {
             Some(next) if block.offset == end && next <= handle.offset => end = next,
             _ => return false,
@@ -296,19 +296,6 @@ fn part(bytes: &Bytes, handle: BlockHandle) -> Result<Bytes, Damage> {
         return Err(outside());
     }
     unseal(bytes.slice(handle.offset as usize..end as usize))
-}
-
-fn index_entries(payload: Bytes) -> Result<Vec<(BlockHandle, Vec<u8>, SeqNo)>, Damage> {
-    let index = Index::decode(payload)?;
-    let mut cursor = index.cursor();
-    let mut entries = Vec::new();
-    cursor.seek_to_first()?;
-    while cursor.valid() {
-        let handle = BlockHandle::from_varints(&cursor.value())?;
-        entries.push((handle, cursor.key().to_vec(), cursor.seq()));
-        cursor.next()?;
-    }
-    Ok(entries)
 }
 
 fn decode(payload: Bytes) -> Result<Vec<KeyVersion>, Damage> {

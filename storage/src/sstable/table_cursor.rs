@@ -1,5 +1,5 @@
-//! A position in one SSTable, movable in both directions: a cursor over the
-//! index, and one over the data block that it stands on.
+//! A position in one SSTable, movable in both directions: one in the index, and a
+//! cursor over the data block that it stands for.
 
 use std::sync::Arc;
 
@@ -7,7 +7,6 @@ use bytes::Bytes;
 
 use super::block_cursor::BlockCursor;
 use super::damage::Damage;
-use super::handle::BlockHandle;
 use super::reader::{SsTable, ends_too_early};
 use crate::error::Result;
 use crate::key::{Kind, SeqNo};
@@ -18,8 +17,9 @@ use crate::read::cursor::Cursor;
 pub(crate) struct SsTableCursor {
     table: Arc<SsTable>,
     fill_cache: bool,
-    /// While `data` is valid, stands on that block.
-    index: BlockCursor,
+    /// While `data` is valid, the position of that block in the index; there is
+    /// none at or above its length.
+    at: usize,
     /// In the block at `data_offset`; `None` until the first is loaded.
     data: Option<BlockCursor>,
     data_offset: u64,
@@ -27,11 +27,10 @@ pub(crate) struct SsTableCursor {
 
 impl SsTableCursor {
     pub(super) fn new(table: Arc<SsTable>, fill_cache: bool) -> Self {
-        let index = table.index().cursor();
         Self {
             table,
             fill_cache,
-            index,
+            at: 0,
             data: None,
             data_offset: 0,
         }
@@ -44,24 +43,19 @@ impl SsTableCursor {
         }
     }
 
-    /// Moves the index cursor and says whether it stands on a block.
-    fn move_index(
-        &mut self,
-        how: impl FnOnce(&mut BlockCursor) -> Result<(), Damage>,
-    ) -> Result<bool> {
-        how(&mut self.index).map_err(|damage| self.table.index_damage(damage))?;
-        Ok(self.index.valid())
-    }
-
-    /// Moves within the block that the index cursor stands on, from nowhere, and
-    /// says whether that led to a version.
+    /// Moves within the block at a position of the index, from nowhere, and says
+    /// whether that led to a version; false where there is no block.
     fn enter_block(
         &mut self,
+        at: usize,
         how: impl FnOnce(&mut BlockCursor) -> Result<(), Damage>,
     ) -> Result<bool> {
         self.clear();
-        let handle = BlockHandle::from_varints(&self.index.value())
-            .map_err(|damage| self.table.index_damage(damage))?;
+        self.at = at;
+        if at >= self.table.index().len() {
+            return Ok(false);
+        }
+        let handle = self.table.index().entry(at).handle;
         if self.data.is_none() || self.data_offset != handle.offset {
             let (block, _) = self.table.data_block(handle, self.fill_cache)?;
             match &mut self.data {
@@ -71,6 +65,17 @@ impl SsTableCursor {
             self.data_offset = handle.offset;
         }
         self.move_data(how)
+    }
+
+    /// Stands on the last version of the block before a position of the index.
+    fn enter_before(&mut self, at: usize) -> Result<()> {
+        self.clear();
+        match at.checked_sub(1) {
+            Some(before) => self
+                .enter_block(before, BlockCursor::seek_to_last)
+                .map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Moves within the loaded block and says whether that led to a version.
@@ -96,56 +101,41 @@ impl Cursor for SsTableCursor {
     }
 
     fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
-        self.clear();
-        if self.move_index(|index| index.seek(key, seq))?
-            && !self.enter_block(|data| data.seek(key, seq))?
-        {
+        let at = self.table.index().position(key, seq);
+        if !self.enter_block(at, |data| data.seek(key, seq))? && at < self.table.index().len() {
             return Err(ends_too_early().at(self.table.path(), self.data_offset));
         }
         Ok(())
     }
 
     fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
-        self.clear();
-        if !self.move_index(|index| index.seek(key, seq))? {
-            return self.seek_to_last();
+        let at = self.table.index().position(key, seq);
+        match self.enter_block(at, |data| data.seek_before(key, seq))? {
+            true => Ok(()),
+            false => self.enter_before(at),
         }
-        if !self.enter_block(|data| data.seek_before(key, seq))?
-            && self.move_index(BlockCursor::prev)?
-        {
-            self.enter_block(BlockCursor::seek_to_last)?;
-        }
-        Ok(())
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.clear();
-        if self.move_index(BlockCursor::seek_to_first)? {
-            self.enter_block(BlockCursor::seek_to_first)?;
-        }
-        Ok(())
+        self.enter_block(0, BlockCursor::seek_to_first).map(drop)
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.clear();
-        if self.move_index(BlockCursor::seek_to_last)? {
-            self.enter_block(BlockCursor::seek_to_last)?;
-        }
-        Ok(())
+        self.enter_before(self.table.index().len())
     }
 
     fn next(&mut self) -> Result<()> {
         assert!(self.valid(), "next on a cursor that stands nowhere");
-        if !self.move_data(BlockCursor::next)? && self.move_index(BlockCursor::next)? {
-            self.enter_block(BlockCursor::seek_to_first)?;
+        if !self.move_data(BlockCursor::next)? {
+            self.enter_block(self.at + 1, BlockCursor::seek_to_first)?;
         }
         Ok(())
     }
 
     fn prev(&mut self) -> Result<()> {
         assert!(self.valid(), "prev on a cursor that stands nowhere");
-        if !self.move_data(BlockCursor::prev)? && self.move_index(BlockCursor::prev)? {
-            self.enter_block(BlockCursor::seek_to_last)?;
+        if !self.move_data(BlockCursor::prev)? {
+            self.enter_before(self.at)?;
         }
         Ok(())
     }

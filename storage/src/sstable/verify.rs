@@ -7,7 +7,7 @@ use super::block_cursor::BlockCursor;
 use super::damage::Damage;
 use super::filter::key_hash;
 use super::handle::BlockHandle;
-use super::index::Index;
+use super::index::IndexEntry;
 use super::properties::Properties;
 use super::reader::{Parts, SsTable};
 use crate::error::{Error, Result};
@@ -25,12 +25,9 @@ impl SsTable {
             Ok(parts) => parts,
             Err(error) => return found(error),
         };
-        if let Err(damage) = check_restarts(parts.index.block()) {
-            return found(self.index_damage(damage));
-        }
         let mut walk = Walk::new(&parts);
         let mut whole = true;
-        let walked = self.for_each_block(&parts.index, |handle, last| {
+        for IndexEntry { handle, last } in parts.index.entries() {
             let checked = self.read_data_block(handle).and_then(|payload| {
                 Block::new(payload)
                     .and_then(|block| walk.block(handle, block, last))
@@ -41,9 +38,6 @@ impl SsTable {
                 found(error);
                 walk.pass_over(handle, last);
             }
-        });
-        if let Err(error) = walked {
-            return found(error);
         }
         if whole && let Err(damage) = walk.finish() {
             found(damage.at(self.path(), parts.footer.properties.offset));
@@ -62,27 +56,6 @@ impl SsTable {
             }
         });
         first
-    }
-
-    /// Calls `block` for each data block with its handle and last version, as
-    /// the index has them.
-    ///
-    /// # Errors
-    /// `Corruption` of the index.
-    pub(super) fn for_each_block(
-        &self,
-        index: &Index,
-        mut block: impl FnMut(BlockHandle, (&[u8], SeqNo)),
-    ) -> Result<()> {
-        let index_damage = |damage| self.index_damage(damage);
-        let mut blocks = index.cursor();
-        blocks.seek_to_first().map_err(index_damage)?;
-        while blocks.valid() {
-            let handle = BlockHandle::from_varints(&blocks.value()).map_err(index_damage)?;
-            block(handle, (blocks.key(), blocks.seq()));
-            blocks.next().map_err(index_damage)?;
-        }
-        Ok(())
     }
 }
 

@@ -123,13 +123,8 @@ impl TableVersion {
 
     /// Keys that cut what a reader at `seq` sees of a range into at most `parts`
     /// pieces of about as many bytes on disk, ascending, each within the range.
-    pub(crate) fn split_keys(
-        &self,
-        seq: SeqNo,
-        range: &KeyRange,
-        parts: usize,
-    ) -> Result<Vec<Bytes>> {
-        let blocks = self.blocks(seq, range)?;
+    pub(crate) fn split_keys(&self, seq: SeqNo, range: &KeyRange, parts: usize) -> Vec<Bytes> {
+        let blocks = self.blocks(seq, range);
         let total: u64 = blocks.iter().map(|(_, bytes)| bytes).sum();
         let mut keys: Vec<Bytes> = Vec::new();
         let mut before = 0;
@@ -146,7 +141,7 @@ impl TableVersion {
             }
         }
         keys.truncate(parts.saturating_sub(1));
-        Ok(keys)
+        keys
     }
 
     /// The ingested runs that are not in the run list yet, newest first.
@@ -161,28 +156,28 @@ impl TableVersion {
     }
 
     /// Bytes on disk of the data blocks that may hold something of a range.
-    pub(crate) fn approximate_bytes(&self, seq: SeqNo, range: &KeyRange) -> Result<u64> {
-        let blocks = self.blocks(seq, range)?;
-        Ok(blocks.iter().map(|(_, bytes)| bytes).sum())
+    pub(crate) fn approximate_bytes(&self, seq: SeqNo, range: &KeyRange) -> u64 {
+        let blocks = self.blocks(seq, range);
+        blocks.iter().map(|(_, bytes)| bytes).sum()
     }
 
     /// The data blocks that a reader at `seq` may see something of a range in,
     /// by their last keys, and their bytes: from the indexes, so without reading
     /// any.
-    fn blocks(&self, seq: SeqNo, range: &KeyRange) -> Result<Vec<(Bytes, u64)>> {
+    fn blocks(&self, seq: SeqNo, range: &KeyRange) -> Vec<(Bytes, u64)> {
         let mut blocks: Vec<(Bytes, u64)> = Vec::new();
         let runs = self.all_runs().filter(|run| run.is_seen_at(seq));
         for file in runs.flat_map(|run| run.files()) {
-            let mut first = Bytes::copy_from_slice(&file.table().properties().smallest_key);
-            for (last, bytes) in file.table().block_bounds()? {
-                if *last >= *range.start && is_before(&first, range.end.as_ref()) {
-                    blocks.push((last.clone(), bytes));
+            let mut first = &file.table().properties().smallest_key[..];
+            for (last, bytes) in file.table().block_bounds() {
+                if *last >= *range.start && is_before(first, range.end.as_ref()) {
+                    blocks.push((Bytes::copy_from_slice(last), bytes));
                 }
                 first = last;
             }
         }
         blocks.sort_unstable();
-        Ok(blocks)
+        blocks
     }
 
     /// The same with a fresh memtable; the old one is frozen at `end`. One that

@@ -163,12 +163,7 @@ fn stored_blocks(table: &Arc<SsTable>) -> Vec<(usize, usize)> {
         offset: told.offset,
         len: told.bytes,
     }));
-    let mut index = table.index().cursor();
-    index.seek_to_first().unwrap();
-    while index.valid() {
-        handles.push(BlockHandle::from_varints(&index.value()).unwrap());
-        index.next().unwrap();
-    }
+    handles.extend(table.index().entries().map(|entry| entry.handle));
     let place = |handle: BlockHandle| (handle.offset as usize, handle.end().unwrap() as usize);
     handles.into_iter().map(place).collect()
 }
