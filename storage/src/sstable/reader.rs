@@ -3,6 +3,7 @@
 //! Filter, index and properties stay in memory while the table is open; data
 //! blocks are read one at a time, through the [`BlockCache`].
 
+use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use bytes::Bytes;
 
 use super::block::Block;
 use super::cache::BlockCache;
-use super::compression::{PAYLOAD_BYTES_MAX, TRAILER_BYTES, unseal};
+use super::compression::{PAYLOAD_BYTES_MAX, TRAILER_BYTES, unseal, unseal_copy};
 use super::damage::Damage;
 use super::filter::Filter;
 use super::footer::Footer;
@@ -338,11 +339,32 @@ fn check_properties(
     }
 }
 
+/// A stored block of at most this length is read into memory that the thread
+/// keeps: most are unpacked from there, and none costs an allocation.
+const SCRATCH_BYTES_MAX: usize = 64 << 10;
+
+thread_local! {
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 /// Reads and checks one stored block, which must lie in the file.
 fn read_block(file: &dyn ReadFile, path: &Path, handle: BlockHandle) -> Result<Bytes> {
-    let mut stored = vec![0; handle.len as usize];
-    read_at(file, path, &mut stored, handle.offset)?;
-    unseal(stored.into()).map_err(|damage| damage.at(path, handle.offset))
+    let len = handle.len as usize;
+    let payload = if len > SCRATCH_BYTES_MAX {
+        let mut stored = vec![0; len];
+        read_at(file, path, &mut stored, handle.offset)?;
+        unseal(stored.into())
+    } else {
+        SCRATCH.with_borrow_mut(|scratch| {
+            if scratch.len() < len {
+                scratch.resize(len, 0);
+            }
+            let stored = &mut scratch[..len];
+            read_at(file, path, stored, handle.offset)?;
+            Ok::<_, Error>(unseal_copy(stored))
+        })?
+    };
+    payload.map_err(|damage| damage.at(path, handle.offset))
 }
 
 fn read_at(file: &dyn ReadFile, path: &Path, buf: &mut [u8], offset: u64) -> Result<()> {
