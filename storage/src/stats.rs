@@ -134,6 +134,8 @@ pub struct Stats {
     pub wal_bytes: u64,
     /// Bytes written to the WAL.
     pub wal_bytes_written: u64,
+    /// Syncs of the WAL's segments: one may serve many writes.
+    pub wal_syncs: u64,
     /// Number of the WAL's segments.
     pub wal_segments: usize,
     /// Live read views.
@@ -224,6 +226,7 @@ impl Stats {
             compactions_running: db.claims().running(),
             compaction_debt_bytes: tables.iter().map(|t| t.compaction_debt_bytes).sum(),
             wal_bytes_written,
+            wal_syncs: db.wal().syncs(),
             writes: counters.writes.get(),
             operations_written: counters.operations_written.get(),
             reads: counters.reads.get(),

@@ -86,6 +86,8 @@ struct Progress {
     refused: Vec<Refused>,
     writing: bool,
     syncing: bool,
+    /// Syncs of segments since the opening.
+    syncs: u64,
     failed: Option<Arc<str>>,
     /// The open segment; the writer takes it out while it writes.
     segment: Option<OpenSegment>,
@@ -160,6 +162,7 @@ impl Wal {
                 refused: Vec::new(),
                 writing: false,
                 syncing: false,
+                syncs: 0,
                 failed: None,
                 segment: None,
                 written_segment: None,
@@ -239,7 +242,10 @@ impl Wal {
             progress = self.progress.lock().unwrap();
             progress.syncing = false;
             match result {
-                Ok(()) => self.set_durable(&mut progress, target),
+                Ok(()) => {
+                    progress.syncs += 1;
+                    self.set_durable(&mut progress, target);
+                }
                 Err(_) if mutation::is(Mutation::GoOnAfterFailedSync) => {}
                 Err(e) => self.fail(&mut progress, &format!("fsync of the WAL failed: {e}")),
             }
@@ -268,6 +274,11 @@ impl Wal {
     /// Bytes written since the log was opened.
     pub(crate) fn written_bytes(&self) -> u64 {
         self.written_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Syncs of segments since the log was opened, each for all who waited.
+    pub(crate) fn syncs(&self) -> u64 {
+        self.progress.lock().unwrap().syncs
     }
 
     fn count_written(&self, bytes: u64) {
@@ -423,6 +434,7 @@ impl Wal {
             progress.writing = false;
             if let Some(closed) = outcome.closed {
                 progress.closed.push(closed);
+                progress.syncs += 1;
                 self.set_durable(&mut progress, written);
             }
             if let Some(segment) = &outcome.segment

@@ -143,3 +143,21 @@ fn the_newest_segment_is_the_one_that_a_writer_is_at_work_on() {
     assert_eq!(wal.newest_segment(), FileNumber(3));
     wal.progress.lock().unwrap().segment = taken;
 }
+
+#[test]
+fn a_sync_counts_once_for_all_it_serves_and_so_does_the_close_of_a_segment() {
+    let (_mem, wal) = log(1000);
+    let push = |seq, payload: &[u8]| wal.push(SeqNo(seq), 1, payload);
+    let (first, second) = (push(1, b"a"), push(2, b"b"));
+    wal.sync_to(second).unwrap();
+    wal.sync_to(first).unwrap();
+    assert_eq!(wal.syncs(), 1);
+    let full = push(3, &[0; 1000]);
+    wal.write_to(full).unwrap();
+    assert_eq!(wal.syncs(), 1);
+    let next = push(4, b"c");
+    wal.write_to(next).unwrap();
+    assert_eq!(wal.syncs(), 2, "the first segment was closed");
+    wal.sync_all().unwrap();
+    assert_eq!(wal.syncs(), 3);
+}
