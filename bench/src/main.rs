@@ -3,12 +3,11 @@
 //! ```text
 //!   ycsb_args ─► ycsb ─► table      the command, the run, its print
 //!                 │
-//!      snapshots  resources  counted_vfs     what is measured beside the load
+//!      snapshots  resources     what is measured beside the load
 //! ```
 
 #![forbid(unsafe_code)]
 
-mod counted_vfs;
 mod outcome;
 mod resources;
 mod snapshots;

@@ -30,8 +30,8 @@ pub struct Outcome {
     pub written_with_load: Written,
     /// What point reads of the run cost.
     pub reads: Reads,
-    /// Writes of the run that waited for background work.
-    pub stalls: Stalls,
+    /// Writes that were held up for background work.
+    pub gate: Gate,
     /// Length of all files of the database after the run, in bytes.
     pub directory_bytes: u64,
     /// The most memory that the process had, load included, in bytes.
@@ -99,11 +99,18 @@ pub struct Reads {
     pub filter_skips_per_read: f64,
 }
 
-/// Writes that waited for flushes or compactions to catch up.
+/// Writes that were held up until flushes or compactions caught up.
 #[derive(Debug, Serialize)]
-pub struct Stalls {
-    /// How many.
-    pub count: u64,
+pub struct Gate {
+    /// Writes of the run that were stopped.
+    pub stalls: u64,
     /// How long all together, in seconds.
-    pub total_s: f64,
+    pub stall_s: f64,
+    /// Writes of the run that were slowed, to the pace of flushes and
+    /// compactions.
+    pub delays: u64,
+    /// How long all together, in seconds.
+    pub delay_s: f64,
+    /// The longest that one write was held up, load included, in microseconds.
+    pub wait_us_max: u64,
 }

@@ -83,7 +83,7 @@ fn write_costs(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
         usage,
         written,
         reads,
-        stalls,
+        gate,
         ..
     } = outcome;
     writeln!(
@@ -144,8 +144,12 @@ fn write_costs(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     )?;
     writeln!(
         text,
-        "stalls         {} writes waited {:.3} s for background work",
-        stalls.count, stalls.total_s
+        "gate           {} writes stopped for {:.3} s, {} slowed for {:.3} s; at most {:.1} ms, load included",
+        gate.stalls,
+        gate.stall_s,
+        gate.delays,
+        gate.delay_s,
+        gate.wait_us_max as f64 / 1e3
     )?;
     writeln!(
         text,

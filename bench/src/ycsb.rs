@@ -19,8 +19,7 @@ use ebb_server::ycsb::{
 use ebb_storage::{Db, ErrorKind, Keyspace, Options, Stats, Table, TableOptions};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::counted_vfs::{CountedVfs, WalWritten};
-use crate::outcome::{Outcome, Reads, Settings, Stalls, Written};
+use crate::outcome::{Gate, Outcome, Reads, Settings, Written};
 use crate::resources::{Usage, directory_bytes, memory_peak_bytes};
 use crate::snapshots::SnapshotProbe;
 use crate::table;
@@ -85,17 +84,10 @@ struct Bench {
     db: Db,
     keyspace: Keyspace,
     table: Table,
-    vfs: Arc<CountedVfs>,
     dir: PathBuf,
     stop: Arc<AtomicBool>,
     /// Removed after the database is closed: fields drop in this order.
     _temporary: Option<tempfile::TempDir>,
-}
-
-/// The store's counts at one moment.
-struct Counted {
-    stats: Stats,
-    wal: WalWritten,
 }
 
 impl Bench {
@@ -108,12 +100,10 @@ impl Bench {
                 (temporary.path().to_path_buf(), Some(temporary))
             }
         };
-        let vfs = Arc::new(CountedVfs::default());
         let options = Options {
             durability: args.durability.into(),
             memtable_bytes: (args.memtable_mb << 20) as usize,
             cache_bytes: args.cache_mb << 20,
-            vfs: vfs.clone(),
             ..Options::default()
         };
         let db = Db::open(&dir, options)?;
@@ -123,7 +113,6 @@ impl Bench {
             db,
             keyspace,
             table,
-            vfs,
             dir,
             stop,
             _temporary: temporary,
@@ -131,16 +120,16 @@ impl Bench {
     }
 
     fn run(&self, args: &YcsbArgs) -> Result<Outcome> {
-        let at_open = self.counted();
+        let at_open = self.db.stats();
         let load = self.load(args)?;
         self.ensure_snapshot(&args.read_from)?;
-        let (before, usage_before) = (self.counted(), Usage::now()?);
+        let (before, usage_before) = (self.db.stats(), Usage::now()?);
         let (run, probe) = self.drive(args)?;
         let settling = Instant::now();
         self.settle()?;
         let settle_s = settling.elapsed().as_secs_f64();
         let usage = Usage::now()?.since(&usage_before);
-        let after = self.counted();
+        let after = self.db.stats();
         let directory_bytes = directory_bytes(&self.dir)
             .with_context(|| format!("cannot list {}", self.dir.display()))?;
         let snapshots = probe.map(|probe| probe.finish(&run)).transpose()?;
@@ -155,8 +144,8 @@ impl Bench {
             settle_s,
             written: Written::between(&before, &after, run_bytes),
             written_with_load: Written::between(&at_open, &after, run_bytes + load_bytes),
-            reads: Reads::between(&before.stats, &after.stats),
-            stalls: Stalls::between(&before.stats, &after.stats),
+            reads: Reads::between(&before, &after),
+            gate: Gate::between(&before, &after),
             directory_bytes,
             memory_peak_bytes: memory_peak_bytes()?,
             snapshots,
@@ -242,25 +231,18 @@ impl Bench {
         self.db.sync()?;
         Ok(())
     }
-
-    fn counted(&self) -> Counted {
-        Counted {
-            stats: self.db.stats(),
-            wal: self.vfs.wal_written(),
-        }
-    }
 }
 
 impl Written {
-    fn between(before: &Counted, after: &Counted, user_bytes: u64) -> Self {
-        let wal_bytes = after.wal.bytes - before.wal.bytes;
-        let flush_bytes = after.stats.flush_bytes - before.stats.flush_bytes;
-        let compaction_bytes = after.stats.compaction_bytes - before.stats.compaction_bytes;
+    fn between(before: &Stats, after: &Stats, user_bytes: u64) -> Self {
+        let wal_bytes = after.wal_bytes_written - before.wal_bytes_written;
+        let flush_bytes = after.flush_bytes - before.flush_bytes;
+        let compaction_bytes = after.compaction_bytes - before.compaction_bytes;
         let all = (wal_bytes + flush_bytes + compaction_bytes) as f64;
         Self {
             user_bytes,
             wal_bytes,
-            wal_syncs: after.wal.syncs - before.wal.syncs,
+            wal_syncs: after.wal_syncs - before.wal_syncs,
             flush_bytes,
             compaction_bytes,
             amplification: (user_bytes > 0).then(|| all / user_bytes as f64),
@@ -285,11 +267,14 @@ impl Reads {
     }
 }
 
-impl Stalls {
+impl Gate {
     fn between(before: &Stats, after: &Stats) -> Self {
         Self {
-            count: after.stalls - before.stalls,
-            total_s: (after.stall_us - before.stall_us) as f64 / 1e6,
+            stalls: after.stalls - before.stalls,
+            stall_s: (after.stall_us - before.stall_us) as f64 / 1e6,
+            delays: after.delays - before.delays,
+            delay_s: (after.delay_us - before.delay_us) as f64 / 1e6,
+            wait_us_max: after.gate_us_max,
         }
     }
 }

@@ -68,6 +68,7 @@ fn every_workload_reads_what_it_wrote_and_reports_it() {
             &outcome["memory_peak_bytes"],
             &outcome["usage"]["cpu_s"],
             &outcome["written_with_load"]["wal_bytes"],
+            &outcome["written_with_load"]["wal_syncs"],
             &outcome["written_with_load"]["flush_bytes"],
             &outcome["written_with_load"]["amplification"],
             &outcome["latencies"][operation]["count"],
@@ -78,6 +79,9 @@ fn every_workload_reads_what_it_wrote_and_reports_it() {
             &outcome["timeline"][0]["length_s"],
         ] {
             assert!(positive.as_f64() > Some(0.0), "{name}: {outcome:#}");
+        }
+        for field in ["stalls", "stall_s", "delays", "delay_s", "wait_us_max"] {
+            assert!(outcome["gate"][field].is_number(), "{name}: {outcome:#}");
         }
         let percentiles = &outcome["latencies"][operation];
         let us = |field: &str| percentiles[field].as_f64().unwrap();

@@ -44,6 +44,7 @@ pub(crate) struct Counters {
     pub(crate) stall_us_max: Counter,
     pub(crate) delays: Counter,
     pub(crate) delay_us: Counter,
+    pub(crate) gate_us_max: Counter,
     reads: Counter,
     runs_touched: Counter,
     blocks_read: Counter,
@@ -130,6 +131,9 @@ pub struct Stats {
     pub delays: u64,
     /// The time that they waited, in microseconds.
     pub delay_us: u64,
+    /// The longest that one write was held up in both ways together, in
+    /// microseconds.
+    pub gate_us_max: u64,
     /// Bytes of the WAL's segments.
     pub wal_bytes: u64,
     /// Bytes written to the WAL.
@@ -245,6 +249,7 @@ impl Stats {
             stall_us_max: counters.stall_us_max.get(),
             delays: counters.delays.get(),
             delay_us: counters.delay_us.get(),
+            gate_us_max: counters.gate_us_max.get(),
             wal_bytes: db.wal().bytes(),
             wal_segments: db.wal().segments(),
             views: db.retention().views(),

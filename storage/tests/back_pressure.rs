@@ -146,6 +146,8 @@ fn writers_are_slowed_before_they_are_stopped_and_flushes_let_them_go_on() {
         let stats = db.stats();
         assert_eq!((stats.writes, pressure()), (3000, 0.0));
         assert!(stats.delay_us > 0, "they waited for the flush");
+        let mean_us = stats.delay_us / stats.delays;
+        assert!((mean_us..=stats.delay_us).contains(&stats.gate_us_max));
         let keys = table.range::<&[u8], _>(..).count();
         assert_eq!(keys, 3000);
     });
@@ -173,6 +175,7 @@ fn a_closed_gate_counts_as_a_stall_and_opens_with_the_flush() {
         let stats = db.stats();
         assert_eq!((stats.stalls, stats.delays), (1, 0));
         assert!(stats.stall_us > 0 && stats.stall_us == stats.stall_us_max);
+        assert_eq!(stats.gate_us_max, stats.stall_us);
     });
 }
 

@@ -110,6 +110,9 @@ impl Engine {
         if let Some(waited) = waits.credit {
             self.counters.delay_us.add(waited.as_micros() as u64);
         }
+        if let Some(waited) = waits.total() {
+            self.counters.gate_us_max.raise(waited.as_micros() as u64);
+        }
         Ok(())
     }
 

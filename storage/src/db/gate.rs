@@ -42,6 +42,16 @@ pub(super) struct Waits {
     pub(super) credit: Option<Duration>,
 }
 
+impl Waits {
+    /// Both together.
+    pub(super) fn total(self) -> Option<Duration> {
+        match (self.closed, self.credit) {
+            (Some(closed), Some(credit)) => Some(closed + credit),
+            (closed, credit) => closed.or(credit),
+        }
+    }
+}
+
 /// Where writers wait while flushes or compactions are behind.
 #[derive(Debug)]
 pub(crate) struct Gate {
