@@ -1,13 +1,17 @@
 //! YCSB driver and experiments for ebb.
 //!
 //! ```text
-//!   ycsb_args ─► ycsb ─► table      the command, the run, its print
+//!   ycsb_args ─► ycsb ─► table    the command, the run, its print
 //!                 │
-//!      snapshots  resources     what is measured beside the load
+//!             snapshots           what is measured beside the load
+//!   experiments                   one question each, with processes of their own
+//!   console  resources            for both: bars and files; what a process uses
 //! ```
 
 #![forbid(unsafe_code)]
 
+mod console;
+mod experiments;
 mod outcome;
 mod resources;
 mod snapshots;
@@ -31,6 +35,9 @@ struct Cli {
 enum Command {
     /// Loads records and runs a YCSB workload, checking every value read
     Ycsb(ycsb_args::YcsbArgs),
+    /// Answers one question about the store, with a few figures
+    #[command(subcommand)]
+    Experiments(experiments::Experiment),
 }
 
 const EXIT_CODES: &str = "\
@@ -41,9 +48,13 @@ reads returned wrong values or none.";
 const EXIT_WRONG_READS: u8 = 3;
 
 fn main() -> ExitCode {
-    let Cli { command } = Cli::parse();
-    let Command::Ycsb(args) = command;
-    match ycsb::run(&args) {
+    let verdict = match Cli::parse().command {
+        Command::Ycsb(args) => ycsb::run(&args),
+        Command::Experiments(experiment) => {
+            experiments::run(&experiment).map(|()| ycsb::Verdict::Right)
+        }
+    };
+    match verdict {
         Ok(ycsb::Verdict::Right) => ExitCode::SUCCESS,
         Ok(ycsb::Verdict::WrongReads) => ExitCode::from(EXIT_WRONG_READS),
         Err(error) => {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use procfs::process::Process;
+use procfs::process::{Process, Status};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
@@ -59,20 +59,40 @@ impl Usage {
     }
 }
 
+/// The memory that the process has resident (VmRSS), in bytes.
+pub fn memory_bytes() -> Result<u64> {
+    let kib = status()?.vmrss.context("no VmRSS in /proc/self/status")?;
+    Ok(kib * 1024)
+}
+
 /// The most memory that the process ever had resident (VmHWM), in bytes.
 pub fn memory_peak_bytes() -> Result<u64> {
+    let kib = status()?.vmhwm.context("no VmHWM in /proc/self/status")?;
+    Ok(kib * 1024)
+}
+
+fn status() -> Result<Status> {
     let process = Process::myself().context("cannot open /proc/self")?;
-    let status = process.status().context("cannot read /proc/self/status")?;
-    let peak_kib = status.vmhwm.context("no VmHWM in /proc/self/status")?;
-    Ok(peak_kib * 1024)
+    process.status().context("cannot read /proc/self/status")
 }
 
 /// Length of all files of a directory, in bytes.
 pub fn directory_bytes(dir: &Path) -> io::Result<u64> {
-    let length = |entry: io::Result<fs::DirEntry>| match entry?.metadata() {
-        // A file that a merge replaced may go while the directory is listed.
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(0),
-        metadata => Ok(metadata?.len()),
+    bytes_of_files(dir, |_| true)
+}
+
+/// Length of those files of a directory that are `wanted`, in bytes.
+pub fn bytes_of_files(dir: &Path, wanted: impl Fn(&Path) -> bool) -> io::Result<u64> {
+    let length = |entry: io::Result<fs::DirEntry>| {
+        let entry = entry?;
+        if !wanted(&entry.path()) {
+            return Ok(0);
+        }
+        match entry.metadata() {
+            // A file that a merge replaced may go while the directory is listed.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(0),
+            metadata => Ok(metadata?.len()),
+        }
     };
     fs::read_dir(dir)?.map(length).sum()
 }
@@ -89,6 +109,11 @@ mod tests {
         let used = Usage::now().unwrap().since(&before);
         assert!(used.cpu_s > 0.0, "{used:?}");
         assert_eq!(directory_bytes(dir.path()).unwrap(), 1 << 20);
-        assert!(memory_peak_bytes().unwrap() > 1 << 20);
+        assert_eq!(
+            bytes_of_files(dir.path(), |path| path.ends_with("other")).unwrap(),
+            0
+        );
+        let memory = memory_bytes().unwrap();
+        assert!(memory > 1 << 20 && memory <= memory_peak_bytes().unwrap());
     }
 }

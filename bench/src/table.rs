@@ -202,6 +202,6 @@ fn columns(latencies: &Latencies) -> String {
 }
 
 /// In megabytes of 10^6 bytes.
-fn mb(bytes: u64) -> String {
+pub fn mb(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
 }

@@ -5,9 +5,7 @@
 //! the run's own work, which would otherwise be left to whoever comes next,
 //! into the processor time and the bytes that the run is charged with.
 
-use std::fs::File;
-use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,8 +15,8 @@ use ebb_server::ycsb::{
     Driver, KEY_BYTES, LoadOptions, LoadReport, Pace, ReadFrom, Report, RunOptions, Source, load,
 };
 use ebb_storage::{Db, ErrorKind, Keyspace, Options, Stats, Table, TableOptions};
-use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::console::{progress_bar, stop_on_interrupt, write_json};
 use crate::outcome::{Gate, Outcome, Reads, Settings, Written};
 use crate::resources::{Usage, directory_bytes, memory_peak_bytes};
 use crate::snapshots::SnapshotProbe;
@@ -43,40 +41,18 @@ pub enum Verdict {
 /// # Errors
 /// What the store or the disk says; a load that was interrupted.
 pub fn run(args: &YcsbArgs) -> Result<Verdict> {
+    // A run that is stopped still reports.
     let stop = stop_on_interrupt()?;
     let bench = Bench::open(args, stop)?;
     let outcome = bench.run(args)?;
     print!("{}", table::render(&outcome));
     if let Some(path) = &args.json {
-        write_json(path, &outcome).with_context(|| format!("cannot write {}", path.display()))?;
+        write_json(path, &outcome)?;
     }
     Ok(match outcome.run.mismatches + outcome.run.not_found {
         0 => Verdict::Right,
         _ => Verdict::WrongReads,
     })
-}
-
-/// The first Ctrl-C ends the run, which still reports; the second the process.
-fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
-    const EXIT_INTERRUPTED: i32 = 130;
-    let stop = Arc::new(AtomicBool::new(false));
-    let handler = {
-        let stop = stop.clone();
-        move || {
-            if stop.swap(true, Ordering::Relaxed) {
-                std::process::exit(EXIT_INTERRUPTED);
-            }
-        }
-    };
-    ctrlc::set_handler(handler).context("cannot handle Ctrl-C")?;
-    Ok(stop)
-}
-
-fn write_json(path: &Path, outcome: &Outcome) -> Result<()> {
-    let mut file = BufWriter::new(File::create(path)?);
-    serde_json::to_writer_pretty(&mut file, outcome)?;
-    std::io::Write::flush(&mut file)?;
-    Ok(())
 }
 
 /// The database of a run.
@@ -295,12 +271,3 @@ fn settings(args: &YcsbArgs) -> Settings {
 
 /// Positions of the bar of a run, which may end by operations or by time.
 const BAR_STEPS: u64 = 1000;
-
-/// Drawn on stderr, and only when that is a terminal.
-fn progress_bar(name: &'static str, length: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg:>5} {wide_bar} {percent:>3}% {eta}")
-        .expect("the template is valid");
-    ProgressBar::new(length)
-        .with_style(style)
-        .with_message(name)
-}

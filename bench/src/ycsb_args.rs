@@ -132,7 +132,8 @@ fn rate(text: &str) -> Result<f64, String> {
     positive(text).ok_or_else(|| "not a rate above 0, in operations per second".to_string())
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+/// A time on the command line: seconds, above 0.
+pub fn seconds(text: &str) -> Result<Duration, String> {
     positive(text)
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         // A deadline further away does not fit the clock.

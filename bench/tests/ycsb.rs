@@ -1,4 +1,4 @@
-//! The binary as a user meets it: small runs of every workload.
+//! `ebb-bench ycsb` as a user meets it: small runs of every workload.
 
 use std::path::Path;
 use std::process::{Command, Output};
