@@ -1,0 +1,174 @@
+//! What becomes of jobs that fail, and of those beside them.
+
+use super::*;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+#[test]
+fn a_panicking_mapper_fails_its_own_job_only_and_leaves_nothing() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let text = generated_text(5, 50_000);
+    let (good, bad) = (VecOutput::new(), VecOutput::new());
+    let panics = |_: &[u8], text: &[u8], _: &mut dyn Emit| -> Result<(), TaskError> {
+        assert!(!text.contains(&b'7'), "seven is too many");
+        Ok(())
+    };
+    let input = Arc::new(VecInput::lines(&text, 6));
+    let bad_spec = JobSpec::new("bad", input, Arc::new(panics), Arc::new(bad.clone()));
+    let bad_job = runtime.submit(bad_spec.goal_s(30.0)).unwrap();
+    let good_job = runtime.submit(word_count(&text, 4, 2, &good)).unwrap();
+
+    let report = bad_job.wait();
+    let Outcome::Failed { cause } = &report.outcome else {
+        panic!("{report:?}")
+    };
+    assert!(
+        cause.contains("seven is too many") && cause.contains("attempt 4"),
+        "{cause}"
+    );
+    assert_eq!(report.met, Some(false));
+    assert!(report.counters.attempts_failed >= u64::from(ATTEMPTS_MAX));
+    assert_eq!((bad.rows(), bad.has_staged()), (None, false));
+    assert_eq!(bad_job.status().state, JobState::Failed);
+
+    assert_eq!(good_job.wait().outcome, Outcome::Succeeded);
+    assert_eq!(counts(&good), count_independently(&text));
+    assert!(is_empty(spills.path()));
+}
+
+#[test]
+fn a_flaky_task_is_tried_again_and_its_failed_attempts_leave_no_trace() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let text = generated_text(6, 50_000);
+    let failures_left = Arc::new(AtomicU32::new(3));
+    let flaky = {
+        let failures_left = Arc::clone(&failures_left);
+        move |key: &[u8], text: &[u8], emit: &mut dyn Emit| -> Result<(), TaskError> {
+            WordCount.map(key, text, emit)?;
+            let taken = |n: u32| n.checked_sub(1);
+            match failures_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, taken) {
+                Ok(3) => panic!("once by panic"),
+                Ok(_) => Err(TaskError::failed("flaky")),
+                Err(_) => Ok(()),
+            }
+        }
+    };
+    let output = VecOutput::new();
+    let mut spec = word_count(&text, 1, 2, &output);
+    spec.mapper = Arc::new(flaky);
+    let report = runtime.submit(spec).unwrap().wait();
+    assert_eq!(report.outcome, Outcome::Succeeded);
+    assert_eq!(
+        (
+            report.counters.attempts_failed,
+            report.counters.tasks_retried
+        ),
+        (3, 3)
+    );
+    assert_eq!(counts(&output), count_independently(&text));
+}
+
+#[test]
+fn a_failing_reducer_leaves_no_file_and_a_succeeding_job_leaves_one() {
+    let spills = tempfile::tempdir().unwrap();
+    let results = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let target = results.path().join("counts.tsv");
+    let text_job = |reducer: Arc<dyn Reducer>| {
+        let output = Arc::new(TextOutput::new(&target));
+        let input = Arc::new(VecInput::lines("b a b\na b", 2));
+        JobSpec::new("text", input, Arc::new(WordCount), output).reducer(reducer, 1)
+    };
+    let fails_at_b =
+        |key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit| -> Result<(), TaskError> {
+            if key == b"b" {
+                Err(TaskError::failed("no b"))
+            } else {
+                Sum.reduce(key, values, emit)
+            }
+        };
+    let report = runtime
+        .submit(text_job(Arc::new(fails_at_b)))
+        .unwrap()
+        .wait();
+    assert!(matches!(report.outcome, Outcome::Failed { .. }));
+    assert!(
+        is_empty(results.path()),
+        "neither the target nor a temporary file"
+    );
+
+    let report = runtime.submit(text_job(Arc::new(Sum))).unwrap().wait();
+    assert_eq!(report.outcome, Outcome::Succeeded);
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "a\t2\nb\t3\n");
+
+    let refused = runtime.submit(text_job(Arc::new(Sum)));
+    assert!(matches!(refused, Err(SubmitError::Output(_))));
+}
+
+#[test]
+fn a_combiner_or_partitioner_that_breaks_its_contract_fails_the_job() {
+    struct Astray;
+    impl Partitioner for Astray {
+        fn partition(&self, _key: &[u8], partitions: u32) -> u32 {
+            partitions
+        }
+    }
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let renames = |_: &[u8], _: &mut Values<'_>, emit: &mut dyn Emit| -> Result<(), TaskError> {
+        emit.emit(b"x", b"1")
+    };
+    let output = VecOutput::new();
+    let with_combiner = word_count("a b", 1, 1, &output).combiner(Arc::new(renames));
+    let mut with_partitioner = word_count("a b", 1, 1, &output);
+    with_partitioner.partitioner = Arc::new(Astray);
+    for (spec, part) in [
+        (with_combiner, "combiner"),
+        (with_partitioner, "partitioner"),
+    ] {
+        let Outcome::Failed { cause } = runtime.submit(spec).unwrap().wait().outcome else {
+            panic!()
+        };
+        assert!(cause.contains(part), "{cause}");
+    }
+}
+
+#[test]
+fn jobs_that_make_no_sense_are_refused() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let output = VecOutput::new();
+    let spec = || word_count("a", 1, 1, &output);
+    let refusal = |spec| runtime.submit(spec).err().expect("refused");
+    for goal_s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(matches!(
+            refusal(spec().goal_s(goal_s)),
+            SubmitError::Goal(_)
+        ));
+    }
+    assert!(matches!(
+        refusal(spec().reducer(Arc::new(Sum), 0)),
+        SubmitError::NoReduces
+    ));
+    let mut headless = spec();
+    headless.reducer = None;
+    assert!(matches!(refusal(headless), SubmitError::NoReducer));
+    let profile = JobProfile {
+        map_task_cpu_s: 0.0,
+        ..JobProfile::default()
+    };
+    assert!(matches!(
+        refusal(spec().profile(profile)),
+        SubmitError::Profile(_)
+    ));
+    assert!(is_empty(spills.path()));
+    let no_cores = RuntimeOptions::new(0);
+    assert!(matches!(
+        Runtime::start(no_cores),
+        Err(RuntimeError::Option {
+            option: "cores",
+            ..
+        })
+    ));
+}

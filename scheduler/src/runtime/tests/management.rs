@@ -1,0 +1,160 @@
+//! Shares, goals, and the end of jobs that somebody ends.
+
+use super::*;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+#[test]
+fn a_cancelled_job_stops_and_shutdown_cancels_the_rest() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let output = VecOutput::new();
+    let job = runtime.submit(spinning_job(2, &output)).unwrap();
+    eventually("it starts", || job.status().state == JobState::Running);
+    assert_eq!(job.wait_timeout(Duration::from_millis(1)), None);
+    assert!(runtime.cancel(job.id()));
+    let report = job.wait();
+    assert_eq!(report.outcome, Outcome::Cancelled);
+    assert_eq!(job.wait_timeout(Duration::ZERO), Some(report.clone()));
+    assert!(!job.cancel(), "it has ended");
+    assert_eq!(report.counters.tasks_done, 0);
+    assert_eq!((output.rows(), output.has_staged()), (None, false));
+
+    let rest = runtime.submit(spinning_job(3, &output)).unwrap();
+    runtime.shutdown();
+    assert_eq!(rest.wait().outcome, Outcome::Cancelled);
+    assert!(matches!(
+        runtime.submit(spinning_job(1, &output)),
+        Err(SubmitError::ShuttingDown)
+    ));
+    assert!(is_empty(spills.path()));
+}
+
+#[test]
+fn a_paced_job_uses_no_more_than_its_share() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(RuntimeOptions {
+        capacity: Arc::new(FixedCapacity::new(30)),
+        ..options(spills.path())
+    })
+    .unwrap();
+    let output = VecOutput::new();
+    let job = runtime.submit(spinning_job(2, &output)).unwrap();
+    let submitted_s = job.status().submitted_s;
+    eventually("a second passes", || runtime.now_s() - submitted_s > 1.0);
+    // CPU first: a slow machine only adds time.
+    let cpu_s = job.status().cpu_s;
+    let elapsed_s = runtime.now_s() - submitted_s;
+    assert!(job.cancel());
+    let _ = job.wait();
+    println!(
+        "{cpu_s:.3} s of CPU in {elapsed_s:.3} s, class {:?}",
+        runtime.scheduling_class()
+    );
+    assert!(
+        cpu_s <= 0.30 * elapsed_s + 0.10,
+        "{cpu_s} s of CPU in {elapsed_s} s at 30 hundredths"
+    );
+    let history = runtime.history();
+    assert!(history.iter().all(|cycle| cycle.capacity_hundredths == 30));
+    assert!(
+        history
+            .iter()
+            .flat_map(|cycle| &cycle.jobs)
+            .any(|sample| sample.share_hundredths == 30)
+    );
+    let sampled_s: f64 = history
+        .iter()
+        .flat_map(|cycle| &cycle.jobs)
+        .map(|sample| sample.used_cpu_s)
+        .sum();
+    assert!(sampled_s <= cpu_s + 0.10);
+}
+
+#[test]
+fn an_urgent_job_takes_the_share_of_one_that_can_wait() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(RuntimeOptions {
+        capacity: Arc::new(FixedCapacity::new(100)),
+        ..options(spills.path())
+    })
+    .unwrap();
+    let output = VecOutput::new();
+    let patient = runtime
+        .submit(spinning_job(2, &output).goal_s(1e6))
+        .unwrap();
+    eventually("it has it all", || patient.status().tasks_running == 2);
+    assert_eq!(patient.status().share_hundredths, 100);
+    // A goal inside the coming cycle, and soon past: nothing of it can wait.
+    let urgent = runtime
+        .submit(spinning_job(1, &output).goal_s(0.2))
+        .unwrap();
+    eventually("the urgent job runs", || urgent.status().tasks_running == 1);
+    assert_eq!(urgent.status().share_hundredths, 100);
+    assert_eq!(patient.status().share_hundredths, 0);
+    assert_eq!(patient.status().tasks_running, 2, "paused, not killed");
+    assert!(urgent.cancel());
+    eventually("the share comes back", || {
+        patient.status().share_hundredths == 100
+    });
+}
+
+/// Nothing at first, then all.
+struct Ebb(AtomicU32);
+
+impl CapacitySource for Ebb {
+    fn capacity_hundredths(&self, _now_s: f64) -> u32 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn forecast(&self) -> Arc<crate::availability::Availability> {
+        Arc::new(crate::availability::Availability::constant(100.0).unwrap())
+    }
+}
+
+#[test]
+fn without_capacity_a_job_rests_and_with_it_goes_on() {
+    let spills = tempfile::tempdir().unwrap();
+    let ebb = Arc::new(Ebb(AtomicU32::new(0)));
+    let runtime = Runtime::start(RuntimeOptions {
+        capacity: ebb.clone(),
+        cycle_s: 0.01,
+        ..options(spills.path())
+    })
+    .unwrap();
+    let output = VecOutput::new();
+    let job = runtime
+        .submit(word_count("a b a", 1, 1, &output).goal_s(100.0))
+        .unwrap();
+    eventually("some cycles pass", || runtime.history().len() > 5);
+    assert_eq!(job.status().state, JobState::Waiting);
+    ebb.0.store(200, Ordering::SeqCst);
+    assert_eq!(job.wait().outcome, Outcome::Succeeded);
+}
+
+#[test]
+fn goals_follow_the_clock_that_was_given() {
+    let spills = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::default());
+    clock.advance_s(50.0);
+    let runtime = Runtime::start_with_clock(options(spills.path()), clock.clone()).unwrap();
+    let output = VecOutput::new();
+    let job = runtime
+        .submit(word_count("a", 1, 1, &output).goal_s(10.0))
+        .unwrap();
+    assert_eq!(job.status().goal_s, Some(60.0));
+    // A task's debt is paid by time, which has to pass.
+    eventually("it ends", || {
+        clock.advance_s(0.001);
+        job.status().finished_s.is_some()
+    });
+    let report = job.wait();
+    assert_eq!(report.submitted_s, 50.0);
+    assert_eq!(report.met, Some(report.finished_s <= 60.0));
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["outcome"]["kind"], "succeeded");
+    assert!(
+        serde_json::to_string(&runtime.status())
+            .unwrap()
+            .contains("\"state\":\"succeeded\"")
+    );
+}

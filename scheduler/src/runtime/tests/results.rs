@@ -1,0 +1,178 @@
+//! What jobs put out.
+
+use super::*;
+use crate::policy::{Fifo, by_name};
+
+#[test]
+fn word_count_equals_an_independent_count_whatever_the_memory_and_the_combiner() {
+    let text = generated_text(3, 400_000);
+    let expected = count_independently(&text);
+    for (task_memory_bytes, maps, reduces) in [(TASK_MEMORY_BYTES_MIN, 3, 2), (16 << 20, 7, 3)] {
+        for combine in [false, true] {
+            let spills = tempfile::tempdir().unwrap();
+            let runtime = Runtime::start(RuntimeOptions {
+                task_memory_bytes,
+                ..options(spills.path())
+            })
+            .unwrap();
+            let output = VecOutput::new();
+            let mut spec = word_count(&text, maps, reduces, &output);
+            if combine {
+                spec = spec.combiner(Arc::new(Sum));
+            }
+            let report = runtime.submit(spec).unwrap().wait();
+            assert_eq!(report.outcome, Outcome::Succeeded);
+            assert_eq!(
+                counts(&output),
+                expected,
+                "{task_memory_bytes} bytes, combiner {combine}"
+            );
+            assert_eq!(report.tasks, maps as u32 + reduces);
+            let c = report.counters;
+            assert_eq!(c.map_input_records, text.lines().count() as u64);
+            assert_eq!(c.map_output_records, expected.values().sum::<u64>());
+            assert_eq!(c.reduce_groups, expected.len() as u64);
+            assert_eq!(c.output_records, expected.len() as u64);
+            assert_eq!(c.tasks_done, u64::from(report.tasks));
+            assert_eq!(report.bytes_in, c.map_input_bytes);
+            assert_eq!(c.spills > 10, task_memory_bytes == TASK_MEMORY_BYTES_MIN);
+            if !combine {
+                assert_eq!(c.reduce_input_records, c.map_output_records);
+            } else {
+                assert!(c.reduce_input_records < c.map_output_records);
+            }
+            assert!(is_empty(spills.path()), "spill files are removed");
+        }
+    }
+}
+
+#[test]
+fn every_policy_and_the_unmanaged_runtime_complete_several_jobs_at_once() {
+    let text = generated_text(4, 60_000);
+    let expected = count_independently(&text);
+    let policies =
+        ["fifo", "resource-aware", "reverse-adaptive"].map(|name| by_name(name).unwrap());
+    let managed = policies.map(|policy| (policy, Management::Managed));
+    let unmanaged: (Arc<dyn crate::policy::Policy>, _) = (Arc::new(Fifo), Management::Unmanaged);
+    for (policy, management) in managed.into_iter().chain([unmanaged]) {
+        let spills = tempfile::tempdir().unwrap();
+        let runtime = Runtime::start(RuntimeOptions {
+            policy,
+            management,
+            ..options(spills.path())
+        })
+        .unwrap();
+        let outputs: Vec<VecOutput> = (0..4).map(|_| VecOutput::new()).collect();
+        let jobs: Vec<JobHandle> = (outputs.iter().enumerate())
+            .map(|(n, output)| {
+                let spec = word_count(&text, 4, 2, output);
+                runtime
+                    .submit(if n % 2 == 0 { spec.goal_s(60.0) } else { spec })
+                    .unwrap()
+            })
+            .collect();
+        for (job, output) in jobs.iter().zip(&outputs) {
+            assert_eq!(job.wait().outcome, Outcome::Succeeded);
+            assert_eq!(counts(output), expected);
+        }
+        let status = runtime.status();
+        assert_eq!(status.jobs.len(), 4);
+        assert!(
+            status
+                .jobs
+                .iter()
+                .all(|job| job.state == JobState::Succeeded && job.maps_done == 4)
+        );
+    }
+}
+
+#[test]
+fn a_job_of_maps_only_writes_the_maps_output() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let output = VecOutput::new();
+    let input = Arc::new(VecInput::lines("b a\nc", 2));
+    let spec = JobSpec::new(
+        "split",
+        input,
+        Arc::new(WordCount),
+        Arc::new(output.clone()),
+    );
+    assert_eq!(
+        runtime.submit(spec).unwrap().wait().outcome,
+        Outcome::Succeeded
+    );
+    let keys: Vec<_> = output
+        .rows()
+        .unwrap()
+        .into_iter()
+        .map(|(key, _)| key)
+        .collect();
+    assert_eq!(keys, [b"b", b"a", b"c"]);
+}
+
+#[test]
+fn an_empty_input_gives_an_empty_output() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(options(spills.path())).unwrap();
+    for reduces in [0, 2] {
+        let output = VecOutput::new();
+        let input = Arc::new(VecInput::lines("", 3));
+        let mut spec = JobSpec::new(
+            "nothing",
+            input,
+            Arc::new(WordCount),
+            Arc::new(output.clone()),
+        );
+        if reduces > 0 {
+            spec = spec.reducer(Arc::new(Sum), reduces);
+        }
+        assert_eq!(
+            runtime.submit(spec).unwrap().wait().outcome,
+            Outcome::Succeeded
+        );
+        assert_eq!(output.rows(), Some(Vec::new()));
+    }
+}
+
+/// Remembers the thread that committed it and what class that ran in.
+#[derive(Default)]
+struct CommitWitness {
+    rows: VecOutput,
+    thread: std::sync::Mutex<Option<(String, bool)>>,
+}
+
+impl Output for CommitWitness {
+    fn open(&self, partition: u32, attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
+        self.rows.open(partition, attempt)
+    }
+
+    fn commit(&self) -> Result<(), TaskError> {
+        let name = std::thread::current().name().map(str::to_owned);
+        let idle = crate::runtime::class::current_class() == SchedulingClass::Idle;
+        *self.thread.lock().unwrap() = Some((name.unwrap_or_default(), idle));
+        self.rows.commit()
+    }
+
+    fn abort(&self) {
+        self.rows.abort();
+    }
+}
+
+/// A commit to a table takes a place in the store's commit queue. Under the idle
+/// class it kept that place while it waited for a core, and every transaction
+/// behind it waited too.
+#[test]
+fn a_commit_runs_at_ordinary_priority() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let output = Arc::new(CommitWitness::default());
+    let mut spec = word_count("a b a", 1, 1, &VecOutput::new());
+    spec.output = output.clone();
+    assert_eq!(
+        runtime.submit(spec).unwrap().wait().outcome,
+        Outcome::Succeeded
+    );
+    let witness = output.thread.lock().unwrap().clone();
+    assert_eq!(witness, Some(("ebb-commit".to_owned(), false)));
+}
