@@ -1,0 +1,96 @@
+//! Refusals: what is said, and the exit code.
+
+use ebb_storage::{Db, Options};
+
+use crate::place::Place;
+
+#[test]
+fn commands_that_read_make_no_database_and_neither_does_a_load_of_nothing() {
+    let place = Place::new();
+    for line in [
+        "get app.t k",
+        "scan app.t",
+        "stats",
+        "snapshot list",
+        "snapshot create --keyspace app s",
+        "snapshot delete --keyspace app s",
+        "run wordcount --table app.t --snapshot s --output x.tsv",
+    ] {
+        let said = place.ebb(line).fails(3);
+        assert!(said.contains("no database in ./ebb-data"), "{said}");
+    }
+    let said = place.ebb("load --keyspace app --table t missing").fails(1);
+    assert!(said.contains("missing"), "{said}");
+    place.write("binary", b"\0\0");
+    place.ebb("load --keyspace app --table t binary").fails(1);
+    assert!(!place.path("ebb-data").exists());
+}
+
+#[test]
+fn what_is_not_there_is_exit_code_3_and_what_is_there_is_told() {
+    let place = Place::with_corpus();
+    let fails = |line: &str| place.ebb(line).fails(3);
+    let run = "run wordcount --output x.tsv";
+    let said = fails(&format!("{run} --table app.lines --snapshot t"));
+    assert!(
+        said.contains("\"t\"") && said.contains("there are: s"),
+        "{said}"
+    );
+    let said = fails(&format!("{run} --table app.rows --snapshot s"));
+    assert!(said.contains("there are: lines"), "{said}");
+    let said = fails("scan web.lines");
+    assert!(said.contains("there are: app"), "{said}");
+    let said = fails("get app.lines nothing --snapshot s");
+    assert!(said.contains("app.lines at snapshot s"), "{said}");
+    fails("snapshot delete --keyspace app t");
+    fails("snapshot create --keyspace app --table rows t");
+    fails("snapshot list --keyspace web");
+    assert!(!place.path("x.tsv").exists());
+}
+
+#[test]
+fn requests_that_make_no_sense_are_exit_code_2() {
+    let place = Place::with_corpus();
+    let run = "run grep --table app.lines --snapshot s --output x.tsv";
+    for line in [
+        "scan lines",
+        "scan app.lines --prefix a --from b",
+        "load --keyspace a/b --table t corpus",
+        "snapshot create --keyspace app a.b",
+        &format!("{run} --pattern x --policy lottery"),
+        &format!("{run} --pattern x --goal soon"),
+        &format!("{run} --pattern x --goal 0s"),
+        &format!("{run} --pattern x --splits 0"),
+        &format!("{run} --pattern ( --regex"),
+    ] {
+        let done = place.ebb(line);
+        assert_eq!(done.code, 2, "{line}: {}", done.stderr);
+        assert!(!done.stderr.is_empty());
+    }
+    place.ebb("snapshot create --keyspace app s").fails(1);
+}
+
+#[test]
+fn a_database_that_another_process_has_open_is_locked() {
+    let place = Place::with_corpus();
+    let db = Db::open(place.path("ebb-data"), Options::default()).unwrap();
+    for line in ["stats", "scan app.lines", "verify ebb-data"] {
+        let said = place.ebb(line).fails(4);
+        assert!(said.contains("ebb-data"), "{said}");
+    }
+    // From here, too, and it is not in the way of whoever has it.
+    assert!(Db::open(place.path("ebb-data"), Options::default()).is_err());
+    db.sync().unwrap();
+    drop(db);
+    place.ebb("stats").ok();
+}
+
+#[test]
+fn a_directory_that_another_process_has_open_is_exit_code_4() {
+    let place = Place::with_corpus();
+    let db = Db::open(place.path("ebb-data"), Options::default()).unwrap();
+    let said = place.ebb("stats").fails(4);
+    assert!(said.contains("in use"), "{said}");
+    drop(db);
+    place.ebb("stats").ok();
+}

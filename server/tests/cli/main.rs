@@ -1,0 +1,34 @@
+//! The `ebb` binary as a user meets it: arguments in; stdout, stderr, files and
+//! an exit code out.
+
+mod care;
+mod corpus;
+mod exit_codes;
+mod jobs;
+mod place;
+mod reading;
+
+use place::Place;
+
+#[test]
+fn the_data_directory_comes_from_the_flag_or_the_environment() {
+    let place = Place::new();
+    place.write("a.txt", "one\n");
+    place
+        .ebb("load --data here/db --keyspace app --table t a.txt")
+        .ok();
+    let from_environment = place
+        .command("scan app.t")
+        .env("EBB_DATA", "here/db")
+        .output();
+    assert_eq!(from_environment.unwrap().stdout, b"a.txt:000001\tone\n");
+    place.ebb("scan app.t").fails(3);
+}
+
+#[test]
+fn help_tells_the_exit_codes_and_every_command() {
+    let help = Place::new().ebb("--help").ok();
+    for word in ["Exit codes", "demo", "load", "snapshot", "run", "policies"] {
+        assert!(help.contains(word), "{word} in {help}");
+    }
+}

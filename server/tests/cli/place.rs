@@ -1,0 +1,84 @@
+//! Where a command runs, and what it did.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// A working directory of its own; the database is in `ebb-data`.
+pub struct Place {
+    pub dir: tempfile::TempDir,
+}
+
+/// What a command did.
+pub struct Done {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Done {
+    #[track_caller]
+    pub fn ok(self) -> String {
+        assert_eq!(self.code, 0, "{}", self.stderr);
+        self.stdout
+    }
+
+    /// Failed with this code; gives what was said.
+    #[track_caller]
+    pub fn fails(self, code: i32) -> String {
+        assert_eq!(self.code, code, "{}{}", self.stdout, self.stderr);
+        assert!(self.stderr.starts_with("ebb: "), "{}", self.stderr);
+        self.stderr
+    }
+
+    #[track_caller]
+    pub fn json(self) -> Value {
+        let text = self.ok();
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e} in {text}"))
+    }
+}
+
+impl Place {
+    pub fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self { dir }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    pub fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ebb"));
+        command
+            .args(line.split_whitespace())
+            .current_dir(self.dir.path())
+            .env_remove("EBB_DATA");
+        command
+    }
+
+    /// Runs `ebb` with the words of `line`.
+    pub fn ebb(&self, line: &str) -> Done {
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = self.command(line).output().unwrap();
+        Done {
+            code: status.code().expect("not killed"),
+            stdout: String::from_utf8(stdout).unwrap(),
+            stderr: String::from_utf8(stderr).unwrap(),
+        }
+    }
+}
