@@ -1,11 +1,9 @@
 //! `ebb backup`: a second directory that opens as the database.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 use indicatif::HumanBytes;
 
-use super::database::Location;
+use super::database::{FromTo, Location};
 use super::print::{Printer, counted};
 
 const EXAMPLES: &str = "\
@@ -21,20 +19,17 @@ is interrupted does not open.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Directory of the database.
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
-    /// Directory of the backup; missing or empty.
-    #[arg(value_name = "NEWDIR")]
-    new_dir: PathBuf,
+    #[command(flatten)]
+    directories: FromTo,
     /// Print one JSON object: files, bytes, linked_bytes, copied_bytes.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let db = Location { data: args.dir }.open_existing()?;
-    let info = db.backup(&args.new_dir)?;
+    let FromTo { dir, new_dir } = args.directories;
+    let db = Location { data: dir }.open_existing()?;
+    let info = db.backup(&new_dir)?;
     let mut printer = Printer::new();
     if args.json {
         printer.json(&info)?;
@@ -43,7 +38,7 @@ pub(super) fn run(args: Args) -> Result<()> {
             "backed up {} in {} to {}: {} linked, {} copied",
             HumanBytes(info.bytes),
             counted(info.files, "file"),
-            args.new_dir.display(),
+            new_dir.display(),
             HumanBytes(info.linked_bytes),
             HumanBytes(info.copied_bytes),
         ))?;

@@ -23,6 +23,17 @@ pub(super) struct Location {
     pub(super) data: PathBuf,
 }
 
+/// What a command reads that makes a database of another.
+#[derive(Debug, clap::Args)]
+pub(super) struct FromTo {
+    /// Directory of the database.
+    #[arg(value_name = "DIR")]
+    pub(super) dir: PathBuf,
+    /// Directory of the new one; missing or empty.
+    #[arg(value_name = "NEWDIR")]
+    pub(super) new_dir: PathBuf,
+}
+
 impl Location {
     /// Opens the database for a short command. It flushes and merges nothing
     /// beside: a look at a database should not start to rewrite it.

@@ -1,12 +1,11 @@
 //! `ebb repair`: what can be read of a damaged database, in a new one.
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result};
 use ebb_storage::{Lost, Options, RepairReport};
 use indicatif::{HumanBytes, HumanCount, ProgressBar};
 use serde_json::Value;
 
+use super::database::FromTo;
 use super::error::CliError;
 use super::print::{Printer, counted, insert_bytes};
 use super::progress::REDRAW_EVERY;
@@ -24,30 +23,22 @@ When anything was lost the exit code is 5, and the new database is there.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Directory of the damaged database.
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
-    /// Directory of the new one; missing or empty.
-    #[arg(value_name = "NEWDIR")]
-    new_dir: PathBuf,
+    #[command(flatten)]
+    directories: FromTo,
     /// Print the report as one JSON object.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
+    let FromTo { dir, new_dir } = args.directories;
     let bar = ProgressBar::new_spinner();
     bar.enable_steady_tick(REDRAW_EVERY);
-    let report = ebb_storage::repair(
-        &args.dir,
-        &args.new_dir,
-        &Options::default(),
-        &mut |versions| {
-            if versions % 4096 == 0 {
-                bar.set_message(format!("{} versions saved", HumanCount(versions)));
-            }
-        },
-    );
+    let report = ebb_storage::repair(&dir, &new_dir, &Options::default(), &mut |versions| {
+        if versions % 4096 == 0 {
+            bar.set_message(format!("{} versions saved", HumanCount(versions)));
+        }
+    });
     bar.finish_and_clear();
     let report = report?;
     let mut printer = Printer::new();
@@ -61,7 +52,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         n => Err(CliError::Damaged(format!(
             "{n} {} lost; all that could be read is in {}",
             if n == 1 { "part is" } else { "parts are" },
-            args.new_dir.display()
+            new_dir.display()
         ))
         .into()),
     }
