@@ -1,6 +1,9 @@
-//! The report of a run: one HTML file that needs nothing else.
+//! The report of a run: one HTML file that needs nothing else, and its picture.
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
 
 use super::outcome::Outcome;
 use super::picture::{self, JOB_COLOURS, LOAD_COLOUR};
@@ -27,8 +30,23 @@ th { color: var(--soft); font-weight: 500; border-bottom: 1px solid var(--grid);
 .legend span { margin-right: 1.4em; white-space: nowrap; }
 ";
 
+/// Writes the report, and the picture of cores over time beside it.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write(outcome: &Outcome, folder: &Path) -> Result<PathBuf> {
+    let report = folder.join("report.html");
+    let write = |path: &Path, text: String| {
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    write(&report, html(outcome))?;
+    let cores = picture::standalone(&picture::cores(outcome));
+    write(&folder.join("cores.svg"), cores)?;
+    Ok(report)
+}
+
 /// The report as HTML.
-pub fn html(outcome: &Outcome) -> String {
+fn html(outcome: &Outcome) -> String {
     let (goals, met) = outcome.goals();
     let mut page = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\

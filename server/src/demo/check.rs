@@ -1,0 +1,48 @@
+//! Whether the jobs' results are right.
+
+use anyhow::{Context, Result};
+use ebb_scheduler::runtime::JobReport;
+
+use super::act::failure;
+use super::jobs::{self, Application, Repeated};
+use super::outcome::WordCountCheck;
+use super::stage::Stage;
+
+/// Compares what the word counts wrote with a count that the runner had no part
+/// in.
+pub fn word_counts<'a>(
+    stage: &Stage,
+    jobs: impl IntoIterator<Item = (&'a str, Application, &'a Repeated, &'a JobReport)>,
+) -> Result<WordCountCheck> {
+    let mut check = WordCountCheck {
+        jobs: 0,
+        words: 0,
+        differences: 0,
+    };
+    for (name, application, input, report) in jobs {
+        if application != Application::WordCount || failure(report).is_some() {
+            continue;
+        }
+        let mut expected = input.count_words()?;
+        check.jobs += 1;
+        check.words = check.words.max(expected.len());
+        let path = jobs::output_file(stage, name);
+        let rows =
+            std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        for row in rows
+            .split(|&byte| byte == b'\n')
+            .filter(|row| !row.is_empty())
+        {
+            let tab = row
+                .iter()
+                .rposition(|&byte| byte == b'\t')
+                .unwrap_or(row.len());
+            let count = std::str::from_utf8(row.get(tab + 1..).unwrap_or_default());
+            let count: Option<u64> = count.ok().and_then(|digits| digits.parse().ok());
+            check.differences += usize::from(expected.remove(&row[..tab]) != count);
+        }
+        // Words that the job did not find.
+        check.differences += expected.len();
+    }
+    Ok(check)
+}
