@@ -132,6 +132,8 @@ pub(super) fn live_view(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::JobId;
+    use crate::policy::{Fifo, Policy, ReverseAdaptive};
 
     #[test]
     fn a_goal_is_planned_earlier_by_its_margin() {
@@ -154,9 +156,6 @@ mod tests {
             None
         );
     }
-    use crate::model::JobId;
-    use crate::policy::{Fifo, Policy, ReverseAdaptive};
-
     fn job(id: u64, goal_s: Option<f64>, pending_maps: u32) -> LiveJob {
         LiveJob {
             job: Job {

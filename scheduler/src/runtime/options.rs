@@ -46,8 +46,8 @@ pub struct RuntimeOptions {
 
 impl RuntimeOptions {
     /// All of `cores` cores under the Reverse-Adaptive policy: a cycle of 250
-    /// ms, goals planned 5% earlier, slots of a tenth of a core, 16 MiB per task, spills in the system's
-    /// temporary directory.
+    /// ms, goals planned 5% earlier, slots of a tenth of a core, 16 MiB per
+    /// task, spills in the system's temporary directory.
     #[must_use]
     pub fn new(cores: u32) -> Self {
         Self {
