@@ -1,4 +1,5 @@
-//! What the commands share towards whoever runs them: bars, Ctrl-C, JSON files.
+//! What the commands share towards whoever runs them: numbers as they are given
+//! and shown, bars, Ctrl-C, JSON files.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -6,6 +7,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -46,4 +48,45 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
         Ok(file.flush()?)
     };
     write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// In megabytes of 10^6 bytes.
+pub fn mb(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+/// A rate on the command line: operations per second, above 0.
+pub fn rate(text: &str) -> Result<f64, String> {
+    positive(text).ok_or_else(|| "not a rate above 0, in operations per second".to_string())
+}
+
+/// A time on the command line: seconds, above 0.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    positive(text)
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        // A deadline further away does not fit the clock.
+        .filter(|duration| *duration < Duration::from_secs(1 << 32))
+        .ok_or_else(|| "not a number of seconds above 0".to_string())
+}
+
+fn positive(text: &str) -> Option<f64> {
+    let number: f64 = text.parse().ok()?;
+    (number.is_finite() && number > 0.0).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_times_are_above_nothing() {
+        assert_eq!(rate("2.5e3"), Ok(2500.0));
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for wrong in ["0", "-1", "nan", "inf", "ten", "", "1e300"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["0", "-1", "nan", "inf", "ten", ""] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+    }
 }

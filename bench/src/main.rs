@@ -1,23 +1,17 @@
 //! YCSB driver and experiments for ebb.
 //!
 //! ```text
-//!   ycsb_args ─► ycsb ─► table    the command, the run, its print
-//!                 │
-//!             snapshots           what is measured beside the load
-//!   experiments                   one question each, with processes of their own
-//!   console  resources            for both: bars and files; what a process uses
+//!   ycsb                  YCSB's workloads, one run at a time
+//!   experiments           one question each, with processes of their own
+//!   console  resources    for both: bars and files; what a process uses
 //! ```
 
 #![forbid(unsafe_code)]
 
 mod console;
 mod experiments;
-mod outcome;
 mod resources;
-mod snapshots;
-mod table;
 mod ycsb;
-mod ycsb_args;
 
 use std::process::ExitCode;
 
@@ -34,7 +28,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Loads records and runs a YCSB workload, checking every value read
-    Ycsb(ycsb_args::YcsbArgs),
+    Ycsb(ycsb::YcsbArgs),
     /// Answers one question about the store, with a few figures
     #[command(subcommand)]
     Experiments(experiments::Experiment),

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use ebb_server::ycsb::KEY_BYTES;
 use serde::Serialize;
 
-use crate::ycsb_args::seconds;
+use crate::console::seconds;
 
 /// Length of a value, in bytes: an entry has 116, key included.
 pub const VALUE_BYTES: usize = 116 - KEY_BYTES;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
 
 use super::args::{BillArgs, Case, Scale};
 use super::case::Measured;
 use super::report::{Bill, Round};
 use crate::console::{stop_on_interrupt, write_json};
-use clap::ValueEnum;
 
 /// Runs the experiment, prints its table, writes its JSON.
 ///

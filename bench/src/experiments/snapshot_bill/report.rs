@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::args::Scale;
 use super::case::Measured;
-use crate::table::mb;
+use crate::console::mb;
 
 /// The figures, each of medians over the rounds.
 #[derive(Debug, Serialize)]

@@ -16,12 +16,12 @@ use ebb_server::ycsb::{
 };
 use ebb_storage::{Db, ErrorKind, Keyspace, Options, Stats, Table, TableOptions};
 
+use super::args::YcsbArgs;
+use super::outcome::{Gate, Outcome, Reads, Settings, Written};
+use super::snapshots::SnapshotProbe;
+use super::table;
 use crate::console::{progress_bar, stop_on_interrupt, write_json};
-use crate::outcome::{Gate, Outcome, Reads, Settings, Written};
 use crate::resources::{Usage, directory_bytes, memory_peak_bytes};
-use crate::snapshots::SnapshotProbe;
-use crate::table;
-use crate::ycsb_args::YcsbArgs;
 
 const KEYSPACE: &str = "ycsb";
 /// As YCSB calls it.

@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use ebb_server::ycsb::Latencies;
 
-use crate::outcome::Outcome;
-use crate::snapshots::SnapshotsOutcome;
+use super::outcome::Outcome;
+use super::snapshots::SnapshotsOutcome;
+use crate::console::mb;
 
 /// Renders it, with a newline at the end.
 pub fn render(outcome: &Outcome) -> String {
@@ -199,9 +200,4 @@ fn columns(latencies: &Latencies) -> String {
         let _ = write!(columns, "{micros:>10.1}");
     }
     columns
-}
-
-/// In megabytes of 10^6 bytes.
-pub fn mb(bytes: u64) -> String {
-    format!("{:.1} MB", bytes as f64 / 1e6)
 }

@@ -8,6 +8,8 @@ use ebb_server::ycsb::{Distribution, ReadFrom, VALUE_BYTES_DEFAULT, VALUE_BYTES_
 use ebb_storage::{Durability, MAX_VALUE_BYTES};
 use serde::Serialize;
 
+use crate::console::{rate, seconds};
+
 /// What to run, and on what.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help())]
@@ -126,39 +128,4 @@ Examples:
 
 fn long_help() -> String {
     format!("{EXAMPLES}\n\nWorkloads:\n{}", Workload::listing())
-}
-
-fn rate(text: &str) -> Result<f64, String> {
-    positive(text).ok_or_else(|| "not a rate above 0, in operations per second".to_string())
-}
-
-/// A time on the command line: seconds, above 0.
-pub fn seconds(text: &str) -> Result<Duration, String> {
-    positive(text)
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        // A deadline further away does not fit the clock.
-        .filter(|duration| *duration < Duration::from_secs(1 << 32))
-        .ok_or_else(|| "not a number of seconds above 0".to_string())
-}
-
-fn positive(text: &str) -> Option<f64> {
-    let number: f64 = text.parse().ok()?;
-    (number.is_finite() && number > 0.0).then_some(number)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_and_times_are_above_nothing() {
-        assert_eq!(rate("2.5e3"), Ok(2500.0));
-        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
-        for wrong in ["0", "-1", "nan", "inf", "ten", "", "1e300"] {
-            assert!(seconds(wrong).is_err(), "{wrong}");
-        }
-        for wrong in ["0", "-1", "nan", "inf", "ten", ""] {
-            assert!(rate(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -3,9 +3,9 @@
 use ebb_server::ycsb::{LoadReport, Report};
 use serde::Serialize;
 
+use super::args::DurabilityArg;
+use super::snapshots::SnapshotsOutcome;
 use crate::resources::Usage;
-use crate::snapshots::SnapshotsOutcome;
-use crate::ycsb_args::DurabilityArg;
 
 /// Everything that was measured; what `--json` writes.
 #[derive(Debug, Serialize)]
