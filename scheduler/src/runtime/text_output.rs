@@ -8,7 +8,7 @@
 use super::error::TaskError;
 use super::output::{Output, OutputWriter};
 use std::collections::BTreeMap;
-use std::fs::{File, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -107,11 +107,17 @@ impl Output for TextOutput {
         let whole = self
             .join(parts)
             .map_err(TaskError::io(format!("writing {name}")))?;
+        // Opened first, so that only the sync can fail once the result has its
+        // name.
+        let directory = File::open(self.directory())
+            .map_err(TaskError::io(format!("opening the directory of {name}")))?;
         (whole.persist_noclobber(&self.target))
             .map_err(|e| TaskError::io(format!("naming the result {name}"))(e.error))?;
-        File::open(self.directory())
-            .and_then(|directory| directory.sync_all())
-            .map_err(TaskError::io(format!("syncing the directory of {name}")))
+        directory.sync_all().map_err(|e| {
+            // A commit that fails must leave nothing.
+            let _ = fs::remove_file(&self.target);
+            TaskError::io(format!("syncing the directory of {name}"))(e)
+        })
     }
 
     fn abort(&self) {
