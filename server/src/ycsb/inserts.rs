@@ -9,8 +9,9 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// The count of records, and the numbers that come next.
 #[derive(Debug)]
-pub(super) struct Inserts {
+pub struct Inserts {
     next: AtomicU64,
     records: AtomicU64,
     /// Acknowledged ahead of a record that is still being written.
@@ -18,7 +19,8 @@ pub(super) struct Inserts {
 }
 
 impl Inserts {
-    pub(super) fn new(records: u64) -> Self {
+    /// For a table that has records `0..records`.
+    pub fn new(records: u64) -> Self {
         Self {
             next: AtomicU64::new(records),
             records: AtomicU64::new(records),
@@ -26,11 +28,13 @@ impl Inserts {
         }
     }
 
-    pub(super) fn reserve(&self) -> u64 {
+    /// The number of a record that is to be written.
+    pub fn reserve(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(super) fn acknowledge(&self, number: u64) {
+    /// Says that the record of a reserved number is written.
+    pub fn acknowledge(&self, number: u64) {
         let mut ahead = self.ahead.lock().unwrap();
         ahead.insert(number);
         let mut records = self.records.load(Ordering::Relaxed);
@@ -42,7 +46,8 @@ impl Inserts {
         self.records.store(records, Ordering::Release);
     }
 
-    pub(super) fn records(&self) -> u64 {
+    /// How many there are: all below this can be read.
+    pub fn records(&self) -> u64 {
         self.records.load(Ordering::Acquire)
     }
 }

@@ -49,6 +49,7 @@ mod workload;
 
 pub use chooser::{Chooser, THETA, Zipfian};
 pub use driver::Driver;
+pub use inserts::Inserts;
 pub use latencies::Latencies;
 pub use load::{LoadOptions, LoadReport, load};
 pub use options::RunOptions;
