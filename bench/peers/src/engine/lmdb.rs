@@ -1,0 +1,174 @@
+//! LMDB, through heed.
+//!
+//! A reader's slot belongs to its thread, which is the faster way to read, or
+//! to the transaction, which lets one thread hold many snapshots: the sequence
+//! says which it needs.
+
+use std::ops::Bound;
+
+use anyhow::Result;
+use heed::types::Bytes;
+use heed::{Database, Env, EnvFlags, EnvOpenOptions, RoTxn, TlsUsage, WithTls, WithoutTls};
+
+use super::{Durability, Engine, See, Settings, Snapshot};
+
+/// Address space set aside for the map; the file grows as it is written.
+const MAP_BYTES: usize = 256 << 30;
+/// Threads and snapshots that read at the same time.
+const READERS_MAX: u32 = 512;
+
+/// Opens it in the way that the settings ask for.
+pub(super) fn open(settings: &Settings) -> Result<Box<dyn Engine>> {
+    let options = EnvOpenOptions::new();
+    Ok(if settings.holds_snapshots {
+        Box::new(Lmdb::<WithoutTls>::new(map::open(
+            options.read_txn_without_tls(),
+            settings,
+        )?)?)
+    } else {
+        Box::new(Lmdb::<WithTls>::new(map::open(options, settings)?)?)
+    })
+}
+
+/// Whom a reader's slot belongs to: `WithTls` to its thread, `WithoutTls` to the
+/// transaction.
+trait Slots: TlsUsage + Sized {
+    /// The transaction as databases take it.
+    fn any<'t>(txn: &'t RoTxn<'_, Self>) -> &'t RoTxn<'t>;
+}
+
+impl Slots for WithTls {
+    fn any<'t>(txn: &'t RoTxn<'_, Self>) -> &'t RoTxn<'t> {
+        txn
+    }
+}
+
+impl Slots for WithoutTls {
+    fn any<'t>(txn: &'t RoTxn<'_, Self>) -> &'t RoTxn<'t> {
+        txn
+    }
+}
+
+/// An environment with the unnamed database.
+struct Lmdb<T: Slots> {
+    env: Env<T>,
+    entries: Database<Bytes, Bytes>,
+}
+
+impl<T: Slots> Lmdb<T> {
+    fn new(env: Env<T>) -> Result<Self> {
+        let mut txn = env.write_txn()?;
+        let entries = env.create_database(&mut txn, None)?;
+        txn.commit()?;
+        Ok(Self { env, entries })
+    }
+}
+
+impl<T: Slots> Engine for Lmdb<T> {
+    fn get(&self, key: &[u8], see: See<'_>) -> Result<bool> {
+        get(&self.entries, T::any(&self.env.read_txn()?), key, see)
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        let mut txn = self.env.write_txn()?;
+        self.entries.put(&mut txn, key, value)?;
+        Ok(txn.commit()?)
+    }
+
+    fn put_all(&self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
+        let mut txn = self.env.write_txn()?;
+        for (key, value) in entries {
+            self.entries.put(&mut txn, key, value)?;
+        }
+        Ok(txn.commit()?)
+    }
+
+    fn scan(&self, from: &[u8], entries_max: usize, see: See<'_>) -> Result<()> {
+        let txn = self.env.read_txn()?;
+        let range = (Bound::Included(from), Bound::Unbounded);
+        for entry in self.entries.range(T::any(&txn), &range)?.take(entries_max) {
+            let (key, value) = entry?;
+            see(key, value);
+        }
+        Ok(())
+    }
+
+    fn scan_all(&self, see: See<'_>) -> Result<()> {
+        scan_all(&self.entries, T::any(&self.env.read_txn()?), see)
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>> {
+        Ok(Box::new(LmdbSnapshot {
+            entries: self.entries,
+            txn: self.env.read_txn()?,
+        }))
+    }
+
+    /// There is no background work.
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn written_bytes(&self) -> Option<u64> {
+        None
+    }
+}
+
+struct LmdbSnapshot<'a, T: Slots> {
+    entries: Database<Bytes, Bytes>,
+    txn: RoTxn<'a, T>,
+}
+
+impl<T: Slots> Snapshot for LmdbSnapshot<'_, T> {
+    fn get(&self, key: &[u8], see: See<'_>) -> Result<bool> {
+        get(&self.entries, T::any(&self.txn), key, see)
+    }
+
+    fn scan_all(&self, see: See<'_>) -> Result<()> {
+        scan_all(&self.entries, T::any(&self.txn), see)
+    }
+
+    fn release(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn get(
+    entries: &Database<Bytes, Bytes>,
+    txn: &RoTxn<'_>,
+    key: &[u8],
+    see: See<'_>,
+) -> Result<bool> {
+    let value = entries.get(txn, key)?;
+    Ok(value.inspect(|value| see(key, value)).is_some())
+}
+
+fn scan_all(entries: &Database<Bytes, Bytes>, txn: &RoTxn<'_>, see: See<'_>) -> Result<()> {
+    for entry in entries.iter(txn)? {
+        let (key, value) = entry?;
+        see(key, value);
+    }
+    Ok(())
+}
+
+/// The one door to what the compiler cannot check.
+mod map {
+    #![allow(unsafe_code)]
+
+    use super::*;
+
+    pub(super) fn open<T: Slots>(
+        mut options: EnvOpenOptions<T>,
+        settings: &Settings,
+    ) -> Result<Env<T>> {
+        options.map_size(MAP_BYTES).max_readers(READERS_MAX);
+        if settings.durability == Durability::Os {
+            // SAFETY: these flags give up the file's integrity when the machine
+            // crashes; nobody opens the file of a measurement after that.
+            unsafe { options.flags(EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC) };
+        }
+        // SAFETY: the directory was made for this process, on a local disk, and
+        // nothing else changes the file while it is mapped.
+        Ok(unsafe { options.open(&settings.dir) }?)
+    }
+}

@@ -1,0 +1,136 @@
+//! ebb side by side with other embedded stores: the same bytes, the same
+//! operations, each engine in a process of its own, in turns.
+//!
+//! ```text
+//!   args ─► plan ─► run ──► child ═══ process ═══ sequence ─► mix ─► engine
+//!                    │                                │
+//!                 summary ─► table                  phase ◄─ tally, usage
+//! ```
+
+#![deny(unsafe_code)]
+
+mod args;
+mod child;
+mod engine;
+mod mix;
+mod outcome;
+mod phase;
+mod plan;
+mod progress;
+mod run;
+mod sequence;
+mod shim;
+mod statistics;
+mod summary;
+mod table;
+mod tally;
+mod usage;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+
+use args::RunArgs;
+use outcome::Outcome;
+use plan::Entrant;
+use progress::Shown;
+use run::Measurement;
+use shim::Shim;
+
+/// ebb side by side with other embedded stores.
+#[derive(Debug, Parser)]
+#[command(name = "ebb-peers", version, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measures, and prints medians, spreads and ratios
+    Run(RunArgs),
+    /// What a measurement starts for each engine
+    #[command(name = child::COMMAND, hide = true)]
+    Child {
+        #[arg(long)]
+        spec: String,
+    },
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done; 1 it failed, or an engine did; 2 the command line is wrong; \
+3 reads returned wrong values or none.";
+
+const EXIT_WRONG_READS: u8 = 3;
+const EXIT_INTERRUPTED: i32 = 130;
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Run(args) => measure(&args),
+        Command::Child { spec } => child::run(&spec).map(|()| ExitCode::SUCCESS),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn measure(args: &RunArgs) -> Result<ExitCode> {
+    let scale = args.scale();
+    let entrants = Entrant::all(&args.engines());
+    let jobs = plan::jobs(&args.workloads(), &scale);
+    std::fs::create_dir_all(&args.data)
+        .with_context(|| format!("cannot make {}", args.data.display()))?;
+    let of_shim = tempfile::tempdir()?;
+    let needs_shim = jobs
+        .iter()
+        .any(|job| job.parts.iter().any(|part| part.delays_fsync));
+    let shim = needs_shim.then(|| Shim::compile(of_shim.path(), args.fsync_delay()));
+    let measurement = Measurement {
+        jobs,
+        entrants: entrants.clone(),
+        rounds: args.rounds,
+        memtable_bytes: scale.memtable_bytes,
+        seed: args.seed,
+        shim: shim.transpose()?,
+        stop: stop_on_ctrl_c()?,
+    };
+    let mut shown = Shown::new(measurement.turns());
+    let measured = measurement.run(&args.data, &mut shown)?;
+    shown.finish();
+
+    let outcome = Outcome::new(&scale, args, measured, &entrants);
+    print!("{}", table::render(&outcome.summary, &entrants));
+    outcome.warn();
+    if let Some(path) = &args.json {
+        outcome
+            .write(path)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(if outcome.wrong_reads > 0.0 {
+        ExitCode::from(EXIT_WRONG_READS)
+    } else if outcome.has_failed() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// The first Ctrl-C ends the measurement after the turn that it interrupts, the
+/// second the program.
+fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let handler = {
+        let stop = stop.clone();
+        move || {
+            if stop.swap(true, Ordering::Relaxed) {
+                std::process::exit(EXIT_INTERRUPTED);
+            }
+        }
+    };
+    ctrlc::set_handler(handler).context("cannot handle Ctrl-C")?;
+    Ok(stop)
+}

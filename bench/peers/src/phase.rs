@@ -1,0 +1,99 @@
+//! A phase of a run: something is done, then the store settles, and what both
+//! took is turned into metrics.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::engine::Engine;
+use crate::tally::Tally;
+use crate::usage::{Usage, directory_bytes, memory_peak_bytes, reset_memory_peak};
+
+/// What was measured of a phase.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Phase {
+    /// What it is called: `load`, `a`, `c-8`.
+    pub name: String,
+    /// Every metric by its name, whose end is the unit.
+    pub metrics: BTreeMap<String, f64>,
+}
+
+/// Values read that were wrong, and records not found: above 0 nothing else
+/// counts.
+pub const WRONG_READS: &str = "wrong_reads";
+
+impl Phase {
+    /// Without any metric.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_string(),
+            metrics: BTreeMap::new(),
+        }
+    }
+
+    /// Does `work`, settles, and measures both.
+    ///
+    /// # Errors
+    /// Those of `work`, of the store, and of reading `/proc`.
+    pub fn measure(
+        name: &str,
+        engine: &dyn Engine,
+        dir: &Path,
+        work: impl FnOnce() -> Result<Tally>,
+    ) -> Result<Self> {
+        reset_memory_peak();
+        let (before, written_before) = (Usage::now()?, engine.written_bytes());
+        let started = Instant::now();
+        let tally = work().with_context(|| format!("phase {name}"))?;
+        let elapsed_s = started.elapsed().as_secs_f64();
+        let settling = Instant::now();
+        engine.settle()?;
+        let settle_s = settling.elapsed().as_secs_f64();
+        let usage = Usage::now()?.since(&before);
+
+        let mut phase = Self::new(name);
+        let operations = tally.operations as f64;
+        phase.set("operations", operations);
+        phase.set("elapsed_s", elapsed_s);
+        phase.set("settle_s", settle_s);
+        phase.set("cpu_s", usage.cpu_s);
+        phase.set("ops_per_s", operations / elapsed_s);
+        phase.set("ops_per_cpu_s", operations / usage.cpu_s);
+        phase.set("user_bytes_written", tally.user_bytes_written as f64);
+        phase.set("written_bytes", usage.written_bytes as f64);
+        let cancelled = usage.written_cancelled_bytes;
+        phase.set("written_cancelled_bytes", cancelled as f64);
+        if let (Some(before), Some(after)) = (written_before, engine.written_bytes()) {
+            phase.set("engine_written_bytes", (after - before) as f64);
+        }
+        phase.set("directory_bytes", directory_bytes(dir)? as f64);
+        phase.set("memory_peak_bytes", memory_peak_bytes()? as f64);
+        phase.add_latencies(&tally);
+        Ok(phase)
+    }
+
+    /// Sets a metric.
+    pub fn set(&mut self, metric: &str, value: f64) {
+        self.metrics.insert(metric.to_string(), value);
+    }
+
+    /// A metric, 0 when there is none.
+    pub fn get(&self, metric: &str) -> f64 {
+        self.metrics.get(metric).copied().unwrap_or(0.0)
+    }
+
+    /// Sets the percentiles of each kind of operation, and adds wrong reads.
+    pub fn add_latencies(&mut self, tally: &Tally) {
+        for (kind, latencies) in tally.latencies() {
+            self.set(&format!("{kind}_p50_us"), latencies.p50_us);
+            self.set(&format!("{kind}_p99_us"), latencies.p99_us);
+            self.set(&format!("{kind}_p999_us"), latencies.p999_us);
+            self.set(&format!("{kind}_max_us"), latencies.max_us);
+        }
+        let wrong_reads = self.get(WRONG_READS) + tally.wrong_reads as f64;
+        self.set(WRONG_READS, wrong_reads);
+    }
+}

@@ -1,0 +1,63 @@
+//! Scans of everything.
+
+use std::time::Instant;
+
+use anyhow::Result;
+
+use super::Spec;
+use crate::engine::{Engine, See};
+use crate::phase::Phase;
+use crate::tally::Tally;
+
+/// The live content.
+pub(super) fn live(engine: &dyn Engine, spec: &Spec) -> Result<Phase> {
+    measure("scan", engine, spec, |see| engine.scan_all(see))
+}
+
+/// The content of a snapshot that was taken just before.
+pub(super) fn snapshot(engine: &dyn Engine, spec: &Spec) -> Result<Phase> {
+    let snapshot = engine.snapshot()?;
+    let phase = measure("snapshot-scan", engine, spec, |see| snapshot.scan_all(see))?;
+    snapshot.release()?;
+    Ok(phase)
+}
+
+fn measure(
+    name: &str,
+    engine: &dyn Engine,
+    spec: &Spec,
+    scan: impl Fn(See<'_>) -> Result<()>,
+) -> Result<Phase> {
+    // The first one brings the files into the page cache, for all alike: what
+    // counts is what the store makes of them.
+    scan(&mut |_, _| ())?;
+    let (mut user_bytes, mut scan_s) = (0, 0.0);
+    let work = || {
+        let mut tally = Tally::default();
+        let started = Instant::now();
+        let mut entries = 0;
+        let mut last = Vec::new();
+        scan(&mut |found, value| {
+            entries += 1;
+            // Ascending, and each key once.
+            if *last >= *found {
+                tally.wrong_reads += 1;
+            }
+            last.clear();
+            last.extend_from_slice(found);
+            tally.check_entry(found, value);
+        })?;
+        scan_s = started.elapsed().as_secs_f64();
+        user_bytes = tally.user_bytes_read;
+        tally.operations = entries;
+        if entries < spec.records {
+            tally.wrong_reads += spec.records - entries;
+        }
+        Ok(tally)
+    };
+    let mut phase = Phase::measure(name, engine, spec.dir(), work)?;
+    let megabytes = user_bytes as f64 / 1e6;
+    phase.set("mb_per_s", megabytes / scan_s);
+    phase.set("mb_per_cpu_s", megabytes / phase.get("cpu_s"));
+    Ok(phase)
+}
