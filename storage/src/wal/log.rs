@@ -423,6 +423,14 @@ impl Wal {
             {
                 progress = self.progressed.wait(progress).unwrap();
             }
+            if let Err(e) = check(&progress) {
+                // A sync that is tried again after one that failed may succeed
+                // without what the first one lost.
+                progress.writing = false;
+                progress.segment = segment;
+                self.progressed.notify_all();
+                return Err(e);
+            }
             let written = progress.written;
             let next = progress.next_segment;
             drop(progress);

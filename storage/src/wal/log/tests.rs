@@ -161,3 +161,33 @@ fn a_sync_counts_once_for_all_it_serves_and_so_does_the_close_of_a_segment() {
     wal.sync_all().unwrap();
     assert_eq!(wal.syncs(), 3);
 }
+
+/// A writer waited for the sync of a full segment to close it. The sync failed,
+/// and the writer synced the segment again: the system says yes to that, with the
+/// lost pages taken for clean. Whoever still waited for the first sync was told
+/// that its record was durable, and the next segment was begun, so that after a
+/// crash the hole was no torn tail, and the database did not open.
+#[test]
+fn a_segment_whose_sync_failed_is_not_closed() {
+    let (mem, wal) = log(100);
+    let full = wal.push(SeqNo(1), 1, &[0; 100]);
+    wal.write_to(full).unwrap();
+    wal.progress.lock().unwrap().syncing = true;
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| wal.write_to(wal.push(SeqNo(2), 1, b"behind")));
+        while !wal.progress.lock().unwrap().writing {
+            std::thread::yield_now();
+        }
+        let mut progress = wal.progress.lock().unwrap();
+        progress.syncing = false;
+        wal.fail(&mut progress, "fsync of the WAL failed");
+        drop(progress);
+        wal.progressed.notify_all();
+        let outcome = writer.join().unwrap();
+        assert!(matches!(outcome, Err(Error::ReadOnly { .. })));
+    });
+    assert_eq!(wal.progress.lock().unwrap().durable.pushed, 0);
+    assert_eq!(wal.segments(), 1);
+    let next = files::wal(Path::new(DIR), FileNumber(2));
+    assert!(!mem.exists(&next).unwrap());
+}
