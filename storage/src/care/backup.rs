@@ -12,7 +12,6 @@
 //! relies on is in the copy of the log. Nobody waits for a backup but for the
 //! moment in which the state is captured.
 
-use std::io;
 use std::path::Path;
 
 use serde::Serialize;
@@ -23,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::manifest::Manifest;
 use crate::mutation::{self, Mutation};
-use crate::vfs;
+use crate::vfs::{Way, copy_file, link_or_copy};
 
 /// What a backup consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -57,7 +56,7 @@ pub(crate) fn backup(engine: &Engine, dir: &Path) -> Result<BackupInfo> {
     for &(number, bytes) in &capture.segments {
         let from = files::wal(engine.dir(), number);
         let to = files::wal(dir, number);
-        vfs::copy(engine.vfs(), &from, &to, bytes).map_err(copy_failed(&from, &to))?;
+        copy_file(engine.vfs(), &from, &to, bytes)?;
         info.files += 1;
         info.bytes += bytes;
         info.copied_bytes += bytes;
@@ -72,36 +71,11 @@ fn add_sstable(engine: &Engine, from: &Path, to: &Path, info: &mut BackupInfo) -
         .open_read(from)
         .map_err(Error::io("open", from))?;
     let bytes = file.len().map_err(Error::io("get the length of", from))?;
-    match engine.vfs().link(from, to) {
-        Ok(()) => info.linked_bytes += bytes,
-        Err(e) if has_no_link(&e) => {
-            vfs::copy(engine.vfs(), from, to, bytes).map_err(copy_failed(from, to))?;
-            info.copied_bytes += bytes;
-        }
-        Err(e) => return Err(Error::no_space_or_io("link", from)(e)),
+    match link_or_copy(engine.vfs(), from, to, bytes)? {
+        Way::Linked => info.linked_bytes += bytes,
+        Way::Copied => info.copied_bytes += bytes,
     }
     info.files += 1;
     info.bytes += bytes;
     Ok(())
-}
-
-/// Whether this says that the file cannot have a name there, rather than that
-/// something went wrong. Some file systems without links answer "not permitted".
-fn has_no_link(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::CrossesDevices
-            | io::ErrorKind::Unsupported
-            | io::ErrorKind::PermissionDenied
-            | io::ErrorKind::TooManyLinks
-    )
-}
-
-fn copy_failed(from: &Path, to: &Path) -> impl FnOnce(io::Error) -> Error {
-    move |error| match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::DiskFull {
-            path: to.to_path_buf(),
-        },
-        _ => Error::io("copy", from)(error),
-    }
 }

@@ -13,7 +13,6 @@
 //! It moves from its place among the memtables into the manifest when those
 //! below it are flushed; until then the WAL keeps it.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,7 +28,7 @@ use crate::sstable::{BlockCache, NO_NUMBER, SsTable};
 use crate::table::IngestInfo;
 use crate::version::run::{Run, RunFile, RunMeta};
 use crate::version::run_builder::open_file;
-use crate::vfs;
+use crate::vfs::{Way, link_or_copy};
 
 impl Engine {
     /// Adds the files to a table by one commit.
@@ -175,26 +174,13 @@ impl<'a> Taken<'a> {
         let number = self.engine.next_file_number();
         self.numbers.push(number);
         let (vfs, from, to) = (self.engine.vfs(), source.path(), self.path(number));
-        match vfs.link(from, &to) {
-            Ok(()) => {
-                self.linked += 1;
-                // Nothing is cut off; it syncs the bytes, whoever wrote them.
-                vfs.truncate(&to, source.file_bytes())
-                    .map_err(Error::io("sync", &to))
-            }
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    ErrorKind::CrossesDevices
-                        | ErrorKind::Unsupported
-                        | ErrorKind::PermissionDenied
-                ) =>
-            {
-                vfs::copy(vfs, from, &to, source.file_bytes())
-                    .map_err(Error::no_space_or_io("copy an ingested file to", &to))
-            }
-            Err(e) => Err(Error::no_space_or_io("link an ingested file to", &to)(e)),
+        if link_or_copy(vfs, from, &to, source.file_bytes())? == Way::Copied {
+            return Ok(());
         }
+        self.linked += 1;
+        // Nothing is cut off; it syncs the bytes, whoever wrote them.
+        vfs.truncate(&to, source.file_bytes())
+            .map_err(Error::io("sync", &to))
     }
 
     /// Makes the names durable and opens the files.

@@ -6,6 +6,7 @@
 
 mod copy;
 mod disk;
+mod link_or_copy;
 mod mem;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 pub use copy::copy;
 pub use disk::DiskVfs;
+pub(crate) use link_or_copy::{Way, copy_file, link_or_copy};
 pub use mem::{FaultOp, MemVfs};
 
 /// A file system, as far as the engine needs one.
@@ -34,8 +36,9 @@ pub trait Vfs: Send + Sync + Debug {
     /// Atomically renames, replacing the target.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Gives a file a second name (a hard link). Both names share its bytes;
-    /// removing one keeps the other. The new name is durable after
-    /// [`Vfs::sync_dir`] of its directory.
+    /// removing one keeps the other. Of a symbolic link it is the file behind it
+    /// that gets the name. The new name is durable after [`Vfs::sync_dir`] of its
+    /// directory.
     ///
     /// # Errors
     /// `ErrorKind::AlreadyExists` when the name is taken; `CrossesDevices` or

@@ -1,0 +1,98 @@
+//! A file of one directory in another: by a second name, or else by a copy.
+
+use std::io;
+use std::path::Path;
+
+use super::{Vfs, copy};
+use crate::error::{Error, Result};
+
+/// How a file came to be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// It is the same file.
+    Linked,
+    /// It is another one, and its bytes are durable.
+    Copied,
+}
+
+/// Gives a file of `len` bytes, which never changes, the name `to`: a link, or a
+/// copy where it can have no link there. The name is durable after a
+/// [`Vfs::sync_dir`].
+///
+/// # Errors
+/// [`Error::DiskFull`] names `to`, [`Error::Io`] names `from`.
+pub(crate) fn link_or_copy(vfs: &dyn Vfs, from: &Path, to: &Path, len: u64) -> Result<Way> {
+    match vfs.link(from, to) {
+        Ok(()) => Ok(Way::Linked),
+        Err(e) if has_no_link(&e) => copy_file(vfs, from, to, len).map(|()| Way::Copied),
+        Err(e) => Err(failed("link", from, to)(e)),
+    }
+}
+
+/// [`copy`] with errors that say where.
+///
+/// # Errors
+/// As [`link_or_copy`].
+pub(crate) fn copy_file(vfs: &dyn Vfs, from: &Path, to: &Path, len: u64) -> Result<()> {
+    copy(vfs, from, to, len).map_err(failed("copy", from, to))
+}
+
+/// Whether this says that the file cannot have a name there, rather than that
+/// something went wrong. Some file systems without links answer "not permitted".
+fn has_no_link(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::CrossesDevices
+            | io::ErrorKind::Unsupported
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::TooManyLinks
+    )
+}
+
+fn failed(action: &'static str, from: &Path, to: &Path) -> impl FnOnce(io::Error) -> Error {
+    // What cannot grow is the new file, whichever of the two is at fault else.
+    move |error| match Error::no_space_or_io(action, to)(error) {
+        Error::Io { action, source, .. } => Error::Io {
+            action,
+            path: from.to_path_buf(),
+            source,
+        },
+        full => full,
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::vfs::{FaultOp, MemVfs};
+
+    /// An ingest of a file that had as many links as there may be was an error,
+    /// where a backup made a copy.
+    #[test]
+    fn a_file_that_can_have_no_link_there_is_copied() {
+        for (kind, way) in [
+            (None, Some(Way::Linked)),
+            (Some(io::ErrorKind::CrossesDevices), Some(Way::Copied)),
+            (Some(io::ErrorKind::Unsupported), Some(Way::Copied)),
+            (Some(io::ErrorKind::PermissionDenied), Some(Way::Copied)),
+            (Some(io::ErrorKind::TooManyLinks), Some(Way::Copied)),
+            (Some(io::ErrorKind::Other), None),
+        ] {
+            let mem = MemVfs::new();
+            mem.create_dir_all(Path::new("/db")).unwrap();
+            let (from, to) = (Path::new("/db/a"), Path::new("/db/b"));
+            mem.create(from).unwrap().append(b"bytes").unwrap();
+            if let Some(kind) = kind {
+                mem.fail_next(FaultOp::Link, 1, kind);
+            }
+            match (link_or_copy(&mem, from, to, 5), way) {
+                (Ok(found), Some(way)) => {
+                    assert_eq!(found, way, "{kind:?}");
+                    assert_eq!(mem.read_all(to).unwrap(), b"bytes");
+                }
+                (Err(Error::Io { path, .. }), None) => assert_eq!(path, from),
+                (found, _) => panic!("{kind:?}: {found:?}"),
+            }
+        }
+    }
+}
