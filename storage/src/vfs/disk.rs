@@ -43,7 +43,8 @@ impl Vfs for DiskVfs {
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::hard_link(from, to)
+        // A link to a symbolic link would be one to a name that may go.
+        fs::hard_link(fs::canonicalize(from)?, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -157,6 +158,19 @@ mod tests {
         fs::write(&path, b"pid 7").unwrap();
         drop(DiskVfs.lock(&path).unwrap());
         assert_eq!(fs::read(&path).unwrap(), b"pid 7");
+    }
+
+    /// A file was ingested by a symbolic link to it, and the database had another
+    /// such link: with the file's own name the rows were gone.
+    #[test]
+    fn a_link_is_to_the_file_and_not_to_a_symbolic_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let [file, symbolic, link] = ["file", "symbolic", "link"].map(|name| dir.path().join(name));
+        fs::write(&file, b"rows").unwrap();
+        std::os::unix::fs::symlink("file", &symbolic).unwrap();
+        DiskVfs.link(&symbolic, &link).unwrap();
+        fs::remove_file(&file).unwrap();
+        assert_eq!(fs::read(&link).unwrap(), b"rows");
     }
 
     #[test]
