@@ -216,11 +216,18 @@ fn forget_uncovered(
     if forgotten.is_empty() || mutation::is(Mutation::KeepUncoveredTables) {
         return Ok(());
     }
-    manifest.commit(Edit::DropTables {
+    let forgets = manifest.commit(Edit::DropTables {
         kept: Vec::new(),
         forgotten: forgotten.clone(),
         bookmarks: Some(retention.bookmarks()),
-    })?;
+    });
+    match forgets {
+        Ok(()) => {}
+        // A full disk must not keep a database from being read. The next deletion
+        // of a snapshot, or the next opening, tries again.
+        Err(Error::DiskFull { .. }) => return Ok(()),
+        Err(e) => return Err(e),
+    }
     for id in forgotten {
         catalog.forget_table(id);
     }
@@ -267,4 +274,51 @@ fn remove_orphans(
         }
     }
     Ok(())
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use crate::vfs::{MemVfs, Vfs};
+    use crate::{Db, Maintenance, Options};
+
+    /// A snapshot was deleted to free a full disk, and the table that only it had
+    /// kept could not be forgotten. The next opening tried, found no space for it
+    /// either, and gave up: the database could not even be read.
+    #[test]
+    fn a_table_that_cannot_be_forgotten_for_want_of_space_is_no_hindrance() {
+        let mem = MemVfs::new();
+        let options = Options {
+            vfs: std::sync::Arc::new(mem.clone()),
+            maintenance: Maintenance::Manual,
+            ..Options::default()
+        };
+        let db = Db::open("/db", options.clone()).unwrap();
+        let app = db.keyspace("app").unwrap();
+        let [old, other] = ["old", "other"].map(|name| app.table(name, Default::default()));
+        old.unwrap().put(b"k", b"v").unwrap();
+        other.unwrap().put(b"k", b"v").unwrap();
+        db.flush().unwrap();
+        app.create_snapshot("s").unwrap();
+        app.drop_table("old").unwrap();
+        // Room for the commit, and not for a manifest.
+        mem.set_capacity_bytes(Some(mem.used_bytes() + 100));
+        app.delete_snapshot("s").unwrap();
+        drop((app, db));
+        let sstables = || {
+            let files = mem.list("/db".as_ref()).unwrap().into_iter();
+            files.filter(|path| path.extension().is_some_and(|ext| ext == "sst"))
+        };
+
+        let db = Db::open("/db", options.clone()).unwrap();
+        let app = db.existing_keyspace("app").unwrap();
+        let other = app.existing_table("other").unwrap();
+        assert_eq!(other.get(b"k").unwrap().unwrap(), "v");
+        assert_eq!(sstables().count(), 2);
+        drop((other, app, db));
+
+        mem.set_capacity_bytes(None);
+        let db = Db::open("/db", options).unwrap();
+        assert_eq!(sstables().count(), 1);
+        drop(db);
+    }
 }
