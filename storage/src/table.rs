@@ -184,7 +184,7 @@ impl Table {
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         let point = self.db.retention().register_view(|| self.db.read_point());
         let version = self.core.version();
-        self.db.retention().release_view(point);
+        self.db.end_view(point);
         let at = (point.seq, point.judge());
         let get = |key: &K| get_at(&self.db, &self.core, &version, key.as_ref(), at);
         keys.iter().map(get).collect()
