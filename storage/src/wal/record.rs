@@ -23,6 +23,8 @@ pub(crate) const SEGMENT_HEADER_BYTES: usize = 32;
 pub(super) const RECORD_HEADER_BYTES: usize = 28;
 /// The longest payload that is believed: a full batch and its framing.
 pub(crate) const MAX_RECORD_BYTES: usize = (1 << 30) + (1 << 20);
+/// The shortest operation: a kind, and two numbers or lengths.
+pub(super) const OPERATION_BYTES_MIN: u64 = 3;
 
 /// The header of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
