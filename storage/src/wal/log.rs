@@ -18,13 +18,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::record::{self, RecordHeader};
-use crate::error::{Error, ErrorKind, Result};
-use crate::files::{self, FileNumber};
+use super::record::RecordHeader;
+use super::segment_files::{OpenSegment, SegmentFiles};
+use crate::error::{Error, Result};
+use crate::files::FileNumber;
 use crate::key::SeqNo;
 use crate::mutation::{self, Mutation};
 use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
-use crate::vfs::{SyncFile, Vfs, WriteFile};
+use crate::vfs::Vfs;
 
 /// A position in the log, in record bytes since its start (all segments).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -48,21 +49,12 @@ struct Place {
 /// The log.
 #[derive(Debug)]
 pub(crate) struct Wal {
-    vfs: Arc<dyn Vfs>,
-    dir: PathBuf,
-    segment_bytes_max: u64,
+    files: SegmentFiles,
     buffer: Mutex<Buffer>,
     progress: Mutex<Progress>,
     progressed: Condvar,
     /// `Progress::durable`, readable without the lock.
     durable_lsn: AtomicU64,
-    /// The number of the segment that the next written record goes to, or a
-    /// smaller one.
-    segment_number: AtomicU64,
-    /// Bytes of all segments, readable without the lock.
-    bytes: AtomicU64,
-    /// Bytes written since the opening, headers of segments included.
-    written_bytes: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -111,24 +103,6 @@ struct Refused {
     path: PathBuf,
 }
 
-/// What became of a group.
-#[derive(Debug)]
-struct Outcome {
-    segment: Option<OpenSegment>,
-    /// The segment that was full, and is closed and durable now.
-    closed: Option<(FileNumber, u64)>,
-    result: Result<()>,
-}
-
-#[derive(Debug)]
-struct OpenSegment {
-    number: FileNumber,
-    path: PathBuf,
-    file: Box<dyn WriteFile>,
-    syncer: Arc<dyn SyncFile>,
-    bytes: u64,
-}
-
 impl Wal {
     /// Continues the log of `dir` after `end` with segment `next`; `old` are the
     /// segments that are there (number, bytes), ascending. A segment is opened
@@ -147,9 +121,7 @@ impl Wal {
             lsn: end.0,
         };
         Self {
-            vfs,
-            dir: dir.to_path_buf(),
-            segment_bytes_max,
+            files: SegmentFiles::new(vfs, dir, segment_bytes_max, next, bytes),
             buffer: Mutex::new(Buffer {
                 bytes: Vec::new(),
                 end: end.pushed,
@@ -172,9 +144,6 @@ impl Wal {
             }),
             progressed: Condvar::new(),
             durable_lsn: AtomicU64::new(end.lsn),
-            segment_number: AtomicU64::new(next.0),
-            bytes: AtomicU64::new(bytes),
-            written_bytes: AtomicU64::new(0),
         }
     }
 
@@ -263,27 +232,22 @@ impl Wal {
 
     /// The smallest segment number that a record pushed from now on can get.
     pub(crate) fn segment_number(&self) -> FileNumber {
-        FileNumber(self.segment_number.load(Ordering::Acquire))
+        self.files.next_number()
     }
 
     /// Bytes of all segments.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
+        self.files.bytes()
     }
 
     /// Bytes written since the log was opened.
     pub(crate) fn written_bytes(&self) -> u64 {
-        self.written_bytes.load(Ordering::Relaxed)
+        self.files.written_bytes()
     }
 
     /// Syncs of segments since the log was opened, each for all who waited.
     pub(crate) fn syncs(&self) -> u64 {
         self.progress.lock().unwrap().syncs
-    }
-
-    fn count_written(&self, bytes: u64) {
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Number of segments.
@@ -317,7 +281,7 @@ impl Wal {
     /// goes; the next call makes up for it.
     pub(crate) fn delete_closed_below(&self, floor: FileNumber) -> Result<()> {
         loop {
-            let number = {
+            let (number, bytes) = {
                 let mut progress = self.progress.lock().unwrap();
                 match progress.closed.first() {
                     Some(&(number, bytes))
@@ -326,14 +290,12 @@ impl Wal {
                                 || mutation::is(Mutation::BackupHoldsNoLog)) =>
                     {
                         progress.closed.remove(0);
-                        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-                        number
+                        (number, bytes)
                     }
                     _ => return Ok(()),
                 }
             };
-            let path = files::wal(&self.dir, number);
-            self.vfs.remove(&path).map_err(Error::io("remove", &path))?;
+            self.files.remove(number, bytes)?;
         }
     }
 
@@ -418,7 +380,7 @@ impl Wal {
             // is being closed and count bytes of the next one as durable.
             while segment
                 .as_ref()
-                .is_some_and(|s| s.bytes >= self.segment_bytes_max)
+                .is_some_and(|segment| self.files.is_full(segment))
                 && progress.syncing
             {
                 progress = self.progressed.wait(progress).unwrap();
@@ -436,7 +398,9 @@ impl Wal {
             drop(progress);
 
             let group = self.take_buffer();
-            let outcome = self.write_group(segment, next, Lsn(written.lsn), &group);
+            let outcome = self
+                .files
+                .write_group(segment, next, Lsn(written.lsn), &group.bytes);
 
             progress = self.progress.lock().unwrap();
             progress.writing = false;
@@ -475,101 +439,6 @@ impl Wal {
             records: std::mem::take(&mut buffer.records),
             ..*buffer
         }
-    }
-
-    /// Appends a group to the open segment, after closing it when it is full.
-    fn write_group(
-        &self,
-        segment: Option<OpenSegment>,
-        next: FileNumber,
-        base: Lsn,
-        group: &Buffer,
-    ) -> Outcome {
-        let mut outcome = Outcome {
-            segment,
-            closed: None,
-            result: Ok(()),
-        };
-        outcome.result = self.write_into(&mut outcome, next, base, group);
-        outcome
-    }
-
-    fn write_into(
-        &self,
-        outcome: &mut Outcome,
-        next: FileNumber,
-        base: Lsn,
-        group: &Buffer,
-    ) -> Result<()> {
-        if let Some(full) = &mut outcome.segment
-            && full.bytes >= self.segment_bytes_max
-        {
-            mutation::unless(Mutation::CloseSegmentWithoutSync, || full.file.sync())
-                .map_err(Error::io("sync", &full.path))?;
-            outcome.closed = Some((full.number, full.bytes));
-            outcome.segment = None;
-        }
-        let segment = match &mut outcome.segment {
-            Some(segment) => segment,
-            none => none.insert(self.open_segment(next, base)?),
-        };
-        if let Err(e) = segment.file.append(&group.bytes) {
-            let e = Error::no_space_or_io("write", &segment.path)(e);
-            if e.kind() == ErrorKind::DiskFull {
-                // What fitted goes, durably: a crash must not bring it back.
-                mutation::unless(Mutation::LeaveRefusedRecord, || {
-                    self.vfs.truncate(&segment.path, segment.bytes)
-                })
-                .map_err(Error::io("cut back", &segment.path))?;
-            }
-            return Err(e);
-        }
-        segment.bytes += group.bytes.len() as u64;
-        self.count_written(group.bytes.len() as u64);
-        Ok(())
-    }
-
-    fn open_segment(&self, number: FileNumber, base: Lsn) -> Result<OpenSegment> {
-        let path = files::wal(&self.dir, number);
-        let file = self.create_segment(&path, number, base);
-        let file = file.inspect_err(|e| {
-            if e.kind() == ErrorKind::DiskFull {
-                // The next try takes the same number, so that there is no hole;
-                // what cannot be removed now is then overwritten.
-                let _ = self.vfs.remove(&path);
-            }
-        })?;
-        let syncer = Arc::from(file.syncer().map_err(Error::io("open", &path))?);
-        mutation::unless(Mutation::SegmentWithoutDirSync, || {
-            self.vfs.sync_dir(&self.dir)
-        })
-        .map_err(Error::io("sync", &self.dir))?;
-        // Only now: records pushed before may still go to this segment, never
-        // to an earlier one.
-        self.segment_number.store(number.0, Ordering::Release);
-        self.count_written(record::SEGMENT_HEADER_BYTES as u64);
-        Ok(OpenSegment {
-            number,
-            path,
-            file,
-            syncer,
-            bytes: record::SEGMENT_HEADER_BYTES as u64,
-        })
-    }
-
-    fn create_segment(
-        &self,
-        path: &Path,
-        number: FileNumber,
-        base: Lsn,
-    ) -> Result<Box<dyn WriteFile>> {
-        let mut file = self
-            .vfs
-            .create(path)
-            .map_err(Error::no_space_or_io("create", path))?;
-        file.append(&record::encode_segment_header(number, base.0))
-            .map_err(Error::no_space_or_io("write", path))?;
-        Ok(file)
     }
 
     /// Refuses a group for which there was no space, and what was pushed behind

@@ -12,6 +12,7 @@ mod range_checksums;
 mod record;
 mod replay;
 mod salvage;
+mod segment_files;
 
 pub(crate) use log::{Lsn, Position, SegmentHold, Wal};
 pub(crate) use record::SEGMENT_HEADER_BYTES;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::files;
 use crate::vfs::{FaultOp, MemVfs};
 
 const DIR: &str = "/db";

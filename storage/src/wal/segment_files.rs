@@ -1,0 +1,201 @@
+//! The files of the log, as its one writer fills them.
+//!
+//! ```text
+//!   group ─► open segment ──full──► closed: synced as a whole
+//!                                   next: made, its name durable, then written to
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Lsn;
+use super::record;
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::{self, FileNumber};
+use crate::mutation::{self, Mutation};
+use crate::sync::{AtomicU64, Ordering};
+use crate::vfs::{SyncFile, Vfs, WriteFile};
+
+/// Where the segments are, and how much is in them. Which of them there are, who
+/// writes and who syncs is the log's.
+#[derive(Debug)]
+pub(super) struct SegmentFiles {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    segment_bytes_max: u64,
+    /// The number of the segment that the next written record goes to, or a
+    /// smaller one.
+    next_number: AtomicU64,
+    /// Bytes of all segments.
+    bytes: AtomicU64,
+    /// Bytes written since the opening, headers of segments included.
+    written_bytes: AtomicU64,
+}
+
+/// What became of a group.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) segment: Option<OpenSegment>,
+    /// The segment that was full, and is closed and durable now.
+    pub(super) closed: Option<(FileNumber, u64)>,
+    pub(super) result: Result<()>,
+}
+
+/// The segment that grows.
+#[derive(Debug)]
+pub(super) struct OpenSegment {
+    pub(super) number: FileNumber,
+    path: PathBuf,
+    file: Box<dyn WriteFile>,
+    pub(super) syncer: Arc<dyn SyncFile>,
+    /// Up to the end of the last group that was written whole.
+    pub(super) bytes: u64,
+}
+
+impl SegmentFiles {
+    /// `next` is the segment that the first write makes; those that are there have
+    /// so many `bytes`.
+    pub(super) fn new(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        segment_bytes_max: u64,
+        next: FileNumber,
+        bytes: u64,
+    ) -> Self {
+        Self {
+            vfs,
+            dir: dir.to_path_buf(),
+            segment_bytes_max,
+            next_number: AtomicU64::new(next.0),
+            bytes: AtomicU64::new(bytes),
+            written_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// The smallest segment number that a record pushed from now on can get.
+    pub(super) fn next_number(&self) -> FileNumber {
+        FileNumber(self.next_number.load(Ordering::Acquire))
+    }
+
+    /// Bytes of all segments.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes written since the opening.
+    pub(super) fn written_bytes(&self) -> u64 {
+        self.written_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the next group goes to another segment.
+    pub(super) fn is_full(&self, segment: &OpenSegment) -> bool {
+        segment.bytes >= self.segment_bytes_max
+    }
+
+    /// Removes a closed segment of so many bytes.
+    pub(super) fn remove(&self, number: FileNumber, bytes: u64) -> Result<()> {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let path = files::wal(&self.dir, number);
+        self.vfs.remove(&path).map_err(Error::io("remove", &path))
+    }
+
+    /// Appends a group to the open segment, after closing it when it is full.
+    pub(super) fn write_group(
+        &self,
+        segment: Option<OpenSegment>,
+        next: FileNumber,
+        base: Lsn,
+        group: &[u8],
+    ) -> Outcome {
+        let mut outcome = Outcome {
+            segment,
+            closed: None,
+            result: Ok(()),
+        };
+        outcome.result = self.write_into(&mut outcome, next, base, group);
+        outcome
+    }
+
+    fn write_into(
+        &self,
+        outcome: &mut Outcome,
+        next: FileNumber,
+        base: Lsn,
+        group: &[u8],
+    ) -> Result<()> {
+        if let Some(full) = &mut outcome.segment
+            && self.is_full(full)
+        {
+            mutation::unless(Mutation::CloseSegmentWithoutSync, || full.file.sync())
+                .map_err(Error::io("sync", &full.path))?;
+            outcome.closed = Some((full.number, full.bytes));
+            outcome.segment = None;
+        }
+        let segment = match &mut outcome.segment {
+            Some(segment) => segment,
+            none => none.insert(self.open_segment(next, base)?),
+        };
+        if let Err(e) = segment.file.append(group) {
+            let e = Error::no_space_or_io("write", &segment.path)(e);
+            if e.kind() == ErrorKind::DiskFull {
+                // What fitted goes, durably: a crash must not bring it back.
+                mutation::unless(Mutation::LeaveRefusedRecord, || {
+                    self.vfs.truncate(&segment.path, segment.bytes)
+                })
+                .map_err(Error::io("cut back", &segment.path))?;
+            }
+            return Err(e);
+        }
+        segment.bytes += group.len() as u64;
+        self.count_written(group.len() as u64);
+        Ok(())
+    }
+
+    fn open_segment(&self, number: FileNumber, base: Lsn) -> Result<OpenSegment> {
+        let path = files::wal(&self.dir, number);
+        let file = self.create_segment(&path, number, base);
+        let file = file.inspect_err(|e| {
+            if e.kind() == ErrorKind::DiskFull {
+                // The next try takes the same number, so that there is no hole;
+                // what cannot be removed now is then overwritten.
+                let _ = self.vfs.remove(&path);
+            }
+        })?;
+        let syncer = Arc::from(file.syncer().map_err(Error::io("open", &path))?);
+        mutation::unless(Mutation::SegmentWithoutDirSync, || {
+            self.vfs.sync_dir(&self.dir)
+        })
+        .map_err(Error::io("sync", &self.dir))?;
+        // Only now: records pushed before may still go to this segment, never
+        // to an earlier one.
+        self.next_number.store(number.0, Ordering::Release);
+        self.count_written(record::SEGMENT_HEADER_BYTES as u64);
+        Ok(OpenSegment {
+            number,
+            path,
+            file,
+            syncer,
+            bytes: record::SEGMENT_HEADER_BYTES as u64,
+        })
+    }
+
+    fn create_segment(
+        &self,
+        path: &Path,
+        number: FileNumber,
+        base: Lsn,
+    ) -> Result<Box<dyn WriteFile>> {
+        let mut file = self
+            .vfs
+            .create(path)
+            .map_err(Error::no_space_or_io("create", path))?;
+        file.append(&record::encode_segment_header(number, base.0))
+            .map_err(Error::no_space_or_io("write", path))?;
+        Ok(file)
+    }
+
+    fn count_written(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
