@@ -1,6 +1,7 @@
 //! Care of a database: copies of it, what is wrong with it, what can be saved.
 
 pub(crate) mod backup;
-pub(crate) mod new_dir;
+mod db_files;
+mod new_dir;
 pub(crate) mod repair;
 pub(crate) mod verify;

@@ -29,8 +29,8 @@ use replaced::Replaced;
 pub use report::{Lost, RepairReport, RepairedTable};
 use source::{Source, SourceTable};
 
+use crate::care::db_files::DbFiles;
 use crate::care::new_dir::NewDir;
-use crate::care::verify::{DbFiles, lock_to_read};
 use crate::db::Engine;
 use crate::error::Result;
 use crate::key::{Kind, SeqNo, compare_versions};
@@ -57,8 +57,7 @@ pub fn repair(
     progress: &mut dyn FnMut(u64),
 ) -> Result<RepairReport> {
     let (from, to, vfs) = (from.as_ref(), to.as_ref(), &options.vfs);
-    let files = DbFiles::list(&**vfs, from)?;
-    let _lock = lock_to_read(&**vfs, from)?;
+    let (files, _lock) = DbFiles::lock(&**vfs, from)?;
     let source = Source::read(&**vfs, from, &files)?;
     let target = NewDir::claim(vfs.clone(), to)?;
     let mut report = RepairReport {
