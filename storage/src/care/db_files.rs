@@ -24,8 +24,10 @@ impl DbFiles {
     /// [`Error::Locked`], [`Error::Io`].
     pub(crate) fn lock(vfs: &dyn Vfs, dir: &Path) -> Result<(Self, Option<Box<dyn LockGuard>>)> {
         // No lock file is made where there is no database.
-        let files = Self::list(vfs, dir)?;
-        Ok((files, lock_to_read(vfs, dir)?))
+        Self::list(vfs, dir)?;
+        let lock = lock_to_read(vfs, dir)?;
+        // Once more: whoever had the lock may have replaced any of them.
+        Ok((Self::list(vfs, dir)?, lock))
     }
 
     fn list(vfs: &dyn Vfs, dir: &Path) -> Result<Self> {
@@ -82,8 +84,79 @@ fn lock_to_read(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Box<dyn LockGuard>>>
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::io;
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
     use super::*;
-    use crate::vfs::MemVfs;
+    use crate::vfs::{MemVfs, ReadFile, WriteFile};
+
+    /// Whoever has the directory open merges two files and closes it, just before
+    /// the lock is taken.
+    #[derive(Debug)]
+    struct Closing(MemVfs);
+
+    impl Vfs for Closing {
+        fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+            let sstable = |number| files::sstable(Path::new("/db"), FileNumber(number));
+            self.0.create(&sstable(3))?;
+            self.0.remove(&sstable(1))?;
+            self.0.remove(&sstable(2))?;
+            self.0.lock(path)
+        }
+
+        fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+            self.0.list(dir)
+        }
+
+        fn exists(&self, path: &Path) -> io::Result<bool> {
+            self.0.exists(path)
+        }
+
+        fn open_read(&self, _: &Path) -> io::Result<Arc<dyn ReadFile>> {
+            unreachable!("files are listed and not read")
+        }
+
+        fn create(&self, _: &Path) -> io::Result<Box<dyn WriteFile>> {
+            unreachable!()
+        }
+
+        fn truncate(&self, _: &Path, _: u64) -> io::Result<()> {
+            unreachable!()
+        }
+
+        fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+            unreachable!()
+        }
+
+        fn remove(&self, _: &Path) -> io::Result<()> {
+            unreachable!()
+        }
+
+        fn create_dir_all(&self, _: &Path) -> io::Result<()> {
+            unreachable!()
+        }
+
+        fn sync_dir(&self, _: &Path) -> io::Result<()> {
+            unreachable!()
+        }
+    }
+
+    /// A repair that began while the database was being closed knew the files from
+    /// before: the manifest named one that was not among them, so it was taken
+    /// for damaged, and every file for one that counts.
+    #[test]
+    fn the_files_are_those_that_are_there_under_the_lock() {
+        let mem = MemVfs::new();
+        let dir = Path::new("/db");
+        mem.create_dir_all(dir).unwrap();
+        for number in [1, 2] {
+            mem.create(&files::sstable(dir, FileNumber(number)))
+                .unwrap();
+        }
+        let (found, _lock) = DbFiles::lock(&Closing(mem), dir).unwrap();
+        assert_eq!(found.sstables, [FileNumber(3)]);
+    }
 
     #[test]
     fn a_directory_without_a_database_gets_no_lock_file() {
