@@ -90,6 +90,31 @@ pub(crate) struct Bookmarks {
     pub(crate) list: Vec<Bookmark>,
 }
 
+impl Bookmarks {
+    /// Adds the bookmark that the commit `seq` creates. This and what follows is
+    /// called in commit order.
+    pub(crate) fn add(&mut self, seq: SeqNo, record: SnapshotRecord) {
+        self.as_of = seq;
+        self.last_id = record.id.max(self.last_id);
+        self.list.push(Bookmark { seq, record });
+    }
+
+    /// Removes a bookmark by the commit `seq`.
+    pub(crate) fn remove(&mut self, seq: SeqNo, id: u64) {
+        self.as_of = seq;
+        self.list.retain(|bookmark| bookmark.record.id != id);
+    }
+
+    /// Sets the time at which a snapshot expires by the commit `seq`.
+    pub(crate) fn set_expiry(&mut self, seq: SeqNo, expiry: SnapshotExpiry) {
+        self.as_of = seq;
+        let mut list = self.list.iter_mut();
+        if let Some(bookmark) = list.find(|bookmark| bookmark.record.id == expiry.id) {
+            bookmark.record.expires_ms = expiry.expires_ms;
+        }
+    }
+}
+
 /// The register of bookmarks and views.
 #[derive(Debug)]
 pub(crate) struct Retention {
@@ -194,10 +219,7 @@ impl Retention {
 
     /// Adds the bookmark of commit `seq`; called in commit order.
     pub(crate) fn add_bookmark(&self, seq: SeqNo, record: SnapshotRecord) {
-        let mut state = self.state.lock().unwrap();
-        state.bookmarks.as_of = seq;
-        state.bookmarks.last_id = record.id.max(state.bookmarks.last_id);
-        state.bookmarks.list.push(Bookmark { seq, record });
+        self.state.lock().unwrap().bookmarks.add(seq, record);
     }
 
     /// Takes back a bookmark whose commit failed.
@@ -211,23 +233,13 @@ impl Retention {
 
     /// Removes a bookmark by the commit `seq`; called in commit order.
     pub(crate) fn remove_bookmark(&self, seq: SeqNo, id: u64) {
-        let mut state = self.state.lock().unwrap();
-        state.bookmarks.as_of = seq;
-        state
-            .bookmarks
-            .list
-            .retain(|bookmark| bookmark.record.id != id);
+        self.state.lock().unwrap().bookmarks.remove(seq, id);
     }
 
     /// Sets the time at which a snapshot expires by the commit `seq`; called in
     /// commit order.
     pub(crate) fn set_expiry(&self, seq: SeqNo, expiry: SnapshotExpiry) {
-        let mut state = self.state.lock().unwrap();
-        state.bookmarks.as_of = seq;
-        let mut list = state.bookmarks.list.iter_mut();
-        if let Some(bookmark) = list.find(|bookmark| bookmark.record.id == expiry.id) {
-            bookmark.record.expires_ms = expiry.expires_ms;
-        }
+        self.state.lock().unwrap().bookmarks.set_expiry(seq, expiry);
     }
 
     /// The ids of the snapshots that have expired.

@@ -14,11 +14,10 @@ use crate::care::verify::finding;
 use crate::commit::{Op, OpReader};
 use crate::error::{Error, Result};
 use crate::files::{self, FileNumber};
-use crate::key::SeqNo;
+use crate::key::{NUMBER_MAX, SeqNo};
 use crate::manifest::{SalvagedManifest, State, TableMeta, salvage_manifest};
 use crate::memtable::Memtable;
 use crate::options::TableOptions;
-use crate::retention::register::Bookmark;
 use crate::sstable::Salvage;
 use crate::version::range_tombstones::RangeTombstones;
 use crate::version::run::RunMeta;
@@ -441,26 +440,23 @@ impl Reader<'_> {
                 }
             }
             Op::SnapshotCreate(record) if seq > bookmarks.as_of => {
-                bookmarks.as_of = seq;
-                bookmarks.last_id = bookmarks.last_id.max(record.id);
                 // One of the same name was deleted, if that is lost from the log.
                 bookmarks.list.retain(|bookmark| {
                     let before = &bookmark.record;
                     (&before.keyspace, &before.name) != (&record.keyspace, &record.name)
                 });
-                bookmarks.list.push(Bookmark { seq, record });
+                bookmarks.add(seq, record);
             }
             Op::SnapshotDelete(id) if seq > bookmarks.as_of => {
-                bookmarks.as_of = seq;
-                bookmarks.last_id = bookmarks.last_id.max(id);
-                bookmarks.list.retain(|bookmark| bookmark.record.id != id);
+                bookmarks.remove(seq, id);
+                // Its creation may be lost. No id is out of all bounds but a damaged
+                // one, with which the new database would not open.
+                if id < NUMBER_MAX {
+                    bookmarks.last_id = bookmarks.last_id.max(id);
+                }
             }
             Op::SnapshotExpiry(expiry) if seq > bookmarks.as_of => {
-                bookmarks.as_of = seq;
-                let mut list = bookmarks.list.iter_mut();
-                if let Some(bookmark) = list.find(|bookmark| bookmark.record.id == expiry.id) {
-                    bookmark.record.expires_ms = expiry.expires_ms;
-                }
+                bookmarks.set_expiry(seq, expiry);
             }
             Op::Ingest { table, run } => {
                 let counts = self.logged(table, seq).is_some();

@@ -234,7 +234,7 @@ impl<'a> Check<'a> {
                 }
             }
         }
-        self.report.bookmarks = log.snapshots.len() as u64;
+        self.report.bookmarks = log.bookmarks.list.len() as u64;
         self.bytes_total += log.waiting.iter().map(|(_, run)| run.bytes).sum::<u64>();
         for (table, run) in &log.waiting {
             self.run(&state.tables[table], run);

@@ -1,12 +1,11 @@
 //! The commits of the log, held against the manifest's state.
 
-use std::collections::HashSet;
-
 use bytes::Bytes;
 
 use crate::commit::{Op, OpReader};
 use crate::key::SeqNo;
 use crate::manifest::State;
+use crate::retention::register::Bookmarks;
 use crate::version::run::RunMeta;
 use crate::version::table_version::TableId;
 
@@ -16,19 +15,18 @@ pub(super) struct LogCheck<'a> {
     /// `None` where the manifest does not read.
     state: Option<&'a State>,
     last_seq: SeqNo,
-    /// Ids of the snapshots that there are.
-    pub(super) snapshots: HashSet<u64>,
+    /// The snapshots that there are.
+    pub(super) bookmarks: Bookmarks,
     /// Ingested runs that only the log names.
     pub(super) waiting: Vec<(TableId, RunMeta)>,
 }
 
 impl<'a> LogCheck<'a> {
     pub(super) fn new(state: Option<&'a State>) -> Self {
-        let listed = state.into_iter().flat_map(|state| &state.bookmarks.list);
         Self {
             state,
             last_seq: SeqNo::ZERO,
-            snapshots: listed.map(|bookmark| bookmark.record.id).collect(),
+            bookmarks: state.map_or_else(Bookmarks::default, |state| state.bookmarks.clone()),
             waiting: Vec::new(),
         }
     }
@@ -61,7 +59,7 @@ impl<'a> LogCheck<'a> {
         if let Some(unknown) = tables_of(&op).find(|table| *table > state.last_table_id) {
             return Err(format!("no table {}", unknown.0));
         }
-        let is_news = seq > state.bookmarks.as_of;
+        let is_news = seq > self.bookmarks.as_of;
         match op {
             Op::Ingest { table, run } => {
                 let meta = state.tables.get(&table);
@@ -70,10 +68,10 @@ impl<'a> LogCheck<'a> {
                 }
             }
             Op::SnapshotCreate(record) if is_news => {
-                self.snapshots.insert(record.id);
+                self.bookmarks.add(seq, record);
             }
             Op::SnapshotDelete(id) if is_news => {
-                self.snapshots.remove(&id);
+                self.bookmarks.remove(seq, id);
             }
             _ => {}
         }
