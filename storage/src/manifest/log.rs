@@ -18,7 +18,8 @@ const MAGIC: &[u8; 8] = b"ebbMANIF";
 const VERSION: u32 = 1;
 pub(super) const HEADER_BYTES: usize = 12;
 pub(super) const RECORD_HEADER_BYTES: usize = 8;
-/// A manifest of this size is replaced by one that holds just the state.
+/// A manifest of this size is replaced by one that holds just the state, unless
+/// it began with more than half of that.
 const MANIFEST_BYTES_MAX: u64 = 4 << 20;
 
 /// The state and the file that it is kept in.
@@ -32,6 +33,10 @@ pub(crate) struct Manifest {
     next_number: FileNumber,
     /// Edits that were read behind the state that the file begins with.
     edits_read: usize,
+    /// A manifest of so many bytes is replaced: at the earliest when its edits have
+    /// become as long as the state that it began with, so that an edit costs what
+    /// it says, however large the state is.
+    bytes_max: u64,
     /// Open once something was changed since the opening.
     file: Option<(Box<dyn WriteFile>, u64)>,
     /// What a failed edit left on disk is uncertain: no edit follows one.
@@ -75,6 +80,7 @@ impl Manifest {
             current: Some(path),
             next_number: number.next(),
             edits_read,
+            bytes_max: MANIFEST_BYTES_MAX,
             file: None,
             failed: None,
         }))
@@ -103,6 +109,7 @@ impl Manifest {
             current: None,
             next_number: FileNumber(1),
             edits_read: 0,
+            bytes_max: MANIFEST_BYTES_MAX,
             file: None,
             failed: None,
         }
@@ -156,7 +163,7 @@ impl Manifest {
         let mut next = self.state.clone();
         next.apply(edit).expect("the engine makes edits that fit");
         let result = match self.file.take() {
-            Some((file, bytes)) if appends && bytes < MANIFEST_BYTES_MAX => {
+            Some((file, bytes)) if appends && bytes < self.bytes_max => {
                 self.append(file, bytes, &record)
             }
             // The new manifest begins with the state, the edit included.
@@ -218,7 +225,9 @@ impl Manifest {
         if let Some(old) = self.current.replace(path) {
             self.vfs.remove(&old).map_err(Error::io("remove", &old))?;
         }
-        self.file = Some((file, bytes.len() as u64));
+        let bytes = bytes.len() as u64;
+        self.bytes_max = MANIFEST_BYTES_MAX.max(2 * bytes);
+        self.file = Some((file, bytes));
         Ok(())
     }
 
@@ -277,10 +286,10 @@ pub(super) fn encode(edit: &Edit) -> Vec<u8> {
     out
 }
 
-/// The state after all records, and how many edits made it. An edit is synced before the next one is
-/// written, so a record that does not read and has no good one behind it was
-/// torn by a crash and never took effect: any part of it may be missing, its
-/// length too. Anything else that does not read is damage.
+/// The state after all records, and how many edits made it. An edit is synced
+/// before the next one is written, so a record that does not read and has no good
+/// one behind it was torn by a crash and never took effect: any part of it may be
+/// missing, its length too. Anything else that does not read is damage.
 pub(super) fn replay(path: &Path, bytes: &[u8]) -> Result<(State, usize)> {
     let corrupt = |at: usize, detail: String| Error::corruption(path, at as u64, detail);
     if bytes.len() < HEADER_BYTES || &bytes[..8] != MAGIC {
@@ -395,6 +404,9 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::key::SeqNo;
+    use crate::retention::register::{Bookmarks, SnapshotRecord};
+    use crate::vfs::MemVfs;
 
     fn manifest(keyspaces: &[&str]) -> Vec<u8> {
         let mut bytes = header();
@@ -408,6 +420,43 @@ mod tests {
 
     fn keyspaces(bytes: &[u8]) -> Result<Vec<String>> {
         replay(Path::new("MANIFEST-000001"), bytes).map(|(state, _)| state.keyspaces)
+    }
+
+    /// With many snapshots of many tables the state alone was longer than a manifest
+    /// may become: each flush and each merge wrote all of it.
+    #[test]
+    fn a_large_state_is_not_written_anew_with_each_edit() {
+        let vfs = Arc::new(MemVfs::new());
+        let dir = Path::new("/db");
+        vfs.create_dir_all(dir).unwrap();
+        let state = State {
+            keyspaces: vec!["x".repeat(MANIFEST_BYTES_MAX as usize)],
+            ..State::default()
+        };
+        let mut manifest = Manifest::create_with(vfs, dir, state).unwrap();
+        let first = manifest.current().map(Path::to_path_buf);
+        let mut trim = |floor, bookmarks| {
+            let floor = FileNumber(floor);
+            manifest.commit(Edit::TrimWal { floor, bookmarks }).unwrap();
+            manifest.current().map(Path::to_path_buf)
+        };
+        for floor in 2..10 {
+            assert_eq!(trim(floor, None), first);
+        }
+        // Edits as long as that are worth a new one.
+        let mut bookmarks = Bookmarks::default();
+        let record = SnapshotRecord {
+            id: 1,
+            keyspace: "x".into(),
+            name: "y".repeat(MANIFEST_BYTES_MAX as usize + 100),
+            tables: Vec::new(),
+            single_table: false,
+            created_ms: 0,
+            expires_ms: None,
+        };
+        bookmarks.add(SeqNo(1), record);
+        assert_eq!(trim(10, Some(bookmarks)), first);
+        assert_ne!(trim(11, None), first);
     }
 
     /// The power failed in the sync of an edit that lay in two sectors, and only
