@@ -1,6 +1,6 @@
 //! Replaying the WAL into memtables and bookmarks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -54,6 +54,7 @@ pub(super) fn replay_wal(
         retention,
         memtable_bytes,
         open_run,
+        touched: HashSet::new(),
         failed: None,
         recovered: Recovered::default(),
     };
@@ -101,6 +102,8 @@ struct Replay<'a> {
     retention: &'a Retention,
     memtable_bytes: usize,
     open_run: &'a dyn Fn(&RunMeta) -> Result<Arc<Run>>,
+    /// The tables that the commit writes to.
+    touched: HashSet<TableId>,
     /// What opening an ingested run met.
     failed: Option<Error>,
     recovered: Recovered,
@@ -130,6 +133,11 @@ impl Replay<'_> {
     }
 
     fn apply(&mut self, seq: SeqNo, op: Op) -> Result<(), String> {
+        if let Op::Write { table, .. } | Op::RangeDelete { table, .. } | Op::Ingest { table, .. } =
+            &op
+        {
+            self.touched.insert(*table);
+        }
         match op {
             Op::Write {
                 table,
@@ -196,8 +204,11 @@ impl Replay<'_> {
     }
 
     /// After a commit: its memtables need its segment, and full ones are frozen.
-    fn note_segment(&self, segment: &Segment) {
-        for (table, _) in self.tables.values() {
+    fn note_segment(&mut self, segment: &Segment) {
+        for id in self.touched.drain() {
+            let Some((table, _)) = self.tables.get(&id) else {
+                continue;
+            };
             let version = table.version();
             if version.memtable.len() > 0 {
                 version.memtable.note_segment(segment.number);
