@@ -93,8 +93,13 @@ pub(super) fn record() -> SnapshotRecord {
     }
 }
 
-/// A snapshot is created while a writer and a flush are under way.
-fn snapshot_beside_a_flush(create: impl Fn(&OneKey) -> SeqNo + Copy + Send + Sync + 'static) {
+/// Does something while a writer and a flush are under way, and then, when both
+/// are done, looks at what became of it.
+fn beside_a_write<T>(
+    flush: impl Fn(&OneKey) + Copy + Send + Sync + 'static,
+    act: impl Fn(&OneKey) -> T + Copy + Send + Sync + 'static,
+    look: impl Fn(&OneKey, T) + Copy + Send + Sync + 'static,
+) {
     explore(move || {
         let key = OneKey::new();
         let writer = {
@@ -103,11 +108,18 @@ fn snapshot_beside_a_flush(create: impl Fn(&OneKey) -> SeqNo + Copy + Send + Syn
         };
         let flush = {
             let key = key.clone();
-            thread::spawn(move || key.flush())
+            thread::spawn(move || flush(&key))
         };
-        let snapshot = create(&key);
+        let outcome = act(&key);
         writer.join().unwrap();
         flush.join().unwrap();
+        look(&key, outcome);
+    });
+}
+
+/// A snapshot is created while a writer and a flush are under way.
+fn snapshot_beside_a_flush(create: impl Fn(&OneKey) -> SeqNo + Copy + Send + Sync + 'static) {
+    beside_a_write(OneKey::flush, create, |key, snapshot| {
         // The writer's version is 2 or 3, the snapshot's number the other.
         let expected = if snapshot == SeqNo(3) { 2 } else { 1 };
         assert_eq!(
@@ -144,29 +156,19 @@ fn loom_a_bookmark_registered_after_the_order_lock_is_caught() {
     });
 }
 
-/// A view is taken while a writer and a flush are under way.
+/// A view is taken while a writer and a flush are under way, and read at once.
 fn view_beside_a_flush(
     register: impl Fn(&OneKey) -> ReadPoint + Copy + Send + Sync + 'static,
     flush: impl Fn(&OneKey) + Copy + Send + Sync + 'static,
 ) {
-    explore(move || {
-        let key = OneKey::new();
-        let writer = {
-            let key = key.clone();
-            thread::spawn(move || key.write())
-        };
-        let flush = {
-            let key = key.clone();
-            thread::spawn(move || flush(&key))
-        };
-        let view = register(&key);
+    let read = move |key: &OneKey| {
+        let view = register(key);
         // Every number is a version of this key.
         let (found, at) = (key.newest_at(view.seq), view.seq);
         assert_eq!(found, Some(at), "the version at {at} is gone");
         key.retention.release_view(view);
-        writer.join().unwrap();
-        flush.join().unwrap();
-    });
+    };
+    beside_a_write(flush, read, |_, ()| ());
 }
 
 fn point(seq: SeqNo) -> ReadPoint {
