@@ -89,7 +89,7 @@ pub fn repair(
         }
         state.tables.insert(meta.id, meta);
     }
-    report.snapshots_incomplete = report::incomplete_snapshots(&state.bookmarks, &report.lost);
+    report.snapshots_incomplete = report::incomplete_snapshots(&state, &report.lost);
     drop(engine);
     target.complete(state)?;
     Ok(report)
