@@ -341,24 +341,40 @@ pub(super) fn replay(path: &Path, bytes: &[u8]) -> Result<(State, usize)> {
     Ok((state, edits))
 }
 
-/// The state after the records before the first that does not read or does not
-/// fit, and the offset of that one; `None` without a state. The header, which
-/// has no checksum, is passed over.
+/// The state after the records before the first that does not read, does not fit
+/// or makes no sense of the state, and the offset of that one; `None` without a
+/// state. The header, which has no checksum, is passed over.
 pub(super) fn replay_prefix(bytes: &[u8]) -> Option<(State, u64)> {
+    let (state, end) = apply_prefix(bytes, false)?;
+    match state.check() {
+        Ok(()) => Some((state, end)),
+        Err(_) => apply_prefix(bytes, true),
+    }
+}
+
+/// `is_checked` ends it before the first edit after which the state makes no
+/// sense; each edit costs as much as the state is long then.
+fn apply_prefix(bytes: &[u8], is_checked: bool) -> Option<(State, u64)> {
     let mut state: Option<State> = None;
     let mut at = HEADER_BYTES;
     while at < bytes.len() {
         let Ok(json) = record_at(bytes, at) else {
             break;
         };
-        let fits = match (&mut state, serde_json::from_slice(json)) {
-            (None, Ok(Edit::State(first))) => {
-                state = Some(first);
-                true
+        let before = if is_checked { state.clone() } else { None };
+        let fits = match serde_json::from_slice(json) {
+            Ok(edit @ Edit::State(_)) if state.is_none() => {
+                state.get_or_insert_default().apply(edit).is_ok()
             }
-            (Some(state), Ok(edit)) => state.apply(edit).is_ok(),
-            _ => false,
+            Ok(edit) => state
+                .as_mut()
+                .is_some_and(|state| state.apply(edit).is_ok()),
+            Err(_) => false,
         };
+        if is_checked && state.as_ref().is_some_and(|state| state.check().is_err()) {
+            state = before;
+            break;
+        }
         if !fits {
             break;
         }

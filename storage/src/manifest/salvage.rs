@@ -100,3 +100,43 @@ pub(crate) fn salvage_manifest(
         torn: None,
     })
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::log::{encode, header};
+    use super::super::state::Edit;
+    use super::*;
+    use crate::vfs::MemVfs;
+
+    /// An edit whose checksum is good, and after which the state makes no sense,
+    /// was taken over by a repair: the new database did not open.
+    #[test]
+    fn what_makes_no_sense_of_the_state_is_not_salvaged() {
+        let (mem, dir) = (MemVfs::new(), Path::new("/db"));
+        mem.create_dir_all(dir).unwrap();
+        let name = files::manifest_name(FileNumber(1));
+        mem.create(&files::current(dir))
+            .and_then(|mut current| current.append(name.as_bytes()))
+            .unwrap();
+        let add = |name: &str| Edit::AddKeyspace { name: name.into() };
+        let floor = FileNumber(u64::MAX);
+        let bookmarks = None;
+        let mut bytes = header();
+        for edit in [
+            Edit::State(State::default()),
+            add("a"),
+            Edit::TrimWal { floor, bookmarks },
+            add("b"),
+        ] {
+            bytes.extend_from_slice(&encode(&edit));
+        }
+        mem.create(&dir.join(name)).unwrap().append(&bytes).unwrap();
+        let salvaged = salvage_manifest(&mem, dir, &[FileNumber(1)]).unwrap();
+        let state = salvaged.state.unwrap();
+        assert_eq!(
+            (state.check(), &state.keyspaces[..]),
+            (Ok(()), &["a".to_string()][..])
+        );
+        assert!(matches!(salvaged.damage, Some(Error::Corruption { .. })));
+    }
+}

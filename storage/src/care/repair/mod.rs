@@ -221,3 +221,47 @@ impl PartialEq for Head {
 }
 
 impl Eq for Head {}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::Db;
+    use crate::commit::encode_snapshot_delete;
+    use crate::files::FileNumber;
+    use crate::vfs::MemVfs;
+    use crate::wal::{Lsn, Wal};
+
+    /// Numbers at the end of their range, in commits whose checksums are good, were
+    /// taken over, and the new database did not open.
+    #[test]
+    fn a_repaired_database_opens_whatever_numbers_the_log_names() {
+        let options = Options {
+            vfs: Arc::new(MemVfs::new()),
+            maintenance: Maintenance::Manual,
+            ..Options::default()
+        };
+        let db = Db::open("/from", options.clone()).unwrap();
+        let app = db.keyspace("app").unwrap();
+        let table = app.table("t", Default::default()).unwrap();
+        table.put(b"k", b"v").unwrap();
+        drop((table, app, db));
+        let dir = Path::new("/from");
+        let next = FileNumber(2);
+        let wal = Wal::new(options.vfs.clone(), dir, 1 << 20, Vec::new(), next, Lsn(0));
+        let delete_in_last_table = [2, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, b'k'];
+        let delete_last_snapshot = encode_snapshot_delete(u64::MAX);
+        let position = wal.push(SeqNo(100), 1, &delete_last_snapshot);
+        wal.write_to(position).unwrap();
+        let position = wal.push(SeqNo(101), 1, &delete_in_last_table);
+        wal.write_to(position).unwrap();
+
+        repair(dir, "/to", &options, &mut |_| ()).unwrap();
+        let db = Db::open("/to", options).unwrap();
+        let app = db.existing_keyspace("app").unwrap();
+        assert_eq!(app.tables(), ["t"]);
+        let found = app.existing_table("t").unwrap().get(b"k").unwrap();
+        assert_eq!(found.unwrap(), "v");
+    }
+}

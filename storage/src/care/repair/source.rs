@@ -10,7 +10,7 @@ use super::replaced::Extent;
 use super::report::Lost;
 use super::{Versions, report};
 use crate::care::db_files::DbFiles;
-use crate::care::verify::finding;
+use crate::care::verify::{finding, tables_of};
 use crate::commit::{Op, OpReader};
 use crate::error::{Error, Result};
 use crate::files::{self, FileNumber};
@@ -27,6 +27,9 @@ use crate::wal;
 
 /// The keyspace of tables whose names are lost.
 const RECOVERED: &str = "recovered";
+
+/// The largest id of a table in a database that opens: there is one more to give.
+const TABLE_ID_MAX: TableId = TableId(u32::MAX - 1);
 
 /// A sorted source of versions.
 pub(super) type TableSource = (Extent, Versions);
@@ -222,7 +225,7 @@ impl Reader<'_> {
         };
         let told = salvage.properties.as_ref();
         let table = told.map(|told| TableId(told.table_id));
-        let table = table.filter(|id| *id != TableId::default());
+        let table = table.filter(|id| *id != TableId::default() && *id <= TABLE_ID_MAX);
         let Some(table) = place.map(|place| place.table).or(table) else {
             let unknown = Error::corruption(&path, 0, "nothing says which table it is of");
             self.lose(unknown, None, "; every row of it is lost");
@@ -413,6 +416,10 @@ impl Reader<'_> {
                 "{} operations where {count} are announced",
                 ops.len()
             ));
+        }
+        let tables = ops.iter().flat_map(|(_, op)| tables_of(op));
+        if let Some(table) = tables.max().filter(|table| *table > TABLE_ID_MAX) {
+            return Err(format!("table id {} is out of all bounds", table.0));
         }
         for (seq, op) in ops {
             self.apply(seq, op).map_err(|e| e.to_string())?;

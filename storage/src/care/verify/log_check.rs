@@ -80,7 +80,7 @@ impl<'a> LogCheck<'a> {
 }
 
 /// The tables that an operation names; each was made before it.
-fn tables_of(op: &Op) -> impl Iterator<Item = TableId> + '_ {
+pub(crate) fn tables_of(op: &Op) -> impl Iterator<Item = TableId> + '_ {
     let (one, covered) = match op {
         Op::Write { table, .. } | Op::RangeDelete { table, .. } | Op::Ingest { table, .. } => {
             (Some(*table), &[][..])
