@@ -152,14 +152,26 @@ pub(crate) struct Threads(Vec<JoinHandle<()>>);
 
 impl Threads {
     pub(super) fn start(engine: &Arc<Engine>) -> Result<Self> {
-        let mut threads = Vec::new();
+        let mut threads = Self(Vec::new());
+        match threads.start_all(engine) {
+            Ok(()) => Ok(threads),
+            Err(e) => {
+                // Those that run would keep the directory locked.
+                threads.stop(engine);
+                Err(e)
+            }
+        }
+    }
+
+    fn start_all(&mut self, engine: &Arc<Engine>) -> Result<()> {
         let dir = engine.dir.clone();
         let mut start = |name: &str, work: fn(&Engine)| -> Result<()> {
             let engine = engine.clone();
             let thread = thread::Builder::new()
                 .name(name.to_string())
                 .spawn(move || work(&engine));
-            threads.push(thread.map_err(Error::io("start a thread for", &dir))?);
+            self.0
+                .push(thread.map_err(Error::io("start a thread for", &dir))?);
             Ok(())
         };
         if engine.options.maintenance == Maintenance::Background {
@@ -177,7 +189,7 @@ impl Threads {
         {
             start("ebb-wal-sync", sync_loop)?;
         }
-        Ok(Self(threads))
+        Ok(())
     }
 
     /// Stops the threads and waits for them.
