@@ -139,8 +139,9 @@ impl Db {
     /// whole or not at all, over all its tables.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for a key, value or batch that is too large
-    /// (nothing is written); [`Error::ReadOnly`] after a failed write or fsync:
+    /// [`Error::InvalidRequest`] for a key, value or batch that is too large,
+    /// [`Error::NotFound`] for a table that was dropped, [`Error::DiskFull`]:
+    /// nothing is written. [`Error::ReadOnly`] after a failed write or fsync:
     /// whether the batch survives is then known only after reopening.
     pub fn write(&self, batch: WriteBatch) -> Result<()> {
         self.write_with(batch, WriteOptions::default())
@@ -202,6 +203,7 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for a directory that has something in it;
+    /// [`Error::Locked`] for one that somebody else is filling;
     /// [`Error::ReadOnly`] after a failed write; [`Error::DiskFull`],
     /// [`Error::Io`].
     pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupInfo> {

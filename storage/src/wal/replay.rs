@@ -66,7 +66,7 @@ pub(crate) fn segments(vfs: &dyn Vfs, dir: &Path, floor: FileNumber) -> Result<V
 
 /// Calls `commit(first, operations, payload, offset)` for each record of a
 /// segment, in order. `last_segment` allows a torn tail; `base` is where the
-/// segment before ended, `after` the last sequence number before it.
+/// segment before ended, if there was one.
 ///
 /// # Errors
 /// [`Error::Corruption`] with file and offset for everything but a torn tail.
