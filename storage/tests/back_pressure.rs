@@ -3,15 +3,14 @@
 
 mod common;
 
-use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use common::hooked_disk::{Call, Door, HookedDisk, is_sstable};
 use common::*;
-use ebb_storage::vfs::{LockGuard, MemVfs, ReadFile, Vfs, WriteFile};
+use ebb_storage::vfs::{MemVfs, Vfs};
 use ebb_storage::{
     Bounding, CompactionOptions, CompactionPicker, Db, Durability, Keyspace, Maintenance, Options,
     Pick, Table, TableOptions, TableShape, TieredPicker,
@@ -54,64 +53,16 @@ fn until(condition: impl Fn() -> bool) {
     }
 }
 
-/// A disk on which SSTables are created only while it is open for them.
-#[derive(Debug, Clone, Default)]
-struct HeldDisk {
-    mem: MemVfs,
-    held: Arc<(Mutex<bool>, Condvar)>,
-}
-
-impl HeldDisk {
-    fn hold(&self, held: bool) {
-        *self.held.0.lock().unwrap() = held;
-        self.held.1.notify_all();
-    }
-}
-
-impl Vfs for HeldDisk {
-    fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
-        if path.extension() == Some("sst".as_ref()) {
-            let held = self.held.0.lock().unwrap();
-            drop(self.held.1.wait_while(held, |held| *held).unwrap());
+/// A disk on which SSTables are created only while the door is open.
+fn held_disk() -> (HookedDisk, Arc<Door>) {
+    let door = Arc::new(Door::default());
+    let held = door.clone();
+    let disk = HookedDisk::new(&MemVfs::new(), move |call, path| {
+        if call == Call::Create && is_sstable(path) {
+            held.pass();
         }
-        self.mem.create(path)
-    }
-
-    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
-        self.mem.open_read(path)
-    }
-
-    fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
-        self.mem.truncate(path, len)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.mem.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.mem.remove(path)
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
-        self.mem.list(dir)
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.mem.create_dir_all(dir)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.mem.sync_dir(dir)
-    }
-
-    fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.mem.exists(path)
-    }
-
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-        self.mem.lock(path)
-    }
+    });
+    (disk, door)
 }
 
 /// While no flush gets on, writers spend the credit that there is, which lasts
@@ -119,9 +70,9 @@ impl Vfs for HeldDisk {
 #[test]
 fn writers_are_slowed_before_they_are_stopped_and_flushes_let_them_go_on() {
     ends(|| {
-        let disk = HeldDisk::default();
+        let (disk, door) = held_disk();
         let (db, _keyspace, table) = open(options(Arc::new(disk.clone())));
-        disk.hold(true);
+        door.close();
         let pressure = || db.stats().tables[0].pressure;
         thread::scope(|scope| {
             for writer in 0..3 {
@@ -140,7 +91,7 @@ fn writers_are_slowed_before_they_are_stopped_and_flushes_let_them_go_on() {
             assert_eq!((stats.delays, stats.stalls), (3, 0));
             assert_eq!(stats.tables[0].frozen_memtables, 1);
             assert!(pressed > 0.2 && pressed < 0.8, "{pressed}");
-            disk.hold(false);
+            door.open();
         });
         db.flush().unwrap();
         let stats = db.stats();
@@ -157,19 +108,19 @@ fn writers_are_slowed_before_they_are_stopped_and_flushes_let_them_go_on() {
 #[test]
 fn a_closed_gate_counts_as_a_stall_and_opens_with_the_flush() {
     ends(|| {
-        let disk = HeldDisk::default();
+        let (disk, door) = held_disk();
         let (db, _keyspace, table) = open(Options {
             frozen_memtables_max: 0,
             ..options(Arc::new(disk.clone()))
         });
-        disk.hold(true);
+        door.close();
         table.put(b"a", &[1; MEMTABLE_BYTES]).unwrap();
         thread::scope(|scope| {
             scope.spawn(|| table.put(b"b", b"2").unwrap());
             until(|| db.stats().stalls == 1);
             assert_eq!(db.stats().tables[0].pressure, 1.0);
             assert_eq!(table.get(b"b").unwrap(), None);
-            disk.hold(false);
+            door.open();
         });
         assert_eq!(table.get(b"b").unwrap().unwrap(), "2");
         let stats = db.stats();
@@ -183,19 +134,19 @@ fn a_closed_gate_counts_as_a_stall_and_opens_with_the_flush() {
 #[test]
 fn a_table_dropped_meanwhile_is_not_waited_for() {
     ends(|| {
-        let disk = HeldDisk::default();
+        let (disk, door) = held_disk();
         let (db, keyspace, table) = open(Options {
             frozen_memtables_max: 0,
             ..options(Arc::new(disk.clone()))
         });
-        disk.hold(true);
+        door.close();
         table.put(b"a", &[1; MEMTABLE_BYTES]).unwrap();
         thread::scope(|scope| {
             let writer = scope.spawn(|| table.put(b"b", b"2"));
             until(|| db.stats().stalls == 1);
             keyspace.drop_table("users").unwrap();
             writer.join().unwrap().unwrap_err();
-            disk.hold(false);
+            door.open();
         });
     });
 }
@@ -334,7 +285,7 @@ fn closing_the_database_ends_a_merge_that_is_paced() {
 #[test]
 fn a_merge_is_paced_until_writers_are_pressed() {
     ends(|| {
-        let disk = HeldDisk::default();
+        let (disk, door) = held_disk();
         let options = options(Arc::new(disk.clone()));
         let (db, _keyspace, table) = open(Options {
             frozen_memtables_max: 0,
@@ -347,13 +298,13 @@ fn a_merge_is_paced_until_writers_are_pressed() {
         write_two_runs(&db, &table);
         until(|| files(&disk.mem, ".sst").len() == 3);
         assert_eq!(db.stats().compactions, 0);
-        disk.hold(true);
+        door.close();
         table.put(b"a", &[1; MEMTABLE_BYTES]).unwrap();
         thread::scope(|scope| {
             scope.spawn(|| table.put(b"b", b"2").unwrap());
             // The flush is held: there is pressure, and the merge gets on.
             until(|| db.stats().stalls == 1 && db.stats().compactions == 1);
-            disk.hold(false);
+            door.open();
         });
     });
 }

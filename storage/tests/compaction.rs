@@ -4,14 +4,14 @@
 mod common;
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use common::hooked_disk::{Call, HookedDisk, is_sstable};
 use common::*;
-use ebb_storage::vfs::{FaultOp, LockGuard, MemVfs, ReadFile, Vfs, WriteFile};
+use ebb_storage::vfs::{FaultOp, MemVfs};
 use ebb_storage::{
     CompactionOptions, CompactionPicker, Compression, Db, Durability, Error, Keyspace, Maintenance,
     Options, Pick, Reason, RunShape, SsTableOptions, Table, TableOptions, TableShape,
@@ -154,60 +154,6 @@ impl CompactionPicker for Pairs {
     }
 }
 
-/// A disk on which an SSTable is created only together with another one.
-#[derive(Debug)]
-struct PairedDisk {
-    mem: MemVfs,
-    both: Barrier,
-    picker: Arc<Pairs>,
-}
-
-impl Vfs for PairedDisk {
-    fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
-        let is_table = path.extension() == Some("sst".as_ref());
-        if is_table && self.picker.on.load(Ordering::Relaxed) {
-            self.both.wait();
-        }
-        self.mem.create(path)
-    }
-
-    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
-        self.mem.open_read(path)
-    }
-
-    fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
-        self.mem.truncate(path, len)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.mem.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.mem.remove(path)
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
-        self.mem.list(dir)
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.mem.create_dir_all(dir)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.mem.sync_dir(dir)
-    }
-
-    fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.mem.exists(path)
-    }
-
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-        self.mem.lock(path)
-    }
-}
-
 /// Neither merge can end before the other has begun.
 #[test]
 fn two_merges_of_one_table_go_on_beside_each_other() {
@@ -215,11 +161,14 @@ fn two_merges_of_one_table_go_on_beside_each_other() {
     thread::spawn(move || {
         let mem = MemVfs::new();
         let picker = Arc::new(Pairs::default());
-        let disk = PairedDisk {
-            mem: mem.clone(),
-            both: Barrier::new(2),
-            picker: picker.clone(),
-        };
+        let both = Barrier::new(2);
+        let merges = picker.clone();
+        let disk = HookedDisk::new(&mem, move |call, path| {
+            let is_merge = call == Call::Create && is_sstable(path);
+            if is_merge && merges.on.load(Ordering::Relaxed) {
+                both.wait();
+            }
+        });
         let (db, _keyspace, table) = open(Options {
             vfs: Arc::new(disk),
             compaction: CompactionOptions {

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod hooked_disk;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Bound;
