@@ -3,7 +3,8 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -12,8 +13,8 @@ use common::hooked_disk::{Call, Door, HookedDisk, is_sstable};
 use common::*;
 use ebb_storage::vfs::{MemVfs, Vfs};
 use ebb_storage::{
-    Bounding, CompactionOptions, CompactionPicker, Db, Durability, Keyspace, Maintenance, Options,
-    Pick, Table, TableOptions, TableShape, TieredPicker,
+    Bounding, CompactionOptions, CompactionPicker, Db, Durability, Error, Keyspace, Maintenance,
+    Options, Pick, Reason, Table, TableOptions, TableShape, TieredPicker,
 };
 
 fn open(options: Options) -> (Db, Keyspace, Table) {
@@ -61,6 +62,7 @@ fn held_disk() -> (HookedDisk, Arc<Door>) {
         if call == Call::Create && is_sstable(path) {
             held.pass();
         }
+        Ok(())
     });
     (disk, door)
 }
@@ -306,5 +308,172 @@ fn a_merge_is_paced_until_writers_are_pressed() {
             until(|| db.stats().stalls == 1 && db.stats().compactions == 1);
             door.open();
         });
+    });
+}
+
+/// Merges tables of just so many runs, as long as no snapshot stands between them.
+#[derive(Debug, Default)]
+struct UnlessSnapshot {
+    runs: AtomicUsize,
+}
+
+impl CompactionPicker for UnlessSnapshot {
+    fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
+        let wanted = self.runs.load(Ordering::SeqCst);
+        let is_worth_it = table.runs.len() == wanted && table.bookmarks.is_empty();
+        (is_worth_it && wanted > 0).then_some(Pick {
+            runs: 0..wanted,
+            reason: Reason::Count,
+        })
+    }
+}
+
+/// A writer waited for a merge that was worth it when it looked. A snapshot created
+/// before the thread came by held the runs apart: the thread found nothing to do,
+/// told nobody, and the writer waited for ever.
+#[test]
+fn a_merge_that_a_new_snapshot_makes_worthless_is_not_waited_for() {
+    ends(|| {
+        // The thread that merges is kept at the end of another merge.
+        let door = Arc::new(Door::default());
+        let held = door.clone();
+        let disk = HookedDisk::new(&MemVfs::new(), move |call, _| {
+            if call == Call::SyncDir && thread::current().name() == Some("ebb-compact") {
+                held.pass();
+            }
+            Ok(())
+        });
+        let picker = Arc::new(UnlessSnapshot::default());
+        let options = options(Arc::new(disk));
+        let (db, keyspace, table) = open(Options {
+            compaction: CompactionOptions {
+                picker: picker.clone(),
+                threads: 1,
+                ..options.compaction
+            },
+            ..options
+        });
+        for i in 0..60 {
+            table.put(format!("{i}").as_bytes(), b"1").unwrap();
+            db.flush().unwrap();
+        }
+        door.close();
+        picker.runs.store(2, Ordering::SeqCst);
+        let other = keyspace.table("other", TableOptions::default()).unwrap();
+        write_two_runs(&db, &other);
+        until(|| door.is_waited_at());
+        // It merged nothing after all, so that its end is no reason to look again.
+        keyspace.drop_table("other").unwrap();
+        picker.runs.store(60, Ordering::SeqCst);
+        // A deletion asks for merges, so what there is to merge is looked up anew.
+        keyspace.create_snapshot("gone").unwrap();
+        keyspace.delete_snapshot("gone").unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| table.put(b"last", b"1").unwrap());
+            until(|| db.stats().stalls == 1);
+            keyspace.create_table_snapshot("s", "users").unwrap();
+            door.open();
+        });
+        assert_eq!(table.get(b"last").unwrap().unwrap(), "1");
+        let stats = db.stats();
+        let users = &stats.tables[0];
+        assert_eq!((users.runs.len(), users.pressure), (60, 0.0));
+        assert_eq!(stats.compactions, 0);
+    });
+}
+
+const CALLER: &str = "caller";
+
+/// A flush by a caller that fails while a writer waits for it: its error, and what
+/// the write comes to. `door` is where the caller creates an SSTable.
+fn fail_while_a_writer_waits(
+    (db, table): (&Db, &Table),
+    door: &Door,
+    fail: impl FnOnce(),
+) -> (Error, Result<(), Error>) {
+    door.close();
+    thread::scope(|scope| {
+        let flush = thread::Builder::new().name(CALLER.into());
+        // What the flushing thread was asked before may have it flush first.
+        let flush = flush.spawn_scoped(scope, || {
+            loop {
+                table.put(b"a", b"1").unwrap();
+                if let Err(e) = db.flush() {
+                    return e;
+                }
+            }
+        });
+        until(|| door.is_waited_at());
+        let stalls = db.stats().stalls;
+        let writer = scope.spawn(|| table.put(b"b", b"2"));
+        until(|| db.stats().stalls > stalls);
+        fail();
+        door.open();
+        (flush.unwrap().join().unwrap(), writer.join().unwrap())
+    })
+}
+
+/// The threads had not been asked for a flush that a caller did. When it failed,
+/// the writer who waited for it waited for ever. Without space, trying again does
+/// not help: the writer has to be told.
+#[test]
+fn a_flush_that_fails_for_its_caller_leaves_no_writer_waiting() {
+    ends(|| {
+        // The thread that merges is kept at the end of a merge: it would ask for
+        // flushes, too.
+        let (door, merge) = (Arc::new(Door::default()), Arc::new(Door::default()));
+        let fails = Arc::new(AtomicBool::new(false));
+        let held = (door.clone(), merge.clone(), fails.clone());
+        let mem = MemVfs::new();
+        let disk = HookedDisk::new(&mem, move |call, path| {
+            match (call, thread::current().name()) {
+                (Call::Create, Some(CALLER)) if is_sstable(path) => {
+                    held.0.pass();
+                    if held.2.swap(false, Ordering::SeqCst) {
+                        return Err(io::ErrorKind::Other.into());
+                    }
+                }
+                (Call::SyncDir, Some("ebb-compact")) => held.1.pass(),
+                _ => {}
+            }
+            Ok(())
+        });
+        let picker = UnlessSnapshot {
+            runs: AtomicUsize::new(2),
+        };
+        let options = options(Arc::new(disk));
+        let (db, keyspace, table) = open(Options {
+            frozen_memtables_max: 0,
+            compaction: CompactionOptions {
+                picker: Arc::new(picker),
+                threads: 1,
+                ..options.compaction
+            },
+            ..options
+        });
+        merge.close();
+        let other = keyspace.table("other", TableOptions::default()).unwrap();
+        write_two_runs(&db, &other);
+        until(|| merge.is_waited_at());
+        // In the first rounds the flushing thread may try again because it was asked
+        // before.
+        for _ in 0..5 {
+            let fail = || fails.store(true, Ordering::SeqCst);
+            let (failure, outcome) = fail_while_a_writer_waits((&db, &table), &door, fail);
+            assert!(matches!(failure, Error::Io { .. }), "{failure}");
+            outcome.unwrap();
+            assert_eq!(table.get(b"b").unwrap().unwrap(), "2");
+            table.delete(b"b").unwrap();
+        }
+        let fail = || mem.set_capacity_bytes(Some(mem.used_bytes()));
+        let (failure, outcome) = fail_while_a_writer_waits((&db, &table), &door, fail);
+        assert!(matches!(failure, Error::DiskFull { .. }), "{failure}");
+        let refused = outcome.unwrap_err();
+        assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
+        assert_eq!(table.get(b"b").unwrap(), None);
+        mem.set_capacity_bytes(None);
+        merge.open();
+        db.flush().unwrap();
+        table.put(b"b", b"2").unwrap();
     });
 }

@@ -168,6 +168,7 @@ fn two_merges_of_one_table_go_on_beside_each_other() {
             if is_merge && merges.on.load(Ordering::Relaxed) {
                 both.wait();
             }
+            Ok(())
         });
         let (db, _keyspace, table) = open(Options {
             vfs: Arc::new(disk),

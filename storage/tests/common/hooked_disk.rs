@@ -1,4 +1,4 @@
-//! A disk in memory on which a test holds calls up.
+//! A disk in memory on which a test holds calls up, or has them fail.
 
 use std::fmt;
 use std::io;
@@ -14,9 +14,10 @@ pub enum Call {
     SyncDir,
 }
 
-type Hook = dyn Fn(Call, &Path) + Send + Sync;
+type Hook = dyn Fn(Call, &Path) -> io::Result<()> + Send + Sync;
 
-/// Does what `mem` does, each [`Call`] once the hook has returned.
+/// Does what `mem` does, each [`Call`] once the hook has returned; its error is that
+/// of the call.
 #[derive(Clone)]
 pub struct HookedDisk {
     pub mem: MemVfs,
@@ -26,7 +27,10 @@ pub struct HookedDisk {
 impl HookedDisk {
     /// The hook is called by the thread that makes the call, with what is created
     /// or synced.
-    pub fn new(mem: &MemVfs, hook: impl Fn(Call, &Path) + Send + Sync + 'static) -> Self {
+    pub fn new(
+        mem: &MemVfs,
+        hook: impl Fn(Call, &Path) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
         Self {
             mem: mem.clone(),
             hook: Arc::new(hook),
@@ -47,12 +51,12 @@ impl fmt::Debug for HookedDisk {
 
 impl Vfs for HookedDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
-        (self.hook)(Call::Create, path);
+        (self.hook)(Call::Create, path)?;
         self.mem.create(path)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        (self.hook)(Call::SyncDir, dir);
+        (self.hook)(Call::SyncDir, dir)?;
         self.mem.sync_dir(dir)
     }
 
