@@ -253,37 +253,53 @@ impl Case {
     }
 
     fn check(&self, acknowledged: usize, durable: usize, found: &State) -> Result<()> {
-        // The operation under way may be there or not; whole, if it is.
-        let last = (acknowledged + 1).min(self.operations.len());
-        let exist = |state: &State| {
-            (
-                state.keyspaces,
-                state.tables.each_ref().map(Option::is_some),
+        let reached = reached(&self.worlds, acknowledged, durable, found);
+        reached.map(drop).with_context(|| {
+            let next = self.operations.get(acknowledged);
+            format!(
+                "after {acknowledged} acknowledged operations, {durable} of them durable, then {}",
+                next.map_or("the end".into(), |operation| operation.to_string())
             )
-        };
-        // A keyspace is made before its first table, by an edit of its own.
-        let (keyspaces, tables) = exist(found);
-        let [before, after] = [acknowledged, last].map(|i| exist(&self.worlds[i].seen()));
-        ensure!(
-            [before.1, after.1].contains(&tables) && [before.0, after.0].contains(&keyspaces),
-            "keyspaces and tables exist: {:?}, after {acknowledged} acknowledged operations",
-            (keyspaces, tables)
-        );
-        let content = found.clone().without_existence();
-        // Judged by the clock as it stands; most often the newest is it.
-        let now_ms = self.worlds[acknowledged].now_ms;
-        let at = |i: usize| self.worlds[i].seen_at(now_ms).without_existence();
-        ensure!(
-            (durable..=last).rev().any(|i| at(i) == content),
-            "after {acknowledged} acknowledged operations, {durable} of them durable, then {}: {}; or {}",
-            self.operations
-                .get(acknowledged)
-                .map_or("the end".into(), |operation| operation.to_string()),
-            content.difference(&at(durable)),
-            content.difference(&at(last)),
-        );
-        Ok(())
+        })
     }
+}
+
+/// After how many operations this is there, the most that it may be after;
+/// `worlds[n]` is what there is after n. Of those acknowledged the first `durable`
+/// have to be done; the next one may be, whole.
+///
+/// # Errors
+/// When it is no such state.
+pub(crate) fn reached(
+    worlds: &[World],
+    acknowledged: usize,
+    durable: usize,
+    found: &State,
+) -> Result<usize> {
+    let last = (acknowledged + 1).min(worlds.len() - 1);
+    let exist = |state: &State| {
+        (
+            state.keyspaces,
+            state.tables.each_ref().map(Option::is_some),
+        )
+    };
+    // A keyspace is made before its first table, by an edit of its own.
+    let (keyspaces, tables) = exist(found);
+    let [before, after] = [acknowledged, last].map(|i| exist(&worlds[i].seen()));
+    ensure!(
+        [before.1, after.1].contains(&tables) && [before.0, after.0].contains(&keyspaces),
+        "keyspaces and tables exist: {:?}",
+        (keyspaces, tables)
+    );
+    let content = found.clone().without_existence();
+    // Judged by the clock as it stands; most often the newest is it.
+    let now_ms = worlds[acknowledged].now_ms;
+    let at = |i: usize| worlds[i].seen_at(now_ms).without_existence();
+    let is = |i: &usize| at(*i) == content;
+    (durable..=last).rev().find(is).with_context(|| {
+        let [durable, last] = [durable, last].map(|i| content.difference(&at(i)));
+        format!("{durable}; or {last}")
+    })
 }
 
 /// By the files of the directory, and by the database's own account.

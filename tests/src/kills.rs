@@ -2,11 +2,16 @@
 //! acknowledged is there.
 //!
 //! Several threads of the process write batches over two tables, one of them
-//! creates snapshots, flushes and compactions run beside. Its standard output
-//! says what was acknowledged; after a SIGKILL this process opens the store and
-//! looks, then the next one goes on in the same directory.
+//! creates snapshots. Others do every kind of operation, each in keyspaces of its
+//! own, as a script drawn from the seed says. Flushes and compactions run beside.
+//! Its standard output says what was acknowledged; after a SIGKILL this process
+//! opens the store and looks, then the next one goes on in the same directory.
+//!
+//! Of each script the store has all that was acknowledged, and the next operation
+//! whole or not at all: the model says what that is.
 
 mod protocol;
+mod script;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -23,22 +28,66 @@ pub use writer::write_until_killed;
 use crate::caught::caught;
 use crate::report::{Budget, Counter, Report};
 use crate::seed::rng;
-use protocol::{Acknowledged, WRITERS, busy_options, counter_key, key, value};
+use protocol::{Acknowledged, SCRIPTS, WRITERS, busy_options, counter_key, key, store_dir, value};
+use script::Script;
 
 /// The hidden command of the soak tool that becomes the process to kill.
 pub const WRITER_COMMAND: &str = "write-until-killed";
 /// Processes killed one after the other in one directory.
 const KILLS: u32 = 8;
-/// A process is killed after so many acknowledgements at most.
+/// A process is killed after so many acknowledgements at most; every second one
+/// after so many of operations of the scripts, which are slower than batches.
 const LINES_MAX: usize = 4000;
+const OPERATIONS_MAX: usize = 200;
+
+/// One of the processes that are killed in a directory, one after the other.
+#[derive(Debug, Clone)]
+pub struct Life {
+    /// What its scripts are drawn from.
+    pub seed: u64,
+    /// How many were before it.
+    pub number: u32,
+    /// How many operations of each script are done.
+    pub done: Vec<u64>,
+}
 
 /// What the processes said before they were killed.
-#[derive(Debug, Default)]
 struct Said {
     /// The last batch of each writer.
     batches: BTreeMap<u32, u64>,
     /// Snapshots, by the batch of writer 0 before them.
     snapshots: Vec<u64>,
+    /// Each with all that was acknowledged done.
+    scripts: Vec<Script>,
+}
+
+impl Said {
+    fn nothing(seed: u64) -> Self {
+        Self {
+            batches: BTreeMap::new(),
+            snapshots: Vec::new(),
+            scripts: (0..SCRIPTS)
+                .map(|thread| Script::new(seed, thread))
+                .collect(),
+        }
+    }
+
+    fn note(&mut self, acknowledged: &Acknowledged) -> Result<()> {
+        match *acknowledged {
+            Acknowledged::Batch { writer, n } => drop(self.batches.insert(writer, n)),
+            Acknowledged::Snapshot { n } => self.snapshots.push(n),
+            Acknowledged::Operation { thread, done } => {
+                let script = self.scripts.get_mut(thread as usize);
+                let script = script.context("a thread that has no script")?;
+                script.advance();
+                ensure!(
+                    script.done() == done,
+                    "thread {thread} skipped an operation"
+                );
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Kills processes of `program`, which is the soak tool. The seed says when,
@@ -48,12 +97,21 @@ pub fn run(seed: u64, budget: &Budget, program: &Path) -> Report {
     let mut kill = || -> Result<()> {
         let mut rng = rng(seed);
         let dir = tempfile::tempdir()?;
-        let mut said = Said::default();
-        for kill in 0..KILLS {
-            let lines = rng.random_range(1..LINES_MAX);
-            write_until(program, dir.path(), lines, &mut said)?;
+        let mut said = Said::nothing(seed);
+        for number in 0..KILLS {
+            let end = match number % 2 {
+                0 => End::Lines(rng.random_range(1..LINES_MAX)),
+                _ => End::Operations(rng.random_range(1..OPERATIONS_MAX)),
+            };
+            let life = Life {
+                seed,
+                number,
+                done: said.scripts.iter().map(Script::done).collect(),
+            };
+            write_until(program, (dir.path(), &life), end, &mut said)?;
             report.count(Counter::Kills, 1);
-            check(dir.path(), &said).with_context(|| format!("after kill {}", kill + 1))?;
+            check(dir.path(), &life, &mut said)
+                .with_context(|| format!("after kill {}", number + 1))?;
             if budget.is_spent() {
                 break;
             }
@@ -65,47 +123,74 @@ pub fn run(seed: u64, budget: &Budget, program: &Path) -> Report {
     report
 }
 
-/// Runs a process until it has said `lines` lines, then kills it. What is in
-/// the pipe by then was acknowledged too.
-fn write_until(program: &Path, dir: &Path, lines: usize, said: &mut Said) -> Result<()> {
+/// When a process is killed.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// After so many acknowledgements.
+    Lines(usize),
+    /// After so many of operations of the scripts.
+    Operations(usize),
+}
+
+/// Runs a process until `end`, then kills it. What is in the pipe by then was
+/// acknowledged too.
+fn write_until(
+    program: &Path,
+    (root, life): (&Path, &Life),
+    end: End,
+    said: &mut Said,
+) -> Result<()> {
     let mut child = Command::new(program)
         .arg(WRITER_COMMAND)
-        .arg(dir)
+        .arg(root)
+        .args([life.seed.to_string(), life.number.to_string()])
+        .args(life.done.iter().map(u64::to_string))
         .stdout(Stdio::piped())
         .spawn()
         .with_context(|| format!("starting {}", program.display()))?;
     let output = child.stdout.take().context("it has an output")?;
     let mut output = BufReader::new(output);
-    let mut read = |said: &mut Said| -> Result<bool> {
+    // How much nearer to the end the next line is; `None` when there is none.
+    let mut read = |said: &mut Said| -> Result<Option<usize>> {
         let mut line = String::new();
         if output.read_line(&mut line)? == 0 {
-            return Ok(false);
+            return Ok(None);
         }
-        match line.strip_suffix('\n').and_then(Acknowledged::parse) {
-            Some(Acknowledged::Batch { writer, n }) => drop(said.batches.insert(writer, n)),
-            Some(Acknowledged::Snapshot { n }) => said.snapshots.push(n),
+        let acknowledged = line.strip_suffix('\n').and_then(Acknowledged::parse);
+        match &acknowledged {
+            Some(acknowledged) => said.note(acknowledged)?,
             None => ensure!(!line.ends_with('\n'), "unexpected line {line:?}"),
         }
-        Ok(true)
+        let is_operation = matches!(acknowledged, Some(Acknowledged::Operation { .. }));
+        let counts = is_operation || matches!(end, End::Lines(_));
+        Ok(Some(counts.into()))
     };
+    let (End::Lines(mut left) | End::Operations(mut left)) = end;
     let mut by_itself = false;
-    for _ in 0..lines {
-        if !read(said)? {
-            by_itself = true;
-            break;
+    while left > 0 && !by_itself {
+        match read(said)? {
+            Some(nearer) => left -= nearer,
+            None => by_itself = true,
         }
     }
     // One that ended by itself is gone already.
     let _ = child.kill();
     let status = child.wait()?;
     ensure!(!by_itself, "the process ended by itself: {status}");
-    while read(said)? {}
+    while read(said)?.is_some() {}
     Ok(())
 }
 
-fn check(dir: &Path, said: &Said) -> Result<()> {
-    let db = Db::open(dir, busy_options())?;
+/// Opens the store and holds it against what was said. What turns out to be done
+/// beyond that is taken for said.
+fn check(root: &Path, life: &Life, said: &mut Said) -> Result<()> {
+    let db = Db::open(store_dir(root), busy_options(life))?;
     db.verify()?;
+    for script in &mut said.scripts {
+        script
+            .check(&db)
+            .with_context(|| format!("thread {}", script.thread()))?;
+    }
     let keyspace = db.existing_keyspace("kill")?;
     let [a, b] = [keyspace.existing_table("a")?, keyspace.existing_table("b")?];
     for writer in 0..WRITERS {
@@ -172,34 +257,78 @@ fn all_of(range: ebb_storage::Range, writer: u32) -> Result<u64> {
 mod tests {
     use super::protocol::batch;
     use super::*;
+    use crate::session::{Session, read_prefixed};
+
+    fn life() -> Life {
+        Life {
+            seed: 1,
+            number: 0,
+            done: vec![0; SCRIPTS as usize],
+        }
+    }
 
     /// A store that lost an acknowledged batch, a snapshot, or half a batch.
     #[test]
     fn a_loss_is_caught() {
-        let dir = tempfile::tempdir().unwrap();
-        let db = Db::open(dir.path(), busy_options()).unwrap();
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        let open = || Db::open(store_dir(root), busy_options(&life())).unwrap();
+        let db = open();
         let keyspace = db.keyspace("kill").unwrap();
         let [a, b] = ["a", "b"].map(|name| keyspace.table(name, Default::default()).unwrap());
         for n in 0..3 {
             db.write(batch([&a, &b], 0, n)).unwrap();
         }
-        let mut said = Said::default();
+        let mut said = Said::nothing(1);
         said.batches.insert(0, 2);
-        drop((db, keyspace));
-        let reopen = || {
-            let db = Db::open(dir.path(), busy_options()).unwrap();
-            let keyspace = db.existing_keyspace("kill").unwrap();
-            keyspace.existing_table("b").unwrap()
-        };
-        drop((a, b));
-        check(dir.path(), &said).unwrap();
+        drop((db, keyspace, a, b));
+        check(root, &life(), &mut said).unwrap();
         said.batches.insert(0, 3);
-        assert!(check(dir.path(), &said).is_err());
+        assert!(check(root, &life(), &mut said).is_err());
         said.batches.insert(0, 2);
         said.snapshots.push(1);
-        assert!(check(dir.path(), &said).is_err());
+        assert!(check(root, &life(), &mut said).is_err());
         said.snapshots.clear();
-        reopen().delete(key(0, 1).as_bytes()).unwrap();
-        assert!(check(dir.path(), &said).is_err());
+        let keyspace = open().existing_keyspace("kill").unwrap();
+        let b = keyspace.existing_table("b").unwrap();
+        b.delete(key(0, 1).as_bytes()).unwrap();
+        drop((keyspace, b));
+        assert!(check(root, &life(), &mut said).is_err());
+    }
+
+    /// A store has the operation after the last one acknowledged, or it has not;
+    /// the one after that it cannot have, and none may be missing.
+    #[test]
+    fn an_operation_lost_or_out_of_nowhere_is_caught() {
+        let root = tempfile::tempdir().unwrap();
+        let db = Db::open(store_dir(root.path()), busy_options(&life())).unwrap();
+        let mut script = Script::new(1, 0);
+        let setup = script.setup(root.path(), busy_options(&life()));
+        let mut session = Session::over(db.clone(), setup);
+        let mut visible = Vec::new();
+        while visible.len() < 100 {
+            let before = read_prefixed(&db, &script.prefix()).unwrap();
+            let operation = script.next().clone();
+            assert_eq!(session.apply(&operation).unwrap(), script.advance());
+            if read_prefixed(&db, &script.prefix()).unwrap() != before {
+                visible.push(script.done());
+            }
+        }
+        let done = script.done();
+        let check_after = |acknowledged| {
+            let mut script = Script::new(1, 0);
+            script.advance_to(acknowledged);
+            script.check(&db).map(|()| script.done())
+        };
+        assert_eq!(check_after(done - 1).unwrap(), done);
+        assert!((done..=done + 1).contains(&check_after(done).unwrap()));
+        let before = visible[visible.len() - 2];
+        assert!(check_after(before - 1).is_err(), "two operations too many");
+        let mut ahead = Script::new(1, 0);
+        ahead.advance_to(done);
+        while ahead.world().seen() == script.world().seen() {
+            ahead.advance();
+        }
+        assert!(check_after(ahead.done()).is_err(), "one is lost");
     }
 }

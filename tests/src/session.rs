@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ebb_storage::vfs::Vfs;
 use ebb_storage::{
-    Db, Error, ErrorKind, ManualClock, Options, Range, Result, Snapshot, SnapshotOptions,
+    Db, Error, ErrorKind, Keyspace, ManualClock, Options, Range, Result, Snapshot, SnapshotOptions,
     SortedWriter, SortedWriterOptions, Table, TableOptions, Transaction, View, WriteBatch,
 };
 
@@ -19,8 +19,8 @@ use crate::operation::{
 
 /// The directory of every database on a disk in memory.
 pub const DIR: &str = "/db";
-/// Where files to ingest are written, under the same names each time.
-const INGEST_DIR: &str = "/ingest";
+/// Where files to ingest into a database on a disk in memory are written.
+pub const INGEST_DIR: &str = "/ingest";
 /// Where backups are made, one at a time.
 const BACKUP_DIR: &str = "/backup";
 
@@ -33,6 +33,17 @@ pub struct Setup {
     pub clock: ManualClock,
     /// Of each table.
     pub tables: [TableOptions; TABLES.len()],
+    /// What the names of its keyspaces begin with: several sessions may share a
+    /// database.
+    pub prefix: String,
+    /// Where files to ingest are written, under the same names each time.
+    pub ingest_dir: PathBuf,
+}
+
+impl Setup {
+    fn keyspace(&self, db: &Db, name: &str) -> Result<Keyspace> {
+        db.existing_keyspace(&format!("{}{name}", self.prefix))
+    }
 }
 
 /// An open database with what is held on it.
@@ -66,14 +77,15 @@ impl Session {
     pub fn reopen(&mut self) -> Result<()> {
         self.open = None;
         let db = Db::open(DIR, self.setup.options.clone())?;
-        self.open = Some(Open {
-            db,
-            views: Default::default(),
-            snapshots: Default::default(),
-            ranges: Default::default(),
-            transactions: Default::default(),
-        });
+        self.open = Some(Open::over(db));
         Ok(())
+    }
+
+    /// Does operations on a database that others have open too. It is not for this
+    /// session to open it again.
+    pub fn over(db: Db, setup: Setup) -> Self {
+        let open = Some(Open::over(db));
+        Self { setup, open }
     }
 
     /// The database.
@@ -115,43 +127,52 @@ fn is_outcome(error: &Error) -> bool {
 }
 
 impl Open {
-    fn table(&self, table: TableNo) -> Result<Table> {
-        let keyspace = self.db.existing_keyspace(table.keyspace())?;
+    fn over(db: Db) -> Self {
+        Self {
+            db,
+            views: Default::default(),
+            snapshots: Default::default(),
+            ranges: Default::default(),
+            transactions: Default::default(),
+        }
+    }
+
+    fn table(&self, setup: &Setup, table: TableNo) -> Result<Table> {
+        let keyspace = setup.keyspace(&self.db, table.keyspace())?;
         keyspace.existing_table(table.name())
     }
 
     fn apply(&mut self, setup: &Setup, operation: &Operation) -> Result<Outcome> {
         match operation {
             Operation::CreateTable(table) => {
-                let keyspace = self.db.keyspace(table.keyspace())?;
+                let keyspace = format!("{}{}", setup.prefix, table.keyspace());
+                let keyspace = self.db.keyspace(&keyspace)?;
                 keyspace.table(table.name(), setup.tables[table.index()].clone())?;
             }
             Operation::DropTable(table) => {
-                let keyspace = self.db.existing_keyspace(table.keyspace())?;
+                let keyspace = setup.keyspace(&self.db, table.keyspace())?;
                 keyspace.drop_table(table.name())?;
             }
-            Operation::Write(writes) => self.write(writes)?,
+            Operation::Write(writes) => self.write(setup, writes)?,
             Operation::Transact { writes, commit } => {
                 let mut transaction = self.db.begin();
                 for write in writes {
-                    self.write_in(&mut transaction, write)?;
+                    self.write_in(setup, &mut transaction, write)?;
                 }
                 match commit {
                     true => drop(transaction.commit()?),
                     false => transaction.rollback(),
                 }
             }
-            Operation::Truncate(table) => self.table(*table)?.truncate()?,
+            Operation::Truncate(table) => self.table(setup, *table)?.truncate()?,
             Operation::Ingest(table, entries) => self.ingest(setup, *table, entries)?,
             Operation::Advance(ms) => setup.clock.advance_ms(u64::from(*ms)),
             Operation::CreateSnapshot { keyspace, name } => {
-                let keyspace = self
-                    .db
-                    .existing_keyspace(KEYSPACES[usize::from(*keyspace)])?;
+                let keyspace = setup.keyspace(&self.db, KEYSPACES[usize::from(*keyspace)])?;
                 keyspace.create_snapshot(&snapshot_name(*name))?;
             }
             Operation::CreateTableSnapshot { table, name } => {
-                let keyspace = self.db.existing_keyspace(table.keyspace())?;
+                let keyspace = setup.keyspace(&self.db, table.keyspace())?;
                 keyspace.create_table_snapshot(&snapshot_name(*name), table.name())?;
             }
             Operation::CreateExpiringSnapshot { keyspace, name, ms } => {
@@ -160,18 +181,16 @@ impl Open {
                     expires_in: Some(ttl(*ms)),
                     ..SnapshotOptions::default()
                 };
-                let keyspace = self.db.existing_keyspace(keyspace)?;
+                let keyspace = setup.keyspace(&self.db, keyspace)?;
                 keyspace.create_snapshot_with(&snapshot_name(*name), options)?;
             }
             Operation::RenewSnapshot { keyspace, name, ms } => {
                 let keyspace = KEYSPACES[usize::from(*keyspace)];
-                let keyspace = self.db.existing_keyspace(keyspace)?;
+                let keyspace = setup.keyspace(&self.db, keyspace)?;
                 keyspace.set_snapshot_expiry(&snapshot_name(*name), ms.map(ttl))?;
             }
             Operation::DeleteSnapshot { keyspace, name } => {
-                let keyspace = self
-                    .db
-                    .existing_keyspace(KEYSPACES[usize::from(*keyspace)])?;
+                let keyspace = setup.keyspace(&self.db, KEYSPACES[usize::from(*keyspace)])?;
                 keyspace.delete_snapshot(&snapshot_name(*name))?;
             }
             Operation::Flush => self.db.flush()?,
@@ -179,7 +198,7 @@ impl Open {
             Operation::Sync => self.db.sync()?,
             Operation::Reopen => unreachable!("the session does it"),
             Operation::Read(read) => {
-                let table = self.table(table_of(read))?;
+                let table = self.table(setup, table_of(read))?;
                 return match read {
                     Read::Get(_, key) => table.get(&key.bytes()).map(value),
                     Read::Range(_, bounds, _) => drain(range(&table, *bounds), read),
@@ -197,7 +216,7 @@ impl Open {
                 let Some(view) = &self.views[usize::from(*slot)] else {
                     return Ok(Outcome::EmptySlot);
                 };
-                let table = self.table(table_of(read))?;
+                let table = self.table(setup, table_of(read))?;
                 return match read {
                     Read::Get(_, key) => view.get(&table, &key.bytes()).map(value),
                     Read::Range(_, bounds, _) => {
@@ -211,9 +230,7 @@ impl Open {
                 keyspace,
                 name,
             } => {
-                let keyspace = self
-                    .db
-                    .existing_keyspace(KEYSPACES[usize::from(*keyspace)])?;
+                let keyspace = setup.keyspace(&self.db, KEYSPACES[usize::from(*keyspace)])?;
                 let snapshot = keyspace.snapshot(&snapshot_name(*name))?;
                 self.snapshots[usize::from(*slot)] = Some(snapshot);
             }
@@ -233,7 +250,7 @@ impl Open {
                 return Ok(close(&mut self.snapshots[usize::from(*slot)]));
             }
             Operation::OpenRange(slot, table, bounds) => {
-                let range = range(&self.table(*table)?, *bounds);
+                let range = range(&self.table(setup, *table)?, *bounds);
                 self.ranges[usize::from(*slot)] = Some(range);
             }
             Operation::ReadOn(slot, entries, ends) => {
@@ -257,7 +274,7 @@ impl Open {
                 let Some(mut transaction) = self.transactions[usize::from(*slot)].take() else {
                     return Ok(Outcome::EmptySlot);
                 };
-                let outcome = self.write_in(&mut transaction, write);
+                let outcome = self.write_in(setup, &mut transaction, write);
                 self.transactions[usize::from(*slot)] = Some(transaction);
                 outcome?;
             }
@@ -265,7 +282,7 @@ impl Open {
                 let Some(transaction) = &self.transactions[usize::from(*slot)] else {
                     return Ok(Outcome::EmptySlot);
                 };
-                let table = self.table(table_of(read))?;
+                let table = self.table(setup, table_of(read))?;
                 return match read {
                     Read::Get(_, key) => transaction.get(&table, &key.bytes()).map(value),
                     Read::Range(_, bounds, ends) => {
@@ -277,7 +294,7 @@ impl Open {
                 };
             }
             Operation::Guard(slot, table, key) => {
-                let table = self.table(*table);
+                let table = self.table(setup, *table);
                 let Some(transaction) = &mut self.transactions[usize::from(*slot)] else {
                     return Ok(Outcome::EmptySlot);
                 };
@@ -294,8 +311,8 @@ impl Open {
         Ok(Outcome::Done)
     }
 
-    fn write_in(&self, transaction: &mut Transaction, write: &Write) -> Result<()> {
-        let table = self.table(write.table())?;
+    fn write_in(&self, setup: &Setup, transaction: &mut Transaction, write: &Write) -> Result<()> {
+        let table = self.table(setup, write.table())?;
         match write {
             Write::Put(_, key, value) => transaction.put(&table, &key.bytes(), &value.bytes()),
             Write::Delete(_, key) => transaction.delete(&table, &key.bytes()),
@@ -312,13 +329,13 @@ impl Open {
     }
 
     fn ingest(&self, setup: &Setup, no: TableNo, entries: &[(Key, Option<Val>)]) -> Result<()> {
-        let table = self.table(no)?;
+        let table = self.table(setup, no)?;
         let options = SortedWriterOptions {
             vfs: setup.options.vfs.clone(),
             sstable: setup.tables[no.index()].sstable.clone(),
             file_bytes: setup.options.file_bytes,
         };
-        let mut writer = SortedWriter::create(INGEST_DIR, "part", options)?;
+        let mut writer = SortedWriter::create(&setup.ingest_dir, "part", options)?;
         let entries = entries.iter().map(|(key, value)| (key.bytes(), value));
         for (key, value) in entries.collect::<BTreeMap<_, _>>() {
             match value {
@@ -341,11 +358,11 @@ impl Open {
         Ok(state)
     }
 
-    fn write(&self, writes: &[Write]) -> Result<()> {
+    fn write(&self, setup: &Setup, writes: &[Write]) -> Result<()> {
         match writes {
             // The tables' own methods are driven too.
             [write] => {
-                let table = self.table(write.table())?;
+                let table = self.table(setup, write.table())?;
                 match write {
                     Write::Put(_, key, value) => table.put(&key.bytes(), &value.bytes()),
                     Write::Delete(_, key) => table.delete(&key.bytes()),
@@ -361,7 +378,7 @@ impl Open {
             _ => {
                 let mut batch = WriteBatch::new();
                 for write in writes {
-                    let table = self.table(write.table())?;
+                    let table = self.table(setup, write.table())?;
                     match write {
                         Write::Put(_, key, value) => {
                             batch.put(&table, &key.bytes(), &value.bytes());
@@ -441,10 +458,18 @@ fn entries_of(found: Vec<Result<ebb_storage::Entry>>) -> Result<Entries> {
 /// What a read says; [`Error::InvalidRequest`] for content that no database may
 /// show: keys out of order, names that were never given.
 pub fn read_everything(db: &Db) -> Result<State> {
+    read_prefixed(db, "")
+}
+
+/// The same, of the keyspaces whose names begin so.
+///
+/// # Errors
+/// As [`read_everything`].
+pub fn read_prefixed(db: &Db, prefix: &str) -> Result<State> {
+    let keyspace_of = |name: &str| db.existing_keyspace(&format!("{prefix}{name}"));
     let mut state = State::default();
     for table in TableNo::all() {
-        let handle = db
-            .existing_keyspace(table.keyspace())
+        let handle = keyspace_of(table.keyspace())
             .and_then(|keyspace| keyspace.existing_table(table.name()));
         match handle {
             Ok(handle) => {
@@ -456,7 +481,7 @@ pub fn read_everything(db: &Db) -> Result<State> {
         }
     }
     for (number, name) in KEYSPACES.iter().enumerate() {
-        let Ok(keyspace) = db.existing_keyspace(name) else {
+        let Ok(keyspace) = keyspace_of(name) else {
             continue;
         };
         state.keyspaces[number] = true;

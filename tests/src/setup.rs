@@ -13,10 +13,10 @@ use rand::RngExt;
 
 use crate::operation::{TABLES, TableNo};
 use crate::seed::Rng;
-use crate::session::Setup;
+use crate::session::{INGEST_DIR, Setup};
 
 /// Any time; clocks under proof stand still unless an operation moves them.
-const START_MS: u64 = 1_700_000_000_000;
+pub const START_MS: u64 = 1_700_000_000_000;
 
 /// Options on a disk in memory under which the caller does all the work, so
 /// that a run is the same every time.
@@ -29,7 +29,8 @@ fn manual(mem: &MemVfs, clock: &ManualClock) -> Options {
     }
 }
 
-fn tables(mut sstable: impl FnMut() -> SsTableOptions) -> [TableOptions; TABLES.len()] {
+/// Options of each table, with its merge operator.
+pub fn tables(mut sstable: impl FnMut() -> SsTableOptions) -> [TableOptions; TABLES.len()] {
     let mut tables = TableNo::all().map(|table| TableOptions {
         sstable: sstable(),
         merge_operator: table.merge_operator().map(Into::into),
@@ -70,6 +71,8 @@ pub fn drawn(rng: &mut Rng, mem: &MemVfs, bytes: u64) -> Setup {
         options,
         clock,
         tables: tables(sstable),
+        prefix: String::new(),
+        ingest_dir: INGEST_DIR.into(),
     }
 }
 
@@ -105,6 +108,8 @@ impl Configuration {
             options,
             clock,
             tables: tables(|| sstable.clone()),
+            prefix: String::new(),
+            ingest_dir: INGEST_DIR.into(),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use ebb_tests::kills::Life;
 use ebb_tests::report::{Counter, Report};
 use ebb_tests::soak::{self, Extent, Part, Programs, Replayed, SoakReport};
 use ebb_tests::{kills, metamorphic, operation, schedules, space};
@@ -83,8 +84,14 @@ enum Hidden {
     /// Becomes the process that is killed.
     #[command(name = kills::WRITER_COMMAND, hide = true)]
     Write {
-        /// The store.
-        dir: PathBuf,
+        /// The directory of the store and of all beside it.
+        root: PathBuf,
+        /// What its operations are drawn from.
+        seed: u64,
+        /// How many processes were killed there before.
+        number: u32,
+        /// How many operations of each script are done.
+        done: Vec<u64>,
     },
     /// Becomes the process that fills a small disk.
     #[command(name = space::FILLER_COMMAND, hide = true)]
@@ -110,8 +117,18 @@ fn main() -> ExitCode {
 /// Whether all holds.
 fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.hidden {
-        Some(Hidden::Write { dir }) => {
-            kills::write_until_killed(dir)?;
+        Some(Hidden::Write {
+            root,
+            seed,
+            number,
+            done,
+        }) => {
+            let life = Life {
+                seed: *seed,
+                number: *number,
+                done: done.clone(),
+            };
+            kills::write_until_killed(root, &life)?;
             return Ok(true);
         }
         Some(Hidden::Fill { dir, seed }) => {

@@ -1,21 +1,47 @@
 //! The protocol between a process that writes and whoever kills it.
 
-use ebb_storage::{Options, Table, WriteBatch};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Threads that write at once.
+use ebb_storage::{Durability, ManualClock, Options, Table, WriteBatch};
+
+use super::Life;
+use crate::setup::START_MS;
+
+/// Threads that write batches at once.
 pub const WRITERS: u32 = 3;
+/// Threads beside them that do every kind of operation.
+pub const SCRIPTS: u32 = 2;
 /// A snapshot is created by writer 0 after every so many of its batches.
 pub const SNAPSHOT_EVERY: u64 = 200;
 
-/// Options that make a store flush and compact all the time.
-pub fn busy_options() -> Options {
+/// Options that make a store flush and compact all the time. Each process in turn
+/// has another durability: what is acknowledged survives the process under any.
+pub fn busy_options(life: &Life) -> Options {
     Options {
+        durability: match life.number % 3 {
+            0 => Durability::Interval(Duration::from_millis(100)),
+            1 => Durability::Os,
+            _ => Durability::Sync,
+        },
+        clock: Arc::new(ManualClock::at_ms(START_MS)),
         memtable_bytes: 64 << 10,
         wal_segment_bytes: 128 << 10,
         file_bytes: 64 << 10,
         cache_bytes: 1 << 20,
         ..Options::default()
     }
+}
+
+/// The directory of the store; beside it files are written to be ingested.
+pub fn store_dir(root: &Path) -> PathBuf {
+    root.join("db")
+}
+
+/// Where a thread writes the files that it ingests.
+pub fn ingest_dir(root: &Path, thread: u32) -> PathBuf {
+    root.join(format!("ingest-{thread}"))
 }
 
 /// Batch `n` of a writer: one key in each of two tables, and a counter that
@@ -67,6 +93,13 @@ pub enum Acknowledged {
         /// The batch before it.
         n: u64,
     },
+    /// An operation of a script.
+    Operation {
+        /// The thread.
+        thread: u32,
+        /// So many are done with it.
+        done: u64,
+    },
 }
 
 impl Acknowledged {
@@ -75,6 +108,7 @@ impl Acknowledged {
         match self {
             Self::Batch { writer, n } => format!("b {writer} {n}"),
             Self::Snapshot { n } => format!("s {n}"),
+            Self::Operation { thread, done } => format!("o {thread} {done}"),
         }
     }
 
@@ -88,6 +122,10 @@ impl Acknowledged {
             }),
             "s" => Some(Self::Snapshot {
                 n: words.next()?.parse().ok()?,
+            }),
+            "o" => Some(Self::Operation {
+                thread: words.next()?.parse().ok()?,
+                done: words.next()?.parse().ok()?,
             }),
             _ => None,
         }

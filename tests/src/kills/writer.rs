@@ -4,48 +4,58 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Mutex;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use ebb_storage::{Db, Keyspace, Table};
 
-use super::protocol::{Acknowledged, SNAPSHOT_EVERY, WRITERS, batch, busy_options, counter_key};
+use super::Life;
+use super::protocol::{
+    Acknowledged, SNAPSHOT_EVERY, WRITERS, batch, busy_options, counter_key, store_dir,
+};
+use super::script::Script;
+use crate::session::Session;
 
-/// Writes to the store of `dir` until killed, and says on standard output what
+/// Writes to the store below `root` until killed, and says on standard output what
 /// was acknowledged.
 ///
 /// # Errors
 /// Whatever the store says; it should say nothing.
-pub fn write_until_killed(dir: &Path) -> Result<()> {
-    let db = Db::open(dir, busy_options())?;
+pub fn write_until_killed(root: &Path, life: &Life) -> Result<()> {
+    let db = Db::open(store_dir(root), busy_options(life))?;
     let keyspace = db.keyspace("kill")?;
     let tables = [
         keyspace.table("a", Default::default())?,
         keyspace.table("b", Default::default())?,
     ];
-    let out = Mutex::new(std::io::stdout());
+    let out = Out(Mutex::new(std::io::stdout()));
+    let (db, keyspace, tables, out) = (&db, &keyspace, &tables, &out);
     std::thread::scope(|scope| {
-        let threads = (0..WRITERS).map(|writer| {
-            let (db, keyspace, tables, out) = (&db, &keyspace, &tables, &out);
-            scope.spawn(move || write(db, keyspace, tables, writer, out))
-        });
-        let threads: Vec<_> = threads.collect();
+        let writers = (0..WRITERS)
+            .map(|writer| scope.spawn(move || write(db, keyspace, tables, writer, out)));
+        let mut threads: Vec<_> = writers.collect();
+        for (thread, &done) in life.done.iter().enumerate() {
+            let mut script = Script::new(life.seed, thread as u32);
+            script.advance_to(done);
+            threads.push(scope.spawn(move || play(db, root, life, script, out)));
+        }
         threads
             .into_iter()
             .try_for_each(|thread| thread.join().expect("no writer panics"))
     })
 }
 
-fn write(
-    db: &Db,
-    keyspace: &Keyspace,
-    [a, b]: &[Table; 2],
-    writer: u32,
-    out: &Mutex<std::io::Stdout>,
-) -> Result<()> {
-    let say = |acknowledged: Acknowledged| {
-        let mut out = out.lock().expect("no writer panics");
-        // Fails when the reader is gone: so is the reason to write.
-        writeln!(out, "{}", acknowledged.line()).and_then(|()| out.flush())
-    };
+/// Where acknowledgements go.
+struct Out(Mutex<std::io::Stdout>);
+
+impl Out {
+    /// Fails when the reader is gone: so is the reason to write.
+    fn say(&self, acknowledged: Acknowledged) -> Result<()> {
+        let mut out = self.0.lock().expect("no writer panics");
+        writeln!(out, "{}", acknowledged.line())?;
+        Ok(out.flush()?)
+    }
+}
+
+fn write(db: &Db, keyspace: &Keyspace, [a, b]: &[Table; 2], writer: u32, out: &Out) -> Result<()> {
     let next = match a.get(counter_key(writer).as_bytes())? {
         Some(n) => std::str::from_utf8(&n)?.parse::<u64>()? + 1,
         None => 0,
@@ -53,11 +63,27 @@ fn write(
     for n in next.. {
         db.write(batch([a, b], writer, n))
             .with_context(|| format!("batch {n}"))?;
-        say(Acknowledged::Batch { writer, n })?;
+        out.say(Acknowledged::Batch { writer, n })?;
         if writer == 0 && n % SNAPSHOT_EVERY == 0 {
             keyspace.create_snapshot(&format!("at-{n}"))?;
-            say(Acknowledged::Snapshot { n })?;
+            out.say(Acknowledged::Snapshot { n })?;
         }
     }
     Ok(())
+}
+
+/// Does the operations of a script, each with the outcome that it must have.
+fn play(db: &Db, root: &Path, life: &Life, mut script: Script, out: &Out) -> Result<()> {
+    let setup = script.setup(root, busy_options(life));
+    let mut session = Session::over(db.clone(), setup);
+    loop {
+        let operation = script.next().clone();
+        let found = session
+            .apply(&operation)
+            .with_context(|| operation.to_string())?;
+        let must = script.advance();
+        ensure!(found == must, "{operation}: {}", found.difference(&must));
+        let (thread, done) = (script.thread(), script.done());
+        out.say(Acknowledged::Operation { thread, done })?;
+    }
 }
