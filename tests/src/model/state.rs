@@ -1,0 +1,162 @@
+//! What can be seen of a database, and what comes of operations.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ebb_storage::ErrorKind;
+
+use crate::operation::{KEYSPACES, TABLES, TableNo};
+
+/// The content of a table, by key.
+pub type Content = BTreeMap<Vec<u8>, Arc<[u8]>>;
+/// The tables of a snapshot.
+pub type Tables = BTreeMap<TableNo, Arc<Content>>;
+/// Entries in the order in which they were read.
+pub type Entries = Vec<(Vec<u8>, Arc<[u8]>)>;
+
+/// All that can be seen of a database.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct State {
+    /// Which of [`KEYSPACES`] exist.
+    pub keyspaces: [bool; KEYSPACES.len()],
+    /// By [`TABLES`]; `None` for one that does not exist.
+    pub tables: [Option<Arc<Content>>; TABLES.len()],
+    /// By keyspace and number of the name.
+    pub snapshots: BTreeMap<(u8, u8), Tables>,
+}
+
+/// What came of an operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done.
+    Done,
+    /// What a key holds.
+    Value(Option<Arc<[u8]>>),
+    /// What a range holds.
+    Entries(Entries),
+    /// All there is.
+    Everything(State),
+    /// The database said no, for this reason.
+    Refused(ErrorKind),
+    /// Nothing is held in that slot.
+    EmptySlot,
+}
+
+impl State {
+    /// The content of a table, if it exists.
+    pub fn table(&self, table: TableNo) -> Option<&Arc<Content>> {
+        self.tables[table.index()].as_ref()
+    }
+
+    /// The same with tables that do not exist taken for empty ones: a table is
+    /// made by an edit of the manifest, which has no place in the order of
+    /// commits.
+    pub fn without_existence(mut self) -> Self {
+        self.keyspaces.fill(true);
+        for table in &mut self.tables {
+            table.get_or_insert_default();
+        }
+        self
+    }
+
+    /// Where two states differ, in few words.
+    pub fn difference(&self, other: &Self) -> String {
+        if self.keyspaces != other.keyspaces {
+            return format!(
+                "keyspaces exist: {:?} and {:?}",
+                self.keyspaces, other.keyspaces
+            );
+        }
+        for table in TableNo::all() {
+            match (self.table(table), other.table(table)) {
+                (Some(a), Some(b)) if a != b => {
+                    return format!("{table}: {}", content_difference(a, b));
+                }
+                (Some(_), None) => return format!("{table} is there and is not"),
+                (None, Some(_)) => return format!("{table} is not there and is"),
+                _ => {}
+            }
+        }
+        let names = |state: &Self| state.snapshots.keys().copied().collect::<Vec<_>>();
+        if names(self) != names(other) {
+            return format!("snapshots {:?} and {:?}", names(self), names(other));
+        }
+        for (name, tables) in &self.snapshots {
+            for (table, content) in tables {
+                match other.snapshots[name].get(table) {
+                    Some(same) if same == content => {}
+                    Some(b) => {
+                        let difference = content_difference(content, b);
+                        return format!("snapshot {name:?} of {table}: {difference}");
+                    }
+                    None => return format!("snapshot {name:?} without {table}"),
+                }
+            }
+            if other.snapshots[name].len() > tables.len() {
+                return format!("snapshot {name:?} with too many tables");
+            }
+        }
+        "no difference".into()
+    }
+}
+
+fn content_difference(a: &Content, b: &Content) -> String {
+    let different = a
+        .keys()
+        .chain(b.keys())
+        .find(|key| a.get(*key) != b.get(*key));
+    match different {
+        Some(key) => format!(
+            "\"{}\" is {} and {}",
+            key.escape_ascii(),
+            short(a.get(key)),
+            short(b.get(key))
+        ),
+        None => "no difference".into(),
+    }
+}
+
+/// The start of a value, and its length.
+fn short(value: Option<&Arc<[u8]>>) -> String {
+    match value {
+        Some(value) => {
+            let start = &value[..value.len().min(8)];
+            format!("{start:02x?} ({} bytes)", value.len())
+        }
+        None => "nothing".into(),
+    }
+}
+
+impl Outcome {
+    /// Where two outcomes differ, in few words.
+    pub fn difference(&self, other: &Self) -> String {
+        match (self, other) {
+            (Self::Everything(a), Self::Everything(b)) => a.difference(b),
+            (Self::Value(a), Self::Value(b)) => {
+                format!("{} and {}", short(a.as_ref()), short(b.as_ref()))
+            }
+            (Self::Entries(a), Self::Entries(b)) => {
+                let at = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+                let entry = |entries: &Entries| match entries.get(at) {
+                    Some((key, value)) => {
+                        format!("\"{}\" = {}", key.escape_ascii(), short(Some(value)))
+                    }
+                    None => "the end".into(),
+                };
+                format!("entry {at} is {} and {}", entry(a), entry(b))
+            }
+            (a, b) => format!("{} and {}", a.name(), b.name()),
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Done => "done".into(),
+            Self::Value(_) => "a value".into(),
+            Self::Entries(_) => "entries".into(),
+            Self::Everything(_) => "everything".into(),
+            Self::Refused(kind) => format!("refused as {kind:?}"),
+            Self::EmptySlot => "an empty slot".into(),
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! All that is stored, and what each change of it means.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ebb_storage::ErrorKind;
+
+use super::not_found;
+use super::state::{Content, Outcome, State, Tables};
+use crate::operation::{Bounds, KEYSPACES, Operation, TABLES, TableNo, Write};
+
+/// What is stored in a table, by key.
+type Cells = BTreeMap<Vec<u8>, Cell>;
+
+/// What is stored under a key: a put, and the operands merged onto it since, as
+/// far as it has to be known to tell what is there at a later time.
+#[derive(Debug, Clone)]
+struct Cell {
+    base: Arc<[u8]>,
+    /// From when on the base is gone.
+    expiry_ms: Option<u64>,
+    /// Merged onto a base that expires; what is left without it.
+    operand: Option<Arc<[u8]>>,
+}
+
+impl Cell {
+    fn new(base: Arc<[u8]>, expiry_ms: Option<u64>) -> Self {
+        Self {
+            base,
+            expiry_ms,
+            operand: None,
+        }
+    }
+
+    fn value(&self, operator: Option<&str>, now_ms: u64) -> Option<Arc<[u8]>> {
+        let expired = self.expiry_ms.is_some_and(|at| at <= now_ms);
+        match &self.operand {
+            None => (!expired).then(|| self.base.clone()),
+            Some(operand) if expired => Some(operand.clone()),
+            Some(operand) => Some(merged(operator, &self.base, operand)),
+        }
+    }
+
+    fn merge(&mut self, operator: Option<&str>, operand: Arc<[u8]>) {
+        if self.expiry_ms.is_none() {
+            self.base = merged(operator, &self.base, &operand);
+        } else {
+            self.operand = Some(match &self.operand {
+                Some(older) => merged(operator, older, &operand),
+                None => operand,
+            });
+        }
+    }
+}
+
+pub(super) fn merged(operator: Option<&str>, older: &[u8], newer: &[u8]) -> Arc<[u8]> {
+    match operator {
+        Some("append") => [older, newer].concat().into(),
+        Some("max") => older.max(newer).into(),
+        other => unreachable!("no table has the operator {other:?}"),
+    }
+}
+
+/// All there is in a database at one commit; what can be seen of it depends on
+/// the time.
+#[derive(Debug, Clone, Default)]
+pub struct World {
+    /// By the clock of the database, in milliseconds since some time.
+    pub now_ms: u64,
+    keyspaces: [bool; KEYSPACES.len()],
+    tables: [Option<Arc<Cells>>; TABLES.len()],
+    snapshots: BTreeMap<(u8, u8), Kept>,
+}
+
+/// A snapshot; it judges what expires at its creation.
+#[derive(Debug, Clone)]
+pub(super) struct Kept {
+    pub(super) tables: Tables,
+    /// From when on it is gone.
+    expiry_ms: Option<u64>,
+}
+
+impl Kept {
+    fn is_there(&self, now_ms: u64) -> bool {
+        self.expiry_ms.is_none_or(|at| at > now_ms)
+    }
+}
+
+impl World {
+    /// What can be seen now.
+    pub fn seen(&self) -> State {
+        self.seen_at(self.now_ms)
+    }
+
+    /// What could be seen at a time.
+    pub fn seen_at(&self, now_ms: u64) -> State {
+        let mut state = State {
+            keyspaces: self.keyspaces,
+            ..State::default()
+        };
+        for (id, snapshot) in &self.snapshots {
+            if snapshot.is_there(now_ms) {
+                state.snapshots.insert(*id, snapshot.tables.clone());
+            }
+        }
+        for table in TableNo::all() {
+            state.tables[table.index()] = self.content(table, now_ms);
+        }
+        state
+    }
+
+    /// A world in which everything was put once, as it can be seen.
+    pub fn of(state: State, now_ms: u64) -> Self {
+        let cells = |content: Arc<Content>| {
+            let cells = content
+                .iter()
+                .map(|(key, value)| (key.clone(), Cell::new(value.clone(), None)));
+            Arc::new(cells.collect())
+        };
+        Self {
+            now_ms,
+            keyspaces: state.keyspaces,
+            tables: state.tables.map(|content| content.map(cells)),
+            snapshots: state
+                .snapshots
+                .into_iter()
+                .map(|(id, tables)| {
+                    let expiry_ms = None;
+                    (id, Kept { tables, expiry_ms })
+                })
+                .collect(),
+        }
+    }
+
+    pub(super) fn snapshot_of(&self, keyspace: u8, name: u8) -> Option<&Kept> {
+        let found = self.snapshots.get(&(keyspace, name));
+        found.filter(|snapshot| snapshot.is_there(self.now_ms))
+    }
+
+    /// Takes over which keyspaces and tables exist; those that are new here are
+    /// empty.
+    pub fn exist_as(&mut self, state: &State) {
+        self.keyspaces = state.keyspaces;
+        for (mine, seen) in self.tables.iter_mut().zip(&state.tables) {
+            match seen {
+                Some(_) => drop(mine.get_or_insert_default()),
+                None => *mine = None,
+            }
+        }
+    }
+
+    pub(super) fn has(&self, table: TableNo) -> bool {
+        self.tables[table.index()].is_some()
+    }
+
+    fn content(&self, table: TableNo, now_ms: u64) -> Option<Arc<Content>> {
+        let cells = self.tables[table.index()].as_ref()?;
+        let seen = cells.iter().filter_map(|(key, cell)| {
+            let value = cell.value(table.merge_operator(), now_ms)?;
+            Some((key.clone(), value))
+        });
+        Some(Arc::new(seen.collect()))
+    }
+
+    /// Does an operation that changes something; others change nothing.
+    pub fn apply(&mut self, operation: &Operation) -> Outcome {
+        match operation {
+            Operation::CreateTable(table) => {
+                self.keyspaces[table.keyspace_index()] = true;
+                self.tables[table.index()].get_or_insert_default();
+                Outcome::Done
+            }
+            Operation::DropTable(table) => match self.tables[table.index()].take() {
+                Some(_) => Outcome::Done,
+                None => not_found(),
+            },
+            Operation::Write(writes) => self.write(writes),
+            Operation::Truncate(table) => self.write(&[Write::DeleteRange(*table, Bounds::ALL)]),
+            Operation::Transact { writes, commit } => {
+                match writes.iter().all(|write| self.has(write.table())) {
+                    true if *commit => self.write(writes),
+                    true => Outcome::Done,
+                    false => not_found(),
+                }
+            }
+            Operation::Advance(ms) => {
+                self.now_ms += u64::from(*ms);
+                Outcome::Done
+            }
+            Operation::Ingest(table, entries) => {
+                if !self.has(*table) {
+                    return not_found();
+                }
+                let write = |(key, value): &(_, Option<_>)| match value {
+                    Some(value) => Write::Put(*table, *key, *value),
+                    None => Write::Delete(*table, *key),
+                };
+                self.write(&entries.iter().map(write).collect::<Vec<_>>())
+            }
+            Operation::CreateSnapshot { keyspace, name } => {
+                self.snapshot_keyspace(*keyspace, *name, None)
+            }
+            Operation::CreateExpiringSnapshot { keyspace, name, ms } => {
+                self.snapshot_keyspace(*keyspace, *name, Some(*ms))
+            }
+            Operation::CreateTableSnapshot { table, name } => {
+                let id = (table.keyspace_index() as u8, *name);
+                self.snapshot(id, [*table].into_iter(), true, None)
+            }
+            Operation::RenewSnapshot { keyspace, name, ms } => {
+                if self.snapshot_of(*keyspace, *name).is_none() {
+                    return not_found();
+                }
+                let snapshot = self.snapshots.get_mut(&(*keyspace, *name));
+                let snapshot = snapshot.expect("it is there");
+                snapshot.expiry_ms = ms.map(|ms| self.now_ms + u64::from(ms));
+                Outcome::Done
+            }
+            Operation::DeleteSnapshot { keyspace, name } => {
+                if self.snapshot_of(*keyspace, *name).is_none() {
+                    return not_found();
+                }
+                self.snapshots.remove(&(*keyspace, *name));
+                Outcome::Done
+            }
+            Operation::Backup => Outcome::Everything(self.seen()),
+            _ => Outcome::Done,
+        }
+    }
+
+    pub(super) fn write(&mut self, writes: &[Write]) -> Outcome {
+        if !writes.iter().all(|write| self.has(write.table())) {
+            return not_found();
+        }
+        for write in writes {
+            let operator = write.table().merge_operator();
+            let cells = self.tables[write.table().index()].get_or_insert_default();
+            let cells = Arc::make_mut(cells);
+            match write {
+                Write::Put(_, key, value) => {
+                    cells.insert(key.bytes(), Cell::new(value.bytes().into(), None));
+                }
+                Write::PutWithTtl(_, key, value, ttl_ms) => {
+                    let expiry_ms = Some(self.now_ms + u64::from(*ttl_ms));
+                    cells.insert(key.bytes(), Cell::new(value.bytes().into(), expiry_ms));
+                }
+                Write::Merge(_, key, operand) => {
+                    let operand: Arc<[u8]> = operand.bytes().into();
+                    cells
+                        .entry(key.bytes())
+                        .and_modify(|cell| cell.merge(operator, operand.clone()))
+                        .or_insert_with(|| Cell::new(operand, None));
+                }
+                Write::Delete(_, key) => {
+                    cells.remove(&key.bytes());
+                }
+                Write::DeleteRange(_, bounds) => cells.retain(|key, _| !bounds.contain(key)),
+            }
+        }
+        Outcome::Done
+    }
+
+    fn snapshot_keyspace(&mut self, keyspace: u8, name: u8, ms: Option<u32>) -> Outcome {
+        let of_keyspace = |table: &TableNo| table.keyspace_index() == usize::from(keyspace);
+        let tables = TableNo::all().filter(of_keyspace);
+        self.snapshot((keyspace, name), tables, false, ms)
+    }
+
+    fn snapshot(
+        &mut self,
+        id: (u8, u8),
+        tables: impl Iterator<Item = TableNo>,
+        of_table: bool,
+        ms: Option<u32>,
+    ) -> Outcome {
+        if !self.keyspaces[usize::from(id.0)] {
+            return not_found();
+        }
+        if self.snapshot_of(id.0, id.1).is_some() {
+            return Outcome::Refused(ErrorKind::AlreadyExists);
+        }
+        let tables: Tables = tables
+            .filter_map(|table| Some((table, self.content(table, self.now_ms)?)))
+            .collect();
+        // A keyspace without tables has a snapshot all the same.
+        if of_table && tables.is_empty() {
+            return not_found();
+        }
+        let expiry_ms = ms.map(|ms| self.now_ms + u64::from(ms));
+        self.snapshots.insert(id, Kept { tables, expiry_ms });
+        Outcome::Done
+    }
+}
