@@ -12,17 +12,14 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::compaction::Retain;
 use crate::db::{Engine, TableCore};
 use crate::error::Result;
-use crate::key::SeqNo;
+use crate::key::{Kind, SeqNo};
 use crate::manifest::Edit;
-use crate::memtable::Memtable;
+use crate::memtable::{Entry, Memtable, version_of};
 use crate::mutation::{self, Mutation};
 use crate::retention::boundaries::{Boundaries, stripe};
-use crate::sstable::Version;
 use crate::version::key_range::KeyRange;
 use crate::version::run::Run;
 use crate::version::run_builder::{RunBuilder, plain_bytes};
@@ -126,11 +123,25 @@ fn write_runs(
         .collect();
     let tombstones = memtable.range_tombstones().unwrap_or_default();
     let mut flushed_bytes = 0;
-    let mut finish_key = |key: &Bytes, versions: &mut Vec<Version>| -> Result<()> {
+    // Of one key, newest first.
+    let mut add_key = |versions: &[Entry<'_>]| -> Result<()> {
+        let key = versions[0].key();
+        let covering = tombstones.over(key);
+        if let ([only], []) = (versions, covering)
+            && only.kind() == Kind::Put
+        {
+            // Nothing of it is dropped. Most keys are so, and need no copy.
+            let seq = only.seq();
+            let (builder, smallest, largest) = &mut builders[stripe(splits, seq)];
+            *smallest = seq.min(*smallest);
+            *largest = seq.max(*largest);
+            return builder.add_slices(key, seq, only.kind(), only.value());
+        }
         let bottom = !version.runs.iter().any(|run| run.covers(key));
-        retain.versions(key, versions, tombstones.over(key), bottom);
+        let mut versions: Vec<_> = versions.iter().copied().map(version_of).collect();
+        retain.versions(key, &mut versions, covering, bottom);
         let mut newer = None;
-        for version in versions.drain(..) {
+        for version in versions {
             let part = stripe(splits, version.seq);
             let (builder, smallest, largest) = &mut builders[part];
             // Rewriting a run drops what a newer version in the same run hides.
@@ -147,26 +158,24 @@ fn write_runs(
         }
         Ok(())
     };
-    let mut current: Option<Bytes> = None;
-    let mut versions = Vec::new();
-    for (key, version) in memtable.iter() {
-        match &current {
-            Some(same) if *same == key => {}
-            _ => {
-                if let Some(done) = current.replace(key) {
-                    finish_key(&done, &mut versions)?;
-                }
-            }
+    let mut versions: Vec<Entry<'_>> = Vec::new();
+    for entry in memtable.iter() {
+        if versions
+            .last()
+            .is_some_and(|last| last.key() != entry.key())
+        {
+            add_key(&versions)?;
+            versions.clear();
         }
-        flushed_bytes += plain_bytes(current.as_ref().expect("just set"), &version);
+        flushed_bytes += plain_bytes(entry.key(), entry.value());
         if flushed_bytes >= CREDIT_BYTES {
             engine.earn(std::mem::take(&mut flushed_bytes));
         }
-        versions.push(version);
+        versions.push(entry);
     }
     engine.earn(flushed_bytes);
-    if let Some(done) = current {
-        finish_key(&done, &mut versions)?;
+    if !versions.is_empty() {
+        add_key(&versions)?;
     }
     let has_older = |range: &KeyRange| version.runs.iter().any(|run| run.overlaps(range));
     let tombstones = tombstones.retained(boundaries, has_older).split(splits);
@@ -191,8 +200,8 @@ fn splits(memtable: &Memtable, bookmarks: &[SeqNo], memtable_bytes: usize) -> Ve
         return Vec::new();
     }
     let mut bytes = vec![0; bookmarks.len() + 1];
-    for (key, version) in memtable.iter() {
-        bytes[stripe(bookmarks, version.seq)] += key.len() + version.value.len();
+    for entry in memtable.iter() {
+        bytes[stripe(bookmarks, entry.seq())] += entry.key().len() + entry.value().len();
     }
     choose_splits(&bytes, bookmarks, (memtable_bytes / SPLIT_FRACTION).max(1))
 }

@@ -256,12 +256,12 @@ fn put_json(out: &mut Vec<u8>, value: &impl serde::Serialize) {
 
 /// One operation of a commit.
 #[derive(Debug)]
-pub(crate) enum Op {
+pub(crate) enum Op<'a> {
     Write {
         table: TableId,
         kind: Kind,
-        key: Bytes,
-        value: Bytes,
+        key: &'a [u8],
+        value: &'a [u8],
     },
     RangeDelete {
         table: TableId,
@@ -281,14 +281,14 @@ pub(crate) enum Op {
 /// Reads the operations of a payload, each with its number. The error is what
 /// is wrong with the bytes, for the caller to put into its place.
 #[derive(Debug)]
-pub(crate) struct OpReader {
-    payload: Bytes,
+pub(crate) struct OpReader<'a> {
+    payload: &'a [u8],
     at: usize,
     next: SeqNo,
 }
 
-impl OpReader {
-    pub(crate) fn new(payload: Bytes, first: SeqNo) -> Self {
+impl<'a> OpReader<'a> {
+    pub(crate) fn new(payload: &'a [u8], first: SeqNo) -> Self {
         Self {
             payload,
             at: 0,
@@ -298,11 +298,11 @@ impl OpReader {
 
     fn varint(&mut self) -> Result<u64, String> {
         let start = self.at;
-        varint::get(&self.payload, &mut self.at)
+        varint::get(self.payload, &mut self.at)
             .ok_or_else(|| format!("bad varint at payload byte {start}"))
     }
 
-    fn bytes(&mut self) -> Result<Bytes, String> {
+    fn bytes(&mut self) -> Result<&'a [u8], String> {
         let len = self.varint()?;
         let left = self.payload.len() - self.at;
         if len > left as u64 {
@@ -311,7 +311,7 @@ impl OpReader {
                 self.at
             ));
         }
-        let bytes = self.payload.slice(self.at..self.at + len as usize);
+        let bytes = &self.payload[self.at..self.at + len as usize];
         self.at += len as usize;
         Ok(bytes)
     }
@@ -323,12 +323,12 @@ impl OpReader {
     }
 
     fn range(&mut self) -> Result<KeyRange, String> {
-        let start = self.bytes()?;
+        let start = Bytes::copy_from_slice(self.bytes()?);
         let at = self.at;
         self.at += 1;
         let end = match self.payload.get(at) {
             Some(0) => None,
-            Some(1) => Some(self.bytes()?),
+            Some(1) => Some(Bytes::copy_from_slice(self.bytes()?)),
             _ => return Err(format!("bad range at payload byte {at}")),
         };
         let range = KeyRange { start, end };
@@ -339,10 +339,10 @@ impl OpReader {
     }
 
     fn json<T: serde::de::DeserializeOwned>(&mut self) -> Result<T, String> {
-        serde_json::from_slice(&self.bytes()?).map_err(|e| format!("bad JSON record: {e}"))
+        serde_json::from_slice(self.bytes()?).map_err(|e| format!("bad JSON record: {e}"))
     }
 
-    fn op(&mut self) -> Result<Op, String> {
+    fn op(&mut self) -> Result<Op<'a>, String> {
         let byte = self.payload[self.at];
         self.at += 1;
         match byte {
@@ -372,7 +372,7 @@ impl OpReader {
                 let key = self.bytes()?;
                 let start = self.at;
                 let value = if kind == Kind::Delete {
-                    Bytes::new()
+                    &[]
                 } else {
                     self.bytes()?
                 };
@@ -393,8 +393,8 @@ impl OpReader {
     }
 }
 
-impl Iterator for OpReader {
-    type Item = Result<(SeqNo, Op), String>;
+impl<'a> Iterator for OpReader<'a> {
+    type Item = Result<(SeqNo, Op<'a>), String>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.at == self.payload.len() {

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::{Op, OpReader};
 use crate::key::{Kind, SeqNo};
 use crate::version::key_range::KeyRange;
@@ -73,14 +71,14 @@ pub(crate) struct Footprint {
 
 impl Footprint {
     /// Of the operations of a batch.
-    pub(crate) fn of(payload: &Bytes) -> Self {
+    pub(crate) fn of(payload: &[u8]) -> Self {
         let mut footprint = Self::default();
-        for item in OpReader::new(payload.clone(), SeqNo::ZERO) {
+        for item in OpReader::new(payload, SeqNo::ZERO) {
             match item.expect("what a batch encodes reads back").1 {
                 Op::Write {
                     table, key, kind, ..
                 } => footprint.points.push(Point {
-                    key: table_key(table, &key),
+                    key: table_key(table, key),
                     merges: kind == Kind::Merge,
                 }),
                 Op::RangeDelete { table, range } => {

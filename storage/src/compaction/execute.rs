@@ -210,7 +210,10 @@ fn write_merged(
             });
             merge.advance()?;
         }
-        chunk_bytes += versions.iter().map(|v| plain_bytes(&key, v)).sum::<u64>();
+        chunk_bytes += versions
+            .iter()
+            .map(|v| plain_bytes(&key, &v.value))
+            .sum::<u64>();
         let ascending = last.as_ref().is_none_or(|last| *last < key);
         if !ascending || !versions.is_sorted_by(|newer, older| newer.seq > older.seq) {
             return Err(out_of_order(inputs, &key));

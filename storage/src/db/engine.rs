@@ -14,6 +14,7 @@ use crate::files::FileNumber;
 use crate::flush::flush_oldest;
 use crate::key::SeqNo;
 use crate::manifest::{Edit, Manifest, State};
+use crate::memtable::ChunkPool;
 use crate::mutation::{self, Mutation};
 use crate::options::{Maintenance, Options};
 use crate::read::expiry::Judge;
@@ -46,6 +47,8 @@ pub(crate) struct Engine {
     pub(super) dir: PathBuf,
     pub(super) options: Options,
     pub(super) cache: Arc<BlockCache>,
+    /// Memory for the next memtables.
+    pub(super) chunks: Arc<ChunkPool>,
     pub(super) queue: CommitQueue,
     pub(super) conflicts: Conflicts,
     pub(super) wal: Wal,

@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
 use crate::key::SeqNo;
 use crate::manifest::{Edit, Manifest, State};
+use crate::memtable::{ChunkPool, Memtable};
 use crate::mutation::{self, Mutation};
 use crate::options::Options;
 use crate::read::merge_operator::MergeOperators;
@@ -73,9 +74,10 @@ impl Engine {
         let vfs = options.vfs.clone();
         let state = manifest.state();
         let cache = Arc::new(BlockCache::new(options.cache_bytes));
+        let chunks = Arc::new(ChunkPool::new(options.memtable_bytes));
         let id = DATABASES_OPENED.fetch_add(1, Ordering::Relaxed);
         let open_run = |meta: &RunMeta| open_run(&vfs, dir, &cache, meta);
-        let mut catalog = open_tables(id, &open_run, &options.merge_operators, state)?;
+        let mut catalog = open_tables(id, &chunks, &open_run, &options.merge_operators, state)?;
         let retention = Retention::new(state.bookmarks.clone());
         let recovered = replay_wal(
             &*vfs,
@@ -105,6 +107,7 @@ impl Engine {
             id,
             dir: dir.to_path_buf(),
             cache,
+            chunks,
             queue: CommitQueue::new(last_seq),
             conflicts: Conflicts::new(),
             wal: Wal::new(
@@ -174,6 +177,7 @@ fn open_run(
 
 fn open_tables(
     database: u64,
+    chunks: &Arc<ChunkPool>,
     open_run: &dyn Fn(&RunMeta) -> Result<Arc<Run>>,
     operators: &MergeOperators,
     state: &State,
@@ -184,7 +188,7 @@ fn open_tables(
     }
     for meta in state.tables.values() {
         let runs = meta.runs.iter().map(open_run).collect::<Result<_>>()?;
-        let version = TableVersion::new(runs);
+        let version = TableVersion::new(Memtable::new(chunks.clone()), runs);
         let name = (meta.keyspace.as_str(), meta.name.as_str());
         let table = TableCore::new(
             database,

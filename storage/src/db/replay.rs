@@ -116,7 +116,7 @@ impl Replay<'_> {
             return Err(format!("sequence number {first} after {last}"));
         }
         let mut operations = 0;
-        for item in OpReader::new(payload, first) {
+        for item in OpReader::new(&payload, first) {
             let (seq, op) = item?;
             if operations == 0 || !mutation::is(Mutation::ReplayHalfABatch) {
                 self.apply(seq, op)?;
@@ -132,7 +132,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    fn apply(&mut self, seq: SeqNo, op: Op) -> Result<(), String> {
+    fn apply(&mut self, seq: SeqNo, op: Op<'_>) -> Result<(), String> {
         if let Op::Write { table, .. } | Op::RangeDelete { table, .. } | Op::Ingest { table, .. } =
             &op
         {

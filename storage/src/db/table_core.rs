@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
+use crate::memtable::Memtable;
 use crate::options::TableOptions;
 use crate::read::merge_operator::MergeOperators;
 use crate::read::merger::Merger;
@@ -132,7 +133,7 @@ impl TableCore {
     pub(super) fn discard(&self) {
         self.update(|version| {
             version.all_runs().for_each(|run| run.retire());
-            Some(TableVersion::new(Vec::new()))
+            Some(TableVersion::new(Memtable::default(), Vec::new()))
         });
         self.release_retired();
     }

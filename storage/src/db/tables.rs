@@ -7,6 +7,7 @@ use super::{Catalog, Engine, TableCore};
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
 use crate::manifest::{Edit, TableMeta};
+use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
 use crate::options::TableOptions;
 use crate::version::table_version::TableVersion;
@@ -59,7 +60,7 @@ impl Engine {
             (keyspace, name),
             options,
             operators,
-            TableVersion::new(Vec::new()),
+            TableVersion::new(Memtable::new(self.chunks.clone()), Vec::new()),
         );
         catalog.add_table(table.clone());
         Ok(table)

@@ -73,7 +73,7 @@ impl Engine {
             &found.expect("a batch names its tables").1
         };
         let mut bytes = 0;
-        for item in OpReader::new(payload, ticket.first()) {
+        for item in OpReader::new(&payload, ticket.first()) {
             match item {
                 Ok((
                     seq,
@@ -85,7 +85,7 @@ impl Engine {
                     },
                 )) => {
                     bytes += key.len() + value.len();
-                    memtable_of(table).insert(key, seq, kind, value);
+                    memtable_of(table).insert_of(&payload, key, seq, kind, value);
                 }
                 Ok((seq, Op::RangeDelete { table, range })) => {
                     memtable_of(table).delete_range(&range, seq);

@@ -74,7 +74,7 @@ pub fn commit(bytes: &[u8]) {
     let payload = Bytes::copy_from_slice(payload);
     let (mut expected, mut failed) = (Some(u64::from_le_bytes(*first)), false);
     let mut operations = 0;
-    for item in OpReader::new(payload, SeqNo(u64::from_le_bytes(*first))) {
+    for item in OpReader::new(&payload, SeqNo(u64::from_le_bytes(*first))) {
         assert!(!failed, "an operation after an error");
         match item {
             Ok((seq, _)) => {

@@ -9,6 +9,7 @@ use super::{TABLE, explore};
 use crate::db::TableCore;
 use crate::files::FileNumber;
 use crate::key::{Kind, SeqNo};
+use crate::memtable::Memtable;
 use crate::read::merge_operator::MergeOperators;
 use crate::sstable::{BlockCache, SsTable, SsTableWriter};
 use crate::version::run::{Run, RunFile, RunId, RunMeta};
@@ -54,7 +55,7 @@ impl Files {
             ("app", "users"),
             Default::default(),
             &MergeOperators::none(),
-            TableVersion::new(vec![run(&disk, 1, OLD)]),
+            TableVersion::new(Memtable::default(), vec![run(&disk, 1, OLD)]),
         );
         Arc::new(Self { disk, table })
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use loom::thread;
 
 use super::{TABLE, explore};
@@ -31,7 +30,7 @@ impl Writes {
                 ("app", "users"),
                 Default::default(),
                 &MergeOperators::none(),
-                TableVersion::new(Vec::new()),
+                TableVersion::new(Memtable::default(), Vec::new()),
             ),
         });
         writes.write();
@@ -47,8 +46,7 @@ impl Writes {
     /// As the engine does it: the memtable is pinned under the order lock.
     fn write(&self) {
         let (ticket, memtable) = self.queue.enter(1, |_| self.pin());
-        let (key, seq) = (Bytes::from_static(b"k"), ticket.first());
-        memtable.insert(key, seq, Kind::Put, Bytes::new());
+        memtable.insert(b"k", ticket.first(), Kind::Put, b"");
         drop(memtable);
         ticket.publish();
     }
@@ -64,7 +62,7 @@ impl Writes {
         self.queue.wait_visible(end);
         let frozen = self.table.version().frozen[0].clone();
         assert_eq!(frozen.end_seq(), Some(end));
-        let seqs: Vec<_> = frozen.iter().map(|(_, version)| version.seq.0).collect();
+        let seqs: Vec<_> = frozen.iter().map(|entry| entry.seq().0).collect();
         let expected: Vec<_> = (1..=end.0).rev().collect();
         assert_eq!(seqs, expected, "the frozen memtable is not what it says");
     }
@@ -99,8 +97,7 @@ fn loom_a_memtable_pinned_before_the_order_lock_is_caught() {
     switch_beside_writers(|writes| {
         let memtable = writes.pin();
         let (ticket, ()) = writes.queue.enter(1, |_| ());
-        let (key, seq) = (Bytes::from_static(b"k"), ticket.first());
-        memtable.insert(key, seq, Kind::Put, Bytes::new());
+        memtable.insert(b"k", ticket.first(), Kind::Put, b"");
         ticket.publish();
     });
 }

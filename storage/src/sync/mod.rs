@@ -7,10 +7,11 @@
 //! ```
 //!
 //! What always holds: whatever is held, waited for or joined while another
-//! thread may run goes through here. What does not (the skip list, the block
-//! cache, counters, the disk in memory) blocks nobody but for a moment in which
-//! none of these is touched.
+//! thread may run goes through here. What does not (the block cache, counters, the
+//! disk in memory; for shuttle also what is [`in_place`]) blocks nobody but for a
+//! moment in which none of these is touched.
 
+pub(crate) mod in_place;
 mod published;
 
 #[cfg(loom)]

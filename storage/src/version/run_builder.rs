@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::db::Engine;
 use crate::error::{Error, Result};
 use crate::files::{self, FileNumber};
-use crate::key::SeqNo;
+use crate::key::{Kind, SeqNo};
 use crate::mutation::{self, Mutation};
 use crate::sstable::{BlockCache, Origin, SsTable, SsTableOptions, SsTableWriter, Version};
 use crate::version::range_tombstones::RangeTombstones;
@@ -59,7 +57,18 @@ impl<'a> RunBuilder<'a> {
     }
 
     /// Adds a version, in order. A file is cut only between keys.
-    pub(crate) fn add(&mut self, key: &Bytes, version: &Version) -> Result<()> {
+    pub(crate) fn add(&mut self, key: &[u8], version: &Version) -> Result<()> {
+        self.add_slices(key, version.seq, version.kind, &version.value)
+    }
+
+    /// The same of a version that is not on its own.
+    pub(crate) fn add_slices(
+        &mut self,
+        key: &[u8],
+        seq: SeqNo,
+        kind: Kind,
+        value: &[u8],
+    ) -> Result<()> {
         let bytes_max = self.engine.options().file_bytes;
         let full = |(_, writer): &(_, SsTableWriter)| {
             writer.file_bytes() >= bytes_max && writer.last_key() != Some(key)
@@ -67,9 +76,8 @@ impl<'a> RunBuilder<'a> {
         if self.writer.as_ref().is_some_and(full) {
             self.finish_file()?;
         }
-        self.plain_bytes += plain_bytes(key, version);
-        self.writer()?
-            .add(key, version.seq, version.kind, &version.value)
+        self.plain_bytes += plain_bytes(key, value);
+        self.writer()?.add(key, seq, kind, value)
     }
 
     /// The open file; a new one when there is none.
@@ -93,8 +101,8 @@ impl<'a> RunBuilder<'a> {
 
     /// Says of a version that is added too that only readers at boundaries `by`
     /// (first, last) can see it.
-    pub(crate) fn note_kept(&mut self, by: (SeqNo, SeqNo), key: &Bytes, version: &Version) {
-        *self.kept.entry(by).or_default() += plain_bytes(key, version);
+    pub(crate) fn note_kept(&mut self, by: (SeqNo, SeqNo), key: &[u8], version: &Version) {
+        *self.kept.entry(by).or_default() += plain_bytes(key, &version.value);
     }
 
     /// What was kept for whom, in bytes as they are stored.
@@ -158,8 +166,8 @@ impl<'a> RunBuilder<'a> {
 }
 
 /// Bytes of a key and a value, before compression.
-pub(crate) fn plain_bytes(key: &Bytes, version: &Version) -> u64 {
-    (key.len() + version.value.len()) as u64
+pub(crate) fn plain_bytes(key: &[u8], value: &[u8]) -> u64 {
+    (key.len() + value.len()) as u64
 }
 
 /// Opens one SSTable of the database in `dir`.

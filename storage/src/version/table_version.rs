@@ -49,9 +49,10 @@ pub(crate) struct TableVersion {
 }
 
 impl TableVersion {
-    pub(crate) fn new(runs: Vec<Arc<Run>>) -> Self {
+    /// One of these runs, whose memtables are made like `memtable`, its first.
+    pub(crate) fn new(memtable: Memtable, runs: Vec<Arc<Run>>) -> Self {
         Self {
-            memtable: Arc::default(),
+            memtable: Arc::new(memtable),
             frozen: Vec::new(),
             runs,
         }
@@ -186,7 +187,9 @@ impl TableVersion {
         self.memtable.first_segment()?;
         self.memtable.freeze(end);
         let mut next = self.clone();
-        next.frozen.insert(0, std::mem::take(&mut next.memtable));
+        let fresh = Arc::new(next.memtable.next());
+        next.frozen
+            .insert(0, std::mem::replace(&mut next.memtable, fresh));
         Some(next)
     }
 

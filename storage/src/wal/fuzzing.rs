@@ -43,7 +43,7 @@ fn replay(bytes: &[u8], last: bool) -> Result<()> {
         assert!(at >= end, "records go forward");
         end = at + RECORD_HEADER_BYTES as u64 + payload.len() as u64;
         assert!(end <= bytes.len() as u64, "a record ends in the file");
-        OpReader::new(payload, first).for_each(drop);
+        OpReader::new(&payload, first).for_each(drop);
         Ok(())
     })?;
     assert!(replayed.good_bytes <= bytes.len() as u64);

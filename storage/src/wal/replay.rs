@@ -392,7 +392,7 @@ mod tests {
             let (number, path) = (FileNumber(1), path.clone());
             let segment = Segment { number, path };
             replay_segment(&vfs, &segment, false, None, |first, _, payload, at| {
-                let ops = crate::commit::OpReader::new(payload, first);
+                let ops = crate::commit::OpReader::new(&payload, first);
                 let read: Result<Vec<_>, _> = ops.collect();
                 read.map(drop)
                     .map_err(|e| Error::corruption(&segment.path, at, e))

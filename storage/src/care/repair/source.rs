@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::files::{self, FileNumber};
 use crate::key::{NUMBER_MAX, SeqNo};
 use crate::manifest::{SalvagedManifest, State, TableMeta, salvage_manifest};
-use crate::memtable::Memtable;
+use crate::memtable::{Memtable, version_of};
 use crate::options::TableOptions;
 use crate::sstable::Salvage;
 use crate::version::range_tombstones::RangeTombstones;
@@ -410,7 +410,7 @@ impl Reader<'_> {
     }
 
     fn commit(&mut self, first: SeqNo, count: u32, ops: Bytes) -> Result<(), String> {
-        let ops: Vec<_> = OpReader::new(ops, first).collect::<Result<_, _>>()?;
+        let ops: Vec<_> = OpReader::new(&ops, first).collect::<Result<_, _>>()?;
         if ops.len() != count as usize {
             return Err(format!(
                 "{} operations where {count} are announced",
@@ -427,7 +427,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn apply(&mut self, seq: SeqNo, op: Op) -> Result<()> {
+    fn apply(&mut self, seq: SeqNo, op: Op<'_>) -> Result<()> {
         self.last_seq = self.last_seq.max(seq);
         let bookmarks = &mut self.state.bookmarks;
         match op {
@@ -567,7 +567,10 @@ impl Reader<'_> {
 
 /// All versions of a memtable.
 fn all_of(memtable: &Memtable) -> TableSource {
-    let versions: Vec<_> = memtable.iter().map(Ok).collect();
+    let versions: Vec<_> = memtable
+        .iter()
+        .map(|entry| Ok((Bytes::copy_from_slice(entry.key()), version_of(entry))))
+        .collect();
     let extent = Extent {
         seqs: (SeqNo::ZERO, SeqNo::MAX),
         ..Extent::default()

@@ -37,7 +37,7 @@ impl<'a> LogCheck<'a> {
             return Err(format!("sequence number {first} after {}", self.last_seq));
         }
         let mut operations = 0;
-        for item in OpReader::new(ops, first) {
+        for item in OpReader::new(&ops, first) {
             let (seq, op) = item?;
             self.op(seq, op)?;
             self.last_seq = seq;
@@ -51,7 +51,7 @@ impl<'a> LogCheck<'a> {
         Ok(())
     }
 
-    fn op(&mut self, seq: SeqNo, op: Op) -> Result<(), String> {
+    fn op(&mut self, seq: SeqNo, op: Op<'_>) -> Result<(), String> {
         let Some(state) = self.state else {
             return Ok(());
         };
@@ -80,7 +80,7 @@ impl<'a> LogCheck<'a> {
 }
 
 /// The tables that an operation names; each was made before it.
-pub(crate) fn tables_of(op: &Op) -> impl Iterator<Item = TableId> + '_ {
+pub(crate) fn tables_of<'a>(op: &'a Op<'_>) -> impl Iterator<Item = TableId> + 'a {
     let (one, covered) = match op {
         Op::Write { table, .. } | Op::RangeDelete { table, .. } | Op::Ingest { table, .. } => {
             (Some(*table), &[][..])

@@ -1,0 +1,178 @@
+//! Where the entries of a memtable lie: memory that is given out piece by piece
+//! by many threads at once, and goes back as a whole.
+//!
+//! ```text
+//!   chunks    [head| a | b | c ...]  [head| d | e ..|        ]
+//!                  4 KiB                 8 KiB  ▲ used          ... up to 1 MiB
+//! ```
+//!
+//! What always holds: no two pieces share a byte, and a piece stays where it is
+//! for as long as the arena lives.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::pool::ChunkPool;
+use crate::sync::in_place::{AtomicPtr, AtomicUsize};
+use crate::sync::{Mutex, Ordering};
+
+/// Every piece is aligned to this.
+pub(super) const ALIGN_BYTES: usize = 8;
+/// The first chunk: a memtable that hardly gets a write takes no more.
+const FIRST_CHUNK_BYTES: usize = 4 << 10;
+/// Each chunk is twice as large as the one before, up to this.
+pub(super) const CHUNK_BYTES: usize = 1 << 20;
+
+/// Memory of its own, not initialised.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: a chunk owns its memory, which belongs to no thread.
+unsafe impl Send for Chunk {}
+
+impl Chunk {
+    /// A chunk of at least `bytes`.
+    fn new(bytes: usize) -> Self {
+        let bytes = bytes.max(FIRST_CHUNK_BYTES);
+        let layout = Layout::from_size_align(bytes, ALIGN_BYTES);
+        let layout = layout.expect("no entry is as large as half of the address space");
+        // SAFETY: the layout has a size above 0.
+        let start = unsafe { alloc(layout) };
+        let start = NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout));
+        Self { start, layout }
+    }
+
+    fn bytes(&self) -> usize {
+        self.layout.size()
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `new` with this layout, and freed nowhere else.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
+
+/// What stands at the start of a chunk that an arena uses.
+struct Head {
+    /// Of the whole chunk.
+    bytes: usize,
+    /// Bytes given out, this included. Goes beyond `bytes` when what was asked
+    /// for last did not fit.
+    used: AtomicUsize,
+}
+
+const HEAD_BYTES: usize = size_of::<Head>().next_multiple_of(ALIGN_BYTES);
+
+const _: () = assert!(align_of::<Head>() <= ALIGN_BYTES && HEAD_BYTES < FIRST_CHUNK_BYTES);
+
+/// The memory of one memtable.
+#[derive(Debug, Default)]
+pub(super) struct Arena {
+    /// The newest chunk; null while there is none.
+    newest: AtomicPtr<Head>,
+    /// Bytes of the chunks before it.
+    full_bytes: AtomicUsize,
+    chunks: Mutex<Vec<Chunk>>,
+    pool: Arc<ChunkPool>,
+}
+
+impl Arena {
+    pub(super) fn new(pool: Arc<ChunkPool>) -> Self {
+        Self {
+            newest: AtomicPtr::default(),
+            full_bytes: AtomicUsize::default(),
+            chunks: Mutex::default(),
+            pool,
+        }
+    }
+
+    pub(super) fn pool(&self) -> &Arc<ChunkPool> {
+        &self.pool
+    }
+
+    /// A piece of `bytes`, not initialised, aligned to [`ALIGN_BYTES`]: the
+    /// caller's alone, for as long as the arena lives.
+    pub(super) fn allocate(&self, bytes: usize) -> NonNull<u8> {
+        let bytes = bytes.next_multiple_of(ALIGN_BYTES);
+        loop {
+            // Acquire: the head was written before.
+            let newest = self.newest.load(Ordering::Acquire);
+            if let Some(head) = NonNull::new(newest)
+                && let Some(piece) = take(head, bytes)
+            {
+                return piece;
+            }
+            self.add_chunk(newest, bytes);
+        }
+    }
+
+    /// Bytes given out, and what was left over at the end of full chunks.
+    pub(super) fn bytes(&self) -> usize {
+        // In this order a chunk that becomes full meanwhile is not counted twice.
+        let full = self.full_bytes.load(Ordering::Acquire);
+        let newest = NonNull::new(self.newest.load(Ordering::Acquire));
+        full + newest.map_or(0, |head| {
+            // SAFETY: as in `take`.
+            let head = unsafe { head.as_ref() };
+            head.used.load(Ordering::Relaxed).min(head.bytes)
+        })
+    }
+
+    /// Adds a chunk with room for `bytes`, unless somebody did since `full` was
+    /// the newest.
+    fn add_chunk(&self, full: *mut Head, bytes: usize) {
+        let mut chunks = self.chunks.lock().unwrap();
+        if self.newest.load(Ordering::Relaxed) != full {
+            return;
+        }
+        let full_bytes = chunks.last().map_or(0, Chunk::bytes);
+        let next_bytes = (2 * full_bytes).min(CHUNK_BYTES).max(HEAD_BYTES + bytes);
+        let reused = (next_bytes == CHUNK_BYTES).then(|| self.pool.take());
+        let chunk = reused.flatten().unwrap_or_else(|| Chunk::new(next_bytes));
+        let head = chunk.start.cast::<Head>();
+        // SAFETY: the chunk is ours alone until it is published, aligned for a
+        // head and larger than one.
+        unsafe {
+            head.write(Head {
+                bytes: chunk.bytes(),
+                used: AtomicUsize::new(HEAD_BYTES),
+            });
+        }
+        chunks.push(chunk);
+        self.newest.store(head.as_ptr(), Ordering::Release);
+        self.full_bytes.fetch_add(full_bytes, Ordering::Release);
+    }
+}
+
+/// Takes a piece of the chunk with this head; `None` when it has no room.
+fn take(head: NonNull<Head>, bytes: usize) -> Option<NonNull<u8>> {
+    // SAFETY: a head that was published is written, and stays where it is while
+    // the arena lives, which the caller borrows; all that changes is atomic.
+    let (chunk_bytes, used) = unsafe { (head.as_ref().bytes, &head.as_ref().used) };
+    // Relaxed: nobody reads what lies in a piece because of this number.
+    let at = used.fetch_add(bytes, Ordering::Relaxed);
+    // SAFETY: `at + bytes` lies within the chunk, to all of which the pointer to
+    // its head may go: it was made from that of the chunk.
+    (at + bytes <= chunk_bytes).then(|| unsafe { head.cast::<u8>().add(at) })
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        let chunks = self.chunks.get_mut();
+        let chunks = chunks.unwrap_or_else(|poisoned| poisoned.into_inner());
+        let chunks = std::mem::take(chunks).into_iter();
+        self.pool
+            .give(chunks.filter(|chunk| chunk.bytes() == CHUNK_BYTES));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models;

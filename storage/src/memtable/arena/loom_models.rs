@@ -1,0 +1,64 @@
+//! Loom models of the [`Arena`]: see `loom_models`.
+
+use loom::thread;
+
+use super::*;
+
+/// A chunk has room for one of these and half of another.
+const PIECE_BYTES: usize = 2 * (FIRST_CHUNK_BYTES - HEAD_BYTES) / 3 / ALIGN_BYTES * ALIGN_BYTES;
+
+/// Three threads, each of which takes a piece.
+fn three_pieces(allocate: fn(&Arena) -> NonNull<u8>) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(3);
+    builder.check(move || {
+        let arena = Arc::new(Arena::default());
+        let others = [(); 2].map(|()| {
+            let arena = arena.clone();
+            thread::spawn(move || allocate(&arena).addr().get())
+        });
+        let mut starts = vec![allocate(&arena).addr().get()];
+        starts.extend(others.map(|other| other.join().unwrap()));
+        starts.sort_unstable();
+        let apart = |pair: &[usize]| pair[1] - pair[0] >= PIECE_BYTES;
+        assert!(starts.windows(2).all(apart), "two pieces share bytes");
+        let chunks = arena.chunks.lock().unwrap();
+        assert_eq!(chunks.len(), 2, "as many chunks as are needed");
+        let within = |&start: &usize| {
+            chunks.iter().any(|chunk| {
+                let first = chunk.start.addr().get();
+                first + HEAD_BYTES <= start && start + PIECE_BYTES <= first + chunk.bytes()
+            })
+        };
+        assert!(starts.iter().all(within), "a piece is not in a chunk");
+    });
+}
+
+/// Whoever takes pieces, and adds chunks, at the same time: no byte is given out
+/// twice.
+#[test]
+fn loom_pieces_of_memory_share_no_byte() {
+    three_pieces(|arena| arena.allocate(PIECE_BYTES));
+}
+
+/// Broken: what is used is looked at, then set.
+#[test]
+#[should_panic(expected = "two pieces share bytes")]
+fn loom_a_piece_taken_in_two_steps_is_caught() {
+    three_pieces(|arena| {
+        loop {
+            let newest = arena.newest.load(Ordering::Acquire);
+            if let Some(head) = NonNull::new(newest) {
+                // SAFETY: as in `take`.
+                let (bytes, used) = unsafe { (head.as_ref().bytes, &head.as_ref().used) };
+                let at = used.load(Ordering::Relaxed);
+                if at + PIECE_BYTES <= bytes {
+                    used.store(at + PIECE_BYTES, Ordering::Relaxed);
+                    // SAFETY: within the chunk.
+                    return unsafe { head.cast::<u8>().add(at) };
+                }
+            }
+            arena.add_chunk(newest, PIECE_BYTES);
+        }
+    });
+}

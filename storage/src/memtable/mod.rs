@@ -1,0 +1,24 @@
+//! The memtable: the newest writes of one table, sorted, in memory.
+//!
+//! ```text
+//!   Memtable ── SkipList ── Arena ── Chunk      versions by (key, number)
+//!       │                     └───── ChunkPool  memory for the next one
+//!       └────── RangeTombstones                 replaced as a whole
+//! ```
+//!
+//! A concurrent skip list keyed by (key, sequence number), never by key: an
+//! insert must not replace an entry that a reader may be looking for.
+
+mod arena;
+mod pool;
+mod skiplist;
+mod table;
+
+pub(crate) use pool::ChunkPool;
+pub(crate) use skiplist::Entry;
+#[cfg(all(test, not(loom)))]
+use table::MemtableCursor;
+pub(crate) use table::{Memtable, version_of};
+
+#[cfg(all(test, not(loom)))]
+mod tests;

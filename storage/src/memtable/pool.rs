@@ -1,0 +1,48 @@
+//! Chunks of memory that wait for the next memtable of a database.
+//!
+//! Memory fresh from the system is cleared and mapped page by page at the first
+//! touch, which costs a writer more than what it writes there. What a flushed
+//! memtable leaves is mapped already.
+
+use std::sync::Mutex;
+
+use super::arena::{CHUNK_BYTES, Chunk};
+
+/// Chunks of [`CHUNK_BYTES`] that no memtable uses: at most as many as one fills.
+///
+/// A lock of std's, for a checker too: it is held for a moment in which no other
+/// is touched.
+#[derive(Debug, Default)]
+pub(crate) struct ChunkPool {
+    free: Mutex<Vec<Chunk>>,
+    chunks_max: usize,
+}
+
+impl ChunkPool {
+    /// Keeps what a memtable of so many bytes fills.
+    pub(crate) fn new(memtable_bytes: usize) -> Self {
+        Self {
+            free: Mutex::default(),
+            chunks_max: memtable_bytes / CHUNK_BYTES,
+        }
+    }
+
+    pub(super) fn take(&self) -> Option<Chunk> {
+        self.free.lock().unwrap().pop()
+    }
+
+    /// Takes chunks of [`CHUNK_BYTES`] back, as many as there is room for.
+    pub(super) fn give(&self, chunks: impl Iterator<Item = Chunk>) {
+        if self.chunks_max == 0 {
+            return;
+        }
+        let mut free = self.free.lock().unwrap();
+        let room = self.chunks_max.saturating_sub(free.len());
+        free.extend(chunks.take(room));
+    }
+
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn len(&self) -> usize {
+        self.free.lock().unwrap().len()
+    }
+}

@@ -1,0 +1,574 @@
+//! The sorted list of a memtable's versions: many threads insert and read it at
+//! once, and nothing is ever removed.
+//!
+//! ```text
+//!   level 2   head ──────────────► b9 ─────────────────► ·
+//!   level 1   head ──────► a4 ───► b9 ─────────► c1 ───► ·
+//!   level 0   head ► a7 ─► a4 ───► b9 ─► b2 ───► c1 ───► ·
+//!
+//!   a node    | prefix 16 | number 8 | lengths 8 | kind, height | links | key | value |
+//! ```
+//!
+//! A node is one piece of the [`Arena`], so a step of a search touches the memory
+//! of one node, and most comparisons end in the first 16 bytes of the key, which
+//! are compared as two integers.
+//!
+//! What always holds: a node is complete before a link leads to it and never
+//! changes but for its links; level 0 has every node that is linked anywhere; each
+//! level is in order (see [`crate::key`]). A node that is not found is inserted
+//! later.
+
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+
+use super::arena::{ALIGN_BYTES, Arena};
+use super::pool::ChunkPool;
+use crate::key::{Kind, SeqNo};
+use crate::sync::Ordering;
+use crate::sync::in_place::{AtomicPtr, AtomicUsize, Complete};
+
+/// Enough for 4^12 nodes, as each level has a quarter of the one below. A checker
+/// looks at each link.
+const HEIGHT_MAX: usize = if cfg!(loom) { 2 } else { 12 };
+
+/// A value of more bytes lies outside of the arena, and who reads it shares it;
+/// a smaller one is copied, so that it keeps no memtable alive.
+pub(super) const COPIED_BYTES_MAX: usize = 4 << 10;
+
+/// How many bytes of a key are compared as integers.
+const PREFIX_BYTES: usize = 16;
+
+/// Where a link leads; null at the end of a level.
+type Link = AtomicPtr<Node>;
+
+/// A version, its links behind it (as many as `height`), then its key, then its
+/// value: the bytes, or a [`Bytes`], aligned.
+#[repr(C)]
+struct Node {
+    header: Complete<Header>,
+    links: [Link; 0],
+}
+
+struct Header {
+    prefix: Prefix,
+    seq: SeqNo,
+    key_bytes: u32,
+    value_bytes: u32,
+    kind: Kind,
+    height: u8,
+    /// Whether the value is a [`Bytes`].
+    shared: bool,
+}
+
+const _: () = assert!(align_of::<Node>() <= ALIGN_BYTES && align_of::<Bytes>() <= ALIGN_BYTES);
+
+impl Header {
+    fn key_offset(&self) -> usize {
+        size_of::<Node>() + usize::from(self.height) * size_of::<Link>()
+    }
+
+    fn value_offset(&self) -> usize {
+        let end = self.key_offset() + self.key_bytes as usize;
+        match self.shared {
+            true => end.next_multiple_of(align_of::<Bytes>()),
+            false => end,
+        }
+    }
+
+    fn node_bytes(&self) -> usize {
+        self.value_offset()
+            + match self.shared {
+                true => size_of::<Bytes>(),
+                false => self.value_bytes as usize,
+            }
+    }
+}
+
+/// The first bytes of a key, zeros behind a shorter one: the order of two is that
+/// of the keys, unless they are equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Prefix(u64, u64);
+
+impl Prefix {
+    fn of(key: &[u8]) -> Self {
+        let mut bytes = [0; PREFIX_BYTES];
+        match key.first_chunk() {
+            Some(first) => bytes = *first,
+            None => bytes[..key.len()].copy_from_slice(key),
+        }
+        let value = u128::from_be_bytes(bytes);
+        Self((value >> 64) as u64, value as u64)
+    }
+}
+
+/// A place in the order.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    prefix: Prefix,
+    key: &'a [u8],
+    seq: SeqNo,
+}
+
+impl<'a> Target<'a> {
+    fn new(key: &'a [u8], seq: SeqNo) -> Self {
+        Self {
+            prefix: Prefix::of(key),
+            key,
+            seq,
+        }
+    }
+
+    /// Whether the entry comes before.
+    #[inline(always)]
+    fn is_after(&self, entry: Entry<'_>) -> bool {
+        let header = entry.header();
+        if header.prefix != self.prefix {
+            return header.prefix < self.prefix;
+        }
+        self.is_after_equal_prefix(entry)
+    }
+
+    #[inline]
+    fn is_after_equal_prefix(&self, entry: Entry<'_>) -> bool {
+        let (key, header) = (entry.key(), entry.header());
+        // Of a key that ends within the prefix the other one is a continuation,
+        // or would have another prefix.
+        let by_key = match (key.get(PREFIX_BYTES..), self.key.get(PREFIX_BYTES..)) {
+            (Some(tail), Some(target_tail)) => tail.cmp(target_tail),
+            _ => key.len().cmp(&self.key.len()),
+        };
+        by_key.then(self.seq.cmp(&header.seq)).is_lt()
+    }
+}
+
+/// A version in a list.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry<'a> {
+    /// Of the piece of the arena that the node is: it may go all over it.
+    node: NonNull<Node>,
+    list: PhantomData<&'a SkipList>,
+}
+
+impl<'a> Entry<'a> {
+    /// # Safety
+    /// The node is one of a list that lives for as long as `'a`, and was found by a
+    /// link of it that was loaded with Acquire.
+    unsafe fn new(node: NonNull<Node>) -> Self {
+        Self {
+            node,
+            list: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    fn header(self) -> &'a Header {
+        // SAFETY: a node that is linked was written before, which the Acquire made
+        // us see; its header never changes, and stays where it is for `'a`.
+        let header = unsafe { &(*self.node.as_ptr()).header };
+        header.get()
+    }
+
+    /// The user key.
+    #[inline(always)]
+    pub(crate) fn key(self) -> &'a [u8] {
+        let header = self.header();
+        // SAFETY: a node has a key of this length at this offset within its piece,
+        // written before it was linked and not changed since.
+        unsafe {
+            let key = self.node.cast::<u8>().add(header.key_offset());
+            std::slice::from_raw_parts(key.as_ptr(), header.key_bytes as usize)
+        }
+    }
+
+    pub(crate) fn seq(self) -> SeqNo {
+        self.header().seq
+    }
+
+    pub(crate) fn kind(self) -> Kind {
+        self.header().kind
+    }
+
+    /// The value, empty for a tombstone.
+    pub(crate) fn value(self) -> &'a [u8] {
+        let header = self.header();
+        if let Some(shared) = self.shared_value() {
+            return shared;
+        }
+        // SAFETY: as in `key`; a value that is not shared is its bytes.
+        unsafe {
+            let value = self.node.cast::<u8>().add(header.value_offset());
+            std::slice::from_raw_parts(value.as_ptr(), header.value_bytes as usize)
+        }
+    }
+
+    /// The value on its own: it does not keep the list alive.
+    pub(crate) fn to_value(self) -> Bytes {
+        let shared = self.shared_value().cloned();
+        shared.unwrap_or_else(|| Bytes::copy_from_slice(self.value()))
+    }
+
+    fn shared_value(self) -> Option<&'a Bytes> {
+        let header = self.header();
+        // SAFETY: as in `key`; a shared value is a `Bytes` at this offset, aligned,
+        // and dropped with the list only.
+        header.shared.then(|| unsafe {
+            let value = self.node.cast::<u8>().add(header.value_offset());
+            value.cast::<Bytes>().as_ref()
+        })
+    }
+
+    /// The next version of the list.
+    pub(crate) fn next(self) -> Option<Self> {
+        self.tower().next(0)
+    }
+
+    fn tower(self) -> Tower<'a> {
+        Tower {
+            links: self.links(),
+            list: PhantomData,
+        }
+    }
+
+    fn links(self) -> NonNull<Link> {
+        // SAFETY: a node's links stand right behind it, in the same piece.
+        unsafe { self.node.add(1).cast() }
+    }
+}
+
+/// The links of a node, or of the head.
+#[derive(Clone, Copy)]
+struct Tower<'a> {
+    links: NonNull<Link>,
+    list: PhantomData<&'a SkipList>,
+}
+
+impl<'a> Tower<'a> {
+    /// The link of a level. Only levels of the tower are asked for: the head has
+    /// all, and a node is reached on levels that it has.
+    #[inline(always)]
+    fn link(self, level: usize) -> &'a Link {
+        // SAFETY: the links of a node are written before it is linked, those of the
+        // head with the list; both stay where they are for `'a`.
+        unsafe { self.links.add(level).as_ref() }
+    }
+
+    #[inline(always)]
+    fn next(self, level: usize) -> Option<Entry<'a>> {
+        // Acquire: whoever linked the node wrote it before.
+        let next = NonNull::new(self.link(level).load(Ordering::Acquire))?;
+        // SAFETY: found by a link of a list that lives for `'a`.
+        Some(unsafe { Entry::new(next) })
+    }
+}
+
+/// A node that is not linked yet.
+struct Unlinked<'a> {
+    entry: Entry<'a>,
+    height: usize,
+}
+
+/// The sorted versions of a memtable.
+#[derive(Debug, Default)]
+pub(crate) struct SkipList {
+    head: [Link; HEIGHT_MAX],
+    arena: Arena,
+    /// Those that lie in nodes, which are not dropped. A lock of std's: see
+    /// [`ChunkPool`].
+    shared_values: Mutex<Vec<SharedValue>>,
+    shared_bytes: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct SharedValue(NonNull<Bytes>);
+
+// SAFETY: the place belongs to the list, and is used when that is dropped only.
+unsafe impl Send for SharedValue {}
+
+impl SkipList {
+    /// An empty list that takes its memory from `pool` where it can.
+    pub(crate) fn new(pool: Arc<ChunkPool>) -> Self {
+        Self {
+            head: Default::default(),
+            arena: Arena::new(pool),
+            shared_values: Mutex::default(),
+            shared_bytes: AtomicUsize::default(),
+        }
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<ChunkPool> {
+        self.arena.pool()
+    }
+
+    /// Bytes that the versions take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.arena.bytes() + self.shared_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Adds a version; its (key, sequence number) is not in the list yet. A value
+    /// of more than [`COPIED_BYTES_MAX`] is what `share` makes of it.
+    ///
+    /// # Panics
+    /// When key or value have 4 GiB: what comes from a WAL record has less.
+    pub(crate) fn insert(
+        &self,
+        key: &[u8],
+        seq: SeqNo,
+        kind: Kind,
+        value: &[u8],
+        share: impl FnOnce(&[u8]) -> Bytes,
+    ) {
+        let shared = (value.len() > COPIED_BYTES_MAX).then(|| share(value));
+        let node = self.write(key, seq, kind, value, shared);
+        self.link(node, Ordering::Release);
+    }
+
+    /// Writes a node that nobody but the caller knows.
+    fn write(
+        &self,
+        key: &[u8],
+        seq: SeqNo,
+        kind: Kind,
+        value: &[u8],
+        shared: Option<Bytes>,
+    ) -> Unlinked<'_> {
+        let bytes = |slice: &[u8]| u32::try_from(slice.len()).expect("less than 4 GiB");
+        let height = height_of(seq);
+        let header = Header {
+            prefix: Prefix::of(key),
+            seq,
+            key_bytes: bytes(key),
+            value_bytes: bytes(value),
+            kind,
+            height: height as u8,
+            shared: shared.is_some(),
+        };
+        let piece = self.arena.allocate(header.node_bytes());
+        let (key_offset, value_offset) = (header.key_offset(), header.value_offset());
+        let header = Complete::new(header);
+        // SAFETY: the piece is ours alone and has `node_bytes`, within which all of
+        // this lies; it is aligned for a node, its links behind it and a `Bytes` at
+        // the offset of a shared value.
+        unsafe {
+            let node = piece.cast::<Node>();
+            (&raw mut (*node.as_ptr()).header).write(header);
+            let links = node.add(1).cast::<Link>();
+            (0..height).for_each(|level| links.add(level).write(Link::default()));
+            piece
+                .add(key_offset)
+                .copy_from(NonNull::from_ref(key).cast(), key.len());
+            let place = piece.add(value_offset);
+            match shared {
+                None => place.copy_from(NonNull::from_ref(value).cast(), value.len()),
+                Some(shared) => {
+                    place.cast().write(shared);
+                    self.note_shared(place.cast(), value.len());
+                }
+            }
+            Unlinked {
+                // Nobody else knows of it: what it says is ours to see.
+                entry: Entry::new(node),
+                height,
+            }
+        }
+    }
+
+    /// Links a node in, level by level from the lowest, so that whoever finds it on
+    /// one finds it on those below. `publish` is Release: whoever finds the node
+    /// sees what was written.
+    fn link(&self, node: Unlinked<'_>, publish: Ordering) {
+        let entry = node.entry;
+        let target = Target::new(entry.key(), entry.seq());
+        let mut places = [(self.head(), None); HEIGHT_MAX];
+        self.descend(
+            |other| target.is_after(other),
+            |level, before, after| places[level] = (before, after),
+        );
+        for (level, &(mut before, mut after)) in places.iter().enumerate().take(node.height) {
+            loop {
+                let expected = pointer(after);
+                // Relaxed: published with the node, by the exchange.
+                entry.tower().link(level).store(expected, Ordering::Relaxed);
+                let exchanged = before.link(level).compare_exchange(
+                    expected,
+                    entry.node.as_ptr(),
+                    publish,
+                    Ordering::Relaxed,
+                );
+                if exchanged.is_ok() {
+                    break;
+                }
+                // Others came in between; nothing goes, so the place is further on.
+                (before, after) = advance(before, level, |other| target.is_after(other));
+            }
+        }
+    }
+
+    /// The first version that is not before (key, seq).
+    pub(crate) fn seek(&self, key: &[u8], seq: SeqNo) -> Option<Entry<'_>> {
+        let target = Target::new(key, seq);
+        let (_, found) = self.descend(|entry| target.is_after(entry), |_, _, _| {});
+        found
+    }
+
+    /// The last version before (key, seq).
+    pub(crate) fn seek_before(&self, key: &[u8], seq: SeqNo) -> Option<Entry<'_>> {
+        let target = Target::new(key, seq);
+        self.last_of(|entry| target.is_after(entry))
+    }
+
+    /// The first version.
+    pub(crate) fn first(&self) -> Option<Entry<'_>> {
+        self.head().next(0)
+    }
+
+    /// The last version.
+    pub(crate) fn last(&self) -> Option<Entry<'_>> {
+        self.last_of(|_| true)
+    }
+
+    /// All versions in order, also those that are inserted ahead meanwhile.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        std::iter::successors(self.first(), |entry| entry.next())
+    }
+
+    fn head(&self) -> Tower<'_> {
+        Tower {
+            links: NonNull::from_ref(&self.head).cast(),
+            list: PhantomData,
+        }
+    }
+
+    fn last_of(&self, is_before: impl Fn(Entry<'_>) -> bool) -> Option<Entry<'_>> {
+        self.descend(is_before, |_, _, _| {}).0
+    }
+
+    /// Goes from the top to where `is_before` ends to be true: the last version
+    /// for which it is, and the first for which it is not. Tells `visit` of each
+    /// level whose links lead over the place, and where.
+    #[inline(always)]
+    fn descend<'a>(
+        &'a self,
+        is_before: impl Fn(Entry<'a>) -> bool,
+        mut visit: impl FnMut(usize, Tower<'a>, Option<Entry<'a>>),
+    ) -> (Option<Entry<'a>>, Option<Entry<'a>>) {
+        let (mut tower, mut before, mut after) = (self.head(), None, None::<Entry<'a>>);
+        for level in (0..HEIGHT_MAX).rev() {
+            after = loop {
+                let next = tower.next(level);
+                match next {
+                    // What was not before on the level above is not here either.
+                    Some(entry) if pointer(next) != pointer(after) && is_before(entry) => {
+                        tower = entry.tower();
+                        before = next;
+                    }
+                    _ => break next,
+                }
+            };
+            visit(level, tower, after);
+        }
+        (before, after)
+    }
+
+    fn note_shared(&self, place: NonNull<Bytes>, bytes: usize) {
+        self.shared_values.lock().unwrap().push(SharedValue(place));
+        self.shared_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// The place on one level from `tower` on.
+fn advance<'a>(
+    mut tower: Tower<'a>,
+    level: usize,
+    is_before: impl Fn(Entry<'a>) -> bool,
+) -> (Tower<'a>, Option<Entry<'a>>) {
+    loop {
+        match tower.next(level) {
+            Some(entry) if is_before(entry) => tower = entry.tower(),
+            next => return (tower, next),
+        }
+    }
+}
+
+#[inline(always)]
+fn pointer(entry: Option<Entry<'_>>) -> *mut Node {
+    entry.map_or(std::ptr::null_mut(), |entry| entry.node.as_ptr())
+}
+
+/// How many levels have the node of this number: one more for each quarter of
+/// them, drawn from the number, which no other node has.
+fn height_of(seq: SeqNo) -> usize {
+    // The finisher of SplitMix64: every bit of the result hangs on all.
+    let mut bits = seq.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^= bits >> 31;
+    (1 + bits.trailing_zeros() as usize / 2).min(HEIGHT_MAX)
+}
+
+impl Drop for SkipList {
+    fn drop(&mut self) {
+        let shared = self.shared_values.get_mut();
+        let shared = shared.unwrap_or_else(|poisoned| poisoned.into_inner());
+        for SharedValue(place) in shared.drain(..) {
+            // SAFETY: written once, into the arena, which is dropped after this;
+            // nobody borrows the list.
+            unsafe { place.drop_in_place() }
+        }
+    }
+}
+
+/// A place in a list, which it keeps alive.
+#[derive(Debug)]
+pub(crate) struct Position {
+    list: Arc<SkipList>,
+    node: Option<NonNull<Node>>,
+}
+
+// SAFETY: the node belongs to the list, which threads share.
+unsafe impl Send for Position {}
+
+impl Position {
+    /// Nowhere.
+    pub(crate) fn new(list: Arc<SkipList>) -> Self {
+        Self { list, node: None }
+    }
+
+    /// The version that it stands on.
+    pub(crate) fn entry(&self) -> Option<Entry<'_>> {
+        // SAFETY: found in the list by `settle`, and the list lives for as long as
+        // `self`.
+        self.node.map(|node| unsafe { Entry::new(node) })
+    }
+
+    /// Moves to what `find` finds in the list.
+    pub(crate) fn settle(&mut self, find: impl FnOnce(&SkipList) -> Option<Entry<'_>>) {
+        self.node = find(&self.list).map(|entry| entry.node);
+    }
+
+    /// Moves to the next version.
+    ///
+    /// # Panics
+    /// Nowhere there is none.
+    pub(crate) fn next(&mut self) {
+        let entry = self.entry().expect("stands on a version");
+        self.node = entry.next().map(|entry| entry.node);
+    }
+
+    /// Moves to the version before, by a search: links lead one way only.
+    ///
+    /// # Panics
+    /// As [`Position::next`].
+    pub(crate) fn prev(&mut self) {
+        let entry = self.entry().expect("stands on a version");
+        let before = self.list.seek_before(entry.key(), entry.seq());
+        self.node = before.map(|entry| entry.node);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models;

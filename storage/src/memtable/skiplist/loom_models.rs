@@ -1,0 +1,136 @@
+//! Loom models of the [`SkipList`]: see `loom_models`.
+
+use loom::thread;
+
+use super::*;
+
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(3);
+    builder.check(model);
+}
+
+/// How a version is inserted.
+type Insert = fn(&SkipList, &[u8], SeqNo);
+
+fn insert(list: &SkipList, key: &[u8], seq: SeqNo) {
+    list.insert(key, seq, Kind::Put, key, Bytes::copy_from_slice);
+}
+
+fn write<'a>(list: &'a SkipList, key: &[u8], seq: SeqNo) -> Unlinked<'a> {
+    list.write(key, seq, Kind::Put, key, None)
+}
+
+/// Where a version belongs on each level.
+fn places<'a>(
+    list: &'a SkipList,
+    key: &[u8],
+    seq: SeqNo,
+) -> [(Tower<'a>, Option<Entry<'a>>); HEIGHT_MAX] {
+    let target = Target::new(key, seq);
+    let mut places = [(list.head(), None); HEIGHT_MAX];
+    list.descend(
+        |other| target.is_after(other),
+        |level, before, after| places[level] = (before, after),
+    );
+    places
+}
+
+/// The first numbers whose nodes are on both levels.
+fn tall() -> impl Iterator<Item = SeqNo> {
+    (1..).map(SeqNo).filter(|seq| height_of(*seq) == HEIGHT_MAX)
+}
+
+/// The keys in the list, each whole, and in order.
+fn keys(list: &SkipList) -> Vec<&[u8]> {
+    let keys: Vec<_> = list
+        .iter()
+        .map(|entry| (entry.key(), entry.value()))
+        .collect();
+    assert!(keys.is_sorted(), "out of order");
+    assert!(
+        keys.iter().all(|(key, value)| key == value),
+        "half a version"
+    );
+    keys.into_iter().map(|(key, _)| key).collect()
+}
+
+/// Two writers of neighbours, on all levels, in front of a key that is there.
+fn neighbours(insert_one: Insert) {
+    explore(move || {
+        let list = Arc::new(SkipList::default());
+        let mut seqs = tall();
+        insert(&list, b"c", seqs.next().unwrap());
+        let writers = [b"a", b"b"].map(|key| {
+            let (list, seq) = (list.clone(), seqs.next().unwrap());
+            thread::spawn(move || insert_one(&list, key, seq))
+        });
+        // From the top, then along the lowest level.
+        let behind = list.seek(b"c", SeqNo::MAX).expect("c is there");
+        assert_eq!(behind.key(), b"c");
+        let found = list.seek_before(b"c", SeqNo::MAX);
+        let seen = keys(&list);
+        if let Some(found) = found {
+            assert_eq!(found.value(), found.key(), "half a version");
+            assert!(seen.contains(&found.key()), "what was seen is gone");
+        }
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        assert_eq!(keys(&list), [b"a", b"b", b"c"], "a version is lost");
+        for level in 0..HEIGHT_MAX {
+            let on_level =
+                std::iter::successors(list.head().next(level), |entry| entry.tower().next(level));
+            assert_eq!(on_level.count(), 3, "a version is not on its level");
+        }
+    });
+}
+
+/// Whoever finds a version sees all of it; none is lost, and all are in order.
+#[test]
+fn loom_neighbours_are_inserted_beside_a_reader() {
+    neighbours(insert);
+}
+
+/// Broken: the link does not say that what it leads to was written.
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_a_version_linked_without_release_is_caught() {
+    neighbours(|list, key, seq| list.link(write(list, key, seq), Ordering::Relaxed));
+}
+
+/// Broken: a link is set whatever it has become since it was looked at.
+#[test]
+#[should_panic(expected = "a version is")]
+fn loom_a_link_set_without_comparing_is_caught() {
+    neighbours(|list, key, seq| {
+        let entry = write(list, key, seq).entry;
+        for (level, (before, after)) in places(list, key, seq).into_iter().enumerate() {
+            let link = entry.tower().link(level);
+            link.store(pointer(after), Ordering::Relaxed);
+            let pointer = entry.node.as_ptr();
+            before.link(level).store(pointer, Ordering::Release);
+        }
+    });
+}
+
+/// Broken: neighbours that meet a version on an upper level follow it to the lowest,
+/// on which it is not yet.
+#[test]
+#[should_panic(expected = "a version is lost")]
+fn loom_a_version_linked_from_the_top_is_caught() {
+    neighbours(|list, key, seq| {
+        let entry = write(list, key, seq).entry;
+        for level in (0..HEIGHT_MAX).rev() {
+            while {
+                let (before, after) = places(list, key, seq)[level];
+                let (expected, pointer) = (pointer(after), entry.node.as_ptr());
+                entry.tower().link(level).store(expected, Ordering::Relaxed);
+                let link = before.link(level);
+                let (done, failed) = (Ordering::Release, Ordering::Relaxed);
+                link.compare_exchange(expected, pointer, done, failed)
+                    .is_err()
+            } {}
+        }
+    });
+}

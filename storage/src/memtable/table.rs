@@ -1,0 +1,264 @@
+//! What a memtable is to the rest of the engine.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+
+use arc_swap::ArcSwapOption;
+use bytes::Bytes;
+
+use super::pool::ChunkPool;
+use super::skiplist::{Entry, Position, SkipList};
+
+use crate::error::Result;
+use crate::files::FileNumber;
+use crate::key::{Kind, SeqNo};
+use crate::read::cursor::Cursor;
+use crate::sstable::Version;
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering as Memory};
+use crate::version::key_range::KeyRange;
+use crate::version::range_tombstones::RangeTombstones;
+use crate::version::run::Run;
+
+/// What a range tombstone costs beside its bytes: a fragment, two `Bytes` and the
+/// numbers, rounded up.
+const TOMBSTONE_OVERHEAD_BYTES: usize = 144;
+
+/// The newest writes of one table.
+#[derive(Debug, Default)]
+pub(crate) struct Memtable {
+    entries: Arc<SkipList>,
+    /// Replaced as a whole, so that no reader waits; `None` while there are none.
+    range_tombstones: ArcSwapOption<RangeTombstones>,
+    /// Set with the first one: what a read pays where there are none.
+    has_range_tombstones: AtomicBool,
+    /// Held to replace them.
+    replacing: Mutex<()>,
+    tombstone_bytes: AtomicUsize,
+    count: AtomicU64,
+    /// The oldest WAL segment that may hold an entry of this memtable.
+    first_segment: OnceLock<FileNumber>,
+    /// Set when it is frozen: no entry has a higher number, none that comes
+    /// after it a lower or equal one.
+    end_seq: OnceLock<SeqNo>,
+    /// An ingested run that has its place here among the memtables, until those
+    /// below it are flushed. There are no entries then.
+    run: Option<Arc<Run>>,
+    /// The commit of the run failed: nobody sees it any more.
+    abandoned: AtomicBool,
+}
+
+impl Memtable {
+    /// An empty one, of a database whose memtables share `pool`.
+    pub(crate) fn new(pool: Arc<ChunkPool>) -> Self {
+        Self {
+            entries: Arc::new(SkipList::new(pool)),
+            ..Self::default()
+        }
+    }
+
+    /// An empty one of the same database.
+    pub(crate) fn next(&self) -> Self {
+        Self::new(self.entries.pool().clone())
+    }
+
+    /// The place of a run that the commit `seq` ingests.
+    pub(crate) fn of_run(run: Arc<Run>, seq: SeqNo) -> Self {
+        let memtable = Self {
+            run: Some(run),
+            ..Self::default()
+        };
+        memtable.freeze(seq);
+        memtable
+    }
+
+    /// The ingested run that has its place here.
+    pub(crate) fn run(&self) -> Option<&Arc<Run>> {
+        let abandoned = self.abandoned.load(Memory::Relaxed);
+        self.run.as_ref().filter(|_| !abandoned)
+    }
+
+    /// Hides the run; called before the number of the commit that failed becomes
+    /// visible.
+    pub(crate) fn abandon_run(&self) {
+        self.abandoned.store(true, Memory::Relaxed);
+    }
+
+    /// Adds a version. A (key, sequence number) is added once only.
+    pub(crate) fn insert(&self, key: &[u8], seq: SeqNo, kind: Kind, value: &[u8]) {
+        let share = Bytes::copy_from_slice;
+        self.entries.insert(key, seq, kind, value, share);
+        self.count.fetch_add(1, Memory::Relaxed);
+    }
+
+    /// Adds a version whose value is a slice of `payload`, most of which it has to
+    /// be to keep it alive; then a large one is not copied.
+    pub(crate) fn insert_of(
+        &self,
+        payload: &Bytes,
+        key: &[u8],
+        seq: SeqNo,
+        kind: Kind,
+        value: &[u8],
+    ) {
+        let share = |value: &[u8]| match value.len() > payload.len() / 2 {
+            true => payload.slice_ref(value),
+            false => Bytes::copy_from_slice(value),
+        };
+        self.entries.insert(key, seq, kind, value, share);
+        self.count.fetch_add(1, Memory::Relaxed);
+    }
+
+    /// Adds a range tombstone.
+    pub(crate) fn delete_range(&self, range: &KeyRange, seq: SeqNo) {
+        let _replacing = self.replacing.lock().unwrap();
+        let mut next = match &*self.range_tombstones.load() {
+            Some(tombstones) => RangeTombstones::clone(tombstones),
+            None => RangeTombstones::default(),
+        };
+        next.insert(range, &[seq]);
+        self.range_tombstones.store(Some(Arc::new(next)));
+        self.has_range_tombstones.store(true, Memory::Release);
+        let end_bytes = range.end.as_ref().map_or(0, Bytes::len);
+        let bytes = range.start.len() + end_bytes + TOMBSTONE_OVERHEAD_BYTES;
+        self.tombstone_bytes.fetch_add(bytes, Memory::Relaxed);
+        self.count.fetch_add(1, Memory::Relaxed);
+    }
+
+    /// The range tombstones, if there are any.
+    pub(crate) fn range_tombstones(&self) -> Option<Arc<RangeTombstones>> {
+        self.range_tombstones.load_full()
+    }
+
+    /// The newest range tombstone over `key` with a number `<= seq`.
+    pub(crate) fn covering(&self, key: &[u8], seq: SeqNo) -> Option<SeqNo> {
+        if !self.has_range_tombstones.load(Memory::Acquire) {
+            return None;
+        }
+        let tombstones = self.range_tombstones.load();
+        tombstones.as_ref()?.covering(key, seq)
+    }
+
+    /// The newest version of `key` with a number `<= seq`.
+    pub(crate) fn get(&self, key: &[u8], seq: SeqNo) -> Option<Version> {
+        let entry = self.entries.seek(key, seq)?;
+        (entry.key() == key).then(|| version_of(entry))
+    }
+
+    /// All versions in order. Nothing may be inserted meanwhile that the caller
+    /// would miss: for memtables that are being flushed.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.entries.iter()
+    }
+
+    /// Memory that the entries take; of range tombstones, estimated.
+    pub(crate) fn bytes(&self) -> usize {
+        self.entries.bytes() + self.tombstone_bytes.load(Memory::Relaxed)
+    }
+
+    /// Number of versions and range tombstones.
+    pub(crate) fn len(&self) -> u64 {
+        self.count.load(Memory::Relaxed)
+    }
+
+    /// Says that a record about to be pushed to the WAL has entries for this
+    /// memtable; called under the order lock.
+    pub(crate) fn note_segment(&self, segment: FileNumber) {
+        self.first_segment.get_or_init(|| segment);
+    }
+
+    /// The oldest segment that this memtable still needs; `None` when it never
+    /// got a write.
+    pub(crate) fn first_segment(&self) -> Option<FileNumber> {
+        self.first_segment.get().copied()
+    }
+
+    /// Freezes it at this number.
+    pub(crate) fn freeze(&self, end: SeqNo) {
+        self.end_seq.get_or_init(|| end);
+    }
+
+    /// The number at which it was frozen.
+    pub(crate) fn end_seq(&self) -> Option<SeqNo> {
+        self.end_seq.get().copied()
+    }
+
+    /// A cursor that keeps the versions alive.
+    pub(crate) fn cursor(&self) -> MemtableCursor {
+        MemtableCursor {
+            position: Position::new(self.entries.clone()),
+        }
+    }
+}
+
+/// A version as those see it that the memtable need not outlive.
+pub(crate) fn version_of(entry: Entry<'_>) -> Version {
+    Version {
+        seq: entry.seq(),
+        kind: entry.kind(),
+        value: entry.to_value(),
+    }
+}
+
+/// A position among the versions of a memtable.
+#[derive(Debug)]
+pub(crate) struct MemtableCursor {
+    position: Position,
+}
+
+impl MemtableCursor {
+    fn here(&self) -> Entry<'_> {
+        self.position.entry().expect("the cursor is valid")
+    }
+}
+
+impl Cursor for MemtableCursor {
+    fn valid(&self) -> bool {
+        self.position.entry().is_some()
+    }
+
+    fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        self.position.settle(|list| list.seek(key, seq));
+        Ok(())
+    }
+
+    fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        self.position.settle(|list| list.seek_before(key, seq));
+        Ok(())
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.position.settle(SkipList::first);
+        Ok(())
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.position.settle(SkipList::last);
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.position.next();
+        Ok(())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.position.prev();
+        Ok(())
+    }
+
+    fn key(&self) -> &[u8] {
+        self.here().key()
+    }
+
+    fn seq(&self) -> SeqNo {
+        self.here().seq()
+    }
+
+    fn kind(&self) -> Kind {
+        self.here().kind()
+    }
+
+    fn value(&self) -> Bytes {
+        self.here().to_value()
+    }
+}

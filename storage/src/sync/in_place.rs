@@ -1,0 +1,35 @@
+//! What stands in memory that is freed without being dropped: the entries of a
+//! memtable. Shuttle's atomics own memory of their own, so there these are std's,
+//! and no switch happens at them.
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicUsize};
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicPtr, AtomicUsize};
+
+/// A value that is complete before anybody else hears of it. Loom checks that
+/// each reader was told of it in a way that makes it see the value.
+#[derive(Debug)]
+pub(crate) struct Complete<T> {
+    value: T,
+    #[cfg(loom)]
+    written: loom::cell::UnsafeCell<()>,
+}
+
+impl<T> Complete<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self {
+            value,
+            #[cfg(loom)]
+            written: loom::cell::UnsafeCell::new(()),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self) -> &T {
+        #[cfg(loom)]
+        self.written.with(|_| ());
+        &self.value
+    }
+}
