@@ -38,6 +38,10 @@ pub const MAX_VALUE_BYTES: usize = 256 << 20;
 /// The largest batch, in bytes: 1 GiB. A WAL record's length is 32 bits.
 const MAX_BATCH_BYTES: usize = 1 << 30;
 
+/// What an operation on one key takes beside key and value: its kind, a table's id
+/// and the two lengths, of 32 bits each.
+const OP_OVERHEAD_BYTES_MAX: usize = 1 + 3 * 5;
+
 const RANGE_DELETE: u8 = 0x04;
 const INGEST: u8 = 0x06;
 const SNAPSHOT_CREATE: u8 = 0x10;
@@ -80,6 +84,7 @@ impl WriteBatch {
     /// by [`Db::write`](crate::Db::write), before anything is written.
     pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) {
         if self.check(key, value) {
+            self.reserve(key.len() + value.len());
             self.begin(Kind::Put, &table.core, key);
             self.bytes(value);
         }
@@ -180,6 +185,12 @@ impl WriteBatch {
         };
         self.refused.get_or_insert(reason);
         false
+    }
+
+    /// Makes room for an operation with so many bytes of key and value: at once,
+    /// not as it grows.
+    fn reserve(&mut self, bytes: usize) {
+        self.payload.reserve(bytes + OP_OVERHEAD_BYTES_MAX);
     }
 
     fn begin(&mut self, kind: Kind, table: &Arc<TableCore>, key: &[u8]) {
