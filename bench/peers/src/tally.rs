@@ -19,8 +19,6 @@ pub struct Tally {
     pub wrong_reads: u64,
     /// Keys and values written, in bytes.
     pub user_bytes_written: u64,
-    /// Keys and values that scans showed, in bytes.
-    pub user_bytes_read: u64,
     /// Operations done.
     pub operations: u64,
 }
@@ -48,7 +46,6 @@ impl Tally {
 
     /// Checks an entry that a scan showed: whether key and value belong together.
     pub fn check_entry(&mut self, found: &[u8], value: &[u8]) {
-        self.user_bytes_read += (found.len() + value.len()) as u64;
         self.check(value, |stamp| found == key(stamp.number));
     }
 
@@ -64,7 +61,6 @@ impl Tally {
         }
         self.wrong_reads += other.wrong_reads;
         self.user_bytes_written += other.user_bytes_written;
-        self.user_bytes_read += other.user_bytes_read;
         self.operations += other.operations;
     }
 

@@ -2,6 +2,7 @@
 //! directory, each of which yields phases.
 
 mod load;
+mod raw;
 mod scan;
 mod snapshots;
 mod step;

@@ -1,0 +1,199 @@
+//! The bound of a scan of ebb: its SSTables read, checked and decompressed from
+//! front to back, and not looked into.
+//!
+//! Follows the book (Formats: SSTable), version 2, with the libraries that ebb
+//! uses; only indexes are parsed, to know where blocks end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::Spec;
+use crate::phase::Phase;
+use crate::usage::Usage;
+
+const FOOTER_BYTES: usize = 64;
+const FORMAT_VERSION: u32 = 2;
+const MAGIC: &[u8] = b"ebbSSTbl";
+/// Type and checksum behind a payload.
+const TRAILER_BYTES: usize = 5;
+const TYPE_NONE: u8 = 0;
+const TYPE_LZ4: u8 = 1;
+/// The uncompressed length before LZ4 data.
+const LENGTH_BYTES: usize = 4;
+
+/// Reads all files once to have them in the page cache, then once for the clock.
+pub(super) fn read_all(spec: &Spec) -> Result<Phase> {
+    let mut tables = Vec::new();
+    for entry in fs::read_dir(spec.dir())? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "sst") {
+            tables.push(path);
+        }
+    }
+    ensure!(!tables.is_empty(), "no SSTable in {}", spec.dir().display());
+    read_tables(&tables)?;
+    let (before, started) = (Usage::now()?, Instant::now());
+    let megabytes = read_tables(&tables)? as f64 / 1e6;
+    let elapsed_s = started.elapsed().as_secs_f64();
+    let mut phase = Phase::new("raw-scan");
+    phase.set("mb_per_s", megabytes / elapsed_s);
+    let cpu_s = Usage::now()?.since(&before).cpu_s;
+    phase.set("mb_per_cpu_s", megabytes / cpu_s);
+    Ok(phase)
+}
+
+/// Returns the bytes of all data blocks, decompressed.
+fn read_tables(tables: &[PathBuf]) -> Result<u64> {
+    let (mut file, mut payload) = (Vec::new(), Vec::new());
+    let mut bytes = 0;
+    for path in tables {
+        bytes += read_table(path, &mut file, &mut payload)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+    }
+    Ok(bytes)
+}
+
+fn read_table(path: &Path, file: &mut Vec<u8>, payload: &mut Vec<u8>) -> Result<u64> {
+    file.clear();
+    std::io::Read::read_to_end(&mut fs::File::open(path)?, file)?;
+    let footer = file.len().checked_sub(FOOTER_BYTES).context("too short")?;
+    let (body, footer) = file.split_at(footer);
+    ensure!(footer.ends_with(MAGIC), "no SSTable");
+    let version = u32_at(footer, 48)?;
+    ensure!(version == FORMAT_VERSION, "format version {version}");
+    let (offset, len) = (u64_at(footer, 16)?, u64_at(footer, 24)?);
+    let mut index = Vec::new();
+    unseal(slice(body, offset, len)?, &mut index)?;
+    let mut bytes = 0;
+    for (offset, len) in blocks(&index)? {
+        unseal(slice(body, offset, len)?, payload)?;
+        bytes += payload.len() as u64;
+    }
+    Ok(bytes)
+}
+
+/// Checks a stored block and makes `payload` what it holds.
+fn unseal(stored: &[u8], payload: &mut Vec<u8>) -> Result<()> {
+    let len = stored
+        .len()
+        .checked_sub(TRAILER_BYTES)
+        .context("a block too short")?;
+    let checked = &stored[..=len];
+    ensure!(
+        u32_at(stored, len + 1)? == crc32fast::hash(checked),
+        "a block that is damaged"
+    );
+    match stored[len] {
+        TYPE_NONE => {
+            payload.clear();
+            payload.extend_from_slice(&stored[..len]);
+        }
+        TYPE_LZ4 => {
+            payload.resize(u32_at(stored, 0)? as usize, 0);
+            let written = lz4_flex::block::decompress_into(&stored[LENGTH_BYTES..len], payload)?;
+            ensure!(written == payload.len(), "a block that is cut");
+        }
+        unknown => bail!("a block of type {unknown}"),
+    }
+    Ok(())
+}
+
+/// Offset and length of each data block. Every entry of an index is a restart
+/// point, so its key stands there whole.
+fn blocks(index: &[u8]) -> Result<Vec<(u64, u64)>> {
+    let count = u32_at(index, index.len() - 4)? as usize;
+    let mut at = 0;
+    let mut blocks = Vec::with_capacity(count);
+    for _ in 0..count {
+        let [_shared, key_len, _value_len] = [(); 3].map(|()| varint(index, &mut at));
+        // The kind.
+        at += 1;
+        let _seq = varint(index, &mut at)?;
+        at += key_len? as usize;
+        blocks.push((varint(index, &mut at)?, varint(index, &mut at)?));
+    }
+    Ok(blocks)
+}
+
+fn varint(bytes: &[u8], at: &mut usize) -> Result<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = *bytes.get(*at).context("an index that is cut")?;
+        *at += 1;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Ok(value);
+        }
+    }
+    bail!("a varint without an end")
+}
+
+fn slice(bytes: &[u8], offset: u64, len: u64) -> Result<&[u8]> {
+    let (offset, len) = (offset as usize, len as usize);
+    let end = offset.checked_add(len).context("a block too long")?;
+    bytes
+        .get(offset..end)
+        .context("a block outside of the file")
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Result<u32> {
+    let bytes = bytes
+        .get(at..at + 4)
+        .context("four bytes that are not there")?;
+    Ok(u32::from_le_bytes(bytes.try_into()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Result<u64> {
+    let bytes = bytes
+        .get(at..at + 8)
+        .context("eight bytes that are not there")?;
+    Ok(u64::from_le_bytes(bytes.try_into()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Durability, EngineName, Settings};
+    use ebb_server::ycsb::{Stamp, key, write_value};
+
+    #[test]
+    fn all_that_ebb_wrote_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = Settings {
+            dir: dir.path().join("db"),
+            durability: Durability::Os,
+            cache_bytes: 1 << 20,
+            memtable_bytes: 1 << 20,
+            holds_snapshots: false,
+        };
+        let engine = EngineName::Ebb.open(&settings).unwrap();
+        let mut value = Vec::new();
+        for number in 0..1000 {
+            write_value(&mut value, Stamp { number, version: 0 }, 1024);
+            engine.put(&key(number), &value).unwrap();
+        }
+        engine.settle().unwrap();
+        drop(engine);
+        let mut tables = Vec::new();
+        for entry in fs::read_dir(&settings.dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "sst") {
+                tables.push(path);
+            }
+        }
+        let bytes = read_tables(&tables).unwrap();
+        let user_bytes = 1000 * (24 + 1024);
+        assert!(
+            (user_bytes..user_bytes * 21 / 20).contains(&bytes),
+            "{bytes}"
+        );
+
+        let mut damaged = fs::read(&tables[0]).unwrap();
+        damaged[100] ^= 1;
+        fs::write(&tables[0], damaged).unwrap();
+        assert!(read_tables(&tables[..1]).is_err());
+    }
+}
