@@ -45,7 +45,7 @@ impl Phase {
         work: impl FnOnce() -> Result<Tally>,
     ) -> Result<Self> {
         reset_memory_peak();
-        let (before, written_before) = (Usage::now()?, engine.written_bytes());
+        let (before, counts_before) = (Usage::now()?, engine.counts());
         let started = Instant::now();
         let tally = work().with_context(|| format!("phase {name}"))?;
         let elapsed_s = started.elapsed().as_secs_f64();
@@ -66,8 +66,11 @@ impl Phase {
         phase.set("written_bytes", usage.written_bytes as f64);
         let cancelled = usage.written_cancelled_bytes;
         phase.set("written_cancelled_bytes", cancelled as f64);
-        if let (Some(before), Some(after)) = (written_before, engine.written_bytes()) {
-            phase.set("engine_written_bytes", (after - before) as f64);
+        if let (Some(before), Some(after)) = (counts_before, engine.counts()) {
+            let written_bytes = after.written_bytes - before.written_bytes;
+            phase.set("engine_written_bytes", written_bytes as f64);
+            // Of all phases until now: what it was in this one alone is not told.
+            phase.set("stall_max_us", after.stall_us_max as f64);
         }
         phase.set("directory_bytes", directory_bytes(dir)? as f64);
         phase.set("memory_peak_bytes", memory_peak_bytes()? as f64);

@@ -37,7 +37,10 @@ fn write_all(text: &mut String, rows: &[Row], entrants: &[Entrant]) -> std::fmt:
         write_heading(text, &phase[0].phase, entrants)?;
         let mut shown: Vec<_> = phase
             .iter()
-            .filter(|row| !HIDDEN.contains(&row.metric.as_str()) && !row.metric.ends_with("max_us"))
+            .filter(|row| {
+                !HIDDEN.contains(&row.metric.as_str())
+                    && (!row.metric.ends_with("_max_us") || row.metric == "stall_max_us")
+            })
             .collect();
         shown.sort_by_key(|row| !row.metric.starts_with("ops_per"));
         for row in shown {

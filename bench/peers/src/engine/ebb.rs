@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Result;
 use ebb_storage::{Db, Keyspace, Options, SnapshotTable, Table, TableOptions, WriteBatch};
 
-use super::{Durability, Engine, See, Settings, Snapshot};
+use super::{Counts, Durability, Engine, See, Settings, Snapshot};
 
 const KEYSPACE: &str = "peers";
 const TABLE: &str = "records";
@@ -96,9 +96,12 @@ impl Engine for Ebb {
         Ok(self.db.compact()?)
     }
 
-    fn written_bytes(&self) -> Option<u64> {
+    fn counts(&self) -> Option<Counts> {
         let stats = self.db.stats();
-        Some(stats.wal_bytes_written + stats.flush_bytes + stats.compaction_bytes)
+        Some(Counts {
+            written_bytes: stats.wal_bytes_written + stats.flush_bytes + stats.compaction_bytes,
+            stall_us_max: stats.stall_us_max,
+        })
     }
 }
 

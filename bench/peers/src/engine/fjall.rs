@@ -118,10 +118,6 @@ impl Engine for Fjall {
         }
         Ok(())
     }
-
-    fn written_bytes(&self) -> Option<u64> {
-        None
-    }
 }
 
 struct FjallSnapshot<'a> {

@@ -108,10 +108,6 @@ impl<T: Slots> Engine for Lmdb<T> {
     fn settle(&self) -> Result<()> {
         Ok(())
     }
-
-    fn written_bytes(&self) -> Option<u64> {
-        None
-    }
 }
 
 struct LmdbSnapshot<'a, T: Slots> {

@@ -68,9 +68,10 @@ pub trait Engine: Send + Sync {
     /// What the store says.
     fn settle(&self) -> Result<()>;
 
-    /// Bytes that the store says it has written since it was opened, where it
-    /// counts them.
-    fn written_bytes(&self) -> Option<u64>;
+    /// What the store counts itself, if it does so without being asked.
+    fn counts(&self) -> Option<Counts> {
+        None
+    }
 }
 
 /// The content of a store at one moment.
@@ -92,6 +93,16 @@ pub trait Snapshot {
     /// # Errors
     /// What the store says.
     fn release(self: Box<Self>) -> Result<()>;
+}
+
+/// What a store says of itself, since it was opened.
+#[derive(Debug, Clone, Copy)]
+pub struct Counts {
+    /// Bytes written to logs and tables.
+    pub written_bytes: u64,
+    /// The longest that a write was held up by flushes and merges, in
+    /// microseconds.
+    pub stall_us_max: u64,
 }
 
 /// What every store is given alike.
