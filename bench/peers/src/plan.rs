@@ -103,17 +103,17 @@ impl Scale {
         bill_idle_s: 10.0,
         bill_rounds: 1,
     };
-    /// A quarter of all, cache and memtable too, so that there are as many
-    /// flushes and levels.
+    /// A quarter of the records, of cache and memtable too, so that there are as
+    /// many flushes and levels; an eighth of the operations.
     pub const QUICK: Self = Self {
         records: 250_000,
-        operations: 200_000,
+        operations: 120_000,
         cache_bytes: 64 << 20,
         memtable_bytes: 16 << 20,
-        sync_s: 1.5,
+        sync_s: 1.0,
         sync_records: 25_000,
         bill_records: 250_000,
-        bill_idle_s: 5.0,
+        bill_idle_s: 3.0,
         ..Self::FULL
     };
     /// Only to see that everything works.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -42,6 +43,8 @@ pub struct Turn {
     pub job: &'static str,
     /// The row of the tables.
     pub entrant: String,
+    /// How long it took, with all that is not measured, in seconds.
+    pub elapsed_s: f64,
     /// What was measured, as far as it came.
     pub phases: Vec<Phase>,
     /// Why it did not come further.
@@ -105,6 +108,7 @@ impl Measurement {
                     return Ok(measured);
                 }
                 progress.turn(round, job.name, &entrant.label());
+                let started = Instant::now();
                 let dir = tempfile::Builder::new()
                     .prefix("ebb-peers-")
                     .tempdir_in(data)
@@ -113,6 +117,7 @@ impl Measurement {
                     round,
                     job: job.name,
                     entrant: entrant.label(),
+                    elapsed_s: 0.0,
                     phases: Vec::new(),
                     failure: None,
                 };
@@ -129,6 +134,7 @@ impl Measurement {
                         break;
                     }
                 }
+                turn.elapsed_s = started.elapsed().as_secs_f64();
                 progress.done(&turn);
                 measured.turns.push(turn);
             }

@@ -169,6 +169,7 @@ mod tests {
             round,
             job: "ycsb",
             entrant: entrant.label(),
+            elapsed_s: 1.0,
             phases: phases.collect(),
             failure: None,
         }

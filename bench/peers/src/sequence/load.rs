@@ -10,8 +10,8 @@ use crate::engine::Engine;
 use crate::mix::in_threads;
 use crate::tally::Tally;
 
-/// Entries of a batch of [`prepare`].
-const BATCH_ENTRIES: u64 = 512;
+/// Entries of a batch.
+const BATCH_ENTRIES: usize = 512;
 
 /// Writes the records one by one in the order of their numbers, as YCSB does:
 /// all over the key space.
@@ -33,15 +33,27 @@ pub(super) fn load(engine: &dyn Engine, spec: &Spec, threads: usize) -> Result<T
 
 /// The same, as fast as may be.
 pub(super) fn prepare(engine: &dyn Engine, spec: &Spec) -> Result<()> {
-    for first in (0..spec.records).step_by(BATCH_ENTRIES as usize) {
-        let entry = |number| {
+    let stamps = (0..spec.records).map(|number| Stamp { number, version: 0 });
+    write_all(engine, spec, stamps)
+}
+
+/// Writes values with these stamps in large batches: a write of its own for each
+/// would cost LMDB four pages, all of which a snapshot keeps.
+pub(super) fn write_all(
+    engine: &dyn Engine,
+    spec: &Spec,
+    mut stamps: impl Iterator<Item = Stamp>,
+) -> Result<()> {
+    loop {
+        let entry = |stamp: Stamp| {
             let mut value = Vec::new();
-            write_value(&mut value, Stamp { number, version: 0 }, spec.value_bytes);
-            (key(number).to_vec(), value)
+            write_value(&mut value, stamp, spec.value_bytes);
+            (key(stamp.number).to_vec(), value)
         };
-        let last = spec.records.min(first + BATCH_ENTRIES);
-        let entries: Vec<_> = (first..last).map(entry).collect();
+        let entries: Vec<_> = stamps.by_ref().take(BATCH_ENTRIES).map(entry).collect();
+        if entries.is_empty() {
+            return Ok(());
+        }
         engine.put_all(&entries)?;
     }
-    Ok(())
 }

@@ -5,12 +5,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use ebb_server::ycsb::{Distribution, Operation, Stamp, Workload, key, write_value};
+use ebb_server::ycsb::{Distribution, Operation, Stamp, Workload, key};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::Spec;
+use super::load::write_all;
 use crate::engine::{Engine, See, Snapshot};
 use crate::mix::{self, Mix, Records};
 use crate::phase::Phase;
@@ -118,16 +119,14 @@ impl Held {
 
         let mut rng = ChaCha8Rng::seed_from_u64(spec.seed);
         let mut snapshots = Vec::new();
-        let (mut value, mut creation_us) = (Vec::new(), Vec::new());
+        let mut creation_us = Vec::new();
         for _ in 0..self.rounds {
             let started = Instant::now();
             snapshots.push(engine.snapshot()?);
             creation_us.push(started.elapsed().as_secs_f64() * 1e6);
-            for _ in 0..spec.records / self.rounds {
-                let number = rng.random_range(0..spec.records);
-                write_value(&mut value, records.stamp(number), spec.value_bytes);
-                engine.put(&key(number), &value)?;
-            }
+            let stamps = (0..spec.records / self.rounds)
+                .map(|_| records.stamp(rng.random_range(0..spec.records)));
+            write_all(engine, spec, stamps)?;
         }
         engine.settle()?;
         phase.set("directory_bytes", directory_bytes(spec.dir())? as f64);
@@ -170,11 +169,12 @@ pub(super) fn read(
     reads: u64,
 ) -> Result<Phase> {
     let snapshot = engine.snapshot()?;
-    let mut value = Vec::new();
-    for number in (0..spec.records).step_by(2) {
-        write_value(&mut value, records.stamp(number), spec.value_bytes);
-        engine.put(&key(number), &value)?;
-    }
+    let every_other = (0..spec.records).step_by(2);
+    write_all(
+        engine,
+        spec,
+        every_other.map(|number| records.stamp(number)),
+    )?;
     engine.settle()?;
     let mut phase = Phase::new("read");
     // A few at a time: what disturbs the machine disturbs both.
