@@ -266,6 +266,20 @@ impl<'a> Tower<'a> {
     }
 }
 
+/// Has the processor fetch what a link leads to, while it looks at something else.
+#[inline(always)]
+fn prefetch(link: &Link) {
+    #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let node = link.load(Ordering::Relaxed);
+        // SAFETY: a hint, which reads nothing and takes any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(node.cast()) }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
+    let _ = link;
+}
+
 /// A node that is not linked yet.
 struct Unlinked<'a> {
     entry: Entry<'a>,
@@ -458,6 +472,10 @@ impl SkipList {
     ) -> (Option<Entry<'a>>, Option<Entry<'a>>) {
         let (mut tower, mut before, mut after) = (self.head(), None, None::<Entry<'a>>);
         for level in (0..HEIGHT_MAX).rev() {
+            // Half of the time the search goes down from here, to what waits for
+            // memory as long as what is looked at now.
+            let below = level.saturating_sub(1);
+            prefetch(tower.link(below));
             after = loop {
                 let next = tower.next(level);
                 match next {
@@ -465,6 +483,7 @@ impl SkipList {
                     Some(entry) if pointer(next) != pointer(after) && is_before(entry) => {
                         tower = entry.tower();
                         before = next;
+                        prefetch(tower.link(below));
                     }
                     _ => break next,
                 }
