@@ -57,6 +57,14 @@ pub struct RunArgs {
     /// Writes everything measured to FILE
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+
+    /// Writes the summary as tables of Markdown to FILE
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+
+    /// Draws operations per CPU second of the YCSB workloads to FILE
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
 }
 
 impl RunArgs {
@@ -104,6 +112,6 @@ fn all_unless_named<T: ValueEnum + Ord>(named: &[T]) -> Vec<T> {
 const EXAMPLES: &str = "\
 Examples:
   ebb-peers run --quick
-  ebb-peers run --json peers.json
+  ebb-peers run --json peers.json --markdown peers.md --svg peers.svg
   ebb-peers run --quick --engines ebb,rocksdb --workloads load,a,c --rounds 5
   ebb-peers run --workloads held,read,bill --data /mnt/nvme";

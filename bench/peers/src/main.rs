@@ -4,7 +4,7 @@
 //! ```text
 //!   args ─► plan ─► run ──► child ═══ process ═══ sequence ─► mix ─► engine
 //!                    │                                │
-//!                 summary ─► table                  phase ◄─ tally, usage
+//!                 summary ─► table, markdown, picture  phase ◄─ tally, usage
 //! ```
 
 #![deny(unsafe_code)]
@@ -12,9 +12,11 @@
 mod args;
 mod child;
 mod engine;
+mod markdown;
 mod mix;
 mod outcome;
 mod phase;
+mod picture;
 mod plan;
 mod progress;
 mod run;
@@ -26,6 +28,7 @@ mod table;
 mod tally;
 mod usage;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -105,11 +108,7 @@ fn measure(args: &RunArgs) -> Result<ExitCode> {
     let outcome = Outcome::new(&scale, args, measured, &entrants);
     print!("{}", table::render(&outcome.summary, &entrants));
     outcome.warn();
-    if let Some(path) = &args.json {
-        outcome
-            .write(path)
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    write_files(args, &outcome, &entrants)?;
     Ok(if outcome.wrong_reads > 0.0 {
         ExitCode::from(EXIT_WRONG_READS)
     } else if outcome.has_failed() {
@@ -117,6 +116,24 @@ fn measure(args: &RunArgs) -> Result<ExitCode> {
     } else {
         ExitCode::SUCCESS
     })
+}
+
+fn write_files(args: &RunArgs, outcome: &Outcome, entrants: &[Entrant]) -> Result<()> {
+    let cannot_write = |path: &Path| format!("cannot write {}", path.display());
+    if let Some(path) = &args.json {
+        outcome.write(path).with_context(|| cannot_write(path))?;
+    }
+    if let Some(path) = &args.markdown {
+        let page = markdown::render(&outcome.summary, entrants);
+        std::fs::write(path, page).with_context(|| cannot_write(path))?;
+    }
+    if let Some(path) = &args.svg {
+        match picture::draw(&outcome.summary, entrants) {
+            Some(svg) => std::fs::write(path, svg).with_context(|| cannot_write(path))?,
+            None => eprintln!("note: no picture without a YCSB workload, ebb and an LSM peer"),
+        }
+    }
+    Ok(())
 }
 
 /// The first Ctrl-C ends the measurement after the turn that it interrupts, the

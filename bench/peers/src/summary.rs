@@ -27,7 +27,7 @@ pub struct Row {
 }
 
 /// The phases of LOAD to F, which write amplification is quoted over.
-const YCSB: [&str; 7] = ["load", "a", "b", "c", "d", "e", "f"];
+pub const YCSB: [&str; 7] = ["load", "a", "b", "c", "d", "e", "f"];
 /// The name of all of them together.
 pub const WHOLE: &str = "load-f";
 

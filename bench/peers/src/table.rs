@@ -95,8 +95,8 @@ fn write_row(text: &mut String, row: &Row, entrants: &[Entrant]) -> std::fmt::Re
     writeln!(text)
 }
 
-/// Three digits and a unit that fits.
-fn number(metric: &str, value: f64) -> String {
+/// A value of a metric: three digits and a unit that fits.
+pub fn number(metric: &str, value: f64) -> String {
     let unit = if metric.ends_with("_bytes") || metric.ends_with("bytes_written") {
         "B"
     } else {
