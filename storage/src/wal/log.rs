@@ -27,6 +27,10 @@ use crate::mutation::{self, Mutation};
 use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 use crate::vfs::Vfs;
 
+/// Memory for groups is kept up to this, so that a large value does not hold on to
+/// as much for ever.
+const SPARE_BYTES_MAX: usize = 1 << 20;
+
 /// A position in the log, in record bytes since its start (all segments).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Lsn(pub(crate) u64);
@@ -86,6 +90,10 @@ struct Progress {
     /// The segment last written to, and its bytes up to the end of the last
     /// group that was written whole; known also while a writer is at work.
     written_segment: Option<(FileNumber, u64)>,
+    /// How many threads wait for `progressed`.
+    waiting: usize,
+    /// Memory for the next group.
+    spare: Vec<u8>,
     /// How many ask that no segment goes.
     holds: usize,
     /// Closed segments that are still needed, oldest first, with their sizes.
@@ -138,6 +146,8 @@ impl Wal {
                 failed: None,
                 segment: None,
                 written_segment: None,
+                waiting: 0,
+                spare: Vec::new(),
                 holds: 0,
                 closed: old,
                 next_segment: next,
@@ -193,7 +203,7 @@ impl Wal {
             check(&progress)?;
             if progress.syncing || progress.writing {
                 // A writer may be about to close the segment (and sync it).
-                progress = self.progressed.wait(progress).unwrap();
+                progress = self.wait(progress);
                 continue;
             }
             // Nobody writes, so the open segment is in its place; there is one,
@@ -218,7 +228,7 @@ impl Wal {
                 Err(_) if mutation::is(Mutation::GoOnAfterFailedSync) => {}
                 Err(e) => self.fail(&mut progress, &format!("fsync of the WAL failed: {e}")),
             }
-            self.progressed.notify_all();
+            self.tell(&progress);
         }
     }
 
@@ -333,10 +343,12 @@ impl Wal {
             return Duration::ZERO;
         }
         let from = Instant::now();
+        progress.waiting += 1;
         let waited = self
             .progressed
             .wait_timeout_while(progress, wait_max, is_busy);
-        drop(waited.unwrap());
+        let (mut progress, _) = waited.unwrap();
+        progress.waiting -= 1;
         from.elapsed()
     }
 
@@ -349,7 +361,7 @@ impl Wal {
     pub(crate) fn poison(&self, cause: &str) {
         let mut progress = self.progress.lock().unwrap();
         self.fail(&mut progress, cause);
-        self.progressed.notify_all();
+        self.tell(&progress);
     }
 
     fn written(&self, position: Position) -> Result<MutexGuard<'_, Progress>> {
@@ -371,7 +383,7 @@ impl Wal {
                 return Ok(progress);
             }
             if progress.writing {
-                progress = self.progressed.wait(progress).unwrap();
+                progress = self.wait(progress);
                 continue;
             }
             progress.writing = true;
@@ -383,21 +395,22 @@ impl Wal {
                 .is_some_and(|segment| self.files.is_full(segment))
                 && progress.syncing
             {
-                progress = self.progressed.wait(progress).unwrap();
+                progress = self.wait(progress);
             }
             if let Err(e) = check(&progress) {
                 // A sync that is tried again after one that failed may succeed
                 // without what the first one lost.
                 progress.writing = false;
                 progress.segment = segment;
-                self.progressed.notify_all();
+                self.tell(&progress);
                 return Err(e);
             }
             let written = progress.written;
             let next = progress.next_segment;
+            let spare = std::mem::take(&mut progress.spare);
             drop(progress);
 
-            let group = self.take_buffer();
+            let mut group = self.take_buffer(spare);
             let outcome = self
                 .files
                 .write_group(segment, next, Lsn(written.lsn), &group.bytes);
@@ -428,14 +441,35 @@ impl Wal {
                 Err(Error::DiskFull { path }) => self.refuse(&mut progress, &group, path),
                 Err(e) => self.fail(&mut progress, &format!("write to the WAL failed: {e}")),
             }
+            if group.bytes.capacity() <= SPARE_BYTES_MAX {
+                group.bytes.clear();
+                progress.spare = group.bytes;
+            }
+            self.tell(&progress);
+        }
+    }
+
+    /// Waits until [`Wal::tell`].
+    fn wait<'a>(&self, mut progress: MutexGuard<'a, Progress>) -> MutexGuard<'a, Progress> {
+        progress.waiting += 1;
+        let mut progress = self.progressed.wait(progress).unwrap();
+        progress.waiting -= 1;
+        progress
+    }
+
+    /// Wakes those who wait, if anybody does: waking nobody would still cost a
+    /// system call on every commit.
+    fn tell(&self, progress: &Progress) {
+        if progress.waiting > 0 {
             self.progressed.notify_all();
         }
     }
 
-    fn take_buffer(&self) -> Buffer {
+    /// Takes what was pushed, and leaves `empty` for what comes.
+    fn take_buffer(&self, empty: Vec<u8>) -> Buffer {
         let mut buffer = self.buffer.lock().unwrap();
         Buffer {
-            bytes: std::mem::take(&mut buffer.bytes),
+            bytes: std::mem::replace(&mut buffer.bytes, empty),
             records: std::mem::take(&mut buffer.records),
             ..*buffer
         }

@@ -45,6 +45,7 @@ impl RecordHeader {
         count: u32,
         payload: &[u8],
     ) {
+        out.reserve(RECORD_HEADER_BYTES + payload.len());
         let start = out.len();
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
