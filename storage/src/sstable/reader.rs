@@ -3,7 +3,7 @@
 //! Filter, index and properties stay in memory while the table is open; data
 //! blocks are read one at a time, through the [`BlockCache`].
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -344,7 +344,7 @@ fn check_properties(
 const SCRATCH_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {
-    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// Reads and checks one stored block, which must lie in the file.
@@ -355,14 +355,15 @@ fn read_block(file: &dyn ReadFile, path: &Path, handle: BlockHandle) -> Result<B
         read_at(file, path, &mut stored, handle.offset)?;
         unseal(stored.into())
     } else {
-        SCRATCH.with_borrow_mut(|scratch| {
-            if scratch.len() < len {
-                scratch.resize(len, 0);
-            }
-            let stored = &mut scratch[..len];
-            read_at(file, path, stored, handle.offset)?;
-            Ok::<_, Error>(unseal_copy(stored))
-        })?
+        // Taken out: the file system is not ours, and may read a block itself.
+        let mut scratch = SCRATCH.take();
+        if scratch.len() < len {
+            scratch.resize(len, 0);
+        }
+        let stored = &mut scratch[..len];
+        let payload = read_at(file, path, stored, handle.offset).map(|()| unseal_copy(stored));
+        SCRATCH.set(scratch);
+        payload?
     };
     payload.map_err(|damage| damage.at(path, handle.offset))
 }
