@@ -1,7 +1,9 @@
 //! What the process uses, as the kernel counts it.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -79,18 +81,36 @@ pub fn memory_anonymous_bytes() -> Result<u64> {
 /// # Errors
 /// When the directory cannot be listed.
 pub fn directory_bytes(dir: &Path) -> io::Result<u64> {
-    use std::os::unix::fs::MetadataExt;
+    files_bytes(dir, &|_| true)
+}
 
+/// The same without logs: when a store has settled, its tables have what they
+/// hold.
+///
+/// # Errors
+/// When the directory cannot be listed.
+pub fn table_bytes(dir: &Path) -> io::Result<u64> {
+    /// Those of ebb and RocksDB, and those of Fjall.
+    const LOGS: [&str; 2] = ["log", "jnl"];
+    files_bytes(dir, &|path| {
+        let extension = path.extension().and_then(OsStr::to_str);
+        !extension.is_some_and(|extension| LOGS.contains(&extension))
+    })
+}
+
+fn files_bytes(dir: &Path, counts: &dyn Fn(&Path) -> bool) -> io::Result<u64> {
     let mut total = 0;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         match entry.metadata() {
             // A file that a merge replaced may go while the directory is listed.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Ok(metadata) if metadata.is_dir() => total += directory_bytes(&entry.path())?,
+            Ok(metadata) if metadata.is_dir() => total += files_bytes(&entry.path(), counts)?,
             metadata => {
                 let metadata = metadata?;
-                total += metadata.len().min(metadata.blocks() * 512);
+                if counts(&entry.path()) {
+                    total += metadata.len().min(metadata.blocks() * 512);
+                }
             }
         }
     }
@@ -118,14 +138,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let below = dir.path().join("below");
         fs::create_dir(&below).unwrap();
-        fs::write(below.join("file"), vec![1; 1 << 20]).unwrap();
-        // What it takes is decided when it is written back.
-        fs::File::open(below.join("file"))
-            .unwrap()
-            .sync_all()
-            .unwrap();
+        for name in ["file", "1.log"] {
+            let path = below.join(name);
+            fs::write(&path, vec![1; 1 << 20]).unwrap();
+            // What it takes is decided when it is written back.
+            fs::File::open(&path).unwrap().sync_all().unwrap();
+        }
         assert!(Usage::now().unwrap().since(&before).cpu_s > 0.0);
-        assert!(directory_bytes(dir.path()).unwrap() >= 1 << 20);
+        assert_eq!(directory_bytes(dir.path()).unwrap(), 2 << 20);
+        assert_eq!(table_bytes(dir.path()).unwrap(), 1 << 20);
         assert!(memory_peak_bytes().unwrap() > memory_anonymous_bytes().unwrap() / 2);
     }
 }

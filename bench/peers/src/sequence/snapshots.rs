@@ -16,7 +16,9 @@ use crate::engine::{Engine, See, Snapshot};
 use crate::mix::{self, Mix, Records};
 use crate::phase::Phase;
 use crate::tally::Tally;
-use crate::usage::{directory_bytes, memory_anonymous_bytes, memory_peak_bytes, reset_memory_peak};
+use crate::usage::{
+    directory_bytes, memory_anonymous_bytes, memory_peak_bytes, reset_memory_peak, table_bytes,
+};
 
 /// Overwrites at random beside an idle snapshot, or without one for comparison.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -38,7 +40,7 @@ const WATCH: Duration = Duration::from_millis(500);
 
 impl Bill {
     pub(super) fn run(&self, engine: &dyn Engine, spec: &Spec, records: &Records) -> Result<Phase> {
-        let live_bytes = directory_bytes(spec.dir())? as f64;
+        let live_bytes = table_bytes(spec.dir())? as f64;
         let snapshot = match self.with_snapshot {
             true => Some(engine.snapshot()?),
             false => None,
