@@ -54,7 +54,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
     pub data: PathBuf,
 
-    /// Writes everything measured to FILE
+    /// Writes everything measured to FILE, after each round
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 

@@ -40,7 +40,7 @@ use args::RunArgs;
 use outcome::Outcome;
 use plan::Entrant;
 use progress::Shown;
-use run::Measurement;
+use run::{Measured, Measurement};
 use shim::Shim;
 
 /// ebb side by side with other embedded stores.
@@ -102,13 +102,15 @@ fn measure(args: &RunArgs) -> Result<ExitCode> {
         stop: stop_on_ctrl_c()?,
     };
     let mut shown = Shown::new(measurement.turns());
-    let measured = measurement.run(&args.data, &mut shown)?;
+    let outcome = |measured: &Measured| Outcome::new(&scale, args, measured.clone(), &entrants);
+    // After each round, so that a machine that goes down does not take all along.
+    let keep = |measured: &Measured| write_files(args, &outcome(measured), &entrants);
+    let measured = measurement.run(&args.data, &mut shown, keep)?;
     shown.finish();
 
-    let outcome = Outcome::new(&scale, args, measured, &entrants);
+    let outcome = outcome(&measured);
     print!("{}", table::render(&outcome.summary, &entrants));
     outcome.warn();
-    write_files(args, &outcome, &entrants)?;
     Ok(if outcome.wrong_reads > 0.0 {
         ExitCode::from(EXIT_WRONG_READS)
     } else if outcome.has_failed() {

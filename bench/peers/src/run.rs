@@ -62,7 +62,7 @@ pub trait Progress {
 }
 
 /// What came out of it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Measured {
     /// Every turn, in the order of time.
     pub turns: Vec<Turn>,
@@ -93,11 +93,17 @@ impl Measurement {
     }
 
     /// Does it all in directories below `data`, each of which is gone after its
-    /// turn. What fails is told in its turn, and the rest goes on.
+    /// turn. What fails is told in its turn, and the rest goes on. After each round
+    /// `keep` gets all that was measured.
     ///
     /// # Errors
-    /// When a directory cannot be made.
-    pub fn run(&self, data: &Path, progress: &mut dyn Progress) -> Result<Measured> {
+    /// When a directory cannot be made; those of `keep`.
+    pub fn run(
+        &self,
+        data: &Path,
+        progress: &mut dyn Progress,
+        mut keep: impl FnMut(&Measured) -> Result<()>,
+    ) -> Result<Measured> {
         let mut measured = Measured {
             turns: Vec::new(),
             page_cache_dropped: true,
@@ -105,7 +111,7 @@ impl Measurement {
         for round in 0..self.rounds {
             for (job, entrant) in self.turns_of(round) {
                 if self.stop.load(Ordering::Relaxed) {
-                    return Ok(measured);
+                    break;
                 }
                 progress.turn(round, job.name, &entrant.label());
                 let started = Instant::now();
@@ -138,6 +144,7 @@ impl Measurement {
                 progress.done(&turn);
                 measured.turns.push(turn);
             }
+            keep(&measured)?;
         }
         Ok(measured)
     }
