@@ -173,18 +173,14 @@ pub struct Job {
     pub parts: Vec<Part>,
     /// In how many rounds it is run, at most.
     pub rounds_max: u32,
-    /// Whether it is run with LMDB.
-    pub suits_lmdb: bool,
+    /// Whether it is run with LMDB too.
+    pub suits_b_trees: bool,
 }
 
 impl Job {
     /// Whether it makes sense with an engine.
     pub fn suits(&self, engine: EngineName) -> bool {
-        match engine {
-            #[cfg(feature = "lmdb")]
-            EngineName::Lmdb => self.suits_lmdb,
-            _ => true,
-        }
+        self.suits_b_trees || !engine.is_b_tree()
     }
 }
 
@@ -204,7 +200,7 @@ pub fn jobs(workloads: &[WorkloadName], scale: &Scale) -> Vec<Job> {
         name,
         parts,
         rounds_max: u32::MAX,
-        suits_lmdb: true,
+        suits_b_trees: true,
     };
     let mut jobs = Vec::new();
 
@@ -290,7 +286,7 @@ pub fn jobs(workloads: &[WorkloadName], scale: &Scale) -> Vec<Job> {
                 rounds_max: scale.bill_rounds,
                 // A page or four for each write that a reader holds on to would
                 // fill the disk, and it stands here for its reads.
-                suits_lmdb: false,
+                suits_b_trees: false,
                 ..job(job_name, vec![part])
             });
         }

@@ -168,18 +168,19 @@ impl EngineName {
         })
     }
 
+    /// Whether it is a tree that is changed in place, by pages.
+    pub fn is_b_tree(self) -> bool {
+        match self {
+            #[cfg(feature = "lmdb")]
+            Self::Lmdb => true,
+            _ => false,
+        }
+    }
+
     /// Whether it is the same kind of store as ebb: the ratios that count are
     /// those to these.
     pub fn is_lsm_peer(self) -> bool {
-        match self {
-            Self::Ebb => false,
-            #[cfg(feature = "rocksdb")]
-            Self::RocksDb => true,
-            #[cfg(feature = "fjall")]
-            Self::Fjall => true,
-            #[cfg(feature = "lmdb")]
-            Self::Lmdb => false,
-        }
+        self != Self::Ebb && !self.is_b_tree()
     }
 }
 
