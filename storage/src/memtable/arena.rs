@@ -11,54 +11,13 @@
 
 #![allow(unsafe_code)]
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::chunk::{ALIGN_BYTES, CHUNK_BYTES, Chunk, FIRST_CHUNK_BYTES};
 use super::pool::ChunkPool;
 use crate::sync::in_place::{AtomicPtr, AtomicUsize};
 use crate::sync::{Mutex, Ordering};
-
-/// Every piece is aligned to this.
-pub(super) const ALIGN_BYTES: usize = 8;
-/// The first chunk: a memtable that hardly gets a write takes no more.
-const FIRST_CHUNK_BYTES: usize = 4 << 10;
-/// Each chunk is twice as large as the one before, up to this.
-pub(super) const CHUNK_BYTES: usize = 1 << 20;
-
-/// Memory of its own, not initialised.
-#[derive(Debug)]
-pub(super) struct Chunk {
-    start: NonNull<u8>,
-    layout: Layout,
-}
-
-// SAFETY: a chunk owns its memory, which belongs to no thread.
-unsafe impl Send for Chunk {}
-
-impl Chunk {
-    /// A chunk of at least `bytes`.
-    fn new(bytes: usize) -> Self {
-        let bytes = bytes.max(FIRST_CHUNK_BYTES);
-        let layout = Layout::from_size_align(bytes, ALIGN_BYTES);
-        let layout = layout.expect("no entry is as large as half of the address space");
-        // SAFETY: the layout has a size above 0.
-        let start = unsafe { alloc(layout) };
-        let start = NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout));
-        Self { start, layout }
-    }
-
-    fn bytes(&self) -> usize {
-        self.layout.size()
-    }
-}
-
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        // SAFETY: allocated by `new` with this layout, and freed nowhere else.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
-    }
-}
 
 /// What stands at the start of a chunk that an arena uses.
 struct Head {
@@ -137,7 +96,7 @@ impl Arena {
         let next_bytes = (2 * full_bytes).min(CHUNK_BYTES).max(HEAD_BYTES + bytes);
         let reused = (next_bytes == CHUNK_BYTES).then(|| self.pool.take());
         let chunk = reused.flatten().unwrap_or_else(|| Chunk::new(next_bytes));
-        let head = chunk.start.cast::<Head>();
+        let head = chunk.start().cast::<Head>();
         // SAFETY: the chunk is ours alone until it is published, aligned for a
         // head and larger than one.
         unsafe {

@@ -10,6 +10,7 @@
 //! insert must not replace an entry that a reader may be looking for.
 
 mod arena;
+mod chunk;
 mod pool;
 mod skiplist;
 mod table;

@@ -6,7 +6,7 @@
 
 use std::sync::Mutex;
 
-use super::arena::{CHUNK_BYTES, Chunk};
+use super::chunk::{CHUNK_BYTES, Chunk};
 
 /// Chunks of [`CHUNK_BYTES`] that no memtable uses: at most as many as one fills.
 ///

@@ -26,7 +26,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 
-use super::arena::{ALIGN_BYTES, Arena};
+use super::arena::Arena;
+use super::chunk::ALIGN_BYTES;
 use super::pool::ChunkPool;
 use crate::key::{Kind, SeqNo};
 use crate::sync::Ordering;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::arena::CHUNK_BYTES;
+use super::chunk::CHUNK_BYTES;
 use super::skiplist::COPIED_BYTES_MAX;
 use super::*;
 use crate::key::{Kind, SeqNo, compare_versions};

@@ -19,7 +19,6 @@ use super::footer::Footer;
 use super::handle::BlockHandle;
 use super::index::Index;
 use super::properties::Properties;
-use super::table_cursor::SsTableCursor;
 use super::tombstone_block;
 use crate::error::{Error, Result};
 use crate::key::{Kind, SeqNo};
@@ -158,13 +157,6 @@ impl SsTable {
             kind,
             value: block.into_value(value),
         }))
-    }
-
-    /// A cursor over all versions, standing nowhere yet. Without `fill_cache` it
-    /// uses blocks that are in the cache but leaves the cache as it is: a scan
-    /// of the table shall not push out what lookups need.
-    pub(crate) fn cursor(self: &Arc<Self>, fill_cache: bool) -> SsTableCursor {
-        SsTableCursor::new(Arc::clone(self), fill_cache)
     }
 
     /// A data block, and whether it came from the cache.

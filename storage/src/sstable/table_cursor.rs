@@ -25,8 +25,17 @@ pub(crate) struct SsTableCursor {
     data_offset: u64,
 }
 
+impl SsTable {
+    /// A cursor over all versions, standing nowhere yet. Without `fill_cache` it
+    /// uses blocks that are in the cache but leaves the cache as it is: a scan
+    /// of the table shall not push out what lookups need.
+    pub(crate) fn cursor(self: &Arc<Self>, fill_cache: bool) -> SsTableCursor {
+        SsTableCursor::new(Arc::clone(self), fill_cache)
+    }
+}
+
 impl SsTableCursor {
-    pub(super) fn new(table: Arc<SsTable>, fill_cache: bool) -> Self {
+    fn new(table: Arc<SsTable>, fill_cache: bool) -> Self {
         Self {
             table,
             fill_cache,

@@ -1,0 +1,53 @@
+//! A piece of memory from the system, for the entries of one memtable after the
+//! other.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+/// Every piece is aligned to this.
+pub(super) const ALIGN_BYTES: usize = 8;
+/// The least that a chunk has: a memtable that hardly gets a write takes no more.
+pub(super) const FIRST_CHUNK_BYTES: usize = 4 << 10;
+/// Each chunk is twice as large as the one before, up to this.
+pub(super) const CHUNK_BYTES: usize = 1 << 20;
+
+/// Memory of its own, not initialised.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: a chunk owns its memory, which belongs to no thread.
+unsafe impl Send for Chunk {}
+
+impl Chunk {
+    /// A chunk of at least `bytes`.
+    pub(super) fn new(bytes: usize) -> Self {
+        let bytes = bytes.max(FIRST_CHUNK_BYTES);
+        let layout = Layout::from_size_align(bytes, ALIGN_BYTES);
+        let layout = layout.expect("no entry is as large as half of the address space");
+        // SAFETY: the layout has a size above 0.
+        let start = unsafe { alloc(layout) };
+        let start = NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout));
+        Self { start, layout }
+    }
+
+    /// Where it begins, aligned to [`ALIGN_BYTES`]; the pointer may go all over it.
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.layout.size()
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `new` with this layout, and freed nowhere else.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
