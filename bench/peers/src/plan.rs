@@ -69,6 +69,8 @@ pub struct Scale {
     /// Operations of each YCSB workload; a tenth as many for E, half as many for
     /// other numbers of threads.
     pub operations: u64,
+    /// Reads in each measurement of held and read.
+    pub snapshot_reads: u64,
     /// Threads.
     pub threads: usize,
     /// The block cache, in bytes.
@@ -94,10 +96,11 @@ impl Scale {
         records: 1_000_000,
         value_bytes: 1024,
         operations: 1_000_000,
+        snapshot_reads: 100_000,
         threads: 2,
         cache_bytes: 256 << 20,
         memtable_bytes: 64 << 20,
-        sync_s: 4.0,
+        sync_s: 3.0,
         sync_records: 100_000,
         bill_records: 1_000_000,
         bill_idle_s: 10.0,
@@ -108,6 +111,7 @@ impl Scale {
     pub const QUICK: Self = Self {
         records: 250_000,
         operations: 120_000,
+        snapshot_reads: 25_000,
         cache_bytes: 64 << 20,
         memtable_bytes: 16 << 20,
         sync_s: 1.0,
@@ -120,6 +124,7 @@ impl Scale {
     pub const TINY: Self = Self {
         records: 4_000,
         operations: 4_000,
+        snapshot_reads: 1_000,
         cache_bytes: 1 << 20,
         memtable_bytes: 256 << 10,
         sync_s: 0.1,
@@ -249,14 +254,14 @@ pub fn jobs(workloads: &[WorkloadName], scale: &Scale) -> Vec<Job> {
             "held",
             Step::Held(Held {
                 rounds: 10,
-                reads: scale.operations / 5,
+                reads: scale.snapshot_reads,
             }),
         ),
         (
             WorkloadName::Read,
             "read",
             Step::Read {
-                reads: scale.operations / 5,
+                reads: scale.snapshot_reads,
             },
         ),
     ];
