@@ -20,6 +20,8 @@ mod backup;
 mod compaction;
 #[path = "crash.rs"]
 mod crash;
+#[path = "damage.rs"]
+mod damage;
 #[path = "drop.rs"]
 mod drop;
 #[path = "full_disk.rs"]
@@ -28,6 +30,8 @@ mod full_disk;
 mod ingest;
 #[path = "model.rs"]
 mod model;
+#[path = "range_deletes.rs"]
+mod range_deletes;
 #[path = "snapshots.rs"]
 mod snapshots;
 #[path = "transactions.rs"]
@@ -175,13 +179,13 @@ const KILLERS: &[(Mutation, &str)] = &[
     ),
     (
         NarrowBounds,
-        "versions::a_run_whose_keys_are_covered_stays_for_its_range_tombstones",
+        "range_deletes::a_run_whose_keys_are_covered_stays_for_its_range_tombstones",
     ),
     (DropRangeTombstones, UNDER),
     (DropRangeTombstonesOfSnapshots, UNDER),
     (
         DropCoveredRunsOfSnapshots,
-        "versions::a_view_keeps_runs_that_a_truncation_covers",
+        "range_deletes::a_view_keeps_runs_that_a_truncation_covers",
     ),
     (HideFromSnapshots, UNDER),
     (KeepUnderRangeTombstones, UNDER),
@@ -232,7 +236,7 @@ const KILLERS: &[(Mutation, &str)] = &[
     ),
     (
         HoleInTheWal,
-        "crash::a_file_cut_at_any_length_is_found_or_harmless",
+        "damage::a_file_cut_at_any_length_is_found_or_harmless",
     ),
     (OverestimateDurable, PREFIX),
 ];
@@ -242,7 +246,7 @@ const BESIDE: &str =
 const COPIED: &str =
     "backup::power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database";
 const DELETED: &str =
-    "versions::a_deleted_range_is_gone_from_all_that_is_older_and_from_nothing_else";
+    "range_deletes::a_deleted_range_is_gone_from_all_that_is_older_and_from_nothing_else";
 const DROPPED: &str = "drop::power_lost_at_any_call_leaves_tables_and_their_snapshots_as_they_were";
 const EXPIRY: &str = "snapshots::a_snapshot_is_gone_when_its_time_is_over_and_an_open_one_reads_on";
 const FULL_DISK: &str = "full_disk::what_is_refused_leaves_no_trace_and_what_is_acknowledged_stays";
@@ -255,13 +259,13 @@ const REFUSED: &str = "ingest::an_ingest_that_the_log_refuses_is_not_seen";
 const AT_A_WRITE: &str =
     "traps::read_views_see_the_write_that_they_stand_at_whatever_becomes_of_it";
 const FILES: &str = "traps::files_stay_for_open_readers_and_go_once_nobody_needs_them";
-const FLIPPED: &str = "crash::one_flipped_bit_anywhere_is_found_or_harmless";
+const FLIPPED: &str = "damage::one_flipped_bit_anywhere_is_found_or_harmless";
 const MODEL: &str = "model::the_database_agrees_with_the_oracle_whatever_happens_in_whatever_order";
 const ORDER: &str = "traps::order_the_newest_value_counts_wherever_merges_put_it";
 const PREFIX: &str = "crash::power_lost_at_any_call_leaves_a_prefix_of_the_commits";
 const RETENTION: &str = "traps::wal_retention_a_quiet_table_does_not_hold_the_log_for_ever";
 const UNDER: &str =
-    "versions::range_tombstones_stay_while_anything_is_under_them_and_go_in_the_end";
+    "range_deletes::range_tombstones_stay_while_anything_is_under_them_and_go_in_the_end";
 const SYNCED: &str = "crash::power_lost_at_any_call_loses_nothing_that_was_synced";
 const TOMBSTONES: &str = "traps::tombstones_stay_while_an_older_run_has_the_key_and_go_in_the_end";
 const UPDATES: &str =

@@ -4,6 +4,7 @@
 #![allow(dead_code, unused_imports, reason = "each test file uses its own part")]
 
 pub mod hooked_disk;
+pub mod one_table;
 mod oracle;
 mod script;
 
@@ -197,4 +198,17 @@ pub fn lose_power<T>(mem: &MemVfs, handles: T, seed: u64) {
     mem.exists(Path::new(DIR)).unwrap_err();
     drop(handles);
     mem.restart(seed);
+}
+
+/// A disk with the same database, all of it durable.
+pub fn copy(mem: &MemVfs) -> MemVfs {
+    let copy = MemVfs::new();
+    copy.create_dir_all(Path::new(DIR)).unwrap();
+    for path in files(mem, "") {
+        let mut file = copy.create(&path).unwrap();
+        file.append(&mem.read_all(&path).unwrap()).unwrap();
+        file.sync().unwrap();
+    }
+    copy.sync_dir(Path::new(DIR)).unwrap();
+    copy
 }

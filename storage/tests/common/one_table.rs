@@ -1,0 +1,81 @@
+//! Databases of one table, and what is read of it as text.
+
+use ebb_storage::vfs::MemVfs;
+use ebb_storage::{Db, Durability, Error, Keyspace, Options, SsTableOptions, Table, TableOptions};
+
+use super::{DIR, content, manual};
+
+pub fn table_options(sstable: SsTableOptions) -> TableOptions {
+    TableOptions {
+        sstable,
+        ..TableOptions::default()
+    }
+}
+
+/// A database with one table, synced writes and small files.
+pub fn small(mem: &MemVfs, durability: Durability) -> (Db, Table) {
+    let options = Options {
+        durability,
+        file_bytes: 1 << 10,
+        wal_segment_bytes: 1 << 10,
+        ..manual(mem)
+    };
+    let db = Db::open(DIR, options).unwrap();
+    let sstable = SsTableOptions {
+        block_bytes: 256,
+        ..SsTableOptions::default()
+    };
+    let keyspace = db.keyspace("app").unwrap();
+    let table = keyspace.table("users", table_options(sstable)).unwrap();
+    (db, table)
+}
+
+pub fn merging(operator: &str) -> TableOptions {
+    TableOptions {
+        merge_operator: Some(operator.into()),
+        ..TableOptions::default()
+    }
+}
+
+pub fn open(options: Options, table: TableOptions) -> (Db, Keyspace, Table) {
+    let db = Db::open(DIR, options).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let table = keyspace.table("users", table).unwrap();
+    (db, keyspace, table)
+}
+
+pub fn text(value: Option<ebb_storage::Value>) -> Option<String> {
+    value.map(|value| String::from_utf8(value.to_vec()).unwrap())
+}
+
+pub fn get(table: &Table, key: &str) -> Option<String> {
+    text(table.get(key.as_bytes()).unwrap())
+}
+
+/// Everything in all the ways of reading it, as "k=v k=v".
+pub fn all(table: &Table) -> String {
+    let forward = content(table.range::<&[u8], _>(..)).unwrap();
+    let backward: Result<Vec<_>, Error> = table.range::<&[u8], _>(..).rev().collect();
+    let mut backward = backward.unwrap();
+    backward.reverse();
+    assert!(
+        backward
+            .iter()
+            .map(|(k, v)| (&k[..], &v[..]))
+            .eq(forward.iter().map(|(k, v)| (&k[..], &v[..])))
+    );
+    for (key, value) in &forward {
+        assert_eq!(table.get(key).unwrap().unwrap(), value[..]);
+    }
+    let show = |(key, value): (&Vec<u8>, &Vec<u8>)| {
+        format!("{}={}", key.escape_ascii(), value.escape_ascii())
+    };
+    forward.iter().map(show).collect::<Vec<_>>().join(" ")
+}
+
+pub fn refused(result: Result<(), Error>, parts: &[&str]) {
+    let error = result.unwrap_err();
+    let message = error.to_string();
+    assert!(matches!(error, Error::InvalidRequest(_)), "{message}");
+    assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+}
