@@ -26,7 +26,7 @@ fn three_pieces(allocate: fn(&Arena) -> NonNull<u8>) {
         assert_eq!(chunks.len(), 2, "as many chunks as are needed");
         let within = |&start: &usize| {
             chunks.iter().any(|chunk| {
-                let first = chunk.start.addr().get();
+                let first = chunk.start().addr().get();
                 first + HEAD_BYTES <= start && start + PIECE_BYTES <= first + chunk.bytes()
             })
         };
