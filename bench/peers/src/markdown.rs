@@ -59,7 +59,7 @@ const METRICS: [(&str, &str); 25] = [
         "memory_over_none",
         "Memory with a snapshot by memory without",
     ),
-    ("stall_max_us", "Longest time that a write was held up, us"),
+    ("gate_max_us", "Longest time that a write was held up, us"),
 ];
 
 /// Renders it: medians, in brackets the rounds from the smallest to the largest,

@@ -100,7 +100,7 @@ impl Engine for Ebb {
         let stats = self.db.stats();
         Some(Counts {
             written_bytes: stats.wal_bytes_written + stats.flush_bytes + stats.compaction_bytes,
-            stall_us_max: stats.stall_us_max,
+            gate_max_us: stats.gate_us_max,
         })
     }
 }

@@ -102,7 +102,7 @@ pub struct Counts {
     pub written_bytes: u64,
     /// The longest that a write was held up by flushes and merges, in
     /// microseconds.
-    pub stall_us_max: u64,
+    pub gate_max_us: u64,
 }
 
 /// What every store is given alike.
