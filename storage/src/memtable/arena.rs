@@ -9,7 +9,10 @@
 //! What always holds: no two pieces share a byte, and a piece stays where it is
 //! for as long as the arena lives.
 
-#![allow(unsafe_code)]
+#![expect(
+    unsafe_code,
+    reason = "the memory that it hands out is shared by writers and readers without a lock"
+)]
 
 use std::ptr::NonNull;
 use std::sync::Arc;

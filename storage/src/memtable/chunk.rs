@@ -1,7 +1,7 @@
 //! A piece of memory from the system, for the entries of one memtable after the
 //! other.
 
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "it takes memory from the system")]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;

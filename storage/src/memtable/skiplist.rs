@@ -18,7 +18,10 @@
 //! level is in order (see [`crate::key`]). A node that is not found is inserted
 //! later.
 
-#![allow(unsafe_code)]
+#![expect(
+    unsafe_code,
+    reason = "its nodes are linked by pointers that threads read without a lock"
+)]
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;

@@ -16,7 +16,7 @@
 //!
 //! A search halves the heads, which lie close together, and looks at the keys
 //! only where heads are equal; halving the keys themselves would miss the
-//! processor's caches at every step (a third of a cached point read, measured).
+//! processor's caches at every step (nearly a third of a point read, measured).
 
 use bytes::Bytes;
 

@@ -149,7 +149,7 @@ fn scan_all(entries: &Database<Bytes, Bytes>, txn: &RoTxn<'_>, see: See<'_>) -> 
 
 /// The one door to what the compiler cannot check.
 mod map {
-    #![allow(unsafe_code)]
+    #![expect(unsafe_code, reason = "LMDB maps its file into memory")]
 
     use super::*;
 
