@@ -3,6 +3,8 @@
 mod batch;
 mod conflicts;
 mod footprint;
+mod groups;
+mod patience;
 mod queue;
 
 pub use batch::{MAX_KEY_BYTES, MAX_VALUE_BYTES, WriteBatch};
@@ -14,4 +16,5 @@ pub(crate) use batch::{
 pub(crate) use conflicts::Pruned;
 pub(crate) use conflicts::{Clash, Conflicts};
 pub(crate) use footprint::{Footprint, TableKey, split_table_key, table_key};
-pub(crate) use queue::CommitQueue;
+pub(crate) use groups::Groups;
+pub(crate) use queue::{CommitQueue, Place, Ticket};

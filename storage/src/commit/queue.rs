@@ -49,13 +49,17 @@ struct Pending {
     finished: bool,
 }
 
-/// A place in the order of commits. Dropping it without [`Ticket::publish`]
+/// A place in the order of commits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place(u64);
+
+/// Whoever has it owes the end of a commit. Dropping it without [`Ticket::publish`]
 /// (a failed commit, a panic) gives the numbers up without applying them, so
 /// that nobody behind it waits for ever.
 #[derive(Debug)]
 pub(crate) struct Ticket<'a> {
     queue: &'a CommitQueue,
-    index: u64,
+    place: Place,
     first: SeqNo,
     last: SeqNo,
 }
@@ -108,7 +112,7 @@ impl CommitQueue {
         }
         let ticket = Ticket {
             queue: self,
-            index,
+            place: Place(index),
             first,
             last,
         };
@@ -140,11 +144,18 @@ impl CommitQueue {
         order.waiting -= 1;
     }
 
-    fn finish(&self, index: u64) {
+    /// Says that the operations of these commits are in their memtables, or are
+    /// given up. Their tickets then go with [`Ticket::was_finished`].
+    pub(crate) fn finish(&self, places: impl IntoIterator<Item = Place>) {
         let mut order = self.order.lock().unwrap();
-        let at = (index - order.popped) as usize;
-        order.pending[at].finished = true;
-        let mut visible = mutation::is(Mutation::PublishOutOfOrder).then(|| order.pending[at].last);
+        let mut visible = None;
+        for Place(index) in places {
+            let at = (index - order.popped) as usize;
+            order.pending[at].finished = true;
+            if mutation::is(Mutation::PublishOutOfOrder) {
+                visible = Some(order.pending[at].last);
+            }
+        }
         while order.pending.front().is_some_and(|front| front.finished) {
             visible = order.pending.pop_front().map(|front| front.last);
             order.popped += 1;
@@ -164,6 +175,21 @@ impl Ticket<'_> {
         self.first
     }
 
+    /// The last of the numbers taken.
+    pub(crate) fn last(&self) -> SeqNo {
+        self.last
+    }
+
+    /// For another thread that finishes the commit.
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Does nothing more for a commit that another thread finished.
+    pub(crate) fn was_finished(self) {
+        std::mem::forget(self);
+    }
+
     /// Says that the operations are in their memtables, and returns once they
     /// are visible.
     pub(crate) fn publish(self) {
@@ -177,7 +203,7 @@ impl Ticket<'_> {
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        self.queue.finish(self.index);
+        self.queue.finish([self.place]);
     }
 }
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::background::{Failures, Signal, Work};
 use super::gate::Gate;
+use super::write::Member;
 use super::{Catalog, TableCore};
 use crate::clock::MonotonicClock;
-use crate::commit::{CommitQueue, Conflicts};
+use crate::commit::{CommitQueue, Conflicts, Groups};
 use crate::compaction::{Claims, Pacer, compact};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::FileNumber;
@@ -50,6 +51,8 @@ pub(crate) struct Engine {
     /// Memory for the next memtables.
     pub(super) chunks: Arc<ChunkPool>,
     pub(super) queue: CommitQueue,
+    /// Writes that wait for an fsync.
+    pub(super) groups: Groups<Member>,
     pub(super) conflicts: Conflicts,
     pub(super) wal: Wal,
     pub(super) retention: Retention,

@@ -15,7 +15,7 @@ use super::gate::Gate;
 use super::replay::replay_wal;
 use super::{Catalog, Engine, TableCore};
 use crate::clock::MonotonicClock;
-use crate::commit::{CommitQueue, Conflicts};
+use crate::commit::{CommitQueue, Conflicts, Groups};
 use crate::compaction::{Claims, Pacer};
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
@@ -109,6 +109,7 @@ impl Engine {
             cache,
             chunks,
             queue: CommitQueue::new(last_seq),
+            groups: Groups::new(),
             conflicts: Conflicts::new(),
             wal: Wal::new(
                 vfs,

@@ -2,15 +2,40 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::{Engine, TableCore};
-use crate::commit::{Footprint, Op, OpReader, WriteBatch};
+use crate::commit::{Footprint, Op, OpReader, Place, Ticket, WriteBatch};
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
+use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
 use crate::options::{Durability, WriteOptions};
 use crate::retention::boundaries::ReadPoint;
 use crate::version::table_version::TableId;
 use crate::wal::Position;
+
+/// Writes of more than this wait for the disk by themselves and are inserted by
+/// their own threads, beside each other. Below, waking a thread costs more than
+/// inserting for it.
+const GROUPED_BYTES_MAX: usize = 64 << 10;
+
+/// What a commit puts into memtables.
+#[derive(Debug)]
+struct Insertion {
+    payload: Bytes,
+    /// Those of all tables that it writes to.
+    memtables: Vec<(TableId, Arc<Memtable>)>,
+    first: SeqNo,
+}
+
+/// A commit that waits for the disk.
+#[derive(Debug)]
+pub(super) struct Member {
+    position: Position,
+    place: Place,
+    insertion: Insertion,
+}
 
 impl Engine {
     /// Commits a batch: visible, and as durable as asked, when this returns.
@@ -60,7 +85,79 @@ impl Engine {
                 Ok::<_, Error>((position, memtables, pruned))
             })?;
         drop(pruned);
-        self.make_durable(position, options)?;
+        let insertion = Insertion {
+            payload,
+            memtables,
+            first: ticket.first(),
+        };
+        let last = ticket.last();
+        if self.syncs(options) && insertion.payload.len() <= GROUPED_BYTES_MAX {
+            self.commit_in_group(ticket, position, insertion)?;
+        } else {
+            self.make_durable(position, options)?;
+            self.insert(insertion);
+            ticket.publish();
+        }
+        self.counters.writes.add(1);
+        self.counters.operations_written.add(u64::from(count));
+        self.after_commit(&tables);
+        Ok(last)
+    }
+
+    /// Syncs, inserts and publishes together with all who wait for the disk.
+    fn commit_in_group(
+        &self,
+        ticket: Ticket<'_>,
+        position: Position,
+        insertion: Insertion,
+    ) -> Result<()> {
+        let last = ticket.last();
+        let seat = self.groups.join(Member {
+            position,
+            place: ticket.place(),
+            insertion,
+        });
+        let outcome = self.groups.wait(
+            seat,
+            |members| self.sync_members(members),
+            |synced| self.insert_members(synced),
+        );
+        ticket.was_finished();
+        outcome?;
+        if !mutation::is(Mutation::ReturnBeforeVisible) {
+            self.queue.wait_visible(last);
+        }
+        Ok(())
+    }
+
+    fn sync_members(&self, members: Vec<Member>) -> Vec<(Place, Insertion, Result<()>)> {
+        let (mut positions, mut rest) = (Vec::new(), Vec::new());
+        for member in members {
+            positions.push(member.position);
+            rest.push((member.place, member.insertion));
+        }
+        let synced = self.wal.sync_group(positions).into_iter();
+        let rest = rest.into_iter().zip(synced);
+        rest.map(|((place, insertion), synced)| (place, insertion, synced))
+            .collect()
+    }
+
+    /// Those whose records are not durable are given up.
+    fn insert_members(&self, synced: Vec<(Place, Insertion, Result<()>)>) -> Vec<Result<()>> {
+        let (mut places, mut results) = (Vec::new(), Vec::new());
+        for (place, insertion, synced) in synced {
+            if synced.is_ok() {
+                self.insert(insertion);
+            }
+            places.push(place);
+            results.push(synced);
+        }
+        self.queue.finish(places);
+        results
+    }
+
+    /// Puts a commit's operations into their memtables.
+    fn insert(&self, insertion: Insertion) {
         mutation::linger(&[
             Mutation::VisibleAtEntry,
             Mutation::PublishOutOfOrder,
@@ -68,12 +165,18 @@ impl Engine {
             Mutation::BeginAtVisible,
             Mutation::ReturnBeforeVisible,
         ]);
+        let Insertion {
+            payload,
+            // They go before the commit is visible: a flush frees them after that.
+            memtables,
+            first,
+        } = insertion;
         let memtable_of = |table: TableId| {
             let found = memtables.iter().find(|(id, _)| *id == table);
             &found.expect("a batch names its tables").1
         };
         let mut bytes = 0;
-        for item in OpReader::new(&payload, ticket.first()) {
+        for item in OpReader::new(&payload, first) {
             match item {
                 Ok((
                     seq,
@@ -93,15 +196,7 @@ impl Engine {
                 _ => unreachable!("a batch encodes writes only, and what it encodes reads back"),
             }
         }
-        // Before it is visible: a flush frees the memtables after that.
-        drop(memtables);
-        let last = SeqNo(ticket.first().0 + u64::from(count) - 1);
-        ticket.publish();
-        self.counters.writes.add(1);
         self.counters.user_bytes_written.add(bytes as u64);
-        self.counters.operations_written.add(u64::from(count));
-        self.after_commit(&tables);
-        Ok(last)
     }
 
     /// Begins a transaction: registers it, and a view, at the last number given;
@@ -155,12 +250,18 @@ impl Engine {
     }
 
     pub(super) fn make_durable(&self, position: Position, options: WriteOptions) -> Result<()> {
-        let sync = options.sync || self.options.durability == Durability::Sync;
-        if sync && !mutation::is(Mutation::AcknowledgeWithoutSync) {
+        if self.syncs(options) {
             self.wal.sync_to(position)
         } else {
             let write = || self.wal.write_to(position);
             mutation::unless(Mutation::AcknowledgeWithoutWrite, write)
         }
+    }
+
+    /// Whether a write is acknowledged only once it survives a crash of the
+    /// machine.
+    fn syncs(&self, options: WriteOptions) -> bool {
+        (options.sync || self.options.durability == Durability::Sync)
+            && !mutation::is(Mutation::AcknowledgeWithoutSync)
     }
 }

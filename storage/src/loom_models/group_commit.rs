@@ -7,9 +7,10 @@ use loom::thread;
 
 use super::counting_disk::{CountingDisk, SEGMENT_HEADER_BYTES, log};
 use super::explore;
-use crate::commit::CommitQueue;
+use crate::commit::{CommitQueue, Groups, Place};
 use crate::error::Error;
 use crate::key::SeqNo;
+use crate::wal::Position;
 
 /// Two commits, one of which is to be synced and the other only written.
 fn group_commit(segment_bytes_max: u64, lies: bool) {
@@ -61,6 +62,60 @@ fn loom_a_group_commit_over_segments_acknowledges_what_is_on_the_disk() {
 #[should_panic(expected = "acknowledged")]
 fn loom_an_acknowledgement_without_a_sync_is_caught() {
     group_commit(1 << 20, true);
+}
+
+/// Commits of two numbers each that wait for the disk in groups: three writers, so
+/// that two may come while the first is at the disk.
+fn in_groups(lies: bool) {
+    explore(move || {
+        let mut disk = CountingDisk::default();
+        disk.lies = lies;
+        let wal = log(&disk, 1 << 20);
+        let store = Arc::new((CommitQueue::new(SeqNo(0)), Groups::new(), wal, disk));
+        let commit = || {
+            let store = store.clone();
+            move || {
+                let (queue, groups, wal, disk) = &*store;
+                let (ticket, position) = queue.enter(2, |seq| wal.push(seq, 2, b"record"));
+                let (end, last) = (position.0, ticket.last());
+                let seat = groups.join((position, ticket.place()));
+                let sync = |members: Vec<(Position, Place)>| {
+                    let (positions, places): (Vec<_>, Vec<_>) = members.into_iter().unzip();
+                    (places, wal.sync_group(positions))
+                };
+                let finish = |(places, synced): (Vec<Place>, _)| {
+                    queue.finish(places);
+                    synced
+                };
+                groups.wait(seat, sync, finish).unwrap();
+                ticket.was_finished();
+                let synced = disk.total(|file| &file.synced);
+                assert!(synced >= end, "{end} acknowledged, {synced} synced");
+                queue.wait_visible(last);
+                assert!(queue.visible() >= last);
+            }
+        };
+        let writers = [thread::spawn(commit()), thread::spawn(commit())];
+        commit()();
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        let (queue, ..) = &*store;
+        assert_eq!(queue.visible(), SeqNo(6), "nobody is left behind");
+    });
+}
+
+/// Whoever leads, each of a group wakes, and finds its commit durable and visible.
+#[test]
+fn loom_a_leader_commits_for_its_group() {
+    in_groups(false);
+}
+
+/// Broken: the leader's fsync only says so.
+#[test]
+#[should_panic(expected = "acknowledged")]
+fn loom_a_leader_without_a_sync_is_caught() {
+    in_groups(true);
 }
 
 const RECORD_HEADER_BYTES: u64 = 28;

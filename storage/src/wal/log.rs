@@ -37,8 +37,8 @@ pub(crate) struct Lsn(pub(crate) u64);
 
 /// Where a pushed record ends, in bytes ever pushed. Refused records count too,
 /// so that no two records share a position, though they may share an [`Lsn`].
-/// To be waited for once, by its owner, with [`Wal::write_to`] or
-/// [`Wal::sync_to`].
+/// To be waited for once, with [`Wal::write_to`], [`Wal::sync_to`] or
+/// [`Wal::sync_group`].
 #[derive(Debug)]
 #[must_use = "nobody else waits for the record, or learns that it was refused"]
 pub(crate) struct Position(pub(crate) u64);
@@ -193,6 +193,23 @@ impl Wal {
         let end = position.0;
         let progress = self.written(position)?;
         self.sync_up_to(end, progress)
+    }
+
+    /// [`Wal::sync_to`] for several records, with one sync for all: what became
+    /// of each, in their order.
+    pub(crate) fn sync_group(&self, positions: Vec<Position>) -> Vec<Result<()>> {
+        let end = positions.iter().map(|position| position.0).max();
+        let Some(end) = end else { return Vec::new() };
+        let synced = self
+            .settled(end)
+            .and_then(|progress| self.sync_up_to(end, progress));
+        let mut progress = self.progress.lock().unwrap();
+        let of = |position: Position| match (&synced, progress.take_refusal(position.0)) {
+            (Err(e), _) => Err(e.clone()),
+            (Ok(()), Some(path)) => Err(Error::DiskFull { path }),
+            (Ok(()), None) => Ok(()),
+        };
+        positions.into_iter().map(of).collect()
     }
 
     fn sync_up_to<'a>(&'a self, end: u64, mut progress: MutexGuard<'a, Progress>) -> Result<()> {

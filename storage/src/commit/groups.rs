@@ -1,0 +1,236 @@
+//! Commits that wait for the disk, in groups: one thread does the work of all who
+//! came while the disk was busy for those before them.
+//!
+//! ```text
+//!   join ──► group: whoever came first leads, the others sleep
+//!              │
+//!            turn: one group at the disk; who comes meanwhile is in the next one
+//!              │
+//!            sync ──► the next group has its turn
+//!              │
+//!            finish, for all of the group ──► they wake
+//! ```
+//!
+//! A thread sleeps once for a commit, on what belongs to its group alone, and has
+//! nothing left to do when it wakes. With a condition variable for all, each step
+//! of each group woke every writer there was, and a commit among 64 writers slept
+//! and woke many times.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::patience::Patience;
+use crate::error::Result;
+use crate::sync::{Condvar, Mutex};
+
+/// Where commits meet that wait for the disk.
+#[derive(Debug)]
+pub(crate) struct Groups<T> {
+    state: Mutex<State<T>>,
+    /// The leader of the open group waits here, and nobody else.
+    turn: Condvar,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    /// Those of the open group, in the order in which they came.
+    members: Vec<T>,
+    open: Arc<Group>,
+    /// Whether the group before is at the disk.
+    is_busy: bool,
+    is_leader_waiting: bool,
+    patience: Patience,
+    /// The leader waits until there are so many members; 0 when for none.
+    wanted: usize,
+}
+
+/// A group, as those who sleep see it.
+#[derive(Debug, Default)]
+struct Group {
+    outcome: Mutex<Outcome>,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+enum Outcome {
+    #[default]
+    Open,
+    /// For each member, in the order in which they came.
+    Ended(Vec<Result<()>>),
+    /// The leader panicked.
+    Abandoned,
+}
+
+/// A member's place in its group. To be waited for once, with [`Groups::wait`].
+#[derive(Debug)]
+#[must_use = "the first of a group does the work of all of it"]
+pub(crate) struct Seat {
+    group: Arc<Group>,
+    index: usize,
+}
+
+impl<T> Groups<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: Mutex::new(State {
+                members: Vec::new(),
+                open: Arc::default(),
+                is_busy: false,
+                is_leader_waiting: false,
+                patience: Patience::default(),
+                wanted: 0,
+            }),
+            turn: Condvar::new(),
+        }
+    }
+
+    /// Puts a commit into the open group.
+    pub(crate) fn join(&self, member: T) -> Seat {
+        let mut state = self.state.lock().unwrap();
+        state.members.push(member);
+        let seat = Seat {
+            group: state.open.clone(),
+            index: state.members.len() - 1,
+        };
+        if state.members.len() == state.wanted {
+            self.turn.notify_all();
+        }
+        seat
+    }
+
+    /// Returns once the member's group has ended, with what became of the member.
+    /// The first of a group does the work for all: `sync` while no other group
+    /// syncs, then `finish` beside the next group's sync; that answers for each
+    /// member, in their order.
+    ///
+    /// # Errors
+    /// What `finish` answered for the member.
+    ///
+    /// # Panics
+    /// When the leader panicked.
+    pub(crate) fn wait<S>(
+        &self,
+        seat: Seat,
+        sync: impl FnOnce(Vec<T>) -> S,
+        finish: impl FnOnce(S) -> Vec<Result<()>>,
+    ) -> Result<()> {
+        let Seat { group, index } = seat;
+        if index > 0 {
+            return group.wait(index);
+        }
+        let (turn, members) = self.take_turn();
+        let count = members.len();
+        let end = End {
+            group: &group,
+            is_alone: count == 1,
+        };
+        let synced = sync(members);
+        drop(turn);
+        let mut results = finish(synced);
+        debug_assert_eq!(results.len(), count);
+        let own = std::mem::replace(&mut results[0], Ok(()));
+        end.with(results);
+        own
+    }
+
+    /// Waits until no other group syncs, and perhaps for more members; then closes
+    /// the open group.
+    fn take_turn(&self) -> (Turn<'_, T>, Vec<T>) {
+        let mut state = self.state.lock().unwrap();
+        while state.is_busy {
+            state.is_leader_waiting = true;
+            state = self.turn.wait(state).unwrap();
+        }
+        state.is_leader_waiting = false;
+        let before = state.members.len();
+        if let Some(hold) = state.patience.hold(before) {
+            state.wanted = hold.wanted;
+            let is_short = |state: &mut State<T>| state.members.len() < hold.wanted;
+            let waited = self.turn.wait_timeout_while(state, hold.time_max, is_short);
+            (state, _) = waited.unwrap();
+            state.wanted = 0;
+            let after = state.members.len();
+            state.patience.held(hold, before, after);
+        }
+        state.is_busy = true;
+        state.open = Arc::default();
+        let members = std::mem::take(&mut state.members);
+        let turn = Turn {
+            groups: self,
+            members: members.len(),
+            began: Instant::now(),
+        };
+        (turn, members)
+    }
+}
+
+/// The one group at the disk; the next has its turn when it drops.
+struct Turn<'a, T> {
+    groups: &'a Groups<T>,
+    members: usize,
+    began: Instant,
+}
+
+impl<T> Drop for Turn<'_, T> {
+    fn drop(&mut self) {
+        let took = match cfg!(any(loom, shuttle)) {
+            // No time passes there, and no wait for members would end.
+            true => Duration::ZERO,
+            false => self.began.elapsed(),
+        };
+        let state = &self.groups.state;
+        let mut state = state.lock().unwrap_or_else(|e| e.into_inner());
+        let behind = state.members.len();
+        state.patience.synced(self.members, behind, took);
+        state.is_busy = false;
+        let is_leader_waiting = state.is_leader_waiting;
+        drop(state);
+        if is_leader_waiting {
+            self.groups.turn.notify_all();
+        }
+    }
+}
+
+/// Ends a group; without results when it drops.
+struct End<'a> {
+    group: &'a Group,
+    /// Waking nobody would still cost a system call.
+    is_alone: bool,
+}
+
+impl End<'_> {
+    fn with(self, results: Vec<Result<()>>) {
+        self.group.end(Outcome::Ended(results), self.is_alone);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.group.end(Outcome::Abandoned, self.is_alone);
+    }
+}
+
+impl Group {
+    fn wait(&self, index: usize) -> Result<()> {
+        let mut outcome = self.outcome.lock().unwrap();
+        loop {
+            match &mut *outcome {
+                Outcome::Open => outcome = self.ended.wait(outcome).unwrap(),
+                Outcome::Ended(results) => return std::mem::replace(&mut results[index], Ok(())),
+                Outcome::Abandoned => panic!("the leader of a group of commits panicked"),
+            }
+        }
+    }
+
+    fn end(&self, outcome: Outcome, is_alone: bool) {
+        if is_alone {
+            return;
+        }
+        *self.outcome.lock().unwrap_or_else(|e| e.into_inner()) = outcome;
+        self.ended.notify_all();
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
