@@ -150,6 +150,11 @@ impl Block {
         self.bytes.len()
     }
 
+    /// The memory of a block that is needed no more.
+    pub(super) fn into_bytes(self) -> Bytes {
+        self.bytes
+    }
+
     /// The entry that starts at `start`.
     #[inline]
     pub(super) fn entry(&self, start: usize) -> Result<Entry<'_>, Damage> {

@@ -38,10 +38,10 @@ impl BlockCursor {
         }
     }
 
-    /// Takes another block and stands nowhere in it.
-    pub(super) fn reset(&mut self, block: Block) {
-        self.block = block;
+    /// Takes another block, stands nowhere in it, and returns the one before.
+    pub(super) fn replace(&mut self, block: Block) -> Block {
         self.valid = false;
+        std::mem::replace(&mut self.block, block)
     }
 
     /// Stands nowhere.
@@ -69,6 +69,7 @@ impl BlockCursor {
     }
 
     /// The value; it shares the block's memory and keeps it alive.
+    #[inline]
     pub(super) fn value(&self) -> Bytes {
         debug_assert!(self.valid);
         self.block.value(self.value.clone())
@@ -121,6 +122,7 @@ impl BlockCursor {
     ///
     /// # Panics
     /// When not valid.
+    #[inline]
     pub(super) fn next(&mut self) -> Result<(), Damage> {
         assert!(self.valid, "next on a cursor that stands nowhere");
         self.valid = false;
@@ -171,6 +173,7 @@ impl BlockCursor {
 
     /// Reads the entry at `start`, of whose key at most the first `known` bytes
     /// are in `self.key`.
+    #[inline]
     fn read(&mut self, start: usize, known: usize) -> Result<(), Damage> {
         self.valid = false;
         let entry = self.block.entry(start)?;

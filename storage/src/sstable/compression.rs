@@ -93,15 +93,30 @@ pub(super) fn unseal(stored: Bytes) -> Result<Bytes, Damage> {
             let payload_bytes = payload.len();
             Ok(stored.slice(..payload_bytes))
         }
-        (Compression::Lz4, packed) => unpack_lz4(packed).map(Bytes::from),
+        (Compression::Lz4, packed) => unpack_lz4(packed, |_| Vec::new()).map(Bytes::from),
     }
 }
 
 /// The same of bytes that are about to be overwritten.
 pub(super) fn unseal_copy(stored: &[u8]) -> Result<Bytes, Damage> {
+    unseal_into(stored, Bytes::new())
+}
+
+/// The same in the memory of `spare`, if nobody else has that any more and it is
+/// not far too large: of what is returned a small part may be kept.
+pub(super) fn unseal_into(stored: &[u8], spare: Bytes) -> Result<Bytes, Damage> {
+    let memory = |len: usize| match spare.try_into_mut().map(Vec::from) {
+        Ok(memory) if (len..=2 * len).contains(&memory.capacity()) => memory,
+        _ => Vec::new(),
+    };
     match check(stored)? {
-        (Compression::None, payload) => Ok(Bytes::copy_from_slice(payload)),
-        (Compression::Lz4, packed) => unpack_lz4(packed).map(Bytes::from),
+        (Compression::None, payload) => {
+            let mut out = memory(payload.len());
+            out.clear();
+            out.extend_from_slice(payload);
+            Ok(out.into())
+        }
+        (Compression::Lz4, packed) => unpack_lz4(packed, memory).map(Bytes::from),
     }
 }
 
@@ -129,7 +144,8 @@ fn check(stored: &[u8]) -> Result<(Compression, &[u8]), Damage> {
     }
 }
 
-fn unpack_lz4(packed: &[u8]) -> Result<Vec<u8>, Damage> {
+/// Unpacks into what `memory` has for a length.
+fn unpack_lz4(packed: &[u8], memory: impl FnOnce(usize) -> Vec<u8>) -> Result<Vec<u8>, Damage> {
     let Some((len, data)) = packed.split_first_chunk::<LENGTH_BYTES>() else {
         return Err(Damage("LZ4 block without its length".into()));
     };
@@ -141,7 +157,12 @@ fn unpack_lz4(packed: &[u8]) -> Result<Vec<u8>, Damage> {
             data.len()
         )));
     }
-    let mut out = vec![0; len];
+    let mut out = memory(len);
+    if out.capacity() < len {
+        // Zeros as they come from the system, where they do.
+        out = vec![0; len];
+    }
+    out.resize(len, 0);
     match lz4_flex::block::decompress_into(data, &mut out) {
         Ok(found) if found == len => Ok(out),
         Ok(found) => Err(Damage(format!(
@@ -178,6 +199,25 @@ mod tests {
                 assert_eq!(unseal_copy(&stored).unwrap(), payload, "{compression:?}");
                 assert_eq!(unseal(stored.into()).unwrap(), payload, "{compression:?}");
             }
+        }
+    }
+
+    #[test]
+    fn memory_is_used_again_when_it_is_free_and_of_a_fit_size() {
+        for compression in [Compression::None, Compression::Lz4] {
+            let stored = seal(&[7; 5000], compression);
+            for (spare_bytes, expected) in
+                [(4999, 5000), (5000, 5000), (9000, 9000), (10_001, 5000)]
+            {
+                let payload = unseal_into(&stored, vec![1; spare_bytes].into()).unwrap();
+                assert_eq!(payload, [7; 5000][..]);
+                let memory = payload.try_into_mut().unwrap();
+                assert_eq!(memory.capacity(), expected, "{spare_bytes}");
+            }
+            let spare = Bytes::from(vec![1; 5000]);
+            let value = spare.slice(10..20);
+            let payload = unseal_into(&stored, spare).unwrap();
+            assert_eq!((payload, value), (vec![7; 5000].into(), vec![1; 10].into()));
         }
     }
 

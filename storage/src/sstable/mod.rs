@@ -6,7 +6,7 @@
 //!        │   └────── FilterBuilder, IndexBuilder, Properties, Footer
 //!        ▼
 //!   SsTable ── Filter ── Index ── BlockCache ── Block      one lookup
-//!        └──── SsTableCursor ── BlockCursor × 2            a scan
+//!        └──── SsTableCursor ── ReadAhead, BlockCursor    a scan
 //! ```
 //!
 //! What always holds: a table's file never changes once
@@ -28,6 +28,7 @@ mod handle;
 mod index;
 mod options;
 mod properties;
+mod read_ahead;
 mod reader;
 mod salvage;
 mod table_cursor;

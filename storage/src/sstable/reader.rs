@@ -12,13 +12,14 @@ use bytes::Bytes;
 
 use super::block::Block;
 use super::cache::BlockCache;
-use super::compression::{PAYLOAD_BYTES_MAX, TRAILER_BYTES, unseal, unseal_copy};
+use super::compression::{PAYLOAD_BYTES_MAX, TRAILER_BYTES, unseal, unseal_copy, unseal_into};
 use super::damage::Damage;
 use super::filter::Filter;
 use super::footer::Footer;
 use super::handle::BlockHandle;
 use super::index::Index;
 use super::properties::Properties;
+use super::read_ahead::{self, ReadAhead};
 use super::tombstone_block;
 use crate::error::{Error, Result};
 use crate::key::{Kind, SeqNo};
@@ -141,7 +142,7 @@ impl SsTable {
             return Ok(None);
         }
         let handle = index.entry(position).handle;
-        let (block, cached) = self.data_block(handle, true)?;
+        let (block, cached) = self.data_block(handle)?;
         if cached {
             reads.blocks_cached += 1;
         } else {
@@ -159,32 +160,53 @@ impl SsTable {
         }))
     }
 
-    /// A data block, and whether it came from the cache.
-    pub(super) fn data_block(
-        &self,
-        handle: BlockHandle,
-        fill_cache: bool,
-    ) -> Result<(Block, bool)> {
-        let number = self.properties().file_number;
-        // A scan that leaves the cache as it is does not ask it either: it may
-        // run on a thread that loses its core at any moment, and must not lose
-        // it while it holds a lock that a transactional read waits for.
-        let cached = fill_cache
-            .then(|| self.cache.get(number, handle.offset))
-            .flatten();
-        if let Some(block) = cached {
+    /// A data block by way of the cache, and whether it was there.
+    fn data_block(&self, handle: BlockHandle) -> Result<(Block, bool)> {
+        if let Some(block) = self.cached_block(handle) {
             return Ok((block, true));
         }
         let payload = self.read_data_block(handle)?;
         let block = Block::new(payload).map_err(|damage| damage.at(&self.path, handle.offset))?;
-        if fill_cache {
-            self.cache.insert(number, handle.offset, block.clone());
-        }
+        self.cache_block(handle, &block);
         Ok((block, false))
+    }
+
+    /// A data block, if the cache has it.
+    pub(super) fn cached_block(&self, handle: BlockHandle) -> Option<Block> {
+        self.cache.get(self.properties().file_number, handle.offset)
+    }
+
+    /// Puts a data block into the cache.
+    pub(super) fn cache_block(&self, handle: BlockHandle, block: &Block) {
+        let number = self.properties().file_number;
+        self.cache.insert(number, handle.offset, block.clone());
     }
 
     /// The payload of a data block, from the disk.
     pub(super) fn read_data_block(&self, handle: BlockHandle) -> Result<Bytes> {
+        self.check_handle(handle)?;
+        read_block(&*self.file, &self.path, handle)
+    }
+
+    /// The same by way of what is read ahead, in the memory of `spare` if that is
+    /// free.
+    pub(super) fn read_data_block_ahead(
+        &self,
+        handle: BlockHandle,
+        ahead: &mut ReadAhead,
+        spare: Bytes,
+    ) -> Result<Bytes> {
+        self.check_handle(handle)?;
+        if handle.len > read_ahead::BLOCK_BYTES_MAX {
+            return read_block(&*self.file, &self.path, handle);
+        }
+        let data_bytes = self.properties().data_bytes;
+        let stored = ahead.stored(&*self.file, &self.path, handle, data_bytes)?;
+        unseal_into(stored, spare).map_err(|damage| damage.at(&self.path, handle.offset))
+    }
+
+    /// Says what is wrong with the place of a data block, in the index.
+    fn check_handle(&self, handle: BlockHandle) -> Result<()> {
         let data_bytes = self.properties().data_bytes;
         let len_max = (PAYLOAD_BYTES_MAX + TRAILER_BYTES) as u64;
         if handle.len > len_max || handle.end().is_none_or(|end| end > data_bytes) {
@@ -193,7 +215,7 @@ impl SsTable {
                 handle.offset, handle.len
             ))));
         }
-        read_block(&*self.file, &self.path, handle)
+        Ok(())
     }
 
     /// The error for a damaged index.
@@ -360,7 +382,7 @@ fn read_block(file: &dyn ReadFile, path: &Path, handle: BlockHandle) -> Result<B
     payload.map_err(|damage| damage.at(path, handle.offset))
 }
 
-fn read_at(file: &dyn ReadFile, path: &Path, buf: &mut [u8], offset: u64) -> Result<()> {
+pub(super) fn read_at(file: &dyn ReadFile, path: &Path, buf: &mut [u8], offset: u64) -> Result<()> {
     file.read_exact_at(buf, offset).map_err(|e| {
         if e.kind() == io::ErrorKind::UnexpectedEof {
             // The offset was within the file when it was opened.

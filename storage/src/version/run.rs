@@ -296,14 +296,13 @@ pub(crate) struct RunCursor {
 
 impl RunCursor {
     fn open(&mut self, at: usize) -> Option<&mut SsTableCursor> {
-        if self.cursor.is_none() || self.at != at {
-            self.cursor = self
-                .run
-                .sorted
-                .get(at)
-                .map(|file| file.table.cursor(self.fill_cache));
-            self.at = at;
+        match (self.run.sorted.get(at), &mut self.cursor) {
+            (None, cursor) => *cursor = None,
+            (Some(_), Some(_)) if self.at == at => {}
+            (Some(file), Some(cursor)) => cursor.change_table(&file.table),
+            (Some(file), empty) => *empty = Some(file.table.cursor(self.fill_cache)),
         }
+        self.at = at;
         self.cursor.as_mut()
     }
 
@@ -342,6 +341,7 @@ impl RunCursor {
 }
 
 impl Cursor for RunCursor {
+    #[inline]
     fn valid(&self) -> bool {
         self.cursor.as_ref().is_some_and(Cursor::valid)
     }
@@ -397,8 +397,13 @@ impl Cursor for RunCursor {
         self.settle_backward()
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
-        self.cursor.as_mut().expect("the cursor is valid").next()?;
+        let cursor = self.cursor.as_mut().expect("the cursor is valid");
+        cursor.next()?;
+        if cursor.valid() {
+            return Ok(());
+        }
         self.settle_forward()
     }
 
@@ -407,18 +412,22 @@ impl Cursor for RunCursor {
         self.settle_backward()
     }
 
+    #[inline]
     fn key(&self) -> &[u8] {
         self.here().key()
     }
 
+    #[inline]
     fn seq(&self) -> SeqNo {
         self.run.meta.ingested_at.unwrap_or(self.here().seq())
     }
 
+    #[inline]
     fn kind(&self) -> Kind {
         self.here().kind()
     }
 
+    #[inline]
     fn value(&self) -> Bytes {
         self.here().value()
     }

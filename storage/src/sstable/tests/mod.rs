@@ -2,6 +2,7 @@
 
 mod damage;
 mod golden;
+mod read_ahead;
 mod round_trip;
 mod test_disk;
 

@@ -9,10 +9,14 @@ use crate::vfs::{LockGuard, ReadFile, SyncFile, Vfs, WriteFile};
 
 type Files = Arc<Mutex<BTreeMap<PathBuf, Arc<Vec<u8>>>>>;
 
+/// Offset and length of each read.
+type Reads = Arc<Mutex<Vec<(u64, usize)>>>;
+
 /// The files; clones share them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TestDisk {
     files: Files,
+    reads: Reads,
 }
 
 impl TestDisk {
@@ -23,6 +27,11 @@ impl TestDisk {
     pub(super) fn write(&self, path: impl AsRef<Path>, bytes: Vec<u8>) {
         let path = path.as_ref().to_path_buf();
         self.files.lock().unwrap().insert(path, Arc::new(bytes));
+    }
+
+    /// Offset and length of each read since the last call.
+    pub(super) fn take_reads(&self) -> Vec<(u64, usize)> {
+        std::mem::take(&mut self.reads.lock().unwrap())
     }
 }
 
@@ -36,6 +45,7 @@ struct Appender {
 struct Reader {
     path: PathBuf,
     files: Files,
+    reads: Reads,
 }
 
 impl Reader {
@@ -47,6 +57,7 @@ impl Reader {
 
 impl ReadFile for Reader {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
+        self.reads.lock().unwrap().push((offset, buf.len()));
         let start = offset as usize;
         let bytes = self.bytes();
         let found = bytes.get(start..start + buf.len());
@@ -83,7 +94,8 @@ impl Vfs for TestDisk {
         }
         let path = path.to_path_buf();
         let files = Arc::clone(&self.files);
-        Ok(Arc::new(Reader { path, files }))
+        let reads = Arc::clone(&self.reads);
+        Ok(Arc::new(Reader { path, files, reads }))
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>> {

@@ -1,0 +1,126 @@
+//! Reading neighbouring blocks of a table in few large pieces.
+//!
+//! ```text
+//!   asked for   b0   b1   b2   b3   b4   b5   b6   b7   b8 ...
+//!   read        [b0] [b1   b2   b3] [b4   b5   b6   b7   b8 ...
+//! ```
+//!
+//! What is read ahead stays packed until it is asked for, so that too much of it
+//! costs a copy out of the page cache and no more.
+
+use std::path::Path;
+
+use super::handle::BlockHandle;
+use super::reader::read_at;
+use crate::error::Result;
+use crate::vfs::ReadFile;
+
+/// How much is read at once when the second block follows the first, in bytes:
+/// some blocks of the default size, as many as a short scan may well want.
+const BYTES_MIN: usize = 8 << 10;
+
+/// How much at most, in bytes: what a system call costs is lost in it by then, and
+/// the processor's second cache holds it until it is unpacked.
+const BYTES_MAX: usize = 256 << 10;
+
+/// A larger block is not kept here.
+pub(super) const BLOCK_BYTES_MAX: u64 = (BYTES_MAX / 2) as u64;
+
+/// The stored bytes around the block that was asked for last; grows while each
+/// block follows the one before, in either direction.
+#[derive(Debug)]
+pub(super) struct ReadAhead {
+    /// Stored bytes from `start` on are in the first `filled` bytes.
+    buffer: Vec<u8>,
+    filled: usize,
+    start: u64,
+    /// Where the block that was asked for last starts and ends.
+    last: Option<(u64, u64)>,
+    bytes: usize,
+}
+
+impl ReadAhead {
+    pub(super) fn new() -> Self {
+        Self {
+            buffer: Vec::new(),
+            filled: 0,
+            start: 0,
+            last: None,
+            bytes: BYTES_MIN,
+        }
+    }
+
+    /// Goes on in another file, whose blocks fill the bytes to `end`: of those the
+    /// first follows what was read, or the last precedes it.
+    pub(super) fn change_file(&mut self, end: u64) {
+        self.filled = 0;
+        self.last = self.last.is_some().then_some((end, 0));
+    }
+
+    /// The stored bytes of a block of at most [`BLOCK_BYTES_MAX`] that ends at or
+    /// before `end`, of a `file` in which all blocks do.
+    ///
+    /// # Errors
+    /// `Io`, and `Corruption` where the file ends: of this block only.
+    pub(super) fn stored(
+        &mut self,
+        file: &dyn ReadFile,
+        path: &Path,
+        handle: BlockHandle,
+        end: u64,
+    ) -> Result<&[u8]> {
+        debug_assert!(handle.len <= BLOCK_BYTES_MAX && handle.offset + handle.len <= end);
+        if self.range_of(handle).is_none() {
+            let (start, bytes) = self.next_piece(handle, end);
+            let read_all = self.read(file, path, start, bytes);
+            if read_all.is_err() && bytes as u64 > handle.len {
+                self.read(file, path, handle.offset, handle.len as usize)?;
+            } else {
+                read_all?;
+            }
+        }
+        self.last = Some((handle.offset, handle.offset + handle.len));
+        let range = self.range_of(handle).expect("it was read");
+        Ok(&self.buffer[range])
+    }
+
+    /// Where a block lies in the buffer, if all of it is there.
+    fn range_of(&self, handle: BlockHandle) -> Option<std::ops::Range<usize>> {
+        let from = usize::try_from(handle.offset.checked_sub(self.start)?).ok()?;
+        let to = from.checked_add(handle.len as usize)?;
+        (to <= self.filled).then_some(from..to)
+    }
+
+    /// What to read for a block that is not there: where it starts, and how many
+    /// bytes.
+    fn next_piece(&mut self, handle: BlockHandle, end: u64) -> (u64, usize) {
+        let block_end = handle.offset + handle.len;
+        let (follows, precedes) = self.last.map_or((false, false), |(start, end)| {
+            (end == handle.offset, start == block_end)
+        });
+        if !follows && !precedes {
+            self.bytes = BYTES_MIN;
+            return (handle.offset, handle.len as usize);
+        }
+        let bytes = (self.bytes as u64).max(handle.len);
+        self.bytes = (2 * self.bytes).min(BYTES_MAX);
+        if follows {
+            (handle.offset, bytes.min(end - handle.offset) as usize)
+        } else {
+            let start = block_end.saturating_sub(bytes);
+            (start, (block_end - start) as usize)
+        }
+    }
+
+    fn read(&mut self, file: &dyn ReadFile, path: &Path, start: u64, bytes: usize) -> Result<()> {
+        self.filled = 0;
+        if self.buffer.len() < bytes {
+            // Not to be copied when it grows.
+            self.buffer.clear();
+            self.buffer.resize(bytes, 0);
+        }
+        read_at(file, path, &mut self.buffer[..bytes], start)?;
+        (self.start, self.filled) = (start, bytes);
+        Ok(())
+    }
+}
