@@ -183,13 +183,13 @@ fn write_merged(
         merger: &table.merger,
     };
 
-    let mut cursors: Vec<Box<dyn Cursor>> = Vec::with_capacity(inputs.len());
+    let mut cursors = Vec::with_capacity(inputs.len());
     for run in inputs {
         let mut cursor = run.cursor(false);
         cursor.seek_to_first()?;
-        cursors.push(Box::new(cursor));
+        cursors.push(cursor);
     }
-    let mut merge: Merge<false> = Merge::new(cursors);
+    let mut merge: Merge<_, false> = Merge::new(cursors);
     let origins = inputs.iter().map(|run| run.origin_span());
     let origin = origins
         .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))

@@ -12,6 +12,7 @@ use crate::compaction::Retain;
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
 use crate::options::{SnapshotOptions, WriteOptions};
+use crate::read::cursor::Cursor;
 use crate::read::merge::Merge;
 use crate::retention::boundaries::{Boundaries, ReadPoint};
 use crate::retention::register::{Bookmark, SnapshotExpiry, SnapshotRecord};
@@ -235,7 +236,7 @@ fn pinned_bytes(
     for cursor in &mut cursors {
         cursor.seek_to_first()?;
     }
-    let mut merge: Merge<false> = Merge::new(cursors);
+    let mut merge: Merge<_, false> = Merge::new(cursors);
     let mut bytes = 0;
     let (mut kept, mut left) = (Vec::new(), Vec::new());
     while let Some(cursor) = merge.peek() {

@@ -17,9 +17,7 @@ mod table;
 
 pub(crate) use pool::ChunkPool;
 pub(crate) use skiplist::Entry;
-#[cfg(all(test, not(loom)))]
-use table::MemtableCursor;
-pub(crate) use table::{Memtable, version_of};
+pub(crate) use table::{Memtable, MemtableCursor, version_of};
 
 #[cfg(all(test, not(loom)))]
 mod tests;

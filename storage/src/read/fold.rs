@@ -42,6 +42,7 @@ pub(crate) enum Base {
 }
 
 impl<'a> Fold<'a> {
+    #[inline]
     pub(crate) fn new(judge: Judge<'a>) -> Self {
         Self {
             judge,
@@ -69,6 +70,7 @@ impl<'a> Fold<'a> {
 
     /// Takes the next older version; true when the base is reached, and no
     /// version must follow.
+    #[inline]
     pub(crate) fn take(&mut self, version: Version) -> bool {
         debug_assert_eq!(self.base, Base::Open, "the base is the last one");
         self.base = if version.seq < self.hidden_below {
@@ -95,6 +97,7 @@ impl<'a> Fold<'a> {
     }
 
     /// The value, once the base is reached or there are no more versions.
+    #[inline]
     pub(crate) fn finish(self, key: &[u8], merger: &Merger) -> Result<Option<Bytes>> {
         let base = match self.base {
             Base::Value(value) => Some(value),

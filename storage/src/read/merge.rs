@@ -1,91 +1,94 @@
 //! Merging cursors: many sorted sources as one, forwards or backwards.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
 
 use crate::error::Result;
-use crate::key::{SeqNo, compare_versions};
+use crate::key::compare_versions;
 use crate::read::cursor::Cursor;
 
 /// The versions of all sources in order; descending when `BACKWARD`.
 ///
-/// No two sources hold the same (key, sequence number). A step moves the
-/// source on top of a heap and sifts it down, so a source that stays ahead
-/// costs one comparison or two.
-pub(crate) struct Merge<const BACKWARD: bool> {
-    heap: BinaryHeap<Source<BACKWARD>>,
+/// No two sources hold the same (key, sequence number). The sources stand in a
+/// line, in the order of their versions. A step moves the first one and puts it
+/// back in its place, so that a source which stays ahead costs one comparison, and
+/// one that is alone none.
+pub(crate) struct Merge<C, const BACKWARD: bool> {
+    sources: Vec<C>,
+    /// Those that have more, by their places in `sources`.
+    line: Vec<usize>,
 }
 
-struct Source<const BACKWARD: bool>(Box<dyn Cursor>);
-
-impl<const BACKWARD: bool> Merge<BACKWARD> {
+impl<C: Cursor, const BACKWARD: bool> Merge<C, BACKWARD> {
     /// Merges the sources from where they stand.
-    pub(crate) fn new(cursors: Vec<Box<dyn Cursor>>) -> Self {
-        Self {
-            heap: cursors
-                .into_iter()
-                .filter(|cursor| cursor.valid())
-                .map(Source)
-                .collect(),
-        }
+    pub(crate) fn new(sources: Vec<C>) -> Self {
+        let mut line: Vec<_> = (0..sources.len()).collect();
+        line.retain(|&at| sources[at].valid());
+        line.sort_unstable_by(|&a, &b| Self::compare(&sources[a], &sources[b]));
+        Self { sources, line }
     }
 
     /// The source that stands on the next version; `None` at the end.
-    pub(crate) fn peek(&self) -> Option<&dyn Cursor> {
-        self.heap.peek().map(|source| &*source.0)
+    #[inline]
+    pub(crate) fn peek(&self) -> Option<&C> {
+        self.line.first().map(|&first| &self.sources[first])
     }
 
     /// Moves past the next version. After an error the merge is at its end: a
     /// source that failed must not be read around.
+    #[inline]
     pub(crate) fn advance(&mut self) -> Result<()> {
-        let Some(mut top) = self.heap.peek_mut() else {
+        let Some(&first) = self.line.first() else {
             return Ok(());
         };
-        let moved = if BACKWARD { top.0.prev() } else { top.0.next() };
-        if moved.is_ok() && top.0.valid() {
-            return Ok(());
-        }
-        PeekMut::pop(top);
+        let source = &mut self.sources[first];
+        let moved = match BACKWARD {
+            true => source.prev(),
+            false => source.next(),
+        };
         if moved.is_err() {
-            self.heap.clear();
+            self.line.clear();
+        } else if !source.valid() {
+            self.line.remove(0);
+        } else if let [_, second, ..] = self.line[..]
+            && self.comes_before(second, first)
+        {
+            self.put_back();
         }
         moved
     }
-}
 
-impl<const BACKWARD: bool> Source<BACKWARD> {
-    fn position(&self) -> (&[u8], SeqNo) {
-        (self.0.key(), self.0.seq())
+    /// Puts the first of the line where it belongs, which is behind the second.
+    #[inline(never)]
+    fn put_back(&mut self) {
+        let first = self.line[0];
+        let behind = &self.line[2..];
+        let passed = 1 + behind.partition_point(|&other| self.comes_before(other, first));
+        self.line[..=passed].rotate_left(1);
+    }
+
+    /// Whether the version of source `a` comes before that of source `b`.
+    #[inline]
+    fn comes_before(&self, a: usize, b: usize) -> bool {
+        Self::compare(&self.sources[a], &self.sources[b]).is_lt()
+    }
+
+    #[inline]
+    fn compare(a: &C, b: &C) -> Ordering {
+        let order = compare_versions((a.key(), a.seq()), (b.key(), b.seq()));
+        match BACKWARD {
+            true => order.reverse(),
+            false => order,
+        }
     }
 }
 
-impl<const BACKWARD: bool> Ord for Source<BACKWARD> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        // `BinaryHeap` keeps the largest on top.
-        let order = compare_versions(self.position(), other.position());
-        if BACKWARD { order } else { order.reverse() }
-    }
-}
-
-impl<const BACKWARD: bool> PartialOrd for Source<BACKWARD> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<const BACKWARD: bool> PartialEq for Source<BACKWARD> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl<const BACKWARD: bool> Eq for Source<BACKWARD> {}
-
-impl<const BACKWARD: bool> std::fmt::Debug for Merge<BACKWARD> {
+impl<C, const BACKWARD: bool> std::fmt::Debug for Merge<C, BACKWARD> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Merge")
-            .field("sources", &self.heap.len())
+            .field("sources", &self.line.len())
             .finish()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -16,6 +16,7 @@ use crate::read::merger::Merger;
 use crate::retention::boundaries::ReadPoint;
 use crate::sstable::Version;
 use crate::version::range_tombstones::RangeTombstones;
+use crate::version::source::Source;
 use crate::version::table_version::TableVersion;
 
 /// A key and its value.
@@ -36,10 +37,16 @@ pub struct Range {
     /// Of all sources.
     range_tombstones: Vec<Arc<RangeTombstones>>,
     fill_cache: bool,
-    lower: Bound<Bytes>,
-    upper: Bound<Bytes>,
-    front: Option<Merge<false>>,
-    back: Option<Merge<true>>,
+    /// The front end's: what it read last, once it read anything.
+    lower: Bound<Vec<u8>>,
+    /// The back end's.
+    upper: Bound<Vec<u8>>,
+    front: Option<Merge<Source, false>>,
+    back: Option<Merge<Source, true>>,
+    /// Whether `front` may stand on versions of the key that was read last. It
+    /// stays there until more is asked for, which may well not happen: the next
+    /// version may be in a block that is not loaded yet.
+    front_lingers: bool,
     done: bool,
     // Last, so that the files are let go of before the database is.
     _db: Arc<DbInner>,
@@ -58,7 +65,7 @@ impl Range {
         K: AsRef<[u8]>,
         R: RangeBounds<K>,
     {
-        let owned = |bound: Bound<&K>| bound.map(|key| Bytes::copy_from_slice(key.as_ref()));
+        let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
         let (lower, upper) = (owned(range.start_bound()), owned(range.end_bound()));
         Self {
             range_tombstones: version.range_tombstones(point.seq),
@@ -70,6 +77,7 @@ impl Range {
             upper,
             front: None,
             back: None,
+            front_lingers: false,
             done: false,
             _db: db.clone(),
         }
@@ -77,21 +85,21 @@ impl Range {
 
     fn below_upper(&self, key: &[u8]) -> bool {
         match &self.upper {
-            Bound::Included(upper) => key <= upper,
-            Bound::Excluded(upper) => key < upper,
+            Bound::Included(upper) => key <= &upper[..],
+            Bound::Excluded(upper) => key < &upper[..],
             Bound::Unbounded => true,
         }
     }
 
     fn above_lower(&self, key: &[u8]) -> bool {
         match &self.lower {
-            Bound::Included(lower) => key >= lower,
-            Bound::Excluded(lower) => key > lower,
+            Bound::Included(lower) => key >= &lower[..],
+            Bound::Excluded(lower) => key > &lower[..],
             Bound::Unbounded => true,
         }
     }
 
-    fn open_front(&self) -> Result<Merge<false>> {
+    fn open_front(&self) -> Result<Merge<Source, false>> {
         let mut cursors = self.version.cursors(self.point.seq, self.fill_cache);
         for cursor in &mut cursors {
             match &self.lower {
@@ -104,7 +112,7 @@ impl Range {
         Ok(Merge::new(cursors))
     }
 
-    fn open_back(&self) -> Result<Merge<true>> {
+    fn open_back(&self) -> Result<Merge<Source, true>> {
         let mut cursors = self.version.cursors(self.point.seq, self.fill_cache);
         for cursor in &mut cursors {
             match &self.upper {
@@ -117,8 +125,12 @@ impl Range {
     }
 
     /// Begins to read a key.
+    #[inline]
     fn begin(&self, key: &[u8]) -> Fold<'static> {
         let mut fold = Fold::new(self.point.judge());
+        if self.range_tombstones.is_empty() {
+            return fold;
+        }
         let covering = |t: &Arc<RangeTombstones>| t.covering(key, self.point.seq);
         let tombstones = self.range_tombstones.iter().filter_map(covering);
         let newest = match mutation::is(Mutation::HeedOldestRangeTombstone) {
@@ -133,36 +145,52 @@ impl Range {
 
     /// The next live entry upwards: of each key the visible versions count until
     /// a base is reached, the others are passed over.
-    fn step_front(&mut self, merge: &mut Merge<false>) -> Result<Option<Entry>> {
+    fn step_front(&mut self, merge: &mut Merge<Source, false>) -> Result<Option<Entry>> {
         loop {
-            let Some(cursor) = merge.peek() else {
+            if std::mem::take(&mut self.front_lingers) {
+                self.leave_key(merge)?;
+            }
+            let Some(source) = merge.peek() else {
                 return Ok(None);
             };
-            if !self.below_upper(cursor.key()) {
+            if !self.below_upper(source.key()) {
                 return Ok(None);
             }
             // A back end that passed this key has taken it; the same bound says so.
-            if cursor.seq() > self.point.seq {
+            if source.seq() > self.point.seq {
                 merge.advance()?;
                 continue;
             }
-            let key = Bytes::copy_from_slice(cursor.key());
+            let key = Bytes::copy_from_slice(source.key());
             let mut fold = self.begin(&key);
-            let mut done = false;
-            while let Some(cursor) = merge.peek().filter(|cursor| cursor.key() == key) {
-                done = done || fold.take(version_at(cursor));
+            while let Some(source) = merge.peek().filter(|source| source.key() == key) {
+                if fold.take(version_at(source)) {
+                    break;
+                }
                 merge.advance()?;
             }
-            self.lower = Bound::Excluded(key.clone());
+            exclude(&mut self.lower, &key);
+            self.front_lingers = true;
             if let Some(value) = fold.finish(&key, &self.merger)? {
                 return Ok(Some((key, value)));
             }
         }
     }
 
+    /// Passes over what is left of the key that was read last.
+    fn leave_key(&self, merge: &mut Merge<Source, false>) -> Result<()> {
+        let Bound::Excluded(key) = &self.lower else {
+            unreachable!("a key was read");
+        };
+        while merge.peek().is_some_and(|source| source.key() == key) {
+            merge.advance()?;
+        }
+        Ok(())
+    }
+
     /// The next live entry downwards: versions of a key come oldest first, so
     /// they are gathered, and those below a newer base forgotten.
-    fn step_back(&mut self, merge: &mut Merge<true>) -> Result<Option<Entry>> {
+    fn step_back(&mut self, merge: &mut Merge<Source, true>) -> Result<Option<Entry>> {
         loop {
             let Some(cursor) = merge.peek() else {
                 return Ok(None);
@@ -181,7 +209,7 @@ impl Range {
                 }
                 merge.advance()?;
             }
-            self.upper = Bound::Excluded(key.clone());
+            exclude(&mut self.upper, &key);
             let mut fold = self.begin(&key);
             let _base_reached = versions.into_iter().rev().any(|v| fold.take(v));
             if let Some(value) = fold.finish(&key, &self.merger)? {
@@ -231,10 +259,21 @@ impl DoubleEndedIterator for Range {
     }
 }
 
-fn version_at(cursor: &dyn Cursor) -> Version {
+fn version_at(source: &Source) -> Version {
     Version {
-        seq: cursor.seq(),
-        kind: cursor.kind(),
-        value: cursor.value(),
+        seq: source.seq(),
+        kind: source.kind(),
+        value: source.value(),
+    }
+}
+
+/// Makes a bound exclude a key, in the memory that it has.
+fn exclude(bound: &mut Bound<Vec<u8>>, key: &[u8]) {
+    match bound {
+        Bound::Excluded(memory) => {
+            memory.clear();
+            memory.extend_from_slice(key);
+        }
+        _ => *bound = Bound::Excluded(key.to_vec()),
     }
 }

@@ -1,7 +1,7 @@
 //! An open SSTable: opening it and looking up one key.
 //!
-//! Filter, index and properties stay in memory while the table is open; data
-//! blocks are read one at a time, through the [`BlockCache`].
+//! Filter, index and properties stay in memory while the table is open; a lookup
+//! reads one data block, through the [`BlockCache`]. Cursors may read ahead.
 
 use std::cell::Cell;
 use std::io;

@@ -5,4 +5,5 @@ pub(crate) mod key_range;
 pub(crate) mod range_tombstones;
 pub(crate) mod run;
 pub(crate) mod run_builder;
+pub(crate) mod source;
 pub(crate) mod table_version;

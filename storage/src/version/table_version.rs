@@ -23,12 +23,12 @@ use crate::error::Result;
 use crate::key::SeqNo;
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
-use crate::read::cursor::Cursor;
 use crate::read::fold::Fold;
 use crate::sstable::{ReadCounters, Version, key_hash};
 use crate::version::key_range::{KeyRange, is_before};
 use crate::version::range_tombstones::RangeTombstones;
 use crate::version::run::{Run, RunId};
+use crate::version::source::Source;
 
 /// The id of a table; never used twice.
 #[derive(
@@ -97,20 +97,15 @@ impl TableVersion {
     }
 
     /// Cursors over every source that a reader at `seq` may see, newest first.
-    pub(crate) fn cursors(&self, seq: SeqNo, fill_cache: bool) -> Vec<Box<dyn Cursor>> {
+    pub(crate) fn cursors(&self, seq: SeqNo, fill_cache: bool) -> Vec<Source> {
         let memtables = std::iter::once(&self.memtable).chain(&self.frozen);
-        let memtables = memtables.filter_map(|memtable| -> Option<Box<dyn Cursor>> {
-            match memtable.run() {
-                Some(run) => run
-                    .is_seen_at(seq)
-                    .then(|| Box::new(run.cursor(fill_cache)) as _),
-                None => (memtable.len() > 0).then(|| Box::new(memtable.cursor()) as _),
-            }
+        let memtables = memtables.filter_map(|memtable| match memtable.run() {
+            Some(run) => (run.is_seen_at(seq)).then(|| Source::Run(run.cursor(fill_cache))),
+            None => (memtable.len() > 0).then(|| Source::Memtable(memtable.cursor())),
         });
         let runs = self.runs.iter().filter(|run| run.is_seen_at(seq));
-        memtables
-            .chain(runs.map(|run| Box::new(run.cursor(fill_cache)) as Box<dyn Cursor>))
-            .collect()
+        let runs = runs.map(|run| Source::Run(run.cursor(fill_cache)));
+        memtables.chain(runs).collect()
     }
 
     /// The range tombstones of every source that a reader at `seq` may see.

@@ -1,0 +1,83 @@
+//! What a reader of a table merges: a memtable or a run.
+
+use bytes::Bytes;
+
+use crate::error::Result;
+use crate::key::{Kind, SeqNo};
+use crate::memtable::MemtableCursor;
+use crate::read::cursor::Cursor;
+use crate::version::run::RunCursor;
+
+/// A position in one source of a table; see [`Cursor`]. The two kinds are told
+/// apart by a branch that is nearly always foreseen, and what it leads to is
+/// compiled into the loop around it: that of a table of virtual calls is not.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most are runs, and none is moved once it is there"
+)]
+pub(crate) enum Source {
+    Memtable(MemtableCursor),
+    Run(RunCursor),
+}
+
+macro_rules! of_either {
+    ($self:expr, $cursor:ident => $call:expr) => {
+        match $self {
+            Source::Memtable($cursor) => $call,
+            Source::Run($cursor) => $call,
+        }
+    };
+}
+
+impl Cursor for Source {
+    #[inline]
+    fn valid(&self) -> bool {
+        of_either!(self, cursor => cursor.valid())
+    }
+
+    fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        of_either!(self, cursor => cursor.seek(key, seq))
+    }
+
+    fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        of_either!(self, cursor => cursor.seek_before(key, seq))
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        of_either!(self, cursor => cursor.seek_to_first())
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        of_either!(self, cursor => cursor.seek_to_last())
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        of_either!(self, cursor => cursor.next())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        of_either!(self, cursor => cursor.prev())
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        of_either!(self, cursor => cursor.key())
+    }
+
+    #[inline]
+    fn seq(&self) -> SeqNo {
+        of_either!(self, cursor => cursor.seq())
+    }
+
+    #[inline]
+    fn kind(&self) -> Kind {
+        of_either!(self, cursor => cursor.kind())
+    }
+
+    #[inline]
+    fn value(&self) -> Bytes {
+        of_either!(self, cursor => cursor.value())
+    }
+}
