@@ -9,10 +9,12 @@
 //! ```text
 //!   model ─┬─> policy ─┬─> sim       a week in seconds, to compare and to plan
 //!   availability ──────┴─> runtime   the real thing, on threads
+//!        └─ forecast
 //! ```
 //!
 //! - [`model`]: jobs, tasks, nodes, resources, profiles;
 //! - [`availability`]: f(t), how much is free over time;
+//! - [`forecast`]: f(t) from a measured load, with intervals;
 //! - [`policy`]: FIFO, resource-aware, reverse-adaptive;
 //! - [`sim`]: an event-driven simulator;
 //! - [`runtime`]: map, shuffle, reduce, retries, pacing.
@@ -61,6 +63,7 @@
 #![forbid(unsafe_code)]
 
 pub mod availability;
+pub mod forecast;
 pub mod model;
 pub mod policy;
 pub mod runtime;

@@ -1,0 +1,110 @@
+//! How far off: quantiles of what past forecasts missed by.
+
+use super::series::Series;
+
+/// Quantiles are kept at each percent from 1 to 99.
+pub(super) const PERCENTS: usize = 99;
+
+/// Errors within this of a time of day, in days to either side, are taken
+/// together: an hour and a half.
+const AROUND_DAYS: f64 = 1.0 / 16.0;
+
+/// Of the median load, what is added to a forecast before errors are told
+/// relative to it: a load near zero does not make them infinite.
+const FLOOR: f64 = 0.1;
+
+/// Past forecasts against what came.
+pub(super) struct Errors {
+    /// Per past day and slot of the horizon; NaN where nothing was measured.
+    relative: Vec<Vec<f64>>,
+    floor: f64,
+    around: usize,
+}
+
+impl Errors {
+    /// `replayed` are past forecasts and the slots they begin at; `level` is the
+    /// median load, `day` a day in steps.
+    pub(super) fn of(
+        series: &Series,
+        replayed: &[(usize, Vec<f64>)],
+        level: f64,
+        day: usize,
+    ) -> Self {
+        // A series of zeroes has no errors to scale.
+        let floor = if level > 0.0 { FLOOR * level } else { 1.0 };
+        let relative = replayed.iter().map(|(origin, forecast)| {
+            let slots = forecast.iter().enumerate();
+            let errors = slots.map(|(ahead, forecast)| {
+                let value = series.value(origin + ahead).unwrap_or(f64::NAN);
+                (value - forecast) / (forecast + floor)
+            });
+            errors.collect()
+        });
+        Self {
+            relative: relative.collect(),
+            floor,
+            around: (AROUND_DAYS * day as f64).round() as usize,
+        }
+    }
+
+    /// The percentiles 1 to 99 of the load, given the forecast of a slot of the
+    /// horizon: the forecast plus quantiles of the errors at about this time of
+    /// day. Of n sorted errors the q-quantile is the one at (n + 1) q, between
+    /// two of them on a line: an equal chance to fall between any two (split
+    /// conformal). Where no error is known, the forecast itself.
+    pub(super) fn percentiles(&self, ahead: usize, forecast: f64) -> [f64; PERCENTS] {
+        let until = |length: usize| (ahead + self.around + 1).min(length);
+        let near = self.relative.iter().flat_map(|day| {
+            day[ahead.saturating_sub(self.around)..until(day.len())]
+                .iter()
+                .copied()
+        });
+        let mut near: Vec<f64> = near.filter(|error| !error.is_nan()).collect();
+        near.sort_unstable_by(f64::total_cmp);
+        let mut percentiles = [forecast; PERCENTS];
+        if !near.is_empty() {
+            for (index, percentile) in percentiles.iter_mut().enumerate() {
+                let error = quantile(&near, (index + 1) as f64 / 100.0);
+                *percentile = (forecast + error * (forecast + self.floor)).max(0.0);
+            }
+        }
+        percentiles
+    }
+}
+
+/// Of sorted values, at least one.
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let last = sorted.len() - 1;
+    let place = ((sorted.len() + 1) as f64 * q - 1.0).clamp(0.0, last as f64);
+    let low = place.floor() as usize;
+    let high = (low + 1).min(last);
+    sorted[low] + (place - low as f64) * (sorted[high] - sorted[low])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_leave_equal_chances_between_values() {
+        let sorted = [1.0, 2.0, 3.0, 4.0];
+        assert_eq!(quantile(&sorted, 0.5), 2.5);
+        assert!((quantile(&sorted, 0.2) - 1.0).abs() < 1e-12);
+        assert!((quantile(&sorted, 0.3) - 1.5).abs() < 1e-12);
+        assert_eq!(quantile(&sorted, 0.99), 4.0);
+        assert_eq!(quantile(&[7.0], 0.01), 7.0);
+    }
+
+    #[test]
+    fn errors_are_relative_to_the_forecast_and_never_lead_below_zero() {
+        let series = Series::new(0.0, 1.0, vec![Some(10.0), Some(0.0), None]).unwrap();
+        // A day of three steps: each time of day stands alone. Floor 1.
+        let replayed = [(0, vec![4.0, 9.0, 9.0])];
+        let errors = Errors::of(&series, &replayed, 10.0, 3);
+        assert_eq!(errors.percentiles(0, 4.0)[49], 10.0);
+        assert_eq!(errors.percentiles(0, 9.0)[49], 9.0 + 6.0 / 5.0 * 10.0);
+        assert_eq!(errors.percentiles(1, 99.0)[0], 99.0 - 90.0);
+        assert_eq!(errors.percentiles(1, 0.0)[0], 0.0, "not -0.9");
+        assert_eq!(errors.percentiles(2, 5.0)[49], 5.0, "nothing is known");
+    }
+}

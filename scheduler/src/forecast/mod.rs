@@ -1,0 +1,58 @@
+//! From a measured load to what it will be: f(t) with calibrated intervals.
+//!
+//! ```text
+//!   CSV ─> Series ─> Forecaster ──┬─> pool      one forecast per method
+//!                        │        ├─> backtest  what each was worth lately
+//!                        │        └─> intervals how far off the choice was
+//!                        └─> Forecast ─> Availability, at a confidence
+//! ```
+//!
+//! No method wins on every series, and a wrong period is ruinous. So a
+//! [`Forecaster`] lets a pool of simple methods forecast past days from what was
+//! known then, and combines those that did best. The intervals are quantiles of
+//! what that choice missed by on those days (split conformal), not of a model.
+//!
+//! What always holds:
+//!
+//! - A forecast for an origin is a function of the values before it.
+//! - Values, forecasts and quantiles are finite and not negative; quantiles do
+//!   not cross.
+//! - There is no clock, no randomness and no I/O in here.
+//!
+//! ```
+//! use ebb_scheduler::forecast::{Forecaster, Options, Series};
+//!
+//! // Four weeks of hours with a peak at noon.
+//! let load = |hour: usize| 50.0 - 40.0 * (hour as f64 / 24.0 * std::f64::consts::TAU).cos();
+//! let series = Series::new(0.0, 3600.0, (0..28 * 24).map(|h| Some(load(h))).collect())?;
+//! let tomorrow = Forecaster::new(&series, Options::default())?.from_end()?;
+//!
+//! assert!((tomorrow.point()[12] - 90.0).abs() < 1e-9);
+//! // What a machine of 100 hundredths has left, with 90% confidence in each hour.
+//! let left = tomorrow.availability(100.0, 1.0, 0.9)?;
+//! assert!((left.at(tomorrow.start_s() + 12.5 * 3600.0) - 10.0).abs() < 1e-9);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod backtest;
+mod csv;
+mod evaluation;
+mod forecaster;
+mod intervals;
+mod method;
+#[cfg(feature = "mstl")]
+mod mstl;
+mod pool;
+mod predicted;
+mod profile;
+mod series;
+
+#[cfg(test)]
+mod tests;
+
+pub use csv::{CsvError, CsvProblem};
+pub use evaluation::{Coverage, Evaluation, MethodScore, Predicted, evaluate};
+pub use forecaster::{ForecastError, Forecaster, Options};
+pub use method::{Cycle, Level, Method};
+pub use predicted::{Forecast, PlanError};
+pub use series::{Point, Series, SeriesError};

@@ -1,0 +1,113 @@
+//! One forecast per method, from the values before an origin.
+
+use super::method::{Level, Method};
+use super::profile::{Profile, corrected, level_of, median};
+
+/// A day and the horizon in steps of the series; both at least 1.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grid {
+    pub(super) day: usize,
+    pub(super) horizon: usize,
+}
+
+impl Grid {
+    fn steps(self, days: f64) -> usize {
+        (days * self.day as f64).round() as usize
+    }
+}
+
+/// What each method says of the `horizon` slots after `past`, in the order of
+/// `methods`; `None` where it has too little to go by.
+pub(super) fn forecasts(methods: &[Method], past: &[f64], grid: Grid) -> Vec<Option<Vec<f64>>> {
+    let mut profiles = Profiles {
+        past,
+        grid,
+        known: Vec::new(),
+    };
+    let each = methods.iter().map(|method| profiles.forecast(*method));
+    // An overflow of what was measured is no forecast.
+    each.map(|forecast| forecast.filter(|values| values.iter().all(|value| value.is_finite())))
+        .collect()
+}
+
+/// Profiles are asked for once per burst correction: each is made once.
+struct Profiles<'a> {
+    past: &'a [f64],
+    grid: Grid,
+    known: Vec<(Profile, Option<Shape>)>,
+}
+
+/// A profile around the origin.
+#[derive(Clone)]
+struct Shape {
+    /// Of up to a day before it; empty when there is nothing to go by.
+    before: Vec<f64>,
+    after: Vec<f64>,
+}
+
+impl Profiles<'_> {
+    fn forecast(&mut self, method: Method) -> Option<Vec<f64>> {
+        let Grid { day, horizon } = self.grid;
+        match method {
+            Method::Naive(cycle) => {
+                let naive = Profile {
+                    cycle: cycle.days() * day,
+                    cycles: 1,
+                    around: 0,
+                };
+                naive.at(self.past, self.ahead())
+            }
+            Method::Recent { window_days } => {
+                let window = self.grid.steps(window_days).max(1);
+                let last = &self.past[self.past.len().checked_sub(window)?..];
+                let mut last: Vec<f64> = last.iter().copied().filter(|v| !v.is_nan()).collect();
+                Some(vec![median(&mut last)?; horizon])
+            }
+            Method::Profile {
+                cycle,
+                cycles,
+                around_days,
+                level,
+            } => {
+                let shape = self.shape(Profile {
+                    cycle: cycle.days() * day,
+                    cycles,
+                    around: self.grid.steps(around_days),
+                })?;
+                match level {
+                    None => Some(shape.after),
+                    Some(level) => self.corrected(&shape, level),
+                }
+            }
+            #[cfg(feature = "mstl")]
+            Method::MstlEts { log } => super::mstl::forecast(self.past, self.grid, log),
+            #[cfg(not(feature = "mstl"))]
+            Method::MstlEts { .. } => None,
+        }
+    }
+
+    fn ahead(&self) -> std::ops::Range<usize> {
+        self.past.len()..self.past.len() + self.grid.horizon
+    }
+
+    fn shape(&mut self, profile: Profile) -> Option<Shape> {
+        if let Some((_, shape)) = self.known.iter().find(|(known, _)| *known == profile) {
+            return shape.clone();
+        }
+        let origin = self.past.len();
+        let before = origin.saturating_sub(self.grid.day)..origin;
+        let shape = profile.at(self.past, self.ahead()).map(|after| Shape {
+            before: profile.at(self.past, before).unwrap_or_default(),
+            after,
+        });
+        self.known.push((profile, shape.clone()));
+        shape
+    }
+
+    fn corrected(&self, shape: &Shape, how: Level) -> Option<Vec<f64>> {
+        let window = self.grid.steps(how.window_days).max(1);
+        let expected = &shape.before[shape.before.len().checked_sub(window)?..];
+        let level = level_of(self.past, expected);
+        Some(corrected(&shape.after, level, self.grid.day, how))
+    }
+}

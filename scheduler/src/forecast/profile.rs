@@ -1,0 +1,177 @@
+//! What the same time of past cycles says: medians, and the burst correction.
+
+use super::method::Level;
+use std::ops::Range;
+
+/// How far the level may correct a forecast, as a factor to either side.
+const LEVEL_MAX: f64 = 3.0;
+
+/// A profile in steps of the series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Profile {
+    /// Length of a cycle; at least 1.
+    pub(super) cycle: usize,
+    /// How many cycles.
+    pub(super) cycles: usize,
+    /// Values to either side of the same time.
+    pub(super) around: usize,
+}
+
+impl Profile {
+    /// The profile at `slots`, each from the latest cycles before it that lie
+    /// before the end of `past` and have a value there. A slot within `past` is
+    /// told without its own value.
+    ///
+    /// `None` when a slot has nothing to go by, or `past` is shorter than the
+    /// cycles that are asked for.
+    pub(super) fn at(self, past: &[f64], slots: Range<usize>) -> Option<Vec<f64>> {
+        if past.len() < self.cycles * self.cycle {
+            return None;
+        }
+        let mut sample = Vec::with_capacity(self.cycles * (2 * self.around + 1));
+        slots
+            .map(|slot| self.median_at(past, slot, &mut sample))
+            .collect()
+    }
+
+    fn median_at(self, past: &[f64], slot: usize, sample: &mut Vec<f64>) -> Option<f64> {
+        sample.clear();
+        let beyond = (slot + 1).saturating_sub(past.len());
+        let back = beyond.div_ceil(self.cycle).max(1) * self.cycle;
+        let mut same = slot.checked_sub(back);
+        let mut found = 0;
+        while let Some(middle) = same {
+            let from = middle.saturating_sub(self.around);
+            let until = (middle + self.around + 1).min(past.len());
+            let before = sample.len();
+            sample.extend(past[from..until].iter().filter(|value| !value.is_nan()));
+            found += usize::from(sample.len() > before);
+            if found == self.cycles {
+                break;
+            }
+            same = middle.checked_sub(self.cycle);
+        }
+        median(sample)
+    }
+}
+
+/// The middle one, or the mean of the two in the middle; `None` of nothing.
+/// Reorders the values.
+pub(super) fn median(values: &mut [f64]) -> Option<f64> {
+    if values.is_empty() {
+        return None;
+    }
+    let middle = values.len() / 2;
+    let odd = values.len() % 2 == 1;
+    let (below, &mut high, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    if odd {
+        return Some(high);
+    }
+    let low = below.iter().copied().max_by(f64::total_cmp)?;
+    Some((low + high) / 2.0)
+}
+
+/// How high the load is beside its profile: the median of measured / expected,
+/// each weighted by what was expected, within 1/3 and 3. 1 where nothing tells.
+///
+/// `expected` ends where `past` ends.
+pub(super) fn level_of(past: &[f64], expected: &[f64]) -> f64 {
+    let measured = &past[past.len() - expected.len()..];
+    let known = measured.iter().zip(expected);
+    let known = known.filter(|(measured, expected)| !measured.is_nan() && **expected > 0.0);
+    let mut ratios: Vec<(f64, f64)> = known.map(|(m, e)| (m / e, *e)).collect();
+    ratios.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let total: f64 = ratios.iter().map(|(_, weight)| weight).sum();
+    let mut below = 0.0;
+    for (ratio, weight) in ratios {
+        below += weight;
+        if below >= total / 2.0 {
+            return ratio.clamp(1.0 / LEVEL_MAX, LEVEL_MAX);
+        }
+    }
+    1.0
+}
+
+/// Carries `level` on from the origin, fading.
+pub(super) fn corrected(forecast: &[f64], level: f64, day: usize, how: Level) -> Vec<f64> {
+    let fading = |ahead: usize| (-(ahead as f64) / (day as f64 * how.decay_days)).exp();
+    let slots = forecast.iter().enumerate();
+    slots
+        .map(|(ahead, value)| value * level.powf(fading(ahead)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: f64 = f64::NAN;
+
+    fn profile(cycles: usize, around: usize) -> Profile {
+        Profile {
+            cycle: 4,
+            cycles,
+            around,
+        }
+    }
+
+    #[test]
+    fn the_median_of_the_same_time_skips_what_is_missing() {
+        // Three cycles of four; the second slot of the last one is missing.
+        let past = [
+            1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, NONE, 11.0, 12.0,
+        ];
+        let ahead = 12..16;
+        assert_eq!(
+            profile(1, 0).at(&past, ahead.clone()),
+            Some(vec![9.0, 6.0, 11.0, 12.0])
+        );
+        assert_eq!(
+            profile(2, 0).at(&past, ahead.clone()),
+            Some(vec![7.0, 4.0, 9.0, 10.0])
+        );
+        // Around the first slot: 8, 9 and, of the cycle before, 4, 5, 6.
+        assert_eq!(profile(2, 1).at(&past, 12..13), Some(vec![6.0]));
+        assert_eq!(
+            profile(4, 0).at(&past, ahead),
+            None,
+            "there are three cycles"
+        );
+    }
+
+    #[test]
+    fn beyond_a_cycle_ahead_the_last_known_cycle_repeats() {
+        let past = [1.0, 2.0, 3.0, 4.0];
+        assert_eq!(
+            profile(1, 0).at(&past, 8..12),
+            Some(vec![1.0, 2.0, 3.0, 4.0])
+        );
+    }
+
+    #[test]
+    fn a_slot_of_the_past_is_told_without_its_own_value() {
+        let past = [1.0, 2.0, 3.0, 4.0, 50.0, 60.0, 70.0, 80.0];
+        assert_eq!(
+            profile(1, 0).at(&past, 4..8),
+            Some(vec![1.0, 2.0, 3.0, 4.0])
+        );
+        assert_eq!(profile(1, 0).at(&past, 0..4), None, "nothing lies before");
+    }
+
+    #[test]
+    fn the_level_is_a_weighted_median_within_bounds() {
+        let past = [NONE, 2.0, 3.0, 12.0];
+        // Ratios 1.5, 2 and 6 with weights 2, 1 and 2.
+        assert_eq!(level_of(&past, &[1.0, 1.0, 2.0, 2.0]), 2.0);
+        assert_eq!(level_of(&past, &[0.1; 4]), LEVEL_MAX);
+        assert_eq!(level_of(&past, &[0.0; 4]), 1.0, "nothing was expected");
+        let how = Level {
+            window_days: 1.0,
+            decay_days: 1.0,
+        };
+        let faded = corrected(&[10.0; 3], 2.0, 1, how);
+        assert_eq!(faded[0], 20.0);
+        assert!((faded[1] - 10.0 * 2f64.powf((-1f64).exp())).abs() < 1e-12);
+        assert!(faded[2] < faded[1] && faded[2] > 10.0);
+    }
+}
