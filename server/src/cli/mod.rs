@@ -17,6 +17,7 @@ mod database;
 mod demo;
 mod error;
 mod exit;
+mod forecast;
 mod get;
 mod load;
 mod names;
@@ -56,6 +57,7 @@ enum Command {
     Verify(verify::Args),
     Repair(repair::Args),
     Policies(policies::Args),
+    Forecast(forecast::Args),
 }
 
 /// Runs the command line of this process.
@@ -72,6 +74,7 @@ pub fn main() -> ExitCode {
         Command::Verify(args) => verify::run(args),
         Command::Repair(args) => repair::run(args),
         Command::Policies(args) => policies::run(args),
+        Command::Forecast(args) => forecast::run(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

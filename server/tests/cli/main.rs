@@ -4,6 +4,7 @@
 mod care;
 mod corpus;
 mod exit_codes;
+mod forecast;
 mod jobs;
 mod place;
 mod reading;

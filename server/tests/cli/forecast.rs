@@ -1,0 +1,66 @@
+//! `ebb forecast`: a trace in; a table, JSON and a report out.
+
+use std::fmt::Write as _;
+
+use crate::place::Place;
+
+/// Ten weeks of hours with quiet weekends, some noise, and a missing line.
+fn trace() -> String {
+    let mut text = String::from("time,load\n");
+    for hour in 0..70 * 24_u64 {
+        let high = if hour / 24 % 7 >= 5 { 30 } else { 60 };
+        let wave = if hour % 24 < 8 { 10 } else { high };
+        let noise = (hour.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 7;
+        if hour != 1_000 {
+            writeln!(text, "{},{}", hour * 3600, wave + noise).unwrap();
+        }
+    }
+    text
+}
+
+#[test]
+fn a_trace_is_forecast_and_the_forecasts_are_judged() {
+    let place = Place::new();
+    place.write("load.csv", trace());
+    let line = "forecast load.csv --days 20 --json out.json --report out/report";
+    let told = place.ebb(line).ok();
+    for word in [
+        "1,680 slots, 1 without",
+        "last 20 days",
+        "chosen",
+        "naive week",
+        "95%",
+        "index.html",
+    ] {
+        assert!(told.contains(word), "{word} in {told}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&place.read("out.json")).unwrap();
+    let evaluation = &json["evaluation"];
+    assert_eq!(evaluation["origins"], 20);
+    assert_eq!(evaluation["slots"].as_array().unwrap().len(), 480);
+    let ratio = evaluation["ratio"].as_f64().unwrap();
+    assert!(ratio > 0.0 && ratio < 1.0, "{ratio}");
+    let next = &json["next"];
+    assert_eq!(next["start_s"], 1680.0 * 3600.0);
+    assert_eq!(next["point"].as_array().unwrap().len(), 24);
+    let at = |q: usize| next["quantiles"][q]["load"][12].as_f64().unwrap();
+    assert!(at(0) <= at(3) && at(3) <= at(6));
+
+    let svg = place.read("out/report/forecast.svg");
+    assert!(svg.starts_with("<svg xmlns=") && svg.ends_with("</svg>"));
+    assert!(svg.contains("class=\"band\"") && !svg.contains("NaN"));
+    assert!(place.read("out/report/index.html").contains("naive day"));
+}
+
+#[test]
+fn what_cannot_be_forecast_is_told_with_file_and_line() {
+    let place = Place::new();
+    place.write("bad.csv", "time,load\n0,1\n3600,-1\n");
+    place.write("short.csv", "0,1\n3600,1\n7200,1\n");
+    let said = place.ebb("forecast bad.csv").fails(2);
+    assert!(said.contains("bad.csv: line 3: value 1 is -1"), "{said}");
+    let said = place.ebb("forecast short.csv").fails(2);
+    assert!(said.contains("short.csv: 3 values are too few"), "{said}");
+    let said = place.ebb("forecast missing.csv").fails(1);
+    assert!(said.contains("cannot read missing.csv"), "{said}");
+}
