@@ -84,7 +84,7 @@ pub use read::merge_operator::{MergeOperator, MergeOperators};
 pub use read::range::{Entry, Range};
 pub use snapshot::{Snapshot, SnapshotTable, View};
 pub use sorted_writer::{SortedWriter, SortedWriterOptions};
-pub use sstable::{Compression, SsTableOptions};
+pub use sstable::{Compression, KeySketch, SsTableOptions};
 pub use stats::{RunStats, Stats, TableStats};
 pub use table::{IngestInfo, Table, Value};
 pub use transaction::{Transaction, TransactionOptions, TransactionRange};

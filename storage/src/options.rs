@@ -68,6 +68,11 @@ pub struct Options {
     pub cache_bytes: u64,
     /// Runs are cut into files of about this many bytes. Default: 64 MiB.
     pub file_bytes: u64,
+    /// When nobody has written and hardly anybody read for so long, memtables are
+    /// flushed, so that the log can go, and runs are merged until little of them is
+    /// garbage; `None`: never.
+    /// Only with `Maintenance::Background`. Default: 2 s.
+    pub idle_after: Option<Duration>,
     /// How runs are merged.
     pub compaction: CompactionOptions,
     /// Who flushes and compacts.
@@ -91,6 +96,7 @@ impl Default for Options {
             wal_bytes_max: 512 << 20,
             cache_bytes: 256 << 20,
             file_bytes: 64 << 20,
+            idle_after: Some(Duration::from_secs(2)),
             compaction: CompactionOptions::default(),
             maintenance: Maintenance::default(),
             vfs: Arc::new(DiskVfs),

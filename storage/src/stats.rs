@@ -64,6 +64,11 @@ impl Counters {
             self.filter_skips.add(reads.filter_skips);
         }
     }
+
+    /// Number of point reads.
+    pub(crate) fn point_reads(&self) -> u64 {
+        self.reads_by_runs.iter().map(Counter::get).sum()
+    }
 }
 
 /// A database at one moment, from [`Db::stats`](crate::Db::stats). Counts are

@@ -86,11 +86,11 @@ fn assert_whole(mem: &MemVfs, dir: &str) {
 
 #[test]
 fn an_sstable_of_another_version_is_refused_by_name() {
-    for version in [0, 3, 77] {
+    for version in [0, 4, 77] {
         let mem = database();
         let path = file(&mem, ".sst");
         change(&mem, &path, |bytes| set_sstable_version(bytes, version));
-        assert_refused(&mem, &path, version, 2);
+        assert_refused(&mem, &path, version, 3);
     }
 }
 
@@ -103,7 +103,7 @@ fn an_sstable_of_version_1_opens() {
         let footer = bytes.len() - FOOTER_BYTES;
         let start = u64::from_le_bytes(bytes[footer + 32..footer + 40].try_into().unwrap());
         let block = &mut bytes[start as usize..footer];
-        let said = b"\"format_version\":2";
+        let said = b"\"format_version\":3";
         let at = block.windows(said.len()).position(|part| part == said);
         block[at.unwrap() + said.len() - 1] = b'1';
         let crc_at = block.len() - 4;

@@ -57,6 +57,8 @@ pub fn drawn(rng: &mut Rng, mem: &MemVfs, bytes: u64) -> Setup {
             size_ratio: [0.2, 1.0, 1.2, 3.0][rng.random_range(0..4)],
             bounding: [Bounding::Strict, Bounding::Preferred, Bounding::Off]
                 [rng.random_range(0..3)],
+            runs_before_merge: [2, 4, 8][rng.random_range(0..3)],
+            space_amplification_max: [1.2, 2.0, 4.0][rng.random_range(0..3)],
         }
         .into(),
         ..options

@@ -74,6 +74,7 @@ pub(crate) fn table_debt_bytes(engine: &Engine, table: &TableCore, version: &Tab
     let table_shape = TableShape {
         runs: &shape(engine, table, version, &|_| false),
         bookmarks: &engine.retention().bookmark_seqs(table.id),
+        is_idle: false,
     };
     debt_bytes(&*engine.options().compaction.picker, &table_shape)
 }
@@ -87,6 +88,10 @@ fn shape(
     let boundaries = engine.boundaries(table.id);
     let shape = |run: &Arc<Run>| RunShape {
         bytes: run.meta().bytes,
+        entries: run.meta().entries,
+        keys: run.keys(),
+        tombstones: run.tombstones(),
+        overwrites: run.overwrites().cloned(),
         garbage_bytes: run.meta().garbage_bytes(&boundaries),
         smallest_seq: run.meta().smallest_seq,
         largest_seq: run.meta().largest_seq,
@@ -112,6 +117,7 @@ fn next_pick(
     let pick = engine.options().compaction.picker.pick(&TableShape {
         runs: &runs,
         bookmarks: &engine.retention().bookmark_seqs(table.id),
+        is_idle: engine.is_idle(),
     })?;
     assert!(
         !pick.runs.is_empty() && pick.runs.end <= runs.len(),

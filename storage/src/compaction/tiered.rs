@@ -5,9 +5,11 @@
 //! share exactly the same set of snapshots, so that a snapshot's files stay
 //! apart from what was written after it. Here a *stratum* is a stretch of
 //! neighbours of the run list that the same bookmarks see. Inside a stratum
-//! runs form a ladder of sizes, as in RocksDB's universal compaction.
+//! runs form a ladder of sizes, as in RocksDB's universal compaction; but where
+//! that merges all for fear that half of it may be garbage, here the runs' key
+//! sketches tell how much is.
 
-use super::picker::{CompactionPicker, Pick, Reason, RunShape, TableShape};
+use super::picker::{CompactionPicker, Pick, Reason, RunShape, TableShape, overwritten};
 
 /// Whether merges respect the boundaries that snapshots draw. Content is right
 /// in every case; this decides where versions lie.
@@ -29,6 +31,14 @@ pub struct TieredPicker {
     /// newer runs of the merge together; above 0. Larger merges more eagerly:
     /// faster reads, more writing. Default: 1.2.
     pub size_ratio: f64,
+    /// The newest stratum is merged for the sake of reads when it has so many
+    /// runs, half of them at least in one merge. More of them means less writing,
+    /// and slower reads of what was written last. Default: 8.
+    pub runs_before_merge: usize,
+    /// A stratum is merged when its runs are so many times as large as what they
+    /// would be as one; above 1. Smaller means less space and more writing.
+    /// Default: 2.
+    pub space_amplification_max: f64,
     /// Whether merges respect the boundaries that snapshots draw.
     pub bounding: Bounding,
 }
@@ -37,13 +47,19 @@ impl Default for TieredPicker {
     fn default() -> Self {
         Self {
             size_ratio: 1.2,
+            runs_before_merge: 8,
+            space_amplification_max: 2.0,
             bounding: Bounding::default(),
         }
     }
 }
 
-/// A stratum of this many runs is looked at for merges that make reads cheaper.
-const RUNS_BEFORE_MERGE: usize = 4;
+/// An older stratum of this many runs is merged for the sake of reads: nothing more
+/// comes into it.
+const OLD_RUNS_BEFORE_MERGE: usize = 4;
+/// In an idle database a stratum may be this many times as large as it would be as
+/// one run.
+const IDLE_SPACE_AMPLIFICATION_MAX: f64 = 1.125;
 /// More runs than this in a stratum are too many for reads, whatever their sizes.
 const STRATUM_RUNS_MAX: usize = 12;
 /// More runs than this in a table are too many, whatever their snapshots.
@@ -60,9 +76,22 @@ impl CompactionPicker for TieredPicker {
         };
         // Bookmarks at or above a run's smallest number see it.
         let stratum = |run: &RunShape| boundaries.partition_point(|&b| b < run.smallest_seq);
+        let space_max = match table.is_idle {
+            true => IDLE_SPACE_AMPLIFICATION_MAX.min(self.space_amplification_max),
+            false => self.space_amplification_max,
+        };
         let mut start = 0;
         for runs in runs.chunk_by(|a, b| stratum(a) == stratum(b)) {
-            if let Some(pick) = self.pick_in_stratum(start, runs) {
+            let runs_before_merge = match start {
+                0 => self.runs_before_merge,
+                _ => OLD_RUNS_BEFORE_MERGE.min(self.runs_before_merge),
+            };
+            let limits = Limits {
+                runs_before_merge,
+                space_max,
+                is_bottom: start + runs.len() == table.runs.len(),
+            };
+            if let Some(pick) = self.pick_in_stratum(start, runs, limits) {
                 return Some(pick);
             }
             start += runs.len();
@@ -80,11 +109,21 @@ impl CompactionPicker for TieredPicker {
     }
 }
 
+/// What a stratum is held to.
+#[derive(Clone, Copy)]
+struct Limits {
+    runs_before_merge: usize,
+    space_max: f64,
+    /// Whether no older stratum is there.
+    is_bottom: bool,
+}
+
 impl TieredPicker {
     /// The next merge in a stratum, which begins at position `start`. Only what
     /// is not busy is looked at, stretch by stretch: runs below a merge under way
     /// are none of the business of those above it.
-    fn pick_in_stratum(&self, start: usize, runs: &[RunShape]) -> Option<Pick> {
+    fn pick_in_stratum(&self, start: usize, runs: &[RunShape], limits: Limits) -> Option<Pick> {
+        let width_min = (limits.runs_before_merge / 2).max(2);
         let mut at = 0;
         for stretch in runs.chunk_by(|a, b| a.is_busy == b.is_busy) {
             let (first, is_oldest) = (start + at, at + stretch.len() == runs.len());
@@ -92,24 +131,35 @@ impl TieredPicker {
             if stretch[0].is_busy {
                 continue;
             }
-            if let (true, [newer @ .., oldest]) = (is_oldest, stretch)
-                && !newer.is_empty()
-                && total(newer) >= oldest.bytes
-            {
+            let wastes_space = match overwritten(stretch, is_oldest && limits.is_bottom) {
+                Some(it) => exceeds(stretch, it.bytes, limits.space_max),
+                // Nobody knows. Each byte of a newer run may hide one of the oldest.
+                None => {
+                    let newer = total(&stretch[..stretch.len() - 1]);
+                    is_oldest && exceeds(stretch, newer, self.space_amplification_max)
+                }
+            };
+            if stretch.len() > 1 && wastes_space {
                 return Some(decision(first, stretch.len(), Reason::Space));
             }
-            if stretch.len() < RUNS_BEFORE_MERGE {
+            if stretch.len() < limits.runs_before_merge {
                 continue;
             }
             let ladder = (0..stretch.len())
                 .map(|from| (from, ladder(&stretch[from..], self.size_ratio)))
-                .find(|&(_, len)| len >= 2);
+                .find(|&(_, len)| len >= width_min);
             if let Some((from, len)) = ladder {
                 return Some(decision(first + from, len, Reason::Ladder));
             }
         }
         thin_out(start, runs, STRATUM_RUNS_MAX)
     }
+}
+
+/// Whether runs with so much garbage are at least `times` as large as without it.
+fn exceeds(runs: &[RunShape], garbage_bytes: u64, times: f64) -> bool {
+    let bytes = total(runs);
+    bytes as f64 >= bytes.saturating_sub(garbage_bytes) as f64 * times
 }
 
 /// The length of the longest prefix in which each run is at most `size_ratio`

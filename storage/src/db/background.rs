@@ -4,8 +4,9 @@
 mod loom_models;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::idle::{Activity, IdleWatch};
 use super::{Engine, priority};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Durability, Maintenance};
@@ -208,6 +209,12 @@ fn flush_loop(engine: &Engine) {
     priority::lower();
     let mut held = 0;
     let mut retry = Retry::default();
+    let activity = || Activity {
+        last: engine.queue.visible(),
+        reads: engine.counters.point_reads(),
+    };
+    let idle_after = engine.options.idle_after;
+    let mut watch = idle_after.map(|after| IdleWatch::new(after, activity(), Instant::now()));
     while engine.signal.wait(
         |wanted| std::mem::take(&mut wanted.flush) | std::mem::take(&mut wanted.time),
         retry
@@ -215,12 +222,16 @@ fn flush_loop(engine: &Engine) {
             .or((held > 0).then_some(RELEASE_EVERY))
             .into_iter()
             .chain(time_to_expiry(engine))
+            .chain(watch.as_ref().map(|watch| watch.pause(Instant::now())))
             .min(),
     ) {
+        let look = |watch: &mut IdleWatch| watch.look(activity(), Instant::now());
+        let idle = watch.as_mut().is_some_and(look);
         retry.note(guard(engine, "flush", || {
+            let rolled = engine.set_idle(idle);
             // Without space for the one there may be some for the other.
             let deleted = engine.delete_expired_snapshots();
-            engine.flush_frozen().and(deleted.map(drop))
+            engine.flush_frozen().and(deleted.map(drop)).and(rolled)
         }));
         held = engine.release_retired();
     }

@@ -75,6 +75,8 @@ pub(crate) struct Engine {
     /// Who merges what.
     pub(super) claims: Claims,
     pub(super) pacer: Pacer,
+    /// Nobody has written for a while, and hardly anybody read.
+    pub(super) idle: AtomicBool,
     pub(super) stopping: AtomicBool,
     /// Freed when the engine goes; `None` when somebody else holds it for it.
     pub(super) _lock: Option<Box<dyn LockGuard>>,
@@ -334,6 +336,25 @@ impl Engine {
             return Err(Error::InvalidRequest("the database is being closed".into()));
         }
         Ok(())
+    }
+
+    /// Whether nobody has written for a while, and hardly anybody read.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.idle.load(Ordering::Relaxed)
+    }
+
+    /// Says whether the database is idle. When it becomes so, everything in memory
+    /// is frozen, the log begins anew, so that all of it can go with the next flush,
+    /// and merges are looked for that are worth it only then.
+    pub(super) fn set_idle(&self, idle: bool) -> Result<()> {
+        if self.idle.swap(idle, Ordering::Relaxed) || !idle {
+            return Ok(());
+        }
+        for table in self.tables() {
+            self.rotate(&table, 0);
+        }
+        self.signal.compact();
+        self.wal.roll()
     }
 
     /// Freezes the memtable of a table if it has reached `bytes_min`; true when

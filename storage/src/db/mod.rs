@@ -6,6 +6,7 @@ mod catalog;
 mod engine;
 mod gate;
 mod handle;
+mod idle;
 mod ingest;
 mod open;
 mod pressure;

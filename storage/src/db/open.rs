@@ -134,6 +134,7 @@ impl Engine {
             flushing: Mutex::default(),
             claims: Claims::new(options.compaction.threads),
             pacer: Pacer::new(options.compaction.bytes_per_sec),
+            idle: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             options,
             _lock: lock,

@@ -14,7 +14,7 @@ use super::handle::BlockHandle;
 use crate::error::{Error, Result};
 
 /// The format version that this build writes.
-pub(super) const FORMAT_VERSION: u32 = 2;
+pub(super) const FORMAT_VERSION: u32 = 3;
 /// The oldest one that it reads.
 const FORMAT_VERSION_MIN: u32 = 1;
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::damage::Damage;
 use super::handle::BlockHandle;
+use super::key_sketch::KeySketch;
 use super::options::SsTableOptions;
 use crate::key::{Kind, NUMBER_MAX, SeqNo};
 use crate::version::range_tombstones::RangeTombstones;
@@ -34,6 +35,21 @@ pub(crate) struct Properties {
     pub(crate) smallest_seq: SeqNo,
     /// The largest sequence number of any version or range tombstone.
     pub(crate) largest_seq: SeqNo,
+    /// Number of different user keys. 0 in files of older versions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) keys: u64,
+    /// Number of versions that expire.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) expiring: u64,
+    /// How many different user keys there are here and in other tables, in hex in
+    /// the file. Not in files of older versions.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "sketch_to_hex",
+        deserialize_with = "sketch_from_hex"
+    )]
+    pub(crate) key_sketch: Option<KeySketch>,
     /// Length of the user keys of all versions together, in bytes.
     pub(crate) raw_key_bytes: u64,
     /// Length of the values of all versions together, in bytes.
@@ -92,6 +108,9 @@ impl Properties {
             largest_key: Vec::new(),
             smallest_seq: SeqNo::MAX,
             largest_seq: SeqNo::ZERO,
+            keys: 0,
+            expiring: 0,
+            key_sketch: Some(KeySketch::default()),
             raw_key_bytes: 0,
             raw_value_bytes: 0,
             data_bytes: 0,
@@ -110,9 +129,18 @@ impl Properties {
         }
         self.entries += 1;
         self.tombstones += u64::from(kind == Kind::Delete);
+        self.expiring += u64::from(kind == Kind::ExpiringPut);
         self.widen(seq);
         self.raw_key_bytes += key.len() as u64;
         self.raw_value_bytes += value_len as u64;
+    }
+
+    /// Counts a user key in, by its hash.
+    pub(super) fn count_key(&mut self, hash: u64) {
+        self.keys += 1;
+        if let Some(sketch) = &mut self.key_sketch {
+            sketch.add(hash);
+        }
     }
 
     /// Counts the range tombstones in, which are stored at `handle`.
@@ -156,6 +184,29 @@ impl Properties {
             _ => Ok(properties),
         }
     }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+fn sketch_to_hex<S: Serializer>(
+    sketch: &Option<KeySketch>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match sketch {
+        Some(sketch) => to_hex(&sketch.encode(), serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+fn sketch_from_hex<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<KeySketch>, D::Error> {
+    let bytes = from_hex(deserializer)?;
+    KeySketch::decode(&bytes)
+        .map(Some)
+        .map_err(|damage| serde::de::Error::custom(damage.0))
 }
 
 fn to_hex<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {

@@ -131,10 +131,14 @@ impl<'a> Walk<'a> {
                  with keys {key:02x?} and {last_key:02x?}"
             )));
         }
-        if !self.parts.filter.may_contain(key_hash(key)) {
+        let hash = key_hash(key);
+        if !self.parts.filter.may_contain(hash) {
             return Err(Damage(format!(
                 "the filter denies the key {key:02x?}, which is here"
             )));
+        }
+        if self.seen.entries == 0 || last_key != key {
+            self.seen.count_key(hash);
         }
         self.seen.count(key, seq, kind, value_len);
         self.last.0.clear();
@@ -153,6 +157,11 @@ impl<'a> Walk<'a> {
                 len: at.bytes,
             };
             self.seen.count_tombstones(tombstones, handle);
+        }
+        if told.key_sketch.is_none() {
+            // It is of a version that did not count these.
+            self.seen.key_sketch = None;
+            (self.seen.keys, self.seen.expiring) = (told.keys, told.expiring);
         }
         if self.seen == *told {
             return Ok(());

@@ -129,7 +129,9 @@ impl SsTableWriter {
             self.finish_data_block()?;
         }
         if new_key {
-            self.filter.add(key_hash(key));
+            let hash = key_hash(key);
+            self.filter.add(hash);
+            self.properties.count_key(hash);
         }
         self.data.add(key, seq, kind, value);
         self.properties.count(key, seq, kind, value.len());

@@ -13,7 +13,7 @@ use crate::key::{Kind, NUMBER_MAX, SeqNo};
 use crate::mutation::{self, Mutation};
 use crate::read::cursor::Cursor;
 use crate::retention::boundaries::Boundaries;
-use crate::sstable::{ReadCounters, SsTable, SsTableCursor, Version};
+use crate::sstable::{KeySketch, Properties, ReadCounters, SsTable, SsTableCursor, Version};
 use crate::sync::{AtomicBool, Ordering};
 use crate::version::key_range::{KeyRange, is_before};
 use crate::version::range_tombstones::RangeTombstones;
@@ -97,6 +97,7 @@ pub(crate) struct Run {
     /// Those of the files that hold versions.
     sorted: Vec<Arc<RunFile>>,
     range_tombstones: Option<Arc<RangeTombstones>>,
+    overwrites: Option<Arc<KeySketch>>,
 }
 
 /// An open SSTable whose file goes when it is obsolete and nobody holds it.
@@ -151,6 +152,7 @@ impl Run {
         let mut tombstones = files.iter().filter_map(|f| f.table.range_tombstones());
         Arc::new(Self {
             range_tombstones: tombstones.next().cloned(),
+            overwrites: overwrites(&files).map(Arc::new),
             meta,
             files,
             sorted,
@@ -226,6 +228,28 @@ impl Run {
     }
 
     /// Its range tombstones, if it has any.
+    /// The keys whose older versions it hides; `None` when there may be more that
+    /// it hides, or its own versions go by themselves: range tombstones, values
+    /// that expire.
+    pub(crate) fn overwrites(&self) -> Option<&Arc<KeySketch>> {
+        self.overwrites.as_ref()
+    }
+
+    /// Number of different user keys in it, as far as its files say.
+    pub(crate) fn keys(&self) -> u64 {
+        self.sum(|properties| properties.keys)
+    }
+
+    /// Number of versions in it that are tombstones.
+    pub(crate) fn tombstones(&self) -> u64 {
+        self.sum(|properties| properties.tombstones)
+    }
+
+    fn sum(&self, of: impl Fn(&Properties) -> u64) -> u64 {
+        let each = self.files.iter().map(|file| of(file.table.properties()));
+        each.fold(0, u64::saturating_add)
+    }
+
     pub(crate) fn range_tombstones(&self) -> Option<&Arc<RangeTombstones>> {
         self.range_tombstones.as_ref()
     }
@@ -431,4 +455,16 @@ impl Cursor for RunCursor {
     fn value(&self) -> Bytes {
         self.here().value()
     }
+}
+/// See [`Run::overwrites`].
+fn overwrites(files: &[Arc<RunFile>]) -> Option<KeySketch> {
+    let mut all = KeySketch::default();
+    for file in files {
+        let properties = file.table.properties();
+        if properties.expiring > 0 || file.table.range_tombstones().is_some() {
+            return None;
+        }
+        all.union(properties.key_sketch.as_ref()?);
+    }
+    Some(all)
 }

@@ -257,6 +257,28 @@ impl Wal {
         self.sync_up_to(end, progress)
     }
 
+    /// Closes the open segment and opens the next, so that all before can go; does
+    /// nothing when nothing is in it.
+    ///
+    /// # Errors
+    /// As [`Wal::write_to`], for a new segment.
+    pub(crate) fn roll(&self) -> Result<()> {
+        let mut progress = self.progress.lock().unwrap();
+        while progress.writing {
+            progress = self.wait(progress);
+        }
+        check(&progress)?;
+        if progress
+            .segment
+            .as_ref()
+            .is_none_or(|segment| segment.is_empty())
+        {
+            return Ok(());
+        }
+        let progress = self.write_group(progress, true)?;
+        check(&progress)
+    }
+
     /// The smallest segment number that a record pushed from now on can get.
     pub(crate) fn segment_number(&self) -> FileNumber {
         self.files.next_number()
@@ -403,67 +425,82 @@ impl Wal {
                 progress = self.wait(progress);
                 continue;
             }
-            progress.writing = true;
-            let segment = progress.segment.take();
-            // The syncer has its own handle, but must not sync a segment that
-            // is being closed and count bytes of the next one as durable.
-            while segment
-                .as_ref()
-                .is_some_and(|segment| self.files.is_full(segment))
-                && progress.syncing
-            {
-                progress = self.wait(progress);
-            }
-            if let Err(e) = check(&progress) {
-                // A sync that is tried again after one that failed may succeed
-                // without what the first one lost.
-                progress.writing = false;
-                progress.segment = segment;
-                self.tell(&progress);
-                return Err(e);
-            }
-            let written = progress.written;
-            let next = progress.next_segment;
-            let spare = std::mem::take(&mut progress.spare);
-            drop(progress);
-
-            let mut group = self.take_buffer(spare);
-            let outcome = self
-                .files
-                .write_group(segment, next, Lsn(written.lsn), &group.bytes);
-
-            progress = self.progress.lock().unwrap();
-            progress.writing = false;
-            if let Some(closed) = outcome.closed {
-                progress.closed.push(closed);
-                progress.syncs += 1;
-                self.set_durable(&mut progress, written);
-            }
-            if let Some(segment) = &outcome.segment
-                && segment.number >= progress.next_segment
-            {
-                progress.next_segment = segment.number.next();
-            }
-            if let Some(segment) = &outcome.segment {
-                progress.written_segment = Some((segment.number, segment.bytes));
-            }
-            progress.segment = outcome.segment;
-            match outcome.result {
-                Ok(()) => {
-                    progress.written = Place {
-                        pushed: group.end,
-                        lsn: written.lsn + group.bytes.len() as u64,
-                    };
-                }
-                Err(Error::DiskFull { path }) => self.refuse(&mut progress, &group, path),
-                Err(e) => self.fail(&mut progress, &format!("write to the WAL failed: {e}")),
-            }
-            if group.bytes.capacity() <= SPARE_BYTES_MAX {
-                group.bytes.clear();
-                progress.spare = group.bytes;
-            }
-            self.tell(&progress);
+            progress = self.write_group(progress, false)?;
         }
+    }
+
+    /// Writes what was pushed. Nobody else writes; if `closes`, the open segment is
+    /// closed before.
+    ///
+    /// # Errors
+    /// That of a sync that failed meanwhile. Whether the group was written stands
+    /// in the progress.
+    fn write_group<'a>(
+        &'a self,
+        mut progress: MutexGuard<'a, Progress>,
+        closes: bool,
+    ) -> Result<MutexGuard<'a, Progress>> {
+        progress.writing = true;
+        let segment = progress.segment.take();
+        // The syncer has its own handle, but must not sync a segment that
+        // is being closed and count bytes of the next one as durable.
+        while segment
+            .as_ref()
+            .is_some_and(|segment| closes || self.files.is_full(segment))
+            && progress.syncing
+        {
+            progress = self.wait(progress);
+        }
+        if let Err(e) = check(&progress) {
+            // A sync that is tried again after one that failed may succeed
+            // without what the first one lost.
+            progress.writing = false;
+            progress.segment = segment;
+            self.tell(&progress);
+            return Err(e);
+        }
+        let written = progress.written;
+        let next = progress.next_segment;
+        let spare = std::mem::take(&mut progress.spare);
+        drop(progress);
+
+        let mut group = self.take_buffer(spare);
+        let outcome = self
+            .files
+            .write_group(segment, closes, next, Lsn(written.lsn), &group.bytes);
+
+        progress = self.progress.lock().unwrap();
+        progress.writing = false;
+        if let Some(closed) = outcome.closed {
+            progress.closed.push(closed);
+            progress.syncs += 1;
+            self.set_durable(&mut progress, written);
+        }
+        if let Some(segment) = &outcome.segment
+            && segment.number >= progress.next_segment
+        {
+            progress.next_segment = segment.number.next();
+        }
+        if let Some(segment) = &outcome.segment {
+            progress.written_segment = Some((segment.number, segment.bytes));
+        }
+        progress.segment = outcome.segment;
+        match outcome.result {
+            Ok(()) => {
+                progress.written = Place {
+                    pushed: group.end,
+                    lsn: written.lsn + group.bytes.len() as u64,
+                };
+            }
+            Err(Error::DiskFull { path }) => self.refuse(&mut progress, &group, path),
+            Err(e) => self.fail(&mut progress, &format!("write to the WAL failed: {e}")),
+        }
+        if group.bytes.capacity() <= SPARE_BYTES_MAX {
+            group.bytes.clear();
+            progress.spare = group.bytes;
+        }
+        self.tell(&progress);
+        Ok(progress)
     }
 
     /// Waits until [`Wal::tell`].
@@ -501,6 +538,9 @@ impl Wal {
         let waiting = group.records + std::mem::take(&mut buffer.records);
         let (from, to) = (progress.written.pushed, buffer.end);
         drop(buffer);
+        if waiting == 0 {
+            return;
+        }
         match progress.refused.last_mut().filter(|last| last.to == from) {
             Some(last) => {
                 last.to = to;

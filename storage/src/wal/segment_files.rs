@@ -52,6 +52,13 @@ pub(super) struct OpenSegment {
     pub(super) bytes: u64,
 }
 
+impl OpenSegment {
+    /// Whether nothing is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes <= record::SEGMENT_HEADER_BYTES as u64
+    }
+}
+
 impl SegmentFiles {
     /// `next` is the segment that the first write makes; those that are there have
     /// so many `bytes`.
@@ -99,10 +106,12 @@ impl SegmentFiles {
         self.vfs.remove(&path).map_err(Error::io("remove", &path))
     }
 
-    /// Appends a group to the open segment, after closing it when it is full.
+    /// Appends a group to the open segment, after closing it when it is full, or if
+    /// `closes`.
     pub(super) fn write_group(
         &self,
         segment: Option<OpenSegment>,
+        closes: bool,
         next: FileNumber,
         base: Lsn,
         group: &[u8],
@@ -112,19 +121,20 @@ impl SegmentFiles {
             closed: None,
             result: Ok(()),
         };
-        outcome.result = self.write_into(&mut outcome, next, base, group);
+        outcome.result = self.write_into(&mut outcome, closes, next, base, group);
         outcome
     }
 
     fn write_into(
         &self,
         outcome: &mut Outcome,
+        closes: bool,
         next: FileNumber,
         base: Lsn,
         group: &[u8],
     ) -> Result<()> {
         if let Some(full) = &mut outcome.segment
-            && self.is_full(full)
+            && (closes || self.is_full(full))
         {
             mutation::unless(Mutation::CloseSegmentWithoutSync, || full.file.sync())
                 .map_err(Error::io("sync", &full.path))?;

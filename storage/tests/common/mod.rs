@@ -79,7 +79,7 @@ impl Drop for Replay {
 pub const START_MS: u64 = 0;
 
 /// Options on a disk in memory under which the caller does all the work, so
-/// that a run is the same every time.
+/// that a run is the same every time; with merges for a sixth of garbage.
 pub fn manual(mem: &MemVfs) -> Options {
     Options {
         maintenance: Maintenance::Manual,
@@ -87,6 +87,12 @@ pub fn manual(mem: &MemVfs) -> Options {
         memtable_bytes: 16 << 10,
         file_bytes: 8 << 10,
         cache_bytes: 1 << 20,
+        compaction: TieredPicker {
+            space_amplification_max: 1.2,
+            runs_before_merge: 4,
+            ..TieredPicker::default()
+        }
+        .into(),
         ..Options::default()
     }
 }
@@ -104,6 +110,8 @@ pub fn random_options(rng: &mut Rng, mem: &MemVfs) -> Options {
             size_ratio: [0.2, 1.0, 1.2, 3.0][rng.random_range(0..4)],
             bounding: [Bounding::Strict, Bounding::Preferred, Bounding::Off]
                 [rng.random_range(0..3)],
+            runs_before_merge: [2, 4, 8][rng.random_range(0..3)],
+            space_amplification_max: [1.2, 2.0, 4.0][rng.random_range(0..3)],
         }
         .into(),
         ..manual(mem)

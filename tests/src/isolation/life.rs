@@ -135,6 +135,7 @@ fn options(config: &Config, mem: &MemVfs, rng: &mut ChaCha8Rng) -> Options {
         cache_bytes: if rng.random_bool(0.3) { 0 } else { 1 << 16 },
         compaction: TieredPicker {
             size_ratio: [0.5, 1.2, 3.0][rng.random_range(0..3)],
+            runs_before_merge: [2, 4, 8][rng.random_range(0..3)],
             ..TieredPicker::default()
         }
         .into(),

@@ -15,7 +15,7 @@ use crate::phase::Phase;
 use crate::usage::Usage;
 
 const FOOTER_BYTES: usize = 64;
-const FORMAT_VERSION: u32 = 2;
+const FORMAT_VERSION: u32 = 3;
 const MAGIC: &[u8] = b"ebbSSTbl";
 /// Type and checksum behind a payload.
 const TRAILER_BYTES: usize = 5;

@@ -1,11 +1,19 @@
 use std::ops::Range;
+use std::sync::Arc;
 
+use super::super::picker::merged;
 use super::*;
 use crate::key::SeqNo;
+use crate::sstable::{KeySketch, key_hash};
 
+/// One of which nobody knows what it overwrites.
 fn run(bytes: u64, smallest_seq: u64) -> RunShape {
     RunShape {
         bytes,
+        entries: bytes,
+        keys: bytes,
+        tombstones: 0,
+        overwrites: None,
         garbage_bytes: 0,
         smallest_seq: SeqNo(smallest_seq),
         largest_seq: SeqNo(smallest_seq),
@@ -13,16 +21,41 @@ fn run(bytes: u64, smallest_seq: u64) -> RunShape {
     }
 }
 
-fn pick(runs: &[RunShape], bookmarks: &[u64], bounding: Bounding) -> Option<Pick> {
-    let bookmarks: Vec<_> = bookmarks.iter().map(|&s| SeqNo(s)).collect();
-    let picker = TieredPicker {
+/// One of these keys, one byte each.
+fn run_of(keys: Range<u64>) -> RunShape {
+    let mut overwrites = KeySketch::default();
+    let bytes = keys.end - keys.start;
+    keys.for_each(|key| overwrites.add(key_hash(&key.to_be_bytes())));
+    RunShape {
+        overwrites: Some(Arc::new(overwrites)),
+        ..run(bytes, 1)
+    }
+}
+
+fn picker(bounding: Bounding) -> TieredPicker {
+    TieredPicker {
         bounding,
+        runs_before_merge: 4,
         ..TieredPicker::default()
-    };
+    }
+}
+
+fn pick_with(
+    picker: TieredPicker,
+    runs: &[RunShape],
+    bookmarks: &[u64],
+    is_idle: bool,
+) -> Option<Pick> {
+    let bookmarks: Vec<_> = bookmarks.iter().map(|&s| SeqNo(s)).collect();
     picker.pick(&TableShape {
         runs,
         bookmarks: &bookmarks,
+        is_idle,
     })
+}
+
+fn pick(runs: &[RunShape], bookmarks: &[u64], bounding: Bounding) -> Option<Pick> {
+    pick_with(picker(bounding), runs, bookmarks, false)
 }
 
 /// Runs newest first as (bytes, smallest sequence number).
@@ -136,24 +169,108 @@ fn what_is_busy_is_left_alone_and_garbage_is_rewritten() {
 }
 
 #[test]
-fn a_ladder_of_flushes_stays_short() {
-    let mut list: Vec<RunShape> = Vec::new();
-    let mut written = 0;
-    for flush in 0..1000 {
-        list.insert(0, run(1, flush));
-        while let Some(pick) = pick(&list, &[], Bounding::Preferred) {
-            let bytes = total(&list[pick.runs.clone()]);
-            written += bytes;
-            let merged = RunShape {
-                bytes,
-                ..list[pick.runs.start]
-            };
-            list.splice(pick.runs, [merged]);
+fn space_is_worth_a_merge_where_keys_were_overwritten() {
+    let known = |ranges: &[(u64, u64)]| -> Vec<_> {
+        ranges.iter().map(|&(from, to)| run_of(from..to)).collect()
+    };
+    for (ranges, busy, idle) in [
+        // Nothing is.
+        (&[(0, 10_000), (10_000, 20_000)][..], false, false),
+        // A fifth is.
+        (&[(0, 2000), (0, 8000)], false, true),
+        // Half is.
+        (&[(0, 10_000), (0, 10_000)], true, true),
+        (&[(0, 3000), (3000, 6000), (0, 3500), (0, 6000)], true, true),
+        // One part in fifty is.
+        (&[(0, 2000), (0, 98_000)], false, false),
+    ] {
+        let runs = known(ranges);
+        for (is_idle, expected) in [(false, busy), (true, idle)] {
+            let pick = pick_with(TieredPicker::default(), &runs, &[], is_idle);
+            let all = decision(0, runs.len(), Reason::Space);
+            assert_eq!(pick, expected.then_some(all), "{ranges:?}, idle: {is_idle}");
         }
-        assert!(list.len() <= STRATUM_RUNS_MAX);
     }
-    assert!(
-        written <= 12 * 1000,
-        "{written} bytes rewritten for 1000 flushed"
-    );
+}
+
+#[test]
+fn tombstones_with_little_below_them_are_worth_a_merge_at_the_bottom() {
+    let deletes = RunShape {
+        tombstones: 6000,
+        ..run_of(0..6000)
+    };
+    let runs = [deletes, run_of(4000..10_000)];
+    let all = decision(0, 2, Reason::Space);
+    assert_eq!(pick(&runs, &[], Bounding::Preferred), Some(all));
+    // Above an older stratum they stay.
+    let newer = runs.clone().map(|run| RunShape {
+        smallest_seq: SeqNo(10),
+        ..run
+    });
+    let list = [newer.to_vec(), vec![run_of(0..100_000)]].concat();
+    assert_eq!(pick(&list, &[5], Bounding::Preferred), None);
+    // Those of the oldest run were not dropped the last time either.
+    let [deletes, _] = runs;
+    let runs = [run_of(10_000..11_000), deletes];
+    assert_eq!(pick(&runs, &[], Bounding::Preferred), None);
+}
+
+#[test]
+fn the_newest_stratum_may_have_more_runs_than_older_ones() {
+    let picker = TieredPicker::default();
+    let list = |newest: u64| -> Vec<_> {
+        let newest = (0..newest).map(|i| run(10, 200 - i));
+        newest.chain([run(1000, 100)]).collect()
+    };
+    assert_eq!(pick_with(picker, &list(6), &[], false), None);
+    let all = decision(0, 7, Reason::Ladder);
+    assert_eq!(pick_with(picker, &list(7), &[], false), Some(all));
+    let mut runs = vec![run(1, 300)];
+    runs.extend(list(3));
+    let old = decision(1, 3, Reason::Ladder);
+    assert_eq!(pick_with(picker, &runs, &[250], false), Some(old));
+}
+
+/// Puts a flushed run on top of the list, and merges; returns the bytes merged.
+fn flush(list: &mut Vec<RunShape>, flushed: RunShape, picker: TieredPicker) -> u64 {
+    let mut merged_bytes = 0;
+    list.insert(0, flushed);
+    while let Some(pick) = pick_with(picker, list, &[], false) {
+        let runs = &list[pick.runs.clone()];
+        merged_bytes += total(runs);
+        let merged = merged(runs);
+        list.splice(pick.runs, [merged]);
+    }
+    merged_bytes
+}
+
+#[test]
+fn a_ladder_of_flushes_stays_short() {
+    for (picker, written_max) in [
+        (picker(Bounding::Preferred), 12 * 1000),
+        (TieredPicker::default(), 6 * 1000),
+    ] {
+        let mut list: Vec<RunShape> = Vec::new();
+        let mut written = 0;
+        for _ in 0..1000 {
+            written += flush(&mut list, run(1, 1), picker);
+            assert!(list.len() <= STRATUM_RUNS_MAX);
+        }
+        assert!(
+            written <= written_max,
+            "{written} bytes rewritten for 1000 flushed"
+        );
+    }
+}
+
+#[test]
+fn overwriting_takes_no_more_than_twice_the_space_for_long() {
+    let picker = TieredPicker::default();
+    let mut list = vec![run_of(0..16_000)];
+    for i in 0..64 {
+        let first = (i * 2000) % 16_000;
+        flush(&mut list, run_of(first..first + 2000), picker);
+        let times = total(&list) as f64 / 16_000.0;
+        assert!(times < 2.1, "{times} times as large as what is live");
+    }
 }

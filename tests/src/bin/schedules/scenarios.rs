@@ -73,8 +73,11 @@ fn options(disk: &MemVfs) -> Options {
         wal_bytes_max: 2048,
         cache_bytes: 4096,
         file_bytes: 512,
+        // Time does not pass in a schedule.
+        idle_after: None,
         compaction: TieredPicker {
             size_ratio: 4.0,
+            runs_before_merge: 4,
             ..TieredPicker::default()
         }
         .into(),
