@@ -1,22 +1,28 @@
-//! The index: for each data block its last version and where it lies.
+//! The index: a bound of each data block, and where it lies.
 //!
 //! It is stored in the form of a block with a restart point at every entry; an
-//! entry's key and sequence number are those of the data block's *last* version,
-//! its value is the block's handle. Because the sequence number counts, the
-//! versions of one key may span blocks and a seek still goes to the right one.
-//! See the book, Formats: SSTable.
+//! entry's key and sequence number are not below the data block's last version and
+//! below the first of the next, its value is the block's handle. Because the
+//! sequence number counts, the versions of one key may span blocks and a seek still
+//! goes to the right one. Between blocks of different keys the shortest key that
+//! parts them is enough, numbered 0, below which no version of it is. See the book,
+//! Formats: SSTable.
 //!
-//! In memory a column of *heads* stands beside it: of each key the eight bytes
-//! behind what all keys have in common, as a number.
+//! In memory there are columns of it, some 17 bytes for each data block:
 //!
 //! ```text
-//!   keys    user0017…  user0042…  user0042…  user0100…
-//!   heads    0017…      0042…      0042…      0100…        after "user"
+//!   bounds   user0017   user0042   user01   user0100…, 7
+//!   heads    0017       0042       01       0100…        after "user"
+//!   lengths  4          4          2        long
+//!   ends     4096       8190       12280    16001
 //! ```
 //!
-//! A search halves the heads, which lie close together, and looks at the keys
-//! only where heads are equal; halving the keys themselves would miss the
-//! processor's caches at every step (nearly a third of a point read, measured).
+//! A search halves the heads, eight bytes of each bound as a number, which lie close
+//! together; halving the keys themselves would miss the processor's caches at every
+//! step (nearly a third of a point read, measured). The few bounds that a head cannot
+//! hold stand beside the columns.
+
+use std::cmp::Ordering;
 
 use bytes::Bytes;
 
@@ -31,48 +37,81 @@ const EMPTY: [u8; 4] = [0; 4];
 
 /// Bytes of a key in a head.
 const HEAD_BYTES: usize = size_of::<u64>();
+/// Stands for the length of a bound that is no head.
+const LONG: u8 = u8::MAX;
 
 /// The index of an open table, in memory; all of it was checked when it was
 /// decoded.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Index {
-    block: Block,
-    /// Length of what all keys begin with.
-    prefix_bytes: usize,
-    /// One for each data block, ascending.
+    /// What all bounds begin with.
+    prefix: Box<[u8]>,
+    /// One for each data block, ascending: the bytes behind the prefix.
     heads: Box<[u64]>,
+    /// How many of them there are; [`LONG`] of a bound with more, or with a number.
+    lengths: Box<[u8]>,
+    /// Where each data block ends and the next one begins.
+    ends: Box<[u64]>,
+    /// By position.
+    long: Box<[LongBound]>,
+}
+
+#[derive(Debug)]
+struct LongBound {
+    position: usize,
+    key: Box<[u8]>,
+    seq: SeqNo,
 }
 
 /// What the index says of one data block.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct IndexEntry<'a> {
-    /// Key and sequence number of its last version.
-    pub(super) last: (&'a [u8], SeqNo),
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct IndexEntry {
+    /// Key and sequence number, not below those of its last version, and below
+    /// those of the next block's first.
+    pub(super) bound: (Vec<u8>, SeqNo),
     /// Where it is.
     pub(super) handle: BlockHandle,
 }
 
 impl Index {
     /// # Errors
-    /// `Damage` unless every entry is a restart point, the keys ascend, and the
-    /// values are handles.
+    /// `Damage` unless every entry is a restart point, the bounds ascend, and the
+    /// values are the handles of blocks that lie one behind the other.
     pub(super) fn decode(payload: Bytes) -> Result<Self, Damage> {
-        let block = if *payload == EMPTY {
-            Block::empty()
-        } else {
-            Block::new(payload)?
+        if *payload == EMPTY {
+            return Ok(Self::default());
+        }
+        let block = Block::new(payload)?;
+        let stored = stored_entries(&block)?;
+        let prefix_bytes = match (stored.first(), stored.last()) {
+            (Some(first), Some(last)) => common_prefix_len(first.key, last.key),
+            _ => 0,
         };
-        check(&block)?;
-        let key = |i: usize| entry(&block, i).map(|entry| entry.last.0);
-        let prefix_bytes = match block.restarts() {
-            0 => 0,
-            blocks => common_prefix_len(key(0)?, key(blocks - 1)?),
+        let mut long = Vec::new();
+        let mut length = |(position, entry): (usize, &StoredEntry<'_>)| {
+            let bytes = entry.key.len() - prefix_bytes;
+            if bytes <= HEAD_BYTES && entry.seq == SeqNo::ZERO {
+                return bytes as u8;
+            }
+            long.push(LongBound {
+                position,
+                key: entry.key.into(),
+                seq: entry.seq,
+            });
+            LONG
         };
-        let heads = (0..block.restarts()).map(|i| Ok(head(&key(i)?[prefix_bytes..])));
         Ok(Self {
-            heads: heads.collect::<Result<_, Damage>>()?,
-            prefix_bytes,
-            block,
+            prefix: stored
+                .first()
+                .map_or(&[][..], |first| &first.key[..prefix_bytes])
+                .into(),
+            heads: stored
+                .iter()
+                .map(|entry| head(&entry.key[prefix_bytes..]))
+                .collect(),
+            lengths: stored.iter().enumerate().map(&mut length).collect(),
+            ends: stored.iter().map(|entry| entry.end).collect(),
+            long: long.into(),
         })
     }
 
@@ -81,18 +120,15 @@ impl Index {
         self.heads.len()
     }
 
-    /// Which data block alone can hold the first version `>= (key, seq)`;
-    /// [`Self::len`] when all versions are smaller.
+    /// Which data block alone can hold the first version `>= (key, seq)`, unless
+    /// that is the first of the next; [`Self::len`] when all versions are smaller.
+    /// Versions of `key` up to `seq` begin in this block if there are any.
     pub(super) fn position(&self, key: &[u8], seq: SeqNo) -> usize {
-        if self.heads.is_empty() {
-            return 0;
-        }
-        let prefix = &self.entry(0).last.0[..self.prefix_bytes];
-        let (start, rest) = key.split_at(prefix.len().min(key.len()));
-        match start.cmp(prefix) {
-            std::cmp::Ordering::Less => return 0,
-            std::cmp::Ordering::Greater => return self.len(),
-            std::cmp::Ordering::Equal => {}
+        let (start, rest) = key.split_at(self.prefix.len().min(key.len()));
+        match start.cmp(&self.prefix) {
+            Ordering::Less => return 0,
+            Ordering::Greater => return self.len(),
+            Ordering::Equal => {}
         }
         let head = head(rest);
         let from = self.heads.partition_point(|other| *other < head);
@@ -103,7 +139,7 @@ impl Index {
         high += self.heads[from..].partition_point(|other| *other == head);
         while low < high {
             let middle = low + (high - low) / 2;
-            match compare_versions(self.entry(middle).last, (key, seq)).is_lt() {
+            match self.is_below(middle, key, rest, seq) {
                 true => low = middle + 1,
                 false => high = middle,
             }
@@ -111,23 +147,59 @@ impl Index {
         low
     }
 
-    /// What it says of the data block at a position below [`Self::len`].
-    pub(super) fn entry(&self, position: usize) -> IndexEntry<'_> {
-        entry(&self.block, position).expect("it was checked when it was decoded")
+    /// Whether a bound is below `(key, seq)`; `rest` is of the key what is behind
+    /// the prefix.
+    fn is_below(&self, position: usize, key: &[u8], rest: &[u8], seq: SeqNo) -> bool {
+        match self.lengths[position] {
+            LONG => {
+                let bound = self.long(position);
+                compare_versions((&bound.key, bound.seq), (key, seq)).is_lt()
+            }
+            // No version is below its number, 0.
+            bytes => self.heads[position].to_be_bytes()[..bytes.into()] < *rest,
+        }
+    }
+
+    fn long(&self, position: usize) -> &LongBound {
+        let at = self
+            .long
+            .binary_search_by_key(&position, |bound| bound.position);
+        &self.long[at.expect("its length says that it is there")]
+    }
+
+    /// Where the data block at a position below [`Self::len`] is.
+    pub(super) fn handle(&self, position: usize) -> BlockHandle {
+        let offset = match position {
+            0 => 0,
+            _ => self.ends[position - 1],
+        };
+        BlockHandle {
+            offset,
+            len: self.ends[position] - offset,
+        }
+    }
+
+    /// The bound of the data block at a position below [`Self::len`].
+    fn bound(&self, position: usize) -> (Vec<u8>, SeqNo) {
+        match self.lengths[position] {
+            LONG => {
+                let bound = self.long(position);
+                (bound.key.to_vec(), bound.seq)
+            }
+            bytes => {
+                let head = self.heads[position].to_be_bytes();
+                ([&self.prefix, &head[..bytes.into()]].concat(), SeqNo::ZERO)
+            }
+        }
     }
 
     /// All data blocks, in order.
-    pub(super) fn entries(&self) -> impl Iterator<Item = IndexEntry<'_>> {
-        (0..self.len()).map(|position| self.entry(position))
+    pub(super) fn entries(&self) -> impl Iterator<Item = IndexEntry> {
+        (0..self.len()).map(|position| IndexEntry {
+            bound: self.bound(position),
+            handle: self.handle(position),
+        })
     }
-}
-
-fn entry(block: &Block, position: usize) -> Result<IndexEntry<'_>, Damage> {
-    let entry = block.entry(block.restart(position)?)?;
-    Ok(IndexEntry {
-        last: (entry.suffix, entry.seq),
-        handle: BlockHandle::from_varints(block.value_bytes(entry.value))?,
-    })
 }
 
 /// The first eight bytes as a number that sorts as they do; of what is shorter,
@@ -144,9 +216,17 @@ fn head(rest: &[u8]) -> u64 {
     }
 }
 
-fn check(block: &Block) -> Result<(), Damage> {
+struct StoredEntry<'a> {
+    key: &'a [u8],
+    seq: SeqNo,
+    /// Where its data block ends.
+    end: u64,
+}
+
+/// The entries of a stored index, checked.
+fn stored_entries(block: &Block) -> Result<Vec<StoredEntry<'_>>, Damage> {
     let mut at = 0;
-    let mut before: Option<(&[u8], SeqNo)> = None;
+    let mut entries: Vec<StoredEntry<'_>> = Vec::with_capacity(block.restarts());
     for i in 0..block.restarts() {
         let start = block.restart(i)?;
         let entry = block.entry(start)?;
@@ -161,24 +241,34 @@ fn check(block: &Block) -> Result<(), Damage> {
         if entry.kind != Kind::Put {
             return Err(block.bad_entry(at, "is of the index and no put"));
         }
-        BlockHandle::from_varints(block.value_bytes(entry.value))?;
-        let last = (entry.suffix, entry.seq);
-        if before.is_some_and(|before| compare_versions(before, last).is_ge()) {
+        let (key, seq) = (entry.suffix, entry.seq);
+        let before = entries.last();
+        if before.is_some_and(|it| compare_versions((it.key, it.seq), (key, seq)).is_ge()) {
             return Err(block.bad_entry(at, "is of the index and not above the one before"));
         }
-        before = Some(last);
+        let handle = BlockHandle::from_varints(block.value_bytes(entry.value))?;
+        let expected = before.map_or(0, |before| before.end);
+        let Some(end) = handle.end().filter(|_| handle.offset == expected) else {
+            return Err(Damage(format!(
+                "the block before ends at {expected}, the index has the next at {} with {} bytes",
+                handle.offset, handle.len
+            )));
+        };
+        entries.push(StoredEntry { key, seq, end });
         at = entry.end;
     }
     if at != block.entries_end() {
         return Err(block.bad_entry(at, "is of the index and no restart point"));
     }
-    Ok(())
+    Ok(entries)
 }
 
 /// Collects the index of a table being written.
 pub(super) struct IndexBuilder {
     block: BlockBuilder,
     value: Vec<u8>,
+    /// The last version of the last data block, and where that is.
+    last: Option<(Vec<u8>, SeqNo, BlockHandle)>,
 }
 
 impl IndexBuilder {
@@ -186,11 +276,26 @@ impl IndexBuilder {
         Self {
             block: BlockBuilder::new(1),
             value: Vec::new(),
+            last: None,
         }
     }
 
-    /// Adds a data block that ends with `(key, seq)`.
-    pub(super) fn add(&mut self, key: &[u8], seq: SeqNo, handle: BlockHandle) {
+    /// A data block begins, with this key.
+    pub(super) fn start_block(&mut self, key: &[u8]) {
+        if let Some((last, seq, handle)) = self.last.take() {
+            match last == key {
+                true => self.add(&last, seq, handle),
+                false => self.add(separator(&last, key), SeqNo::ZERO, handle),
+            }
+        }
+    }
+
+    /// It ends with `(key, seq)`.
+    pub(super) fn end_block(&mut self, key: &[u8], seq: SeqNo, handle: BlockHandle) {
+        self.last = Some((key.to_vec(), seq, handle));
+    }
+
+    fn add(&mut self, key: &[u8], seq: SeqNo, handle: BlockHandle) {
         self.value.clear();
         handle.put_varints(&mut self.value);
         self.block.add(key, seq, Kind::Put, &self.value);
@@ -198,7 +303,20 @@ impl IndexBuilder {
 
     /// The payload that [`Index::decode`] reads.
     pub(super) fn finish(&mut self) -> &[u8] {
+        if let Some((last, seq, handle)) = self.last.take() {
+            self.add(&last, seq, handle);
+        }
         self.block.finish()
+    }
+}
+
+/// A short key that is at least `low` and below `high`, which is greater than `low`:
+/// the start of one of them.
+fn separator<'a>(low: &'a [u8], high: &'a [u8]) -> &'a [u8] {
+    let parted = common_prefix_len(low, high) + 1;
+    match parted < high.len() {
+        true => &high[..parted],
+        false => low,
     }
 }
 
@@ -237,11 +355,18 @@ mod tests {
                 .collect();
             let mut builder = IndexBuilder::new();
             for (i, (key, Reverse(seq))) in versions.iter().enumerate() {
-                builder.add(key, *seq, handle(i));
+                builder.start_block(key);
+                builder.end_block(key, *seq, handle(i));
             }
             let index = Index::decode(Bytes::copy_from_slice(builder.finish())).unwrap();
-            let lasts = index.entries().map(|entry| entry.last);
-            assert!(lasts.eq(versions.iter().map(|(key, seq)| (&key[..], seq.0))));
+            let versions: Vec<_> = versions.into_iter().collect();
+            assert_eq!(index.len(), versions.len());
+            for (i, IndexEntry { bound, handle: at }) in index.entries().enumerate() {
+                assert_eq!(at, handle(i));
+                let bound = (bound.0, Reverse(bound.1));
+                assert!(versions[i] <= bound, "{bound:?} of {versions:?}");
+                assert!(versions.get(i + 1).is_none_or(|next| bound < *next));
+            }
             for target in 0..100 {
                 let mut key = key(&mut rng);
                 if target % 3 == 0 {
@@ -250,8 +375,30 @@ mod tests {
                 let target = (key, Reverse(SeqNo(rng.random_range(0..6))));
                 let expected = versions.iter().filter(|version| **version < target).count();
                 let found = index.position(&target.0, target.1.0);
-                assert_eq!(found, expected, "round {round}: {target:?} in {versions:?}");
+                // Between two blocks it is the first, or the second.
+                let same_key = versions
+                    .get(expected)
+                    .is_some_and(|next| next.0 == target.0);
+                let between = found + 1 == expected && !same_key;
+                assert!(
+                    found == expected || between,
+                    "round {round}: {target:?} at {found} in {versions:?}"
+                );
             }
+        }
+    }
+
+    #[test]
+    fn separators_part_with_few_bytes() {
+        for (low, high, parting) in [
+            ("abcdef", "abxyz", "abx"),
+            ("abcdef", "abd", "abcdef"),
+            ("ab", "abc", "ab"),
+            ("ab", "abcd", "abc"),
+            ("", "xyz", "x"),
+        ] {
+            let found = separator(low.as_bytes(), high.as_bytes());
+            assert_eq!(found, parting.as_bytes(), "{low} {high}");
         }
     }
 
@@ -270,5 +417,6 @@ mod tests {
         assert!(build(&[good, ("b", 5, Kind::Delete, &[])], 1).is_err());
         assert!(build(&[good, ("b", 5, Kind::Put, &[9])], 1).is_err());
         assert!(build(&[good, ("b", 5, Kind::Put, &[9, 9])], 2).is_err());
+        assert!(build(&[good, ("b", 5, Kind::Put, &[8, 9])], 1).is_err());
     }
 }

@@ -112,11 +112,12 @@ impl SsTable {
         self.parts.footer.file_bytes()
     }
 
-    /// For each data block, in order, its last key and its bytes in the file:
-    /// from the index, so without reading any.
-    pub(crate) fn block_bounds(&self) -> impl Iterator<Item = (&[u8], u64)> {
+    /// For each data block, in order, a key that is not below its keys and not above
+    /// those of the next, and its bytes in the file: from the index, so without
+    /// reading any.
+    pub(crate) fn block_bounds(&self) -> impl Iterator<Item = (Vec<u8>, u64)> {
         let entries = self.parts.index.entries();
-        entries.map(|entry| (entry.last.0, entry.handle.len))
+        entries.map(|entry| (entry.bound.0, entry.handle.len))
     }
 
     /// The newest version of `key` with a sequence number `<= seq`, a tombstone
@@ -141,7 +142,7 @@ impl SsTable {
         if position == index.len() {
             return Ok(None);
         }
-        let handle = index.entry(position).handle;
+        let handle = index.handle(position);
         let (block, cached) = self.data_block(handle)?;
         if cached {
             reads.blocks_cached += 1;
@@ -150,8 +151,11 @@ impl SsTable {
         }
         let found = block
             .find(key, seq)
-            .and_then(|found| found.ok_or_else(ends_too_early))
             .map_err(|damage| damage.at(&self.path, handle.offset))?;
+        // Behind the block's last version comes the next block, with other keys.
+        let Some(found) = found else {
+            return Ok(None);
+        };
         let (seq, kind, value) = (found.entry.seq, found.entry.kind, found.entry.value);
         Ok(found.same_key.then(|| Version {
             seq,
@@ -231,11 +235,6 @@ impl SsTable {
     pub(super) fn reread_parts(&self) -> Result<Parts> {
         Parts::read(&*self.file, &self.path, self.properties().file_number)
     }
-}
-
-/// The index promised a version that the block does not have.
-pub(super) fn ends_too_early() -> Damage {
-    Damage("the block ends before the version that the index has for it".into())
 }
 
 impl Parts {

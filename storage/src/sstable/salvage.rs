@@ -185,15 +185,16 @@ impl Salvage {
             Some(entry) => entry.handle.end(),
             None => Some(0),
         };
-        for IndexEntry { handle, last: told } in index.entries() {
+        for IndexEntry { handle, bound } in index.entries() {
             let checked = part(bytes, handle).and_then(|payload| {
                 let versions = ordered_after(decode(payload)?, last.as_ref())?;
                 let end = versions
                     .last()
                     .map(|(key, version)| (&key[..], version.seq));
-                match end == Some(told) {
+                let bound = (&bound.0[..], bound.1);
+                match end.is_some_and(|end| compare_versions(end, bound).is_le()) {
                     true => Ok(()),
-                    false => Err(Damage("it does not end as the index says".into())),
+                    false => Err(Damage("it goes on above what the index says".into())),
                 }
             });
             match checked {
@@ -202,11 +203,11 @@ impl Salvage {
                     offset: handle.offset,
                     bytes: handle.len,
                     from_key: last.map(|(key, _)| key),
-                    to_key: Some(told.0.to_vec()),
+                    to_key: Some(bound.0.clone()),
                     detail: damage.0,
                 }),
             }
-            last = Some((told.0.to_vec(), told.1));
+            last = Some(bound);
         }
     }
 
@@ -270,14 +271,11 @@ fn looks_like_index(bytes: &Bytes, handle: BlockHandle) -> bool {
     let Ok(index) = part(bytes, handle).and_then(Index::decode) else {
         return false;
     };
-    let mut end = 0;
-    for block in index.entries().map(|entry| entry.handle) {
-        match block.end() {
-            Some(next) if block.offset == end && next <= handle.offset => end = next,
-            _ => return false,
-        }
-    }
-    true
+    let end = index
+        .entries()
+        .last()
+        .map_or(0, |entry| entry.handle.offset + entry.handle.len);
+    end <= handle.offset
 }
 
 fn footer(bytes: &Bytes, path: &Path) -> Result<Footer> {

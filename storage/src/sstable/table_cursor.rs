@@ -10,7 +10,7 @@ use super::block_cursor::BlockCursor;
 use super::damage::Damage;
 use super::handle::BlockHandle;
 use super::read_ahead::ReadAhead;
-use super::reader::{SsTable, ends_too_early};
+use super::reader::SsTable;
 use crate::error::{Error, Result};
 use crate::key::{Kind, SeqNo};
 use crate::read::cursor::Cursor;
@@ -88,7 +88,7 @@ impl SsTableCursor {
         if at >= self.table.index().len() {
             return Ok(false);
         }
-        let handle = self.table.index().entry(at).handle;
+        let handle = self.table.index().handle(at);
         if self.data_offset != Some(handle.offset) {
             let block = self.load(handle)?;
             self.spare = self.data.replace(block).into_bytes();
@@ -158,8 +158,9 @@ impl Cursor for SsTableCursor {
 
     fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
         let at = self.table.index().position(key, seq);
-        if !self.enter_block(at, |data| data.seek(key, seq))? && at < self.table.index().len() {
-            return Err(self.damage(ends_too_early()));
+        if !self.enter_block(at, |data| data.seek(key, seq))? {
+            // What was looked for lies between two blocks.
+            self.enter_block(at.saturating_add(1), BlockCursor::seek_to_first)?;
         }
         Ok(())
     }

@@ -27,16 +27,16 @@ impl SsTable {
         };
         let mut walk = Walk::new(&parts);
         let mut whole = true;
-        for IndexEntry { handle, last } in parts.index.entries() {
+        for IndexEntry { handle, bound } in parts.index.entries() {
             let checked = self.read_data_block(handle).and_then(|payload| {
                 Block::new(payload)
-                    .and_then(|block| walk.block(handle, block, last))
+                    .and_then(|block| walk.block(handle, block, &bound))
                     .map_err(|damage| damage.at(self.path(), handle.offset))
             });
             if let Err(error) = checked {
                 whole = false;
                 found(error);
-                walk.pass_over(handle, last);
+                walk.pass_over(handle, bound);
             }
         }
         if whole && let Err(damage) = walk.finish() {
@@ -63,6 +63,8 @@ impl SsTable {
 struct Walk<'a> {
     parts: &'a Parts,
     seen: Properties,
+    /// Nothing that comes may be below: the last version, and behind a block what
+    /// the index says of it.
     last: (Vec<u8>, SeqNo),
 }
 
@@ -83,12 +85,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Takes the next data block, which the index says ends with `index_last`.
+    /// Takes the next data block, which the index says does not go above `bound`.
     fn block(
         &mut self,
         handle: BlockHandle,
         block: Block,
-        index_last: (&[u8], SeqNo),
+        bound: &(Vec<u8>, SeqNo),
     ) -> Result<(), Damage> {
         if handle.offset != self.seen.data_bytes {
             return Err(Damage(format!(
@@ -103,20 +105,21 @@ impl<'a> Walk<'a> {
             self.version(&cursor)?;
             cursor.next()?;
         }
-        if (self.last.0.as_slice(), self.last.1) != index_last {
-            return Err(Damage(
-                "the block ends with another version than the index says".into(),
-            ));
+        let last = (self.last.0.as_slice(), self.last.1);
+        if compare_versions(last, (&bound.0, bound.1)).is_gt() {
+            return Err(Damage("the block goes on above what the index says".into()));
         }
+        self.seen.largest_key.clone_from(&self.last.0);
+        self.last.clone_from(bound);
         self.seen.data_bytes += handle.len;
         Ok(())
     }
 
     /// Goes on behind a block that could not be checked.
-    fn pass_over(&mut self, handle: BlockHandle, index_last: (&[u8], SeqNo)) {
+    fn pass_over(&mut self, handle: BlockHandle, bound: (Vec<u8>, SeqNo)) {
         self.seen.entries += 1;
         self.seen.data_bytes = handle.end().unwrap_or(self.seen.data_bytes);
-        self.last = (index_last.0.to_vec(), index_last.1);
+        self.last = bound;
     }
 
     fn version(&mut self, cursor: &BlockCursor) -> Result<(), Damage> {
@@ -149,7 +152,6 @@ impl<'a> Walk<'a> {
 
     /// Holds the sums against the properties.
     fn finish(mut self) -> Result<(), Damage> {
-        self.seen.largest_key = self.last.0;
         let told = &self.parts.properties;
         if let (Some(tombstones), Some(at)) = (&self.parts.tombstones, &told.range_tombstones) {
             let handle = BlockHandle {

@@ -128,6 +128,9 @@ impl SsTableWriter {
         if !self.data.is_empty() && self.data.len() + entry_bytes_max > block_bytes {
             self.finish_data_block()?;
         }
+        if self.data.is_empty() {
+            self.index.start_block(key);
+        }
         if new_key {
             let hash = key_hash(key);
             self.filter.add(hash);
@@ -218,7 +221,7 @@ impl SsTableWriter {
         let handle = self.out.store(self.data.finish(), compression)?;
         self.data.clear();
         let (key, seq) = self.data.last();
-        self.index.add(key, seq, handle);
+        self.index.end_block(key, seq, handle);
         Ok(())
     }
 }

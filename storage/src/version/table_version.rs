@@ -158,18 +158,19 @@ impl TableVersion {
     }
 
     /// The data blocks that a reader at `seq` may see something of a range in,
-    /// by their last keys, and their bytes: from the indexes, so without reading
+    /// by keys between them and the next, and their bytes: from the indexes, so without reading
     /// any.
     fn blocks(&self, seq: SeqNo, range: &KeyRange) -> Vec<(Bytes, u64)> {
         let mut blocks: Vec<(Bytes, u64)> = Vec::new();
         let runs = self.all_runs().filter(|run| run.is_seen_at(seq));
         for file in runs.flat_map(|run| run.files()) {
-            let mut first = &file.table().properties().smallest_key[..];
-            for (last, bytes) in file.table().block_bounds() {
-                if *last >= *range.start && is_before(first, range.end.as_ref()) {
-                    blocks.push((Bytes::copy_from_slice(last), bytes));
+            let mut first = Bytes::from(file.table().properties().smallest_key.clone());
+            for (bound, bytes) in file.table().block_bounds() {
+                let bound = Bytes::from(bound);
+                if bound >= range.start && is_before(&first, range.end.as_ref()) {
+                    blocks.push((bound.clone(), bytes));
                 }
-                first = last;
+                first = bound;
             }
         }
         blocks.sort_unstable();
