@@ -71,6 +71,14 @@ pub fn memory_peak_bytes() -> Result<u64> {
     Ok(kib * 1024)
 }
 
+/// Of the resident memory what is no file's (RssAnon), in bytes.
+pub fn anonymous_bytes() -> Result<u64> {
+    let kib = status()?
+        .rssanon
+        .context("no RssAnon in /proc/self/status")?;
+    Ok(kib * 1024)
+}
+
 fn status() -> Result<Status> {
     let process = Process::myself().context("cannot open /proc/self")?;
     process.status().context("cannot read /proc/self/status")

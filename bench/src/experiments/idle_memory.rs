@@ -1,0 +1,161 @@
+//! What an open database keeps in memory that nobody uses, for each entry.
+//!
+//! Processes of their own load a database, open it and do nothing, and open an empty
+//! one and do nothing. What the second has more than the third, in memory that is no
+//! file's, is what the entries cost: filters, indexes, what is known of each file.
+//! Block cache and memtable are empty.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, ensure};
+use clap::{Args, ValueEnum};
+use ebb_server::ycsb::{KEY_BYTES, LoadOptions, load};
+use ebb_storage::{Db, Options, TableOptions};
+use serde::Serialize;
+
+use crate::console::{mb, progress_bar, stop_on_interrupt, write_json};
+use crate::resources::anonymous_bytes;
+
+/// How much to load.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct IdleMemoryArgs {
+    #[command(flatten)]
+    scale: Scale,
+
+    /// Writes everything measured to FILE
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// One process of it.
+#[derive(Debug, Args)]
+pub struct IdleMemoryCaseArgs {
+    #[arg(value_enum)]
+    case: Case,
+
+    /// Directory of the database
+    dir: PathBuf,
+
+    #[command(flatten)]
+    scale: Scale,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Case {
+    /// Writes the entries and settles
+    Load,
+    /// Opens, and says what is in memory
+    Open,
+}
+
+#[derive(Debug, Clone, Args, Serialize)]
+struct Scale {
+    /// Entries to load
+    #[arg(long, value_name = "N", default_value_t = 1_000_000,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    entries: u64,
+
+    /// Length of each value in bytes
+    #[arg(long, value_name = "N", default_value_t = 116 - KEY_BYTES)]
+    value_bytes: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct IdleMemory {
+    settings: Scale,
+    /// Memory of the process that is no file's, in bytes, with the entries.
+    memory_bytes: u64,
+    /// The same without.
+    memory_empty_bytes: u64,
+    /// The difference for each entry.
+    bytes_per_entry: f64,
+}
+
+/// Runs the experiment, prints its figures, writes its JSON.
+///
+/// # Errors
+/// What a process or the disk says; an interrupt.
+pub fn run(args: &IdleMemoryArgs) -> Result<()> {
+    let work = tempfile::Builder::new().prefix("ebb-idle-").tempdir();
+    let work = work.context("cannot create a temporary directory")?;
+    let stop = stop_on_interrupt()?;
+    let process = |case, dir: &str| run_process(case, &work.path().join(dir), &args.scale, &stop);
+    process(Case::Load, "loaded")?;
+    let memory_bytes = process(Case::Open, "loaded")?;
+    let memory_empty_bytes = process(Case::Open, "empty")?;
+    let more = memory_bytes as f64 - memory_empty_bytes as f64;
+    let measured = IdleMemory {
+        settings: args.scale.clone(),
+        memory_bytes,
+        memory_empty_bytes,
+        bytes_per_entry: more / args.scale.entries as f64,
+    };
+    println!("memory with the entries  {}", mb(memory_bytes));
+    println!("of an empty database     {}", mb(memory_empty_bytes));
+    println!("bytes for each entry     {:.2}", measured.bytes_per_entry);
+    match &args.json {
+        Some(path) => write_json(path, &measured),
+        None => Ok(()),
+    }
+}
+
+/// What the process printed: its memory, in bytes; 0 of one that loads.
+fn run_process(case: Case, dir: &Path, scale: &Scale, stop: &Arc<AtomicBool>) -> Result<u64> {
+    let name = case.to_possible_value().expect("no case is skipped");
+    let program = std::env::current_exe().context("cannot find this program again")?;
+    let output = Command::new(program)
+        .args(["experiments", "idle-memory-case", name.get_name()])
+        .arg(dir)
+        .arg(format!("--entries={}", scale.entries))
+        .arg(format!("--value-bytes={}", scale.value_bytes))
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start a process")?;
+    ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+    ensure!(
+        output.status.success(),
+        "a process failed: {}",
+        output.status
+    );
+    serde_json::from_slice(&output.stdout).context("a process did not print what it measured")
+}
+
+/// Runs a case and prints what it measured.
+///
+/// # Errors
+/// What the store or the disk says.
+pub fn run_case(args: &IdleMemoryCaseArgs) -> Result<()> {
+    let db = Db::open(&args.dir, Options::default())?;
+    let table = db
+        .keyspace("idle")?
+        .table("entries", TableOptions::default())?;
+    let memory_bytes = match args.case {
+        Case::Load => {
+            let bar = progress_bar("load", args.scale.entries);
+            let options = LoadOptions {
+                value_bytes: args.scale.value_bytes,
+                ..LoadOptions::default()
+            };
+            let progress = |count| bar.set_position(count);
+            load(&db, &table, 0..args.scale.entries, &options, progress)?;
+            bar.finish_and_clear();
+            db.flush()?;
+            db.compact()?;
+            0
+        }
+        Case::Open => anonymous_bytes()?,
+    };
+    println!("{memory_bytes}");
+    Ok(())
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb-bench experiments idle-memory
+  ebb-bench experiments idle-memory --value-bytes 1024 --json idle.json
+
+The database lies in a temporary directory (TMPDIR) and goes with the run.";
