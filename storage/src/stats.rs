@@ -45,7 +45,7 @@ pub(crate) struct Counters {
     pub(crate) delays: Counter,
     pub(crate) delay_us: Counter,
     pub(crate) gate_us_max: Counter,
-    reads: Counter,
+    reads_by_runs: [Counter; Stats::READS_BY_RUNS],
     runs_touched: Counter,
     blocks_read: Counter,
     blocks_cached: Counter,
@@ -55,7 +55,9 @@ pub(crate) struct Counters {
 impl Counters {
     /// Counts a point read.
     pub(crate) fn count_read(&self, reads: &ReadCounters) {
-        self.reads.add(1);
+        // The count of all reads is the sum of these: one line written, not two.
+        let bucket = (reads.runs_touched as usize).min(Stats::READS_BY_RUNS - 1);
+        self.reads_by_runs[bucket].add(1);
         // A read that a memtable answers touches none of these lines.
         if reads.runs_touched > 0 {
             self.runs_touched.add(reads.runs_touched);
@@ -85,7 +87,13 @@ pub struct Stats {
     pub write_amplification: f64,
     /// Point reads.
     pub reads: u64,
-    /// Runs that point reads looked into (after key bounds, before filters).
+    /// Point reads by the runs that each looked into: element 0 counts those that
+    /// memtables and filters answered, element 1 those that looked into one run,
+    /// and so on; the last those that looked into that many or more. There are
+    /// [`Stats::READS_BY_RUNS`].
+    pub reads_by_runs: Vec<u64>,
+    /// Runs that point reads looked into: those whose key bounds and filters did
+    /// not exclude the key.
     pub runs_touched: u64,
     /// Blocks that point reads fetched from files.
     pub blocks_read: u64,
@@ -214,15 +222,21 @@ pub struct RunStats {
 }
 
 impl Stats {
+    /// The length of [`Stats::reads_by_runs`]: more than a table has runs, unless
+    /// they are bounded strictly under many snapshots.
+    pub const READS_BY_RUNS: usize = 32;
+
     pub(crate) fn collect(db: &DbInner) -> Self {
         let counters = db.counters();
+        let reads_by_runs: Vec<_> = counters.reads_by_runs.iter().map(Counter::get).collect();
+        let reads = reads_by_runs.iter().sum();
         let tables = db.tables();
         let tables: Vec<_> = tables.iter().map(|t| TableStats::collect(db, t)).collect();
         let user_bytes_written = counters.user_bytes_written.get();
         let wal_bytes_written = db.wal().written_bytes();
         let table_bytes_written = counters.flush_bytes.get() + counters.compaction_bytes.get();
         let (hits, misses) = (db.cache().hits(), db.cache().misses());
-        let per_read = |count: u64| ratio(count, counters.reads.get());
+        let per_read = |count: u64| ratio(count, reads);
         Self {
             user_bytes_written,
             write_amplification: ratio(wal_bytes_written + table_bytes_written, user_bytes_written),
@@ -238,7 +252,8 @@ impl Stats {
             wal_syncs: db.wal().syncs(),
             writes: counters.writes.get(),
             operations_written: counters.operations_written.get(),
-            reads: counters.reads.get(),
+            reads,
+            reads_by_runs,
             runs_touched: counters.runs_touched.get(),
             blocks_read: counters.blocks_read.get(),
             blocks_cached: counters.blocks_cached.get(),

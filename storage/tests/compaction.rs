@@ -14,7 +14,7 @@ use common::*;
 use ebb_storage::vfs::{FaultOp, MemVfs};
 use ebb_storage::{
     CompactionOptions, CompactionPicker, Compression, Db, Durability, Error, Keyspace, Maintenance,
-    Options, Pick, Reason, RunShape, SsTableOptions, Table, TableOptions, TableShape,
+    Options, Pick, Reason, RunShape, SsTableOptions, Stats, Table, TableOptions, TableShape,
 };
 
 fn open(options: Options) -> (Db, Keyspace, Table) {
@@ -217,6 +217,14 @@ fn what_is_written_read_and_left_to_merge_is_counted() {
     assert_eq!(before.compaction_debt_bytes, file_bytes);
     table.get(b"007").unwrap().unwrap();
     assert_eq!(db.stats().runs_per_read, 1.0);
+    table.put(b"in memory", b"").unwrap();
+    table.get(b"in memory").unwrap().unwrap();
+    let stats = db.stats();
+    assert_eq!(stats.reads_by_runs.len(), Stats::READS_BY_RUNS);
+    assert_eq!(
+        (stats.reads, &stats.reads_by_runs[..3]),
+        (2, &[1, 1, 0][..])
+    );
 
     db.compact().unwrap();
     let after = db.stats();
