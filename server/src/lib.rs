@@ -7,6 +7,7 @@
 //!   colocate   storage's load ─► scheduler's capacity
 //!   jobs       built-in applications, their input and output
 //!   ycsb       the transactional load
+//!   chart      pictures of results
 //!   text       text files as rows
 //! ```
 //!
@@ -15,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod chart;
 pub mod cli;
 pub mod colocate;
 pub mod demo;

@@ -1,0 +1,357 @@
+//! Bars in groups, as SVG: the pictures of measured results.
+//!
+//! ```text
+//!   y label │   ▌          ▏ spread
+//!           │ ▐ ▌ ●──────● line, on an axis of its own
+//!           │ ▐ ▌   ▐ ▌
+//!           └──────────────
+//!             group  group    x label
+//! ```
+
+use std::fmt::{self, Write};
+
+/// Groups of bars, one bar of a group for each series.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BarChart {
+    /// What it shows.
+    pub title: String,
+    /// What the groups are.
+    pub x_label: String,
+    /// What the bars measure, with its unit.
+    pub y_label: String,
+    /// The end of the axis: what is higher is cut, and says how high it is.
+    /// `None`: nothing is cut.
+    pub y_max: Option<f64>,
+    /// The names of the series, at most as many as there are [`COLOURS`].
+    pub series: Vec<String>,
+    /// From left to right.
+    pub groups: Vec<Group>,
+    /// What the line through the groups measures, with its unit; `None` for no
+    /// line.
+    pub line: Option<String>,
+}
+
+/// The bars that stand together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// Stands below them.
+    pub label: String,
+    /// One for each series, in their order; `None` leaves its place empty.
+    pub bars: Vec<Option<Bar>>,
+    /// Where the line passes.
+    pub line: Option<f64>,
+}
+
+/// A bar, with the ends of its spread; all 0 or more.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bar {
+    /// How high it is.
+    pub value: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+impl Bar {
+    /// A bar without a spread.
+    pub fn exact(value: f64) -> Self {
+        Self {
+            value,
+            low: value,
+            high: value,
+        }
+    }
+}
+
+/// One for each series; told apart also without colour vision.
+pub const COLOURS: [&str; 5] = ["#4269d0", "#a3b6e8", "#ff725c", "#efb118", "#6cc5b0"];
+
+const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#5b6775}\
+    .title{font-weight:600;fill:#1d2733}.grid{stroke:#dfe4ea}.error{stroke:#1d2733}\
+    .line{fill:none;stroke:#1d2733;stroke-width:1.5}.dot{fill:#1d2733}";
+
+const WIDTH: f64 = 960.0;
+const HEIGHT: f64 = 360.0;
+const LEFT: f64 = 64.0;
+/// Room for the ticks of the line's axis.
+const RIGHT_WITH_LINE: f64 = 64.0;
+const RIGHT: f64 = 12.0;
+const TOP: f64 = 66.0;
+const BOTTOM: f64 = 52.0;
+/// Between the entries of the legend.
+const LEGEND_STEP: f64 = 120.0;
+/// The part of a group's width that its bars take.
+const FILLED: f64 = 0.84;
+/// The part of a bar's place that it fills.
+const BAR_FILLED: f64 = 0.9;
+/// About so many lines across.
+const TICKS: f64 = 6.0;
+
+impl BarChart {
+    /// Draws it. It stands alone: colours and background are its own.
+    pub fn to_svg(&self) -> String {
+        let mut svg = String::new();
+        self.write(&mut svg)
+            .expect("writing to a string does not fail");
+        svg
+    }
+
+    fn write(&self, svg: &mut String) -> fmt::Result {
+        let title = escape(&self.title);
+        write!(
+            svg,
+            r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}"><style>{STYLE}</style><rect width="100%" height="100%" fill="white"/>"#
+        )?;
+        text(svg, (LEFT, 16.0), "class=\"title\"", &title)?;
+        self.write_legend(svg)?;
+        let bars = self.groups.iter().flat_map(|group| group.bars.iter());
+        let highest = bars.flatten().map(|bar| bar.high.max(bar.value));
+        let axis = Axis::new(self.y_max, highest);
+        for tick in axis.ticks() {
+            let (y, label) = (axis.y(tick), axis.label(tick));
+            write!(
+                svg,
+                r#"<line class="grid" x1="{LEFT}" x2="{}" y1="{y:.1}" y2="{y:.1}"/>"#,
+                self.right()
+            )?;
+            text(svg, (LEFT - 6.0, y + 4.0), END, &label)?;
+        }
+        text(svg, (8.0, TOP - 12.0), "", &escape(&self.y_label))?;
+        let middle = (LEFT + self.right()) / 2.0;
+        text(svg, (middle, HEIGHT - 8.0), MIDDLE, &escape(&self.x_label))?;
+        let width = (self.right() - LEFT) / self.groups.len().max(1) as f64;
+        for (position, group) in self.groups.iter().enumerate() {
+            group.write(svg, &axis, LEFT + width * position as f64, width)?;
+        }
+        self.write_line(svg, width)?;
+        svg.write_str("</svg>\n")
+    }
+
+    /// The right end of the groups.
+    fn right(&self) -> f64 {
+        match self.line {
+            Some(_) => WIDTH - RIGHT_WITH_LINE,
+            None => WIDTH - RIGHT,
+        }
+    }
+
+    fn write_legend(&self, svg: &mut String) -> fmt::Result {
+        for (position, name) in self.series.iter().enumerate() {
+            let x = LEFT + LEGEND_STEP * position as f64;
+            write!(
+                svg,
+                r#"<rect x="{x}" y="24" width="12" height="12" fill="{}"/>"#,
+                COLOURS[position % COLOURS.len()]
+            )?;
+            text(svg, (x + 17.0, 35.0), "", &escape(name))?;
+        }
+        let Some(name) = &self.line else {
+            return Ok(());
+        };
+        let x = LEFT + LEGEND_STEP * self.series.len() as f64;
+        write!(
+            svg,
+            r#"<path class="line" d="M{x} 30h12"/><circle class="dot" cx="{}" cy="30" r="3"/>"#,
+            x + 6.0
+        )?;
+        text(svg, (x + 17.0, 35.0), "", &escape(name))
+    }
+
+    /// The line through the groups, and its axis on the right.
+    fn write_line(&self, svg: &mut String, width: f64) -> fmt::Result {
+        let middle = |position: usize| LEFT + width * (position as f64 + 0.5);
+        let points: Vec<_> = self
+            .groups
+            .iter()
+            .enumerate()
+            .filter_map(|(position, group)| Some((middle(position), group.line?)))
+            .collect();
+        if self.line.is_none() || points.is_empty() {
+            return Ok(());
+        }
+        let axis = Axis::new(None, points.iter().map(|(_, value)| *value));
+        for tick in axis.ticks() {
+            let at = (self.right() + 6.0, axis.y(tick) + 4.0);
+            text(svg, at, "", &axis.label(tick))?;
+        }
+        svg.write_str(r#"<path class="line" d=""#)?;
+        for (position, (x, value)) in points.iter().enumerate() {
+            let step = if position == 0 { 'M' } else { 'L' };
+            write!(svg, "{step}{x:.1} {:.1}", axis.y(*value))?;
+        }
+        svg.write_str(r#""/>"#)?;
+        for (x, value) in points {
+            write!(
+                svg,
+                r#"<circle class="dot" cx="{x:.1}" cy="{:.1}" r="3"/>"#,
+                axis.y(value)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Group {
+    fn write(&self, svg: &mut String, axis: &Axis, left: f64, width: f64) -> fmt::Result {
+        let place = width * FILLED / self.bars.len().max(1) as f64;
+        let first = left + width * (1.0 - FILLED) / 2.0;
+        for (position, bar) in self.bars.iter().enumerate() {
+            let Some(bar) = bar else { continue };
+            let x = first + place * position as f64;
+            let (top, colour) = (axis.y(bar.value), COLOURS[position % COLOURS.len()]);
+            write!(
+                svg,
+                r#"<rect x="{x:.1}" y="{top:.1}" width="{:.1}" height="{:.1}" fill="{colour}"/>"#,
+                place * BAR_FILLED,
+                axis.y(0.0) - top
+            )?;
+            let middle = x + place * BAR_FILLED / 2.0;
+            if bar.low < bar.high {
+                let (low, high) = (axis.y(bar.low), axis.y(bar.high));
+                write!(
+                    svg,
+                    r#"<line class="error" x1="{middle:.1}" x2="{middle:.1}" y1="{low:.1}" y2="{high:.1}"/>"#
+                )?;
+            }
+            if bar.value > axis.max {
+                let label = format!("{:.1}", bar.value);
+                text(svg, (middle, top - 4.0), MIDDLE, &label)?;
+            }
+        }
+        let at = (left + width / 2.0, HEIGHT - BOTTOM + 18.0);
+        text(svg, at, MIDDLE, &escape(&self.label))
+    }
+}
+
+/// From 0 to a round number.
+struct Axis {
+    max: f64,
+    step: f64,
+}
+
+impl Axis {
+    fn new(max: Option<f64>, values: impl Iterator<Item = f64>) -> Self {
+        let highest = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
+        let end = max.unwrap_or(highest);
+        if end <= 0.0 {
+            return Self {
+                max: 1.0,
+                step: 1.0,
+            };
+        }
+        // The next of 1, 2, 5, 10, ... that makes few enough lines.
+        let rough = end / TICKS;
+        let power = 10f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
+        let step = step.into_iter().find(|step| *step >= rough * 0.999);
+        let step = step.unwrap_or(10.0 * power);
+        Self {
+            max: max.unwrap_or((end / step).ceil() * step),
+            step,
+        }
+    }
+
+    fn ticks(&self) -> impl Iterator<Item = f64> {
+        let count = (self.max / self.step + 1e-9).floor() as u32;
+        (0..=count).map(|i| f64::from(i) * self.step)
+    }
+
+    fn label(&self, tick: f64) -> String {
+        let decimals = (-self.step.log10().floor()).max(0.0) as usize;
+        match self.max >= 10_000.0 && tick > 0.0 {
+            true => format!("{}k", tick / 1e3),
+            false => format!("{tick:.decimals$}"),
+        }
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        let part = value.clamp(0.0, self.max) / self.max;
+        HEIGHT - BOTTOM - part * (HEIGHT - TOP - BOTTOM)
+    }
+}
+
+const END: &str = r#"text-anchor="end""#;
+const MIDDLE: &str = r#"text-anchor="middle""#;
+
+/// `escaped` at a place.
+fn text(svg: &mut String, (x, y): (f64, f64), how: &str, escaped: &str) -> fmt::Result {
+    write!(svg, r#"<text x="{x:.1}" y="{y:.1}" {how}>{escaped}</text>"#)
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(values: &[f64]) -> BarChart {
+        let group = |value: &f64| Group {
+            label: format!("at {value}"),
+            bars: vec![Some(Bar::exact(*value)), None],
+            line: Some(value * 10.0),
+        };
+        BarChart {
+            title: "Reads & \"writes\"".into(),
+            x_label: "x".into(),
+            y_label: "us".into(),
+            y_max: None,
+            series: vec!["a".into(), "b".into()],
+            groups: values.iter().map(group).collect(),
+            line: None,
+        }
+    }
+
+    #[test]
+    fn an_axis_ends_at_a_round_number_with_few_lines() {
+        for (highest, max, step) in [
+            (5.0, 5.0, 1.0),
+            (23.0, 25.0, 5.0),
+            (0.7, 0.8, 0.2),
+            (6.0, 6.0, 1.0),
+            (43_210.0, 50_000.0, 10_000.0),
+            (0.0, 1.0, 1.0),
+        ] {
+            let axis = Axis::new(None, [highest].into_iter());
+            assert!((axis.max - max).abs() < 1e-9, "{highest}: {}", axis.max);
+            assert!((axis.step - step).abs() < 1e-9, "{highest}: {}", axis.step);
+            let last = axis.ticks().last().unwrap();
+            assert!((last - max).abs() < 1e-9, "{highest}: {last}");
+        }
+        assert_eq!(Axis::new(Some(0.8), [].into_iter()).label(0.4), "0.4");
+        assert_eq!(Axis::new(Some(3e4), [].into_iter()).label(2e4), "20k");
+    }
+
+    #[test]
+    fn every_value_is_a_bar_and_an_empty_place_is_none() {
+        let svg = chart(&[1.0, 2.0, 4.0]).to_svg();
+        let colours = |colour| svg.matches(&format!("fill=\"{colour}\"")).count();
+        // One in the legend.
+        assert_eq!((colours(COLOURS[0]), colours(COLOURS[1])), (4, 1));
+        assert!(svg.contains("Reads &amp; &quot;writes&quot;"), "{svg}");
+        assert!(!svg.contains(r#"<line class="error""#), "no spread: {svg}");
+        assert!(!svg.contains("<circle"), "no line: {svg}");
+    }
+
+    #[test]
+    fn what_is_cut_says_how_high_it_is() {
+        let mut cut = chart(&[1.3, 4.5]);
+        cut.y_max = Some(3.0);
+        let svg = cut.to_svg();
+        assert!(svg.contains(">4.5</text>"), "{svg}");
+        assert!(!svg.contains(">1.3</text>"), "{svg}");
+    }
+
+    #[test]
+    fn a_line_has_a_point_for_each_group_and_an_axis() {
+        let mut lined = chart(&[1.0, 2.0]);
+        lined.line = Some("ops/s".into());
+        let svg = lined.to_svg();
+        assert_eq!(svg.matches("<circle").count(), 3, "one in the legend");
+        assert!(svg.contains(">20</text>"), "{svg}");
+    }
+}
