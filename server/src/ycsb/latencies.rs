@@ -1,7 +1,7 @@
 //! Latencies: recorded in nanoseconds, reported in microseconds.
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The longest latency that is told from longer ones: one hour.
 const NANOS_MAX: u64 = 3_600_000_000_000;
@@ -16,7 +16,7 @@ pub(super) fn histogram(digits: u8) -> Histogram<u64> {
 pub(super) const DIGITS: u8 = 3;
 
 /// A summary of many latencies, in microseconds; all 0 when there are none.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Latencies {
     /// How many there are.
     pub count: u64,

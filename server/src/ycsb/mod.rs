@@ -14,8 +14,8 @@
 //! Every value that is read must carry the number of the record that was asked
 //! for, and a snapshot must never show a write of the run that reads it; what
 //! breaks this is counted as a mismatch. Open-loop latencies count from the
-//! moment at which an operation was due, so a stall is not hidden by the
-//! operations that it kept from starting.
+//! moment at which an operation was due, unless asked otherwise, so a stall is
+//! not hidden by the operations that it kept from starting.
 //!
 //! ```
 //! # let dir = tempfile::tempdir()?;
@@ -52,7 +52,7 @@ pub use driver::Driver;
 pub use inserts::Inserts;
 pub use latencies::Latencies;
 pub use load::{LoadOptions, LoadReport, load};
-pub use options::RunOptions;
+pub use options::{LatencyFrom, RunOptions};
 pub use pace::{Pace, RateSchedule};
 pub use records::{
     KEY_BYTES, Stamp, VALUE_BYTES_DEFAULT, VALUE_BYTES_MIN, count_records, key, read_stamp,

@@ -23,7 +23,8 @@ pub struct Report {
     /// Its threads.
     pub threads: usize,
     /// Whether operations started when they were due rather than when the one
-    /// before was done; latencies then count from that moment.
+    /// before was done; latencies then count from that moment, unless
+    /// [`LatencyFrom`](super::LatencyFrom) says otherwise.
     pub open_loop: bool,
     /// Records in the table when it began.
     pub records: u64,

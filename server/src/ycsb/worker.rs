@@ -15,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::chooser::Chooser;
 use super::inserts::Inserts;
 use super::latencies::{DIGITS, histogram};
-use super::options::RunOptions;
+use super::options::{LatencyFrom, RunOptions};
 use super::pace::{Arrival, Arrivals};
 use super::records::{Stamp, key, read_stamp, write_value};
 use super::source::{ReadFrom, Source};
@@ -167,9 +167,13 @@ impl<'a> Worker<'a> {
             let percent = self.rng.random_range(0..100);
             let operation = self.shared.options.workload.operation(percent);
             let before = self.shared.board.state();
+            let from = match self.shared.options.latency_from {
+                LatencyFrom::Due => due,
+                LatencyFrom::Start => Instant::now(),
+            };
             self.perform(operation)?;
             let now = Instant::now();
-            let latency_ns = now.duration_since(due).as_nanos() as u64;
+            let latency_ns = now.duration_since(from).as_nanos() as u64;
             self.tally.nanos[operation.index()].saturating_record(latency_ns);
             self.slot.record(latency_ns);
             if operation.writes()

@@ -1,7 +1,9 @@
 //! Runs against a real store, a few thousand records each.
 
 use super::*;
-use crate::ycsb::{Distribution, LoadOptions, Operation, Stamp, Workload, key, load, write_value};
+use crate::ycsb::{
+    Distribution, LatencyFrom, LoadOptions, Operation, Stamp, Workload, key, load, write_value,
+};
 use ebb_storage::{ErrorKind, Keyspace, TableOptions};
 
 const RECORDS: u64 = 500;
@@ -167,6 +169,30 @@ fn an_open_loop_counts_the_wait_that_an_overload_causes() {
     let report = report.join().unwrap();
     assert!(report.latencies_all.p50_us > 10_000.0, "{report:?}");
     assert!(report.operations_unserved > 1_000_000);
+}
+
+#[test]
+fn latencies_from_the_start_leave_out_the_wait_of_an_overload() {
+    let store = loaded();
+    let run = |latency_from| {
+        // All are due at once: the last waits for all others.
+        let report = store.start(RunOptions {
+            pace: Pace::steady(1e9),
+            operations_max: Some(2_000),
+            threads: 1,
+            latency_from,
+            ..options("thesis-d")
+        });
+        let report = report.join().unwrap();
+        (report.latencies_all.mean_us, report.elapsed_s)
+    };
+    let (from_due_us, _) = run(LatencyFrom::Due);
+    let (from_start_us, elapsed_s) = run(LatencyFrom::Start);
+    assert!(
+        from_start_us <= elapsed_s * 1e6 / 2_000.0,
+        "{from_start_us}"
+    );
+    assert!(from_due_us > 10.0 * from_start_us, "{from_due_us}");
 }
 
 #[test]
