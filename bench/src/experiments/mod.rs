@@ -3,10 +3,12 @@
 //! ```text
 //!   snapshot_bill   what does a snapshot cost that nobody reads?
 //!   idle_memory     what does an open database keep in memory?
+//!   thesis_5_2_4    what does reading a snapshot, or beside one, cost?
 //! ```
 
 mod idle_memory;
 mod snapshot_bill;
+mod thesis_5_2_4;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -25,6 +27,13 @@ pub enum Experiment {
     /// One process of snapshot-bill
     #[command(hide = true)]
     SnapshotBillCase(snapshot_bill::CaseArgs),
+    /// Repeats section 5.2.4 of the thesis: reads of a snapshot and beside one
+    /// against reads without, by load, workload and number of snapshots
+    #[command(name = "thesis-5.2.4")]
+    Thesis524(thesis_5_2_4::ThesisArgs),
+    /// One process of thesis-5.2.4
+    #[command(name = "thesis-5.2.4-case", hide = true)]
+    Thesis524Case(thesis_5_2_4::CaseArgs),
 }
 
 /// Runs it, prints its table, writes its JSON.
@@ -37,5 +46,7 @@ pub fn run(experiment: &Experiment) -> Result<()> {
         Experiment::IdleMemory(args) => idle_memory::run(args),
         Experiment::IdleMemoryCase(args) => idle_memory::run_case(args),
         Experiment::SnapshotBillCase(args) => snapshot_bill::run_case(args),
+        Experiment::Thesis524(args) => thesis_5_2_4::run(args),
+        Experiment::Thesis524Case(args) => thesis_5_2_4::run_case(args),
     }
 }

@@ -1,0 +1,204 @@
+//! The command line of `ebb-bench experiments thesis-5.2.4`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use ebb_server::ycsb::{KEY_BYTES, VALUE_BYTES_DEFAULT};
+use serde::{Deserialize, Serialize};
+
+use super::plan::Part;
+use crate::console::seconds;
+
+/// How much to run, and what to write of it.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ThesisArgs {
+    #[command(flatten)]
+    pub sizes: Sizes,
+
+    /// Only this part of the section, and those of other --only [default: all]
+    #[arg(long, value_enum, value_name = "PART")]
+    pub only: Vec<Part>,
+
+    /// A tenth of the time, with other defaults; the figures say less
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Writes everything measured to FILE
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Writes the tables to FILE, as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+
+    /// Draws the figures into DIR, as SVG; it is created when missing
+    #[arg(long, value_name = "DIR")]
+    pub figures: Option<PathBuf>,
+}
+
+/// One process of it.
+#[derive(Debug, Args)]
+pub struct CaseArgs {
+    /// What to do, as JSON
+    pub case: String,
+}
+
+/// Sizes that were given.
+#[derive(Debug, Clone, Args)]
+pub struct Sizes {
+    /// Records of 1 KiB that each execution begins with [default: 400000;
+    /// quick: 100000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    records: Option<u64>,
+
+    /// Operations of an execution at full speed [default: 100000; quick: 50000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    ops: Option<u64>,
+
+    /// Seconds that an execution at a target rate takes if it keeps up [default: 1.5; quick: 0.5]
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
+    seconds: Option<Duration>,
+
+    /// Executions of each kind; medians over them count [default: 3; quick: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+
+    /// Executions of workload A one after the other [default: 10]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    iterations: Option<u32>,
+
+    /// Threads that run operations [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+
+    /// Size at which a memtable is flushed, in KiB; an eighth of it at the
+    /// highest frequency of SSTables [default: 8192; quick: 2048]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(64..=1 << 30))]
+    memtable_kb: Option<u64>,
+
+    /// The part of the data that memory holds, in percent: a block cache of that
+    /// size, and nothing in the page cache [default: 40]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
+    memory_percent: Option<u64>,
+
+    /// The same seed chooses the same operations [default: 0]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+/// The size of an experiment, the same in each of its processes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scale {
+    /// Records that each execution begins with.
+    pub records: u64,
+    /// Length of each value, in bytes.
+    pub value_bytes: u64,
+    /// Operations of an execution at full speed.
+    pub operations: u64,
+    /// Length of an execution that keeps up with its target, in seconds.
+    pub target_s: f64,
+    /// Executions of each kind.
+    pub rounds: u32,
+    /// Executions of workload A one after the other.
+    pub iterations: u32,
+    /// Threads that run operations.
+    pub threads: u32,
+    /// Size at which a memtable is flushed, in KiB.
+    pub memtable_kb: u64,
+    /// The part of the data that memory holds, in percent.
+    pub memory_percent: u64,
+    /// The seed.
+    pub seed: u64,
+}
+
+impl ThesisArgs {
+    /// The parts to run, in the order of the thesis.
+    pub fn parts(&self) -> Vec<Part> {
+        let is_wanted = |part: &Part| self.only.is_empty() || self.only.contains(part);
+        Part::ALL.into_iter().filter(is_wanted).collect()
+    }
+
+    /// What was given, and the defaults for the rest.
+    pub fn scale(&self) -> Scale {
+        let default = |full, quick| if self.quick { quick } else { full };
+        let sizes = &self.sizes;
+        let target_s = sizes.seconds.map(|seconds| seconds.as_secs_f64());
+        Scale {
+            records: sizes.records.unwrap_or(default(400_000, 100_000)),
+            value_bytes: VALUE_BYTES_DEFAULT as u64,
+            operations: sizes.ops.unwrap_or(default(100_000, 50_000)),
+            target_s: target_s.unwrap_or(if self.quick { 0.5 } else { 1.5 }),
+            rounds: sizes.rounds.unwrap_or(if self.quick { 1 } else { 3 }),
+            iterations: sizes.iterations.unwrap_or(10),
+            threads: sizes.threads.unwrap_or(4),
+            memtable_kb: sizes.memtable_kb.unwrap_or(default(8192, 2048)),
+            memory_percent: sizes.memory_percent.unwrap_or(40),
+            seed: sizes.seed.unwrap_or(0),
+        }
+    }
+}
+
+impl Scale {
+    /// Keys and values of the records that each execution begins with, in bytes,
+    /// uncompressed.
+    pub fn data_bytes(&self) -> u64 {
+        self.records * (KEY_BYTES as u64 + self.value_bytes)
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb-bench experiments thesis-5.2.4
+  ebb-bench experiments thesis-5.2.4 --quick
+  ebb-bench experiments thesis-5.2.4 --only snapshots --rounds 5
+  ebb-bench experiments thesis-5.2.4 --json t.json --markdown t.md --figures figures
+  ebb-bench experiments thesis-5.2.4 --records 2000000 --ops 1000000 --rounds 5
+
+The whole takes about 20 minutes on two cores, --quick about 2. Databases lie in
+a temporary directory (TMPDIR) and go with the run; they take up to a few times
+the data.";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: ThesisArgs,
+    }
+
+    #[test]
+    fn parts_are_all_or_those_that_are_named() {
+        let parts = |words: &str| Cli::parse_from(words.split(' ')).args.parts();
+        assert_eq!(parts("x"), Part::ALL);
+        let two = parts("x --only snapshots --only throughput");
+        assert_eq!(two, [Part::Throughput, Part::Snapshots]);
+    }
+
+    fn scale(words: &str) -> Scale {
+        Cli::parse_from(words.split(' ')).args.scale()
+    }
+
+    #[test]
+    fn what_is_given_counts_and_quick_changes_the_rest() {
+        let full = scale("x --records 7");
+        assert_eq!((full.records, full.rounds, full.target_s), (7, 3, 1.5));
+        let quick = scale("x --quick --seconds 0.25 --memtable-kb 64");
+        assert_eq!((quick.rounds, quick.target_s), (1, 0.25));
+        assert_eq!((quick.records, quick.memtable_kb), (100_000, 64));
+        assert_eq!(quick.iterations, full.iterations, "the thesis's ten");
+    }
+
+    #[test]
+    fn another_process_is_told_the_same_scale() {
+        let given = scale("x --quick --seed 12");
+        let told = serde_json::to_string(&given).unwrap();
+        assert_eq!(serde_json::from_str::<Scale>(&told).unwrap(), given);
+        assert_eq!(given.data_bytes(), 100_000 * 1048);
+    }
+}

@@ -1,0 +1,165 @@
+//! The experiment: processes in turn, each on a copy of the same data.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, ensure};
+use indicatif::ProgressBar;
+
+use super::args::{Scale, ThesisArgs};
+use super::case::{Case, Execution};
+use super::plan::{Load, Plan, Run};
+use super::published;
+use super::report::Report;
+use super::results::{Done, Results};
+use super::{figures, tables};
+use crate::console::{progress_bar, stop_on_interrupt, write_json};
+
+/// Runs the experiment, prints its tables, writes what was asked for.
+///
+/// # Errors
+/// What a process or the disk says; an interrupt.
+pub fn run(args: &ThesisArgs) -> Result<()> {
+    let scale = args.scale();
+    let work = tempfile::Builder::new().prefix("ebb-thesis-").tempdir();
+    let work = work.context("cannot create a temporary directory")?;
+    let processes = Processes {
+        base: work.path().join("base"),
+        dir: work.path().join("copy"),
+        scale: &scale,
+        stop: stop_on_interrupt()?,
+    };
+    let parts = args.parts();
+    let results = processes.run_all(&Plan::new(&parts, scale.iterations))?;
+    let tables = tables::all(&results, &parts);
+    for table in &tables {
+        println!("{}", table.plain());
+    }
+    if let Some(path) = &args.json {
+        write_json(path, &Report::new(&scale, &results))?;
+    }
+    if let Some(path) = &args.markdown {
+        let text: String = tables.iter().map(|table| table.markdown()).collect();
+        write(path, &text)?;
+    }
+    if let Some(dir) = &args.figures {
+        fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        for (name, chart) in figures::all(&results, &parts) {
+            write(&dir.join(format!("{name}.svg")), &chart.to_svg())?;
+        }
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+struct Processes<'a> {
+    base: PathBuf,
+    dir: PathBuf,
+    scale: &'a Scale,
+    stop: Arc<AtomicBool>,
+}
+
+impl Processes<'_> {
+    fn run_all(&self, plan: &Plan) -> Result<Results> {
+        let rounds = self.scale.rounds;
+        let steps = [&plan.saturating, &plan.targets, &plan.series];
+        let each: usize = steps.iter().map(|runs| runs.len()).sum();
+        self.start(&Case::Load {
+            dir: self.base.clone(),
+            scale: self.scale.clone(),
+        })?;
+        let bar = progress_bar("run", each as u64 * u64::from(rounds));
+        let mut results = Results::default();
+        for runs in steps {
+            for round in 0..rounds {
+                self.run_round(runs, round, &mut results, &bar)?;
+            }
+        }
+        bar.finish_and_clear();
+        Ok(results)
+    }
+
+    /// Runs each once. Neighbours are what is compared; who is first among them
+    /// alternates.
+    fn run_round(
+        &self,
+        runs: &[Run],
+        round: u32,
+        results: &mut Results,
+        bar: &ProgressBar,
+    ) -> Result<()> {
+        let order: Vec<_> = match round.is_multiple_of(2) {
+            true => runs.iter().collect(),
+            false => runs.iter().rev().collect(),
+        };
+        for run in order {
+            bar.set_message(run.label());
+            let executions = self.execute(*run, round, results)?;
+            results.add(Done {
+                run: *run,
+                round,
+                executions,
+            });
+            bar.inc(1);
+        }
+        Ok(())
+    }
+
+    fn execute(&self, run: Run, round: u32, results: &Results) -> Result<Vec<Execution>> {
+        let executions = self.start(&Case::Execute {
+            base: self.base.clone(),
+            dir: self.dir.clone(),
+            scale: self.scale.clone(),
+            run,
+            target_ops_per_s: target_ops_per_s(run, results),
+            seed: self.scale.seed.wrapping_add(u64::from(round)),
+        })?;
+        ensure!(
+            executions.len() == run.iterations as usize,
+            "the process {:?} did not measure all of its executions",
+            run.label()
+        );
+        fs::remove_dir_all(&self.dir)
+            .with_context(|| format!("cannot remove {}", self.dir.display()))?;
+        Ok(executions)
+    }
+
+    /// Runs a case in a process of its own.
+    fn start(&self, case: &Case) -> Result<Vec<Execution>> {
+        let name = match case {
+            Case::Load { .. } => "load".to_string(),
+            Case::Execute { run, .. } => run.label(),
+        };
+        let program = std::env::current_exe().context("cannot find this program again")?;
+        // The bar of a load is drawn on this process's stderr.
+        let output = Command::new(program)
+            .args(["experiments", "thesis-5.2.4-case"])
+            .arg(serde_json::to_string(case)?)
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(|| format!("cannot start the process {name:?}"))?;
+        ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
+        ensure!(
+            output.status.success(),
+            "the process {name:?} failed: {}",
+            output.status
+        );
+        serde_json::from_slice(&output.stdout)
+            .with_context(|| format!("the process {name:?} did not print what it measured"))
+    }
+}
+
+/// A target of the thesis as the same part of full speed here.
+fn target_ops_per_s(run: Run, results: &Results) -> Option<f64> {
+    let Load::Target(target) = run.load else {
+        return None;
+    };
+    let part = f64::from(target) / published::maximum_ops_per_s(run.workload);
+    Some(part * results.full_speed_ops_per_s(run.workload)?)
+}

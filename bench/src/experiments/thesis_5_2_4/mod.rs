@@ -1,0 +1,36 @@
+//! Section 5.2.4 of the thesis again: snapshotted reads beside regular ones
+//! (Polo, *Multi-constraint scheduling of MapReduce workloads*, 2014; tables 5.3 to
+//! 5.5, figures 5.7 to 5.13).
+//!
+//! ```text
+//!   args ─► plan      which executions there are: pure
+//!            │
+//!       experiment    processes in turn, each on a copy of the same data
+//!            │
+//!          case ◄─ data, uncached_disk   one process
+//!            │
+//!         results     means, spreads and ratios over the rounds: pure
+//!            │
+//!   published ─► tables, figures ─► report      the thesis's figures beside ours
+//! ```
+//!
+//! *Original* is the same engine without a snapshot whose merges know no
+//! boundaries; S/R, S/RwS and S/SR are the engine as it is: reading without a
+//! snapshot, reading beside one, reading one.
+
+mod args;
+mod case;
+mod data;
+mod experiment;
+mod figures;
+mod plan;
+mod published;
+mod report;
+mod results;
+mod table;
+mod tables;
+mod uncached_disk;
+
+pub use args::{CaseArgs, ThesisArgs};
+pub use case::run as run_case;
+pub use experiment::run;

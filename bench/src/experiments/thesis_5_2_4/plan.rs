@@ -1,0 +1,338 @@
+//! Which executions there are.
+//!
+//! An execution is a workload that runs to its end on data that is always the
+//! same at first. Tables and figures overlap (Table 5.5's row A is the last row
+//! of Table 5.4), so executions are listed once, and found by what they are.
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use super::published::{TABLE_5_3, TABLE_5_4, TargetRow};
+
+/// How often workload A makes SSTables, relative to the default (Figure 5.10).
+pub const SSTABLE_FREQUENCIES: [u32; 4] = [1, 2, 4, 8];
+
+/// An execution, or several one after the other on the same data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// The mix of operations.
+    pub workload: Mix,
+    /// What is read.
+    pub reads: Reads,
+    /// How many operations are asked for.
+    pub load: Load,
+    /// How often SSTables are made, relative to the default: memtables are
+    /// smaller by this factor.
+    pub sstable_frequency: u32,
+    /// How much of the data memory holds.
+    pub memory: Memory,
+    /// How many times the workload runs, one after the other.
+    pub iterations: u32,
+}
+
+/// A part of the section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// Experiment 1: tables 5.3 and 5.4, figures 5.7 to 5.10
+    Throughput,
+    /// Experiment 2: Table 5.5, Figure 5.11
+    Workloads,
+    /// Experiment 3: figures 5.12 and 5.13
+    Snapshots,
+}
+
+/// A workload of section 5.2.4.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mix {
+    /// 50% read, 50% update.
+    A,
+    /// 95% read, 5% update.
+    B,
+    /// 50% read, 50% read-modify-write.
+    C,
+    /// Read only.
+    D,
+    /// 95% read of the latest, 5% insert.
+    E,
+}
+
+/// The stores and ways to read that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reads {
+    /// Merges know no boundaries, and there is no snapshot.
+    Original,
+    /// Merges know boundaries, and there is no snapshot (S/R).
+    Regular,
+    /// Live reads beside a snapshot taken before the first execution (S/RwS).
+    BesideSnapshot,
+    /// Reads of that snapshot (S/SR, S/1).
+    Snapshot,
+    /// Reads of a snapshot taken before each execution and kept (S/N).
+    NewestSnapshot,
+}
+
+/// How many operations are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Load {
+    /// As many as the store can do.
+    Saturating,
+    /// So many a second as this target of the thesis, in operations per second,
+    /// was of the most that it measured.
+    Target(u32),
+}
+
+/// How much of the data memory holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Memory {
+    /// A part: the block cache, with nothing in the page cache.
+    Part,
+    /// All of it, in the block cache.
+    All,
+}
+
+impl Part {
+    /// All of them, in the order of the thesis.
+    pub const ALL: [Self; 3] = [Self::Throughput, Self::Workloads, Self::Snapshots];
+}
+
+impl Mix {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::A, Self::B, Self::C, Self::D, Self::E];
+
+    /// Its name as a workload of the driver.
+    pub fn workload(self) -> &'static str {
+        match self {
+            Self::A => "thesis-a",
+            Self::B => "thesis-b",
+            Self::C => "thesis-c",
+            Self::D => "thesis-d",
+            Self::E => "thesis-e",
+        }
+    }
+
+    /// Its letter in the thesis.
+    pub fn letter(self) -> &'static str {
+        match self {
+            Self::A => "A",
+            Self::B => "B",
+            Self::C => "C",
+            Self::D => "D",
+            Self::E => "E",
+        }
+    }
+}
+
+impl Reads {
+    /// The columns of tables 5.3 and 5.4.
+    pub const COLUMNS: [Self; 4] = [
+        Self::Original,
+        Self::Regular,
+        Self::BesideSnapshot,
+        Self::Snapshot,
+    ];
+    /// Those of Table 5.5 and figures 5.9 and 5.10.
+    pub const TWO: [Self; 2] = [Self::Original, Self::Snapshot];
+    /// Those of Figure 5.12.
+    pub const OVER_ITERATIONS: [Self; 3] = [Self::Original, Self::Snapshot, Self::NewestSnapshot];
+
+    /// The thesis's name for it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Original => "Original",
+            Self::Regular => "S/R",
+            Self::BesideSnapshot => "S/RwS",
+            Self::Snapshot => "S/SR",
+            Self::NewestSnapshot => "S/N",
+        }
+    }
+}
+
+impl Run {
+    /// The same in memory that holds all of the data.
+    pub fn in_memory(workload: Mix, reads: Reads) -> Self {
+        Self {
+            memory: Memory::All,
+            ..Self::saturating(workload, reads)
+        }
+    }
+
+    /// Workload A that makes SSTables so often.
+    pub fn at_frequency(sstable_frequency: u32, reads: Reads) -> Self {
+        Self {
+            sstable_frequency,
+            ..Self::saturating(Mix::A, reads)
+        }
+    }
+
+    /// One execution as fast as the store can, in scarce memory.
+    pub fn saturating(workload: Mix, reads: Reads) -> Self {
+        Self {
+            workload,
+            reads,
+            load: Load::Saturating,
+            sstable_frequency: 1,
+            memory: Memory::Part,
+            iterations: 1,
+        }
+    }
+
+    /// The same at a target of the thesis.
+    fn at_target(workload: Mix, reads: Reads, target: u32) -> Self {
+        Self {
+            load: Load::Target(target),
+            ..Self::saturating(workload, reads)
+        }
+    }
+
+    /// That of a row of `table`. The last row is at full speed or beyond.
+    pub fn in_row(workload: Mix, reads: Reads, table: &[TargetRow], row: usize) -> Self {
+        match row + 1 == table.len() {
+            true => Self::saturating(workload, reads),
+            false => Self::at_target(workload, reads, table[row].target_ops_per_s),
+        }
+    }
+
+    /// Executions of workload A one after the other.
+    pub fn series(reads: Reads, iterations: u32) -> Self {
+        Self {
+            iterations,
+            ..Self::saturating(Mix::A, reads)
+        }
+    }
+
+    /// What it is called while it runs.
+    pub fn label(&self) -> String {
+        let mut label = format!("{} {}", self.workload.letter(), self.reads.label());
+        if let Load::Target(target) = self.load {
+            label += &format!(" at {target}");
+        }
+        if self.sstable_frequency > 1 {
+            label += &format!(" {}x SSTables", self.sstable_frequency);
+        }
+        if self.memory == Memory::All {
+            label += " in memory";
+        }
+        if self.iterations > 1 {
+            label += &format!(" {} times", self.iterations);
+        }
+        label
+    }
+}
+
+/// The executions of some parts of the section, each once. They run in this
+/// order: full speed first, of which targets are parts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Those at full speed.
+    pub saturating: Vec<Run>,
+    /// Those below.
+    pub targets: Vec<Run>,
+    /// Those one after the other.
+    pub series: Vec<Run>,
+}
+
+impl Plan {
+    /// What `parts` need, with so many iterations of a series.
+    pub fn new(parts: &[Part], iterations: u32) -> Self {
+        let has = |part| parts.contains(&part);
+        let mut saturating = Vec::new();
+        if has(Part::Throughput) {
+            for workload in [Mix::D, Mix::A] {
+                saturating.extend(Reads::COLUMNS.map(|reads| Run::saturating(workload, reads)));
+            }
+            for frequency in &SSTABLE_FREQUENCIES[1..] {
+                saturating.extend(Reads::TWO.map(|reads| Run::at_frequency(*frequency, reads)));
+            }
+        }
+        if has(Part::Workloads) {
+            let everywhere = [Run::saturating, Run::in_memory].map(|make| {
+                let both = |workload| Reads::TWO.map(|reads| make(workload, reads));
+                Mix::ALL.map(both)
+            });
+            // Table 5.5 shares some with tables 5.3 and 5.4.
+            for run in everywhere.into_iter().flatten().flatten() {
+                if !saturating.contains(&run) {
+                    saturating.push(run);
+                }
+            }
+        }
+        let targets = has(Part::Throughput).then(targets).unwrap_or_default();
+        let series = has(Part::Snapshots).then(|| {
+            let series = |reads| Run::series(reads, iterations);
+            Reads::OVER_ITERATIONS.map(series).into()
+        });
+        Self {
+            saturating,
+            targets,
+            series: series.unwrap_or_default(),
+        }
+    }
+}
+
+/// The executions below full speed.
+fn targets() -> Vec<Run> {
+    let mut runs = Vec::new();
+    for (workload, table) in [(Mix::D, &TABLE_5_3[..]), (Mix::A, &TABLE_5_4[..])] {
+        for row in 0..table.len() - 1 {
+            runs.extend(Reads::COLUMNS.map(|reads| Run::in_row(workload, reads, table, row)));
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_execution_is_planned_once() {
+        let plan = Plan::new(&Part::ALL, 10);
+        let all = [&plan.saturating[..], &plan.targets, &plan.series].concat();
+        for (position, run) in all.iter().enumerate() {
+            assert!(!all[..position].contains(run), "{}", run.label());
+        }
+        assert_eq!(plan.saturating.len(), 4 + 4 + 6 + 6 + 10);
+        assert_eq!(plan.targets.len(), 4 * 4 + 5 * 4);
+        assert_eq!(plan.series.len(), 3);
+        // The last rows are there as executions at full speed.
+        let last = Run::in_row(Mix::D, Reads::Snapshot, &TABLE_5_3, TABLE_5_3.len() - 1);
+        assert!(plan.saturating.contains(&last));
+    }
+
+    #[test]
+    fn a_part_needs_its_own_executions_only() {
+        let workloads = Plan::new(&[Part::Workloads], 10);
+        assert_eq!(workloads.saturating.len(), 5 * 2 * 2);
+        assert!(workloads.targets.is_empty() && workloads.series.is_empty());
+        let snapshots = Plan::new(&[Part::Snapshots], 4);
+        assert!(snapshots.saturating.is_empty() && snapshots.targets.is_empty());
+        assert!(snapshots.series.iter().all(|run| run.iterations == 4));
+    }
+
+    #[test]
+    fn a_label_says_what_is_special() {
+        let run = Run {
+            sstable_frequency: 8,
+            memory: Memory::All,
+            ..Run::at_target(Mix::A, Reads::BesideSnapshot, 4000)
+        };
+        assert_eq!(run.label(), "A S/RwS at 4000 8x SSTables in memory");
+        assert_eq!(
+            Run::series(Reads::NewestSnapshot, 10).label(),
+            "A S/N 10 times"
+        );
+    }
+
+    #[test]
+    fn workloads_are_those_of_the_driver() {
+        for mix in Mix::ALL {
+            let workload: ebb_server::ycsb::Workload = mix.workload().parse().unwrap();
+            assert!(workload.name.ends_with(&mix.letter().to_lowercase()));
+        }
+    }
+}

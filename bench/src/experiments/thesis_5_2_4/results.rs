@@ -1,0 +1,247 @@
+//! What came out: means, spreads and ratios over the rounds.
+
+use serde::Serialize;
+
+use super::case::Execution;
+use super::plan::{Mix, Reads, Run};
+
+/// A process that ran.
+#[derive(Debug, Clone, Serialize)]
+pub struct Done {
+    /// What it was to do.
+    #[serde(flatten)]
+    pub run: Run,
+    /// In which round, from 0.
+    pub round: u32,
+    /// What it measured, in order.
+    pub executions: Vec<Execution>,
+}
+
+/// All processes that ran.
+#[derive(Debug, Default)]
+pub struct Results {
+    done: Vec<Done>,
+}
+
+/// One value over the rounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// The arithmetic mean.
+    pub mean: f64,
+    /// The standard deviation of the rounds; 0 of one.
+    pub deviation: f64,
+}
+
+/// How much one way to read takes of another's time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Ratio {
+    /// By the mean latency of reads: the median of the rounds.
+    pub mean: f64,
+    /// By their median latency. Where about half of the reads are answered from
+    /// memory it says little: the median is one or the other.
+    pub p50: f64,
+    /// By the blocks that a point read fetched from the disk; none where Original
+    /// fetched none.
+    pub blocks: Option<f64>,
+    /// By the processor time of an operation, background work of the execution
+    /// included.
+    pub cpu: f64,
+}
+
+impl Results {
+    /// Adds one more.
+    pub fn add(&mut self, done: Done) {
+        self.done.push(done);
+    }
+
+    /// All of them, in the order in which they ran.
+    pub fn done(&self) -> &[Done] {
+        &self.done
+    }
+
+    /// One execution of `run` in each round: that number `iteration`, from 0.
+    pub fn executions(&self, run: Run, iteration: usize) -> impl Iterator<Item = &Execution> {
+        let of_run = self.done.iter().filter(move |done| done.run == run);
+        of_run.filter_map(move |done| done.executions.get(iteration))
+    }
+
+    /// A value over the rounds; `None` when the run is not there.
+    pub fn spread(
+        &self,
+        run: Run,
+        iteration: usize,
+        of: impl Fn(&Execution) -> f64,
+    ) -> Option<Spread> {
+        let values: Vec<_> = self.executions(run, iteration).map(of).collect();
+        Spread::of(&values)
+    }
+
+    /// The mean latency of reads, in microseconds.
+    pub fn read_us(&self, run: Run, iteration: usize) -> Option<Spread> {
+        self.spread(run, iteration, |execution| execution.reads.mean_us)
+    }
+
+    /// The latencies of `run` by those of `base`, of the same round.
+    pub fn ratio(&self, run: Run, base: Run, iteration: usize) -> Option<Ratio> {
+        self.ratio_of((run, iteration), (base, iteration))
+    }
+
+    /// The same of two iterations.
+    pub fn ratio_of(&self, run: (Run, usize), base: (Run, usize)) -> Option<Ratio> {
+        let median_ratio = |of: fn(&Execution) -> f64| {
+            let runs = self.executions(run.0, run.1);
+            let bases = self.executions(base.0, base.1);
+            median(runs.zip(bases).map(|(run, base)| of(run) / of(base)))
+        };
+        Some(Ratio {
+            mean: median_ratio(|execution| execution.reads.mean_us)?,
+            p50: median_ratio(|execution| execution.reads.p50_us)?,
+            blocks: median_ratio(|execution| execution.blocks_read_per_read)
+                .filter(|ratio| ratio.is_finite()),
+            cpu: median_ratio(|execution| 1.0 / execution.ops_per_cpu_s)?,
+        })
+    }
+
+    /// The shares of the point reads that searched 0, 1, 2, ... SSTables, all
+    /// rounds together, as far as there are any.
+    pub fn shares_by_sstables(&self, run: Run, iteration: usize) -> Vec<f64> {
+        let mut counts: Vec<u64> = Vec::new();
+        for execution in self.executions(run, iteration) {
+            let of_it = &execution.reads_by_sstables;
+            counts.resize(counts.len().max(of_it.len()), 0);
+            for (sum, count) in counts.iter_mut().zip(of_it) {
+                *sum += count;
+            }
+        }
+        let all: u64 = counts.iter().sum();
+        let some = counts.iter().rposition(|count| *count > 0);
+        counts.truncate(some.map_or(0, |last| last + 1));
+        counts
+            .iter()
+            .map(|count| *count as f64 / all as f64)
+            .collect()
+    }
+
+    /// The operations per second of a workload at full speed in Original, the
+    /// median of the rounds.
+    pub fn full_speed_ops_per_s(&self, workload: Mix) -> Option<f64> {
+        let run = Run::saturating(workload, Reads::Original);
+        let executions = self.executions(run, 0);
+        median(executions.map(|execution| execution.throughput_ops_per_s))
+    }
+
+    /// The executions that did less than 99 in a hundred of their target.
+    pub fn behind(&self) -> usize {
+        let executions = self.done.iter().flat_map(|done| &done.executions);
+        let is_behind = |execution: &&Execution| {
+            let target = execution.target_ops_per_s;
+            target.is_some_and(|target| execution.throughput_ops_per_s < 0.99 * target)
+        };
+        executions.filter(is_behind).count()
+    }
+}
+
+impl Spread {
+    /// Of at least one value; `None` without any.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let count = values.len() as f64;
+        let mean = (count > 0.0).then(|| values.iter().sum::<f64>() / count)?;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        Some(Self {
+            mean,
+            deviation: (squares / (count - 1.0).max(1.0)).sqrt(),
+        })
+    }
+}
+
+/// The middle one, or the mean of the two in the middle; `None` without any.
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let (below, above) = (values.len().checked_sub(1)? / 2, values.len() / 2);
+    Some(f64::midpoint(values[below], values[above]))
+}
+
+#[cfg(test)]
+pub mod tests {
+    use ebb_server::ycsb::Latencies;
+
+    use super::*;
+
+    /// An execution whose reads took `mean_us`, with a median of half of that.
+    pub fn execution(mean_us: f64, reads_by_sstables: &[u64]) -> Execution {
+        Execution {
+            operations: 100,
+            throughput_ops_per_s: 1e6 / mean_us,
+            ops_per_cpu_s: 1e6 / mean_us,
+            target_ops_per_s: Some(5e4),
+            reads: Latencies {
+                count: 50,
+                mean_us,
+                p50_us: mean_us / 2.0,
+                ..Latencies::default()
+            },
+            writes: Latencies::default(),
+            reads_by_sstables: reads_by_sstables.to_vec(),
+            blocks_read_per_read: 0.5,
+            sstables: 7,
+            runs: 3,
+            runs_of_snapshot: None,
+        }
+    }
+
+    /// Results of one round after the other, each with one execution.
+    pub fn results(rows: &[(Run, &[f64])]) -> Results {
+        let mut results = Results::default();
+        for (run, rounds) in rows {
+            for (round, mean_us) in (0..).zip(*rounds) {
+                results.add(Done {
+                    run: *run,
+                    round,
+                    executions: vec![execution(*mean_us, &[1, 3, 0, 0])],
+                });
+            }
+        }
+        results
+    }
+
+    #[test]
+    fn spreads_and_medians_are_those_of_the_rounds() {
+        assert_eq!(Spread::of(&[]), None);
+        let one = Spread::of(&[3.0]).unwrap();
+        assert_eq!((one.mean, one.deviation), (3.0, 0.0));
+        let three = Spread::of(&[1.0, 2.0, 3.0]).unwrap();
+        assert_eq!((three.mean, three.deviation), (2.0, 1.0));
+        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), Some(2.0));
+        assert_eq!(median([3.0, 1.0].into_iter()), Some(2.0));
+        assert_eq!(median(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn a_ratio_is_the_median_of_those_within_a_round() {
+        let original = Run::saturating(Mix::D, Reads::Original);
+        let snapshot = Run::saturating(Mix::D, Reads::Snapshot);
+        let results = results(&[
+            (original, &[10.0, 100.0, 20.0]),
+            (snapshot, &[11.0, 130.0, 24.0]),
+        ]);
+        let ratio = results.ratio(snapshot, original, 0).unwrap();
+        assert!((ratio.mean - 1.2).abs() < 1e-9 && (ratio.p50 - 1.2).abs() < 1e-9);
+        assert!(ratio.blocks == Some(1.0) && (ratio.cpu - 1.2).abs() < 1e-9);
+        // 100k, 10k and 50k operations per second, then 91k, 8k and 42k, of 50k.
+        assert_eq!(results.behind(), 3);
+        let absent = Run::saturating(Mix::A, Reads::Snapshot);
+        assert_eq!(results.ratio(absent, original, 0), None);
+        assert_eq!(results.ratio(snapshot, original, 1), None);
+        assert_eq!(results.full_speed_ops_per_s(Mix::D), Some(5e4));
+        assert_eq!(results.full_speed_ops_per_s(Mix::A), None);
+    }
+
+    #[test]
+    fn shares_of_reads_add_up_and_end_with_the_last_that_there_is() {
+        let run = Run::saturating(Mix::A, Reads::Original);
+        let results = results(&[(run, &[1.0, 2.0])]);
+        assert_eq!(results.shares_by_sstables(run, 0), [0.25, 0.75]);
+        assert!(results.shares_by_sstables(run, 1).is_empty());
+    }
+}

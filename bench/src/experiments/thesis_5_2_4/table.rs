@@ -1,0 +1,95 @@
+//! A table of text, for a terminal and for a page.
+
+use std::fmt::Write;
+
+/// Cells, with a line of names above and a line of text below.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// The names of its columns.
+    pub header: Vec<String>,
+    /// As long as the header, each.
+    pub rows: Vec<Vec<String>>,
+    /// What there is to say about it; empty for nothing.
+    pub note: String,
+}
+
+impl Table {
+    /// For a terminal: columns as wide as their widest cell, the first to the
+    /// left and the others to the right.
+    pub fn plain(&self) -> String {
+        let lines = || std::iter::once(&self.header).chain(&self.rows);
+        let width = |column: usize| lines().map(|line| line[column].chars().count()).max();
+        let widths: Vec<_> = (0..self.header.len())
+            .map(|column| width(column).unwrap_or(0))
+            .collect();
+        let mut text = format!("{}\n", self.title);
+        for line in lines() {
+            for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
+                let written = match column {
+                    0 => write!(text, "  {cell:<width$}"),
+                    _ => write!(text, "  {cell:>width$}"),
+                };
+                written.expect("writing to a string does not fail");
+            }
+            text.truncate(text.trim_end().len());
+            text.push('\n');
+        }
+        if !self.note.is_empty() {
+            text = text + "  " + &self.note + "\n";
+        }
+        text
+    }
+
+    /// For a page, as Markdown.
+    pub fn markdown(&self) -> String {
+        let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let mut text = format!("### {}\n\n{}", self.title, row(&self.header));
+        text += "| --- |";
+        text += &" ---: |".repeat(self.header.len().saturating_sub(1));
+        text.push('\n');
+        self.rows.iter().for_each(|cells| text += &row(cells));
+        text.push('\n');
+        if !self.note.is_empty() {
+            text = text + &self.note + "\n\n";
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_stand_below_each_other_and_a_page_has_bars() {
+        let line = |cells: [&str; 2]| cells.map(String::from).to_vec();
+        let table = Table {
+            title: "Reads".into(),
+            header: line(["workload", "us"]),
+            rows: vec![line(["A", "10.5"]), line(["B", "7"])],
+            note: "On two cores.".into(),
+        };
+        let expected = [
+            "Reads",
+            "  workload    us",
+            "  A         10.5",
+            "  B            7",
+            "  On two cores.",
+        ];
+        assert_eq!(table.plain().lines().collect::<Vec<_>>(), expected);
+        let expected = [
+            "### Reads",
+            "",
+            "| workload | us |",
+            "| --- | ---: |",
+            "| A | 10.5 |",
+            "| B | 7 |",
+            "",
+            "On two cores.",
+            "",
+        ];
+        assert_eq!(table.markdown().lines().collect::<Vec<_>>(), expected);
+    }
+}

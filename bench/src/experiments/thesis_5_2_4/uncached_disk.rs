@@ -1,0 +1,179 @@
+//! A disk whose SSTables the page cache forgets: memory is what the block cache
+//! has, as on a machine that has no more.
+//!
+//! After each read the kernel is told to drop the pages that were read, and after
+//! each sync of a new SSTable those that were written. The kernel still reads
+//! ahead of whoever reads in sequence, so merges and scans are as fast as the
+//! disk; what it read ahead is dropped once it was used.
+
+use std::fs::File;
+use std::io;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ebb_storage::vfs::{DiskVfs, LockGuard, ReadFile, SyncFile, Vfs, WriteFile};
+use rustix::fs::{Advice, fadvise};
+
+/// The real disk, except that SSTables leave nothing in the page cache.
+#[derive(Debug, Clone, Default)]
+pub struct UncachedDisk;
+
+/// Pages are dropped whole.
+const PAGE_BYTES: u64 = 4096;
+
+impl Vfs for UncachedDisk {
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
+        let inner = DiskVfs.open_read(path)?;
+        if !is_sstable(path) {
+            return Ok(inner);
+        }
+        let file = File::open(path)?;
+        forget(&file, 0, None)?;
+        Ok(Arc::new(UncachedReads { inner, file }))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
+        let inner = DiskVfs.create(path)?;
+        if !is_sstable(path) {
+            return Ok(inner);
+        }
+        let file = File::open(path)?;
+        Ok(Box::new(UncachedWrites { inner, file }))
+    }
+
+    fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
+        DiskVfs.truncate(path, len)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        DiskVfs.rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        DiskVfs.link(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        DiskVfs.remove(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        DiskVfs.list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        DiskVfs.create_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        DiskVfs.sync_dir(dir)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        DiskVfs.exists(path)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        DiskVfs.lock(path)
+    }
+}
+
+#[derive(Debug)]
+struct UncachedReads {
+    inner: Arc<dyn ReadFile>,
+    /// The same file, to give advice about.
+    file: File,
+}
+
+impl ReadFile for UncachedReads {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.inner.read_exact_at(buf, offset)?;
+        forget(&self.file, offset, NonZeroU64::new(buf.len() as u64))
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.inner.len()
+    }
+}
+
+#[derive(Debug)]
+struct UncachedWrites {
+    inner: Box<dyn WriteFile>,
+    file: File,
+}
+
+impl WriteFile for UncachedWrites {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.inner.append(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.inner.sync()?;
+        // Only what is on the disk can be dropped.
+        forget(&self.file, 0, None)
+    }
+
+    fn syncer(&self) -> io::Result<Box<dyn SyncFile>> {
+        self.inner.syncer()
+    }
+}
+
+fn is_sstable(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "sst")
+}
+
+/// Drops the pages that a range lies in, to the end of the file without a
+/// length.
+fn forget(file: &File, offset: u64, len: Option<NonZeroU64>) -> io::Result<()> {
+    let (offset, len) = whole_pages(offset, len);
+    Ok(fadvise(file, offset, len, Advice::DontNeed)?)
+}
+
+/// The pages that a range lies in: the kernel leaves those alone of which only a
+/// part is named.
+fn whole_pages(offset: u64, len: Option<NonZeroU64>) -> (u64, Option<NonZeroU64>) {
+    let start = offset - offset % PAGE_BYTES;
+    let end = len.map(|len| (offset + len.get()).next_multiple_of(PAGE_BYTES));
+    (start, end.and_then(|end| NonZeroU64::new(end - start)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_dropped_with_the_pages_it_begins_and_ends_in() {
+        let pages = |offset, len| {
+            let (offset, len) = whole_pages(offset, NonZeroU64::new(len));
+            (offset, len.map(NonZeroU64::get))
+        };
+        assert_eq!(pages(0, 4096), (0, Some(4096)));
+        assert_eq!(pages(4095, 2), (0, Some(8192)));
+        assert_eq!(pages(5000, 1), (4096, Some(4096)));
+        assert_eq!(pages(8192, 0), (8192, None), "to the end");
+    }
+
+    #[test]
+    fn a_database_works_on_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = ebb_storage::Options {
+            vfs: Arc::new(UncachedDisk),
+            cache_bytes: 0,
+            ..Default::default()
+        };
+        let db = ebb_storage::Db::open(dir.path(), options).unwrap();
+        let keyspace = db.keyspace("k").unwrap();
+        let table = keyspace.table("t", Default::default()).unwrap();
+        for number in 0..1000u32 {
+            table.put(&number.to_be_bytes(), &[1; 100]).unwrap();
+        }
+        db.flush().unwrap();
+        assert_eq!(table.range::<&[u8], _>(..).count(), 1000);
+        assert_eq!(
+            table.get(&7u32.to_be_bytes()).unwrap().unwrap(),
+            [1; 100][..]
+        );
+        assert!(db.stats().blocks_read > 0);
+    }
+}
