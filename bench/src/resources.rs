@@ -121,7 +121,8 @@ mod tests {
             bytes_of_files(dir.path(), |path| path.ends_with("other")).unwrap(),
             0
         );
-        let memory = memory_bytes().unwrap();
-        assert!(memory > 1 << 20 && memory <= memory_peak_bytes().unwrap());
+        let (memory, peak) = (memory_bytes().unwrap(), memory_peak_bytes().unwrap());
+        // The kernel sums both up from rough counts of each core.
+        assert!(memory > 1 << 20 && memory <= 2 * peak, "{memory} {peak}");
     }
 }
