@@ -15,12 +15,12 @@
 //! - [`model`]: jobs, tasks, nodes, resources, profiles;
 //! - [`availability`]: f(t), how much is free over time;
 //! - [`forecast`]: f(t) from a measured load, with intervals;
-//! - [`policy`]: FIFO, resource-aware, reverse-adaptive;
+//! - [`policy`]: the eight schedulers of the thesis, its baselines included;
 //! - [`sim`]: an event-driven simulator;
 //! - [`runtime`]: map, shuffle, reduce, retries, pacing.
 //!
 //! The algorithms are those of J. Polo, *Multi-constraint scheduling of
-//! MapReduce workloads* (2014), chapters 4 and 5; "the thesis" in these pages.
+//! MapReduce workloads* (2014), chapters 3 to 5; "the thesis" in these pages.
 //!
 //! # Counting words
 //!

@@ -23,9 +23,23 @@ pub struct Job {
     /// The completion time goal in absolute seconds (not after submission).
     /// `None`: as early as possible, behind the jobs that have a goal.
     pub goal_s: Option<f64>,
+    /// Its part of a fair share, relative to other jobs; positive, usually 1.
+    /// Only the policies that share by weight look at it.
+    pub weight: f64,
 }
 
 impl Job {
+    /// A job of weight 1.
+    #[must_use]
+    pub const fn new(id: JobId, submitted_s: f64, goal_s: Option<f64>) -> Self {
+        Self {
+            id,
+            submitted_s,
+            goal_s,
+            weight: 1.0,
+        }
+    }
+
     /// Whether a job that finished at `finished_s` met its goal. `None` for a
     /// job without one.
     #[must_use]
@@ -41,11 +55,7 @@ mod tests {
 
     #[test]
     fn an_unfinished_job_misses_its_goal_and_a_job_without_one_cannot() {
-        let mut job = Job {
-            id: JobId(1),
-            submitted_s: 0.0,
-            goal_s: Some(10.0),
-        };
+        let mut job = Job::new(JobId(1), 0.0, Some(10.0));
         assert_eq!(job.met(Some(10.0)), Some(true));
         assert_eq!(job.met(Some(10.5)), Some(false));
         assert_eq!(job.met(None), Some(false));

@@ -3,15 +3,67 @@
 use super::Resources;
 use serde::Serialize;
 
-/// Identifies a node of the cluster.
+/// Identifies a node of the cluster: its position among the nodes, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct NodeId(pub u32);
+
+/// Which kind of hardware a node is (thesis section 3.4.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pool {
+    /// P_reg: an ordinary machine.
+    #[default]
+    Regular,
+    /// P_acc: a machine with an accelerator, which runs the accelerated version
+    /// of a job's maps where there is one.
+    Accelerated,
+}
+
+impl Pool {
+    /// Both pools, in the order in which arrays hold something per pool.
+    pub const ALL: [Self; 2] = [Self::Regular, Self::Accelerated];
+
+    /// The position in such an array.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// Slots bound to a type of task, as Hadoop's TaskTrackers have them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+pub struct TypedSlots {
+    /// Maps that may run at once.
+    pub maps: u32,
+    /// Reduces that may run at once.
+    pub reduces: u32,
+}
 
 /// A node and what analytics may use of it, Omega in equations (10) and (18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Node {
     /// Which node.
     pub id: NodeId,
-    /// What is there for analytics during the coming control cycle.
+    /// What is there for analytics during the coming control cycle. Nothing at
+    /// all, in any resource, is a node that is down.
     pub capacity: Resources,
+    /// The slots of a node that is divided by number rather than by need. Only
+    /// the policies that know of no resources (chapter 3 and before) count
+    /// them; `None`: those count resources like the others.
+    pub slots: Option<TypedSlots>,
+    /// Its hardware.
+    pub pool: Pool,
+}
+
+impl Node {
+    /// An ordinary machine whose resources alone bound what runs on it.
+    #[must_use]
+    pub const fn new(id: NodeId, capacity: Resources) -> Self {
+        Self {
+            id,
+            capacity,
+            slots: None,
+            pool: Pool::Regular,
+        }
+    }
 }

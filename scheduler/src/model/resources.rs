@@ -45,6 +45,26 @@ impl Resources {
             && demand.memory_bytes <= self.memory_bytes
     }
 
+    /// The larger amount of each resource.
+    #[must_use]
+    pub fn max(&self, other: &Self) -> Self {
+        Self {
+            cpu_hundredths: self.cpu_hundredths.max(other.cpu_hundredths),
+            io_bytes_per_s: self.io_bytes_per_s.max(other.io_bytes_per_s),
+            memory_bytes: self.memory_bytes.max(other.memory_bytes),
+        }
+    }
+
+    /// The smaller amount of each resource.
+    #[must_use]
+    pub fn min(&self, other: &Self) -> Self {
+        Self {
+            cpu_hundredths: self.cpu_hundredths.min(other.cpu_hundredths),
+            io_bytes_per_s: self.io_bytes_per_s.min(other.io_bytes_per_s),
+            memory_bytes: self.memory_bytes.min(other.memory_bytes),
+        }
+    }
+
     /// What is left after `demand`; never below zero, because a node may be
     /// asked to hold more than it has while running tasks drain.
     #[must_use]

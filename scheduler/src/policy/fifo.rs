@@ -1,13 +1,13 @@
 //! First in, first out: Hadoop's default, blind to goals and to the forecast.
 
-use super::Policy;
-use super::matrix::Placement;
-use super::placement::Placer;
-use super::view::{ClusterView, JobView, ReduceStart};
+use super::decision::Measure;
+use super::draft::{Draft, Scope};
+use super::view::ClusterView;
+use super::{Decision, Policy};
 use crate::model::TaskKind;
 
 /// Jobs in order of submission; each takes every slot it can use before the
-/// next one gets any.
+/// next one gets any. Goals, or their lack, make no difference.
 ///
 /// Within a job maps go before reduces, so that reduces waiting for maps never
 /// keep those from running.
@@ -19,23 +19,41 @@ impl Policy for Fifo {
         "fifo"
     }
 
-    fn decide(&self, view: &ClusterView) -> Placement {
-        let mut placer = Placer::new(view);
-        let mut jobs: Vec<&JobView> = view.jobs.iter().collect();
-        jobs.sort_by(|a, b| {
-            (a.job.submitted_s.total_cmp(&b.job.submitted_s)).then(a.job.id.cmp(&b.job.id))
-        });
-        for job in jobs {
+    fn decide(&self, view: &ClusterView) -> Decision {
+        let mut draft = Draft::new(Scope::all(view, Measure::Slots));
+        for job in in_order_of_submission(view) {
+            if draft.is_full() {
+                break;
+            }
             for kind in [TaskKind::Map, TaskKind::Reduce] {
-                let too_early = kind == TaskKind::Reduce
-                    && view.reduce_start == ReduceStart::AfterMaps
-                    && job.left(TaskKind::Map) > 0;
-                if too_early {
-                    continue;
-                }
-                while placer.placed(job, kind) < job.left(kind) && placer.place(job, kind) {}
+                let usable = view.usable(&view.jobs[job], kind);
+                while draft.slots(job, kind) < usable && draft.add(job, kind) {}
             }
         }
-        placer.finish()
+        draft.carry_out().into()
+    }
+}
+
+/// Positions of the jobs, the oldest first.
+fn in_order_of_submission(view: &ClusterView) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..view.jobs.len()).collect();
+    order.sort_by(|&a, &b| {
+        let (a, b) = (&view.jobs[a].job, &view.jobs[b].job);
+        (a.submitted_s.total_cmp(&b.submitted_s)).then(a.id.cmp(&b.id))
+    });
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{slots, three_goals, view};
+    use super::*;
+
+    /// Submitted in the order 3, 2, 1, with 20, 12 and 7 maps.
+    #[test]
+    fn everything_goes_to_the_oldest_job_first() {
+        let decide = |room| slots(&Fifo.decide(&view(room, 400.0, three_goals())), 3);
+        assert_eq!(decide(4), [0, 0, 4]);
+        assert_eq!(decide(34), [2, 12, 20]);
     }
 }

@@ -14,6 +14,7 @@
 //! ```
 
 use crate::availability::Availability;
+use std::collections::VecDeque;
 
 /// A job as Algorithm 2 sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,10 +78,19 @@ pub fn reverse_fit(
         order.iter().map(|&job| jobs[job].goal_s),
     );
     let mut left: Vec<f64> = jobs.iter().map(|job| job.pending_tasks).collect();
+    // P in the order of insertion, less those of which nothing is left. An
+    // interval that a job does not fit in has no room for those after it.
+    let mut waiting: VecDeque<usize> = VecDeque::new();
     for position in (0..order.len()).rev() {
-        // P, the jobs walked before in the order of insertion, then the job itself.
-        for &job in order[position..].iter().rev() {
-            left[job] -= intervals[position].fit(left[job], jobs[job].task_work);
+        waiting.push_back(order[position]);
+        while let Some(&job) = waiting.front() {
+            let fitted = intervals[position].fit(left[job], jobs[job].task_work);
+            if fitted < left[job] {
+                left[job] -= fitted;
+                break;
+            }
+            left[job] = 0.0;
+            waiting.pop_front();
         }
     }
     ReverseFit {

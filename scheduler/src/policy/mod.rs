@@ -1,46 +1,70 @@
 //! Scheduling policies: pure functions from a view of the cluster to slots.
 //!
 //! ```text
-//!   ClusterView ──> Policy::decide ──> Placement
+//!   ClusterView ──> Policy::decide ──> Decision
 //!   (simulator or live runtime)        (slots per job and node)
 //! ```
 //!
-//! A policy has no clock, no thread, no I/O and no randomness. Given the same
-//! view it gives the same placement, so what was measured in the simulator
-//! holds in the live runner.
+//! A policy has no clock, no thread, no I/O, no randomness and no memory. Given
+//! the same view it gives the same decision, so what was measured in the
+//! simulator holds in the live runner. What it wants to remember (a [`Wait`]) is
+//! part of the decision, and comes back in the next view.
 //!
 //! | file | what it holds |
 //! | --- | --- |
 //! | `view` | what a policy sees |
-//! | `matrix` | what it answers: the placement matrix P |
+//! | `decision`, `matrix` | what it answers: the placement matrix P, and waits |
+//! | `draft`, `room` | slots per job first, then where; what is left of the nodes |
 //! | `workload` | what each job still has to do, s_req |
-//! | `fit` | Algorithm 2: the reverse fit, s_fit |
+//! | `priority` | equation (1) and the classes of the Adaptive Scheduler |
 //! | `utility` | equations (5)-(7) and (13)-(15) |
 //! | `placement` | Algorithm 1: one slot at a time to the least satisfied |
-//! | `fifo`, `resource_aware`, `reverse_adaptive` | one policy each |
+//! | `fit` | Algorithm 2: the reverse fit, s_fit |
+//! | `local` | which pending maps have their input where |
+//! | `fifo`, `fair`, `delay` | Hadoop's, one policy each |
+//! | `adaptive`, `adaptive_data`, `adaptive_hardware` | chapter 3 |
+//! | `ras`, `reverse_adaptive` | chapters 4 and 5 |
 //! | `registry` | all of them by name |
 
+mod adaptive;
+mod adaptive_data;
+mod adaptive_hardware;
+mod decision;
+mod delay;
+mod draft;
+#[cfg(test)]
+mod example;
+mod fair;
 mod fifo;
 mod fit;
+mod local;
 mod matrix;
 mod placement;
+mod priority;
+mod ras;
 mod registry;
-mod resource_aware;
 mod reverse_adaptive;
+mod room;
 #[cfg(test)]
 mod tests;
 mod utility;
 mod view;
 mod workload;
 
+pub use adaptive::Adaptive;
+pub use adaptive_data::{AdaptiveData, DELAYS_MAX};
+pub use adaptive_hardware::{AdaptiveHardware, SPEEDUP_MIN};
+pub use decision::{Decision, Measure, Refill};
+pub use delay::{DELAY_S, Delay};
+pub use fair::Fair;
 pub use fifo::Fifo;
 pub use fit::{FitJob, Interval, ReverseFit, reverse_fit};
-pub use matrix::Placement;
+pub use matrix::{Cell, Placement};
+pub use ras::Ras;
 pub use registry::{Descriptor, all, by_name, descriptors};
-pub use resource_aware::ResourceAware;
 pub use reverse_adaptive::ReverseAdaptive;
 pub use utility::{map_utility, reduce_utility, reverse_map_utility};
-pub use view::{ClusterView, JobView, Preemption, ReduceStart, RunningTask};
+pub use view::{ClusterView, JobView, Preemption, ReduceStart, RunningTask, Wait};
 pub use workload::required_slots;
 
 /// A scheduling policy; see the module for what it must not do.
@@ -48,10 +72,16 @@ pub trait Policy: Send + Sync {
     /// The name under which [`by_name`] finds it.
     fn name(&self) -> &'static str;
 
-    /// The slots each job holds on each node during the coming control cycle.
+    /// Whether it divides nodes by typed slots, where they have such, or by
+    /// resources.
+    fn measure(&self) -> Measure {
+        Measure::Slots
+    }
+
+    /// The slots each job has on each node during the coming control cycle.
     ///
-    /// Tasks that cannot be preempted count as placed. Beyond them the
-    /// placement never exceeds a node's capacity, and no job gets more slots
-    /// than it has tasks left.
-    fn decide(&self, view: &ClusterView) -> Placement;
+    /// The placement never exceeds what a node has, and no job gets more slots
+    /// than it has tasks left. It need not cover every running task: one that no
+    /// slot is left for drains, or is paused, as `view.preemption` says.
+    fn decide(&self, view: &ClusterView) -> Decision;
 }

@@ -1,6 +1,8 @@
 //! All policies by name, with where each comes from.
 
-use super::{Fifo, Policy, ResourceAware, ReverseAdaptive};
+use super::{
+    Adaptive, AdaptiveData, AdaptiveHardware, Delay, Fair, Fifo, Policy, Ras, ReverseAdaptive,
+};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -20,7 +22,7 @@ struct Entry {
     build: fn() -> Arc<dyn Policy>,
 }
 
-const ENTRIES: [Entry; 3] = [
+const ENTRIES: [Entry; 8] = [
     Entry {
         descriptor: Descriptor {
             name: "fifo",
@@ -31,11 +33,51 @@ const ENTRIES: [Entry; 3] = [
     },
     Entry {
         descriptor: Descriptor {
-            name: "resource-aware",
-            paper: "Polo 2014, section 4.2, equations 5-10, Algorithm 1",
-            summary: "Balances the jobs' satisfaction with their goals; no forecast.",
+            name: "fair",
+            paper: "Zaharia et al. 2010, section 2; Polo 2014, sections 3.5.3 and 4.3 (baseline)",
+            summary: "Every job gets the same share, or one by weight.",
         },
-        build: || Arc::new(ResourceAware),
+        build: || Arc::new(Fair),
+    },
+    Entry {
+        descriptor: Descriptor {
+            name: "delay",
+            paper: "Zaharia et al. 2010, section 4; Polo 2014, section 3.4.2 (baseline)",
+            summary: "Fair shares, but a job waits a while for slots near its input.",
+        },
+        build: || Arc::new(Delay::default()),
+    },
+    Entry {
+        descriptor: Descriptor {
+            name: "adaptive",
+            paper: "Polo 2014, section 3.4.1, equation 1",
+            summary: "The job that lacks most slots for its goal comes first.",
+        },
+        build: || Arc::new(Adaptive),
+    },
+    Entry {
+        descriptor: Descriptor {
+            name: "adaptive-data",
+            paper: "Polo 2014, section 3.4.2",
+            summary: "As adaptive; remote tasks wait while the goal allows.",
+        },
+        build: || Arc::new(AdaptiveData::default()),
+    },
+    Entry {
+        descriptor: Descriptor {
+            name: "adaptive-hardware",
+            paper: "Polo 2014, section 3.4.3, equations 2-3",
+            summary: "As adaptive; measures who gains by accelerators and gives them those.",
+        },
+        build: || Arc::new(AdaptiveHardware::default()),
+    },
+    Entry {
+        descriptor: Descriptor {
+            name: "ras",
+            paper: "Polo 2014, section 4.2, equations 5-10, Algorithm 1",
+            summary: "Balances the jobs' satisfaction with their goals over resources; no forecast.",
+        },
+        build: || Arc::new(Ras),
     },
     Entry {
         descriptor: Descriptor {

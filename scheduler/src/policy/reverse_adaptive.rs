@@ -1,12 +1,11 @@
 //! The Reverse-Adaptive Scheduler of section 5.3: goals and the forecast.
 
-use super::Policy;
 use super::fit::{FitJob, reverse_fit};
-use super::matrix::Placement;
 use super::placement::{Need, place_by_utility};
 use super::utility::reverse_map_utility;
 use super::view::{ClusterView, JobView, Preemption};
 use super::workload::{Workload, required_slots};
+use super::{Decision, Measure, Policy};
 
 /// Algorithm 2 for what cannot wait (s_fit), then Algorithm 1 with the utility
 /// of equations (13)-(15).
@@ -26,7 +25,11 @@ impl Policy for ReverseAdaptive {
         "reverse-adaptive"
     }
 
-    fn decide(&self, view: &ClusterView) -> Placement {
+    fn measure(&self) -> Measure {
+        Measure::Resources
+    }
+
+    fn decide(&self, view: &ClusterView) -> Decision {
         place_by_utility(view, &needs(view), |need, slots| {
             reverse_map_utility(slots, need.s_fit, need.s_req, f64::from(need.workload.left))
         })
@@ -111,8 +114,33 @@ fn running_work(view: &ClusterView) -> f64 {
     (view.jobs.iter())
         .flat_map(|job| {
             job.running.iter().map(|task| {
-                task.remaining_s * f64::from(job.profile.demand(task.phase).cpu_hundredths)
+                let remaining_s = job.remaining_s(task, job.profile.map.task_s, view.now_s);
+                remaining_s * f64::from(job.profile.demand(task.phase).cpu_hundredths)
             })
         })
         .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{slots, three_goals, view};
+    use super::*;
+
+    /// s_fit = 3, 0, 0 as in the walk by hand. J1 climbs from minus infinity to 0
+    /// with three slots; then all stand at 0 and the earliest goal takes the fourth
+    /// (u = 1/4). With more room J2 and J3 follow: u = 1/4.8 and 1/4.44, so a seventh
+    /// goes to J2.
+    #[test]
+    fn reverse_adaptive_gives_what_cannot_wait_to_the_first_goal() {
+        let decide = |slots_n| {
+            slots(
+                &ReverseAdaptive.decide(&view(slots_n, 400.0, three_goals())),
+                3,
+            )
+        };
+        assert_eq!(decide(3), [3, 0, 0]);
+        assert_eq!(decide(4), [4, 0, 0]);
+        assert_eq!(decide(6), [4, 1, 1]);
+        assert_eq!(decide(7), [4, 2, 1]);
+    }
 }

@@ -1,95 +1,17 @@
-//! Worked examples by hand, one per policy, and claims that hold for all of
-//! them on random views.
+//! Claims about several policies, and those that hold for all of them on random
+//! views. The worked examples stand with their policies.
 
+use super::example::{job, slots, view};
 use super::reverse_adaptive::needs;
 use super::*;
 use crate::availability::Availability;
-use crate::model::{Job, JobId, Node, NodeId, Phase, PhaseProfile, Profile, Resources, TaskKind};
+use crate::model::{
+    Job, JobId, Node, NodeId, PendingSplits, Phase, PhaseProfile, Pool, Profile, Resources, Splits,
+    TaskKind, TypedSlots,
+};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
-
-fn job(id: u64, submitted_s: f64, goal_s: Option<f64>, pending_maps: u32) -> JobView {
-    JobView {
-        job: Job {
-            id: JobId(id),
-            submitted_s,
-            goal_s,
-        },
-        pending_maps,
-        pending_reduces: 0,
-        running: Vec::new(),
-        profile: Profile::cpu(100, 10.0, 10.0),
-    }
-}
-
-/// One node, tasks of one core and 10 s, a cycle of 10 s from time 0.
-fn view(slots: u32, forecast_hundredths: f64, jobs: Vec<JobView>) -> ClusterView {
-    ClusterView {
-        now_s: 0.0,
-        cycle_s: 10.0,
-        nodes: vec![Node {
-            id: NodeId(0),
-            capacity: Resources::cpu_bound(slots * 100),
-        }],
-        availability: Arc::new(Availability::constant(forecast_hundredths).unwrap()),
-        jobs,
-        preemption: Preemption::Never,
-        reduce_start: ReduceStart::AfterMaps,
-    }
-}
-
-/// The jobs of `fit::tests::a_walk_by_hand`, submitted in reverse.
-fn three_goals() -> Vec<JobView> {
-    vec![
-        job(1, 2.0, Some(40.0), 7),
-        job(2, 1.0, Some(60.0), 12),
-        job(3, 0.0, Some(100.0), 20),
-    ]
-}
-
-fn slots(placement: &Placement, jobs: u64) -> Vec<u32> {
-    (1..=jobs).map(|id| placement.slots(JobId(id))).collect()
-}
-
-#[test]
-fn fifo_gives_everything_to_the_oldest_job_first() {
-    assert_eq!(
-        slots(&Fifo.decide(&view(4, 400.0, three_goals())), 3),
-        [0, 0, 4]
-    );
-    assert_eq!(
-        slots(&Fifo.decide(&view(34, 400.0, three_goals())), 3),
-        [2, 12, 20]
-    );
-}
-
-/// s_req = 70/30, 120/50 and 200/90, all between 2 and 3. Everyone is at minus
-/// infinity, gets one slot and stands at -1; the fourth goes to the earliest
-/// goal.
-#[test]
-fn resource_aware_balances_without_looking_ahead() {
-    let view = view(4, 400.0, three_goals());
-    assert_eq!(slots(&ResourceAware.decide(&view), 3), [2, 1, 1]);
-}
-
-/// s_fit = 3, 0, 0 as in the walk by hand. J1 climbs from minus infinity to 0
-/// with three slots; then all stand at 0 and the earliest goal takes the fourth
-/// (u = 1/4). With more room J2 and J3 follow: u = 1/4.8 and 1/4.44, so a seventh
-/// goes to J2.
-#[test]
-fn reverse_adaptive_gives_what_cannot_wait_to_the_first_goal() {
-    let decide = |slots_n| {
-        slots(
-            &ReverseAdaptive.decide(&view(slots_n, 400.0, three_goals())),
-            3,
-        )
-    };
-    assert_eq!(decide(3), [3, 0, 0]);
-    assert_eq!(decide(4), [4, 0, 0]);
-    assert_eq!(decide(6), [4, 1, 1]);
-    assert_eq!(decide(7), [4, 2, 1]);
-}
 
 #[test]
 fn a_job_past_its_goal_needs_all_its_tasks_now() {
@@ -128,7 +50,7 @@ fn reduces_that_follow_the_maps_count_as_work_and_are_then_placed() {
     let before = view(8, 800.0, vec![one.clone()]);
     // 4 maps of 10 s and 2 reduces of 20 s are 80 s; 100 - 10 - 20 s are left.
     assert!((needs(&before)[0].s_req - 80.0 / 70.0).abs() < 1e-12);
-    let placement = ReverseAdaptive.decide(&before);
+    let placement = ReverseAdaptive.decide(&before).placement;
     assert_eq!(
         (placement.maps(JobId(1)), placement.reduces(JobId(1))),
         (4, 0)
@@ -136,7 +58,7 @@ fn reduces_that_follow_the_maps_count_as_work_and_are_then_placed() {
 
     one.pending_maps = 0;
     let after = view(8, 800.0, vec![one]);
-    let placement = ReverseAdaptive.decide(&after);
+    let placement = ReverseAdaptive.decide(&after).placement;
     assert_eq!(
         (placement.maps(JobId(1)), placement.reduces(JobId(1))),
         (0, 2)
@@ -148,12 +70,10 @@ fn overlapped_reduces_are_spread_evenly_before_any_map() {
     let mut one = job(1, 0.0, Some(100.0), 9);
     one.pending_reduces = 3;
     let mut view = view(2, 400.0, vec![one]);
-    view.nodes.push(Node {
-        id: NodeId(1),
-        ..view.nodes[0]
-    });
+    view.nodes
+        .push(Node::new(NodeId(1), view.nodes[0].capacity));
     view.reduce_start = ReduceStart::Overlapped;
-    let placement = ReverseAdaptive.decide(&view);
+    let placement = ReverseAdaptive.decide(&view).placement;
     assert_eq!(placement.on(JobId(1), NodeId(0), TaskKind::Reduce), 2);
     assert_eq!(placement.on(JobId(1), NodeId(1), TaskKind::Reduce), 1);
     assert_eq!(
@@ -166,22 +86,78 @@ fn overlapped_reduces_are_spread_evenly_before_any_map() {
 #[test]
 fn with_preemption_running_tasks_give_way_to_an_urgent_job() {
     let mut running = job(1, 0.0, Some(1e5), 0);
-    running.running = vec![
-        RunningTask {
+    running.running = (0..4)
+        .map(|index| RunningTask {
+            index,
             node: NodeId(0),
             phase: Phase::Map,
-            remaining_s: 10.0,
-        };
-        4
-    ];
+            since_s: 0.0,
+        })
+        .collect();
     let mut view = view(4, 400.0, vec![running, job(2, 1.0, Some(5.0), 4)]);
-    assert_eq!(slots(&ReverseAdaptive.decide(&view), 2), [4, 0]);
+    // Tasks that cannot be paused count as s_fit of their job: both need four.
+    assert_eq!(slots(&ReverseAdaptive.decide(&view), 2), [2, 2]);
     view.preemption = Preemption::EveryCycle;
     assert_eq!(slots(&ReverseAdaptive.decide(&view), 2), [0, 4]);
 }
 
+fn random_job(rng: &mut ChaCha8Rng, id: u64, nodes: u32, now_s: f64) -> JobView {
+    let mut phase = || PhaseProfile {
+        demand: Resources {
+            cpu_hundredths: rng.random_range(0..200),
+            io_bytes_per_s: rng.random_range(0..60),
+            memory_bytes: rng.random_range(1..400),
+        },
+        task_s: rng.random_range(0.1..60.0),
+    };
+    let profile = Profile {
+        map: phase(),
+        shuffle: phase(),
+        reduce: phase(),
+    };
+    let goal_s = rng.random_bool(0.7).then(|| rng.random_range(0.0..2000.0));
+    let mut job = Job::new(JobId(id), rng.random_range(0.0..50.0), goal_s);
+    job.weight = rng.random_range(0.5..3.0);
+    let maps = rng.random_range(0..30);
+    let mut view = JobView::new(job, maps, rng.random_range(0..6), profile);
+    let running_phases = [
+        Phase::Map,
+        if maps == 0 {
+            Phase::Reduce
+        } else {
+            Phase::Shuffle
+        },
+    ];
+    view.running = (0..rng.random_range(0..5))
+        .map(|index| RunningTask {
+            index: 100 + index,
+            node: NodeId(rng.random_range(0..nodes)),
+            phase: running_phases[rng.random_range(0..2)],
+            since_s: now_s - rng.random_range(0.0..50.0),
+        })
+        .collect();
+    view.accelerated = rng.random_bool(0.5);
+    view.done_maps = rng.random_range(0..3);
+    let mut length = || rng.random_bool(0.5).then(|| rng.random_range(1.0..50.0));
+    view.map_s_on = [length(), length()];
+    if rng.random_bool(0.5) {
+        let replicas =
+            (0..maps).map(|_| (0..2).map(|_| NodeId(rng.random_range(0..nodes))).collect());
+        let splits = Splits::new(replicas.collect());
+        view.local = Some(PendingSplits::all(Arc::new(splits)));
+    }
+    view.wait = Wait {
+        skips: rng.random_range(0..5),
+        since_s: rng
+            .random_bool(0.5)
+            .then(|| now_s - rng.random_range(0.0..30.0)),
+    };
+    view
+}
+
 fn random_view(rng: &mut ChaCha8Rng) -> ClusterView {
-    let nodes: Vec<Node> = (0..rng.random_range(1..6))
+    let typed = rng.random_bool(0.3);
+    let mut nodes: Vec<Node> = (0..rng.random_range(1..6))
         .map(|id| Node {
             id: NodeId(id),
             capacity: Resources {
@@ -189,49 +165,20 @@ fn random_view(rng: &mut ChaCha8Rng) -> ClusterView {
                 io_bytes_per_s: rng.random_range(0..400),
                 memory_bytes: rng.random_range(0..4000),
             },
+            slots: typed.then(|| TypedSlots {
+                maps: rng.random_range(0..5),
+                reduces: rng.random_range(0..3),
+            }),
+            pool: Pool::ALL[rng.random_range(0..2)],
         })
         .collect();
+    if rng.random_bool(0.2) {
+        nodes[0].capacity = Resources::default();
+    }
     let now_s = rng.random_range(0.0..100.0);
+    let nodes_n = nodes.len() as u32;
     let jobs = (1..rng.random_range(2..9))
-        .map(|id| {
-            let mut phase = || PhaseProfile {
-                demand: Resources {
-                    cpu_hundredths: rng.random_range(0..200),
-                    io_bytes_per_s: rng.random_range(0..60),
-                    memory_bytes: rng.random_range(1..400),
-                },
-                task_s: rng.random_range(0.1..60.0),
-            };
-            let profile = Profile {
-                map: phase(),
-                shuffle: phase(),
-                reduce: phase(),
-            };
-            let pending_maps = rng.random_range(0..30);
-            let mut running_phases = vec![Phase::Map];
-            running_phases.push(if pending_maps == 0 {
-                Phase::Reduce
-            } else {
-                Phase::Shuffle
-            });
-            JobView {
-                job: Job {
-                    id: JobId(id),
-                    submitted_s: rng.random_range(0.0..50.0),
-                    goal_s: rng.random_bool(0.7).then(|| rng.random_range(0.0..2000.0)),
-                },
-                pending_maps,
-                pending_reduces: rng.random_range(0..6),
-                running: (0..rng.random_range(0..5))
-                    .map(|_| RunningTask {
-                        node: NodeId(rng.random_range(0..nodes.len() as u32)),
-                        phase: running_phases[rng.random_range(0..2)],
-                        remaining_s: rng.random_range(0.0..50.0),
-                    })
-                    .collect(),
-                profile,
-            }
-        })
+        .map(|id| random_job(rng, id, nodes_n, now_s))
         .collect();
     ClusterView {
         now_s,
@@ -262,61 +209,181 @@ fn on_random_views_every_policy_keeps_the_rules_of_placement() {
         let mut shuffled = view.clone();
         shuffled.jobs.reverse();
         for policy in all() {
-            let placement = policy.decide(&view);
+            let decision = policy.decide(&view);
             let context = format!("{} in round {round}: {view:?}", policy.name());
             assert_eq!(
-                placement,
+                decision,
                 policy.decide(&view),
                 "not deterministic: {context}"
             );
-            assert_eq!(
-                placement,
-                policy.decide(&shuffled),
-                "depends on the order of jobs: {context}"
-            );
-            assert_capacity_is_never_exceeded(&view, &placement, &context);
+            let mut other = policy.decide(&shuffled);
+            other.waits.reverse();
+            assert_eq!(decision, other, "depends on the order of jobs: {context}");
+            let by_slots = policy.measure() == Measure::Slots;
+            let placement = &decision.placement;
+            assert_no_node_has_more_than_it_holds(&view, placement, by_slots, &context);
             for job in &view.jobs {
-                for kind in [TaskKind::Map, TaskKind::Reduce] {
-                    let slots = placement.maps(job.job.id) * u32::from(kind == TaskKind::Map)
-                        + placement.reduces(job.job.id) * u32::from(kind == TaskKind::Reduce);
-                    assert!(slots <= job.left(kind), "more slots than tasks: {context}");
-                }
+                let id = job.job.id;
+                assert!(
+                    placement.maps(id) <= view.usable(job, TaskKind::Map),
+                    "{context}"
+                );
+                assert!(
+                    placement.reduces(id) <= view.usable(job, TaskKind::Reduce),
+                    "{context}"
+                );
             }
         }
     }
 }
 
-/// Per node: what runs stays (no preemption), and what is added fits in what
-/// that leaves, in every resource.
-fn assert_capacity_is_never_exceeded(view: &ClusterView, placement: &Placement, context: &str) {
+/// In every resource or, where nodes have typed slots and the policy counts
+/// those, in number.
+fn assert_no_node_has_more_than_it_holds(
+    view: &ClusterView,
+    placement: &Placement,
+    by_slots: bool,
+    context: &str,
+) {
     for node in &view.nodes {
-        let mut free = node.capacity;
-        let mut added = Resources::default();
-        for job in &view.jobs {
-            for kind in [TaskKind::Map, TaskKind::Reduce] {
-                let placed = placement.on(job.job.id, node.id, kind);
-                let held: Vec<_> = match view.preemption {
-                    Preemption::Never => {
-                        job.running_of(kind).filter(|t| t.node == node.id).collect()
-                    }
-                    Preemption::EveryCycle => Vec::new(),
-                };
-                assert!(
-                    placed >= held.len() as u32,
-                    "a running task lost its slot: {context}"
-                );
-                for task in &held {
-                    free = free.less(&job.profile.demand(task.phase));
-                }
-                for _ in held.len() as u32..placed {
-                    added = added.plus(&job.profile.demand(job.starting_phase(kind)));
-                }
+        let cells = placement.on_node(node.id);
+        if let (true, Some(slots)) = (by_slots, node.slots) {
+            let of = |kind| -> u32 {
+                let cells = cells.iter().filter(|cell| cell.kind == kind);
+                cells.map(|cell| cell.slots).sum()
+            };
+            assert!(of(TaskKind::Map) <= slots.maps, "{node:?}: {context}");
+            assert!(of(TaskKind::Reduce) <= slots.reduces, "{node:?}: {context}");
+            continue;
+        }
+        let mut used = Resources::default();
+        for cell in cells {
+            let job = view.jobs.iter().find(|job| job.job.id == cell.job).unwrap();
+            for _ in 0..cell.slots {
+                used = used.plus(&job.profile.demand(job.starting_phase(cell.kind)));
             }
         }
         assert!(
-            free.fits(&added),
-            "node {:?} over capacity: {context}",
-            node.id
+            node.capacity.fits(&used),
+            "{node:?} over capacity: {context}"
         );
+        let down = node.capacity == Resources::default();
+        assert!(!down || cells.is_empty(), "{node:?} is down: {context}");
     }
+}
+
+/// As [`example::view`], with a map slot on each of four nodes.
+fn four_nodes(jobs: Vec<JobView>) -> ClusterView {
+    let mut view = view(1, 400.0, jobs);
+    view.nodes = (0..4)
+        .map(|id| Node::new(NodeId(id), view.nodes[0].capacity))
+        .collect();
+    view
+}
+
+/// `job` with the input of map i on node `nodes[i]`.
+fn with_input_on(mut job: JobView, nodes: &[u32]) -> JobView {
+    let replicas = nodes.iter().map(|&node| vec![NodeId(node)]).collect();
+    job.local = Some(PendingSplits::all(Arc::new(Splits::new(replicas))));
+    job
+}
+
+fn jobs_on_nodes(placement: &Placement) -> Vec<(u32, u64)> {
+    let cells = placement.cells().iter();
+    cells.map(|cell| (cell.node.0, cell.job.0)).collect()
+}
+
+/// J1 is the older one; both have two maps. The input of J1 lies on node 3, that
+/// of J2 on nodes 0 and 1.
+///
+/// Node 0: it is J1's turn, which passes; J2 is local. Node 1: J1 passes again,
+/// J2 is local. Node 2: J1 passes, J2 has nothing left. Node 3: J1 is local, and
+/// its wait starts anew. Its second map has to wait for node 3, until 15 s after
+/// it first passed.
+#[test]
+fn delay_scheduling_by_hand() {
+    let jobs = vec![
+        with_input_on(job(1, 0.0, None, 2), &[3, 3]),
+        with_input_on(job(2, 1.0, None, 2), &[0, 1]),
+    ];
+    let mut view = four_nodes(jobs);
+    let decision = Delay::default().decide(&view);
+    assert_eq!(jobs_on_nodes(&decision.placement), [(0, 2), (1, 2), (3, 1)]);
+    assert_eq!(decision.refill, Refill::LocalTask);
+    assert_eq!(decision.waits, [], "J1 ended with a local slot");
+
+    // Later: J1 alone, one map left, node 3 taken by another.
+    let mut last = with_input_on(job(1, 0.0, None, 1), &[3]);
+    let mut other = job(9, 5.0, None, 0);
+    other.running = vec![RunningTask {
+        index: 0,
+        node: NodeId(3),
+        phase: Phase::Map,
+        since_s: 0.0,
+    }];
+    view.jobs = vec![last.clone(), other.clone()];
+    let decision = Delay::default().decide(&view);
+    assert_eq!(jobs_on_nodes(&decision.placement), [(3, 9)]);
+    let wait = Wait {
+        skips: 3,
+        since_s: Some(0.0),
+    };
+    assert_eq!(decision.waits, [(JobId(1), wait)]);
+
+    last.wait = wait;
+    view.jobs = vec![last, other];
+    view.now_s = 14.9;
+    assert_eq!(
+        jobs_on_nodes(&Delay::default().decide(&view).placement),
+        [(3, 9)]
+    );
+    view.now_s = 15.0;
+    assert_eq!(
+        jobs_on_nodes(&Delay::default().decide(&view).placement),
+        [(0, 1), (3, 9)],
+        "it has waited long enough for any slot"
+    );
+}
+
+/// J1 needs 2 maps in 100 s, 20 / 90 = 0.22 of a slot; J2 the same. The input of
+/// J1 lies on node 3, that of J2 on node 1.
+///
+/// Both lack a slot at first and take one where it comes: J1, the older one,
+/// node 0, remotely; J2 node 1. Now both have what they need. On node 2 both
+/// may pass and do, J1 being the first; as nobody is local it starts there after
+/// all. On node 3 J1 has nothing left, J2 passes, and starts there after all.
+/// When J1 holds a slot already, it passes on node 0 for good: J2, in need, takes
+/// it. Then J1 has passed once, passes on node 1 where J2 is local, and takes node
+/// 2 since it was the first of none other.
+#[test]
+fn data_affinity_by_hand() {
+    let goal_s = Some(100.0);
+    let mut jobs = vec![
+        with_input_on(job(1, 0.0, goal_s, 2), &[3, 3]),
+        with_input_on(job(2, 1.0, goal_s, 2), &[1, 1]),
+    ];
+    for job in &mut jobs {
+        job.done_maps = 1;
+    }
+    let decision = AdaptiveData::default().decide(&four_nodes(jobs.clone()));
+    assert_eq!(
+        jobs_on_nodes(&decision.placement),
+        [(0, 1), (1, 2), (2, 1), (3, 2)]
+    );
+
+    // With J1's goal in the far future and a map of it running it may always
+    // pass; J2 needs all of its slots.
+    jobs[0].job.goal_s = Some(1e6);
+    jobs[1].job.goal_s = Some(20.0);
+    jobs[0].running = vec![RunningTask {
+        index: 7,
+        node: NodeId(3),
+        phase: Phase::Map,
+        since_s: 0.0,
+    }];
+    let decision = AdaptiveData::default().decide(&four_nodes(jobs));
+    assert_eq!(
+        jobs_on_nodes(&decision.placement),
+        [(0, 2), (1, 2), (2, 1), (3, 1)]
+    );
 }

@@ -1,16 +1,22 @@
 //! What a policy sees: an immutable picture of the cluster at one instant.
 //!
-//! Built afresh in each control cycle by the simulator or the live runtime.
+//! The simulator keeps one and changes it as tasks come and go; the live runtime
+//! builds one in each control cycle. What a policy has to remember from one
+//! cycle to the next (how long a job has waited for a local slot) is not kept in
+//! the policy: it hands a [`Wait`] out with its decision, and finds it here in
+//! the next cycle.
 
 use crate::availability::Availability;
-use crate::model::{Job, Node, NodeId, Phase, Profile, TaskKind};
+use crate::model::{
+    Job, Node, NodeId, PendingSplits, Phase, Pool, Profile, TaskKind, expected_remaining_s,
+};
 use std::sync::Arc;
 
 /// What a new placement may do to tasks that already run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preemption {
-    /// Nothing: they keep their slots and the surplus drains. The thesis's
-    /// TaskTrackers, and the simulator.
+    /// Nothing: a task that the placement has no slot for runs to its end, and
+    /// its slot drains. The thesis's TaskTrackers, and the simulator.
     Never,
     /// Slow them down or pause them, because a slot is a share of a core that
     /// pacing enforces. The live runtime.
@@ -32,31 +38,75 @@ pub enum ReduceStart {
 /// A task that holds a slot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunningTask {
+    /// Its number among the job's tasks of its kind.
+    pub index: u32,
     /// Where it runs.
     pub node: NodeId,
     /// What it does at the moment.
     pub phase: Phase,
-    /// How much longer it is expected to run, in seconds in its slot.
-    pub remaining_s: f64,
+    /// When that phase began, in seconds. For a task that was slowed down: when
+    /// it would have begun, had it always run at full speed.
+    pub since_s: f64,
+}
+
+/// How long a job has been waiting for a slot where its input lies.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Wait {
+    /// Slots it was offered and passed on since it last started a task.
+    pub skips: u32,
+    /// When it first passed on one since it last started a local task, in
+    /// seconds; `None`: it has not.
+    pub since_s: Option<f64>,
 }
 
 /// One unfinished job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobView {
-    /// Id, submission and goal.
+    /// Id, submission, goal and weight.
     pub job: Job,
     /// Maps that do not run and are not done.
     pub pending_maps: u32,
     /// Reduces that do not run and are not done.
     pub pending_reduces: u32,
+    /// Maps that are done.
+    pub done_maps: u32,
     /// Tasks that hold a slot.
     pub running: Vec<RunningTask>,
     /// Demand of its tasks, and their mean length: as observed once some have
     /// finished, as estimated at submission before that.
     pub profile: Profile,
+    /// Whether it came with an accelerated version of its maps.
+    pub accelerated: bool,
+    /// Observed mean length of its maps on each pool, in seconds; `None` before
+    /// one has finished there.
+    pub map_s_on: [Option<f64>; 2],
+    /// Which splits wait, and where they lie; `None`: all nodes are as near.
+    pub local: Option<PendingSplits>,
+    /// What the policy noted in the last cycle.
+    pub wait: Wait,
 }
 
 impl JobView {
+    /// A job of which nothing has been started or observed.
+    #[must_use]
+    pub const fn new(job: Job, maps: u32, reduces: u32, profile: Profile) -> Self {
+        Self {
+            job,
+            pending_maps: maps,
+            pending_reduces: reduces,
+            done_maps: 0,
+            running: Vec::new(),
+            profile,
+            accelerated: false,
+            map_s_on: [None; 2],
+            local: None,
+            wait: Wait {
+                skips: 0,
+                since_s: None,
+            },
+        }
+    }
+
     /// Tasks of `kind` that are not running and not done.
     #[must_use]
     pub const fn pending(&self, kind: TaskKind) -> u32 {
@@ -89,6 +139,18 @@ impl JobView {
         }
     }
 
+    /// How much longer a running task is expected to need at `now_s`, in
+    /// seconds in its slot, when maps take `map_s`. A shuffle counts as the
+    /// reduce that follows it.
+    #[must_use]
+    pub fn remaining_s(&self, task: &RunningTask, map_s: f64, now_s: f64) -> f64 {
+        match task.phase {
+            Phase::Map => expected_remaining_s(map_s, now_s - task.since_s),
+            Phase::Shuffle => self.profile.reduce.task_s,
+            Phase::Reduce => expected_remaining_s(self.profile.reduce.task_s, now_s - task.since_s),
+        }
+    }
+
     /// The goal, or infinity without one: the order of urgency.
     #[must_use]
     pub fn deadline_s(&self) -> f64 {
@@ -103,7 +165,8 @@ pub struct ClusterView {
     pub now_s: f64,
     /// Length of the control cycle that starts now, in seconds.
     pub cycle_s: f64,
-    /// The nodes, and what analytics may use of each in the coming cycle.
+    /// The nodes, and what analytics may use of each in the coming cycle;
+    /// `nodes[i]` is the node with id i.
     pub nodes: Vec<Node>,
     /// The forecast for the whole cluster, in hundredths of a core.
     pub availability: Arc<Availability>,
@@ -116,7 +179,7 @@ pub struct ClusterView {
 }
 
 impl ClusterView {
-    /// The kind of task that is placed by utility for `job`: its maps, or its
+    /// The kind of task that is placed by need for `job`: its maps, or its
     /// reduces once they follow the maps and those are done.
     #[must_use]
     pub fn utility_kind(&self, job: &JobView) -> TaskKind {
@@ -125,5 +188,23 @@ impl ClusterView {
         } else {
             TaskKind::Map
         }
+    }
+
+    /// Tasks of `kind` that `job` could have in slots now: all that are not
+    /// done, but no reduce before its time.
+    #[must_use]
+    pub fn usable(&self, job: &JobView, kind: TaskKind) -> u32 {
+        let too_early = kind == TaskKind::Reduce
+            && self.reduce_start == ReduceStart::AfterMaps
+            && job.left(TaskKind::Map) > 0;
+        if too_early { 0 } else { job.left(kind) }
+    }
+
+    /// The pool that `node` belongs to; a node that is gone counts as regular.
+    #[must_use]
+    pub fn pool(&self, node: NodeId) -> Pool {
+        self.nodes
+            .get(node.0 as usize)
+            .map_or(Pool::Regular, |node| node.pool)
     }
 }

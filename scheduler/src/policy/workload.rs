@@ -2,7 +2,7 @@
 //! the thesis's Workload Estimator without the forecast.
 
 use super::view::{ClusterView, JobView, Preemption, ReduceStart};
-use crate::model::{Phase, TaskKind};
+use crate::model::{Phase, Pool, TaskKind};
 
 /// The remaining work of one job, in tasks of the kind that is placed next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,14 +29,27 @@ pub(super) struct Workload {
 
 impl Workload {
     pub fn of(view: &ClusterView, job: &JobView) -> Self {
+        Self::with_lengths(view, job, job.profile.map.task_s, None)
+    }
+
+    /// The work as it is on one pool, where maps take `map_s`; of the running
+    /// maps only those that run there count (equation (2)).
+    pub fn on_pool(view: &ClusterView, job: &JobView, pool: Pool, map_s: f64) -> Self {
+        Self::with_lengths(view, job, map_s, Some(pool))
+    }
+
+    fn with_lengths(view: &ClusterView, job: &JobView, map_s: f64, pool: Option<Pool>) -> Self {
         let kind = view.utility_kind(job);
-        let phase = match kind {
-            TaskKind::Map => Phase::Map,
-            TaskKind::Reduce => Phase::Reduce,
+        let (phase, task_s) = match kind {
+            TaskKind::Map => (Phase::Map, map_s),
+            TaskKind::Reduce => (Phase::Reduce, job.profile.reduce.task_s),
         };
-        let task_s = job.profile.task_s(kind);
         let task_work = task_s * f64::from(job.profile.demand(phase).cpu_hundredths);
-        let running_s: f64 = job.running_of(kind).map(|task| task.remaining_s).sum();
+        let running_s: f64 = job
+            .running_of(kind)
+            .filter(|task| pool.is_none_or(|pool| view.pool(task.node) == pool))
+            .map(|task| job.remaining_s(task, map_s, view.now_s))
+            .sum();
         let mut unplaced_tasks = f64::from(job.pending(kind));
         let mut held_s = running_s;
         let mut tail_s = task_s;
@@ -52,6 +65,9 @@ impl Workload {
             let reduce_work = reduce_s * f64::from(job.profile.reduce.demand.cpu_hundredths);
             unplaced_tasks += f64::from(job.pending_reduces) * ratio(reduce_work, task_work);
             tail_s += reduce_s;
+        } else if kind == TaskKind::Map && job.left(TaskKind::Reduce) > 0 {
+            // They wait in slots of their own for the last map (section 3.4.5).
+            tail_s += job.profile.reduce.task_s;
         }
         Self {
             kind,

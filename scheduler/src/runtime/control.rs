@@ -97,7 +97,7 @@ fn plan(
         shared.capacity().forecast(),
         live,
     );
-    let placement = options.policy.decide(&view);
+    let placement = options.policy.decide(&view).placement;
     let claimants: Vec<Claimant> = (live.iter())
         .map(|job| Claimant {
             job: job.job,

@@ -6,11 +6,12 @@
 //! placement of twenty slots may then mean two tasks at full speed or ten
 //! at a fifth, and a job with one task left can still be given a whole core.
 //! Pacing can slow a running task at any time, hence
-//! [`Preemption::EveryCycle`]; reduces start after the maps.
+//! [`Preemption::EveryCycle`]; reduces start after the maps. There are no replicas
+//! and no accelerators: all input is equally near.
 
 use super::shares::TASK_HUNDREDTHS_MAX;
 use crate::availability::Availability;
-use crate::model::{Job, Node, NodeId, Phase, Profile, Resources, TaskKind, expected_remaining_s};
+use crate::model::{Job, Node, NodeId, Phase, Profile, Resources, TaskKind};
 use crate::policy::{ClusterView, JobView, Preemption, ReduceStart, RunningTask};
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ pub(super) struct LiveJob {
     pub job: Job,
     pub pending_maps: u32,
     pub pending_reduces: u32,
+    pub done_maps: u32,
     /// Kind and CPU time used so far, in seconds, of each running task.
     pub running: Vec<(TaskKind, f64)>,
     /// Estimated CPU time of a map, in seconds.
@@ -66,30 +68,40 @@ impl Slot {
         cpu_s * f64::from(TASK_HUNDREDTHS_MAX) / pieces_hundredths
     }
 
-    fn job_view(self, job: &LiveJob, goal_margin: f64) -> JobView {
+    fn job_view(self, job: &LiveJob, goal_margin: f64, now_s: f64) -> JobView {
         let profile = Profile::cpu(
             self.share_hundredths,
             self.piece_s(job.map_cpu_s),
             self.piece_s(job.reduce_cpu_s),
         );
         let pieces = job.running.iter().flat_map(|&(kind, used_s)| {
-            let piece = RunningTask {
-                node: NodeId(0),
-                phase: match kind {
-                    TaskKind::Map => Phase::Map,
-                    TaskKind::Reduce => Phase::Reduce,
-                },
-                remaining_s: expected_remaining_s(profile.task_s(kind), self.piece_s(used_s)),
+            let phase = match kind {
+                TaskKind::Map => Phase::Map,
+                TaskKind::Reduce => Phase::Reduce,
             };
-            std::iter::repeat_n(piece, self.pieces_per_task as usize)
+            std::iter::repeat_n(
+                (phase, now_s - self.piece_s(used_s)),
+                self.pieces_per_task as usize,
+            )
         });
-        JobView {
-            job: planned(job.job, goal_margin),
-            pending_maps: job.pending_maps.saturating_mul(self.pieces_per_task),
-            pending_reduces: job.pending_reduces.saturating_mul(self.pieces_per_task),
-            running: pieces.collect(),
+        let running = (0..)
+            .zip(pieces)
+            .map(|(index, (phase, since_s))| RunningTask {
+                index,
+                node: NodeId(0),
+                phase,
+                since_s,
+            });
+        let whole = |tasks: u32| tasks.saturating_mul(self.pieces_per_task);
+        let mut view = JobView::new(
+            planned(job.job, goal_margin),
+            whole(job.pending_maps),
+            whole(job.pending_reduces),
             profile,
-        }
+        );
+        view.done_maps = whole(job.done_maps);
+        view.running = running.collect();
+        view
     }
 }
 
@@ -115,14 +127,14 @@ pub(super) fn live_view(
     ClusterView {
         now_s,
         cycle_s,
-        nodes: vec![Node {
-            id: NodeId(0),
-            capacity: Resources::cpu_bound(capacity_hundredths),
-        }],
+        nodes: vec![Node::new(
+            NodeId(0),
+            Resources::cpu_bound(capacity_hundredths),
+        )],
         availability: forecast,
         jobs: jobs
             .iter()
-            .map(|job| slot.job_view(job, goal_margin))
+            .map(|job| slot.job_view(job, goal_margin, now_s))
             .collect(),
         preemption: Preemption::EveryCycle,
         reduce_start: ReduceStart::AfterMaps,
@@ -137,11 +149,7 @@ mod tests {
 
     #[test]
     fn a_goal_is_planned_earlier_by_its_margin() {
-        let job = Job {
-            id: JobId(1),
-            submitted_s: 100.0,
-            goal_s: Some(200.0),
-        };
+        let job = Job::new(JobId(1), 100.0, Some(200.0));
         assert_eq!(planned(job, 0.05).goal_s, Some(195.0));
         assert_eq!(planned(job, 0.0), job);
         assert_eq!(
@@ -158,13 +166,10 @@ mod tests {
     }
     fn job(id: u64, goal_s: Option<f64>, pending_maps: u32) -> LiveJob {
         LiveJob {
-            job: Job {
-                id: JobId(id),
-                submitted_s: 0.0,
-                goal_s,
-            },
+            job: Job::new(JobId(id), 0.0, goal_s),
             pending_maps,
             pending_reduces: 0,
+            done_maps: 0,
             running: Vec::new(),
             map_cpu_s: 3.0,
             reduce_cpu_s: 1.0,
@@ -180,7 +185,7 @@ mod tests {
     fn ten_pieces_of_a_tenth_are_the_whole_task() {
         for share in [1, 7, 10, 33, 60, 100] {
             let slot = Slot::new(share);
-            let view = slot.job_view(&job(1, None, 1), 0.0);
+            let view = slot.job_view(&job(1, None, 1), 0.0, 0.0);
             let work = f64::from(view.pending_maps) * view.profile.map.task_s * f64::from(share);
             assert!((work - 300.0).abs() < 1e-9, "slots of {share}: {work}");
         }
@@ -189,14 +194,16 @@ mod tests {
     #[test]
     fn a_single_urgent_task_gets_a_whole_core() {
         let jobs = [job(1, Some(4.0), 1), job(2, Some(1e4), 50)];
-        let placement = ReverseAdaptive.decide(&view(&jobs));
+        let placement = ReverseAdaptive.decide(&view(&jobs)).placement;
         assert_eq!(placement.slots(JobId(1)), 10);
         assert_eq!(placement.slots(JobId(2)), 10);
     }
 
     #[test]
     fn under_fifo_the_first_job_takes_both_cores() {
-        let placement = Fifo.decide(&view(&[job(1, None, 5), job(2, Some(1.0), 5)]));
+        let placement = Fifo
+            .decide(&view(&[job(1, None, 5), job(2, Some(1.0), 5)]))
+            .placement;
         assert_eq!(
             (placement.slots(JobId(1)), placement.slots(JobId(2))),
             (20, 0)

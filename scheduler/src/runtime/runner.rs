@@ -87,11 +87,8 @@ impl Runtime {
         state.last_id += 1;
         let id = JobId(state.last_id);
         let submitted_s = shared.clock.now_s();
-        let job = Job {
-            id,
-            submitted_s,
-            goal_s: spec.goal_s.map(|goal_s| submitted_s + goal_s),
-        };
+        let goal_s = spec.goal_s.map(|goal_s| submitted_s + goal_s);
+        let job = Job::new(id, submitted_s, goal_s);
         let ended = Arc::new(OnceLock::new());
         let entry = JobEntry {
             tracker: Tracker::new(job, splits.len() as u32, spec.reduces, &spec.profile),

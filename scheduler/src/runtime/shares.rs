@@ -66,11 +66,7 @@ mod tests {
 
     fn claimant(id: u64, goal_s: Option<f64>, slots: u32, runnable_tasks: u32) -> Claimant {
         Claimant {
-            job: Job {
-                id: JobId(id),
-                submitted_s: 0.0,
-                goal_s,
-            },
+            job: Job::new(JobId(id), 0.0, goal_s),
             slots,
             runnable_tasks,
         }

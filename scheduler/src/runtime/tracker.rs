@@ -313,6 +313,7 @@ impl Tracker {
             job: self.job,
             pending_maps: self.maps.pending.len() as u32,
             pending_reduces: self.reduces.pending.len() as u32,
+            done_maps: self.maps.done,
             running: [
                 running(&self.maps, TaskKind::Map),
                 running(&self.reduces, TaskKind::Reduce),
@@ -348,11 +349,7 @@ mod tests {
     use crate::model::JobId;
 
     fn tracker(maps: u32, reduces: u32) -> Tracker {
-        let job = Job {
-            id: JobId(1),
-            submitted_s: 0.0,
-            goal_s: None,
-        };
+        let job = Job::new(JobId(1), 0.0, None);
         Tracker::new(job, maps, reduces, &JobProfile::default())
     }
 

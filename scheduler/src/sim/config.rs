@@ -1,104 +1,116 @@
-//! What to simulate: the cluster, the jobs and how long their tasks take.
+//! The cluster to simulate, and what goes wrong in it.
 
+use super::job::SimJob;
 use crate::availability::Availability;
-use crate::model::{Job, JobId, Profile, Resources};
+use crate::model::{JobId, NodeId, Pool, Resources, TypedSlots};
 use crate::policy::ReduceStart;
-use rand::{Rng, RngExt};
-use std::f64::consts::TAU;
+use serde::Serialize;
 use std::sync::Arc;
 use thiserror::Error;
+
+/// A node as it is without a transactional load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SimNode {
+    /// All of it.
+    pub capacity: Resources,
+    /// Slots by number, for policies that count those. A node that holds more
+    /// tasks than it has resources for slows them down.
+    pub slots: Option<TypedSlots>,
+    /// Its hardware.
+    pub pool: Pool,
+}
+
+/// How what f(t) leaves is divided among the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spread {
+    /// Whole nodes, first those where most tasks run, as in the thesis: f(t) is
+    /// a number of nodes.
+    #[default]
+    WholeNodes,
+    /// The same part of the CPU of every node.
+    Even,
+}
+
+/// A node that stops, with all that runs on it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct NodeLoss {
+    /// Which node.
+    pub node: NodeId,
+    /// When it stops, in seconds.
+    pub at_s: f64,
+    /// When it is back, in seconds; `None`: never.
+    pub back_s: Option<f64>,
+}
+
+/// What to write down beside what became of each job.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Recording {
+    /// Every task.
+    pub tasks: bool,
+    /// Who held what, at most this often, in seconds; `None`: never.
+    pub shares_every_s: Option<f64>,
+}
 
 /// The cluster and the clockwork.
 #[derive(Clone, Debug)]
 pub struct SimConfig {
-    /// Number of nodes, all alike.
-    pub nodes: u32,
-    /// A whole node. The thesis's simulator has one slot per node.
-    pub node: Resources,
-    /// f(t) for the whole cluster, in hundredths of a core: known in advance to
-    /// the policy, and the truth.
+    /// The nodes; their ids are their positions.
+    pub nodes: Vec<SimNode>,
+    /// What is left for the whole cluster, in hundredths of a core: the truth.
     pub availability: Arc<Availability>,
+    /// What the policy is told of it; usually the same.
+    pub forecast: Arc<Availability>,
+    /// How it is divided among the nodes.
+    pub spread: Spread,
     /// Length of a control cycle in seconds; 30 in the thesis.
     pub cycle_s: f64,
     /// When to stop, in seconds, whatever is unfinished.
     pub horizon_s: f64,
     /// When reduces may start.
     pub reduce_start: ReduceStart,
+    /// Nodes that stop.
+    pub losses: Vec<NodeLoss>,
     /// Seed of the task lengths.
     pub seed: u64,
+    /// What to record.
+    pub recording: Recording,
 }
 
 impl SimConfig {
     /// `nodes` nodes of one core and one slot each, a 30 s cycle, reduces after
-    /// maps, a horizon of 30 days and seed 0.
+    /// maps, a horizon of 30 days, seed 0, everything recorded.
     #[must_use]
     pub fn one_slot_nodes(nodes: u32, availability: Availability) -> Self {
+        let availability = Arc::new(availability);
+        let node = SimNode {
+            capacity: Resources::cpu_bound(100),
+            slots: None,
+            pool: Pool::Regular,
+        };
         Self {
-            nodes,
-            node: Resources::cpu_bound(100),
-            availability: Arc::new(availability),
+            nodes: vec![node; nodes as usize],
+            forecast: availability.clone(),
+            availability,
+            spread: Spread::WholeNodes,
             cycle_s: 30.0,
             horizon_s: 30.0 * crate::availability::DAY_S,
             reduce_start: ReduceStart::AfterMaps,
+            losses: Vec::new(),
             seed: 0,
-        }
-    }
-}
-
-/// How long tasks really take.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum TaskLength {
-    /// All the same, in seconds.
-    Fixed(f64),
-    /// Log-normal around a mean; most tasks are shorter, a few much longer.
-    LogNormal {
-        /// Mean length in seconds.
-        mean_s: f64,
-        /// Standard deviation of the logarithm.
-        log_sd: f64,
-    },
-}
-
-impl TaskLength {
-    /// Draws one length, in seconds.
-    pub fn draw(&self, rng: &mut impl Rng) -> f64 {
-        match *self {
-            Self::Fixed(length_s) => length_s,
-            Self::LogNormal { mean_s, log_sd } => {
-                // Box-Muller; 1 - u keeps the logarithm's argument above zero.
-                let (u, v): (f64, f64) = (rng.random(), rng.random());
-                let normal = (-2.0 * (1.0 - u).ln()).sqrt() * (TAU * v).cos();
-                // The mean of a log-normal is exp(mu + sd^2 / 2).
-                (mean_s.ln() - log_sd * log_sd / 2.0 + log_sd * normal).exp()
-            }
+            recording: Recording {
+                tasks: true,
+                shares_every_s: Some(0.0),
+            },
         }
     }
 
-    fn is_valid(&self) -> bool {
-        match *self {
-            Self::Fixed(length_s) => length_s.is_finite() && length_s > 0.0,
-            Self::LogNormal { mean_s, log_sd } => {
-                mean_s.is_finite() && mean_s > 0.0 && log_sd.is_finite() && log_sd >= 0.0
-            }
-        }
+    /// All CPU there is, in hundredths of a core.
+    #[must_use]
+    pub fn cpu_hundredths(&self) -> f64 {
+        let cpu = self.nodes.iter().map(|node| node.capacity.cpu_hundredths);
+        cpu.map(f64::from).sum()
     }
-}
-
-/// A job to simulate.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SimJob {
-    /// Id, submission and goal.
-    pub job: Job,
-    /// Number of map tasks.
-    pub maps: u32,
-    /// Number of reduce tasks.
-    pub reduces: u32,
-    /// What the policy believes about tasks before any has finished.
-    pub profile: Profile,
-    /// How long maps really take.
-    pub map_length: TaskLength,
-    /// How long reduces really take once the maps are done.
-    pub reduce_length: TaskLength,
 }
 
 /// A configuration that cannot be simulated.
@@ -113,12 +125,23 @@ pub enum SimError {
         /// What was given.
         value: f64,
     },
+    /// No nodes.
+    #[error("a cluster needs at least one node")]
+    NoNodes,
+    /// A node that stops is not there, or is back before it stopped.
+    #[error("node {0} is not there, or does not come back after it stopped")]
+    BadLoss(u32),
     /// Two jobs share an id.
     #[error("{0} is there twice")]
     DuplicateJob(JobId),
-    /// A job has no maps, or its times or task lengths are not usable numbers.
-    #[error("{0} has no maps, or a submission, goal or task length that is not a usable number")]
-    BadJob(JobId),
+    /// A job that makes no sense.
+    #[error("{job}: {what}")]
+    BadJob {
+        /// Which job.
+        job: JobId,
+        /// What is wrong, and what would be right.
+        what: &'static str,
+    },
 }
 
 pub(super) fn check(config: &SimConfig, jobs: &[SimJob]) -> Result<(), SimError> {
@@ -127,20 +150,26 @@ pub(super) fn check(config: &SimConfig, jobs: &[SimJob]) -> Result<(), SimError>
             return Err(SimError::NotPositive { what, value });
         }
     }
+    if config.nodes.is_empty() {
+        return Err(SimError::NoNodes);
+    }
+    for loss in &config.losses {
+        let there = (loss.node.0 as usize) < config.nodes.len();
+        let back = loss.back_s.is_none_or(|back_s| back_s > loss.at_s);
+        if !there || !back || !loss.at_s.is_finite() {
+            return Err(SimError::BadLoss(loss.node.0));
+        }
+    }
     let mut ids: Vec<JobId> = jobs.iter().map(|job| job.job.id).collect();
     ids.sort_unstable();
     if let Some(pair) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(SimError::DuplicateJob(pair[0]));
     }
-    for job in jobs {
-        let times_ok = job.job.submitted_s.is_finite()
-            && job.job.submitted_s >= 0.0
-            && job.job.goal_s.is_none_or(f64::is_finite);
-        let lengths_ok =
-            job.map_length.is_valid() && (job.reduces == 0 || job.reduce_length.is_valid());
-        if !times_ok || !lengths_ok || job.maps == 0 {
-            return Err(SimError::BadJob(job.job.id));
-        }
-    }
-    Ok(())
+    jobs.iter().try_for_each(|job| {
+        job.check(config.nodes.len())
+            .map_err(|what| SimError::BadJob {
+                job: job.job.id,
+                what,
+            })
+    })
 }

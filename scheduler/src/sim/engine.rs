@@ -1,12 +1,14 @@
 //! The event loop, and the Task Scheduler that carries placements out.
 
-use super::config::{SimConfig, SimError, SimJob, check};
+use super::config::{SimConfig, SimError, check};
+use super::events::{Event, Events, What};
+use super::job::SimJob;
 use super::job_run::JobRun;
+use super::node_run::{Attempt, NodeRun};
 use super::report::{JobRecord, ShareSample, SimReport, TaskRecord};
-use crate::model::{JobId, Node, NodeId, Phase, Resources, TaskId};
-use crate::policy::{ClusterView, Placement, Policy, Preemption};
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use super::share_out::share_out;
+use crate::model::{JobId, Node, NodeId, Phase, TaskId, TaskKind};
+use crate::policy::{ClusterView, Decision, JobView, Measure, Policy, Preemption, Refill};
 
 /// Runs `jobs` under `policy` until all are done or the horizon is reached.
 ///
@@ -18,295 +20,439 @@ pub fn simulate(
     policy: &dyn Policy,
 ) -> Result<SimReport, SimError> {
     check(config, &jobs)?;
-    let mut engine = Engine::new(config, jobs);
+    let mut engine = Engine::new(config, jobs, policy);
     while let Some(event) = engine.events.pop() {
         if event.at_s > config.horizon_s {
+            engine.now_s = config.horizon_s;
             break;
         }
-        engine.now_s = event.at_s;
-        match event.what {
-            What::Submit(job) => engine.submit(job),
-            What::Finish(task) => engine.finish(task),
-            What::Cycle => engine.cycle(policy),
+        engine.handle(event);
+        if engine.unfinished == 0 {
+            break;
         }
     }
     Ok(engine.report())
 }
 
-/// Ordered as they happen at the same instant: a cycle sees what came in and
-/// what was freed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
-    Submit(JobId),
-    Finish(TaskId),
-    Cycle,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Event {
-    at_s: f64,
-    what: What,
-}
-
-/// A max-heap pops the earliest.
-impl Ord for Event {
-    fn cmp(&self, other: &Self) -> Ordering {
-        other
-            .at_s
-            .total_cmp(&self.at_s)
-            .then(other.what.cmp(&self.what))
-    }
-}
-
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Event {}
-
 struct Engine<'a> {
     config: &'a SimConfig,
+    policy: &'a dyn Policy,
+    typed: bool,
     now_s: f64,
-    events: BinaryHeap<Event>,
+    events: Events,
     cycle_is_due: bool,
-    order: Vec<JobId>,
-    jobs: BTreeMap<JobId, JobRun>,
-    /// Jobs that have been submitted and are not done.
-    active: BTreeSet<JobId>,
-    /// What analytics may use of each node in this cycle.
-    capacity: Vec<Resources>,
-    /// What running tasks use of each node; above capacity while they drain.
-    used: Vec<Resources>,
-    placement: Placement,
+    unfinished: usize,
+    /// By id.
+    jobs: Vec<JobRun>,
+    /// Positions of the jobs in the order given.
+    given: Vec<usize>,
+    /// Where a job stands in the view, while it does.
+    at: Vec<usize>,
+    /// What the policy sees; jobs that have been submitted and are not done, the
+    /// most urgent first, so that policies need not sort much.
+    view: ClusterView,
+    nodes: Vec<NodeRun>,
+    decision: Decision,
+    /// Reduces that have all their input and wait for room to go on.
+    shuffled: Vec<(NodeId, usize, u32)>,
     tasks: Vec<TaskRecord>,
     shares: Vec<ShareSample>,
+    next_share_s: f64,
 }
 
 impl<'a> Engine<'a> {
-    fn new(config: &'a SimConfig, jobs: Vec<SimJob>) -> Self {
-        Self {
+    fn new(config: &'a SimConfig, jobs: Vec<SimJob>, policy: &'a dyn Policy) -> Self {
+        let ids: Vec<JobId> = jobs.iter().map(|job| job.job.id).collect();
+        let mut jobs: Vec<JobRun> = jobs.into_iter().map(JobRun::new).collect();
+        jobs.sort_by_key(|job| job.spec.job.id);
+        let nodes = (0..).zip(&config.nodes).map(|(id, spec)| Node {
+            id: NodeId(id),
+            capacity: spec.capacity,
+            slots: spec.slots,
+            pool: spec.pool,
+        });
+        let mut engine = Self {
+            view: ClusterView {
+                now_s: 0.0,
+                cycle_s: config.cycle_s,
+                nodes: nodes.collect(),
+                availability: config.forecast.clone(),
+                jobs: Vec::new(),
+                preemption: Preemption::Never,
+                reduce_start: config.reduce_start,
+            },
+            nodes: config.nodes.iter().copied().map(NodeRun::new).collect(),
             config,
+            policy,
+            typed: policy.measure() == Measure::Slots,
             now_s: 0.0,
-            events: (jobs.iter())
-                .map(|job| Event {
-                    at_s: job.job.submitted_s,
-                    what: What::Submit(job.job.id),
-                })
-                .collect(),
+            events: Events::default(),
             cycle_is_due: false,
-            order: jobs.iter().map(|job| job.job.id).collect(),
-            jobs: jobs
-                .into_iter()
-                .map(|job| (job.job.id, JobRun::new(job, config.seed)))
-                .collect(),
-            active: BTreeSet::new(),
-            capacity: vec![Resources::default(); config.nodes as usize],
-            used: vec![Resources::default(); config.nodes as usize],
-            placement: Placement::new(),
+            unfinished: jobs.len(),
+            given: Vec::new(),
+            at: vec![usize::MAX; jobs.len()],
+            jobs,
+            decision: Decision::default(),
+            shuffled: Vec::new(),
             tasks: Vec::new(),
             shares: Vec::new(),
+            next_share_s: 0.0,
+        };
+        engine.given = ids.into_iter().map(|id| engine.position(id)).collect();
+        for (job, run) in engine.jobs.iter().enumerate() {
+            (engine.events).push(run.spec.job.submitted_s, What::Submit { job });
+        }
+        for loss in &config.losses {
+            let node = loss.node.0 as usize;
+            engine.events.push(loss.at_s, What::Down { node });
+            if let Some(back_s) = loss.back_s {
+                engine.events.push(back_s, What::Up { node });
+            }
+        }
+        engine
+    }
+
+    fn handle(&mut self, event: Event) {
+        self.now_s = event.at_s;
+        match event.what {
+            What::Submit { job } => self.submit(job),
+            What::Finish {
+                node,
+                job,
+                kind,
+                index,
+                version,
+            } => self.finish(node, job, kind, index, version),
+            What::Down { node } => self.lose(node),
+            What::Up { node } => self.nodes[node].up = true,
+            What::Cycle => self.cycle(),
         }
     }
 
-    fn submit(&mut self, job: JobId) {
-        self.active.insert(job);
+    fn submit(&mut self, job: usize) {
+        let view = self.jobs[job].submit(self.config.seed);
+        let urgency = |view: &JobView| (view.deadline_s(), view.job.id);
+        let (deadline_s, id) = urgency(&view);
+        let at = self.view.jobs.partition_point(|other| {
+            let (other_s, other_id) = urgency(other);
+            (other_s.total_cmp(&deadline_s))
+                .then(other_id.cmp(&id))
+                .is_lt()
+        });
+        self.view.jobs.insert(at, view);
+        self.renumber(at);
         if !self.cycle_is_due {
             self.cycle_is_due = true;
             let cycles = (self.now_s / self.config.cycle_s).ceil();
-            self.push((cycles * self.config.cycle_s).max(self.now_s), What::Cycle);
+            let at_s = (cycles * self.config.cycle_s).max(self.now_s);
+            self.events.push(at_s, What::Cycle);
         }
     }
 
-    fn finish(&mut self, task: TaskId) {
-        let now_s = self.now_s;
-        let job = self.job(task.job);
-        let attempt = job.finish(task, now_s);
-        let demand = job.spec.profile.demand(attempt.phase);
-        if job.finished_s.is_some() {
-            self.active.remove(&task.job);
+    fn renumber(&mut self, from: usize) {
+        for at in from..self.view.jobs.len() {
+            let job = self.position(self.view.jobs[at].job.id);
+            self.at[job] = at;
         }
-        let used = &mut self.used[attempt.node.0 as usize];
-        *used = used.less(&demand);
-        self.tasks.push(TaskRecord {
-            task,
-            node: attempt.node,
-            started_s: attempt.started_s,
-            finished_s: now_s,
-        });
+    }
+
+    fn finish(&mut self, node: usize, job: usize, kind: TaskKind, index: u32, version: u32) {
+        let run = &mut self.nodes[node];
+        let Some(at) =
+            (run.position(job, kind, index)).filter(|&at| run.attempts[at].version == version)
+        else {
+            return;
+        };
+        let attempt = run.remove(at);
+        let pool = run.spec.pool;
+        let view = &mut self.view.jobs[self.at[job]];
+        let length_s = self.now_s - attempt.phase_from_s;
+        let maps_were_done = self.jobs[job].maps_done();
+        self.jobs[job].finish(view, (kind, index), pool, length_s, self.now_s);
+        self.account(&attempt);
+        if self.config.recording.tasks {
+            self.tasks.push(TaskRecord {
+                task: TaskId {
+                    job: self.jobs[job].spec.job.id,
+                    kind,
+                    index,
+                },
+                node: NodeId(node as u32),
+                started_s: attempt.started_s,
+                finished_s: self.now_s,
+                local: attempt.local,
+            });
+        }
+        if !maps_were_done && self.jobs[job].maps_done() {
+            let reduces = self.view.jobs[self.at[job]].running_of(TaskKind::Reduce);
+            self.shuffled
+                .extend(reduces.map(|reduce| (reduce.node, job, reduce.index)));
+        }
+        if self.jobs[job].tally.finished_s.is_some() {
+            let at = self.at[job];
+            self.view.jobs.remove(at);
+            self.at[job] = usize::MAX;
+            self.renumber(at);
+            self.unfinished -= 1;
+        }
+        self.settle(node);
         self.end_shuffles();
-        self.start_tasks(Some(attempt.node));
+        self.fill(NodeId(node as u32));
     }
 
-    fn cycle(&mut self, policy: &dyn Policy) {
-        if self.active.is_empty() {
+    /// Books what an attempt that is over has held.
+    fn account(&mut self, attempt: &Attempt) {
+        let tally = &mut self.jobs[attempt.job].tally;
+        let held_s = self.now_s - attempt.started_s;
+        tally.slot_s += held_s;
+        tally.work += held_s * f64::from(attempt.demand.cpu_hundredths);
+    }
+
+    fn lose(&mut self, node: usize) {
+        self.nodes[node].up = false;
+        self.view.nodes[node].capacity = crate::model::Resources::default();
+        self.view.nodes[node].slots = None;
+        while let Some(at) = self.nodes[node].attempts.len().checked_sub(1) {
+            let attempt = self.nodes[node].remove(at);
+            let (job, kind) = (attempt.job, attempt.phase.kind());
+            let view = &mut self.view.jobs[self.at[job]];
+            self.jobs[job].lose(view, kind, attempt.index);
+            self.account(&attempt);
+        }
+        self.shuffled.retain(|&(on, ..)| on.0 as usize != node);
+    }
+
+    fn cycle(&mut self) {
+        if self.view.jobs.is_empty() {
             self.cycle_is_due = false;
             return;
         }
-        let view = self.view();
-        self.placement = policy.decide(&view);
-        self.capacity = view.nodes.iter().map(|node| node.capacity).collect();
+        self.view.now_s = self.now_s;
+        let available = self.available_hundredths();
+        share_out(
+            available,
+            self.config.spread,
+            &self.nodes,
+            &mut self.view.nodes,
+        );
+        self.decision = self.policy.decide(&self.view);
+        for (id, wait) in std::mem::take(&mut self.decision.waits) {
+            let job = self.position(id);
+            self.view.jobs[self.at[job]].wait = wait;
+        }
         self.end_shuffles();
-        self.start_tasks(None);
-        self.shares.push(ShareSample {
-            t_s: self.now_s,
-            available_hundredths: self.available_hundredths(),
-            held_hundredths: self.held_hundredths(),
-        });
-        self.push(self.now_s + self.config.cycle_s, What::Cycle);
-    }
-
-    fn view(&self) -> ClusterView {
-        ClusterView {
-            now_s: self.now_s,
-            cycle_s: self.config.cycle_s,
-            nodes: self.nodes(),
-            availability: self.config.availability.clone(),
-            jobs: self.active().map(|job| job.view(self.now_s)).collect(),
-            preemption: Preemption::Never,
-            reduce_start: self.config.reduce_start,
+        let mut cell = 0;
+        while let Some(&first) = self.decision.placement.cells().get(cell) {
+            cell += self.fill_cells(first.node, cell, Refill::AnyTask);
         }
-    }
-
-    /// Shares f(t) out to whole nodes, first to those where most tasks run:
-    /// no task is stranded on a node that lost its capacity while another
-    /// node's idles. The CPU of all nodes together is f(t), rounded down.
-    fn nodes(&self) -> Vec<Node> {
-        let mut running = vec![0_u32; self.config.nodes as usize];
-        for attempt in self.active().flat_map(|job| job.running.values()) {
-            running[attempt.node.0 as usize] += 1;
-        }
-        let mut order: Vec<usize> = (0..running.len()).collect();
-        order.sort_by_key(|&node| (u32::MAX - running[node], node));
-        let mut nodes: Vec<Node> = (0..self.config.nodes)
-            .map(|id| Node {
-                id: NodeId(id),
-                capacity: self.config.node,
-            })
-            .collect();
-        let mut left = self.available_hundredths();
-        for node in order {
-            let cpu = self.config.node.cpu_hundredths.min(left);
-            nodes[node].capacity.cpu_hundredths = cpu;
-            left -= cpu;
-        }
-        nodes
+        self.sample(available);
+        self.events
+            .push(self.now_s + self.config.cycle_s, What::Cycle);
     }
 
     fn available_hundredths(&self) -> u32 {
         self.config.availability.at(self.now_s).floor() as u32
     }
 
-    fn held_hundredths(&self) -> Vec<(JobId, u32)> {
-        self.active()
-            .filter(|job| !job.running.is_empty())
-            .map(|job| {
-                let held = job.running.values();
-                let held =
-                    held.map(|attempt| job.spec.profile.demand(attempt.phase).cpu_hundredths);
-                (job.spec.job.id, held.sum())
-            })
-            .collect()
-    }
-
     /// Lets reduces go on whose maps are done, where there is room for what they
     /// need then (section 4.2.4, the last step of Algorithm 1).
     fn end_shuffles(&mut self) {
-        let shuffled: Vec<(TaskId, NodeId)> = (self.active())
-            .filter(|job| job.spec.reduces > 0 && job.maps_done())
-            .flat_map(|job| &job.running)
-            .filter(|(_, attempt)| attempt.phase == Phase::Shuffle)
-            .map(|(task, attempt)| (*task, attempt.node))
-            .collect();
-        for (task, node) in shuffled {
-            let profile = self.job(task.job).spec.profile;
-            let others = self.used[node.0 as usize].less(&profile.shuffle.demand);
-            if self.capacity[node.0 as usize]
-                .less(&others)
-                .fits(&profile.reduce.demand)
-            {
-                self.used[node.0 as usize] = others.plus(&profile.reduce.demand);
-                let now_s = self.now_s;
-                let finish_s = self.job(task.job).end_shuffle(task, now_s);
-                self.push(finish_s, What::Finish(task));
+        let mut at = 0;
+        while let Some(&(node, job, index)) = self.shuffled.get(at) {
+            if self.end_shuffle(node.0 as usize, job, index) {
+                self.shuffled.swap_remove(at);
+            } else {
+                at += 1;
             }
         }
     }
 
-    /// The Task Scheduler of section 4.2.5: starts tasks until every job holds
-    /// what the placement gives it, as far as the nodes have room; on one node,
-    /// where a task just ended, or on all.
-    fn start_tasks(&mut self, only_on: Option<NodeId>) {
-        let placement = std::mem::take(&mut self.placement);
-        for (job, node, kind, slots) in placement.iter() {
-            if only_on.is_some_and(|only_on| only_on != node) {
-                continue;
-            }
-            while self.job(job).running_on(node, kind) < slots {
-                let Some(phase) = self.job(job).next_phase(kind) else {
-                    break;
-                };
-                if !self.start(job, node, phase) {
-                    break;
-                }
-            }
-        }
-        self.placement = placement;
-    }
-
-    fn start(&mut self, job: JobId, node: NodeId, phase: Phase) -> bool {
-        let demand = self.job(job).spec.profile.demand(phase);
-        let used = &mut self.used[node.0 as usize];
-        if !self.capacity[node.0 as usize].less(used).fits(&demand) {
+    fn end_shuffle(&mut self, node: usize, job: usize, index: u32) -> bool {
+        let run = &mut self.nodes[node];
+        let at = run
+            .position(job, TaskKind::Reduce, index)
+            .expect("a shuffling reduce runs");
+        let demand = self.jobs[job].spec.profile.reduce.demand;
+        let others = run.used.less(&run.attempts[at].demand);
+        let typed = self.typed && run.spec.slots.is_some();
+        if !typed && !self.view.nodes[node].capacity.less(&others).fits(&demand) {
             return false;
         }
-        *used = used.plus(&demand);
-        let now_s = self.now_s;
-        let (task, finish_s) = self.job(job).start(phase, node, now_s);
-        if let Some(finish_s) = finish_s {
-            self.push(finish_s, What::Finish(task));
-        }
+        run.used = others.plus(&demand);
+        let attempt = &mut run.attempts[at];
+        attempt.phase = Phase::Reduce;
+        attempt.phase_from_s = self.now_s;
+        attempt.demand = demand;
+        attempt.left_s = self.jobs[job].reduce_s(index);
+        attempt.as_of_s = self.now_s;
+        announce(&mut self.events, node, attempt);
+        let view = &mut self.view.jobs[self.at[job]];
+        let task = (view.running.iter_mut())
+            .find(|task| task.index == index && task.phase == Phase::Shuffle)
+            .expect("a shuffling reduce is seen");
+        task.phase = Phase::Reduce;
+        task.since_s = self.now_s;
+        self.settle(node);
         true
     }
 
-    fn active(&self) -> impl Iterator<Item = &JobRun> {
-        self.active.iter().map(|id| &self.jobs[id])
+    /// The Task Scheduler of section 4.2.5 on one node: starts tasks until every
+    /// job holds there what the placement gives it, as far as there is room.
+    fn fill(&mut self, node: NodeId) {
+        let cells = self.decision.placement.cells();
+        let from = cells.partition_point(|cell| cell.node < node);
+        self.fill_cells(node, from, self.decision.refill);
     }
 
-    fn job(&mut self, id: JobId) -> &mut JobRun {
-        self.jobs
-            .get_mut(&id)
-            .expect("events and placements name known jobs")
-    }
-
-    fn push(&mut self, at_s: f64, what: What) {
-        self.events.push(Event { at_s, what });
-    }
-
-    fn report(self) -> SimReport {
-        let jobs = (self.order.iter())
-            .map(|id| {
-                let run = &self.jobs[id];
-                JobRecord {
-                    job: run.spec.job,
-                    started_s: run.started_s,
-                    finished_s: run.finished_s,
-                    met: run.spec.job.met(run.finished_s),
+    /// As [`fill`](Self::fill), the node's cells being those from `from` on;
+    /// returns how many they are.
+    fn fill_cells(&mut self, node: NodeId, from: usize, refill: Refill) -> usize {
+        let mut count = 0;
+        while let Some(&cell) =
+            (self.decision.placement.cells().get(from + count)).filter(|cell| cell.node == node)
+        {
+            count += 1;
+            let job = self.position(cell.job);
+            let here = node.0 as usize;
+            let held = self.nodes[here].running_of(job, cell.kind);
+            for _ in held..cell.slots {
+                if !self.start(job, here, cell.kind, refill) {
+                    break;
                 }
+            }
+        }
+        count
+    }
+
+    fn start(&mut self, job: usize, node: usize, kind: TaskKind, refill: Refill) -> bool {
+        let Some(view) = self.view.jobs.get_mut(self.at[job]) else {
+            return false;
+        };
+        if view.pending(kind) == 0 {
+            return false;
+        }
+        let phase = match kind {
+            TaskKind::Map => Phase::Map,
+            TaskKind::Reduce if self.jobs[job].maps_done() => Phase::Reduce,
+            TaskKind::Reduce => Phase::Shuffle,
+        };
+        let here = NodeId(node as u32);
+        let local_only = refill == Refill::LocalTask && kind == TaskKind::Map;
+        if local_only && !JobRun::has_local(view, here) {
+            return false;
+        }
+        let demand = self.jobs[job].spec.profile.demand(phase);
+        let run = &mut self.nodes[node];
+        if !run.has_room(&self.view.nodes[node], self.typed, kind, &demand) {
+            return false;
+        }
+        let started = self.jobs[job].start(view, phase, (here, run.spec.pool), self.now_s);
+        run.used = run.used.plus(&demand);
+        let mut attempt = Attempt {
+            job,
+            index: started.index,
+            phase,
+            demand,
+            started_s: self.now_s,
+            phase_from_s: self.now_s,
+            local: started.local,
+            left_s: started.length_s,
+            as_of_s: self.now_s,
+            speed: 1.0,
+            version: 0,
+        };
+        if phase == Phase::Shuffle {
+            attempt.left_s = f64::INFINITY;
+        } else {
+            announce(&mut self.events, node, &mut attempt);
+        }
+        run.attempts.push(attempt);
+        self.settle(node);
+        true
+    }
+
+    /// Moves the ends of tasks that got faster or slower.
+    fn settle(&mut self, node: usize) {
+        if !self.typed || self.nodes[node].spec.slots.is_none() {
+            return;
+        }
+        let Self {
+            nodes,
+            events,
+            now_s,
+            ..
+        } = self;
+        for attempt in nodes[node].settle(*now_s) {
+            if attempt.left_s.is_finite() {
+                announce(events, node, attempt);
+            }
+        }
+    }
+
+    fn sample(&mut self, available_hundredths: u32) {
+        let Some(every_s) = self.config.recording.shares_every_s else {
+            return;
+        };
+        if self.now_s < self.next_share_s {
+            return;
+        }
+        self.next_share_s = self.now_s + every_s;
+        let mut held: Vec<(JobId, u32)> = (self.view.jobs.iter())
+            .filter(|job| !job.running.is_empty())
+            .map(|job| {
+                let demand = |phase| job.profile.demand(phase).cpu_hundredths;
+                let cpu = job.running.iter().map(|task| demand(task.phase));
+                (job.job.id, cpu.sum())
             })
             .collect();
+        held.sort_unstable();
+        self.shares.push(ShareSample {
+            t_s: self.now_s,
+            available_hundredths,
+            held_hundredths: held,
+        });
+    }
+
+    /// Where the job with this id stands among all jobs.
+    fn position(&self, id: JobId) -> usize {
+        let of = |at: usize| self.jobs[at].spec.job.id;
+        // Ids usually count up without a gap.
+        let guess = id.0.saturating_sub(of(0).0) as usize;
+        if guess < self.jobs.len() && of(guess) == id {
+            return guess;
+        }
+        (self.jobs.binary_search_by_key(&id, |job| job.spec.job.id))
+            .expect("views and placements name known jobs")
+    }
+
+    fn report(mut self) -> SimReport {
+        let running: Vec<Attempt> = (self.nodes.iter())
+            .flat_map(|node| node.attempts.iter().copied())
+            .collect();
+        for attempt in &running {
+            self.account(attempt);
+        }
+        let record = |job: &usize| JobRecord::of(&self.jobs[*job].spec, &self.jobs[*job].tally);
         SimReport {
-            jobs,
+            jobs: self.given.iter().map(record).collect(),
             tasks: self.tasks,
             shares: self.shares,
             end_s: self.now_s,
         }
     }
+}
+
+/// Announces the end of a task; what was announced before no longer counts.
+fn announce(events: &mut Events, node: usize, attempt: &mut Attempt) {
+    attempt.version += 1;
+    events.push(
+        attempt.end_s(),
+        What::Finish {
+            node,
+            job: attempt.job,
+            kind: attempt.phase.kind(),
+            index: attempt.index,
+            version: attempt.version,
+        },
+    );
 }

@@ -1,178 +1,226 @@
-//! One job inside the simulator: what is pending, running and done.
+//! One job inside the simulator: how long its tasks take, which wait, and what
+//! has been observed of them.
 
-use super::config::SimJob;
-use crate::model::{NodeId, Phase, TaskId, TaskKind, expected_remaining_s};
+use super::job::SimJob;
+use crate::model::{NodeId, Phase, Pool, TaskKind};
 use crate::policy::{JobView, RunningTask};
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::collections::BTreeMap;
 
-/// A task that holds a slot.
-#[derive(Clone, Copy, Debug)]
-pub struct Attempt {
-    pub node: NodeId,
-    pub phase: Phase,
-    /// When it took its slot.
-    pub started_s: f64,
-    /// When its present phase began.
-    pub phase_from_s: f64,
-}
-
-/// Tasks of one kind: lengths, and how far they are.
+/// Tasks of one kind.
 #[derive(Debug, Default)]
 struct Tasks {
     lengths_s: Vec<f64>,
-    started: u32,
+    /// The first that was never started.
+    next: u32,
+    /// Started once, lost, to be started again.
+    returned: Vec<u32>,
     done: u32,
     observed_s: f64,
 }
 
-impl Tasks {
-    fn pending(&self) -> u32 {
-        self.lengths_s.len() as u32 - self.started
-    }
+/// A task about to start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Started {
+    pub index: u32,
+    /// How long it takes in a slot of its own there, in seconds.
+    pub length_s: f64,
+    /// False for a map whose input lies elsewhere.
+    pub local: bool,
+}
 
-    fn mean_s(&self, estimate_s: f64) -> f64 {
-        if self.done == 0 {
-            estimate_s
-        } else {
-            self.observed_s / f64::from(self.done)
-        }
-    }
+/// What has been counted of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Tally {
+    pub started_s: Option<f64>,
+    pub maps_done_s: Option<f64>,
+    pub finished_s: Option<f64>,
+    pub local_maps: u32,
+    pub remote_maps: u32,
+    pub accelerated_maps: u32,
+    pub lost_attempts: u32,
+    /// Time in slots of all attempts, in seconds.
+    pub slot_s: f64,
+    /// CPU they held, in hundredths of a core times seconds.
+    pub work: f64,
 }
 
 #[derive(Debug)]
-pub struct JobRun {
+pub(super) struct JobRun {
     pub spec: SimJob,
     maps: Tasks,
     reduces: Tasks,
-    /// Ordered, so that every walk over it is deterministic.
-    pub running: BTreeMap<TaskId, Attempt>,
-    pub started_s: Option<f64>,
-    pub finished_s: Option<f64>,
+    map_s_on: [(f64, u32); 2],
+    pub tally: Tally,
 }
 
 impl JobRun {
-    pub fn new(spec: SimJob, seed: u64) -> Self {
+    pub fn new(spec: SimJob) -> Self {
+        Self {
+            maps: Tasks::default(),
+            reduces: Tasks::default(),
+            spec,
+            map_s_on: [(0.0, 0); 2],
+            tally: Tally::default(),
+        }
+    }
+
+    /// Draws the tasks, and gives what the policy sees of them.
+    pub fn submit(&mut self, seed: u64) -> JobView {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        rng.set_stream(spec.job.id.0);
+        rng.set_stream(self.spec.job.id.0);
+        let stragglers = self.spec.stragglers;
         let mut draw = |n: u32, length: super::TaskLength| Tasks {
-            lengths_s: (0..n).map(|_| length.draw(&mut rng)).collect(),
+            lengths_s: (0..n)
+                .map(|_| {
+                    let length_s = length.draw(&mut rng);
+                    match stragglers {
+                        Some(s) if rng.random::<f64>() < s.fraction => length_s * s.factor,
+                        _ => length_s,
+                    }
+                })
+                .collect(),
             ..Tasks::default()
         };
-        Self {
-            maps: draw(spec.maps, spec.map_length),
-            reduces: draw(spec.reduces, spec.reduce_length),
-            spec,
-            running: BTreeMap::new(),
-            started_s: None,
-            finished_s: None,
+        self.maps = draw(self.spec.maps, self.spec.map_length);
+        self.reduces = draw(self.spec.reduces, self.spec.reduce_length);
+        let spec = &self.spec;
+        let mut view = JobView::new(spec.job, spec.maps, spec.reduces, spec.profile);
+        view.accelerated = spec.speedup.is_some();
+        view.local =
+            (spec.splits.as_ref()).map(|splits| crate::model::PendingSplits::all(splits.clone()));
+        view
+    }
+
+    /// Whether a pending map would find its input on `node`.
+    pub fn has_local(view: &JobView, node: NodeId) -> bool {
+        (view.local.as_ref()).is_none_or(|local| local.first_on(node).is_some())
+    }
+
+    /// Takes a pending task of the phase's kind, a local one if there is one.
+    /// There must be a pending one.
+    pub fn start(
+        &mut self,
+        view: &mut JobView,
+        phase: Phase,
+        (node, pool): (NodeId, Pool),
+        now_s: f64,
+    ) -> Started {
+        let kind = phase.kind();
+        let mut local = true;
+        let index = match (kind, &mut view.local) {
+            (TaskKind::Map, Some(pending)) => {
+                let here = pending.first_on(node);
+                local = here.is_some();
+                let split = here.or_else(|| pending.first()).expect("a map is pending");
+                pending.remove(split);
+                split
+            }
+            _ => {
+                let tasks = self.tasks(kind);
+                tasks.returned.pop().unwrap_or_else(|| {
+                    tasks.next += 1;
+                    tasks.next - 1
+                })
+            }
+        };
+        match kind {
+            TaskKind::Map => view.pending_maps -= 1,
+            TaskKind::Reduce => view.pending_reduces -= 1,
         }
+        view.running.push(RunningTask {
+            index,
+            node,
+            phase,
+            since_s: now_s,
+        });
+        self.tally.started_s.get_or_insert(now_s);
+        let mut length_s = self.tasks(kind).lengths_s[index as usize];
+        if kind == TaskKind::Map {
+            if local {
+                self.tally.local_maps += 1;
+            } else {
+                self.tally.remote_maps += 1;
+                length_s *= self.spec.remote_factor;
+            }
+            if let (Pool::Accelerated, Some(speedup)) = (pool, self.spec.speedup) {
+                self.tally.accelerated_maps += 1;
+                length_s /= speedup;
+            }
+        }
+        Started {
+            index,
+            length_s,
+            local,
+        }
+    }
+
+    /// A task has ended well `length_s` after its phase began.
+    pub fn finish(
+        &mut self,
+        view: &mut JobView,
+        (kind, index): (TaskKind, u32),
+        pool: Pool,
+        length_s: f64,
+        now_s: f64,
+    ) {
+        leave(view, kind, index);
+        let tasks = self.tasks(kind);
+        tasks.done += 1;
+        tasks.observed_s += length_s;
+        let mean_s = tasks.observed_s / f64::from(tasks.done);
+        match kind {
+            TaskKind::Map => {
+                view.profile.map.task_s = mean_s;
+                view.done_maps += 1;
+                let on = &mut self.map_s_on[pool.index()];
+                *on = (on.0 + length_s, on.1 + 1);
+                view.map_s_on[pool.index()] = Some(on.0 / f64::from(on.1));
+            }
+            TaskKind::Reduce => view.profile.reduce.task_s = mean_s,
+        }
+        if kind == TaskKind::Map && self.maps_done() {
+            self.tally.maps_done_s = Some(now_s);
+        }
+        if self.maps_done() && self.reduces.done == self.spec.reduces {
+            self.tally.finished_s = Some(now_s);
+        }
+    }
+
+    /// An attempt is lost; its task has to run again.
+    pub fn lose(&mut self, view: &mut JobView, kind: TaskKind, index: u32) {
+        leave(view, kind, index);
+        self.tally.lost_attempts += 1;
+        match (kind, &mut view.local) {
+            (TaskKind::Map, Some(pending)) => pending.insert(index),
+            _ => self.tasks(kind).returned.push(index),
+        }
+        match kind {
+            TaskKind::Map => view.pending_maps += 1,
+            TaskKind::Reduce => view.pending_reduces += 1,
+        }
+    }
+
+    /// How long a reduce takes once it has all its input, in seconds.
+    pub fn reduce_s(&self, index: u32) -> f64 {
+        self.reduces.lengths_s[index as usize]
     }
 
     pub fn maps_done(&self) -> bool {
         self.maps.done == self.spec.maps
     }
 
-    /// What the policy sees of this job at `now_s`.
-    pub fn view(&self, now_s: f64) -> JobView {
-        let mut profile = self.spec.profile;
-        profile.map.task_s = self.maps.mean_s(profile.map.task_s);
-        profile.reduce.task_s = self.reduces.mean_s(profile.reduce.task_s);
-        let running = (self.running.values())
-            .map(|attempt| RunningTask {
-                node: attempt.node,
-                phase: attempt.phase,
-                remaining_s: match attempt.phase {
-                    Phase::Map => {
-                        expected_remaining_s(profile.map.task_s, now_s - attempt.phase_from_s)
-                    }
-                    Phase::Shuffle => profile.reduce.task_s,
-                    Phase::Reduce => {
-                        expected_remaining_s(profile.reduce.task_s, now_s - attempt.phase_from_s)
-                    }
-                },
-            })
-            .collect();
-        JobView {
-            job: self.spec.job,
-            pending_maps: self.maps.pending(),
-            pending_reduces: self.reduces.pending(),
-            running,
-            profile,
-        }
-    }
-
-    pub fn running_on(&self, node: NodeId, kind: TaskKind) -> u32 {
-        self.running
-            .iter()
-            .filter(|(task, attempt)| task.kind == kind && attempt.node == node)
-            .count() as u32
-    }
-
-    /// The phase the next pending task of `kind` starts in, if there is one.
-    pub fn next_phase(&self, kind: TaskKind) -> Option<Phase> {
-        match kind {
-            TaskKind::Map => (self.maps.pending() > 0).then_some(Phase::Map),
-            TaskKind::Reduce if self.reduces.pending() == 0 => None,
-            TaskKind::Reduce if self.maps_done() => Some(Phase::Reduce),
-            TaskKind::Reduce => Some(Phase::Shuffle),
-        }
-    }
-
-    /// Starts the next pending task; returns it and, unless it only shuffles,
-    /// when it will finish. [`next_phase`](Self::next_phase) must be `Some`.
-    pub fn start(&mut self, phase: Phase, node: NodeId, now_s: f64) -> (TaskId, Option<f64>) {
-        let kind = phase.kind();
-        let tasks = self.tasks_mut(kind);
-        let index = tasks.started;
-        tasks.started += 1;
-        let length_s = tasks.lengths_s[index as usize];
-        let task = TaskId {
-            job: self.spec.job.id,
-            kind,
-            index,
-        };
-        self.started_s.get_or_insert(now_s);
-        self.running.insert(
-            task,
-            Attempt {
-                node,
-                phase,
-                started_s: now_s,
-                phase_from_s: now_s,
-            },
-        );
-        (task, (phase != Phase::Shuffle).then_some(now_s + length_s))
-    }
-
-    /// Lets a shuffling reduce go on to its reduce phase; returns its end.
-    pub fn end_shuffle(&mut self, task: TaskId, now_s: f64) -> f64 {
-        let attempt = self
-            .running
-            .get_mut(&task)
-            .expect("the shuffling task runs");
-        attempt.phase = Phase::Reduce;
-        attempt.phase_from_s = now_s;
-        now_s + self.reduces.lengths_s[task.index as usize]
-    }
-
-    /// Takes a finished task out.
-    pub fn finish(&mut self, task: TaskId, now_s: f64) -> Attempt {
-        let attempt = self.running.remove(&task).expect("a task finishes once");
-        let tasks = self.tasks_mut(task.kind);
-        tasks.done += 1;
-        tasks.observed_s += now_s - attempt.phase_from_s;
-        if self.maps_done() && self.reduces.done == self.spec.reduces {
-            self.finished_s = Some(now_s);
-        }
-        attempt
-    }
-
-    fn tasks_mut(&mut self, kind: TaskKind) -> &mut Tasks {
+    fn tasks(&mut self, kind: TaskKind) -> &mut Tasks {
         match kind {
             TaskKind::Map => &mut self.maps,
             TaskKind::Reduce => &mut self.reduces,
         }
     }
+}
+
+fn leave(view: &mut JobView, kind: TaskKind, index: u32) {
+    let at = (view.running.iter())
+        .position(|task| task.index == index && task.phase.kind() == kind)
+        .expect("a task ends once");
+    view.running.swap_remove(at);
 }

@@ -1,24 +1,29 @@
-//! A deterministic event-driven simulator for any policy.
+//! An event-driven simulator: a week in a second.
 //!
 //! ```text
-//!   SimJob ─┐                      ┌─> JobRecord, TaskRecord
-//!   SimConfig ─> events ─> Policy ─┤
-//!   f(t) ───┘   (submit, finish,   └─> ShareSample per cycle
-//!                control cycle)
+//!   SimConfig, SimJobs ─> engine ─> SimReport ─> Metrics
+//!                          │  ▲
+//!              ClusterView ▼  │ Decision
+//!                         Policy      the same code as live
 //! ```
 //!
-//! It builds the same [`ClusterView`](crate::policy::ClusterView) as the live
-//! runtime and runs the same policy code, with time that costs nothing: a week
-//! takes seconds. The same configuration, jobs and seed give the same report.
-//! Task lengths are drawn per job, so they do not depend on the policy.
+//! Deterministic: the same configuration, jobs and seed give the same report. A
+//! task runs once, from its start to its end, unless its node is lost; nothing is
+//! preempted. What f(t) leaves bounds what is started; a task that runs on a node
+//! whose capacity goes drains.
 
 mod config;
 mod engine;
+mod events;
+mod job;
 mod job_run;
+mod node_run;
 mod report;
+mod share_out;
 #[cfg(test)]
 mod tests;
 
-pub use config::{SimConfig, SimError, SimJob, TaskLength};
+pub use config::{NodeLoss, Recording, SimConfig, SimError, SimNode, Spread};
 pub use engine::simulate;
+pub use job::{SimJob, Stragglers, TaskLength};
 pub use report::{JobRecord, ShareSample, SimReport, TaskRecord};

@@ -1,22 +1,62 @@
 //! What a simulation recorded.
 
+use super::job::SimJob;
+use super::job_run::Tally;
 use crate::model::{Job, JobId, NodeId, TaskId};
 use serde::Serialize;
 
 /// What became of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct JobRecord {
-    /// Id, submission and goal.
+    /// Id, submission, goal and weight.
     pub job: Job,
+    /// Its map tasks.
+    pub maps: u32,
+    /// Its reduce tasks.
+    pub reduces: u32,
     /// Start of its first task in seconds.
     pub started_s: Option<f64>,
+    /// End of its last map in seconds; `None` at the horizon.
+    pub maps_done_s: Option<f64>,
     /// End of its last task in seconds; `None` at the horizon.
     pub finished_s: Option<f64>,
     /// Whether it met its goal; `None` without one.
     pub met: Option<bool>,
+    /// Attempts of maps that ran where their input lies, or did not care.
+    pub local_maps: u32,
+    /// Attempts of maps that ran elsewhere.
+    pub remote_maps: u32,
+    /// Attempts of maps that used an accelerator.
+    pub accelerated_maps: u32,
+    /// Attempts that were lost with their node.
+    pub lost_attempts: u32,
+    /// Time in slots of all attempts, in seconds.
+    pub slot_s: f64,
+    /// The CPU they held, in hundredths of a core times seconds.
+    pub cpu_work: f64,
 }
 
-/// When and where a task ran.
+impl JobRecord {
+    pub(super) fn of(spec: &SimJob, tally: &Tally) -> Self {
+        Self {
+            job: spec.job,
+            maps: spec.maps,
+            reduces: spec.reduces,
+            started_s: tally.started_s,
+            maps_done_s: tally.maps_done_s,
+            finished_s: tally.finished_s,
+            met: spec.job.met(tally.finished_s),
+            local_maps: tally.local_maps,
+            remote_maps: tally.remote_maps,
+            accelerated_maps: tally.accelerated_maps,
+            lost_attempts: tally.lost_attempts,
+            slot_s: tally.slot_s,
+            cpu_work: tally.work,
+        }
+    }
+}
+
+/// When and where a task ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TaskRecord {
     /// Which task.
@@ -27,6 +67,8 @@ pub struct TaskRecord {
     pub started_s: f64,
     /// End in seconds.
     pub finished_s: f64,
+    /// False for a map whose input lay elsewhere.
+    pub local: bool,
 }
 
 /// Who held what after one control cycle's decision.
@@ -45,9 +87,9 @@ pub struct ShareSample {
 pub struct SimReport {
     /// Jobs in the order given.
     pub jobs: Vec<JobRecord>,
-    /// Finished tasks in the order in which they finished.
+    /// Finished tasks in the order in which they finished, if recorded.
     pub tasks: Vec<TaskRecord>,
-    /// One sample per control cycle with an unfinished job.
+    /// At most one sample per control cycle with an unfinished job.
     pub shares: Vec<ShareSample>,
     /// Time of the last event in seconds.
     pub end_s: f64,

@@ -3,23 +3,14 @@
 use super::*;
 use crate::availability::{Availability, DAY_S, SineDay};
 use crate::model::{Job, JobId, Profile, Resources};
-use crate::policy::{Fifo, ReduceStart, ResourceAware, ReverseAdaptive, all};
+use crate::policy::{Fifo, Ras, ReduceStart, ReverseAdaptive, all};
 
 const HOUR_S: f64 = 3600.0;
 
 fn job(id: u64, submitted_s: f64, goal_s: Option<f64>, maps: u32, task_s: f64) -> SimJob {
-    SimJob {
-        job: Job {
-            id: JobId(id),
-            submitted_s,
-            goal_s,
-        },
-        maps,
-        reduces: 0,
-        profile: Profile::cpu(100, task_s, task_s),
-        map_length: TaskLength::Fixed(task_s),
-        reduce_length: TaskLength::Fixed(task_s),
-    }
+    let job = Job::new(JobId(id), submitted_s, goal_s);
+    let profile = Profile::cpu(100, task_s, task_s);
+    SimJob::of_maps(job, maps, profile, TaskLength::Fixed(task_s))
 }
 
 /// Section 5.3.2: 100 nodes, three identical jobs submitted at 0, goals at 6.5,
@@ -65,7 +56,7 @@ fn reverse_adaptive_meets_all_three_goals_of_the_motivating_example() {
         fifo.goals_met() < 3,
         "order of submission is the wrong order here"
     );
-    let blind = simulate(&config, jobs, &ResourceAware).unwrap();
+    let blind = simulate(&config, jobs, &Ras).unwrap();
     println!(
         "fifo {}, without forecast {}",
         fifo.goals_met(),
@@ -116,7 +107,10 @@ fn reduces_run_after_or_beside_the_maps_and_end_after_them() {
     for reduce_start in [ReduceStart::AfterMaps, ReduceStart::Overlapped] {
         let mut config = SimConfig::one_slot_nodes(4, Availability::constant(400.0).unwrap());
         config.reduce_start = reduce_start;
-        config.node.memory_bytes = 100;
+        config
+            .nodes
+            .iter_mut()
+            .for_each(|node| node.capacity.memory_bytes = 100);
         let mut spec = job(1, 0.0, Some(2000.0), 20, 25.0);
         spec.reduces = 6;
         spec.profile.shuffle.demand = Resources {
@@ -200,10 +194,8 @@ fn nonsense_is_refused() {
         Err(SimError::DuplicateJob(JobId(1)))
     );
     let empty = vec![job(1, 0.0, None, 0, 1.0)];
-    assert_eq!(
-        simulate(&config, empty, &Fifo),
-        Err(SimError::BadJob(JobId(1)))
-    );
+    let error = simulate(&config, empty, &Fifo).unwrap_err();
+    assert_eq!(error.to_string(), "job-1: a job needs at least one map");
     let mut no_cycle = config;
     no_cycle.cycle_s = 0.0;
     assert!(matches!(

@@ -1,7 +1,7 @@
 //! What jobs put out.
 
 use super::*;
-use crate::policy::{Fifo, by_name};
+use crate::policy::{Fifo, all};
 
 #[test]
 fn word_count_equals_an_independent_count_whatever_the_memory_and_the_combiner() {
@@ -50,11 +50,11 @@ fn word_count_equals_an_independent_count_whatever_the_memory_and_the_combiner()
 fn every_policy_and_the_unmanaged_runtime_complete_several_jobs_at_once() {
     let text = generated_text(4, 60_000);
     let expected = count_independently(&text);
-    let policies =
-        ["fifo", "resource-aware", "reverse-adaptive"].map(|name| by_name(name).unwrap());
-    let managed = policies.map(|policy| (policy, Management::Managed));
+    let managed = all()
+        .into_iter()
+        .map(|policy| (policy, Management::Managed));
     let unmanaged: (Arc<dyn crate::policy::Policy>, _) = (Arc::new(Fifo), Management::Unmanaged);
-    for (policy, management) in managed.into_iter().chain([unmanaged]) {
+    for (policy, management) in managed.chain([unmanaged]) {
         let spills = tempfile::tempdir().unwrap();
         let runtime = Runtime::start(RuntimeOptions {
             policy,

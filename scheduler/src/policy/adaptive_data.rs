@@ -1,0 +1,149 @@
+//! The Adaptive Scheduler with data affinity (thesis section 3.4.2).
+
+use super::adaptive::{adaptive_draft, workloads};
+use super::draft::Places;
+use super::local::Local;
+use super::priority::{Class, Priority};
+use super::view::{ClusterView, Wait};
+use super::workload::Workload;
+use super::{Decision, Policy, Refill};
+use crate::model::{JobId, NodeId, TaskKind};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// How often a task may be passed over, unless told otherwise: the larger of the
+/// two values of the thesis.
+pub const DELAYS_MAX: u32 = 3;
+
+/// As [`Adaptive`](super::Adaptive), but a job that holds what its goal needs
+/// lets others go first on a slot where none of its input lies, at most
+/// `delays_max` times for each task.
+///
+/// Each slot that is free is offered to the jobs in the order of equation (1). A
+/// job takes it if its input lies there, or if it lacks slots for its goal (is
+/// late or unmeasured), or if it has passed often enough. When all have passed,
+/// the first of them starts a remote task after all. Jobs without a goal have
+/// none to endanger and may always pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdaptiveData {
+    /// How often each task may be passed over.
+    pub delays_max: u32,
+}
+
+impl Default for AdaptiveData {
+    fn default() -> Self {
+        Self {
+            delays_max: DELAYS_MAX,
+        }
+    }
+}
+
+impl Policy for AdaptiveData {
+    fn name(&self) -> &'static str {
+        "adaptive-data"
+    }
+
+    fn decide(&self, view: &ClusterView) -> Decision {
+        let workloads = workloads(view);
+        let places = adaptive_draft(view, &workloads).keep();
+        let mut queue = Queue {
+            delays_max: self.delays_max,
+            view,
+            workloads: &workloads,
+            skips: view.jobs.iter().map(|job| job.wait.skips).collect(),
+            local: Local::new(view),
+            turns: BinaryHeap::new(),
+        };
+        queue.turns = (0..view.jobs.len())
+            .filter(|&job| workloads[job].kind == TaskKind::Map && places.has_pending(job))
+            .map(|job| queue.turn(&places, job, 0))
+            .collect();
+        let placement = places.offer(|places, node| queue.choose(places, node));
+        Decision {
+            placement,
+            refill: Refill::LocalTask,
+            waits: queue.waits(),
+        }
+    }
+}
+
+type Turn = Reverse<(Priority, usize)>;
+
+/// The jobs in the order of equation (1), and how often each has passed.
+struct Queue<'a> {
+    delays_max: u32,
+    view: &'a ClusterView,
+    workloads: &'a [Workload],
+    skips: Vec<u32>,
+    local: Local<'a>,
+    turns: BinaryHeap<Turn>,
+}
+
+impl Queue<'_> {
+    fn turn(&self, places: &Places<'_>, job: usize, more: u32) -> Turn {
+        let slots = places.active_maps(job) + more;
+        Reverse((
+            Priority::of(self.view, job, &self.workloads[job], slots),
+            job,
+        ))
+    }
+
+    fn choose(&mut self, places: &Places<'_>, node: NodeId) -> Option<usize> {
+        let mut passed: Vec<Turn> = Vec::new();
+        let mut first_to_pass = None;
+        let mut chosen = None;
+        while let Some(turn) = self.turns.pop() {
+            let Reverse((priority, job)) = turn;
+            if !places.has_pending(job) {
+                continue;
+            }
+            if !places.can_start(job, node) {
+                passed.push(turn);
+                continue;
+            }
+            let may_pass = matches!(
+                priority.class,
+                Class::WithoutGoal | Class::Satisfied | Class::Guest
+            );
+            if self.local.take_on(job, node) {
+                chosen = Some(job);
+            } else if may_pass && self.skips[job] < self.delays_max {
+                first_to_pass.get_or_insert(passed.len());
+                passed.push(turn);
+                continue;
+            } else {
+                self.local.take_any(job);
+                chosen = Some(job);
+            }
+            break;
+        }
+        if chosen.is_none()
+            && let Some(at) = first_to_pass
+        {
+            let Reverse((_, job)) = passed.swap_remove(at);
+            self.local.take_any(job);
+            chosen = Some(job);
+        } else {
+            for Reverse((_, job)) in &passed {
+                if places.can_start(*job, node) {
+                    self.skips[*job] += 1;
+                }
+            }
+        }
+        self.turns.extend(passed);
+        if let Some(job) = chosen {
+            self.skips[job] = 0;
+            let turn = self.turn(places, job, 1);
+            self.turns.push(turn);
+        }
+        chosen
+    }
+
+    fn waits(self) -> Vec<(JobId, Wait)> {
+        (self.view.jobs.iter())
+            .zip(self.skips)
+            .filter(|(job, skips)| job.wait.skips != *skips)
+            .map(|(job, skips)| (job.job.id, Wait { skips, ..job.wait }))
+            .collect()
+    }
+}

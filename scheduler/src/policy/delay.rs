@@ -1,0 +1,116 @@
+//! Fair sharing with delay scheduling (Zaharia et al., EuroSys 2010, section 4;
+//! thesis section 3.4.2 for what it lacks).
+
+use super::draft::Places;
+use super::fair::{Share, fair_draft};
+use super::view::{ClusterView, Wait};
+use super::{Decision, Policy, Refill};
+use crate::model::{JobId, NodeId};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Seconds a job waits for a slot where its input lies, unless told otherwise:
+/// a task of a minute or more loses little by it.
+pub const DELAY_S: f64 = 15.0;
+
+/// As [`Fair`](super::Fair), but a job whose turn it is passes on a slot where
+/// none of its input lies, and takes any slot only after it has waited long
+/// enough since it last had a local one.
+///
+/// The wait is the same for every job, whatever its goal; jobs without a goal
+/// are treated alike. A slot that everybody passes on stays idle in the cycle.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Delay {
+    /// The longest wait for a local slot, in seconds; not negative.
+    pub delay_s: f64,
+}
+
+impl Default for Delay {
+    fn default() -> Self {
+        Self { delay_s: DELAY_S }
+    }
+}
+
+impl Policy for Delay {
+    fn name(&self) -> &'static str {
+        "delay"
+    }
+
+    fn decide(&self, view: &ClusterView) -> Decision {
+        let mut queue = Queue::new(self.delay_s, view);
+        let placement = fair_draft(view)
+            .keep()
+            .offer(|places, node| queue.choose(places, node));
+        Decision {
+            placement,
+            refill: Refill::LocalTask,
+            waits: queue.waits(),
+        }
+    }
+}
+
+/// The jobs in fair order, and how long each has waited.
+struct Queue<'a> {
+    delay_s: f64,
+    view: &'a ClusterView,
+    waits: Vec<Wait>,
+    turns: BinaryHeap<Reverse<(Share, usize)>>,
+    local: super::local::Local<'a>,
+}
+
+impl<'a> Queue<'a> {
+    fn new(delay_s: f64, view: &'a ClusterView) -> Self {
+        let turn = |job: usize| {
+            let running = view.jobs[job].running_of(crate::model::TaskKind::Map);
+            Reverse((Share::of(view, job, running.count() as u32), job))
+        };
+        Self {
+            delay_s,
+            view,
+            waits: view.jobs.iter().map(|job| job.wait).collect(),
+            turns: (0..view.jobs.len())
+                .filter(|&job| view.jobs[job].pending_maps > 0)
+                .map(turn)
+                .collect(),
+            local: super::local::Local::new(view),
+        }
+    }
+
+    fn choose(&mut self, places: &Places<'_>, node: NodeId) -> Option<usize> {
+        let mut passed = Vec::new();
+        let mut chosen = None;
+        while let Some(Reverse((share, job))) = self.turns.pop() {
+            if !places.can_start(job, node) {
+                passed.push(Reverse((share, job)));
+                continue;
+            }
+            let now_s = self.view.now_s;
+            let wait = &mut self.waits[job];
+            if self.local.take_on(job, node) {
+                *wait = Wait::default();
+                chosen = Some(job);
+            } else if (wait.since_s).is_some_and(|since_s| now_s - since_s >= self.delay_s) {
+                self.local.take_any(job);
+                chosen = Some(job);
+            } else {
+                wait.skips += 1;
+                wait.since_s.get_or_insert(now_s);
+                passed.push(Reverse((share, job)));
+                continue;
+            }
+            let share = Share::of(self.view, job, places.active_maps(job) + 1);
+            passed.push(Reverse((share, job)));
+            break;
+        }
+        self.turns.extend(passed);
+        chosen
+    }
+
+    fn waits(self) -> Vec<(JobId, Wait)> {
+        (self.view.jobs.iter())
+            .zip(self.waits)
+            .filter(|(job, wait)| job.wait != *wait)
+            .map(|(job, wait)| (job.job.id, wait))
+            .collect()
+    }
+}

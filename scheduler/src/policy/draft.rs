@@ -1,0 +1,356 @@
+//! From who gets how much to who gets what where.
+//!
+//! A decision is made in two steps. First a policy adds slots to the draft, one
+//! at a time and in its own order, as long as the cluster has room; where tasks
+//! run at the moment plays no part in it. Then the draft is carried out on the
+//! nodes: running tasks keep their places up to their job's number, what is
+//! still due goes to room that is free now, and the rest to room that becomes
+//! free when a task drains that no slot is left for.
+
+use super::decision::Measure;
+use super::matrix::Placement;
+use super::room::Room;
+use super::view::{ClusterView, JobView, Preemption};
+use crate::model::{JobId, NodeId, Pool, Resources, TaskKind};
+use std::collections::BTreeSet;
+
+/// The nodes a decision is about, and what it counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scope<'a> {
+    pub view: &'a ClusterView,
+    pub measure: Measure,
+    /// One pool only, or all nodes.
+    pub pool: Option<Pool>,
+}
+
+impl<'a> Scope<'a> {
+    pub const fn all(view: &'a ClusterView, measure: Measure) -> Self {
+        Self {
+            view,
+            measure,
+            pool: None,
+        }
+    }
+
+    pub fn holds(&self, node: NodeId) -> bool {
+        self.pool.is_none_or(|pool| self.view.pool(node) == pool)
+    }
+
+    fn typed(&self) -> bool {
+        self.measure == Measure::Slots && self.view.nodes.iter().any(|node| node.slots.is_some())
+    }
+
+    /// Per node, all there is of it.
+    fn room(&self) -> Vec<Option<Resources>> {
+        let typed = self.typed();
+        let room = self.view.nodes.iter().map(|node| {
+            let down = node.capacity == Resources::default();
+            if down || !self.holds(node.id) {
+                None
+            } else if typed {
+                let slots = node.slots.unwrap_or_default();
+                Some(typed_room(slots.maps, slots.reduces))
+            } else {
+                Some(node.capacity)
+            }
+        });
+        room.collect()
+    }
+
+    /// What one more task of `kind` of `job` takes from a node.
+    fn starting_demand(&self, job: &JobView, kind: TaskKind, typed: bool) -> Resources {
+        if typed {
+            typed_slot(kind)
+        } else {
+            job.profile.demand(job.starting_phase(kind))
+        }
+    }
+}
+
+/// Typed slots in the shape of resources: maps as CPU, reduces as I/O.
+fn typed_room(maps: u32, reduces: u32) -> Resources {
+    Resources {
+        cpu_hundredths: maps,
+        io_bytes_per_s: u64::from(reduces),
+        memory_bytes: 0,
+    }
+}
+
+fn typed_slot(kind: TaskKind) -> Resources {
+    match kind {
+        TaskKind::Map => typed_room(1, 0),
+        TaskKind::Reduce => typed_room(0, 1),
+    }
+}
+
+const KINDS: [TaskKind; 2] = [TaskKind::Map, TaskKind::Reduce];
+
+/// How many slots each job gets, under construction.
+#[derive(Debug)]
+pub(super) struct Draft<'a> {
+    pub scope: Scope<'a>,
+    typed: bool,
+    room: Room,
+    whole: Vec<Option<Resources>>,
+    /// Per job and kind.
+    slots: Vec<[u32; 2]>,
+    demand: Vec<[Resources; 2]>,
+    /// The least that any task needs, per resource.
+    least: Resources,
+}
+
+impl<'a> Draft<'a> {
+    pub fn new(scope: Scope<'a>) -> Self {
+        let typed = scope.typed();
+        let whole = scope.room();
+        let jobs = &scope.view.jobs;
+        let demand: Vec<[Resources; 2]> = (jobs.iter())
+            .map(|job| KINDS.map(|kind| scope.starting_demand(job, kind, typed)))
+            .collect();
+        let least = (demand.iter().flatten())
+            .copied()
+            .reduce(|a, b| a.min(&b))
+            .unwrap_or_default();
+        Self {
+            scope,
+            typed,
+            room: Room::new(whole.iter().copied()),
+            whole,
+            slots: vec![[0; 2]; jobs.len()],
+            demand,
+            least,
+        }
+    }
+
+    /// Slots of the job at position `job` for tasks of `kind` so far.
+    pub fn slots(&self, job: usize, kind: TaskKind) -> u32 {
+        self.slots[job][kind as usize]
+    }
+
+    /// Adds one slot. False when no node has room for it (the thesis's
+    /// `room_for_new_job_slot`).
+    pub fn add(&mut self, job: usize, kind: TaskKind) -> bool {
+        let demand = self.demand[job][kind as usize];
+        let Some(node) = self.room.roomiest(&demand) else {
+            return false;
+        };
+        self.room.take(node, &demand);
+        self.slots[job][kind as usize] += 1;
+        true
+    }
+
+    /// Whether nothing more can be added for anybody; false is not certain.
+    pub fn is_full(&self) -> bool {
+        !self.room.may_fit_anywhere(&self.least)
+    }
+
+    /// Puts the slots on nodes.
+    pub fn carry_out(self) -> Placement {
+        Placement::of_slots(self.place_all())
+    }
+
+    /// As [`carry_out`](Self::carry_out), as single slots.
+    pub fn place_all(self) -> Vec<(NodeId, JobId, TaskKind)> {
+        let mut places = Places::keeping(self);
+        places.spread_reduces();
+        places.place_maps();
+        places.chosen
+    }
+
+    /// Keeps running tasks in their places, and gives out none of the rest.
+    pub fn keep(self) -> Places<'a> {
+        Places::keeping(self)
+    }
+}
+
+/// A draft being carried out.
+#[derive(Debug)]
+pub(super) struct Places<'a> {
+    draft: Draft<'a>,
+    /// Positions of the jobs, the most urgent first.
+    order: Vec<usize>,
+    /// What is left of the nodes beside the slots given so far.
+    planned: Room,
+    /// What is left beside those and the tasks that drain.
+    idle: Room,
+    /// Per job and kind: slots on nodes.
+    placed: Vec<[u32; 2]>,
+    /// Per job: maps that would start now.
+    new_maps: Vec<u32>,
+    reduces_on: Vec<u32>,
+    pub chosen: Vec<(NodeId, JobId, TaskKind)>,
+}
+
+impl<'a> Places<'a> {
+    fn keeping(draft: Draft<'a>) -> Self {
+        let jobs = &draft.scope.view.jobs;
+        let mut order: Vec<usize> = (0..jobs.len()).collect();
+        order.sort_by(|&a, &b| {
+            (jobs[a].deadline_s().total_cmp(&jobs[b].deadline_s()))
+                .then(jobs[a].job.id.cmp(&jobs[b].job.id))
+        });
+        let mut places = Self {
+            planned: Room::new(draft.whole.iter().copied()),
+            idle: Room::new(draft.whole.iter().copied()),
+            placed: vec![[0; 2]; jobs.len()],
+            new_maps: vec![0; jobs.len()],
+            reduces_on: vec![0; draft.whole.len()],
+            chosen: Vec::new(),
+            order,
+            draft,
+        };
+        for at in 0..places.order.len() {
+            places.keep_running(places.order[at]);
+        }
+        places
+    }
+
+    fn keep_running(&mut self, job: usize) {
+        let scope = self.draft.scope;
+        let view = &scope.view.jobs[job];
+        for task in &view.running {
+            let node = task.node.0 as usize;
+            if node >= self.draft.whole.len() || !scope.holds(task.node) {
+                continue;
+            }
+            let kind = task.phase.kind();
+            let demand = if self.draft.typed {
+                typed_slot(kind)
+            } else {
+                view.profile.demand(task.phase)
+            };
+            let starting = self.draft.demand[job][kind as usize];
+            let due = self.placed[job][kind as usize] < self.draft.slots(job, kind);
+            let kept = due && self.planned.fits(node, &starting);
+            // A slot is as large as the next task in it: that of a shuffle that
+            // turns into a reduce has to hold the reduce.
+            if kept {
+                self.idle.take(node, &demand.max(&starting));
+                self.planned.take(node, &starting);
+                self.note(job, node, kind);
+            } else if scope.view.preemption == Preemption::Never {
+                self.idle.take(node, &demand);
+            }
+        }
+    }
+
+    fn note(&mut self, job: usize, node: usize, kind: TaskKind) {
+        let view = self.draft.scope.view;
+        self.placed[job][kind as usize] += 1;
+        self.reduces_on[node] += u32::from(kind == TaskKind::Reduce);
+        self.chosen
+            .push((view.nodes[node].id, view.jobs[job].job.id, kind));
+    }
+
+    fn put(&mut self, job: usize, node: usize, kind: TaskKind) {
+        let demand = self.draft.demand[job][kind as usize];
+        self.planned.take(node, &demand);
+        self.idle.take(node, &demand);
+        self.note(job, node, kind);
+    }
+
+    /// Algorithm 1, lines 1-9: where the fewest reduces are, then where the
+    /// fewest of the same job are.
+    fn spread_reduces(&mut self) {
+        let kind = TaskKind::Reduce;
+        let due = |places: &Self, job: usize| {
+            places.placed[job][kind as usize] < places.draft.slots(job, kind)
+        };
+        if !self.order.iter().any(|&job| due(self, job)) {
+            return;
+        }
+        let mut nodes: BTreeSet<(u32, usize)> =
+            (self.reduces_on.iter().copied()).zip(0..).collect();
+        for at in 0..self.order.len() {
+            let job = self.order[at];
+            let mut own = vec![
+                0_u32;
+                if due(self, job) {
+                    self.reduces_on.len()
+                } else {
+                    0
+                }
+            ];
+            for task in self.draft.scope.view.jobs[job].running_of(kind) {
+                if let Some(own) = own.get_mut(task.node.0 as usize) {
+                    *own += 1;
+                }
+            }
+            while due(self, job) {
+                let demand = self.draft.demand[job][kind as usize];
+                let fits = |&&(_, node): &&(u32, usize)| self.planned.fits(node, &demand);
+                let Some(&(fewest, _)) = nodes.iter().find(fits) else {
+                    break;
+                };
+                let node = nodes
+                    .range((fewest, 0)..=(fewest, usize::MAX))
+                    .filter(fits)
+                    .map(|&(_, node)| node)
+                    .min_by_key(|&node| own[node])
+                    .expect("one fits");
+                nodes.remove(&(fewest, node));
+                nodes.insert((fewest + 1, node));
+                own[node] += 1;
+                self.put(job, node, kind);
+            }
+        }
+    }
+
+    /// Maps where the most CPU is idle; failing that, where a task drains.
+    fn place_maps(&mut self) {
+        let kind = TaskKind::Map;
+        for at in 0..self.order.len() {
+            let job = self.order[at];
+            let demand = self.draft.demand[job][kind as usize];
+            while self.placed[job][kind as usize] < self.draft.slots(job, kind) {
+                let idle = self.idle.roomiest(&demand);
+                match idle.or_else(|| self.planned.roomiest(&demand)) {
+                    Some(node) => self.put(job, node, kind),
+                    None => break,
+                }
+            }
+        }
+    }
+
+    /// Reduces as in [`Draft::carry_out`]; maps one by one, each on a node with
+    /// idle room, to the job that `choose` names.
+    ///
+    /// `choose` is asked with a node and may name any job for which
+    /// [`can_start`](Self::can_start) holds there; `None` leaves the node's room
+    /// idle in this cycle.
+    pub fn offer(mut self, mut choose: impl FnMut(&Self, NodeId) -> Option<usize>) -> Placement {
+        self.spread_reduces();
+        let demands = self.draft.demand.iter();
+        let least_map = demands
+            .map(|demand| demand[TaskKind::Map as usize])
+            .reduce(|a, b| a.min(&b))
+            .unwrap_or_default();
+        for node in 0..self.draft.whole.len() {
+            while self.idle.fits(node, &least_map) {
+                let Some(job) = choose(&self, NodeId(node as u32)) else {
+                    break;
+                };
+                self.new_maps[job] += 1;
+                self.put(job, node, TaskKind::Map);
+            }
+        }
+        Placement::of_slots(self.chosen)
+    }
+
+    /// Whether a map of `job` is pending and there is idle room for it on `node`.
+    pub fn can_start(&self, job: usize, node: NodeId) -> bool {
+        let demand = self.draft.demand[job][TaskKind::Map as usize];
+        self.has_pending(job) && self.idle.fits(node.0 as usize, &demand)
+    }
+
+    /// Whether `job` has a pending map that this decision has not started.
+    pub fn has_pending(&self, job: usize) -> bool {
+        self.draft.scope.view.jobs[job].pending_maps > self.new_maps[job]
+    }
+
+    /// Maps of `job` that run or would start now.
+    pub fn active_maps(&self, job: usize) -> u32 {
+        let running = self.draft.scope.view.jobs[job].running_of(TaskKind::Map);
+        running.count() as u32 + self.new_maps[job]
+    }
+}

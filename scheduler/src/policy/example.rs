@@ -1,0 +1,41 @@
+//! The cluster and the jobs of the policies' worked examples.
+
+use super::{ClusterView, Decision, JobView, Preemption, ReduceStart};
+use crate::availability::Availability;
+use crate::model::{Job, JobId, Node, NodeId, Profile, Resources};
+use std::sync::Arc;
+
+/// A job whose maps each take a core for 10 s.
+pub(super) fn job(id: u64, submitted_s: f64, goal_s: Option<f64>, maps: u32) -> JobView {
+    let job = Job::new(JobId(id), submitted_s, goal_s);
+    JobView::new(job, maps, 0, Profile::cpu(100, 10.0, 10.0))
+}
+
+/// One node with room for `slots` such maps, a cycle of 10 s from time 0.
+pub(super) fn view(slots: u32, forecast_hundredths: f64, jobs: Vec<JobView>) -> ClusterView {
+    ClusterView {
+        now_s: 0.0,
+        cycle_s: 10.0,
+        nodes: vec![Node::new(NodeId(0), Resources::cpu_bound(slots * 100))],
+        availability: Arc::new(Availability::constant(forecast_hundredths).unwrap()),
+        jobs,
+        preemption: Preemption::Never,
+        reduce_start: ReduceStart::AfterMaps,
+    }
+}
+
+/// The jobs of `fit::tests::a_walk_by_hand`, submitted in reverse.
+pub(super) fn three_goals() -> Vec<JobView> {
+    vec![
+        job(1, 2.0, Some(40.0), 7),
+        job(2, 1.0, Some(60.0), 12),
+        job(3, 0.0, Some(100.0), 20),
+    ]
+}
+
+/// Slots of the jobs with the ids from 1.
+pub(super) fn slots(decision: &Decision, jobs: u64) -> Vec<u32> {
+    (1..=jobs)
+        .map(|id| decision.placement.slots(JobId(id)))
+        .collect()
+}

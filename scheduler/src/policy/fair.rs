@@ -1,0 +1,111 @@
+//! Hadoop's Fair Scheduler (Zaharia et al., *Delay Scheduling*, EuroSys 2010,
+//! section 2; the baseline of chapters 3 and 4).
+
+use super::decision::Measure;
+use super::draft::{Draft, Scope};
+use super::view::ClusterView;
+use super::{Decision, Policy};
+use crate::model::{JobId, TaskKind};
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+/// Every job gets the same number of slots, or in proportion to its weight.
+///
+/// One slot at a time goes to the job with the fewest for its weight (ties: the
+/// oldest), among maps and among reduces alike. What a job cannot use is divided
+/// among the others. Goals, or their lack, make no difference.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fair;
+
+impl Policy for Fair {
+    fn name(&self) -> &'static str {
+        "fair"
+    }
+
+    fn decide(&self, view: &ClusterView) -> Decision {
+        fair_draft(view).carry_out().into()
+    }
+}
+
+/// Equal shares for all, as slots per job.
+pub(super) fn fair_draft(view: &ClusterView) -> Draft<'_> {
+    let mut draft = Draft::new(Scope::all(view, Measure::Slots));
+    let claims = (0..view.jobs.len()).flat_map(|job| {
+        [TaskKind::Map, TaskKind::Reduce]
+            .map(|kind| (job, kind, view.usable(&view.jobs[job], kind)))
+    });
+    let mut heap: BinaryHeap<Reverse<(Share, TaskKind, usize, u32)>> = claims
+        .filter(|&(_, _, usable)| usable > 0)
+        .map(|(job, kind, usable)| Reverse((Share::of(view, job, 0), kind, job, usable)))
+        .collect();
+    while let Some(Reverse((_, kind, job, usable))) = heap.pop() {
+        if draft.is_full() {
+            break;
+        }
+        if draft.add(job, kind) && draft.slots(job, kind) < usable {
+            let share = Share::of(view, job, draft.slots(job, kind));
+            heap.push(Reverse((share, kind, job, usable)));
+        }
+    }
+    draft
+}
+
+/// How much a job has for its weight; less comes first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    slots_for_weight: f64,
+    submitted_s: f64,
+    id: JobId,
+}
+
+impl Share {
+    pub fn of(view: &ClusterView, job: usize, slots: u32) -> Self {
+        let job = &view.jobs[job].job;
+        Self {
+            slots_for_weight: f64::from(slots) / job.weight,
+            submitted_s: job.submitted_s,
+            id: job.id,
+        }
+    }
+}
+
+impl Ord for Share {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.slots_for_weight.total_cmp(&other.slots_for_weight))
+            .then(self.submitted_s.total_cmp(&other.submitted_s))
+            .then(self.id.cmp(&other.id))
+    }
+}
+
+impl PartialOrd for Share {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Share {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Share {}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{slots, three_goals, view};
+    use super::*;
+
+    /// Ten slots for three jobs are 3 each and one more for the oldest, which
+    /// is J3. With 28, J1 can use 7 and J2 and J3 share 21: J2 gets 10, J3 as the
+    /// older one 11. A weight of 2 makes J1's share 4 of 8.
+    #[test]
+    fn slots_are_divided_evenly_or_by_weight() {
+        let mut jobs = three_goals();
+        let decide = |room, jobs: &Vec<_>| slots(&Fair.decide(&view(room, 400.0, jobs.clone())), 3);
+        assert_eq!(decide(10, &jobs), [3, 3, 4]);
+        assert_eq!(decide(28, &jobs), [7, 10, 11]);
+        jobs[0].job.weight = 2.0;
+        assert_eq!(decide(8, &jobs), [4, 2, 2]);
+    }
+}

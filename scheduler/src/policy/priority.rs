@@ -1,0 +1,154 @@
+//! The Adaptive Scheduler's order of jobs: equation (1) and its three classes
+//! (thesis section 3.4.1), with a place for jobs without a goal.
+
+use super::draft::{Draft, Scope};
+use super::view::ClusterView;
+use super::workload::{Workload, required_slots};
+use crate::model::{JobId, TaskKind};
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+/// Classes, the most urgent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Class {
+    /// Past its goal; the largest expected lateness first.
+    Late,
+    /// No map has finished, so that nothing is known; the oldest first.
+    Unmeasured,
+    /// Holds fewer slots than it needs; the largest lack first.
+    Needy,
+    /// Without a goal; the oldest first. It gets what the goals do not need.
+    WithoutGoal,
+    /// Holds what it needs; the smallest surplus first. It gets the excess.
+    Satisfied,
+    /// As before, on hardware that another job has more use for.
+    Guest,
+}
+
+/// Where a job stands in the queue; less comes first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Priority {
+    pub class: Class,
+    /// Within a class, more comes first: seconds of lateness or slots lacking.
+    pub urgency: f64,
+    submitted_s: f64,
+    id: JobId,
+}
+
+impl Priority {
+    pub fn new(view: &ClusterView, job: usize, class: Class, urgency: f64) -> Self {
+        let job = &view.jobs[job].job;
+        Self {
+            class,
+            urgency,
+            submitted_s: job.submitted_s,
+            id: job.id,
+        }
+    }
+
+    /// Of the job at position `job` when it holds `slots`.
+    pub fn of(view: &ClusterView, job: usize, workload: &Workload, slots: u32) -> Self {
+        let unmeasured = workload.kind == TaskKind::Map && view.jobs[job].done_maps == 0;
+        let (class, urgency) = match view.jobs[job].job.goal_s {
+            None => (Class::WithoutGoal, 0.0),
+            Some(goal_s) if goal_s <= view.now_s => {
+                let finish_s = view.now_s + workload.work_s() / f64::from(slots.max(1));
+                (Class::Late, finish_s - goal_s)
+            }
+            Some(_) if unmeasured => (Class::Unmeasured, 0.0),
+            Some(goal_s) => class_of_need(lack(view, workload, goal_s, slots)),
+        };
+        Self::new(view, job, class, urgency)
+    }
+}
+
+/// Equation (1): how many slots are needed beyond the `slots` held. With k = 1,
+/// as in [`required_slots`]; negative when more are held than needed.
+pub(super) fn lack(view: &ClusterView, workload: &Workload, goal_s: f64, slots: u32) -> f64 {
+    let cap = f64::from(workload.left);
+    required_slots(workload.work_s(), goal_s, workload.tail_s, view.now_s, cap) - f64::from(slots)
+}
+
+pub(super) fn class_of_need(lack: f64) -> (Class, f64) {
+    if lack > 0.0 {
+        (Class::Needy, lack)
+    } else {
+        (Class::Satisfied, lack)
+    }
+}
+
+impl Ord for Priority {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.class.cmp(&other.class))
+            .then(other.urgency.total_cmp(&self.urgency))
+            .then(self.submitted_s.total_cmp(&other.submitted_s))
+            .then(self.id.cmp(&other.id))
+    }
+}
+
+impl PartialOrd for Priority {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Priority {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Priority {}
+
+/// Slots one at a time to the first in the queue, which then moves back in it.
+///
+/// `priority` says where a job stands with so many slots; `None`: it gets no more
+/// in this scope. `reduces_elsewhere` are reduces that have slots outside it, per
+/// job or empty.
+pub(super) fn draft_by_priority<'a>(
+    scope: Scope<'a>,
+    workloads: &[Workload],
+    reduces_elsewhere: &[u32],
+    priority: impl Fn(usize, u32) -> Option<Priority>,
+) -> Draft<'a> {
+    let view = scope.view;
+    let mut draft = Draft::new(scope);
+    let queue_of = |usable: &dyn Fn(usize) -> u32| {
+        let waiting = (0..view.jobs.len()).filter(|&job| usable(job) > 0);
+        let entries = waiting.filter_map(|job| Some(Reverse((priority(job, 0)?, job))));
+        entries.collect::<BinaryHeap<_>>()
+    };
+
+    // Reduces have slots of their own, or go first as in Algorithm 1: a job
+    // whose maps are done would otherwise wait behind everybody's maps.
+    let follows = |job: usize| match workloads[job].kind {
+        TaskKind::Map => {
+            let elsewhere = reduces_elsewhere.get(job).copied().unwrap_or(0);
+            view.usable(&view.jobs[job], TaskKind::Reduce) - elsewhere
+        }
+        TaskKind::Reduce => 0,
+    };
+    let mut reduces = queue_of(&follows);
+    while let Some(Reverse((_, job))) = reduces.pop() {
+        while draft.slots(job, TaskKind::Reduce) < follows(job) && draft.add(job, TaskKind::Reduce)
+        {
+        }
+    }
+
+    let mut queue = queue_of(&|job| workloads[job].left);
+    while let Some(Reverse((_, job))) = queue.pop() {
+        if draft.is_full() {
+            break;
+        }
+        let workload = &workloads[job];
+        if draft.add(job, workload.kind) {
+            let slots = draft.slots(job, workload.kind);
+            if slots < workload.left
+                && let Some(next) = priority(job, slots)
+            {
+                queue.push(Reverse((next, job)));
+            }
+        }
+    }
+    draft
+}

@@ -1,0 +1,162 @@
+//! A job to simulate, and how long its tasks really take.
+
+use crate::model::{Job, Profile, Splits};
+use rand::{Rng, RngExt};
+use std::f64::consts::TAU;
+use std::sync::Arc;
+
+/// How long tasks really take, in a slot of their own on a regular node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TaskLength {
+    /// All the same, in seconds.
+    Fixed(f64),
+    /// Log-normal around a mean; most tasks are shorter, a few much longer.
+    LogNormal {
+        /// Mean length in seconds.
+        mean_s: f64,
+        /// Standard deviation of the logarithm.
+        log_sd: f64,
+    },
+}
+
+impl TaskLength {
+    /// Draws one length, in seconds.
+    pub fn draw(&self, rng: &mut impl Rng) -> f64 {
+        match *self {
+            Self::Fixed(length_s) => length_s,
+            Self::LogNormal { mean_s, log_sd } => log_normal(mean_s, log_sd, rng),
+        }
+    }
+
+    /// The mean, in seconds.
+    #[must_use]
+    pub const fn mean_s(&self) -> f64 {
+        match *self {
+            Self::Fixed(mean_s) | Self::LogNormal { mean_s, .. } => mean_s,
+        }
+    }
+
+    fn is_valid(&self) -> bool {
+        let log_sd = match *self {
+            Self::Fixed(_) => 0.0,
+            Self::LogNormal { log_sd, .. } => log_sd,
+        };
+        let mean_s = self.mean_s();
+        mean_s.is_finite() && mean_s > 0.0 && log_sd.is_finite() && log_sd >= 0.0
+    }
+}
+
+/// A log-normal number with this mean, and this deviation of its logarithm.
+pub(crate) fn log_normal(mean: f64, log_sd: f64, rng: &mut impl Rng) -> f64 {
+    // Box-Muller; 1 - u keeps the logarithm's argument above zero.
+    let (u, v): (f64, f64) = (rng.random(), rng.random());
+    let normal = (-2.0 * (1.0 - u).ln()).sqrt() * (TAU * v).cos();
+    // The mean of a log-normal is exp(mu + sd^2 / 2).
+    (mean.ln() - log_sd * log_sd / 2.0 + log_sd * normal).exp()
+}
+
+/// Tasks that take much longer than others like them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stragglers {
+    /// How many of the tasks, 0 to 1.
+    pub fraction: f64,
+    /// How many times longer they take; at least 1.
+    pub factor: f64,
+}
+
+/// A job to simulate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SimJob {
+    /// Id, submission, goal and weight.
+    pub job: Job,
+    /// Number of map tasks; at least 1.
+    pub maps: u32,
+    /// Number of reduce tasks.
+    pub reduces: u32,
+    /// What tasks need, and what the policy believes about their length before
+    /// any has finished.
+    pub profile: Profile,
+    /// How long maps really take.
+    pub map_length: TaskLength,
+    /// How long reduces really take once the maps are done.
+    pub reduce_length: TaskLength,
+    /// How many times longer a map takes whose input lies elsewhere; at least 1.
+    pub remote_factor: f64,
+    /// How many times faster maps run on accelerated nodes; `None`: the job came
+    /// without an accelerated version.
+    pub speedup: Option<f64>,
+    /// Where the input of each map lies; `None`: all nodes are as near.
+    pub splits: Option<Arc<Splits>>,
+    /// Its stragglers.
+    pub stragglers: Option<Stragglers>,
+}
+
+impl SimJob {
+    /// Maps only, all of the same length, near everywhere.
+    #[must_use]
+    pub const fn of_maps(job: Job, maps: u32, profile: Profile, length: TaskLength) -> Self {
+        Self {
+            job,
+            maps,
+            reduces: 0,
+            profile,
+            map_length: length,
+            reduce_length: length,
+            remote_factor: 1.0,
+            speedup: None,
+            splits: None,
+            stragglers: None,
+        }
+    }
+
+    /// What is wrong with it, if anything, in a cluster of `nodes` nodes.
+    pub(super) fn check(&self, nodes: usize) -> Result<(), &'static str> {
+        let at_least_one = |factor: f64| factor.is_finite() && factor >= 1.0;
+        let job = &self.job;
+        let ok = [
+            (
+                job.submitted_s.is_finite() && job.submitted_s >= 0.0,
+                "the submission must be a finite number of seconds, not before 0",
+            ),
+            (
+                job.goal_s
+                    .is_none_or(|goal_s| goal_s.is_finite() && goal_s >= job.submitted_s),
+                "the goal must be a finite number of seconds, not before the submission",
+            ),
+            (
+                job.weight.is_finite() && job.weight > 0.0,
+                "the weight must be positive and finite",
+            ),
+            (self.maps > 0, "a job needs at least one map"),
+            (
+                self.map_length.is_valid() && (self.reduces == 0 || self.reduce_length.is_valid()),
+                "task lengths must be positive and finite, their deviation not negative",
+            ),
+            (
+                at_least_one(self.remote_factor),
+                "the remote factor must be finite and at least 1",
+            ),
+            (
+                self.speedup
+                    .is_none_or(|speedup| speedup.is_finite() && speedup > 0.0),
+                "the speedup must be positive and finite",
+            ),
+            (
+                self.stragglers
+                    .is_none_or(|s| (0.0..=1.0).contains(&s.fraction) && at_least_one(s.factor)),
+                "stragglers are a fraction from 0 to 1, and a finite factor of at least 1",
+            ),
+            (
+                self.splits.as_ref().is_none_or(|splits| {
+                    let nodes_of = (0..splits.count()).flat_map(|split| splits.nodes_of(split));
+                    let mut nodes_of = nodes_of;
+                    splits.count() == self.maps && nodes_of.all(|node| (node.0 as usize) < nodes)
+                }),
+                "there must be one split per map, on nodes that exist",
+            ),
+        ];
+        ok.into_iter()
+            .find(|(holds, _)| !holds)
+            .map_or(Ok(()), |(_, what)| Err(what))
+    }
+}

@@ -1,0 +1,160 @@
+//! One node inside the simulator: what runs there, and how fast.
+//!
+//! A task that has its resources to itself runs at full speed. Where nodes are
+//! divided by typed slots, more may be asked of a node than it has; then each
+//! task is slowed down by the scarcest of the resources it uses, in proportion.
+
+use super::config::SimNode;
+use crate::model::{Node, Phase, Resources, TaskKind};
+
+/// A task on a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attempt {
+    /// Position of its job among all jobs.
+    pub job: usize,
+    pub index: u32,
+    pub phase: Phase,
+    pub demand: Resources,
+    /// When it took its slot, in seconds.
+    pub started_s: f64,
+    /// When its present phase began, in seconds.
+    pub phase_from_s: f64,
+    pub local: bool,
+    /// Work left at `as_of_s`, in seconds at full speed; infinite while it
+    /// shuffles.
+    pub left_s: f64,
+    pub as_of_s: f64,
+    /// Part of full speed, 0 to 1.
+    pub speed: f64,
+    /// Changes with every new end that is announced for it.
+    pub version: u32,
+}
+
+impl Attempt {
+    /// When it ends if nothing changes, in seconds.
+    pub fn end_s(&self) -> f64 {
+        self.as_of_s + self.left_s / self.speed
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct NodeRun {
+    pub spec: SimNode,
+    pub up: bool,
+    /// What running tasks use; above capacity while they drain.
+    pub used: Resources,
+    pub attempts: Vec<Attempt>,
+}
+
+impl NodeRun {
+    pub const fn new(spec: SimNode) -> Self {
+        Self {
+            spec,
+            up: true,
+            used: Resources {
+                cpu_hundredths: 0,
+                io_bytes_per_s: 0,
+                memory_bytes: 0,
+            },
+            attempts: Vec::new(),
+        }
+    }
+
+    pub fn running_of(&self, job: usize, kind: TaskKind) -> u32 {
+        (self.attempts.iter())
+            .filter(|attempt| attempt.job == job && attempt.phase.kind() == kind)
+            .count() as u32
+    }
+
+    /// Whether one more task fits in what `node`, this node in the present
+    /// cycle, has for analytics.
+    pub fn has_room(&self, node: &Node, typed: bool, kind: TaskKind, demand: &Resources) -> bool {
+        match node.slots {
+            Some(slots) if typed => {
+                let of_kind = (self.attempts.iter())
+                    .filter(|attempt| attempt.phase.kind() == kind)
+                    .count() as u32;
+                of_kind
+                    < match kind {
+                        TaskKind::Map => slots.maps,
+                        TaskKind::Reduce => slots.reduces,
+                    }
+            }
+            _ => self.up && node.capacity.less(&self.used).fits(demand),
+        }
+    }
+
+    pub fn position(&self, job: usize, kind: TaskKind, index: u32) -> Option<usize> {
+        self.attempts.iter().position(|attempt| {
+            attempt.job == job && attempt.index == index && attempt.phase.kind() == kind
+        })
+    }
+
+    /// Takes an attempt out.
+    pub fn remove(&mut self, at: usize) -> Attempt {
+        let attempt = self.attempts.swap_remove(at);
+        self.used = self.used.less(&attempt.demand);
+        attempt
+    }
+
+    /// Works out how fast each task runs from `now_s` on; true for those whose
+    /// end moved by it.
+    pub fn settle(&mut self, now_s: f64) -> impl Iterator<Item = &mut Attempt> {
+        let (used, capacity) = (self.used, self.spec.capacity);
+        self.attempts.iter_mut().filter_map(move |attempt| {
+            let speed = 1.0 / slowdown(&attempt.demand, &used, &capacity);
+            if speed == attempt.speed {
+                return None;
+            }
+            attempt.left_s -= (now_s - attempt.as_of_s) * attempt.speed;
+            attempt.as_of_s = now_s;
+            attempt.speed = speed;
+            Some(attempt)
+        })
+    }
+}
+
+/// How many times slower a task is whose node is asked for more than it has.
+fn slowdown(demand: &Resources, used: &Resources, capacity: &Resources) -> f64 {
+    let ratio = |demand: u64, used: u64, capacity: u64| {
+        if demand == 0 || used <= capacity {
+            1.0
+        } else {
+            used as f64 / capacity.max(1) as f64
+        }
+    };
+    ratio(
+        demand.cpu_hundredths.into(),
+        used.cpu_hundredths.into(),
+        capacity.cpu_hundredths.into(),
+    )
+    .max(ratio(
+        demand.io_bytes_per_s,
+        used.io_bytes_per_s,
+        capacity.io_bytes_per_s,
+    ))
+    .max(ratio(
+        demand.memory_bytes,
+        used.memory_bytes,
+        capacity.memory_bytes,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_is_slowed_by_the_scarcest_resource_it_uses() {
+        let of = |cpu_hundredths, io_bytes_per_s| Resources {
+            cpu_hundredths,
+            io_bytes_per_s,
+            memory_bytes: 0,
+        };
+        let (capacity, used) = (of(100, 50), of(150, 100));
+        assert_eq!(slowdown(&of(30, 0), &used, &capacity), 1.5);
+        assert_eq!(slowdown(&of(30, 1), &used, &capacity), 2.0);
+        assert_eq!(slowdown(&of(0, 0), &used, &capacity), 1.0);
+        assert_eq!(slowdown(&of(30, 1), &of(90, 40), &capacity), 1.0);
+    }
+}
