@@ -21,7 +21,18 @@ pub const DAY_S: f64 = 24.0 * 3600.0;
 enum Shape {
     Constant(f64),
     SineDay(SineDay),
-    Steps(Vec<Step>),
+    Steps(Steps),
+    /// What several parts of the machines leave together.
+    Sum(Vec<Availability>),
+}
+
+/// A step function, and its integral up to each step.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Steps {
+    steps: Vec<Step>,
+    /// Work between the first step's start and that of each step.
+    #[serde(skip)]
+    work_before: Vec<f64>,
 }
 
 /// A load that breathes with the day.
@@ -147,8 +158,16 @@ impl Availability {
             }
         }
         Ok(Self {
-            shape: Shape::Steps(steps),
+            shape: Shape::Steps(Steps::new(steps)),
         })
+    }
+
+    /// What several parts of the machines leave together: the sum of theirs.
+    #[must_use]
+    pub fn sum(parts: Vec<Self>) -> Self {
+        Self {
+            shape: Shape::Sum(parts),
+        }
     }
 
     /// The amount left at `t_s`, in hundredths of a core.
@@ -160,10 +179,8 @@ impl Availability {
                 let phase = TAU * (t_s - day.peak_at_s) / day.day_s;
                 (day.mean_hundredths - day.amplitude_hundredths * phase.cos()).max(0.0)
             }
-            Shape::Steps(steps) => {
-                let after = steps.partition_point(|step| step.from_s <= t_s);
-                steps[after.saturating_sub(1)].hundredths
-            }
+            Shape::Steps(steps) => steps.steps[steps.index_at(t_s)].hundredths,
+            Shape::Sum(parts) => parts.iter().map(|part| part.at(t_s)).sum(),
         }
     }
 
@@ -177,7 +194,8 @@ impl Availability {
         match &self.shape {
             Shape::Constant(hundredths) => hundredths * (b_s - a_s),
             Shape::SineDay(day) => day.work_until(b_s) - day.work_until(a_s),
-            Shape::Steps(steps) => steps_integral(steps, a_s, b_s),
+            Shape::Steps(steps) => steps.work_until(b_s) - steps.work_until(a_s),
+            Shape::Sum(parts) => parts.iter().map(|part| part.integral(a_s, b_s)).sum(),
         }
         .max(0.0)
     }
@@ -219,25 +237,29 @@ impl SineDay {
     }
 }
 
-fn steps_integral(steps: &[Step], a_s: f64, b_s: f64) -> f64 {
-    let first = steps
-        .partition_point(|step| step.from_s <= a_s)
-        .saturating_sub(1);
-    let mut work = 0.0;
-    let mut from_s = a_s;
-    for index in first..steps.len() {
-        let until_s = steps
-            .get(index + 1)
-            .map_or(b_s, |next| next.from_s.min(b_s));
-        if until_s > from_s {
-            work += steps[index].hundredths * (until_s - from_s);
-            from_s = until_s;
+impl Steps {
+    fn new(steps: Vec<Step>) -> Self {
+        let mut work = 0.0;
+        let mut work_before = vec![0.0];
+        for pair in steps.windows(2) {
+            work += pair[0].hundredths * (pair[1].from_s - pair[0].from_s);
+            work_before.push(work);
         }
-        if from_s >= b_s {
-            break;
-        }
+        Self { steps, work_before }
     }
-    work
+
+    /// The step that holds at `t_s`.
+    fn index_at(&self, t_s: f64) -> usize {
+        let after = self.steps.partition_point(|step| step.from_s <= t_s);
+        after.saturating_sub(1)
+    }
+
+    /// The integral from the first start to `t_s` (negative before it).
+    fn work_until(&self, t_s: f64) -> f64 {
+        let index = self.index_at(t_s);
+        let step = self.steps[index];
+        self.work_before[index] + step.hundredths * (t_s - step.from_s)
+    }
 }
 
 fn finite(what: &'static str, value: f64) -> Result<(), AvailabilityError> {

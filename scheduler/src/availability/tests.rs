@@ -150,3 +150,15 @@ fn bad_input_is_named() {
     };
     assert_eq!(Availability::sine_day(day), Err(E::EmptyDay(0.0)));
 }
+
+#[test]
+fn parts_add_up_at_every_instant_and_over_every_interval() {
+    let half = || Availability::constant(2875.0).unwrap();
+    let f = Availability::sum(vec![burstiness_3(), half(), half()]);
+    for t_h in [0.0, 6.0, 18.5, 40.0] {
+        let t_s = t_h * HOUR_S;
+        assert!((f.at(t_s) - burstiness_3().at(t_s) - 5750.0).abs() < 1e-9);
+        let alone = burstiness_3().integral(t_s, 2e5) + 5750.0 * (2e5 - t_s).max(0.0);
+        assert!((f.integral(t_s, 2e5) - alone).abs() < 1e-3);
+    }
+}

@@ -65,6 +65,15 @@ impl Resources {
         }
     }
 
+    /// How many times `demand`, which is not nothing, fits in here.
+    #[must_use]
+    pub fn times(&self, demand: &Self) -> u64 {
+        let times = |have: u64, need: u64| have.checked_div(need).unwrap_or(u64::MAX);
+        times(self.cpu_hundredths.into(), demand.cpu_hundredths.into())
+            .min(times(self.io_bytes_per_s, demand.io_bytes_per_s))
+            .min(times(self.memory_bytes, demand.memory_bytes))
+    }
+
     /// What is left after `demand`; never below zero, because a node may be
     /// asked to hold more than it has while running tasks drain.
     #[must_use]
@@ -107,5 +116,8 @@ mod tests {
         let left = node.less(&task);
         assert!(!left.fits(&task), "4 bytes of memory are left for 6");
         assert_eq!(left.plus(&task), node);
+        assert_eq!(node.times(&task), 1);
+        assert_eq!(node.times(&Resources::cpu(50)), 4);
+        assert_eq!(Resources::cpu_bound(300).times(&Resources::cpu(100)), 3);
     }
 }

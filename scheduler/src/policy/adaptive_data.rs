@@ -8,8 +8,7 @@ use super::view::{ClusterView, Wait};
 use super::workload::Workload;
 use super::{Decision, Policy, Refill};
 use crate::model::{JobId, NodeId, TaskKind};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 
 /// How often a task may be passed over, unless told otherwise: the larger of the
 /// two values of the thesis.
@@ -52,7 +51,7 @@ impl Policy for AdaptiveData {
             workloads: &workloads,
             skips: view.jobs.iter().map(|job| job.wait.skips).collect(),
             local: Local::new(view),
-            turns: BinaryHeap::new(),
+            turns: BTreeSet::new(),
         };
         queue.turns = (0..view.jobs.len())
             .filter(|&job| workloads[job].kind == TaskKind::Map && places.has_pending(job))
@@ -67,7 +66,7 @@ impl Policy for AdaptiveData {
     }
 }
 
-type Turn = Reverse<(Priority, usize)>;
+type Turn = (Priority, usize);
 
 /// The jobs in the order of equation (1), and how often each has passed.
 struct Queue<'a> {
@@ -76,29 +75,21 @@ struct Queue<'a> {
     workloads: &'a [Workload],
     skips: Vec<u32>,
     local: Local<'a>,
-    turns: BinaryHeap<Turn>,
+    turns: BTreeSet<Turn>,
 }
 
 impl Queue<'_> {
     fn turn(&self, places: &Places<'_>, job: usize, more: u32) -> Turn {
         let slots = places.active_maps(job) + more;
-        Reverse((
-            Priority::of(self.view, job, &self.workloads[job], slots),
-            job,
-        ))
+        let priority = Priority::of(self.view, job, &self.workloads[job], slots);
+        (priority, job)
     }
 
     fn choose(&mut self, places: &Places<'_>, node: NodeId) -> Option<usize> {
         let mut passed: Vec<Turn> = Vec::new();
-        let mut first_to_pass = None;
         let mut chosen = None;
-        while let Some(turn) = self.turns.pop() {
-            let Reverse((priority, job)) = turn;
-            if !places.has_pending(job) {
-                continue;
-            }
+        for &(priority, job) in &self.turns {
             if !places.can_start(job, node) {
-                passed.push(turn);
                 continue;
             }
             let may_pass = matches!(
@@ -106,37 +97,31 @@ impl Queue<'_> {
                 Class::WithoutGoal | Class::Satisfied | Class::Guest
             );
             if self.local.take_on(job, node) {
-                chosen = Some(job);
+                chosen = Some((priority, job));
             } else if may_pass && self.skips[job] < self.delays_max {
-                first_to_pass.get_or_insert(passed.len());
-                passed.push(turn);
+                passed.push((priority, job));
                 continue;
             } else {
                 self.local.take_any(job);
-                chosen = Some(job);
+                chosen = Some((priority, job));
             }
             break;
         }
         if chosen.is_none()
-            && let Some(at) = first_to_pass
+            && let Some(&(priority, job)) = passed.first()
         {
-            let Reverse((_, job)) = passed.swap_remove(at);
             self.local.take_any(job);
-            chosen = Some(job);
-        } else {
-            for Reverse((_, job)) in &passed {
-                if places.can_start(*job, node) {
-                    self.skips[*job] += 1;
-                }
-            }
+            chosen = Some((priority, job));
         }
-        self.turns.extend(passed);
-        if let Some(job) = chosen {
-            self.skips[job] = 0;
-            let turn = self.turn(places, job, 1);
-            self.turns.push(turn);
+        for (_, job) in passed {
+            self.skips[job] += 1;
         }
-        chosen
+        let (priority, job) = chosen?;
+        self.skips[job] = 0;
+        self.turns.remove(&(priority, job));
+        let turn = self.turn(places, job, 1);
+        self.turns.insert(turn);
+        Some(job)
     }
 
     fn waits(self) -> Vec<(JobId, Wait)> {

@@ -3,11 +3,11 @@
 
 use super::draft::Places;
 use super::fair::{Share, fair_draft};
+use super::local::Local;
 use super::view::{ClusterView, Wait};
 use super::{Decision, Policy, Refill};
-use crate::model::{JobId, NodeId};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use crate::model::{JobId, NodeId, TaskKind};
+use std::collections::BTreeSet;
 
 /// Seconds a job waits for a slot where its input lies, unless told otherwise:
 /// a task of a minute or more loses little by it.
@@ -54,15 +54,15 @@ struct Queue<'a> {
     delay_s: f64,
     view: &'a ClusterView,
     waits: Vec<Wait>,
-    turns: BinaryHeap<Reverse<(Share, usize)>>,
-    local: super::local::Local<'a>,
+    turns: BTreeSet<(Share, usize)>,
+    local: Local<'a>,
 }
 
 impl<'a> Queue<'a> {
     fn new(delay_s: f64, view: &'a ClusterView) -> Self {
         let turn = |job: usize| {
-            let running = view.jobs[job].running_of(crate::model::TaskKind::Map);
-            Reverse((Share::of(view, job, running.count() as u32), job))
+            let running = view.jobs[job].running_of(TaskKind::Map);
+            (Share::of(view, job, running.count() as u32), job)
         };
         Self {
             delay_s,
@@ -72,38 +72,36 @@ impl<'a> Queue<'a> {
                 .filter(|&job| view.jobs[job].pending_maps > 0)
                 .map(turn)
                 .collect(),
-            local: super::local::Local::new(view),
+            local: Local::new(view),
         }
     }
 
     fn choose(&mut self, places: &Places<'_>, node: NodeId) -> Option<usize> {
-        let mut passed = Vec::new();
+        let now_s = self.view.now_s;
         let mut chosen = None;
-        while let Some(Reverse((share, job))) = self.turns.pop() {
+        for &(share, job) in &self.turns {
             if !places.can_start(job, node) {
-                passed.push(Reverse((share, job)));
                 continue;
             }
-            let now_s = self.view.now_s;
             let wait = &mut self.waits[job];
+            let waited = |since_s: f64| now_s - since_s >= self.delay_s;
             if self.local.take_on(job, node) {
                 *wait = Wait::default();
-                chosen = Some(job);
-            } else if (wait.since_s).is_some_and(|since_s| now_s - since_s >= self.delay_s) {
+            } else if wait.since_s.is_some_and(waited) {
                 self.local.take_any(job);
-                chosen = Some(job);
             } else {
                 wait.skips += 1;
                 wait.since_s.get_or_insert(now_s);
-                passed.push(Reverse((share, job)));
                 continue;
             }
-            let share = Share::of(self.view, job, places.active_maps(job) + 1);
-            passed.push(Reverse((share, job)));
+            chosen = Some((share, job));
             break;
         }
-        self.turns.extend(passed);
-        chosen
+        let (share, job) = chosen?;
+        self.turns.remove(&(share, job));
+        let slots = places.active_maps(job) + 1;
+        self.turns.insert((Share::of(self.view, job, slots), job));
+        Some(job)
     }
 
     fn waits(self) -> Vec<(JobId, Wait)> {

@@ -85,12 +85,44 @@ fn typed_slot(kind: TaskKind) -> Resources {
 
 const KINDS: [TaskKind; 2] = [TaskKind::Map, TaskKind::Reduce];
 
+/// What is left of the nodes for further slots.
+#[derive(Debug)]
+enum Left {
+    /// Slots of one size, which all tasks need: as many as are left.
+    Alike(u64),
+    /// Slots of different sizes.
+    Room(Room),
+}
+
+impl Left {
+    fn of(whole: &[Option<Resources>], mut demands: impl Iterator<Item = Resources>) -> Self {
+        let one = demands.next().unwrap_or_default();
+        if one == Resources::default() || demands.any(|demand| demand != one) {
+            return Self::Room(Room::new(whole.iter().copied()));
+        }
+        let slots = whole.iter().flatten().map(|node| node.times(&one));
+        Self::Alike(slots.fold(0, u64::saturating_add))
+    }
+
+    fn take(&mut self, demand: &Resources) -> bool {
+        match self {
+            Self::Alike(0) => return false,
+            Self::Alike(slots) => *slots -= 1,
+            Self::Room(room) => match room.roomiest(demand) {
+                Some(node) => room.take(node, demand),
+                None => return false,
+            },
+        }
+        true
+    }
+}
+
 /// How many slots each job gets, under construction.
 #[derive(Debug)]
 pub(super) struct Draft<'a> {
     pub scope: Scope<'a>,
     typed: bool,
-    room: Room,
+    room: Left,
     whole: Vec<Option<Resources>>,
     /// Per job and kind.
     slots: Vec<[u32; 2]>,
@@ -107,14 +139,17 @@ impl<'a> Draft<'a> {
         let demand: Vec<[Resources; 2]> = (jobs.iter())
             .map(|job| KINDS.map(|kind| scope.starting_demand(job, kind, typed)))
             .collect();
-        let least = (demand.iter().flatten())
-            .copied()
-            .reduce(|a, b| a.min(&b))
-            .unwrap_or_default();
+        let used = |(job, demand): (&JobView, &[Resources; 2])| {
+            let (maps, reduces) = (job.left(TaskKind::Map), job.left(TaskKind::Reduce));
+            let of = |tasks: u32, kind: TaskKind| (tasks > 0).then_some(demand[kind as usize]);
+            [of(maps, TaskKind::Map), of(reduces, TaskKind::Reduce)]
+        };
+        let demands = || jobs.iter().zip(&demand).flat_map(used).flatten();
+        let least = demands().reduce(|a, b| a.min(&b)).unwrap_or_default();
         Self {
             scope,
             typed,
-            room: Room::new(whole.iter().copied()),
+            room: Left::of(&whole, demands()),
             whole,
             slots: vec![[0; 2]; jobs.len()],
             demand,
@@ -130,18 +165,17 @@ impl<'a> Draft<'a> {
     /// Adds one slot. False when no node has room for it (the thesis's
     /// `room_for_new_job_slot`).
     pub fn add(&mut self, job: usize, kind: TaskKind) -> bool {
-        let demand = self.demand[job][kind as usize];
-        let Some(node) = self.room.roomiest(&demand) else {
-            return false;
-        };
-        self.room.take(node, &demand);
-        self.slots[job][kind as usize] += 1;
-        true
+        let room = self.room.take(&self.demand[job][kind as usize]);
+        self.slots[job][kind as usize] += u32::from(room);
+        room
     }
 
     /// Whether nothing more can be added for anybody; false is not certain.
     pub fn is_full(&self) -> bool {
-        !self.room.may_fit_anywhere(&self.least)
+        match &self.room {
+            Left::Alike(slots) => *slots == 0,
+            Left::Room(room) => !room.may_fit_anywhere(&self.least),
+        }
     }
 
     /// Puts the slots on nodes.
@@ -167,7 +201,7 @@ impl<'a> Draft<'a> {
 #[derive(Debug)]
 pub(super) struct Places<'a> {
     draft: Draft<'a>,
-    /// Positions of the jobs, the most urgent first.
+    /// Positions of the jobs that have slots or tasks, the most urgent first.
     order: Vec<usize>,
     /// What is left of the nodes beside the slots given so far.
     planned: Room,
@@ -184,14 +218,16 @@ pub(super) struct Places<'a> {
 impl<'a> Places<'a> {
     fn keeping(draft: Draft<'a>) -> Self {
         let jobs = &draft.scope.view.jobs;
-        let mut order: Vec<usize> = (0..jobs.len()).collect();
+        let involved = |&job: &usize| draft.slots[job] != [0; 2] || !jobs[job].running.is_empty();
+        let mut order: Vec<usize> = (0..jobs.len()).filter(involved).collect();
         order.sort_by(|&a, &b| {
             (jobs[a].deadline_s().total_cmp(&jobs[b].deadline_s()))
                 .then(jobs[a].job.id.cmp(&jobs[b].job.id))
         });
+        let (mut planned, mut idle) = (draft.whole.clone(), draft.whole.clone());
         let mut places = Self {
-            planned: Room::new(draft.whole.iter().copied()),
-            idle: Room::new(draft.whole.iter().copied()),
+            planned: Room::new(std::iter::empty()),
+            idle: Room::new(std::iter::empty()),
             placed: vec![[0; 2]; jobs.len()],
             new_maps: vec![0; jobs.len()],
             reduces_on: vec![0; draft.whole.len()],
@@ -200,12 +236,22 @@ impl<'a> Places<'a> {
             draft,
         };
         for at in 0..places.order.len() {
-            places.keep_running(places.order[at]);
+            places.keep_running(places.order[at], &mut planned, &mut idle);
         }
+        places.planned = Room::new(planned.into_iter());
+        places.idle = Room::new(idle.into_iter());
         places
     }
 
-    fn keep_running(&mut self, job: usize) {
+    fn keep_running(
+        &mut self,
+        job: usize,
+        planned: &mut [Option<Resources>],
+        idle: &mut [Option<Resources>],
+    ) {
+        let take = |free: &mut Option<Resources>, demand: &Resources| {
+            *free = free.map(|free| free.less(demand));
+        };
         let scope = self.draft.scope;
         let view = &scope.view.jobs[job];
         for task in &view.running {
@@ -221,15 +267,15 @@ impl<'a> Places<'a> {
             };
             let starting = self.draft.demand[job][kind as usize];
             let due = self.placed[job][kind as usize] < self.draft.slots(job, kind);
-            let kept = due && self.planned.fits(node, &starting);
+            let kept = due && planned[node].is_some_and(|free| free.fits(&starting));
             // A slot is as large as the next task in it: that of a shuffle that
             // turns into a reduce has to hold the reduce.
             if kept {
-                self.idle.take(node, &demand.max(&starting));
-                self.planned.take(node, &starting);
+                take(&mut idle[node], &demand.max(&starting));
+                take(&mut planned[node], &starting);
                 self.note(job, node, kind);
             } else if scope.view.preemption == Preemption::Never {
-                self.idle.take(node, &demand);
+                take(&mut idle[node], &demand);
             }
         }
     }

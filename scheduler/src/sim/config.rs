@@ -73,6 +73,9 @@ pub struct SimConfig {
     pub losses: Vec<NodeLoss>,
     /// Seed of the task lengths.
     pub seed: u64,
+    /// What is measured lies between these, in seconds: a warm-up before and a
+    /// cool-down after are cut off.
+    pub window_s: (f64, f64),
     /// What to record.
     pub recording: Recording,
 }
@@ -98,6 +101,7 @@ impl SimConfig {
             reduce_start: ReduceStart::AfterMaps,
             losses: Vec::new(),
             seed: 0,
+            window_s: (0.0, f64::INFINITY),
             recording: Recording {
                 tasks: true,
                 shares_every_s: Some(0.0),
@@ -125,6 +129,14 @@ pub enum SimError {
         /// What was given.
         value: f64,
     },
+    /// The window ends before it begins.
+    #[error("the window from {from_s} s to {until_s} s is empty")]
+    EmptyWindow {
+        /// Its start.
+        from_s: f64,
+        /// Its end.
+        until_s: f64,
+    },
     /// No nodes.
     #[error("a cluster needs at least one node")]
     NoNodes,
@@ -149,6 +161,10 @@ pub(super) fn check(config: &SimConfig, jobs: &[SimJob]) -> Result<(), SimError>
         if !(value.is_finite() && value > 0.0) {
             return Err(SimError::NotPositive { what, value });
         }
+    }
+    let (from_s, until_s) = config.window_s;
+    if !(from_s.is_finite() && from_s >= 0.0 && until_s > from_s) {
+        return Err(SimError::EmptyWindow { from_s, until_s });
     }
     if config.nodes.is_empty() {
         return Err(SimError::NoNodes);

@@ -58,6 +58,7 @@ struct Engine<'a> {
     tasks: Vec<TaskRecord>,
     shares: Vec<ShareSample>,
     next_share_s: f64,
+    work_in_window: f64,
 }
 
 impl<'a> Engine<'a> {
@@ -97,6 +98,7 @@ impl<'a> Engine<'a> {
             tasks: Vec::new(),
             shares: Vec::new(),
             next_share_s: 0.0,
+            work_in_window: 0.0,
         };
         engine.given = ids.into_iter().map(|id| engine.position(id)).collect();
         for (job, run) in engine.jobs.iter().enumerate() {
@@ -205,7 +207,11 @@ impl<'a> Engine<'a> {
         let tally = &mut self.jobs[attempt.job].tally;
         let held_s = self.now_s - attempt.started_s;
         tally.slot_s += held_s;
-        tally.work += held_s * f64::from(attempt.demand.cpu_hundredths);
+        let cpu = f64::from(attempt.demand.cpu_hundredths);
+        tally.work += held_s * cpu;
+        let (from_s, until_s) = self.config.window_s;
+        let within_s = self.now_s.min(until_s) - attempt.started_s.max(from_s);
+        self.work_in_window += within_s.max(0.0) * cpu;
     }
 
     fn lose(&mut self, node: usize) {
@@ -432,12 +438,17 @@ impl<'a> Engine<'a> {
         for attempt in &running {
             self.account(attempt);
         }
+        let (from_s, until_s) = self.config.window_s;
+        let until_s = until_s.min(self.now_s).max(from_s);
         let record = |job: &usize| JobRecord::of(&self.jobs[*job].spec, &self.jobs[*job].tally);
         SimReport {
             jobs: self.given.iter().map(record).collect(),
             tasks: self.tasks,
             shares: self.shares,
             end_s: self.now_s,
+            window_s: (from_s, until_s),
+            work_in_window: self.work_in_window,
+            available_in_window: self.config.availability.integral(from_s, until_s),
         }
     }
 }

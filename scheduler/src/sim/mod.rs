@@ -1,10 +1,10 @@
 //! An event-driven simulator: a week in a second.
 //!
 //! ```text
-//!   SimConfig, SimJobs ─> engine ─> SimReport ─> Metrics
-//!                          │  ▲
-//!              ClusterView ▼  │ Decision
-//!                         Policy      the same code as live
+//!   Workload ─> SimJobs, SimConfig ─> engine ─> SimReport ─> Metrics
+//!                                    │  ▲
+//!                        ClusterView ▼  │ Decision
+//!                                   Policy      the same code as live
 //! ```
 //!
 //! Deterministic: the same configuration, jobs and seed give the same report. A
@@ -17,13 +17,17 @@ mod engine;
 mod events;
 mod job;
 mod job_run;
+mod metrics;
 mod node_run;
 mod report;
 mod share_out;
 #[cfg(test)]
 mod tests;
+mod workload;
 
 pub use config::{NodeLoss, Recording, SimConfig, SimError, SimNode, Spread};
 pub use engine::simulate;
 pub use job::{SimJob, Stragglers, TaskLength};
+pub use metrics::{Interval, Metrics};
 pub use report::{JobRecord, ShareSample, SimReport, TaskRecord};
+pub use workload::{Workload, place_splits};

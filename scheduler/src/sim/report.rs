@@ -93,6 +93,13 @@ pub struct SimReport {
     pub shares: Vec<ShareSample>,
     /// Time of the last event in seconds.
     pub end_s: f64,
+    /// The window that counts, in seconds; it ends with the run at the latest.
+    pub window_s: (f64, f64),
+    /// CPU held by tasks within the window, in hundredths of a core times
+    /// seconds.
+    pub work_in_window: f64,
+    /// What f(t) left within the window, in the same unit.
+    pub available_in_window: f64,
 }
 
 impl SimReport {
