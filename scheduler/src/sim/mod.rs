@@ -20,6 +20,7 @@ mod job_run;
 mod metrics;
 mod node_run;
 mod report;
+pub mod scenario;
 mod share_out;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,213 @@
+//! A scenario as it is written: TOML tables, every field with a unit in its name
+//! and a default where there is a sensible one.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// The whole file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    pub title: Option<String>,
+    #[serde(default)]
+    pub policies: Vec<String>,
+    #[serde(default = "one")]
+    pub replicas: u32,
+    #[serde(default)]
+    pub seed: u64,
+    #[serde(default)]
+    pub run: Run,
+    pub nodes: Vec<Nodes>,
+    pub availability: Option<Availability>,
+    pub forecast: Option<Availability>,
+    #[serde(default)]
+    pub applications: BTreeMap<String, Application>,
+    pub workload: Option<Workload>,
+    #[serde(default, rename = "job")]
+    pub jobs: Vec<Job>,
+    #[serde(default, rename = "loss")]
+    pub losses: Vec<Loss>,
+    /// Fields to vary: path to values, every combination is a point.
+    #[serde(default)]
+    pub sweep: BTreeMap<String, Vec<toml::Value>>,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Run {
+    pub cycle_s: f64,
+    pub horizon_s: f64,
+    pub reduces: Reduces,
+    pub spread: Spread,
+    /// What is measured lies between these; jobs count that touch it.
+    pub measure_from_s: f64,
+    pub measure_until_s: Option<f64>,
+    /// Record who holds what this often; never by default.
+    pub shares_every_s: Option<f64>,
+    /// Record every task.
+    pub tasks: bool,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Self {
+            cycle_s: 30.0,
+            horizon_s: 30.0 * 86_400.0,
+            reduces: Reduces::AfterMaps,
+            spread: Spread::WholeNodes,
+            measure_from_s: 0.0,
+            measure_until_s: None,
+            shares_every_s: None,
+            tasks: false,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Reduces {
+    AfterMaps,
+    Overlapped,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Spread {
+    WholeNodes,
+    Even,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nodes {
+    pub count: u32,
+    #[serde(default = "core")]
+    pub cpu_hundredths: u32,
+    pub io_bytes_per_s: Option<u64>,
+    pub memory_bytes: Option<u64>,
+    pub map_slots: Option<u32>,
+    pub reduce_slots: Option<u32>,
+    #[serde(default)]
+    pub accelerated: bool,
+    /// What is left of these nodes; by default what `[availability]` says.
+    pub availability: Option<Availability>,
+}
+
+const fn core() -> u32 {
+    100
+}
+
+/// Parts of the nodes' CPU, 0 to 1, over time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Availability {
+    Constant {
+        fraction: f64,
+    },
+    SineDay {
+        mean: f64,
+        amplitude: f64,
+        peak_at_s: f64,
+        day_s: Option<f64>,
+    },
+    /// The thesis's f(t) of figure 5.22: 0.575 of the nodes on average, 0.375 to
+    /// either side at level 3, two thirds and one third of that at 2 and 1.
+    Burstiness {
+        level: u32,
+    },
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Workload {
+    pub span_s: f64,
+    /// Arriving work, as a part of all CPU there is.
+    pub load: Option<f64>,
+    /// Or: jobs on average.
+    pub jobs: Option<f64>,
+    pub maps_mean: f64,
+    #[serde(default)]
+    pub maps_log_sd: f64,
+    pub goal_factor: Option<(f64, f64)>,
+    #[serde(default)]
+    pub reduces_per_map: f64,
+    /// Name of one of `[applications]`.
+    pub application: String,
+}
+
+/// What the tasks of an application are like.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Application {
+    pub map_s: f64,
+    pub reduce_s: Option<f64>,
+    #[serde(default)]
+    pub task_log_sd: f64,
+    /// What the policy believes before a task has finished; the truth by default.
+    pub estimated_map_s: Option<f64>,
+    pub map: Option<Demand>,
+    pub shuffle: Option<Demand>,
+    pub reduce: Option<Demand>,
+    #[serde(default)]
+    pub replicas: u32,
+    #[serde(default = "unit")]
+    pub remote_factor: f64,
+    pub speedup: Option<f64>,
+    #[serde(default)]
+    pub straggler_fraction: f64,
+    #[serde(default = "unit")]
+    pub straggler_factor: f64,
+}
+
+const fn unit() -> f64 {
+    1.0
+}
+
+/// What one task of a phase holds; a core and nothing else by default, no CPU
+/// while it shuffles.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Demand {
+    pub cpu_hundredths: u32,
+    pub io_bytes_per_s: u64,
+    pub memory_bytes: u64,
+}
+
+impl Default for Demand {
+    fn default() -> Self {
+        Self {
+            cpu_hundredths: 100,
+            io_bytes_per_s: 0,
+            memory_bytes: 0,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Job {
+    pub name: Option<String>,
+    #[serde(default)]
+    pub submitted_s: f64,
+    /// After the submission.
+    pub goal_s: Option<f64>,
+    #[serde(default = "unit")]
+    pub weight: f64,
+    pub maps: u32,
+    #[serde(default)]
+    pub reduces: u32,
+    /// Name of one of `[applications]`.
+    pub application: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Loss {
+    pub node: u32,
+    pub at_s: f64,
+    pub back_s: Option<f64>,
+}

@@ -1,0 +1,204 @@
+//! What a scenario file comes to, and what is said of a wrong one.
+
+use super::*;
+use crate::policy::by_name;
+use crate::sim::{Metrics, simulate};
+
+const DAY: &str = r#"
+title = "A day with two jobs"
+policies = ["fifo", "reverse-adaptive"]
+replicas = 3
+seed = 7
+
+[run]
+cycle_s = 60
+
+[[nodes]]
+count = 100
+
+[availability]
+kind = "burstiness"
+level = 3
+
+[applications.scan]
+map_s = 300
+
+[[job]]
+name = "J1"
+application = "scan"
+maps = 4000
+goal_s = 23400
+
+[[job]]
+application = "scan"
+submitted_s = 60
+maps = 200
+"#;
+
+fn parse(text: &str) -> Result<Scenario, ScenarioError> {
+    Scenario::parse("day.toml", text)
+}
+
+#[test]
+fn a_file_says_what_to_run() {
+    let scenario = parse(DAY).unwrap();
+    assert_eq!(scenario.title, "A day with two jobs");
+    assert_eq!(scenario.policies, ["fifo", "reverse-adaptive"]);
+    assert_eq!((scenario.replicas, scenario.seed), (3, 7));
+    let [point] = &scenario.points[..] else {
+        panic!("one point without a sweep")
+    };
+    assert_eq!(point.job_name(JobId(1)), Some("J1"));
+    assert_eq!(point.job_name(JobId(2)), None);
+    let (config, jobs) = point.draw(7);
+    assert_eq!(config.nodes.len(), 100);
+    assert_eq!(config.cycle_s, 60.0);
+    assert!((config.availability.at(6.0 * 3600.0) - 9500.0).abs() < 1e-6);
+    assert_eq!(jobs[0].job.goal_s, Some(23_400.0));
+    assert_eq!((jobs[1].job.submitted_s, jobs[1].job.goal_s), (60.0, None));
+    let policy = by_name("reverse-adaptive").unwrap();
+    let report = simulate(&config, jobs, policy.as_ref()).unwrap();
+    assert_eq!(Metrics::of(&report).missed, 0);
+}
+
+#[test]
+fn a_sweep_is_every_combination() {
+    let text =
+        format!("{DAY}\n[sweep]\n\"job[0].maps\" = [1, 2]\n\"nodes[0].count\" = [5, 6, 7]\n");
+    let scenario = parse(&text).unwrap();
+    let drawn: Vec<(u32, usize)> = (scenario.points.iter())
+        .map(|point| {
+            let (config, jobs) = point.draw(0);
+            (jobs[0].maps, config.nodes.len())
+        })
+        .collect();
+    assert_eq!(drawn, [(1, 5), (1, 6), (1, 7), (2, 5), (2, 6), (2, 7)]);
+    let set = &scenario.points[5].set;
+    assert_eq!(set[0], ("job[0].maps".to_string(), "2".to_string()));
+}
+
+/// A wrong line in place of a good one, and what is said about it.
+#[test]
+fn errors_name_file_line_and_field() {
+    for (good, bad, said) in [
+        (
+            "count = 100",
+            "count = 0",
+            "day.toml, line 11, nodes[0].count: must be at least 1",
+        ),
+        (
+            "map_s = 300",
+            "map_s = -3.0",
+            "day.toml, line 18, applications.scan.map_s: must be positive and finite, got -3",
+        ),
+        (
+            "map_s = 300",
+            "map_s = nan",
+            "day.toml, line 18, applications.scan.map_s: must be positive and finite, got NaN",
+        ),
+        (
+            "goal_s = 23400",
+            "goal_s = -1.0",
+            "day.toml, line 24, job[0].goal_s: must be finite and not negative, got -1",
+        ),
+        (
+            "level = 3",
+            "level = 4",
+            "day.toml, line 13, availability: level 4: from 0 to 3",
+        ),
+        (
+            "kind = \"burstiness\"\nlevel = 3",
+            "kind = \"constant\"\nfraction = 1.2",
+            "day.toml, line 13, availability: the fraction is 1.2: more than all of the nodes, which is 1",
+        ),
+        (
+            "cycle_s = 60",
+            "cycle_s = 0",
+            "day.toml, line 8, run.cycle_s: must be positive and finite, got 0",
+        ),
+        (
+            "application = \"scan\"\nmaps",
+            "application = \"scam\"\nmaps",
+            "day.toml, line 22, job[0].application: there is no [applications.scam]",
+        ),
+    ] {
+        let error = parse(&DAY.replacen(good, bad, 1)).unwrap_err();
+        assert_eq!(error.to_string(), said);
+        assert!(error.line().is_some() && error.field().is_some());
+    }
+}
+
+#[test]
+fn unknown_missing_and_misspelt_fields_are_named_with_their_line() {
+    for (good, bad, line, parts) in [
+        (
+            "count = 100",
+            "cuont = 100",
+            11,
+            ["nodes[0].cuont", "unknown field `cuont`"],
+        ),
+        ("maps = 4000", "", 20, ["job[0]", "missing field `maps`"]),
+        (
+            "maps = 4000",
+            "maps = \"many\"",
+            23,
+            ["job[0].maps", "invalid type"],
+        ),
+        ("seed = 7", "seed = = 7", 5, ["day.toml", ""]),
+    ] {
+        let error = parse(&DAY.replacen(good, bad, 1)).unwrap_err();
+        assert_eq!(error.line(), Some(line), "{error}");
+        for part in parts {
+            assert!(error.to_string().contains(part), "{error}");
+        }
+    }
+    let error = parse(&DAY.replace("\"fifo\"", "\"lottery\"")).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("line 3, policies[0]: there is no policy \"lottery\""),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_sweep_that_cannot_be_is_refused() {
+    let text = format!("{DAY}\n[sweep]\n\"job[0].size\" = [1]\n");
+    let error = parse(&text).unwrap_err();
+    assert!(
+        error.to_string().contains("no field job[0].size to vary"),
+        "{error}"
+    );
+    let text = format!("{DAY}\n[sweep]\n\"nodes[0].count\" = [1, 0]\n");
+    let error = parse(&text).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("nodes[0].count: must be at least 1 (with nodes[0].count = 0)"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_workload_brings_the_load_it_was_asked_for() {
+    let text = r#"
+[[nodes]]
+count = 100
+[applications.a]
+map_s = 387
+[workload]
+span_s = 604800
+load = 1.0
+maps_mean = 62
+maps_log_sd = 1.55
+goal_factor = [1.5, 4.0]
+application = "a"
+"#;
+    let scenario = parse(text).unwrap();
+    let (_, jobs) = scenario.points[0].draw(1);
+    // 100 * 604800 / (62 * 387) = 2521 jobs on average.
+    assert!((2370..2670).contains(&jobs.len()), "{}", jobs.len());
+    assert_eq!(scenario.policies.len(), 8, "all, where none is named");
+    let error = parse(&text.replace("load = 1.0", "load = 1.0\njobs = 3")).unwrap_err();
+    assert!(error.to_string().contains("either load or jobs"), "{error}");
+}
