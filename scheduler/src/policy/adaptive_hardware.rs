@@ -4,7 +4,7 @@ use super::decision::Measure;
 use super::draft::{Draft, Scope};
 use super::matrix::Placement;
 use super::priority::{Class, Priority, class_of_need, draft_by_priority, lack};
-use super::view::{ClusterView, JobView};
+use super::view::{ClusterView, JobView, ReduceStart};
 use super::workload::Workload;
 use super::{Decision, Policy};
 use crate::model::{Pool, TaskKind};
@@ -51,7 +51,7 @@ impl Policy for AdaptiveHardware {
     fn decide(&self, view: &ClusterView) -> Decision {
         let pools = Pools::new(view, self.speedup_min);
         let none = vec![0; view.jobs.len()];
-        let regular = pools.draft(Pool::Regular, &none, &none);
+        let regular = pools.draft(Pool::Regular, &none, &accelerated_reduces(view));
         let given: Vec<u32> = (0..view.jobs.len())
             .map(|job| regular.slots(job, pools.workloads[job].kind))
             .collect();
@@ -68,7 +68,7 @@ impl Policy for AdaptiveHardware {
 /// What calibration has shown of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Affinity {
-    /// No accelerated version, or no use of it, or no such machine.
+    /// No accelerated version, or no use of it, or one pool has no room for it.
     Regular,
     /// One map still has to finish on each pool for which this holds true.
     Calibrating([bool; 2]),
@@ -87,9 +87,27 @@ struct Pools<'a> {
 
 impl<'a> Pools<'a> {
     fn new(view: &'a ClusterView, speedup_min: f64) -> Self {
-        let pools = Pool::ALL.map(|pool| view.nodes.iter().any(|node| node.pool == pool));
-        let affinity = |job: &JobView| affinity(job, pools == [true; 2], speedup_min);
-        let affinities: Vec<Affinity> = view.jobs.iter().map(affinity).collect();
+        // A pool that f(t) and reduces leave nothing of is not waited for.
+        let mut reduces = accelerated_reduces(view);
+        let pools = Pool::ALL.map(|pool| {
+            let mut draft = Draft::new(Scope {
+                pool: Some(pool),
+                ..Scope::all(view, Measure::Slots)
+            });
+            if view.reduce_start == ReduceStart::Overlapped {
+                draft.add_reduces(|job| {
+                    let left = view.jobs[job].left(TaskKind::Reduce);
+                    left.saturating_sub(reduces[job])
+                });
+            }
+            for (job, reduces) in reduces.iter_mut().enumerate() {
+                *reduces = draft.slots(job, TaskKind::Reduce);
+            }
+            draft
+        });
+        let both = |job: usize| pools.iter().all(|pool| pool.has_room_for_map(job));
+        let affinity = |(index, job): (usize, &JobView)| affinity(job, both(index), speedup_min);
+        let affinities: Vec<Affinity> = view.jobs.iter().enumerate().map(affinity).collect();
         let workloads = (view.jobs.iter().zip(&affinities))
             .map(|(job, affinity)| match (affinity, job.map_s_on[1]) {
                 (Affinity::Accelerable(_), Some(map_s)) => {
@@ -157,8 +175,19 @@ impl<'a> Pools<'a> {
     }
 }
 
-fn affinity(job: &JobView, two_pools: bool, speedup_min: f64) -> Affinity {
-    if !job.accelerated || !two_pools {
+/// Per job, reduces that run on P_acc: they need no slot on P_reg.
+fn accelerated_reduces(view: &ClusterView) -> Vec<u32> {
+    let on_accelerated = |job: &JobView| {
+        let reduces = job.running_of(TaskKind::Reduce);
+        reduces
+            .filter(|task| view.pool(task.node) == Pool::Accelerated)
+            .count() as u32
+    };
+    view.jobs.iter().map(on_accelerated).collect()
+}
+
+fn affinity(job: &JobView, both_pools: bool, speedup_min: f64) -> Affinity {
+    if !job.accelerated || !both_pools {
         return Affinity::Regular;
     }
     match job.map_s_on {

@@ -170,6 +170,33 @@ impl<'a> Draft<'a> {
         room
     }
 
+    /// Algorithm 1, lines 1-9: all reduces there is room for, `due` of each job,
+    /// jobs in order of urgency. They are spread over the nodes when the draft is
+    /// carried out.
+    pub fn add_reduces(&mut self, due: impl Fn(usize) -> u32) {
+        let jobs = &self.scope.view.jobs;
+        let mut order: Vec<usize> = (0..jobs.len()).filter(|&job| due(job) > 0).collect();
+        order.sort_by(|&a, &b| {
+            (jobs[a].deadline_s().total_cmp(&jobs[b].deadline_s()))
+                .then(jobs[a].job.id.cmp(&jobs[b].job.id))
+        });
+        for job in order {
+            let due = due(job);
+            while self.slots(job, TaskKind::Reduce) < due && self.add(job, TaskKind::Reduce) {}
+        }
+    }
+
+    /// Whether one more map of the job at position `job` could be added.
+    pub fn has_room_for_map(&self, job: usize) -> bool {
+        match &self.room {
+            Left::Alike(slots) => *slots > 0,
+            Left::Room(room) => {
+                let demand = &self.demand[job][TaskKind::Map as usize];
+                room.roomiest(demand).is_some()
+            }
+        }
+    }
+
     /// Whether nothing more can be added for anybody; false is not certain.
     pub fn is_full(&self) -> bool {
         match &self.room {
@@ -254,7 +281,21 @@ impl<'a> Places<'a> {
         };
         let scope = self.draft.scope;
         let view = &scope.view.jobs[job];
-        for task in &view.running {
+        let few =
+            |kind: TaskKind| (self.draft.slots(job, kind) as usize) < view.running_of(kind).count();
+        // Where there are fewer slots than tasks, those that end soonest go
+        // without: their nodes are free for others first.
+        let mut latest_first;
+        let running = if few(TaskKind::Map) || few(TaskKind::Reduce) {
+            latest_first = view.running.clone();
+            latest_first.sort_by(|a, b| {
+                (b.since_s.total_cmp(&a.since_s)).then((a.phase, a.index).cmp(&(b.phase, b.index)))
+            });
+            &latest_first
+        } else {
+            &view.running
+        };
+        for task in running {
             let node = task.node.0 as usize;
             if node >= self.draft.whole.len() || !scope.holds(task.node) {
                 continue;

@@ -46,7 +46,7 @@ pub(super) fn place_by_utility(
 ) -> Decision {
     let mut draft = Draft::new(Scope::all(view, Measure::Resources));
     if view.reduce_start == ReduceStart::Overlapped {
-        add_reduces(&mut draft);
+        draft.add_reduces(|job| view.jobs[job].left(TaskKind::Reduce));
     }
     let reduce_part = |draft: &Draft<'_>, index: usize, job: &JobView| match view.reduce_start {
         ReduceStart::Overlapped => reduce_utility(
@@ -111,21 +111,6 @@ pub(super) fn place_by_utility(
         }
     }
     draft.carry_out().into()
-}
-
-/// Algorithm 1, lines 1-9: all reduces there is room for, jobs in order of
-/// urgency. They are spread over the nodes when the draft is carried out.
-fn add_reduces(draft: &mut Draft<'_>) {
-    let view = draft.scope.view;
-    let mut order: Vec<usize> = (0..view.jobs.len()).collect();
-    order.sort_by(|&a, &b| {
-        let (a, b) = (&view.jobs[a], &view.jobs[b]);
-        (a.deadline_s().total_cmp(&b.deadline_s())).then(a.job.id.cmp(&b.job.id))
-    });
-    for job in order {
-        let left = view.jobs[job].left(TaskKind::Reduce);
-        while draft.slots(job, TaskKind::Reduce) < left && draft.add(job, TaskKind::Reduce) {}
-    }
 }
 
 /// A job that still has tasks without a slot.

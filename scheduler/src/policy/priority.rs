@@ -113,29 +113,22 @@ pub(super) fn draft_by_priority<'a>(
 ) -> Draft<'a> {
     let view = scope.view;
     let mut draft = Draft::new(scope);
-    let queue_of = |usable: &dyn Fn(usize) -> u32| {
-        let waiting = (0..view.jobs.len()).filter(|&job| usable(job) > 0);
-        let entries = waiting.filter_map(|job| Some(Reverse((priority(job, 0)?, job))));
-        entries.collect::<BinaryHeap<_>>()
-    };
-
     // Reduces have slots of their own, or go first as in Algorithm 1: a job
     // whose maps are done would otherwise wait behind everybody's maps.
     let follows = |job: usize| match workloads[job].kind {
         TaskKind::Map => {
             let elsewhere = reduces_elsewhere.get(job).copied().unwrap_or(0);
-            view.usable(&view.jobs[job], TaskKind::Reduce) - elsewhere
+            view.usable(&view.jobs[job], TaskKind::Reduce)
+                .saturating_sub(elsewhere)
         }
         TaskKind::Reduce => 0,
     };
-    let mut reduces = queue_of(&follows);
-    while let Some(Reverse((_, job))) = reduces.pop() {
-        while draft.slots(job, TaskKind::Reduce) < follows(job) && draft.add(job, TaskKind::Reduce)
-        {
-        }
-    }
+    draft.add_reduces(follows);
 
-    let mut queue = queue_of(&|job| workloads[job].left);
+    let waiting = (0..view.jobs.len()).filter(|&job| workloads[job].left > 0);
+    let mut queue: BinaryHeap<Reverse<(Priority, usize)>> = waiting
+        .filter_map(|job| Some(Reverse((priority(job, 0)?, job))))
+        .collect();
     while let Some(Reverse((_, job))) = queue.pop() {
         if draft.is_full() {
             break;

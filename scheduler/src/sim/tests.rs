@@ -1,9 +1,12 @@
 //! The thesis's motivating example, and claims about the simulator itself.
 
+mod rules;
+
 use super::*;
 use crate::availability::{Availability, DAY_S, SineDay};
 use crate::model::{Job, JobId, Profile, Resources};
 use crate::policy::{Fifo, Ras, ReduceStart, ReverseAdaptive, all};
+use std::sync::Arc;
 
 const HOUR_S: f64 = 3600.0;
 

@@ -393,11 +393,9 @@ fn generator(file: &File, workload: &schema::Workload, config: &SimConfig) -> Ch
             return Err(Complaint::new("workload.load", what));
         }
     };
-    if !(rate_per_s * workload.span_s <= JOBS_MAX) {
-        let what = format!(
-            "about {:.0} jobs; at most {JOBS_MAX}",
-            rate_per_s * workload.span_s
-        );
+    let jobs = rate_per_s * workload.span_s;
+    if jobs > JOBS_MAX || !jobs.is_finite() {
+        let what = format!("about {jobs:.0} jobs; at most {JOBS_MAX}");
         return Err(Complaint::new("workload.load", what));
     }
     let isolated_slots: f64 = (config.nodes.iter())

@@ -70,6 +70,12 @@ impl Point {
         self.plan.draw(seed)
     }
 
+    /// Whether this is one of the file's own jobs rather than a generated one.
+    #[must_use]
+    pub fn is_listed(&self, id: JobId) -> bool {
+        (1..=self.plan.jobs.len() as u64).contains(&id.0)
+    }
+
     /// What a listed job is called in the file.
     #[must_use]
     pub fn job_name(&self, id: JobId) -> Option<&str> {
