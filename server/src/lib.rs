@@ -5,6 +5,7 @@
 //!   cli        one subcommand per file
 //!   demo       the store, a load and jobs beside it, on this machine
 //!   colocate   storage's load ─► scheduler's capacity
+//!   sim        scenarios under several policies: studies, pictures
 //!   jobs       built-in applications, their input and output
 //!   ycsb       the transactional load
 //!   chart      pictures of results
@@ -21,5 +22,6 @@ pub mod cli;
 pub mod colocate;
 pub mod demo;
 pub mod jobs;
+pub mod sim;
 pub mod text;
 pub mod ycsb;

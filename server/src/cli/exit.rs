@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Error;
 use ebb_scheduler::runtime::{SubmitError, TaskError};
+use ebb_scheduler::sim::SimError;
+use ebb_scheduler::sim::scenario::ScenarioError;
 use ebb_storage::ErrorKind;
 
 use super::error::CliError;
@@ -77,6 +79,9 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
         });
     }
     if let Some(SubmitError::Goal(_)) = cause.downcast_ref() {
+        return Some(USAGE);
+    }
+    if cause.is::<ScenarioError>() || cause.is::<SimError>() {
         return Some(USAGE);
     }
     // What an input or output met is inside, but not in the chain.

@@ -27,6 +27,7 @@ mod progress;
 mod repair;
 mod run;
 mod scan;
+mod sim;
 mod snapshot;
 mod stats;
 mod verify;
@@ -58,6 +59,7 @@ enum Command {
     Repair(repair::Args),
     Policies(policies::Args),
     Forecast(forecast::Args),
+    Sim(sim::Args),
 }
 
 /// Runs the command line of this process.
@@ -75,6 +77,7 @@ pub fn main() -> ExitCode {
         Command::Repair(args) => repair::run(args),
         Command::Policies(args) => policies::run(args),
         Command::Forecast(args) => forecast::run(args),
+        Command::Sim(args) => sim::run(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -14,6 +14,12 @@ pub(super) fn byte_bar(total_bytes: u64) -> ProgressBar {
     ProgressBar::new(total_bytes).with_style(style_of(style))
 }
 
+/// A bar over the runs of a simulation.
+pub(super) fn run_bar(runs: u64) -> ProgressBar {
+    let style = style_of("{bar:32} {pos:>5} of {len:<5} runs  {eta} left");
+    ProgressBar::new(runs).with_style(style)
+}
+
 /// One bar per phase of a job.
 pub(super) struct PhaseBars {
     all: MultiProgress,

@@ -8,6 +8,7 @@ mod forecast;
 mod jobs;
 mod place;
 mod reading;
+mod simulating;
 
 use place::Place;
 
@@ -29,7 +30,15 @@ fn the_data_directory_comes_from_the_flag_or_the_environment() {
 #[test]
 fn help_tells_the_exit_codes_and_every_command() {
     let help = Place::new().ebb("--help").ok();
-    for word in ["Exit codes", "demo", "load", "snapshot", "run", "policies"] {
+    for word in [
+        "Exit codes",
+        "demo",
+        "load",
+        "snapshot",
+        "run",
+        "policies",
+        "sim",
+    ] {
         assert!(help.contains(word), "{word} in {help}");
     }
 }

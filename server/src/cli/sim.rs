@@ -1,0 +1,34 @@
+//! `ebb sim`: what would happen, without waiting for it.
+
+mod experiments;
+mod print;
+mod run;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb sim run week.toml --policy fifo,reverse-adaptive
+  ebb sim experiments motivation";
+
+/// Simulate jobs and a transactional load: a week in a second.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Args),
+    Experiments(experiments::Args),
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    match args.command {
+        Command::Run(args) => run::run(args),
+        Command::Experiments(args) => experiments::run(args),
+    }
+}

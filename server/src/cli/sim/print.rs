@@ -1,0 +1,126 @@
+//! Running a study with a progress bar, and its result as a table or as JSON.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use ebb_scheduler::sim::scenario::Scenario;
+use indicatif::ProgressBar;
+
+use crate::cli::print::{Printer, counted, table};
+use crate::cli::progress::run_bar;
+use crate::sim::{self, PointResult, PolicyResult, Progress, StudyResult};
+
+struct Bar(ProgressBar);
+
+impl Progress for Bar {
+    fn run_done(&self) {
+        self.0.inc(1);
+    }
+}
+
+/// Runs it on all cores.
+pub(super) fn simulate(scenario: &Scenario) -> Result<StudyResult> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let policies = scenario.policies.len() as u64;
+    let runs = scenario.points.len() as u64 * policies * u64::from(scenario.replicas);
+    let bar = Bar(run_bar(runs));
+    let result = sim::run(scenario, threads, &bar);
+    bar.0.finish_and_clear();
+    result
+}
+
+/// Writes JSON into a file, or to stdout for `-`.
+pub(super) fn write_json(result: &StudyResult, path: &Path) -> Result<()> {
+    if path == Path::new("-") {
+        let mut printer = Printer::new();
+        printer.json(result)?;
+        return printer.finish();
+    }
+    let json = serde_json::to_string(result)?;
+    std::fs::write(path, json + "\n").with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A table per point, and one of its listed jobs.
+pub(super) fn print(result: &StudyResult) -> Result<()> {
+    let mut printer = Printer::new();
+    let replicas = counted(result.replicas.into(), "replica");
+    printer.line(format_args!(
+        "{} ({replicas}, {:.1} s of CPU)",
+        result.title, result.cpu_s
+    ))?;
+    for point in &result.points {
+        printer.line("")?;
+        if !point.set.is_empty() {
+            printer.line(point.label())?;
+        }
+        for line in metrics(point) {
+            printer.line(line)?;
+        }
+        for line in jobs(point) {
+            printer.line(line)?;
+        }
+    }
+    printer.finish()
+}
+
+fn metrics(point: &PointResult) -> Vec<String> {
+    let head = [
+        "policy",
+        "jobs",
+        "missed",
+        "+-",
+        "beyond h",
+        "distance h",
+        "used",
+        "local",
+        "last end h",
+    ];
+    let row = |policy: &PolicyResult| {
+        let jobs = policy.replicas.iter().map(|replica| replica.jobs);
+        let jobs = f64::from(jobs.sum::<u32>()) / policy.replicas.len() as f64;
+        vec![
+            policy.policy.clone(),
+            format!("{jobs:.0}"),
+            format!("{:.1}%", 100.0 * policy.missed_fraction.mean),
+            format!("{:.1}", 100.0 * policy.missed_fraction.half_width_95),
+            format!("{:.2}", policy.beyond_s.mean / 3600.0),
+            format!("{:.2}", policy.distance_s.mean / 3600.0),
+            format!("{:.1}%", 100.0 * policy.utilisation.mean),
+            format!("{:.1}%", 100.0 * policy.locality.mean),
+            format!("{:.1}", policy.makespan_s.mean / 3600.0),
+        ]
+    };
+    let rows: Vec<_> = point.policies.iter().map(row).collect();
+    table(&head, &head[1..], &rows)
+}
+
+fn jobs(point: &PointResult) -> Vec<String> {
+    let head = [
+        "policy",
+        "job",
+        "submitted s",
+        "goal s",
+        "finished s",
+        "met",
+    ];
+    let seconds = |t_s: Option<f64>| t_s.map_or("-".to_string(), |t_s| format!("{t_s:.0}"));
+    let rows: Vec<Vec<String>> = (point.policies.iter())
+        .flat_map(|policy| policy.jobs.iter().map(move |job| (policy, job)))
+        .map(|(policy, job)| {
+            let record = &job.record;
+            let met = record.met.map_or("-", |met| if met { "yes" } else { "no" });
+            vec![
+                policy.policy.clone(),
+                job.name.clone(),
+                seconds(Some(record.job.submitted_s)),
+                seconds(record.job.goal_s),
+                seconds(record.finished_s),
+                met.to_string(),
+            ]
+        })
+        .collect();
+    match rows.is_empty() {
+        true => Vec::new(),
+        false => table(&head, &head[2..5], &rows),
+    }
+}

@@ -1,0 +1,70 @@
+//! `ebb sim run`: one scenario.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use ebb_scheduler::policy;
+use ebb_scheduler::sim::scenario::Scenario;
+
+use super::print::{print, simulate, write_json};
+use crate::cli::error::CliError;
+use crate::sim;
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb sim run week.toml
+  ebb sim run week.toml --policy fifo,reverse-adaptive --replicas 10
+  ebb sim run week.toml --json - | jq '.points[0].policies[].missed_fraction'
+  ebb sim run week.toml --report week/";
+
+/// Run a scenario under one or several policies, on all cores.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// What to simulate, a TOML file.
+    #[arg(value_name = "SCENARIO.toml")]
+    scenario: PathBuf,
+    /// Policies, with commas between them. Default: those of the scenario.
+    #[arg(long, value_name = "P,...", value_delimiter = ',')]
+    policy: Vec<String>,
+    /// How many times to draw it. Default: as the scenario says.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    replicas: Option<u32>,
+    /// Seed of the first replica. Default: as the scenario says.
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+    /// Write the result as JSON; - is stdout, instead of the table.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write an HTML report and its pictures into this folder.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    let path = &args.scenario;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut scenario = Scenario::parse(&path.display().to_string(), &text)?;
+    if !args.policy.is_empty() {
+        scenario.policies = args.policy;
+    }
+    for name in &scenario.policies {
+        if policy::by_name(name).is_none() {
+            let message = format!("there is no policy {name:?}: see `ebb policies`");
+            return Err(CliError::Usage(message).into());
+        }
+    }
+    scenario.replicas = args.replicas.unwrap_or(scenario.replicas);
+    scenario.seed = args.seed.unwrap_or(scenario.seed);
+
+    let result = simulate(&scenario)?;
+    if let Some(folder) = &args.report {
+        let report = sim::write_report(&result, folder)?;
+        eprintln!("report: {}", report.display());
+    }
+    match &args.json {
+        Some(path) => write_json(&result, path),
+        None => print(&result),
+    }
+}

@@ -1,0 +1,113 @@
+//! `ebb sim` and `ebb policies`.
+
+use super::place::Place;
+
+const DAY: &str = r#"
+title = "A small day"
+policies = ["fifo", "reverse-adaptive"]
+replicas = 2
+[run]
+shares_every_s = 600
+[[nodes]]
+count = 10
+[availability]
+kind = "burstiness"
+level = 3
+[applications.scan]
+map_s = 300
+[[job]]
+name = "late"
+application = "scan"
+maps = 300
+[[job]]
+name = "urgent"
+application = "scan"
+submitted_s = 60
+maps = 30
+goal_s = 3600
+"#;
+
+#[test]
+fn eight_policies_are_listed_with_their_papers() {
+    let listed = Place::new().ebb("policies --json").json();
+    let names: Vec<&str> = (listed.as_array().unwrap().iter())
+        .map(|policy| {
+            assert!(!policy["paper"].as_str().unwrap().is_empty());
+            policy["name"].as_str().unwrap()
+        })
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "fifo",
+            "fair",
+            "delay",
+            "adaptive",
+            "adaptive-data",
+            "adaptive-hardware",
+            "ras",
+            "reverse-adaptive"
+        ]
+    );
+}
+
+#[test]
+fn a_scenario_gives_a_table_json_and_a_report() {
+    let place = Place::new();
+    place.write("day.toml", DAY);
+    let table = place.ebb("sim run day.toml --report out").ok();
+    assert!(table.contains("A small day (2 replicas"), "{table}");
+    assert!(place.read("out/report.html").contains("<svg"));
+    assert!(place.read("out/shares-1-fifo.svg").ends_with("</svg>\n"));
+
+    let json = place.ebb("sim run day.toml --json -").json();
+    let policies = &json["points"][0]["policies"];
+    let urgent = |policy: usize| &policies[policy]["jobs"][1];
+    assert_eq!(urgent(0)["name"], "urgent");
+    assert_eq!(
+        urgent(0)["met"],
+        false,
+        "the first in has all nodes for hours"
+    );
+    assert_eq!(urgent(1)["met"], true);
+    assert_eq!(policies[1]["missed_fraction"]["mean"], 0.0);
+    assert_eq!(policies[0]["replicas"].as_array().unwrap().len(), 2);
+
+    let one = place.ebb("sim run day.toml --policy ras --replicas 1 --json x.json");
+    one.ok();
+    let json: serde_json::Value = serde_json::from_str(&place.read("x.json")).unwrap();
+    assert_eq!(json["points"][0]["policies"][0]["policy"], "ras");
+}
+
+#[test]
+fn a_wrong_scenario_is_exit_code_2_and_named_with_its_line() {
+    let place = Place::new();
+    place.write("day.toml", DAY.replace("maps = 300", "maps = 0"));
+    let said = place.ebb("sim run day.toml").fails(2);
+    assert!(
+        said.contains("day.toml, line 17, job[0].maps: must be at least 1"),
+        "{said}"
+    );
+    place.write("day.toml", DAY);
+    place.ebb("sim run day.toml --policy lottery").fails(2);
+    assert_eq!(place.ebb("sim run day.toml --replicas 0").code, 2);
+    place.ebb("sim run none.toml").fails(1);
+    place.ebb("sim experiments none").fails(2);
+}
+
+#[test]
+fn the_motivating_example_is_as_in_the_thesis() {
+    let place = Place::new();
+    let listed = place.ebb("sim experiments").ok();
+    assert!(
+        listed.contains("motivation") && listed.contains("5.21"),
+        "{listed}"
+    );
+    let scenario = place.ebb("sim experiments motivation --scenario").ok();
+    place.write("motivation.toml", scenario);
+    let json = place
+        .ebb("sim run motivation.toml --policy reverse-adaptive --json -")
+        .json();
+    let jobs = json["points"][0]["policies"][0]["jobs"].as_array().unwrap();
+    assert!(jobs.iter().all(|job| job["met"] == true), "{jobs:?}");
+}
