@@ -37,6 +37,9 @@ const EMPTY: [u8; 4] = [0; 4];
 
 /// Bytes of a key in a head.
 const HEAD_BYTES: usize = size_of::<u64>();
+/// The least that an entry takes: three lengths, the kind, the number, and a handle of
+/// two bytes.
+const ENTRY_BYTES_MIN: usize = 7;
 /// Stands for the length of a bound that is no head.
 const LONG: u8 = u8::MAX;
 
@@ -226,7 +229,9 @@ struct StoredEntry<'a> {
 /// The entries of a stored index, checked.
 fn stored_entries(block: &Block) -> Result<Vec<StoredEntry<'_>>, Damage> {
     let mut at = 0;
-    let mut entries: Vec<StoredEntry<'_>> = Vec::with_capacity(block.restarts());
+    // Not for more than there can be, whatever the number of restart points says.
+    let entries_max = block.entries_end() / ENTRY_BYTES_MIN;
+    let mut entries: Vec<StoredEntry<'_>> = Vec::with_capacity(block.restarts().min(entries_max));
     for i in 0..block.restarts() {
         let start = block.restart(i)?;
         let entry = block.entry(start)?;
