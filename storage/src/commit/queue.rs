@@ -20,7 +20,7 @@ use std::convert::Infallible;
 
 use crate::key::SeqNo;
 use crate::mutation::{self, Mutation};
-use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, spin_until};
 
 /// Gives numbers and publishes them in order.
 #[derive(Debug)]
@@ -133,7 +133,7 @@ impl CommitQueue {
 
     /// Waits until everything numbered `<= seq` is decided.
     pub(crate) fn wait_visible(&self, seq: SeqNo) {
-        if self.visible() >= seq {
+        if self.visible() >= seq || spin_until(|| self.visible() >= seq) {
             return;
         }
         let mut order = self.order.lock().unwrap();

@@ -29,6 +29,14 @@ impl Condvar {
         Ok(guard)
     }
 
+    pub(crate) fn wait_timeout<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        _: Duration,
+    ) -> LockResult<(MutexGuard<'a, T>, ())> {
+        Ok((self.wait(guard).unwrap(), ()))
+    }
+
     pub(crate) fn wait_timeout_while<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,

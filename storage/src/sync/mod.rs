@@ -13,11 +13,13 @@
 
 pub(crate) mod in_place;
 mod published;
+mod spin;
 
 #[cfg(loom)]
 mod loom_condvar;
 
 pub(crate) use published::{Published, PublishedGuard};
+pub(crate) use spin::spin_until;
 
 #[cfg(loom)]
 pub(crate) use {

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::files::FileNumber;
 use crate::key::SeqNo;
 use crate::mutation::{self, Mutation};
-use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, spin_until};
 use crate::vfs::Vfs;
 
 /// Memory for groups is kept up to this, so that a large value does not hold on to
@@ -59,6 +59,8 @@ pub(crate) struct Wal {
     progressed: Condvar,
     /// `Progress::durable`, readable without the lock.
     durable_lsn: AtomicU64,
+    /// `Progress::writing`, readable without the lock.
+    is_writing: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -154,6 +156,7 @@ impl Wal {
             }),
             progressed: Condvar::new(),
             durable_lsn: AtomicU64::new(end.lsn),
+            is_writing: AtomicBool::new(false),
         }
     }
 
@@ -422,7 +425,10 @@ impl Wal {
                 return Ok(progress);
             }
             if progress.writing {
-                progress = self.wait(progress);
+                progress = match progress.waiting {
+                    0 => self.spin_and_wait(progress),
+                    _ => self.wait(progress),
+                };
                 continue;
             }
             progress = self.write_group(progress, false)?;
@@ -440,7 +446,7 @@ impl Wal {
         mut progress: MutexGuard<'a, Progress>,
         closes: bool,
     ) -> Result<MutexGuard<'a, Progress>> {
-        progress.writing = true;
+        self.set_writing(&mut progress, true);
         let segment = progress.segment.take();
         // The syncer has its own handle, but must not sync a segment that
         // is being closed and count bytes of the next one as durable.
@@ -454,7 +460,7 @@ impl Wal {
         if let Err(e) = check(&progress) {
             // A sync that is tried again after one that failed may succeed
             // without what the first one lost.
-            progress.writing = false;
+            self.set_writing(&mut progress, false);
             progress.segment = segment;
             self.tell(&progress);
             return Err(e);
@@ -470,7 +476,7 @@ impl Wal {
             .write_group(segment, closes, next, Lsn(written.lsn), &group.bytes);
 
         progress = self.progress.lock().unwrap();
-        progress.writing = false;
+        self.set_writing(&mut progress, false);
         if let Some(closed) = outcome.closed {
             progress.closed.push(closed);
             progress.syncs += 1;
@@ -501,6 +507,25 @@ impl Wal {
         }
         self.tell(&progress);
         Ok(progress)
+    }
+
+    fn set_writing(&self, progress: &mut Progress, writing: bool) {
+        progress.writing = writing;
+        self.is_writing.store(writing, Ordering::Release);
+    }
+
+    /// Waits for a writer for about as long as a write into the page cache takes;
+    /// then until [`Wal::tell`]. Sleeping would take longer, and so would waking,
+    /// which the writer has to do. For one thread: others would take the writer's
+    /// processor.
+    fn spin_and_wait<'a>(&'a self, progress: MutexGuard<'a, Progress>) -> MutexGuard<'a, Progress> {
+        drop(progress);
+        let is_over = spin_until(|| !self.is_writing.load(Ordering::Acquire));
+        let progress = self.progress.lock().unwrap();
+        match is_over || !progress.writing {
+            true => progress,
+            false => self.wait(progress),
+        }
     }
 
     /// Waits until [`Wal::tell`].
