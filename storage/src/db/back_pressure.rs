@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::background::Work;
 use super::gate::{Ahead, Passage};
-use super::pressure::{RUNS, cost_bytes, memtable_level, memtable_limit};
+use super::pressure::{RUNS, cost_bytes, credit_wait_max, memtable_level, memtable_limit};
 use super::{Engine, TableCore};
 use crate::compaction::wants_compaction;
 use crate::error::{Error, Result};
@@ -72,6 +72,10 @@ impl Ahead for Write<'_> {
         }
         // What they do may be what this writer waits for.
         self.engine.pacer.hurry();
+    }
+
+    fn credit_wait_max(&self) -> Duration {
+        credit_wait_max(self.bytes)
     }
 
     fn waits(&self, passage: Passage) {

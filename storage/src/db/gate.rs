@@ -29,6 +29,9 @@ pub(super) trait Ahead {
     /// the first wait, and again whenever the gate was opened.
     fn ask(&self);
 
+    /// The longest that the writer waits for credit.
+    fn credit_wait_max(&self) -> Duration;
+
     /// Told before the first wait for it what the writer waits for.
     fn waits(&self, passage: Passage);
 }
@@ -100,7 +103,9 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Waits until what is `ahead` lets the writer pass.
+    /// Waits until what is `ahead` lets the writer pass. Whoever waited for credit as
+    /// long as it may passes without: what is behind may earn nothing for a while
+    /// (an fsync of a large file), and below its hard limit there is room.
     pub(super) fn pass(&self, ahead: &impl Ahead) -> Result<Waits> {
         let mut waits = Waits::default();
         if ahead.look()? == Passage::Free {
@@ -116,6 +121,11 @@ impl Gate {
                 Passage::Costs(_) => &mut waits.credit,
                 Passage::Closed => &mut waits.closed,
             };
+            let so_far = waited.unwrap_or_default();
+            let left = ahead.credit_wait_max().saturating_sub(so_far);
+            if passage != Passage::Closed && left.is_zero() {
+                return Ok(waits);
+            }
             if waited.is_none() {
                 ahead.waits(passage);
             }
@@ -124,7 +134,10 @@ impl Gate {
                 ahead.ask();
             }
             let from = Instant::now();
-            inside = self.changed.wait(inside).unwrap();
+            inside = match passage {
+                Passage::Closed => self.changed.wait(inside).unwrap(),
+                _ => self.changed.wait_timeout(inside, left).unwrap().0,
+            };
             *waited.get_or_insert_default() += from.elapsed();
         }
     }
@@ -144,6 +157,7 @@ mod tests {
         cost: AtomicU64,
         looks: AtomicU64,
         asked: AtomicU64,
+        credit_wait_max: Duration,
     }
 
     impl Shared {
@@ -152,6 +166,7 @@ mod tests {
                 cost: AtomicU64::new(cost),
                 looks: AtomicU64::new(0),
                 asked: AtomicU64::new(0),
+                credit_wait_max: Duration::MAX,
             }
         }
 
@@ -172,6 +187,10 @@ mod tests {
 
         fn ask(&self) {
             self.asked.fetch_add(1, Ordering::SeqCst);
+        }
+
+        fn credit_wait_max(&self) -> Duration {
+            self.credit_wait_max
         }
 
         fn waits(&self, _: Passage) {}
@@ -266,6 +285,10 @@ mod tests {
                 self.0.ask();
             }
 
+            fn credit_wait_max(&self) -> Duration {
+                self.0.credit_wait_max
+            }
+
             fn waits(&self, _: Passage) {}
         }
         let (gate, ahead) = (Gate::new(1), Shared::new(CLOSED));
@@ -276,5 +299,26 @@ mod tests {
             gate.open();
             writer.join().unwrap().unwrap_err();
         });
+    }
+
+    /// While a flush synced its file it earned nothing, and a write of a kilobyte
+    /// waited for all of that, with room for thousands more.
+    #[test]
+    fn a_wait_for_credit_ends_though_none_comes() {
+        let gate = Gate::new(1);
+        let ahead = Shared {
+            credit_wait_max: Duration::from_millis(1),
+            ..Shared::new(1)
+        };
+        gate.pass(&ahead).unwrap();
+        for _ in 0..3 {
+            let waited = gate.pass(&ahead).unwrap().credit;
+            assert!(waited.unwrap() >= ahead.credit_wait_max);
+        }
+        gate.earn(1);
+        assert!(
+            gate.pass(&ahead).unwrap().credit.is_none(),
+            "nothing is owed"
+        );
     }
 }

@@ -12,6 +12,8 @@
 //! nothing, so writers and background work meet where the one is as fast as the
 //! other can be, and not at a wall.
 
+use std::time::Duration;
+
 /// A level above which writers are slowed, and one at which they wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Limit {
@@ -66,6 +68,21 @@ const PRICE_MAX: f64 = 64.0;
 pub(super) fn cost_bytes(bytes: usize, pressure: f64) -> u64 {
     let price = (pressure / (1.0 - pressure)).min(PRICE_MAX);
     (bytes as f64 * price).ceil() as u64
+}
+
+/// A write of this many bytes, or fewer, waits so long for credit; a larger one in
+/// proportion, up to so many times as long.
+const WAIT_UNIT_BYTES: usize = 4 << 10;
+const WAIT_UNIT: Duration = Duration::from_millis(1);
+const WAIT_UNITS_MAX: usize = 8;
+
+/// The longest that a write of `bytes` waits for credit. One writer fills at most
+/// 4 MiB in a second so, if no write has more than 32 KiB: work that earns nothing
+/// for a second holds nobody up for longer than this, and costs a part of a
+/// memtable.
+pub(super) fn credit_wait_max(bytes: usize) -> Duration {
+    let units = bytes.div_ceil(WAIT_UNIT_BYTES).clamp(1, WAIT_UNITS_MAX);
+    WAIT_UNIT * units as u32
 }
 
 /// Work done in the background that no write was admitted for yet.
@@ -165,6 +182,21 @@ mod tests {
                 let frozen_more = limit.pressure(memtable_level(frozen + 1, 0, 100));
                 assert_eq!(full, frozen_more, "{frozen} of {frozen_max}");
             }
+        }
+    }
+
+    #[test]
+    fn a_write_waits_for_credit_in_proportion_to_its_size_within_bounds() {
+        for (bytes, wait_ms) in [
+            (0, 1),
+            (4096, 1),
+            (4097, 2),
+            (20_000, 5),
+            (32 << 10, 8),
+            (usize::MAX, 8),
+        ] {
+            let wait = Duration::from_millis(wait_ms);
+            assert_eq!(credit_wait_max(bytes), wait, "{bytes}");
         }
     }
 

@@ -41,6 +41,10 @@ impl Ahead for Behind {
 
     fn ask(&self) {}
 
+    fn credit_wait_max(&self) -> Duration {
+        Duration::MAX
+    }
+
     fn waits(&self, _: Passage) {}
 }
 
