@@ -1,13 +1,15 @@
 //! Experiments: each answers one question with a few figures.
 //!
 //! ```text
-//!   snapshot_bill   what does a snapshot cost that nobody reads?
-//!   idle_memory     what does an open database keep in memory?
-//!   thesis_5_2_4    what does reading a snapshot, or beside one, cost?
+//!   snapshot_bill       what does a snapshot cost that nobody reads?
+//!   snapshot_creation   what does creating one take beside busy writers?
+//!   idle_memory         what does an open database keep in memory?
+//!   thesis_5_2_4        what does reading a snapshot, or beside one, cost?
 //! ```
 
 mod idle_memory;
 mod snapshot_bill;
+mod snapshot_creation;
 mod thesis_5_2_4;
 
 use anyhow::Result;
@@ -19,6 +21,9 @@ pub enum Experiment {
     /// Holds one idle snapshot under many overwrites: its disk and memory, and
     /// what is left of them once it is deleted
     SnapshotBill(snapshot_bill::BillArgs),
+    /// Creates snapshots beside busy writers, in turns with plain commits, and
+    /// compares how long both take
+    SnapshotCreation(snapshot_creation::CreationArgs),
     /// Opens a database and does nothing: the memory of indexes and filters
     IdleMemory(idle_memory::IdleMemoryArgs),
     /// One process of idle-memory
@@ -43,6 +48,7 @@ pub enum Experiment {
 pub fn run(experiment: &Experiment) -> Result<()> {
     match experiment {
         Experiment::SnapshotBill(args) => snapshot_bill::run(args),
+        Experiment::SnapshotCreation(args) => snapshot_creation::run(args),
         Experiment::IdleMemory(args) => idle_memory::run(args),
         Experiment::IdleMemoryCase(args) => idle_memory::run_case(args),
         Experiment::SnapshotBillCase(args) => snapshot_bill::run_case(args),
