@@ -254,10 +254,11 @@ impl Parts {
         read_at(file, path, &mut footer, footer_offset)?;
         let footer = Footer::decode(&footer, path, file_bytes)?;
 
-        let filter = Filter::decode(read_block(file, path, footer.filter)?)
-            .map_err(|damage| damage.at(path, footer.filter.offset))?;
         let index = Index::decode(read_block(file, path, footer.index)?)
             .map_err(|damage| damage.at(path, footer.index.offset))?;
+        // Behind the index: it takes the memory in which that was decoded.
+        let filter = Filter::decode(read_block(file, path, footer.filter)?)
+            .map_err(|damage| damage.at(path, footer.filter.offset))?;
         let properties = Properties::decode(&read_block(file, path, footer.properties)?)
             .and_then(|properties| check_properties(properties, file_number, &footer, &index))
             .map_err(|damage| damage.at(path, footer.properties.offset))?;
