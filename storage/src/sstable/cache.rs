@@ -68,11 +68,15 @@ impl BlockCache {
         found
     }
 
-    /// Puts a verified, uncompressed block in.
-    pub(super) fn insert(&self, file_number: u64, offset: u64, block: Block) {
-        if let Some(blocks) = &self.blocks {
-            blocks.insert((file_number, offset), block);
-        }
+    /// Puts a verified, uncompressed block in; returns one that had to go for it, if
+    /// any had to.
+    pub(super) fn insert(&self, file_number: u64, offset: u64, block: Block) -> Option<Block> {
+        // Two are seldom.
+        let mut evicted: [Option<(BlockKey, Block)>; 2] = Default::default();
+        let blocks = self.blocks.as_ref()?;
+        blocks.insert_with_lifecycle((file_number, offset), block, &mut evicted);
+        let [evicted, _] = evicted;
+        evicted.map(|(_key, block)| block)
     }
 
     /// Lookups that found their block, since the cache was made.

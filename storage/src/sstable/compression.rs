@@ -37,6 +37,8 @@ const TYPE_NONE: u8 = 0;
 const TYPE_LZ4: u8 = 1;
 /// Width of the uncompressed length before LZ4 data.
 const LENGTH_BYTES: usize = 4;
+/// Memory for a payload is a multiple of this, so that the next one may fit too.
+const MEMORY_STEP_BYTES: usize = 128;
 /// A byte of LZ4 data stands for at most this many bytes.
 const LZ4_RATIO_MAX: usize = 255;
 
@@ -97,22 +99,20 @@ pub(super) fn unseal(stored: Bytes) -> Result<Bytes, Damage> {
     }
 }
 
-/// The same of bytes that are about to be overwritten.
-pub(super) fn unseal_copy(stored: &[u8]) -> Result<Bytes, Damage> {
-    unseal_into(stored, Bytes::new())
-}
-
-/// The same in the memory of `spare`, if nobody else has that any more and it is
-/// not far too large: of what is returned a small part may be kept.
+/// The same of bytes that are about to be overwritten, in the memory of `spare`, if nobody else has that any more and it is at
+/// most an eighth too large: a cache takes what is returned for as large as it is.
 pub(super) fn unseal_into(stored: &[u8], spare: Bytes) -> Result<Bytes, Damage> {
     let memory = |len: usize| match spare.try_into_mut().map(Vec::from) {
-        Ok(memory) if (len..=2 * len).contains(&memory.capacity()) => memory,
+        Ok(memory) if (len..=len + len / 8).contains(&memory.capacity()) => memory,
         _ => Vec::new(),
     };
     match check(stored)? {
         (Compression::None, payload) => {
             let mut out = memory(payload.len());
             out.clear();
+            if out.capacity() < payload.len() {
+                out.reserve_exact(payload.len().next_multiple_of(MEMORY_STEP_BYTES));
+            }
             out.extend_from_slice(payload);
             Ok(out.into())
         }
@@ -160,7 +160,7 @@ fn unpack_lz4(packed: &[u8], memory: impl FnOnce(usize) -> Vec<u8>) -> Result<Ve
     let mut out = memory(len);
     if out.capacity() < len {
         // Zeros as they come from the system, where they do.
-        out = vec![0; len];
+        out = vec![0; len.next_multiple_of(MEMORY_STEP_BYTES)];
     }
     out.resize(len, 0);
     match lz4_flex::block::decompress_into(data, &mut out) {
@@ -196,7 +196,11 @@ mod tests {
         for payload in [&b""[..], b"x", &[7; 5000], b"no repeats here"] {
             for compression in [Compression::None, Compression::Lz4] {
                 let stored = seal(payload, compression);
-                assert_eq!(unseal_copy(&stored).unwrap(), payload, "{compression:?}");
+                assert_eq!(
+                    unseal_into(&stored, Bytes::new()).unwrap(),
+                    payload,
+                    "{compression:?}"
+                );
                 assert_eq!(unseal(stored.into()).unwrap(), payload, "{compression:?}");
             }
         }
@@ -206,8 +210,7 @@ mod tests {
     fn memory_is_used_again_when_it_is_free_and_of_a_fit_size() {
         for compression in [Compression::None, Compression::Lz4] {
             let stored = seal(&[7; 5000], compression);
-            for (spare_bytes, expected) in
-                [(4999, 5000), (5000, 5000), (9000, 9000), (10_001, 5000)]
+            for (spare_bytes, expected) in [(4999, 5120), (5000, 5000), (5625, 5625), (5626, 5120)]
             {
                 let payload = unseal_into(&stored, vec![1; spare_bytes].into()).unwrap();
                 assert_eq!(payload, [7; 5000][..]);

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::block::Block;
 use super::cache::BlockCache;
-use super::compression::{PAYLOAD_BYTES_MAX, TRAILER_BYTES, unseal, unseal_copy, unseal_into};
+use super::compression::{PAYLOAD_BYTES_MAX, TRAILER_BYTES, unseal, unseal_into};
 use super::damage::Damage;
 use super::filter::Filter;
 use super::footer::Footer;
@@ -169,7 +169,8 @@ impl SsTable {
         if let Some(block) = self.cached_block(handle) {
             return Ok((block, true));
         }
-        let payload = self.read_data_block(handle)?;
+        self.check_handle(handle)?;
+        let payload = read_block_into(&*self.file, &self.path, handle, SPARE.take())?;
         let block = Block::new(payload).map_err(|damage| damage.at(&self.path, handle.offset))?;
         self.cache_block(handle, &block);
         Ok((block, false))
@@ -180,10 +181,18 @@ impl SsTable {
         self.cache.get(self.properties().file_number, handle.offset)
     }
 
-    /// Puts a data block into the cache.
+    /// Puts a data block into the cache, and keeps the memory of one that went for it.
     pub(super) fn cache_block(&self, handle: BlockHandle, block: &Block) {
         let number = self.properties().file_number;
-        self.cache.insert(number, handle.offset, block.clone());
+        let evicted = self.cache.insert(number, handle.offset, block.clone());
+        if let Some(evicted) = evicted {
+            SPARE.set(evicted.into_bytes());
+        }
+    }
+
+    /// Memory of a block that went when this thread put one into the cache.
+    pub(super) fn take_evicted(&self) -> Bytes {
+        SPARE.take()
     }
 
     /// The payload of a data block, from the disk.
@@ -359,10 +368,24 @@ const SCRATCH_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    /// Memory of the block that went when this thread last put one into the cache, for
+    /// the next one. What another thread allocated is freed under a lock that it takes
+    /// to allocate: threads that read would sleep for each other.
+    static SPARE: Cell<Bytes> = const { Cell::new(Bytes::new()) };
 }
 
 /// Reads and checks one stored block, which must lie in the file.
 fn read_block(file: &dyn ReadFile, path: &Path, handle: BlockHandle) -> Result<Bytes> {
+    read_block_into(file, path, handle, Bytes::new())
+}
+
+/// The same in the memory of `spare`, if it is free and fits.
+fn read_block_into(
+    file: &dyn ReadFile,
+    path: &Path,
+    handle: BlockHandle,
+    spare: Bytes,
+) -> Result<Bytes> {
     let len = handle.len as usize;
     let payload = if len > SCRATCH_BYTES_MAX {
         let mut stored = vec![0; len];
@@ -375,7 +398,8 @@ fn read_block(file: &dyn ReadFile, path: &Path, handle: BlockHandle) -> Result<B
             scratch.resize(len, 0);
         }
         let stored = &mut scratch[..len];
-        let payload = read_at(file, path, stored, handle.offset).map(|()| unseal_copy(stored));
+        let payload =
+            read_at(file, path, stored, handle.offset).map(|()| unseal_into(stored, spare));
         SCRATCH.set(scratch);
         payload?
     };

@@ -106,9 +106,8 @@ impl SsTableCursor {
             }
             self.misses += 1;
         }
-        // What stays in the cache is exactly as large as it says.
         let spare = match cached {
-            true => Bytes::new(),
+            true => self.table.take_evicted(),
             false => std::mem::take(&mut self.spare),
         };
         let payload = self
