@@ -18,8 +18,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::progress::{Place, Progress};
 use super::record::RecordHeader;
-use super::segment_files::{OpenSegment, SegmentFiles};
+use super::segment_files::SegmentFiles;
 use crate::error::{Error, Result};
 use crate::files::FileNumber;
 use crate::key::SeqNo;
@@ -42,13 +43,6 @@ pub(crate) struct Lsn(pub(crate) u64);
 #[derive(Debug)]
 #[must_use = "nobody else waits for the record, or learns that it was refused"]
 pub(crate) struct Position(pub(crate) u64);
-
-/// The same place, as a position and in the files.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    pushed: u64,
-    lsn: u64,
-}
 
 /// The log.
 #[derive(Debug)]
@@ -73,44 +67,6 @@ struct Buffer {
     /// Set by a failure: what is pushed from then on is never written, and
     /// need not be kept.
     closed: bool,
-}
-
-#[derive(Debug)]
-struct Progress {
-    /// Everything pushed before is in the files, or was refused.
-    written: Place,
-    durable: Place,
-    /// What was refused and not yet told to all who wait for it, ascending.
-    refused: Vec<Refused>,
-    writing: bool,
-    syncing: bool,
-    /// Syncs of segments since the opening.
-    syncs: u64,
-    failed: Option<Arc<str>>,
-    /// The open segment; the writer takes it out while it writes.
-    segment: Option<OpenSegment>,
-    /// The segment last written to, and its bytes up to the end of the last
-    /// group that was written whole; known also while a writer is at work.
-    written_segment: Option<(FileNumber, u64)>,
-    /// How many threads wait for `progressed`.
-    waiting: usize,
-    /// Memory for the next group.
-    spare: Vec<u8>,
-    /// How many ask that no segment goes.
-    holds: usize,
-    /// Closed segments that are still needed, oldest first, with their sizes.
-    closed: Vec<(FileNumber, u64)>,
-    next_segment: FileNumber,
-}
-
-/// Records that found no space: those that end in `from < position <= to`.
-#[derive(Debug)]
-struct Refused {
-    from: u64,
-    to: u64,
-    /// How many have not been told.
-    waiting: u64,
-    path: PathBuf,
 }
 
 impl Wal {
@@ -138,22 +94,7 @@ impl Wal {
                 records: 0,
                 closed: false,
             }),
-            progress: Mutex::new(Progress {
-                written: end,
-                durable: end,
-                refused: Vec::new(),
-                writing: false,
-                syncing: false,
-                syncs: 0,
-                failed: None,
-                segment: None,
-                written_segment: None,
-                waiting: 0,
-                spare: Vec::new(),
-                holds: 0,
-                closed: old,
-                next_segment: next,
-            }),
+            progress: Mutex::new(Progress::new(end, old, next)),
             progressed: Condvar::new(),
             durable_lsn: AtomicU64::new(end.lsn),
             is_writing: AtomicBool::new(false),
@@ -220,7 +161,7 @@ impl Wal {
             if progress.durable.pushed >= end {
                 return Ok(());
             }
-            check(&progress)?;
+            progress.check()?;
             if progress.syncing || progress.writing {
                 // A writer may be about to close the segment (and sync it).
                 progress = self.wait(progress);
@@ -270,7 +211,7 @@ impl Wal {
         while progress.writing {
             progress = self.wait(progress);
         }
-        check(&progress)?;
+        progress.check()?;
         if progress
             .segment
             .as_ref()
@@ -279,7 +220,7 @@ impl Wal {
             return Ok(());
         }
         let progress = self.write_group(progress, true)?;
-        check(&progress)
+        progress.check()
     }
 
     /// The smallest segment number that a record pushed from now on can get.
@@ -365,7 +306,7 @@ impl Wal {
     /// As [`Wal::write_to`].
     pub(crate) fn written_segments(&self) -> Result<Vec<(FileNumber, u64)>> {
         let progress = self.progress.lock().unwrap();
-        check(&progress)?;
+        progress.check()?;
         let mut segments = progress.closed.clone();
         let last = segments.last().map(|(number, _)| *number);
         segments.extend(
@@ -420,7 +361,7 @@ impl Wal {
         loop {
             // A failure refuses also what had been written before it: the
             // commit is not acknowledged, and a reopening will tell.
-            check(&progress)?;
+            progress.check()?;
             if progress.written.pushed >= end {
                 return Ok(progress);
             }
@@ -457,7 +398,7 @@ impl Wal {
         {
             progress = self.wait(progress);
         }
-        if let Err(e) = check(&progress) {
+        if let Err(e) = progress.check() {
             // A sync that is tried again after one that failed may succeed
             // without what the first one lost.
             self.set_writing(&mut progress, false);
@@ -561,24 +502,12 @@ impl Wal {
         let mut buffer = self.buffer.lock().unwrap();
         buffer.bytes = Vec::new();
         let waiting = group.records + std::mem::take(&mut buffer.records);
-        let (from, to) = (progress.written.pushed, buffer.end);
+        let to = buffer.end;
         drop(buffer);
         if waiting == 0 {
             return;
         }
-        match progress.refused.last_mut().filter(|last| last.to == from) {
-            Some(last) => {
-                last.to = to;
-                last.waiting += waiting;
-            }
-            None => progress.refused.push(Refused {
-                from,
-                to,
-                waiting,
-                path,
-            }),
-        }
-        progress.written.pushed = to;
+        progress.refuse(to, waiting, path);
         let written = progress.written;
         self.set_durable(progress, written);
     }
@@ -607,30 +536,6 @@ pub(crate) struct SegmentHold<'a>(&'a Wal);
 impl Drop for SegmentHold<'_> {
     fn drop(&mut self) {
         self.0.progress.lock().unwrap().holds -= 1;
-    }
-}
-
-impl Progress {
-    /// Where the record that ends at `position` found no space, if it was
-    /// refused. To be asked once for each record.
-    fn take_refusal(&mut self, position: u64) -> Option<PathBuf> {
-        let holds = |refused: &Refused| refused.from < position && position <= refused.to;
-        let at = self.refused.iter().position(holds)?;
-        let refused = &mut self.refused[at];
-        refused.waiting -= 1;
-        Some(match refused.waiting {
-            0 => self.refused.remove(at).path,
-            _ => refused.path.clone(),
-        })
-    }
-}
-
-fn check(progress: &Progress) -> Result<()> {
-    match &progress.failed {
-        Some(cause) => Err(Error::ReadOnly {
-            cause: cause.clone(),
-        }),
-        None => Ok(()),
     }
 }
 

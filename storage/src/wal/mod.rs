@@ -8,6 +8,7 @@
 #[cfg(any(all(test, not(loom)), feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod log;
+mod progress;
 mod range_checksums;
 mod record;
 mod replay;

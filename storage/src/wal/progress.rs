@@ -1,0 +1,123 @@
+//! How far the log has come, for all who wait for it: what is written, what is
+//! durable, what found no space.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::segment_files::OpenSegment;
+use crate::error::{Error, Result};
+use crate::files::FileNumber;
+
+/// The same place, as a position and in the files.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) pushed: u64,
+    pub(super) lsn: u64,
+}
+
+/// The state of the writing side, which its lock guards.
+#[derive(Debug)]
+pub(super) struct Progress {
+    /// Everything pushed before is in the files, or was refused.
+    pub(super) written: Place,
+    pub(super) durable: Place,
+    /// What was refused and not yet told to all who wait for it, ascending.
+    pub(super) refused: Vec<Refused>,
+    pub(super) writing: bool,
+    pub(super) syncing: bool,
+    /// Syncs of segments since the opening.
+    pub(super) syncs: u64,
+    pub(super) failed: Option<Arc<str>>,
+    /// The open segment; the writer takes it out while it writes.
+    pub(super) segment: Option<OpenSegment>,
+    /// The segment last written to, and its bytes up to the end of the last
+    /// group that was written whole; known also while a writer is at work.
+    pub(super) written_segment: Option<(FileNumber, u64)>,
+    /// How many threads wait for `progressed`.
+    pub(super) waiting: usize,
+    /// Memory for the next group.
+    pub(super) spare: Vec<u8>,
+    /// How many ask that no segment goes.
+    pub(super) holds: usize,
+    /// Closed segments that are still needed, oldest first, with their sizes.
+    pub(super) closed: Vec<(FileNumber, u64)>,
+    pub(super) next_segment: FileNumber,
+}
+
+/// Records that found no space: those that end in `from < position <= to`.
+#[derive(Debug)]
+pub(super) struct Refused {
+    from: u64,
+    to: u64,
+    /// How many have not been told.
+    waiting: u64,
+    path: PathBuf,
+}
+
+impl Progress {
+    /// Of a log that ends at `end`, with these closed segments.
+    pub(super) fn new(
+        end: Place,
+        closed: Vec<(FileNumber, u64)>,
+        next_segment: FileNumber,
+    ) -> Self {
+        Self {
+            written: end,
+            durable: end,
+            refused: Vec::new(),
+            writing: false,
+            syncing: false,
+            syncs: 0,
+            failed: None,
+            segment: None,
+            written_segment: None,
+            waiting: 0,
+            spare: Vec::new(),
+            holds: 0,
+            closed,
+            next_segment,
+        }
+    }
+
+    /// # Errors
+    /// [`Error::ReadOnly`] after a failure.
+    pub(super) fn check(&self) -> Result<()> {
+        match &self.failed {
+            Some(cause) => Err(Error::ReadOnly {
+                cause: cause.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts as written what found no space: so many records (at least one) from
+    /// where the log has come to up to `to`.
+    pub(super) fn refuse(&mut self, to: u64, records: u64, path: PathBuf) {
+        let from = std::mem::replace(&mut self.written.pushed, to);
+        match self.refused.last_mut().filter(|last| last.to == from) {
+            Some(last) => {
+                last.to = to;
+                last.waiting += records;
+            }
+            None => self.refused.push(Refused {
+                from,
+                to,
+                waiting: records,
+                path,
+            }),
+        }
+    }
+
+    /// Where the record that ends at `position` found no space, if it was
+    /// refused. To be asked once for each record.
+    pub(super) fn take_refusal(&mut self, position: u64) -> Option<PathBuf> {
+        let holds = |refused: &Refused| refused.from < position && position <= refused.to;
+        let at = self.refused.iter().position(holds)?;
+        let refused = &mut self.refused[at];
+        refused.waiting -= 1;
+        Some(match refused.waiting {
+            0 => self.refused.remove(at).path,
+            _ => refused.path.clone(),
+        })
+    }
+}
