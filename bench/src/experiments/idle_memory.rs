@@ -5,17 +5,18 @@
 //! file's, is what the entries cost: filters, indexes, what is known of each file.
 //! Block cache and memtable are empty.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use ebb_server::ycsb::{KEY_BYTES, LoadOptions, load};
 use ebb_storage::{Db, Options, TableOptions};
 use serde::Serialize;
 
+use super::process;
 use crate::console::{mb, progress_bar, stop_on_interrupt, write_json};
 use crate::resources::anonymous_bytes;
 
@@ -106,22 +107,11 @@ pub fn run(args: &IdleMemoryArgs) -> Result<()> {
 /// What the process printed: its memory, in bytes; 0 of one that loads.
 fn run_process(case: Case, dir: &Path, scale: &Scale, stop: &Arc<AtomicBool>) -> Result<u64> {
     let name = case.to_possible_value().expect("no case is skipped");
-    let program = std::env::current_exe().context("cannot find this program again")?;
-    let output = Command::new(program)
-        .args(["experiments", "idle-memory-case", name.get_name()])
-        .arg(dir)
-        .arg(format!("--entries={}", scale.entries))
-        .arg(format!("--value-bytes={}", scale.value_bytes))
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cannot start a process")?;
-    ensure!(!stop.load(Ordering::Relaxed), "interrupted");
-    ensure!(
-        output.status.success(),
-        "a process failed: {}",
-        output.status
-    );
-    serde_json::from_slice(&output.stdout).context("a process did not print what it measured")
+    let name = name.get_name();
+    let mut args = vec![OsString::from("idle-memory-case"), name.into(), dir.into()];
+    args.push(format!("--entries={}", scale.entries).into());
+    args.push(format!("--value-bytes={}", scale.value_bytes).into());
+    process::run(name, args, stop)
 }
 
 /// Runs a case and prints what it measured.

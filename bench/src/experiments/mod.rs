@@ -8,6 +8,7 @@
 //! ```
 
 mod idle_memory;
+mod process;
 mod snapshot_bill;
 mod snapshot_creation;
 mod thesis_5_2_4;

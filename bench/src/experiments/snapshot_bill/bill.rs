@@ -1,17 +1,18 @@
 //! The bill: processes in turn, and what their figures come to.
 
+use std::ffi::OsString;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 
 use super::args::{BillArgs, Case, Scale};
 use super::case::Measured;
 use super::report::{Bill, Round};
 use crate::console::{stop_on_interrupt, write_json};
+use crate::experiments::process;
 
 /// Runs the experiment, prints its table, writes its JSON.
 ///
@@ -65,23 +66,10 @@ impl Processes<'_> {
         let name = case.to_possible_value().expect("no case is skipped");
         let name = name.get_name();
         let dir = self.work.join(name);
-        let program = std::env::current_exe().context("cannot find this program again")?;
-        // Its bars are drawn on this process's stderr.
-        let output = Command::new(program)
-            .args(["experiments", "snapshot-bill-case", name])
-            .arg(&dir)
-            .args(self.scale.to_args())
-            .stderr(Stdio::inherit())
-            .output()
-            .with_context(|| format!("cannot start the process {name:?}"))?;
-        ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
-        ensure!(
-            output.status.success(),
-            "the process {name:?} failed: {}",
-            output.status
-        );
-        let measured = serde_json::from_slice(&output.stdout)
-            .with_context(|| format!("the process {name:?} did not print what it measured"))?;
+        let mut args: Vec<OsString> =
+            vec!["snapshot-bill-case".into(), name.into(), dir.clone().into()];
+        args.extend(self.scale.to_args());
+        let measured = process::run(name, args, &self.stop)?;
         std::fs::remove_dir_all(&dir)
             .with_context(|| format!("cannot remove {}", dir.display()))?;
         Ok(measured)

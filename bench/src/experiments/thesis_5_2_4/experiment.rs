@@ -2,9 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, ensure};
 use indicatif::ProgressBar;
@@ -17,6 +16,7 @@ use super::report::Report;
 use super::results::{Done, Results};
 use super::{figures, tables};
 use crate::console::{progress_bar, stop_on_interrupt, write_json};
+use crate::experiments::process;
 
 /// Runs the experiment, prints its tables, writes what was asked for.
 ///
@@ -136,22 +136,8 @@ impl Processes<'_> {
             Case::Load { .. } => "load".to_string(),
             Case::Execute { run, .. } => run.label(),
         };
-        let program = std::env::current_exe().context("cannot find this program again")?;
-        // The bar of a load is drawn on this process's stderr.
-        let output = Command::new(program)
-            .args(["experiments", "thesis-5.2.4-case"])
-            .arg(serde_json::to_string(case)?)
-            .stderr(Stdio::inherit())
-            .output()
-            .with_context(|| format!("cannot start the process {name:?}"))?;
-        ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
-        ensure!(
-            output.status.success(),
-            "the process {name:?} failed: {}",
-            output.status
-        );
-        serde_json::from_slice(&output.stdout)
-            .with_context(|| format!("the process {name:?} did not print what it measured"))
+        let args = ["thesis-5.2.4-case".into(), serde_json::to_string(case)?];
+        process::run(&name, args, &self.stop)
     }
 }
 

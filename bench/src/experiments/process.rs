@@ -1,0 +1,36 @@
+//! A part of an experiment in a process of its own, whose memory and caches hold
+//! nothing of other parts.
+
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, ensure};
+use serde::de::DeserializeOwned;
+
+/// Runs `ebb-bench experiments` with these arguments and returns what that printed,
+/// as JSON; `name` is for errors. Its bars are drawn on this process's stderr.
+///
+/// # Errors
+/// When it cannot be started, fails or prints something else; an interrupt.
+pub(super) fn run<T: DeserializeOwned>(
+    name: &str,
+    args: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    stop: &AtomicBool,
+) -> Result<T> {
+    let program = std::env::current_exe().context("cannot find this program again")?;
+    let output = Command::new(program)
+        .arg("experiments")
+        .args(args)
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot start the process {name:?}"))?;
+    ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+    ensure!(
+        output.status.success(),
+        "the process {name:?} failed: {}",
+        output.status
+    );
+    serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("the process {name:?} did not print what it measured"))
+}
