@@ -57,6 +57,7 @@ fn week(name: &str, availability: Availability, load: f64, policy: &dyn Policy) 
         replicas: 0,
         remote_factor: 1.0,
         stragglers: None,
+        map_input_bytes: 0,
     };
     let jobs = workload.draw(1, 1, 100);
     let mut config = SimConfig::one_slot_nodes(100, availability);

@@ -20,6 +20,7 @@
 //! | `utility` | equations (5)-(7) and (13)-(15) |
 //! | `placement` | Algorithm 1: one slot at a time to the least satisfied |
 //! | `fit` | Algorithm 2: the reverse fit, s_fit |
+//! | `satisfaction` | equation (5) of a whole placement, to be looked at |
 //! | `local` | which pending maps have their input where |
 //! | `fifo`, `fair`, `delay` | Hadoop's, one policy each |
 //! | `adaptive`, `adaptive_data`, `adaptive_hardware` | chapter 3 |
@@ -45,6 +46,7 @@ mod ras;
 mod registry;
 mod reverse_adaptive;
 mod room;
+mod satisfaction;
 #[cfg(test)]
 mod tests;
 mod utility;
@@ -63,6 +65,7 @@ pub use matrix::{Cell, Placement};
 pub use ras::Ras;
 pub use registry::{Descriptor, all, by_name, descriptors};
 pub use reverse_adaptive::ReverseAdaptive;
+pub use satisfaction::satisfaction;
 pub use utility::{map_utility, reduce_utility, reverse_map_utility};
 pub use view::{ClusterView, JobView, Preemption, ReduceStart, RunningTask, Wait};
 pub use workload::required_slots;

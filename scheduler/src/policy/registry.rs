@@ -101,9 +101,14 @@ pub fn descriptors() -> Vec<Descriptor> {
     ENTRIES.iter().map(|entry| entry.descriptor).collect()
 }
 
-/// The policy called `name`, if there is one.
+/// The policy called `name`, if there is one. `adaptive-data:N` is adaptive-data
+/// that lets each task be passed over N times.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Arc<dyn Policy>> {
+    if let Some(delays_max) = name.strip_prefix("adaptive-data:") {
+        let delays_max = delays_max.parse().ok()?;
+        return Some(Arc::new(AdaptiveData { delays_max }));
+    }
     let entry = ENTRIES.iter().find(|entry| entry.descriptor.name == name)?;
     Some((entry.build)())
 }
@@ -119,5 +124,7 @@ mod tests {
             assert_eq!(by_name(descriptor.name).unwrap().name(), descriptor.name);
         }
         assert!(by_name("lottery").is_none());
+        assert!(by_name("adaptive-data:1").is_some());
+        assert!(by_name("adaptive-data:often").is_none());
     }
 }

@@ -123,8 +123,11 @@ fn running_work(view: &ClusterView) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{slots, three_goals, view};
+    use super::super::Ras;
+    use super::super::example::{job, slots, three_goals, view};
+    use super::super::view::RunningTask;
     use super::*;
+    use crate::model::{NodeId, Phase};
 
     /// s_fit = 3, 0, 0 as in the walk by hand. J1 climbs from minus infinity to 0
     /// with three slots; then all stand at 0 and the earliest goal takes the fourth
@@ -142,5 +145,25 @@ mod tests {
         assert_eq!(decide(4), [4, 0, 0]);
         assert_eq!(decide(6), [4, 1, 1]);
         assert_eq!(decide(7), [4, 2, 1]);
+    }
+
+    /// J1 runs 20 tasks, has 300 more and s_req = 15; J2 has 30 and s_req = 5; nothing
+    /// has to start now. J1 stands at 0 with 20 slots and climbs by 1/300, J2 by 1/10
+    /// from its first slot on: of the five that are free J1 takes four. RAS, for which
+    /// J1 holds more than it needs, gives J2 what it lacks.
+    #[test]
+    fn what_runs_counts_as_what_is_needed() {
+        let mut holder = job(1, 0.0, Some(10.0 + 3200.0 / 15.0), 300);
+        holder.running = (0..20)
+            .map(|index| RunningTask {
+                index,
+                node: NodeId(0),
+                phase: Phase::Map,
+                since_s: 0.0,
+            })
+            .collect();
+        let view = view(25, 2500.0, vec![holder, job(2, 0.0, Some(70.0), 30)]);
+        assert_eq!(slots(&ReverseAdaptive.decide(&view), 2), [24, 1]);
+        assert_eq!(slots(&Ras.decide(&view), 2), [19, 6]);
     }
 }

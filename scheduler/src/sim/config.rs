@@ -5,6 +5,7 @@ use crate::availability::Availability;
 use crate::model::{JobId, NodeId, Pool, Resources, TypedSlots};
 use crate::policy::ReduceStart;
 use serde::Serialize;
+use std::collections::HashMap;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -146,6 +147,14 @@ pub enum SimError {
     /// Two jobs share an id.
     #[error("{0} is there twice")]
     DuplicateJob(JobId),
+    /// A job waits for one that is not there, or, over others, for itself.
+    #[error("{job} comes after {after}, which is not there or comes after {job} itself")]
+    NeverSubmitted {
+        /// Which job.
+        job: JobId,
+        /// What it waits for.
+        after: JobId,
+    },
     /// A job that makes no sense.
     #[error("{job}: {what}")]
     BadJob {
@@ -181,6 +190,7 @@ pub(super) fn check(config: &SimConfig, jobs: &[SimJob]) -> Result<(), SimError>
     if let Some(pair) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(SimError::DuplicateJob(pair[0]));
     }
+    check_order(jobs)?;
     jobs.iter().try_for_each(|job| {
         job.check(config.nodes.len())
             .map_err(|what| SimError::BadJob {
@@ -188,4 +198,26 @@ pub(super) fn check(config: &SimConfig, jobs: &[SimJob]) -> Result<(), SimError>
                 what,
             })
     })
+}
+
+/// Every job that comes after another must be submitted in the end.
+fn check_order(jobs: &[SimJob]) -> Result<(), SimError> {
+    let waits: HashMap<JobId, Option<JobId>> =
+        (jobs.iter().map(|job| (job.job.id, job.after))).collect();
+    for job in jobs {
+        let (Some(after), id) = (job.after, job.job.id) else {
+            continue;
+        };
+        let never = SimError::NeverSubmitted { job: id, after };
+        let mut next = Some(after);
+        let mut steps = 0;
+        while let Some(before) = next {
+            steps += 1;
+            if before == id || steps > jobs.len() {
+                return Err(never);
+            }
+            next = *waits.get(&before).ok_or_else(|| never.clone())?;
+        }
+    }
+    Ok(())
 }

@@ -8,7 +8,9 @@ use super::node_run::{Attempt, NodeRun};
 use super::report::{JobRecord, ShareSample, SimReport, TaskRecord};
 use super::share_out::share_out;
 use crate::model::{JobId, Node, NodeId, Phase, TaskId, TaskKind};
-use crate::policy::{ClusterView, Decision, JobView, Measure, Policy, Preemption, Refill};
+use crate::policy::{
+    ClusterView, Decision, JobView, Measure, Policy, Preemption, Refill, satisfaction,
+};
 
 /// Runs `jobs` under `policy` until all are done or the horizon is reached.
 ///
@@ -46,6 +48,8 @@ struct Engine<'a> {
     jobs: Vec<JobRun>,
     /// Positions of the jobs in the order given.
     given: Vec<usize>,
+    /// Positions of the jobs that wait for the end of another.
+    followers: Vec<usize>,
     /// Where a job stands in the view, while it does.
     at: Vec<usize>,
     /// What the policy sees; jobs that have been submitted and are not done, the
@@ -91,6 +95,7 @@ impl<'a> Engine<'a> {
             cycle_is_due: false,
             unfinished: jobs.len(),
             given: Vec::new(),
+            followers: Vec::new(),
             at: vec![usize::MAX; jobs.len()],
             jobs,
             decision: Decision::default(),
@@ -102,7 +107,10 @@ impl<'a> Engine<'a> {
         };
         engine.given = ids.into_iter().map(|id| engine.position(id)).collect();
         for (job, run) in engine.jobs.iter().enumerate() {
-            (engine.events).push(run.spec.job.submitted_s, What::Submit { job });
+            match run.spec.after {
+                Some(_) => engine.followers.push(job),
+                None => (engine.events).push(run.spec.job.submitted_s, What::Submit { job }),
+            }
         }
         for loss in &config.losses {
             let node = loss.node.0 as usize;
@@ -196,21 +204,38 @@ impl<'a> Engine<'a> {
             self.at[job] = usize::MAX;
             self.renumber(at);
             self.unfinished -= 1;
+            self.call_followers(job);
         }
         self.settle(node);
         self.end_shuffles();
         self.fill(NodeId(node as u32));
     }
 
+    /// Announces the jobs that come after one that is done.
+    fn call_followers(&mut self, done: usize) {
+        let done = self.jobs[done].spec.job.id;
+        for &job in &self.followers {
+            let spec = &mut self.jobs[job].spec;
+            if spec.after == Some(done) {
+                spec.job.submitted_s += self.now_s;
+                spec.job.goal_s = spec.job.goal_s.map(|goal_s| goal_s + self.now_s);
+                (self.events).push(spec.job.submitted_s, What::Submit { job });
+            }
+        }
+    }
+
     /// Books what an attempt that is over has held.
     fn account(&mut self, attempt: &Attempt) {
-        let tally = &mut self.jobs[attempt.job].tally;
-        let held_s = self.now_s - attempt.started_s;
-        tally.slot_s += held_s;
+        self.jobs[attempt.job].tally.slot_s += self.now_s - attempt.started_s;
+        self.account_phase(attempt);
+    }
+
+    /// Books the CPU that an attempt has held in its present phase.
+    fn account_phase(&mut self, attempt: &Attempt) {
         let cpu = f64::from(attempt.demand.cpu_hundredths);
-        tally.work += held_s * cpu;
+        self.jobs[attempt.job].tally.work += (self.now_s - attempt.phase_from_s) * cpu;
         let (from_s, until_s) = self.config.window_s;
-        let within_s = self.now_s.min(until_s) - attempt.started_s.max(from_s);
+        let within_s = self.now_s.min(until_s) - attempt.phase_from_s.max(from_s);
         self.work_in_window += within_s.max(0.0) * cpu;
     }
 
@@ -285,7 +310,9 @@ impl<'a> Engine<'a> {
             return false;
         }
         run.used = others.plus(&demand);
-        let attempt = &mut run.attempts[at];
+        let shuffle = run.attempts[at];
+        self.account_phase(&shuffle);
+        let attempt = &mut self.nodes[node].attempts[at];
         attempt.phase = Phase::Reduce;
         attempt.phase_from_s = self.now_s;
         attempt.demand = demand;
@@ -412,10 +439,14 @@ impl<'a> Engine<'a> {
             })
             .collect();
         held.sort_unstable();
+        let attempts = self.nodes.iter().flat_map(|node| node.attempts.iter());
+        let used = attempts.map(|task| f64::from(task.demand.cpu_hundredths) * task.speed);
         self.shares.push(ShareSample {
             t_s: self.now_s,
             available_hundredths,
             held_hundredths: held,
+            used_hundredths: used.sum(),
+            utilities: satisfaction(&self.view, &self.decision.placement),
         });
     }
 

@@ -1,6 +1,6 @@
 //! A job to simulate, and how long its tasks really take.
 
-use crate::model::{Job, Profile, Splits};
+use crate::model::{Job, JobId, Profile, Splits};
 use rand::{Rng, RngExt};
 use std::f64::consts::TAU;
 use std::sync::Arc;
@@ -67,8 +67,11 @@ pub struct Stragglers {
 /// A job to simulate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimJob {
-    /// Id, submission, goal and weight.
+    /// Id, submission, goal and weight. Submission and goal count from the end of
+    /// the job that this one comes `after`, if there is one.
     pub job: Job,
+    /// The job whose end has to come before this one's submission.
+    pub after: Option<JobId>,
     /// Number of map tasks; at least 1.
     pub maps: u32,
     /// Number of reduce tasks.
@@ -89,6 +92,8 @@ pub struct SimJob {
     pub splits: Option<Arc<Splits>>,
     /// Its stragglers.
     pub stragglers: Option<Stragglers>,
+    /// What a map reads, over the network where its input lies elsewhere.
+    pub map_input_bytes: u64,
 }
 
 impl SimJob {
@@ -97,6 +102,7 @@ impl SimJob {
     pub const fn of_maps(job: Job, maps: u32, profile: Profile, length: TaskLength) -> Self {
         Self {
             job,
+            after: None,
             maps,
             reduces: 0,
             profile,
@@ -106,6 +112,7 @@ impl SimJob {
             speedup: None,
             splits: None,
             stragglers: None,
+            map_input_bytes: 0,
         }
     }
 

@@ -28,6 +28,8 @@ pub struct Metrics {
     pub utilisation: f64,
     /// Attempts of maps that ran where their input lay, 0 to 1.
     pub locality: f64,
+    /// What remote maps read over the network, in bytes.
+    pub remote_bytes: u64,
     /// End of the last job, in seconds.
     pub makespan_s: f64,
 }
@@ -65,6 +67,7 @@ impl Metrics {
             distance_s: -ratio(distance.iter().sum(), distance.len() as f64),
             utilisation: ratio(report.work_in_window, report.available_in_window),
             locality: ratio(f64::from(local), f64::from(local + remote)),
+            remote_bytes: counted.iter().map(|job| job.remote_bytes).sum(),
             makespan_s: (report.jobs.iter().filter_map(|job| job.finished_s)).fold(0.0, f64::max),
         }
     }
@@ -87,6 +90,16 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// In another unit, `factor` of which make one of this.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        Self {
+            mean: self.mean * factor,
+            sd: self.sd * factor,
+            half_width_95: self.half_width_95 * factor,
+        }
+    }
+
     /// Of independent values.
     #[must_use]
     pub fn of(values: &[f64]) -> Self {
@@ -140,6 +153,7 @@ mod tests {
             met: job.met(finished_s),
             local_maps: 3,
             remote_maps: 1,
+            remote_bytes: 64,
             accelerated_maps: 0,
             lost_attempts: 0,
             slot_s: 0.0,
@@ -174,6 +188,7 @@ mod tests {
         assert_eq!(metrics.distance_s, 10.0);
         assert_eq!(metrics.utilisation, 0.75);
         assert_eq!(metrics.locality, 0.75);
+        assert_eq!(metrics.remote_bytes, 4 * 64);
         assert_eq!(metrics.makespan_s, 260.0);
     }
 

@@ -26,6 +26,8 @@ pub struct JobRecord {
     pub local_maps: u32,
     /// Attempts of maps that ran elsewhere.
     pub remote_maps: u32,
+    /// What those read over the network, in bytes.
+    pub remote_bytes: u64,
     /// Attempts of maps that used an accelerator.
     pub accelerated_maps: u32,
     /// Attempts that were lost with their node.
@@ -48,6 +50,7 @@ impl JobRecord {
             met: spec.job.met(tally.finished_s),
             local_maps: tally.local_maps,
             remote_maps: tally.remote_maps,
+            remote_bytes: spec.map_input_bytes * u64::from(tally.remote_maps),
             accelerated_maps: tally.accelerated_maps,
             lost_attempts: tally.lost_attempts,
             slot_s: tally.slot_s,
@@ -80,6 +83,12 @@ pub struct ShareSample {
     pub available_hundredths: u32,
     /// Hundredths of a core held by the running tasks of each job that holds any.
     pub held_hundredths: Vec<(JobId, u32)>,
+    /// What they really use, in hundredths of a core: less where typed slots let
+    /// more run on a node than it has resources for.
+    pub used_hundredths: f64,
+    /// How satisfied each job is with the decision, by equation (5): from minus
+    /// infinity to 1, ordered by job.
+    pub utilities: Vec<(JobId, f64)>,
 }
 
 /// The whole record.

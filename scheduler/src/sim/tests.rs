@@ -136,6 +136,21 @@ fn reduces_run_after_or_beside_the_maps_and_end_after_them() {
     }
 }
 
+/// One map of 25 s, then a reduce that has waited for it and takes 25 s: it holds no
+/// CPU while it waits.
+#[test]
+fn a_shuffle_holds_no_cpu() {
+    let mut config = SimConfig::one_slot_nodes(2, Availability::constant(200.0).unwrap());
+    config.reduce_start = ReduceStart::Overlapped;
+    let mut spec = job(1, 0.0, Some(2000.0), 1, 25.0);
+    spec.reduces = 1;
+    let report = simulate(&config, vec![spec], &Ras).unwrap();
+    assert_eq!(report.end_s, 50.0);
+    assert_eq!(report.jobs[0].slot_s, 25.0 + 50.0);
+    assert_eq!(report.jobs[0].cpu_work, 5000.0);
+    assert_eq!(report.work_in_window, 5000.0);
+}
+
 #[test]
 fn the_same_seed_gives_the_same_week_and_another_seed_does_not() {
     let mut config = SimConfig::one_slot_nodes(20, Availability::constant(1500.0).unwrap());
@@ -195,6 +210,13 @@ fn nonsense_is_refused() {
     assert_eq!(
         simulate(&config, twice, &Fifo),
         Err(SimError::DuplicateJob(JobId(1)))
+    );
+    let mut circle = vec![job(1, 0.0, None, 1, 1.0), job(2, 0.0, None, 1, 1.0)];
+    circle[0].after = Some(JobId(2));
+    circle[1].after = Some(JobId(1));
+    assert_eq!(
+        simulate(&config, circle, &Fifo).unwrap_err().to_string(),
+        "job-1 comes after job-2, which is not there or comes after job-1 itself"
     );
     let empty = vec![job(1, 0.0, None, 0, 1.0)];
     let error = simulate(&config, empty, &Fifo).unwrap_err();

@@ -37,6 +37,8 @@ pub struct Workload {
     pub remote_factor: f64,
     /// Some tasks take much longer than others.
     pub stragglers: Option<Stragglers>,
+    /// What a map reads, in bytes.
+    pub map_input_bytes: u64,
 }
 
 impl Workload {
@@ -86,6 +88,7 @@ impl Workload {
             remote_factor: self.remote_factor,
             splits: (self.replicas > 0).then(|| place_splits(maps, self.replicas, nodes, rng)),
             stragglers: self.stragglers,
+            map_input_bytes: self.map_input_bytes,
             ..SimJob::of_maps(
                 Job::new(id, submitted_s, goal_s),
                 maps,
@@ -124,6 +127,7 @@ mod tests {
             replicas: 3,
             remote_factor: 1.2,
             stragglers: None,
+            map_input_bytes: 0,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::error::Complaint;
 use super::schema::{self, File};
+use super::trace::Traces;
 use crate::availability::{Availability, DAY_S, SineDay};
 use crate::model::{Job, JobId, NodeId, PhaseProfile, Pool, Profile, Resources, TypedSlots};
 use crate::policy::{ReduceStart, by_name};
@@ -49,7 +50,7 @@ impl Plan {
 
 type Checked<T> = Result<T, Complaint>;
 
-pub(super) fn plan(file: &File) -> Checked<Plan> {
+pub(super) fn plan(file: &File, traces: &Traces<'_>) -> Checked<Plan> {
     for (index, name) in file.policies.iter().enumerate() {
         if by_name(name).is_none() {
             let names: Vec<&str> = crate::policy::descriptors()
@@ -64,7 +65,7 @@ pub(super) fn plan(file: &File) -> Checked<Plan> {
         }
     }
     at_least_one("replicas", file.replicas)?;
-    let config = config(file)?;
+    let config = config(file, traces)?;
     let workload = (file.workload.as_ref())
         .map(|workload| generator(file, workload, &config))
         .transpose()?;
@@ -83,7 +84,7 @@ pub(super) fn plan(file: &File) -> Checked<Plan> {
     })
 }
 
-fn config(file: &File) -> Checked<SimConfig> {
+fn config(file: &File, traces: &Traces<'_>) -> Checked<SimConfig> {
     let run = &file.run;
     positive("run.cycle_s", run.cycle_s)?;
     positive("run.horizon_s", run.horizon_s)?;
@@ -97,9 +98,9 @@ fn config(file: &File) -> Checked<SimConfig> {
         not_negative("run.shares_every_s", every_s)?;
     }
     let nodes = nodes(file)?;
-    let availability = availability(file)?;
+    let availability = availability(file, traces)?;
     let forecast = match &file.forecast {
-        Some(forecast) => Arc::new(part("forecast", forecast, cpu_of(&nodes))?),
+        Some(forecast) => Arc::new(part("forecast", forecast, cpu_of(&nodes), traces)?),
         None => availability.clone(),
     };
     let losses = (file.losses.iter().enumerate())
@@ -175,7 +176,7 @@ fn cpu_of(nodes: &[SimNode]) -> f64 {
     cpu.map(f64::from).sum()
 }
 
-fn availability(file: &File) -> Checked<Arc<Availability>> {
+fn availability(file: &File, traces: &Traces<'_>) -> Checked<Arc<Availability>> {
     let whole = schema::Availability::Constant { fraction: 1.0 };
     let mut parts = Vec::new();
     for (index, group) in file.nodes.iter().enumerate() {
@@ -185,7 +186,7 @@ fn availability(file: &File) -> Checked<Arc<Availability>> {
             (None, Some(all)) => ("availability".into(), all),
             (None, None) => ("availability".into(), &whole),
         };
-        parts.push(part(&field, kind, cpu)?);
+        parts.push(part(&field, kind, cpu, traces)?);
     }
     Ok(Arc::new(match parts.pop() {
         Some(only) if parts.is_empty() => only,
@@ -198,7 +199,12 @@ fn availability(file: &File) -> Checked<Arc<Availability>> {
 }
 
 /// What is left of nodes with `cpu_hundredths` in all.
-fn part(field: &str, kind: &schema::Availability, cpu_hundredths: f64) -> Checked<Availability> {
+fn part(
+    field: &str,
+    kind: &schema::Availability,
+    cpu_hundredths: f64,
+    traces: &Traces<'_>,
+) -> Checked<Availability> {
     let sine = |mean: f64, amplitude: f64, peak_at_s: f64, day_s: f64| {
         Availability::sine_day(SineDay {
             mean_hundredths: mean * cpu_hundredths,
@@ -215,6 +221,16 @@ fn part(field: &str, kind: &schema::Availability, cpu_hundredths: f64) -> Checke
         Ok(())
     };
     let built = match *kind {
+        schema::Availability::Trace {
+            ref file,
+            measures,
+            whole,
+        } => {
+            let trace = traces.read(file, measures, whole);
+            return trace
+                .and_then(|trace| trace.availability(cpu_hundredths))
+                .map_err(|what| Complaint::new(field, what));
+        }
         schema::Availability::Constant { fraction } => {
             most("the fraction", fraction)?;
             Availability::constant(fraction * cpu_hundredths)
@@ -266,6 +282,7 @@ struct Tasks<'a> {
     written: &'a schema::Application,
     profile: Profile,
     stragglers: Option<Stragglers>,
+    replicas: u32,
 }
 
 fn tasks<'a>(file: &'a File, user: &str, name: &str) -> Checked<Tasks<'a>> {
@@ -311,6 +328,7 @@ fn tasks<'a>(file: &'a File, user: &str, name: &str) -> Checked<Tasks<'a>> {
     };
     Ok(Tasks {
         written,
+        replicas: written.replicas.unwrap_or(file.run.replicas),
         profile: Profile {
             map: phase(written.map, 100, estimated_s),
             shuffle: phase(written.shuffle, 0, 0.0),
@@ -357,8 +375,36 @@ fn listed(file: &File, index: usize, job: &schema::Job) -> Checked<(SimJob, u32)
         speedup: written.speedup,
         splits: None,
         stragglers: tasks.stragglers,
+        map_input_bytes: written.map_input_bytes,
+        after: after(file, index, job)?,
     };
-    Ok((built, written.replicas))
+    Ok((built, tasks.replicas))
+}
+
+/// The job that a listed one comes after. A chain of them must begin somewhere.
+fn after(file: &File, index: usize, job: &schema::Job) -> Checked<Option<JobId>> {
+    let field = || format!("job[{index}].after");
+    let find = |name: &String| {
+        let named = |job: &schema::Job| job.name.as_ref() == Some(name);
+        let at = file.jobs.iter().position(named);
+        at.ok_or_else(|| Complaint::new(field(), format!("there is no job called {name:?}")))
+    };
+    let Some(name) = &job.after else {
+        return Ok(None);
+    };
+    let first = find(name)?;
+    let mut next = first;
+    for _ in 0..file.jobs.len() {
+        if next == index {
+            break;
+        }
+        match &file.jobs[next].after {
+            Some(name) => next = find(name)?,
+            None => return Ok(Some(JobId(first as u64 + 1))),
+        }
+    }
+    let what = format!("jobs that wait for each other: {name:?} comes after this one in the end");
+    Err(Complaint::new(field(), what))
 }
 
 fn generator(file: &File, workload: &schema::Workload, config: &SimConfig) -> Checked<Workload> {
@@ -425,9 +471,10 @@ fn generator(file: &File, workload: &schema::Workload, config: &SimConfig) -> Ch
         task_log_sd: tasks.written.task_log_sd,
         goal_factor: workload.goal_factor,
         isolated_slots,
-        replicas: tasks.written.replicas,
+        replicas: tasks.replicas,
         remote_factor: tasks.written.remote_factor,
         stragglers: tasks.stragglers,
+        map_input_bytes: tasks.written.map_input_bytes,
     })
 }
 

@@ -30,6 +30,7 @@ mod error;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod trace;
 
 use super::{SimConfig, SimJob};
 use crate::model::JobId;
@@ -39,6 +40,7 @@ pub use error::ScenarioError;
 use schema::File;
 use serde::Deserialize;
 use toml::{Table, Value};
+use trace::Traces;
 
 /// A scenario, read and checked.
 #[derive(Clone, Debug)]
@@ -85,17 +87,32 @@ impl Point {
 }
 
 impl Scenario {
-    /// Reads a scenario; `file` is what errors call it.
+    /// Reads a scenario that names no other file; `file` is what errors call it.
     ///
     /// # Errors
     /// When it is no TOML, has an unknown or a missing field, or a value that
     /// cannot be simulated.
     pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
+        let none = |name: &str| Err(format!("{name} cannot be read from here"));
+        Self::parse_with(file, text, &none)
+    }
+
+    /// As [`parse`](Self::parse); `read` gives the text of a file that the scenario
+    /// names, such as the trace of its availability, or says why it cannot.
+    ///
+    /// # Errors
+    /// As there, and when such a file cannot be read or is no series without gaps.
+    pub fn parse_with(
+        file: &str,
+        text: &str,
+        read: &dyn Fn(&str) -> Result<String, String>,
+    ) -> Result<Self, ScenarioError> {
         let of_toml = |error: toml::de::Error| ScenarioError::of_toml(file, text, &error);
         // As a whole first: this knows the lines.
         let written: File = toml::from_str(text).map_err(of_toml)?;
         let table: Table = toml::from_str(text).map_err(of_toml)?;
-        let points = points(&written, &table).map_err(|complaint| complaint.locate(file, text))?;
+        let points = points(&written, &table, &Traces(read))
+            .map_err(|complaint| complaint.locate(file, text))?;
         let all = || {
             let names = crate::policy::descriptors();
             names.iter().map(|policy| policy.name.to_string()).collect()
@@ -116,7 +133,7 @@ impl Scenario {
 /// As with the numbers of nodes and jobs: a slip of the pen.
 const POINTS_MAX: usize = 10_000;
 
-fn points(written: &File, table: &Table) -> Result<Vec<Point>, Complaint> {
+fn points(written: &File, table: &Table, traces: &Traces<'_>) -> Result<Vec<Point>, Complaint> {
     let mut sets: Vec<Vec<(&str, usize, &Value)>> = vec![Vec::new()];
     for (path, values) in &written.sweep {
         let varied = sets.iter().flat_map(|set| {
@@ -142,11 +159,11 @@ fn points(written: &File, table: &Table) -> Result<Vec<Point>, Complaint> {
                 }
             }
             let point = if set.is_empty() {
-                build::plan(written)
+                build::plan(written, traces)
             } else {
                 let file = File::deserialize(table)
                     .map_err(|error| Complaint::new("sweep", error.message().to_string()))?;
-                build::plan(&file)
+                build::plan(&file, traces)
             };
             let swept: Vec<String> = (set.iter())
                 .map(|(path, _, value)| format!("{path} = {value}"))

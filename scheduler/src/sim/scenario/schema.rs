@@ -46,6 +46,9 @@ pub(super) struct Run {
     /// What is measured lies between these; jobs count that touch it.
     pub measure_from_s: f64,
     pub measure_until_s: Option<f64>,
+    /// Replicas of each split where an application does not say; 0: all nodes are as
+    /// near.
+    pub replicas: u32,
     /// Record who holds what this often; never by default.
     pub shares_every_s: Option<f64>,
     /// Record every task.
@@ -61,6 +64,7 @@ impl Default for Run {
             spread: Spread::WholeNodes,
             measure_from_s: 0.0,
             measure_until_s: None,
+            replicas: 0,
             shares_every_s: None,
             tasks: false,
         }
@@ -114,11 +118,30 @@ pub(super) enum Availability {
         peak_at_s: f64,
         day_s: Option<f64>,
     },
+    /// A measured series, `time,value` lines in a file.
+    Trace {
+        file: String,
+        #[serde(default)]
+        measures: Measured,
+        /// The value that stands for all of the nodes.
+        whole: f64,
+    },
     /// The thesis's f(t) of figure 5.22: 0.575 of the nodes on average, 0.375 to
     /// either side at level 3, two thirds and one third of that at 2 and 1.
     Burstiness {
         level: u32,
     },
+}
+
+/// What the values of a trace are.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Measured {
+    /// What the transactional load takes.
+    #[default]
+    Load,
+    /// What is left beside it.
+    Availability,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -152,11 +175,13 @@ pub(super) struct Application {
     pub map: Option<Demand>,
     pub shuffle: Option<Demand>,
     pub reduce: Option<Demand>,
-    #[serde(default)]
-    pub replicas: u32,
+    /// Of each split; by default as `[run]` says.
+    pub replicas: Option<u32>,
     #[serde(default = "unit")]
     pub remote_factor: f64,
     pub speedup: Option<f64>,
+    #[serde(default)]
+    pub map_input_bytes: u64,
     #[serde(default)]
     pub straggler_fraction: f64,
     #[serde(default = "unit")]
@@ -202,6 +227,9 @@ pub(super) struct Job {
     pub reduces: u32,
     /// Name of one of `[applications]`.
     pub application: String,
+    /// Name of the job whose end comes before the submission, which then counts
+    /// from there.
+    pub after: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -202,3 +202,87 @@ application = "a"
     let error = parse(&text.replace("load = 1.0", "load = 1.0\njobs = 3")).unwrap_err();
     assert!(error.to_string().contains("either load or jobs"), "{error}");
 }
+
+/// Four hours of a load that takes a quarter, half, all and none of the nodes.
+const LOAD: &str = "time,value\n7200,30\n10800,60\n14400,120\n18000,0\n";
+
+fn traced(load: &'static str) -> Result<Scenario, ScenarioError> {
+    let text = DAY.replace(
+        "kind = \"burstiness\"\nlevel = 3",
+        "kind = \"trace\"\nfile = \"load.csv\"\nwhole = 120",
+    );
+    Scenario::parse_with("day.toml", &text, &|name| match name {
+        "load.csv" => Ok(load.to_string()),
+        _ => Err(format!("there is no {name}")),
+    })
+}
+
+#[test]
+fn a_trace_is_what_is_left_beside_the_load() {
+    let scenario = traced(LOAD).unwrap();
+    let (config, _) = scenario.points[0].draw(0);
+    let left: Vec<f64> = (0..5)
+        .map(|hour| config.availability.at(f64::from(hour) * 3600.0))
+        .collect();
+    assert_eq!(left, [7500.0, 5000.0, 0.0, 10_000.0, 10_000.0]);
+}
+
+#[test]
+fn a_trace_with_a_gap_a_duplicate_or_a_wrong_number_is_refused() {
+    for (load, said) in [
+        (
+            "7200,30\n10800,60\n18000,0\n21600,1\n",
+            "load.csv: nothing was measured at 14400 s, with values 3600 s apart",
+        ),
+        (
+            "7200,30\n7200,60\n",
+            "load.csv, line 2: value 1 has the same time as the one before it",
+        ),
+        (
+            "7200,30\n10800,inf\n",
+            "load.csv, line 2: value 1 is inf at 10800 s",
+        ),
+        (
+            "7200,30\n10800,121\n",
+            "load.csv: 121 at 10800 s is more than all of the nodes, 120",
+        ),
+    ] {
+        let error = traced(load).unwrap_err().to_string();
+        let place = format!("day.toml, line 13, availability: {said}");
+        assert!(error.starts_with(&place), "{error}");
+    }
+    let alone = DAY.replace(
+        "kind = \"burstiness\"\nlevel = 3",
+        "kind = \"trace\"\nfile = \"load.csv\"\nwhole = 120",
+    );
+    let error = parse(&alone).unwrap_err().to_string();
+    assert!(
+        error.contains("load.csv cannot be read from here"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_job_that_comes_after_another_counts_from_its_end() {
+    let follower =
+        "name = \"J2\"\nafter = \"J1\"\ngoal_s = 9000\napplication = \"scan\"\nsubmitted_s";
+    let text = DAY.replace("application = \"scan\"\nsubmitted_s", follower);
+    let scenario = parse(&text).unwrap();
+    let (config, jobs) = scenario.points[0].draw(0);
+    let policy = by_name("fifo").unwrap();
+    let report = simulate(&config, jobs, policy.as_ref()).unwrap();
+    let (first, second) = (&report.jobs[0], &report.jobs[1]);
+    let submitted_s = first.finished_s.unwrap() + 60.0;
+    assert_eq!(second.job.submitted_s, submitted_s);
+    assert_eq!(second.job.goal_s, Some(submitted_s + 9000.0));
+    assert!(second.started_s.unwrap() >= submitted_s && second.met == Some(true));
+
+    for (name, said) in [
+        ("J2", "line 28, job[1].after: jobs that wait for each other"),
+        ("J3", "line 28, job[1].after: there is no job called \"J3\""),
+    ] {
+        let text = text.replace("after = \"J1\"", &format!("after = \"{name}\""));
+        let error = parse(&text).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+}

@@ -1,0 +1,67 @@
+//! How satisfied every job is with a placement, whatever policy made it: figures
+//! 4.6 and 4.7b.
+
+use super::matrix::Placement;
+use super::utility::{map_utility, reduce_utility};
+use super::view::{ClusterView, JobView, ReduceStart};
+use super::workload::{Workload, required_slots};
+use crate::model::{JobId, TaskKind};
+
+/// The utility of each job by equations (5)-(7), ordered by job: minus infinity
+/// where a job with a requirement has no slot, 1 where all its tasks have one.
+#[must_use]
+pub fn satisfaction(view: &ClusterView, placement: &Placement) -> Vec<(JobId, f64)> {
+    let mut jobs: Vec<&JobView> = view.jobs.iter().collect();
+    jobs.sort_unstable_by_key(|job| job.job.id);
+    let mut slots = vec![[0_u32; 2]; jobs.len()];
+    for cell in placement.cells() {
+        if let Ok(at) = jobs.binary_search_by_key(&cell.job, |job| job.job.id) {
+            slots[at][cell.kind as usize] += cell.slots;
+        }
+    }
+    (jobs.into_iter().zip(slots))
+        .map(|(job, slots)| (job.job.id, utility(view, job, slots)))
+        .collect()
+}
+
+fn utility(view: &ClusterView, job: &JobView, slots: [u32; 2]) -> f64 {
+    let workload = Workload::of(view, job);
+    let left = f64::from(workload.left);
+    let s_req = job.job.goal_s.map_or(0.0, |goal_s| {
+        required_slots(workload.work_s(), goal_s, workload.tail_s, view.now_s, left)
+    });
+    let reduce_part = match view.reduce_start {
+        ReduceStart::Overlapped => reduce_utility(
+            f64::from(slots[TaskKind::Reduce as usize]),
+            f64::from(job.left(TaskKind::Reduce)),
+        ),
+        ReduceStart::AfterMaps => 0.0,
+    };
+    map_utility(f64::from(slots[workload.kind as usize]), s_req, left) + reduce_part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{three_goals, view};
+    use super::*;
+    use crate::model::NodeId;
+
+    /// s_req = 70/30, 120/50 and 200/90 of 7, 12 and 20. J1 has one slot, J2 all of
+    /// its 12, J3 none.
+    #[test]
+    fn each_job_by_its_own_slots() {
+        let view = view(20, 400.0, three_goals());
+        let slot = |job| (NodeId(0), JobId(job), TaskKind::Map);
+        let mut slots = vec![slot(2); 12];
+        slots.push(slot(1));
+        let utilities = satisfaction(&view, &Placement::of_slots(slots));
+        assert_eq!(
+            utilities,
+            [
+                (JobId(1), -1.0),
+                (JobId(2), 1.0),
+                (JobId(3), f64::NEG_INFINITY)
+            ]
+        );
+    }
+}
