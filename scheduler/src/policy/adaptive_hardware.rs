@@ -87,27 +87,7 @@ struct Pools<'a> {
 
 impl<'a> Pools<'a> {
     fn new(view: &'a ClusterView, speedup_min: f64) -> Self {
-        // A pool that f(t) and reduces leave nothing of is not waited for.
-        let mut reduces = accelerated_reduces(view);
-        let pools = Pool::ALL.map(|pool| {
-            let mut draft = Draft::new(Scope {
-                pool: Some(pool),
-                ..Scope::all(view, Measure::Slots)
-            });
-            if view.reduce_start == ReduceStart::Overlapped {
-                draft.add_reduces(|job| {
-                    let left = view.jobs[job].left(TaskKind::Reduce);
-                    left.saturating_sub(reduces[job])
-                });
-            }
-            for (job, reduces) in reduces.iter_mut().enumerate() {
-                *reduces = draft.slots(job, TaskKind::Reduce);
-            }
-            draft
-        });
-        let both = |job: usize| pools.iter().all(|pool| pool.has_room_for_map(job));
-        let affinity = |(index, job): (usize, &JobView)| affinity(job, both(index), speedup_min);
-        let affinities: Vec<Affinity> = view.jobs.iter().enumerate().map(affinity).collect();
+        let affinities = affinities(view, speedup_min);
         let workloads = (view.jobs.iter().zip(&affinities))
             .map(|(job, affinity)| match (affinity, job.map_s_on[1]) {
                 (Affinity::Accelerable(_), Some(map_s)) => {
@@ -184,6 +164,34 @@ fn accelerated_reduces(view: &ClusterView) -> Vec<u32> {
             .count() as u32
     };
     view.jobs.iter().map(on_accelerated).collect()
+}
+
+/// What is known of each job. A pool that f(t) and reduces leave nothing of is not
+/// waited for.
+fn affinities(view: &ClusterView, speedup_min: f64) -> Vec<Affinity> {
+    if !view.jobs.iter().any(|job| job.accelerated) {
+        return vec![Affinity::Regular; view.jobs.len()];
+    }
+    let mut reduces = accelerated_reduces(view);
+    let pools = Pool::ALL.map(|pool| {
+        let mut draft = Draft::new(Scope {
+            pool: Some(pool),
+            ..Scope::all(view, Measure::Slots)
+        });
+        if view.reduce_start == ReduceStart::Overlapped {
+            draft.add_reduces(|job| {
+                let left = view.jobs[job].left(TaskKind::Reduce);
+                left.saturating_sub(reduces[job])
+            });
+        }
+        for (job, reduces) in reduces.iter_mut().enumerate() {
+            *reduces = draft.slots(job, TaskKind::Reduce);
+        }
+        draft
+    });
+    let both = |job: usize| pools.iter().all(|pool| pool.has_room_for_map(job));
+    let affinity = |(index, job): (usize, &JobView)| affinity(job, both(index), speedup_min);
+    view.jobs.iter().enumerate().map(affinity).collect()
 }
 
 fn affinity(job: &JobView, both_pools: bool, speedup_min: f64) -> Affinity {

@@ -124,6 +124,9 @@ pub(super) fn draft_by_priority<'a>(
         TaskKind::Reduce => 0,
     };
     draft.add_reduces(follows);
+    if draft.is_full() {
+        return draft;
+    }
 
     let waiting = (0..view.jobs.len()).filter(|&job| workloads[job].left > 0);
     let mut queue: BinaryHeap<Reverse<(Priority, usize)>> = waiting
