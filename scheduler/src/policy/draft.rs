@@ -12,7 +12,8 @@ use super::matrix::Placement;
 use super::room::Room;
 use super::view::{ClusterView, JobView, Preemption};
 use crate::model::{JobId, NodeId, Pool, Resources, TaskKind};
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The nodes a decision is about, and what it counts.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +130,8 @@ pub(super) struct Draft<'a> {
     demand: Vec<[Resources; 2]>,
     /// The least that any task needs, per resource.
     least: Resources,
+    /// Whether running tasks lose their slots to jobs that find no room beside them.
+    yielding: bool,
 }
 
 impl<'a> Draft<'a> {
@@ -154,6 +157,18 @@ impl<'a> Draft<'a> {
             slots: vec![[0; 2]; jobs.len()],
             demand,
             least,
+            yielding: false,
+        }
+    }
+
+    /// Lets running tasks lose their slots where those of other jobs find no room
+    /// beside them, as Algorithm 1 does (lines 14-19): the draft counts what fits on
+    /// empty nodes, and a large task may never fit beside small ones that follow each
+    /// other.
+    pub fn yielding(self) -> Self {
+        Self {
+            yielding: true,
+            ..self
         }
     }
 
@@ -239,6 +254,10 @@ pub(super) struct Places<'a> {
     /// Per job: maps that would start now.
     new_maps: Vec<u32>,
     reduces_on: Vec<u32>,
+    /// Nodes and jobs of the running maps that keep their slots.
+    kept_maps: Vec<(usize, usize)>,
+    /// Per job: whether a slot of such a map went to another job.
+    yielded: Vec<bool>,
     pub chosen: Vec<(NodeId, JobId, TaskKind)>,
 }
 
@@ -258,6 +277,8 @@ impl<'a> Places<'a> {
             placed: vec![[0; 2]; jobs.len()],
             new_maps: vec![0; jobs.len()],
             reduces_on: vec![0; draft.whole.len()],
+            kept_maps: Vec::new(),
+            yielded: vec![false; jobs.len()],
             chosen: Vec::new(),
             order,
             draft,
@@ -315,6 +336,9 @@ impl<'a> Places<'a> {
                 take(&mut idle[node], &demand.max(&starting));
                 take(&mut planned[node], &starting);
                 self.note(job, node, kind);
+                if kind == TaskKind::Map {
+                    self.kept_maps.push((node, job));
+                }
             } else if scope.view.preemption == Preemption::Never {
                 take(&mut idle[node], &demand);
             }
@@ -393,10 +417,60 @@ impl<'a> Places<'a> {
                 let idle = self.idle.roomiest(&demand);
                 match idle.or_else(|| self.planned.roomiest(&demand)) {
                     Some(node) => self.put(job, node, kind),
+                    None if self.make_room(job) => {}
                     None => break,
                 }
             }
         }
+    }
+
+    /// Takes slots from running maps of other jobs until one of `job` fits in their
+    /// place, on the node where the fewest have to go. False when that is nowhere, or
+    /// when `job` has itself made room: slots would go back and forth.
+    fn make_room(&mut self, job: usize) -> bool {
+        if !self.draft.yielding || self.yielded[job] {
+            return false;
+        }
+        let demand = self.draft.demand[job][TaskKind::Map as usize];
+        // A node's own kept maps, but no job's last one.
+        let mut on: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (at, &(node, of)) in self.kept_maps.iter().enumerate() {
+            let maps = on.entry(node).or_default();
+            let here = maps.iter().filter(|&&at| self.kept_maps[at].1 == of);
+            let left = self.placed[of][TaskKind::Map as usize] as usize - here.count();
+            if of != job && left > 1 {
+                maps.push(at);
+            }
+        }
+        let needed = |maps: &mut Vec<usize>, mut left: Resources| {
+            let size = |at: &usize| self.draft.demand[self.kept_maps[*at].1][0];
+            maps.sort_by_key(|at| Reverse((size(at).cpu_hundredths, size(at).io_bytes_per_s)));
+            (maps.iter().enumerate()).find_map(|(count, at)| {
+                left = left.plus(&size(at));
+                left.fits(&demand).then_some(count + 1)
+            })
+        };
+        let fewest = (on.iter_mut())
+            .filter_map(|(&node, maps)| Some((needed(maps, self.planned.left(node)?)?, node)))
+            .min();
+        let Some((count, node)) = fewest else {
+            return false;
+        };
+        let mut gone: Vec<usize> = on[&node][..count].to_vec();
+        gone.sort_unstable();
+        for at in gone.into_iter().rev() {
+            let (node, of) = self.kept_maps.swap_remove(at);
+            let view = self.draft.scope.view;
+            let slot = (view.nodes[node].id, view.jobs[of].job.id, TaskKind::Map);
+            let chosen = self.chosen.iter().position(|chosen| *chosen == slot);
+            self.chosen
+                .swap_remove(chosen.expect("a kept map has a slot"));
+            self.placed[of][TaskKind::Map as usize] -= 1;
+            self.yielded[of] = true;
+            let given = self.draft.demand[of][TaskKind::Map as usize];
+            self.planned.give(node, &given);
+        }
+        true
     }
 
     /// Reduces as in [`Draft::carry_out`]; maps one by one, each on a node with

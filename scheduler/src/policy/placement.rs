@@ -110,7 +110,7 @@ pub(super) fn place_by_utility(
             without_goal.push_front(candidate);
         }
     }
-    draft.carry_out().into()
+    draft.yielding().carry_out().into()
 }
 
 /// A job that still has tasks without a slot.

@@ -48,8 +48,10 @@ impl Policy for Ras {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{slots, three_goals, view};
+    use super::super::example::{job, slots, three_goals, view};
+    use super::super::view::RunningTask;
     use super::*;
+    use crate::model::{JobId, NodeId, Phase, Resources};
 
     /// s_req = 70/30, 120/50 and 200/90, all between 2 and 3. Everyone is at
     /// minus infinity, gets one slot and stands at -1; the fourth goes to the
@@ -58,5 +60,37 @@ mod tests {
     fn it_balances_without_looking_ahead() {
         let decision = Ras.decide(&view(4, 400.0, three_goals()));
         assert_eq!(slots(&decision, 3), [2, 1, 1]);
+    }
+
+    /// Two nodes whose I/O is 100. On each run three maps of J1 that take 20; those of
+    /// J2 take 45 and find 40. From empty nodes J2 would have a slot, so that two maps
+    /// of J1 lose theirs on one node, and drain.
+    #[test]
+    fn a_large_task_gets_room_where_small_ones_follow_each_other() {
+        let sized = |id: u64, maps: u32, cpu_hundredths: u32, io_bytes_per_s: u64| {
+            let mut job = job(id, 0.0, Some(400.0), maps);
+            job.profile.map.demand = Resources {
+                cpu_hundredths,
+                io_bytes_per_s,
+                memory_bytes: 0,
+            };
+            job
+        };
+        let mut small = sized(1, 60, 25, 20);
+        small.running = (0..6)
+            .map(|index| RunningTask {
+                index,
+                node: NodeId(index % 2),
+                phase: Phase::Map,
+                since_s: 0.0,
+            })
+            .collect();
+        let mut view = view(1, 200.0, vec![small, sized(2, 6, 30, 45)]);
+        view.nodes[0].capacity.io_bytes_per_s = 100;
+        view.nodes.push(view.nodes[0]);
+        view.nodes[1].id = NodeId(1);
+        let decision = Ras.decide(&view);
+        assert!(decision.placement.slots(JobId(2)) >= 1, "{decision:?}");
+        assert!(decision.placement.slots(JobId(1)) >= 4, "{decision:?}");
     }
 }

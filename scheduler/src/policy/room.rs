@@ -39,10 +39,24 @@ impl Room {
         self.may_fit(1, demand)
     }
 
+    /// What is left of node `node`; `None` where nothing can be placed.
+    pub fn left(&self, node: usize) -> Option<Resources> {
+        self.tree[self.leaves + node]
+    }
+
     /// Takes `demand` from node `node`.
     pub fn take(&mut self, node: usize, demand: &Resources) {
+        self.change(node, |free| free.less(demand));
+    }
+
+    /// Gives `demand` back to node `node`.
+    pub fn give(&mut self, node: usize, demand: &Resources) {
+        self.change(node, |free| free.plus(demand));
+    }
+
+    fn change(&mut self, node: usize, change: impl Fn(Resources) -> Resources) {
         let mut vertex = self.leaves + node;
-        self.tree[vertex] = self.tree[vertex].map(|free| free.less(demand));
+        self.tree[vertex] = self.tree[vertex].map(change);
         while vertex > 1 {
             vertex /= 2;
             let now = most(self.tree[2 * vertex], self.tree[2 * vertex + 1]);
