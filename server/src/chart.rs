@@ -98,12 +98,13 @@ impl BarChart {
     }
 
     fn write(&self, svg: &mut String) -> fmt::Result {
-        let title = escape(&self.title);
-        write!(
-            svg,
-            r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}"><style>{STYLE}</style><rect width="100%" height="100%" fill="white"/>"#
-        )?;
-        text(svg, (LEFT, 16.0), "class=\"title\"", &title)?;
+        open(svg, HEIGHT, &escape(&self.title))?;
+        self.write_inside(svg)?;
+        svg.write_str("</svg>\n")
+    }
+
+    fn write_inside(&self, svg: &mut String) -> fmt::Result {
+        text(svg, (LEFT, 16.0), "class=\"title\"", &escape(&self.title))?;
         self.write_legend(svg)?;
         let bars = self.groups.iter().flat_map(|group| group.bars.iter());
         let highest = bars.flatten().map(|bar| bar.high.max(bar.value));
@@ -124,8 +125,7 @@ impl BarChart {
         for (position, group) in self.groups.iter().enumerate() {
             group.write(svg, &axis, LEFT + width * position as f64, width)?;
         }
-        self.write_line(svg, width)?;
-        svg.write_str("</svg>\n")
+        self.write_line(svg, width)
     }
 
     /// The right end of the groups.
@@ -190,6 +190,30 @@ impl BarChart {
         }
         Ok(())
     }
+}
+
+/// Several charts as one picture, the first on top; `title` is not drawn.
+pub fn stack(title: &str, charts: &[BarChart]) -> String {
+    let mut svg = String::new();
+    let mut write = || {
+        open(&mut svg, HEIGHT * charts.len() as f64, &escape(title))?;
+        for (position, chart) in charts.iter().enumerate() {
+            let y = HEIGHT * position as f64;
+            write!(svg, r#"<g transform="translate(0 {y})">"#)?;
+            chart.write_inside(&mut svg)?;
+            svg.write_str("</g>")?;
+        }
+        svg.write_str("</svg>\n")
+    };
+    write().expect("writing to a string does not fail");
+    svg
+}
+
+fn open(svg: &mut String, height: f64, escaped_title: &str) -> fmt::Result {
+    write!(
+        svg,
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escaped_title}"><style>{STYLE}</style><rect width="100%" height="100%" fill="white"/>"#
+    )
 }
 
 impl Group {
@@ -344,6 +368,14 @@ mod tests {
         let svg = cut.to_svg();
         assert!(svg.contains(">4.5</text>"), "{svg}");
         assert!(!svg.contains(">1.3</text>"), "{svg}");
+    }
+
+    #[test]
+    fn stacked_charts_stand_below_each_other() {
+        let svg = stack("both", &[chart(&[1.0]), chart(&[2.0])]);
+        assert!(svg.contains(r#"viewBox="0 0 960 720""#), "{svg}");
+        assert!(svg.contains(r#"<g transform="translate(0 360)">"#), "{svg}");
+        assert_eq!(svg.matches("<svg").count(), 1);
     }
 
     #[test]

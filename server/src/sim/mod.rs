@@ -1,18 +1,20 @@
 //! Studies: scenarios run under several policies, with replicas, on all cores.
 //!
 //! ```text
-//!   scenario ─► study ─► result ─► report (HTML), pictures (SVG), JSON
-//!   experiments: the thesis's, as scenarios that come with ebb
+//!   scenario ─► study ─► result ─┐
+//!   formula  ─► analysis ────────┴─► report (HTML), pictures (SVG), JSON
+//!   experiments: the thesis's, as scenarios and formulas that come with ebb
 //! ```
 
+mod analysis;
 mod experiments;
 mod picture;
 mod report;
 mod result;
 mod study;
 
-pub use experiments::{EXPERIMENTS, Experiment};
-pub use picture::{missed_bars, shares};
-pub use report::write as write_report;
+pub use analysis::Analysis;
+pub use experiments::{EXPERIMENTS, Experiment, Source};
+pub use report::{write as write_report, write_analysis};
 pub use result::{JobResult, PointResult, PolicyResult, StudyResult};
 pub use study::{Progress, run};

@@ -1,9 +1,11 @@
-//! The report of a study: one HTML file with its pictures inside, and each
-//! picture beside it.
+//! The report of a study or an analysis: one HTML file with its pictures inside,
+//! and each picture beside it.
 
-use super::picture::{escape, missed_bars, shares};
-use super::result::{PointResult, StudyResult};
+use super::analysis::Analysis;
+use super::picture::{bars, escape, running_tasks, satisfaction, shares};
+use super::result::{PointResult, PolicyResult, StudyResult};
 use anyhow::{Context, Result};
+use ebb_scheduler::sim::Interval;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -18,49 +20,131 @@ const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;color:#1d2733;max-w
 /// # Errors
 /// When a file cannot be written.
 pub fn write(result: &StudyResult, folder: &Path) -> Result<PathBuf> {
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    let write = |name: &str, text: &str| {
-        let path = folder.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
-    let mut page = format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\
-         <style>{STYLE}</style><h1>{title}</h1><p class=\"sub\">{} replicas, {:.1} s of CPU</p>",
-        result.replicas,
-        result.cpu_s,
-        title = escape(&result.title),
+    make(folder)?;
+    let write = |name: &str, text: &str| write_file(folder, name, text);
+    let mut page = head(&result.title);
+    let _ = write!(
+        page,
+        "<p class=\"sub\">{} replicas, {:.1} s of CPU</p>",
+        result.replicas, result.cpu_s,
     );
-    let points: Vec<&PointResult> = result.points.iter().collect();
-    if result.points.iter().any(has_goals) {
-        for (number, some) in points.chunks(6).enumerate() {
-            let svg = missed_bars("Goals missed", some);
-            write(&format!("missed-{}.svg", number + 1), &svg)?;
-            page += &svg;
-        }
+    for (name, svg) in swept(result) {
+        write(&format!("{name}.svg"), &svg)?;
+        page += &svg;
     }
     for (number, point) in result.points.iter().enumerate() {
         let _ = write!(page, "<h2>{}</h2>", escape(&point.label()));
         page += &table(point);
-        for policy in point
-            .policies
-            .iter()
-            .filter(|policy| !policy.shares.is_empty())
-        {
-            let svg = shares(&format!("Cores held under {}", policy.policy), policy);
-            write(
-                &format!("shares-{}-{}.svg", number + 1, policy.policy),
-                &svg,
-            )?;
-            page += &svg;
+        for policy in &point.policies {
+            for (name, svg) in pictures(policy) {
+                let policy = policy.policy.replace(':', "-");
+                write(&format!("{name}-{}-{policy}.svg", number + 1), &svg)?;
+                page += &svg;
+            }
         }
     }
     write("report.html", &(page + "</html>\n"))?;
     Ok(folder.join("report.html"))
 }
 
+/// As [`write`], of a formula.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write_analysis(analysis: &Analysis, folder: &Path) -> Result<PathBuf> {
+    make(folder)?;
+    let mut page = head(&analysis.title);
+    for (name, svg) in &analysis.pictures {
+        write_file(folder, &format!("{name}.svg"), svg)?;
+        page += svg;
+    }
+    let cells = |tag: &str, cells: &[String]| {
+        let cells = cells.iter().map(|cell| format!("<{tag}>{}", escape(cell)));
+        format!("<tr>{}</tr>", cells.collect::<String>())
+    };
+    let rows: String = analysis.rows.iter().map(|row| cells("td", row)).collect();
+    let _ = write!(page, "<table>{}{rows}</table>", cells("th", &analysis.head));
+    write_file(folder, "report.html", &(page + "</html>\n"))?;
+    Ok(folder.join("report.html"))
+}
+
+fn make(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))
+}
+
+fn write_file(folder: &Path, name: &str, text: &str) -> Result<()> {
+    let path = folder.join(name);
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn head(title: &str) -> String {
+    format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\
+         <style>{STYLE}</style><h1>{title}</h1>",
+        title = escape(title),
+    )
+}
+
+/// One number of each policy at each point.
+fn swept(result: &StudyResult) -> Vec<(&'static str, String)> {
+    let mut drawn = Vec::new();
+    let mut draw = |name, title: &str, unit: &str, of: fn(&PolicyResult) -> Interval| {
+        drawn.push((name, bars(title, unit, &result.points, of)));
+    };
+    let policies = || result.points.iter().flat_map(|point| &point.policies);
+    if result.points.iter().any(has_goals) {
+        draw("missed", "Goals missed", "%", |policy| {
+            policy.missed_fraction.scaled(100.0)
+        });
+        draw(
+            "beyond",
+            "Time beyond the goal, of jobs that missed it",
+            "h",
+            |policy| policy.beyond_s.scaled(1.0 / 3600.0),
+        );
+        draw(
+            "distance",
+            "Time left until the goal, of jobs that met it",
+            "h",
+            |policy| policy.distance_s.scaled(1.0 / 3600.0),
+        );
+    }
+    if policies().any(|policy| policy.locality.mean < 1.0) {
+        draw(
+            "locality",
+            "Maps that ran where their input lies",
+            "%",
+            |policy| policy.locality.scaled(100.0),
+        );
+    }
+    if result.points.len() > 1 {
+        draw("makespan", "End of the last job", "s", |policy| {
+            policy.makespan_s
+        });
+    }
+    drawn
+}
+
+/// What was recorded of one policy at one point.
+fn pictures(policy: &PolicyResult) -> Vec<(&'static str, String)> {
+    let name = &policy.policy;
+    let mut drawn = Vec::new();
+    if !policy.tasks.is_empty() && !policy.jobs.is_empty() {
+        let title = format!("Running tasks under {name}");
+        drawn.push(("tasks", running_tasks(&title, policy)));
+    }
+    if !policy.shares.is_empty() {
+        let title = format!("Cores held under {name}");
+        drawn.push(("shares", shares(&title, policy)));
+        let title = format!("Satisfaction under {name}");
+        drawn.push(("satisfaction", satisfaction(&title, policy)));
+    }
+    drawn
+}
+
 fn has_goals(point: &PointResult) -> bool {
-    let replicas = |policy: &super::PolicyResult| policy.replicas.iter().any(|m| m.with_goal > 0);
+    let replicas = |policy: &PolicyResult| policy.replicas.iter().any(|m| m.with_goal > 0);
     point.policies.iter().any(replicas)
 }
 

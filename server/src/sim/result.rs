@@ -1,8 +1,11 @@
 //! What a study comes to.
 
 use ebb_scheduler::availability::Availability;
+use ebb_scheduler::model::Pool;
 use ebb_scheduler::sim::scenario::Point;
-use ebb_scheduler::sim::{Interval, JobRecord, Metrics, ShareSample, SimReport, TaskRecord};
+use ebb_scheduler::sim::{
+    Interval, JobRecord, Metrics, ShareSample, SimConfig, SimReport, TaskRecord,
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,11 +47,13 @@ pub struct PolicyResult {
     pub utilisation: Interval,
     /// Maps that ran where their input lay, 0 to 1.
     pub locality: Interval,
+    /// What remote maps read over the network, in bytes.
+    pub remote_bytes: Interval,
     /// End of the last job, in seconds.
     pub makespan_s: Interval,
     /// Each replica.
     pub replicas: Vec<Metrics>,
-    /// Listed jobs in the first replica.
+    /// Listed jobs.
     pub jobs: Vec<JobResult>,
     /// Tasks of the first replica, where the scenario records them.
     pub tasks: Vec<TaskRecord>,
@@ -57,6 +62,9 @@ pub struct PolicyResult {
     /// f(t), for pictures.
     #[serde(skip)]
     pub availability: Arc<Availability>,
+    /// The hardware of each node, for pictures.
+    #[serde(skip)]
+    pub pools: Vec<Pool>,
 }
 
 /// A listed job.
@@ -64,7 +72,11 @@ pub struct PolicyResult {
 pub struct JobResult {
     /// As the file calls it, or its id.
     pub name: String,
-    /// What became of it.
+    /// From its submission to its end in seconds, over the replicas that ended it.
+    pub took_s: Interval,
+    /// Replicas in which it met its goal, 0 to 1; 0 without a goal.
+    pub met_fraction: f64,
+    /// What became of it in the first replica.
     #[serde(flatten)]
     pub record: JobRecord,
 }
@@ -73,40 +85,35 @@ impl PointResult {
     /// The swept values in words; empty without a sweep.
     #[must_use]
     pub fn label(&self) -> String {
-        let short = |path: &String| {
-            path.rsplit('.')
-                .next()
-                .unwrap_or_default()
-                .replace('_', " ")
-        };
-        let values = self.set.iter();
-        let words = values.map(|(path, value)| format!("{} {value}", short(path)));
+        Self::words(&self.set)
+    }
+
+    pub(super) fn words(set: &BTreeMap<String, String>) -> String {
+        let words = (set.iter()).map(|(path, value)| format!("{} {value}", Self::short(path)));
         words.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The last part of a field's path, in words.
+    pub(super) fn short(path: &str) -> String {
+        let last = path.rsplit('.').next().unwrap_or_default();
+        last.replace('_', " ")
     }
 }
 
 impl PolicyResult {
-    /// Sums the replicas up; `first` is the whole report of the first one.
+    /// Sums the replicas up, `listed` being the listed jobs in each; `first` is the
+    /// whole report of the first one.
     pub(super) fn new(
         policy: &str,
         point: &Point,
-        replicas: Vec<Metrics>,
+        (replicas, listed): (Vec<Metrics>, &[Vec<JobRecord>]),
         first: SimReport,
-        availability: Arc<Availability>,
+        config: &SimConfig,
     ) -> Self {
         let over =
             |of: fn(&Metrics) -> f64| Interval::of(&replicas.iter().map(of).collect::<Vec<f64>>());
-        let named = |record: &JobRecord| {
-            let name = point.job_name(record.job.id);
-            name.map(str::to_string)
-        };
-        let listed = (first.jobs.iter()).filter_map(|record| {
-            let listed = point.is_listed(record.job.id);
-            listed.then(|| JobResult {
-                name: named(record).unwrap_or_else(|| record.job.id.to_string()),
-                record: *record,
-            })
-        });
+        let jobs = (0..listed.first().map_or(0, Vec::len))
+            .map(|at| JobResult::new(point, listed.iter().map(|records| &records[at])));
         Self {
             policy: policy.to_string(),
             missed_fraction: over(|m| m.missed_fraction),
@@ -114,12 +121,35 @@ impl PolicyResult {
             distance_s: over(|m| m.distance_s),
             utilisation: over(|m| m.utilisation),
             locality: over(|m| m.locality),
+            remote_bytes: over(|m| m.remote_bytes as f64),
             makespan_s: over(|m| m.makespan_s),
-            jobs: listed.collect(),
+            jobs: jobs.collect(),
             tasks: first.tasks,
             shares: first.shares,
             replicas,
-            availability,
+            availability: config.availability.clone(),
+            pools: config.nodes.iter().map(|node| node.pool).collect(),
+        }
+    }
+}
+
+impl JobResult {
+    /// Of one job in each replica, the first one first.
+    fn new<'a>(point: &Point, mut records: impl Iterator<Item = &'a JobRecord> + Clone) -> Self {
+        let took = records.clone().filter_map(|record| {
+            let finished_s = record.finished_s?;
+            Some(finished_s - record.job.submitted_s)
+        });
+        let met = |record: &JobRecord| f64::from(u8::from(record.met == Some(true)));
+        let met: Vec<f64> = records.clone().map(met).collect();
+        let took_s = Interval::of(&took.collect::<Vec<f64>>());
+        let record = *records.next().expect("at least one replica");
+        let name = point.job_name(record.job.id).map(str::to_string);
+        Self {
+            name: name.unwrap_or_else(|| record.job.id.to_string()),
+            took_s,
+            met_fraction: Interval::of(&met).mean,
+            record,
         }
     }
 }

@@ -4,7 +4,7 @@ use super::result::{PointResult, PolicyResult, StudyResult};
 use anyhow::{Result, anyhow};
 use ebb_scheduler::policy;
 use ebb_scheduler::sim::scenario::Scenario;
-use ebb_scheduler::sim::{Metrics, SimError, SimReport, simulate};
+use ebb_scheduler::sim::{JobRecord, Metrics, SimError, SimReport, simulate};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,11 +51,13 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
             let (config, jobs) = scenario.points[run.point].draw(seed);
             let report = simulate(&config, jobs, policies[run.policy].as_ref())?;
             let metrics = Metrics::of(&report);
-            let first = (run.replica == 0).then_some((report, config.availability));
+            let listed = |record: &&JobRecord| scenario.points[run.point].is_listed(record.job.id);
+            let listed: Vec<JobRecord> = report.jobs.iter().filter(listed).copied().collect();
+            let first = (run.replica == 0).then_some((report, config));
             progress.run_done();
             done.lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .push((run, metrics, first));
+                .push((run, (metrics, listed), first));
         }
         Ok(())
     };
@@ -80,12 +82,14 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
             .map(|policy| {
                 let mut replicas = Vec::new();
                 let mut first: Option<(SimReport, _)> = None;
-                for (_, metrics, whole) in done.by_ref().take(scenario.replicas as usize) {
-                    replicas.push(metrics);
+                let mut listed = Vec::new();
+                for (_, one, whole) in done.by_ref().take(scenario.replicas as usize) {
+                    replicas.push(one.0);
+                    listed.push(one.1);
                     first = first.or(whole);
                 }
-                let (first, availability) = first.expect("every run has ended");
-                PolicyResult::new(policy, point, replicas, first, availability)
+                let (first, config) = first.expect("every run has ended");
+                PolicyResult::new(policy, point, (replicas, &listed), first, &config)
             })
             .collect(),
     });

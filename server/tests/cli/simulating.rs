@@ -111,3 +111,42 @@ fn the_motivating_example_is_as_in_the_thesis() {
     let jobs = json["points"][0]["policies"][0]["jobs"].as_array().unwrap();
     assert!(jobs.iter().all(|job| job["met"] == true), "{jobs:?}");
 }
+
+#[test]
+fn a_formula_is_an_experiment_with_a_table_and_a_picture() {
+    let place = Place::new();
+    let table = place.ebb("sim experiments acceleration --report out").ok();
+    assert!(table.contains("160%  16%  22%  28%  34%  40%"), "{table}");
+    let svg = place.read("out/acceleration/acceleration.svg");
+    assert!(svg.ends_with("</svg>\n"), "{svg}");
+    assert!(place.read("out/acceleration/report.html").contains("<svg"));
+    let said = place
+        .ebb("sim experiments acceleration --scenario")
+        .fails(2);
+    assert!(said.contains("it has no scenario"), "{said}");
+}
+
+#[test]
+fn a_trace_lies_beside_its_scenario() {
+    let place = Place::new();
+    let traced = DAY.replace(
+        "kind = \"burstiness\"\nlevel = 3",
+        "kind = \"trace\"\nfile = \"load.csv\"\nwhole = 120",
+    );
+    place.write("day.toml", traced);
+    place.write("load.csv", "time,value\n0,60\n3600,60\n");
+    let json = place.ebb("sim run day.toml --policy fifo --json -").json();
+    // 330 maps of 300 s on 5 of the 10 nodes.
+    assert_eq!(
+        json["points"][0]["policies"][0]["makespan_s"]["mean"],
+        19_800.0
+    );
+    place.write("load.csv", "time,value\n0,60\n0,60\n");
+    let said = place.ebb("sim run day.toml").fails(2);
+    assert!(
+        said.contains(
+            "day.toml, line 9, availability: load.csv, line 3: value 1 has the same time"
+        ),
+        "{said}"
+    );
+}

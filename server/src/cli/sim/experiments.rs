@@ -8,7 +8,7 @@ use ebb_scheduler::sim::scenario::Scenario;
 use super::print::{print, simulate, write_json};
 use crate::cli::error::CliError;
 use crate::cli::print::{Printer, table};
-use crate::sim::{self, EXPERIMENTS, Experiment};
+use crate::sim::{self, Analysis, EXPERIMENTS, Experiment, Source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,7 +26,7 @@ pub(super) struct Args {
     /// How many times to draw it. Default: as its scenario says.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     replicas: Option<u32>,
-    /// Print the scenario instead of running it.
+    /// Print the scenario instead of running it; formulas have none.
     #[arg(long)]
     scenario: bool,
     /// Write DIR/NAME: an HTML report, its pictures and the result as JSON.
@@ -46,14 +46,22 @@ pub(super) fn run(args: Args) -> Result<()> {
         return Err(CliError::Usage(message).into());
     }
     for experiment in chosen {
+        let text = match experiment.source {
+            Source::Scenario(text) => text,
+            Source::Formula(_) if args.scenario && name == "all" => continue,
+            Source::Formula(formula) => {
+                evaluate(experiment, &formula(), &args)?;
+                continue;
+            }
+        };
         if args.scenario {
             let mut printer = Printer::new();
-            printer.line(experiment.scenario.trim_end())?;
+            printer.line(text.trim_end())?;
             printer.finish()?;
             continue;
         }
-        let mut scenario = Scenario::parse(experiment.name, experiment.scenario)
-            .context("a scenario that comes with ebb")?;
+        let mut scenario =
+            Scenario::parse(experiment.name, text).context("a scenario that comes with ebb")?;
         scenario.replicas = args.replicas.unwrap_or(scenario.replicas);
         let result = simulate(&scenario)?;
         print(&result)?;
@@ -63,6 +71,25 @@ pub(super) fn run(args: Args) -> Result<()> {
             write_json(&result, &folder.join("result.json"))?;
             eprintln!("report: {}", report.display());
         }
+    }
+    Ok(())
+}
+
+fn evaluate(experiment: &Experiment, analysis: &Analysis, args: &Args) -> Result<()> {
+    if args.scenario {
+        let message = format!("{:?} is a formula: it has no scenario", experiment.name);
+        return Err(CliError::Usage(message).into());
+    }
+    let mut printer = Printer::new();
+    printer.line(&analysis.title)?;
+    let head: Vec<&str> = analysis.head.iter().map(String::as_str).collect();
+    for line in table(&head, &head[1..], &analysis.rows) {
+        printer.line(line)?;
+    }
+    printer.finish()?;
+    if let Some(folder) = &args.report {
+        let report = sim::write_analysis(analysis, &folder.join(experiment.name))?;
+        eprintln!("report: {}", report.display());
     }
     Ok(())
 }

@@ -101,6 +101,8 @@ fn jobs(point: &PointResult) -> Vec<String> {
         "submitted s",
         "goal s",
         "finished s",
+        "took s",
+        "+-",
         "met",
     ];
     let seconds = |t_s: Option<f64>| t_s.map_or("-".to_string(), |t_s| format!("{t_s:.0}"));
@@ -108,19 +110,24 @@ fn jobs(point: &PointResult) -> Vec<String> {
         .flat_map(|policy| policy.jobs.iter().map(move |job| (policy, job)))
         .map(|(policy, job)| {
             let record = &job.record;
-            let met = record.met.map_or("-", |met| if met { "yes" } else { "no" });
+            let met = match record.met {
+                None => "-".to_string(),
+                Some(_) => format!("{:.0}%", 100.0 * job.met_fraction),
+            };
             vec![
                 policy.policy.clone(),
                 job.name.clone(),
                 seconds(Some(record.job.submitted_s)),
                 seconds(record.job.goal_s),
                 seconds(record.finished_s),
-                met.to_string(),
+                format!("{:.0}", job.took_s.mean),
+                format!("{:.0}", job.took_s.half_width_95),
+                met,
             ]
         })
         .collect();
     match rows.is_empty() {
         true => Vec::new(),
-        false => table(&head, &head[2..5], &rows),
+        false => table(&head, &head[2..], &rows),
     }
 }

@@ -1,6 +1,6 @@
 //! `ebb sim run`: one scenario.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use ebb_scheduler::policy;
@@ -45,7 +45,12 @@ pub(super) fn run(args: Args) -> Result<()> {
     let path = &args.scenario;
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut scenario = Scenario::parse(&path.display().to_string(), &text)?;
+    let beside = |name: &str| {
+        let path = path.parent().unwrap_or(Path::new("")).join(name);
+        std::fs::read_to_string(&path)
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))
+    };
+    let mut scenario = Scenario::parse_with(&path.display().to_string(), &text, &beside)?;
     if !args.policy.is_empty() {
         scenario.policies = args.policy;
     }

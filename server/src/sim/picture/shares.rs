@@ -1,13 +1,8 @@
-//! Pictures of a study, as SVG that stands alone: bars of missed goals with
-//! their confidence intervals, and who held what over time.
+//! Who held what over time, under f(t).
 
-use super::result::{PointResult, PolicyResult};
+use super::{COLOURS, escape, time};
+use crate::sim::result::PolicyResult;
 use std::fmt::Write as _;
-
-/// Told apart also without colour vision.
-const COLOURS: [&str; 8] = [
-    "#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5",
-];
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 64.0;
@@ -18,7 +13,7 @@ const HEIGHT: f64 = 320.0;
 
 const STYLE: &str = "<style>text{font:12px system-ui,sans-serif;fill:#5b6775}\
     .title{font-weight:600;fill:#1d2733}.grid{stroke:#dfe4ea}.error{stroke:#1d2733}\
-    .goal{stroke-width:1.5;stroke-dasharray:5 4}\
+    .goal{stroke:#1d2733;stroke-width:1.5;stroke-dasharray:5 4}\
     .forecast{fill:none;stroke:#1d2733;stroke-width:2}</style>\
     <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>";
 
@@ -59,48 +54,8 @@ fn y(value: f64, y_max: f64) -> f64 {
     HEIGHT - BOTTOM - (value / y_max).clamp(0.0, 1.0) * (HEIGHT - TOP - BOTTOM)
 }
 
-/// Goals missed by each policy at each point, in percent, with the 95%
-/// confidence interval of the mean.
-#[must_use]
-pub fn missed_bars(title: &str, points: &[&PointResult]) -> String {
-    let policies: Vec<String> = (points.iter().take(1))
-        .flat_map(|point| point.policies.iter().map(|policy| policy.policy.clone()))
-        .collect();
-    let mut svg = frame(title, &policies, 100.0, "%");
-    let group = (WIDTH - LEFT - RIGHT) / points.len().max(1) as f64;
-    let bar = group * 0.8 / policies.len().max(1) as f64;
-    for (index, point) in points.iter().enumerate() {
-        let from = LEFT + group * (index as f64 + 0.1);
-        for ((place, policy), colour) in (point.policies.iter().enumerate()).zip(COLOURS) {
-            let missed = policy.missed_fraction;
-            let (value, half) = (100.0 * missed.mean, 100.0 * missed.half_width_95);
-            let (x, top) = (from + bar * place as f64, y(value, 100.0));
-            let _ = write!(
-                svg,
-                "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
-                 fill=\"{colour}\"><title>{}: {value:.1}% ± {half:.1}</title></rect>\
-                 <line class=\"error\" x1=\"{centre:.1}\" x2=\"{centre:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/>",
-                bar * 0.92,
-                HEIGHT - BOTTOM - top,
-                escape(&policy.policy),
-                y(value - half, 100.0),
-                y(value + half, 100.0),
-                centre = x + bar * 0.46,
-            );
-        }
-        let _ = write!(
-            svg,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            from + group * 0.4,
-            HEIGHT - BOTTOM + 18.0,
-            escape(&point.label())
-        );
-    }
-    svg + "</svg>\n"
-}
-
 /// Cores held by each listed job over time, on top of each other, under f(t).
-/// Goals are dashed lines.
+/// Goals are dashed lines with the name of the job.
 #[must_use]
 pub fn shares(title: &str, result: &PolicyResult) -> String {
     let samples = &result.shares;
@@ -151,16 +106,22 @@ pub fn shares(title: &str, result: &PolicyResult) -> String {
             );
         }
         let _ = write!(svg, "<polygon points=\"{path}\" fill=\"{colour}\"/>");
+        below = top;
+    }
+    // On top of all, or a goal would vanish in its own job's colour.
+    for job in &result.jobs {
         if let Some(goal_s) = job.record.job.goal_s {
+            let at = x(goal_s);
             let _ = write!(
                 svg,
-                "<line class=\"goal\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{:.1}\" \
-                 stroke=\"{colour}\"/>",
+                "<line class=\"goal\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{:.1}\"/>\
+                 <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
                 HEIGHT - BOTTOM,
-                at = x(goal_s),
+                at + 4.0,
+                TOP + 10.0,
+                escape(&job.name),
             );
         }
-        below = top;
     }
     let line: Vec<String> = (0..=200)
         .map(|step| {
@@ -185,19 +146,4 @@ pub fn shares(title: &str, result: &PolicyResult) -> String {
         );
     }
     svg + "</svg>\n"
-}
-
-/// Hours where the whole is hours long, seconds otherwise.
-fn time(t_s: f64, whole_s: f64) -> String {
-    if whole_s > 4.0 * 3600.0 {
-        format!("{:.1} h", t_s / 3600.0)
-    } else {
-        format!("{t_s:.0} s")
-    }
-}
-
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('"', "&quot;")
 }

@@ -1,0 +1,64 @@
+//! Figure 3.1: what an accelerated job takes of a cluster.
+
+use super::{Analysis, words};
+use crate::sim::picture::{Curves, Line};
+
+/// Part of the nodes with an accelerator, in percent.
+const ACCELERATED: f64 = 10.0;
+
+/// Percent of the cluster's nodes that a job gets whose need is `load` percent of
+/// the accelerated pool, equation (4), and whose maps run `speedup` times faster
+/// there: the pool first, then by equation (3) regular nodes as well.
+fn allocated(load: f64, speedup: f64) -> f64 {
+    let needed = load / 100.0 * ACCELERATED;
+    let beyond = (needed - ACCELERATED).max(0.0);
+    (needed.min(ACCELERATED) + speedup * beyond).min(100.0)
+}
+
+/// Figure 3.1.
+#[must_use]
+pub fn acceleration() -> Analysis {
+    let line = |speedup: u32| Line {
+        name: format!("speedup {speedup}"),
+        points: (0..=160)
+            .map(|load| (f64::from(load), allocated(f64::from(load), speedup.into())))
+            .collect(),
+    };
+    let rows = [100, 120, 140, 160].map(|load| {
+        let cells = (1..=5).map(|speedup| {
+            let percent = allocated(f64::from(load), f64::from(speedup));
+            format!("{percent:.0}%")
+        });
+        std::iter::once(format!("{load}%")).chain(cells).collect()
+    });
+    let picture = Curves {
+        title: "Nodes that one accelerated job takes, a tenth of them accelerated",
+        x_label: "load of the accelerated pool, %",
+        x: (0.0, 160.0),
+        y_label: "% of all nodes",
+        y: (0.0, 50.0),
+        lines: (1..=5).map(line).collect(),
+        level: Some(ACCELERATED),
+    };
+    Analysis {
+        title: "Nodes of an accelerated job, by the load of the pool and the speedup".into(),
+        head: words(["load", "1x", "2x", "3x", "4x", "5x"]),
+        rows: rows.to_vec(),
+        pictures: vec![("acceleration", picture.to_svg())],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Up to the pool's capacity the speedup does not matter; past it each missing
+    /// accelerated slot costs as many regular ones.
+    #[test]
+    fn beyond_the_pool_regular_nodes_count_by_the_speedup() {
+        assert_eq!(allocated(50.0, 5.0), 5.0);
+        assert_eq!(allocated(100.0, 5.0), 10.0);
+        assert_eq!(allocated(150.0, 2.0), 20.0);
+        assert_eq!(allocated(160.0, 5.0), 40.0);
+    }
+}

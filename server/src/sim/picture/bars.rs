@@ -1,0 +1,70 @@
+//! Bars of one number per policy and point, with confidence intervals.
+
+use crate::chart::{Bar, BarChart, Group, stack};
+use crate::sim::result::{PointResult, PolicyResult};
+use ebb_scheduler::sim::Interval;
+use std::collections::BTreeMap;
+
+/// One number of each policy at each point, in the order of the points.
+///
+/// Points that differ in the last field of the sweep, which is the load where
+/// that is swept, are groups of one chart; the others are charts below each
+/// other.
+#[must_use]
+pub fn bars(
+    title: &str,
+    unit: &str,
+    points: &[PointResult],
+    of: impl Fn(&PolicyResult) -> Interval,
+) -> String {
+    let fields = points.first().map(|point| point.set.keys());
+    let along = fields.and_then(|mut fields| {
+        let load = fields.clone().find(|field| field.ends_with(".load"));
+        load.or(fields.next_back()).cloned()
+    });
+    let mut charts: Vec<(BTreeMap<String, String>, BarChart)> = Vec::new();
+    for point in points {
+        let mut others = point.set.clone();
+        let label = (along.as_ref()).and_then(|field| others.remove(field));
+        let group = Group {
+            label: label.unwrap_or_default(),
+            bars: point
+                .policies
+                .iter()
+                .map(|policy| Some(bar(of(policy))))
+                .collect(),
+            line: None,
+        };
+        match charts.iter_mut().find(|(set, _)| *set == others) {
+            Some((_, chart)) => chart.groups.push(group),
+            None => {
+                let chart = BarChart {
+                    title: match PointResult::words(&others) {
+                        none if none.is_empty() => title.to_string(),
+                        words => format!("{title}: {words}"),
+                    },
+                    x_label: along.as_deref().map(PointResult::short).unwrap_or_default(),
+                    y_label: unit.to_string(),
+                    y_max: None,
+                    series: (point.policies.iter())
+                        .map(|policy| policy.policy.clone())
+                        .collect(),
+                    groups: vec![group],
+                    line: None,
+                };
+                charts.push((others, chart));
+            }
+        }
+    }
+    let charts: Vec<BarChart> = charts.into_iter().map(|(_, chart)| chart).collect();
+    stack(title, &charts)
+}
+
+fn bar(interval: Interval) -> Bar {
+    let value = interval.mean.max(0.0);
+    Bar {
+        value,
+        low: (value - interval.half_width_95).max(0.0),
+        high: value + interval.half_width_95,
+    }
+}

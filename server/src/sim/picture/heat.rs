@@ -1,0 +1,130 @@
+//! A value over two axes, as colour.
+
+use super::escape;
+use super::plane::{LEFT, Plane, RIGHT, WIDTH, open};
+use std::fmt::Write as _;
+
+const HEIGHT: f64 = 420.0;
+const SCALE_WIDTH: f64 = 240.0;
+/// Steps of colour: a few levels are told apart, a gradient is not.
+const STEPS: u32 = 10;
+
+/// A function of two numbers over a grid.
+pub struct Heat<'a> {
+    /// What it shows.
+    pub title: &'a str,
+    /// What is drawn to the right, with its unit.
+    pub x_label: &'a str,
+    /// Both ends of that axis.
+    pub x: (f64, f64),
+    /// How many columns.
+    pub columns: u32,
+    /// What is drawn upwards, with its unit.
+    pub y_label: &'a str,
+    /// Both ends of that axis.
+    pub y: (f64, f64),
+    /// How many rows.
+    pub rows: u32,
+    /// What colour stands for, and the values of the lightest and the darkest.
+    pub scale: (&'a str, f64, f64),
+    /// The value at the middle of a cell; blank where it is not a number.
+    pub value: &'a dyn Fn(f64, f64) -> f64,
+}
+
+impl Heat<'_> {
+    /// Draws it.
+    #[must_use]
+    pub fn to_svg(&self) -> String {
+        let mut svg = open(self.title, HEIGHT);
+        let plane = Plane {
+            top: 62.0,
+            height: HEIGHT - 62.0 - 48.0,
+            x: self.x,
+            y: self.y,
+        };
+        self.draw_scale(&mut svg);
+        let _ = write!(
+            svg,
+            "<text x=\"8\" y=\"52\">{}</text>",
+            escape(self.y_label)
+        );
+        plane.grid_y(&mut svg, 6);
+        plane.labels_x(&mut svg, self.x_label);
+        let step = |(low, high): (f64, f64), count: u32| (high - low) / f64::from(count);
+        let (x_step, y_step) = (step(self.x, self.columns), step(self.y, self.rows));
+        for row in 0..self.rows {
+            let y = self.y.0 + y_step * f64::from(row);
+            let cell = |column: u32| {
+                let x = self.x.0 + x_step * f64::from(column);
+                self.level((self.value)(x + x_step / 2.0, y + y_step / 2.0))
+            };
+            // Neighbours of one colour are one rectangle.
+            let mut from = 0;
+            for column in 1..=self.columns {
+                if column < self.columns && cell(column) == cell(from) {
+                    continue;
+                }
+                if let Some(level) = cell(from) {
+                    let at = |column: u32| plane.at_x(self.x.0 + x_step * f64::from(column));
+                    let _ = write!(
+                        svg,
+                        "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{}\"/>",
+                        at(from),
+                        plane.at_y(y + y_step),
+                        at(column) - at(from) + 0.2,
+                        plane.at_y(y) - plane.at_y(y + y_step) + 0.2,
+                        colour(level)
+                    );
+                }
+                from = column;
+            }
+        }
+        svg + "</svg>\n"
+    }
+
+    /// From 0 to [`STEPS`] - 1; what lies beyond the scale has its last colour.
+    fn level(&self, value: f64) -> Option<u32> {
+        let (_, low, high) = self.scale;
+        let part = (value - low) / (high - low);
+        (!part.is_nan()).then(|| {
+            ((part * f64::from(STEPS))
+                .floor()
+                .clamp(0.0, f64::from(STEPS - 1))) as u32
+        })
+    }
+
+    fn draw_scale(&self, svg: &mut String) {
+        let (label, low, high) = self.scale;
+        let left = WIDTH - RIGHT - SCALE_WIDTH;
+        let cell = SCALE_WIDTH / f64::from(STEPS);
+        for level in 0..STEPS {
+            let _ = write!(
+                svg,
+                "<rect x=\"{:.1}\" y=\"24\" width=\"{cell:.1}\" height=\"10\" fill=\"{}\"/>",
+                left + cell * f64::from(level),
+                colour(level)
+            );
+        }
+        let _ = write!(
+            svg,
+            "<text x=\"{left:.0}\" y=\"48\">{low}</text>\
+             <text x=\"{:.0}\" y=\"48\" text-anchor=\"end\">{high}</text>\
+             <text x=\"{:.0}\" y=\"33\" text-anchor=\"end\">{}</text>",
+            WIDTH - RIGHT,
+            (left - 8.0).max(LEFT),
+            escape(label)
+        );
+    }
+}
+
+/// From a light to a dark blue.
+fn colour(level: u32) -> String {
+    let part = f64::from(level) / f64::from(STEPS - 1);
+    let mix = |light: f64, dark: f64| (light + (dark - light) * part).round() as u8;
+    format!(
+        "#{:02x}{:02x}{:02x}",
+        mix(239.0, 22.0),
+        mix(243.0, 40.0),
+        mix(255.0, 120.0)
+    )
+}

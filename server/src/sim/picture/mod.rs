@@ -1,0 +1,40 @@
+//! Pictures of studies and analyses, as SVG that stands alone.
+//!
+//! ```text
+//!   study    ─► bars (goals missed, ...)   shares (who held what)
+//!              rows (running tasks, satisfaction of each job)
+//!   analysis ─► curves, heat
+//! ```
+
+mod bars;
+mod curves;
+mod heat;
+mod plane;
+mod rows;
+mod shares;
+
+pub use bars::bars;
+pub use curves::{Curves, Line};
+pub use heat::Heat;
+pub use rows::{running_tasks, satisfaction};
+pub use shares::shares;
+
+/// Told apart also without colour vision.
+const COLOURS: [&str; 8] = [
+    "#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5",
+];
+
+/// Hours where the whole is hours long, seconds otherwise.
+fn time(t_s: f64, whole_s: f64) -> String {
+    if whole_s > 4.0 * 3600.0 {
+        format!("{:.1} h", t_s / 3600.0)
+    } else {
+        format!("{t_s:.0} s")
+    }
+}
+
+pub(super) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('"', "&quot;")
+}
