@@ -15,7 +15,8 @@
 //! - [`model`]: jobs, tasks, nodes, resources, profiles;
 //! - [`availability`]: f(t), how much is free over time;
 //! - [`forecast`]: f(t) from a measured load, with intervals;
-//! - [`policy`]: the eight schedulers of the thesis, its baselines included;
+//! - [`policy`]: the eight schedulers of the thesis, its baselines included, and one
+//!   of our own;
 //! - [`sim`]: an event-driven simulator;
 //! - [`runtime`]: map, shuffle, reduce, retries, pacing.
 //!

@@ -28,7 +28,7 @@ goal_s = 3600
 "#;
 
 #[test]
-fn eight_policies_are_listed_with_their_papers() {
+fn all_policies_are_listed_with_their_papers() {
     let listed = Place::new().ebb("policies --json").json();
     let names: Vec<&str> = (listed.as_array().unwrap().iter())
         .map(|policy| {
@@ -46,7 +46,8 @@ fn eight_policies_are_listed_with_their_papers() {
             "adaptive-data",
             "adaptive-hardware",
             "ras",
-            "reverse-adaptive"
+            "reverse-adaptive",
+            "forecast-edf"
         ]
     );
 }
