@@ -9,7 +9,7 @@
 //! ```text
 //!   model ─┬─> policy ─┬─> sim       a week in seconds, to compare and to plan
 //!   availability ──────┴─> runtime   the real thing, on threads
-//!        └─ forecast
+//!        └─ forecast       └─> planning  what can be met, and what to promise
 //! ```
 //!
 //! - [`model`]: jobs, tasks, nodes, resources, profiles;
@@ -18,6 +18,7 @@
 //! - [`policy`]: the eight schedulers of the thesis, its baselines included, and one
 //!   of our own;
 //! - [`sim`]: an event-driven simulator;
+//! - [`planning`]: what any scheduler must miss, plans, advice at submission;
 //! - [`runtime`]: map, shuffle, reduce, retries, pacing.
 //!
 //! The algorithms are those of J. Polo, *Multi-constraint scheduling of
@@ -66,6 +67,7 @@
 pub mod availability;
 pub mod forecast;
 pub mod model;
+pub mod planning;
 pub mod policy;
 pub mod runtime;
 pub mod sim;

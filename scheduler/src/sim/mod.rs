@@ -29,6 +29,7 @@ mod workload;
 pub use config::{NodeLoss, Recording, SimConfig, SimError, SimNode, Spread};
 pub use engine::simulate;
 pub use job::{SimJob, Stragglers, TaskLength};
+pub use job_run::drawn_lengths_s;
 pub use metrics::{Interval, Metrics};
 pub use report::{JobRecord, ShareSample, SimReport, TaskRecord};
 pub use workload::{Workload, place_splits};

@@ -18,7 +18,7 @@ pub struct Experiment {
 }
 
 /// All of them, in the order of the thesis.
-pub const EXPERIMENTS: [Experiment; 6] = [
+pub const EXPERIMENTS: [Experiment; 8] = [
     Experiment {
         name: "motivation",
         figures: "5.14, 5.15",
@@ -54,6 +54,18 @@ pub const EXPERIMENTS: [Experiment; 6] = [
         figures: "5.22, 5.23, with ten times the work per job",
         claim: "As above.",
         scenario: include_str!("../../scenarios/burstiness-tenfold.toml"),
+    },
+    Experiment {
+        name: "planning",
+        figures: "5.21, with the offline bound",
+        claim: "Nothing of it: what any scheduler must miss, and how near forecast-edf comes.",
+        scenario: include_str!("../../scenarios/planning.toml"),
+    },
+    Experiment {
+        name: "planning-tenfold",
+        figures: "5.21, with the offline bound and ten times the work per job",
+        claim: "As above.",
+        scenario: include_str!("../../scenarios/planning-tenfold.toml"),
     },
 ];
 

@@ -14,5 +14,5 @@ mod study;
 pub use experiments::{EXPERIMENTS, Experiment};
 pub use picture::{missed_bars, shares};
 pub use report::write as write_report;
-pub use result::{JobResult, PointResult, PolicyResult, StudyResult};
+pub use result::{BoundResult, JobResult, PointResult, PolicyResult, StudyResult};
 pub use study::{Progress, run};

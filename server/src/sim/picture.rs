@@ -18,6 +18,7 @@ const HEIGHT: f64 = 320.0;
 
 const STYLE: &str = "<style>text{font:12px system-ui,sans-serif;fill:#5b6775}\
     .title{font-weight:600;fill:#1d2733}.grid{stroke:#dfe4ea}.error{stroke:#1d2733}\
+    .bound{stroke:#1d2733;stroke-width:2;stroke-dasharray:6 3}\
     .goal{stroke-width:1.5;stroke-dasharray:5 4}\
     .forecast{fill:none;stroke:#1d2733;stroke-width:2}</style>\
     <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>";
@@ -60,7 +61,7 @@ fn y(value: f64, y_max: f64) -> f64 {
 }
 
 /// Goals missed by each policy at each point, in percent, with the 95%
-/// confidence interval of the mean.
+/// confidence interval of the mean. What any scheduler misses at least is dashed.
 #[must_use]
 pub fn missed_bars(title: &str, points: &[&PointResult]) -> String {
     let policies: Vec<String> = (points.iter().take(1))
@@ -86,6 +87,16 @@ pub fn missed_bars(title: &str, points: &[&PointResult]) -> String {
                 y(value - half, 100.0),
                 y(value + half, 100.0),
                 centre = x + bar * 0.46,
+            );
+        }
+        if let Some(bound) = &point.bound {
+            let missed = 100.0 * bound.missed_fraction.mean;
+            let _ = write!(
+                svg,
+                "<line class=\"bound\" x1=\"{from:.1}\" x2=\"{:.1}\" y1=\"{at:.1}\" \
+                 y2=\"{at:.1}\"><title>any scheduler: {missed:.1}%</title></line>",
+                from + group * 0.8,
+                at = y(missed, 100.0),
             );
         }
         let _ = write!(

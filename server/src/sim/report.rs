@@ -83,5 +83,13 @@ fn table(point: &PointResult) -> String {
             policy.makespan_s.mean / 3600.0,
         );
     }
+    if let Some(bound) = &point.bound {
+        let _ = write!(
+            html,
+            "<tr><td>(bound)<td>{:.1}%<td>{:.1}</tr>",
+            100.0 * bound.missed_fraction.mean,
+            100.0 * bound.missed_fraction.half_width_95,
+        );
+    }
     html + "</table>"
 }

@@ -20,6 +20,9 @@ pub(super) struct File {
     pub nodes: Vec<Nodes>,
     pub availability: Option<Availability>,
     pub forecast: Option<Availability>,
+    /// Also bound from below what must be missed.
+    #[serde(default)]
+    pub offline_bound: bool,
     #[serde(default)]
     pub applications: BTreeMap<String, Application>,
     pub workload: Option<Workload>,

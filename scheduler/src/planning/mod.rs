@@ -1,0 +1,15 @@
+//! Planning: what can be met at all, what will probably be met, and what to say
+//! to somebody who is about to submit a job.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `fluid` | one divisible machine: the least number of jobs it must miss |
+//! | `supply` | the most that a simulated cluster can do between two instants |
+//! | `offline` | the two together: a bound on what any scheduler must miss |
+
+mod fluid;
+mod offline;
+mod supply;
+
+pub use fluid::{FluidJob, missed_exactly, missed_in_groups, missed_relaxed};
+pub use offline::{OfflineBound, offline_bound};
