@@ -18,7 +18,7 @@ pub struct Experiment {
 }
 
 /// All of them, in the order of the thesis.
-pub const EXPERIMENTS: [Experiment; 8] = [
+pub const EXPERIMENTS: [Experiment; 10] = [
     Experiment {
         name: "motivation",
         figures: "5.14, 5.15",
@@ -66,6 +66,18 @@ pub const EXPERIMENTS: [Experiment; 8] = [
         figures: "5.21, with the offline bound and ten times the work per job",
         claim: "As above.",
         scenario: include_str!("../../scenarios/planning-tenfold.toml"),
+    },
+    Experiment {
+        name: "planning-error",
+        figures: "5.21, under a wrong forecast",
+        claim: "As above, with a forecast as bad as a measured one.",
+        scenario: include_str!("../../scenarios/planning-error.toml"),
+    },
+    Experiment {
+        name: "planning-tenfold-error",
+        figures: "5.21, under a wrong forecast, with ten times the work per job",
+        claim: "As above.",
+        scenario: include_str!("../../scenarios/planning-tenfold-error.toml"),
     },
 ];
 

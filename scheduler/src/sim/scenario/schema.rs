@@ -20,6 +20,7 @@ pub(super) struct File {
     pub nodes: Vec<Nodes>,
     pub availability: Option<Availability>,
     pub forecast: Option<Availability>,
+    pub forecast_error: Option<ForecastError>,
     /// Also bound from below what must be missed.
     #[serde(default)]
     pub offline_bound: bool,
@@ -122,6 +123,16 @@ pub(super) enum Availability {
     Burstiness {
         level: u32,
     },
+}
+
+/// How far the load that policies expect is off.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ForecastError {
+    /// Standard deviation of the logarithm of forecast over load.
+    pub log_sd: f64,
+    /// How long an error lasts: in this time its correlation falls to 1/e.
+    pub correlation_s: f64,
 }
 
 #[derive(Clone, Debug, Deserialize)]
