@@ -112,3 +112,61 @@ fn the_motivating_example_is_as_in_the_thesis() {
     let jobs = json["points"][0]["policies"][0]["jobs"].as_array().unwrap();
     assert!(jobs.iter().all(|job| job["met"] == true), "{jobs:?}");
 }
+
+/// Room for 20 maps of 300 s until 600 s on ten nodes.
+const TONIGHT: &str = r#"
+title = "Tonight"
+[[nodes]]
+count = 10
+[applications.scan]
+map_s = 300
+[[job]]
+name = "small"
+application = "scan"
+maps = 8
+goal_s = 600
+[[job]]
+name = "large"
+application = "scan"
+maps = 15
+goal_s = 600
+"#;
+
+#[test]
+fn a_plan_tells_who_is_at_risk_and_what_would_help() {
+    let place = Place::new();
+    place.write("tonight.toml", TONIGHT);
+    let text = place.ebb("sim plan tonight.toml").ok();
+    assert!(
+        text.contains("at risk") && text.contains("leaving small out"),
+        "{text}"
+    );
+
+    let json = place.ebb("sim plan tonight.toml --json").json();
+    let (small, large) = (&json["jobs"][0], &json["jobs"][1]);
+    assert_eq!(small["name"], "small");
+    assert_eq!(small["met_probability"], 1.0);
+    assert_eq!(large["at_risk"], true);
+    let later = (large["saved_by"].as_array().unwrap().iter())
+        .find(|saving| saving["kind"] == "later-goal")
+        .unwrap();
+    assert!(later["goal_s"].as_f64().unwrap() >= 900.0, "{later}");
+}
+
+#[test]
+fn a_plan_that_cannot_be_made_is_exit_code_2() {
+    let place = Place::new();
+    place.write("tonight.toml", TONIGHT.replace("maps = 8", "maps = 0"));
+    let said = place.ebb("sim plan tonight.toml").fails(2);
+    assert!(
+        said.contains("tonight.toml, line 10, job[0].maps: must be at least 1"),
+        "{said}"
+    );
+    let swept = format!("{TONIGHT}[sweep]\n\"job[0].maps\" = [1, 2]\n");
+    place.write("tonight.toml", swept);
+    let said = place.ebb("sim plan tonight.toml").fails(2);
+    assert!(said.contains("[sweep]"), "{said}");
+    place.write("tonight.toml", TONIGHT);
+    assert_eq!(place.ebb("sim plan tonight.toml --confidence 2").code, 2);
+    place.ebb("sim plan tonight.toml --policy lottery").fails(2);
+}
