@@ -1,5 +1,6 @@
 //! `ebb sim`: what would happen, without waiting for it.
 
+mod advice;
 mod experiments;
 mod plan;
 mod print;
@@ -26,6 +27,7 @@ pub(super) struct Args {
 enum Command {
     Run(run::Args),
     Plan(plan::Args),
+    Advice(advice::Args),
     Experiments(experiments::Args),
 }
 
@@ -33,6 +35,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     match args.command {
         Command::Run(args) => run::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::Advice(args) => advice::run(args),
         Command::Experiments(args) => experiments::run(args),
     }
 }

@@ -12,7 +12,7 @@ mod result;
 mod study;
 
 pub use experiments::{EXPERIMENTS, Experiment};
-pub use picture::{missed_bars, shares};
+pub use picture::{missed_bars, reliability as reliability_picture, shares};
 pub use report::write as write_report;
 pub use result::{BoundResult, JobResult, PointResult, PolicyResult, StudyResult};
 pub use study::{Progress, run};

@@ -2,6 +2,7 @@
 //! their confidence intervals, and who held what over time.
 
 use super::result::{PointResult, PolicyResult};
+use ebb_scheduler::planning::Told;
 use std::fmt::Write as _;
 
 /// Told apart also without colour vision.
@@ -107,6 +108,64 @@ pub fn missed_bars(title: &str, points: &[&PointResult]) -> String {
             escape(&point.label())
         );
     }
+    svg + "</svg>\n"
+}
+
+/// A reliability diagram: how many of the jobs that were told a probability met their
+/// goals, against that probability, in percent. The diagonal is what was promised; a dot
+/// is as large as the square root of its number of jobs.
+#[must_use]
+pub fn reliability(title: &str, lines: &[(String, Vec<Told>)]) -> String {
+    let names: Vec<String> = lines.iter().map(|(name, _)| name.clone()).collect();
+    let mut svg = frame(title, &names, 100.0, "%");
+    let x = |part: f64| LEFT + part * (WIDTH - LEFT - RIGHT);
+    let _ = write!(
+        svg,
+        "<line class=\"bound\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\"/>",
+        x(0.0),
+        y(0.0, 100.0),
+        x(1.0),
+        y(100.0, 100.0)
+    );
+    for ((_, told), colour) in lines.iter().zip(COLOURS.iter().cycle()) {
+        let at = |told: &Told| (x(told.told), y(100.0 * told.met, 100.0));
+        let points: Vec<String> = (told.iter().map(at))
+            .map(|(x, y)| format!("{x:.1},{y:.1}"))
+            .collect();
+        let _ = write!(
+            svg,
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\"/>",
+            points.join(" ")
+        );
+        for told in told {
+            let (x, y) = at(told);
+            let radius = (f64::from(told.jobs).sqrt() / 6.0).clamp(1.5, 12.0);
+            let _ = write!(
+                svg,
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\" fill=\"{colour}\" \
+                 fill-opacity=\"0.6\"><title>{} jobs: told {:.1}%, met {:.1}%</title></circle>",
+                told.jobs,
+                100.0 * told.told,
+                100.0 * told.met
+            );
+        }
+    }
+    for tick in 0..=5 {
+        let part = f64::from(tick) / 5.0;
+        let _ = write!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{:.0}%</text>",
+            x(part),
+            HEIGHT - BOTTOM + 18.0,
+            100.0 * part
+        );
+    }
+    let _ = write!(
+        svg,
+        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">told</text>",
+        x(0.5),
+        HEIGHT - 6.0
+    );
     svg + "</svg>\n"
 }
 

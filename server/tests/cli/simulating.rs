@@ -170,3 +170,22 @@ fn a_plan_that_cannot_be_made_is_exit_code_2() {
     assert_eq!(place.ebb("sim plan tonight.toml --confidence 2").code, 2);
     place.ebb("sim plan tonight.toml --policy lottery").fails(2);
 }
+
+#[test]
+fn advice_is_compared_with_what_comes() {
+    let place = Place::new();
+    let cluster = TONIGHT.split("[[job]]").next().unwrap();
+    let weeks = format!(
+        "replicas = 4{cluster}[workload]\napplication = \"scan\"\nspan_s = 40000\n\
+         load = 0.7\nmaps_mean = 5\nmaps_log_sd = 1.0\ngoal_factor = [1.2, 5.0]\n"
+    );
+    place.write("weeks.toml", weeks);
+    let json = place.ebb("sim advice weeks.toml --json").json();
+    assert_eq!(json["replicas"], serde_json::json!([2, 2]));
+    let told = json["points"][0]["told"].as_array().unwrap();
+    let jobs: u64 = told.iter().map(|told| told["jobs"].as_u64().unwrap()).sum();
+    assert!(jobs > 50, "{json}");
+    place.ebb("sim advice weeks.toml --picture told.svg").ok();
+    assert!(place.read("told.svg").ends_with("</svg>\n"));
+    assert_eq!(place.ebb("sim advice weeks.toml --replicas 1").code, 2);
+}
