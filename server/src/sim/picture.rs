@@ -100,13 +100,17 @@ pub fn missed_bars(title: &str, points: &[&PointResult]) -> String {
                 at = y(missed, 100.0),
             );
         }
-        let _ = write!(
-            svg,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            from + group * 0.4,
-            HEIGHT - BOTTOM + 18.0,
-            escape(&point.label())
-        );
+        // One line for each value that was swept, or they run into each other.
+        for (line, (field, value)) in point.set.iter().enumerate() {
+            let short = field.rsplit('.').next().unwrap_or(field).replace('_', " ");
+            let _ = write!(
+                svg,
+                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                from + group * 0.4,
+                HEIGHT - BOTTOM + 16.0 + 15.0 * line as f64,
+                escape(&format!("{short} {value}"))
+            );
+        }
     }
     svg + "</svg>\n"
 }
