@@ -9,14 +9,16 @@
 //! ```text
 //!   model ─┬─> policy ─┬─> sim       a week in seconds, to compare and to plan
 //!   availability ──────┴─> runtime   the real thing, on threads
-//!        └─ forecast
+//!        └─ forecast       └─> planning  what can be met, and what to promise
 //! ```
 //!
 //! - [`model`]: jobs, tasks, nodes, resources, profiles;
 //! - [`availability`]: f(t), how much is free over time;
 //! - [`forecast`]: f(t) from a measured load, with intervals;
-//! - [`policy`]: the eight schedulers of the thesis, its baselines included;
+//! - [`policy`]: the eight schedulers of the thesis, its baselines included, and one
+//!   of our own;
 //! - [`sim`]: an event-driven simulator;
+//! - [`planning`]: what any scheduler must miss, plans, advice at submission;
 //! - [`runtime`]: map, shuffle, reduce, retries, pacing.
 //!
 //! The algorithms are those of J. Polo, *Multi-constraint scheduling of
@@ -65,6 +67,7 @@
 pub mod availability;
 pub mod forecast;
 pub mod model;
+pub mod planning;
 pub mod policy;
 pub mod runtime;
 pub mod sim;

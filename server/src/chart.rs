@@ -26,9 +26,18 @@ pub struct BarChart {
     pub series: Vec<String>,
     /// From left to right.
     pub groups: Vec<Group>,
-    /// What the line through the groups measures, with its unit; `None` for no
-    /// line.
-    pub line: Option<String>,
+    /// What else is drawn of each group.
+    pub line: Option<Line>,
+}
+
+/// One more value of each group, beside its bars.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Line {
+    /// A line through the groups on an axis of its own, on the right; what it
+    /// measures, with its unit.
+    Through(String),
+    /// A dashed level across each group, on the axis of the bars; its name.
+    Levels(String),
 }
 
 /// The bars that stand together.
@@ -38,7 +47,7 @@ pub struct Group {
     pub label: String,
     /// One for each series, in their order; `None` leaves its place empty.
     pub bars: Vec<Option<Bar>>,
-    /// Where the line passes.
+    /// Where the line passes, or the level lies.
     pub line: Option<f64>,
 }
 
@@ -69,7 +78,8 @@ pub const COLOURS: [&str; 5] = ["#4269d0", "#a3b6e8", "#ff725c", "#efb118", "#6c
 
 const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#5b6775}\
     .title{font-weight:600;fill:#1d2733}.grid{stroke:#dfe4ea}.error{stroke:#1d2733}\
-    .line{fill:none;stroke:#1d2733;stroke-width:1.5}.dot{fill:#1d2733}";
+    .line{fill:none;stroke:#1d2733;stroke-width:1.5}.dot{fill:#1d2733}\
+    .level{stroke:#1d2733;stroke-width:2;stroke-dasharray:6 3}";
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 360.0;
@@ -125,14 +135,32 @@ impl BarChart {
         for (position, group) in self.groups.iter().enumerate() {
             group.write(svg, &axis, LEFT + width * position as f64, width)?;
         }
-        self.write_line(svg, width)
+        match &self.line {
+            None => Ok(()),
+            Some(Line::Through(_)) => self.write_line(svg, width),
+            Some(Line::Levels(_)) => self.write_levels(svg, &axis, width),
+        }
+    }
+
+    /// What each group has as its level, across its bars.
+    fn write_levels(&self, svg: &mut String, axis: &Axis, width: f64) -> fmt::Result {
+        for (position, group) in self.groups.iter().enumerate() {
+            let Some(level) = group.line else { continue };
+            let x = LEFT + width * (position as f64 + (1.0 - FILLED) / 2.0);
+            let (y, across) = (axis.y(level), width * FILLED);
+            write!(
+                svg,
+                r#"<path class="level" d="M{x:.1} {y:.1}h{across:.1}"/>"#
+            )?;
+        }
+        Ok(())
     }
 
     /// The right end of the groups.
     fn right(&self) -> f64 {
         match self.line {
-            Some(_) => WIDTH - RIGHT_WITH_LINE,
-            None => WIDTH - RIGHT,
+            Some(Line::Through(_)) => WIDTH - RIGHT_WITH_LINE,
+            _ => WIDTH - RIGHT,
         }
     }
 
@@ -146,15 +174,22 @@ impl BarChart {
             )?;
             text(svg, (x + 17.0, 35.0), "", &escape(name))?;
         }
-        let Some(name) = &self.line else {
-            return Ok(());
-        };
         let x = LEFT + LEGEND_STEP * self.series.len() as f64;
-        write!(
-            svg,
-            r#"<path class="line" d="M{x} 30h12"/><circle class="dot" cx="{}" cy="30" r="3"/>"#,
-            x + 6.0
-        )?;
+        let name = match &self.line {
+            None => return Ok(()),
+            Some(Line::Through(name)) => {
+                let middle = x + 6.0;
+                write!(
+                    svg,
+                    r#"<path class="line" d="M{x} 30h12"/><circle class="dot" cx="{middle}" cy="30" r="3"/>"#
+                )?;
+                name
+            }
+            Some(Line::Levels(name)) => {
+                write!(svg, r#"<path class="level" d="M{x} 30h12"/>"#)?;
+                name
+            }
+        };
         text(svg, (x + 17.0, 35.0), "", &escape(name))
     }
 
@@ -167,7 +202,7 @@ impl BarChart {
             .enumerate()
             .filter_map(|(position, group)| Some((middle(position), group.line?)))
             .collect();
-        if self.line.is_none() || points.is_empty() {
+        if points.is_empty() {
             return Ok(());
         }
         let axis = Axis::new(None, points.iter().map(|(_, value)| *value));
@@ -362,6 +397,19 @@ mod tests {
     }
 
     #[test]
+    fn levels_lie_on_the_axis_of_the_bars() {
+        let mut chart = chart(&[1.0, 10.0]);
+        chart.groups[0].line = Some(5.0);
+        chart.groups[1].line = None;
+        chart.line = Some(Line::Levels("least".into()));
+        let svg = chart.to_svg();
+        let axis = Axis::new(None, [10.0].into_iter());
+        assert!(svg.contains(&format!(" {:.1}h", axis.y(5.0))), "{svg}");
+        // One in the legend.
+        assert_eq!(svg.matches(r#"class="level""#).count(), 2);
+    }
+
+    #[test]
     fn what_is_cut_says_how_high_it_is() {
         let mut cut = chart(&[1.3, 4.5]);
         cut.y_max = Some(3.0);
@@ -381,7 +429,7 @@ mod tests {
     #[test]
     fn a_line_has_a_point_for_each_group_and_an_axis() {
         let mut lined = chart(&[1.0, 2.0]);
-        lined.line = Some("ops/s".into());
+        lined.line = Some(Line::Through("ops/s".into()));
         let svg = lined.to_svg();
         assert_eq!(svg.matches("<circle").count(), 3, "one in the legend");
         assert!(svg.contains(">20</text>"), "{svg}");

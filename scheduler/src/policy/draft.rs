@@ -225,6 +225,16 @@ impl<'a> Draft<'a> {
         Placement::of_slots(self.place_all())
     }
 
+    /// As [`carry_out`](Self::carry_out), but maps whose input lies on an idle node
+    /// go there before others take it, jobs in order of urgency.
+    pub fn carry_out_near(self) -> Placement {
+        let mut places = Places::keeping(self);
+        places.spread_reduces();
+        places.place_local_maps();
+        places.place_maps();
+        Placement::of_slots(places.chosen)
+    }
+
     /// As [`carry_out`](Self::carry_out), as single slots.
     pub fn place_all(self) -> Vec<(NodeId, JobId, TaskKind)> {
         let mut places = Places::keeping(self);
@@ -403,6 +413,31 @@ impl<'a> Places<'a> {
                 nodes.insert((fewest + 1, node));
                 own[node] += 1;
                 self.put(job, node, kind);
+            }
+        }
+    }
+
+    /// Maps on idle nodes that hold their input.
+    fn place_local_maps(&mut self) {
+        let kind = TaskKind::Map;
+        for at in 0..self.order.len() {
+            let job = self.order[at];
+            let Some(local) = &self.draft.scope.view.jobs[job].local else {
+                continue;
+            };
+            let demand = self.draft.demand[job][kind as usize];
+            let mut waiting = local.iter();
+            while self.placed[job][kind as usize] < self.draft.slots(job, kind)
+                && let Some(split) = waiting.next()
+            {
+                let idle = |node: &&NodeId| {
+                    let node = **node;
+                    (node.0 as usize) < self.draft.whole.len()
+                        && self.idle.fits(node.0 as usize, &demand)
+                };
+                if let Some(node) = local.splits().nodes_of(split).iter().find(idle) {
+                    self.put(job, node.0 as usize, kind);
+                }
             }
         }
     }

@@ -25,6 +25,8 @@
 //! | `fifo`, `fair`, `delay` | Hadoop's, one policy each |
 //! | `adaptive`, `adaptive_data`, `adaptive_hardware` | chapter 3 |
 //! | `ras`, `reverse_adaptive` | chapters 4 and 5 |
+//! | `on_time` | which goals can be met together, by the forecast |
+//! | `forecast_edf` | beyond the thesis: the earliest of those goals first |
 //! | `registry` | all of them by name |
 
 mod adaptive;
@@ -38,8 +40,10 @@ mod example;
 mod fair;
 mod fifo;
 mod fit;
+mod forecast_edf;
 mod local;
 mod matrix;
+mod on_time;
 mod placement;
 mod priority;
 mod ras;
@@ -61,7 +65,9 @@ pub use delay::{DELAY_S, Delay};
 pub use fair::Fair;
 pub use fifo::Fifo;
 pub use fit::{FitJob, Interval, ReverseFit, reverse_fit};
+pub use forecast_edf::{ForecastEdf, GIVEN_UP_MAX, RESERVE};
 pub use matrix::{Cell, Placement};
+pub use on_time::room_per_work;
 pub use ras::Ras;
 pub use registry::{Descriptor, all, by_name, descriptors};
 pub use reverse_adaptive::ReverseAdaptive;

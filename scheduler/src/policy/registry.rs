@@ -1,7 +1,8 @@
 //! All policies by name, with where each comes from.
 
 use super::{
-    Adaptive, AdaptiveData, AdaptiveHardware, Delay, Fair, Fifo, Policy, Ras, ReverseAdaptive,
+    Adaptive, AdaptiveData, AdaptiveHardware, Delay, Fair, Fifo, ForecastEdf, Policy, Ras,
+    ReverseAdaptive,
 };
 use serde::Serialize;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ struct Entry {
     build: fn() -> Arc<dyn Policy>,
 }
 
-const ENTRIES: [Entry; 8] = [
+const ENTRIES: [Entry; 9] = [
     Entry {
         descriptor: Descriptor {
             name: "fifo",
@@ -86,6 +87,14 @@ const ENTRIES: [Entry; 8] = [
             summary: "Plans backwards from the goals against the forecast of free capacity.",
         },
         build: || Arc::new(ReverseAdaptive),
+    },
+    Entry {
+        descriptor: Descriptor {
+            name: "forecast-edf",
+            paper: "ebb; Moore 1968 (which jobs to give up)",
+            summary: "Keeps the jobs that the forecast can save; of those, the earliest goal first.",
+        },
+        build: || Arc::new(ForecastEdf),
     },
 ];
 

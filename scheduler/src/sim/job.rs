@@ -48,11 +48,15 @@ impl TaskLength {
 
 /// A log-normal number with this mean, and this deviation of its logarithm.
 pub(crate) fn log_normal(mean: f64, log_sd: f64, rng: &mut impl Rng) -> f64 {
+    // The mean of a log-normal is exp(mu + sd^2 / 2).
+    (mean.ln() - log_sd * log_sd / 2.0 + log_sd * normal(rng)).exp()
+}
+
+/// A number from the standard normal distribution.
+pub(super) fn normal(rng: &mut impl Rng) -> f64 {
     // Box-Muller; 1 - u keeps the logarithm's argument above zero.
     let (u, v): (f64, f64) = (rng.random(), rng.random());
-    let normal = (-2.0 * (1.0 - u).ln()).sqrt() * (TAU * v).cos();
-    // The mean of a log-normal is exp(mu + sd^2 / 2).
-    (mean.ln() - log_sd * log_sd / 2.0 + log_sd * normal).exp()
+    (-2.0 * (1.0 - u).ln()).sqrt() * (TAU * v).cos()
 }
 
 /// Tasks that take much longer than others like them.

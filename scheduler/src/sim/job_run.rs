@@ -19,6 +19,15 @@ struct Tasks {
     observed_s: f64,
 }
 
+/// How long the tasks of a job take in a run with this seed, in slots of their
+/// own on regular nodes, near their input: maps and reduces, in seconds.
+#[must_use]
+pub fn drawn_lengths_s(job: &SimJob, seed: u64) -> (Vec<f64>, Vec<f64>) {
+    let mut run = JobRun::new(job.clone());
+    run.draw(seed);
+    (run.maps.lengths_s, run.reduces.lengths_s)
+}
+
 /// A task about to start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Started {
@@ -65,8 +74,7 @@ impl JobRun {
         }
     }
 
-    /// Draws the tasks, and gives what the policy sees of them.
-    pub fn submit(&mut self, seed: u64) -> JobView {
+    fn draw(&mut self, seed: u64) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(self.spec.job.id.0);
         let stragglers = self.spec.stragglers;
@@ -84,6 +92,11 @@ impl JobRun {
         };
         self.maps = draw(self.spec.maps, self.spec.map_length);
         self.reduces = draw(self.spec.reduces, self.spec.reduce_length);
+    }
+
+    /// Draws the tasks, and gives what the policy sees of them.
+    pub fn submit(&mut self, seed: u64) -> JobView {
+        self.draw(seed);
         let spec = &self.spec;
         let mut view = JobView::new(spec.job, spec.maps, spec.reduces, spec.profile);
         view.accelerated = spec.speedup.is_some();

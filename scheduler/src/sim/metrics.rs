@@ -15,6 +15,10 @@ pub struct Metrics {
     pub missed: u32,
     /// `missed` of `with_goal`, 0 to 1; 0 without goals.
     pub missed_fraction: f64,
+    /// Jobs with a goal that were submitted within the window and missed it: not
+    /// those from before it, of which a policy that lets them wait sees more. What
+    /// [`offline_bound`](crate::planning::offline_bound) bounds.
+    pub missed_of_submitted: u32,
     /// Jobs not finished when the run ended.
     pub unfinished: u32,
     /// Mean time beyond the goal of the jobs that missed it, in seconds; an
@@ -59,6 +63,9 @@ impl Metrics {
             with_goal: with_goal as u32,
             missed: beyond.len() as u32,
             missed_fraction: ratio(beyond.len() as f64, with_goal as f64),
+            missed_of_submitted: (counted.iter())
+                .filter(|job| job.met == Some(false) && within(job.job.submitted_s))
+                .count() as u32,
             unfinished: counted
                 .iter()
                 .filter(|job| job.finished_s.is_none())

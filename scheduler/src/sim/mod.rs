@@ -15,6 +15,7 @@
 mod config;
 mod engine;
 mod events;
+mod forecast_error;
 mod job;
 mod job_run;
 mod metrics;
@@ -28,7 +29,9 @@ mod workload;
 
 pub use config::{NodeLoss, Recording, SimConfig, SimError, SimNode, Spread};
 pub use engine::simulate;
+pub use forecast_error::ForecastError;
 pub use job::{SimJob, Stragglers, TaskLength};
+pub use job_run::drawn_lengths_s;
 pub use metrics::{Interval, Metrics};
 pub use report::{JobRecord, ShareSample, SimReport, TaskRecord};
 pub use workload::{Workload, place_splits};

@@ -1,6 +1,8 @@
 //! `ebb sim`: what would happen, without waiting for it.
 
+mod advice;
 mod experiments;
+mod plan;
 mod print;
 mod run;
 
@@ -10,6 +12,7 @@ use clap::Subcommand;
 const EXAMPLES: &str = "\
 Examples:
   ebb sim run week.toml --policy fifo,reverse-adaptive
+  ebb sim plan tonight.toml
   ebb sim experiments motivation";
 
 /// Simulate jobs and a transactional load: a week in a second.
@@ -23,12 +26,16 @@ pub(super) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Args),
+    Plan(plan::Args),
+    Advice(advice::Args),
     Experiments(experiments::Args),
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
     match args.command {
         Command::Run(args) => run::run(args),
+        Command::Plan(args) => plan::run(args),
+        Command::Advice(args) => advice::run(args),
         Command::Experiments(args) => experiments::run(args),
     }
 }

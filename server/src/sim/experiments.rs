@@ -35,7 +35,7 @@ macro_rules! scenario {
 }
 
 /// All of them, in the order of the thesis.
-pub const EXPERIMENTS: [Experiment; 23] = [
+pub const EXPERIMENTS: [Experiment; 27] = [
     Experiment {
         name: "acceleration",
         figures: "3.1",
@@ -173,6 +173,30 @@ pub const EXPERIMENTS: [Experiment; 23] = [
         figures: "5.23, with ten times the work per job",
         claim: "As above.",
         source: scenario!("burstiness-tenfold"),
+    },
+    Experiment {
+        name: "planning",
+        figures: "5.21, with the offline bound",
+        claim: "Nothing of it: what any scheduler must miss, and how near forecast-edf comes.",
+        source: scenario!("planning"),
+    },
+    Experiment {
+        name: "planning-tenfold",
+        figures: "5.21, with the offline bound and ten times the work per job",
+        claim: "As above.",
+        source: scenario!("planning-tenfold"),
+    },
+    Experiment {
+        name: "planning-error",
+        figures: "5.21, under a wrong forecast",
+        claim: "As above, with a forecast as bad as a measured one.",
+        source: scenario!("planning-error"),
+    },
+    Experiment {
+        name: "planning-tenfold-error",
+        figures: "5.21, under a wrong forecast, with ten times the work per job",
+        claim: "As above.",
+        source: scenario!("planning-tenfold-error"),
     },
 ];
 

@@ -15,6 +15,7 @@ mod study;
 
 pub use analysis::Analysis;
 pub use experiments::{EXPERIMENTS, Experiment, Source};
+pub use picture::reliability as reliability_picture;
 pub use report::{write as write_report, write_analysis};
-pub use result::{JobResult, PointResult, PolicyResult, StudyResult};
+pub use result::{BoundResult, JobResult, PointResult, PolicyResult, StudyResult};
 pub use study::{Progress, run};

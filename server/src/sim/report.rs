@@ -89,8 +89,10 @@ fn head(title: &str) -> String {
 /// One number of each policy at each point.
 fn swept(result: &StudyResult) -> Vec<(&'static str, String)> {
     let mut drawn = Vec::new();
+    let bound = |point: &PointResult| Some(100.0 * point.bound.as_ref()?.missed_fraction.mean);
     let mut draw = |name, title: &str, unit: &str, of: fn(&PolicyResult) -> Interval| {
-        drawn.push((name, bars(title, unit, &result.points, of)));
+        let level = |point: &PointResult| bound(point).filter(|_| name == "missed");
+        drawn.push((name, bars(title, unit, &result.points, of, level)));
     };
     let policies = || result.points.iter().flat_map(|point| &point.policies);
     if result.points.iter().any(has_goals) {
@@ -165,6 +167,14 @@ fn table(point: &PointResult) -> String {
             100.0 * policy.utilisation.mean,
             100.0 * policy.locality.mean,
             policy.makespan_s.mean / 3600.0,
+        );
+    }
+    if let Some(bound) = &point.bound {
+        let _ = write!(
+            html,
+            "<tr><td>(bound)<td>{:.1}%<td>{:.1}</tr>",
+            100.0 * bound.missed_fraction.mean,
+            100.0 * bound.missed_fraction.half_width_95,
         );
     }
     html + "</table>"

@@ -2,6 +2,7 @@
 
 use ebb_scheduler::availability::Availability;
 use ebb_scheduler::model::Pool;
+use ebb_scheduler::planning::OfflineBound;
 use ebb_scheduler::sim::scenario::Point;
 use ebb_scheduler::sim::{
     Interval, JobRecord, Metrics, ShareSample, SimConfig, SimReport, TaskRecord,
@@ -30,6 +31,30 @@ pub struct PointResult {
     pub set: BTreeMap<String, String>,
     /// In the order asked for.
     pub policies: Vec<PolicyResult>,
+    /// What any scheduler misses at least, where the scenario asks for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound: Option<BoundResult>,
+}
+
+/// A lower bound on goals missed at one point.
+#[derive(Clone, Debug, Serialize)]
+pub struct BoundResult {
+    /// Goals missed at least, 0 to 1.
+    pub missed_fraction: Interval,
+    /// Each replica.
+    pub replicas: Vec<OfflineBound>,
+}
+
+impl BoundResult {
+    pub(super) fn new(replicas: Vec<OfflineBound>) -> Self {
+        let fractions: Vec<f64> = (replicas.iter())
+            .map(OfflineBound::missed_fraction)
+            .collect();
+        Self {
+            missed_fraction: Interval::of(&fractions),
+            replicas,
+        }
+    }
 }
 
 /// One policy at one point.
@@ -39,6 +64,10 @@ pub struct PolicyResult {
     pub policy: String,
     /// Goals missed, 0 to 1.
     pub missed_fraction: Interval,
+    /// Goals missed beyond the bound, of the jobs submitted within the window that
+    /// counts, 0 to 1; where there is a bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub above_bound: Option<Interval>,
     /// Time beyond the goal of jobs that missed it, in seconds.
     pub beyond_s: Interval,
     /// Time left until the goal for jobs that met it, in seconds.
@@ -82,6 +111,21 @@ pub struct JobResult {
 }
 
 impl PointResult {
+    /// Compares every policy with a bound, replica by replica.
+    pub(super) fn set_bound(&mut self, bound: BoundResult) {
+        for policy in &mut self.policies {
+            let pairs = policy.replicas.iter().zip(&bound.replicas);
+            let above: Vec<f64> = pairs
+                .map(|(metrics, bound)| {
+                    let above = f64::from(metrics.missed_of_submitted) - f64::from(bound.missed);
+                    above / f64::from(bound.jobs.max(1))
+                })
+                .collect();
+            policy.above_bound = Some(Interval::of(&above));
+        }
+        self.bound = Some(bound);
+    }
+
     /// The swept values in words; empty without a sweep.
     #[must_use]
     pub fn label(&self) -> String {
@@ -117,6 +161,7 @@ impl PolicyResult {
         Self {
             policy: policy.to_string(),
             missed_fraction: over(|m| m.missed_fraction),
+            above_bound: None,
             beyond_s: over(|m| m.beyond_s),
             distance_s: over(|m| m.distance_s),
             utilisation: over(|m| m.utilisation),

@@ -1,7 +1,8 @@
 //! Runs every point of a scenario under every policy, on all cores.
 
-use super::result::{PointResult, PolicyResult, StudyResult};
+use super::result::{BoundResult, PointResult, PolicyResult, StudyResult};
 use anyhow::{Result, anyhow};
+use ebb_scheduler::planning::offline_bound;
 use ebb_scheduler::policy;
 use ebb_scheduler::sim::scenario::Scenario;
 use ebb_scheduler::sim::{JobRecord, Metrics, SimError, SimReport, simulate};
@@ -15,11 +16,11 @@ pub trait Progress: Sync {
     fn run_done(&self);
 }
 
-/// One simulation.
+/// One simulation, or the bound of one where there is no policy.
 #[derive(Clone, Copy)]
 struct Run {
     point: usize,
-    policy: usize,
+    policy: Option<usize>,
     replica: u32,
 }
 
@@ -34,7 +35,9 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
     let mut runs = Vec::new();
     for point in 0..scenario.points.len() {
         for replica in 0..scenario.replicas {
-            runs.extend((0..policies.len()).map(|policy| Run {
+            let bound = scenario.offline_bound.then_some(None);
+            let policies = (0..policies.len()).map(Some).chain(bound);
+            runs.extend(policies.map(|policy| Run {
                 point,
                 policy,
                 replica,
@@ -45,11 +48,21 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
     let before_s = cpu_s();
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(runs.len()));
+    let bounds = Mutex::new(Vec::new());
     let work = || -> Result<(), SimError> {
         while let Some(&run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
             let seed = scenario.seed.wrapping_add(run.replica.into());
             let (config, jobs) = scenario.points[run.point].draw(seed);
-            let report = simulate(&config, jobs, policies[run.policy].as_ref())?;
+            let Some(policy) = run.policy else {
+                let bound = offline_bound(&config, &jobs);
+                progress.run_done();
+                bounds
+                    .lock()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner)
+                    .push(((run.point, run.replica), bound));
+                continue;
+            };
+            let report = simulate(&config, jobs, policies[policy].as_ref())?;
             let metrics = Metrics::of(&report);
             let listed = |record: &&JobRecord| scenario.points[run.point].is_listed(record.job.id);
             let listed: Vec<JobRecord> = report.jobs.iter().filter(listed).copied().collect();
@@ -76,7 +89,17 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     done.sort_by_key(|(run, ..)| (run.point, run.policy, run.replica));
     let mut done = done.into_iter();
-    let points = (scenario.points.iter()).map(|point| PointResult {
+    let mut bounds = bounds
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    bounds.sort_by_key(|(run, _)| *run);
+    let of_point = scenario.replicas as usize;
+    let bounds = bounds.chunks(of_point).map(|bounds| {
+        let bounds = bounds.iter().map(|(_, bound)| *bound);
+        BoundResult::new(bounds.collect())
+    });
+    let points = scenario.points.iter().map(|point| PointResult {
+        bound: None,
         set: point.set.iter().cloned().collect(),
         policies: (scenario.policies.iter())
             .map(|policy| {
@@ -93,10 +116,14 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
             })
             .collect(),
     });
+    let mut points: Vec<PointResult> = points.collect();
+    for (point, bound) in points.iter_mut().zip(bounds) {
+        point.set_bound(bound);
+    }
     Ok(StudyResult {
         title: scenario.title.clone(),
         replicas: scenario.replicas,
-        points: points.collect(),
+        points,
         cpu_s: cpu_s() - before_s,
     })
 }

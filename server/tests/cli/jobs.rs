@@ -32,7 +32,14 @@ fn words_of_a_snapshot_are_counted_as_they_stood_in_the_files() {
     assert_eq!(rows(&place.read("counts.tsv")), expected);
 
     // Into a table, under every policy.
-    for policy in ["fifo", "fair", "adaptive-data", "ras", "reverse-adaptive"] {
+    for policy in [
+        "fifo",
+        "fair",
+        "adaptive-data",
+        "ras",
+        "reverse-adaptive",
+        "forecast-edf",
+    ] {
         let report = place
             .ebb(&format!(
                 "{run} --output app.{policy} --policy {policy} --cores 2 --json"

@@ -28,7 +28,7 @@ goal_s = 3600
 "#;
 
 #[test]
-fn eight_policies_are_listed_with_their_papers() {
+fn all_policies_are_listed_with_their_papers() {
     let listed = Place::new().ebb("policies --json").json();
     let names: Vec<&str> = (listed.as_array().unwrap().iter())
         .map(|policy| {
@@ -46,7 +46,8 @@ fn eight_policies_are_listed_with_their_papers() {
             "adaptive-data",
             "adaptive-hardware",
             "ras",
-            "reverse-adaptive"
+            "reverse-adaptive",
+            "forecast-edf"
         ]
     );
 }
@@ -149,4 +150,81 @@ fn a_trace_lies_beside_its_scenario() {
         ),
         "{said}"
     );
+}
+
+/// Room for 20 maps of 300 s until 600 s on ten nodes.
+const TONIGHT: &str = r#"
+title = "Tonight"
+[[nodes]]
+count = 10
+[applications.scan]
+map_s = 300
+[[job]]
+name = "small"
+application = "scan"
+maps = 8
+goal_s = 600
+[[job]]
+name = "large"
+application = "scan"
+maps = 15
+goal_s = 600
+"#;
+
+#[test]
+fn a_plan_tells_who_is_at_risk_and_what_would_help() {
+    let place = Place::new();
+    place.write("tonight.toml", TONIGHT);
+    let text = place.ebb("sim plan tonight.toml").ok();
+    assert!(
+        text.contains("at risk") && text.contains("leaving small out"),
+        "{text}"
+    );
+
+    let json = place.ebb("sim plan tonight.toml --json").json();
+    let (small, large) = (&json["jobs"][0], &json["jobs"][1]);
+    assert_eq!(small["name"], "small");
+    assert_eq!(small["met_probability"], 1.0);
+    assert_eq!(large["at_risk"], true);
+    let later = (large["saved_by"].as_array().unwrap().iter())
+        .find(|saving| saving["kind"] == "later-goal")
+        .unwrap();
+    assert!(later["goal_s"].as_f64().unwrap() >= 900.0, "{later}");
+}
+
+#[test]
+fn a_plan_that_cannot_be_made_is_exit_code_2() {
+    let place = Place::new();
+    place.write("tonight.toml", TONIGHT.replace("maps = 8", "maps = 0"));
+    let said = place.ebb("sim plan tonight.toml").fails(2);
+    assert!(
+        said.contains("tonight.toml, line 10, job[0].maps: must be at least 1"),
+        "{said}"
+    );
+    let swept = format!("{TONIGHT}[sweep]\n\"job[0].maps\" = [1, 2]\n");
+    place.write("tonight.toml", swept);
+    let said = place.ebb("sim plan tonight.toml").fails(2);
+    assert!(said.contains("[sweep]"), "{said}");
+    place.write("tonight.toml", TONIGHT);
+    assert_eq!(place.ebb("sim plan tonight.toml --confidence 2").code, 2);
+    place.ebb("sim plan tonight.toml --policy lottery").fails(2);
+}
+
+#[test]
+fn advice_is_compared_with_what_comes() {
+    let place = Place::new();
+    let cluster = TONIGHT.split("[[job]]").next().unwrap();
+    let weeks = format!(
+        "replicas = 4{cluster}[workload]\napplication = \"scan\"\nspan_s = 40000\n\
+         load = 0.7\nmaps_mean = 5\nmaps_log_sd = 1.0\ngoal_factor = [1.2, 5.0]\n"
+    );
+    place.write("weeks.toml", weeks);
+    let json = place.ebb("sim advice weeks.toml --json").json();
+    assert_eq!(json["replicas"], serde_json::json!([2, 2]));
+    let told = json["points"][0]["told"].as_array().unwrap();
+    let jobs: u64 = told.iter().map(|told| told["jobs"].as_u64().unwrap()).sum();
+    assert!(jobs > 50, "{json}");
+    place.ebb("sim advice weeks.toml --picture told.svg").ok();
+    assert!(place.read("told.svg").ends_with("</svg>\n"));
+    assert_eq!(place.ebb("sim advice weeks.toml --replicas 1").code, 2);
 }

@@ -1,6 +1,6 @@
 //! The figures, as charts.
 
-use ebb_server::chart::{Bar, BarChart, Group};
+use ebb_server::chart::{Bar, BarChart, Group, Line};
 
 use super::plan::{Mix, Part, Reads, Run, SSTABLE_FREQUENCIES};
 use super::published::{TABLE_5_3, TABLE_5_4, TargetRow};
@@ -51,7 +51,7 @@ fn targets(results: &Results, figure: &str, workload: Mix, rows: &[TargetRow]) -
     BarChart {
         title: format!("Figure {figure}: workload {} by target", workload.letter()),
         x_label: "target of the thesis, ops/s; the last is full speed".into(),
-        line: Some("throughput of Original, ops/s".into()),
+        line: Some(Line::Through("throughput of Original, ops/s".into())),
         ..chart(
             READ_US,
             names(&Reads::COLUMNS),

@@ -7,8 +7,8 @@ use crate::availability::{Availability, DAY_S, SineDay};
 use crate::model::{Job, JobId, NodeId, PhaseProfile, Pool, Profile, Resources, TypedSlots};
 use crate::policy::{ReduceStart, by_name};
 use crate::sim::{
-    NodeLoss, Recording, SimConfig, SimJob, SimNode, Spread, Stragglers, TaskLength, Workload,
-    place_splits,
+    ForecastError, NodeLoss, Recording, SimConfig, SimJob, SimNode, Spread, Stragglers, TaskLength,
+    Workload, place_splits,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -22,6 +22,7 @@ pub(super) struct Plan {
     pub jobs: Vec<(SimJob, u32)>,
     pub names: Vec<Option<String>>,
     pub workload: Option<Workload>,
+    pub forecast_error: Option<ForecastError>,
 }
 
 impl Plan {
@@ -40,10 +41,13 @@ impl Plan {
         if let Some(workload) = &self.workload {
             jobs.extend(workload.draw(seed, 1 + jobs.len() as u64, nodes));
         }
-        let config = SimConfig {
+        let mut config = SimConfig {
             seed,
             ..self.config.clone()
         };
+        if let Some(error) = &self.forecast_error {
+            config.forecast = Arc::new(error.draw(&config, seed));
+        }
         (config, jobs)
     }
 }
@@ -66,6 +70,16 @@ pub(super) fn plan(file: &File, traces: &Traces<'_>) -> Checked<Plan> {
     }
     at_least_one("replicas", file.replicas)?;
     let config = config(file, traces)?;
+    let forecast_error = (file.forecast_error)
+        .map(|written| {
+            positive("forecast_error.log_sd", written.log_sd)?;
+            positive("forecast_error.correlation_s", written.correlation_s)?;
+            Ok(ForecastError {
+                log_sd: written.log_sd,
+                correlation_s: written.correlation_s,
+            })
+        })
+        .transpose()?;
     let workload = (file.workload.as_ref())
         .map(|workload| generator(file, workload, &config))
         .transpose()?;
@@ -81,6 +95,7 @@ pub(super) fn plan(file: &File, traces: &Traces<'_>) -> Checked<Plan> {
         jobs,
         names: file.jobs.iter().map(|job| job.name.clone()).collect(),
         workload,
+        forecast_error,
     })
 }
 

@@ -53,6 +53,8 @@ pub struct Scenario {
     pub replicas: u32,
     /// Seed of the first replica.
     pub seed: u64,
+    /// Whether to bound from below what any scheduler must miss.
+    pub offline_bound: bool,
     /// One, or one for each combination of swept values.
     pub points: Vec<Point>,
 }
@@ -125,6 +127,7 @@ impl Scenario {
             },
             replicas: written.replicas,
             seed: written.seed,
+            offline_bound: written.offline_bound,
             points,
         })
     }

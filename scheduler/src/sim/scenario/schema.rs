@@ -20,6 +20,10 @@ pub(super) struct File {
     pub nodes: Vec<Nodes>,
     pub availability: Option<Availability>,
     pub forecast: Option<Availability>,
+    pub forecast_error: Option<ForecastError>,
+    /// Also bound from below what must be missed.
+    #[serde(default)]
+    pub offline_bound: bool,
     #[serde(default)]
     pub applications: BTreeMap<String, Application>,
     pub workload: Option<Workload>,
@@ -142,6 +146,16 @@ pub(super) enum Measured {
     Load,
     /// What is left beside it.
     Availability,
+}
+
+/// How far the load that policies expect is off.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ForecastError {
+    /// Standard deviation of the logarithm of forecast over load.
+    pub log_sd: f64,
+    /// How long an error lasts: in this time its correlation falls to 1/e.
+    pub correlation_s: f64,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -112,6 +112,11 @@ fn errors_name_file_line_and_field() {
             "day.toml, line 13, availability: the fraction is 1.2: more than all of the nodes, which is 1",
         ),
         (
+            "level = 3",
+            "level = 3\n[forecast_error]\nlog_sd = 0.0\ncorrelation_s = 60",
+            "day.toml, line 17, forecast_error.log_sd: must be positive and finite, got 0",
+        ),
+        (
             "cycle_s = 60",
             "cycle_s = 0",
             "day.toml, line 8, run.cycle_s: must be positive and finite, got 0",
@@ -198,7 +203,7 @@ application = "a"
     let (_, jobs) = scenario.points[0].draw(1);
     // 100 * 604800 / (62 * 387) = 2521 jobs on average.
     assert!((2370..2670).contains(&jobs.len()), "{}", jobs.len());
-    assert_eq!(scenario.policies.len(), 8, "all, where none is named");
+    assert_eq!(scenario.policies.len(), 9, "all, where none is named");
     let error = parse(&text.replace("load = 1.0", "load = 1.0\njobs = 3")).unwrap_err();
     assert!(error.to_string().contains("either load or jobs"), "{error}");
 }

@@ -21,7 +21,7 @@ impl Progress for Bar {
 /// Runs it on all cores.
 pub(super) fn simulate(scenario: &Scenario) -> Result<StudyResult> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let policies = scenario.policies.len() as u64;
+    let policies = scenario.policies.len() as u64 + u64::from(scenario.offline_bound);
     let runs = scenario.points.len() as u64 * policies * u64::from(scenario.replicas);
     let bar = Bar(run_bar(runs));
     let result = sim::run(scenario, threads, &bar);
@@ -69,6 +69,7 @@ fn metrics(point: &PointResult) -> Vec<String> {
         "jobs",
         "missed",
         "+-",
+        "above bound",
         "beyond h",
         "distance h",
         "used",
@@ -83,6 +84,7 @@ fn metrics(point: &PointResult) -> Vec<String> {
             format!("{jobs:.0}"),
             format!("{:.1}%", 100.0 * policy.missed_fraction.mean),
             format!("{:.1}", 100.0 * policy.missed_fraction.half_width_95),
+            above_bound(policy),
             format!("{:.2}", policy.beyond_s.mean / 3600.0),
             format!("{:.2}", policy.distance_s.mean / 3600.0),
             format!("{:.1}%", 100.0 * policy.utilisation.mean),
@@ -90,8 +92,26 @@ fn metrics(point: &PointResult) -> Vec<String> {
             format!("{:.1}", policy.makespan_s.mean / 3600.0),
         ]
     };
-    let rows: Vec<_> = point.policies.iter().map(row).collect();
+    let bound = point.bound.iter().map(|bound| {
+        let missed = bound.missed_fraction;
+        let jobs = bound.replicas.iter().map(|replica| replica.jobs);
+        let jobs = f64::from(jobs.sum::<u32>()) / bound.replicas.len() as f64;
+        let mut row = vec!["(bound)".to_string(), format!("{jobs:.0}")];
+        row.push(format!("{:.1}%", 100.0 * missed.mean));
+        row.push(format!("{:.1}", 100.0 * missed.half_width_95));
+        row.resize(head.len(), "-".to_string());
+        row
+    });
+    let rows: Vec<_> = point.policies.iter().map(row).chain(bound).collect();
     table(&head, &head[1..], &rows)
+}
+
+/// In points, with the half width of its confidence interval.
+fn above_bound(policy: &PolicyResult) -> String {
+    policy.above_bound.map_or("-".to_string(), |above| {
+        let (mean, half) = (100.0 * above.mean, 100.0 * above.half_width_95);
+        format!("{mean:.1} +- {half:.1}")
+    })
 }
 
 fn jobs(point: &PointResult) -> Vec<String> {

@@ -1,11 +1,12 @@
 //! Bars of one number per policy and point, with confidence intervals.
 
-use crate::chart::{Bar, BarChart, Group, stack};
+use crate::chart::{Bar, BarChart, Group, Line, stack};
 use crate::sim::result::{PointResult, PolicyResult};
 use ebb_scheduler::sim::Interval;
 use std::collections::BTreeMap;
 
-/// One number of each policy at each point, in the order of the points.
+/// One number of each policy at each point, in the order of the points, and what
+/// `level` says of a point as a dashed level.
 ///
 /// Points that differ in the last field of the sweep, which is the load where
 /// that is swept, are groups of one chart; the others are charts below each
@@ -16,12 +17,15 @@ pub fn bars(
     unit: &str,
     points: &[PointResult],
     of: impl Fn(&PolicyResult) -> Interval,
+    level: impl Fn(&PointResult) -> Option<f64>,
 ) -> String {
     let fields = points.first().map(|point| point.set.keys());
     let along = fields.and_then(|mut fields| {
         let load = fields.clone().find(|field| field.ends_with(".load"));
         load.or(fields.next_back()).cloned()
     });
+    let has_level = points.iter().any(|point| level(point).is_some());
+    let levels = has_level.then(|| Line::Levels("any scheduler, at least".into()));
     let mut charts: Vec<(BTreeMap<String, String>, BarChart)> = Vec::new();
     for point in points {
         let mut others = point.set.clone();
@@ -33,7 +37,7 @@ pub fn bars(
                 .iter()
                 .map(|policy| Some(bar(of(policy))))
                 .collect(),
-            line: None,
+            line: level(point),
         };
         match charts.iter_mut().find(|(set, _)| *set == others) {
             Some((_, chart)) => chart.groups.push(group),
@@ -45,12 +49,12 @@ pub fn bars(
                     },
                     x_label: along.as_deref().map(PointResult::short).unwrap_or_default(),
                     y_label: unit.to_string(),
-                    y_max: None,
+                    y_max: (unit == "%").then_some(100.0),
                     series: (point.policies.iter())
                         .map(|policy| policy.policy.clone())
                         .collect(),
                     groups: vec![group],
-                    line: None,
+                    line: levels.clone(),
                 };
                 charts.push((others, chart));
             }

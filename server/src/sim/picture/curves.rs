@@ -1,6 +1,6 @@
 //! Curves over a common axis.
 
-use super::plane::{LEFT, Plane, open};
+use super::plane::{LEFT, Plane, legend, open};
 use super::{COLOURS, escape};
 use std::fmt::Write as _;
 
@@ -39,17 +39,8 @@ impl Curves<'_> {
     #[must_use]
     pub fn to_svg(&self) -> String {
         let mut svg = open(self.title, HEIGHT);
-        let mut x = LEFT;
-        for (line, colour) in self.lines.iter().zip(COLOURS.iter().cycle()) {
-            let _ = write!(
-                svg,
-                "<rect x=\"{x:.0}\" y=\"24\" width=\"10\" height=\"10\" fill=\"{colour}\"/>\
-                 <text x=\"{:.0}\" y=\"33\">{}</text>",
-                x + 14.0,
-                escape(&line.name)
-            );
-            x += 32.0 + 7.0 * line.name.chars().count() as f64;
-        }
+        let names = self.lines.iter().map(|line| line.name.as_str());
+        legend(&mut svg, names);
         let plane = Plane {
             top: 62.0,
             height: HEIGHT - 62.0 - 48.0,

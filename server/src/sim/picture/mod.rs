@@ -4,18 +4,21 @@
 //!   study    ─► bars (goals missed, ...)   shares (who held what)
 //!              rows (running tasks, satisfaction of each job)
 //!   analysis ─► curves, heat
+//!   advice   ─► reliability
 //! ```
 
 mod bars;
 mod curves;
 mod heat;
 mod plane;
+mod reliability;
 mod rows;
 mod shares;
 
 pub use bars::bars;
 pub use curves::{Curves, Line};
 pub use heat::Heat;
+pub use reliability::reliability;
 pub use rows::{running_tasks, satisfaction};
 pub use shares::shares;
 

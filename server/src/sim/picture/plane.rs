@@ -1,6 +1,6 @@
 //! A rectangle of a picture, with its axes.
 
-use super::escape;
+use super::{COLOURS, escape};
 use std::fmt::Write as _;
 
 pub(super) const WIDTH: f64 = 960.0;
@@ -77,6 +77,21 @@ pub(super) fn open(title: &str, height: f64) -> String {
          aria-label=\"{title}\">{STYLE}<text class=\"title\" x=\"{LEFT}\" y=\"16\">{title}</text>",
         title = escape(title),
     )
+}
+
+/// The names below the title, each behind its colour.
+pub(super) fn legend<'a>(svg: &mut String, names: impl Iterator<Item = &'a str>) {
+    let mut x = LEFT;
+    for (name, colour) in names.zip(COLOURS.iter().cycle()) {
+        let _ = write!(
+            svg,
+            "<rect x=\"{x:.0}\" y=\"24\" width=\"10\" height=\"10\" fill=\"{colour}\"/>\
+             <text x=\"{:.0}\" y=\"33\">{}</text>",
+            x + 14.0,
+            escape(name)
+        );
+        x += 32.0 + 7.0 * name.chars().count() as f64;
+    }
 }
 
 /// About `count` round values between the ends, both included if they are round.

@@ -1,0 +1,332 @@
+//! What to tell somebody who submits a job: how probably it meets its goal, and
+//! from which goal on it is all but certain to.
+//!
+//! Nobody knows what will be submitted next, so the answer is learned: a number
+//! that says how much room there is for the job now, and how often jobs with so
+//! much room met their goals so far. The second is an isotonic regression (pool
+//! adjacent violators): more room, no smaller probability, and within each pool
+//! the probability is what was counted. So it is calibrated wherever the past is
+//! like the future, whatever the lengths of tasks, the forecast's errors and the
+//! arrivals are like.
+
+use crate::model::JobId;
+use crate::policy::{ClusterView, Decision, Measure, Policy, room_per_work};
+use crate::sim::{SimConfig, SimError, SimJob, simulate};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// A job as it was when it was submitted, and what became of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Past {
+    /// Room per work until its goal, as [`room_per_work`] has it.
+    pub room: f64,
+    /// Whether it met its goal.
+    pub met: bool,
+}
+
+/// The answer.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Advice {
+    /// How probably it meets the goal it came with, 0 to 1.
+    pub met_probability: f64,
+    /// The earliest goal that it meets with the asked probability, in seconds;
+    /// `None`: none within a year.
+    pub safe_goal_s: Option<f64>,
+}
+
+/// Gives advice from what became of past jobs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Advisor {
+    /// From this room on, this probability; both ascend.
+    pools: Vec<(f64, f64)>,
+}
+
+/// Goals are looked for up to this far ahead, in seconds.
+const AHEAD_MAX_S: f64 = 365.0 * 86_400.0;
+
+/// Goals are told to this part of the time until them.
+const GOAL_PRECISION: f64 = 1e-3;
+
+impl Advisor {
+    /// Learns from past jobs in any order. Without any, nothing is known and every
+    /// probability is 1/2.
+    #[must_use]
+    pub fn learn(mut past: Vec<Past>) -> Self {
+        past.retain(|job| !job.room.is_nan());
+        past.sort_by(|a, b| a.room.total_cmp(&b.room));
+        // Per pool: where it begins, jobs, jobs that met their goals.
+        let mut pools: Vec<(f64, f64, f64)> = Vec::new();
+        let part = |pool: &(f64, f64, f64)| pool.2 / pool.1;
+        for job in past {
+            let met = f64::from(u8::from(job.met));
+            match pools.last_mut() {
+                Some(last) if last.0 == job.room => {
+                    last.1 += 1.0;
+                    last.2 += met;
+                }
+                _ => pools.push((job.room, 1.0, met)),
+            }
+            while let [.., before, last] = pools.as_mut_slice()
+                && part(before) >= part(last)
+            {
+                before.1 += last.1;
+                before.2 += last.2;
+                pools.pop();
+            }
+        }
+        Self {
+            // Half a job of either kind more: a few that met their goals are no
+            // certainty.
+            pools: (pools.iter())
+                .map(|&(room, jobs, met)| (room, (met + 0.5) / (jobs + 1.0)))
+                .scan(0.0_f64, |most, (room, part)| {
+                    *most = most.max(part);
+                    Some((room, *most))
+                })
+                .collect(),
+        }
+    }
+
+    /// How probably a job with so much room per work meets its goal, 0 to 1; never
+    /// less for more room.
+    #[must_use]
+    pub fn probability(&self, room: f64) -> f64 {
+        let after = self.pools.partition_point(|&(from, _)| from <= room);
+        match self.pools.get(after.saturating_sub(1)) {
+            Some(&(_, part)) => part,
+            None => 0.5,
+        }
+    }
+
+    /// For the job at position `job` of the view, as if nothing of it ran yet.
+    ///
+    /// `confidence` between 0 and 1.
+    #[must_use]
+    pub fn advise(&self, view: &ClusterView, job: usize, confidence: f64) -> Advice {
+        let met_at = |goal_s: f64| self.probability(room_per_work(view, job, goal_s));
+        let goal_s = view.jobs[job].job.goal_s.unwrap_or(f64::INFINITY);
+        Advice {
+            met_probability: met_at(goal_s.min(view.now_s + AHEAD_MAX_S)),
+            safe_goal_s: earliest(view.now_s, |goal_s| met_at(goal_s) >= confidence),
+        }
+    }
+}
+
+/// The earliest goal after `now_s` that is `safe`, where later ones are too.
+fn earliest(now_s: f64, safe: impl Fn(f64) -> bool) -> Option<f64> {
+    let mut too_early_s = 0.0;
+    let mut after_s = 1.0;
+    while !safe(now_s + after_s) {
+        too_early_s = after_s;
+        after_s *= 2.0;
+        if after_s > AHEAD_MAX_S {
+            return None;
+        }
+    }
+    while after_s - too_early_s > GOAL_PRECISION * after_s {
+        let middle_s = (after_s + too_early_s) / 2.0;
+        if safe(now_s + middle_s) {
+            after_s = middle_s;
+        } else {
+            too_early_s = middle_s;
+        }
+    }
+    Some(now_s + after_s)
+}
+
+/// Runs `jobs` under `policy`, and gives what was known of each job with a goal
+/// in the first control cycle after its submission, with what became of it.
+///
+/// # Errors
+/// When the configuration or a job cannot be simulated.
+pub fn observe(
+    config: &SimConfig,
+    jobs: Vec<SimJob>,
+    policy: &dyn Policy,
+) -> Result<Vec<(JobId, Past)>, SimError> {
+    let observer = Observer {
+        policy,
+        room: Mutex::new(BTreeMap::new()),
+    };
+    let report = simulate(config, jobs, &observer)?;
+    let room = observer
+        .room
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let (from_s, until_s) = report.window_s;
+    let counted =
+        (report.jobs.iter()).filter(|record| (from_s..=until_s).contains(&record.job.submitted_s));
+    let past = counted.filter_map(|record| {
+        let (room, met) = (*room.get(&record.job.id)?, record.met?);
+        Some((record.job.id, Past { room, met }))
+    });
+    Ok(past.collect())
+}
+
+/// Decides as another policy, and notes how each job stood when it was new.
+struct Observer<'a> {
+    policy: &'a dyn Policy,
+    room: Mutex<BTreeMap<JobId, f64>>,
+}
+
+impl Policy for Observer<'_> {
+    fn name(&self) -> &'static str {
+        self.policy.name()
+    }
+
+    fn measure(&self) -> Measure {
+        self.policy.measure()
+    }
+
+    fn decide(&self, view: &ClusterView) -> Decision {
+        let mut room = self
+            .room
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        for (index, job) in view.jobs.iter().enumerate() {
+            if let Some(goal_s) = job.job.goal_s
+                && !room.contains_key(&job.job.id)
+            {
+                room.insert(job.job.id, room_per_work(view, index, goal_s));
+            }
+        }
+        self.policy.decide(view)
+    }
+}
+
+/// Jobs that were told about the same probability.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Told {
+    /// From this probability on.
+    pub from: f64,
+    /// Until this one; the last includes it.
+    pub until: f64,
+    /// How many jobs.
+    pub jobs: u32,
+    /// What they were told on average.
+    pub told: f64,
+    /// How many of them met their goals, 0 to 1.
+    pub met: f64,
+}
+
+/// Edges of the groups of a reliability diagram: finer where promises are made.
+const EDGES: [f64; 12] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 1.0];
+
+/// A reliability diagram: what jobs were told against what became of them. Groups
+/// without jobs are left out.
+#[must_use]
+pub fn reliability(advisor: &Advisor, jobs: &[Past]) -> Vec<Told> {
+    let told: Vec<(f64, bool)> = (jobs.iter())
+        .map(|job| (advisor.probability(job.room), job.met))
+        .collect();
+    let groups = EDGES.windows(2).filter_map(|edges| {
+        let (from, until) = (edges[0], edges[1]);
+        let inside: Vec<&(f64, bool)> = (told.iter())
+            .filter(|(p, _)| *p >= from && (*p < until || until == 1.0))
+            .collect();
+        let jobs = inside.len() as f64;
+        (jobs > 0.0).then(|| Told {
+            from,
+            until,
+            jobs: inside.len() as u32,
+            told: inside.iter().map(|(p, _)| p).sum::<f64>() / jobs,
+            met: inside.iter().filter(|(_, met)| *met).count() as f64 / jobs,
+        })
+    });
+    groups.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::availability::Availability;
+    use crate::model::{Job, Node, NodeId, Profile, Resources};
+    use crate::policy::{ForecastEdf, JobView, Preemption, ReduceStart};
+    use crate::sim::Workload;
+    use std::sync::Arc;
+
+    fn past(room: f64, met: bool) -> Past {
+        Past { room, met }
+    }
+
+    /// 2 of 3 up to room 3, then 1 of 1: pools of (2 + 1/2) / 4 and 1.5 / 2.
+    #[test]
+    fn neighbours_that_contradict_are_pooled() {
+        let advisor = Advisor::learn(vec![
+            past(3.0, true),
+            past(1.0, true),
+            past(4.0, true),
+            past(2.0, false),
+            past(f64::NAN, true),
+        ]);
+        // 1 and 2 are pooled (1/2), 3 and 4 too (2/2).
+        assert_eq!(advisor.pools, [(1.0, 0.5), (3.0, 2.5 / 3.0)]);
+        assert_eq!(advisor.probability(0.0), 0.5);
+        assert_eq!(advisor.probability(2.9), 0.5);
+        assert_eq!(advisor.probability(1e9), 2.5 / 3.0);
+        assert_eq!(Advisor::learn(Vec::new()).probability(1.0), 0.5);
+    }
+
+    #[test]
+    fn the_safe_goal_is_the_earliest_that_is_as_sure_as_asked() {
+        let many = |room: f64, met: bool| std::iter::repeat_n(past(room, met), 100);
+        let history = many(0.5, false).chain(many(2.0, true));
+        let advisor = Advisor::learn(history.collect());
+        let job = Job::new(JobId(1), 0.0, Some(30.0));
+        let view = ClusterView {
+            now_s: 0.0,
+            cycle_s: 10.0,
+            nodes: vec![Node::new(NodeId(0), Resources::cpu_bound(400))],
+            availability: Arc::new(Availability::constant(400.0).unwrap()),
+            jobs: vec![JobView::new(job, 20, 0, Profile::cpu(100, 10.0, 10.0))],
+            preemption: Preemption::Never,
+            reduce_start: ReduceStart::AfterMaps,
+        };
+        // Room for 12 of 20 until 30 s; for 40, twice the work, from 100 s on.
+        let advice = advisor.advise(&view, 0, 0.95);
+        assert!(advice.met_probability < 0.01, "{advice:?}");
+        let safe_s = advice.safe_goal_s.unwrap();
+        assert!((100.0..100.2).contains(&safe_s), "{safe_s}");
+        assert_eq!(advisor.advise(&view, 0, 0.999).safe_goal_s, None);
+    }
+
+    #[test]
+    fn what_is_told_is_what_happens_in_weeks_that_were_not_learned_from() {
+        let workload = Workload {
+            span_s: 200_000.0,
+            rate_per_s: 0.01,
+            maps_mean: 6.0,
+            maps_log_sd: 1.2,
+            reduces_per_map: 0.0,
+            profile: Profile::cpu(100, 100.0, 100.0),
+            task_log_sd: 0.2,
+            goal_factor: Some((1.2, 6.0)),
+            isolated_slots: 10.0,
+            replicas: 0,
+            remote_factor: 1.0,
+            stragglers: None,
+            map_input_bytes: 0,
+        };
+        let week = |seed: u64| {
+            let f = Availability::constant(1000.0).unwrap();
+            let mut config = SimConfig::one_slot_nodes(10, f);
+            config.recording = crate::sim::Recording::default();
+            config.seed = seed;
+            let jobs = workload.draw(seed, 1, 10);
+            let past = observe(&config, jobs, &ForecastEdf).unwrap();
+            past.into_iter().map(|(_, past)| past).collect::<Vec<_>>()
+        };
+        let seed = 83;
+        println!("seeds from {seed}");
+        let advisor = Advisor::learn((0..3).flat_map(|week_n| week(seed + week_n)).collect());
+        let told = reliability(&advisor, &week(seed + 3));
+        let sure = told.iter().filter(|told| told.jobs >= 100);
+        for told in sure.clone() {
+            // Three standard deviations of a share of so many, and of those learned.
+            let off = 3.0 * (0.25 / f64::from(told.jobs)).sqrt() * 1.2;
+            assert!((told.told - told.met).abs() < off, "{told:?}");
+        }
+        assert!(sure.count() >= 2, "the week is no test: {told:?}");
+    }
+}

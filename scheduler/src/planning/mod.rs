@@ -1,0 +1,21 @@
+//! Planning: what can be met at all, what will probably be met, and what to say
+//! to somebody who is about to submit a job.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `fluid` | one divisible machine: the least number of jobs it must miss |
+//! | `supply` | the most that a simulated cluster can do between two instants |
+//! | `offline` | the two together: a bound on what any scheduler must miss |
+//! | `plan` | what becomes of given jobs, and what would save those at risk |
+//! | `advice` | what to tell whoever submits a job, learned from past ones |
+
+mod advice;
+mod fluid;
+mod offline;
+mod plan;
+mod supply;
+
+pub use advice::{Advice, Advisor, Past, Told, observe, reliability};
+pub use fluid::{FluidJob, missed_exactly, missed_in_groups, missed_relaxed};
+pub use offline::{OfflineBound, offline_bound};
+pub use plan::{Change, Future, Outlook, Saving, plan};

@@ -1,0 +1,404 @@
+//! What will become of these jobs under this forecast, and what would save those
+//! that are at risk.
+//!
+//! The future is drawn several times: task lengths, stragglers, errors of the
+//! forecast, and whatever else a scenario leaves to chance. A job's probability is
+//! the part of the futures in which it met its goal. A change saves a job if the
+//! job is safe with it and no other safe one is put at risk.
+
+use crate::model::{Job, JobId, Splits};
+use crate::policy::Policy;
+use crate::sim::{Recording, SimConfig, SimError, SimJob, simulate};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// What is expected of a job.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outlook {
+    /// Id, submission, goal and weight.
+    pub job: Job,
+    /// The median of its ends over the futures, in seconds; `None`: it does not end
+    /// in most of them.
+    pub finish_s: Option<f64>,
+    /// By when it ends with the confidence of the plan, in seconds.
+    pub safe_finish_s: Option<f64>,
+    /// In how many of the futures it meets its goal, 0 to 1; `None` without one.
+    pub met_probability: Option<f64>,
+    /// Whether that is less than the confidence of the plan.
+    pub at_risk: bool,
+    /// For a job at risk: what would save it, the cheapest first.
+    pub saved_by: Vec<Saving>,
+}
+
+/// A change that saves a job.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Saving {
+    /// What to change.
+    #[serde(flatten)]
+    pub change: Change,
+    /// What it costs: of a later goal, the delay as a part of the time until the
+    /// goal; of less work, the part that is given up; 0 for a weight, which costs
+    /// nobody anything here; 1 for another job.
+    pub cost: f64,
+}
+
+/// Something that can be changed in favour of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Change {
+    /// Its weight.
+    Weight {
+        /// The new one.
+        weight: f64,
+    },
+    /// Its goal.
+    LaterGoal {
+        /// The earliest that is safe, in seconds.
+        goal_s: f64,
+    },
+    /// The number of its maps; reduces in proportion.
+    FewerMaps {
+        /// The most that are safe.
+        maps: u32,
+    },
+    /// Another job is not run.
+    Without {
+        /// Which.
+        job: JobId,
+    },
+}
+
+/// One future: a cluster and all jobs.
+pub type Future = (SimConfig, Vec<SimJob>);
+
+/// Weights that are tried, as multiples of what the job has.
+const WEIGHTS: [f64; 6] = [2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
+
+/// Later goals are tried up to this many times the time until the goal.
+const LATER_MAX: f64 = 32.0;
+
+/// Goals and numbers of maps are told to this part.
+const PRECISION: f64 = 0.01;
+
+/// The outlook of the jobs `of_interest`, in that order.
+///
+/// `futures`, at least one, hold the same jobs, with lengths and arrivals of others
+/// drawn anew. `confidence`, 0 to 1: what counts as safe.
+///
+/// # Errors
+/// When a configuration or a job cannot be simulated.
+pub fn plan(
+    futures: Vec<Future>,
+    of_interest: &[JobId],
+    policy: &dyn Policy,
+    confidence: f64,
+) -> Result<Vec<Outlook>, SimError> {
+    let mut planner = Planner {
+        futures,
+        of_interest,
+        policy,
+        confidence,
+        safe: Vec::new(),
+    };
+    let ends = planner.ends(None)?;
+    // Where nothing is left to chance, one future tells it all.
+    if ends.windows(2).all(|pair| pair[0] == pair[1]) {
+        planner.futures.truncate(1);
+    }
+    let met = planner.met(&ends, None);
+    planner.safe = met
+        .iter()
+        .map(|met| met.is_some_and(|p| p >= confidence))
+        .collect();
+    let mut outlooks = Vec::new();
+    for (index, &id) in of_interest.iter().enumerate() {
+        let job = planner.job(id).job;
+        let mut own: Vec<f64> = ends
+            .iter()
+            .map(|future| future[index].unwrap_or(f64::INFINITY))
+            .collect();
+        own.sort_by(f64::total_cmp);
+        let quantile = |q: f64| {
+            let at = (q * own.len() as f64).ceil().max(1.0) as usize - 1;
+            Some(own[at.min(own.len() - 1)]).filter(|end_s| end_s.is_finite())
+        };
+        let at_risk = met[index].is_some_and(|p| p < confidence);
+        outlooks.push(Outlook {
+            job,
+            finish_s: quantile(0.5),
+            safe_finish_s: quantile(confidence),
+            met_probability: met[index],
+            at_risk,
+            saved_by: match at_risk {
+                true => planner.savings(index)?,
+                false => Vec::new(),
+            },
+        });
+    }
+    Ok(outlooks)
+}
+
+struct Planner<'a> {
+    futures: Vec<Future>,
+    of_interest: &'a [JobId],
+    policy: &'a dyn Policy,
+    confidence: f64,
+    /// Which of them are safe as things stand.
+    safe: Vec<bool>,
+}
+
+impl Planner<'_> {
+    fn job(&self, id: JobId) -> &SimJob {
+        let (_, jobs) = &self.futures[0];
+        (jobs.iter().find(|job| job.job.id == id)).expect("a job of every future")
+    }
+
+    /// Per future, the end of each job of interest, with a change to one of them.
+    fn ends(&self, change: Option<(JobId, Change)>) -> Result<Vec<Vec<Option<f64>>>, SimError> {
+        let ends = self.futures.iter().map(|(config, jobs)| {
+            let config = SimConfig {
+                recording: Recording::default(),
+                ..config.clone()
+            };
+            let jobs = match change {
+                Some((id, change)) => changed(jobs, id, change),
+                None => jobs.clone(),
+            };
+            let report = simulate(&config, jobs, self.policy)?;
+            let end = |id: &JobId| {
+                let record = report.jobs.iter().find(|record| record.job.id == *id)?;
+                record.finished_s
+            };
+            Ok(self.of_interest.iter().map(end).collect())
+        });
+        ends.collect()
+    }
+
+    /// In which part of the futures each met its goal.
+    fn met(&self, ends: &[Vec<Option<f64>>], change: Option<(JobId, Change)>) -> Vec<Option<f64>> {
+        let of = |(index, &id): (usize, &JobId)| {
+            let mut goal_s = self.job(id).job.goal_s?;
+            if let Some((changed, Change::LaterGoal { goal_s: later_s })) = change
+                && changed == id
+            {
+                goal_s = later_s;
+            }
+            let in_time =
+                |future: &&Vec<Option<f64>>| future[index].is_some_and(|end_s| end_s <= goal_s);
+            Some(ends.iter().filter(in_time).count() as f64 / ends.len() as f64)
+        };
+        self.of_interest.iter().enumerate().map(of).collect()
+    }
+
+    /// Whether the job is safe with the change, and all others as safe as before.
+    fn saves(&self, index: usize, change: Change) -> Result<bool, SimError> {
+        let change = Some((self.of_interest[index], change));
+        let ends = self.ends(change)?;
+        let met = self.met(&ends, change);
+        let without = match change {
+            Some((_, Change::Without { job })) => Some(job),
+            _ => None,
+        };
+        Ok((met.iter().enumerate()).all(|(other, met)| {
+            let must = other == index || self.safe[other];
+            let gone = without == Some(self.of_interest[other]);
+            !must || gone || met.is_some_and(|p| p >= self.confidence)
+        }))
+    }
+
+    fn savings(&self, index: usize) -> Result<Vec<Saving>, SimError> {
+        let id = self.of_interest[index];
+        let one = self.job(id);
+        let (job, maps) = (one.job, one.maps);
+        let mut savings = Vec::new();
+        for times in WEIGHTS {
+            let change = Change::Weight {
+                weight: job.weight * times,
+            };
+            if self.saves(index, change)? {
+                savings.push(Saving { change, cost: 0.0 });
+                break;
+            }
+        }
+        if let Some(saving) = self.later_goal(index, &job)? {
+            savings.push(saving);
+        }
+        if let Some(saving) = self.fewer_maps(index, maps)? {
+            savings.push(saving);
+        }
+        let mut others: Vec<&SimJob> = (self.of_interest.iter())
+            .filter(|&&other| other != id)
+            .map(|&other| self.job(other))
+            .collect();
+        others.sort_by_key(|other| (other.maps, other.job.id));
+        for other in others {
+            let change = Change::Without { job: other.job.id };
+            if self.saves(index, change)? {
+                savings.push(Saving { change, cost: 1.0 });
+                break;
+            }
+        }
+        savings.sort_by(|a, b| a.cost.total_cmp(&b.cost));
+        Ok(savings)
+    }
+
+    fn later_goal(&self, index: usize, job: &Job) -> Result<Option<Saving>, SimError> {
+        let goal_s = job.goal_s.expect("only a job with a goal is at risk");
+        let whole_s = (goal_s - job.submitted_s).max(1.0);
+        let change = |cost: f64| Change::LaterGoal {
+            goal_s: goal_s + cost * whole_s,
+        };
+        let (mut too_little, mut enough) = (0.0, PRECISION);
+        while !self.saves(index, change(enough))? {
+            too_little = enough;
+            enough *= 2.0;
+            if enough > LATER_MAX {
+                return Ok(None);
+            }
+        }
+        while enough - too_little > PRECISION * (1.0 + enough) {
+            let middle = (too_little + enough) / 2.0;
+            if self.saves(index, change(middle))? {
+                enough = middle;
+            } else {
+                too_little = middle;
+            }
+        }
+        Ok(Some(Saving {
+            change: change(enough),
+            cost: enough,
+        }))
+    }
+
+    fn fewer_maps(&self, index: usize, maps: u32) -> Result<Option<Saving>, SimError> {
+        let (mut few, mut too_many) = (0, maps);
+        while f64::from(too_many - few) > (PRECISION * f64::from(maps)).max(1.0) {
+            let middle = few + (too_many - few) / 2;
+            if self.saves(index, Change::FewerMaps { maps: middle })? {
+                few = middle;
+            } else {
+                too_many = middle;
+            }
+        }
+        Ok((few > 0).then(|| Saving {
+            change: Change::FewerMaps { maps: few },
+            cost: 1.0 - f64::from(few) / f64::from(maps),
+        }))
+    }
+}
+
+fn changed(jobs: &[SimJob], id: JobId, change: Change) -> Vec<SimJob> {
+    let without = match change {
+        Change::Without { job } => Some(job),
+        _ => None,
+    };
+    let kept = jobs.iter().filter(|job| Some(job.job.id) != without);
+    kept.map(|job| match change {
+        _ if job.job.id != id => job.clone(),
+        Change::Weight { weight } => {
+            let mut job = job.clone();
+            job.job.weight = weight;
+            job
+        }
+        Change::LaterGoal { goal_s } => {
+            let mut job = job.clone();
+            job.job.goal_s = Some(goal_s);
+            job
+        }
+        Change::FewerMaps { maps } => with_maps(job, maps),
+        Change::Without { .. } => job.clone(),
+    })
+    .collect()
+}
+
+fn with_maps(job: &SimJob, maps: u32) -> SimJob {
+    let reduces = u64::from(job.reduces) * u64::from(maps) / u64::from(job.maps.max(1));
+    SimJob {
+        maps,
+        reduces: (reduces as u32).max(u32::from(job.reduces > 0)),
+        splits: job.splits.as_ref().map(|splits| {
+            let nodes = (0..maps).map(|split| splits.nodes_of(split).to_vec());
+            Arc::new(Splits::new(nodes.collect()))
+        }),
+        ..job.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::availability::Availability;
+    use crate::model::Profile;
+    use crate::policy::ForecastEdf;
+    use crate::sim::TaskLength;
+
+    /// Ten nodes, maps of 100 s; a cycle of 1 s.
+    fn future(log_sd: f64, seed: u64, jobs: &[(u64, f64, u32)]) -> Future {
+        let f = Availability::constant(1000.0).unwrap();
+        let mut config = SimConfig::one_slot_nodes(10, f);
+        config.cycle_s = 1.0;
+        config.seed = seed;
+        let length = match log_sd {
+            0.0 => TaskLength::Fixed(100.0),
+            log_sd => TaskLength::LogNormal {
+                mean_s: 100.0,
+                log_sd,
+            },
+        };
+        let jobs = jobs.iter().map(|&(id, goal_s, maps)| {
+            let job = Job::new(JobId(id), 0.0, Some(goal_s));
+            SimJob::of_maps(job, maps, Profile::cpu(100, 100.0, 100.0), length)
+        });
+        (config, jobs.collect())
+    }
+
+    fn saving(outlook: &Outlook, kind: fn(&Change) -> bool) -> Option<Saving> {
+        let mut savings = outlook.saved_by.iter().copied();
+        savings.find(|saving| kind(&saving.change))
+    }
+
+    /// Room for 30 maps until 300 s; 20 and 25 are asked for. The larger one is
+    /// given up: it needs weight, or 100 to 200 s more, or ten maps at most, or to be alone.
+    #[test]
+    fn a_job_at_risk_is_told_what_would_save_it() {
+        let futures = vec![future(0.0, 1, &[(1, 300.0, 20), (2, 300.0, 25)])];
+        let outlooks = plan(futures, &[JobId(1), JobId(2)], &ForecastEdf, 0.95).unwrap();
+        let (first, second) = (&outlooks[0], &outlooks[1]);
+        assert_eq!((first.met_probability, first.at_risk), (Some(1.0), false));
+        assert!(first.saved_by.is_empty());
+        assert_eq!((second.met_probability, second.at_risk), (Some(0.0), true));
+        let weight = saving(second, |change| matches!(change, Change::Weight { .. }));
+        assert_eq!(weight, None, "it would cost the other its goal");
+        let later = saving(second, |change| matches!(change, Change::LaterGoal { .. }));
+        let Some(Change::LaterGoal { goal_s }) = later.map(|saving| saving.change) else {
+            panic!("{second:?}");
+        };
+        assert!((500.0..515.0).contains(&goal_s), "{goal_s}");
+        let fewer = saving(second, |change| matches!(change, Change::FewerMaps { .. }));
+        assert_eq!(
+            fewer.map(|saving| saving.change),
+            Some(Change::FewerMaps { maps: 10 })
+        );
+        let without = saving(second, |change| matches!(change, Change::Without { .. }));
+        assert_eq!(
+            without.map(|saving| saving.change),
+            Some(Change::Without { job: JobId(1) })
+        );
+        let costs: Vec<f64> = second.saved_by.iter().map(|saving| saving.cost).collect();
+        assert!(costs.is_sorted());
+    }
+
+    #[test]
+    fn the_ends_and_the_probability_come_from_the_futures() {
+        // Two waves of lengths that vary by half: about even odds at 230 s.
+        let futures = (0..60).map(|seed| future(0.5, seed, &[(1, 230.0, 10)]));
+        let outlook = plan(futures.collect(), &[JobId(1)], &ForecastEdf, 0.9).unwrap();
+        let one = &outlook[0];
+        let met = one.met_probability.unwrap();
+        let (median_s, safe_s) = (one.finish_s.unwrap(), one.safe_finish_s.unwrap());
+        assert!(0.1 < met && met < 0.95, "{met}");
+        assert!(median_s < safe_s);
+        assert_eq!(met >= 0.5, median_s <= 230.0);
+        assert!(one.at_risk == (met < 0.9));
+    }
+}

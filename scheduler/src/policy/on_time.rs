@@ -1,0 +1,382 @@
+//! Which jobs can still meet their goals together, by the forecast.
+//!
+//! Every job that is here has been released, so Moore and Hodgson's rule finds the
+//! largest set: walk the jobs by goal, keep each, and whenever those kept so far
+//! need more than there is until this goal, give up the one with the most work
+//! left (per weight). A job that cannot be saved is thereby given up before it
+//! makes others late, which is how plain earliest-deadline-first fails under
+//! overload: each job in turn takes what the next would have needed.
+//!
+//! ```text
+//!   room(D) = integral of f over [now, D] - running tasks - what is lost at D
+//! ```
+//!
+//! Tasks are whole. Of a node that falls free at t only whole tasks fit between t
+//! and D; the rest of that time is lost to this goal (not to later ones).
+
+use super::view::{ClusterView, JobView, Preemption};
+use super::workload::Workload;
+use crate::availability::Availability;
+use crate::model::Phase;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// What a job still asks for that has not been started, and by when.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Ask {
+    /// Position of its job in the view.
+    pub job: usize,
+    pub goal_s: f64,
+    /// In hundredths of a core times seconds; zero: all of it runs.
+    pub work: f64,
+    /// Length of one task that is placed next, in seconds.
+    pub task_s: f64,
+    /// Of that task and those that can only follow it, in seconds.
+    pub tail_s: f64,
+    pub weight: f64,
+}
+
+impl Ask {
+    /// `None` for a job without a goal.
+    pub fn of(view: &ClusterView, index: usize, workload: &Workload) -> Option<Self> {
+        let job = &view.jobs[index];
+        Some(Self {
+            job: index,
+            goal_s: job.job.goal_s?,
+            work: unstarted_work(view, job),
+            task_s: workload.task_s,
+            tail_s: tail_s(view, job, workload),
+            weight: job.job.weight,
+        })
+    }
+}
+
+/// How long the job takes at least. Where running tasks count as work, of the last of
+/// them only what is left.
+fn tail_s(view: &ClusterView, job: &JobView, workload: &Workload) -> f64 {
+    if view.preemption == Preemption::Never || job.pending(workload.kind) > 0 {
+        return workload.tail_s;
+    }
+    let left_s = (job.running_of(workload.kind))
+        .map(|task| job.remaining_s(task, job.profile.map.task_s, view.now_s));
+    left_s.fold(0.0, f64::max) + workload.tail_s - workload.task_s
+}
+
+/// A job that can be met beside the others that were kept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Kept {
+    pub ask: Ask,
+    /// What there is until its goal for it and those before it.
+    pub room: f64,
+}
+
+/// The jobs to keep, the earliest goal first.
+///
+/// `asks` in any order; equal goals are told apart by position.
+pub(super) fn keep_on_time(room: &RoomUntil<'_>, mut asks: Vec<Ask>) -> Vec<Kept> {
+    asks.sort_by(|a, b| (a.goal_s.total_cmp(&b.goal_s)).then(a.job.cmp(&b.job)));
+    let mut kept: Vec<Kept> = Vec::with_capacity(asks.len());
+    let mut given_up: Vec<bool> = Vec::with_capacity(asks.len());
+    let mut largest: BinaryHeap<Largest> = BinaryHeap::new();
+    let mut load = 0.0;
+    for ask in asks {
+        let time_s = ask.goal_s - room.now_s;
+        if time_s <= 0.0 || (ask.work > 0.0 && time_s < ask.tail_s) {
+            continue;
+        }
+        let until = room.until(ask.goal_s, ask.task_s);
+        if ask.work > until {
+            // Alone it would be too late: no reason to give up another for it.
+            continue;
+        }
+        load += ask.work;
+        largest.push(Largest {
+            size: ask.work / ask.weight,
+            at: kept.len(),
+        });
+        kept.push(Kept { ask, room: until });
+        given_up.push(false);
+        while load > until
+            && let Some(Largest { at, .. }) = largest.pop()
+        {
+            given_up[at] = true;
+            load -= kept[at].ask.work;
+        }
+    }
+    let mut given_up = given_up.into_iter();
+    kept.retain(|_| !given_up.next().expect("one each"));
+    kept
+}
+
+#[derive(PartialEq)]
+struct Largest {
+    size: f64,
+    at: usize,
+}
+
+impl Eq for Largest {}
+
+impl Ord for Largest {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.size.total_cmp(&other.size)).then(self.at.cmp(&other.at))
+    }
+}
+
+impl PartialOrd for Largest {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// How much work that has not been started fits until when.
+pub(super) struct RoomUntil<'a> {
+    pub now_s: f64,
+    availability: &'a Availability,
+    /// What running tasks still need, in hundredths times seconds.
+    held: f64,
+    /// How much more there is now than the forecast says, in hundredths of a core.
+    deviation: f64,
+    /// When nodes' worth of CPU falls free: seconds from now, and how much.
+    free_after: Vec<(f64, f64)>,
+    free_hundredths: f64,
+}
+
+/// A forecast that is off now is taken to be off for a while: in this time, the
+/// difference falls to 1/e. Errors of measured forecasts last for 2.5 to 8 hours.
+const DEVIATION_S: f64 = 3.0 * 3600.0;
+
+/// Times at which CPU falls free are told apart up to this many.
+const FREE_TIMES_MAX: usize = 64;
+
+impl<'a> RoomUntil<'a> {
+    pub fn of(view: &'a ClusterView) -> Self {
+        let available = view.availability.at(view.now_s);
+        let mut held = 0.0;
+        let mut free_after: Vec<(f64, f64)> = Vec::new();
+        if view.preemption == Preemption::Never {
+            for job in &view.jobs {
+                for task in &job.running {
+                    let cpu = f64::from(job.profile.demand(task.phase).cpu_hundredths);
+                    let left_s = job.remaining_s(task, job.profile.map.task_s, view.now_s);
+                    held += left_s * cpu;
+                    free_after.push((left_s, cpu));
+                }
+            }
+        }
+        // Tasks that can be paused are as good as divisible: nothing is lost then.
+        if view.preemption == Preemption::EveryCycle {
+            return Self {
+                now_s: view.now_s,
+                availability: &view.availability,
+                held,
+                deviation: 0.0,
+                free_hundredths: available,
+                free_after,
+            };
+        }
+        let nodes = view.nodes.iter();
+        let now = nodes.map(|node| f64::from(node.capacity.cpu_hundredths));
+        let deviation = now.sum::<f64>() - available;
+        // Where f(t) fell, what falls free first is gone.
+        free_after.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut left = available;
+        free_after.retain_mut(|(_, cpu)| {
+            *cpu = cpu.min(left);
+            left -= *cpu;
+            *cpu > 0.0
+        });
+        if left > 0.0 {
+            free_after.push((0.0, left));
+        }
+        let per_group = free_after.len().div_ceil(FREE_TIMES_MAX);
+        let free_after = if per_group > 1 {
+            let group = |group: &[(f64, f64)]| {
+                let cpu: f64 = group.iter().map(|(_, cpu)| cpu).sum();
+                let weighed: f64 = group.iter().map(|(after_s, cpu)| after_s * cpu).sum();
+                (weighed / cpu, cpu)
+            };
+            free_after.chunks(per_group).map(group).collect()
+        } else {
+            free_after
+        };
+        Self {
+            now_s: view.now_s,
+            availability: &view.availability,
+            held,
+            deviation,
+            free_hundredths: available,
+            free_after,
+        }
+    }
+
+    /// Until `t_s`, in work, were tasks divisible.
+    pub fn fluid(&self, t_s: f64) -> f64 {
+        let after_s = (t_s - self.now_s).max(0.0);
+        let lasting_s = DEVIATION_S * (1.0 - (-after_s / DEVIATION_S).exp());
+        let available = self.availability.integral(self.now_s, t_s) + self.deviation * lasting_s;
+        (available - self.held).max(0.0)
+    }
+
+    /// Until `t_s` in tasks of `task_s`, in work.
+    pub fn until(&self, t_s: f64, task_s: f64) -> f64 {
+        let fluid = self.fluid(t_s);
+        if task_s <= 0.0 || self.free_hundredths <= 0.0 {
+            return fluid;
+        }
+        let after_s = t_s - self.now_s;
+        let lost = self.free_after.iter().map(|(free_s, cpu)| {
+            let tasks = (after_s - free_s).max(0.0) / task_s;
+            // A task that just fits must not be lost to rounding.
+            cpu * (tasks - (tasks + 1e-9).floor()).max(0.0)
+        });
+        // As many nodes as there are now; more or fewer by then in proportion.
+        let from_s = (t_s - task_s).max(self.now_s);
+        let then = self.availability.mean(from_s, t_s) / self.free_hundredths;
+        (fluid - lost.sum::<f64>() * task_s * then).max(0.0)
+    }
+}
+
+/// How much room there is for the job at position `job` until `goal_s`, beside the
+/// other jobs that are kept on time and come before it, per work that it asks for: 1
+/// is just enough. Infinite where it asks for nothing more.
+#[must_use]
+pub fn room_per_work(view: &ClusterView, job: usize, goal_s: f64) -> f64 {
+    let workloads = |index: usize| Workload::of(view, &view.jobs[index]);
+    let own = workloads(job);
+    let work = unstarted_work(view, &view.jobs[job]);
+    if goal_s < view.now_s + tail_s(view, &view.jobs[job], &own) {
+        return 0.0;
+    }
+    let room = RoomUntil::of(view);
+    let others = (0..view.jobs.len()).filter(|&other| other != job);
+    let asks = others.filter_map(|other| Ask::of(view, other, &workloads(other)));
+    let before: f64 = (keep_on_time(&room, asks.collect()).iter())
+        .filter(|kept| kept.ask.goal_s <= goal_s)
+        .map(|kept| kept.ask.work)
+        .sum();
+    if work > 0.0 {
+        (room.until(goal_s, own.task_s) - before).max(0.0) / work
+    } else {
+        f64::INFINITY
+    }
+}
+
+/// What has not been given a slot; with preemption, what running tasks still need
+/// too.
+fn unstarted_work(view: &ClusterView, job: &JobView) -> f64 {
+    let of = |tasks: u32, phase: Phase, task_s: f64| {
+        f64::from(tasks) * task_s * f64::from(job.profile.demand(phase).cpu_hundredths)
+    };
+    let profile = &job.profile;
+    let mut work = of(job.pending_maps, Phase::Map, profile.map.task_s)
+        + of(job.pending_reduces, Phase::Reduce, profile.reduce.task_s);
+    if view.preemption == Preemption::EveryCycle {
+        work += (job.running.iter())
+            .map(|task| {
+                let left_s = job.remaining_s(task, profile.map.task_s, view.now_s);
+                left_s * f64::from(profile.demand(task.phase).cpu_hundredths)
+            })
+            .sum::<f64>();
+    }
+    work
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::RunningTask;
+    use super::super::example::{job, view};
+    use super::*;
+    use crate::model::NodeId;
+
+    fn kept(view: &ClusterView) -> Vec<u64> {
+        let asks = (view.jobs.iter().enumerate())
+            .filter_map(|(index, job)| Ask::of(view, index, &Workload::of(view, job)));
+        let room = RoomUntil::of(view);
+        (keep_on_time(&room, asks.collect()).iter())
+            .map(|kept| view.jobs[kept.ask.job].job.id.0)
+            .collect()
+    }
+
+    /// Four slots, tasks of 10 s: 8 tasks until 20, 16 until 40 and 20 until 50.
+    /// J1 to J3 ask for 6, 9 and 5: J2 is the largest and is given up, although
+    /// J3 is the one that does not fit.
+    #[test]
+    fn the_largest_of_those_that_do_not_fit_together_is_given_up() {
+        let jobs = vec![
+            job(1, 0.0, Some(20.0), 6),
+            job(2, 0.0, Some(40.0), 9),
+            job(3, 0.0, Some(40.0), 5),
+        ];
+        let mut view = view(4, 400.0, jobs);
+        assert_eq!(kept(&view), [1, 3]);
+        view.jobs[1].job.weight = 3.0;
+        assert_eq!(kept(&view), [2, 3], "6 of J1 weigh more than 9 / 3 of J2");
+        view.jobs[2].job.goal_s = Some(50.0);
+        assert_eq!(kept(&view), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_job_that_is_too_late_alone_costs_nobody_else_the_goal() {
+        let late = job(2, 0.0, Some(30.0), 13);
+        let jobs = vec![job(1, 0.0, Some(20.0), 8), late, job(3, 0.0, Some(40.0), 8)];
+        assert_eq!(kept(&view(4, 400.0, jobs)), [1, 3]);
+    }
+
+    /// Two nodes are idle, two fall free after 4 and 8 s. Until 29 s whole tasks
+    /// of 10 s: two each on the first three, and two on the last.
+    #[test]
+    fn only_whole_tasks_fit_between_when_a_node_falls_free_and_the_goal() {
+        let mut running = job(1, 0.0, None, 0);
+        running.running = [(0, -6.0), (1, -2.0)]
+            .map(|(index, since_s)| RunningTask {
+                index,
+                node: NodeId(0),
+                phase: Phase::Map,
+                since_s,
+            })
+            .to_vec();
+        let view = view(4, 400.0, vec![running]);
+        let room = RoomUntil::of(&view);
+        assert!((room.until(29.0, 10.0) - 8.0 * 1000.0).abs() < 1e-6);
+        assert!((room.until(18.0, 10.0) - 4.0 * 1000.0).abs() < 1e-6);
+        assert!((room.until(17.0, 10.0) - 3.0 * 1000.0).abs() < 1e-6);
+        assert_eq!(room.until(9.0, 10.0), 0.0);
+        assert_eq!(room.fluid(10.0), 4000.0 - 1200.0);
+    }
+
+    /// A task of 10 s has 2 s left, and its goal is in 3 s: too late for a new task,
+    /// and in time for this one.
+    #[test]
+    fn a_task_that_nearly_ends_is_on_time_where_it_can_be_paused() {
+        let mut last = job(1, 0.0, Some(3.0), 0);
+        last.running = vec![RunningTask {
+            index: 0,
+            node: NodeId(0),
+            phase: Phase::Map,
+            since_s: -8.0,
+        }];
+        let mut view = view(4, 400.0, vec![last, job(2, 0.0, Some(30.0), 11)]);
+        assert_eq!(kept(&view), [1, 2]);
+        view.preemption = Preemption::EveryCycle;
+        assert_eq!(kept(&view), [1, 2]);
+        // 200 of work and 12,000: more than the 12,000 until 30 s.
+        view.jobs[1].pending_maps = 12;
+        assert_eq!(kept(&view), [1]);
+    }
+
+    /// Three nodes where one was forecast. The two more are worth 3 h of each in all,
+    /// and nearly all of ten seconds in the next ten.
+    #[test]
+    fn a_forecast_that_is_off_now_is_taken_to_be_off_for_a_while() {
+        let view = view(3, 100.0, Vec::new());
+        let room = RoomUntil::of(&view);
+        assert!((room.fluid(10.0) - 3000.0).abs() < 1.0);
+        let all = room.fluid(1e6) - 1e8;
+        assert!((all - 200.0 * DEVIATION_S).abs() < 1.0, "{all}");
+    }
+
+    #[test]
+    fn nothing_is_on_time_where_nothing_is_free() {
+        assert!(kept(&view(0, 0.0, vec![job(1, 0.0, Some(1e6), 1)])).is_empty());
+    }
+}

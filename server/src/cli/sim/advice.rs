@@ -1,0 +1,185 @@
+//! `ebb sim advice`: whether what a submitter would be told comes true.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context, Result};
+use ebb_scheduler::planning::{Advisor, Past, Told, observe, reliability};
+use ebb_scheduler::policy;
+use ebb_scheduler::sim::SimError;
+use ebb_scheduler::sim::scenario::{Point, Scenario};
+use serde::Serialize;
+
+use crate::cli::error::CliError;
+use crate::cli::print::{Printer, counted, table};
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb sim advice week.toml
+  ebb sim advice week.toml --replicas 20 --json | jq '.points[].told[]'";
+
+/// Learn from half of the replicas how probably jobs meet their goals, tell it to
+/// those of the other half when they are submitted, and compare with what comes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// What to simulate, a TOML file with a [workload].
+    #[arg(value_name = "SCENARIO.toml")]
+    scenario: PathBuf,
+    /// The policy that runs the jobs.
+    #[arg(long, value_name = "NAME", default_value = "forecast-edf")]
+    policy: String,
+    /// How many times to draw it, at least 2. Default: as the scenario says.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    replicas: Option<u32>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+    /// Draw a reliability diagram, as SVG.
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Reliability {
+    title: String,
+    policy: String,
+    /// Replicas that were learned from, and told.
+    replicas: [u32; 2],
+    points: Vec<PointReliability>,
+}
+
+#[derive(Serialize)]
+struct PointReliability {
+    set: Vec<(String, String)>,
+    told: Vec<Told>,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    let path = &args.scenario;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let scenario = Scenario::parse(&path.display().to_string(), &text)?;
+    let replicas = args.replicas.unwrap_or(scenario.replicas);
+    if policy::by_name(&args.policy).is_none() {
+        let message = format!("there is no policy {:?}: see `ebb policies`", args.policy);
+        return Err(CliError::Usage(message).into());
+    }
+    if replicas < 2 {
+        let message = format!(
+            "{}: two replicas at least, one to learn from and one to tell: --replicas 10",
+            path.display()
+        );
+        return Err(CliError::Usage(message).into());
+    }
+    let learned = replicas.div_ceil(2);
+    let mut points = Vec::new();
+    for point in &scenario.points {
+        let past = all_past(point, &args.policy, scenario.seed, replicas)?;
+        let (before, after) = past.split_at(learned as usize);
+        let advisor = Advisor::learn(before.concat());
+        points.push(PointReliability {
+            set: point.set.clone(),
+            told: reliability(&advisor, &after.concat()),
+        });
+    }
+    let result = Reliability {
+        title: scenario.title,
+        policy: args.policy,
+        replicas: [learned, replicas - learned],
+        points,
+    };
+    if let Some(path) = &args.picture {
+        let told = result.points.iter();
+        let lines: Vec<_> = told
+            .map(|point| (label(&point.set), point.told.clone()))
+            .collect();
+        let svg = crate::sim::reliability_picture("Goals met, by what was told", &lines);
+        std::fs::write(path, svg).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let mut printer = Printer::new();
+    if args.json {
+        printer.json(&result)?;
+    } else {
+        for line in lines(&result) {
+            printer.line(line)?;
+        }
+    }
+    printer.finish()
+}
+
+/// Per replica, on all cores.
+fn all_past(point: &Point, policy: &str, seed: u64, replicas: u32) -> Result<Vec<Vec<Past>>> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicU32::new(0);
+    let done = Mutex::new(Vec::new());
+    let work = || -> Result<(), SimError> {
+        let policy = policy::by_name(policy).expect("checked before");
+        loop {
+            let replica = next.fetch_add(1, Ordering::Relaxed);
+            if replica >= replicas {
+                return Ok(());
+            }
+            let (config, jobs) = point.draw(seed.wrapping_add(replica.into()));
+            let past = observe(&config, jobs, policy.as_ref())?;
+            let past: Vec<Past> = past.into_iter().map(|(_, past)| past).collect();
+            done.lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .push((replica, past));
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        threads
+            .into_iter()
+            .try_for_each(|thread| match thread.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+    })?;
+    let mut done = done
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    done.sort_by_key(|(replica, _)| *replica);
+    Ok(done.into_iter().map(|(_, past)| past).collect())
+}
+
+/// The swept values in words; empty without a sweep.
+fn label(set: &[(String, String)]) -> String {
+    let words = set.iter().map(|(field, value)| {
+        let short = field.rsplit('.').next().unwrap_or(field);
+        format!("{} {value}", short.replace('_', " "))
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn lines(result: &Reliability) -> Vec<String> {
+    let [learned, told] = result.replicas;
+    let mut lines = vec![format!(
+        "{} ({}, learned from {}, told in {told})",
+        result.title,
+        result.policy,
+        counted(learned.into(), "replica"),
+    )];
+    for point in &result.points {
+        lines.push(String::new());
+        if !point.set.is_empty() {
+            lines.push(label(&point.set));
+        }
+        let percent = |part: f64| format!("{:.1}%", 100.0 * part);
+        let rows: Vec<Vec<String>> = (point.told.iter())
+            .map(|told| {
+                vec![
+                    format!("{:.0} to {:.0}%", 100.0 * told.from, 100.0 * told.until),
+                    told.jobs.to_string(),
+                    percent(told.told),
+                    percent(told.met),
+                ]
+            })
+            .collect();
+        let head = ["told", "jobs", "told on average", "met"];
+        lines.extend(table(&head, &head[1..], &rows));
+    }
+    lines
+}
