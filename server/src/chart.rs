@@ -90,7 +90,7 @@ const RIGHT: f64 = 12.0;
 const TOP: f64 = 66.0;
 const BOTTOM: f64 = 52.0;
 /// Between the entries of the legend.
-const LEGEND_STEP: f64 = 120.0;
+const LEGEND_STEP: f64 = 140.0;
 /// The part of a group's width that its bars take.
 const FILLED: f64 = 0.84;
 /// The part of a bar's place that it fills.

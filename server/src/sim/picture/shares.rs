@@ -1,5 +1,6 @@
 //! Who held what over time, under f(t).
 
+use super::plane::legend;
 use super::{COLOURS, escape, time};
 use crate::sim::result::PolicyResult;
 use std::fmt::Write as _;
@@ -18,23 +19,13 @@ const STYLE: &str = "<style>text{font:12px system-ui,sans-serif;fill:#5b6775}\
     <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>";
 
 /// The frame with its title, a legend, and lines at values up to `y_max`.
-fn frame(title: &str, legend: &[String], y_max: f64, unit: &str) -> String {
+fn frame(title: &str, names: &[String], y_max: f64, unit: &str) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
          aria-label=\"{title}\">{STYLE}<text class=\"title\" x=\"{LEFT}\" y=\"16\">{title}</text>",
         title = escape(title),
     );
-    let mut x = LEFT;
-    for (name, colour) in legend.iter().zip(COLOURS.iter().cycle()) {
-        let _ = write!(
-            svg,
-            "<rect x=\"{x:.0}\" y=\"24\" width=\"10\" height=\"10\" fill=\"{colour}\"/>\
-             <text x=\"{:.0}\" y=\"33\">{}</text>",
-            x + 14.0,
-            escape(name)
-        );
-        x += 30.0 + 7.0 * name.chars().count() as f64;
-    }
+    legend(&mut svg, names.iter().map(String::as_str));
     for tick in 0..=4 {
         let value = y_max * f64::from(tick) / 4.0;
         let at = y(value, y_max);
