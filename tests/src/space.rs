@@ -207,10 +207,21 @@ impl Filled {
     /// Makes all the space free.
     fn empty(&self) -> Result<()> {
         for table in &self.tables {
-            table.truncate()?;
+            with_space(|| table.truncate())?;
         }
-        self.db.flush()?;
-        self.db.compact()?;
-        Ok(())
+        with_space(|| self.db.flush())?;
+        with_space(|| self.db.compact())
     }
+}
+
+/// Does what there is space for. A merge that the disk is too small for takes what is
+/// free until it finds that out, so a refusal counts only if it lasts.
+fn with_space(work: impl Fn() -> ebb_storage::Result<()>) -> Result<()> {
+    for _ in 0..TRIES_MAX {
+        match work() {
+            Err(e) if e.kind() == ErrorKind::DiskFull => std::thread::yield_now(),
+            outcome => return Ok(outcome?),
+        }
+    }
+    bail!("there is space, and nobody finds it")
 }
