@@ -33,8 +33,8 @@ pub struct ForecastEdf;
 pub const RESERVE: f64 = 0.2;
 
 /// Part of the CPU for jobs that were given up while others still have goals to
-/// meet. Nothing at all would cost others the least, by about a point of goals
-/// missed; but then the former might not end before the latter do.
+/// meet. With nothing the former might not end before the latter do; more was tried
+/// and cost goals.
 pub const GIVEN_UP_MAX: f64 = 0.2;
 
 impl Policy for ForecastEdf {
