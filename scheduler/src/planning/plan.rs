@@ -226,8 +226,11 @@ impl Planner<'_> {
         if let Some(saving) = self.fewer_maps(index, maps)? {
             savings.push(saving);
         }
+        // One that others come after cannot be left out alone.
+        let (_, jobs) = &self.futures[0];
+        let is_last = |other: JobId| jobs.iter().all(|job| job.after != Some(other));
         let mut others: Vec<&SimJob> = (self.of_interest.iter())
-            .filter(|&&other| other != id)
+            .filter(|&&other| other != id && is_last(other))
             .map(|&other| self.job(other))
             .collect();
         others.sort_by_key(|other| (other.maps, other.job.id));

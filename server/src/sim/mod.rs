@@ -8,6 +8,7 @@
 
 mod analysis;
 mod experiments;
+mod parallel;
 mod picture;
 mod report;
 mod result;
@@ -15,6 +16,7 @@ mod study;
 
 pub use analysis::Analysis;
 pub use experiments::{EXPERIMENTS, Experiment, Source};
+pub use parallel::in_parallel;
 pub use picture::reliability as reliability_picture;
 pub use report::{write as write_report, write_analysis};
 pub use result::{BoundResult, JobResult, PointResult, PolicyResult, StudyResult};

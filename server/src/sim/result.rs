@@ -132,7 +132,9 @@ impl PointResult {
         Self::words(&self.set)
     }
 
-    pub(super) fn words(set: &BTreeMap<String, String>) -> String {
+    /// Swept values in words; empty without any.
+    #[must_use]
+    pub fn words(set: &BTreeMap<String, String>) -> String {
         let words = (set.iter()).map(|(path, value)| format!("{} {value}", Self::short(path)));
         words.collect::<Vec<_>>().join(", ")
     }

@@ -1,14 +1,13 @@
 //! Runs every point of a scenario under every policy, on all cores.
 
+use super::parallel::in_parallel;
 use super::result::{BoundResult, PointResult, PolicyResult, StudyResult};
 use anyhow::{Result, anyhow};
-use ebb_scheduler::planning::offline_bound;
+use ebb_scheduler::planning::{OfflineBound, offline_bound};
 use ebb_scheduler::policy;
 use ebb_scheduler::sim::scenario::Scenario;
-use ebb_scheduler::sim::{JobRecord, Metrics, SimError, SimReport, simulate};
+use ebb_scheduler::sim::{JobRecord, Metrics, SimConfig, SimError, SimReport, simulate};
 use rustix::time::{ClockId, clock_gettime};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Told as runs end.
 pub trait Progress: Sync {
@@ -24,6 +23,18 @@ struct Run {
     replica: u32,
 }
 
+/// What a run comes to.
+enum Done {
+    Bound(OfflineBound),
+    Simulated {
+        metrics: Metrics,
+        /// Of the jobs that the scenario lists.
+        listed: Vec<JobRecord>,
+        /// Of the first replica.
+        whole: Option<Box<(SimReport, SimConfig)>>,
+    },
+}
+
 /// Runs the scenario; `threads` at once, at least one.
 ///
 /// # Errors
@@ -34,10 +45,9 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
         .collect::<Result<Vec<_>>>()?;
     let mut runs = Vec::new();
     for point in 0..scenario.points.len() {
-        for replica in 0..scenario.replicas {
-            let bound = scenario.offline_bound.then_some(None);
-            let policies = (0..policies.len()).map(Some).chain(bound);
-            runs.extend(policies.map(|policy| Run {
+        let bound = scenario.offline_bound.then_some(None);
+        for policy in (0..policies.len()).map(Some).chain(bound) {
+            runs.extend((0..scenario.replicas).map(|replica| Run {
                 point,
                 policy,
                 replica,
@@ -46,80 +56,64 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
     }
 
     let before_s = cpu_s();
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::with_capacity(runs.len()));
-    let bounds = Mutex::new(Vec::new());
-    let work = || -> Result<(), SimError> {
-        while let Some(&run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let seed = scenario.seed.wrapping_add(run.replica.into());
-            let (config, jobs) = scenario.points[run.point].draw(seed);
-            let Some(policy) = run.policy else {
-                let bound = offline_bound(&config, &jobs);
-                progress.run_done();
-                bounds
-                    .lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner)
-                    .push(((run.point, run.replica), bound));
-                continue;
-            };
-            let report = simulate(&config, jobs, policies[policy].as_ref())?;
-            let metrics = Metrics::of(&report);
-            let listed = |record: &&JobRecord| scenario.points[run.point].is_listed(record.job.id);
-            let listed: Vec<JobRecord> = report.jobs.iter().filter(listed).copied().collect();
-            let first = (run.replica == 0).then_some((report, config));
+    let one = |run: &Run| -> Result<Done, SimError> {
+        let point = &scenario.points[run.point];
+        let (config, jobs) = point.draw(scenario.seed.wrapping_add(run.replica.into()));
+        let Some(policy) = run.policy else {
+            let bound = offline_bound(&config, &jobs);
             progress.run_done();
-            done.lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .push((run, (metrics, listed), first));
-        }
-        Ok(())
+            return Ok(Done::Bound(bound));
+        };
+        let report = simulate(&config, jobs, policies[policy].as_ref())?;
+        let metrics = Metrics::of(&report);
+        let listed = (report.jobs.iter()).filter(|record| point.is_listed(record.job.id));
+        let listed = listed.copied().collect();
+        let whole = (run.replica == 0).then(|| Box::new((report, config)));
+        progress.run_done();
+        Ok(Done::Simulated {
+            metrics,
+            listed,
+            whole,
+        })
     };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
-        threads
-            .into_iter()
-            .try_for_each(|thread| match thread.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-    })?;
-
-    let mut done = done
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    done.sort_by_key(|(run, ..)| (run.point, run.policy, run.replica));
-    let mut done = done.into_iter();
-    let mut bounds = bounds
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    bounds.sort_by_key(|(run, _)| *run);
-    let of_point = scenario.replicas as usize;
-    let bounds = bounds.chunks(of_point).map(|bounds| {
-        let bounds = bounds.iter().map(|(_, bound)| *bound);
-        BoundResult::new(bounds.collect())
+    let mut done = in_parallel(&runs, threads, one)?.into_iter();
+    let points = scenario.points.iter().map(|point| {
+        let mut result = PointResult {
+            bound: None,
+            set: point.set.iter().cloned().collect(),
+            policies: Vec::new(),
+        };
+        for policy in &scenario.policies {
+            let (mut replicas, mut listed, mut first) = (Vec::new(), Vec::new(), None);
+            for done in done.by_ref().take(scenario.replicas as usize) {
+                let Done::Simulated {
+                    metrics,
+                    listed: jobs,
+                    whole,
+                } = done
+                else {
+                    unreachable!("bounds come behind all policies");
+                };
+                replicas.push(metrics);
+                listed.push(jobs);
+                first = first.or(whole);
+            }
+            let (first, config) = *first.expect("every run has ended");
+            let all = (replicas, &listed[..]);
+            let of_policy = PolicyResult::new(policy, point, all, first, &config);
+            result.policies.push(of_policy);
+        }
+        if scenario.offline_bound {
+            let bounds = done.by_ref().take(scenario.replicas as usize);
+            let bounds = bounds.filter_map(|done| match done {
+                Done::Bound(bound) => Some(bound),
+                Done::Simulated { .. } => None,
+            });
+            result.set_bound(BoundResult::new(bounds.collect()));
+        }
+        result
     });
-    let points = scenario.points.iter().map(|point| PointResult {
-        bound: None,
-        set: point.set.iter().cloned().collect(),
-        policies: (scenario.policies.iter())
-            .map(|policy| {
-                let mut replicas = Vec::new();
-                let mut first: Option<(SimReport, _)> = None;
-                let mut listed = Vec::new();
-                for (_, one, whole) in done.by_ref().take(scenario.replicas as usize) {
-                    replicas.push(one.0);
-                    listed.push(one.1);
-                    first = first.or(whole);
-                }
-                let (first, config) = first.expect("every run has ended");
-                PolicyResult::new(policy, point, (replicas, &listed), first, &config)
-            })
-            .collect(),
-    });
-    let mut points: Vec<PointResult> = points.collect();
-    for (point, bound) in points.iter_mut().zip(bounds) {
-        point.set_bound(bound);
-    }
+    let points = points.collect();
     Ok(StudyResult {
         title: scenario.title.clone(),
         replicas: scenario.replicas,
@@ -137,6 +131,7 @@ fn cpu_s() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     struct Count(AtomicUsize);
 

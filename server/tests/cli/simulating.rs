@@ -193,6 +193,16 @@ fn a_plan_tells_who_is_at_risk_and_what_would_help() {
 }
 
 #[test]
+fn a_job_that_others_come_after_is_not_left_out_alone() {
+    let place = Place::new();
+    let next = "[[job]]\nname = \"next\"\napplication = \"scan\"\nmaps = 5\nafter = \"small\"\n";
+    place.write("tonight.toml", format!("{TONIGHT}{next}"));
+    let text = place.ebb("sim plan tonight.toml").ok();
+    assert!(text.contains("at risk"), "{text}");
+    assert!(!text.contains("leaving small out"), "{text}");
+}
+
+#[test]
 fn a_plan_that_cannot_be_made_is_exit_code_2() {
     let place = Place::new();
     place.write("tonight.toml", TONIGHT.replace("maps = 8", "maps = 0"));

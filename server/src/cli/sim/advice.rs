@@ -1,8 +1,7 @@
 //! `ebb sim advice`: whether what a submitter would be told comes true.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
 use ebb_scheduler::planning::{Advisor, Past, Told, observe, reliability};
@@ -13,6 +12,7 @@ use serde::Serialize;
 
 use crate::cli::error::CliError;
 use crate::cli::print::{Printer, counted, table};
+use crate::sim::{PointResult, in_parallel};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,7 +52,7 @@ struct Reliability {
 
 #[derive(Serialize)]
 struct PointReliability {
-    set: Vec<(String, String)>,
+    set: BTreeMap<String, String>,
     told: Vec<Told>,
 }
 
@@ -80,7 +80,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         let (before, after) = past.split_at(learned as usize);
         let advisor = Advisor::learn(before.concat());
         points.push(PointReliability {
-            set: point.set.clone(),
+            set: point.set.iter().cloned().collect(),
             told: reliability(&advisor, &after.concat()),
         });
     }
@@ -93,7 +93,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     if let Some(path) = &args.picture {
         let told = result.points.iter();
         let lines: Vec<_> = told
-            .map(|point| (label(&point.set), point.told.clone()))
+            .map(|point| (PointResult::words(&point.set), point.told.clone()))
             .collect();
         let svg = crate::sim::reliability_picture("Goals met, by what was told", &lines);
         std::fs::write(path, svg).with_context(|| format!("cannot write {}", path.display()))?;
@@ -112,46 +112,14 @@ pub(super) fn run(args: Args) -> Result<()> {
 /// Per replica, on all cores.
 fn all_past(point: &Point, policy: &str, seed: u64, replicas: u32) -> Result<Vec<Vec<Past>>> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let next = AtomicU32::new(0);
-    let done = Mutex::new(Vec::new());
-    let work = || -> Result<(), SimError> {
-        let policy = policy::by_name(policy).expect("checked before");
-        loop {
-            let replica = next.fetch_add(1, Ordering::Relaxed);
-            if replica >= replicas {
-                return Ok(());
-            }
-            let (config, jobs) = point.draw(seed.wrapping_add(replica.into()));
-            let past = observe(&config, jobs, policy.as_ref())?;
-            let past: Vec<Past> = past.into_iter().map(|(_, past)| past).collect();
-            done.lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .push((replica, past));
-        }
-    };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        threads
-            .into_iter()
-            .try_for_each(|thread| match thread.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
+    let policy = policy::by_name(policy).expect("checked before");
+    let replicas: Vec<u32> = (0..replicas).collect();
+    let all = in_parallel(&replicas, threads, |&replica| {
+        let (config, jobs) = point.draw(seed.wrapping_add(replica.into()));
+        let past = observe(&config, jobs, policy.as_ref())?;
+        Ok::<_, SimError>(past.into_iter().map(|(_, past)| past).collect())
     })?;
-    let mut done = done
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    done.sort_by_key(|(replica, _)| *replica);
-    Ok(done.into_iter().map(|(_, past)| past).collect())
-}
-
-/// The swept values in words; empty without a sweep.
-fn label(set: &[(String, String)]) -> String {
-    let words = set.iter().map(|(field, value)| {
-        let short = field.rsplit('.').next().unwrap_or(field);
-        format!("{} {value}", short.replace('_', " "))
-    });
-    words.collect::<Vec<_>>().join(", ")
+    Ok(all)
 }
 
 fn lines(result: &Reliability) -> Vec<String> {
@@ -165,7 +133,7 @@ fn lines(result: &Reliability) -> Vec<String> {
     for point in &result.points {
         lines.push(String::new());
         if !point.set.is_empty() {
-            lines.push(label(&point.set));
+            lines.push(PointResult::words(&point.set));
         }
         let percent = |part: f64| format!("{:.1}%", 100.0 * part);
         let rows: Vec<Vec<String>> = (point.told.iter())
