@@ -5,6 +5,7 @@ mod experiments;
 mod plan;
 mod print;
 mod run;
+mod scenario_file;
 
 use anyhow::Result;
 use clap::Subcommand;

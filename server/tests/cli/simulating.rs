@@ -142,6 +142,10 @@ fn a_trace_lies_beside_its_scenario() {
         json["points"][0]["policies"][0]["makespan_s"]["mean"],
         19_800.0
     );
+    let plan = place.ebb("sim plan day.toml --policy fifo --json").json();
+    let jobs = plan["jobs"].as_array().unwrap();
+    let ends = jobs.iter().map(|job| job["finish_s"].as_f64().unwrap());
+    assert_eq!(ends.fold(0.0, f64::max), 19_800.0, "{plan}");
     place.write("load.csv", "time,value\n0,60\n0,60\n");
     let said = place.ebb("sim run day.toml").fails(2);
     assert!(

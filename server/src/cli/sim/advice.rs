@@ -7,9 +7,10 @@ use anyhow::{Context, Result};
 use ebb_scheduler::planning::{Advisor, Past, Told, observe, reliability};
 use ebb_scheduler::policy;
 use ebb_scheduler::sim::SimError;
-use ebb_scheduler::sim::scenario::{Point, Scenario};
+use ebb_scheduler::sim::scenario::Point;
 use serde::Serialize;
 
+use super::scenario_file;
 use crate::cli::error::CliError;
 use crate::cli::print::{Printer, counted, table};
 use crate::sim::{PointResult, in_parallel};
@@ -58,9 +59,7 @@ struct PointReliability {
 
 pub(super) fn run(args: Args) -> Result<()> {
     let path = &args.scenario;
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let scenario = Scenario::parse(&path.display().to_string(), &text)?;
+    let scenario = scenario_file::read(path)?;
     let replicas = args.replicas.unwrap_or(scenario.replicas);
     if policy::by_name(&args.policy).is_none() {
         let message = format!("there is no policy {:?}: see `ebb policies`", args.policy);

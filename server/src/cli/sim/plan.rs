@@ -3,13 +3,14 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ebb_scheduler::model::JobId;
 use ebb_scheduler::planning::{Change, Outlook, Saving, plan};
 use ebb_scheduler::policy;
-use ebb_scheduler::sim::scenario::{Point, Scenario};
+use ebb_scheduler::sim::scenario::Point;
 use serde::Serialize;
 
+use super::scenario_file;
 use crate::cli::error::CliError;
 use crate::cli::print::{Printer, counted, table};
 
@@ -68,9 +69,7 @@ struct PlannedJob {
 
 pub(super) fn run(args: Args) -> Result<()> {
     let path = &args.scenario;
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let scenario = Scenario::parse(&path.display().to_string(), &text)?;
+    let scenario = scenario_file::read(path)?;
     let usage = |what: String| CliError::Usage(format!("{}: {what}", path.display()));
     let [point] = scenario.points.as_slice() else {
         let what = "a plan is for one set of values: take the [sweep] out";

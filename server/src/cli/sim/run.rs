@@ -1,12 +1,12 @@
 //! `ebb sim run`: one scenario.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ebb_scheduler::policy;
-use ebb_scheduler::sim::scenario::Scenario;
 
 use super::print::{print, simulate, write_json};
+use super::scenario_file;
 use crate::cli::error::CliError;
 use crate::sim;
 
@@ -42,15 +42,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let path = &args.scenario;
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let beside = |name: &str| {
-        let path = path.parent().unwrap_or(Path::new("")).join(name);
-        std::fs::read_to_string(&path)
-            .map_err(|error| format!("cannot read {}: {error}", path.display()))
-    };
-    let mut scenario = Scenario::parse_with(&path.display().to_string(), &text, &beside)?;
+    let mut scenario = scenario_file::read(&args.scenario)?;
     if !args.policy.is_empty() {
         scenario.policies = args.policy;
     }
