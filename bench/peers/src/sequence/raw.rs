@@ -1,7 +1,7 @@
 //! The bound of a scan of ebb: its SSTables read, checked and decompressed from
 //! front to back, and not looked into.
 //!
-//! Follows the book (Formats: SSTable), version 2, with the libraries that ebb
+//! Follows the book (Formats: SSTable), version 3, with the libraries that ebb
 //! uses; only indexes are parsed, to know where blocks end.
 
 use std::fs;
