@@ -33,6 +33,7 @@ mod clock;
 mod commit;
 mod compaction;
 mod db;
+mod detached;
 mod error;
 mod files;
 mod flush;
@@ -73,6 +74,7 @@ pub use compaction::{
     Bounding, CompactionPicker, Pick, Reason, RunShape, TableShape, TieredPicker,
 };
 pub use db::Db;
+pub use detached::{DetachedOptions, DetachedTable, PinnedTable};
 pub use error::{Error, ErrorKind, Result};
 pub use key::SeqNo;
 pub use keyspace::{Keyspace, SnapshotInfo, SnapshotScope};

@@ -149,6 +149,8 @@ mutations! {
     // Files stay while needed, and go in the end.
     RemoveFilesInUse = "files of merged runs go at once, whoever reads them",
     RemoveInputsBeforeEdit = "files of merged runs go before the manifest names their successor",
+    PinWithoutFlush = "a pinned table lacks what only a memtable has",
+    PinWithoutFiles = "a pinned table does not keep its files",
     KeepObsoleteFiles = "files of merged runs stay for ever",
     KeepOrphans = "an opening leaves the files that a crash left",
 

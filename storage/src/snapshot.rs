@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::db::{DbInner, TableCore};
+use crate::detached::PinnedTable;
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
 use crate::read::range::Range;
@@ -97,9 +98,10 @@ impl View {
         K: AsRef<[u8]>,
         R: RangeBounds<K>,
     {
+        let (db, merger) = (self.db.clone(), core.merger.clone());
         Range::new(
-            &self.db,
-            core,
+            Some(db),
+            merger,
             core.version(),
             self.point,
             range,
@@ -241,6 +243,16 @@ impl SnapshotTable {
     pub fn split_keys(&self, parts: usize) -> Vec<Bytes> {
         let all = KeyRange::new::<&[u8], _>(..);
         self.core.version().split_keys(self.view.seq(), &all, parts)
+    }
+
+    /// Its files, to be read by somebody who does not have the database open: see
+    /// [`DetachedTable`](crate::DetachedTable). What it sees and no file has is
+    /// flushed first.
+    ///
+    /// # Errors
+    /// As [`Db::flush`](crate::Db::flush).
+    pub fn pin(&self) -> Result<PinnedTable> {
+        PinnedTable::new(&self.view.db, &self.core, self.view.point)
     }
 
     /// Bytes on disk of the runs that this snapshot sees.

@@ -177,7 +177,8 @@ impl Table {
         let point = self.db.retention().register_view(|| self.db.read_point());
         let version = self.core.version();
         self.db.end_view(point);
-        Range::new(&self.db, &self.core, version, point, range, true)
+        let (db, merger) = (self.db.clone(), self.core.merger.clone());
+        Range::new(Some(db), merger, version, point, range, true)
     }
 
     /// The values of some keys, in their order, all at one instant.

@@ -14,7 +14,8 @@ use std::time::Duration;
 use common::*;
 use ebb_storage::vfs::MemVfs;
 use ebb_storage::{
-    Db, Durability, Maintenance, ManualClock, Options, Range, Snapshot, Table, TableOptions, View,
+    Db, DetachedOptions, DetachedTable, Durability, Maintenance, ManualClock, Options, PinnedTable,
+    Range, Snapshot, Table, TableOptions, View,
 };
 use rand::RngExt;
 
@@ -60,6 +61,8 @@ struct Open {
     tables: Vec<Table>,
     views: Vec<(View, [Rc<Content>; TABLES.len()])>,
     snapshots: Vec<(Snapshot, Tables)>,
+    /// Those of snapshots that are read past the database.
+    pinned: Vec<(PinnedTable, Rc<Content>)>,
     iterators: Vec<(Range, Entries)>,
 }
 
@@ -107,6 +110,7 @@ impl Model {
             tables,
             views: Vec::new(),
             snapshots: Vec::new(),
+            pinned: Vec::new(),
             iterators: Vec::new(),
         });
     }
@@ -182,7 +186,7 @@ impl Model {
         let i = self.rng.random_range(0..TABLES.len());
         let bounds = random_bounds(&mut self.rng);
         let open = self.open.as_mut().unwrap();
-        match self.rng.random_range(0..3) {
+        match self.rng.random_range(0..4) {
             0 => open.views.push((open.db.view(), self.oracle.contents())),
             1 => open.iterators.push((
                 open.tables[i].range::<Vec<u8>, _>(bounds.clone()),
@@ -194,7 +198,12 @@ impl Model {
                 let ((keyspace, name), tables) = self.oracle.snapshots.iter().nth(at).unwrap();
                 let keyspace = open.db.existing_keyspace(keyspace).unwrap();
                 let snapshot = keyspace.snapshot(name).unwrap();
-                open.snapshots.push((snapshot, tables.clone()));
+                if self.rng.random_bool(0.5) {
+                    open.snapshots.push((snapshot, tables.clone()));
+                } else if let Some((name, content)) = tables.iter().nth(i) {
+                    let pinned = snapshot.table(name).unwrap().pin().unwrap();
+                    open.pinned.push((pinned, content.clone()));
+                }
             }
         }
     }
@@ -203,7 +212,7 @@ impl Model {
         let (bounds, key) = (random_bounds(&mut self.rng), random_key(&mut self.rng));
         let i = self.rng.random_range(0..TABLES.len());
         let open = self.open.as_mut().unwrap();
-        match self.rng.random_range(0..3) {
+        match self.rng.random_range(0..4) {
             0 if !open.views.is_empty() => {
                 let at = self.rng.random_range(0..open.views.len());
                 let (view, contents) = &open.views[at];
@@ -237,6 +246,23 @@ impl Model {
                     self.drain(range, expected);
                 }
             }
+            2 if !open.pinned.is_empty() => {
+                let at = self.rng.random_range(0..open.pinned.len());
+                let (pinned, content) = &open.pinned[at];
+                let options = DetachedOptions {
+                    vfs: Arc::new(self.mem.clone()),
+                    ..DetachedOptions::default()
+                };
+                let table = DetachedTable::open(pinned.description(), options).unwrap();
+                assert_eq!(
+                    table.get(&key).unwrap().as_deref(),
+                    content.get(&key).map(|value| &value[..]),
+                    "{key:?} of {}",
+                    pinned.description()
+                );
+                let expected = within(content, &bounds).into();
+                self.drain(table.scan::<Vec<u8>, _>(bounds), expected);
+            }
             _ if !open.iterators.is_empty() => {
                 let at = self.rng.random_range(0..open.iterators.len());
                 let (mut range, mut expected) = open.iterators.swap_remove(at);
@@ -255,7 +281,7 @@ impl Model {
     fn close_something(&mut self) {
         let open = self.open.as_mut().unwrap();
         let at = |len: usize, rng: &mut Rng| (len > 0).then(|| rng.random_range(0..len.max(1)));
-        match self.rng.random_range(0..3) {
+        match self.rng.random_range(0..4) {
             0 => {
                 if let Some(at) = at(open.views.len(), &mut self.rng) {
                     open.views.swap_remove(at);
@@ -264,6 +290,11 @@ impl Model {
             1 => {
                 if let Some(at) = at(open.snapshots.len(), &mut self.rng) {
                     open.snapshots.swap_remove(at);
+                }
+            }
+            2 => {
+                if let Some(at) = at(open.pinned.len(), &mut self.rng) {
+                    open.pinned.swap_remove(at);
                 }
             }
             _ => {

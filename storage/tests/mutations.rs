@@ -22,6 +22,8 @@ mod compaction;
 mod crash;
 #[path = "damage.rs"]
 mod damage;
+#[path = "detached.rs"]
+mod detached;
 #[path = "drop.rs"]
 mod drop;
 #[path = "full_disk.rs"]
@@ -220,6 +222,14 @@ const KILLERS: &[(Mutation, &str)] = &[
     (CopyWithoutSync, COPIED),
     (RemoveFilesInUse, FILES),
     (RemoveInputsBeforeEdit, SYNCED),
+    (
+        PinWithoutFlush,
+        "detached::what_is_in_memory_only_is_flushed_and_what_came_later_is_not_seen",
+    ),
+    (
+        PinWithoutFiles,
+        "detached::the_files_stay_until_the_pin_is_gone_whatever_becomes_of_table_and_snapshot",
+    ),
     (KeepObsoleteFiles, FILES),
     (KeepOrphans, SYNCED),
     (TrustBlocks, FLIPPED),

@@ -359,7 +359,7 @@ impl<'a> OpReader<'a> {
         match byte {
             INGEST => {
                 let (table, run): (_, RunMeta) = (self.table()?, self.json()?);
-                run.check_ingest()?;
+                run.check()?;
                 Ok(Op::Ingest { table, run })
             }
             SNAPSHOT_CREATE => {

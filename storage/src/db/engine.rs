@@ -370,6 +370,12 @@ impl Engine {
         })
     }
 
+    /// Flushes what was written to a table until now.
+    pub(crate) fn flush_table(&self, table: &TableCore) -> Result<()> {
+        self.rotate(table, 0);
+        self.flush_frozen()
+    }
+
     /// Flushes everything that is frozen, of all tables, and trims the WAL.
     pub(super) fn flush_frozen(&self) -> Result<()> {
         let _one = self.flushing.lock().unwrap();

@@ -30,7 +30,7 @@ use crate::sstable::BlockCache;
 use crate::stats::Counters;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock};
 use crate::version::run::{Run, RunMeta};
-use crate::version::run_builder::open_file;
+use crate::version::run_builder::open_run;
 use crate::version::table_version::TableVersion;
 use crate::vfs::{LockGuard, Vfs};
 use crate::wal::Wal;
@@ -163,18 +163,6 @@ fn refuse_headless(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Opens the files of a run.
-fn open_run(
-    vfs: &Arc<dyn Vfs>,
-    dir: &Path,
-    cache: &Arc<BlockCache>,
-    meta: &RunMeta,
-) -> Result<Arc<Run>> {
-    let files = meta.files.iter();
-    let files = files.map(|&number| open_file(vfs, dir, cache, number));
-    Ok(Run::new(meta.clone(), files.collect::<Result<_>>()?))
 }
 
 fn open_tables(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::db::{DbInner, TableCore};
+use crate::db::DbInner;
 use crate::error::Result;
 use crate::key::{Kind, SeqNo};
 use crate::mutation::{self, Mutation};
@@ -48,14 +48,15 @@ pub struct Range {
     /// version may be in a block that is not loaded yet.
     front_lingers: bool,
     done: bool,
-    // Last, so that the files are let go of before the database is.
-    _db: Arc<DbInner>,
+    // Last, so that the files are let go of before the database is; none where
+    // the files belong to a database that somebody else has open.
+    _db: Option<Arc<DbInner>>,
 }
 
 impl Range {
     pub(crate) fn new<K, R>(
-        db: &Arc<DbInner>,
-        core: &TableCore,
+        db: Option<Arc<DbInner>>,
+        merger: Arc<Merger>,
         version: Arc<TableVersion>,
         point: ReadPoint,
         range: R,
@@ -70,7 +71,7 @@ impl Range {
         Self {
             range_tombstones: version.range_tombstones(point.seq),
             version,
-            merger: core.merger.clone(),
+            merger,
             point,
             fill_cache,
             lower,
@@ -79,7 +80,7 @@ impl Range {
             back: None,
             front_lingers: false,
             done: false,
-            _db: db.clone(),
+            _db: db,
         }
     }
 

@@ -58,12 +58,12 @@ pub(crate) struct KeptFor {
 }
 
 impl RunMeta {
-    /// Says what cannot be in a meta that the engine logged for an ingest.
-    pub(crate) fn check_ingest(&self) -> Result<(), String> {
+    /// Says what cannot be in a meta that the engine wrote.
+    pub(crate) fn check(&self) -> Result<(), String> {
         let files = self.files.iter().map(|file| file.0);
         let mut numbers = files.chain([self.id.0, self.bytes, self.entries]);
         if self.files.is_empty() || numbers.any(|number| number >= NUMBER_MAX) {
-            return Err("an ingested run without files, or out of all bounds".to_string());
+            return Err("a run without files, or out of all bounds".to_string());
         }
         Ok(())
     }

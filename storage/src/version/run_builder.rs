@@ -170,6 +170,18 @@ pub(crate) fn plain_bytes(key: &[u8], value: &[u8]) -> u64 {
     (key.len() + value.len()) as u64
 }
 
+/// Opens the files of a run of the database in `dir`.
+pub(crate) fn open_run(
+    vfs: &Arc<dyn Vfs>,
+    dir: &Path,
+    cache: &Arc<BlockCache>,
+    meta: &RunMeta,
+) -> Result<Arc<Run>> {
+    let files = meta.files.iter();
+    let files = files.map(|&number| open_file(vfs, dir, cache, number));
+    Ok(Run::new(meta.clone(), files.collect::<Result<_>>()?))
+}
+
 /// Opens one SSTable of the database in `dir`.
 pub(crate) fn open_file(
     vfs: &Arc<dyn Vfs>,

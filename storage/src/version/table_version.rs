@@ -96,6 +96,16 @@ impl TableVersion {
         Ok(())
     }
 
+    /// Whether a memtable has something that a reader at `seq` may see.
+    pub(crate) fn has_in_memory(&self, seq: SeqNo) -> bool {
+        let mut memtables = std::iter::once(&self.memtable).chain(&self.frozen);
+        memtables.any(|memtable| {
+            memtable.iter().any(|entry| entry.seq() <= seq)
+                || (memtable.range_tombstones())
+                    .is_some_and(|tombstones| tombstones.seqs().any(|at| at <= seq))
+        })
+    }
+
     /// Cursors over every source that a reader at `seq` may see, newest first.
     pub(crate) fn cursors(&self, seq: SeqNo, fill_cache: bool) -> Vec<Source> {
         let memtables = std::iter::once(&self.memtable).chain(&self.frozen);
