@@ -43,9 +43,9 @@ pub struct Range {
     upper: Bound<Vec<u8>>,
     front: Option<Merge<Source, false>>,
     back: Option<Merge<Source, true>>,
-    /// Whether `front` may stand on versions of the key that was read last. It
-    /// stays there until more is asked for, which may well not happen: the next
-    /// version may be in a block that is not loaded yet.
+    /// Whether `front` stands on a version of the key that was read last. It stays
+    /// there until more is asked for, which may well not happen: the next version may
+    /// be in a block that is not loaded yet.
     front_lingers: bool,
     done: bool,
     // Last, so that the files are let go of before the database is; none where
@@ -164,29 +164,33 @@ impl Range {
             }
             let key = Bytes::copy_from_slice(source.key());
             let mut fold = self.begin(&key);
-            while let Some(source) = merge.peek().filter(|source| source.key() == key) {
-                if fold.take(version_at(source)) {
-                    break;
-                }
+            self.front_lingers = fold.take(version_at(source));
+            while !self.front_lingers {
                 merge.advance()?;
+                let Some(source) = merge.peek().filter(|source| source.key() == key) else {
+                    break;
+                };
+                self.front_lingers = fold.take(version_at(source));
             }
             exclude(&mut self.lower, &key);
-            self.front_lingers = true;
             if let Some(value) = fold.finish(&key, &self.merger)? {
                 return Ok(Some((key, value)));
             }
         }
     }
 
-    /// Passes over what is left of the key that was read last.
+    /// Passes over what is left of the key that was read last, of which `merge`
+    /// stands on a version.
     fn leave_key(&self, merge: &mut Merge<Source, false>) -> Result<()> {
         let Bound::Excluded(key) = &self.lower else {
             unreachable!("a key was read");
         };
-        while merge.peek().is_some_and(|source| source.key() == key) {
+        loop {
             merge.advance()?;
+            if merge.peek().is_none_or(|source| source.key() != key) {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// The next live entry downwards: versions of a key come oldest first, so
