@@ -30,6 +30,7 @@ mod key_sketch;
 mod options;
 mod properties;
 mod read_ahead;
+mod read_at;
 mod reader;
 mod salvage;
 mod table_cursor;

@@ -11,7 +11,7 @@
 use std::path::Path;
 
 use super::handle::BlockHandle;
-use super::reader::read_at;
+use super::read_at::{read_at, read_once_at};
 use crate::error::Result;
 use crate::vfs::ReadFile;
 
@@ -37,16 +37,19 @@ pub(super) struct ReadAhead {
     /// Where the block that was asked for last starts and ends.
     last: Option<(u64, u64)>,
     bytes: usize,
+    once: bool,
 }
 
 impl ReadAhead {
-    pub(super) fn new() -> Self {
+    /// `once`: what is read will not be wanted again soon, and the system is told so.
+    pub(super) fn new(once: bool) -> Self {
         Self {
             buffer: Vec::new(),
             filled: 0,
             start: 0,
             last: None,
             bytes: BYTES_MIN,
+            once,
         }
     }
 
@@ -84,6 +87,18 @@ impl ReadAhead {
         Ok(&self.buffer[range])
     }
 
+    /// The stored bytes of a larger block, read past the buffer.
+    pub(super) fn stored_large(
+        &self,
+        file: &dyn ReadFile,
+        path: &Path,
+        handle: BlockHandle,
+    ) -> Result<Vec<u8>> {
+        let mut stored = vec![0; handle.len as usize];
+        fill(file, path, &mut stored, handle.offset, self.once)?;
+        Ok(stored)
+    }
+
     /// Where a block lies in the buffer, if all of it is there.
     fn range_of(&self, handle: BlockHandle) -> Option<std::ops::Range<usize>> {
         let from = usize::try_from(handle.offset.checked_sub(self.start)?).ok()?;
@@ -119,8 +134,22 @@ impl ReadAhead {
             self.buffer.clear();
             self.buffer.resize(bytes, 0);
         }
-        read_at(file, path, &mut self.buffer[..bytes], start)?;
+        let buffer = &mut self.buffer[..bytes];
+        fill(file, path, buffer, start, self.once)?;
         (self.start, self.filled) = (start, bytes);
         Ok(())
+    }
+}
+
+fn fill(
+    file: &dyn ReadFile,
+    path: &Path,
+    buffer: &mut [u8],
+    start: u64,
+    once: bool,
+) -> Result<()> {
+    match once {
+        true => read_once_at(file, path, buffer, start),
+        false => read_at(file, path, buffer, start),
     }
 }

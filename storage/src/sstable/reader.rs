@@ -4,7 +4,6 @@
 //! reads one data block, through the [`BlockCache`]. Cursors may read ahead.
 
 use std::cell::Cell;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +18,7 @@ use super::footer::Footer;
 use super::handle::BlockHandle;
 use super::index::Index;
 use super::properties::Properties;
+use super::read_at::read_at;
 use super::read_ahead::{self, ReadAhead};
 use super::tombstone_block;
 use crate::error::{Error, Result};
@@ -210,12 +210,14 @@ impl SsTable {
         spare: Bytes,
     ) -> Result<Bytes> {
         self.check_handle(handle)?;
-        if handle.len > read_ahead::BLOCK_BYTES_MAX {
-            return read_block(&*self.file, &self.path, handle);
-        }
-        let data_bytes = self.properties().data_bytes;
-        let stored = ahead.stored(&*self.file, &self.path, handle, data_bytes)?;
-        unseal_into(stored, spare).map_err(|damage| damage.at(&self.path, handle.offset))
+        let (file, path) = (&*self.file, &*self.path);
+        let payload = if handle.len > read_ahead::BLOCK_BYTES_MAX {
+            unseal(ahead.stored_large(file, path, handle)?.into())
+        } else {
+            let data_bytes = self.properties().data_bytes;
+            unseal_into(ahead.stored(file, path, handle, data_bytes)?, spare)
+        };
+        payload.map_err(|damage| damage.at(path, handle.offset))
     }
 
     /// Says what is wrong with the place of a data block, in the index.
@@ -404,16 +406,4 @@ fn read_block_into(
         payload?
     };
     payload.map_err(|damage| damage.at(path, handle.offset))
-}
-
-pub(super) fn read_at(file: &dyn ReadFile, path: &Path, buf: &mut [u8], offset: u64) -> Result<()> {
-    file.read_exact_at(buf, offset).map_err(|e| {
-        if e.kind() == io::ErrorKind::UnexpectedEof {
-            // The offset was within the file when it was opened.
-            let detail = format!("the file ends within the next {} bytes", buf.len());
-            Error::corruption(path, offset, detail)
-        } else {
-            Error::io("read", path)(e)
-        }
-    })
 }

@@ -47,13 +47,14 @@ impl SsTable {
     ///
     /// Without, it does not ask the cache either: it may run on a thread that loses
     /// its core at any moment, and must not lose it while it holds a lock that a
-    /// transactional read waits for.
+    /// transactional read waits for. Nor does what it reads stay in the system's
+    /// cache, unless it was there before.
     pub(crate) fn cursor(self: &Arc<Self>, fill_cache: bool) -> SsTableCursor {
         SsTableCursor {
             table: Arc::clone(self),
             fill_cache,
             misses: 0,
-            ahead: ReadAhead::new(),
+            ahead: ReadAhead::new(!fill_cache),
             at: 0,
             data: BlockCursor::new(Block::empty()),
             data_offset: None,

@@ -67,6 +67,12 @@ pub trait Vfs: Send + Sync + Debug {
 pub trait ReadFile: Send + Sync + Debug {
     /// Fills `buf` from `offset`; `ErrorKind::UnexpectedEof` past the end.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
+    /// The same of bytes that will not be wanted again soon: a file system that
+    /// caches should forget what it had not cached before, rather than something
+    /// else.
+    fn read_once_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.read_exact_at(buf, offset)
+    }
     /// Length in bytes.
     fn len(&self) -> io::Result<u64>;
     /// Whether the file is empty.

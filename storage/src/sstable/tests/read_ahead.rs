@@ -48,6 +48,23 @@ fn a_scan_reads_the_file_once_in_few_large_pieces() {
     }
 }
 
+/// `scan` goes past the block cache, `scan_back` by it.
+#[test]
+fn what_goes_past_the_block_cache_is_read_once() {
+    let mut rng = seeded_rng();
+    let large: Vec<u8> = (0..300_000).map(|_| rng.random()).collect();
+    let (disk, mut oracle) = table();
+    oracle.insert((b"large".to_vec(), Reverse(1)), (Kind::Put, large));
+    write(&disk, &oracle, SsTableOptions::default());
+    let table = open(&disk, 0).unwrap();
+    disk.take_reads();
+    assert_eq!(disk.take_reads_once(), 0);
+    assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
+    assert_eq!(disk.take_reads_once(), disk.take_reads().len());
+    assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
+    assert_eq!(disk.take_reads_once(), 0);
+}
+
 #[test]
 fn seeks_here_and_there_read_one_block_each() {
     let (disk, _) = table();

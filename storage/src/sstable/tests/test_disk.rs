@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::vfs::{LockGuard, ReadFile, SyncFile, Vfs, WriteFile};
@@ -17,6 +18,8 @@ type Reads = Arc<Mutex<Vec<(u64, usize)>>>;
 pub(super) struct TestDisk {
     files: Files,
     reads: Reads,
+    /// Reads of what will not be wanted again.
+    once: Arc<AtomicUsize>,
 }
 
 impl TestDisk {
@@ -33,6 +36,11 @@ impl TestDisk {
     pub(super) fn take_reads(&self) -> Vec<(u64, usize)> {
         std::mem::take(&mut self.reads.lock().unwrap())
     }
+
+    /// How many reads since the last call were of what will not be wanted again.
+    pub(super) fn take_reads_once(&self) -> usize {
+        self.once.swap(0, Ordering::Relaxed)
+    }
 }
 
 #[derive(Debug)]
@@ -46,6 +54,7 @@ struct Reader {
     path: PathBuf,
     files: Files,
     reads: Reads,
+    once: Arc<AtomicUsize>,
 }
 
 impl Reader {
@@ -63,6 +72,11 @@ impl ReadFile for Reader {
         let found = bytes.get(start..start + buf.len());
         buf.copy_from_slice(found.ok_or(ErrorKind::UnexpectedEof)?);
         Ok(())
+    }
+
+    fn read_once_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
+        self.once.fetch_add(1, Ordering::Relaxed);
+        self.read_exact_at(buf, offset)
     }
 
     fn len(&self) -> Result<u64> {
@@ -95,7 +109,12 @@ impl Vfs for TestDisk {
         let path = path.to_path_buf();
         let files = Arc::clone(&self.files);
         let reads = Arc::clone(&self.reads);
-        Ok(Arc::new(Reader { path, files, reads }))
+        Ok(Arc::new(Reader {
+            path,
+            files,
+            reads,
+            once: Arc::clone(&self.once),
+        }))
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>> {

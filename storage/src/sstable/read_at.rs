@@ -1,0 +1,37 @@
+//! Positioned reads whose errors name file and offset.
+
+use std::io;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::vfs::ReadFile;
+
+/// Fills `buf` from `offset`, which was within the file when it was opened.
+///
+/// # Errors
+/// `Corruption` where the file ends before; `Io`.
+pub(super) fn read_at(file: &dyn ReadFile, path: &Path, buf: &mut [u8], offset: u64) -> Result<()> {
+    let read = file.read_exact_at(buf, offset);
+    read.map_err(|e| failure(e, path, buf.len(), offset))
+}
+
+/// The same of bytes that will not be wanted again soon.
+pub(super) fn read_once_at(
+    file: &dyn ReadFile,
+    path: &Path,
+    buf: &mut [u8],
+    offset: u64,
+) -> Result<()> {
+    let read = file.read_once_exact_at(buf, offset);
+    read.map_err(|e| failure(e, path, buf.len(), offset))
+}
+
+#[cold]
+fn failure(e: io::Error, path: &Path, bytes: usize, offset: u64) -> Error {
+    if e.kind() == io::ErrorKind::UnexpectedEof {
+        let detail = format!("the file ends within the next {bytes} bytes");
+        Error::corruption(path, offset, detail)
+    } else {
+        Error::io("read", path)(e)
+    }
+}
