@@ -7,7 +7,7 @@ use crate::summary::Row;
 use crate::table::number;
 
 /// Metrics that get a table, in order, and what it is called.
-const METRICS: [(&str, &str); 25] = [
+const METRICS: [(&str, &str); 26] = [
     ("ops_per_cpu_s", "Operations per CPU second"),
     ("ops_per_s", "Operations per second"),
     ("read_p50_us", "Reads, median, us"),
@@ -25,7 +25,11 @@ const METRICS: [(&str, &str); 25] = [
     ("mb_per_s", "Full scans, MB/s"),
     (
         "over_raw",
-        "Full scans by reading, checking and decompressing the same files",
+        "Full scans by reading, checking and decompressing the same files, in MB/s",
+    ),
+    (
+        "raw_pass_over_pass",
+        "Time to read, check and decompress the same files by the time of a full scan",
     ),
     (
         "write_amplification",

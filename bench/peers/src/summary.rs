@@ -123,6 +123,7 @@ fn derived(turn: &Turn, turns: &[Turn]) -> Vec<Phase> {
                 for (ratio, rate) in [("over_raw", "mb_per_s"), ("cpu_over_raw", "mb_per_cpu_s")] {
                     over.set(ratio, scan.get(rate) / raw.get(rate));
                 }
+                over.set("raw_pass_over_pass", raw.get("pass_s") / scan.get("pass_s"));
                 all.push(over);
             }
         }

@@ -39,6 +39,7 @@ pub(super) fn read_all(spec: &Spec) -> Result<Phase> {
     let megabytes = read_tables(&tables)? as f64 / 1e6;
     let elapsed_s = started.elapsed().as_secs_f64();
     let mut phase = Phase::new("raw-scan");
+    phase.set("pass_s", elapsed_s);
     phase.set("mb_per_s", megabytes / elapsed_s);
     let cpu_s = Usage::now()?.since(&before).cpu_s;
     phase.set("mb_per_cpu_s", megabytes / cpu_s);

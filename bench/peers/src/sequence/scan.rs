@@ -59,6 +59,7 @@ fn measure(
     };
     let mut phase = Phase::measure(name, engine, spec.dir(), work)?;
     let megabytes = user_bytes as f64 / 1e6;
+    phase.set("pass_s", scan_s);
     phase.set("mb_per_s", megabytes / scan_s);
     phase.set("mb_per_cpu_s", megabytes / phase.get("cpu_s"));
     Ok(phase)
