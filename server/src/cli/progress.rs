@@ -20,6 +20,13 @@ pub(super) fn run_bar(runs: u64) -> ProgressBar {
     ProgressBar::new(runs).with_style(style)
 }
 
+/// For work of which nobody knows how much it is.
+pub(super) fn spinner(what: &'static str) -> ProgressBar {
+    let spinner = ProgressBar::new_spinner().with_message(what);
+    spinner.enable_steady_tick(REDRAW_EVERY);
+    spinner
+}
+
 /// One bar per phase of a job.
 pub(super) struct PhaseBars {
     all: MultiProgress,

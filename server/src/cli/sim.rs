@@ -7,8 +7,13 @@ mod print;
 mod run;
 mod scenario_file;
 
+use std::sync::Arc;
+
 use anyhow::Result;
 use clap::Subcommand;
+use ebb_scheduler::policy::{self, Policy};
+
+use super::error::CliError;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,4 +44,10 @@ pub(super) fn run(args: Args) -> Result<()> {
         Command::Advice(args) => advice::run(args),
         Command::Experiments(args) => experiments::run(args),
     }
+}
+
+/// The policy of this name.
+fn policy_named(name: &str) -> Result<Arc<dyn Policy>, CliError> {
+    policy::by_name(name)
+        .ok_or_else(|| CliError::Usage(format!("there is no policy {name:?}: see `ebb policies`")))
 }

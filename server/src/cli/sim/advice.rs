@@ -5,14 +5,16 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use ebb_scheduler::planning::{Advisor, Past, Told, observe, reliability};
-use ebb_scheduler::policy;
+use ebb_scheduler::policy::Policy;
 use ebb_scheduler::sim::SimError;
 use ebb_scheduler::sim::scenario::Point;
+use indicatif::ProgressBar;
 use serde::Serialize;
 
-use super::scenario_file;
+use super::{policy_named, scenario_file};
 use crate::cli::error::CliError;
 use crate::cli::print::{Printer, counted, table};
+use crate::cli::progress;
 use crate::sim::{PointResult, in_parallel};
 
 const EXAMPLES: &str = "\
@@ -61,10 +63,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let path = &args.scenario;
     let scenario = scenario_file::read(path)?;
     let replicas = args.replicas.unwrap_or(scenario.replicas);
-    if policy::by_name(&args.policy).is_none() {
-        let message = format!("there is no policy {:?}: see `ebb policies`", args.policy);
-        return Err(CliError::Usage(message).into());
-    }
+    let policy = policy_named(&args.policy)?;
     if replicas < 2 {
         let message = format!(
             "{}: two replicas at least, one to learn from and one to tell: --replicas 10",
@@ -73,9 +72,10 @@ pub(super) fn run(args: Args) -> Result<()> {
         return Err(CliError::Usage(message).into());
     }
     let learned = replicas.div_ceil(2);
+    let bar = progress::run_bar(scenario.points.len() as u64 * u64::from(replicas));
     let mut points = Vec::new();
     for point in &scenario.points {
-        let past = all_past(point, &args.policy, scenario.seed, replicas)?;
+        let past = all_past(point, policy.as_ref(), scenario.seed, replicas, &bar)?;
         let (before, after) = past.split_at(learned as usize);
         let advisor = Advisor::learn(before.concat());
         points.push(PointReliability {
@@ -83,6 +83,7 @@ pub(super) fn run(args: Args) -> Result<()> {
             told: reliability(&advisor, &after.concat()),
         });
     }
+    bar.finish_and_clear();
     let result = Reliability {
         title: scenario.title,
         policy: args.policy,
@@ -109,13 +110,19 @@ pub(super) fn run(args: Args) -> Result<()> {
 }
 
 /// Per replica, on all cores.
-fn all_past(point: &Point, policy: &str, seed: u64, replicas: u32) -> Result<Vec<Vec<Past>>> {
+fn all_past(
+    point: &Point,
+    policy: &dyn Policy,
+    seed: u64,
+    replicas: u32,
+    bar: &ProgressBar,
+) -> Result<Vec<Vec<Past>>> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let policy = policy::by_name(policy).expect("checked before");
     let replicas: Vec<u32> = (0..replicas).collect();
     let all = in_parallel(&replicas, threads, |&replica| {
         let (config, jobs) = point.draw(seed.wrapping_add(replica.into()));
-        let past = observe(&config, jobs, policy.as_ref())?;
+        let past = observe(&config, jobs, policy)?;
+        bar.inc(1);
         Ok::<_, SimError>(past.into_iter().map(|(_, past)| past).collect())
     })?;
     Ok(all)

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use anyhow::Result;
 use ebb_scheduler::model::JobId;
 use ebb_scheduler::planning::{Change, Outlook, Saving, plan};
-use ebb_scheduler::policy;
 use ebb_scheduler::sim::scenario::Point;
 use serde::Serialize;
 
-use super::scenario_file;
+use super::{policy_named, scenario_file};
 use crate::cli::error::CliError;
 use crate::cli::print::{Printer, counted, table};
+use crate::cli::progress;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -75,10 +75,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         let what = "a plan is for one set of values: take the [sweep] out";
         return Err(usage(what.to_string()).into());
     };
-    let policy = policy::by_name(&args.policy).ok_or_else(|| {
-        let message = format!("there is no policy {:?}: see `ebb policies`", args.policy);
-        CliError::Usage(message)
-    })?;
+    let policy = policy_named(&args.policy)?;
     let futures: Vec<_> = (0..u64::from(args.futures))
         .map(|future| point.draw(scenario.seed.wrapping_add(future)))
         .collect();
@@ -90,7 +87,10 @@ pub(super) fn run(args: Args) -> Result<()> {
         let what = "nothing to plan: give at least one [[job]]";
         return Err(usage(what.to_string()).into());
     }
-    let outlooks = plan(futures, &listed, policy.as_ref(), args.confidence)?;
+    let spinner = progress::spinner("what would save the goals at risk is tried out ...");
+    let outlooks = plan(futures, &listed, policy.as_ref(), args.confidence);
+    spinner.finish_and_clear();
+    let outlooks = outlooks?;
     let jobs = outlooks.into_iter().map(|outlook| PlannedJob {
         name: name(point, outlook.job.id),
         outlook,

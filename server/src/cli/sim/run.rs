@@ -3,11 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use ebb_scheduler::policy;
 
 use super::print::{print, simulate, write_json};
-use super::scenario_file;
-use crate::cli::error::CliError;
+use super::{policy_named, scenario_file};
 use crate::sim;
 
 const EXAMPLES: &str = "\
@@ -47,10 +45,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         scenario.policies = args.policy;
     }
     for name in &scenario.policies {
-        if policy::by_name(name).is_none() {
-            let message = format!("there is no policy {name:?}: see `ebb policies`");
-            return Err(CliError::Usage(message).into());
-        }
+        policy_named(name)?;
     }
     scenario.replicas = args.replicas.unwrap_or(scenario.replicas);
     scenario.seed = args.seed.unwrap_or(scenario.seed);
