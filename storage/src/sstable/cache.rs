@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use super::block::Block;
 
@@ -41,11 +41,29 @@ impl BlockCache {
     /// Blocks of the default size that fit decide how many entries to expect.
     const EXPECTED_BLOCK_BYTES: u64 = 4096;
 
+    /// Each shard has a lock of its own. A thread that loses its core while it has it
+    /// holds up all who come to the shard: with four for each core, as `quick_cache`
+    /// makes them by itself, that was one read in a hundred of eight threads.
+    const SHARDS_MAX: u64 = 64;
+    /// So that a shard holds blocks of any usual size.
+    const SHARD_BYTES_MIN: u64 = 1 << 20;
+
     /// A cache of `capacity_bytes`, overhead included; 0 keeps nothing.
     pub(crate) fn new(capacity_bytes: u64) -> Self {
         let blocks = (capacity_bytes > 0).then(|| {
-            let expected = (capacity_bytes / Self::EXPECTED_BLOCK_BYTES).max(1) as usize;
-            Cache::with_weighter(expected, capacity_bytes, BlockWeighter)
+            let expected = (capacity_bytes / Self::EXPECTED_BLOCK_BYTES).max(1);
+            let shards = (capacity_bytes / Self::SHARD_BYTES_MIN).clamp(1, Self::SHARDS_MAX);
+            let options = OptionsBuilder::new()
+                .estimated_items_capacity(expected as usize)
+                .weight_capacity(capacity_bytes)
+                .shards(shards as usize)
+                .build();
+            Cache::with_options(
+                options.expect("both capacities are set"),
+                BlockWeighter,
+                DefaultHashBuilder::default(),
+                DefaultLifecycle::default(),
+            )
         });
         Self {
             blocks,

@@ -141,13 +141,7 @@ impl ReadAhead {
     }
 }
 
-fn fill(
-    file: &dyn ReadFile,
-    path: &Path,
-    buffer: &mut [u8],
-    start: u64,
-    once: bool,
-) -> Result<()> {
+fn fill(file: &dyn ReadFile, path: &Path, buffer: &mut [u8], start: u64, once: bool) -> Result<()> {
     match once {
         true => read_once_at(file, path, buffer, start),
         false => read_at(file, path, buffer, start),

@@ -208,7 +208,13 @@ mod tests {
         let bytes: Vec<u8> = (0..100_000_u32).map(|i| (i % 251) as u8).collect();
         fs::write(&path, &bytes).unwrap();
         let file = DiskVfs.open_read(&path).unwrap();
-        for (from, to) in [(0, 100_000), (1, 2), (4096, 8192), (99_999, 100_000), (5, 5)] {
+        for (from, to) in [
+            (0, 100_000),
+            (1, 2),
+            (4096, 8192),
+            (99_999, 100_000),
+            (5, 5),
+        ] {
             let mut read = vec![0; to - from];
             file.read_once_exact_at(&mut read, from as u64).unwrap();
             assert_eq!(read, bytes[from..to]);
