@@ -7,8 +7,11 @@ use super::error::TaskError;
 pub struct Split {
     /// Its number, from 0, in the order of [`Input::splits`].
     pub index: u32,
-    /// Its size in bytes as far as known; for display only.
+    /// Its size in bytes of keys and values as far as known, or 0: how far a map
+    /// has come is judged by it.
     pub bytes: u64,
+    /// Names of the nodes where its data lies; empty: equally near everywhere.
+    pub locations: Vec<String>,
     /// Whatever the input needs to find it again.
     pub payload: Vec<u8>,
 }
@@ -72,7 +75,7 @@ impl Input for VecInput {
                     .iter()
                     .map(|(key, value)| (key.len() + value.len()) as u64)
                     .sum(),
-                payload: Vec::new(),
+                ..Split::default()
             })
             .collect())
     }

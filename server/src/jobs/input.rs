@@ -74,6 +74,7 @@ impl Input for SnapshotInput {
                 index,
                 bytes: bytes / parts,
                 payload: piece.encode(),
+                ..Split::default()
             }
         };
         Ok((0..).zip(uppers).map(split).collect())
