@@ -3,9 +3,14 @@
 //! Capacity, view, policy and shares are worked out outside the lock; it is
 //! taken to read the jobs before and to hand out the shares after. A submission,
 //! the end of a phase or of a job asks for a cycle at once.
+//!
+//! Policy and capacity source are not ours. If one of them panics there is no
+//! plan: going on under an old one would hide it, so the jobs fail with the
+//! cause, and the thread lives on for the next.
 
 use super::live_view::{LiveJob, Slot, live_view};
 use super::options::Management;
+use super::panics::catch;
 use super::shares::{Claimant, TASK_HUNDREDTHS_MAX, shares};
 use super::state::{Assignment, Shared, State};
 use super::worker;
@@ -44,26 +49,16 @@ fn wait_for_cycle(shared: &Shared) -> bool {
 fn cycle(shared: &Shared) -> Vec<Assignment> {
     let options = &shared.options;
     let now_s = shared.clock.now_s();
-    let cores_hundredths = options.cores.saturating_mul(100);
-    let capacity = shared
-        .capacity()
-        .capacity_hundredths(now_s)
-        .min(cores_hundredths);
-    let live: Vec<LiveJob> = shared
-        .lock()
-        .jobs
-        .values()
-        .filter_map(|job| job.tracker.live())
-        .collect();
-    let granted = match options.management {
-        Management::Managed => plan(shared, now_s, capacity, &live),
-        Management::Unmanaged => BTreeMap::new(),
-    };
+    let newest = JobId(shared.lock().last_id);
+    let plan = plan(shared, now_s).unwrap_or_else(|cause| {
+        shared.fail_up_to(newest, &cause);
+        Plan::default()
+    });
 
     let mut state = shared.lock();
-    state.capacity_hundredths = capacity;
+    state.capacity_hundredths = plan.capacity_hundredths;
     for (id, job) in &mut state.jobs {
-        job.share_hundredths = granted.get(id).copied().unwrap_or(0);
+        job.share_hundredths = plan.shares.get(id).copied().unwrap_or(0);
         job.concurrency = concurrency(job.share_hundredths, options.cores);
         job.context.pacer.set_share(job.share_hundredths);
     }
@@ -81,23 +76,56 @@ fn concurrency(share_hundredths: u32, cores: u32) -> u32 {
     }
 }
 
-fn plan(
+/// What a cycle hands out; nothing by default.
+#[derive(Default)]
+struct Plan {
+    capacity_hundredths: u32,
+    /// Managed, by job.
+    shares: BTreeMap<JobId, u32>,
+}
+
+/// The plan for the cycle that starts at `now_s`, or who panicked and with which
+/// message.
+fn plan(shared: &Shared, now_s: f64) -> Result<Plan, String> {
+    let options = &shared.options;
+    let capacity = catch(|| shared.capacity().capacity_hundredths(now_s))
+        .map_err(|message| format!("the capacity source panicked: {message}"))?;
+    let capacity_hundredths = capacity.min(options.cores.saturating_mul(100));
+    let shares = match options.management {
+        Management::Managed => managed_shares(shared, now_s, capacity_hundredths)?,
+        Management::Unmanaged => BTreeMap::new(),
+    };
+    Ok(Plan {
+        capacity_hundredths,
+        shares,
+    })
+}
+
+fn managed_shares(
     shared: &Shared,
     now_s: f64,
     capacity_hundredths: u32,
-    live: &[LiveJob],
-) -> BTreeMap<JobId, u32> {
+) -> Result<BTreeMap<JobId, u32>, String> {
     let options = &shared.options;
     let slot_hundredths = options.slot_share_hundredths;
+    let live: Vec<LiveJob> = (shared.lock().jobs.values())
+        .filter_map(|job| job.tracker.live())
+        .collect();
+    let forecast = catch(|| shared.capacity().forecast())
+        .map_err(|message| format!("the capacity source panicked: {message}"))?;
     let view = live_view(
         (now_s, options.cycle_s),
         options.goal_margin,
         Slot::new(slot_hundredths),
         capacity_hundredths,
-        shared.capacity().forecast(),
-        live,
+        forecast,
+        &live,
     );
-    let placement = options.policy.decide(&view).placement;
+    let decided = catch(|| options.policy.decide(&view).placement);
+    let placement = decided.map_err(|message| {
+        let policy = catch(|| options.policy.name()).unwrap_or("without a name");
+        format!("the policy {policy} panicked: {message}")
+    })?;
     let claimants: Vec<Claimant> = (live.iter())
         .map(|job| Claimant {
             job: job.job,
@@ -105,9 +133,9 @@ fn plan(
             runnable_tasks: job.runnable_tasks(),
         })
         .collect();
-    shares(capacity_hundredths, slot_hundredths, &claimants)
+    Ok(shares(capacity_hundredths, slot_hundredths, &claimants)
         .into_iter()
-        .collect()
+        .collect())
 }
 
 fn claim_all(state: &mut State, management: Management, cores: u32) -> Vec<Assignment> {

@@ -16,7 +16,8 @@
 //!
 //! - A job's output appears whole when the job succeeded, or not at all.
 //! - A failing or panicking task is tried [`ATTEMPTS_MAX`] times; then its own
-//!   job fails and no other.
+//!   job fails and no other. When the policy or the capacity source panics, the
+//!   jobs of that moment fail with the cause; the runtime goes on.
 //! - Managed, a job's tasks together use no more CPU than the share the policy
 //!   gave it, plus a burst of [`BURST_S`]. Cooperation is by checkpoints: between
 //!   records, in [`Emit::emit`], and where user code calls [`Emit::checkpoint`].
@@ -32,7 +33,7 @@
 //! | `pacer`, `attempt`, `class`, `cores` | CPU: per job, per task, in the kernel |
 //! | `sort_buffer`, `run`, `sorted`, `merge` | the shuffle's data |
 //! | `map_task`, `reduce_task` | one task each |
-//! | `state`, `control`, `worker`, `handle`, `runner` | threads and the lock |
+//! | `state`, `control`, `worker`, `panics`, `handle`, `runner` | threads and the lock |
 
 mod attempt;
 mod capacity;
@@ -51,6 +52,7 @@ mod merge;
 mod options;
 mod output;
 mod pacer;
+mod panics;
 mod partitioner;
 mod reduce_task;
 mod report;

@@ -348,6 +348,16 @@ impl Shared {
         false
     }
 
+    /// Stops every job up to `newest` that is not past that, as failed for `cause`.
+    pub fn fail_up_to(&self, newest: JobId, cause: &str) {
+        let mut state = self.lock();
+        for (_, job) in state.jobs.range_mut(..=newest) {
+            if job.tracker.fail(cause.to_owned()) {
+                job.context.pacer.cancel();
+            }
+        }
+    }
+
     /// Records what came of an assignment.
     pub fn finish(&self, id: JobId, duty: Duty, result: Result<Done, TaskError>) {
         let mut state = self.lock();

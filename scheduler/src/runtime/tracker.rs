@@ -249,12 +249,21 @@ impl Tracker {
 
     /// Stops the job unless it is past that. True when it was not.
     pub fn cancel(&mut self) -> bool {
+        self.end_early(Outcome::Cancelled)
+    }
+
+    /// Stops the job as failed unless it is past that. True when it was not.
+    pub fn fail(&mut self, cause: String) -> bool {
+        self.end_early(Outcome::Failed { cause })
+    }
+
+    fn end_early(&mut self, outcome: Outcome) -> bool {
         let in_time = matches!(
             self.stage,
             Stage::Tasks | Stage::Committing { claimed: false }
         );
         if in_time {
-            self.stop(Outcome::Cancelled);
+            self.stop(outcome);
         }
         in_time
     }

@@ -6,11 +6,10 @@ use super::class::lower_current_thread;
 use super::error::TaskError;
 use super::map_task::run_map;
 use super::options::Management;
+use super::panics::catch;
 use super::reduce_task::run_reduce;
 use super::state::{Assignment, Done, Duty, Shared};
 use crate::model::TaskKind;
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -74,9 +73,8 @@ fn work(shared: &Arc<Shared>, assignment: Assignment) {
 fn carry_out(shared: &Shared, mut assignment: Assignment) {
     // User code may leave its own state torn; the attempt's state is dropped,
     // and the job's is not touched before the result is in.
-    let result = catch_unwind(AssertUnwindSafe(|| execute(&mut assignment)));
-    let result =
-        result.unwrap_or_else(|payload| Err(TaskError::Panicked(message(payload.as_ref()))));
+    let result = catch(|| execute(&mut assignment));
+    let result = result.unwrap_or_else(|message| Err(TaskError::Panicked(message)));
     shared.finish(assignment.context.id, assignment.duty, result);
 }
 
@@ -120,10 +118,4 @@ fn execute(assignment: &mut Assignment) -> Result<Done, TaskError> {
             Ok(nothing)
         }
     }
-}
-
-fn message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("no message").to_owned()
 }

@@ -1,7 +1,9 @@
 //! Shares, goals, and the end of jobs that somebody ends.
 
 use super::*;
-use std::sync::atomic::{AtomicU32, Ordering};
+use crate::availability::Availability;
+use crate::policy::{ClusterView, Decision, Fifo, Policy};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 #[test]
 fn a_cancelled_job_stops_and_shutdown_cancels_the_rest() {
@@ -106,8 +108,8 @@ impl CapacitySource for Ebb {
         self.0.load(Ordering::SeqCst)
     }
 
-    fn forecast(&self) -> Arc<crate::availability::Availability> {
-        Arc::new(crate::availability::Availability::constant(100.0).unwrap())
+    fn forecast(&self) -> Arc<Availability> {
+        Arc::new(Availability::constant(100.0).unwrap())
     }
 }
 
@@ -129,6 +131,83 @@ fn without_capacity_a_job_rests_and_with_it_goes_on() {
     assert_eq!(job.status().state, JobState::Waiting);
     ebb.0.store(200, Ordering::SeqCst);
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
+}
+
+/// Panics while it is told to.
+struct Fragile {
+    broken: AtomicBool,
+}
+
+impl Fragile {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            broken: AtomicBool::new(true),
+        })
+    }
+
+    fn ask(&self) {
+        assert!(!self.broken.load(Ordering::SeqCst), "cannot say");
+    }
+}
+
+impl Policy for Fragile {
+    fn name(&self) -> &'static str {
+        "fragile"
+    }
+
+    fn decide(&self, view: &ClusterView) -> Decision {
+        self.ask();
+        Fifo.decide(view)
+    }
+}
+
+impl CapacitySource for Fragile {
+    fn capacity_hundredths(&self, _now_s: f64) -> u32 {
+        self.ask();
+        200
+    }
+
+    fn forecast(&self) -> Arc<Availability> {
+        Arc::new(Availability::constant(200.0).unwrap())
+    }
+}
+
+/// A panic on the control thread left every job waiting for ever.
+#[test]
+fn a_panic_in_policy_or_capacity_fails_the_jobs_and_the_runtime_goes_on() {
+    let (policy, capacity) = (Fragile::new(), Fragile::new());
+    let spills = tempfile::tempdir().unwrap();
+    let with_policy = RuntimeOptions {
+        policy: policy.clone(),
+        ..options(spills.path())
+    };
+    let with_capacity = RuntimeOptions {
+        capacity: capacity.clone(),
+        ..options(spills.path())
+    };
+    for (options, fragile, who) in [
+        (with_policy, policy, "the policy fragile"),
+        (with_capacity, capacity, "the capacity source"),
+    ] {
+        let runtime = Runtime::start(options).unwrap();
+        let output = VecOutput::new();
+        let jobs: Vec<JobHandle> = (0..2)
+            .map(|_| runtime.submit(word_count("a b", 2, 1, &output)).unwrap())
+            .collect();
+        for job in jobs {
+            let Outcome::Failed { cause } = job.wait().outcome else {
+                panic!("it has no plan to run by")
+            };
+            assert_eq!(cause, format!("{who} panicked: cannot say"));
+        }
+        assert_eq!((output.rows(), output.has_staged()), (None, false));
+
+        fragile.broken.store(false, Ordering::SeqCst);
+        let next = runtime.submit(word_count("a b", 2, 1, &output)).unwrap();
+        assert_eq!(next.wait().outcome, Outcome::Succeeded);
+        runtime.shutdown();
+        assert!(is_empty(spills.path()));
+    }
 }
 
 #[test]
