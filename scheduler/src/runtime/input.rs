@@ -34,6 +34,37 @@ pub trait Input: Send + Sync {
     /// When reading fails, and whatever `record` returns: that has to be passed
     /// on at once.
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError>;
+
+    /// Hands about `records` (at least 1) of the split's records to `record`,
+    /// the same ones whenever it is asked. They should come from all over the
+    /// split: where the ranges of a global sort are cut follows from them.
+    ///
+    /// Unless an input knows better, these are the first ones. They say little
+    /// about the rest of a split that is in order.
+    ///
+    /// # Errors
+    /// As [`Input::read`].
+    fn sample(
+        &self,
+        split: &Split,
+        records: usize,
+        record: RecordSink<'_>,
+    ) -> Result<(), TaskError> {
+        let mut left = records;
+        let read = self.read(split, &mut |key, value| {
+            record(key, value)?;
+            left = left.saturating_sub(1);
+            match left {
+                // Any error stops the reading; this one is taken back below.
+                0 => Err(TaskError::Cancelled),
+                _ => Ok(()),
+            }
+        });
+        match read {
+            Err(TaskError::Cancelled) if left == 0 => Ok(()),
+            read => read,
+        }
+    }
 }
 
 /// Records held in memory, cut into a given number of splits.
@@ -84,5 +115,16 @@ impl Input for VecInput {
         self.parts[split.index as usize]
             .iter()
             .try_for_each(|(key, value)| record(key, value))
+    }
+
+    fn sample(
+        &self,
+        split: &Split,
+        records: usize,
+        record: RecordSink<'_>,
+    ) -> Result<(), TaskError> {
+        let part = &self.parts[split.index as usize];
+        let step = (part.len() / records.max(1)).max(1);
+        (part.iter().step_by(step)).try_for_each(|(key, value)| record(key, value))
     }
 }

@@ -5,10 +5,12 @@ use super::attempt::Attempt;
 use super::error::TaskError;
 use super::functions::Emit;
 use super::merge::{SpillDir, fan_in, merge_segments, write_sorted};
+use super::partitioner::Partitioner;
 use super::reduce_task::RowEmit;
 use super::run::{Run, RunWriter};
 use super::sort_buffer::SortBuffer;
 use super::state::JobContext;
+use std::sync::Arc;
 
 /// Runs map `index`; returns its run, one segment per reduce task.
 pub(super) fn run_map(
@@ -28,6 +30,7 @@ pub(super) fn run_map(
     let mut emit = SpillEmit {
         job,
         attempt,
+        partitioner: job.partitioner.get(job, attempt)?,
         directory: SpillDir::new(directory.path()),
         // Half for the records; the other half covers vectors growing by
         // doubling, and later the blocks of a merge.
@@ -64,6 +67,7 @@ fn read_and_map(
 struct SpillEmit<'a> {
     job: &'a JobContext,
     attempt: &'a Attempt<'a>,
+    partitioner: Arc<dyn Partitioner>,
     directory: SpillDir<'a>,
     buffer: SortBuffer,
     spills: Vec<Run>,
@@ -137,7 +141,7 @@ impl Emit for SpillEmit<'_> {
             self.spill()?;
         }
         let partitions = self.job.spec.reduces;
-        let partition = self.job.spec.partitioner.partition(key, partitions);
+        let partition = self.partitioner.partition(key, partitions);
         if partition >= partitions {
             return Err(TaskError::failed(format!(
                 "the partitioner gave {partition} of {partitions} partitions"

@@ -26,6 +26,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `input`, `output`, `text_output`, `functions`, `partitioner` | the traits a job is made of |
+//! | `key_sample` | where the ranges of a global sort are cut |
 //! | `spec`, `options`, `capacity`, `clock` | what goes in |
 //! | `report`, `counters` | what comes out |
 //! | `tracker` | the life of one job, as a state machine |
@@ -46,6 +47,7 @@ mod error;
 mod functions;
 mod handle;
 mod input;
+mod key_sample;
 mod live_view;
 mod map_task;
 mod merge;
@@ -80,11 +82,11 @@ pub use input::{Input, RecordSink, Split, VecInput};
 pub use options::{Management, RuntimeOptions, TASK_MEMORY_BYTES_MIN};
 pub use output::{Output, OutputWriter, Row, VecOutput};
 pub use pacer::BURST_S;
-pub use partitioner::{HashPartitioner, Partitioner};
+pub use partitioner::{HashPartitioner, Partitioner, Partitioning, RangePartitioner};
 pub use report::{CycleSample, JobReport, JobSample, JobState, JobStatus, Outcome, RuntimeStatus};
 pub use runner::Runtime;
 pub use shares::{Claimant, shares};
 pub use sorted::Values;
-pub use spec::{JobProfile, JobSpec};
+pub use spec::{JobProfile, JobSpec, SAMPLE_RECORDS};
 pub use text_output::TextOutput;
 pub use tracker::ATTEMPTS_MAX;

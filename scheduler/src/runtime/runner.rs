@@ -5,6 +5,7 @@ use super::clock::{Clock, MonotonicClock};
 use super::control;
 use super::error::{RuntimeError, SubmitError};
 use super::handle::JobHandle;
+use super::key_sample::JobPartitioner;
 use super::options::{Management, RuntimeOptions};
 use super::pacer::Pacer;
 use super::report::{CycleSample, RuntimeStatus};
@@ -97,6 +98,7 @@ impl Runtime {
                 id,
                 spec,
                 splits,
+                partitioner: JobPartitioner::default(),
                 pacer,
                 directory: directory.path().to_path_buf(),
                 task_memory_bytes: shared.options.task_memory_bytes,

@@ -4,8 +4,12 @@ use super::error::SubmitError;
 use super::functions::{Mapper, Reducer};
 use super::input::Input;
 use super::output::Output;
-use super::partitioner::{HashPartitioner, Partitioner};
+use super::partitioner::{Partitioner, Partitioning};
 use std::sync::Arc;
+
+/// Records that [`JobSpec::globally_sorted`] samples: with ten reduces, each
+/// gets an even part give or take a tenth.
+pub const SAMPLE_RECORDS: u32 = 10_000;
 
 /// How long tasks are believed to take until the first has finished.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,7 +44,7 @@ pub struct JobSpec {
     /// Reduces each key's values. Without it the maps' output is the result.
     pub reducer: Option<Arc<dyn Reducer>>,
     /// Which reduce task gets a key.
-    pub partitioner: Arc<dyn Partitioner>,
+    pub partitioning: Partitioning,
     /// Number of reduce tasks: at least 1 with a reducer, 0 without.
     pub reduces: u32,
     /// Where results go.
@@ -66,7 +70,7 @@ impl JobSpec {
             mapper,
             combiner: None,
             reducer: None,
-            partitioner: Arc::new(HashPartitioner),
+            partitioning: Partitioning::default(),
             reduces: 0,
             output,
             goal_s: None,
@@ -86,6 +90,23 @@ impl JobSpec {
     #[must_use]
     pub fn combiner(mut self, combiner: Arc<dyn Reducer>) -> Self {
         self.combiner = Some(combiner);
+        self
+    }
+
+    /// With keys spread over the reduces by `partitioner`.
+    #[must_use]
+    pub fn partitioner(mut self, partitioner: Arc<dyn Partitioner>) -> Self {
+        self.partitioning = Partitioning::By(partitioner);
+        self
+    }
+
+    /// With the reduces' rows in order, one reduce after the other: keys are
+    /// spread by ranges, cut by a sample of [`SAMPLE_RECORDS`] records.
+    #[must_use]
+    pub fn globally_sorted(mut self) -> Self {
+        self.partitioning = Partitioning::SampledRanges {
+            records: SAMPLE_RECORDS,
+        };
         self
     }
 

@@ -10,6 +10,7 @@ use super::cores::Cores;
 use super::counters::Counters;
 use super::error::TaskError;
 use super::input::Split;
+use super::key_sample::JobPartitioner;
 use super::options::{Management, RuntimeOptions};
 use super::pacer::Pacer;
 use super::report::{CycleSample, JobReport, JobSample, JobStatus, Outcome};
@@ -35,6 +36,7 @@ pub(super) struct JobContext {
     pub id: JobId,
     pub spec: JobSpec,
     pub splits: Vec<Split>,
+    pub partitioner: JobPartitioner,
     pub pacer: Pacer,
     /// The job's spill directory; removed after its last task.
     pub directory: PathBuf,

@@ -1,6 +1,7 @@
 //! Claims about the runner as a whole.
 
 mod failures;
+mod global_sort;
 mod management;
 mod results;
 

@@ -121,8 +121,7 @@ fn a_combiner_or_partitioner_that_breaks_its_contract_fails_the_job() {
     };
     let output = VecOutput::new();
     let with_combiner = word_count("a b", 1, 1, &output).combiner(Arc::new(renames));
-    let mut with_partitioner = word_count("a b", 1, 1, &output);
-    with_partitioner.partitioner = Arc::new(Astray);
+    let with_partitioner = word_count("a b", 1, 1, &output).partitioner(Arc::new(Astray));
     for (spec, part) in [
         (with_combiner, "combiner"),
         (with_partitioner, "partitioner"),

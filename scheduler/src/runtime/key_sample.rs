@@ -1,0 +1,218 @@
+//! A sample of the keys that a job's maps will emit, and the ranges cut from it.
+//!
+//! Cut points have to be the same for all maps, so they are found once, by the
+//! first map that needs them, as a part of its task: paced, accounted, tried
+//! again if it fails. The others wait for it.
+
+use super::attempt::Attempt;
+use super::error::TaskError;
+use super::functions::Emit;
+use super::partitioner::{Partitioner, Partitioning, RangePartitioner};
+use super::state::JobContext;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Splits that are looked into: enough to see the whole of an input that is in
+/// order, few enough to open.
+const SAMPLED_SPLITS_MAX: usize = 64;
+
+/// The partitioner of one job, once one of its maps has found it.
+#[derive(Default)]
+pub(super) struct JobPartitioner {
+    found: OnceLock<Arc<dyn Partitioner>>,
+    finding: Mutex<()>,
+}
+
+impl JobPartitioner {
+    /// The partitioner; takes the sample if nobody has.
+    ///
+    /// # Errors
+    /// When reading or mapping the sample fails, or the job is cancelled.
+    pub fn get(
+        &self,
+        job: &JobContext,
+        attempt: &Attempt<'_>,
+    ) -> Result<Arc<dyn Partitioner>, TaskError> {
+        let records = match &job.spec.partitioning {
+            Partitioning::By(partitioner) => return Ok(Arc::clone(partitioner)),
+            Partitioning::SampledRanges { records } => *records as usize,
+        };
+        let _finding = self.finding.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = self.found.get() {
+            return Ok(Arc::clone(found));
+        }
+        let ranges = if job.spec.reduces > 1 {
+            let keys = sample_keys(job, records, attempt)?;
+            RangePartitioner::new(cuts(keys, job.spec.reduces))
+        } else {
+            RangePartitioner::default()
+        };
+        Ok(Arc::clone(self.found.get_or_init(|| Arc::new(ranges))))
+    }
+}
+
+/// Keys emitted for about `records` records from splits all over the input, in
+/// at most a quarter of a task's memory.
+fn sample_keys(
+    job: &JobContext,
+    records: usize,
+    attempt: &Attempt<'_>,
+) -> Result<Vec<Vec<u8>>, TaskError> {
+    let splits = &job.splits;
+    let sampled = splits.len().min(SAMPLED_SPLITS_MAX);
+    let mut emit = KeyEmit {
+        sample: KeySample::new(job.task_memory_bytes / 4),
+        attempt,
+    };
+    for nth in 0..sampled {
+        let split = &splits[nth * splits.len() / sampled];
+        let records = records.div_ceil(sampled).max(1);
+        (job.spec.input).sample(split, records, &mut |key, value| {
+            attempt.tick(key.len() + value.len())?;
+            job.spec.mapper.map(key, value, &mut emit)
+        })?;
+    }
+    Ok(emit.sample.into_keys())
+}
+
+/// Where at most `partitions` ranges begin that hold about as many of `keys`
+/// each; equal keys stay together.
+fn cuts(mut keys: Vec<Vec<u8>>, partitions: u32) -> Vec<Vec<u8>> {
+    keys.sort_unstable();
+    let mut cuts = Vec::new();
+    // Of the present range and those behind it.
+    let (mut records_left, mut ranges_left) = (keys.len(), partitions);
+    let mut in_range = 0;
+    for equal in keys.chunk_by(|a, b| a == b) {
+        let even = records_left as f64 / f64::from(ranges_left);
+        // Nearer to even without this key than with it?
+        let is_full = in_range as f64 + equal.len() as f64 / 2.0 > even;
+        if is_full && in_range > 0 && ranges_left > 1 {
+            cuts.push(equal[0].clone());
+            records_left -= in_range;
+            ranges_left -= 1;
+            in_range = 0;
+        }
+        in_range += equal.len();
+    }
+    cuts
+}
+
+/// Keys chosen without regard to what they are from a stream whose length is
+/// not known before its end. Each has a drawn level, half of them 0, a quarter
+/// 1 and so on; when there are too many, the lowest level goes. The draw is a
+/// hash of the key's number: not by chance, and not in step with a mapper that
+/// emits several kinds of keys in turn.
+#[derive(Debug)]
+struct KeySample {
+    keys: Vec<(u32, Vec<u8>)>,
+    bytes: usize,
+    budget_bytes: usize,
+    level_min: u32,
+    seen: u64,
+}
+
+impl KeySample {
+    fn new(budget_bytes: usize) -> Self {
+        Self {
+            keys: Vec::new(),
+            bytes: 0,
+            budget_bytes,
+            level_min: 0,
+            seen: 0,
+        }
+    }
+
+    fn cost_bytes(key: &[u8]) -> usize {
+        key.len() + size_of::<(u32, Vec<u8>)>()
+    }
+
+    fn add(&mut self, key: &[u8]) {
+        let level = xxh3_64(&self.seen.to_le_bytes()).trailing_zeros();
+        self.seen += 1;
+        if level < self.level_min {
+            return;
+        }
+        self.keys.push((level, key.to_vec()));
+        self.bytes += Self::cost_bytes(key);
+        while self.bytes > self.budget_bytes {
+            self.level_min += 1;
+            self.keys.retain(|(level, _)| *level >= self.level_min);
+            self.bytes = (self.keys.iter())
+                .map(|(_, key)| Self::cost_bytes(key))
+                .sum();
+        }
+    }
+
+    fn into_keys(self) -> Vec<Vec<u8>> {
+        self.keys.into_iter().map(|(_, key)| key).collect()
+    }
+}
+
+/// Takes the keys of the mapper's output and drops the values.
+struct KeyEmit<'a> {
+    sample: KeySample,
+    attempt: &'a Attempt<'a>,
+}
+
+impl Emit for KeyEmit<'_> {
+    fn emit(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
+        self.sample.add(key);
+        self.attempt.tick(key.len() + value.len())
+    }
+
+    fn checkpoint(&mut self) -> Result<(), TaskError> {
+        self.attempt.look()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(text: &str) -> Vec<Vec<u8>> {
+        text.split(' ').map(|key| key.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn distinct_keys_are_cut_evenly() {
+        assert_eq!(cuts(keys("h b d a g c f e"), 4), keys("c e g"));
+        assert_eq!(cuts(keys("a b c"), 1), Vec::<Vec<u8>>::new());
+        assert_eq!(cuts(Vec::new(), 3), Vec::<Vec<u8>>::new());
+    }
+
+    #[test]
+    fn a_frequent_key_has_a_range_of_its_own() {
+        assert_eq!(cuts(keys("m m m m m m m m a z y"), 4), keys("m y z"));
+        assert_eq!(cuts(keys("m m m m"), 3), Vec::<Vec<u8>>::new());
+    }
+
+    #[test]
+    fn a_sample_keeps_to_its_budget_and_sees_the_whole_stream() {
+        let budget_bytes = 16 << 10;
+        let mut sample = KeySample::new(budget_bytes);
+        let n = 1_000_000_u32;
+        for key in 0..n {
+            sample.add(&key.to_be_bytes());
+        }
+        assert!(sample.bytes <= budget_bytes);
+        let mut twin = KeySample::new(budget_bytes);
+        (0..n).for_each(|key| twin.add(&key.to_be_bytes()));
+        let keys = sample.into_keys();
+        assert_eq!(keys, twin.into_keys(), "the same stream, the same sample");
+        for cut in [1, 2, 3].map(|part| n / 4 * part) {
+            let below = keys.iter().filter(|key| key[..] < cut.to_be_bytes()[..]);
+            let share = below.count() as f64 / keys.len() as f64;
+            let expected = f64::from(cut) / f64::from(n);
+            assert!((share - expected).abs() < 0.1, "{share} below {cut}");
+        }
+    }
+
+    #[test]
+    fn keys_that_are_longer_than_the_budget_are_not_kept() {
+        let mut sample = KeySample::new(100);
+        sample.add(&[1; 1000]);
+        assert_eq!(sample.bytes, 0);
+        assert!(sample.into_keys().is_empty());
+    }
+}
