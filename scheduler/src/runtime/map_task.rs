@@ -1,15 +1,23 @@
 //! A map task: read a split, map, and either write rows (a job of maps only) or
 //! leave one sorted run for the reduces.
+//!
+//! The map fills a buffer with four fifths of the task's memory and then spills
+//! it, sorted and combined, before it goes on. Hadoop's threshold of 80% is for a
+//! second thread that spills while the map fills the rest. Here a task is one
+//! thread that is paced and tied to a core as one; while it writes, the other
+//! tasks use the other cores. So the last fifth is what writing itself needs: a
+//! block, raw and compressed.
 
 use super::attempt::Attempt;
 use super::error::TaskError;
 use super::functions::Emit;
-use super::merge::{SpillDir, fan_in, merge_segments, write_sorted};
+use super::merge::{SpillDir, merge_segments, write_sorted};
 use super::partitioner::Partitioner;
 use super::reduce_task::RowEmit;
-use super::run::{Run, RunWriter};
+use super::run::{Run, RunWriter, check_record_bytes};
 use super::sort_buffer::SortBuffer;
 use super::state::JobContext;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Runs map `index`; returns its run, one segment per reduce task.
@@ -25,16 +33,12 @@ pub(super) fn run_map(
         emit.finish()?;
         return Ok(None);
     }
-    // Removed with all it holds when the attempt ends, well or not.
-    let directory = job.attempt_dir(&format!("map-{index}-{attempt_number}-"))?;
     let mut emit = SpillEmit {
         job,
         attempt,
         partitioner: job.partitioner.get(job, attempt)?,
-        directory: SpillDir::new(directory.path()),
-        // Half for the records; the other half covers vectors growing by
-        // doubling, and later the blocks of a merge.
-        buffer: SortBuffer::new(job.task_memory_bytes / 2),
+        directory: SpillDir::new(job, format!("map-{index}-{attempt_number}-")),
+        buffer: SortBuffer::new(job.task_memory_bytes / 5 * 4),
         spills: Vec::new(),
     };
     read_and_map(job, index, attempt, &mut emit)?;
@@ -75,15 +79,16 @@ struct SpillEmit<'a> {
 
 impl SpillEmit<'_> {
     fn spill(&mut self) -> Result<(), TaskError> {
-        let run = self.write_buffer(self.directory.next_path())?;
+        let run = self.write_buffer(self.directory.next_path()?)?;
         self.attempt.count(|counters| counters.spills += 1);
         self.spills.push(run);
+        self.buffer.restart();
         Ok(())
     }
 
-    fn write_buffer(&mut self, path: std::path::PathBuf) -> Result<Run, TaskError> {
+    fn write_buffer(&mut self, path: PathBuf) -> Result<Run, TaskError> {
         self.buffer.sort(self.attempt);
-        let mut writer = RunWriter::create(path)?;
+        let mut writer = self.run_writer(path);
         for partition in 0..self.job.spec.reduces {
             let combiner = self.job.spec.combiner.as_deref();
             write_sorted(
@@ -94,20 +99,24 @@ impl SpillEmit<'_> {
             )?;
             writer.end_segment()?;
         }
-        self.buffer.clear();
-        self.counted(writer.finish()?)
+        Ok(self.counted(writer.finish()))
+    }
+
+    fn run_writer(&self, path: PathBuf) -> RunWriter {
+        RunWriter::new(path, self.job.task_memory_bytes)
     }
 
     /// Sorts what is left and merges it with the spills into one run at `path`.
-    fn finish(mut self, path: std::path::PathBuf) -> Result<Run, TaskError> {
+    fn finish(mut self, path: PathBuf) -> Result<Run, TaskError> {
         if self.spills.is_empty() {
             return self.write_buffer(path);
         }
         if !self.buffer.is_empty() {
             self.spill()?;
         }
+        // Its memory is the merge's now.
         self.buffer = SortBuffer::new(0);
-        let mut writer = RunWriter::create(path)?;
+        let mut writer = self.run_writer(path);
         for partition in 0..self.job.spec.reduces as usize {
             let segments = self
                 .spills
@@ -115,21 +124,26 @@ impl SpillEmit<'_> {
                 .map(|run| run.segments[partition].clone())
                 .collect();
             let combiner = self.job.spec.combiner.as_deref();
-            let fan_in = fan_in(self.job.task_memory_bytes);
-            let mut merge =
-                merge_segments(segments, fan_in, &self.directory, combiner, self.attempt)?;
+            let memory_bytes = self.job.task_memory_bytes;
+            let mut merge = merge_segments(
+                segments,
+                memory_bytes,
+                &self.directory,
+                combiner,
+                self.attempt,
+            )?;
             write_sorted(&mut merge, combiner, &mut writer, self.attempt)?;
             writer.end_segment()?;
         }
-        self.counted(writer.finish()?)
+        Ok(self.counted(writer.finish()))
     }
 
-    fn counted(&self, run: Run) -> Result<Run, TaskError> {
+    fn counted(&self, run: Run) -> Run {
         self.attempt.count(|counters| {
             counters.spilled_records += run.records;
             counters.spilled_bytes += run.bytes;
         });
-        Ok(run)
+        run
     }
 }
 
@@ -137,7 +151,8 @@ impl Emit for SpillEmit<'_> {
     fn emit(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
         let bytes = key.len() + value.len();
         self.attempt.tick(bytes)?;
-        if !self.buffer.has_room(key, value) {
+        check_record_bytes(bytes, self.job.task_memory_bytes)?;
+        if !self.buffer.has_room(bytes) {
             self.spill()?;
         }
         let partitions = self.job.spec.reduces;

@@ -3,123 +3,168 @@
 use super::attempt::Attempt;
 use super::error::TaskError;
 use super::functions::{Emit, Reducer};
-use super::run::{BLOCK_BYTES, RunWriter, Segment, SegmentReader};
+use super::key_prefix::{PREFIX_BYTES, compare_behind, key_prefix};
+use super::run::{RunWriter, Segment, SegmentReader};
 use super::sorted::{Sorted, for_each_group};
-use std::cell::Cell;
-use std::path::{Path, PathBuf};
+use super::state::JobContext;
+use std::cell::{Cell, OnceCell};
+use std::path::PathBuf;
+use tempfile::TempDir;
 
-/// Sources a merge reads at once for a task with `memory_bytes`: each holds a
-/// block compressed and raw, and together they may take half of the memory.
-pub(super) fn fan_in(memory_bytes: usize) -> usize {
-    (memory_bytes / (4 * BLOCK_BYTES)).clamp(4, 64)
+/// Sources that are read at once at most, even where memory would allow more:
+/// each is an open file.
+const FAN_IN_MAX: usize = 64;
+
+/// How many of `segments` a task with `memory_bytes` merges at once: each has a
+/// block in memory, compressed and raw, and together they may take half of it.
+/// At least two, or there would be no end: no block is much longer than a tenth
+/// of the memory, so that two and the one being written fit.
+fn fan_in(memory_bytes: usize, segments: &[Segment]) -> usize {
+    let longest = segments.iter().map(|segment| segment.block_bytes_max).max();
+    let block_bytes = longest.unwrap_or(0).max(1);
+    (memory_bytes / (4 * block_bytes)).clamp(2, FAN_IN_MAX)
 }
 
 /// The union of sorted sources, in order of key, then of source.
+///
+/// A tree of losers: the sources are the leaves of a binary tree, each inner
+/// node remembers which source lost there, and the winner of all stands at the
+/// top. When it moves on, only the matches on its way up are played again, one
+/// per level. Most are decided by the prefixes of the keys, kept beside.
 pub(super) struct Merge<S> {
     sources: Vec<S>,
-    /// A binary heap of the sources that are not at their end; the root has the
-    /// smallest record.
-    heap: Vec<usize>,
+    /// Of each source's present key; meaningless at its end.
+    prefixes: Vec<u128>,
+    /// The winner, then the losers at nodes 1, 2, ...; the children of node n are
+    /// 2n and 2n + 1, and source s is the leaf s + sources.
+    tree: Vec<usize>,
 }
 
 impl<S: Sorted> Merge<S> {
     pub fn new(sources: Vec<S>) -> Self {
-        let heap = (0..sources.len())
-            .filter(|&source| sources[source].current().is_some())
-            .collect();
-        let mut merge = Self { sources, heap };
-        for at in (0..merge.heap.len() / 2).rev() {
-            merge.sift_down(at);
+        let k = sources.len();
+        let mut merge = Self {
+            prefixes: sources.iter().map(prefix).collect(),
+            sources,
+            tree: vec![0; k],
+        };
+        // Winners of the nodes below, leaves included.
+        let mut winners: Vec<usize> = vec![0; k];
+        winners.extend(0..k);
+        for node in (1..k).rev() {
+            let (a, b) = (winners[2 * node], winners[2 * node + 1]);
+            let (winner, loser) = if merge.is_before(b, a) {
+                (b, a)
+            } else {
+                (a, b)
+            };
+            winners[node] = winner;
+            merge.tree[node] = loser;
+        }
+        if let Some(top) = merge.tree.first_mut() {
+            // With a single source node 1 is its leaf.
+            *top = winners[1];
         }
         merge
     }
 
-    fn sift_down(&mut self, mut at: usize) {
-        loop {
-            let children = [2 * at + 1, 2 * at + 2];
-            let smallest = (children
-                .into_iter()
-                .filter(|&child| child < self.heap.len()))
-            .fold(at, |least, child| {
-                if self.is_less(child, least) {
-                    child
-                } else {
-                    least
-                }
-            });
-            if smallest == at {
-                return;
+    /// Whether source `a` comes before source `b`; one that is at its end never
+    /// does.
+    fn is_before(&self, a: usize, b: usize) -> bool {
+        let (source_a, source_b) = (self.sources[a].current(), self.sources[b].current());
+        match (source_a, source_b) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some((key_a, _)), Some((key_b, _))) => {
+                let order = self.prefixes[a].cmp(&self.prefixes[b]);
+                let order = order.then_with(|| compare_behind(key_a, key_b, PREFIX_BYTES));
+                order.then(a.cmp(&b)).is_lt()
             }
-            self.heap.swap(at, smallest);
-            at = smallest;
         }
     }
+}
 
-    fn is_less(&self, a: usize, b: usize) -> bool {
-        let order = |at: usize| {
-            let source = self.heap[at];
-            (self.sources[source].current().map(|(key, _)| key), source)
-        };
-        order(a) < order(b)
-    }
+fn prefix<S: Sorted>(source: &S) -> u128 {
+    source.current().map_or(0, |(key, _)| key_prefix(key))
 }
 
 impl<S: Sorted> Sorted for Merge<S> {
     fn current(&self) -> Option<(&[u8], &[u8])> {
-        self.sources[*self.heap.first()?].current()
+        self.sources[*self.tree.first()?].current()
     }
 
     fn advance(&mut self) -> Result<(), TaskError> {
-        let source = self.heap[0];
-        self.sources[source].advance()?;
-        if self.sources[source].current().is_none() {
-            self.heap.swap_remove(0);
+        let mut winner = self.tree[0];
+        self.sources[winner].advance()?;
+        self.prefixes[winner] = prefix(&self.sources[winner]);
+        let mut node = (winner + self.sources.len()) / 2;
+        while node > 0 {
+            if self.is_before(self.tree[node], winner) {
+                std::mem::swap(&mut self.tree[node], &mut winner);
+            }
+            node /= 2;
         }
-        self.sift_down(0);
+        self.tree[0] = winner;
         Ok(())
     }
 }
 
-/// A directory in which an attempt makes its intermediate runs.
+/// The directory of an attempt's intermediate runs: made when the first is
+/// written, for most attempts never; removed on drop.
 pub(super) struct SpillDir<'a> {
-    path: &'a Path,
+    job: &'a JobContext,
+    prefix: String,
+    made: OnceCell<TempDir>,
     next: Cell<u32>,
 }
 
 impl<'a> SpillDir<'a> {
-    pub fn new(path: &'a Path) -> Self {
+    pub fn new(job: &'a JobContext, prefix: String) -> Self {
         Self {
-            path,
+            job,
+            prefix,
+            made: OnceCell::new(),
             next: Cell::new(0),
         }
     }
 
     /// A name that is not taken.
-    pub fn next_path(&self) -> PathBuf {
+    pub fn next_path(&self) -> Result<PathBuf, TaskError> {
+        let directory = match self.made.get() {
+            Some(made) => made,
+            None => {
+                let made = self.job.attempt_dir(&self.prefix)?;
+                self.made.get_or_init(|| made)
+            }
+        };
         let number = self.next.get();
         self.next.set(number + 1);
-        self.path.join(format!("{number}.run"))
+        Ok(directory.path().join(format!("{number}.run")))
     }
 }
 
-/// Merges groups of neighbours until at most `fan_in` segments are left, and
-/// returns a cursor over all of them.
+/// Merges groups of neighbours until `memory_bytes` hold a block of each segment
+/// that is left, and returns a cursor over all of them.
 pub(super) fn merge_segments(
     mut segments: Vec<Segment>,
-    fan_in: usize,
+    memory_bytes: usize,
     directory: &SpillDir<'_>,
     combiner: Option<&dyn Reducer>,
     attempt: &Attempt<'_>,
 ) -> Result<Merge<SegmentReader>, TaskError> {
     // Small maps leave most partitions empty: no file to open for those.
     segments.retain(|segment| segment.length > 0);
-    while segments.len() > fan_in {
+    loop {
+        let fan_in = fan_in(memory_bytes, &segments);
+        if segments.len() <= fan_in {
+            return open(&segments);
+        }
         let mut merged = Vec::with_capacity(segments.len().div_ceil(fan_in));
         for group in segments.chunks(fan_in) {
-            let mut writer = RunWriter::create(directory.next_path())?;
+            let mut writer = RunWriter::new(directory.next_path()?, memory_bytes);
             write_sorted(&mut open(group)?, combiner, &mut writer, attempt)?;
             writer.end_segment()?;
-            let run = writer.finish()?;
+            let run = writer.finish();
             attempt.count(|counters| {
                 counters.spilled_records += run.records;
                 counters.spilled_bytes += run.bytes;
@@ -128,7 +173,6 @@ pub(super) fn merge_segments(
         }
         segments = merged;
     }
-    open(&segments)
 }
 
 /// Writes `source` to the present segment of `writer`, through the combiner if
@@ -190,45 +234,73 @@ impl Emit for CombineEmit<'_> {
 mod tests {
     use super::*;
 
-    struct Slice(Vec<(&'static str, &'static str)>);
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+    use std::collections::VecDeque;
+    use std::path::Path;
+    use std::sync::Arc;
 
-    impl Sorted for Slice {
+    struct List(VecDeque<(Vec<u8>, usize)>);
+
+    impl Sorted for List {
         fn current(&self) -> Option<(&[u8], &[u8])> {
-            self.0
-                .first()
-                .map(|(key, value)| (key.as_bytes(), value.as_bytes()))
+            self.0.front().map(|(key, _)| (key.as_slice(), &[][..]))
         }
 
         fn advance(&mut self) -> Result<(), TaskError> {
-            self.0.remove(0);
+            self.0.pop_front();
             Ok(())
         }
     }
 
-    #[test]
-    fn equal_keys_keep_the_order_of_their_sources() {
-        let mut merge = Merge::new(vec![
-            Slice(vec![("b", "1"), ("b", "2"), ("d", "3")]),
-            Slice(vec![]),
-            Slice(vec![("a", "4"), ("b", "5")]),
-            Slice(vec![("b", "6"), ("c", "7"), ("e", "8")]),
-        ]);
-        let mut merged = String::new();
-        while let Some((key, value)) = merge.current() {
-            merged += &format!(
-                "{}{} ",
-                String::from_utf8_lossy(key),
-                String::from_utf8_lossy(value)
-            );
-            merge.advance().unwrap();
-        }
-        assert_eq!(merged, "a4 b1 b2 b5 b6 c7 d3 e8 ");
+    /// Of the source that the merge stands on: which of all records is next.
+    fn number(merge: &Merge<List>) -> Option<usize> {
+        let winner = merge.tree.first()?;
+        merge.sources[*winner].0.front().map(|(_, number)| *number)
     }
 
     #[test]
-    fn the_fan_in_follows_the_memory() {
-        assert_eq!(fan_in(16 << 10), 4);
-        assert_eq!(fan_in(1 << 20), 16);
-        assert_eq!(fan_in(1 << 30), 64);
+    fn a_merge_is_the_stable_sort_of_its_sources_in_turn() {
+        for _ in 0..200 {
+            let seed = rand::random();
+            println!("seed {seed}");
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let mut all: Vec<(Vec<u8>, usize)> = Vec::new();
+            let sources = (0..rng.random_range(0..20)).map(|_| {
+                let key = |rng: &mut ChaCha8Rng| vec![0; rng.random_range(0..40)];
+                let records = 0..rng.random_range(0..6);
+                let mut keys: Vec<Vec<u8>> = records.map(|_| key(&mut rng)).collect();
+                keys.sort();
+                let numbered: VecDeque<_> = (keys.into_iter().zip(all.len()..)).collect();
+                all.extend(numbered.iter().cloned());
+                List(numbered)
+            });
+            let mut merge = Merge::new(sources.collect());
+            all.sort_by(|(a, _), (b, _)| a.cmp(b));
+            for (key, expected) in &all {
+                assert_eq!(merge.current().map(|(key, _)| key), Some(key.as_slice()));
+                assert_eq!(number(&merge), Some(*expected));
+                merge.advance().unwrap();
+            }
+            assert_eq!(merge.current(), None);
+        }
+    }
+
+    #[test]
+    fn the_fan_in_follows_the_memory_and_the_longest_block() {
+        let segment = |block_bytes_max| Segment {
+            path: Arc::new(Path::new("run").to_path_buf()),
+            offset: 0,
+            length: 1,
+            records: 1,
+            block_bytes_max,
+        };
+        let plain = [segment(16 << 10)];
+        assert_eq!(fan_in(16 << 10, &plain), 2);
+        assert_eq!(fan_in(1 << 20, &plain), 16);
+        assert_eq!(fan_in(1 << 30, &plain), 64);
+        let mixed = [segment(16 << 10), segment(100 << 10)];
+        assert_eq!(fan_in(1 << 20, &mixed), 2);
+        assert_eq!(fan_in(1 << 20, &[]), 64);
     }
 }

@@ -32,7 +32,7 @@
 //! | `tracker` | the life of one job, as a state machine |
 //! | `live_view`, `shares` | from jobs to a view, from a placement to shares |
 //! | `pacer`, `attempt`, `class`, `cores` | CPU: per job, per task, in the kernel |
-//! | `sort_buffer`, `run`, `sorted`, `merge` | the shuffle's data |
+//! | `sort_buffer`, `run`, `sorted`, `merge`, `key_prefix` | the shuffle's data |
 //! | `map_task`, `reduce_task` | one task each |
 //! | `state`, `control`, `worker`, `panics`, `handle`, `runner` | threads and the lock |
 
@@ -47,6 +47,7 @@ mod error;
 mod functions;
 mod handle;
 mod input;
+mod key_prefix;
 mod key_sample;
 mod live_view;
 mod map_task;

@@ -41,6 +41,7 @@ pub struct RuntimeOptions {
     /// Where spill files go; created when absent.
     pub spill_dir: PathBuf,
     /// Memory for a task's records, in bytes; at least [`TASK_MEMORY_BYTES_MIN`].
+    /// A tenth of it bounds the records that maps emit for reduces.
     pub task_memory_bytes: usize,
 }
 

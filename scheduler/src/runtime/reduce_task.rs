@@ -4,7 +4,7 @@
 use super::attempt::Attempt;
 use super::error::TaskError;
 use super::functions::Emit;
-use super::merge::{SpillDir, fan_in, merge_segments};
+use super::merge::{SpillDir, merge_segments};
 use super::output::OutputWriter;
 use super::run::Segment;
 use super::sorted::for_each_group;
@@ -23,11 +23,11 @@ pub(super) fn run_reduce(
         .reducer
         .as_deref()
         .expect("a job with reduces has a reducer");
-    let directory = job.attempt_dir(&format!("reduce-{index}-{attempt_number}-"))?;
+    let directory = SpillDir::new(job, format!("reduce-{index}-{attempt_number}-"));
     let mut merge = merge_segments(
         segments,
-        fan_in(job.task_memory_bytes),
-        &SpillDir::new(directory.path()),
+        job.task_memory_bytes,
+        &directory,
         job.spec.combiner.as_deref(),
         attempt,
     )?;

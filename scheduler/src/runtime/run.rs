@@ -12,21 +12,47 @@
 //!          └─────────────┴───────────────┴─────┴───────┘
 //! ```
 //!
-//! Runs do not outlive their job, so the format has no version.
+//! Runs do not outlive their job, so the format has no version. A run without
+//! records has no file.
 
 use super::error::TaskError;
 use super::sorted::Sorted;
-use lz4_flex::block::{compress_into, decompress_into, get_maximum_output_size};
+use lz4_flex::block::{
+    CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
+};
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A block is closed when its records reach this many bytes. A longer record
-/// makes a longer block.
-pub(super) const BLOCK_BYTES: usize = 16 << 10;
+const BLOCK_BYTES_MIN: usize = 1 << 10;
+const BLOCK_BYTES_MAX: usize = 16 << 10;
+
+/// The longest record of a run is this part of the memory of a task. So a fifth
+/// of the memory holds its block, raw and compressed.
+const RECORDS_PER_MEMORY_MIN: usize = 10;
+
+/// Refuses a record of `record_bytes` that would break the bound on memory of a
+/// task with `memory_bytes`.
+///
+/// # Errors
+/// When it is longer than a tenth of the memory.
+pub(super) fn check_record_bytes(
+    record_bytes: usize,
+    memory_bytes: usize,
+) -> Result<(), TaskError> {
+    let record_bytes_max = memory_bytes / RECORDS_PER_MEMORY_MIN;
+    if record_bytes <= record_bytes_max {
+        return Ok(());
+    }
+    Err(TaskError::failed(format!(
+        "a map or a combiner emitted a record of {record_bytes} bytes; with {memory_bytes} bytes \
+         of memory for a task it may have {record_bytes_max}: emit smaller records, or give \
+         tasks more memory"
+    )))
+}
 
 const HEADER_BYTES: usize = 16;
 const RECORD_HEADER_BYTES: usize = 8;
@@ -37,6 +63,9 @@ pub(super) struct Segment {
     pub path: Arc<PathBuf>,
     pub offset: u64,
     pub length: u64,
+    pub records: u64,
+    /// The longest block, raw.
+    pub block_bytes_max: usize,
 }
 
 /// A finished run: a segment per partition.
@@ -49,38 +78,64 @@ pub(super) struct Run {
     pub bytes: u64,
 }
 
+impl Segment {
+    fn starting(path: &Arc<PathBuf>, offset: u64) -> Self {
+        Self {
+            path: Arc::clone(path),
+            offset,
+            length: 0,
+            records: 0,
+            block_bytes_max: 0,
+        }
+    }
+}
+
 /// Writes a run, segment by segment.
 pub(super) struct RunWriter {
     path: Arc<PathBuf>,
-    file: BufWriter<File>,
+    /// Made for the first block.
+    file: Option<File>,
+    memory_bytes: usize,
+    /// A block is closed when its records reach this many bytes. A longer record
+    /// makes a longer block.
+    block_bytes: usize,
     raw: Vec<u8>,
+    /// Header and data of the block that is being written.
     stored: Vec<u8>,
+    table: CompressTable,
     run: Run,
-    segment_from: u64,
+    segment: Segment,
 }
 
 impl RunWriter {
-    pub fn create(path: PathBuf) -> Result<Self, TaskError> {
-        let file = File::create_new(&path).map_err(TaskError::io(format!(
-            "creating spill file {}",
-            path.display()
-        )))?;
-        Ok(Self {
-            path: Arc::new(path),
-            file: BufWriter::new(file),
-            raw: Vec::with_capacity(BLOCK_BYTES),
+    /// A run at `path`, which must not exist, of a task with `memory_bytes`: its
+    /// blocks are so small that a merge can have one of each of several runs in
+    /// memory.
+    pub fn new(path: PathBuf, memory_bytes: usize) -> Self {
+        let path = Arc::new(path);
+        Self {
+            segment: Segment::starting(&path, 0),
+            path,
+            file: None,
+            memory_bytes,
+            block_bytes: (memory_bytes / 64).clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX),
+            raw: Vec::new(),
             stored: Vec::new(),
+            table: CompressTable::default(),
             run: Run {
                 segments: Vec::new(),
                 records: 0,
                 bytes: 0,
             },
-            segment_from: 0,
-        })
+        }
     }
 
     /// Adds a record to the present segment; keys ascend.
+    ///
+    /// # Errors
+    /// When it is too long for the task's memory, or writing fails.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
+        check_record_bytes(key.len() + value.len(), self.memory_bytes)?;
         let too_long = || TaskError::failed("a record is 4 GiB long or longer");
         for part in [key, value] {
             let length = u32::try_from(part.len()).map_err(|_| too_long())?;
@@ -88,8 +143,8 @@ impl RunWriter {
         }
         self.raw.extend_from_slice(key);
         self.raw.extend_from_slice(value);
-        self.run.records += 1;
-        if self.raw.len() >= BLOCK_BYTES {
+        self.segment.records += 1;
+        if self.raw.len() >= self.block_bytes {
             self.end_block()?;
         }
         Ok(())
@@ -98,48 +153,55 @@ impl RunWriter {
     /// Ends the present partition's segment and starts the next.
     pub fn end_segment(&mut self) -> Result<(), TaskError> {
         self.end_block()?;
-        self.run.segments.push(Segment {
-            path: Arc::clone(&self.path),
-            offset: self.segment_from,
-            length: self.run.bytes - self.segment_from,
-        });
-        self.segment_from = self.run.bytes;
+        let next = Segment::starting(&self.path, self.run.bytes);
+        let mut segment = std::mem::replace(&mut self.segment, next);
+        segment.length = self.run.bytes - segment.offset;
+        self.run.records += segment.records;
+        self.run.segments.push(segment);
         Ok(())
     }
 
-    /// Writes everything out. Not synced: a crash ends the job anyway.
-    pub fn finish(mut self) -> Result<Run, TaskError> {
-        self.file.flush().map_err(TaskError::io(format!(
-            "writing spill file {}",
-            self.path.display()
-        )))?;
-        Ok(self.run)
+    /// The run, all of it written out. Not synced: a crash ends the job anyway.
+    pub fn finish(self) -> Run {
+        self.run
     }
 
     fn end_block(&mut self) -> Result<(), TaskError> {
         if self.raw.is_empty() {
             return Ok(());
         }
-        self.stored
-            .resize(get_maximum_output_size(self.raw.len()), 0);
-        let stored_len = compress_into(&self.raw, &mut self.stored).map_err(TaskError::failed)?;
-        let stored = &self.stored[..stored_len];
+        let stored_max = get_maximum_output_size(self.raw.len());
+        if self.stored.len() < HEADER_BYTES + stored_max {
+            self.stored.resize(HEADER_BYTES + stored_max, 0);
+        }
+        let (header, data) = self.stored.split_at_mut(HEADER_BYTES);
+        let stored_len = compress_into_with_table(&self.raw, data, &mut self.table);
+        let stored_len = stored_len.map_err(TaskError::failed)?;
         let length = |n: usize| {
             u32::try_from(n).map_err(|_| TaskError::failed("a record is 4 GiB long or longer"))
         };
-        let mut header = [0; HEADER_BYTES];
         header[0..4].copy_from_slice(&length(self.raw.len())?.to_le_bytes());
         header[4..8].copy_from_slice(&length(stored_len)?.to_le_bytes());
-        header[8..16].copy_from_slice(&xxh3_64(stored).to_le_bytes());
-        (self
-            .file
-            .write_all(&header)
-            .and_then(|()| self.file.write_all(stored)))
-        .map_err(TaskError::io(format!(
+        header[8..16].copy_from_slice(&xxh3_64(&data[..stored_len]).to_le_bytes());
+        let block = &self.stored[..HEADER_BYTES + stored_len];
+        let file = match &mut self.file {
+            Some(file) => file,
+            empty => {
+                let path = self.path.as_path();
+                let file = File::create_new(path).map_err(TaskError::io(format!(
+                    "creating spill file {}",
+                    path.display()
+                )))?;
+                empty.insert(file)
+            }
+        };
+        file.write_all(block).map_err(TaskError::io(format!(
             "writing spill file {}",
             self.path.display()
         )))?;
-        self.run.bytes += (HEADER_BYTES + stored_len) as u64;
+        self.run.bytes += block.len() as u64;
+        let raw_len = self.raw.len();
+        self.segment.block_bytes_max = self.segment.block_bytes_max.max(raw_len);
         self.raw.clear();
         Ok(())
     }
@@ -150,8 +212,11 @@ impl RunWriter {
 pub(super) struct SegmentReader {
     file: File,
     path: Arc<PathBuf>,
+    /// Where the next block starts.
     offset: u64,
     end: u64,
+    /// The next block's header, read together with the block before it.
+    header: [u8; HEADER_BYTES],
     stored: Vec<u8>,
     raw: Vec<u8>,
     /// The record under the cursor: start of its key, its value, and its end.
@@ -170,10 +235,16 @@ impl SegmentReader {
             path: Arc::clone(&segment.path),
             offset: segment.offset,
             end: segment.offset + segment.length,
+            header: [0; HEADER_BYTES],
             stored: Vec::new(),
             raw: Vec::new(),
             at: None,
         };
+        if segment.length > 0 {
+            let mut header = [0; HEADER_BYTES];
+            reader.read_exact_at(&mut header, segment.offset)?;
+            reader.header = header;
+        }
         reader.seek_record(0)?;
         Ok(reader)
     }
@@ -204,8 +275,7 @@ impl SegmentReader {
 
     fn read_block(&mut self) -> Result<(), TaskError> {
         let block_at = self.offset;
-        let mut header = [0; HEADER_BYTES];
-        self.read_exact_at(&mut header)?;
+        let header = self.header;
         let number = |at: usize| {
             u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
         };
@@ -218,37 +288,40 @@ impl SegmentReader {
             found,
             expected,
         };
+        let data_at = block_at + HEADER_BYTES as u64;
+        let left = self.end.saturating_sub(data_at);
         // A damaged length must not make us allocate what it says.
-        if stored_len as u64 > self.end - self.offset
-            || raw_len > stored_len.saturating_mul(256).max(BLOCK_BYTES)
+        if stored_len as u64 > left || raw_len > stored_len.saturating_mul(256).max(BLOCK_BYTES_MAX)
         {
             return Err(corrupt(xxh3_64(&header)));
         }
+        let is_last = stored_len as u64 == left;
         let mut stored = std::mem::take(&mut self.stored);
-        stored.resize(stored_len, 0);
-        self.read_exact_at(&mut stored)?;
-        let found = xxh3_64(&stored);
+        let next_header_len = if is_last { 0 } else { HEADER_BYTES };
+        stored.resize(stored_len + next_header_len, 0);
+        self.read_exact_at(&mut stored, data_at)?;
+        let (data, next_header) = stored.split_at(stored_len);
+        self.header[..next_header_len].copy_from_slice(next_header);
+        let found = xxh3_64(data);
         if found != expected {
             return Err(corrupt(found));
         }
         self.raw.resize(raw_len, 0);
-        match decompress_into(&stored, &mut self.raw) {
+        match decompress_into(data, &mut self.raw) {
             Ok(length) if length == raw_len => {}
             _ => return Err(corrupt(found)),
         }
+        self.offset = data_at + stored_len as u64;
         self.stored = stored;
         Ok(())
     }
 
-    fn read_exact_at(&mut self, buffer: &mut [u8]) -> Result<(), TaskError> {
-        let read = self.file.read_exact_at(buffer, self.offset);
+    fn read_exact_at(&self, buffer: &mut [u8], at: u64) -> Result<(), TaskError> {
+        let read = self.file.read_exact_at(buffer, at);
         read.map_err(TaskError::io(format!(
-            "reading spill file {} at byte {}",
+            "reading spill file {} at byte {at}",
             self.path.display(),
-            self.offset
-        )))?;
-        self.offset += buffer.len() as u64;
-        Ok(())
+        )))
     }
 }
 
@@ -269,6 +342,9 @@ mod tests {
     use super::*;
     use crate::runtime::Row;
 
+    /// Enough for the longest blocks.
+    const MEMORY_BYTES: usize = 64 * BLOCK_BYTES_MAX;
+
     fn records(reader: &mut SegmentReader) -> Result<Vec<Row>, TaskError> {
         let mut all = Vec::new();
         while let Some((key, value)) = reader.current() {
@@ -280,11 +356,11 @@ mod tests {
 
     /// Partition 0 spans blocks and has a record longer than one, 1 is empty.
     fn write(directory: &std::path::Path) -> (Run, Vec<Row>) {
-        let mut writer = RunWriter::create(directory.join("run")).unwrap();
+        let mut writer = RunWriter::new(directory.join("run"), MEMORY_BYTES);
         let mut expected: Vec<Row> = (0..3000_u32)
             .map(|n| (n.to_be_bytes().to_vec(), vec![n as u8; n as usize % 40]))
             .collect();
-        expected.push((vec![255; 5], vec![7; 3 * BLOCK_BYTES]));
+        expected.push((vec![255; 5], vec![7; 3 * BLOCK_BYTES_MAX]));
         for (key, value) in &expected {
             writer.push(key, value).unwrap();
         }
@@ -292,7 +368,7 @@ mod tests {
         writer.end_segment().unwrap();
         writer.push(b"", b"").unwrap();
         writer.end_segment().unwrap();
-        (writer.finish().unwrap(), expected)
+        (writer.finish(), expected)
     }
 
     #[test]
@@ -300,12 +376,38 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (run, expected) = write(directory.path());
         assert_eq!(run.records, 3002);
+        let of = |segment: &Segment| (segment.records, segment.block_bytes_max);
+        let sizes: Vec<_> = run.segments.iter().map(of).collect();
+        assert!(sizes[0].0 == 3001 && sizes[0].1 > 3 * BLOCK_BYTES_MAX);
+        assert_eq!(sizes[1..], [(0, 0), (1, RECORD_HEADER_BYTES)]);
         let read = |partition: usize| {
             records(&mut SegmentReader::open(&run.segments[partition]).unwrap()).unwrap()
         };
         assert_eq!(read(0), expected);
         assert_eq!(read(1), []);
         assert_eq!(read(2), [(Vec::new(), Vec::new())]);
+    }
+
+    #[test]
+    fn a_record_that_is_too_long_for_the_memory_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut writer = RunWriter::new(directory.path().join("run"), 10_000);
+        writer.push(b"k", &[0; 999]).unwrap();
+        let error = writer.push(b"ke", &[0; 999]).unwrap_err().to_string();
+        assert!(
+            error.contains("1001 bytes") && error.contains("may have 1000"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_run_without_records_leaves_no_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut writer = RunWriter::new(directory.path().join("run"), MEMORY_BYTES);
+        writer.end_segment().unwrap();
+        let run = writer.finish();
+        assert_eq!((run.records, run.bytes, run.segments[0].length), (0, 0, 0));
+        assert!(!directory.path().join("run").exists());
     }
 
     #[test]

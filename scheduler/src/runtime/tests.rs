@@ -5,12 +5,15 @@ mod global_sort;
 mod management;
 mod results;
 
+use super::attempt::Attempt;
+use super::pacer::Pacer;
 use super::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 struct WordCount;
@@ -113,6 +116,13 @@ fn spinning_job(tasks: usize, output: &VecOutput) -> JobSpec {
     let records = (0..tasks).map(|n| (vec![n as u8], Vec::new())).collect();
     let input = Arc::new(VecInput::new(records, tasks));
     JobSpec::new("spin", input, Arc::new(spin), Arc::new(output.clone()))
+}
+
+/// Runs `body` in an attempt that is never made to wait.
+pub(super) fn with_attempt<T>(body: impl FnOnce(&Attempt<'_>) -> T) -> T {
+    let pacer = Pacer::new(Arc::new(ManualClock::default()), false);
+    let used_ns = AtomicU64::new(0);
+    body(&Attempt::start(&pacer, &used_ns).expect("nothing is cancelled"))
 }
 
 fn is_empty(directory: &Path) -> bool {
