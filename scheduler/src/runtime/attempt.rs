@@ -3,10 +3,10 @@
 
 use super::counters::Counters;
 use super::error::TaskError;
+use super::life::Life;
 use super::pacer::Pacer;
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Ticks, and bytes handled, between two looks at the wall clock. A look costs
@@ -23,13 +23,15 @@ const SETTLE_EVERY: Duration = Duration::from_micros(500);
 /// emitter, hence the cells.
 pub(super) struct Attempt<'a> {
     pacer: &'a Pacer,
-    /// What this attempt has used, for the view; nanoseconds.
-    used_ns: &'a AtomicU64,
+    life: &'a Life,
+    /// Asks whether this attempt, of all at its task, may finish the output.
+    may_finish: &'a dyn Fn() -> bool,
     counters: RefCell<Counters>,
     settled_cpu_s: Cell<f64>,
     settled_at: Cell<Instant>,
     ticks: Cell<u32>,
     bytes: Cell<usize>,
+    handled: Cell<u64>,
 }
 
 impl<'a> Attempt<'a> {
@@ -37,17 +39,23 @@ impl<'a> Attempt<'a> {
     ///
     /// # Errors
     /// When the job is cancelled meanwhile.
-    pub fn start(pacer: &'a Pacer, used_ns: &'a AtomicU64) -> Result<Self, TaskError> {
+    pub fn start(
+        pacer: &'a Pacer,
+        life: &'a Life,
+        may_finish: &'a dyn Fn() -> bool,
+    ) -> Result<Self, TaskError> {
         let attempt = Self {
             pacer,
-            used_ns,
+            life,
+            may_finish,
             counters: RefCell::default(),
             settled_cpu_s: Cell::new(thread_cpu_s()),
             settled_at: Cell::new(Instant::now()),
             ticks: Cell::new(0),
             bytes: Cell::new(0),
+            handled: Cell::new(0),
         };
-        pacer.wait()?;
+        attempt.wait()?;
         Ok(attempt)
     }
 
@@ -56,6 +64,7 @@ impl<'a> Attempt<'a> {
     /// # Errors
     /// When the job is cancelled.
     pub fn tick(&self, bytes: usize) -> Result<(), TaskError> {
+        self.life.step();
         self.ticks.set(self.ticks.get() + 1);
         self.bytes.set(self.bytes.get() + bytes);
         if self.ticks.get() < TICKS_PER_LOOK && self.bytes.get() < BYTES_PER_LOOK {
@@ -69,15 +78,47 @@ impl<'a> Attempt<'a> {
     /// # Errors
     /// When the job is cancelled.
     pub fn look(&self) -> Result<(), TaskError> {
+        self.life.step();
         self.ticks.set(0);
         self.bytes.set(0);
         if self.settled_at.get().elapsed() < SETTLE_EVERY {
             return Ok(());
         }
         self.charge();
-        let waited = self.pacer.wait();
+        self.life.set_handled(self.handled.get());
+        let waited = self.wait();
         self.settled_at.set(Instant::now());
         waited
+    }
+
+    /// Waits until the job may use CPU.
+    fn wait(&self) -> Result<(), TaskError> {
+        self.life.set_waiting(true);
+        let waited = self.pacer.wait(|| self.life.is_stopped());
+        self.life.set_waiting(false);
+        waited
+    }
+
+    /// The whole of its input is `units` of any kind; 0 when that is not known.
+    pub fn set_input(&self, units: u64) {
+        self.life.set_input(units);
+    }
+
+    /// `units` more of the input were handled.
+    pub fn handled(&self, units: u64) {
+        self.handled.set(self.handled.get() + units);
+    }
+
+    /// To be asked before the output is made final: only one attempt at a task
+    /// may do that.
+    ///
+    /// # Errors
+    /// When another one does, or the job stops; pass it on.
+    pub fn may_finish(&self) -> Result<(), TaskError> {
+        match (self.may_finish)() {
+            true => Ok(()),
+            false => Err(TaskError::Cancelled),
+        }
     }
 
     /// Changes the counters.
@@ -93,8 +134,7 @@ impl<'a> Attempt<'a> {
     fn charge(&self) {
         let cpu_s = thread_cpu_s();
         let used_s = cpu_s - self.settled_cpu_s.replace(cpu_s);
-        self.used_ns
-            .fetch_add((used_s * 1e9) as u64, Ordering::Relaxed);
+        self.life.charge_s(used_s);
         self.pacer.charge(used_s);
     }
 }

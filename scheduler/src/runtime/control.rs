@@ -27,8 +27,9 @@ pub(super) fn run(shared: &Arc<Shared>) {
         }
         reap(shared);
     }
+    // Those that were left behind are not among them.
     let workers = std::mem::take(&mut shared.lock().workers);
-    for worker in workers {
+    for worker in workers.into_values() {
         // A worker catches what its tasks panic with; there is nothing to add.
         let _ = worker.join();
     }
@@ -49,6 +50,7 @@ fn wait_for_cycle(shared: &Shared) -> bool {
 fn cycle(shared: &Shared) -> Vec<Assignment> {
     let options = &shared.options;
     let now_s = shared.clock.now_s();
+    shared.watch(now_s);
     let newest = JobId(shared.lock().last_id);
     let plan = plan(shared, now_s).unwrap_or_else(|cause| {
         shared.fail_up_to(newest, &cause);
@@ -63,7 +65,7 @@ fn cycle(shared: &Shared) -> Vec<Assignment> {
         job.context.pacer.set_share(job.share_hundredths);
     }
     state.sample(now_s);
-    claim_all(&mut state, options.management, options.cores)
+    claim_all(shared, &mut state, now_s)
 }
 
 /// Tasks of a job that may run at once: one for each core's worth of its share,
@@ -131,6 +133,7 @@ fn managed_shares(
             job: job.job,
             slots: placement.slots(job.job.id),
             runnable_tasks: job.runnable_tasks(),
+            copies: if options.copies { job.copies } else { 0 },
         })
         .collect();
     Ok(shares(capacity_hundredths, slot_hundredths, &claimants)
@@ -138,9 +141,9 @@ fn managed_shares(
         .collect())
 }
 
-fn claim_all(state: &mut State, management: Management, cores: u32) -> Vec<Assignment> {
+fn claim_all(shared: &Shared, state: &mut State, now_s: f64) -> Vec<Assignment> {
     let mut claimed = std::mem::take(&mut state.commits);
-    claimed.extend(std::iter::from_fn(|| state.claim(management, cores)));
+    claimed.extend(std::iter::from_fn(|| state.claim(&shared.options, now_s)));
     claimed
 }
 
@@ -149,9 +152,9 @@ fn reap(shared: &Shared) {
     let finished: Vec<_> = shared
         .lock()
         .workers
-        .extract_if(.., |worker| worker.is_finished())
+        .extract_if(.., |_, worker| worker.is_finished())
         .collect();
-    for worker in finished {
+    for (_, worker) in finished {
         let _ = worker.join();
     }
 }

@@ -9,7 +9,7 @@
 
 use crate::model::JobId;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The cores that this process may use, and the jobs of the tasks tied to each.
 #[derive(Debug)]
@@ -19,8 +19,8 @@ pub(super) struct Cores {
 
 /// A task's place on a core, given back on drop.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
-    cores: &'a Cores,
+pub(super) struct Place {
+    cores: Arc<Cores>,
     core: Option<usize>,
     job: JobId,
 }
@@ -44,7 +44,7 @@ impl Cores {
     }
 
     /// Ties the calling thread to a core, for a task of `job`.
-    pub fn take(&self, job: JobId) -> Place<'_> {
+    pub fn take(self: &Arc<Self>, job: JobId) -> Place {
         let core = self.choose(job);
         if let Some(core) = core {
             let mut set = CpuSet::new();
@@ -53,7 +53,7 @@ impl Cores {
             let _ = sched_setaffinity(None, &set);
         }
         Place {
-            cores: self,
+            cores: Arc::clone(self),
             core,
             job,
         }
@@ -70,7 +70,7 @@ impl Cores {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Place {
     fn drop(&mut self) {
         let mut tasks = (self.cores.tasks.lock()).unwrap_or_else(PoisonError::into_inner);
         let core = tasks.iter_mut().find(|(core, _)| Some(*core) == self.core);
@@ -88,13 +88,13 @@ mod tests {
 
     #[test]
     fn a_job_spreads_over_the_cores_and_shares_them_evenly_with_others() {
-        let cores = Cores::of(vec![3, 5]);
+        let cores = Arc::new(Cores::of(vec![3, 5]));
         let [a, b] = [JobId(1), JobId(2)];
         assert_eq!((cores.choose(a), cores.choose(b)), (Some(3), Some(5)));
         // Its second task goes where it has none, though both are as full.
         assert_eq!((cores.choose(b), cores.choose(a)), (Some(3), Some(5)));
         drop(Place {
-            cores: &cores,
+            cores: Arc::clone(&cores),
             core: Some(5),
             job: b,
         });
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_tied_thread_runs_on_one_core() {
-        let cores = Cores::detect();
+        let cores = Arc::new(Cores::detect());
         let allowed = || sched_getaffinity(None).map(|set| set.count());
         std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -33,6 +33,8 @@ pub struct Counters {
     pub attempts_failed: u64,
     /// Attempts that were followed by another one.
     pub tasks_retried: u64,
+    /// Second attempts that were started beside a slow first one.
+    pub copies_started: u64,
 }
 
 impl Counters {
@@ -52,5 +54,6 @@ impl Counters {
         self.tasks_done += other.tasks_done;
         self.attempts_failed += other.attempts_failed;
         self.tasks_retried += other.tasks_retried;
+        self.copies_started += other.copies_started;
     }
 }

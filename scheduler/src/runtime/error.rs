@@ -38,6 +38,13 @@ pub enum TaskError {
     /// The task panicked with this message.
     #[error("the task panicked: {0}")]
     Panicked(String),
+    /// The attempt neither handled a record nor came to a checkpoint for this
+    /// long, while it could. Its thread cannot be ended and was left behind.
+    #[error("no record and no checkpoint for {for_s} s; its thread was left behind")]
+    Stalled {
+        /// The runtime's limit, in seconds.
+        for_s: f64,
+    },
     /// The job is being cancelled or has failed elsewhere; pass it on.
     #[error("the job was cancelled")]
     Cancelled,
@@ -86,6 +93,15 @@ pub enum SubmitError {
         path: PathBuf,
         /// Why not.
         source: io::Error,
+    },
+    /// Too much of the machine is taken by threads that hang.
+    #[error(
+        "{threads} threads of tasks that made no progress still run; restart the process before \
+         it takes more jobs"
+    )]
+    LeftBehind {
+        /// How many.
+        threads: u32,
     },
     /// The runtime is shutting down.
     #[error("the runtime is shutting down")]

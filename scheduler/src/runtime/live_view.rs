@@ -24,6 +24,9 @@ pub(super) struct LiveJob {
     pub done_maps: u32,
     /// Kind and CPU time used so far, in seconds, of each running task.
     pub running: Vec<(TaskKind, f64)>,
+    /// Second attempts that would help where capacity is left; no plan reckons
+    /// with them.
+    pub copies: u32,
     /// Estimated CPU time of a map, in seconds.
     pub map_cpu_s: f64,
     /// Estimated CPU time of a reduce, in seconds.
@@ -171,6 +174,7 @@ mod tests {
             pending_reduces: 0,
             done_maps: 0,
             running: Vec::new(),
+            copies: 0,
             map_cpu_s: 3.0,
             reduce_cpu_s: 1.0,
         }

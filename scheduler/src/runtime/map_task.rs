@@ -54,17 +54,19 @@ fn read_and_map(
     attempt: &Attempt<'_>,
     emit: &mut dyn Emit,
 ) -> Result<(), TaskError> {
-    job.spec
-        .input
-        .read(&job.splits[index as usize], &mut |key, value| {
-            let bytes = key.len() + value.len();
-            attempt.count(|counters| {
-                counters.map_input_records += 1;
-                counters.map_input_bytes += bytes as u64;
-            });
-            attempt.tick(bytes)?;
-            job.spec.mapper.map(key, value, emit)
-        })
+    let split = &job.splits[index as usize];
+    attempt.set_input(split.bytes);
+    job.spec.input.read(split, &mut |key, value| {
+        let bytes = (key.len() + value.len()) as u64;
+        attempt.count(|counters| {
+            counters.map_input_records += 1;
+            counters.map_input_bytes += bytes;
+        });
+        attempt.tick(bytes as usize)?;
+        job.spec.mapper.map(key, value, emit)?;
+        attempt.handled(bytes);
+        Ok(())
+    })
 }
 
 /// Collects the mapper's output; writes sorted runs when the buffer is full.

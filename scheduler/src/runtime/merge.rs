@@ -184,7 +184,7 @@ pub(super) fn write_sorted(
     attempt: &Attempt<'_>,
 ) -> Result<(), TaskError> {
     if let Some(combiner) = combiner {
-        for_each_group(source, attempt, |key, values| {
+        for_each_group(source, attempt, 0, |key, values| {
             let mut emit = CombineEmit {
                 key,
                 writer,

@@ -15,8 +15,9 @@
 //! What always holds:
 //!
 //! - A job's output appears whole when the job succeeded, or not at all.
-//! - A failing or panicking task is tried [`ATTEMPTS_MAX`] times; then its own
-//!   job fails and no other. When the policy or the capacity source panics, the
+//! - A failing, panicking or hanging task is tried [`ATTEMPTS_MAX`] times; then its
+//!   own job fails and no other. Of two attempts at a task one counts. A thread
+//!   that hangs cannot be ended; it is left behind, and nobody waits for it. When the policy or the capacity source panics, the
 //!   jobs of that moment fail with the cause; the runtime goes on.
 //! - Managed, a job's tasks together use no more CPU than the share the policy
 //!   gave it, plus a burst of [`BURST_S`]. Cooperation is by checkpoints: between
@@ -29,9 +30,9 @@
 //! | `key_sample` | where the ranges of a global sort are cut |
 //! | `spec`, `options`, `capacity`, `clock` | what goes in |
 //! | `report`, `counters` | what comes out |
-//! | `tracker` | the life of one job, as a state machine |
+//! | `tracker`, `task_set`, `speculation` | the life of one job, as a state machine |
 //! | `live_view`, `shares` | from jobs to a view, from a placement to shares |
-//! | `pacer`, `attempt`, `class`, `cores` | CPU: per job, per task, in the kernel |
+//! | `pacer`, `attempt`, `life`, `class`, `cores` | CPU: per job, per task, in the kernel |
 //! | `sort_buffer`, `run`, `sorted`, `merge`, `key_prefix` | the shuffle's data |
 //! | `map_task`, `reduce_task` | one task each |
 //! | `state`, `control`, `worker`, `panics`, `handle`, `runner` | threads and the lock |
@@ -49,6 +50,7 @@ mod handle;
 mod input;
 mod key_prefix;
 mod key_sample;
+mod life;
 mod live_view;
 mod map_task;
 mod merge;
@@ -65,7 +67,9 @@ mod shares;
 mod sort_buffer;
 mod sorted;
 mod spec;
+mod speculation;
 mod state;
+mod task_set;
 #[cfg(test)]
 mod tests;
 mod text_output;

@@ -40,6 +40,12 @@ pub struct RuntimeOptions {
     pub management: Management,
     /// Where spill files go; created when absent.
     pub spill_dir: PathBuf,
+    /// An attempt that neither handles a record nor comes to a checkpoint for this
+    /// long, in seconds, is given up; positive. Only time in which its job may use
+    /// CPU counts.
+    pub stall_s: f64,
+    /// Whether a slow task gets a second attempt where capacity is left.
+    pub copies: bool,
     /// Memory for a task's records, in bytes; at least [`TASK_MEMORY_BYTES_MIN`].
     /// A tenth of it bounds the records that maps emit for reduces.
     pub task_memory_bytes: usize,
@@ -48,7 +54,8 @@ pub struct RuntimeOptions {
 impl RuntimeOptions {
     /// All of `cores` cores under the Reverse-Adaptive policy: a cycle of 250
     /// ms, goals planned 5% earlier, slots of a tenth of a core, 16 MiB per
-    /// task, spills in the system's temporary directory.
+    /// task, spills in the system's temporary directory, attempts given up after
+    /// ten minutes without progress, copies of slow tasks.
     #[must_use]
     pub fn new(cores: u32) -> Self {
         Self {
@@ -60,6 +67,8 @@ impl RuntimeOptions {
             capacity: Arc::new(FixedCapacity::new(cores.saturating_mul(100))),
             management: Management::Managed,
             spill_dir: std::env::temp_dir(),
+            stall_s: 600.0,
+            copies: true,
             task_memory_bytes: 16 << 20,
         }
     }
@@ -87,6 +96,9 @@ impl RuntimeOptions {
                 "1 to 100",
                 f64::from(self.slot_share_hundredths),
             );
+        }
+        if self.stall_s.is_nan() || self.stall_s <= 0.0 {
+            return bad("stall_s", "positive", self.stall_s);
         }
         if self.task_memory_bytes < TASK_MEMORY_BYTES_MIN {
             return bad(

@@ -10,6 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///   check ─> open ─> write* ─> finish ┐ per partition     ┌─> commit
 ///              └──> dropped unfinished┘ (failed attempt) ─┴─> abort
 /// ```
+///
+/// Two attempts at a partition may be open at once, a slow one and its copy, so
+/// each needs a place of its own until it finishes. Only one of them does. An
+/// attempt that hangs is left behind: its writer may still be open, or be dropped,
+/// after the commit.
 pub trait Output: Send + Sync {
     /// Asked at submission: refuses early what `commit` would refuse.
     ///
@@ -20,15 +25,15 @@ pub trait Output: Send + Sync {
     }
 
     /// Opens a writer for an attempt (from 1) at a partition: that of a reduce
-    /// task, or of a map task in a job without reduces. Attempts at one
-    /// partition follow each other; only the last one finishes.
+    /// task, or of a map task in a job without reduces. No two attempts at a
+    /// partition have the same number.
     ///
     /// # Errors
     /// When it cannot be opened; the attempt fails.
     fn open(&self, partition: u32, attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError>;
 
     /// Makes all rows of finished writers appear at once. Called once, after
-    /// every partition has finished.
+    /// one attempt at every partition has finished.
     ///
     /// # Errors
     /// When nothing appeared; the job fails and `abort` follows.

@@ -112,6 +112,13 @@ impl Pacer {
         self.changed.notify_all();
     }
 
+    /// Lets every wait look again at what may end it.
+    pub fn wake(&self) {
+        // With the lock, so that nobody is between looking and waiting.
+        let _state = self.lock();
+        self.changed.notify_all();
+    }
+
     /// Makes every wait, now and later, end with [`TaskError::Cancelled`].
     pub fn cancel(&self) {
         self.lock().cancelled = true;
@@ -125,11 +132,12 @@ impl Pacer {
         self.lock().bucket.charge(cpu_s, self.clock.now_s());
     }
 
-    /// Waits until the job may use CPU.
-    pub fn wait(&self) -> Result<(), TaskError> {
+    /// Waits until the job may use CPU. Ends with [`TaskError::Cancelled`] for a
+    /// single task too, when that one `is_stopped`.
+    pub fn wait(&self, is_stopped: impl Fn() -> bool) -> Result<(), TaskError> {
         let mut state = self.lock();
         loop {
-            if state.cancelled {
+            if state.cancelled || is_stopped() {
                 return Err(TaskError::Cancelled);
             }
             if !self.paced {
@@ -198,10 +206,18 @@ mod tests {
         let pacer = Arc::new(Pacer::new(Arc::new(ManualClock::default()), true));
         let waiter = {
             let pacer = Arc::clone(&pacer);
-            std::thread::spawn(move || pacer.wait())
+            std::thread::spawn(move || pacer.wait(|| false))
         };
         pacer.set_share(10);
         waiter.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_stopped_task_ends_its_wait_and_the_others_of_its_job_go_on() {
+        let pacer = Pacer::new(Arc::new(ManualClock::default()), true);
+        assert!(matches!(pacer.wait(|| true), Err(TaskError::Cancelled)));
+        pacer.set_share(10);
+        assert!(matches!(pacer.wait(|| false), Ok(())));
     }
 
     #[test]
@@ -211,7 +227,7 @@ mod tests {
         pacer.charge(1.0);
         let waiter = {
             let pacer = Arc::clone(&pacer);
-            std::thread::spawn(move || pacer.wait())
+            std::thread::spawn(move || pacer.wait(|| false))
         };
         pacer.cancel();
         assert!(matches!(waiter.join().unwrap(), Err(TaskError::Cancelled)));

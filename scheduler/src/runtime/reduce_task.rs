@@ -24,6 +24,7 @@ pub(super) fn run_reduce(
         .as_deref()
         .expect("a job with reduces has a reducer");
     let directory = SpillDir::new(job, format!("reduce-{index}-{attempt_number}-"));
+    attempt.set_input(segments.iter().map(|segment| segment.records).sum());
     let mut merge = merge_segments(
         segments,
         job.task_memory_bytes,
@@ -33,7 +34,7 @@ pub(super) fn run_reduce(
     )?;
     let mut emit = RowEmit::open(job, index, attempt_number, attempt)?;
     let mut groups = 0;
-    let records = for_each_group(&mut merge, attempt, |key, values| {
+    let records = for_each_group(&mut merge, attempt, 1, |key, values| {
         groups += 1;
         reducer.reduce(key, values, &mut emit)
     })?;
@@ -64,6 +65,7 @@ impl<'a> RowEmit<'a> {
     }
 
     pub fn finish(self) -> Result<(), TaskError> {
+        self.attempt.may_finish()?;
         self.writer.finish()
     }
 }

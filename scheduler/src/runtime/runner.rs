@@ -10,7 +10,7 @@ use super::options::{Management, RuntimeOptions};
 use super::pacer::Pacer;
 use super::report::{CycleSample, RuntimeStatus};
 use super::spec::JobSpec;
-use super::state::{JobContext, JobEntry, Shared};
+use super::state::{JobContext, JobEntry, LEFT_BEHIND_MAX, Shared};
 use super::tracker::Tracker;
 use crate::model::{Job, JobId};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -84,6 +84,10 @@ impl Runtime {
         let mut state = shared.lock();
         if state.shutting_down {
             return Err(SubmitError::ShuttingDown);
+        }
+        if state.left_behind >= LEFT_BEHIND_MAX {
+            let threads = state.left_behind;
+            return Err(SubmitError::LeftBehind { threads });
         }
         state.last_id += 1;
         let id = JobId(state.last_id);
@@ -160,7 +164,8 @@ impl Runtime {
     }
 
     /// Refuses new jobs, cancels those that run, waits until they have ended
-    /// and joins every thread. May be called more than once.
+    /// and joins every thread but those that were left behind. May be called more
+    /// than once.
     pub fn shutdown(&self) {
         let running: Vec<JobId> = {
             let mut state = self.shared.lock();

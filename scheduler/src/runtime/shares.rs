@@ -14,14 +14,17 @@ pub struct Claimant {
     pub slots: u32,
     /// Tasks it could run at once now.
     pub runnable_tasks: u32,
+    /// Second attempts at slow tasks that it could run beside those.
+    pub copies: u32,
 }
 
 /// Turns slots into shares, in hundredths of a core, in the order given.
 ///
 /// Every job gets its slots, as far as its tasks can use them. What the
 /// placement leaves over (fractions of a slot, or slots that no job has enough
-/// tasks for) goes to the jobs with the earliest goal, then the oldest. The sum
-/// is the capacity or all that the tasks can use, whichever is less.
+/// tasks for) goes to the jobs with the earliest goal, then the oldest; and what
+/// is left when no task can use more, to copies of slow tasks. The sum is the
+/// capacity or all that tasks and copies can use, whichever is less.
 #[must_use]
 pub fn shares(
     capacity_hundredths: u32,
@@ -51,6 +54,12 @@ pub fn shares(
         granted[index] += more;
         left -= more;
     }
+    for &index in &order {
+        let copies = claimants[index].copies;
+        let more = copies.saturating_mul(TASK_HUNDREDTHS_MAX).min(left);
+        granted[index] += more;
+        left -= more;
+    }
     claimants
         .iter()
         .zip(granted)
@@ -69,6 +78,7 @@ mod tests {
             job: Job::new(JobId(id), 0.0, goal_s),
             slots,
             runnable_tasks,
+            copies: 0,
         }
     }
 
@@ -106,6 +116,18 @@ mod tests {
             claimant(2, Some(20.0), 0, 9),
         ];
         assert_eq!(grant(400, &jobs), [100, 300]);
+    }
+
+    #[test]
+    fn copies_get_what_no_task_can_use() {
+        let mut jobs = [
+            claimant(1, Some(10.0), 10, 1),
+            claimant(2, Some(20.0), 0, 2),
+        ];
+        jobs[0].copies = 1;
+        assert_eq!(grant(300, &jobs), [100, 200]);
+        assert_eq!(grant(350, &jobs), [150, 200]);
+        assert_eq!(grant(900, &jobs), [200, 200]);
     }
 
     #[test]

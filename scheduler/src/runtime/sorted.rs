@@ -17,6 +17,8 @@ pub struct Values<'a> {
     source: &'a mut (dyn Sorted + 'a),
     attempt: &'a Attempt<'a>,
     key: &'a [u8],
+    /// What a value is of the attempt's input.
+    units: u64,
     /// The cursor is on a value that was already handed out.
     taken: bool,
     seen: u64,
@@ -31,6 +33,8 @@ impl Values<'_> {
         if self.taken {
             self.source.advance()?;
             self.taken = false;
+            // Only now: of a value that takes for ever nothing is done.
+            self.attempt.handled(self.units);
         }
         match self.source.current() {
             Some((key, value)) if key == self.key => {
@@ -45,10 +49,12 @@ impl Values<'_> {
 }
 
 /// Calls `group` for each key of `source` with its values. Values it leaves are
-/// skipped. Returns the number of records.
+/// skipped. Returns the number of records. Each of them is `units` of what the
+/// attempt has to handle.
 pub(super) fn for_each_group(
     source: &mut dyn Sorted,
     attempt: &Attempt<'_>,
+    units: u64,
     mut group: impl FnMut(&[u8], &mut Values<'_>) -> Result<(), TaskError>,
 ) -> Result<u64, TaskError> {
     let mut records = 0;
@@ -60,6 +66,7 @@ pub(super) fn for_each_group(
             source,
             attempt,
             key: &key,
+            units,
             taken: false,
             seen: 0,
         };

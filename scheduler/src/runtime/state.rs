@@ -11,10 +11,12 @@ use super::counters::Counters;
 use super::error::TaskError;
 use super::input::Split;
 use super::key_sample::JobPartitioner;
+use super::life::Life;
 use super::options::{Management, RuntimeOptions};
 use super::pacer::Pacer;
-use super::report::{CycleSample, JobReport, JobSample, JobStatus, Outcome};
+use super::report::{CycleSample, JobReport, JobSample, JobState, JobStatus, Outcome};
 use super::run::{Run, Segment};
+use super::shares::TASK_HUNDREDTHS_MAX;
 use super::spec::JobSpec;
 use super::tracker::{Tracker, Work};
 use crate::model::{JobId, TaskId, TaskKind};
@@ -30,6 +32,14 @@ const HISTORY_CYCLES_MAX: usize = 4 * 3600;
 
 /// Ended jobs that the status still lists.
 const ENDED_JOBS_MAX: usize = 1000;
+
+/// Threads left behind with which no more jobs are accepted. Each has a stack
+/// and whatever memory its task took.
+pub(super) const LEFT_BEHIND_MAX: u32 = 64;
+
+/// The part of a core, in hundredths, that has to be left for a copy of a slow
+/// task. With less it would take from the task that it is to help.
+const COPY_HUNDREDTHS_MIN: u32 = 50;
 
 /// What tasks of a job work with, outside the lock.
 pub(super) struct JobContext {
@@ -132,11 +142,11 @@ impl JobEntry {
             Work::Task {
                 task,
                 attempt,
-                used_ns,
+                life,
             } => Duty::Task {
                 task,
                 attempt,
-                used_ns,
+                life,
                 segments: match task.kind {
                     TaskKind::Map => Vec::new(),
                     TaskKind::Reduce => {
@@ -175,7 +185,7 @@ pub(super) enum Duty {
     Task {
         task: TaskId,
         attempt: u32,
-        used_ns: Arc<AtomicU64>,
+        life: Arc<Life>,
         /// A reduce's input.
         segments: Vec<Segment>,
     },
@@ -203,38 +213,74 @@ pub(super) struct State {
     pub commits: Vec<Assignment>,
     pub capacity_hundredths: u32,
     pub history: VecDeque<CycleSample>,
-    pub workers: Vec<JoinHandle<()>>,
+    /// By number, from 1.
+    pub workers: BTreeMap<u64, JoinHandle<()>>,
+    /// Threads that nobody waits for any more, and that still run.
+    pub left_behind: u32,
     open: Option<CycleSample>,
     last_claimed: Option<JobId>,
 }
 
 impl State {
     /// The next thing to do for anyone. Managed, in order of submission within
-    /// what each job may run at once; otherwise round-robin up to `cores`.
-    pub fn claim(&mut self, management: Management, cores: u32) -> Option<Assignment> {
+    /// what each job may run at once; otherwise round-robin up to the number of
+    /// cores. With nothing else to do, a copy of a slow task.
+    pub fn claim(&mut self, options: &RuntimeOptions, now_s: f64) -> Option<Assignment> {
         let mut order: Vec<JobId> = self.jobs.keys().copied().collect();
-        if management == Management::Unmanaged {
+        if options.management == Management::Unmanaged {
             let behind = order.partition_point(|id| Some(*id) <= self.last_claimed);
             order.rotate_left(behind);
         }
         let running: u32 = self.jobs.values().map(|job| job.tracker.running()).sum();
-        for id in order {
-            let job = self.jobs.get_mut(&id).expect("listed above");
-            let may_start = match management {
-                Management::Managed => job.tracker.running() < job.concurrency,
-                Management::Unmanaged => running < cores,
-            };
-            if let Some(work) = job.tracker.claim(may_start) {
-                self.last_claimed = Some(id);
-                return Some(job.assign(work));
+        let has_place = |job: &JobEntry| match options.management {
+            Management::Managed => job.tracker.running() < job.concurrency,
+            Management::Unmanaged => running < options.cores,
+        };
+        let has_place_for_copy = |job: &JobEntry| {
+            let used_hundredths = job.tracker.running() * TASK_HUNDREDTHS_MAX;
+            let left_hundredths = job.share_hundredths.saturating_sub(used_hundredths);
+            options.copies
+                && has_place(job)
+                && (options.management == Management::Unmanaged
+                    || left_hundredths >= COPY_HUNDREDTHS_MIN)
+        };
+        for copy in [false, true] {
+            for &id in &order {
+                let job = self.jobs.get_mut(&id).expect("listed above");
+                let work = if copy {
+                    let may_start = has_place_for_copy(job);
+                    may_start.then(|| job.tracker.claim_copy(now_s)).flatten()
+                } else {
+                    let may_start = has_place(job);
+                    job.tracker.claim(may_start, now_s)
+                };
+                if let Some(work) = work {
+                    self.last_claimed = Some(id);
+                    return Some(job.assign(work));
+                }
             }
         }
         None
     }
 
+    /// Gives up the thread of an attempt: it may hang for ever.
+    fn leave_behind(&mut self, life: &Life) {
+        // Dropping the handle lets the thread go its own way. One that has not
+        // begun to run the attempt will see that it is stopped.
+        if self.workers.remove(&life.worker()).is_some() {
+            self.left_behind += 1;
+            life.leave_behind();
+        } else {
+            life.stop();
+        }
+    }
+
     /// Takes an ended job out and leaves its final word.
     fn end(&mut self, id: JobId, now_s: f64) {
         let mut job = self.jobs.remove(&id).expect("a job ends once");
+        for life in job.tracker.lives() {
+            self.leave_behind(life);
+        }
         let used_cpu_s = job.sample();
         if let Some(sample) = self
             .open
@@ -295,7 +341,9 @@ pub(super) struct Shared {
     pub options: RuntimeOptions,
     pub clock: Arc<dyn Clock>,
     pub class: SchedulingClass,
-    pub cores: Cores,
+    pub cores: Arc<Cores>,
+    /// The number of the worker started last.
+    pub last_worker: AtomicU64,
     state: Mutex<State>,
     /// Wakes the control thread.
     pub kick: Condvar,
@@ -309,7 +357,8 @@ impl Shared {
             options,
             clock,
             class,
-            cores: Cores::detect(),
+            cores: Arc::new(Cores::detect()),
+            last_worker: AtomicU64::new(0),
             state: Mutex::default(),
             kick: Condvar::new(),
             ended: Condvar::new(),
@@ -360,22 +409,68 @@ impl Shared {
         }
     }
 
-    /// Records what came of an assignment.
-    pub fn finish(&self, id: JobId, duty: Duty, result: Result<Done, TaskError>) {
+    /// Looks after all attempts: gives up those that hang.
+    pub fn watch(&self, now_s: f64) {
+        let options = &self.options;
         let mut state = self.lock();
-        let job = state
-            .jobs
-            .get_mut(&id)
-            .expect("a job with work has not ended");
-        let replan = match (duty, result) {
-            (Duty::Task { task, .. }, Ok(done)) => {
-                if let Some(run) = done.run {
-                    job.map_segments[task.index as usize] = run.segments;
-                }
-                job.tracker.task_done(task, &done.counters)
+        let mut given_up = Vec::new();
+        for job in state.jobs.values_mut() {
+            let could_run = options.management == Management::Unmanaged || job.share_hundredths > 0;
+            given_up.extend(job.tracker.watch(now_s, could_run, options.stall_s));
+            if job.tracker.state() == JobState::Stopping {
+                job.context.pacer.cancel();
             }
-            (Duty::Task { task, .. }, Err(error)) => {
-                let failed = job.tracker.task_failed(task, &error);
+        }
+        for life in given_up {
+            state.leave_behind(&life);
+        }
+    }
+
+    /// Whether an attempt may make its output final.
+    pub fn may_finish(&self, task: TaskId, attempt: u32) -> bool {
+        let mut state = self.lock();
+        (state.jobs.get_mut(&task.job)).is_some_and(|job| job.tracker.may_finish(task, attempt))
+    }
+
+    /// Records what came of an assignment. False when the thread was left behind
+    /// meanwhile: it has no place here any more.
+    pub fn finish(
+        &self,
+        context: &JobContext,
+        duty: &Duty,
+        result: Result<Done, TaskError>,
+    ) -> bool {
+        let now_s = self.clock.now_s();
+        let mut state = self.lock();
+        let is_left_behind = match duty {
+            Duty::Task { life, .. } => life.is_left_behind(),
+            Duty::Commit | Duty::Abort => false,
+        };
+        if is_left_behind {
+            state.left_behind = state.left_behind.saturating_sub(1);
+        }
+        let Some(job) = state.jobs.get_mut(&context.id) else {
+            // Of a job that ended without this attempt. What it still wrote goes
+            // with it.
+            drop(state);
+            let _ = std::fs::remove_dir_all(&context.directory);
+            return !is_left_behind;
+        };
+        let mut lost = None;
+        let replan = match (duty, result) {
+            (Duty::Task { task, attempt, .. }, Ok(done)) => {
+                let ended = (job.tracker).task_done(*task, *attempt, &done.counters, now_s);
+                match done.run {
+                    Some(run) if ended.won => job.map_segments[task.index as usize] = run.segments,
+                    run => lost = run,
+                }
+                if ended.stopped_others {
+                    job.context.pacer.wake();
+                }
+                ended.phase_ended
+            }
+            (Duty::Task { task, attempt, .. }, Err(error)) => {
+                let failed = job.tracker.task_failed(*task, *attempt, &error);
                 if failed {
                     job.context.pacer.cancel();
                 }
@@ -391,11 +486,17 @@ impl Shared {
             }
         };
         if job.tracker.ended().is_some() {
-            state.end(id, self.clock.now_s());
+            state.end(context.id, now_s);
             self.ended.notify_all();
         }
         if replan {
             self.kick(&mut state);
         }
+        drop(state);
+        if let Some(segment) = lost.iter().flat_map(|run| &run.segments).next() {
+            // Would be removed with the job; a long one need not keep it.
+            let _ = std::fs::remove_file(&*segment.path);
+        }
+        !is_left_behind
     }
 }

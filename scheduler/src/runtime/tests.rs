@@ -2,10 +2,12 @@
 
 mod failures;
 mod global_sort;
+mod hanging;
 mod management;
 mod results;
 
 use super::attempt::Attempt;
+use super::life::Life;
 use super::pacer::Pacer;
 use super::*;
 use rand::{RngExt, SeedableRng};
@@ -13,7 +15,6 @@ use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 struct WordCount;
@@ -121,8 +122,8 @@ fn spinning_job(tasks: usize, output: &VecOutput) -> JobSpec {
 /// Runs `body` in an attempt that is never made to wait.
 pub(super) fn with_attempt<T>(body: impl FnOnce(&Attempt<'_>) -> T) -> T {
     let pacer = Pacer::new(Arc::new(ManualClock::default()), false);
-    let used_ns = AtomicU64::new(0);
-    body(&Attempt::start(&pacer, &used_ns).expect("nothing is cancelled"))
+    let life = Life::default();
+    body(&Attempt::start(&pacer, &life, &|| true).expect("nothing is cancelled"))
 }
 
 fn is_empty(directory: &Path) -> bool {

@@ -6,25 +6,31 @@
 //!     └── last attempt failed, or cancelled ──> stopping ─────> ended
 //! ```
 //!
-//! Workers claim [`Work`] and report back. Stopping waits for running tasks, so
-//! that nothing uses the job's files when they are cleared away.
+//! Workers claim [`Work`] and report back. A task may have two attempts at a time,
+//! the second a copy where the first is slow. What holds then:
+//!
+//! - Only one attempt at a task may finish the output ([`Tracker::may_finish`]),
+//!   and only one is counted ([`Tracker::task_done`]): the first.
+//! - An attempt that was given up ([`Tracker::watch`]) is forgotten: whatever it
+//!   still reports has no effect.
+//! - Stopping waits for the attempts that run and were not given up, so that
+//!   nothing uses the job's files when they are cleared away.
 
 use super::counters::Counters;
 use super::error::TaskError;
+use super::life::Life;
 use super::live_view::LiveJob;
 use super::report::{JobState, Outcome};
 use super::spec::JobProfile;
+use super::task_set::TaskSet;
 use crate::model::{Job, TaskId, TaskKind, TaskState};
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Attempts at a task before its job fails; the field's usual number.
+/// Attempts at a task that fail before its job does; the field's usual number.
 pub const ATTEMPTS_MAX: u32 = 4;
 
-/// The least a task is believed to take, in seconds of CPU: tasks whose CPU
-/// time rounds to nothing still are work.
-const TASK_CPU_S_MIN: f64 = 1e-6;
+/// Threads that a job may leave behind before it fails: what it computes hangs.
+const LEFT_BEHIND_MAX: u32 = ATTEMPTS_MAX;
 
 /// What a worker is to do.
 #[derive(Debug)]
@@ -33,8 +39,7 @@ pub(super) enum Work {
         task: TaskId,
         /// From 1.
         attempt: u32,
-        /// Where the attempt accounts for its CPU time, in nanoseconds.
-        used_ns: Arc<AtomicU64>,
+        life: Arc<Life>,
     },
     Commit,
     Abort,
@@ -49,85 +54,6 @@ enum Stage {
 }
 
 #[derive(Debug)]
-struct Slot {
-    state: TaskState,
-    attempts: u32,
-}
-
-/// The tasks of one kind.
-#[derive(Debug)]
-struct TaskSet {
-    slots: Vec<Slot>,
-    pending: VecDeque<u32>,
-    running: BTreeMap<u32, Arc<AtomicU64>>,
-    done: u32,
-    done_cpu_s: f64,
-    estimate_cpu_s: f64,
-}
-
-impl TaskSet {
-    fn new(n: u32, estimate_cpu_s: f64) -> Self {
-        Self {
-            slots: (0..n)
-                .map(|_| Slot {
-                    state: TaskState::Pending,
-                    attempts: 0,
-                })
-                .collect(),
-            pending: (0..n).collect(),
-            running: BTreeMap::new(),
-            done: 0,
-            done_cpu_s: 0.0,
-            estimate_cpu_s,
-        }
-    }
-
-    fn total(&self) -> u32 {
-        self.slots.len() as u32
-    }
-
-    fn is_done(&self) -> bool {
-        self.done == self.total()
-    }
-
-    fn running_cpu_s(&self) -> impl Iterator<Item = f64> {
-        self.running
-            .values()
-            .map(|used_ns| used_ns.load(Ordering::Relaxed) as f64 / 1e9)
-    }
-
-    /// The observed mean; before a task has finished, the estimate or what the
-    /// longest running task has already shown to be too little.
-    fn mean_cpu_s(&self) -> f64 {
-        let mean = if self.done > 0 {
-            self.done_cpu_s / f64::from(self.done)
-        } else {
-            self.running_cpu_s().fold(self.estimate_cpu_s, f64::max)
-        };
-        mean.max(TASK_CPU_S_MIN)
-    }
-
-    fn start(&mut self) -> Option<(u32, u32, Arc<AtomicU64>)> {
-        let index = self.pending.pop_front()?;
-        let slot = &mut self.slots[index as usize];
-        debug_assert_eq!(slot.state, TaskState::Pending);
-        slot.state = TaskState::Running;
-        slot.attempts += 1;
-        let used_ns = Arc::new(AtomicU64::new(0));
-        self.running.insert(index, Arc::clone(&used_ns));
-        Some((index, slot.attempts, used_ns))
-    }
-
-    fn stop(&mut self, index: u32, state: TaskState) -> f64 {
-        let used_ns = self.running.remove(&index).expect("an attempt ends once");
-        let slot = &mut self.slots[index as usize];
-        debug_assert_eq!(slot.state, TaskState::Running);
-        slot.state = state;
-        used_ns.load(Ordering::Relaxed) as f64 / 1e9
-    }
-}
-
-#[derive(Debug)]
 pub(super) struct Tracker {
     pub job: Job,
     maps: TaskSet,
@@ -135,11 +61,27 @@ pub(super) struct Tracker {
     stage: Stage,
     outcome: Option<Outcome>,
     counters: Counters,
+    /// When it was last looked at whether attempts make progress.
+    watched_s: f64,
+    left_behind: u32,
+}
+
+/// What came of an attempt that ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TaskDone {
+    /// It was the first at its task: its result counts.
+    pub won: bool,
+    /// A phase of the job ended with it.
+    pub phase_ended: bool,
+    /// Others at the same task were told to stop.
+    pub stopped_others: bool,
 }
 
 impl Tracker {
     pub fn new(job: Job, maps: u32, reduces: u32, profile: &JobProfile) -> Self {
         let mut tracker = Self {
+            watched_s: job.submitted_s,
+            left_behind: 0,
             job,
             maps: TaskSet::new(maps, profile.map_task_cpu_s),
             reduces: TaskSet::new(reduces, profile.reduce_task_cpu_s),
@@ -153,25 +95,12 @@ impl Tracker {
 
     /// The next thing to do for this job. A task only if `may_start`; to commit
     /// or to clear away needs no share.
-    pub fn claim(&mut self, may_start: bool) -> Option<Work> {
+    pub fn claim(&mut self, may_start: bool, now_s: f64) -> Option<Work> {
         match self.stage {
             Stage::Tasks if may_start => {
-                let kind = if self.maps.is_done() {
-                    TaskKind::Reduce
-                } else {
-                    TaskKind::Map
-                };
-                let (index, attempt, used_ns) = self.set(kind).start()?;
-                let task = TaskId {
-                    job: self.job.id,
-                    kind,
-                    index,
-                };
-                Some(Work::Task {
-                    task,
-                    attempt,
-                    used_ns,
-                })
+                let kind = self.kind();
+                let started = self.set(kind).start(now_s)?;
+                Some(self.work(kind, started))
             }
             Stage::Committing { claimed: false } => {
                 self.stage = Stage::Committing { claimed: true };
@@ -185,49 +114,137 @@ impl Tracker {
         }
     }
 
-    /// An attempt finished well. True when a phase of the job ended with it.
-    pub fn task_done(&mut self, task: TaskId, counted: &Counters) -> bool {
+    /// A second attempt at a task that is slow, if there is one.
+    pub fn claim_copy(&mut self, now_s: f64) -> Option<Work> {
+        if self.stage != Stage::Tasks {
+            return None;
+        }
+        let kind = self.kind();
+        let started = self.set(kind).start_copy(now_s)?;
+        self.counters.copies_started += 1;
+        Some(self.work(kind, started))
+    }
+
+    fn work(&self, kind: TaskKind, (index, attempt, life): (u32, u32, Arc<Life>)) -> Work {
+        let job = self.job.id;
+        Work::Task {
+            task: TaskId { job, kind, index },
+            attempt,
+            life,
+        }
+    }
+
+    /// Whether the attempt may make its output final now. True for one attempt
+    /// at a task at most, until that one fails.
+    pub fn may_finish(&mut self, task: TaskId, attempt: u32) -> bool {
+        let is_stopping = self.stage != Stage::Tasks;
         let set = self.set(task.kind);
-        let cpu_s = set.stop(task.index, TaskState::Done);
-        set.done += 1;
-        set.done_cpu_s += cpu_s;
+        let runs = set.is_running(task.index, attempt);
+        let slot = &mut set.slots[task.index as usize];
+        let may = runs
+            && !is_stopping
+            && slot.state == TaskState::Running
+            && slot.finishing.is_none_or(|finishing| finishing == attempt);
+        if may {
+            slot.finishing = Some(attempt);
+        } else {
+            // The other one is about to finish, or it comes too late.
+            set.stop_attempt(task.index, attempt);
+        }
+        may
+    }
+
+    /// An attempt finished well.
+    pub fn task_done(
+        &mut self,
+        task: TaskId,
+        attempt: u32,
+        counted: &Counters,
+        now_s: f64,
+    ) -> TaskDone {
+        let set = self.set(task.kind);
+        let ended = set.stop(task.index, attempt);
+        let is_open = set.slots[task.index as usize].state == TaskState::Running;
+        let Some(winner) = ended.filter(|_| is_open) else {
+            return TaskDone {
+                won: false,
+                phase_ended: false,
+                stopped_others: false,
+            };
+        };
+        let stopped_others = set.win(task.index, &winner, now_s);
         let phase_ended = set.is_done();
         self.counters.add(counted);
         self.counters.tasks_done += 1;
         self.commit_when_done();
-        phase_ended
+        TaskDone {
+            won: true,
+            phase_ended,
+            stopped_others,
+        }
     }
 
     /// An attempt failed: another follows, or the job fails. True when it does.
-    pub fn task_failed(&mut self, task: TaskId, error: &TaskError) -> bool {
-        let stopping = self.stage != Stage::Tasks;
+    pub fn task_failed(&mut self, task: TaskId, attempt: u32, error: &TaskError) -> bool {
+        let is_stopping = self.stage != Stage::Tasks;
         let set = self.set(task.kind);
-        if stopping {
-            set.stop(task.index, TaskState::Pending);
+        let Some(ended) = set.stop(task.index, attempt) else {
             return false;
-        }
-        let attempts = set.slots[task.index as usize].attempts;
-        let is_last = attempts >= ATTEMPTS_MAX;
-        set.stop(
-            task.index,
-            if is_last {
-                TaskState::Failed
-            } else {
-                TaskState::Pending
-            },
-        );
-        if !is_last {
-            set.pending.push_back(task.index);
-        }
-        self.counters.attempts_failed += 1;
-        if is_last {
+        };
+        // One that was told to stop has not failed.
+        let failed = !is_stopping && !ended.life.is_stopped();
+        let slot = &mut set.slots[task.index as usize];
+        slot.failures += u32::from(failed);
+        if slot.failures >= ATTEMPTS_MAX && failed {
+            slot.state = TaskState::Failed;
+            self.counters.attempts_failed += 1;
             self.stop(Outcome::Failed {
-                cause: format!("{task}, attempt {attempts}: {error}"),
+                cause: format!("{task}, attempt {attempt}: {error}"),
             });
-        } else {
-            self.counters.tasks_retried += 1;
+            return true;
         }
-        is_last
+        let is_back = set.put_back(task.index);
+        self.counters.attempts_failed += u64::from(failed);
+        self.counters.tasks_retried += u64::from(failed && is_back);
+        false
+    }
+
+    /// Looks at all attempts: those without progress for `stall_s` seconds in
+    /// which the job could run are given up, as failed, and returned. While it
+    /// stops it can run in any case: nothing makes it wait.
+    pub fn watch(&mut self, now_s: f64, could_run: bool, stall_s: f64) -> Vec<Arc<Life>> {
+        let elapsed_s = now_s - std::mem::replace(&mut self.watched_s, now_s);
+        let could_run = could_run || self.stage != Stage::Tasks;
+        let mut given_up = Vec::new();
+        for kind in [TaskKind::Map, TaskKind::Reduce] {
+            let stalled = (self.set(kind)).watch((now_s, elapsed_s), could_run, stall_s);
+            for (index, attempt) in stalled {
+                let job = self.job.id;
+                let task = TaskId { job, kind, index };
+                given_up.extend(self.give_up(task, attempt, stall_s));
+            }
+        }
+        given_up
+    }
+
+    fn give_up(&mut self, task: TaskId, attempt: u32, stall_s: f64) -> Option<Arc<Life>> {
+        let life = self.set(task.kind).life(task.index, attempt)?;
+        let error = TaskError::Stalled { for_s: stall_s };
+        self.task_failed(task, attempt, &error);
+        self.left_behind += 1;
+        if self.left_behind >= LEFT_BEHIND_MAX && self.stage == Stage::Tasks {
+            let n = self.left_behind;
+            self.stop(Outcome::Failed {
+                cause: format!("{task}, attempt {attempt}: {error}, as {n} of this job in all"),
+            });
+        }
+        Some(life)
+    }
+
+    /// The attempts that still run; those of an ended job have nobody to wait
+    /// for them.
+    pub fn lives(&self) -> impl Iterator<Item = &Arc<Life>> {
+        self.maps.lives().chain(self.reduces.lives())
     }
 
     /// The commit came back. A failed one leads to an abort.
@@ -282,7 +299,7 @@ impl Tracker {
     }
 
     pub fn state(&self) -> JobState {
-        let started = self.running() > 0 || self.maps.slots.iter().any(|slot| slot.attempts > 0);
+        let started = self.maps.has_started() || self.reduces.has_started();
         match (self.stage, &self.outcome) {
             (Stage::Tasks, _) if started => JobState::Running,
             (Stage::Tasks, _) => JobState::Waiting,
@@ -295,7 +312,7 @@ impl Tracker {
     }
 
     pub fn running(&self) -> u32 {
-        (self.maps.running.len() + self.reduces.running.len()) as u32
+        self.maps.running() + self.reduces.running()
     }
 
     /// Tasks done and in all.
@@ -314,10 +331,10 @@ impl Tracker {
     /// For the policy's view; `None` when no more tasks will start.
     pub fn live(&self) -> Option<LiveJob> {
         let running = |set: &TaskSet, kind| {
-            set.running_cpu_s()
-                .map(|used_s| (kind, used_s))
-                .collect::<Vec<_>>()
+            let used_s = set.running_cpu_s().into_iter();
+            used_s.map(|used_s| (kind, used_s)).collect::<Vec<_>>()
         };
+        let wants_copy = |set: &TaskSet| set.straggler.is_some();
         (self.stage == Stage::Tasks).then(|| LiveJob {
             job: self.job,
             pending_maps: self.maps.pending.len() as u32,
@@ -328,9 +345,19 @@ impl Tracker {
                 running(&self.reduces, TaskKind::Reduce),
             ]
             .concat(),
+            copies: u32::from(wants_copy(&self.maps) || wants_copy(&self.reduces)),
             map_cpu_s: self.maps.mean_cpu_s(),
             reduce_cpu_s: self.reduces.mean_cpu_s(),
         })
+    }
+
+    /// The kind of task that runs at present.
+    fn kind(&self) -> TaskKind {
+        if self.maps.is_done() {
+            TaskKind::Reduce
+        } else {
+            TaskKind::Map
+        }
     }
 
     fn commit_when_done(&mut self) {
@@ -353,83 +380,4 @@ impl Tracker {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::JobId;
-
-    fn tracker(maps: u32, reduces: u32) -> Tracker {
-        let job = Job::new(JobId(1), 0.0, None);
-        Tracker::new(job, maps, reduces, &JobProfile::default())
-    }
-
-    fn claim_task(tracker: &mut Tracker) -> TaskId {
-        match tracker.claim(true) {
-            Some(Work::Task { task, .. }) => task,
-            other => panic!("a task expected, got {other:?}"),
-        }
-    }
-
-    #[test]
-    fn reduces_start_after_the_last_map_and_the_commit_after_the_last_reduce() {
-        let mut tracker = tracker(2, 1);
-        assert!(tracker.claim(false).is_none());
-        let (first, second) = (claim_task(&mut tracker), claim_task(&mut tracker));
-        assert!(tracker.claim(true).is_none());
-        assert!(!tracker.task_done(first, &Counters::default()));
-        assert!(tracker.claim(true).is_none(), "a map still runs");
-        assert!(tracker.task_done(second, &Counters::default()));
-        let reduce = claim_task(&mut tracker);
-        assert_eq!(reduce.kind, TaskKind::Reduce);
-        assert!(tracker.task_done(reduce, &Counters::default()));
-        assert!(matches!(tracker.claim(false), Some(Work::Commit)));
-        assert!(tracker.claim(true).is_none());
-        assert!(!tracker.cancel(), "too late");
-        tracker.commit_done(Ok(()));
-        assert_eq!(tracker.ended(), Some(&Outcome::Succeeded));
-    }
-
-    #[test]
-    fn the_fourth_failure_stops_the_job_once_its_other_tasks_have_ended() {
-        let mut tracker = tracker(2, 0);
-        let other = claim_task(&mut tracker);
-        for attempt in 1..=ATTEMPTS_MAX {
-            let task = claim_task(&mut tracker);
-            assert_eq!(task.index, 1);
-            let stopped = tracker.task_failed(task, &TaskError::failed("no"));
-            assert_eq!(stopped, attempt == ATTEMPTS_MAX);
-        }
-        assert!(tracker.claim(true).is_none(), "the other task still runs");
-        assert_eq!(tracker.state(), JobState::Stopping);
-        tracker.task_failed(other, &TaskError::Cancelled);
-        assert!(matches!(tracker.claim(false), Some(Work::Abort)));
-        tracker.abort_done();
-        assert_eq!(tracker.cause(), Some("job-1/map-1, attempt 4: no"));
-        assert_eq!(tracker.counters().attempts_failed, 4);
-        assert_eq!(tracker.counters().tasks_retried, 3);
-    }
-
-    #[test]
-    fn a_failed_commit_is_aborted() {
-        let mut tracker = tracker(0, 0);
-        assert!(matches!(tracker.claim(false), Some(Work::Commit)));
-        tracker.commit_done(Err(TaskError::failed("disk full")));
-        assert!(matches!(tracker.claim(false), Some(Work::Abort)));
-        tracker.abort_done();
-        assert_eq!(tracker.state(), JobState::Failed);
-    }
-
-    #[test]
-    fn an_estimate_gives_way_to_what_running_and_finished_tasks_show() {
-        let mut tracker = tracker(3, 0);
-        assert_eq!(tracker.live().unwrap().map_cpu_s, 1.0);
-        let Some(Work::Task { task, used_ns, .. }) = tracker.claim(true) else {
-            panic!()
-        };
-        used_ns.store(5_000_000_000, Ordering::Relaxed);
-        assert_eq!(tracker.live().unwrap().map_cpu_s, 5.0);
-        used_ns.store(6_000_000_000, Ordering::Relaxed);
-        tracker.task_done(task, &Counters::default());
-        let live = tracker.live().unwrap();
-        assert_eq!((live.map_cpu_s, live.pending_maps), (6.0, 2));
-    }
-}
+mod tests;

@@ -10,6 +10,7 @@ use super::panics::catch;
 use super::reduce_task::run_reduce;
 use super::state::{Assignment, Done, Duty, Shared};
 use crate::model::TaskKind;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -22,6 +23,7 @@ use std::thread;
 pub(super) fn spawn(shared: &Arc<Shared>, assignment: Assignment) {
     let commits = matches!(assignment.duty, Duty::Commit);
     // A refused spawn drops its closure, so the assignment stays reachable.
+    let number = shared.last_worker.fetch_add(1, Ordering::Relaxed) + 1;
     let slot = Arc::new(Mutex::new(Some(assignment)));
     let take = |slot: &Mutex<Option<Assignment>>| {
         slot.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -30,29 +32,36 @@ pub(super) fn spawn(shared: &Arc<Shared>, assignment: Assignment) {
         let (shared, slot) = (Arc::clone(shared), Arc::clone(&slot));
         let name = if commits { "ebb-commit" } else { "ebb-task" };
         let body = move || match take(&slot) {
-            Some(assignment) if commits => carry_out(&shared, assignment),
-            Some(assignment) => work(&shared, assignment),
+            Some(assignment) if commits => {
+                carry_out(&shared, assignment);
+            }
+            Some(assignment) => work(&shared, assignment, number),
             None => {}
         };
         thread::Builder::new().name(name.to_owned()).spawn(body)
     };
     match spawned {
-        Ok(worker) => shared.lock().workers.push(worker),
+        Ok(worker) => {
+            shared.lock().workers.insert(number, worker);
+        }
         Err(source) => {
             let assignment = take(&slot).expect("the thread did not start");
             match assignment.duty {
                 Duty::Task { .. } => {
                     let error = TaskError::io("starting a task's thread")(source);
-                    shared.finish(assignment.context.id, assignment.duty, Err(error));
+                    shared.finish(&assignment.context, &assignment.duty, Err(error));
                 }
-                Duty::Commit | Duty::Abort => carry_out(shared, assignment),
+                Duty::Commit | Duty::Abort => {
+                    carry_out(shared, assignment);
+                }
             }
         }
     }
 }
 
-/// Carries out tasks, from `assignment` on, until there is none.
-fn work(shared: &Arc<Shared>, assignment: Assignment) {
+/// Carries out tasks, from `assignment` on, until there is none or this thread,
+/// number `number`, was left behind.
+fn work(shared: &Arc<Shared>, assignment: Assignment, number: u64) {
     let options = &shared.options;
     let managed = options.management == Management::Managed;
     if managed {
@@ -60,25 +69,39 @@ fn work(shared: &Arc<Shared>, assignment: Assignment) {
     }
     let mut next = Some(assignment);
     while let Some(assignment) = next {
-        if matches!(assignment.duty, Duty::Commit) {
-            shared.leave_commit(assignment);
-        } else {
-            let _place = managed.then(|| shared.cores.take(assignment.context.id));
-            carry_out(shared, assignment);
+        let place = || managed.then(|| shared.cores.take(assignment.context.id));
+        match &assignment.duty {
+            Duty::Commit => shared.leave_commit(assignment),
+            Duty::Abort => {
+                let _place = place();
+                carry_out(shared, assignment);
+            }
+            Duty::Task { life, .. } => {
+                let life = Arc::clone(life);
+                life.set_worker(number);
+                life.keep_place(place());
+                let goes_on = carry_out(shared, assignment);
+                life.give_back_place();
+                if !goes_on {
+                    return;
+                }
+            }
         }
-        next = shared.lock().claim(options.management, options.cores);
+        let now_s = shared.clock.now_s();
+        next = shared.lock().claim(options, now_s);
     }
 }
 
-fn carry_out(shared: &Shared, mut assignment: Assignment) {
+/// False when this thread was left behind meanwhile.
+fn carry_out(shared: &Shared, mut assignment: Assignment) -> bool {
     // User code may leave its own state torn; the attempt's state is dropped,
     // and the job's is not touched before the result is in.
-    let result = catch(|| execute(&mut assignment));
+    let result = catch(|| execute(shared, &mut assignment));
     let result = result.unwrap_or_else(|message| Err(TaskError::Panicked(message)));
-    shared.finish(assignment.context.id, assignment.duty, result);
+    shared.finish(&assignment.context, &assignment.duty, result)
 }
 
-fn execute(assignment: &mut Assignment) -> Result<Done, TaskError> {
+fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<Done, TaskError> {
     let context = &*assignment.context;
     // After the last task: gone whether the commit succeeds or not.
     drop(assignment.directory.take());
@@ -90,10 +113,11 @@ fn execute(assignment: &mut Assignment) -> Result<Done, TaskError> {
         Duty::Task {
             task,
             attempt: number,
-            used_ns,
+            life,
             segments,
         } => {
-            let attempt = Attempt::start(&context.pacer, used_ns)?;
+            let may_finish = || shared.may_finish(*task, *number);
+            let attempt = Attempt::start(&context.pacer, life, &may_finish)?;
             let run = match task.kind {
                 TaskKind::Map => run_map(context, task.index, *number, &attempt)?,
                 TaskKind::Reduce => {

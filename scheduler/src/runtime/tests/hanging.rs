@@ -1,0 +1,223 @@
+//! Attempts that hang, and attempts that are merely slow.
+
+use super::*;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex};
+
+/// Where attempts hang until the test opens it. Nothing that the runtime could
+/// do ends that.
+#[derive(Default)]
+struct Door {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+    came: AtomicU32,
+}
+
+impl Door {
+    fn pass(&self) {
+        self.came.fetch_add(1, Ordering::SeqCst);
+        let is_open = self.is_open.lock().unwrap();
+        drop(
+            self.opened
+                .wait_while(is_open, |is_open| !*is_open)
+                .unwrap(),
+        );
+    }
+
+    fn open(&self) {
+        *self.is_open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+
+    fn came(&self) -> u32 {
+        self.came.load(Ordering::SeqCst)
+    }
+}
+
+/// A runtime on a clock that the test moves.
+struct Fixture {
+    spills: tempfile::TempDir,
+    clock: Arc<ManualClock>,
+    runtime: Runtime,
+    door: Arc<Door>,
+    output: VecOutput,
+}
+
+/// Attempts may hang for `stall_s` seconds.
+fn fixture(management: Management, stall_s: f64) -> Fixture {
+    let spills = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::default());
+    let options = RuntimeOptions {
+        management,
+        stall_s,
+        cycle_s: 0.01,
+        ..options(spills.path())
+    };
+    let runtime = Runtime::start_with_clock(options, clock.clone()).unwrap();
+    Fixture {
+        spills,
+        clock,
+        runtime,
+        door: Arc::default(),
+        output: VecOutput::new(),
+    }
+}
+
+impl Fixture {
+    /// Counts the words of `text`; the first `hanging` attempts hang.
+    fn submit(&self, text: &str, hanging: u32) -> JobHandle {
+        let door = Arc::clone(&self.door);
+        let mapper = move |key: &[u8], text: &[u8], emit: &mut dyn Emit| {
+            if door.came() < hanging {
+                door.pass();
+            }
+            WordCount.map(key, text, emit)
+        };
+        let mut spec = word_count(text, 1, 1, &self.output);
+        spec.mapper = Arc::new(mapper);
+        self.runtime.submit(spec).unwrap()
+    }
+
+    /// Moves the clock in steps far below the limit, so that nothing but what
+    /// hangs comes near it.
+    fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
+        eventually(what, || {
+            self.clock.advance_s(0.5);
+            done()
+        });
+    }
+
+    /// What was left behind goes on in the end, and leaves nothing.
+    fn let_go(&self) {
+        self.door.open();
+        eventually("the spills are gone", || is_empty(self.spills.path()));
+    }
+}
+
+#[test]
+fn a_hanging_attempt_is_left_behind_and_its_task_tried_again() {
+    for management in [Management::Managed, Management::Unmanaged] {
+        let fixture = fixture(management, 5.0);
+        let job = fixture.submit("a b a", 1);
+        eventually("it hangs", || fixture.door.came() == 1);
+        fixture.until("it is given up", || job.status().attempts_failed == 1);
+        // Pacing asks for time, but for little.
+        eventually("the second attempt ends", || {
+            fixture.clock.advance_s(0.001);
+            job.status().finished_s.is_some()
+        });
+        let report = job.wait();
+        assert_eq!(report.outcome, Outcome::Succeeded);
+        let counters = report.counters;
+        assert_eq!((counters.attempts_failed, counters.tasks_retried), (1, 1));
+        assert_eq!(counters.map_input_records, 1);
+        fixture.runtime.shutdown();
+        fixture.let_go();
+        assert_eq!(counts(&fixture.output), count_independently("a b a"));
+    }
+}
+
+#[test]
+fn a_job_whose_attempts_all_hang_fails_and_shutdown_does_not_wait_for_them() {
+    let fixture = fixture(Management::Unmanaged, 5.0);
+    let job = fixture.submit("a", ATTEMPTS_MAX);
+    for attempt in 1..=ATTEMPTS_MAX {
+        eventually("it hangs", || fixture.door.came() == attempt);
+        fixture.until("it is given up", || {
+            job.status().attempts_failed == u64::from(attempt)
+        });
+    }
+    let Outcome::Failed { cause } = job.wait().outcome else {
+        panic!("nothing of it ended")
+    };
+    assert!(
+        cause.contains("map-0, attempt 4: no record and no checkpoint for 5 s"),
+        "{cause}"
+    );
+    let next = fixture.submit("b", 0);
+    assert_eq!(next.wait().outcome, Outcome::Succeeded);
+    fixture.runtime.shutdown();
+    fixture.let_go();
+}
+
+#[test]
+fn a_cancelled_job_that_hangs_ends_all_the_same() {
+    let fixture = fixture(Management::Managed, 5.0);
+    let job = fixture.submit("a", 1);
+    eventually("it hangs", || fixture.door.came() == 1);
+    assert!(job.cancel());
+    assert_eq!(job.status().state, JobState::Stopping);
+    fixture.until("it ends", || job.status().finished_s.is_some());
+    assert_eq!(job.wait().outcome, Outcome::Cancelled);
+    assert_eq!(job.wait().counters.attempts_failed, 0);
+    fixture.runtime.shutdown();
+    fixture.let_go();
+}
+
+/// Counts how often each partition was finished.
+#[derive(Clone, Default)]
+struct Finished(Arc<Mutex<BTreeMap<u32, u32>>>);
+
+impl Output for Finished {
+    fn open(&self, partition: u32, _attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
+        Ok(Box::new(FinishedWriter(self.clone(), partition)))
+    }
+
+    fn commit(&self) -> Result<(), TaskError> {
+        Ok(())
+    }
+
+    fn abort(&self) {}
+}
+
+struct FinishedWriter(Finished, u32);
+
+impl OutputWriter for FinishedWriter {
+    fn write(&mut self, _: &[u8], _: &[u8]) -> Result<(), TaskError> {
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), TaskError> {
+        *self.0.0.lock().unwrap().entry(self.1).or_default() += 1;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_slow_task_gets_a_copy_and_one_of_the_two_finishes() {
+    for slow_one_is_told_to_stop in [true, false] {
+        // The clock runs ahead of a machine that is busy with other things: what is
+        // slow must not look as if it hung.
+        let fixture = fixture(Management::Unmanaged, 1e9);
+        let attempts = Arc::new(AtomicU32::new(0));
+        let mapper = {
+            let attempts = Arc::clone(&attempts);
+            move |key: &[u8], _: &[u8], emit: &mut dyn Emit| -> Result<(), TaskError> {
+                if key == b"1" && attempts.fetch_add(1, Ordering::SeqCst) == 0 {
+                    // For ever, or until both can race to the end.
+                    while slow_one_is_told_to_stop || attempts.load(Ordering::SeqCst) == 1 {
+                        emit.checkpoint()?;
+                        std::thread::yield_now();
+                    }
+                }
+                emit.emit(key, b"row")
+            }
+        };
+        let finished = Finished::default();
+        let input = Arc::new(VecInput::lines("quick\nslow", 2));
+        let output = Arc::new(finished.clone());
+        let spec = JobSpec::new("slow", input, Arc::new(mapper), output);
+        let job = fixture.runtime.submit(spec).unwrap();
+        eventually("the other map is done", || {
+            job.status().maps_done == 1 && attempts.load(Ordering::SeqCst) == 1
+        });
+        fixture.until("a copy starts", || attempts.load(Ordering::SeqCst) == 2);
+        let report = job.wait();
+        assert_eq!(report.outcome, Outcome::Succeeded);
+        let counters = report.counters;
+        assert_eq!((counters.copies_started, counters.attempts_failed), (1, 0));
+        assert_eq!((counters.tasks_done, counters.output_records), (2, 2));
+        let finished = finished.0.lock().unwrap().clone();
+        assert_eq!(finished, BTreeMap::from([(0, 1), (1, 1)]));
+    }
+}
