@@ -121,6 +121,22 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// Does a part of the shuffle: its CPU time is counted apart, too.
+    pub fn shuffle<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before_s = thread_cpu_s();
+        let result = work();
+        let used_ns = ((thread_cpu_s() - before_s) * 1e9) as u64;
+        self.count(|counters| counters.shuffle_cpu_ns += used_ns);
+        result
+    }
+
+    /// Its buffers take `bytes` at present.
+    pub fn holds(&self, bytes: usize) {
+        self.count(|counters| {
+            counters.memory_bytes_max = counters.memory_bytes_max.max(bytes as u64);
+        });
+    }
+
     /// Changes the counters.
     pub fn count(&self, change: impl FnOnce(&mut Counters)) {
         change(&mut self.counters.borrow_mut());

@@ -1,9 +1,9 @@
 //! What a job's successful attempts counted.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Totals over the successful attempts of a job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Records read by maps.
     pub map_input_records: u64,
@@ -19,10 +19,16 @@ pub struct Counters {
     pub spilled_records: u64,
     /// Bytes written to disk by spills and merges, compressed.
     pub spilled_bytes: u64,
+    /// CPU time of sorting, spilling and merging, in nanoseconds.
+    pub shuffle_cpu_ns: u64,
+    /// The most memory that the buffers of one attempt took.
+    pub memory_bytes_max: u64,
     /// Keys reduced.
     pub reduce_groups: u64,
     /// Records read by reduces.
     pub reduce_input_records: u64,
+    /// Key and value bytes read by reduces.
+    pub reduce_input_bytes: u64,
     /// Rows written to the output.
     pub output_records: u64,
     /// Key and value bytes written to the output.
@@ -47,8 +53,11 @@ impl Counters {
         self.spills += other.spills;
         self.spilled_records += other.spilled_records;
         self.spilled_bytes += other.spilled_bytes;
+        self.shuffle_cpu_ns += other.shuffle_cpu_ns;
+        self.memory_bytes_max = self.memory_bytes_max.max(other.memory_bytes_max);
         self.reduce_groups += other.reduce_groups;
         self.reduce_input_records += other.reduce_input_records;
+        self.reduce_input_bytes += other.reduce_input_bytes;
         self.output_records += other.output_records;
         self.output_bytes += other.output_bytes;
         self.tasks_done += other.tasks_done;

@@ -1,5 +1,7 @@
 //! A handle on a submitted job.
 
+use super::history::AttemptRecord;
+use super::measured::MeasuredProfile;
 use super::report::{JobReport, JobStatus};
 use super::state::{Ended, Shared, State};
 use crate::model::JobId;
@@ -60,6 +62,28 @@ impl JobHandle {
             Some(ended) => ended.status.clone(),
             // Under the lock a job is either listed or has its final word.
             None => state.jobs[&self.id].status(None),
+        }
+    }
+
+    /// The attempts at its tasks that ended, in that order; of very many, the
+    /// latest ten thousand.
+    #[must_use]
+    pub fn attempts(&self) -> Vec<AttemptRecord> {
+        let state = self.shared.lock();
+        let attempts = match self.ended.get() {
+            Some(ended) => &ended.attempts,
+            None => &state.jobs[&self.id].attempts,
+        };
+        attempts.iter().cloned().collect()
+    }
+
+    /// What its tasks took that are done, for the next run of the same job.
+    #[must_use]
+    pub fn measured(&self) -> MeasuredProfile {
+        let state = self.shared.lock();
+        match self.ended.get() {
+            Some(ended) => ended.measured,
+            None => *state.jobs[&self.id].tracker.measured(),
         }
     }
 

@@ -45,7 +45,7 @@ pub(super) fn run_map(
     let path = job
         .directory
         .join(format!("map-{index}-{attempt_number}.run"));
-    emit.finish(path).map(Some)
+    attempt.shuffle(|| emit.finish(path)).map(Some)
 }
 
 fn read_and_map(
@@ -89,6 +89,7 @@ impl SpillEmit<'_> {
     }
 
     fn write_buffer(&mut self, path: PathBuf) -> Result<Run, TaskError> {
+        self.attempt.holds(self.buffer.allocated_bytes());
         self.buffer.sort(self.attempt);
         let mut writer = self.run_writer(path);
         for partition in 0..self.job.spec.reduces {
@@ -155,7 +156,8 @@ impl Emit for SpillEmit<'_> {
         self.attempt.tick(bytes)?;
         check_record_bytes(bytes, self.job.task_memory_bytes)?;
         if !self.buffer.has_room(bytes) {
-            self.spill()?;
+            let attempt = self.attempt;
+            attempt.shuffle(|| self.spill())?;
         }
         let partitions = self.job.spec.reduces;
         let partition = self.partitioner.partition(key, partitions);

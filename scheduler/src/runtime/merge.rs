@@ -157,12 +157,12 @@ pub(super) fn merge_segments(
     loop {
         let fan_in = fan_in(memory_bytes, &segments);
         if segments.len() <= fan_in {
-            return open(&segments);
+            return open(&segments, attempt);
         }
         let mut merged = Vec::with_capacity(segments.len().div_ceil(fan_in));
         for group in segments.chunks(fan_in) {
             let mut writer = RunWriter::new(directory.next_path()?, memory_bytes);
-            write_sorted(&mut open(group)?, combiner, &mut writer, attempt)?;
+            write_sorted(&mut open(group, attempt)?, combiner, &mut writer, attempt)?;
             writer.end_segment()?;
             let run = writer.finish();
             attempt.count(|counters| {
@@ -202,7 +202,10 @@ pub(super) fn write_sorted(
     Ok(())
 }
 
-fn open(segments: &[Segment]) -> Result<Merge<SegmentReader>, TaskError> {
+fn open(segments: &[Segment], attempt: &Attempt<'_>) -> Result<Merge<SegmentReader>, TaskError> {
+    // A block of each, compressed and raw.
+    let blocks_bytes = |segment: &Segment| 2 * segment.block_bytes_max;
+    attempt.holds(segments.iter().map(blocks_bytes).sum());
     let readers: Result<_, _> = segments.iter().map(SegmentReader::open).collect();
     Ok(Merge::new(readers?))
 }

@@ -29,7 +29,7 @@
 //! | `input`, `output`, `text_output`, `functions`, `partitioner` | the traits a job is made of |
 //! | `key_sample` | where the ranges of a global sort are cut |
 //! | `spec`, `options`, `capacity`, `clock` | what goes in |
-//! | `report`, `counters` | what comes out |
+//! | `report`, `counters`, `history`, `measured` | what comes out, and who is told |
 //! | `tracker`, `task_set`, `speculation` | the life of one job, as a state machine |
 //! | `live_view`, `shares` | from jobs to a view, from a placement to shares |
 //! | `pacer`, `attempt`, `life`, `class`, `cores` | CPU: per job, per task, in the kernel |
@@ -47,12 +47,14 @@ mod counters;
 mod error;
 mod functions;
 mod handle;
+mod history;
 mod input;
 mod key_prefix;
 mod key_sample;
 mod life;
 mod live_view;
 mod map_task;
+mod measured;
 mod merge;
 mod options;
 mod output;
@@ -83,7 +85,9 @@ pub use counters::Counters;
 pub use error::{RuntimeError, SubmitError, TaskError};
 pub use functions::{Emit, Mapper, Reducer};
 pub use handle::JobHandle;
+pub use history::{AttemptOutcome, AttemptRecord, JobJournal};
 pub use input::{Input, RecordSink, Split, VecInput};
+pub use measured::{MeasuredProfile, TaskMeasures};
 pub use options::{Management, RuntimeOptions, TASK_MEMORY_BYTES_MIN};
 pub use output::{Output, OutputWriter, Row, VecOutput};
 pub use pacer::BURST_S;

@@ -2,6 +2,7 @@
 
 use super::capacity::{CapacitySource, FixedCapacity};
 use super::error::RuntimeError;
+use super::history::JobJournal;
 use crate::policy::{Policy, ReverseAdaptive};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,6 +47,8 @@ pub struct RuntimeOptions {
     pub stall_s: f64,
     /// Whether a slow task gets a second attempt where capacity is left.
     pub copies: bool,
+    /// Who is told what happens to jobs.
+    pub journal: Option<Arc<dyn JobJournal>>,
     /// Memory for a task's records, in bytes; at least [`TASK_MEMORY_BYTES_MIN`].
     /// A tenth of it bounds the records that maps emit for reduces.
     pub task_memory_bytes: usize,
@@ -69,6 +72,7 @@ impl RuntimeOptions {
             spill_dir: std::env::temp_dir(),
             stall_s: 600.0,
             copies: true,
+            journal: None,
             task_memory_bytes: 16 << 20,
         }
     }

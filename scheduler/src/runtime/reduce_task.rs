@@ -25,22 +25,20 @@ pub(super) fn run_reduce(
         .expect("a job with reduces has a reducer");
     let directory = SpillDir::new(job, format!("reduce-{index}-{attempt_number}-"));
     attempt.set_input(segments.iter().map(|segment| segment.records).sum());
-    let mut merge = merge_segments(
-        segments,
-        job.task_memory_bytes,
-        &directory,
-        job.spec.combiner.as_deref(),
-        attempt,
-    )?;
+    let combiner = job.spec.combiner.as_deref();
+    let memory_bytes = job.task_memory_bytes;
+    let merge = || merge_segments(segments, memory_bytes, &directory, combiner, attempt);
+    let mut merge = attempt.shuffle(merge)?;
     let mut emit = RowEmit::open(job, index, attempt_number, attempt)?;
     let mut groups = 0;
-    let records = for_each_group(&mut merge, attempt, 1, |key, values| {
+    let (records, bytes) = for_each_group(&mut merge, attempt, 1, |key, values| {
         groups += 1;
         reducer.reduce(key, values, &mut emit)
     })?;
     attempt.count(|counters| {
         counters.reduce_groups += groups;
         counters.reduce_input_records += records;
+        counters.reduce_input_bytes += bytes;
     });
     emit.finish()
 }

@@ -13,6 +13,7 @@ use super::spec::JobSpec;
 use super::state::{JobContext, JobEntry, LEFT_BEHIND_MAX, Shared};
 use super::tracker::Tracker;
 use crate::model::{Job, JobId};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -81,22 +82,13 @@ impl Runtime {
         let paced = shared.options.management == Management::Managed;
         let pacer = Pacer::new(Arc::clone(&shared.clock), paced);
 
-        let mut state = shared.lock();
-        if state.shutting_down {
-            return Err(SubmitError::ShuttingDown);
-        }
-        if state.left_behind >= LEFT_BEHIND_MAX {
-            let threads = state.left_behind;
-            return Err(SubmitError::LeftBehind { threads });
-        }
-        state.last_id += 1;
-        let id = JobId(state.last_id);
-        let submitted_s = shared.clock.now_s();
+        let (id, submitted_s) = self.admit()?;
         let goal_s = spec.goal_s.map(|goal_s| submitted_s + goal_s);
         let job = Job::new(id, submitted_s, goal_s);
         let ended = Arc::new(OnceLock::new());
-        let entry = JobEntry {
-            tracker: Tracker::new(job, splits.len() as u32, spec.reduces, &spec.profile),
+        let estimates = spec.estimates(&splits);
+        let mut entry = JobEntry {
+            tracker: Tracker::new(job, splits.len() as u32, spec.reduces, &estimates),
             map_segments: vec![Vec::new(); splits.len()],
             context: Arc::new(JobContext {
                 id,
@@ -111,8 +103,21 @@ impl Runtime {
             share_hundredths: 0,
             concurrency: 0,
             sampled_cpu_s: 0.0,
+            attempts: VecDeque::new(),
             ended: Arc::clone(&ended),
         };
+        shared.tell(|journal| journal.submitted(&entry.status(None)));
+
+        let mut state = shared.lock();
+        if state.shutting_down {
+            drop(state);
+            entry.tracker.cancel();
+            entry.tracker.abort_done();
+            if let Some(report) = entry.report(shared.clock.now_s()) {
+                shared.tell(|journal| journal.ended(&report, entry.tracker.measured()));
+            }
+            return Err(SubmitError::ShuttingDown);
+        }
         state.jobs.insert(id, entry);
         shared.kick(&mut state);
         Ok(JobHandle {
@@ -120,6 +125,20 @@ impl Runtime {
             ended,
             shared: Arc::clone(shared),
         })
+    }
+
+    /// The id of a job that is about to be accepted, and the time.
+    fn admit(&self) -> Result<(JobId, f64), SubmitError> {
+        let mut state = self.shared.lock();
+        if state.shutting_down {
+            return Err(SubmitError::ShuttingDown);
+        }
+        if state.left_behind >= LEFT_BEHIND_MAX {
+            let threads = state.left_behind;
+            return Err(SubmitError::LeftBehind { threads });
+        }
+        state.last_id += 1;
+        Ok((JobId(state.last_id), self.shared.clock.now_s()))
     }
 
     /// Asks a job to stop, as [`JobHandle::cancel`]. False for an unknown id too.

@@ -22,6 +22,7 @@ pub struct Values<'a> {
     /// The cursor is on a value that was already handed out.
     taken: bool,
     seen: u64,
+    seen_bytes: u64,
 }
 
 impl Values<'_> {
@@ -41,6 +42,7 @@ impl Values<'_> {
                 self.attempt.tick(key.len() + value.len())?;
                 self.taken = true;
                 self.seen += 1;
+                self.seen_bytes += (key.len() + value.len()) as u64;
                 Ok(Some(value))
             }
             _ => Ok(None),
@@ -49,15 +51,15 @@ impl Values<'_> {
 }
 
 /// Calls `group` for each key of `source` with its values. Values it leaves are
-/// skipped. Returns the number of records. Each of them is `units` of what the
-/// attempt has to handle.
+/// skipped. Returns the number of records and their bytes. Each of them is
+/// `units` of what the attempt has to handle.
 pub(super) fn for_each_group(
     source: &mut dyn Sorted,
     attempt: &Attempt<'_>,
     units: u64,
     mut group: impl FnMut(&[u8], &mut Values<'_>) -> Result<(), TaskError>,
-) -> Result<u64, TaskError> {
-    let mut records = 0;
+) -> Result<(u64, u64), TaskError> {
+    let (mut records, mut bytes) = (0, 0);
     let mut key = Vec::new();
     while let Some((current, _)) = source.current() {
         key.clear();
@@ -69,10 +71,12 @@ pub(super) fn for_each_group(
             units,
             taken: false,
             seen: 0,
+            seen_bytes: 0,
         };
         group(&key, &mut values)?;
         while values.next_value()?.is_some() {}
         records += values.seen;
+        bytes += values.seen_bytes;
     }
-    Ok(records)
+    Ok((records, bytes))
 }

@@ -2,7 +2,8 @@
 
 use super::error::SubmitError;
 use super::functions::{Mapper, Reducer};
-use super::input::Input;
+use super::input::{Input, Split};
+use super::measured::MeasuredProfile;
 use super::output::Output;
 use super::partitioner::{Partitioner, Partitioning};
 use std::sync::Arc;
@@ -54,6 +55,8 @@ pub struct JobSpec {
     pub goal_s: Option<f64>,
     /// First estimates of task lengths.
     pub profile: JobProfile,
+    /// What an earlier run of the same job took: better estimates than those.
+    pub measured: Option<MeasuredProfile>,
 }
 
 impl JobSpec {
@@ -75,6 +78,7 @@ impl JobSpec {
             output,
             goal_s: None,
             profile: JobProfile::default(),
+            measured: None,
         }
     }
 
@@ -122,6 +126,22 @@ impl JobSpec {
     pub fn profile(mut self, profile: JobProfile) -> Self {
         self.profile = profile;
         self
+    }
+
+    /// With what an earlier run took: tasks are believed to take as long, in
+    /// proportion to the input.
+    #[must_use]
+    pub fn measured(mut self, measured: MeasuredProfile) -> Self {
+        self.measured = Some(measured);
+        self
+    }
+
+    /// How long tasks will take that read `splits`.
+    pub(super) fn estimates(&self, splits: &[Split]) -> JobProfile {
+        let bytes = splits.iter().map(|split| split.bytes).sum();
+        self.measured.map_or(self.profile, |measured| {
+            measured.estimates(bytes, splits.len() as u32, self.reduces, self.profile)
+        })
     }
 
     pub(super) fn check(&self) -> Result<(), SubmitError> {

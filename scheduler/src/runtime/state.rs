@@ -9,11 +9,14 @@ use super::clock::Clock;
 use super::cores::Cores;
 use super::counters::Counters;
 use super::error::TaskError;
+use super::history::{AttemptRecord, JobJournal};
 use super::input::Split;
 use super::key_sample::JobPartitioner;
 use super::life::Life;
+use super::measured::MeasuredProfile;
 use super::options::{Management, RuntimeOptions};
 use super::pacer::Pacer;
+use super::panics::catch;
 use super::report::{CycleSample, JobReport, JobSample, JobState, JobStatus, Outcome};
 use super::run::{Run, Segment};
 use super::shares::TASK_HUNDREDTHS_MAX;
@@ -32,6 +35,9 @@ const HISTORY_CYCLES_MAX: usize = 4 * 3600;
 
 /// Ended jobs that the status still lists.
 const ENDED_JOBS_MAX: usize = 1000;
+
+/// Attempts of a job that are remembered; of more, the latest.
+const ATTEMPTS_KEPT_MAX: usize = 10_000;
 
 /// Threads left behind with which no more jobs are accepted. Each has a stack
 /// and whatever memory its task took.
@@ -69,6 +75,8 @@ impl JobContext {
 pub(super) struct Ended {
     pub report: JobReport,
     pub status: JobStatus,
+    pub measured: MeasuredProfile,
+    pub attempts: VecDeque<AttemptRecord>,
 }
 
 pub(super) struct JobEntry {
@@ -82,6 +90,8 @@ pub(super) struct JobEntry {
     pub concurrency: u32,
     /// CPU time used before the open sample, in seconds.
     pub sampled_cpu_s: f64,
+    /// The latest attempts that ended.
+    pub attempts: VecDeque<AttemptRecord>,
     pub ended: Arc<OnceLock<Ended>>,
 }
 
@@ -113,10 +123,12 @@ impl JobEntry {
         }
     }
 
-    fn report(&self, finished_s: f64, outcome: Outcome) -> JobReport {
+    /// Its final word, once it has ended.
+    pub fn report(&self, finished_s: f64) -> Option<JobReport> {
+        let outcome = self.tracker.ended()?.clone();
         let job = &self.tracker.job;
         let counters = *self.tracker.counters();
-        JobReport {
+        Some(JobReport {
             id: job.id,
             name: self.context.spec.name.clone(),
             submitted_s: job.submitted_s,
@@ -129,7 +141,16 @@ impl JobEntry {
             cpu_s: self.context.pacer.used_cpu_s(),
             counters,
             outcome,
-        }
+        })
+    }
+
+    /// The attempts that ended since this was asked last; they are remembered.
+    fn take_attempts(&mut self) -> Vec<AttemptRecord> {
+        let records = self.tracker.take_records();
+        self.attempts.extend(records.iter().cloned());
+        let surplus = self.attempts.len().saturating_sub(ATTEMPTS_KEPT_MAX);
+        self.attempts.drain(..surplus);
+        records
     }
 
     fn sample(&mut self) -> f64 {
@@ -289,15 +310,12 @@ impl State {
         {
             sample.used_cpu_s = used_cpu_s;
         }
-        let outcome = job
-            .tracker
-            .ended()
-            .expect("only ended jobs are taken out")
-            .clone();
         let status = job.status(Some(now_s));
         let ended = Ended {
-            report: job.report(now_s, outcome),
+            report: (job.report(now_s)).expect("only ended jobs are taken out"),
             status: status.clone(),
+            measured: *job.tracker.measured(),
+            attempts: std::mem::take(&mut job.attempts),
         };
         // Only this place sets it, and a job is taken out once.
         let _ = job.ended.set(ended);
@@ -413,16 +431,31 @@ impl Shared {
     pub fn watch(&self, now_s: f64) {
         let options = &self.options;
         let mut state = self.lock();
-        let mut given_up = Vec::new();
-        for job in state.jobs.values_mut() {
+        let (mut given_up, mut news) = (Vec::new(), Vec::new());
+        for (id, job) in &mut state.jobs {
             let could_run = options.management == Management::Unmanaged || job.share_hundredths > 0;
             given_up.extend(job.tracker.watch(now_s, could_run, options.stall_s));
             if job.tracker.state() == JobState::Stopping {
                 job.context.pacer.cancel();
             }
+            news.extend(job.take_attempts().into_iter().map(|record| (*id, record)));
         }
         for life in given_up {
             state.leave_behind(&life);
+        }
+        drop(state);
+        self.tell(|journal| {
+            for (job, record) in &news {
+                journal.attempt_ended(*job, record);
+            }
+        });
+    }
+
+    /// Tells the journal, if there is one. Not with the lock: it may do I/O.
+    pub fn tell(&self, news: impl FnOnce(&dyn JobJournal)) {
+        if let Some(journal) = &self.options.journal {
+            // The job does not depend on whether anybody takes note.
+            let _ = catch(|| news(journal.as_ref()));
         }
     }
 
@@ -470,7 +503,7 @@ impl Shared {
                 ended.phase_ended
             }
             (Duty::Task { task, attempt, .. }, Err(error)) => {
-                let failed = job.tracker.task_failed(*task, *attempt, &error);
+                let failed = (job.tracker).task_failed(*task, *attempt, &error, now_s);
                 if failed {
                     job.context.pacer.cancel();
                 }
@@ -485,14 +518,31 @@ impl Shared {
                 true
             }
         };
-        if job.tracker.ended().is_some() {
-            state.end(context.id, now_s);
-            self.ended.notify_all();
-        }
+        let attempts = job.take_attempts();
+        let report = match duty {
+            Duty::Task { .. } => None,
+            Duty::Commit | Duty::Abort => job.report(now_s),
+        };
+        let measured = *job.tracker.measured();
         if replan {
             self.kick(&mut state);
         }
         drop(state);
+        self.tell(|journal| {
+            for attempt in &attempts {
+                journal.attempt_ended(context.id, attempt);
+            }
+            if let Some(report) = &report {
+                journal.ended(report, &measured);
+            }
+        });
+        if report.is_some() {
+            // Only now: who waits for the job finds its end in the journal.
+            let mut state = self.lock();
+            state.end(context.id, now_s);
+            self.ended.notify_all();
+            self.kick(&mut state);
+        }
         if let Some(segment) = lost.iter().flat_map(|run| &run.segments).next() {
             // Would be removed with the job; a long one need not keep it.
             let _ = std::fs::remove_file(&*segment.path);

@@ -3,6 +3,7 @@
 mod failures;
 mod global_sort;
 mod hanging;
+mod journal;
 mod management;
 mod results;
 

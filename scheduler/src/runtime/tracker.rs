@@ -18,11 +18,13 @@
 
 use super::counters::Counters;
 use super::error::TaskError;
+use super::history::{AttemptOutcome, AttemptRecord};
 use super::life::Life;
 use super::live_view::LiveJob;
+use super::measured::MeasuredProfile;
 use super::report::{JobState, Outcome};
 use super::spec::JobProfile;
-use super::task_set::TaskSet;
+use super::task_set::{Running, TaskSet};
 use crate::model::{Job, TaskId, TaskKind, TaskState};
 use std::sync::Arc;
 
@@ -64,6 +66,9 @@ pub(super) struct Tracker {
     /// When it was last looked at whether attempts make progress.
     watched_s: f64,
     left_behind: u32,
+    /// Attempts that ended since they were taken last.
+    records: Vec<AttemptRecord>,
+    measured: MeasuredProfile,
 }
 
 /// What came of an attempt that ended well.
@@ -82,6 +87,8 @@ impl Tracker {
         let mut tracker = Self {
             watched_s: job.submitted_s,
             left_behind: 0,
+            records: Vec::new(),
+            measured: MeasuredProfile::default(),
             job,
             maps: TaskSet::new(maps, profile.map_task_cpu_s),
             reduces: TaskSet::new(reduces, profile.reduce_task_cpu_s),
@@ -163,17 +170,33 @@ impl Tracker {
         now_s: f64,
     ) -> TaskDone {
         let set = self.set(task.kind);
-        let ended = set.stop(task.index, attempt);
-        let is_open = set.slots[task.index as usize].state == TaskState::Running;
-        let Some(winner) = ended.filter(|_| is_open) else {
-            return TaskDone {
-                won: false,
-                phase_ended: false,
-                stopped_others: false,
-            };
+        let lost = TaskDone {
+            won: false,
+            phase_ended: false,
+            stopped_others: false,
         };
+        let Some(winner) = set.stop(task.index, attempt) else {
+            return lost;
+        };
+        if set.slots[task.index as usize].state != TaskState::Running {
+            self.record(
+                (task, attempt),
+                &winner,
+                now_s,
+                None,
+                AttemptOutcome::Stopped,
+            );
+            return lost;
+        }
         let stopped_others = set.win(task.index, &winner, now_s);
         let phase_ended = set.is_done();
+        self.record(
+            (task, attempt),
+            &winner,
+            now_s,
+            Some(counted),
+            AttemptOutcome::Done,
+        );
         self.counters.add(counted);
         self.counters.tasks_done += 1;
         self.commit_when_done();
@@ -185,7 +208,13 @@ impl Tracker {
     }
 
     /// An attempt failed: another follows, or the job fails. True when it does.
-    pub fn task_failed(&mut self, task: TaskId, attempt: u32, error: &TaskError) -> bool {
+    pub fn task_failed(
+        &mut self,
+        task: TaskId,
+        attempt: u32,
+        error: &TaskError,
+        now_s: f64,
+    ) -> bool {
         let is_stopping = self.stage != Stage::Tasks;
         let set = self.set(task.kind);
         let Some(ended) = set.stop(task.index, attempt) else {
@@ -193,6 +222,15 @@ impl Tracker {
         };
         // One that was told to stop has not failed.
         let failed = !is_stopping && !ended.life.is_stopped();
+        let outcome = match error {
+            TaskError::Stalled { .. } => AttemptOutcome::LeftBehind,
+            error if failed => AttemptOutcome::Failed {
+                cause: error.to_string(),
+            },
+            _ => AttemptOutcome::Stopped,
+        };
+        self.record((task, attempt), &ended, now_s, None, outcome);
+        let set = self.set(task.kind);
         let slot = &mut set.slots[task.index as usize];
         slot.failures += u32::from(failed);
         if slot.failures >= ATTEMPTS_MAX && failed {
@@ -221,16 +259,22 @@ impl Tracker {
             for (index, attempt) in stalled {
                 let job = self.job.id;
                 let task = TaskId { job, kind, index };
-                given_up.extend(self.give_up(task, attempt, stall_s));
+                given_up.extend(self.give_up(task, attempt, now_s, stall_s));
             }
         }
         given_up
     }
 
-    fn give_up(&mut self, task: TaskId, attempt: u32, stall_s: f64) -> Option<Arc<Life>> {
+    fn give_up(
+        &mut self,
+        task: TaskId,
+        attempt: u32,
+        now_s: f64,
+        stall_s: f64,
+    ) -> Option<Arc<Life>> {
         let life = self.set(task.kind).life(task.index, attempt)?;
         let error = TaskError::Stalled { for_s: stall_s };
-        self.task_failed(task, attempt, &error);
+        self.task_failed(task, attempt, &error, now_s);
         self.left_behind += 1;
         if self.left_behind >= LEFT_BEHIND_MAX && self.stage == Stage::Tasks {
             let n = self.left_behind;
@@ -239,6 +283,51 @@ impl Tracker {
             });
         }
         Some(life)
+    }
+
+    /// Remembers an attempt that ended, with what it `counted` if that is known.
+    fn record(
+        &mut self,
+        (task, attempt): (TaskId, u32),
+        ended: &Running,
+        now_s: f64,
+        counted: Option<&Counters>,
+        outcome: AttemptOutcome,
+    ) {
+        let counted = counted.copied().unwrap_or_default();
+        let (bytes_in, bytes_out) = match task.kind {
+            TaskKind::Map => (
+                counted.map_input_bytes,
+                counted.map_output_bytes + counted.output_bytes,
+            ),
+            TaskKind::Reduce => (counted.reduce_input_bytes, counted.output_bytes),
+        };
+        let record = AttemptRecord {
+            kind: task.kind,
+            index: task.index,
+            attempt,
+            started_s: ended.started_s,
+            ended_s: now_s,
+            cpu_s: ended.life.used_s(),
+            shuffle_cpu_s: counted.shuffle_cpu_ns as f64 / 1e9,
+            bytes_in,
+            bytes_out,
+            spilled_bytes: counted.spilled_bytes,
+            memory_bytes_max: counted.memory_bytes_max,
+            outcome,
+        };
+        self.measured.add(&record);
+        self.records.push(record);
+    }
+
+    /// The attempts that ended since they were taken last, in that order.
+    pub fn take_records(&mut self) -> Vec<AttemptRecord> {
+        std::mem::take(&mut self.records)
+    }
+
+    /// What the tasks took that are done.
+    pub fn measured(&self) -> &MeasuredProfile {
+        &self.measured
     }
 
     /// The attempts that still run; those of an ended job have nobody to wait

@@ -2,7 +2,7 @@ use super::*;
 use crate::model::JobId;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn tracker(maps: u32, reduces: u32) -> Tracker {
     let job = Job::new(JobId(1), 0.0, None);
@@ -41,7 +41,7 @@ fn done(tracker: &mut Tracker, held: &Held, now_s: f64) -> TaskDone {
 }
 
 fn fail(tracker: &mut Tracker, held: &Held) -> bool {
-    tracker.task_failed(held.task, held.attempt, &TaskError::failed("no"))
+    tracker.task_failed(held.task, held.attempt, &TaskError::failed("no"), 0.0)
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn the_fourth_failure_stops_the_job_once_its_other_tasks_have_ended() {
         "the other task still runs"
     );
     assert_eq!(tracker.state(), JobState::Stopping);
-    tracker.task_failed(other.task, other.attempt, &TaskError::Cancelled);
+    tracker.task_failed(other.task, other.attempt, &TaskError::Cancelled, 9.0);
     assert!(matches!(tracker.claim(false, 0.0), Some(Work::Abort)));
     tracker.abort_done();
     assert_eq!(tracker.cause(), Some("job-1/map-1, attempt 4: no"));
@@ -205,7 +205,7 @@ fn a_straggler_gets_one_copy_and_the_first_of_the_two_counts() {
         let ended = done(&mut tracker, first, 9.0);
         assert!(ended.won && ended.phase_ended && ended.stopped_others);
         assert!(second.life.is_stopped());
-        assert!(!tracker.task_failed(second.task, second.attempt, &TaskError::Cancelled));
+        assert!(!tracker.task_failed(second.task, second.attempt, &TaskError::Cancelled, 9.0));
         let counters = tracker.counters();
         assert_eq!((counters.tasks_done, counters.attempts_failed), (3, 0));
         assert_eq!(counters.copies_started, 1);
@@ -230,7 +230,7 @@ fn an_attempt_that_could_not_finish_lets_another_try() {
     let copy = held(tracker.claim_copy(4.0));
     assert!(tracker.may_finish(copy.task, copy.attempt));
     assert!(!tracker.may_finish(slow.task, slow.attempt), "too late");
-    tracker.task_failed(slow.task, slow.attempt, &TaskError::Cancelled);
+    tracker.task_failed(slow.task, slow.attempt, &TaskError::Cancelled, 9.0);
     assert!(!fail(&mut tracker, &copy), "its disk was full");
     let third = claim_task(&mut tracker);
     assert!(tracker.may_finish(third.task, third.attempt));
@@ -282,7 +282,9 @@ impl World {
             self.finishing.push(held);
         } else {
             let error = TaskError::Cancelled;
-            let failed = self.tracker.task_failed(held.task, held.attempt, &error);
+            let failed = self
+                .tracker
+                .task_failed(held.task, held.attempt, &error, self.now_s);
             assert!(!failed, "to be refused is no failure");
         }
     }
@@ -395,6 +397,19 @@ fn whatever_hangs_fails_or_races_no_task_counts_twice_or_never() {
             assert_eq!(counters.tasks_done, world.finished.len() as u64);
         }
         copies += counters.copies_started;
+        // Every attempt that was started ended once, in one way.
+        let records = world.tracker.take_records();
+        let of = |outcome| {
+            records
+                .iter()
+                .filter(|record| record.outcome == outcome)
+                .count()
+        };
+        assert_eq!(of(AttemptOutcome::Done) as u64, counters.tasks_done);
+        let ids: BTreeSet<_> = (records.iter())
+            .map(|record| (record.kind, record.index, record.attempt))
+            .collect();
+        assert_eq!(ids.len(), records.len());
     }
     println!("{succeeded} of 500 succeeded, {copies} copies");
 }
