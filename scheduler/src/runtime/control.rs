@@ -65,7 +65,7 @@ fn cycle(shared: &Shared) -> Vec<Assignment> {
         job.context.pacer.set_share(job.share_hundredths);
     }
     state.sample(now_s);
-    claim_all(shared, &mut state, now_s)
+    claim_all(shared, &mut state)
 }
 
 /// Tasks of a job that may run at once: one for each core's worth of its share,
@@ -141,7 +141,9 @@ fn managed_shares(
         .collect())
 }
 
-fn claim_all(shared: &Shared, state: &mut State, now_s: f64) -> Vec<Assignment> {
+fn claim_all(shared: &Shared, state: &mut State) -> Vec<Assignment> {
+    // Later than the start of the cycle: a job may have ended since.
+    let now_s = shared.clock.now_s();
     let mut claimed = std::mem::take(&mut state.commits);
     claimed.extend(std::iter::from_fn(|| state.claim(&shared.options, now_s)));
     claimed

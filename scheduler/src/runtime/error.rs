@@ -1,5 +1,6 @@
 //! What can go wrong: in a task, at submission, at start.
 
+use crate::model::JobId;
 use std::error::Error as StdError;
 use std::io;
 use std::path::PathBuf;
@@ -80,6 +81,10 @@ pub enum SubmitError {
     /// An estimate is not a positive, finite number of seconds.
     #[error("the estimated CPU time of a task must be positive and finite, got {0} s")]
     Profile(f64),
+    /// A job that was to be followed was never submitted here, or so long ago that
+    /// it is forgotten.
+    #[error("{0}, which the job is to follow, is not known to this runtime")]
+    Follows(JobId),
     /// The input could not be split.
     #[error("splitting the input: {0}")]
     Input(#[source] TaskError),

@@ -58,7 +58,7 @@ fn sample_keys(
     records: usize,
     attempt: &Attempt<'_>,
 ) -> Result<Vec<Vec<u8>>, TaskError> {
-    let splits = &job.splits;
+    let splits = job.splits();
     let sampled = splits.len().min(SAMPLED_SPLITS_MAX);
     let mut emit = KeyEmit {
         sample: KeySample::new(job.task_memory_bytes / 4),

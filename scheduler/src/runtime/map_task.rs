@@ -54,7 +54,7 @@ fn read_and_map(
     attempt: &Attempt<'_>,
     emit: &mut dyn Emit,
 ) -> Result<(), TaskError> {
-    let split = &job.splits[index as usize];
+    let split = &job.splits()[index as usize];
     attempt.set_input(split.bytes);
     job.spec.input.read(split, &mut |key, value| {
         let bytes = (key.len() + value.len()) as u64;

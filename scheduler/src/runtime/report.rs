@@ -76,6 +76,8 @@ pub struct JobStatus {
     pub name: String,
     /// Where it stands.
     pub state: JobState,
+    /// Jobs that have to succeed before it can start.
+    pub follows: Vec<JobId>,
     /// When it was submitted, in seconds of the runtime's time.
     pub submitted_s: f64,
     /// Its goal in seconds of the runtime's time.
@@ -100,6 +102,18 @@ pub struct JobStatus {
     pub cpu_s: f64,
     /// Why it failed.
     pub cause: Option<String>,
+}
+
+impl JobStatus {
+    /// Of a job that has ended: why what follows it cannot run.
+    pub(super) fn why_not(&self) -> Option<String> {
+        match (self.state, &self.cause) {
+            (JobState::Succeeded, _) => None,
+            (JobState::Failed, Some(cause)) => Some(format!("failed: {cause}")),
+            (JobState::Failed, None) => Some("failed".to_owned()),
+            _ => Some("was cancelled".to_owned()),
+        }
+    }
 }
 
 /// The runtime at one instant.

@@ -61,7 +61,8 @@ impl Runtime {
         })
     }
 
-    /// Accepts a job. Asks its input for splits, on the calling thread.
+    /// Accepts a job. Asks its input for splits, on the calling thread; that of a
+    /// job that comes after others only when it can start.
     ///
     /// # Errors
     /// When the job does not make sense, its input or output refuses, or the
@@ -70,7 +71,11 @@ impl Runtime {
         let shared = &self.shared;
         spec.check()?;
         spec.output.check().map_err(SubmitError::Output)?;
-        let splits = spec.input.splits().map_err(SubmitError::Input)?;
+        let is_first = spec.after.is_empty();
+        let splits = match is_first {
+            true => spec.input.splits().map_err(SubmitError::Input)?,
+            false => Vec::new(),
+        };
         let spill_dir = &shared.options.spill_dir;
         let made = tempfile::Builder::new()
             .prefix("ebb-job-")
@@ -82,18 +87,25 @@ impl Runtime {
         let paced = shared.options.management == Management::Managed;
         let pacer = Pacer::new(Arc::clone(&shared.clock), paced);
 
-        let (id, submitted_s) = self.admit()?;
+        let (id, submitted_s) = self.admit(&spec.after)?;
         let goal_s = spec.goal_s.map(|goal_s| submitted_s + goal_s);
         let job = Job::new(id, submitted_s, goal_s);
         let ended = Arc::new(OnceLock::new());
         let estimates = spec.estimates(&splits);
+        let after = spec.after.clone();
         let mut entry = JobEntry {
-            tracker: Tracker::new(job, splits.len() as u32, spec.reduces, &estimates),
+            tracker: match is_first {
+                true => Tracker::new(job, splits.len() as u32, spec.reduces, &estimates),
+                false => Tracker::following(job, spec.reduces, &estimates),
+            },
             map_segments: vec![Vec::new(); splits.len()],
             context: Arc::new(JobContext {
                 id,
                 spec,
-                splits,
+                splits: match is_first {
+                    true => OnceLock::from(splits),
+                    false => OnceLock::new(),
+                },
                 partitioner: JobPartitioner::default(),
                 pacer,
                 directory: directory.path().to_path_buf(),
@@ -109,14 +121,17 @@ impl Runtime {
         shared.tell(|journal| journal.submitted(&entry.status(None)));
 
         let mut state = shared.lock();
-        if state.shutting_down {
+        // Known when it was admitted; forgotten meanwhile only if a thousand others
+        // ended since.
+        let known = state.follow(&mut entry.tracker, &after);
+        if state.shutting_down || known.is_err() {
             drop(state);
             entry.tracker.cancel();
             entry.tracker.abort_done();
             if let Some(report) = entry.report(shared.clock.now_s()) {
                 shared.tell(|journal| journal.ended(&report, entry.tracker.measured()));
             }
-            return Err(SubmitError::ShuttingDown);
+            return Err(known.map_or_else(SubmitError::Follows, |()| SubmitError::ShuttingDown));
         }
         state.jobs.insert(id, entry);
         shared.kick(&mut state);
@@ -127,8 +142,9 @@ impl Runtime {
         })
     }
 
-    /// The id of a job that is about to be accepted, and the time.
-    fn admit(&self) -> Result<(JobId, f64), SubmitError> {
+    /// The id of a job that is about to be accepted and comes after others, and the
+    /// time.
+    fn admit(&self, after: &[JobId]) -> Result<(JobId, f64), SubmitError> {
         let mut state = self.shared.lock();
         if state.shutting_down {
             return Err(SubmitError::ShuttingDown);
@@ -136,6 +152,12 @@ impl Runtime {
         if state.left_behind >= LEFT_BEHIND_MAX {
             let threads = state.left_behind;
             return Err(SubmitError::LeftBehind { threads });
+        }
+        let is_known = |id: &JobId| {
+            state.jobs.contains_key(id) || state.ended.iter().any(|ended| ended.id == *id)
+        };
+        if let Some(unknown) = after.iter().find(|id| !is_known(id)) {
+            return Err(SubmitError::Follows(*unknown));
         }
         state.last_id += 1;
         Ok((JobId(state.last_id), self.shared.clock.now_s()))

@@ -6,6 +6,7 @@ use super::input::{Input, Split};
 use super::measured::MeasuredProfile;
 use super::output::Output;
 use super::partitioner::{Partitioner, Partitioning};
+use crate::model::JobId;
 use std::sync::Arc;
 
 /// Records that [`JobSpec::globally_sorted`] samples: with ten reduces, each
@@ -57,6 +58,10 @@ pub struct JobSpec {
     pub profile: JobProfile,
     /// What an earlier run of the same job took: better estimates than those.
     pub measured: Option<MeasuredProfile>,
+    /// Jobs of the same runtime that have to succeed before this one starts. Its
+    /// input is split only then, so it may be what they put out. If one of them
+    /// fails or is cancelled, this one fails.
+    pub after: Vec<JobId>,
 }
 
 impl JobSpec {
@@ -79,6 +84,7 @@ impl JobSpec {
             goal_s: None,
             profile: JobProfile::default(),
             measured: None,
+            after: Vec::new(),
         }
     }
 
@@ -125,6 +131,13 @@ impl JobSpec {
     #[must_use]
     pub fn profile(mut self, profile: JobProfile) -> Self {
         self.profile = profile;
+        self
+    }
+
+    /// To start when `job` has succeeded, and the others that were given so.
+    #[must_use]
+    pub fn after(mut self, job: JobId) -> Self {
+        self.after.push(job);
         self
     }
 

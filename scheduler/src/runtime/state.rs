@@ -51,7 +51,8 @@ const COPY_HUNDREDTHS_MIN: u32 = 50;
 pub(super) struct JobContext {
     pub id: JobId,
     pub spec: JobSpec,
-    pub splits: Vec<Split>,
+    /// Known before its first task.
+    pub splits: OnceLock<Vec<Split>>,
     pub partitioner: JobPartitioner,
     pub pacer: Pacer,
     /// The job's spill directory; removed after its last task.
@@ -60,6 +61,10 @@ pub(super) struct JobContext {
 }
 
 impl JobContext {
+    pub fn splits(&self) -> &[Split] {
+        self.splits.get().map_or(&[], Vec::as_slice)
+    }
+
     /// A directory for the intermediate files of one attempt, removed on drop.
     pub fn attempt_dir(&self, prefix: &str) -> Result<TempDir, TaskError> {
         let path = &self.directory;
@@ -104,6 +109,7 @@ impl JobEntry {
             id: job.id,
             name: self.context.spec.name.clone(),
             state: self.tracker.state(),
+            follows: self.tracker.follows().collect(),
             submitted_s: job.submitted_s,
             goal_s: job.goal_s,
             finished_s,
@@ -179,11 +185,12 @@ impl JobEntry {
                     }
                 },
             },
+            Work::Split => Duty::Split,
             Work::Commit => Duty::Commit,
             Work::Abort => Duty::Abort,
         };
         let directory = match duty {
-            Duty::Task { .. } => None,
+            Duty::Task { .. } | Duty::Split => None,
             Duty::Commit | Duty::Abort => self.directory.take(),
         };
         Assignment {
@@ -210,11 +217,13 @@ pub(super) enum Duty {
         /// A reduce's input.
         segments: Vec<Segment>,
     },
+    Split,
     Commit,
     Abort,
 }
 
 /// What a worker brings back.
+#[derive(Default)]
 pub(super) struct Done {
     pub counters: Counters,
     /// A map's output, in a job with reduces.
@@ -284,6 +293,21 @@ impl State {
         None
     }
 
+    /// Makes a job that was just submitted wait for those that it comes after.
+    ///
+    /// # Errors
+    /// The first that is not known.
+    pub fn follow(&self, tracker: &mut Tracker, after: &[JobId]) -> Result<(), JobId> {
+        // All of them first: the last to be met would let the job start.
+        after.iter().for_each(|id| tracker.follow(*id));
+        for id in after.iter().filter(|id| !self.jobs.contains_key(id)) {
+            let ended = self.ended.iter().find(|ended| ended.id == *id);
+            let why_not = ended.ok_or(*id)?.why_not();
+            tracker.other_ended(*id, why_not.as_deref());
+        }
+        Ok(())
+    }
+
     /// Gives up the thread of an attempt: it may hang for ever.
     fn leave_behind(&mut self, life: &Life) {
         // Dropping the handle lets the thread go its own way. One that has not
@@ -317,6 +341,10 @@ impl State {
             measured: *job.tracker.measured(),
             attempts: std::mem::take(&mut job.attempts),
         };
+        let why_not = status.why_not();
+        for follower in self.jobs.values_mut() {
+            follower.tracker.other_ended(id, why_not.as_deref());
+        }
         // Only this place sets it, and a job is taken out once.
         let _ = job.ended.set(ended);
         self.ended.push_back(status);
@@ -477,7 +505,7 @@ impl Shared {
         let mut state = self.lock();
         let is_left_behind = match duty {
             Duty::Task { life, .. } => life.is_left_behind(),
-            Duty::Commit | Duty::Abort => false,
+            Duty::Split | Duty::Commit | Duty::Abort => false,
         };
         if is_left_behind {
             state.left_behind = state.left_behind.saturating_sub(1);
@@ -509,6 +537,13 @@ impl Shared {
                 }
                 failed
             }
+            (Duty::Split, result) => {
+                let splits = context.splits();
+                job.map_segments = vec![Vec::new(); splits.len()];
+                let split = (splits.len() as u32, context.spec.estimates(splits));
+                job.tracker.split_done(result.as_ref().map(|_| split));
+                true
+            }
             (Duty::Commit, result) => {
                 job.tracker.commit_done(result.map(|_| ()));
                 true
@@ -520,7 +555,7 @@ impl Shared {
         };
         let attempts = job.take_attempts();
         let report = match duty {
-            Duty::Task { .. } => None,
+            Duty::Task { .. } | Duty::Split => None,
             Duty::Commit | Duty::Abort => job.report(now_s),
         };
         let measured = *job.tracker.measured();

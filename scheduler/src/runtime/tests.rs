@@ -1,5 +1,6 @@
 //! Claims about the runner as a whole.
 
+mod chains;
 mod failures;
 mod global_sort;
 mod hanging;

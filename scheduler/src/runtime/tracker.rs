@@ -6,6 +6,9 @@
 //!     └── last attempt failed, or cancelled ──> stopping ─────> ended
 //! ```
 //!
+//! A job that follows others comes from further left: it waits until they have
+//! succeeded, then its input is split. No policy sees it before.
+//!
 //! Workers claim [`Work`] and report back. A task may have two attempts at a time,
 //! the second a copy where the first is slow. What holds then:
 //!
@@ -25,7 +28,8 @@ use super::measured::MeasuredProfile;
 use super::report::{JobState, Outcome};
 use super::spec::JobProfile;
 use super::task_set::{Running, TaskSet};
-use crate::model::{Job, TaskId, TaskKind, TaskState};
+use crate::model::{Job, JobId, TaskId, TaskKind, TaskState};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Attempts at a task that fail before its job does; the field's usual number.
@@ -43,12 +47,16 @@ pub(super) enum Work {
         attempt: u32,
         life: Arc<Life>,
     },
+    /// To split the input, which a job before this one has put out.
+    Split,
     Commit,
     Abort,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
+    Following,
+    Splitting { claimed: bool },
     Tasks,
     Committing { claimed: bool },
     Stopping { claimed: bool },
@@ -61,6 +69,10 @@ pub(super) struct Tracker {
     maps: TaskSet,
     reduces: TaskSet,
     stage: Stage,
+    /// Jobs before this one that have not ended.
+    follows: BTreeSet<JobId>,
+    /// Somebody splits the input at this moment.
+    is_splitting: bool,
     outcome: Option<Outcome>,
     counters: Counters,
     /// When it was last looked at whether attempts make progress.
@@ -93,11 +105,67 @@ impl Tracker {
             maps: TaskSet::new(maps, profile.map_task_cpu_s),
             reduces: TaskSet::new(reduces, profile.reduce_task_cpu_s),
             stage: Stage::Tasks,
+            follows: BTreeSet::new(),
+            is_splitting: false,
             outcome: None,
             counters: Counters::default(),
         };
         tracker.commit_when_done();
         tracker
+    }
+
+    /// A job that follows at least one other, by [`Tracker::follow`]; how many maps
+    /// it will have is not known yet.
+    pub fn following(job: Job, reduces: u32, profile: &JobProfile) -> Self {
+        Self {
+            stage: Stage::Following,
+            ..Self::new(job, 0, reduces, profile)
+        }
+    }
+
+    /// Makes the job wait for another one.
+    pub fn follow(&mut self, other: JobId) {
+        self.follows.insert(other);
+    }
+
+    /// Jobs that it waits for.
+    pub fn follows(&self) -> impl Iterator<Item = JobId> {
+        self.follows.iter().copied()
+    }
+
+    /// A job ended: well, or for the given reason. Once all that this one follows
+    /// have ended well it goes on; when one has not, this one fails too. True when
+    /// either happened.
+    pub fn other_ended(&mut self, other: JobId, why_not: Option<&str>) -> bool {
+        if self.stage != Stage::Following || !self.follows.remove(&other) {
+            return false;
+        }
+        match why_not {
+            Some(why_not) => self.stop(Outcome::Failed {
+                cause: format!("{other}, which this job follows, {why_not}"),
+            }),
+            None if self.follows.is_empty() => self.stage = Stage::Splitting { claimed: false },
+            None => return false,
+        }
+        true
+    }
+
+    /// The input was split for `maps` maps, which are believed to take as long as
+    /// in `profile`; or it could not be.
+    pub fn split_done(&mut self, split: Result<(u32, JobProfile), &TaskError>) {
+        self.is_splitting = false;
+        match split {
+            _ if self.stage != (Stage::Splitting { claimed: true }) => {}
+            Ok((maps, profile)) => {
+                self.maps = TaskSet::new(maps, profile.map_task_cpu_s);
+                self.reduces = TaskSet::new(self.reduces.total(), profile.reduce_task_cpu_s);
+                self.stage = Stage::Tasks;
+                self.commit_when_done();
+            }
+            Err(error) => self.stop(Outcome::Failed {
+                cause: format!("splitting the input: {error}"),
+            }),
+        }
     }
 
     /// The next thing to do for this job. A task only if `may_start`; to commit
@@ -109,11 +177,16 @@ impl Tracker {
                 let started = self.set(kind).start(now_s)?;
                 Some(self.work(kind, started))
             }
+            Stage::Splitting { claimed: false } => {
+                self.stage = Stage::Splitting { claimed: true };
+                self.is_splitting = true;
+                Some(Work::Split)
+            }
             Stage::Committing { claimed: false } => {
                 self.stage = Stage::Committing { claimed: true };
                 Some(Work::Commit)
             }
-            Stage::Stopping { claimed: false } if self.running() == 0 => {
+            Stage::Stopping { claimed: false } if self.running() == 0 && !self.is_splitting => {
                 self.stage = Stage::Stopping { claimed: true };
                 Some(Work::Abort)
             }
@@ -366,7 +439,10 @@ impl Tracker {
     fn end_early(&mut self, outcome: Outcome) -> bool {
         let in_time = matches!(
             self.stage,
-            Stage::Tasks | Stage::Committing { claimed: false }
+            Stage::Following
+                | Stage::Splitting { .. }
+                | Stage::Tasks
+                | Stage::Committing { claimed: false }
         );
         if in_time {
             self.stop(outcome);
@@ -391,7 +467,7 @@ impl Tracker {
         let started = self.maps.has_started() || self.reduces.has_started();
         match (self.stage, &self.outcome) {
             (Stage::Tasks, _) if started => JobState::Running,
-            (Stage::Tasks, _) => JobState::Waiting,
+            (Stage::Following | Stage::Splitting { .. } | Stage::Tasks, _) => JobState::Waiting,
             (Stage::Committing { .. }, _) => JobState::Committing,
             (Stage::Stopping { .. }, _) => JobState::Stopping,
             (Stage::Ended, Some(Outcome::Succeeded)) => JobState::Succeeded,

@@ -51,7 +51,7 @@ pub(super) fn spawn(shared: &Arc<Shared>, assignment: Assignment) {
                     let error = TaskError::io("starting a task's thread")(source);
                     shared.finish(&assignment.context, &assignment.duty, Err(error));
                 }
-                Duty::Commit | Duty::Abort => {
+                Duty::Split | Duty::Commit | Duty::Abort => {
                     carry_out(shared, assignment);
                 }
             }
@@ -72,7 +72,7 @@ fn work(shared: &Arc<Shared>, assignment: Assignment, number: u64) {
         let place = || managed.then(|| shared.cores.take(assignment.context.id));
         match &assignment.duty {
             Duty::Commit => shared.leave_commit(assignment),
-            Duty::Abort => {
+            Duty::Split | Duty::Abort => {
                 let _place = place();
                 carry_out(shared, assignment);
             }
@@ -105,10 +105,6 @@ fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<Done, TaskErr
     let context = &*assignment.context;
     // After the last task: gone whether the commit succeeds or not.
     drop(assignment.directory.take());
-    let nothing = Done {
-        counters: Default::default(),
-        run: None,
-    };
     match &mut assignment.duty {
         Duty::Task {
             task,
@@ -136,10 +132,16 @@ fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<Done, TaskErr
                 run,
             })
         }
-        Duty::Commit => context.spec.output.commit().map(|()| nothing),
+        Duty::Split => {
+            let splits = context.spec.input.splits()?;
+            // Asked once, so nobody else has set them.
+            let _ = context.splits.set(splits);
+            Ok(Done::default())
+        }
+        Duty::Commit => context.spec.output.commit().map(|()| Done::default()),
         Duty::Abort => {
             context.spec.output.abort();
-            Ok(nothing)
+            Ok(Done::default())
         }
     }
 }

@@ -1,5 +1,4 @@
 use super::*;
-use crate::model::JobId;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -236,6 +235,65 @@ fn an_attempt_that_could_not_finish_lets_another_try() {
     assert!(tracker.may_finish(third.task, third.attempt));
     assert!(done(&mut tracker, &third, 6.0).won);
     assert_eq!(tracker.counters().attempts_failed, 1);
+}
+
+fn following(others: &[u64]) -> Tracker {
+    let job = Job::new(JobId(9), 0.0, None);
+    let mut tracker = Tracker::following(job, 1, &JobProfile::default());
+    others.iter().for_each(|id| tracker.follow(JobId(*id)));
+    tracker
+}
+
+#[test]
+fn a_job_waits_for_all_that_it_follows_and_is_split_before_it_runs() {
+    let mut tracker = following(&[1, 2]);
+    assert!(!tracker.other_ended(JobId(3), None), "another one");
+    assert!(!tracker.other_ended(JobId(1), None));
+    assert!(tracker.claim(true, 0.0).is_none() && tracker.live().is_none());
+    assert_eq!(tracker.follows().collect::<Vec<_>>(), [JobId(2)]);
+    assert!(tracker.other_ended(JobId(2), None));
+    assert!(matches!(tracker.claim(false, 0.0), Some(Work::Split)));
+    assert!(tracker.claim(true, 0.0).is_none() && tracker.live().is_none());
+    assert_eq!(tracker.state(), JobState::Waiting);
+    tracker.split_done(Ok((2, JobProfile::default())));
+    assert_eq!(tracker.live().unwrap().pending_maps, 2);
+    assert_eq!(claim_task(&mut tracker).task.kind, TaskKind::Map);
+}
+
+#[test]
+fn a_job_fails_with_the_one_it_follows_and_only_with_that() {
+    let mut tracker = following(&[1, 2]);
+    assert!(tracker.other_ended(JobId(1), Some("was cancelled")));
+    assert!(
+        !tracker.other_ended(JobId(2), None),
+        "it has failed already"
+    );
+    assert!(matches!(tracker.claim(false, 0.0), Some(Work::Abort)));
+    tracker.abort_done();
+    assert_eq!(
+        tracker.cause(),
+        Some("job-1, which this job follows, was cancelled")
+    );
+}
+
+#[test]
+fn an_input_that_cannot_be_split_fails_the_job_and_cancelling_waits_for_the_splitting() {
+    for cancelled in [false, true] {
+        let mut tracker = following(&[1]);
+        tracker.other_ended(JobId(1), None);
+        assert!(matches!(tracker.claim(false, 0.0), Some(Work::Split)));
+        if cancelled {
+            assert!(tracker.cancel());
+            assert!(tracker.claim(false, 0.0).is_none(), "it is being split");
+            tracker.split_done(Ok((2, JobProfile::default())));
+        } else {
+            tracker.split_done(Err(&TaskError::failed("gone")));
+        }
+        assert!(matches!(tracker.claim(false, 0.0), Some(Work::Abort)));
+        tracker.abort_done();
+        let cause = (!cancelled).then_some("splitting the input: gone");
+        assert_eq!(tracker.cause(), cause);
+    }
 }
 
 /// The world around a tracker: attempts that end, fail, hang and come back in
