@@ -28,6 +28,7 @@
 //! | --- | --- |
 //! | `input`, `output`, `text_output`, `functions`, `partitioner` | the traits a job is made of |
 //! | `key_sample` | where the ranges of a global sort are cut |
+//! | `typed` | the same for typed keys and values |
 //! | `spec`, `options`, `capacity`, `clock` | what goes in |
 //! | `report`, `counters`, `history`, `measured` | what comes out, and who is told |
 //! | `tracker`, `task_set`, `speculation` | the life of one job, as a state machine |
@@ -76,6 +77,7 @@ mod task_set;
 mod tests;
 mod text_output;
 mod tracker;
+pub mod typed;
 mod worker;
 
 pub use capacity::{CapacitySource, FixedCapacity};
