@@ -1,0 +1,234 @@
+//! What the runtime itself costs: a job with nothing to do, and the shuffle.
+//!
+//! ```sh
+//! cargo bench -p ebb-scheduler --bench runtime [-- FILTER]
+//! ```
+//!
+//! Unmanaged, on two threads, spills in the system's temporary directory. Elapsed
+//! time is what a user waits for; CPU time of the process is what the work costs,
+//! whoever else is on the machine. Each is the least and the median of rounds.
+
+use ebb_scheduler::runtime::{
+    Emit, Input, JobReport, JobSpec, Management, Outcome, Output, OutputWriter, RecordSink,
+    Runtime, RuntimeOptions, Split, TaskError, Values,
+};
+use rustix::time::{ClockId, clock_gettime};
+use std::sync::Arc;
+
+fn seconds(clock: ClockId) -> f64 {
+    let t = clock_gettime(clock);
+    t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
+}
+
+/// Counts bytes and forgets them.
+struct Nowhere;
+
+impl Output for Nowhere {
+    fn open(&self, _: u32, _: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
+        Ok(Box::new(Self))
+    }
+
+    fn commit(&self) -> Result<(), TaskError> {
+        Ok(())
+    }
+
+    fn abort(&self) {}
+}
+
+impl OutputWriter for Nowhere {
+    fn write(&mut self, _: &[u8], _: &[u8]) -> Result<(), TaskError> {
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), TaskError> {
+        Ok(())
+    }
+}
+
+/// Splits of so many records each, drawn by a generator of 64 bits.
+struct Drawn {
+    splits: u32,
+    records_per_split: u64,
+    record: fn(u64, &mut Vec<u8>) -> usize,
+}
+
+impl Drawn {
+    fn bytes(&self) -> u64 {
+        let mut bytes = Vec::new();
+        (self.record)(1, &mut bytes);
+        u64::from(self.splits) * self.records_per_split * bytes.len() as u64
+    }
+}
+
+impl Input for Drawn {
+    fn splits(&self) -> Result<Vec<Split>, TaskError> {
+        let split = |index| Split {
+            index,
+            ..Split::default()
+        };
+        Ok((0..self.splits).map(split).collect())
+    }
+
+    fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
+        let mut state = u64::from(split.index) << 32 | 1;
+        let mut bytes = Vec::new();
+        for _ in 0..self.records_per_split {
+            // xorshift64*: cheap beside what is measured.
+            state ^= state >> 12;
+            state ^= state << 25;
+            state ^= state >> 27;
+            bytes.clear();
+            let key_len = (self.record)(state.wrapping_mul(0x2545_F491_4F6C_DD1D), &mut bytes);
+            let (key, value) = bytes.split_at(key_len);
+            record(key, value)?;
+        }
+        Ok(())
+    }
+}
+
+/// 100 bytes, of which ten random ones are the key, as in the sort benchmarks.
+fn sort_record(random: u64, bytes: &mut Vec<u8>) -> usize {
+    bytes.extend_from_slice(&random.to_be_bytes());
+    bytes.extend_from_slice(&random.to_be_bytes()[..2]);
+    for n in 0..11 {
+        let word = random.rotate_left(n) & 0x0F0F_0F0F_0F0F_0F0F;
+        bytes.extend_from_slice(&word.to_be_bytes());
+    }
+    bytes.extend_from_slice(b"\r\n");
+    10
+}
+
+/// A word of a text, frequent ones often, and a one.
+fn word_record(random: u64, bytes: &mut Vec<u8>) -> usize {
+    // The smaller of several draws: a skew like that of words.
+    let rank = [random % 40_000, random >> 20 & 0x3FFF, random >> 40 & 0xFFF];
+    let rank = rank.into_iter().fold(u64::MAX, u64::min);
+    bytes.extend_from_slice(format!("word{rank}").as_bytes());
+    let key_len = bytes.len();
+    bytes.push(1);
+    key_len
+}
+
+fn identity(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+    emit.emit(key, value)
+}
+
+fn each(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+    while let Some(value) = values.next_value()? {
+        emit.emit(key, value)?;
+    }
+    Ok(())
+}
+
+fn sum(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+    let mut sum = 0;
+    while let Some(value) = values.next_value()? {
+        let mut bytes = [0; 8];
+        bytes[..value.len()].copy_from_slice(value);
+        sum += u64::from_le_bytes(bytes);
+    }
+    emit.emit(key, &sum.to_le_bytes())
+}
+
+fn measure(name: &str, rounds: usize, options: &RuntimeOptions, spec: impl Fn() -> JobSpec) {
+    let (mut elapsed_ms, mut cpu_ms) = (Vec::new(), Vec::new());
+    let mut last: Option<JobReport> = None;
+    for _ in 0..rounds {
+        let runtime = Runtime::start(options.clone()).expect("the options are right");
+        let before = [ClockId::Monotonic, ClockId::ProcessCPUTime].map(seconds);
+        let report = runtime.submit(spec()).expect("the job is right").wait();
+        elapsed_ms.push((seconds(ClockId::Monotonic) - before[0]) * 1e3);
+        cpu_ms.push((seconds(ClockId::ProcessCPUTime) - before[1]) * 1e3);
+        assert_eq!(report.outcome, Outcome::Succeeded);
+        last = Some(report);
+    }
+    elapsed_ms.sort_by(f64::total_cmp);
+    cpu_ms.sort_by(f64::total_cmp);
+    let counters = last.expect("a round").counters;
+    println!(
+        "{name:<34} elapsed {:>8.1} ms (median {:>8.1})  CPU {:>8.1} ms (median {:>8.1})  \
+         {} spills, {} MiB spilled, shuffle {:.0} ms of CPU",
+        elapsed_ms[0],
+        elapsed_ms[rounds / 2],
+        cpu_ms[0],
+        cpu_ms[rounds / 2],
+        counters.spills,
+        counters.spilled_bytes >> 20,
+        counters.shuffle_cpu_ns as f64 / 1e6,
+    );
+}
+
+fn main() {
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with("--"));
+    let wanted = |name: &str| {
+        filter
+            .as_ref()
+            .is_none_or(|filter| name.contains(filter.as_str()))
+    };
+    let unmanaged = RuntimeOptions {
+        management: Management::Unmanaged,
+        ..RuntimeOptions::new(2)
+    };
+    let managed = RuntimeOptions::new(2);
+    let job = |drawn: fn() -> Drawn| {
+        move || {
+            JobSpec::new(
+                "bench",
+                Arc::new(drawn()),
+                Arc::new(identity),
+                Arc::new(Nowhere),
+            )
+        }
+    };
+
+    let nothing = job(|| Drawn {
+        splits: 1000,
+        records_per_split: 0,
+        record: sort_record,
+    });
+    for (name, options) in [
+        ("empty, managed", &managed),
+        ("empty, unmanaged", &unmanaged),
+    ] {
+        if wanted(name) {
+            measure(name, 15, options, || nothing().reducer(Arc::new(each), 1));
+        }
+    }
+
+    let records = || Drawn {
+        splits: 8,
+        records_per_split: 250_000,
+        record: sort_record,
+    };
+    let sorting = job(records);
+    for task_memory_bytes in [4 << 20, 16 << 20, 64 << 20] {
+        let name = format!("sort, {} MiB a task", task_memory_bytes >> 20);
+        if wanted(&name) {
+            let options = RuntimeOptions {
+                task_memory_bytes,
+                ..unmanaged.clone()
+            };
+            let spec = || sorting().reducer(Arc::new(each), 2).globally_sorted();
+            measure(&name, 5, &options, spec);
+            println!("  of {} MB", records().bytes() / 1_000_000);
+        }
+    }
+
+    let words = job(|| Drawn {
+        splits: 8,
+        records_per_split: 1_000_000,
+        record: word_record,
+    });
+    for combine in [false, true] {
+        let name = format!("8 M words, combiner {combine}");
+        if wanted(&name) {
+            measure(&name, 3, &unmanaged, || {
+                let spec = words().reducer(Arc::new(sum), 2);
+                match combine {
+                    true => spec.combiner(Arc::new(sum)),
+                    false => spec,
+                }
+            });
+        }
+    }
+}
