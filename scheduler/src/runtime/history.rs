@@ -23,6 +23,23 @@ pub enum AttemptOutcome {
     Stopped,
 }
 
+/// What a journal is to be told.
+pub(super) enum News {
+    Submitted(JobStatus),
+    AttemptEnded(JobId, AttemptRecord),
+    Ended(Box<(JobReport, MeasuredProfile)>),
+}
+
+impl News {
+    pub fn tell(&self, journal: &dyn JobJournal) {
+        match self {
+            Self::Submitted(job) => journal.submitted(job),
+            Self::AttemptEnded(job, attempt) => journal.attempt_ended(*job, attempt),
+            Self::Ended(end) => journal.ended(&end.0, &end.1),
+        }
+    }
+}
+
 /// One attempt at a task. Bytes are counted of attempts that ended well; of
 /// others they are 0.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,11 +72,12 @@ pub struct AttemptRecord {
 
 /// Is told of what happens to jobs, so that it outlives the process.
 ///
-/// Of one job: first `submitted`, then any `attempt_ended`, each once, and at
-/// last `ended`, before [`JobHandle::wait`](super::JobHandle::wait) returns. All
-/// run outside the runtime's lock, on the thread that brought the news about:
-/// that of a task, of a commit, or the control thread. They may do I/O, but the
-/// next task or cycle waits for them.
+/// One call at a time, in the order in which things happened. Of one job: first
+/// `submitted`, then any `attempt_ended`, each once, and at last `ended`, before
+/// [`JobHandle::wait`](super::JobHandle::wait) returns. The calls come outside of
+/// the runtime's lock, on threads that have news of their own to bring: of a task,
+/// of a commit, the submitter's, the control thread. They may do I/O, but what is
+/// next on that thread waits for them. They must not submit jobs.
 pub trait JobJournal: Send + Sync {
     /// A job was accepted; no task of it has started. If it is refused after all,
     /// because the runtime shuts down meanwhile, it is told as cancelled.

@@ -5,6 +5,7 @@ use super::clock::{Clock, MonotonicClock};
 use super::control;
 use super::error::{RuntimeError, SubmitError};
 use super::handle::JobHandle;
+use super::history::News;
 use super::key_sample::JobPartitioner;
 use super::options::{Management, RuntimeOptions};
 use super::pacer::Pacer;
@@ -118,19 +119,22 @@ impl Runtime {
             attempts: VecDeque::new(),
             ended: Arc::clone(&ended),
         };
-        shared.tell(|journal| journal.submitted(&entry.status(None)));
+        let submitted = News::Submitted(entry.status(None));
+        shared.lock().news.push(submitted);
+        shared.tell_news();
 
         let mut state = shared.lock();
         // Known when it was admitted; forgotten meanwhile only if a thousand others
         // ended since.
         let known = state.follow(&mut entry.tracker, &after);
         if state.shutting_down || known.is_err() {
-            drop(state);
             entry.tracker.cancel();
             entry.tracker.abort_done();
-            if let Some(report) = entry.report(shared.clock.now_s()) {
-                shared.tell(|journal| journal.ended(&report, entry.tracker.measured()));
-            }
+            let report = entry.report(shared.clock.now_s());
+            let measured = *entry.tracker.measured();
+            (state.news).extend(report.map(|report| News::Ended(Box::new((report, measured)))));
+            drop(state);
+            shared.tell_news();
             return Err(known.map_or_else(SubmitError::Follows, |()| SubmitError::ShuttingDown));
         }
         state.jobs.insert(id, entry);

@@ -9,7 +9,7 @@ use super::clock::Clock;
 use super::cores::Cores;
 use super::counters::Counters;
 use super::error::TaskError;
-use super::history::{AttemptRecord, JobJournal};
+use super::history::{AttemptRecord, News};
 use super::input::Split;
 use super::key_sample::JobPartitioner;
 use super::life::Life;
@@ -150,13 +150,15 @@ impl JobEntry {
         })
     }
 
-    /// The attempts that ended since this was asked last; they are remembered.
-    fn take_attempts(&mut self) -> Vec<AttemptRecord> {
+    /// Remembers the attempts that ended since this was done last, and makes news
+    /// of them.
+    fn note_attempts(&mut self, news: &mut Vec<News>) {
+        let job = self.tracker.job.id;
         let records = self.tracker.take_records();
-        self.attempts.extend(records.iter().cloned());
+        news.extend((records.iter().cloned()).map(|record| News::AttemptEnded(job, record)));
+        self.attempts.extend(records);
         let surplus = self.attempts.len().saturating_sub(ATTEMPTS_KEPT_MAX);
         self.attempts.drain(..surplus);
-        records
     }
 
     fn sample(&mut self) -> f64 {
@@ -247,6 +249,8 @@ pub(super) struct State {
     pub workers: BTreeMap<u64, JoinHandle<()>>,
     /// Threads that nobody waits for any more, and that still run.
     pub left_behind: u32,
+    /// What the journal has not been told.
+    pub news: Vec<News>,
     open: Option<CycleSample>,
     last_claimed: Option<JobId>,
 }
@@ -391,6 +395,8 @@ pub(super) struct Shared {
     /// The number of the worker started last.
     pub last_worker: AtomicU64,
     state: Mutex<State>,
+    /// Held while the journal is told; never taken with the state's.
+    telling: Mutex<()>,
     /// Wakes the control thread.
     pub kick: Condvar,
     /// Wakes those who wait for a job.
@@ -406,6 +412,7 @@ impl Shared {
             cores: Arc::new(Cores::detect()),
             last_worker: AtomicU64::new(0),
             state: Mutex::default(),
+            telling: Mutex::default(),
             kick: Condvar::new(),
             ended: Condvar::new(),
         }
@@ -459,31 +466,36 @@ impl Shared {
     pub fn watch(&self, now_s: f64) {
         let options = &self.options;
         let mut state = self.lock();
-        let (mut given_up, mut news) = (Vec::new(), Vec::new());
-        for (id, job) in &mut state.jobs {
+        let State { jobs, news, .. } = &mut *state;
+        let mut given_up = Vec::new();
+        for job in jobs.values_mut() {
             let could_run = options.management == Management::Unmanaged || job.share_hundredths > 0;
             given_up.extend(job.tracker.watch(now_s, could_run, options.stall_s));
             if job.tracker.state() == JobState::Stopping {
                 job.context.pacer.cancel();
             }
-            news.extend(job.take_attempts().into_iter().map(|record| (*id, record)));
+            job.note_attempts(news);
         }
         for life in given_up {
             state.leave_behind(&life);
         }
         drop(state);
-        self.tell(|journal| {
-            for (job, record) in &news {
-                journal.attempt_ended(*job, record);
-            }
-        });
+        self.tell_news();
     }
 
-    /// Tells the journal, if there is one. Not with the lock: it may do I/O.
-    pub fn tell(&self, news: impl FnOnce(&dyn JobJournal)) {
-        if let Some(journal) = &self.options.journal {
+    /// Tells the journal all the news there are, if it is there. Not with the
+    /// lock: it may do I/O. When this returns, whatever was news before has been
+    /// told, by this thread or another.
+    pub fn tell_news(&self) {
+        let Some(journal) = &self.options.journal else {
+            self.lock().news.clear();
+            return;
+        };
+        let _telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
+        let news = std::mem::take(&mut self.lock().news);
+        for news in news {
             // The job does not depend on whether anybody takes note.
-            let _ = catch(|| news(journal.as_ref()));
+            let _ = catch(|| news.tell(journal.as_ref()));
         }
     }
 
@@ -510,7 +522,8 @@ impl Shared {
         if is_left_behind {
             state.left_behind = state.left_behind.saturating_sub(1);
         }
-        let Some(job) = state.jobs.get_mut(&context.id) else {
+        let State { jobs, news, .. } = &mut *state;
+        let Some(job) = jobs.get_mut(&context.id) else {
             // Of a job that ended without this attempt. What it still wrote goes
             // with it.
             drop(state);
@@ -553,25 +566,18 @@ impl Shared {
                 true
             }
         };
-        let attempts = job.take_attempts();
-        let report = match duty {
-            Duty::Task { .. } | Duty::Split => None,
-            Duty::Commit | Duty::Abort => job.report(now_s),
-        };
-        let measured = *job.tracker.measured();
+        job.note_attempts(news);
+        let has_ended = job.tracker.ended().is_some() && !matches!(duty, Duty::Task { .. });
+        if let Some(report) = job.report(now_s).filter(|_| has_ended) {
+            let measured = *job.tracker.measured();
+            news.push(News::Ended(Box::new((report, measured))));
+        }
         if replan {
             self.kick(&mut state);
         }
         drop(state);
-        self.tell(|journal| {
-            for attempt in &attempts {
-                journal.attempt_ended(context.id, attempt);
-            }
-            if let Some(report) = &report {
-                journal.ended(report, &measured);
-            }
-        });
-        if report.is_some() {
+        self.tell_news();
+        if has_ended {
             // Only now: who waits for the job finds its end in the journal.
             let mut state = self.lock();
             state.end(context.id, now_s);
