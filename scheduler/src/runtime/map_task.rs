@@ -15,7 +15,7 @@ use super::merge::{SpillDir, merge_segments, write_sorted};
 use super::partitioner::Partitioner;
 use super::reduce_task::RowEmit;
 use super::run::{Run, RunWriter, check_record_bytes};
-use super::sort_buffer::SortBuffer;
+use super::sort_buffer::{Folded, SortBuffer};
 use super::state::JobContext;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -88,6 +88,11 @@ impl SpillEmit<'_> {
         Ok(())
     }
 
+    fn spill_here(&mut self) -> Result<(), TaskError> {
+        let attempt = self.attempt;
+        attempt.shuffle(|| self.spill())
+    }
+
     fn write_buffer(&mut self, path: PathBuf) -> Result<Run, TaskError> {
         self.attempt.holds(self.buffer.allocated_bytes());
         self.buffer.sort(self.attempt);
@@ -155,22 +160,40 @@ impl Emit for SpillEmit<'_> {
         let bytes = key.len() + value.len();
         self.attempt.tick(bytes)?;
         check_record_bytes(bytes, self.job.task_memory_bytes)?;
-        if !self.buffer.has_room(bytes) {
-            let attempt = self.attempt;
-            attempt.shuffle(|| self.spill())?;
-        }
-        let partitions = self.job.spec.reduces;
+        self.attempt.count(|counters| {
+            counters.map_output_records += 1;
+            counters.map_output_bytes += bytes as u64;
+        });
+        let job = self.job;
+        let partitions = job.spec.reduces;
         let partition = self.partitioner.partition(key, partitions);
         if partition >= partitions {
             return Err(TaskError::failed(format!(
                 "the partitioner gave {partition} of {partitions} partitions"
             )));
         }
+        let mut vacancy = None;
+        if let Some(fold) = job.spec.fold.as_deref() {
+            let mut folded = self.buffer.fold(partition, key, value, fold);
+            let is_full = match folded {
+                Folded::Apart(_) => !self.buffer.has_room(bytes),
+                Folded::Full => true,
+                Folded::Done => return Ok(()),
+            };
+            if is_full {
+                self.spill_here()?;
+                folded = self.buffer.fold(partition, key, value, fold);
+            }
+            if let Folded::Apart(at) = folded {
+                vacancy = at;
+            }
+        } else if !self.buffer.has_room(bytes) {
+            self.spill_here()?;
+        }
         self.buffer.push(partition, key, value)?;
-        self.attempt.count(|counters| {
-            counters.map_output_records += 1;
-            counters.map_output_bytes += bytes as u64;
-        });
+        if let Some(vacancy) = vacancy {
+            self.buffer.found_at(vacancy);
+        }
         Ok(())
     }
 

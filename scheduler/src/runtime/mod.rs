@@ -26,7 +26,7 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `input`, `output`, `text_output`, `functions`, `partitioner` | the traits a job is made of |
+//! | `input`, `output`, `text_output`, `functions`, `fold`, `partitioner` | the traits a job is made of |
 //! | `key_sample` | where the ranges of a global sort are cut |
 //! | `typed` | the same for typed keys and values |
 //! | `spec`, `options`, `capacity`, `clock` | what goes in |
@@ -34,7 +34,7 @@
 //! | `tracker`, `task_set`, `speculation` | the life of one job, as a state machine |
 //! | `live_view`, `shares` | from jobs to a view, from a placement to shares |
 //! | `pacer`, `attempt`, `life`, `class`, `cores` | CPU: per job, per task, in the kernel |
-//! | `sort_buffer`, `run`, `sorted`, `merge`, `key_prefix` | the shuffle's data |
+//! | `sort_buffer`, `fold_index`, `run`, `sorted`, `merge`, `key_prefix` | the shuffle's data |
 //! | `map_task`, `reduce_task` | one task each |
 //! | `state`, `control`, `worker`, `panics`, `handle`, `runner` | threads and the lock |
 
@@ -46,6 +46,8 @@ mod control;
 mod cores;
 mod counters;
 mod error;
+mod fold;
+mod fold_index;
 mod functions;
 mod handle;
 mod history;
@@ -85,6 +87,7 @@ pub use class::SchedulingClass;
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use counters::Counters;
 pub use error::{RuntimeError, SubmitError, TaskError};
+pub use fold::Fold;
 pub use functions::{Emit, Mapper, Reducer};
 pub use handle::JobHandle;
 pub use history::{AttemptOutcome, AttemptRecord, JobJournal};

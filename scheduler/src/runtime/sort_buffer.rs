@@ -8,6 +8,8 @@
 //! An entry's order is its partition and the first twelve bytes of its key in one
 //! integer, so that sorting seldom looks at the records themselves.
 //!
+//! Where values are folded, an index of keys finds the record to fold into.
+//!
 //! The buffer keeps to its budget with all that it has allocated, not only with
 //! what is in use. Therefore records lie in chunks, which never move, and the
 //! index grows only while the old and the new one fit side by side. From the
@@ -15,9 +17,12 @@
 
 use super::attempt::Attempt;
 use super::error::TaskError;
+use super::fold::Fold;
+use super::fold_index::{FoldIndex, Vacancy};
 use super::key_prefix::{PREFIX_BYTES, compare_behind, key_prefix};
 use super::sorted::Sorted;
 use std::cmp::Ordering;
+use xxhash_rust::xxh3::xxh3_64;
 
 const CHUNK_BYTES_MIN: usize = 1 << 10;
 const CHUNK_BYTES_MAX: usize = 1 << 20;
@@ -53,6 +58,18 @@ pub(super) struct SortBuffer {
     chunk_bytes: usize,
     /// Capacity of all chunks.
     chunks_bytes: usize,
+    keys: FoldIndex,
+}
+
+/// What became of a record that was to be folded.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Folded {
+    /// It is in the buffer.
+    Done,
+    /// It has to be pushed, and there is where it will be found.
+    Apart(Option<Vacancy>),
+    /// The buffer has to be emptied first.
+    Full,
 }
 
 impl SortBuffer {
@@ -65,6 +82,7 @@ impl SortBuffer {
             budget_bytes,
             chunk_bytes: (budget_bytes / 64).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX),
             chunks_bytes: 0,
+            keys: FoldIndex::default(),
         }
     }
 
@@ -74,7 +92,42 @@ impl SortBuffer {
 
     /// What it has allocated, used or not.
     pub fn allocated_bytes(&self) -> usize {
-        self.chunks_bytes + self.entries.capacity() * ENTRY_BYTES
+        let index_bytes = self.entries.capacity() * ENTRY_BYTES;
+        self.chunks_bytes + index_bytes + self.keys.allocated_bytes()
+    }
+
+    /// Folds the value into that of a record with the same partition and key, if
+    /// there is one.
+    pub fn fold(&mut self, partition: u32, key: &[u8], value: &[u8], fold: &dyn Fold) -> Folded {
+        if !self.keys.is_worth_it() {
+            return Folded::Apart(None);
+        }
+        let grown_bytes = self.allocated_bytes() + self.keys.grown_bytes();
+        if grown_bytes > self.budget_bytes && !self.is_empty() {
+            return Folded::Full;
+        }
+        let order = order(partition, key);
+        let (entries, chunks) = (&self.entries, &self.chunks);
+        let is_it = |number: usize| {
+            let entry: &Entry = &entries[number];
+            entry.order == order && compare_behind(entry.key(chunks), key, ORDER_KEY_BYTES).is_eq()
+        };
+        match self.keys.find(xxh3_64(key), is_it) {
+            Err(vacancy) => Folded::Apart(Some(vacancy)),
+            Ok(number) => {
+                let entry = self.entries[number];
+                let into = entry.value_mut(&mut self.chunks);
+                match into.len() == value.len() && fold.fold(into, value) {
+                    true => Folded::Done,
+                    false => Folded::Apart(None),
+                }
+            }
+        }
+    }
+
+    /// Remembers the record that was pushed last, for others to be folded into.
+    pub fn found_at(&mut self, vacancy: Vacancy) {
+        self.keys.insert(vacancy, self.entries.len() - 1);
     }
 
     /// Whether a record of `record_bytes` fits. Into an empty buffer any does.
@@ -125,9 +178,8 @@ impl SortBuffer {
             let grown = self.grown_entries();
             self.entries.reserve_exact(grown - self.entries.len());
         }
-        let key_order = key_prefix(key) >> (u128::BITS - ORDER_KEY_BITS);
         self.entries.push(Entry {
-            order: u128::from(partition) << ORDER_KEY_BITS | key_order,
+            order: order(partition, key),
             chunk: number(at)?,
             start,
             key_len,
@@ -170,13 +222,16 @@ impl SortBuffer {
         let record_bytes = used_bytes.div_ceil(records);
         // Larger records may follow small ones and need somewhere to lie.
         let index_bytes_max = self.budget_bytes / 8 * 7;
+        // The keys' table grows once more beside itself.
+        let entry_bytes = ENTRY_BYTES + self.keys.allocated_bytes() * 3 / 2 / records;
         let capacity =
-            (self.budget_bytes / (record_bytes + ENTRY_BYTES)).min(index_bytes_max / ENTRY_BYTES);
+            (self.budget_bytes / (record_bytes + entry_bytes)).min(index_bytes_max / entry_bytes);
+        self.keys.clear();
         // The old index goes before the new one comes.
         self.entries = Vec::new();
         self.entries.reserve_exact(capacity);
 
-        let chunks_bytes_max = (self.budget_bytes).saturating_sub(capacity * ENTRY_BYTES);
+        let chunks_bytes_max = (self.budget_bytes).saturating_sub(capacity * entry_bytes);
         self.chunks
             .retain(|chunk| chunk.capacity() == self.chunk_bytes);
         self.chunks.truncate(chunks_bytes_max / self.chunk_bytes);
@@ -206,6 +261,12 @@ impl SortBuffer {
     }
 }
 
+/// What records are sorted by first.
+fn order(partition: u32, key: &[u8]) -> u128 {
+    let key_order = key_prefix(key) >> (u128::BITS - ORDER_KEY_BITS);
+    u128::from(partition) << ORDER_KEY_BITS | key_order
+}
+
 impl Entry {
     fn compare(&self, other: &Self, chunks: &[Vec<u8>]) -> Ordering {
         (self.order.cmp(&other.order))
@@ -221,6 +282,11 @@ impl Entry {
 
     fn key<'a>(&self, chunks: &'a [Vec<u8>]) -> &'a [u8] {
         &chunks[self.chunk as usize][self.start as usize..][..self.key_len as usize]
+    }
+
+    fn value_mut<'a>(&self, chunks: &'a mut [Vec<u8>]) -> &'a mut [u8] {
+        let start = self.start as usize + self.key_len as usize;
+        &mut chunks[self.chunk as usize][start..][..self.value_len as usize]
     }
 
     fn value<'a>(&self, chunks: &'a [Vec<u8>]) -> &'a [u8] {

@@ -1,6 +1,7 @@
 //! A job as it is submitted.
 
 use super::error::SubmitError;
+use super::fold::{Fold, FoldCombiner};
 use super::functions::{Mapper, Reducer};
 use super::input::{Input, Split};
 use super::measured::MeasuredProfile;
@@ -43,6 +44,8 @@ pub struct JobSpec {
     pub mapper: Arc<dyn Mapper>,
     /// Reduces a map's output before it is written, if given.
     pub combiner: Option<Arc<dyn Reducer>>,
+    /// Folds a map's values where they lie, if given.
+    pub fold: Option<Arc<dyn Fold>>,
     /// Reduces each key's values. Without it the maps' output is the result.
     pub reducer: Option<Arc<dyn Reducer>>,
     /// Which reduce task gets a key.
@@ -77,6 +80,7 @@ impl JobSpec {
             input,
             mapper,
             combiner: None,
+            fold: None,
             reducer: None,
             partitioning: Partitioning::default(),
             reduces: 0,
@@ -100,6 +104,15 @@ impl JobSpec {
     #[must_use]
     pub fn combiner(mut self, combiner: Arc<dyn Reducer>) -> Self {
         self.combiner = Some(combiner);
+        self
+    }
+
+    /// With values of a key folded into one wherever they meet before the reduce:
+    /// in a map's buffer, and as the combiner at spills and merges.
+    #[must_use]
+    pub fn fold(mut self, fold: Arc<dyn Fold>) -> Self {
+        self.combiner = Some(Arc::new(FoldCombiner(Arc::clone(&fold))));
+        self.fold = Some(fold);
         self
     }
 
@@ -165,7 +178,8 @@ impl JobSpec {
         if self.reducer.is_some() && self.reduces == 0 {
             return Err(SubmitError::NoReduces);
         }
-        if self.reducer.is_none() && (self.reduces > 0 || self.combiner.is_some()) {
+        let combines = self.combiner.is_some() || self.fold.is_some();
+        if self.reducer.is_none() && (self.reduces > 0 || combines) {
             return Err(SubmitError::NoReducer);
         }
         for cpu_s in [self.profile.map_task_cpu_s, self.profile.reduce_task_cpu_s] {

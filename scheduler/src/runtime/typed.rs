@@ -88,7 +88,7 @@ where
     V: Serialize + DeserializeOwned + 'static,
 {
     /// With two values of a key made one wherever they meet before the reduce.
-    /// `fold` must not depend on how they are grouped.
+    /// `fold` must not depend on how they are grouped, nor on their order.
     pub fn combine(mut self, fold: impl Fn(V, V) -> V + Send + Sync + 'static) -> Self {
         let combiner = move |key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit| {
             let mut values = TypedValues::new(values);

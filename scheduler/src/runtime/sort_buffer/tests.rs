@@ -2,6 +2,7 @@ use super::*;
 use crate::runtime::tests::with_attempt;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
 
 type Record = (u32, Vec<u8>, Vec<u8>);
 
@@ -92,4 +93,80 @@ fn a_record_larger_than_the_budget_fits_alone() {
     assert_eq!(records, [(0, b"key".to_vec(), vec![1; 1 << 20])]);
     buffer.restart();
     assert!(buffer.allocated_bytes() < 1 << 11);
+}
+
+/// Adds numbers of eight bytes.
+fn add(into: &mut [u8], value: &[u8]) -> bool {
+    let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes);
+    match (number(into), number(value)) {
+        (Ok(a), Ok(b)) => {
+            into.copy_from_slice(&(a + b).to_le_bytes());
+            true
+        }
+        _ => false,
+    }
+}
+
+#[test]
+fn folded_values_add_up_within_the_budget_and_keys_of_partitions_stay_apart() {
+    for _ in 0..20 {
+        let seed = rand::random();
+        println!("seed {seed}");
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let budget_bytes = rng.random_range(16 << 10..128 << 10);
+        let partitions = rng.random_range(1..4);
+        let keys = rng.random_range(1..5000_u32);
+        let mut buffer = SortBuffer::new(budget_bytes);
+        let (mut sums, mut expected) = (BTreeMap::new(), BTreeMap::new());
+        let mut empty_into_sums = |buffer: &mut SortBuffer| {
+            let records = sorted(buffer, partitions);
+            for (partition, key, value) in records {
+                let value = u64::from_le_bytes(value.try_into().unwrap());
+                *sums.entry((partition, key)).or_insert(0) += value;
+            }
+            buffer.restart();
+        };
+        for n in 0..20_000_u64 {
+            let key = format!("a key like others {}", rng.random_range(0..keys));
+            let (key, value) = (key.as_bytes(), n.to_le_bytes());
+            let partition = rng.random_range(0..partitions);
+            *expected.entry((partition, key.to_vec())).or_insert(0) += n;
+            let mut folded = buffer.fold(partition, key, &value, &add);
+            let has_room = buffer.has_room(key.len() + value.len());
+            if matches!(folded, Folded::Full) || matches!(folded, Folded::Apart(_)) && !has_room {
+                empty_into_sums(&mut buffer);
+                folded = buffer.fold(partition, key, &value, &add);
+            }
+            if let Folded::Apart(vacancy) = folded {
+                buffer.push(partition, key, &value).unwrap();
+                vacancy.into_iter().for_each(|at| buffer.found_at(at));
+            }
+            assert!(buffer.allocated_bytes() <= budget_bytes);
+        }
+        empty_into_sums(&mut buffer);
+        assert_eq!(sums, expected);
+    }
+}
+
+#[test]
+fn what_cannot_be_folded_stays_apart_and_in_order() {
+    let mut buffer = SortBuffer::new(64 << 10);
+    for value in [&[1, 0, 0, 0, 0, 0, 0, 0][..], b"short", b"tiny!"] {
+        match buffer.fold(0, b"key", value, &add) {
+            Folded::Apart(vacancy) => {
+                buffer.push(0, b"key", value).unwrap();
+                vacancy.into_iter().for_each(|at| buffer.found_at(at));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(matches!(
+        buffer.fold(0, b"key", &2_u64.to_le_bytes(), &add),
+        Folded::Done
+    ));
+    let values: Vec<_> = sorted(&mut buffer, 1)
+        .into_iter()
+        .map(|(_, _, value)| value)
+        .collect();
+    assert_eq!(values, [&3_u64.to_le_bytes()[..], b"short", b"tiny!"]);
 }

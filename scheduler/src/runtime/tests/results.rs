@@ -46,6 +46,52 @@ fn word_count_equals_an_independent_count_whatever_the_memory_and_the_combiner()
     }
 }
 
+/// A word and a one of eight bytes.
+fn one_each(_: &[u8], text: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+    (text.split(|byte| *byte == b' '))
+        .filter(|word| !word.is_empty())
+        .try_for_each(|word| emit.emit(word, &1_u64.to_le_bytes()))
+}
+
+fn add(into: &mut [u8], value: &[u8]) -> bool {
+    let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
+    let sum = number(into) + number(value);
+    into.copy_from_slice(&sum.to_le_bytes());
+    true
+}
+
+#[test]
+fn values_are_folded_before_the_reduce_and_the_count_is_the_same() {
+    let text = generated_text(7, 400_000);
+    let expected = count_independently(&text);
+    let total = |key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit| {
+        let mut sum = 0_u64.to_le_bytes();
+        while let Some(value) = values.next_value()? {
+            add(&mut sum, value);
+        }
+        emit.emit(key, u64::from_le_bytes(sum).to_string().as_bytes())
+    };
+    for task_memory_bytes in [TASK_MEMORY_BYTES_MIN, 16 << 20] {
+        let spills = tempfile::tempdir().unwrap();
+        let runtime = Runtime::start(RuntimeOptions {
+            task_memory_bytes,
+            ..options(spills.path())
+        })
+        .unwrap();
+        let output = VecOutput::new();
+        let mut spec = word_count(&text, 3, 2, &output);
+        spec.mapper = Arc::new(one_each);
+        spec.reducer = Some(Arc::new(total));
+        let report = runtime.submit(spec.fold(Arc::new(add))).unwrap().wait();
+        assert_eq!(report.outcome, Outcome::Succeeded);
+        assert_eq!(counts(&output), expected);
+        let c = report.counters;
+        assert_eq!(c.map_output_records, expected.values().sum::<u64>());
+        // Each map puts a word out once.
+        assert!(c.reduce_input_records <= 3 * expected.len() as u64);
+    }
+}
+
 #[test]
 fn every_policy_and_the_unmanaged_runtime_complete_several_jobs_at_once() {
     let text = generated_text(4, 60_000);
