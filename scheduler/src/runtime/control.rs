@@ -8,11 +8,12 @@
 //! plan: going on under an old one would hide it, so the jobs fail with the
 //! cause, and the thread lives on for the next.
 
+use super::job_entry::Assignment;
 use super::live_view::{LiveJob, Slot, live_view};
 use super::options::Management;
 use super::panics::catch;
 use super::shares::{Claimant, TASK_HUNDREDTHS_MAX, shares};
-use super::state::{Assignment, Shared, State};
+use super::state::{Shared, State};
 use super::worker;
 use crate::model::JobId;
 use std::collections::BTreeMap;

@@ -1,9 +1,10 @@
 //! A handle on a submitted job.
 
 use super::history::AttemptRecord;
+use super::job_entry::Ended;
 use super::measured::MeasuredProfile;
 use super::report::{JobReport, JobStatus};
-use super::state::{Ended, Shared, State};
+use super::state::{Shared, State};
 use crate::model::JobId;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;

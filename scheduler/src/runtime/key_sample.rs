@@ -7,8 +7,8 @@
 use super::attempt::Attempt;
 use super::error::TaskError;
 use super::functions::Emit;
+use super::job_entry::JobContext;
 use super::partitioner::{Partitioner, Partitioning, RangePartitioner};
-use super::state::JobContext;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -11,12 +11,12 @@
 use super::attempt::Attempt;
 use super::error::TaskError;
 use super::functions::Emit;
+use super::job_entry::JobContext;
 use super::merge::{SpillDir, merge_segments, write_sorted};
 use super::partitioner::Partitioner;
 use super::reduce_task::RowEmit;
 use super::run::{Run, RunWriter, check_record_bytes};
 use super::sort_buffer::{Folded, SortBuffer};
-use super::state::JobContext;
 use std::path::PathBuf;
 use std::sync::Arc;
 

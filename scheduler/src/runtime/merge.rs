@@ -3,10 +3,10 @@
 use super::attempt::Attempt;
 use super::error::TaskError;
 use super::functions::{Emit, Reducer};
+use super::job_entry::JobContext;
 use super::key_prefix::{PREFIX_BYTES, compare_behind, key_prefix};
 use super::run::{RunWriter, Segment, SegmentReader};
 use super::sorted::{Sorted, for_each_group};
-use super::state::JobContext;
 use std::cell::{Cell, OnceCell};
 use std::path::PathBuf;
 use tempfile::TempDir;

@@ -36,7 +36,7 @@
 //! | `pacer`, `attempt`, `life`, `class`, `cores` | CPU: per job, per task, in the kernel |
 //! | `sort_buffer`, `fold_index`, `run`, `sorted`, `merge`, `key_prefix` | the shuffle's data |
 //! | `map_task`, `reduce_task` | one task each |
-//! | `state`, `control`, `worker`, `panics`, `handle`, `runner` | threads and the lock |
+//! | `state`, `job_entry`, `control`, `worker`, `panics`, `handle`, `runner` | threads and the lock |
 
 mod attempt;
 mod capacity;
@@ -52,6 +52,7 @@ mod functions;
 mod handle;
 mod history;
 mod input;
+mod job_entry;
 mod key_prefix;
 mod key_sample;
 mod life;

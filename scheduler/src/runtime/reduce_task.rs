@@ -4,11 +4,11 @@
 use super::attempt::Attempt;
 use super::error::TaskError;
 use super::functions::Emit;
+use super::job_entry::JobContext;
 use super::merge::{SpillDir, merge_segments};
 use super::output::OutputWriter;
 use super::run::Segment;
 use super::sorted::for_each_group;
-use super::state::JobContext;
 
 /// Runs reduce `index` over `segments`, one per map in their order.
 pub(super) fn run_reduce(

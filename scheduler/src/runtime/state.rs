@@ -7,37 +7,26 @@ use super::capacity::CapacitySource;
 use super::class::SchedulingClass;
 use super::clock::Clock;
 use super::cores::Cores;
-use super::counters::Counters;
 use super::error::TaskError;
-use super::history::{AttemptRecord, News};
-use super::input::Split;
-use super::key_sample::JobPartitioner;
+use super::history::News;
+use super::job_entry::{Assignment, Done, Duty, JobContext, JobEntry};
 use super::life::Life;
-use super::measured::MeasuredProfile;
 use super::options::{Management, RuntimeOptions};
-use super::pacer::Pacer;
 use super::panics::catch;
-use super::report::{CycleSample, JobReport, JobSample, JobState, JobStatus, Outcome};
-use super::run::{Run, Segment};
+use super::report::{CycleSample, JobSample, JobState, JobStatus};
 use super::shares::TASK_HUNDREDTHS_MAX;
-use super::spec::JobSpec;
-use super::tracker::{Tracker, Work};
-use crate::model::{JobId, TaskId, TaskKind};
+use super::tracker::Tracker;
+use crate::model::{JobId, TaskId};
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use tempfile::TempDir;
 
 /// Control cycles remembered: an hour at the default length.
 const HISTORY_CYCLES_MAX: usize = 4 * 3600;
 
 /// Ended jobs that the status still lists.
 const ENDED_JOBS_MAX: usize = 1000;
-
-/// Attempts of a job that are remembered; of more, the latest.
-const ATTEMPTS_KEPT_MAX: usize = 10_000;
 
 /// Threads left behind with which no more jobs are accepted. Each has a stack
 /// and whatever memory its task took.
@@ -46,191 +35,6 @@ pub(super) const LEFT_BEHIND_MAX: u32 = 64;
 /// The part of a core, in hundredths, that has to be left for a copy of a slow
 /// task. With less it would take from the task that it is to help.
 const COPY_HUNDREDTHS_MIN: u32 = 50;
-
-/// What tasks of a job work with, outside the lock.
-pub(super) struct JobContext {
-    pub id: JobId,
-    pub spec: JobSpec,
-    /// Known before its first task.
-    pub splits: OnceLock<Vec<Split>>,
-    pub partitioner: JobPartitioner,
-    pub pacer: Pacer,
-    /// The job's spill directory; removed after its last task.
-    pub directory: PathBuf,
-    pub task_memory_bytes: usize,
-}
-
-impl JobContext {
-    pub fn splits(&self) -> &[Split] {
-        self.splits.get().map_or(&[], Vec::as_slice)
-    }
-
-    /// A directory for the intermediate files of one attempt, removed on drop.
-    pub fn attempt_dir(&self, prefix: &str) -> Result<TempDir, TaskError> {
-        let path = &self.directory;
-        let made = tempfile::Builder::new().prefix(prefix).tempdir_in(path);
-        made.map_err(TaskError::io(format!(
-            "creating a spill directory in {}",
-            path.display()
-        )))
-    }
-}
-
-/// The final word on a job, for its handle.
-pub(super) struct Ended {
-    pub report: JobReport,
-    pub status: JobStatus,
-    pub measured: MeasuredProfile,
-    pub attempts: VecDeque<AttemptRecord>,
-}
-
-pub(super) struct JobEntry {
-    pub tracker: Tracker,
-    pub context: Arc<JobContext>,
-    pub directory: Option<TempDir>,
-    /// Per finished map, its segments by partition.
-    pub map_segments: Vec<Vec<Segment>>,
-    pub share_hundredths: u32,
-    /// Tasks that may run at once.
-    pub concurrency: u32,
-    /// CPU time used before the open sample, in seconds.
-    pub sampled_cpu_s: f64,
-    /// The latest attempts that ended.
-    pub attempts: VecDeque<AttemptRecord>,
-    pub ended: Arc<OnceLock<Ended>>,
-}
-
-impl JobEntry {
-    pub fn status(&self, finished_s: Option<f64>) -> JobStatus {
-        let job = &self.tracker.job;
-        let (maps_done, maps_total) = self.tracker.progress(TaskKind::Map);
-        let (reduces_done, reduces_total) = self.tracker.progress(TaskKind::Reduce);
-        JobStatus {
-            id: job.id,
-            name: self.context.spec.name.clone(),
-            state: self.tracker.state(),
-            follows: self.tracker.follows().collect(),
-            submitted_s: job.submitted_s,
-            goal_s: job.goal_s,
-            finished_s,
-            share_hundredths: if finished_s.is_some() {
-                0
-            } else {
-                self.share_hundredths
-            },
-            tasks_running: self.tracker.running(),
-            maps_done,
-            maps_total,
-            reduces_done,
-            reduces_total,
-            attempts_failed: self.tracker.counters().attempts_failed,
-            cpu_s: self.context.pacer.used_cpu_s(),
-            cause: self.tracker.cause().map(str::to_owned),
-        }
-    }
-
-    /// Its final word, once it has ended.
-    pub fn report(&self, finished_s: f64) -> Option<JobReport> {
-        let outcome = self.tracker.ended()?.clone();
-        let job = &self.tracker.job;
-        let counters = *self.tracker.counters();
-        Some(JobReport {
-            id: job.id,
-            name: self.context.spec.name.clone(),
-            submitted_s: job.submitted_s,
-            goal_s: job.goal_s,
-            finished_s,
-            met: job.met((outcome == Outcome::Succeeded).then_some(finished_s)),
-            tasks: self.tracker.progress(TaskKind::Map).1
-                + self.tracker.progress(TaskKind::Reduce).1,
-            bytes_in: counters.map_input_bytes,
-            cpu_s: self.context.pacer.used_cpu_s(),
-            counters,
-            outcome,
-        })
-    }
-
-    /// Remembers the attempts that ended since this was done last, and makes news
-    /// of them.
-    fn note_attempts(&mut self, news: &mut Vec<News>) {
-        let job = self.tracker.job.id;
-        let records = self.tracker.take_records();
-        news.extend((records.iter().cloned()).map(|record| News::AttemptEnded(job, record)));
-        self.attempts.extend(records);
-        let surplus = self.attempts.len().saturating_sub(ATTEMPTS_KEPT_MAX);
-        self.attempts.drain(..surplus);
-    }
-
-    fn sample(&mut self) -> f64 {
-        let used_cpu_s = self.context.pacer.used_cpu_s();
-        used_cpu_s - std::mem::replace(&mut self.sampled_cpu_s, used_cpu_s)
-    }
-
-    fn assign(&mut self, work: Work) -> Assignment {
-        let duty = match work {
-            Work::Task {
-                task,
-                attempt,
-                life,
-            } => Duty::Task {
-                task,
-                attempt,
-                life,
-                segments: match task.kind {
-                    TaskKind::Map => Vec::new(),
-                    TaskKind::Reduce => {
-                        let partition = task.index as usize;
-                        self.map_segments
-                            .iter()
-                            .map(|segments| segments[partition].clone())
-                            .collect()
-                    }
-                },
-            },
-            Work::Split => Duty::Split,
-            Work::Commit => Duty::Commit,
-            Work::Abort => Duty::Abort,
-        };
-        let directory = match duty {
-            Duty::Task { .. } | Duty::Split => None,
-            Duty::Commit | Duty::Abort => self.directory.take(),
-        };
-        Assignment {
-            context: Arc::clone(&self.context),
-            duty,
-            directory,
-        }
-    }
-}
-
-/// What a worker was given to do.
-pub(super) struct Assignment {
-    pub context: Arc<JobContext>,
-    pub duty: Duty,
-    /// To be removed with the duty done.
-    pub directory: Option<TempDir>,
-}
-
-pub(super) enum Duty {
-    Task {
-        task: TaskId,
-        attempt: u32,
-        life: Arc<Life>,
-        /// A reduce's input.
-        segments: Vec<Segment>,
-    },
-    Split,
-    Commit,
-    Abort,
-}
-
-/// What a worker brings back.
-#[derive(Default)]
-pub(super) struct Done {
-    pub counters: Counters,
-    /// A map's output, in a job with reduces.
-    pub run: Option<Run>,
-}
 
 #[derive(Default)]
 pub(super) struct State {
@@ -339,12 +143,7 @@ impl State {
             sample.used_cpu_s = used_cpu_s;
         }
         let status = job.status(Some(now_s));
-        let ended = Ended {
-            report: (job.report(now_s)).expect("only ended jobs are taken out"),
-            status: status.clone(),
-            measured: *job.tracker.measured(),
-            attempts: std::mem::take(&mut job.attempts),
-        };
+        let ended = job.take_ended(&status, now_s);
         let why_not = status.why_not();
         for follower in self.jobs.values_mut() {
             follower.tracker.other_ended(id, why_not.as_deref());

@@ -4,11 +4,12 @@
 use super::attempt::Attempt;
 use super::class::lower_current_thread;
 use super::error::TaskError;
+use super::job_entry::{Assignment, Done, Duty};
 use super::map_task::run_map;
 use super::options::Management;
 use super::panics::catch;
 use super::reduce_task::run_reduce;
-use super::state::{Assignment, Done, Duty, Shared};
+use super::state::Shared;
 use crate::model::TaskKind;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,0 +1,219 @@
+//! A job as the runtime keeps it: its tracker, what its tasks work with, and
+//! what a worker is given of it.
+
+use super::counters::Counters;
+use super::error::TaskError;
+use super::history::{AttemptRecord, News};
+use super::input::Split;
+use super::key_sample::JobPartitioner;
+use super::life::Life;
+use super::measured::MeasuredProfile;
+use super::pacer::Pacer;
+use super::report::{JobReport, JobStatus, Outcome};
+use super::run::{Run, Segment};
+use super::spec::JobSpec;
+use super::tracker::{Tracker, Work};
+use crate::model::{JobId, TaskId, TaskKind};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use tempfile::TempDir;
+
+/// Attempts of a job that are remembered; of more, the latest.
+const ATTEMPTS_KEPT_MAX: usize = 10_000;
+
+/// What tasks of a job work with, outside the lock.
+pub(super) struct JobContext {
+    pub id: JobId,
+    pub spec: JobSpec,
+    /// Known before its first task.
+    pub splits: OnceLock<Vec<Split>>,
+    pub partitioner: JobPartitioner,
+    pub pacer: Pacer,
+    /// The job's spill directory; removed after its last task.
+    pub directory: PathBuf,
+    pub task_memory_bytes: usize,
+}
+
+impl JobContext {
+    pub fn splits(&self) -> &[Split] {
+        self.splits.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// A directory for the intermediate files of one attempt, removed on drop.
+    pub fn attempt_dir(&self, prefix: &str) -> Result<TempDir, TaskError> {
+        let path = &self.directory;
+        let made = tempfile::Builder::new().prefix(prefix).tempdir_in(path);
+        made.map_err(TaskError::io(format!(
+            "creating a spill directory in {}",
+            path.display()
+        )))
+    }
+}
+
+/// The final word on a job, for its handle.
+pub(super) struct Ended {
+    pub report: JobReport,
+    pub status: JobStatus,
+    pub measured: MeasuredProfile,
+    pub attempts: VecDeque<AttemptRecord>,
+}
+
+pub(super) struct JobEntry {
+    pub tracker: Tracker,
+    pub context: Arc<JobContext>,
+    pub directory: Option<TempDir>,
+    /// Per finished map, its segments by partition.
+    pub map_segments: Vec<Vec<Segment>>,
+    pub share_hundredths: u32,
+    /// Tasks that may run at once.
+    pub concurrency: u32,
+    /// CPU time used before the open sample, in seconds.
+    pub sampled_cpu_s: f64,
+    /// The latest attempts that ended.
+    pub attempts: VecDeque<AttemptRecord>,
+    pub ended: Arc<OnceLock<Ended>>,
+}
+
+impl JobEntry {
+    pub fn status(&self, finished_s: Option<f64>) -> JobStatus {
+        let job = &self.tracker.job;
+        let (maps_done, maps_total) = self.tracker.progress(TaskKind::Map);
+        let (reduces_done, reduces_total) = self.tracker.progress(TaskKind::Reduce);
+        JobStatus {
+            id: job.id,
+            name: self.context.spec.name.clone(),
+            state: self.tracker.state(),
+            follows: self.tracker.follows().collect(),
+            submitted_s: job.submitted_s,
+            goal_s: job.goal_s,
+            finished_s,
+            share_hundredths: if finished_s.is_some() {
+                0
+            } else {
+                self.share_hundredths
+            },
+            tasks_running: self.tracker.running(),
+            maps_done,
+            maps_total,
+            reduces_done,
+            reduces_total,
+            attempts_failed: self.tracker.counters().attempts_failed,
+            cpu_s: self.context.pacer.used_cpu_s(),
+            cause: self.tracker.cause().map(str::to_owned),
+        }
+    }
+
+    /// Its final word, once it has ended.
+    pub fn report(&self, finished_s: f64) -> Option<JobReport> {
+        let outcome = self.tracker.ended()?.clone();
+        let job = &self.tracker.job;
+        let counters = *self.tracker.counters();
+        Some(JobReport {
+            id: job.id,
+            name: self.context.spec.name.clone(),
+            submitted_s: job.submitted_s,
+            goal_s: job.goal_s,
+            finished_s,
+            met: job.met((outcome == Outcome::Succeeded).then_some(finished_s)),
+            tasks: self.tracker.progress(TaskKind::Map).1
+                + self.tracker.progress(TaskKind::Reduce).1,
+            bytes_in: counters.map_input_bytes,
+            cpu_s: self.context.pacer.used_cpu_s(),
+            counters,
+            outcome,
+        })
+    }
+
+    /// The final word on a job that has ended, with its last `status`.
+    pub fn take_ended(&mut self, status: &JobStatus, finished_s: f64) -> Ended {
+        Ended {
+            report: (self.report(finished_s)).expect("only ended jobs are taken out"),
+            status: status.clone(),
+            measured: *self.tracker.measured(),
+            attempts: std::mem::take(&mut self.attempts),
+        }
+    }
+
+    /// Remembers the attempts that ended since this was done last, and makes news
+    /// of them.
+    pub fn note_attempts(&mut self, news: &mut Vec<News>) {
+        let job = self.tracker.job.id;
+        let records = self.tracker.take_records();
+        news.extend((records.iter().cloned()).map(|record| News::AttemptEnded(job, record)));
+        self.attempts.extend(records);
+        let surplus = self.attempts.len().saturating_sub(ATTEMPTS_KEPT_MAX);
+        self.attempts.drain(..surplus);
+    }
+
+    /// CPU time used since this was asked last, in seconds.
+    pub fn sample(&mut self) -> f64 {
+        let used_cpu_s = self.context.pacer.used_cpu_s();
+        used_cpu_s - std::mem::replace(&mut self.sampled_cpu_s, used_cpu_s)
+    }
+
+    pub fn assign(&mut self, work: Work) -> Assignment {
+        let duty = match work {
+            Work::Task {
+                task,
+                attempt,
+                life,
+            } => Duty::Task {
+                task,
+                attempt,
+                life,
+                segments: match task.kind {
+                    TaskKind::Map => Vec::new(),
+                    TaskKind::Reduce => {
+                        let partition = task.index as usize;
+                        self.map_segments
+                            .iter()
+                            .map(|segments| segments[partition].clone())
+                            .collect()
+                    }
+                },
+            },
+            Work::Split => Duty::Split,
+            Work::Commit => Duty::Commit,
+            Work::Abort => Duty::Abort,
+        };
+        let directory = match duty {
+            Duty::Task { .. } | Duty::Split => None,
+            Duty::Commit | Duty::Abort => self.directory.take(),
+        };
+        Assignment {
+            context: Arc::clone(&self.context),
+            duty,
+            directory,
+        }
+    }
+}
+
+/// What a worker was given to do.
+pub(super) struct Assignment {
+    pub context: Arc<JobContext>,
+    pub duty: Duty,
+    /// To be removed with the duty done.
+    pub directory: Option<TempDir>,
+}
+
+pub(super) enum Duty {
+    Task {
+        task: TaskId,
+        attempt: u32,
+        life: Arc<Life>,
+        /// A reduce's input.
+        segments: Vec<Segment>,
+    },
+    Split,
+    Commit,
+    Abort,
+}
+
+/// What a worker brings back.
+#[derive(Default)]
+pub(super) struct Done {
+    pub counters: Counters,
+    /// A map's output, in a job with reduces.
+    pub run: Option<Run>,
+}
