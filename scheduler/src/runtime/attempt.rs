@@ -32,6 +32,8 @@ pub(super) struct Attempt<'a> {
     ticks: Cell<u32>,
     bytes: Cell<usize>,
     handled: Cell<u64>,
+    /// Bytes of input since the last settlement.
+    read_bytes: Cell<u64>,
 }
 
 impl<'a> Attempt<'a> {
@@ -54,9 +56,19 @@ impl<'a> Attempt<'a> {
             ticks: Cell::new(0),
             bytes: Cell::new(0),
             handled: Cell::new(0),
+            read_bytes: Cell::new(0),
         };
         attempt.wait()?;
         Ok(attempt)
+    }
+
+    /// A record of the job's input, of `bytes` bytes, is about to be worked on.
+    ///
+    /// # Errors
+    /// When the job is cancelled.
+    pub fn read(&self, bytes: usize) -> Result<(), TaskError> {
+        self.read_bytes.set(self.read_bytes.get() + bytes as u64);
+        self.tick(bytes)
     }
 
     /// A step of work on `bytes` bytes was done. Now and then settles.
@@ -152,6 +164,7 @@ impl<'a> Attempt<'a> {
         let used_s = cpu_s - self.settled_cpu_s.replace(cpu_s);
         self.life.charge_s(used_s);
         self.pacer.charge(used_s);
+        self.pacer.charge_read(self.read_bytes.take());
     }
 }
 

@@ -12,6 +12,12 @@ pub trait CapacitySource: Send + Sync {
     /// hundredths of a core.
     fn capacity_hundredths(&self, now_s: f64) -> u32;
 
+    /// What all jobs together may read in that cycle, in bytes per second;
+    /// `None`: as much as they can. Asked after the capacity.
+    fn read_bytes_per_s(&self) -> Option<u64> {
+        None
+    }
+
     /// f(t), in hundredths of a core over the runtime's time.
     fn forecast(&self) -> Arc<Availability>;
 }

@@ -91,17 +91,25 @@ struct Plan {
 /// message.
 fn plan(shared: &Shared, now_s: f64) -> Result<Plan, String> {
     let options = &shared.options;
-    let capacity = catch(|| shared.capacity().capacity_hundredths(now_s))
-        .map_err(|message| format!("the capacity source panicked: {message}"))?;
+    let capacity = ask(|| shared.capacity().capacity_hundredths(now_s))?;
     let capacity_hundredths = capacity.min(options.cores.saturating_mul(100));
     let shares = match options.management {
-        Management::Managed => managed_shares(shared, now_s, capacity_hundredths)?,
+        Management::Managed => {
+            let bytes_per_s = ask(|| shared.capacity().read_bytes_per_s())?;
+            shared.reads.set_rate(bytes_per_s, now_s);
+            managed_shares(shared, now_s, capacity_hundredths)?
+        }
         Management::Unmanaged => BTreeMap::new(),
     };
     Ok(Plan {
         capacity_hundredths,
         shares,
     })
+}
+
+/// What the capacity source answers.
+fn ask<T>(question: impl FnOnce() -> T) -> Result<T, String> {
+    catch(question).map_err(|message| format!("the capacity source panicked: {message}"))
 }
 
 fn managed_shares(
@@ -114,8 +122,7 @@ fn managed_shares(
     let live: Vec<LiveJob> = (shared.lock().jobs.values())
         .filter_map(|job| job.tracker.live())
         .collect();
-    let forecast = catch(|| shared.capacity().forecast())
-        .map_err(|message| format!("the capacity source panicked: {message}"))?;
+    let forecast = ask(|| shared.capacity().forecast())?;
     let view = live_view(
         (now_s, options.cycle_s),
         options.goal_margin,

@@ -62,7 +62,7 @@ fn read_and_map(
             counters.map_input_records += 1;
             counters.map_input_bytes += bytes;
         });
-        attempt.tick(bytes as usize)?;
+        attempt.read(bytes as usize)?;
         job.spec.mapper.map(key, value, emit)?;
         attempt.handled(bytes);
         Ok(())

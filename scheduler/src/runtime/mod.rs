@@ -34,11 +34,13 @@
 //! | `tracker`, `task_set`, `speculation` | the life of one job, as a state machine |
 //! | `live_view`, `shares` | from jobs to a view, from a placement to shares |
 //! | `pacer`, `attempt`, `life`, `class`, `cores` | CPU: per job, per task, in the kernel |
+//! | `reads`, `bucket` | bytes read by all jobs; the token bucket of both |
 //! | `sort_buffer`, `fold_index`, `run`, `sorted`, `merge`, `key_prefix` | the shuffle's data |
 //! | `map_task`, `reduce_task` | one task each |
 //! | `state`, `job_entry`, `control`, `worker`, `panics`, `handle`, `runner` | threads and the lock |
 
 mod attempt;
+mod bucket;
 mod capacity;
 mod class;
 mod clock;
@@ -65,6 +67,7 @@ mod output;
 mod pacer;
 mod panics;
 mod partitioner;
+mod reads;
 mod reduce_task;
 mod report;
 mod run;
@@ -94,7 +97,7 @@ pub use handle::JobHandle;
 pub use history::{AttemptOutcome, AttemptRecord, JobJournal};
 pub use input::{Input, RecordSink, Split, VecInput};
 pub use measured::{MeasuredProfile, TaskMeasures};
-pub use options::{Management, RuntimeOptions, TASK_MEMORY_BYTES_MIN};
+pub use options::{Management, Restraints, RuntimeOptions, TASK_MEMORY_BYTES_MIN};
 pub use output::{Output, OutputWriter, Row, VecOutput};
 pub use pacer::BURST_S;
 pub use partitioner::{HashPartitioner, Partitioner, Partitioning, RangePartitioner};

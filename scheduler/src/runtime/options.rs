@@ -20,6 +20,28 @@ pub enum Management {
     Unmanaged,
 }
 
+/// What holds managed analytics back: all of it, unless somebody wants to see
+/// what a part is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restraints {
+    /// Task threads run under `SCHED_IDLE`, each tied to a core. Without, they
+    /// are threads as any other.
+    pub idle_class: bool,
+    /// A job's tasks are paced to its share. Without, they use what they can
+    /// get, as many at once as the share lets run.
+    pub cpu_pacing: bool,
+}
+
+impl Default for Restraints {
+    /// All of them.
+    fn default() -> Self {
+        Self {
+            idle_class: true,
+            cpu_pacing: true,
+        }
+    }
+}
+
 /// The options of a [`Runtime`](super::Runtime).
 #[derive(Clone)]
 pub struct RuntimeOptions {
@@ -39,6 +61,8 @@ pub struct RuntimeOptions {
     pub capacity: Arc<dyn CapacitySource>,
     /// Whether they are held to it.
     pub management: Management,
+    /// By what, when they are.
+    pub restraints: Restraints,
     /// Where spill files go; created when absent.
     pub spill_dir: PathBuf,
     /// An attempt that neither handles a record nor comes to a checkpoint for this
@@ -69,12 +93,23 @@ impl RuntimeOptions {
             slot_share_hundredths: 10,
             capacity: Arc::new(FixedCapacity::new(cores.saturating_mul(100))),
             management: Management::Managed,
+            restraints: Restraints::default(),
             spill_dir: std::env::temp_dir(),
             stall_s: 600.0,
             copies: true,
             journal: None,
             task_memory_bytes: 16 << 20,
         }
+    }
+
+    /// Whether task threads are to run under `SCHED_IDLE`.
+    pub(super) fn lowers_tasks(&self) -> bool {
+        self.management == Management::Managed && self.restraints.idle_class
+    }
+
+    /// Whether tasks wait for their job's share.
+    pub(super) fn paces_cpu(&self) -> bool {
+        self.management == Management::Managed && self.restraints.cpu_pacing
     }
 
     pub(super) fn check(&self) -> Result<(), RuntimeError> {

@@ -3,10 +3,13 @@
 //! A [`Bucket`] of CPU time per job fills at the job's share. Tasks charge what
 //! they used after the fact and wait while the job is in debt. So a job never
 //! uses more than its share plus [`BURST_S`] plus what runs between two
-//! checkpoints, and that last part is paid back.
+//! checkpoints, and that last part is paid back. They wait in the same place
+//! while the jobs have read more than they may.
 
+use super::bucket::{Bucket, Verdict};
 use super::clock::Clock;
 use super::error::TaskError;
+use super::reads::ReadBudget;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,62 +20,6 @@ pub const BURST_S: f64 = 0.02;
 /// The longest wait before looking at the clock again, in seconds: a held
 /// clock's advance is noticed within this time.
 const WAIT_S_MAX: f64 = 0.1;
-
-/// What a task has to do now.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Verdict {
-    Go,
-    WaitFor(f64),
-    /// No share: until that changes.
-    Pause,
-}
-
-/// A token bucket of CPU time; the decision without the waiting.
-#[derive(Clone, Copy, Debug)]
-struct Bucket {
-    share_hundredths: u32,
-    balance_s: f64,
-    filled_s: f64,
-}
-
-impl Bucket {
-    fn new(now_s: f64) -> Self {
-        Self {
-            share_hundredths: 0,
-            balance_s: 0.0,
-            filled_s: now_s,
-        }
-    }
-
-    /// What was earned until now was earned at the old share.
-    fn set_share(&mut self, share_hundredths: u32, now_s: f64) {
-        self.fill(now_s);
-        self.share_hundredths = share_hundredths;
-    }
-
-    fn charge(&mut self, cpu_s: f64, now_s: f64) {
-        self.fill(now_s);
-        self.balance_s -= cpu_s;
-    }
-
-    fn verdict(&mut self, now_s: f64) -> Verdict {
-        self.fill(now_s);
-        if self.share_hundredths == 0 {
-            Verdict::Pause
-        } else if self.balance_s >= 0.0 {
-            Verdict::Go
-        } else {
-            Verdict::WaitFor(-self.balance_s * 100.0 / f64::from(self.share_hundredths))
-        }
-    }
-
-    fn fill(&mut self, now_s: f64) {
-        let elapsed_s = (now_s - self.filled_s).max(0.0);
-        let earned_s = elapsed_s * f64::from(self.share_hundredths) / 100.0;
-        self.balance_s = (self.balance_s + earned_s).min(BURST_S);
-        self.filled_s = now_s;
-    }
-}
 
 #[derive(Debug)]
 struct State {
@@ -85,17 +32,20 @@ pub(super) struct Pacer {
     clock: Arc<dyn Clock>,
     /// False in an unmanaged runtime: charge, but never wait.
     paced: bool,
+    /// What all jobs of the runtime may read.
+    reads: Arc<ReadBudget>,
     state: Mutex<State>,
     changed: Condvar,
     used_ns: AtomicU64,
 }
 
 impl Pacer {
-    pub fn new(clock: Arc<dyn Clock>, paced: bool) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, paced: bool, reads: Arc<ReadBudget>) -> Self {
         let bucket = Bucket::new(clock.now_s());
         Self {
             clock,
             paced,
+            reads,
             state: Mutex::new(State {
                 bucket,
                 cancelled: false,
@@ -106,9 +56,9 @@ impl Pacer {
     }
 
     pub fn set_share(&self, share_hundredths: u32) {
-        self.lock()
-            .bucket
-            .set_share(share_hundredths, self.clock.now_s());
+        let rate = f64::from(share_hundredths) / 100.0;
+        let now_s = self.clock.now_s();
+        self.lock().bucket.set_rate(rate, BURST_S, now_s);
         self.changed.notify_all();
     }
 
@@ -132,18 +82,29 @@ impl Pacer {
         self.lock().bucket.charge(cpu_s, self.clock.now_s());
     }
 
-    /// Waits until the job may use CPU. Ends with [`TaskError::Cancelled`] for a
-    /// single task too, when that one `is_stopped`.
+    /// Charges bytes already read.
+    pub fn charge_read(&self, bytes: u64) {
+        self.reads.charge(bytes, self.clock.now_s());
+    }
+
+    /// Waits until the job may use CPU, and read. Ends with [`TaskError::Cancelled`]
+    /// for a single task too, when that one `is_stopped`.
     pub fn wait(&self, is_stopped: impl Fn() -> bool) -> Result<(), TaskError> {
         let mut state = self.lock();
         loop {
             if state.cancelled || is_stopped() {
                 return Err(TaskError::Cancelled);
             }
-            if !self.paced {
-                return Ok(());
-            }
-            let wait_s = match state.bucket.verdict(self.clock.now_s()) {
+            let now_s = self.clock.now_s();
+            let verdict = match self.paced {
+                true => state.bucket.verdict(now_s),
+                false => Verdict::Go,
+            };
+            let verdict = match verdict {
+                Verdict::Go => self.reads.verdict(now_s),
+                wait => wait,
+            };
+            let wait_s = match verdict {
                 Verdict::Go => return Ok(()),
                 Verdict::WaitFor(wait_s) => wait_s.min(WAIT_S_MAX),
                 Verdict::Pause => WAIT_S_MAX,
@@ -170,40 +131,14 @@ mod tests {
     use super::*;
     use crate::runtime::ManualClock;
 
-    #[test]
-    fn half_a_core_pays_ten_milliseconds_in_twenty() {
-        let mut bucket = Bucket::new(0.0);
-        assert_eq!(bucket.verdict(0.0), Verdict::Pause);
-        bucket.set_share(50, 0.0);
-        assert_eq!(bucket.verdict(0.0), Verdict::Go);
-        bucket.charge(0.010, 0.0);
-        assert_eq!(bucket.verdict(0.0), Verdict::WaitFor(0.020));
-        let Verdict::WaitFor(wait_s) = bucket.verdict(0.015) else {
-            panic!("still in debt")
-        };
-        assert!((wait_s - 0.005).abs() < 1e-12);
-        assert_eq!(bucket.verdict(0.0201), Verdict::Go);
-    }
-
-    #[test]
-    fn an_idle_job_saves_no_more_than_the_burst() {
-        let mut bucket = Bucket::new(0.0);
-        bucket.set_share(200, 0.0);
-        assert_eq!(bucket.verdict(3600.0), Verdict::Go);
-        assert_eq!(bucket.balance_s, BURST_S);
-    }
-
-    #[test]
-    fn a_new_share_does_not_reach_back() {
-        let mut bucket = Bucket::new(0.0);
-        bucket.charge(1.0, 0.0);
-        bucket.set_share(100, 10.0);
-        assert_eq!(bucket.verdict(10.0), Verdict::WaitFor(1.0));
+    fn pacer() -> Arc<Pacer> {
+        let reads = Arc::new(ReadBudget::unlimited());
+        Arc::new(Pacer::new(Arc::new(ManualClock::default()), true, reads))
     }
 
     #[test]
     fn a_paused_job_waits_until_it_gets_a_share() {
-        let pacer = Arc::new(Pacer::new(Arc::new(ManualClock::default()), true));
+        let pacer = pacer();
         let waiter = {
             let pacer = Arc::clone(&pacer);
             std::thread::spawn(move || pacer.wait(|| false))
@@ -214,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_stopped_task_ends_its_wait_and_the_others_of_its_job_go_on() {
-        let pacer = Pacer::new(Arc::new(ManualClock::default()), true);
+        let pacer = pacer();
         assert!(matches!(pacer.wait(|| true), Err(TaskError::Cancelled)));
         pacer.set_share(10);
         assert!(matches!(pacer.wait(|| false), Ok(())));
@@ -222,7 +157,7 @@ mod tests {
 
     #[test]
     fn cancellation_ends_a_wait_that_time_would_not() {
-        let pacer = Arc::new(Pacer::new(Arc::new(ManualClock::default()), true));
+        let pacer = pacer();
         pacer.set_share(10);
         pacer.charge(1.0);
         let waiter = {
@@ -232,5 +167,21 @@ mod tests {
         pacer.cancel();
         assert!(matches!(waiter.join().unwrap(), Err(TaskError::Cancelled)));
         assert!((pacer.used_cpu_s() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_job_that_has_cpu_waits_for_bytes() {
+        let clock = Arc::new(ManualClock::default());
+        let reads = Arc::new(ReadBudget::unlimited());
+        let pacer = Arc::new(Pacer::new(clock, true, Arc::clone(&reads)));
+        pacer.set_share(100);
+        reads.set_rate(Some(10), 0.0);
+        pacer.charge_read(1000);
+        let waiter = {
+            let pacer = Arc::clone(&pacer);
+            std::thread::spawn(move || pacer.wait(|| false))
+        };
+        reads.set_rate(None, 0.0);
+        waiter.join().unwrap().unwrap();
     }
 }

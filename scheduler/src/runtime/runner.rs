@@ -8,7 +8,7 @@ use super::handle::JobHandle;
 use super::history::News;
 use super::job_entry::{JobContext, JobEntry};
 use super::key_sample::JobPartitioner;
-use super::options::{Management, RuntimeOptions};
+use super::options::RuntimeOptions;
 use super::pacer::Pacer;
 use super::report::{CycleSample, RuntimeStatus};
 use super::spec::JobSpec;
@@ -46,9 +46,9 @@ impl Runtime {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, RuntimeError> {
         options.check()?;
-        let class = match options.management {
-            Management::Managed => probe_class()?,
-            Management::Unmanaged => SchedulingClass::Normal,
+        let class = match options.lowers_tasks() {
+            true => probe_class()?,
+            false => SchedulingClass::Normal,
         };
         let shared = Arc::new(Shared::new(options, clock, class));
         let control = {
@@ -86,8 +86,11 @@ impl Runtime {
             path: spill_dir.clone(),
             source,
         })?;
-        let paced = shared.options.management == Management::Managed;
-        let pacer = Pacer::new(Arc::clone(&shared.clock), paced);
+        let pacer = Pacer::new(
+            Arc::clone(&shared.clock),
+            shared.options.paces_cpu(),
+            Arc::clone(&shared.reads),
+        );
 
         let (id, submitted_s) = self.admit(&spec.after)?;
         let goal_s = spec.goal_s.map(|goal_s| submitted_s + goal_s);
@@ -171,6 +174,13 @@ impl Runtime {
     /// Asks a job to stop, as [`JobHandle::cancel`]. False for an unknown id too.
     pub fn cancel(&self, id: JobId) -> bool {
         self.shared.cancel(id)
+    }
+
+    /// Asks for a control cycle now: what analytics may use has changed, and the
+    /// next regular cycle is too far away. Returns at once; tasks follow the new
+    /// shares at their next checkpoint.
+    pub fn replan(&self) {
+        self.shared.kick(&mut self.shared.lock());
     }
 
     /// Everything at one instant, for progress bars.

@@ -13,6 +13,7 @@ use super::job_entry::{Assignment, Done, Duty, JobContext, JobEntry};
 use super::life::Life;
 use super::options::{Management, RuntimeOptions};
 use super::panics::catch;
+use super::reads::ReadBudget;
 use super::report::{CycleSample, JobSample, JobState, JobStatus};
 use super::shares::TASK_HUNDREDTHS_MAX;
 use super::tracker::Tracker;
@@ -193,6 +194,8 @@ pub(super) struct Shared {
     pub cores: Arc<Cores>,
     /// The number of the worker started last.
     pub last_worker: AtomicU64,
+    /// What all jobs may read.
+    pub reads: Arc<ReadBudget>,
     state: Mutex<State>,
     /// Held while the journal is told; never taken with the state's.
     telling: Mutex<()>,
@@ -210,6 +213,7 @@ impl Shared {
             class,
             cores: Arc::new(Cores::detect()),
             last_worker: AtomicU64::new(0),
+            reads: Arc::new(ReadBudget::unlimited()),
             state: Mutex::default(),
             telling: Mutex::default(),
             kick: Condvar::new(),

@@ -11,6 +11,7 @@ mod results;
 use super::attempt::Attempt;
 use super::life::Life;
 use super::pacer::Pacer;
+use super::reads::ReadBudget;
 use super::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -123,7 +124,8 @@ fn spinning_job(tasks: usize, output: &VecOutput) -> JobSpec {
 
 /// Runs `body` in an attempt that is never made to wait.
 pub(super) fn with_attempt<T>(body: impl FnOnce(&Attempt<'_>) -> T) -> T {
-    let pacer = Pacer::new(Arc::new(ManualClock::default()), false);
+    let reads = Arc::new(ReadBudget::unlimited());
+    let pacer = Pacer::new(Arc::new(ManualClock::default()), false, reads);
     let life = Life::default();
     body(&Attempt::start(&pacer, &life, &|| true).expect("nothing is cancelled"))
 }

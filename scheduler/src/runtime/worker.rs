@@ -6,7 +6,6 @@ use super::class::lower_current_thread;
 use super::error::TaskError;
 use super::job_entry::{Assignment, Done, Duty};
 use super::map_task::run_map;
-use super::options::Management;
 use super::panics::catch;
 use super::reduce_task::run_reduce;
 use super::state::Shared;
@@ -64,13 +63,13 @@ pub(super) fn spawn(shared: &Arc<Shared>, assignment: Assignment) {
 /// number `number`, was left behind.
 fn work(shared: &Arc<Shared>, assignment: Assignment, number: u64) {
     let options = &shared.options;
-    let managed = options.management == Management::Managed;
-    if managed {
+    let lowered = options.lowers_tasks();
+    if lowered {
         lower_current_thread();
     }
     let mut next = Some(assignment);
     while let Some(assignment) = next {
-        let place = || managed.then(|| shared.cores.take(assignment.context.id));
+        let place = || lowered.then(|| shared.cores.take(assignment.context.id));
         match &assignment.duty {
             Duty::Commit => shared.leave_commit(assignment),
             Duty::Split | Duty::Abort => {

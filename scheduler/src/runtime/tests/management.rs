@@ -100,12 +100,17 @@ fn an_urgent_job_takes_the_share_of_one_that_can_wait() {
     });
 }
 
-/// Nothing at first, then all.
-struct Ebb(AtomicU32);
+/// Nothing at first, then all; counts how often it was asked.
+#[derive(Default)]
+struct Ebb {
+    left: AtomicU32,
+    asked: AtomicU32,
+}
 
 impl CapacitySource for Ebb {
     fn capacity_hundredths(&self, _now_s: f64) -> u32 {
-        self.0.load(Ordering::SeqCst)
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.left.load(Ordering::SeqCst)
     }
 
     fn forecast(&self) -> Arc<Availability> {
@@ -116,7 +121,7 @@ impl CapacitySource for Ebb {
 #[test]
 fn without_capacity_a_job_rests_and_with_it_goes_on() {
     let spills = tempfile::tempdir().unwrap();
-    let ebb = Arc::new(Ebb(AtomicU32::new(0)));
+    let ebb = Arc::new(Ebb::default());
     let runtime = Runtime::start(RuntimeOptions {
         capacity: ebb.clone(),
         cycle_s: 0.01,
@@ -129,7 +134,7 @@ fn without_capacity_a_job_rests_and_with_it_goes_on() {
         .unwrap();
     eventually("some cycles pass", || runtime.history().len() > 5);
     assert_eq!(job.status().state, JobState::Waiting);
-    ebb.0.store(200, Ordering::SeqCst);
+    ebb.left.store(200, Ordering::SeqCst);
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
 }
 
@@ -208,6 +213,82 @@ fn a_panic_in_policy_or_capacity_fails_the_jobs_and_the_runtime_goes_on() {
         runtime.shutdown();
         assert!(is_empty(spills.path()));
     }
+}
+
+#[test]
+fn a_change_of_capacity_is_followed_when_it_is_told_however_long_the_cycle() {
+    let spills = tempfile::tempdir().unwrap();
+    let ebb = Arc::new(Ebb::default());
+    let runtime = Runtime::start(RuntimeOptions {
+        capacity: ebb.clone(),
+        cycle_s: 3600.0,
+        ..options(spills.path())
+    })
+    .unwrap();
+    let output = VecOutput::new();
+    let job = runtime.submit(word_count("a b a", 1, 1, &output)).unwrap();
+    eventually("it was planned for", || {
+        ebb.asked.load(Ordering::SeqCst) > 0
+    });
+    assert_eq!(job.status().state, JobState::Waiting);
+    ebb.left.store(200, Ordering::SeqCst);
+    runtime.replan();
+    assert_eq!(job.wait().outcome, Outcome::Succeeded);
+}
+
+/// All the CPU, and no bytes until it is told otherwise.
+struct Drought(AtomicU32);
+
+impl CapacitySource for Drought {
+    fn capacity_hundredths(&self, _now_s: f64) -> u32 {
+        200
+    }
+
+    fn read_bytes_per_s(&self) -> Option<u64> {
+        Some(u64::from(self.0.load(Ordering::SeqCst)))
+    }
+
+    fn forecast(&self) -> Arc<crate::availability::Availability> {
+        Arc::new(crate::availability::Availability::constant(200.0).unwrap())
+    }
+}
+
+#[test]
+fn without_bytes_to_read_a_job_rests_and_with_them_goes_on() {
+    let spills = tempfile::tempdir().unwrap();
+    let drought = Arc::new(Drought(AtomicU32::new(0)));
+    let runtime = Runtime::start(RuntimeOptions {
+        capacity: drought.clone(),
+        cycle_s: 0.01,
+        ..options(spills.path())
+    })
+    .unwrap();
+    let output = VecOutput::new();
+    let job = runtime.submit(word_count("a b a", 2, 1, &output)).unwrap();
+    eventually("some cycles pass", || runtime.history().len() > 5);
+    assert_eq!(job.status().maps_done, 0);
+    drought.0.store(1 << 20, Ordering::SeqCst);
+    assert_eq!(job.wait().outcome, Outcome::Succeeded);
+}
+
+#[test]
+fn without_restraints_tasks_are_threads_as_any_other() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(RuntimeOptions {
+        capacity: Arc::new(FixedCapacity::new(1)),
+        restraints: Restraints {
+            idle_class: false,
+            cpu_pacing: false,
+        },
+        ..options(spills.path())
+    })
+    .unwrap();
+    assert_eq!(runtime.scheduling_class(), SchedulingClass::Normal);
+    let output = VecOutput::new();
+    let job = runtime.submit(spinning_job(1, &output)).unwrap();
+    // At a hundredth of a core this would take twenty seconds.
+    eventually("it uses what it can get", || job.status().cpu_s > 0.2);
+    assert!(job.cancel());
 }
 
 #[test]
