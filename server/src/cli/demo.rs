@@ -1,16 +1,21 @@
 //! `ebb demo`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use serde::Serialize;
 
-use crate::demo::{self, DemoOptions, Policy};
+use crate::colocate::Objective;
+use crate::demo::{self, Comparison, DemoOptions, ForecastFrom, Policy};
 
 const EXAMPLES: &str = "\
 Examples:
   ebb demo                              a day in a minute, in ./ebb-demo
   ebb demo --seconds 20 --text ~/books  shorter, over your own text
   ebb demo --policy none                what happens when nobody manages
+  ebb demo --compare                    the same day under several policies
+  ebb demo --forecast learned           nothing is known of the day beforehand
+  ebb demo --slo p99=5ms                analytics give way for the load's latency
   ebb demo --json result.json           the result for a script
 
 The demo uses text that is on the machine already and asks the network for
@@ -30,9 +35,23 @@ pub(super) struct Args {
     /// Length of the compressed day, in seconds, 5 to 3600.
     #[arg(long, default_value_t = 60.0)]
     seconds: f64,
-    /// Who decides what the jobs get.
-    #[arg(long, value_enum, default_value_t = Policy::ReverseAdaptive)]
+    /// Who decides what the jobs get: a policy of `ebb policies`, or `none` for
+    /// nobody.
+    #[arg(long, value_name = "NAME", default_value = "reverse-adaptive")]
     policy: Policy,
+    /// Run the day under reverse-adaptive, forecast-edf, adaptive, fifo and none
+    /// in turn, on the same input, and show them side by side.
+    #[arg(long, conflicts_with = "policy")]
+    compare: bool,
+    /// Where the policies' forecast comes from: `known` (the shape of the day, and
+    /// what it costs here), `learned` (from five days of the load alone), or a
+    /// file of lines HOUR,HUNDREDTHS (of a core, left for analytics).
+    #[arg(long, value_name = "FROM", default_value = "known")]
+    forecast: ForecastFrom,
+    /// A latency that the load is to keep, as in p99=5ms: analytics shrink before
+    /// it breaks. Of p50, p99 and p99.9.
+    #[arg(long, value_name = "OBJECTIVE")]
+    slo: Option<Objective>,
     /// Also write the result as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -49,15 +68,24 @@ pub(super) fn run(args: Args) -> Result<()> {
         data: args.data,
         text: args.text,
         seconds: args.seconds,
-        policy: args.policy,
+        policies: match args.compare {
+            true => Policy::compared(),
+            false => vec![args.policy],
+        },
+        forecast: args.forecast,
+        objective: args.slo,
     };
-    let outcome = demo::run(&options, &|line| eprintln!("  {line}"))?;
-    let report = demo::write_report(&outcome, &options.data)?;
-    if let Some(path) = &args.json {
-        let json = serde_json::to_string_pretty(&outcome)?;
-        std::fs::write(path, json + "\n")
-            .with_context(|| format!("cannot write {}", path.display()))?;
+    let mut outcomes = demo::run(&options, &|line| eprintln!("  {line}"))?;
+    if args.compare {
+        let compared = Comparison { runs: outcomes };
+        let report = compared.write_report(&options.data)?;
+        write_json(args.json.as_deref(), &compared)?;
+        println!("\n{}\n  report: {}", compared.table(), report.display());
+        return Ok(());
     }
+    let outcome = outcomes.remove(0);
+    let report = demo::write_report(&outcome, &options.data)?;
+    write_json(args.json.as_deref(), &outcome)?;
     let (goals, met) = outcome.goals();
     println!(
         "\n{}\n  {met} of {goals} goals met; report: {}",
@@ -65,4 +93,10 @@ pub(super) fn run(args: Args) -> Result<()> {
         report.display()
     );
     Ok(())
+}
+
+fn write_json(path: Option<&Path>, value: &impl Serialize) -> Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    let json = serde_json::to_string_pretty(value)?;
+    std::fs::write(path, json + "\n").with_context(|| format!("cannot write {}", path.display()))
 }

@@ -1,16 +1,25 @@
 //! Co-location: what the store uses, turned into what analytics may use.
 //!
 //! ```text
-//!   threads' CPU time ─► LoadMonitor ─► Governor ─► scheduler's capacity
-//!   the day's schedule ───────────────────┘ forecast f(t)
+//!   CPU by class ───► LoadMonitor ─► LoadEstimate ─┐
+//!   the load's latencies ─► GuardWatch ─► Guard ───┼─► Governor ─► capacity
+//!   LoadHistory, or a schedule ─────► forecast f(t)┘
 //! ```
 //!
 //! What always holds: everything in the process that is not a task of an
 //! analytics job counts as transactional, flushes and compactions included, and
-//! comes first.
+//! comes first; so does every other process. `estimate`, `guard` and `history`
+//! decide and know no clock; `monitor` and `watch` look and tell.
 
+mod estimate;
 mod governor;
+mod guard;
+mod history;
 mod monitor;
+mod watch;
 
-pub use governor::{Governor, LoadSample};
-pub use monitor::LoadMonitor;
+pub use governor::{Governor, LoadSample, Machine};
+pub use guard::{Action, Guard, GuardSample, LatencyWindow, Objective, Quantile};
+pub use history::{HistoryError, LoadHistory, left_by};
+pub use monitor::{CpuUse, LoadMonitor};
+pub use watch::{GuardWatch, LatencySource, TimelineWindows};

@@ -1,4 +1,5 @@
-//! Measures the CPU time of the process's threads by class.
+//! Measures the CPU of the process's threads by class, and that of everything
+//! else on the machine.
 
 use std::collections::HashMap;
 use std::fs;
@@ -6,16 +7,50 @@ use std::io;
 use std::path::Path;
 use std::time::Instant;
 
+use procfs::{CurrentSI, KernelStats};
+use rustix::thread::{CpuSet, sched_getaffinity};
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
 /// The name that the scheduler's runtime gives to threads that run tasks.
 const ANALYTICS_THREAD: &str = "ebb-task";
 const THREADS: &str = "/proc/self/task";
 
-/// Measures, from one call to the next, the CPU that transactional threads
-/// used: all threads of the process but those that run analytics tasks.
+/// The cores that were used on average between two looks.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct CpuUse {
+    /// The time between them, in seconds.
+    pub length_s: f64,
+    /// By all threads of the process but those that run analytics tasks.
+    pub transactional_cores: f64,
+    /// By threads that run analytics tasks.
+    pub analytics_cores: f64,
+    /// By other processes, and by the host where the machine is a virtual one.
+    /// The kernel counts idle time in ticks of 10 ms, so over a short time this
+    /// is off by some hundredths, to either side, and may be below 0.
+    pub others_cores: f64,
+}
+
+/// A thread at the last look.
+#[derive(Debug, Clone, Copy)]
+struct Thread {
+    cpu_ns: u64,
+    runs_analytics: bool,
+    /// How often its name was asked for.
+    names_read: u8,
+}
+
+/// A thread's name is asked for at the first two looks: it gets it a moment after
+/// it starts, and until then has that of the thread that started it.
+const NAMES_READ: u8 = 2;
+
+/// Measures, from one call to the next, who used the CPU.
 #[derive(Debug)]
 pub struct LoadMonitor {
-    /// The CPU time of each thread at the last call.
-    cpu_ns: HashMap<u32, u64>,
+    threads: HashMap<u32, Thread>,
+    process_s: f64,
+    machine: Machine,
+    idle_s: f64,
     measured: Instant,
 }
 
@@ -23,26 +58,48 @@ impl LoadMonitor {
     /// Starts measuring.
     ///
     /// # Errors
-    /// When the kernel does not show the threads' CPU times under `/proc`.
+    /// When the kernel does not show CPU times under `/proc`.
     pub fn start() -> io::Result<Self> {
+        let machine = Machine::detect();
         let mut monitor = Self {
-            cpu_ns: HashMap::new(),
+            threads: HashMap::new(),
+            process_s: process_cpu_s(),
+            idle_s: machine.idle_s()?,
+            machine,
             measured: Instant::now(),
         };
-        monitor.transactional_cores()?;
+        monitor.look_at_threads()?;
         Ok(monitor)
     }
 
-    /// The cores that transactional threads used on average since the last call.
+    /// Who used how much since the last call.
     ///
     /// A thread that ended since then is missed for its last interval; the
     /// store's threads and a server's connections live longer than that.
     ///
     /// # Errors
     /// As [`LoadMonitor::start`].
-    pub fn transactional_cores(&mut self) -> io::Result<f64> {
-        let mut cpu_ns = HashMap::with_capacity(self.cpu_ns.len());
-        let mut used_ns = 0;
+    pub fn look(&mut self) -> io::Result<CpuUse> {
+        let [transactional_ns, analytics_ns] = self.look_at_threads()?;
+        let (process_s, idle_s) = (process_cpu_s(), self.machine.idle_s()?);
+        let elapsed = std::mem::replace(&mut self.measured, Instant::now()).elapsed();
+        let length_s = elapsed.as_secs_f64().max(1e-9);
+        let process_cores =
+            (process_s - std::mem::replace(&mut self.process_s, process_s)) / length_s;
+        let idle_cores = (idle_s - std::mem::replace(&mut self.idle_s, idle_s)) / length_s;
+        Ok(CpuUse {
+            length_s,
+            transactional_cores: transactional_ns as f64 / 1e9 / length_s,
+            analytics_cores: analytics_ns as f64 / 1e9 / length_s,
+            others_cores: self.machine.cores() - idle_cores - process_cores,
+        })
+    }
+
+    /// The CPU time of transactional and of analytics threads since the last
+    /// call, in nanoseconds.
+    fn look_at_threads(&mut self) -> io::Result<[u64; 2]> {
+        let mut threads = HashMap::with_capacity(self.threads.len());
+        let mut used_ns = [0; 2];
         for entry in fs::read_dir(THREADS)? {
             let entry = entry?;
             let name = entry.file_name();
@@ -50,20 +107,74 @@ impl LoadMonitor {
                 continue;
             };
             // A thread may end between the listing and the reading.
-            let Ok(now_ns) = read_cpu_ns(&entry.path()) else {
+            let Ok(cpu_ns) = read_cpu_ns(&entry.path()) else {
                 continue;
             };
-            // Asked every time: a thread gets its name a moment after it
-            // starts, and until then has that of the thread that started it.
-            if !runs_analytics(&entry.path()) {
-                used_ns += now_ns.saturating_sub(self.cpu_ns.get(&id).copied().unwrap_or(0));
-            }
-            cpu_ns.insert(id, now_ns);
+            // One that has used less than before is another one of the same id.
+            let before = self.threads.get(&id);
+            let before = before.filter(|before| before.cpu_ns <= cpu_ns);
+            let thread = match before {
+                Some(before) if before.names_read == NAMES_READ => Thread { cpu_ns, ..*before },
+                _ => Thread {
+                    cpu_ns,
+                    runs_analytics: runs_analytics(&entry.path()),
+                    names_read: before.map_or(0, |before| before.names_read) + 1,
+                },
+            };
+            let class = usize::from(thread.runs_analytics);
+            used_ns[class] += cpu_ns - before.map_or(0, |before| before.cpu_ns);
+            threads.insert(id, thread);
         }
-        self.cpu_ns = cpu_ns;
-        let elapsed = std::mem::replace(&mut self.measured, Instant::now()).elapsed();
-        Ok(used_ns as f64 / elapsed.as_nanos().max(1) as f64)
+        self.threads = threads;
+        Ok(used_ns)
     }
+}
+
+/// The cores that this process may run on.
+#[derive(Debug)]
+struct Machine {
+    /// `None`: the system does not say, so all there are.
+    allowed: Option<Vec<usize>>,
+    cores: f64,
+}
+
+impl Machine {
+    fn detect() -> Self {
+        let allowed = sched_getaffinity(None).ok().map(|set| {
+            (0..CpuSet::MAX_CPU)
+                .filter(|&core| set.is_set(core))
+                .collect::<Vec<_>>()
+        });
+        let all = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        Self {
+            cores: allowed.as_ref().map_or_else(all, Vec::len) as f64,
+            allowed,
+        }
+    }
+
+    fn cores(&self) -> f64 {
+        self.cores
+    }
+
+    /// The time that these cores had nothing to run, in seconds since boot.
+    fn idle_s(&self) -> io::Result<f64> {
+        let stats = KernelStats::current().map_err(io::Error::other)?;
+        let of_these = |core: &usize| match &self.allowed {
+            Some(allowed) => allowed.contains(core),
+            None => true,
+        };
+        let ticks: u64 = (0..)
+            .zip(&stats.cpu_time)
+            .filter(|(core, _)| of_these(core))
+            .map(|(_, time)| time.idle + time.iowait.unwrap_or(0))
+            .sum();
+        Ok(ticks as f64 / procfs::ticks_per_second() as f64)
+    }
+}
+
+fn process_cpu_s() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 fn runs_analytics(thread: &Path) -> bool {
@@ -110,19 +221,20 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_thread_counts_unless_it_runs_analytics() {
+    fn a_busy_thread_counts_for_its_class() {
         // Other tests run beside this one and count too, so what the threads of
         // one name used is looked up by name.
-        for (name, counts) in [("ebb-load", true), (ANALYTICS_THREAD, false)] {
+        for (name, analytics) in [("ebb-load", false), (ANALYTICS_THREAD, true)] {
             burn_beside(name, || {
                 let mut monitor = LoadMonitor::start().unwrap();
                 thread::park_timeout(Duration::from_millis(200));
-                let cores = monitor.transactional_cores().unwrap();
-                assert!(cores.is_finite());
-                assert!(
-                    cores > 0.02 || !counts,
-                    "a busy thread was not seen: {cores} cores"
-                );
+                let used = monitor.look().unwrap();
+                let seen = match analytics {
+                    true => used.analytics_cores,
+                    false => used.transactional_cores,
+                };
+                assert!(seen > 0.02, "a busy thread was not seen: {used:?}");
+                assert!(used.others_cores.is_finite() && used.length_s > 0.1);
                 let named = |id: &u32| {
                     let thread = Path::new(THREADS).join(id.to_string());
                     (
@@ -130,16 +242,27 @@ mod tests {
                         runs_analytics(&thread),
                     )
                 };
-                let found = monitor
-                    .cpu_ns
-                    .keys()
-                    .map(named)
-                    .find_map(|(comm, analytics)| {
-                        comm.is_ok_and(|comm| comm.trim() == name)
-                            .then_some(analytics)
-                    });
-                assert_eq!(found, Some(!counts), "{name}");
+                let found = monitor.threads.keys().map(named).find_map(|(comm, of_it)| {
+                    comm.is_ok_and(|comm| comm.trim() == name).then_some(of_it)
+                });
+                assert_eq!(found, Some(analytics), "{name}");
             });
         }
+    }
+
+    #[test]
+    fn cores_stand_idle_for_no_longer_than_the_machine_is_up() {
+        let machine = Machine::detect();
+        let (cores, first) = (machine.cores(), machine.idle_s().unwrap());
+        let started = Instant::now();
+        assert!(cores >= 1.0);
+        burn_beside("ebb-load", || {
+            thread::park_timeout(Duration::from_millis(100))
+        });
+        let idle_s = machine.idle_s().unwrap() - first;
+        // Ticks of rounding for each core; the kernel may also take back some
+        // of the time that it counted as waiting for the disk.
+        let most_s = cores * (started.elapsed().as_secs_f64() + 0.05);
+        assert!((-0.1..=most_s).contains(&idle_s), "{idle_s} of {most_s}");
     }
 }

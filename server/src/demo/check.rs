@@ -12,6 +12,7 @@ use super::stage::Stage;
 /// in.
 pub fn word_counts<'a>(
     stage: &Stage,
+    run: &str,
     jobs: impl IntoIterator<Item = (&'a str, Application, &'a Repeated, &'a JobReport)>,
 ) -> Result<WordCountCheck> {
     let mut check = WordCountCheck {
@@ -26,7 +27,7 @@ pub fn word_counts<'a>(
         let mut expected = input.count_words()?;
         check.jobs += 1;
         check.words = check.words.max(expected.len());
-        let path = jobs::output_file(stage, name);
+        let path = jobs::output_file(stage, run, name);
         let rows =
             std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         for row in rows

@@ -1,10 +1,11 @@
 //! The demo's jobs: as large as the plan says, whatever text there is.
 
 use std::collections::HashMap;
+use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use ebb_scheduler::runtime::{
     Input, JobProfile, JobSpec, RecordSink, Split, TaskError, TextOutput,
 };
@@ -108,21 +109,24 @@ impl Input for Repeated {
     }
 }
 
-/// The file that a job's rows go to.
-pub(super) fn output_file(stage: &Stage, job: &str) -> PathBuf {
-    stage.output.join(format!("{job}.txt"))
+/// The file that a job's rows go to; `run` is the policy of its day.
+pub(super) fn output_file(stage: &Stage, run: &str, job: &str) -> PathBuf {
+    stage.output.join(run).join(format!("{job}.txt"))
 }
 
 /// A job of the demo, without a goal.
 pub(super) fn spec(
     stage: &Stage,
-    job: &str,
+    (run, job): (&str, &str),
     application: Application,
     input: &Repeated,
     task_cpu_s: f64,
 ) -> Result<JobSpec> {
     let input: Arc<dyn Input> = Arc::new(input.clone());
-    let output = Arc::new(TextOutput::new(output_file(stage, job)));
+    let path = output_file(stage, run, job);
+    let folder = path.parent().expect("it lies in the folder of its run");
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let output = Arc::new(TextOutput::new(path));
     let spec = match application {
         Application::WordCount => wordcount::spec(job, input, output, REDUCES),
         Application::Grep => grep::spec(job, input, output, grep::Pattern::text(PATTERN)?),

@@ -83,7 +83,7 @@ fn run(stage: &Stage, cores: u32, pace: Pace, duration: Duration) -> Result<(Rep
     let mut monitor = LoadMonitor::start()?;
     // Measured while it runs: a thread that has ended is not counted.
     driver.wait_for_end(duration.mul_f64(0.9));
-    let used = monitor.transactional_cores()?;
+    let used = monitor.look()?.transactional_cores;
     Ok((driver.join()?, used))
 }
 
@@ -111,7 +111,8 @@ pub(super) fn pass_cpu_s(
     })?;
     let input = Repeated::new(text.clone(), PIECES, TASKS)?;
     let measure = |(i, application): (usize, &Application)| {
-        let spec = spec(stage, &format!("measure-{i}"), *application, &input, 0.1)?;
+        let name = format!("measure-{i}");
+        let spec = spec(stage, ("measured", &name), *application, &input, 0.1)?;
         let report = runtime.submit(spec)?.wait();
         match report.outcome {
             Outcome::Succeeded => Ok(report.cpu_s / f64::from(TASKS) * input.pieces() as f64),

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   corpus ─► stage ─► measure ─► plan ─► act ─► outcome ─► table, JSON, report
-//!             store    costs      sizes   a day
+//!             store    costs      sizes   a day      │
+//!                                                     └─► comparison
 //! ```
 //!
 //! A day of 24 hours is compressed into a minute. An open-loop load peaks at its
@@ -12,8 +13,10 @@
 
 mod act;
 mod check;
+mod comparison;
 mod corpus;
 mod day;
+mod forecast;
 mod jobs;
 mod measure;
 mod options;
@@ -23,8 +26,11 @@ mod plan;
 mod report;
 mod run;
 mod show;
+mod simulated;
 mod stage;
 
+pub use comparison::Comparison;
+pub use forecast::ForecastFrom;
 pub use options::{DemoOptions, Policy};
 pub use outcome::Outcome;
 pub use report::write as write_report;

@@ -8,12 +8,13 @@ use serde::Serialize;
 
 use super::corpus::Corpus;
 use super::day::{Day, LoadCost};
-use crate::colocate::LoadSample;
+use super::forecast::ForecastFrom;
+use crate::colocate::{GuardSample, LoadSample, Objective};
 
 /// All of it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
-    /// `reverse-adaptive`, `fifo` or `none`.
+    /// A policy of the library, or `none`.
     pub policy: String,
     /// Length of the compressed day.
     pub seconds: f64,
@@ -25,6 +26,10 @@ pub struct Outcome {
     pub corpus: Corpus,
     /// What the load costs here.
     pub load_cost: LoadCost,
+    /// The latency that the load was to keep, if any.
+    pub objective: Option<Objective>,
+    /// Where f(t) came from.
+    pub forecast_from: ForecastFrom,
     /// Times of creating a snapshot on the busy store, in microseconds.
     pub snapshot_create_us: Vec<u64>,
     /// The jobs, in the order of submission.
@@ -52,7 +57,10 @@ pub struct JobOutcome {
     pub goal_s: Option<f64>,
     /// When its output was there; `None` when it never was.
     pub finished_s: Option<f64>,
-    /// Whether that was by its goal; `None` without one.
+    /// When it is done in the simulator, against what was left on this day; `None`
+    /// when it is not, and without a policy.
+    pub simulated_finish_s: Option<f64>,
+    /// Whether it finished by its goal; `None` without one.
     pub met: Option<bool>,
     /// Its tasks.
     pub tasks: u32,
@@ -102,6 +110,8 @@ pub struct WordCountCheck {
 pub struct Series {
     /// Measured load and granted capacity, per control cycle.
     pub load: Vec<LoadSample>,
+    /// What the guard decided, window by window; empty without an objective.
+    pub guard: Vec<GuardSample>,
     /// What each job was given and used, per control cycle.
     pub cycles: Vec<CycleSample>,
     /// f(t): (time in seconds, hundredths of a core for analytics).
@@ -133,6 +143,22 @@ impl Outcome {
     pub fn goals(&self) -> (usize, usize) {
         let met = || self.jobs.iter().filter_map(|job| job.met);
         (met().count(), met().filter(|met| *met).count())
+    }
+
+    /// What the guard had to do for the objective.
+    pub(super) fn guard_line(&self, objective: Objective) -> String {
+        let windows = &self.series.guard;
+        let broken = windows.iter().filter(|sample| sample.slack < 0.0).count();
+        let lowest = windows
+            .iter()
+            .map(|sample| sample.allowed)
+            .fold(1.0, f64::min);
+        format!(
+            "objective {objective}: kept in {} of {} windows; of what the load left, the guard allowed {:.0}% at the least",
+            windows.len() - broken,
+            windows.len(),
+            lowest * 100.0
+        )
     }
 
     /// The table that ends a run in the terminal.
@@ -192,19 +218,19 @@ impl Outcome {
             ("alone", self.transactional.alone),
             ("with jobs", self.transactional.with_analytics),
         ] {
-            let us = |us: f64| {
-                if us < 1000.0 {
-                    format!("{us:.0} us")
-                } else {
-                    format!("{:.2} ms", us / 1000.0)
-                }
-            };
-            let (p50, p99, p999) = (us(latency.p50_us), us(latency.p99_us), us(latency.p999_us));
+            let (p50, p99, p999) = (
+                time(latency.p50_us),
+                time(latency.p99_us),
+                time(latency.p999_us),
+            );
             let _ = writeln!(
                 out,
                 "  {name:<20} {p50:>10} {p99:>9} {p999:>9} {:>11.0}",
                 latency.ops_per_s
             );
+        }
+        if let Some(objective) = self.objective {
+            let _ = writeln!(out, "  {}", self.guard_line(objective));
         }
         let check = &self.word_count_check;
         let _ = writeln!(out);
@@ -227,5 +253,14 @@ impl Outcome {
             );
         }
         out
+    }
+}
+
+/// A time in microseconds, for people.
+pub(super) fn time(us: f64) -> String {
+    if us < 1000.0 {
+        format!("{us:.0} us")
+    } else {
+        format!("{:.2} ms", us / 1000.0)
     }
 }

@@ -1,5 +1,5 @@
-//! The two pictures of a day, as SVG: cores over time (the thesis's Figure
-//! 5.15) and, on the same time axis, latency.
+//! The pictures of a day, as SVG: cores over time (the thesis's Figure 5.15)
+//! and, on the same time axis, latency and what the guard did about it.
 
 use std::fmt::Write as _;
 
@@ -255,6 +255,28 @@ pub(super) fn latency(outcome: &Outcome) -> String {
         "median",
     );
     svg + &axes.goals(outcome) + "</svg>"
+}
+
+/// What the guard allowed over time.
+pub(super) fn guard(outcome: &Outcome) -> String {
+    let day = outcome.day();
+    let axes = Axes {
+        height: 200.0,
+        x_max: HOURS,
+        y: (0.0, 100.0),
+        log: false,
+    };
+    let ticks: Vec<_> = (0..=4)
+        .map(|i| f64::from(i) * 25.0)
+        .map(|v| (v, format!("{v:.0}%")))
+        .collect();
+    let mut svg = axes.frame("Part of what the load leaves that the guard allows", &ticks);
+    let samples = outcome.series.guard.iter();
+    let allowed = samples
+        .filter(|sample| sample.window.t_s <= outcome.seconds)
+        .map(|sample| (day.hour_of(sample.window.t_s), sample.allowed * 100.0));
+    svg += &axes.line(allowed, "p50", "allowed");
+    svg + "</svg>"
 }
 
 /// A picture with its own colours, for a place without the report's style sheet.

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use super::outcome::Outcome;
 use super::picture::{self, JOB_COLOURS, LOAD_COLOUR};
 
-const STYLE: &str = "
+pub(super) const STYLE: &str = "
 :root { --ink: #1d2733; --soft: #5b6775; --paper: #fff; --grid: #dfe4ea; --load: #c9d1da; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e4e9ef; --soft: #9aa7b5; --paper: #14191f; --grid: #2c353f; --load: #46525f; }
@@ -35,13 +35,18 @@ th { color: var(--soft); font-weight: 500; border-bottom: 1px solid var(--grid);
 /// # Errors
 /// When a file cannot be written.
 pub fn write(outcome: &Outcome, folder: &Path) -> Result<PathBuf> {
-    let report = folder.join("report.html");
+    write_as(outcome, folder, "")
+}
+
+/// The same, with `suffix` in the names of the files.
+pub(super) fn write_as(outcome: &Outcome, folder: &Path, suffix: &str) -> Result<PathBuf> {
+    let report = folder.join(format!("report{suffix}.html"));
     let write = |path: &Path, text: String| {
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
     };
     write(&report, html(outcome))?;
     let cores = picture::standalone(&picture::cores(outcome));
-    write(&folder.join("cores.svg"), cores)?;
+    write(&folder.join(format!("cores{suffix}.svg")), cores)?;
     Ok(report)
 }
 
@@ -65,11 +70,19 @@ fn html(outcome: &Outcome) -> String {
              <span>dotted: p99 without analytics</span></p>";
     page += &jobs(outcome);
     page += &load(outcome);
+    if let Some(objective) = outcome.objective {
+        page += &picture::guard(outcome);
+        let _ = write!(
+            page,
+            "<p class=\"sub\">{}</p>",
+            escape(&outcome.guard_line(objective))
+        );
+    }
     page += &notes(outcome);
     page + "</html>\n"
 }
 
-fn legend(outcome: &Outcome) -> String {
+pub(super) fn legend(outcome: &Outcome) -> String {
     let mut html = String::from("<p class=\"legend\">");
     let key = |html: &mut String, colour: &str, what: &str| {
         let _ = write!(
@@ -154,7 +167,7 @@ fn notes(outcome: &Outcome) -> String {
     )
 }
 
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

@@ -3,17 +3,20 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use ebb_scheduler::availability::Availability;
+use ebb_scheduler::runtime::JobSpec;
 use ebb_storage::SnapshotTable;
 
-use super::act::{Played, Script, failure, load_alone};
+use super::act::{CYCLES_PER_DAY, Played, Script, failure, grace_s, load_alone};
 use super::check;
-use super::day::{Day, HOURS};
+use super::day::{Day, HOURS, LoadCost};
 use super::jobs::{self, Application, Repeated};
 use super::measure;
-use super::options::DemoOptions;
+use super::options::{DemoOptions, Policy};
 use super::outcome::{JobOutcome, Latency, LatencySample, Outcome, Series, Transactional};
 use super::plan::{GOAL_HOURS, Plan};
-use super::stage;
+use super::simulated::Replay;
+use super::stage::{self, Stage};
 use crate::ycsb::Report;
 
 /// The load alone runs through the same day this many times as fast.
@@ -21,10 +24,6 @@ const ALONE_FASTER: f64 = 3.0;
 /// What analytics never get, as a part of the machine: timers, the kernel, and
 /// what the forecast does not know.
 const RESERVE: f64 = 0.05;
-/// The part of the forecast that is planned with. What is granted is not all
-/// used: idle-class threads are displaced for the length of a burst, tasks end
-/// between two control cycles, and merges of runs come when they come.
-const COUNTED_ON: f64 = 0.75;
 /// The snapshot that the jobs read.
 const SNAPSHOT: &str = "midnight";
 
@@ -37,110 +36,187 @@ const JOBS: [(&str, Application); 3] = [
 /// The job without one.
 const EXTRA_JOB: (&str, Application) = ("J4", Application::Grep);
 
-/// Runs the demo; `say` gets a line for people now and then.
+/// Runs the demo; `say` gets a line for people now and then. The outcomes are in
+/// the order of the policies.
 ///
 /// # Errors
 /// When the folder cannot be used, no text is found, or the store fails.
-pub fn run(options: &DemoOptions, say: &dyn Fn(&str)) -> Result<Outcome> {
-    let cores = measure::cores();
-    let day = Day {
-        seconds: options.seconds,
+pub fn run(options: &DemoOptions, say: &dyn Fn(&str)) -> Result<Vec<Outcome>> {
+    let prepared = Prepared::new(options, say)?;
+    let run = |policy| {
+        say(&format!("the day, policy {policy} ..."));
+        prepared.stage.settle()?;
+        prepared.play(policy, options)
     };
-    let stage = stage::set_up(&options.data, options.text.as_deref(), say)?;
-    stage.keyspace.create_snapshot(SNAPSHOT)?;
-    let text = stage
-        .keyspace
-        .snapshot(SNAPSHOT)?
-        .table(stage.text.name())?;
+    options.policies.iter().map(run).collect()
+}
 
-    say("measuring this machine ...");
-    let load = measure::load_cost(&stage, cores)?;
-    let costs = measure::pass_cpu_s(
-        &stage,
-        &text,
-        &load,
-        cores,
-        &[Application::WordCount, Application::Grep],
-    )?;
-    let cost_of = |application| {
-        if application == Application::WordCount {
-            costs[0]
-        } else {
-            costs[1]
+/// What all days have in common.
+struct Prepared {
+    stage: Stage,
+    cores: u32,
+    day: Day,
+    reserve_cores: f64,
+    load: LoadCost,
+    /// The load's day without jobs.
+    alone: Report,
+    forecast: Arc<Availability>,
+    plan: Plan,
+    inputs: Vec<Repeated>,
+    extra_input: Repeated,
+}
+
+impl Prepared {
+    fn new(options: &DemoOptions, say: &dyn Fn(&str)) -> Result<Self> {
+        let cores = measure::cores();
+        let day = Day {
+            seconds: options.seconds,
+        };
+        let stage = stage::set_up(&options.data, options.text.as_deref(), say)?;
+        stage.keyspace.create_snapshot(SNAPSHOT)?;
+        let text = stage
+            .keyspace
+            .snapshot(SNAPSHOT)?
+            .table(stage.text.name())?;
+
+        say("measuring this machine ...");
+        let load = measure::load_cost(&stage, cores)?;
+        let costs = measure::pass_cpu_s(
+            &stage,
+            &text,
+            &load,
+            cores,
+            &[Application::WordCount, Application::Grep],
+        )?;
+        let cost_of = |application| {
+            if application == Application::WordCount {
+                costs[0]
+            } else {
+                costs[1]
+            }
+        };
+        say(&format!(
+            "load: {:.0} ops/s use {:.2} of {cores} cores; a pass over the text: word count {:.2} s of CPU, grep {:.2} s",
+            load.peak_ops_per_s, load.peak_cores, costs[0], costs[1]
+        ));
+        let fast_day = Day {
+            seconds: options.seconds / ALONE_FASTER,
+        };
+        let days = options.forecast.days_alone();
+        say(&format!(
+            "the load alone, for {:.0} s ...",
+            fast_day.seconds * f64::from(days)
+        ));
+        let alone = load_alone(&stage, fast_day, days, &load, cores)?;
+        let load = load.corrected(alone.mean_cores);
+
+        let reserve_cores = RESERVE * f64::from(cores);
+        let known = (cores, reserve_cores);
+        let forecast = (options.forecast).availability(day, known, &load, (&alone, ALONE_FASTER));
+        let forecast = Arc::new(forecast?);
+        let plan = Plan::new(day, &forecast);
+        say(&format!(
+            "plan: a day in {:.0} s, at its peak {:.0} ops/s on {:.2} cores; three jobs of {:.1} s of CPU, one of {:.1} s",
+            options.seconds, load.peak_ops_per_s, load.peak_cores, plan.job_cpu_s, plan.extra_cpu_s
+        ));
+        let sized = |(_, application): (&str, Application), cpu_s: f64| {
+            size(&text, cost_of(application), cpu_s, plan.task_cpu_s)
+        };
+        let inputs = JOBS.iter().map(|job| sized(*job, plan.job_cpu_s));
+        Ok(Self {
+            inputs: inputs.collect::<Result<_>>()?,
+            extra_input: sized(EXTRA_JOB, plan.extra_cpu_s)?,
+            stage,
+            cores,
+            day,
+            reserve_cores,
+            load,
+            alone: alone.load,
+            forecast,
+            plan,
+        })
+    }
+
+    fn spec(
+        &self,
+        policy: &Policy,
+        (name, application): (&str, Application),
+        input: &Repeated,
+    ) -> Result<JobSpec> {
+        let named = (policy.name(), name);
+        jobs::spec(&self.stage, named, application, input, self.plan.task_cpu_s)
+    }
+
+    /// When the jobs would have been done in the simulator.
+    fn simulated(&self, policy: &Policy, played: &Played) -> Vec<Option<f64>> {
+        let replay = |name| Replay {
+            policy: name,
+            cores: self.cores,
+            cycle_s: self.day.seconds / CYCLES_PER_DAY,
+            horizon_s: self.day.seconds + grace_s(self.day),
+            forecast: self.forecast.clone(),
+            left: &played.load_history,
+            jobs: &played.jobs,
+        };
+        let simulated = match policy {
+            Policy::Managed(name) => replay(name).run().ok(),
+            Policy::None => None,
+        };
+        simulated.unwrap_or_else(|| vec![None; played.jobs.len()])
+    }
+
+    /// A day under one policy.
+    fn play(&self, policy: &Policy, options: &DemoOptions) -> Result<Outcome> {
+        let mut specs = Vec::new();
+        for ((job, input), hour) in JOBS.iter().zip(&self.inputs).zip(GOAL_HOURS) {
+            let spec = self.spec(policy, *job, input)?;
+            specs.push(spec.goal_s(self.day.seconds_of(hour)));
         }
-    };
-    say(&format!(
-        "load: {:.0} ops/s use {:.2} of {cores} cores; a pass over the text: word count {:.2} s of CPU, grep {:.2} s",
-        load.peak_ops_per_s, load.peak_cores, costs[0], costs[1]
-    ));
-    let alone_s = options.seconds / ALONE_FASTER;
-    say(&format!("the load alone, for {alone_s:.0} s ..."));
-    let (alone, used) = load_alone(&stage, Day { seconds: alone_s }, &load, cores)?;
-    let load = load.corrected(used);
+        let played = Script {
+            stage: &self.stage,
+            day: self.day,
+            cores: self.cores,
+            reserve_cores: self.reserve_cores,
+            load: self.load,
+            forecast: self.forecast.clone(),
+            policy: policy.clone(),
+            objective: options.objective,
+            jobs: specs,
+            extra: self.spec(policy, EXTRA_JOB, &self.extra_input)?,
+        }
+        .play()?;
 
-    let reserve_cores = RESERVE * f64::from(cores);
-    let forecast = Arc::new(load.forecast(day, cores, reserve_cores, COUNTED_ON)?);
-    let plan = Plan::new(day, &forecast);
-    say(&format!(
-        "plan: a day in {:.0} s, at its peak {:.0} ops/s on {:.2} cores; three jobs of {:.1} s of CPU, one of {:.1} s",
-        options.seconds, load.peak_ops_per_s, load.peak_cores, plan.job_cpu_s, plan.extra_cpu_s
-    ));
-
-    let sized = |(_, application): (&str, Application), cpu_s: f64| {
-        size(&text, cost_of(application), cpu_s, plan.task_cpu_s)
-    };
-    let inputs = JOBS
-        .iter()
-        .map(|job| sized(*job, plan.job_cpu_s))
-        .collect::<Result<Vec<_>>>()?;
-    let extra_input = sized(EXTRA_JOB, plan.extra_cpu_s)?;
-    let spec = |(name, application): (&str, Application), input: &Repeated| {
-        jobs::spec(&stage, name, application, input, plan.task_cpu_s)
-    };
-    let mut specs = Vec::new();
-    for ((job, input), hour) in JOBS.iter().zip(&inputs).zip(GOAL_HOURS) {
-        specs.push(spec(*job, input)?.goal_s(day.seconds_of(hour)));
+        let counted = JOBS.iter().zip(&self.inputs).zip(&played.jobs);
+        let counted = counted
+            .map(|(((name, application), input), report)| (*name, *application, input, report));
+        let word_count_check = check::word_counts(&self.stage, policy.name(), counted)?;
+        let (day, forecast) = (self.day, &self.forecast);
+        let steps = (0..HOURS as u32 * 4).map(|i| day.seconds_of((f64::from(i) + 0.5) / 4.0));
+        Ok(Outcome {
+            policy: policy.name().to_string(),
+            seconds: options.seconds,
+            cores: self.cores,
+            scheduling_class: played.scheduling_class.clone(),
+            corpus: self.stage.corpus.clone(),
+            load_cost: self.load,
+            objective: options.objective,
+            forecast_from: options.forecast.clone(),
+            snapshot_create_us: played.snapshot_create_us.clone(),
+            jobs: job_outcomes(&played, self.simulated(policy, &played)),
+            transactional: Transactional {
+                alone: latency(&self.alone),
+                with_analytics: latency(&played.load),
+            },
+            word_count_check,
+            series: Series {
+                load: played.load_history,
+                guard: played.guarded,
+                cycles: played.cycles,
+                forecast: steps.map(|t_s| (t_s, forecast.at(t_s))).collect(),
+                latency: latency_series(&played.load),
+            },
+        })
     }
-    say(&format!("the day, policy {} ...", options.policy.name()));
-    let played = Script {
-        stage: &stage,
-        day,
-        cores,
-        reserve_cores,
-        load,
-        forecast: forecast.clone(),
-        policy: options.policy,
-        jobs: specs,
-        extra: spec(EXTRA_JOB, &extra_input)?,
-    }
-    .play()?;
-
-    let counted = JOBS.iter().zip(&inputs).zip(&played.jobs);
-    let counted =
-        counted.map(|(((name, application), input), report)| (*name, *application, input, report));
-    let word_count_check = check::word_counts(&stage, counted)?;
-    let steps = (0..HOURS as u32 * 4).map(|i| day.seconds_of((f64::from(i) + 0.5) / 4.0));
-    Ok(Outcome {
-        policy: options.policy.name().to_string(),
-        seconds: options.seconds,
-        cores,
-        scheduling_class: played.scheduling_class.clone(),
-        corpus: stage.corpus,
-        load_cost: load,
-        snapshot_create_us: played.snapshot_create_us.clone(),
-        jobs: job_outcomes(&played),
-        transactional: Transactional {
-            alone: latency(&alone),
-            with_analytics: latency(&played.load),
-        },
-        word_count_check,
-        series: Series {
-            load: played.load_history,
-            cycles: played.cycles,
-            forecast: steps.map(|t_s| (t_s, forecast.at(t_s))).collect(),
-            latency: latency_series(&played.load),
-        },
-    })
 }
 
 /// The text as an input that costs `cpu_s` seconds, in tasks of `task_cpu_s`.
@@ -153,7 +229,7 @@ fn size(text: &SnapshotTable, pass_cpu_s: f64, cpu_s: f64, task_cpu_s: f64) -> R
     Repeated::new(text.clone(), pieces, tasks)
 }
 
-fn job_outcomes(played: &Played) -> Vec<JobOutcome> {
+fn job_outcomes(played: &Played, simulated: Vec<Option<f64>>) -> Vec<JobOutcome> {
     let applications = JOBS
         .iter()
         .chain([&EXTRA_JOB])
@@ -162,7 +238,8 @@ fn job_outcomes(played: &Played) -> Vec<JobOutcome> {
         .jobs
         .iter()
         .zip(applications)
-        .map(|(report, application)| {
+        .zip(simulated)
+        .map(|((report, application), simulated_finish_s)| {
             let failure = failure(report);
             JobOutcome {
                 id: report.id,
@@ -171,6 +248,7 @@ fn job_outcomes(played: &Played) -> Vec<JobOutcome> {
                 submitted_s: report.submitted_s,
                 goal_s: report.goal_s,
                 finished_s: failure.is_none().then_some(report.finished_s),
+                simulated_finish_s,
                 met: report.met,
                 tasks: report.tasks,
                 bytes: report.bytes_in,

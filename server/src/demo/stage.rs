@@ -95,10 +95,7 @@ pub(super) fn set_up(data: &Path, asked_text: Option<&Path>, say: &dyn Fn(&str))
     say(&format!(
         "load: {RECORDS} records of {VALUE_BYTES} bytes in {seconds:.1} s"
     ));
-    // What follows is measured: let what loading left to do be done before.
-    db.flush()?;
-    db.compact()?;
-    Ok(Stage {
+    let stage = Stage {
         db,
         keyspace,
         text,
@@ -106,7 +103,17 @@ pub(super) fn set_up(data: &Path, asked_text: Option<&Path>, say: &dyn Fn(&str))
         corpus,
         output: data.join("output"),
         spill: data.join("spill"),
-    })
+    };
+    stage.settle()?;
+    Ok(stage)
+}
+
+impl Stage {
+    /// What follows is measured: lets what was left to do be done before.
+    pub(super) fn settle(&self) -> Result<()> {
+        self.db.flush()?;
+        Ok(self.db.compact()?)
+    }
 }
 
 /// Empties a folder that an earlier demo made; refuses any other that has

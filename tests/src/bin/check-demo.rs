@@ -1,5 +1,5 @@
-//! Checks the JSON that `ebb demo --json FILE` wrote: everything that has to
-//! hold however slow the machine is. `check-demo FILE`
+//! Checks the JSON that `ebb demo --json FILE` wrote, with `--compare` too:
+//! everything that has to hold however slow the machine is. `check-demo FILE`
 
 #![forbid(unsafe_code)]
 
@@ -8,6 +8,22 @@ use serde_json::Value;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1).ok_or("usage: check-demo FILE")?;
     let result: Value = serde_json::from_str(&std::fs::read_to_string(path)?)?;
+    let runs = match result["runs"].as_array() {
+        Some(compared) => compared.clone(),
+        None => vec![result],
+    };
+    if runs.is_empty() {
+        return Err("no runs".into());
+    }
+    for run in &runs {
+        check(run)?;
+    }
+    Ok(())
+}
+
+/// One day.
+fn check(result: &Value) -> Result<(), Box<dyn std::error::Error>> {
+    let policy = result["policy"].as_str().ok_or("no policy")?;
     let mut wrong = Vec::new();
     let mut expect = |holds: bool, what: String| {
         if !holds {
@@ -69,13 +85,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
 
     for what in &wrong {
-        eprintln!("check-demo: {what}");
+        eprintln!("check-demo: {policy}: {what}");
     }
     if !wrong.is_empty() {
         return Err(format!("{} checks failed", wrong.len()).into());
     }
     println!(
-        "check-demo: {} jobs, {} words: as they should be",
+        "check-demo: {policy}: {} jobs, {} words: as they should be",
         jobs.len(),
         check["words"]
     );

@@ -1,0 +1,244 @@
+//! Claims about the guard, against a model of a queue.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+
+const OBJECTIVE_US: f64 = 2000.0;
+const WINDOW_S: f64 = 0.1;
+
+fn guard() -> Guard {
+    Guard::new(Objective {
+        quantile: Quantile::P99,
+        latency_us: OBJECTIVE_US,
+    })
+}
+
+/// A server whose tail grows with its utilisation as that of a queue does, and
+/// whose service takes longer the more analytics run beside it.
+#[derive(Debug, Clone, Copy)]
+struct Queue {
+    /// Tail at no load, alone.
+    base_us: f64,
+    /// Utilisation by the load, 0 to 1.
+    load: f64,
+    /// How much longer service takes with all that is left given to analytics.
+    interference: f64,
+    /// Noise of a window's percentile, as a part of it, to either side.
+    noise: f64,
+}
+
+impl Queue {
+    fn latency_us(&self, allowed: f64) -> f64 {
+        let slower = 1.0 + self.interference * allowed;
+        let utilisation = (self.load * slower).min(0.995);
+        self.base_us * slower / (1.0 - utilisation)
+    }
+
+    fn window(&self, t: usize, allowed: f64, rng: &mut ChaCha8Rng) -> LatencyWindow {
+        let noise = match self.noise {
+            0.0 => 1.0,
+            noise => 1.0 + rng.random_range(-noise..noise),
+        };
+        LatencyWindow {
+            t_s: t as f64 * WINDOW_S,
+            length_s: WINDOW_S,
+            requests: (self.load * 100_000.0) as u64,
+            latency_us: self.latency_us(allowed) * noise,
+        }
+    }
+}
+
+fn run(guard: &mut Guard, queue: Queue, windows: usize, rng: &mut ChaCha8Rng) -> Vec<GuardSample> {
+    (0..windows)
+        .map(|t| {
+            let window = queue.window(t, guard.allowed(), rng);
+            guard.decide(window).expect("enough requests to judge")
+        })
+        .collect()
+}
+
+fn broken(samples: &[GuardSample]) -> usize {
+    samples.iter().filter(|sample| sample.slack < 0.0).count()
+}
+
+fn drawn(rng: &mut ChaCha8Rng, noise: f64) -> Queue {
+    loop {
+        let queue = Queue {
+            base_us: rng.random_range(100.0..1000.0),
+            load: rng.random_range(0.05..0.9),
+            interference: rng.random_range(0.0..2.0),
+            noise,
+        };
+        // Alone the objective has to hold, with room for the noise.
+        if queue.latency_us(0.0) * (1.0 + noise) < OBJECTIVE_US * 0.75 {
+            return queue;
+        }
+    }
+}
+
+fn for_seeds(check: impl Fn(&mut ChaCha8Rng)) {
+    for seed in 0..200 {
+        println!("seed {seed}");
+        check(&mut ChaCha8Rng::seed_from_u64(seed));
+    }
+}
+
+#[test]
+fn around_a_steady_load_it_comes_to_rest() {
+    for_seeds(|rng| {
+        let queue = drawn(rng, 0.0);
+        let mut guard = guard();
+        let begin = run(&mut guard, queue, 1000, rng);
+        let rest = run(&mut guard, queue, 20_000, rng);
+        // Each test of what is known waits twice as long as the one before.
+        assert!(broken(&begin) <= 8, "{queue:?}: {}", broken(&begin));
+        assert!(broken(&rest) <= 8, "{queue:?}: {}", broken(&rest));
+        let changed_down =
+            |sample: &&GuardSample| matches!(sample.action, Action::Shrink | Action::Stop);
+        let downs = rest.iter().filter(changed_down).count();
+        assert!(downs <= 16, "{queue:?}: shrunk {downs} times");
+    });
+}
+
+#[test]
+fn what_the_objective_allows_is_used() {
+    for_seeds(|rng| {
+        let queue = drawn(rng, 0.0);
+        let mut guard = guard();
+        run(&mut guard, queue, 1000, rng);
+        let rest = run(&mut guard, queue, 4000, rng);
+        let mean = rest.iter().map(|sample| sample.allowed).sum::<f64>() / rest.len() as f64;
+        // The most with which the slack is still large enough to grow.
+        let most = (0..=1000)
+            .map(|part| f64::from(part) / 1000.0)
+            .filter(|allowed| queue.latency_us(*allowed) <= OBJECTIVE_US * (1.0 - SLACK_GROW))
+            .fold(0.0, f64::max);
+        assert!(mean >= 0.6 * most - 0.05, "{queue:?}: {mean} of {most}");
+    });
+}
+
+#[test]
+fn after_a_step_of_the_load_the_third_window_keeps_the_objective() {
+    for_seeds(|rng| {
+        let after = drawn(rng, 0.0);
+        let before = Queue {
+            load: after.load * 0.1,
+            ..after
+        };
+        let mut guard = guard();
+        run(&mut guard, before, 500, rng);
+        // Then it begins to grow again, and may go too far.
+        let first = run(&mut guard, after, 2 + COOLDOWN_WINDOWS as usize, rng);
+        for sample in &first[2..] {
+            assert!(sample.slack >= 0.0, "{after:?}: {sample:?}");
+        }
+    });
+}
+
+#[test]
+fn when_the_load_has_gone_all_is_given_back() {
+    for_seeds(|rng| {
+        let busy = Queue {
+            interference: 5.0,
+            load: 0.6,
+            ..drawn(rng, 0.05)
+        };
+        let mut guard = guard();
+        run(&mut guard, busy, 300, rng);
+        let idle = Queue { load: 0.0, ..busy };
+        let samples = run(&mut guard, idle, COOLDOWN_WINDOWS as usize + 11, rng);
+        assert_eq!(guard.allowed(), 1.0, "{busy:?}: {samples:?}");
+    });
+}
+
+#[test]
+fn an_objective_that_the_load_alone_breaks_leaves_analytics_nothing() {
+    let hopeless = Queue {
+        base_us: 3000.0,
+        load: 0.5,
+        interference: 0.0,
+        noise: 0.0,
+    };
+    let mut guard = guard();
+    let samples = run(&mut guard, hopeless, 50, &mut ChaCha8Rng::seed_from_u64(0));
+    assert_eq!(samples[0].action, Action::Shrink);
+    assert_eq!(samples[1].action, Action::Stop);
+    assert!(
+        samples[2..]
+            .iter()
+            .all(|sample| sample.action == Action::Hold)
+    );
+    assert_eq!(guard.allowed(), 0.0);
+}
+
+#[test]
+fn slack_decides_between_growing_holding_and_shrinking() {
+    let window = |latency_us| LatencyWindow {
+        t_s: 0.0,
+        length_s: WINDOW_S,
+        requests: 1000,
+        latency_us,
+    };
+    let mut close = guard();
+    let sample = close.decide(window(1950.0)).unwrap();
+    assert_eq!((sample.action, sample.allowed), (Action::Shrink, 0.8));
+
+    let mut guard = guard();
+    let mut decide = |latency_us| guard.decide(window(latency_us)).unwrap();
+    assert_eq!(decide(1700.0).action, Action::Hold);
+    let shrunk = decide(2100.0);
+    assert_eq!((shrunk.action, shrunk.allowed), (Action::Shrink, 0.5));
+    assert!((shrunk.slack + 0.05).abs() < 1e-9);
+    for _ in 0..COOLDOWN_WINDOWS {
+        assert_eq!(decide(100.0).action, Action::Hold);
+    }
+    let grown = decide(100.0);
+    assert_eq!(grown.action, Action::Grow);
+    assert!((grown.allowed - 0.52).abs() < 1e-9, "{grown:?}");
+    assert_eq!(decide(2100.0).action, Action::Shrink);
+    let stopped = decide(2100.0);
+    assert_eq!((stopped.action, stopped.allowed), (Action::Stop, 0.0));
+}
+
+#[test]
+fn windows_with_few_requests_are_judged_together() {
+    let mut guard = guard();
+    let mut window = LatencyWindow {
+        t_s: 0.1,
+        length_s: 0.1,
+        requests: 150,
+        latency_us: 2500.0,
+    };
+    assert_eq!(guard.decide(window), None);
+    (window.t_s, window.latency_us) = (0.2, 100.0);
+    let sample = guard.decide(window).unwrap();
+    assert_eq!(sample.window.requests, 300);
+    assert_eq!(sample.window.latency_us, 2500.0);
+    assert!((sample.window.length_s - 0.2).abs() < 1e-12);
+    // Rare requests are judged after a second.
+    (window.requests, window.length_s) = (1, 0.125);
+    let judged: Vec<_> = (0..20).map(|_| guard.decide(window).is_some()).collect();
+    assert_eq!(
+        judged.iter().filter(|judged| **judged).count(),
+        2,
+        "{judged:?}"
+    );
+}
+
+#[test]
+fn objectives_are_read_and_written() {
+    for text in ["p99=2ms", "p50=150us", "p99.9=1s 500ms"] {
+        assert_eq!(text.parse::<Objective>().unwrap().to_string(), text);
+    }
+    let objective: Objective = "p99=2ms".parse().unwrap();
+    assert_eq!(
+        (objective.quantile, objective.latency_us),
+        (Quantile::P99, 2000.0)
+    );
+    for wrong in ["", "p99", "p98=2ms", "p99=0ms", "p99=2", "p99=-1ms"] {
+        let error = wrong.parse::<Objective>().unwrap_err();
+        assert!(error.contains("p99=2ms"), "{error}");
+    }
+}

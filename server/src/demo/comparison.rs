@@ -1,0 +1,160 @@
+//! Several days on the same input, one policy each, side by side: the JSON, the
+//! table for people, and the page.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::outcome::{JobOutcome, Outcome, time};
+use super::picture;
+use super::report::{STYLE, escape, legend, write_as};
+
+/// All days.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// A day for each policy, in the order in which they ran.
+    pub runs: Vec<Outcome>,
+}
+
+impl Comparison {
+    /// The table that ends a comparison in the terminal.
+    pub fn table(&self) -> String {
+        let mut out = String::new();
+        let jobs = self.runs.first().map_or(&[][..], |run| &run.jobs[..]);
+        let heads: String = jobs.iter().map(|job| format!(" {:>9}", job.name)).collect();
+        let _ = writeln!(
+            out,
+            "  {:<17} {:>6}{heads} {:>10} {:>10} {:>10}",
+            "policy", "goals", "p50", "p99", "p99.9"
+        );
+        let goals: String = jobs
+            .iter()
+            .map(|job| format!(" {:>9}", hour(&self.runs[0], job.goal_s)))
+            .collect();
+        let alone = self.runs.first().map(|run| run.transactional.alone);
+        if let Some(alone) = alone {
+            let [p50, p99, p999] = [alone.p50_us, alone.p99_us, alone.p999_us].map(time);
+            let _ = writeln!(
+                out,
+                "  {:<17} {:>6}{goals} {p50:>10} {p99:>10} {p999:>10}",
+                "(goal; alone)", ""
+            );
+        }
+        for run in &self.runs {
+            let (goals, met) = run.goals();
+            let finished: String = run
+                .jobs
+                .iter()
+                .map(|job| format!(" {:>9}", finished(run, job)))
+                .collect();
+            let with = run.transactional.with_analytics;
+            let [p50, p99, p999] = [with.p50_us, with.p99_us, with.p999_us].map(time);
+            let _ = writeln!(
+                out,
+                "  {:<17} {:>6}{finished} {p50:>10} {p99:>10} {p999:>10}",
+                run.policy,
+                format!("{met}/{goals}")
+            );
+        }
+        let _ = writeln!(out, "\n  Finished at hour; ! after the goal.");
+        let differences: usize = self
+            .runs
+            .iter()
+            .map(|run| run.word_count_check.differences)
+            .sum();
+        let verdict = match differences {
+            0 => "all word counts equal an independent count".to_string(),
+            n => format!("{n} word counts DIFFER from an independent count"),
+        };
+        let _ = writeln!(out, "  {verdict} over the same snapshot.");
+        out
+    }
+
+    /// Writes a page with all days, and each day's own report beside it.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn write_report(&self, folder: &Path) -> Result<PathBuf> {
+        for run in &self.runs {
+            write_as(run, folder, &format!("-{}", run.policy))?;
+        }
+        let page = folder.join("compare.html");
+        std::fs::write(&page, self.html())
+            .with_context(|| format!("cannot write {}", page.display()))?;
+        Ok(page)
+    }
+
+    fn html(&self) -> String {
+        let Some(first) = self.runs.first() else {
+            return String::new();
+        };
+        let mut page = format!(
+            "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+             <title>ebb demo: policies compared</title><style>{STYLE}</style><h1>The same day, {} times</h1>\
+             <p class=\"sub\">ebb demo: a day in {:.0} s on {} cores, the same jobs and the same load under each policy</p><table><tr><th>policy<th>goals met",
+            self.runs.len(),
+            first.seconds,
+            first.cores,
+        );
+        for job in &first.jobs {
+            let goal = match job.goal_s {
+                Some(_) => format!("goal {}", hour(first, job.goal_s)),
+                None => "no goal".to_string(),
+            };
+            let _ = write!(page, "<th>{}, {goal}", escape(&job.name));
+        }
+        page += "<th>p50<th>p99<th>p99.9</tr>";
+        let alone = first.transactional.alone;
+        let [p50, p99, p999] = [alone.p50_us, alone.p99_us, alone.p999_us].map(time);
+        let empty = "<td>".repeat(first.jobs.len());
+        let _ = write!(
+            page,
+            "<tr><td>the load alone<td>{empty}<td>{p50}<td>{p99}<td>{p999}</tr>"
+        );
+        for run in &self.runs {
+            let (goals, met) = run.goals();
+            let name = escape(&run.policy);
+            let _ = write!(
+                page,
+                "<tr><td><a href=\"report-{name}.html\">{name}</a><td>{met} of {goals}"
+            );
+            for job in &run.jobs {
+                let class = match job.met {
+                    Some(true) => "met",
+                    Some(false) => "missed",
+                    None => "",
+                };
+                let finished = hour(run, job.finished_s);
+                let _ = write!(page, "<td><span class=\"{class}\">{finished}</span>");
+            }
+            let with = run.transactional.with_analytics;
+            let [p50, p99, p999] = [with.p50_us, with.p99_us, with.p999_us].map(time);
+            let _ = write!(page, "<td>{p50}<td>{p99}<td>{p999}</tr>");
+        }
+        page += "</table>";
+        page += &legend(first);
+        for run in &self.runs {
+            let _ = write!(page, "<h2>{}</h2>", escape(&run.policy));
+            page += &picture::cores(run);
+            page += &picture::latency(run);
+        }
+        page + "</html>\n"
+    }
+}
+
+fn hour(run: &Outcome, t_s: Option<f64>) -> String {
+    t_s.map_or("-".into(), |t_s| format!("{:.1} h", run.day().hour_of(t_s)))
+}
+
+/// When a job finished, marked if that was too late.
+fn finished(run: &Outcome, job: &JobOutcome) -> String {
+    match job.met {
+        Some(false) => format!("{}!", hour(run, job.finished_s)),
+        _ => hour(run, job.finished_s),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! Claims about the comparison of days.
+
+use ebb_scheduler::model::JobId;
+
+use super::super::corpus::Corpus;
+use super::super::day::LoadCost;
+use super::super::forecast::ForecastFrom;
+use super::super::outcome::{Latency, Series, Transactional, WordCountCheck};
+use super::*;
+
+fn run(policy: &str, finished_s: Option<f64>) -> Outcome {
+    let latency = |p99_us| Latency {
+        p50_us: 100.0,
+        p99_us,
+        p999_us: 5000.0,
+        ops_per_s: 1000.0,
+    };
+    Outcome {
+        policy: policy.to_string(),
+        seconds: 24.0,
+        cores: 2,
+        scheduling_class: "SCHED_IDLE".to_string(),
+        corpus: Corpus {
+            description: "a text".to_string(),
+            paths: Vec::new(),
+            files: 1,
+            rows: 1,
+            bytes: 1,
+        },
+        load_cost: LoadCost {
+            peak_cores: 1.0,
+            idle_cores: 0.0,
+            peak_ops_per_s: 1000.0,
+        },
+        objective: None,
+        forecast_from: ForecastFrom::Known,
+        snapshot_create_us: Vec::new(),
+        jobs: vec![JobOutcome {
+            id: JobId(1),
+            name: "J1".to_string(),
+            application: "word count".to_string(),
+            submitted_s: 0.0,
+            goal_s: Some(6.5),
+            finished_s,
+            simulated_finish_s: None,
+            met: Some(finished_s.is_some_and(|t_s| t_s <= 6.5)),
+            tasks: 1,
+            bytes: 1,
+            cpu_s: 1.0,
+            failure: None,
+        }],
+        transactional: Transactional {
+            alone: latency(400.0),
+            with_analytics: latency(420.0),
+        },
+        word_count_check: WordCountCheck {
+            jobs: 1,
+            words: 200,
+            differences: 0,
+        },
+        series: Series {
+            load: Vec::new(),
+            guard: Vec::new(),
+            cycles: Vec::new(),
+            forecast: Vec::new(),
+            latency: Vec::new(),
+        },
+    }
+}
+
+fn compared() -> Comparison {
+    Comparison {
+        runs: vec![
+            run("reverse-adaptive", Some(6.0)),
+            run("fifo", Some(7.0)),
+            run("none", None),
+        ],
+    }
+}
+
+#[test]
+fn the_table_shows_each_policy_beside_the_others_and_marks_what_was_late() {
+    let table = compared().table();
+    let line = |name: &str| {
+        let found = table
+            .lines()
+            .find(|line| line.trim_start().starts_with(name));
+        found
+            .unwrap_or_else(|| panic!("{name} in {table}"))
+            .to_string()
+    };
+    assert!(line("(goal; alone)").contains("6.5 h"), "{table}");
+    assert!(line("(goal; alone)").contains("400 us"), "{table}");
+    assert!(line("reverse-adaptive").contains("1/1"), "{table}");
+    assert!(line("reverse-adaptive").contains("6.0 h "), "{table}");
+    assert!(
+        line("fifo").contains("0/1") && line("fifo").contains("7.0 h!"),
+        "{table}"
+    );
+    assert!(line("none").contains("-!"), "{table}");
+    assert!(table.contains("all word counts equal"), "{table}");
+}
+
+#[test]
+fn the_page_links_each_day_and_the_json_has_them_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let compared = compared();
+    let page = compared.write_report(folder.path()).unwrap();
+    let html = std::fs::read_to_string(page).unwrap();
+    for run in &compared.runs {
+        let report = format!("report-{}.html", run.policy);
+        assert!(html.contains(&report), "{report}");
+        assert!(folder.path().join(report).exists());
+    }
+    assert_eq!(html.matches("<svg").count(), 6);
+    let json = serde_json::to_value(&compared).unwrap();
+    assert_eq!(json["runs"][1]["policy"], "fifo");
+}
