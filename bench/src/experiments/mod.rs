@@ -4,9 +4,11 @@
 //!   snapshot_bill       what does a snapshot cost that nobody reads?
 //!   snapshot_creation   what does creating one take beside busy writers?
 //!   idle_memory         what does an open database keep in memory?
+//!   colocation          does the load notice that jobs run beside it?
 //!   thesis_5_2_4        what does reading a snapshot, or beside one, cost?
 //! ```
 
+mod colocation;
 mod idle_memory;
 mod process;
 mod snapshot_bill;
@@ -33,6 +35,9 @@ pub enum Experiment {
     /// One process of snapshot-bill
     #[command(hide = true)]
     SnapshotBillCase(snapshot_bill::CaseArgs),
+    /// Runs jobs beside the load in windows that take turns with the load alone:
+    /// its tail latency, and how much of the idle CPU the jobs use
+    Colocation(colocation::ColocationArgs),
     /// Repeats section 5.2.4 of the thesis: reads of a snapshot and beside one
     /// against reads without, by load, workload and number of snapshots
     #[command(name = "thesis-5.2.4")]
@@ -53,6 +58,7 @@ pub fn run(experiment: &Experiment) -> Result<()> {
         Experiment::IdleMemory(args) => idle_memory::run(args),
         Experiment::IdleMemoryCase(args) => idle_memory::run_case(args),
         Experiment::SnapshotBillCase(args) => snapshot_bill::run_case(args),
+        Experiment::Colocation(args) => colocation::run(args),
         Experiment::Thesis524(args) => thesis_5_2_4::run(args),
         Experiment::Thesis524Case(args) => thesis_5_2_4::run_case(args),
     }

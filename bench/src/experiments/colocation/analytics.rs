@@ -1,0 +1,216 @@
+//! What runs beside the load: word counts over the snapshot that never end.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use ebb_scheduler::availability::Availability;
+use ebb_scheduler::policy;
+use ebb_scheduler::runtime::{
+    Input, JobHandle, Management, RecordSink, Restraints, Runtime, RuntimeOptions, Split,
+    TaskError, VecOutput,
+};
+use ebb_server::colocate::{
+    Governor, Guard, GuardWatch, LoadMonitor, Machine, Objective, TimelineWindows,
+};
+use ebb_server::jobs::{SnapshotInput, wordcount};
+use ebb_server::ycsb::Driver;
+
+use super::stage::Stage;
+
+/// Pieces of the text: a task reads one, for some tens of milliseconds.
+const PIECES: usize = 16;
+/// Far more than the machine does in a window.
+const TASKS: u32 = 4000;
+/// What analytics never get, as a part of the machine.
+const RESERVE: f64 = 0.01;
+const CYCLE_S: f64 = 0.1;
+/// Tasks that have not started by then never will.
+const START_MAX: Duration = Duration::from_secs(20);
+/// Completion time goals of the jobs beside the load, in seconds; the last has
+/// none.
+const GOALS_S: [Option<f64>; 3] = [Some(600.0), Some(3600.0), None];
+
+/// Who runs beside the load.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Beside {
+    /// Nobody.
+    Nobody,
+    /// Jobs as ordinary threads, as many as there are cores.
+    Unmanaged,
+    /// Jobs that are held to what the load leaves.
+    Managed(Held),
+}
+
+/// How managed jobs are held back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Held {
+    /// Who decides what each gets.
+    pub policy: &'static str,
+    /// In the kernel, and by pacing.
+    pub restraints: Restraints,
+    /// A latency that the guard keeps.
+    pub objective: Option<Objective>,
+    /// What jobs may read, in bytes per second.
+    pub read_bytes_per_s: Option<u64>,
+}
+
+impl Default for Held {
+    /// As `ebb demo` does it.
+    fn default() -> Self {
+        Self {
+            policy: "reverse-adaptive",
+            restraints: Restraints::default(),
+            objective: None,
+            read_bytes_per_s: None,
+        }
+    }
+}
+
+/// Jobs that run until this is dropped.
+pub struct Analytics {
+    runtime: Arc<Runtime>,
+    governor: Arc<Governor>,
+    objective: Option<Objective>,
+    jobs: Vec<JobHandle>,
+}
+
+impl Analytics {
+    /// Starts jobs, and waits until they run.
+    ///
+    /// # Errors
+    /// When they do not start.
+    pub fn start(stage: &Stage, beside: &Beside) -> Result<Option<Self>> {
+        let (management, held) = match beside {
+            Beside::Nobody => return Ok(None),
+            Beside::Unmanaged => (Management::Unmanaged, Held::default()),
+            Beside::Managed(held) => (Management::Managed, held.clone()),
+        };
+        let cores = f64::from(stage.cores);
+        let machine = Machine {
+            cores: stage.cores,
+            reserve_cores: RESERVE * cores,
+            read_bytes_per_s: held.read_bytes_per_s,
+            forecast: Arc::new(Availability::constant(cores * 100.0 / 2.0)?),
+        };
+        let guard = held.objective.map(Guard::new);
+        let governor = Arc::new(Governor::new(machine, LoadMonitor::start()?, guard));
+        let policy = policy::by_name(held.policy);
+        let runtime = Runtime::start(RuntimeOptions {
+            policy: policy.ok_or_else(|| anyhow!("no policy {}", held.policy))?,
+            management,
+            restraints: held.restraints,
+            cycle_s: CYCLE_S,
+            capacity: governor.clone(),
+            spill_dir: stage.folder.path().join("spill"),
+            ..RuntimeOptions::new(stage.cores)
+        })?;
+        let mut analytics = Self {
+            runtime: Arc::new(runtime),
+            governor,
+            objective: held.objective,
+            jobs: Vec::new(),
+        };
+        let input: Arc<dyn Input> = Arc::new(Endless::new(stage)?);
+        for (number, goal_s) in GOALS_S.into_iter().enumerate() {
+            let output = Arc::new(VecOutput::new());
+            let mut spec = wordcount::spec(format!("J{number}"), input.clone(), output, 1);
+            spec.goal_s = goal_s;
+            analytics.jobs.push(analytics.runtime.submit(spec)?);
+        }
+        let started = Instant::now();
+        while analytics.jobs.iter().all(|job| job.status().maps_done == 0) {
+            let waited = analytics.jobs[0].wait_timeout(Duration::from_millis(5));
+            ensure!(waited.is_none(), "a job ended that should not: {waited:?}");
+            ensure!(
+                started.elapsed() < START_MAX,
+                "no task of a job came to its end"
+            );
+        }
+        Ok(Some(analytics))
+    }
+
+    /// Lets the guard, if there is one, see the load.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub fn watch(&self, load: &Driver) -> Result<Option<GuardWatch>> {
+        let watch = |objective: Objective| {
+            let windows = TimelineWindows::new(load.timeline(), objective.quantile);
+            GuardWatch::start(self.governor.clone(), self.runtime.clone(), windows)
+        };
+        let watch = self.objective.map(watch).transpose();
+        watch.context("cannot start the guard")
+    }
+
+    /// What the kernel granted to task threads.
+    pub fn scheduling_class(&self) -> String {
+        self.runtime.scheduling_class().to_string()
+    }
+
+    /// The least that the guard allowed of what was left, 0 to 1.
+    pub fn allowed_min(&self) -> f64 {
+        let samples = self.governor.guarded();
+        samples
+            .iter()
+            .map(|sample| sample.allowed)
+            .fold(1.0, f64::min)
+    }
+
+    /// That all jobs still run.
+    ///
+    /// # Errors
+    /// When one has failed.
+    pub fn check(&self) -> Result<()> {
+        for job in &self.jobs {
+            let status = job.status();
+            ensure!(
+                status.finished_s.is_none(),
+                "{} ended during the window: {}",
+                status.name,
+                status.cause.unwrap_or_default()
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Analytics {
+    fn drop(&mut self) {
+        self.runtime.shutdown();
+    }
+}
+
+/// The snapshot, again and again.
+struct Endless {
+    input: SnapshotInput,
+    pieces: Vec<Split>,
+}
+
+impl Endless {
+    fn new(stage: &Stage) -> Result<Self> {
+        let input = SnapshotInput::new(stage.text.clone(), PIECES);
+        let pieces = input
+            .splits()
+            .map_err(|e| anyhow!("cannot cut the text: {e}"))?;
+        Ok(Self { input, pieces })
+    }
+
+    fn piece(&self, index: u32) -> &Split {
+        &self.pieces[index as usize % self.pieces.len()]
+    }
+}
+
+impl Input for Endless {
+    fn splits(&self) -> Result<Vec<Split>, TaskError> {
+        let split = |index| Split {
+            index,
+            ..self.piece(index).clone()
+        };
+        Ok((0..TASKS).map(split).collect())
+    }
+
+    fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
+        self.input.read(self.piece(split.index), record)
+    }
+}

@@ -1,0 +1,127 @@
+//! The command line of `ebb-bench experiments colocation`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use ebb_server::ycsb::Workload;
+use serde::Serialize;
+
+use crate::console::seconds;
+
+/// What to measure, and for how long.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ColocationArgs {
+    /// Shorter windows and fewer rounds: less than ten minutes in all
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Only these parts, in this order
+    #[arg(long = "part", value_name = "NAME", value_enum, value_delimiter = ',')]
+    pub parts: Vec<Part>,
+
+    /// Rounds of each trial, instead of what each part has
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: Option<u32>,
+
+    /// Length of a window, instead of what each part has; of a compressed day too
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub window: Option<Duration>,
+
+    /// The load's YCSB workload
+    #[arg(long, value_name = "NAME", default_value = "b")]
+    pub workload: Workload,
+
+    /// Writes everything measured to FILE
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Writes the pictures into this folder
+    #[arg(long, value_name = "DIR")]
+    pub figures: Option<PathBuf>,
+}
+
+/// A part of the experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
+    /// Steady loads of 30, 50 and 70% of the machine
+    Loads,
+    /// Compressed days of the thesis's three levels of burstiness
+    Days,
+    /// A step of the load from 10 to 80%
+    Step,
+    /// Every policy beside a load of 50%
+    Policies,
+    /// Parts of the guard left out in turn, beside a load of 50%
+    Guard,
+    /// The hit rate of a block cache that is too small, beside snapshot scans
+    Cache,
+}
+
+impl ColocationArgs {
+    /// The parts to run.
+    pub fn parts(&self) -> Vec<Part> {
+        match self.parts.is_empty() {
+            true => Part::value_variants().to_vec(),
+            false => self.parts.clone(),
+        }
+    }
+
+    /// How long and how often, where a part wants `full` and `quick`.
+    pub fn extent(&self, full: (u64, u32), quick: (u64, u32)) -> Extent {
+        let (window_s, rounds) = if self.quick { quick } else { full };
+        Extent {
+            window: self.window.unwrap_or(Duration::from_secs(window_s)),
+            rounds: self.rounds.unwrap_or(rounds),
+        }
+    }
+}
+
+/// The length of each window, and how often windows take turns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Extent {
+    /// Of each window.
+    pub window: Duration,
+    /// At least 1.
+    pub rounds: u32,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb-bench experiments colocation --quick
+  ebb-bench experiments colocation --part loads,step --json colocation.json
+  ebb-bench experiments colocation --part loads --workload a --rounds 5
+
+A database in a temporary directory (TMPDIR) goes with the run. Run nothing else
+meanwhile. All parts at full length take about an hour and a half.";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: ColocationArgs,
+    }
+
+    #[test]
+    fn all_parts_run_unless_some_are_named_and_what_is_given_wins() {
+        let parse = |words: &str| Cli::parse_from(words.split(' ')).args;
+        let all = parse("x");
+        assert_eq!(all.parts().len(), 6);
+        let extent = |window_s, rounds| Extent {
+            window: Duration::from_secs(window_s),
+            rounds,
+        };
+        assert_eq!(all.extent((10, 8), (4, 3)), extent(10, 8));
+        assert_eq!(parse("x --quick").extent((10, 8), (4, 3)), extent(4, 3));
+        let some = parse("x --part step,loads --rounds 2 --window 7");
+        assert_eq!(some.parts(), [Part::Step, Part::Loads]);
+        assert_eq!(some.extent((10, 8), (4, 3)), extent(7, 2));
+    }
+}

@@ -1,0 +1,187 @@
+//! The parts, one after the other.
+
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Result;
+use ebb_scheduler::policy;
+use ebb_scheduler::runtime::Restraints;
+use ebb_server::colocate::{Objective, Quantile};
+use ebb_server::ycsb::Pace;
+
+use super::analytics::{Beside, Held};
+use super::args::{ColocationArgs, Part};
+use super::report::{LoadRow, Report};
+use super::shape::Shape;
+use super::stage::Stage;
+use super::step;
+use super::trial::{Contender, Trial};
+use crate::console::{stop_on_interrupt, write_json};
+
+/// The steady loads, as parts of the machine.
+const LOADS: [f64; 3] = [0.3, 0.5, 0.7];
+/// The load of the parts that have one.
+const MIDDLE: f64 = 0.5;
+/// A block cache for about a third of the records.
+const SMALL_CACHE_BYTES: u64 = 8 << 20;
+/// What jobs may read with read tokens, in bytes per second: about half of what
+/// they read without.
+const READ_BYTES_PER_S: u64 = 20 << 20;
+/// The guard's objective, over the p99 of the load alone.
+const OBJECTIVE_OVER_ALONE: f64 = 1.5;
+
+/// Runs the experiment, prints its tables, writes JSON and pictures.
+///
+/// # Errors
+/// What the store or the disk says; an interrupt.
+pub fn run(args: &ColocationArgs) -> Result<()> {
+    let interrupted = stop_on_interrupt()?;
+    let stage = Stage::set_up(args, None)?;
+    let mut report = Report::new(args, &stage);
+    for part in args.parts() {
+        match part {
+            Part::Loads => loads(args, &stage, &interrupted, &mut report)?,
+            Part::Days => days(args, &stage, &interrupted, &mut report)?,
+            Part::Step => {
+                let rounds = args.extent((4, 15), (4, 3)).rounds;
+                report.step = Some(step::run(&stage, rounds, &interrupted)?);
+            }
+            Part::Policies => policies(args, &stage, &interrupted, &mut report)?,
+            Part::Guard => guard(args, &stage, &interrupted, &mut report)?,
+            Part::Cache => cache(args, &interrupted, &mut report)?,
+        }
+        // A long run that is interrupted leaves the parts that are done.
+        if let Some(path) = &args.json {
+            write_json(path, &report)?;
+        }
+    }
+    print!("{}", report.text());
+    if let Some(folder) = &args.figures {
+        report.write_figures(folder)?;
+    }
+    Ok(())
+}
+
+fn both() -> [Contender; 2] {
+    [
+        Contender::new("unmanaged", Beside::Unmanaged),
+        managed("managed", Held::default()),
+    ]
+}
+
+fn managed(name: impl Into<String>, held: Held) -> Contender {
+    Contender::new(name, Beside::Managed(held))
+}
+
+fn loads(
+    args: &ColocationArgs,
+    stage: &Stage,
+    interrupted: &AtomicBool,
+    report: &mut Report,
+) -> Result<()> {
+    let extent = args.extent((10, 8), (4, 3));
+    for load in LOADS {
+        let pace = stage.pace(Shape::Steady(load))?;
+        let name = format!("{:.0}%", load * 100.0);
+        let trial = Trial::run(stage, name, &pace, extent, &both(), interrupted)?;
+        report.loads.push(LoadRow::new(load, trial));
+    }
+    Ok(())
+}
+
+fn days(
+    args: &ColocationArgs,
+    stage: &Stage,
+    interrupted: &AtomicBool,
+    report: &mut Report,
+) -> Result<()> {
+    let extent = args.extent((60, 2), (10, 1));
+    let levels = if args.quick { 3..=3 } else { 1..=3 };
+    for level in levels {
+        let seconds = extent.window.as_secs_f64();
+        let pace = stage.pace(Shape::Day { level, seconds })?;
+        let name = format!("day, level {level}");
+        let trial = Trial::run(stage, name, &pace, extent, &both(), interrupted)?;
+        report.days.push(trial);
+    }
+    Ok(())
+}
+
+fn policies(
+    args: &ColocationArgs,
+    stage: &Stage,
+    interrupted: &AtomicBool,
+    report: &mut Report,
+) -> Result<()> {
+    let contenders: Vec<_> = policy::descriptors()
+        .into_iter()
+        .map(|policy| {
+            let held = Held {
+                policy: policy.name,
+                ..Held::default()
+            };
+            managed(policy.name, held)
+        })
+        .collect();
+    let (pace, extent) = (middle(stage)?, args.extent((6, 5), (2, 2)));
+    let trial = Trial::run(stage, "policies", &pace, extent, &contenders, interrupted)?;
+    report.policies = Some(trial);
+    Ok(())
+}
+
+fn guard(
+    args: &ColocationArgs,
+    stage: &Stage,
+    interrupted: &AtomicBool,
+    report: &mut Report,
+) -> Result<()> {
+    let (pace, extent) = (middle(stage)?, args.extent((6, 6), (3, 2)));
+    // What the objective is relative to.
+    let alone = Trial::run(stage, "alone", &pace, extent, &[], interrupted)?;
+    let objective = Objective {
+        quantile: Quantile::P99,
+        latency_us: alone.alone_p99_us * OBJECTIVE_OVER_ALONE,
+    };
+    let without = |idle_class, cpu_pacing| Held {
+        restraints: Restraints {
+            idle_class,
+            cpu_pacing,
+        },
+        ..Held::default()
+    };
+    let guarded = |held| Held {
+        objective: Some(objective),
+        ..held
+    };
+    let contenders = [
+        managed("idle class and pacing", Held::default()),
+        managed("and objective", guarded(Held::default())),
+        managed(
+            "and read tokens",
+            Held {
+                read_bytes_per_s: Some(READ_BYTES_PER_S),
+                ..Held::default()
+            },
+        ),
+        managed("no pacing", without(true, false)),
+        managed("no idle class", without(false, true)),
+        managed("objective, no idle class", guarded(without(false, true))),
+        managed("neither", without(false, false)),
+        Contender::new("unmanaged", Beside::Unmanaged),
+    ];
+    let trial = Trial::run(stage, "guard", &pace, extent, &contenders, interrupted)?;
+    report.objective = Some(objective);
+    report.guard = Some(trial);
+    Ok(())
+}
+
+fn cache(args: &ColocationArgs, interrupted: &AtomicBool, report: &mut Report) -> Result<()> {
+    let stage = Stage::set_up(args, Some(SMALL_CACHE_BYTES))?;
+    let (pace, extent) = (middle(&stage)?, args.extent((6, 5), (3, 2)));
+    let trial = Trial::run(&stage, "small cache", &pace, extent, &both(), interrupted)?;
+    report.cache = Some(trial);
+    Ok(())
+}
+
+fn middle(stage: &Stage) -> Result<Pace> {
+    stage.pace(Shape::Steady(MIDDLE))
+}

@@ -1,0 +1,100 @@
+//! How a load goes over time, as a part of the machine.
+
+use std::f64::consts::TAU;
+
+/// The thesis's levels of burstiness (Figure 5.22): of a hundred nodes the load
+/// leaves so many on average, and so many more or less; it peaks at 18 h.
+const LEVELS: [(f64, f64); 3] = [(0.575, 0.125), (0.575, 0.25), (0.575, 0.375)];
+const PEAK_OF_DAY: f64 = 18.0 / 24.0;
+
+/// A load's part of the machine.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Shape {
+    /// The same all the time.
+    Steady(f64),
+    /// A day of so many seconds, of burstiness level 1, 2 or 3.
+    Day {
+        /// The level.
+        level: usize,
+        /// Length of the day in seconds.
+        seconds: f64,
+    },
+    /// One part until a moment, another from it on.
+    Step {
+        /// Before.
+        from: f64,
+        /// After.
+        to: f64,
+        /// The moment, in seconds.
+        at_s: f64,
+    },
+}
+
+impl Shape {
+    /// The part of the machine that the load is to use at a time.
+    pub fn at(self, t_s: f64) -> f64 {
+        match self {
+            Self::Steady(share) => share,
+            Self::Day { level, seconds } => {
+                let (left, amplitude) = LEVELS[level - 1];
+                let phase = (TAU * (t_s / seconds - PEAK_OF_DAY)).cos();
+                1.0 - left + amplitude * phase
+            }
+            Self::Step { from, to, at_s } => {
+                if t_s < at_s {
+                    from
+                } else {
+                    to
+                }
+            }
+        }
+    }
+
+    /// The least and the most.
+    pub fn bounds(self) -> (f64, f64) {
+        match self {
+            Self::Steady(share) => (share, share),
+            Self::Day { level, .. } => {
+                let (left, amplitude) = LEVELS[level - 1];
+                (1.0 - left - amplitude, 1.0 - left + amplitude)
+            }
+            Self::Step { from, to, .. } => (from.min(to), from.max(to)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_burstiest_day_goes_from_5_to_80_in_a_hundred() {
+        let day = Shape::Day {
+            level: 3,
+            seconds: 24.0,
+        };
+        let (low, high) = day.bounds();
+        assert!((low - 0.05).abs() < 1e-9 && (high - 0.80).abs() < 1e-9);
+        assert!((day.at(18.0) - high).abs() < 1e-9);
+        assert!((day.at(6.0) - low).abs() < 1e-9);
+        for level in 1..=3 {
+            let day = Shape::Day {
+                level,
+                seconds: 24.0,
+            };
+            let mean = (0..240).map(|t| day.at(f64::from(t) / 10.0)).sum::<f64>() / 240.0;
+            assert!((mean - 0.425).abs() < 1e-9, "level {level}");
+        }
+    }
+
+    #[test]
+    fn a_step_comes_at_its_moment() {
+        let step = Shape::Step {
+            from: 0.1,
+            to: 0.8,
+            at_s: 2.0,
+        };
+        assert_eq!((step.at(1.999), step.at(2.0)), (0.1, 0.8));
+        assert_eq!(step.bounds(), (0.1, 0.8));
+    }
+}

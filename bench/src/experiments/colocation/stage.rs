@@ -1,0 +1,186 @@
+//! What the windows play on: a store with records for the load and a snapshot of
+//! text for the jobs, and what the load costs on this machine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ebb_server::colocate::LoadMonitor;
+use ebb_server::ycsb::{self, Driver, Pace, ReadFrom, RunOptions, Workload};
+use ebb_storage::{Db, Options, SnapshotTable, Table, TableOptions, WriteBatch};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use tempfile::TempDir;
+
+use super::args::ColocationArgs;
+use super::shape::Shape;
+
+/// Records that the load reads and writes.
+const RECORDS: u64 = 100_000;
+/// Of a record: small enough that what a request costs is the store's work, not
+/// copying.
+const VALUE_BYTES: usize = 256;
+/// Operations that are due together: those of a page that a front end builds. One
+/// by one they would wake a thread tens of thousands of times a second, and what
+/// is measured would be the wake-ups.
+const BURST: u32 = 50;
+/// The text that jobs read again and again.
+const TEXT_BYTES: usize = 32 << 20;
+const WORDS: u32 = 30_000;
+const ROWS_IN_BATCH: usize = 500;
+/// The longest measurement of what the load costs; a window, where that is less.
+const MEASURED_MAX: Duration = Duration::from_secs(2);
+/// How often a rate is corrected by what it used.
+const CORRECTIONS: usize = 2;
+
+/// The store, and the machine.
+pub struct Stage {
+    /// The store.
+    pub db: Db,
+    users: Table,
+    /// What the jobs read.
+    pub text: SnapshotTable,
+    /// Where jobs spill and write.
+    pub folder: TempDir,
+    /// Cores of the machine.
+    pub cores: u32,
+    workload: Workload,
+    /// How long it is measured what the load costs.
+    measured: Duration,
+    /// Operations per second that use one core, flat out; a first guess.
+    ops_per_core_s: f64,
+}
+
+impl Stage {
+    /// Loads a fresh store, whose block cache holds `cache_bytes`, or as much as
+    /// a store's does.
+    ///
+    /// # Errors
+    /// What the store or the disk says.
+    pub fn set_up(args: &ColocationArgs, cache_bytes: Option<u64>) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("ebb-colocation-").tempdir();
+        let folder = folder.context("cannot create a temporary directory")?;
+        let mut options = Options::default();
+        if let Some(cache_bytes) = cache_bytes {
+            options.cache_bytes = cache_bytes;
+        }
+        let db = Db::open(folder.path().join("store"), options)?;
+        let keyspace = db.keyspace("colocation")?;
+        let users = keyspace.table("users", TableOptions::default())?;
+        let load = ycsb::LoadOptions {
+            value_bytes: VALUE_BYTES,
+            ..Default::default()
+        };
+        ycsb::load(&db, &users, 0..RECORDS, &load, |_| ())?;
+        let text = keyspace.table("text", TableOptions::default())?;
+        write_text(&db, &text)?;
+        db.flush()?;
+        db.compact()?;
+        keyspace.create_snapshot("analysed")?;
+        let text = keyspace.snapshot("analysed")?.table("text")?;
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        let mut stage = Self {
+            db,
+            users,
+            text,
+            folder,
+            cores,
+            workload: args.workload,
+            measured: args.window.map_or(MEASURED_MAX, |w| w.min(MEASURED_MAX)),
+            ops_per_core_s: 0.0,
+        };
+        let (ops_per_s, used) = stage.used_by(Pace::Closed)?;
+        stage.ops_per_core_s = ops_per_s / used.max(0.01);
+        Ok(stage)
+    }
+
+    /// The operations per second with which the load, with all that the store
+    /// does for it, uses `share` of the machine.
+    ///
+    /// # Errors
+    /// What the store says, or `/proc` does not.
+    pub fn ops_per_s(&self, share: f64) -> Result<f64> {
+        let wanted = share * f64::from(self.cores);
+        let mut ops_per_s = self.ops_per_core_s * wanted;
+        for _ in 0..CORRECTIONS {
+            let (done, used) = self.used_by(Pace::steady(ops_per_s))?;
+            // An operation among few costs more than one among many.
+            ops_per_s = done * (wanted / used.max(0.01)).clamp(0.5, 2.0);
+        }
+        Ok(ops_per_s)
+    }
+
+    /// Rates for a shape, from what two steady loads cost.
+    ///
+    /// # Errors
+    /// As [`Stage::ops_per_s`].
+    pub fn pace(&self, shape: Shape) -> Result<Pace> {
+        let (low, high) = shape.bounds();
+        let low_ops_per_s = self.ops_per_s(low)?;
+        if low == high {
+            return Ok(Pace::steady(low_ops_per_s));
+        }
+        let slope = (self.ops_per_s(high)? - low_ops_per_s) / (high - low);
+        Ok(Pace::Open(Arc::new(move |t_s| {
+            low_ops_per_s + (shape.at(t_s) - low) * slope
+        })))
+    }
+
+    /// Starts the load.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn start_load(&self, pace: Pace, length: Duration) -> Result<Driver> {
+        let options = RunOptions {
+            threads: self.cores.max(2) as usize,
+            pace,
+            duration: Some(length),
+            value_bytes: VALUE_BYTES,
+            // A thread that spins for its next operation would use what the
+            // analytics could.
+            spin: Duration::ZERO,
+            burst: BURST,
+            ..RunOptions::new(self.workload)
+        };
+        Ok(Driver::start(
+            &self.db,
+            &self.users,
+            &ReadFrom::Live,
+            options,
+        )?)
+    }
+
+    /// Operations per second, and cores used.
+    fn used_by(&self, pace: Pace) -> Result<(f64, f64)> {
+        let length = self.measured;
+        let driver = self.start_load(pace, length)?;
+        let mut monitor = LoadMonitor::start()?;
+        // Measured while it runs: a thread that has ended is not counted.
+        driver.wait_for_end(length.mul_f64(0.95));
+        let used = monitor.look()?.transactional_cores;
+        Ok((driver.join()?.throughput_ops_per_s, used))
+    }
+}
+
+/// Lines of words, frequent ones and rare ones, the same each time.
+fn write_text(db: &Db, table: &Table) -> Result<()> {
+    let mut rng = ChaCha8Rng::seed_from_u64(0);
+    let mut written = 0;
+    let mut row = 0_u64;
+    while written < TEXT_BYTES {
+        let mut batch = WriteBatch::new();
+        for _ in 0..ROWS_IN_BATCH {
+            let mut line = String::new();
+            for _ in 0..rng.random_range(4..16) {
+                // Rank r is drawn about as often as 1/r, as words are.
+                let rank = f64::from(WORDS).powf(rng.random::<f64>()) as u32;
+                line += &format!("w{rank} ");
+            }
+            written += line.len();
+            batch.put(table, &row.to_be_bytes(), line.as_bytes());
+            row += 1;
+        }
+        db.write(batch)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! One window: some seconds of the load, with nobody or somebody beside it.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use ebb_server::colocate::LoadMonitor;
+use ebb_server::ycsb::{Interval, Pace};
+use serde::Serialize;
+
+use super::analytics::{Analytics, Beside};
+use super::stage::Stage;
+
+/// Measured up to here, as a part of the window: a thread that has ended is not
+/// counted.
+const MEASURED: f64 = 0.98;
+
+/// What a window showed.
+#[derive(Debug, Clone, Serialize)]
+pub struct Window {
+    /// Median latency of the load, in microseconds.
+    pub p50_us: f64,
+    /// 99 in 100 were at most this.
+    pub p99_us: f64,
+    /// 999 in 1000 were at most this.
+    pub p999_us: f64,
+    /// Operations per second that were done.
+    pub ops_per_s: f64,
+    /// Operations that were due and that no thread came to.
+    pub operations_unserved: u64,
+    /// Cores used by the load and the store, flushes and merges included.
+    pub transactional_cores: f64,
+    /// Cores used by jobs.
+    pub analytics_cores: f64,
+    /// Cores used by other processes, to the kernel's ticks.
+    pub others_cores: f64,
+    /// Cores that had nothing to run.
+    pub idle_cores: f64,
+    /// The part of the blocks of point reads that the cache had; none without
+    /// point reads of blocks.
+    pub cache_hits: Option<f64>,
+    /// The least that the guard allowed of what was left; none without a guard.
+    pub allowed_min: Option<f64>,
+    /// What the kernel granted to task threads; none without jobs.
+    pub scheduling_class: Option<String>,
+    /// The load, interval by interval.
+    #[serde(skip)]
+    pub timeline: Vec<Interval>,
+}
+
+/// Plays one window.
+///
+/// # Errors
+/// What the store says; jobs that do not run; values that are wrong.
+pub fn play(stage: &Stage, pace: &Pace, length: Duration, beside: &Beside) -> Result<Window> {
+    let analytics = Analytics::start(stage, beside)?;
+    let before = stage.db.stats();
+    let driver = stage.start_load(pace.clone(), length)?;
+    let watch = match &analytics {
+        Some(analytics) => analytics.watch(&driver)?,
+        None => None,
+    };
+    let mut monitor = LoadMonitor::start()?;
+    driver.wait_for_end(length.mul_f64(MEASURED));
+    let used = monitor.look()?;
+    let guarded = watch.is_some();
+    let report = driver.join()?;
+    drop(watch);
+    if let Some(analytics) = &analytics {
+        analytics.check()?;
+    }
+    ensure!(
+        report.mismatches == 0 && report.not_found == 0,
+        "{} values were wrong, {} were missing",
+        report.mismatches,
+        report.not_found
+    );
+    let stats = stage.db.stats();
+    let cached = stats.blocks_cached - before.blocks_cached;
+    let blocks = cached + stats.blocks_read - before.blocks_read;
+    let busy = used.transactional_cores + used.analytics_cores + used.others_cores.max(0.0);
+    let latencies = &report.latencies_all;
+    Ok(Window {
+        p50_us: latencies.p50_us,
+        p99_us: latencies.p99_us,
+        p999_us: latencies.p999_us,
+        ops_per_s: report.throughput_ops_per_s,
+        operations_unserved: report.operations_unserved,
+        transactional_cores: used.transactional_cores,
+        analytics_cores: used.analytics_cores,
+        others_cores: used.others_cores,
+        idle_cores: (f64::from(stage.cores) - busy).max(0.0),
+        cache_hits: (blocks > 0).then(|| cached as f64 / blocks as f64),
+        allowed_min: (analytics.as_ref())
+            .filter(|_| guarded)
+            .map(Analytics::allowed_min),
+        scheduling_class: analytics.as_ref().map(Analytics::scheduling_class),
+        timeline: report.timeline,
+    })
+}

@@ -1,0 +1,58 @@
+//! `ebb-bench experiments colocation` as a user meets it, with short windows: no
+//! figure is judged, for the machine may be busy.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+#[test]
+fn a_trial_shows_jobs_beside_the_load_and_the_load_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let json = dir.path().join("colocation.json");
+    let output = Command::new(env!("CARGO_BIN_EXE_ebb-bench"))
+        .args(["experiments", "colocation", "--part=loads,cache"])
+        .args(["--window=0.3", "--rounds=2", "--json"])
+        .arg(&json)
+        .arg("--figures")
+        .arg(dir.path())
+        .output()
+        .expect("it starts");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
+    let found: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+
+    let loads = found["loads"].as_array().unwrap();
+    let shares: Vec<_> = loads
+        .iter()
+        .map(|row| row["load"].as_f64().unwrap())
+        .collect();
+    assert_eq!(shares, [0.3, 0.5, 0.7]);
+    for row in loads {
+        for figure in [
+            "managed_p99_over_alone",
+            "unmanaged_p99_over_alone",
+            "alone_again_p99_over_alone",
+            "noise_p99",
+            "managed_p999_over_alone",
+            "idle_cpu_used",
+        ] {
+            let value = row[figure].as_f64().unwrap_or(-1.0);
+            assert!(value > 0.0, "{figure} in {row:#}");
+        }
+        assert_eq!(row["trial"]["alone"][1].as_array().unwrap().len(), 2);
+    }
+    for against in found["cache"]["contenders"].as_array().unwrap() {
+        let hits = against["cache_hits_over_alone"].as_f64().unwrap_or(-1.0);
+        assert!(hits > 0.0, "{against:#}");
+        let used = against["windows"][0]["analytics_cores"].as_f64().unwrap();
+        assert!(used > 0.0, "the jobs did not run: {against:#}");
+    }
+    assert!(found["step"].is_null() && found["guard"].is_null());
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        table.contains("alone again") && table.contains("70%:"),
+        "{table}"
+    );
+    let picture = std::fs::read_to_string(dir.path().join("colocation-latency.svg")).unwrap();
+    assert!(picture.contains("unmanaged"), "{picture}");
+}
