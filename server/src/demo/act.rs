@@ -69,6 +69,8 @@ pub(super) struct Alone {
     pub(super) load: Report,
     /// Cores that it used on average, the store's threads included.
     pub(super) mean_cores: f64,
+    /// Cores that other processes, or the host, used meanwhile.
+    pub(super) others_cores: f64,
     /// The cores that it used over time.
     pub(super) history: LoadHistory,
 }
@@ -97,14 +99,15 @@ pub(super) fn load_alone(
         history.record(from_s, to_s, slots.look()?.transactional_cores);
         from_s = to_s;
     }
-    let mean_cores = whole.look()?.transactional_cores;
+    let used = whole.look()?;
     // The last slot is as the one before it, so that the days are whole.
     if let Some(Some(last)) = history.cores().last() {
         history.record(length_s - slot_s, length_s, *last);
     }
     Ok(Alone {
         load: driver.join()?,
-        mean_cores,
+        mean_cores: used.transactional_cores,
+        others_cores: used.others_cores.max(0.0),
         history,
     })
 }

@@ -111,13 +111,19 @@ impl Prepared {
         let load = load.corrected(alone.mean_cores);
 
         let reserve_cores = RESERVE * f64::from(cores);
-        let known = (cores, reserve_cores);
+        // The governor leaves alone what others use, so it is not planned with.
+        let known = (cores, reserve_cores + alone.others_cores);
         let forecast = (options.forecast).availability(day, known, &load, (&alone, ALONE_FASTER));
         let forecast = Arc::new(forecast?);
         let plan = Plan::new(day, &forecast);
         say(&format!(
-            "plan: a day in {:.0} s, at its peak {:.0} ops/s on {:.2} cores; three jobs of {:.1} s of CPU, one of {:.1} s",
-            options.seconds, load.peak_ops_per_s, load.peak_cores, plan.job_cpu_s, plan.extra_cpu_s
+            "plan: a day in {:.0} s, at its peak {:.0} ops/s on {:.2} cores, others on {:.2}; three jobs of {:.1} s of CPU, one of {:.1} s",
+            options.seconds,
+            load.peak_ops_per_s,
+            load.peak_cores,
+            alone.others_cores,
+            plan.job_cpu_s,
+            plan.extra_cpu_s
         ));
         let sized = |(_, application): (&str, Application), cpu_s: f64| {
             size(&text, cost_of(application), cpu_s, plan.task_cpu_s)
