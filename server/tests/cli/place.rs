@@ -68,6 +68,14 @@ impl Place {
         command
     }
 
+    /// Waits until no process has the database open that this one had. A child that
+    /// another test forks has copies of all handles, its lock too, until it becomes
+    /// another program.
+    pub fn until_unlocked(&self) {
+        let is_free = (0..10_000).any(|_| self.ebb("stats").code != 4);
+        assert!(is_free, "locked for ever");
+    }
+
     /// Runs `ebb` with the words of `line`.
     pub fn ebb(&self, line: &str) -> Done {
         let Output {
