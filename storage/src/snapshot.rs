@@ -237,12 +237,15 @@ impl SnapshotTable {
         self.view.range_of(&self.core, range, false)
     }
 
-    /// Keys that cut the table into at most `parts` pieces of about as many
-    /// bytes on disk, ascending; fewer where there is not enough on disk to
-    /// tell. Piece `i` goes from key `i - 1` (included) to key `i`.
-    pub fn split_keys(&self, parts: usize) -> Vec<Bytes> {
-        let all = KeyRange::new::<&[u8], _>(..);
-        self.core.version().split_keys(self.view.seq(), &all, parts)
+    /// Keys that cut a range into at most `parts` pieces of about as many bytes on
+    /// disk: as [`Table::split_keys`].
+    pub fn split_keys<K, R>(&self, range: R, parts: usize) -> Vec<Bytes>
+    where
+        K: AsRef<[u8]>,
+        R: RangeBounds<K>,
+    {
+        let version = self.core.version();
+        version.split_keys(self.view.seq(), &KeyRange::new(range), parts)
     }
 
     /// Its files, to be read by somebody who does not have the database open: see
@@ -255,13 +258,10 @@ impl SnapshotTable {
         PinnedTable::new(&self.view.db, &self.core, self.view.point)
     }
 
-    /// Bytes on disk of the runs that this snapshot sees.
-    pub fn approximate_bytes(&self) -> u64 {
+    /// Bytes on disk of the data blocks in which this snapshot may see something
+    /// of a range.
+    pub fn approximate_bytes<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> u64 {
         let version = self.core.version();
-        version
-            .all_runs()
-            .filter(|run| run.is_seen_at(self.view.seq()))
-            .map(|run| run.meta().bytes)
-            .sum()
+        version.approximate_bytes(self.view.seq(), &KeyRange::new(range))
     }
 }

@@ -1,31 +1,37 @@
-//! The built-in applications, and what joins jobs to the store.
+//! The built-in applications, and what joins jobs to the store and to files.
 //!
 //! ```text
-//!   SnapshotInput ─> wordcount | grep ─> TextOutput (a file) | TableOutput
+//!   inputs ─> an application: mapper, combiner, reducer ─> outputs
+//!     │             │ columns of a value                      │ columns of a row
+//!     └── records <─┴─────────────────────────────────────────┘
 //! ```
 //!
 //! A job reads a table as it was when a snapshot was created, so it counts the
 //! same rows whatever is written meanwhile, and leaves the block cache to the
 //! load beside it.
 //!
-//! | file | what it holds |
+//! | folder or file | what it holds |
 //! | --- | --- |
-//! | `input` | a snapshot of a table as splits |
-//! | `output` | a job's rows into a table, all at once |
-//! | `staging` | those rows on their way, sorted, in a file without a name |
-//! | `wordcount`, `grep` | one application each |
+//! | `inputs` | snapshots of tables, files, records from a seed, as splits |
+//! | `outputs` | rows into a table, files or the terminal, all at once |
+//! | `records` | what values look like inside: CSV, JSON, numbers |
+//! | `grep`, `wordcount` | one application each |
 
 pub mod grep;
-mod input;
-mod output;
-mod staging;
+mod inputs;
+mod outputs;
+pub mod records;
 pub mod wordcount;
 
-pub use input::{SPLIT_BYTES_MIN, SnapshotInput};
-pub use output::TableOutput;
+use serde::Serialize;
+
+pub use inputs::{
+    FileKind, FilesInput, Generator, LINE_BYTES_MAX, SPLIT_BYTES_MIN, Side, SnapshotInput, Union,
+};
+pub use outputs::{Column, FilesOutput, FilesTarget, Relay, RowFormat, RowWriter, TableOutput};
 
 /// What a listing says about a built-in application.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Application {
     /// Its name, as in `ebb run NAME`.
     pub name: &'static str,

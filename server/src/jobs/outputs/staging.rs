@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use ebb_scheduler::runtime::{Row, TaskError};
+use ebb_scheduler::runtime::{RecordSink, Row, TaskError};
 
 /// A row as it stands in the file:
 ///
@@ -106,10 +106,29 @@ fn length(bytes: &[u8]) -> io::Result<u32> {
 }
 
 /// The rows of one writer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct StagedRows {
     file: Arc<File>,
     runs: Vec<Range<u64>>,
+}
+
+impl StagedRows {
+    /// How large they are in the file.
+    pub(super) fn bytes(&self) -> u64 {
+        self.runs.iter().map(|run| run.end - run.start).sum()
+    }
+
+    /// Hands all of them to `row`, run by run.
+    pub(super) fn for_each(&self, row: RecordSink<'_>) -> Result<(), TaskError> {
+        for run in &self.runs {
+            let mut run = RunReader::new(self.file.clone(), run.clone());
+            let unread = || TaskError::io("reading rows from a temporary file");
+            while let Some((key, value)) = run.next().map_err(unread())? {
+                row(&key, &value)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Hands the rows of all writers to `row`, ascending by key. Of several with the

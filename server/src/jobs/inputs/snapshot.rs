@@ -1,12 +1,12 @@
-//! A snapshot of a table as the input of a job.
+//! A snapshot of a table, or of a range of its keys, as the input of a job.
+
+use std::ops::Bound;
 
 use bytes::Bytes;
 use ebb_scheduler::runtime::{Input, Split, TaskError};
-use ebb_storage::{Result, SnapshotTable};
+use ebb_storage::{Range, Result, SnapshotTable};
 
-/// A split is not made smaller than this, in bytes of keys and values: starting
-/// a task costs as much as reading that much.
-pub const SPLIT_BYTES_MIN: u64 = 64 << 10;
+use super::SPLIT_BYTES_MIN;
 
 /// With less than this on disk, in bytes, the index of the files says too little
 /// about where the data lies: most of it may be in memtables.
@@ -14,7 +14,7 @@ const INDEXED_BYTES_MIN: u64 = 4 << 20;
 
 /// The rows of a table as they were when a snapshot was created, key and value.
 ///
-/// The table is cut into at most as many splits as asked for, of about as many
+/// What is read of it, all unless [`SnapshotInput::within`] says less, is cut into at most as many splits as asked for, of about as many
 /// bytes each:
 ///
 /// - by the index blocks of its SSTables, without reading rows, once these hold
@@ -28,6 +28,7 @@ const INDEXED_BYTES_MIN: u64 = 4 << 20;
 #[derive(Debug, Clone)]
 pub struct SnapshotInput {
     table: SnapshotTable,
+    keys: Piece,
     splits: usize,
 }
 
@@ -36,19 +37,37 @@ impl SnapshotInput {
     pub fn new(table: SnapshotTable, splits: usize) -> Self {
         Self {
             table,
+            keys: Piece::default(),
             splits: splits.max(1),
         }
+    }
+
+    /// Only the keys from `from` (included) to `to` (left out; `None` is after
+    /// every key).
+    #[must_use]
+    pub fn within(mut self, from: impl Into<Bytes>, to: Option<Bytes>) -> Self {
+        self.keys = Piece {
+            lower: from.into(),
+            upper: to,
+        };
+        self
+    }
+
+    fn scan(&self, piece: Piece) -> Range {
+        self.table.scan(piece.bounds())
     }
 
     /// Ascending keys that begin all pieces but the first, and the bytes of all
     /// pieces together.
     fn cut(&self) -> Result<(Vec<Bytes>, u64)> {
-        let indexed_bytes = self.table.approximate_bytes();
+        let keys = || self.keys.clone().bounds();
+        let indexed_bytes = self.table.approximate_bytes(keys());
         if indexed_bytes >= INDEXED_BYTES_MIN {
-            return Ok((self.table.split_keys(self.splits), indexed_bytes));
+            let cuts = self.table.split_keys(keys(), self.splits);
+            return Ok((cuts, indexed_bytes));
         }
         let mut sampler = Sampler::default();
-        for row in self.table.scan::<&[u8], _>(..) {
+        for row in self.scan(self.keys.clone()) {
             let (key, value) = row?;
             let bytes = (key.len() + value.len()) as u64;
             sampler.add(key, bytes);
@@ -63,8 +82,8 @@ impl Input for SnapshotInput {
     fn splits(&self) -> Result<Vec<Split>, TaskError> {
         let (keys, bytes) = self.cut().map_err(TaskError::failed)?;
         let parts = keys.len() as u64 + 1;
-        let mut lower = Bytes::new();
-        let uppers = keys.into_iter().map(Some).chain([None]);
+        let mut lower = self.keys.lower.clone();
+        let uppers = keys.into_iter().map(Some).chain([self.keys.upper.clone()]);
         let split = |(index, upper): (u32, Option<Bytes>)| {
             let piece = Piece {
                 lower: std::mem::replace(&mut lower, upper.clone().unwrap_or_default()),
@@ -85,12 +104,7 @@ impl Input for SnapshotInput {
         split: &Split,
         record: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
     ) -> Result<(), TaskError> {
-        let Piece { lower, upper } = Piece::decode(&split.payload);
-        let rows = match upper {
-            Some(upper) => self.table.scan(lower..upper),
-            None => self.table.scan(lower..),
-        };
-        for row in rows {
+        for row in self.scan(Piece::decode(&split.payload)) {
             let (key, value) = row.map_err(TaskError::failed)?;
             record(&key, &value)?;
         }
@@ -103,15 +117,20 @@ impl Input for SnapshotInput {
 /// ```text
 ///   1 if there is an upper end, else 0 | length of lower, u32 LE | lower | upper
 /// ```
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Piece {
-    /// Included; empty for the first piece.
+    /// Included.
     lower: Bytes,
-    /// Excluded; `None` for the last piece.
+    /// Excluded; `None` is after every key.
     upper: Option<Bytes>,
 }
 
 impl Piece {
+    fn bounds(self) -> (Bound<Bytes>, Bound<Bytes>) {
+        let upper = self.upper.map_or(Bound::Unbounded, Bound::Excluded);
+        (Bound::Included(self.lower), upper)
+    }
+
     fn encode(&self) -> Vec<u8> {
         let mut payload = vec![u8::from(self.upper.is_some())];
         payload.extend_from_slice(&(self.lower.len() as u32).to_le_bytes());
@@ -284,6 +303,33 @@ mod tests {
     }
 
     #[test]
+    fn a_range_of_keys_is_cut_evenly_and_nothing_else_is_read() {
+        for flushed in [false, true] {
+            let fixture = fixture(9000, 1000);
+            if flushed {
+                fixture.db.flush().unwrap();
+            }
+            let key = |row: u64| Bytes::copy_from_slice(&row.to_be_bytes());
+            let within = |from, to: Option<u64>| {
+                let input = fixture.input(4).within(key(from), to.map(key));
+                let parts = read(&input);
+                assert_eq!(parts.len(), 4);
+                let total: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
+                for (_, bytes) in &parts {
+                    assert!(bytes.abs_diff(total / 4) < total / 32, "{bytes} of {total}");
+                }
+                let keys = parts.into_iter().flat_map(|(keys, _)| keys);
+                assert!(keys.eq(from..to.unwrap_or(9000)));
+            };
+            within(1000, Some(7000));
+            within(0, Some(6000));
+            within(2500, None);
+            let nothing = fixture.input(4).within(key(9000), None);
+            assert_eq!(read(&nothing), [(vec![], 0)]);
+        }
+    }
+
+    #[test]
     fn a_small_or_empty_table_is_one_split() {
         assert_even(&fixture(10, 10).input(8), 1, 10);
         assert_eq!(read(&fixture(0, 0).input(8)), [(vec![], 0)]);
@@ -300,6 +346,31 @@ mod tests {
         fixture.db.flush().unwrap();
         fixture.db.compact().unwrap();
         assert_eq!(read(&input), before);
+    }
+
+    #[test]
+    fn a_snapshot_that_is_deleted_while_it_is_read_keeps_its_data_till_then() {
+        let fixture = fixture(3000, 500);
+        let input = fixture.input(3);
+        let splits = input.splits().unwrap();
+        let before = read(&input);
+        let mut keys = Vec::new();
+        let mut record = |key: &[u8], _: &[u8]| {
+            if keys.is_empty() {
+                fixture.keyspace().delete_snapshot("s").unwrap();
+                fixture.table.truncate().unwrap();
+                fixture.db.flush().unwrap();
+                fixture.db.compact().unwrap();
+            }
+            keys.push(u64::from_be_bytes(key.try_into().unwrap()));
+            Ok(())
+        };
+        for split in &splits {
+            input.read(split, &mut record).unwrap();
+        }
+        assert!(keys.iter().copied().eq(0..3000));
+        assert_eq!(read(&input), before);
+        assert!(fixture.keyspace().snapshot("s").is_err());
     }
 
     #[test]

@@ -1,0 +1,35 @@
+//! Where jobs read from.
+//!
+//! ```text
+//!   a table at a snapshot ─> SnapshotInput ┐
+//!   text, CSV, JSON lines ─> FilesInput    ├─> splits of even bytes ─> map tasks
+//!   a seed                ─> Generator     ┘
+//!   two of these          ─> Union
+//! ```
+//!
+//! Every split begins and ends at a border of a record, so no byte is read for
+//! two of them.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `snapshot` | a table, or a range of its keys, as it was at a snapshot |
+//! | `files` | files of text, CSV or JSON lines |
+//! | `lines` | the lines of a part of a file |
+//! | `generator` | records from a seed |
+//! | `union` | two inputs as one, each record marked with its side |
+
+mod files;
+mod generator;
+mod lines;
+mod snapshot;
+mod union;
+
+pub use files::{FileKind, FilesInput};
+pub use generator::Generator;
+pub use lines::LINE_BYTES_MAX;
+pub use snapshot::SnapshotInput;
+pub use union::{Side, Union};
+
+/// A split is not made smaller than this, in bytes of keys and values: starting
+/// a task costs as much as reading that much.
+pub const SPLIT_BYTES_MIN: u64 = 64 << 10;

@@ -1,0 +1,32 @@
+//! Where the rows of jobs go: all of them once the job has succeeded, or none.
+//!
+//! ```text
+//!            ┌─> TableOutput   staging files without a name ─> ingest
+//!   rows ────┼─> FilesOutput   parts in a scratch folder ─> a file, a folder with
+//!            │                 _SUCCESS, or the terminal
+//!            └─> Relay         the input of the next job of a chain
+//! ```
+//!
+//! Every attempt at a partition writes to a file of its own, so that two may run
+//! at once; the last one that finishes counts.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `table` | a job's rows into a table, by one commit |
+//! | `staging` | those rows on their way, sorted, in a file without a name |
+//! | `files` | a job's rows into files |
+//! | `rows` | a row as a line of text, CSV or JSON |
+//! | `scratch` | the folder that the parts of files wait in |
+//! | `relay` | rows that one job of a chain leaves for the next |
+
+mod files;
+mod relay;
+mod rows;
+mod scratch;
+mod staging;
+mod table;
+
+pub use files::{FilesOutput, FilesTarget};
+pub use relay::Relay;
+pub use rows::{Column, RowFormat, RowWriter};
+pub use table::TableOutput;

@@ -1,0 +1,121 @@
+//! A hidden folder in which a job's files wait until they get their names.
+//!
+//! It is beside the target, so that a name is all they need to get. While its
+//! process lives a lock is held on a file in it; what a killed one left has none,
+//! and the next job that writes beside it clears it away.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+/// What names of scratch folders begin with.
+const PREFIX: &str = ".ebb-job-";
+
+/// The file that is locked.
+const LOCK: &str = "lock";
+
+/// Removed with all that is in it when dropped.
+#[derive(Debug)]
+pub(super) struct ScratchDir {
+    // Before the lock: nobody else may remove it meanwhile.
+    dir: TempDir,
+    _lock: File,
+}
+
+impl ScratchDir {
+    /// An empty one in `parent`, from which those of killed processes are
+    /// removed.
+    pub(super) fn create_in(parent: &Path) -> io::Result<Self> {
+        remove_left_behind(parent)?;
+        loop {
+            let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
+            // Until the lock is held it looks left behind, and may go.
+            match locked(&dir.path().join(LOCK), |path| File::create_new(path)) {
+                Ok(Some(lock)) => return Ok(Self { dir, _lock: lock }),
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+/// The file with a lock; `None` when another process has it, or had it and has
+/// removed the file.
+fn locked(path: &Path, open: impl FnOnce(&Path) -> io::Result<File>) -> io::Result<Option<File>> {
+    let file = open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(path.try_exists()?.then_some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn remove_left_behind(parent: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(parent)? {
+        let entry = entry?;
+        let is_scratch = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        if !is_scratch || !entry.file_type()?.is_dir() {
+            continue;
+        }
+        let folder = entry.path();
+        match locked(&folder.join(LOCK), |path| File::open(path)) {
+            // Not ours to remove, or not possible: its own process may do it now.
+            Ok(Some(_lock)) => {
+                let _ = fs::remove_dir_all(&folder);
+            }
+            // Killed before it made the lock; if it is about to make it, it
+            // begins again.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let _ = fs::remove_dir(&folder);
+            }
+            Ok(None) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(directory: &Path) -> usize {
+        fs::read_dir(directory).unwrap().count()
+    }
+
+    #[test]
+    fn a_scratch_folder_goes_with_its_owner_and_not_before() {
+        let parent = tempfile::tempdir().unwrap();
+        let first = ScratchDir::create_in(parent.path()).unwrap();
+        fs::write(first.path().join("part"), "rows").unwrap();
+        let second = ScratchDir::create_in(parent.path()).unwrap();
+        assert!(first.path().join("part").exists());
+        assert_eq!(names(parent.path()), 2);
+        drop((first, second));
+        assert_eq!(names(parent.path()), 0);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_and_what_is_not_ours_is_kept() {
+        let parent = tempfile::tempdir().unwrap();
+        let left = parent.path().join(".ebb-job-AbCdEf");
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join(LOCK), "").unwrap();
+        fs::write(left.join("part"), "rows").unwrap();
+        fs::create_dir(parent.path().join(".ebb-job-empty")).unwrap();
+        let other = parent.path().join(".ebb-job-other");
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("mine"), "not a scratch folder").unwrap();
+        fs::write(parent.path().join(".ebb-job-file"), "").unwrap();
+        let scratch = ScratchDir::create_in(parent.path()).unwrap();
+        assert!(!left.exists() && scratch.path().exists());
+        assert!(other.join("mine").exists());
+        assert_eq!(names(parent.path()), 3);
+    }
+}
