@@ -6,12 +6,18 @@ use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, TaskError};
 use regex::bytes::Regex;
 
 use super::Application;
+use super::outputs::Column;
 
 /// What a listing says about it.
 pub const APPLICATION: Application = Application {
     name: "grep",
     summary: "Finds the rows whose value matches a pattern.",
 };
+
+/// What its rows have.
+pub fn columns() -> Vec<Column> {
+    ["key", "value"].map(Column::text).to_vec()
+}
 
 /// What to look for.
 #[derive(Debug, Clone)]

@@ -15,16 +15,31 @@
 //! | `inputs` | snapshots of tables, files, records from a seed, as splits |
 //! | `outputs` | rows into a table, files or the terminal, all at once |
 //! | `records` | what values look like inside: CSV, JSON, numbers |
-//! | `grep`, `wordcount` | one application each |
+//! | `chain` | jobs of which each reads what the one before has left |
+//! | `aggregate`, `combine`, `grep`, `index`, `join`, `pagerank`, `pi`, `select`, `simulate`, `sort`, `validate`, `wordcount` | one application each |
 
+pub mod aggregate;
+mod chain;
+pub mod combine;
 pub mod grep;
+pub mod index;
 mod inputs;
+pub mod join;
 mod outputs;
+pub mod pagerank;
+pub mod pi;
 pub mod records;
+pub mod select;
+pub mod simulate;
+pub mod sort;
+#[cfg(test)]
+mod testing;
+pub mod validate;
 pub mod wordcount;
 
 use serde::Serialize;
 
+pub use chain::Chain;
 pub use inputs::{
     FileKind, FilesInput, Generator, LINE_BYTES_MAX, SPLIT_BYTES_MIN, Side, SnapshotInput, Union,
 };

@@ -11,12 +11,18 @@ use std::sync::Arc;
 use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, Reducer, TaskError, Values};
 
 use super::Application;
+use super::outputs::Column;
 
 /// What a listing says about it.
 pub const APPLICATION: Application = Application {
     name: "wordcount",
     summary: "Counts how often each word occurs.",
 };
+
+/// What its rows have.
+pub fn columns() -> Vec<Column> {
+    vec![Column::text("word"), Column::number("count")]
+}
 
 /// A job that counts words in `reduces` reduce tasks, at least one. Its rows: a
 /// word and its count, in decimal digits.
@@ -33,7 +39,10 @@ pub fn spec(
 
 /// Calls `word` with every word of `text` as it stands there, upper case
 /// letters included.
-fn for_each_word<E>(text: &[u8], word: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+pub(super) fn for_each_word<E>(
+    text: &[u8],
+    word: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
     text.split(|&byte| byte.is_ascii() && !byte.is_ascii_alphanumeric())
         .filter(|run| !run.is_empty())
         .try_for_each(word)

@@ -1,0 +1,169 @@
+//! Quantiles from counts in buckets, after DDSketch (Masson, Rim and Lee, VLDB
+//! 2019): every bucket is as wide as a fixed part of its values, so that a quantile
+//! is within that part of the value that has the rank, whatever the values are, and
+//! sketches of parts add up to the sketch of the whole.
+
+use std::collections::BTreeMap;
+
+/// How far a quantile may lie from the value that has the rank, as a part of it.
+pub const RELATIVE_ERROR: f64 = 0.005;
+
+/// Ratio of the ends of a bucket.
+const GAMMA: f64 = (1.0 + RELATIVE_ERROR) / (1.0 - RELATIVE_ERROR);
+
+/// How often values occur, by bucket. The bucket of positive values in
+/// `(GAMMA^(i-1), GAMMA^i]` is `i`; there are at most 150,000 for all numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Sketch {
+    negative: BTreeMap<i32, u64>,
+    zeros: u64,
+    positive: BTreeMap<i32, u64>,
+}
+
+impl Sketch {
+    pub(super) fn add(&mut self, value: f64) {
+        let bucket = (value.abs().ln() / GAMMA.ln()).ceil() as i32;
+        if value > 0.0 {
+            *self.positive.entry(bucket).or_default() += 1;
+        } else if value < 0.0 {
+            *self.negative.entry(bucket).or_default() += 1;
+        } else {
+            self.zeros += 1;
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in [
+            (&mut self.negative, &other.negative),
+            (&mut self.positive, &other.positive),
+        ] {
+            for (&bucket, &count) in theirs {
+                *mine.entry(bucket).or_default() += count;
+            }
+        }
+        self.zeros += other.zeros;
+    }
+
+    /// The value that the part `q` (0 to 1) of all values is not above; `None`
+    /// without values.
+    pub(super) fn quantile(&self, q: f64) -> Option<f64> {
+        let middle = |bucket: i32| 2.0 * GAMMA.powi(bucket) / (GAMMA + 1.0);
+        let negative = self.negative.iter().rev();
+        let ascending = (negative.map(|(&bucket, &count)| (-middle(bucket), count)))
+            .chain([(0.0, self.zeros)])
+            .chain(
+                self.positive
+                    .iter()
+                    .map(|(&bucket, &count)| (middle(bucket), count)),
+            )
+            .filter(|&(_, count)| count > 0);
+        let counts = self.negative.values().chain(self.positive.values());
+        let total = counts.sum::<u64>() + self.zeros;
+        // The smallest value with at least this many at or below it.
+        let rank = (q * total as f64).ceil().max(1.0) as u64;
+        let mut below = 0;
+        for (value, count) in ascending {
+            below += count;
+            if below >= rank {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// ```text
+    ///   zeros, u64 | negative buckets, u32 | positive buckets, u32
+    ///   | per bucket, negative ones first: bucket, i32 | count, u64
+    /// ```
+    pub(super) fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.extend(self.zeros.to_le_bytes());
+        bytes.extend((self.negative.len() as u32).to_le_bytes());
+        bytes.extend((self.positive.len() as u32).to_le_bytes());
+        for (bucket, count) in self.negative.iter().chain(&self.positive) {
+            bytes.extend(bucket.to_le_bytes());
+            bytes.extend(count.to_le_bytes());
+        }
+    }
+
+    /// A sketch at the start of `bytes`, which it is taken from.
+    pub(super) fn decode(bytes: &mut &[u8]) -> Option<Self> {
+        let zeros = u64::from_le_bytes(take(bytes)?);
+        let negative = u32::from_le_bytes(take(bytes)?);
+        let positive = u32::from_le_bytes(take(bytes)?);
+        let mut buckets = |count: u32| {
+            let bucket = |_| {
+                let bucket = i32::from_le_bytes(take(bytes)?);
+                Some((bucket, u64::from_le_bytes(take(bytes)?)))
+            };
+            (0..count).map(bucket).collect::<Option<_>>()
+        };
+        Some(Self {
+            negative: buckets(negative)?,
+            zeros,
+            positive: buckets(positive)?,
+        })
+    }
+}
+
+/// The first bytes of `bytes`, which they are taken from.
+pub(super) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(*head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{RngExt, SeedableRng};
+
+    #[test]
+    fn quantiles_are_as_near_as_they_say_and_parts_add_up() {
+        for seed in 0..20 {
+            println!("seed {seed}");
+            let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+            let count = rng.random_range(1..2000);
+            let mut value = |_| {
+                let magnitude = 10_f64.powf(rng.random_range(-8.0..8.0));
+                magnitude * f64::from(rng.random_range(-1..3))
+            };
+            let mut values: Vec<f64> = (0..count).map(&mut value).collect();
+            let mut whole = Sketch::default();
+            let mut parts = [Sketch::default(), Sketch::default()];
+            for (n, &value) in values.iter().enumerate() {
+                whole.add(value);
+                parts[n % 2].add(value);
+            }
+            let [mut first, second] = parts;
+            first.merge(&second);
+            assert_eq!(first, whole);
+            values.sort_by(f64::total_cmp);
+            for q in [0.0, 0.01, 0.5, 0.9, 0.99, 1.0] {
+                let rank = ((q * f64::from(count)).ceil() as usize).max(1) - 1;
+                let (exact, told) = (values[rank], whole.quantile(q).unwrap());
+                let error = (told - exact).abs();
+                assert!(
+                    error <= exact.abs() * RELATIVE_ERROR * 1.000001,
+                    "{told} {exact}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_sketch_reads_back_from_its_bytes() {
+        let mut sketch = Sketch::default();
+        for value in [-3.0, 0.0, 1.0, 1.0, 1e300, 5e-324] {
+            sketch.add(value);
+        }
+        let mut bytes = Vec::new();
+        sketch.encode(&mut bytes);
+        let cut = bytes.len() - 1;
+        bytes.push(7);
+        let mut rest = &bytes[..];
+        assert_eq!(Sketch::decode(&mut rest), Some(sketch));
+        assert_eq!(rest, [7]);
+        assert_eq!(Sketch::decode(&mut &bytes[..cut]), None);
+        assert_eq!(Sketch::default().quantile(0.5), None);
+    }
+}

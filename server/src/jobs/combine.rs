@@ -1,0 +1,160 @@
+//! Combine: one row for all rows of a group, made mostly by the combiners of the
+//! maps, as in Gridmix's job of this name.
+
+use std::sync::Arc;
+
+use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, Reducer, TaskError, Values};
+
+use super::Application;
+use super::outputs::Column;
+use super::records::{Columns, RecordFormat, UnknownColumn};
+
+/// What a listing says about it.
+pub const APPLICATION: Application = Application {
+    name: "combine",
+    summary: "Counts the rows of each group and their bytes.",
+};
+
+/// What its rows have.
+pub fn columns() -> Vec<Column> {
+    vec![
+        Column::text("group"),
+        Column::number("rows"),
+        Column::number("bytes"),
+    ]
+}
+
+/// How rows are grouped.
+#[derive(Debug, Clone)]
+pub enum Grouping {
+    /// By the key up to the last colon: lines of loaded files by file. A key
+    /// without one is a group.
+    Key,
+    /// By a column of the value; rows without it are the group of the empty text.
+    Column(Columns),
+}
+
+impl Grouping {
+    /// By the column called `column` of values in `format`; by the key without
+    /// one.
+    ///
+    /// # Errors
+    /// When there is no such column.
+    pub fn new(format: &RecordFormat, column: Option<&str>) -> Result<Self, UnknownColumn> {
+        Ok(match column {
+            None => Self::Key,
+            Some(column) => Self::Column(Columns::new(format, &[column])?),
+        })
+    }
+}
+
+/// A job with `reduces` reduce tasks, at least one. Its rows: the group, and as a
+/// CSV record how many rows it has and how many bytes their values have together.
+pub fn spec(
+    name: impl Into<String>,
+    input: Arc<dyn Input>,
+    output: Arc<dyn Output>,
+    grouping: Grouping,
+    reduces: u32,
+) -> JobSpec {
+    JobSpec::new(name, input, Arc::new(GroupMapper { grouping }), output)
+        .reducer(Arc::new(AddReducer), reduces.max(1))
+        .combiner(Arc::new(AddReducer))
+}
+
+struct GroupMapper {
+    grouping: Grouping,
+}
+
+impl Mapper for GroupMapper {
+    fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+        let one = format!("1,{}", value.len());
+        match &self.grouping {
+            Grouping::Key => {
+                let group = memchr::memrchr(b':', key).map_or(key, |at| &key[..at]);
+                emit.emit(group, one.as_bytes())
+            }
+            Grouping::Column(columns) => {
+                let group = columns.read(key, value)?.pop().flatten();
+                emit.emit(&group.unwrap_or_default(), one.as_bytes())
+            }
+        }
+    }
+}
+
+/// Adds up `rows,bytes`; combiner and reducer.
+struct AddReducer;
+
+impl Reducer for AddReducer {
+    fn reduce(
+        &self,
+        key: &[u8],
+        values: &mut Values<'_>,
+        emit: &mut dyn Emit,
+    ) -> Result<(), TaskError> {
+        let (mut rows, mut bytes) = (0_u64, 0_u64);
+        while let Some(value) = values.next_value()? {
+            let text = std::str::from_utf8(value).ok();
+            let pair = text.and_then(|text| text.split_once(','));
+            let pair =
+                pair.and_then(|(a, b)| Some((a.parse::<u64>().ok()?, b.parse::<u64>().ok()?)));
+            let (more_rows, more_bytes) =
+                pair.ok_or_else(|| TaskError::failed("a sum is cut short"))?;
+            rows += more_rows;
+            bytes += more_bytes;
+        }
+        emit.emit(key, format!("{rows},{bytes}").as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::jobs::testing::run;
+
+    #[test]
+    fn a_group_has_the_sums_of_its_rows() {
+        let lines: Vec<String> = (0..3000_usize)
+            .map(|n| {
+                format!(
+                    "{},{}",
+                    ["a", "b", "", "long name"][n * n % 4],
+                    "x".repeat(n % 50)
+                )
+            })
+            .collect();
+        let mut expected: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+        for line in &lines {
+            let sums = expected
+                .entry(line.split(',').next().unwrap().into())
+                .or_default();
+            *sums = (sums.0 + 1, sums.1 + line.len());
+        }
+        let expected = expected
+            .into_iter()
+            .map(|(group, (rows, bytes))| (group, format!("{rows},{bytes}")));
+        let grouping = Grouping::new(&RecordFormat::Csv { names: None }, Some("1")).unwrap();
+        let found = run(&lines, 5, |input, output| {
+            spec("combine", input, output, grouping, 1)
+        });
+        assert_eq!(found, expected.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn rows_are_grouped_by_the_key_up_to_its_last_colon() {
+        let rows: Vec<_> = [("a:1", "x"), ("a:2", "yy"), ("a:b:1", ""), ("c", "z")]
+            .map(|(key, value)| (key.into(), value.into()))
+            .to_vec();
+        let output = ebb_scheduler::runtime::VecOutput::new();
+        let input = Arc::new(ebb_scheduler::runtime::VecInput::new(rows, 2));
+        crate::jobs::testing::report(input, output.clone(), |input, output| {
+            spec("combine", input, output, Grouping::Key, 1)
+        });
+        let rows: Vec<_> = (output.rows().unwrap().into_iter())
+            .map(|(group, sums)| format!("{} {}", group.escape_ascii(), sums.escape_ascii()))
+            .collect();
+        assert_eq!(rows, ["a 2,3", "a:b 1,0", "c 1,1"]);
+    }
+}

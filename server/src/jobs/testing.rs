@@ -1,0 +1,58 @@
+//! Running an application over a few lines, for its tests.
+
+use std::sync::Arc;
+
+use ebb_scheduler::runtime::{
+    Input, JobReport, JobSpec, Outcome, Output, Runtime, RuntimeOptions, VecInput, VecOutput,
+};
+
+/// The rows that a job over `lines`, in `splits` splits, leaves; the key of a line
+/// is its number, in four digits.
+///
+/// Little memory per task, so that runs are spilled and merged.
+pub(super) fn run<S: AsRef<str>>(
+    lines: &[S],
+    splits: usize,
+    spec: impl FnOnce(Arc<dyn Input>, Arc<dyn Output>) -> JobSpec,
+) -> Vec<(String, String)> {
+    let output = VecOutput::new();
+    let report = report(input(lines, splits), output.clone(), spec);
+    assert_eq!(report.outcome, Outcome::Succeeded);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let rows = output.rows().unwrap().into_iter();
+    rows.map(|(key, value)| (text(key), text(value))).collect()
+}
+
+/// The keys of those rows.
+pub(super) fn run_keys<S: AsRef<str>>(
+    lines: &[S],
+    splits: usize,
+    spec: impl FnOnce(Arc<dyn Input>, Arc<dyn Output>) -> JobSpec,
+) -> Vec<String> {
+    let rows = run(lines, splits, spec).into_iter();
+    rows.map(|(key, _)| key).collect()
+}
+
+/// Lines as records.
+pub(super) fn input<S: AsRef<str>>(lines: &[S], splits: usize) -> Arc<dyn Input> {
+    let record = |(number, line): (usize, &S)| {
+        let line = line.as_ref().as_bytes().to_vec();
+        (format!("{number:04}").into_bytes(), line)
+    };
+    let records = lines.iter().enumerate().map(record).collect();
+    Arc::new(VecInput::new(records, splits))
+}
+
+/// What becomes of a job from `input` to `output`.
+pub(super) fn report(
+    input: Arc<dyn Input>,
+    output: VecOutput,
+    spec: impl FnOnce(Arc<dyn Input>, Arc<dyn Output>) -> JobSpec,
+) -> JobReport {
+    let runtime = Runtime::start(RuntimeOptions {
+        task_memory_bytes: 64 << 10,
+        ..RuntimeOptions::new(2)
+    });
+    let job = spec(input, Arc::new(output));
+    runtime.unwrap().submit(job).unwrap().wait()
+}
