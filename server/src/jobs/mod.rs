@@ -15,6 +15,7 @@
 //! | `inputs` | snapshots of tables, files, records from a seed, as splits |
 //! | `outputs` | rows into a table, files or the terminal, all at once |
 //! | `records` | what values look like inside: CSV, JSON, numbers |
+//! | `history` | what became of jobs, in the database |
 //! | `chain` | jobs of which each reads what the one before has left |
 //! | `aggregate`, `combine`, `grep`, `index`, `join`, `pagerank`, `pi`, `select`, `simulate`, `sort`, `validate`, `wordcount` | one application each |
 
@@ -22,6 +23,7 @@ pub mod aggregate;
 mod chain;
 pub mod combine;
 pub mod grep;
+pub mod history;
 pub mod index;
 mod inputs;
 pub mod join;
