@@ -10,7 +10,7 @@ use super::error::CliError;
 use super::names::TableName;
 
 /// Where the database is.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct Location {
     /// Directory of the database.
     #[arg(

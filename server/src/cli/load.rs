@@ -8,9 +8,11 @@ use ebb_storage::{Db, ErrorKind, Table, TableOptions};
 use indicatif::{DecimalBytes, HumanCount, HumanFloatCount};
 
 use super::database::Location;
+use super::error::CliError;
 use super::names::TableName;
 use super::print::Printer;
 use super::progress;
+use crate::jobs::history::SYSTEM_KEYSPACE;
 use crate::text::{self, LoadOptions, LoadReport, SkipReason, Skipped};
 
 const EXAMPLES: &str = "\
@@ -49,6 +51,10 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
+    if args.keyspace == SYSTEM_KEYSPACE {
+        let text = format!("keyspace {SYSTEM_KEYSPACE} is ebb's own: load into another");
+        return Err(CliError::Usage(text).into());
+    }
     // Before a database is made for nothing.
     let found = text::walk(&args.paths)?;
     if found.files.is_empty() {

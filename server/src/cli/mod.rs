@@ -12,6 +12,7 @@
 //! - The exit code says what kind of failure it was (`exit`).
 //! - When whoever reads stdout has seen enough, the command ends quietly.
 
+mod apps;
 mod backup;
 mod database;
 mod demo;
@@ -19,6 +20,7 @@ mod error;
 mod exit;
 mod forecast;
 mod get;
+mod jobs;
 mod load;
 mod names;
 mod policies;
@@ -53,6 +55,8 @@ enum Command {
     Get(get::Args),
     Scan(scan::Args),
     Run(run::Args),
+    Apps(apps::Args),
+    Jobs(jobs::Args),
     Stats(stats::Args),
     Backup(backup::Args),
     Verify(verify::Args),
@@ -71,6 +75,8 @@ pub fn main() -> ExitCode {
         Command::Get(args) => get::run(args),
         Command::Scan(args) => scan::run(args),
         Command::Run(args) => run::run(args),
+        Command::Apps(args) => apps::run(args),
+        Command::Jobs(args) => jobs::run(args),
         Command::Stats(args) => stats::run(args),
         Command::Backup(args) => backup::run(args),
         Command::Verify(args) => verify::run(args),

@@ -5,8 +5,11 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// A table as people write it: `KEYSPACE.TABLE`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub(super) struct TableName {
     pub(super) keyspace: String,
     pub(super) table: String,
@@ -27,6 +30,20 @@ impl FromStr for TableName {
             }),
             _ => Err("expected KEYSPACE.TABLE, as in app.users".to_string()),
         }
+    }
+}
+
+impl From<TableName> for String {
+    fn from(name: TableName) -> Self {
+        name.to_string()
+    }
+}
+
+impl TryFrom<String> for TableName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
     }
 }
 

@@ -1,51 +1,36 @@
-//! `ebb run`: a built-in application over a snapshot.
+//! `ebb run`: a built-in application over a snapshot, files or drawn records.
 
+mod applications;
+mod input;
+mod launch;
 mod report;
 mod source;
+mod source_text;
 mod target;
 mod watch;
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::thread::available_parallelism;
-use std::time::Duration;
-
 use anyhow::{Context, Result};
-use clap::builder::PossibleValuesParser;
-use ebb_scheduler::policy;
-use ebb_scheduler::runtime::{Input, JobSpec, Output, Runtime, RuntimeOptions};
-use ebb_storage::Db;
+use ebb_scheduler::runtime::{JobReport, Outcome};
+use serde_json::{Value, json};
 
-use self::source::Source;
-use self::target::Target;
-use super::database::{self, Location};
+use self::applications::Job;
+use self::launch::{Interrupt, Launch};
+use super::database::Location;
 use super::error::CliError;
-use super::names::TableName;
-use crate::jobs::grep::{self, Pattern};
-use crate::jobs::{SnapshotInput, wordcount};
+use super::print::counted;
+use crate::jobs::history::{History, NotedJob, NotedState};
 
 const EXAMPLES: &str = "\
 Examples:
   ebb run wordcount --table app.lines --snapshot monday --output counts.tsv
   ebb run wordcount --table app.lines --output app.counts --goal 30s
-  ebb run grep --table app.lines --snapshot monday --output found.tsv --pattern TODO";
-
-const WORDCOUNT_EXAMPLES: &str = "\
-Examples:
-  ebb run wordcount --table app.lines --snapshot monday --output counts.tsv
-  ebb run wordcount --table app.lines --snapshot monday --output app.counts --goal 30s
-
-A word is a maximal run of bytes that are ASCII letters, ASCII digits or above
-0x7f; ASCII letters count as lower case. Rows of the result: the word, the count.";
-
-const GREP_EXAMPLES: &str = "\
-Examples:
   ebb run grep --table app.lines --snapshot monday --output found.tsv --pattern TODO
-  ebb run grep --table app.lines --snapshot monday --output app.found --regex --pattern '^use '
+  ebb run sort --text lines.txt --output sorted.txt
+  ebb run aggregate --csv trips.csv --by city --of fare --output -
 
-Rows of the result: those rows of the table whose value matches, as they are.";
+`ebb apps` lists the applications; `ebb run APPLICATION --help` tells all of one.";
 
-/// Run a job over a snapshot of a table.
+/// Run a job over a snapshot of a table, or over files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -53,144 +38,124 @@ pub(super) struct Args {
     job: Job,
 }
 
-#[derive(Debug, clap::Subcommand)]
-enum Job {
-    Grep(Grep),
-    Wordcount(Wordcount),
-}
-
-/// Find the rows whose value matches a pattern.
-#[derive(Debug, clap::Args)]
-#[command(after_help = GREP_EXAMPLES)]
-struct Grep {
-    #[command(flatten)]
-    common: Common,
-    /// What to look for: this text, upper and lower case being different.
-    #[arg(long, value_name = "TEXT")]
-    pattern: String,
-    /// The pattern is a regular expression.
-    #[arg(long)]
-    regex: bool,
-}
-
-/// Count how often each word occurs in the values.
-#[derive(Debug, clap::Args)]
-#[command(after_help = WORDCOUNT_EXAMPLES)]
-struct Wordcount {
-    #[command(flatten)]
-    common: Common,
-    /// Reduce tasks. A file is sorted within the part of each.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    reduces: u32,
-}
-
-/// What every job takes.
-#[derive(Debug, clap::Args)]
-struct Common {
-    #[command(flatten)]
-    location: Location,
-    /// The table to read.
-    #[arg(long, value_name = "KEYSPACE.TABLE")]
-    table: TableName,
-    /// Read it as it was at this snapshot [default: one made for the job, deleted
-    /// at its end; if the job is killed it expires after an hour].
-    #[arg(long, value_name = "NAME")]
-    snapshot: Option<String>,
-    /// Where the rows go when the job succeeds, all at once: a new file with a
-    /// line KEY<TAB>VALUE for each, or a table without rows. It is a table when
-    /// it has the form KEYSPACE.TABLE and the keyspace exists; write ./NAME for
-    /// a file of such a name.
-    #[arg(long, value_name = "FILE|KEYSPACE.TABLE")]
-    output: String,
-    /// Completion time goal: 30s, 5m. A job that ends later is exit code 7.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
-    goal: Option<Duration>,
-    /// The scheduling policy; see `ebb policies`.
-    #[arg(long, value_name = "NAME", default_value = "reverse-adaptive")]
-    #[arg(value_parser = policies())]
-    policy: String,
-    /// Map tasks at most [default: four per core].
-    #[arg(long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    splits: Option<u32>,
-    /// Cores the job may use at most [default: those of the machine].
-    #[arg(long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
-    cores: Option<u32>,
-    /// Where sorted runs are kept meanwhile [default: a directory in --data].
-    #[arg(long, value_name = "DIR")]
-    spill_dir: Option<PathBuf>,
-    /// Print the job's report as a JSON object.
-    #[arg(long)]
-    json: bool,
-}
-
-fn policies() -> PossibleValuesParser {
-    PossibleValuesParser::new(policy::descriptors().into_iter().map(|policy| policy.name))
-}
-
 pub(super) fn run(args: Args) -> Result<()> {
-    match args.job {
-        Job::Grep(args) => {
-            let pattern = match args.regex {
-                true => Pattern::regex(&args.pattern),
-                false => Pattern::text(&args.pattern),
-            };
-            let pattern =
-                pattern.map_err(|error| CliError::Usage(format!("--pattern: {error}")))?;
-            args.common
-                .run(|input, output| grep::spec(grep::APPLICATION.name, input, output, pattern))
-        }
-        Job::Wordcount(args) => args.common.run(|input, output| {
-            wordcount::spec(wordcount::APPLICATION.name, input, output, args.reduces)
-        }),
-    }
+    let location = args.job.common().location.clone();
+    run_job(args.job, &location, &Interrupt::listen()?, None)
 }
 
-impl Common {
-    fn run(&self, spec: impl FnOnce(Arc<dyn Input>, Arc<dyn Output>) -> JobSpec) -> Result<()> {
-        let db = self.location.open_with_maintenance()?;
-        let spill_dir = self.spill_dir.clone();
-        let spill_dir = spill_dir.unwrap_or_else(|| self.location.data.join("spill"));
-        let result = self.run_in(&db, spill_dir.clone(), spec);
-        if self.spill_dir.is_none() {
-            // Ours, and only if nothing is left in it.
-            let _ = std::fs::remove_dir(&spill_dir);
+/// Starts jobs again whose processes ended before them, one after the other; those
+/// after an interrupt stay as they are.
+///
+/// # Errors
+/// That of the last job that did not succeed.
+pub(super) fn restart(location: &Location, unfinished: Vec<NotedJob>) -> Result<()> {
+    let interrupt = Interrupt::listen()?;
+    // The jobs' own arguments are relative to where they were started.
+    let location = Location {
+        data: std::path::absolute(&location.data)?,
+    };
+    let mut result = Ok(());
+    for noted in unfinished {
+        if interrupt.is_interrupted() {
+            break;
         }
-        result
+        eprintln!("ebb: starting {} {} again", noted.application, noted.id);
+        let job = serde_json::from_value::<Job>(noted.arguments.clone());
+        let run = match job {
+            Ok(job) => std::env::set_current_dir(&noted.directory)
+                .with_context(|| format!("cannot go to {}", noted.directory.display()))
+                .and_then(|()| run_job(job, &location, &interrupt, Some(noted))),
+            Err(error) => give_up(&location, &noted, &error),
+        };
+        if let Err(error) = run
+            && let Err(earlier) = std::mem::replace(&mut result, Err(error))
+        {
+            eprintln!("ebb: {earlier:#}");
+        }
+    }
+    result
+}
+
+/// Notes that a job cannot be started again, and says so.
+fn give_up(location: &Location, noted: &NotedJob, why: &serde_json::Error) -> Result<()> {
+    let cause = format!(
+        "job {} has arguments of another version of ebb: {why}",
+        noted.id
+    );
+    let db = location.open_with_maintenance()?;
+    let note = Note {
+        history: &History::open(&db)?,
+        noted: noted.clone(),
+    };
+    note.fail(&cause)?;
+    Err(CliError::Usage(cause).into())
+}
+
+/// Runs a job and notes what becomes of it; under its old note when it is `noted`
+/// already.
+fn run_job(
+    mut job: Job,
+    location: &Location,
+    interrupt: &Interrupt,
+    noted: Option<NotedJob>,
+) -> Result<()> {
+    let common = job.common().clone();
+    let mut launch = Launch::new(&common, location, job.reads_table())?;
+    let history = launch.history()?;
+    let work = job.work(&mut launch);
+    if let Some(name) = launch.own_snapshot() {
+        job.set_own_snapshot(name);
+    }
+    let is_restart = noted.is_some();
+    let note = match (&history, noted) {
+        (Some(history), Some(noted)) => Some(Note { history, noted }),
+        (Some(history), None) if work.is_ok() => {
+            let unfinished = history.unfinished()?.len();
+            if unfinished > 0 {
+                let jobs = counted(unfinished as u64, "job");
+                eprintln!("ebb: {jobs} unfinished since a process ended; see ebb jobs --restart");
+            }
+            let directory = std::env::current_dir().context("cannot tell where this is")?;
+            let noted = history.begin(job.name(), json!(job), directory)?;
+            Some(Note { history, noted })
+        }
+        _ => None,
+    };
+    let report = work.and_then(|work| launch.run(work, interrupt));
+    if let Some(note) = note {
+        match &report {
+            Ok(report) => note.end(report)?,
+            Err(error) if is_restart => note.fail(&format!("{error:#}"))?,
+            // It never started.
+            Err(_) => note.forget()?,
+        }
+    }
+    report::tell(&common, &launch, &report?)
+}
+
+/// The note of a job that runs.
+struct Note<'a> {
+    history: &'a History,
+    noted: NotedJob,
+}
+
+impl Note<'_> {
+    fn end(&self, report: &JobReport) -> Result<()> {
+        let state = match report.outcome {
+            Outcome::Succeeded => NotedState::Succeeded,
+            Outcome::Failed { .. } => NotedState::Failed,
+            Outcome::Cancelled => NotedState::Cancelled,
+        };
+        Ok(self.history.end(&self.noted, state, Some(json!(report)))?)
     }
 
-    fn run_in(
-        &self,
-        db: &Db,
-        spill_dir: PathBuf,
-        spec: impl FnOnce(Arc<dyn Input>, Arc<dyn Output>) -> JobSpec,
-    ) -> Result<()> {
-        let machine_cores = available_parallelism().map_or(1, |cores| cores.get() as u32);
-        let cores = self.cores.unwrap_or(machine_cores);
-        let source = Source::new(db, &self.table, self.snapshot.as_deref())?;
-        let table = database::snapshot_table(db, &self.table, source.name())?;
-        let splits = self.splits.unwrap_or(4 * cores);
-        let input = Arc::new(SnapshotInput::new(table, splits as usize));
-        let target = Target::choose(db, &self.output);
-        let mut spec = spec(input, target.output(db, &spill_dir)?);
-        if let Some(goal) = self.goal {
-            spec = spec.goal_s(goal.as_secs_f64());
-        }
-        let runtime = Runtime::start(RuntimeOptions {
-            policy: policy::by_name(&self.policy).expect("clap checked the name"),
-            spill_dir,
-            ..RuntimeOptions::new(cores)
-        })?;
-        let handle = runtime.submit(spec)?;
-        let interrupted = handle.clone();
-        let cancel = move || {
-            // Too late while the output is being committed: then it succeeds.
-            interrupted.cancel();
-        };
-        ctrlc::set_handler(cancel).context("cannot listen for an interrupt")?;
-        let job = watch::watch(&handle);
-        report::tell(self, source.name(), &target, &job)
+    fn fail(&self, cause: &str) -> Result<()> {
+        let report: Value = json!({"outcome": {"kind": "failed", "cause": cause}});
+        let failed = NotedState::Failed;
+        Ok(self.history.end(&self.noted, failed, Some(report))?)
+    }
+
+    fn forget(&self) -> Result<()> {
+        Ok(self.history.forget(&self.noted.id)?)
     }
 }

@@ -57,7 +57,20 @@ pub struct Application {
 }
 
 /// Every built-in application, by name.
-pub const APPLICATIONS: [Application; 2] = [grep::APPLICATION, wordcount::APPLICATION];
+pub const APPLICATIONS: [Application; 12] = [
+    aggregate::APPLICATION,
+    combine::APPLICATION,
+    grep::APPLICATION,
+    index::APPLICATION,
+    join::APPLICATION,
+    pagerank::APPLICATION,
+    pi::APPLICATION,
+    select::APPLICATION,
+    simulate::APPLICATION,
+    sort::APPLICATION,
+    validate::APPLICATION,
+    wordcount::APPLICATION,
+];
 
 /// Their names, ascending.
 pub fn names() -> impl Iterator<Item = &'static str> {

@@ -1,10 +1,12 @@
 //! The `ebb` binary as a user meets it: arguments in; stdout, stderr, files and
 //! an exit code out.
 
+mod applications;
 mod care;
 mod corpus;
 mod exit_codes;
 mod forecast;
+mod history;
 mod jobs;
 mod place;
 mod reading;

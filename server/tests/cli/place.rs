@@ -32,6 +32,13 @@ impl Done {
         self.stderr
     }
 
+    /// Was refused for its arguments; gives what was said.
+    #[track_caller]
+    pub fn refused(self) -> String {
+        assert_eq!(self.code, 2, "{}{}", self.stdout, self.stderr);
+        self.stderr
+    }
+
     #[track_caller]
     pub fn json(self) -> Value {
         let text = self.ok();

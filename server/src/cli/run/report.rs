@@ -3,36 +3,53 @@
 use anyhow::Result;
 use ebb_scheduler::runtime::{JobReport, Outcome};
 use indicatif::{HumanBytes, HumanCount};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::Common;
+use super::launch::{Common, Launch};
 use super::target::Target;
 use crate::cli::error::CliError;
 use crate::cli::print::Printer;
 
-/// Prints the report of a job.
+/// Prints the report of a job: to stderr when its rows went to stdout.
 ///
 /// # Errors
 /// When the job failed or was late, so that the exit code tells it.
-pub(super) fn tell(args: &Common, snapshot: &str, target: &Target, job: &JobReport) -> Result<()> {
-    let mut printer = Printer::new();
-    if args.json {
-        let mut object = json!(job);
-        object["input"] = json!(args.table.to_string());
-        object["snapshot"] = json!(snapshot);
-        object["output"] = json!(target.to_string());
-        object["policy"] = json!(args.policy);
-        printer.json(&object)?;
-    } else if job.outcome == Outcome::Succeeded {
-        for line in lines(args, snapshot, target, job) {
+pub(super) fn tell(args: &Common, launch: &Launch<'_>, job: &JobReport) -> Result<()> {
+    let target = &launch.target;
+    let text = match (args.json, &job.outcome) {
+        (true, _) => vec![object(args, launch, job).to_string()],
+        (false, Outcome::Succeeded) => lines(args, launch, job),
+        (false, _) => Vec::new(),
+    };
+    if target.is_terminal() {
+        text.iter().for_each(|line| eprintln!("{line}"));
+    } else {
+        let mut printer = Printer::new();
+        for line in text {
             printer.line(line)?;
         }
+        printer.finish()?;
     }
-    printer.finish()?;
     verdict(target, job)
 }
 
-fn lines(args: &Common, snapshot: &str, target: &Target, job: &JobReport) -> [String; 4] {
+fn object(args: &Common, launch: &Launch<'_>, job: &JobReport) -> Value {
+    let mut object = json!(job);
+    let inputs = launch.told_inputs();
+    let names: Vec<_> = inputs.iter().map(|(name, _)| name).collect();
+    object["input"] = json!(names.first());
+    object["snapshot"] = json!(inputs.first().and_then(|(_, snapshot)| *snapshot));
+    if let [_, others @ ..] = &inputs[..]
+        && !others.is_empty()
+    {
+        object["inputs"] = json!(names);
+    }
+    object["output"] = json!(launch.target.to_string());
+    object["policy"] = json!(args.policy);
+    object
+}
+
+fn lines(args: &Common, launch: &Launch<'_>, job: &JobReport) -> Vec<String> {
     let counters = &job.counters;
     let took_s = job.finished_s - job.submitted_s;
     let goal = args.goal.map(humantime::format_duration);
@@ -50,25 +67,31 @@ fn lines(args: &Common, snapshot: &str, target: &Target, job: &JobReport) -> [St
             HumanCount(counters.map_output_records),
         ),
     };
-    [
-        format!("{} succeeded in {took_s:.2} s{goal}", job.name),
-        format!(
-            "  input   {} at {}: {} rows, {}",
-            args.table,
-            snapshot,
+    let inputs = launch.told_inputs().into_iter().map(|input| match input {
+        (name, Some(snapshot)) => format!("{name} at {snapshot}"),
+        (name, None) => name.to_string(),
+    });
+    let inputs: Vec<String> = inputs.collect();
+    let mut lines = vec![format!("{} succeeded in {took_s:.2} s{goal}", job.name)];
+    if !inputs.is_empty() {
+        lines.push(format!(
+            "  input   {}: {} rows, {}",
+            inputs.join(" and "),
             HumanCount(counters.map_input_records),
             HumanBytes(job.bytes_in),
-        ),
-        format!(
-            "  work    {} tasks, {:.2} s of CPU, {} attempts failed{shuffle}",
-            job.tasks, job.cpu_s, counters.attempts_failed
-        ),
-        format!(
-            "  output  {target}: {} rows, {}",
-            HumanCount(counters.output_records),
-            HumanBytes(counters.output_bytes),
-        ),
-    ]
+        ));
+    }
+    lines.push(format!(
+        "  work    {} tasks, {:.2} s of CPU, {} attempts failed{shuffle}",
+        job.tasks, job.cpu_s, counters.attempts_failed
+    ));
+    lines.push(format!(
+        "  output  {}: {} rows, {}",
+        launch.target,
+        HumanCount(counters.output_records),
+        HumanBytes(counters.output_bytes),
+    ));
+    lines
 }
 
 fn verdict(target: &Target, job: &JobReport) -> Result<()> {

@@ -21,15 +21,21 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The snapshot of this name; without one, a new one of the table.
-    pub(super) fn new(db: &Db, table: &TableName, given: Option<&str>) -> Result<Self> {
+    /// The snapshot of this name, which goes with the job where `owned` says that
+    /// an attempt at the same job made it; without a name, a new one of the table.
+    pub(super) fn new(
+        db: &Db,
+        table: &TableName,
+        given: Option<&str>,
+        owned: bool,
+    ) -> Result<Self> {
+        let keyspace = database::keyspace(db, &table.keyspace)?;
         if let Some(name) = given {
             return Ok(Self {
                 name: name.to_string(),
-                own: None,
+                own: owned.then_some(keyspace),
             });
         }
-        let keyspace = database::keyspace(db, &table.keyspace)?;
         let options = SnapshotOptions {
             table: Some(table.table.clone()),
             expires_in: Some(EXPIRES_IN),
@@ -48,6 +54,11 @@ impl Source {
             name,
             own: Some(keyspace),
         })
+    }
+
+    /// Whether it goes with the job.
+    pub(super) fn is_own(&self) -> bool {
+        self.own.is_some()
     }
 
     pub(super) fn name(&self) -> &str {

@@ -5,9 +5,10 @@ use indicatif::ProgressBar;
 
 use crate::cli::progress::{PhaseBars, REDRAW_EVERY};
 
-/// Waits until the job has ended; shows meanwhile how far it is.
-pub(super) fn watch(handle: &JobHandle) -> JobReport {
-    let bars = Bars::new(&handle.status());
+/// Waits until the job has ended; shows meanwhile how far it is. `place` is the
+/// number of the job in a chain, and the length of that.
+pub(super) fn watch(handle: &JobHandle, place: Option<(u32, u32)>) -> JobReport {
+    let bars = Bars::new(&handle.status(), place);
     loop {
         if let Some(report) = handle.wait_timeout(REDRAW_EVERY) {
             bars.clear();
@@ -20,15 +21,18 @@ pub(super) fn watch(handle: &JobHandle) -> JobReport {
 struct Bars {
     maps: ProgressBar,
     reduces: Option<ProgressBar>,
+    /// What stands before the message.
+    place: String,
 }
 
 impl Bars {
-    fn new(status: &JobStatus) -> Self {
+    fn new(status: &JobStatus, place: Option<(u32, u32)>) -> Self {
         let phases = PhaseBars::new();
         Self {
             maps: phases.add("maps", status.maps_total),
             reduces: (status.reduces_total > 0)
                 .then(|| phases.add("reduces", status.reduces_total)),
+            place: place.map_or_else(String::new, |(job, jobs)| format!("job {job} of {jobs}: ")),
         }
     }
 
@@ -43,6 +47,7 @@ impl Bars {
                 f64::from(status.share_hundredths) / 100.0,
             ),
         };
+        let message = format!("{}{message}", self.place);
         self.maps.set_position(u64::from(status.maps_done));
         match &self.reduces {
             Some(reduces) if status.maps_done == status.maps_total => {

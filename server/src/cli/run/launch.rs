@@ -1,0 +1,328 @@
+//! From arguments to a job that runs: the database, the input, the output, the
+//! runtime.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::builder::PossibleValuesParser;
+use ebb_scheduler::policy;
+use ebb_scheduler::runtime::{
+    JobHandle, JobReport, JobSpec, Outcome, Output, Runtime, RuntimeOptions,
+};
+use ebb_storage::Db;
+use serde::{Deserialize, Serialize};
+
+use super::input::{InputArgs, Opened};
+use super::target::Target;
+use super::watch;
+use crate::cli::database::Location;
+use crate::cli::error::CliError;
+use crate::jobs::history::{History, SYSTEM_KEYSPACE};
+use crate::jobs::{Chain, Column, RowFormat};
+
+/// What every job takes, whatever it reads.
+#[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
+pub(super) struct Common {
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(super) location: Location,
+    /// Where the rows go when the job succeeds, all at once: a new file; with a
+    /// slash at its end a new folder with a file per task and _SUCCESS; a table
+    /// without rows; or - for the terminal. It is a table when it has the form
+    /// KEYSPACE.TABLE and the keyspace exists; write ./NAME for a file of such a
+    /// name.
+    #[arg(long, value_name = "FILE|FOLDER/|KEYSPACE.TABLE|-")]
+    pub(super) output: String,
+    /// What files of rows look like [default: as the file's name ends: .csv,
+    /// .jsonl, else text].
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<RowFormat>,
+    /// Completion time goal: 30s, 5m. A job that ends later is exit code 7.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(super) goal: Option<Duration>,
+    /// The scheduling policy; see `ebb policies`.
+    #[arg(long, value_name = "NAME", default_value = "reverse-adaptive")]
+    #[arg(value_parser = policies())]
+    pub(super) policy: String,
+    /// Map tasks at most [default: four per core].
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    splits: Option<u32>,
+    /// Cores the job may use at most [default: those of the machine].
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
+    cores: Option<u32>,
+    /// Where sorted runs are kept meanwhile [default: a directory in --data].
+    #[arg(long, value_name = "DIR")]
+    spill_dir: Option<PathBuf>,
+    /// Print the job's report as a JSON object.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+fn policies() -> PossibleValuesParser {
+    PossibleValuesParser::new(policy::descriptors().into_iter().map(|policy| policy.name))
+}
+
+/// What is to be run.
+pub(super) enum Work {
+    Job(Box<JobSpec>),
+    Chain(Box<dyn Chain>),
+}
+
+impl Work {
+    pub(super) fn job(spec: JobSpec) -> Self {
+        Self::Job(Box::new(spec))
+    }
+}
+
+/// A job about to run. What it opens stays open until it is dropped.
+pub(super) struct Launch<'a> {
+    common: &'a Common,
+    db: Option<Db>,
+    pub(super) target: Target,
+    /// Where runs and waiting rows are.
+    pub(super) spill_dir: PathBuf,
+    inputs: Vec<Opened>,
+}
+
+impl<'a> Launch<'a> {
+    /// Opens the database where one is needed: for a table to read, or where the
+    /// output may be one.
+    pub(super) fn new(common: &'a Common, location: &Location, reads_table: bool) -> Result<Self> {
+        let may_write = Target::may_be_table(&common.output) && location.data.exists();
+        let db = (reads_table || may_write)
+            .then(|| location.open_with_maintenance())
+            .transpose()?;
+        let spill_dir = common.spill_dir.clone().unwrap_or_else(|| match &db {
+            Some(_) => location.data.join("spill"),
+            None => std::env::temp_dir(),
+        });
+        Ok(Self {
+            target: Target::choose(db.as_ref(), &common.output),
+            common,
+            db,
+            spill_dir,
+            inputs: Vec::new(),
+        })
+    }
+
+    fn cores(&self) -> u32 {
+        let machine_cores = available_parallelism().map_or(1, |cores| cores.get() as u32);
+        self.common.cores.unwrap_or(machine_cores)
+    }
+
+    /// Map tasks at most.
+    pub(super) fn splits(&self) -> u32 {
+        self.common.splits.unwrap_or(4 * self.cores())
+    }
+
+    /// Opens an input, which is told in the report.
+    pub(super) fn input(&mut self, args: &InputArgs) -> Result<&Opened> {
+        let opened = args.open(self.db.as_ref(), self.splits() as usize)?;
+        self.inputs.push(opened);
+        Ok(&self.inputs[self.inputs.len() - 1])
+    }
+
+    /// The output for rows with `columns`.
+    ///
+    /// # Errors
+    /// When the target is ebb's own.
+    pub(super) fn output(&self, columns: Vec<Column>) -> Result<Arc<dyn Output>> {
+        if let Target::Table(name) = &self.target
+            && name.keyspace == SYSTEM_KEYSPACE
+        {
+            let text = format!("keyspace {SYSTEM_KEYSPACE} is ebb's own: write to another");
+            return Err(CliError::Usage(text).into());
+        }
+        let format = self.common.format;
+        self.target
+            .output(self.db.as_ref(), columns, format, &self.spill_dir)
+    }
+
+    /// The output for rows of which several may have the same key: no table, where
+    /// one of them would be left.
+    ///
+    /// # Errors
+    /// When the target is a table.
+    pub(super) fn output_of_any_keys(&self, columns: Vec<Column>) -> Result<Arc<dyn Output>> {
+        if let Target::Table(name) = &self.target {
+            return Err(CliError::Usage(format!(
+                "several rows of this job may have the same key, and in table {name} one of \
+                 them would be left: write to a file"
+            ))
+            .into());
+        }
+        self.output(columns)
+    }
+
+    /// What is read, in words: inputs, and the snapshots of those that are tables.
+    pub(super) fn told_inputs(&self) -> Vec<(&str, Option<&str>)> {
+        let mut all = Vec::new();
+        for opened in &self.inputs {
+            let snapshot = opened.source.as_ref().map(|source| source.name());
+            all.push((&opened.label[..], snapshot));
+        }
+        all
+    }
+
+    /// The history of jobs, where there is a database.
+    pub(super) fn history(&self) -> Result<Option<History>> {
+        Ok(self.db.as_ref().map(History::open).transpose()?)
+    }
+
+    /// The name of the snapshot that was made for the job.
+    pub(super) fn own_snapshot(&self) -> Option<&str> {
+        let source = self.inputs.first()?.source.as_ref()?;
+        source.is_own().then(|| source.name())
+    }
+
+    /// Runs it to its end.
+    pub(super) fn run(&self, work: Work, interrupt: &Interrupt) -> Result<JobReport> {
+        let result = self.run_with_spills(work, interrupt);
+        if self.common.spill_dir.is_none() && self.db.is_some() {
+            // Ours, and only if nothing is left in it.
+            let _ = std::fs::remove_dir(&self.spill_dir);
+        }
+        result
+    }
+
+    fn run_with_spills(&self, work: Work, interrupt: &Interrupt) -> Result<JobReport> {
+        let runtime = Runtime::start(RuntimeOptions {
+            policy: policy::by_name(&self.common.policy).expect("clap checked the name"),
+            spill_dir: self.spill_dir.clone(),
+            ..RuntimeOptions::new(self.cores())
+        })?;
+        let runner = Runner {
+            runtime,
+            interrupt,
+            goal_s: self.common.goal.map(|goal| goal.as_secs_f64()),
+        };
+        match work {
+            Work::Job(spec) => runner.run(*spec),
+            Work::Chain(chain) => runner.run_chain(chain),
+        }
+    }
+}
+
+struct Runner<'a> {
+    runtime: Runtime,
+    interrupt: &'a Interrupt,
+    goal_s: Option<f64>,
+}
+
+impl Runner<'_> {
+    fn run(&self, mut spec: JobSpec) -> Result<JobReport> {
+        if let Some(goal_s) = self.goal_s {
+            spec = spec.goal_s(goal_s);
+        }
+        self.submit(spec, None)
+    }
+
+    fn submit(&self, spec: JobSpec, place: Option<(u32, u32)>) -> Result<JobReport> {
+        let handle = self.runtime.submit(spec)?;
+        self.interrupt.watch(&handle);
+        Ok(watch::watch(&handle, place))
+    }
+
+    /// Runs the jobs of a chain, all of them by the goal: what is left of it is
+    /// shared out evenly over those that are left.
+    fn run_chain(&self, mut chain: Box<dyn Chain>) -> Result<JobReport> {
+        let begun_s = self.runtime.now_s();
+        let goal_s = self.goal_s.map(|goal_s| begun_s + goal_s);
+        let length = chain.length();
+        let mut whole: Option<JobReport> = None;
+        let mut last: Option<JobReport> = None;
+        for number in 1.. {
+            let Some(mut spec) = chain.next(last.as_ref())? else {
+                break;
+            };
+            if let Some(goal_s) = goal_s {
+                let left_s = goal_s - self.runtime.now_s();
+                let left_jobs = f64::from(length.saturating_sub(number) + 1);
+                // Late already: as soon as possible.
+                spec = spec.goal_s((left_s / left_jobs).max(1e-3));
+            }
+            let report = self.submit(spec, Some((number, length)))?;
+            let ended = report.outcome != Outcome::Succeeded;
+            let all = match whole {
+                Some(before) => joined(before, &report),
+                None => report.clone(),
+            };
+            whole = Some(all);
+            last = Some(report);
+            if ended {
+                break;
+            }
+        }
+        let mut whole = whole.context("a chain without jobs")?;
+        whole.name = chain.name().to_string();
+        whole.goal_s = goal_s;
+        whole.met =
+            goal_s.map(|goal_s| whole.outcome == Outcome::Succeeded && whole.finished_s <= goal_s);
+        Ok(whole)
+    }
+}
+
+/// Two jobs that follow each other as one.
+fn joined(before: JobReport, next: &JobReport) -> JobReport {
+    let mut counters = before.counters;
+    counters.add(&next.counters);
+    // The rows of the whole are those of the last.
+    counters.output_records = next.counters.output_records;
+    counters.output_bytes = next.counters.output_bytes;
+    JobReport {
+        finished_s: next.finished_s,
+        tasks: before.tasks + next.tasks,
+        cpu_s: before.cpu_s + next.cpu_s,
+        counters,
+        outcome: next.outcome.clone(),
+        ..before
+    }
+}
+
+/// Cancels the job that runs at an interrupt, and every one after it.
+pub(super) struct Interrupt {
+    running: Arc<Mutex<Option<JobHandle>>>,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Interrupt {
+    /// To be asked for once in a process.
+    pub(super) fn listen() -> Result<Self> {
+        let interrupt = Self {
+            running: Arc::default(),
+            interrupted: Arc::default(),
+        };
+        let running = Arc::clone(&interrupt.running);
+        let interrupted = Arc::clone(&interrupt.interrupted);
+        let cancel = move || {
+            interrupted.store(true, Ordering::SeqCst);
+            let running = running.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(handle) = &*running {
+                // Too late while the output is being committed: then it succeeds.
+                handle.cancel();
+            }
+        };
+        ctrlc::set_handler(cancel).context("cannot listen for an interrupt")?;
+        Ok(interrupt)
+    }
+
+    /// Whether there was one.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::SeqCst)
+    }
+
+    fn watch(&self, handle: &JobHandle) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        *running = Some(handle.clone());
+        drop(running);
+        if self.is_interrupted() {
+            handle.cancel();
+        }
+    }
+}
