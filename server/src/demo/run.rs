@@ -24,6 +24,8 @@ const ALONE_FASTER: f64 = 3.0;
 /// What analytics never get, as a part of the machine: timers, the kernel, and
 /// what the forecast does not know.
 const RESERVE: f64 = 0.05;
+/// Others that use more than this part of the machine are worth a word.
+const OTHERS_MUCH: f64 = 0.15;
 /// The snapshot that the jobs read.
 const SNAPSHOT: &str = "midnight";
 
@@ -111,6 +113,12 @@ impl Prepared {
         let load = load.corrected(alone.mean_cores);
 
         let reserve_cores = RESERVE * f64::from(cores);
+        if alone.others_cores > OTHERS_MUCH * f64::from(cores) {
+            say(&format!(
+                "others use {:.2} of {cores} cores: jobs will be small, and figures say little",
+                alone.others_cores
+            ));
+        }
         // The governor leaves alone what others use, so it is not planned with.
         let known = (cores, reserve_cores + alone.others_cores);
         let forecast = (options.forecast).availability(day, known, &load, (&alone, ALONE_FASTER));
