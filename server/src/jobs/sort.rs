@@ -96,8 +96,12 @@ pub fn spec(
     let reducer = OrderedReducer {
         is_plain: order.is_plain(),
     };
-    JobSpec::new(name, input, Arc::new(KeyMapper { order }), output)
-        .reducer(Arc::new(reducer), reduces.max(1))
+    let spec = JobSpec::new(name, input, Arc::new(KeyMapper { order }), output)
+        .reducer(Arc::new(reducer), reduces.max(1));
+    match reduces {
+        0 | 1 => spec,
+        _ => spec.globally_sorted(),
+    }
 }
 
 /// Emits the value under the key that it is in order by; nothing but the key
@@ -152,14 +156,18 @@ mod tests {
         let format = RecordFormat::Text;
         for reverse in [false, true] {
             let order = Order::new(&format, None, false, reverse).unwrap();
-            let sorted = run_keys(&lines, 7, |input, output| {
-                spec("sort", input, output, order, 1)
-            });
+            let sorted = |reduces| {
+                run_keys(&lines, 7, |input, output| {
+                    spec("sort", input, output, order.clone(), reduces)
+                })
+            };
+            let (one, four) = (sorted(1), sorted(4));
             lines.sort_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
             if reverse {
                 lines.reverse();
             }
-            assert_eq!(sorted, lines);
+            assert_eq!(one, lines);
+            assert_eq!(four, lines, "over all parts");
         }
     }
 
