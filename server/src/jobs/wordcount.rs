@@ -34,7 +34,7 @@ pub fn spec(
 ) -> JobSpec {
     JobSpec::new(name, input, Arc::new(WordMapper), output)
         .reducer(Arc::new(SumReducer), reduces.max(1))
-        .combiner(Arc::new(SumReducer))
+        .fold(Arc::new(add))
 }
 
 /// Calls `word` with every word of `text` as it stands there, upper case
@@ -48,7 +48,7 @@ pub(super) fn for_each_word<E>(
         .try_for_each(word)
 }
 
-/// Emits `(word, 1)` for every word of a row's value.
+/// Emits `(word, 1)` for every word of a row's value; a count is a u64 LE.
 struct WordMapper;
 
 impl Mapper for WordMapper {
@@ -57,12 +57,26 @@ impl Mapper for WordMapper {
         for_each_word(value, |word| {
             lower.clear();
             lower.extend(word.iter().map(u8::to_ascii_lowercase));
-            emit.emit(&lower, b"1")
+            emit.emit(&lower, &1_u64.to_le_bytes())
         })
     }
 }
 
-/// Adds up counts in decimal digits; combiner and reducer.
+fn count(value: &[u8]) -> Option<u64> {
+    value.try_into().ok().map(u64::from_le_bytes)
+}
+
+/// Adds a count to another where that lies.
+fn add(into: &mut [u8], value: &[u8]) -> bool {
+    let sum = count(into).zip(count(value));
+    let Some(sum) = sum.and_then(|(a, b)| a.checked_add(b)) else {
+        return false;
+    };
+    into.copy_from_slice(&sum.to_le_bytes());
+    true
+}
+
+/// Adds counts up, and says the sum in decimal digits.
 struct SumReducer;
 
 impl Reducer for SumReducer {
@@ -74,15 +88,9 @@ impl Reducer for SumReducer {
     ) -> Result<(), TaskError> {
         let mut sum = 0_u64;
         while let Some(value) = values.next_value()? {
-            let count = std::str::from_utf8(value).ok();
-            sum += count
-                .and_then(|digits| digits.parse::<u64>().ok())
-                .ok_or_else(|| {
-                    TaskError::failed(format!(
-                        "{:?} is no count",
-                        value.escape_ascii().to_string()
-                    ))
-                })?;
+            let count = count(value).ok_or_else(|| TaskError::failed("a count has 8 bytes"))?;
+            let more = sum.checked_add(count);
+            sum = more.ok_or_else(|| TaskError::failed("a word is there 2^64 times"))?;
         }
         emit.emit(key, sum.to_string().as_bytes())
     }
