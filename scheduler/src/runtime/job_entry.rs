@@ -63,8 +63,8 @@ pub(super) struct JobEntry {
     pub tracker: Tracker,
     pub context: Arc<JobContext>,
     pub directory: Option<TempDir>,
-    /// Per finished map, its segments by partition.
-    pub map_segments: Vec<Vec<Segment>>,
+    /// Per finished map, its runs in the order of emission.
+    pub map_runs: Vec<Vec<Run>>,
     pub share_hundredths: u32,
     /// Tasks that may run at once.
     pub concurrency: u32,
@@ -166,10 +166,8 @@ impl JobEntry {
                     TaskKind::Map => Vec::new(),
                     TaskKind::Reduce => {
                         let partition = task.index as usize;
-                        self.map_segments
-                            .iter()
-                            .map(|segments| segments[partition].clone())
-                            .collect()
+                        let runs = self.map_runs.iter().flatten();
+                        runs.map(|run| run.segments[partition].clone()).collect()
                     }
                 },
             },
@@ -215,5 +213,5 @@ pub(super) enum Duty {
 pub(super) struct Done {
     pub counters: Counters,
     /// A map's output, in a job with reduces.
-    pub run: Option<Run>,
+    pub runs: Vec<Run>,
 }

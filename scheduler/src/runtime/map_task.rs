@@ -1,5 +1,5 @@
 //! A map task: read a split, map, and either write rows (a job of maps only) or
-//! leave one sorted run for the reduces.
+//! leave sorted runs for the reduces.
 //!
 //! The map fills a buffer with four fifths of the task's memory and then spills
 //! it, sorted and combined, before it goes on. Hadoop's threshold of 80% is for a
@@ -20,18 +20,23 @@ use super::sort_buffer::{Folded, SortBuffer};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Runs map `index`; returns its run, one segment per reduce task.
+/// Runs that a map leaves at most. They are merged by the reduces, with those of
+/// the other maps.
+const RUNS_MAX: usize = 16;
+
+/// Runs map `index`; returns its runs in the order of emission, each with one
+/// segment per reduce task.
 pub(super) fn run_map(
     job: &JobContext,
     index: u32,
     attempt_number: u32,
     attempt: &Attempt<'_>,
-) -> Result<Option<Run>, TaskError> {
+) -> Result<Vec<Run>, TaskError> {
     if job.spec.reducer.is_none() {
         let mut emit = RowEmit::open(job, index, attempt_number, attempt)?;
         read_and_map(job, index, attempt, &mut emit)?;
         emit.finish()?;
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let mut emit = SpillEmit {
         job,
@@ -42,10 +47,11 @@ pub(super) fn run_map(
         spills: Vec::new(),
     };
     read_and_map(job, index, attempt, &mut emit)?;
-    let path = job
-        .directory
-        .join(format!("map-{index}-{attempt_number}.run"));
-    attempt.shuffle(|| emit.finish(path)).map(Some)
+    let path = |n: usize| {
+        let name = format!("map-{index}-{attempt_number}-{n}.run");
+        job.directory.join(name)
+    };
+    attempt.shuffle(|| emit.finish(path))
 }
 
 fn read_and_map(
@@ -114,14 +120,28 @@ impl SpillEmit<'_> {
         RunWriter::new(path, self.job.task_memory_bytes)
     }
 
-    /// Sorts what is left and merges it with the spills into one run at `path`.
-    fn finish(mut self, path: PathBuf) -> Result<Run, TaskError> {
+    /// Sorts what is left, and puts the runs where `path` says, by number.
+    ///
+    /// Spills stay as they are, unless merging them makes less of them, by a
+    /// combiner, or they are too many: to write all records once more costs as much
+    /// as it saves the reduces.
+    fn finish(mut self, path: impl Fn(usize) -> PathBuf) -> Result<Vec<Run>, TaskError> {
         if self.spills.is_empty() {
-            return self.write_buffer(path);
+            return Ok(vec![self.write_buffer(path(0))?]);
         }
         if !self.buffer.is_empty() {
             self.spill()?;
         }
+        if self.spills.len() > RUNS_MAX || self.job.spec.combiner.is_some() {
+            return Ok(vec![self.merge_spills(path(0))?]);
+        }
+        for (n, run) in self.spills.iter_mut().enumerate() {
+            run.move_to(path(n))?;
+        }
+        Ok(self.spills)
+    }
+
+    fn merge_spills(&mut self, path: PathBuf) -> Result<Run, TaskError> {
         // Its memory is the merge's now.
         self.buffer = SortBuffer::new(0);
         let mut writer = self.run_writer(path);

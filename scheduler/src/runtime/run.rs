@@ -78,6 +78,22 @@ pub(super) struct Run {
     pub bytes: u64,
 }
 
+impl Run {
+    /// Moves the run's file, if it has one, to `path`, in the same file system.
+    pub fn move_to(&mut self, path: PathBuf) -> Result<(), TaskError> {
+        let path = Arc::new(path);
+        if let Some(segment) = self.segments.first().filter(|_| self.bytes > 0) {
+            let (from, to) = (segment.path.display(), path.display());
+            std::fs::rename(&*segment.path, &*path)
+                .map_err(TaskError::io(format!("moving spill file {from} to {to}")))?;
+        }
+        for segment in &mut self.segments {
+            segment.path = Arc::clone(&path);
+        }
+        Ok(())
+    }
+}
+
 impl Segment {
     fn starting(path: &Arc<PathBuf>, offset: u64) -> Self {
         Self {

@@ -103,7 +103,7 @@ impl Runtime {
                 true => Tracker::new(job, splits.len() as u32, spec.reduces, &estimates),
                 false => Tracker::following(job, spec.reduces, &estimates),
             },
-            map_segments: vec![Vec::new(); splits.len()],
+            map_runs: splits.iter().map(|_| Vec::new()).collect(),
             context: Arc::new(JobContext {
                 id,
                 spec,

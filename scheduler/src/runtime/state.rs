@@ -17,7 +17,7 @@ use super::reads::ReadBudget;
 use super::report::{CycleSample, JobSample, JobState, JobStatus};
 use super::shares::TASK_HUNDREDTHS_MAX;
 use super::tracker::Tracker;
-use crate::model::{JobId, TaskId};
+use crate::model::{JobId, TaskId, TaskKind};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -333,13 +333,13 @@ impl Shared {
             let _ = std::fs::remove_dir_all(&context.directory);
             return !is_left_behind;
         };
-        let mut lost = None;
+        let mut lost = Vec::new();
         let replan = match (duty, result) {
             (Duty::Task { task, attempt, .. }, Ok(done)) => {
                 let ended = (job.tracker).task_done(*task, *attempt, &done.counters, now_s);
-                match done.run {
-                    Some(run) if ended.won => job.map_segments[task.index as usize] = run.segments,
-                    run => lost = run,
+                match task.kind {
+                    TaskKind::Map if ended.won => job.map_runs[task.index as usize] = done.runs,
+                    _ => lost = done.runs,
                 }
                 if ended.stopped_others {
                     job.context.pacer.wake();
@@ -355,7 +355,7 @@ impl Shared {
             }
             (Duty::Split, result) => {
                 let splits = context.splits();
-                job.map_segments = vec![Vec::new(); splits.len()];
+                job.map_runs = splits.iter().map(|_| Vec::new()).collect();
                 let split = (splits.len() as u32, context.spec.estimates(splits));
                 job.tracker.split_done(result.as_ref().map(|_| split));
                 true
@@ -387,7 +387,7 @@ impl Shared {
             self.ended.notify_all();
             self.kick(&mut state);
         }
-        if let Some(segment) = lost.iter().flat_map(|run| &run.segments).next() {
+        for segment in lost.iter().filter_map(|run| run.segments.first()) {
             // Would be removed with the job; a long one need not keep it.
             let _ = std::fs::remove_file(&*segment.path);
         }

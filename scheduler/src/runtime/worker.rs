@@ -114,22 +114,17 @@ fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<Done, TaskErr
         } => {
             let may_finish = || shared.may_finish(*task, *number);
             let attempt = Attempt::start(&context.pacer, life, &may_finish)?;
-            let run = match task.kind {
+            let runs = match task.kind {
                 TaskKind::Map => run_map(context, task.index, *number, &attempt)?,
                 TaskKind::Reduce => {
-                    run_reduce(
-                        context,
-                        task.index,
-                        *number,
-                        std::mem::take(segments),
-                        &attempt,
-                    )?;
-                    None
+                    let segments = std::mem::take(segments);
+                    run_reduce(context, task.index, *number, segments, &attempt)?;
+                    Vec::new()
                 }
             };
             Ok(Done {
                 counters: attempt.counters(),
-                run,
+                runs,
             })
         }
         Duty::Split => {
