@@ -12,35 +12,35 @@ import sys
 import time
 from pathlib import Path
 
-WORD = r"[0-9A-Za-z\x{80}-\x{10ffff}]+"
-
-DUCKDB = """
+# Of several ways to say it in each engine, the fastest.
+DUCKDB = r"""
 import duckdb, sys
 text, out, cores = sys.argv[1], sys.argv[2], int(sys.argv[3])
 db = duckdb.connect()
 db.execute(f"SET threads TO {cores}")
-db.execute(f'''
+db.execute(r'''
   COPY (
     SELECT word, count(*) AS n FROM (
-      SELECT unnest(regexp_extract_all(lower(line), '%(word)s')) AS word
-      FROM read_csv('{text}', columns={{'line': 'VARCHAR'}}, header=false, quote='',
-                    escape='', delim='\\x01', auto_detect=false)
-    ) GROUP BY word
-  ) TO '{out}' (HEADER false, DELIMITER '\\t')
-''')
-""" % {"word": WORD}
+      SELECT unnest(string_split_regex(lower(line), '[^0-9a-z\x{80}-\x{10ffff}]+')) AS word
+      FROM read_csv('TEXT', columns={'line': 'VARCHAR'}, header=false, quote='',
+                    escape='', delim=chr(1), auto_detect=false)
+    ) WHERE word != '' GROUP BY word
+  ) TO 'OUT' (HEADER false, DELIMITER '\t')
+'''.replace("TEXT", text).replace("OUT", out))
+"""
 
-POLARS = """
+POLARS = r"""
 import os, sys
 text, out, cores = sys.argv[1], sys.argv[2], sys.argv[3]
 os.environ["POLARS_MAX_THREADS"] = cores
 import polars as pl
-lines = pl.scan_csv(text, has_header=False, separator="\\x01", quote_char=None,
+lines = pl.scan_csv(text, has_header=False, separator="\x01", quote_char=None,
                     new_columns=["line"])
-words = lines.select(pl.col("line").str.to_lowercase().str.extract_all(r"%(word)s"))
+words = lines.select(
+    pl.col("line").str.to_lowercase().str.extract_all(r"[^\x00-/:-@\[-`{-\x7f]+"))
 counts = words.explode("line").drop_nulls().group_by("line").len()
-counts.sink_csv(out, include_header=False, separator="\\t")
-""" % {"word": WORD}
+counts.sink_csv(out, include_header=False, separator="\t")
+"""
 
 PYSPARK = """
 import os, sys, glob, shutil
