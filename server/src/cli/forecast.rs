@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::error::CliError;
 use super::print::{Printer, counted, table};
+use crate::text::read_whole;
 
 /// Methods that are listed beside the naive ones; JSON has all.
 const METHODS_SHOWN: usize = 5;
@@ -58,8 +59,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<()> {
     let path = args.trace.display();
-    let text =
-        std::fs::read_to_string(&args.trace).with_context(|| format!("cannot read {path}"))?;
+    let text = read_whole(&args.trace)?;
     let wrong = |error: &dyn std::fmt::Display| CliError::Usage(format!("{path}: {error}"));
     let series = Series::parse_csv(&text).map_err(|error| wrong(&error))?;
     let options = Options {

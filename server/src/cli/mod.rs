@@ -29,6 +29,7 @@ mod progress;
 mod repair;
 mod run;
 mod scan;
+mod scenario_file;
 mod sim;
 mod snapshot;
 mod stats;

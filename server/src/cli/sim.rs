@@ -5,7 +5,6 @@ mod experiments;
 mod plan;
 mod print;
 mod run;
-mod scenario_file;
 
 use std::sync::Arc;
 

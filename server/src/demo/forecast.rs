@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::act::Alone;
 use super::day::{Day, HOURS, LoadCost};
 use crate::colocate::left_by;
+use crate::text::read_whole;
 
 /// The part of the known shape that is planned with. What is granted is not all
 /// used: idle-class threads are displaced for the length of a burst, tasks end
@@ -90,7 +91,7 @@ impl ForecastFrom {
 /// Reads a schedule.
 fn schedule(path: &Path, day: Day, cores: u32) -> Result<Availability> {
     let named = || format!("the schedule {}", path.display());
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", named()))?;
+    let text = read_whole(path)?;
     let series = Series::parse_csv(&text).with_context(named)?;
     let most = f64::from(cores) * 100.0;
     let mut steps = Vec::new();

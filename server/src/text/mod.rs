@@ -13,7 +13,9 @@
 mod load;
 mod rows;
 mod walk;
+mod whole;
 
 pub use load::{LoadOptions, LoadProgress, LoadReport, load};
 pub use rows::{LINE_BYTES_MAX, Row, Rows, rows};
 pub use walk::{Found, SkipReason, Skipped, TextFile, walk};
+pub use whole::read_whole;

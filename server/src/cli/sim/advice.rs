@@ -11,10 +11,10 @@ use ebb_scheduler::sim::scenario::Point;
 use indicatif::ProgressBar;
 use serde::Serialize;
 
-use super::{policy_named, scenario_file};
+use super::policy_named;
 use crate::cli::error::CliError;
 use crate::cli::print::{Printer, counted, table};
-use crate::cli::progress;
+use crate::cli::{progress, scenario_file};
 use crate::sim::{PointResult, in_parallel};
 
 const EXAMPLES: &str = "\

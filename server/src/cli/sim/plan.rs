@@ -9,10 +9,10 @@ use ebb_scheduler::planning::{Change, Outlook, Saving, plan};
 use ebb_scheduler::sim::scenario::Point;
 use serde::Serialize;
 
-use super::{policy_named, scenario_file};
+use super::policy_named;
 use crate::cli::error::CliError;
 use crate::cli::print::{Printer, counted, table};
-use crate::cli::progress;
+use crate::cli::{progress, scenario_file};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+use super::policy_named;
 use super::print::{print, simulate, write_json};
-use super::{policy_named, scenario_file};
+use crate::cli::scenario_file;
 use crate::sim;
 
 const EXAMPLES: &str = "\
