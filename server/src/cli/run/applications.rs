@@ -1,15 +1,20 @@
-//! The applications and their arguments, as far as they differ.
+//! The arguments of the applications, as far as they differ, and what each makes of
+//! them; `job` is any one of them.
+
+mod job;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ebb_scheduler::sim::scenario::Scenario;
 use serde::{Deserialize, Serialize};
 
+pub(super) use self::job::Job;
 use super::input::InputArgs;
 use super::launch::{Common, Launch, Work};
 use super::source_text::SourceText;
 use crate::cli::error::CliError;
+use crate::cli::scenario_file;
 use crate::jobs::aggregate::{self, Aggregation};
 use crate::jobs::combine::{self, Grouping};
 use crate::jobs::grep::{self, Pattern};
@@ -22,123 +27,6 @@ use crate::jobs::simulate;
 use crate::jobs::sort::{self, Order};
 use crate::jobs::validate;
 use crate::jobs::wordcount;
-
-/// An application with its arguments.
-#[derive(Debug, clap::Subcommand, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "application", content = "arguments")]
-pub(super) enum Job {
-    Aggregate(Box<Aggregate>),
-    Combine(Box<Combine>),
-    Grep(Box<Grep>),
-    Index(Box<Index>),
-    Join(Box<Join>),
-    Pagerank(Box<Pagerank>),
-    Pi(Box<Pi>),
-    Select(Box<Select>),
-    Simulate(Box<Simulate>),
-    Sort(Box<Sort>),
-    Validate(Box<Validate>),
-    Wordcount(Box<Wordcount>),
-}
-
-impl Job {
-    pub(super) fn common(&self) -> &Common {
-        match self {
-            Self::Aggregate(args) => &args.common,
-            Self::Combine(args) => &args.common,
-            Self::Grep(args) => &args.common,
-            Self::Index(args) => &args.common,
-            Self::Join(args) => &args.common,
-            Self::Pagerank(args) => &args.common,
-            Self::Pi(args) => &args.common,
-            Self::Select(args) => &args.common,
-            Self::Simulate(args) => &args.common,
-            Self::Sort(args) => &args.common,
-            Self::Validate(args) => &args.common,
-            Self::Wordcount(args) => &args.common,
-        }
-    }
-
-    /// Its name, as in `ebb run NAME`.
-    pub(super) fn name(&self) -> &'static str {
-        match self {
-            Self::Aggregate(_) => aggregate::APPLICATION.name,
-            Self::Combine(_) => combine::APPLICATION.name,
-            Self::Grep(_) => grep::APPLICATION.name,
-            Self::Index(_) => index::APPLICATION.name,
-            Self::Join(_) => join::APPLICATION.name,
-            Self::Pagerank(_) => pagerank::APPLICATION.name,
-            Self::Pi(_) => pi::APPLICATION.name,
-            Self::Select(_) => select::APPLICATION.name,
-            Self::Simulate(_) => simulate::APPLICATION.name,
-            Self::Sort(_) => sort::APPLICATION.name,
-            Self::Validate(_) => validate::APPLICATION.name,
-            Self::Wordcount(_) => wordcount::APPLICATION.name,
-        }
-    }
-
-    fn input(&self) -> Option<&InputArgs> {
-        match self {
-            Self::Aggregate(args) => Some(&args.input),
-            Self::Combine(args) => Some(&args.input),
-            Self::Grep(args) => Some(&args.input),
-            Self::Index(args) => Some(&args.input),
-            Self::Join(args) => Some(&args.input),
-            Self::Pagerank(args) => Some(&args.input),
-            Self::Select(args) => Some(&args.input),
-            Self::Sort(args) => Some(&args.input),
-            Self::Validate(args) => Some(&args.input),
-            Self::Wordcount(args) => Some(&args.input),
-            Self::Pi(_) | Self::Simulate(_) => None,
-        }
-    }
-
-    /// What it is to read when it starts again: the snapshot that was made for it,
-    /// if it has one input only.
-    pub(super) fn set_own_snapshot(&mut self, name: &str) {
-        let input = match self {
-            Self::Aggregate(args) => &mut args.input,
-            Self::Combine(args) => &mut args.input,
-            Self::Grep(args) => &mut args.input,
-            Self::Index(args) => &mut args.input,
-            Self::Pagerank(args) => &mut args.input,
-            Self::Select(args) => &mut args.input,
-            Self::Sort(args) => &mut args.input,
-            Self::Validate(args) => &mut args.input,
-            Self::Wordcount(args) => &mut args.input,
-            // The snapshot of one side does not cover the other.
-            Self::Join(_) | Self::Pi(_) | Self::Simulate(_) => return,
-        };
-        input.set_own_snapshot(name);
-    }
-
-    /// Whether a table is read.
-    pub(super) fn reads_table(&self) -> bool {
-        let with = match self {
-            Self::Join(args) => args.with.is_table(),
-            _ => false,
-        };
-        with || self.input().is_some_and(InputArgs::is_table)
-    }
-
-    /// What is to be run, with its input and output opened.
-    pub(super) fn work(&self, launch: &mut Launch<'_>) -> Result<Work> {
-        match self {
-            Self::Aggregate(args) => args.work(launch),
-            Self::Combine(args) => args.work(launch),
-            Self::Grep(args) => args.work(launch),
-            Self::Index(args) => args.work(launch),
-            Self::Join(args) => args.work(launch),
-            Self::Pagerank(args) => args.work(launch),
-            Self::Pi(args) => args.work(launch),
-            Self::Select(args) => args.work(launch),
-            Self::Simulate(args) => args.work(launch),
-            Self::Sort(args) => args.work(launch),
-            Self::Validate(args) => args.work(launch),
-            Self::Wordcount(args) => args.work(launch),
-        }
-    }
-}
 
 /// How many reduce tasks.
 #[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
@@ -521,7 +409,7 @@ cores at once.";
 pub(super) struct Simulate {
     #[command(flatten)]
     common: Common,
-    /// What to simulate; it names no other file.
+    /// What to simulate; files that it names lie beside it.
     #[arg(long, value_name = "SCENARIO.toml")]
     scenario: Option<PathBuf>,
     /// How many times to draw it [default: as the scenario says].
@@ -533,11 +421,7 @@ impl Simulate {
     fn work(&self, launch: &mut Launch<'_>) -> Result<Work> {
         let mut scenario = match &self.scenario {
             None => Scenario::parse("the thesis's", simulate::SCENARIO)?,
-            Some(path) => {
-                let text = std::fs::read_to_string(path);
-                let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-                Scenario::parse(&path.display().to_string(), &text)?
-            }
+            Some(path) => scenario_file::read(path)?,
         };
         scenario.replicas = self.replicas.unwrap_or(scenario.replicas);
         let output = launch.output(simulate::columns())?;
