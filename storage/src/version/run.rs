@@ -227,7 +227,6 @@ impl Run {
         Ok(None)
     }
 
-    /// Its range tombstones, if it has any.
     /// The keys whose older versions it hides; `None` when there may be more that
     /// it hides, or its own versions go by themselves: range tombstones, values
     /// that expire.
@@ -250,6 +249,7 @@ impl Run {
         each.fold(0, u64::saturating_add)
     }
 
+    /// Its range tombstones, if it has any.
     pub(crate) fn range_tombstones(&self) -> Option<&Arc<RangeTombstones>> {
         self.range_tombstones.as_ref()
     }
