@@ -1,10 +1,14 @@
 //! `ebb jobs`: what became of jobs, and those to be started again.
 
+mod detail;
+mod timeline;
+
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Result;
 
 use super::database::Location;
+use super::error::CliError;
 use super::print::{Printer, table};
 use super::run;
 use crate::jobs::history::{History, NotedJob, NotedState};
@@ -12,12 +16,15 @@ use crate::jobs::history::{History, NotedJob, NotedState};
 const EXAMPLES: &str = "\
 Examples:
   ebb jobs
+  ebb jobs last
+  ebb jobs 1795293012345 --json | jq '.attempts[] | select(.outcome.kind == \"failed\")'
   ebb jobs --json | jq '.[] | select(.state == \"failed\")'
   ebb jobs --restart
 
 A job is unfinished when its process ended before it. --restart starts such jobs
 again, the oldest first, over the snapshot that they had. The latest 1,000 ended jobs
-are remembered, in table jobs of keyspace system.";
+are remembered, in tables jobs and attempts of keyspace system; of each job the first
+10,000 attempts.";
 
 /// List the jobs that ran over this database, and what became of them.
 #[derive(Debug, clap::Args)]
@@ -25,10 +32,14 @@ are remembered, in table jobs of keyspace system.";
 pub(super) struct Args {
     #[command(flatten)]
     location: Location,
+    /// Show one job: what it counted, and its attempts; `last` is the latest.
+    #[arg(value_name = "ID")]
+    id: Option<String>,
     /// Start unfinished jobs again, one after the other.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "id")]
     restart: bool,
-    /// Print a JSON array: id, application, arguments, state, times, report.
+    /// Print a JSON array: id, application, arguments, state, times, report. Of one
+    /// job an object, with its attempts.
     #[arg(long, conflicts_with = "restart")]
     json: bool,
 }
@@ -42,10 +53,21 @@ pub(super) fn run(args: Args) -> Result<()> {
         drop(db);
         return run::restart(&args.location, unfinished);
     }
-    let jobs = history.map(|history| history.jobs());
+    let jobs = history.as_ref().map(History::jobs);
     let jobs = jobs.transpose()?.unwrap_or_default();
     let mut printer = Printer::new();
-    if args.json {
+    if let Some(id) = &args.id {
+        let job = find(&jobs, id)?;
+        let attempts = history.map(|history| history.attempts(&job.id));
+        let attempts = attempts.transpose()?.unwrap_or_default();
+        if args.json {
+            printer.json(&detail::object(job, &attempts))?;
+        } else {
+            for line in detail::lines(job, &attempts) {
+                printer.line(line)?;
+            }
+        }
+    } else if args.json {
         printer.json(&jobs)?;
     } else {
         let head = ["id", "application", "state", "started", "took s", "rows"];
@@ -57,26 +79,49 @@ pub(super) fn run(args: Args) -> Result<()> {
     printer.finish()
 }
 
-fn row(job: &NotedJob) -> Vec<String> {
-    let state = match job.state {
+/// The job of this id, or the latest.
+fn find<'a>(jobs: &'a [NotedJob], id: &str) -> Result<&'a NotedJob, CliError> {
+    let found = match id {
+        "last" => jobs.last(),
+        id => jobs.iter().find(|job| job.id == id),
+    };
+    found.ok_or_else(|| CliError::Unknown {
+        what: "job",
+        name: id.to_string(),
+        place: "the history".to_string(),
+        known: jobs.iter().rev().map(|job| job.id.clone()).collect(),
+    })
+}
+
+fn state(job: &NotedJob) -> &'static str {
+    match job.state {
         NotedState::Started => "unfinished",
         NotedState::Succeeded => "succeeded",
         NotedState::Failed => "failed",
         NotedState::Cancelled => "cancelled",
-    };
+    }
+}
+
+fn started(job: &NotedJob) -> String {
     let started = UNIX_EPOCH + Duration::from_millis(job.started_unix_ms);
-    let took_ms = job
-        .ended_unix_ms
-        .map(|end| end.saturating_sub(job.started_unix_ms));
-    let took = took_ms.map(|took_ms| format!("{:.2}", took_ms as f64 / 1e3));
+    humantime::format_rfc3339_seconds(started).to_string()
+}
+
+/// From its first start to its end, in seconds.
+fn took_s(job: &NotedJob) -> Option<f64> {
+    let took_ms = job.ended_unix_ms?.saturating_sub(job.started_unix_ms);
+    Some(took_ms as f64 / 1e3)
+}
+
+fn row(job: &NotedJob) -> Vec<String> {
     let report = job.report.as_ref();
     let rows = report.and_then(|report| report["counters"]["output_records"].as_u64());
     vec![
         job.id.clone(),
         job.application.clone(),
-        state.to_string(),
-        humantime::format_rfc3339_seconds(started).to_string(),
-        took.unwrap_or_default(),
+        state(job).to_string(),
+        started(job),
+        took_s(job).map_or_else(String::new, |took_s| format!("{took_s:.2}")),
         rows.map(|rows| rows.to_string()).unwrap_or_default(),
     ]
 }

@@ -3,6 +3,7 @@
 mod applications;
 mod input;
 mod launch;
+mod note;
 mod report;
 mod source;
 mod source_text;
@@ -10,15 +11,15 @@ mod target;
 mod watch;
 
 use anyhow::{Context, Result};
-use ebb_scheduler::runtime::{JobReport, Outcome};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use self::applications::Job;
 use self::launch::{Interrupt, Launch};
+use self::note::Note;
 use super::database::Location;
 use super::error::CliError;
 use super::print::counted;
-use crate::jobs::history::{History, NotedJob, NotedState};
+use crate::jobs::history::{History, NotedJob};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -65,7 +66,7 @@ pub(super) fn restart(location: &Location, unfinished: Vec<NotedJob>) -> Result<
             Ok(job) => std::env::set_current_dir(&noted.directory)
                 .with_context(|| format!("cannot go to {}", noted.directory.display()))
                 .and_then(|()| run_job(job, &location, &interrupt, Some(noted))),
-            Err(error) => give_up(&location, &noted, &error),
+            Err(error) => give_up(&location, noted, &error),
         };
         if let Err(error) = run
             && let Err(earlier) = std::mem::replace(&mut result, Err(error))
@@ -77,17 +78,13 @@ pub(super) fn restart(location: &Location, unfinished: Vec<NotedJob>) -> Result<
 }
 
 /// Notes that a job cannot be started again, and says so.
-fn give_up(location: &Location, noted: &NotedJob, why: &serde_json::Error) -> Result<()> {
+fn give_up(location: &Location, noted: NotedJob, why: &serde_json::Error) -> Result<()> {
     let cause = format!(
         "job {} has arguments of another version of ebb: {why}",
         noted.id
     );
     let db = location.open_with_maintenance()?;
-    let note = Note {
-        history: &History::open(&db)?,
-        noted: noted.clone(),
-    };
-    note.fail(&cause)?;
+    note::fail(&History::open(&db)?, &noted, &cause)?;
     Err(CliError::Usage(cause).into())
 }
 
@@ -102,13 +99,17 @@ fn run_job(
     let common = job.common().clone();
     let mut launch = Launch::new(&common, location, job.reads_table())?;
     let history = launch.history()?;
+    let is_restart = noted.is_some();
+    let noted = match (&history, noted) {
+        (Some(history), Some(noted)) => Some(history.begin_again(&noted)?),
+        _ => None,
+    };
     let work = job.work(&mut launch);
     if let Some(name) = launch.own_snapshot() {
         job.set_own_snapshot(name);
     }
-    let is_restart = noted.is_some();
     let note = match (&history, noted) {
-        (Some(history), Some(noted)) => Some(Note { history, noted }),
+        (Some(history), Some(noted)) => Some(Note::new(history, noted)?),
         (Some(history), None) if work.is_ok() => {
             let unfinished = history.unfinished()?.len();
             if unfinished > 0 {
@@ -117,11 +118,12 @@ fn run_job(
             }
             let directory = std::env::current_dir().context("cannot tell where this is")?;
             let noted = history.begin(job.name(), json!(job), directory)?;
-            Some(Note { history, noted })
+            Some(Note::new(history, noted)?)
         }
         _ => None,
     };
-    let report = work.and_then(|work| launch.run(work, interrupt));
+    let journal = note.as_ref().map(Note::journal);
+    let report = work.and_then(|work| launch.run(work, interrupt, journal));
     if let Some(note) = note {
         match &report {
             Ok(report) => note.end(report)?,
@@ -131,31 +133,4 @@ fn run_job(
         }
     }
     report::tell(&common, &launch, &report?)
-}
-
-/// The note of a job that runs.
-struct Note<'a> {
-    history: &'a History,
-    noted: NotedJob,
-}
-
-impl Note<'_> {
-    fn end(&self, report: &JobReport) -> Result<()> {
-        let state = match report.outcome {
-            Outcome::Succeeded => NotedState::Succeeded,
-            Outcome::Failed { .. } => NotedState::Failed,
-            Outcome::Cancelled => NotedState::Cancelled,
-        };
-        Ok(self.history.end(&self.noted, state, Some(json!(report)))?)
-    }
-
-    fn fail(&self, cause: &str) -> Result<()> {
-        let report: Value = json!({"outcome": {"kind": "failed", "cause": cause}});
-        let failed = NotedState::Failed;
-        Ok(self.history.end(&self.noted, failed, Some(report))?)
-    }
-
-    fn forget(&self) -> Result<()> {
-        Ok(self.history.forget(&self.noted.id)?)
-    }
 }

@@ -1,17 +1,31 @@
-//! What became of jobs, kept in the database itself: in table `jobs` of the
-//! keyspace `system`, which is ebb's own.
+//! What became of jobs, kept in the database itself: in the keyspace `system`,
+//! which is ebb's own.
+//!
+//! | table | a row |
+//! | --- | --- |
+//! | `jobs` | a job: its arguments, how it ended, what it counted |
+//! | `attempts` | an attempt at one of its tasks: times, CPU, bytes, how it ended |
 //!
 //! A job is noted before it starts and again when it has ended. One process at a
 //! time has a database open, so a job that is noted as running when a database is
 //! opened is one of a process that ended before it: unfinished. Its arguments are
 //! in the note, so that it can be started again.
 
+mod attempts;
+mod recorder;
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ebb_storage::{Db, ErrorKind, Result, Table, TableOptions};
+use ebb_storage::{Db, ErrorKind, Keyspace, Result, Table, TableOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use self::attempts::AttemptTable;
+pub use self::attempts::{ATTEMPTS_KEPT_MAX, NotedAttempt};
+pub use self::recorder::{Recorded, Recorder};
 
 /// The keyspace that is ebb's own.
 pub const SYSTEM_KEYSPACE: &str = "system";
@@ -46,18 +60,29 @@ pub struct NotedJob {
     pub directory: PathBuf,
     /// Where it stands.
     pub state: NotedState,
-    /// When it was started, in milliseconds since 1970.
+    /// When it was started first, in milliseconds since 1970.
     pub started_unix_ms: u64,
+    /// How often it was started, from 1.
+    #[serde(default = "once")]
+    pub starts: u32,
     /// When it ended, in milliseconds since 1970.
     pub ended_unix_ms: Option<u64>,
     /// The runtime's report.
     pub report: Option<Value>,
+    /// Attempts at its tasks that are not in the history, being too many.
+    #[serde(default)]
+    pub attempts_dropped: u64,
+}
+
+fn once() -> u32 {
+    1
 }
 
 /// The history of a database's jobs.
 #[derive(Debug, Clone)]
 pub struct History {
     jobs: Table,
+    attempts: AttemptTable,
 }
 
 impl History {
@@ -66,9 +91,7 @@ impl History {
     /// # Errors
     /// When the store fails.
     pub fn open(db: &Db) -> Result<Self> {
-        let keyspace = db.keyspace(SYSTEM_KEYSPACE)?;
-        let jobs = keyspace.table("jobs", TableOptions::default())?;
-        Ok(Self { jobs })
+        Self::within(db, &db.keyspace(SYSTEM_KEYSPACE)?)
     }
 
     /// The history, if any job was noted.
@@ -76,12 +99,22 @@ impl History {
     /// # Errors
     /// When the store fails.
     pub fn existing(db: &Db) -> Result<Option<Self>> {
-        let keyspace = db.existing_keyspace(SYSTEM_KEYSPACE);
-        match keyspace.and_then(|keyspace| keyspace.existing_table("jobs")) {
-            Ok(jobs) => Ok(Some(Self { jobs })),
+        match db.existing_keyspace(SYSTEM_KEYSPACE) {
+            Ok(keyspace) => Self::within(db, &keyspace).map(Some),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    fn within(db: &Db, keyspace: &Keyspace) -> Result<Self> {
+        let table = |name| keyspace.table(name, TableOptions::default());
+        Ok(Self {
+            jobs: table("jobs")?,
+            attempts: AttemptTable {
+                db: db.clone(),
+                table: table("attempts")?,
+            },
+        })
     }
 
     /// Notes a job that is about to start, with its arguments and the directory
@@ -112,11 +145,28 @@ impl History {
             directory: directory.into(),
             state: NotedState::Started,
             started_unix_ms: now_ms,
+            starts: 1,
             ended_unix_ms: None,
             report: None,
+            attempts_dropped: 0,
         };
         self.put(&job)?;
         Ok(job)
+    }
+
+    /// Notes that an unfinished job is about to start again. The attempts of its
+    /// last start are forgotten: what they did is lost.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn begin_again(&self, job: &NotedJob) -> Result<NotedJob> {
+        let again = NotedJob {
+            starts: job.starts.saturating_add(1),
+            ..job.clone()
+        };
+        self.attempts.forget(&job.id)?;
+        self.put(&again)?;
+        Ok(again)
     }
 
     /// Notes how a job ended.
@@ -132,12 +182,22 @@ impl History {
         })
     }
 
-    /// Takes a job back that did not start after all.
+    /// Takes a job back that did not start after all, with its attempts.
     ///
     /// # Errors
     /// When the store fails.
     pub fn forget(&self, id: &str) -> Result<()> {
+        self.attempts.forget(id)?;
         self.jobs.delete(id.as_bytes())
+    }
+
+    /// The attempts at the tasks of a job, in the order in which they ended: the
+    /// first [`ATTEMPTS_KEPT_MAX`]. Of a job that runs some may be missing.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn attempts(&self, id: &str) -> Result<Vec<NotedAttempt>> {
+        self.attempts.of(id)
     }
 
     /// All jobs, the oldest first. What is no note is passed over.
@@ -173,58 +233,4 @@ impl History {
 fn now_unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ebb_storage::Options;
-    use serde_json::json;
-
-    #[test]
-    fn a_job_that_began_is_unfinished_until_it_ends_over_restarts() {
-        let dir = tempfile::tempdir().unwrap();
-        let open = || Db::open(dir.path(), Options::default()).unwrap();
-        let db = open();
-        assert!(History::existing(&db).unwrap().is_none());
-        let history = History::open(&db).unwrap();
-        let first = history
-            .begin("grep", json!({"pattern": "x"}), "/d")
-            .unwrap();
-        let second = history.begin("sort", json!({}), "/d").unwrap();
-        let third = history.begin("pi", json!({}), "/d").unwrap();
-        assert!(first.id < second.id && second.id < third.id);
-        history.forget(&third.id).unwrap();
-        let report = Some(json!({"cpu_s": 1.5}));
-        history
-            .end(&second, NotedState::Succeeded, report.clone())
-            .unwrap();
-        drop((history, db));
-        let db = open();
-        let history = History::existing(&db).unwrap().unwrap();
-        assert_eq!(history.unfinished().unwrap(), [first]);
-        let jobs = history.jobs().unwrap();
-        assert_eq!(jobs.len(), 2);
-        assert_eq!(
-            (jobs[1].state, &jobs[1].report),
-            (NotedState::Succeeded, &report)
-        );
-        assert!(jobs[1].ended_unix_ms.is_some());
-    }
-
-    #[test]
-    fn ended_jobs_are_forgotten_in_the_end_and_unfinished_ones_are_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let db = Db::open(dir.path(), Options::default()).unwrap();
-        let history = History::open(&db).unwrap();
-        let unfinished = history.begin("first", json!(null), "/d").unwrap();
-        for n in 0..ENDED_JOBS_MAX + 5 {
-            let job = history.begin("next", json!(n), "/d").unwrap();
-            history.end(&job, NotedState::Failed, None).unwrap();
-        }
-        let jobs = history.jobs().unwrap();
-        assert_eq!(jobs.len(), ENDED_JOBS_MAX + 1);
-        assert_eq!(jobs[0], unfinished);
-        assert_eq!(jobs[1].arguments, json!(5));
-    }
 }

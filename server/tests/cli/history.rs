@@ -119,6 +119,62 @@ fn a_job_that_its_process_left_starts_again_over_its_own_snapshot() {
 }
 
 #[test]
+fn a_job_is_shown_with_its_counters_and_the_attempts_at_its_tasks() {
+    let place = Place::with_corpus();
+    let run = "run wordcount --table app.lines --snapshot s --splits 5 --reduces 2";
+    let report = place
+        .ebb(&format!("{run} --output app.counts --json"))
+        .json();
+    let shown = place.ebb("jobs last --json").json();
+    assert_eq!(shown["report"]["counters"], report["counters"]);
+    let attempts = shown["attempts"].as_array().unwrap();
+    assert_eq!(attempts.len() as u64, report["tasks"].as_u64().unwrap());
+    let of = |kind: &str, field: &str| -> u64 {
+        let of_kind = attempts.iter().filter(|attempt| attempt["kind"] == kind);
+        of_kind
+            .map(|attempt| attempt[field].as_u64().unwrap())
+            .sum()
+    };
+    let counters = &report["counters"];
+    assert_eq!(
+        of("map", "bytes_in"),
+        counters["map_input_bytes"].as_u64().unwrap()
+    );
+    assert_eq!(
+        of("reduce", "bytes_in"),
+        counters["reduce_input_bytes"].as_u64().unwrap()
+    );
+    let told = place.ebb("jobs last").ok();
+    for part in [
+        "wordcount",
+        "succeeded",
+        "map input records",
+        "slowest",
+        "reduces",
+    ] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+
+    place
+        .ebb("run sort --table app.lines --snapshot s --numeric --output x.txt")
+        .fails(6);
+    let failed = place.ebb("jobs last --json").json();
+    let causes = failed["attempts"].as_array().unwrap().iter();
+    let causes = causes.filter(|attempt| attempt["outcome"]["kind"] == "failed");
+    let causes: Vec<_> = causes
+        .map(|attempt| attempt["outcome"]["cause"].to_string())
+        .collect();
+    assert!(causes.len() >= 4, "{failed}");
+    assert!(
+        causes.iter().all(|cause| cause.contains("no number")),
+        "{causes:?}"
+    );
+    assert!(place.ebb("jobs last").ok().contains("no number"));
+    let said = place.ebb("jobs 17").fails(3);
+    assert!(said.contains("no job named \"17\""), "{said}");
+}
+
+#[test]
 fn the_systems_own_keyspace_is_not_for_others() {
     let place = Place::with_corpus();
     place.write("a.txt", "a\n");

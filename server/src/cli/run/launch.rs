@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use ebb_scheduler::policy;
 use ebb_scheduler::runtime::{
-    JobHandle, JobReport, JobSpec, Outcome, Output, Runtime, RuntimeOptions,
+    JobHandle, JobJournal, JobReport, JobSpec, Outcome, Output, Runtime, RuntimeOptions,
 };
 use ebb_storage::Db;
 use serde::{Deserialize, Serialize};
@@ -181,9 +181,14 @@ impl<'a> Launch<'a> {
         source.is_own().then(|| source.name())
     }
 
-    /// Runs it to its end.
-    pub(super) fn run(&self, work: Work, interrupt: &Interrupt) -> Result<JobReport> {
-        let result = self.run_with_spills(work, interrupt);
+    /// Runs it to its end. What happens meanwhile is told to `journal`.
+    pub(super) fn run(
+        &self,
+        work: Work,
+        interrupt: &Interrupt,
+        journal: Option<Arc<dyn JobJournal>>,
+    ) -> Result<JobReport> {
+        let result = self.run_with_spills(work, interrupt, journal);
         if self.common.spill_dir.is_none() && self.db.is_some() {
             // Ours, and only if nothing is left in it.
             let _ = std::fs::remove_dir(&self.spill_dir);
@@ -191,10 +196,16 @@ impl<'a> Launch<'a> {
         result
     }
 
-    fn run_with_spills(&self, work: Work, interrupt: &Interrupt) -> Result<JobReport> {
+    fn run_with_spills(
+        &self,
+        work: Work,
+        interrupt: &Interrupt,
+        journal: Option<Arc<dyn JobJournal>>,
+    ) -> Result<JobReport> {
         let runtime = Runtime::start(RuntimeOptions {
             policy: policy::by_name(&self.common.policy).expect("clap checked the name"),
             spill_dir: self.spill_dir.clone(),
+            journal,
             ..RuntimeOptions::new(self.cores())
         })?;
         let runner = Runner {

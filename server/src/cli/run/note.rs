@@ -1,0 +1,63 @@
+//! The note of a job that runs.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use ebb_scheduler::runtime::{JobJournal, JobReport, Outcome};
+use serde_json::{Value, json};
+
+use crate::jobs::history::{History, NotedJob, NotedState, Recorder};
+
+/// Its note in the history, and who writes down what its tasks take.
+pub(super) struct Note<'a> {
+    history: &'a History,
+    noted: NotedJob,
+    recorder: Arc<Recorder>,
+}
+
+impl<'a> Note<'a> {
+    /// Of a job that begins; none of its attempts are noted yet.
+    pub(super) fn new(history: &'a History, noted: NotedJob) -> Result<Self> {
+        let recorder = Recorder::start(history, &noted).context("cannot start a thread")?;
+        Ok(Self {
+            history,
+            noted,
+            recorder: Arc::new(recorder),
+        })
+    }
+
+    /// What the runtime is to tell of the job's attempts.
+    pub(super) fn journal(&self) -> Arc<dyn JobJournal> {
+        Arc::clone(&self.recorder) as Arc<dyn JobJournal>
+    }
+
+    /// Notes how it ended.
+    pub(super) fn end(mut self, report: &JobReport) -> Result<()> {
+        let recorded = self.recorder.finish()?;
+        self.noted.attempts_dropped = recorded.attempts_dropped;
+        let state = match report.outcome {
+            Outcome::Succeeded => NotedState::Succeeded,
+            Outcome::Failed { .. } => NotedState::Failed,
+            Outcome::Cancelled => NotedState::Cancelled,
+        };
+        Ok(self.history.end(&self.noted, state, Some(json!(report)))?)
+    }
+
+    /// Notes that it could not be run.
+    pub(super) fn fail(self, cause: &str) -> Result<()> {
+        self.recorder.finish()?;
+        fail(self.history, &self.noted, cause)
+    }
+
+    /// Takes it back: it never started.
+    pub(super) fn forget(self) -> Result<()> {
+        self.recorder.finish()?;
+        Ok(self.history.forget(&self.noted.id)?)
+    }
+}
+
+/// Notes that a job failed for `cause`, without a report of a runtime.
+pub(super) fn fail(history: &History, noted: &NotedJob, cause: &str) -> Result<()> {
+    let report: Value = json!({"outcome": {"kind": "failed", "cause": cause}});
+    Ok(history.end(noted, NotedState::Failed, Some(report))?)
+}

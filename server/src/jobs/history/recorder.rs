@@ -1,0 +1,141 @@
+//! Notes the attempts of a job while it runs.
+//!
+//! Who brings the news is a task's thread, which may lose its core at any time,
+//! and a write takes locks that transactions wait for. So a thread of ordinary
+//! priority writes, as many attempts at a time as there are.
+
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use ebb_scheduler::model::JobId;
+use ebb_scheduler::runtime::{
+    AttemptOutcome, AttemptRecord, JobJournal, JobReport, JobStatus, MeasuredProfile,
+};
+use ebb_storage::Result;
+
+use super::attempts::{ATTEMPTS_KEPT_MAX, AttemptTable, NotedAttempt};
+use super::{History, NotedJob};
+
+/// Attempts that become part of the database by one commit, at most.
+const BATCH_MAX: usize = 256;
+
+/// What is kept of why an attempt failed, in bytes: it may hold a record.
+const CAUSE_BYTES_MAX: usize = 1000;
+
+/// Is told by a runtime what happens to the jobs of one note.
+#[derive(Debug)]
+pub struct Recorder {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Until it is finished.
+    writer: Option<(Sender<NotedAttempt>, JoinHandle<Result<()>>)>,
+    sent: u32,
+    recorded: Recorded,
+}
+
+/// What was recorded.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Recorded {
+    /// Attempts beyond [`ATTEMPTS_KEPT_MAX`], which are not in the database.
+    pub attempts_dropped: u64,
+}
+
+impl Recorder {
+    /// For the attempts at the tasks of `job`, which has none so far. To be called
+    /// on a thread of ordinary priority.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn start(history: &History, job: &NotedJob) -> io::Result<Self> {
+        let (sender, attempts) = channel();
+        let (table, id) = (history.attempts.clone(), job.id.clone());
+        let writer = thread::Builder::new()
+            .name("ebb-history".to_owned())
+            .spawn(move || write(&table, &id, &attempts))?;
+        Ok(Self {
+            state: Mutex::new(State {
+                writer: Some((sender, writer)),
+                sent: 0,
+                recorded: Recorded::default(),
+            }),
+        })
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits until all it was told is written. What it is told from now on is lost.
+    ///
+    /// # Errors
+    /// When the store fails: then attempts are missing.
+    pub fn finish(&self) -> Result<Recorded> {
+        let (writer, recorded) =
+            self.with(|state| (state.writer.take(), std::mem::take(&mut state.recorded)));
+        if let Some((sender, writer)) = writer {
+            drop(sender);
+            writer.join().expect("writing attempts does not panic")?;
+        }
+        Ok(recorded)
+    }
+}
+
+/// The thread holds the database open.
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // Whoever wants to know has asked before.
+        let _ = self.finish();
+    }
+}
+
+/// With a cause that is not too long.
+fn bounded(mut attempt: AttemptRecord) -> AttemptRecord {
+    if let AttemptOutcome::Failed { cause } = &mut attempt.outcome
+        && cause.len() > CAUSE_BYTES_MAX
+    {
+        cause.truncate(cause.floor_char_boundary(CAUSE_BYTES_MAX));
+        cause.push_str("...");
+    }
+    attempt
+}
+
+/// Writes attempts until nobody sends any more.
+fn write(table: &AttemptTable, job: &str, attempts: &Receiver<NotedAttempt>) -> Result<()> {
+    let mut number = 0;
+    while let Ok(first) = attempts.recv() {
+        let mut batch = vec![first];
+        batch.extend(attempts.try_iter().take(BATCH_MAX - 1));
+        table.add(job, number, &batch)?;
+        number += batch.len() as u32;
+    }
+    Ok(())
+}
+
+impl JobJournal for Recorder {
+    fn submitted(&self, _job: &JobStatus) {}
+
+    fn attempt_ended(&self, job: JobId, attempt: &AttemptRecord) {
+        self.with(|state| {
+            if state.sent == ATTEMPTS_KEPT_MAX {
+                state.recorded.attempts_dropped += 1;
+                return;
+            }
+            state.sent += 1;
+            let attempt = NotedAttempt {
+                job: job.0,
+                record: bounded(attempt.clone()),
+            };
+            if let Some((sender, _)) = &state.writer {
+                // A writer that failed tells why at the end.
+                let _ = sender.send(attempt);
+            }
+        });
+    }
+
+    fn ended(&self, _report: &JobReport, _measured: &MeasuredProfile) {}
+}
