@@ -1,6 +1,7 @@
 //! `ebb jobs`: what became of jobs, and those to be started again.
 
 mod detail;
+mod profiles;
 mod timeline;
 
 use std::time::{Duration, UNIX_EPOCH};
@@ -19,12 +20,17 @@ Examples:
   ebb jobs last
   ebb jobs 1795293012345 --json | jq '.attempts[] | select(.outcome.kind == \"failed\")'
   ebb jobs --json | jq '.[] | select(.state == \"failed\")'
+  ebb jobs --profiles
   ebb jobs --restart
 
 A job is unfinished when its process ended before it. --restart starts such jobs
 again, the oldest first, over the snapshot that they had. The latest 1,000 ended jobs
 are remembered, in tables jobs and attempts of keyspace system; of each job the first
-10,000 attempts.";
+10,000 attempts.
+
+What the tasks of an application took is kept in table profiles when a job succeeds,
+by what it read and computed. The next job of the application starts from it: tasks are
+believed to take as long, in proportion to the input.";
 
 /// List the jobs that ran over this database, and what became of them.
 #[derive(Debug, clap::Args)]
@@ -38,6 +44,9 @@ pub(super) struct Args {
     /// Start unfinished jobs again, one after the other.
     #[arg(long, conflicts_with = "id")]
     restart: bool,
+    /// Show what the tasks of the applications took.
+    #[arg(long, conflicts_with_all = ["id", "restart"])]
+    profiles: bool,
     /// Print a JSON array: id, application, arguments, state, times, report. Of one
     /// job an object, with its attempts.
     #[arg(long, conflicts_with = "restart")]
@@ -52,6 +61,10 @@ pub(super) fn run(args: Args) -> Result<()> {
         let unfinished = unfinished.transpose()?.unwrap_or_default();
         drop(db);
         return run::restart(&args.location, unfinished);
+    }
+    if args.profiles {
+        let profiles = history.map(|history| history.profiles());
+        return profiles::print(&profiles.transpose()?.unwrap_or_default(), args.json);
     }
     let jobs = history.as_ref().map(History::jobs);
     let jobs = jobs.transpose()?.unwrap_or_default();

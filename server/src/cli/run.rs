@@ -123,10 +123,14 @@ fn run_job(
         _ => None,
     };
     let journal = note.as_ref().map(Note::journal);
-    let report = work.and_then(|work| launch.run(work, interrupt, journal));
+    let kind_of_work = job.work_arguments();
+    let known = history.as_ref();
+    let known = known.map(|history| history.known_profile(job.name(), &kind_of_work));
+    let known = known.transpose()?.flatten();
+    let report = work.and_then(|work| launch.run(work, interrupt, journal, known.as_ref()));
     if let Some(note) = note {
         match &report {
-            Ok(report) => note.end(report)?,
+            Ok(report) => note.end(report, &kind_of_work, &launch.input_label())?,
             Err(error) if is_restart => note.fail(&format!("{error:#}"))?,
             // It never started.
             Err(_) => note.forget()?,

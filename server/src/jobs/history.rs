@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `jobs` | a job: its arguments, how it ended, what it counted |
 //! | `attempts` | an attempt at one of its tasks: times, CPU, bytes, how it ended |
+//! | `profiles` | what the tasks of an application took, for its next run |
 //!
 //! A job is noted before it starts and again when it has ended. One process at a
 //! time has a database open, so a job that is noted as running when a database is
@@ -12,6 +13,7 @@
 //! in the note, so that it can be started again.
 
 mod attempts;
+mod profiles;
 mod recorder;
 #[cfg(test)]
 mod tests;
@@ -19,12 +21,15 @@ mod tests;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use ebb_scheduler::runtime::MeasuredProfile;
 use ebb_storage::{Db, ErrorKind, Keyspace, Result, Table, TableOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::attempts::AttemptTable;
 pub use self::attempts::{ATTEMPTS_KEPT_MAX, NotedAttempt};
+use self::profiles::ProfileTable;
+pub use self::profiles::{KnownProfile, NotedProfile};
 pub use self::recorder::{Recorded, Recorder};
 
 /// The keyspace that is ebb's own.
@@ -83,6 +88,7 @@ fn once() -> u32 {
 pub struct History {
     jobs: Table,
     attempts: AttemptTable,
+    profiles: ProfileTable,
 }
 
 impl History {
@@ -113,6 +119,9 @@ impl History {
             attempts: AttemptTable {
                 db: db.clone(),
                 table: table("attempts")?,
+            },
+            profiles: ProfileTable {
+                table: table("profiles")?,
             },
         })
     }
@@ -198,6 +207,45 @@ impl History {
     /// When the store fails.
     pub fn attempts(&self, id: &str) -> Result<Vec<NotedAttempt>> {
         self.attempts.of(id)
+    }
+
+    /// Keeps what `job` took, by the names of the jobs it consists of, for the next
+    /// one that does the same `work`: its arguments as far as they matter. `input`
+    /// says for people what was read.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn note_profile(
+        &self,
+        job: &NotedJob,
+        work: &Value,
+        input: &str,
+        measured: Vec<(String, MeasuredProfile)>,
+    ) -> Result<()> {
+        let profile = NotedProfile {
+            application: job.application.clone(),
+            input: input.to_string(),
+            job: job.id.clone(),
+            noted_unix_ms: now_unix_ms(),
+            measured,
+        };
+        self.profiles.note(work, profile)
+    }
+
+    /// What is known of `work`, or else of the application.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn known_profile(&self, application: &str, work: &Value) -> Result<Option<KnownProfile>> {
+        self.profiles.known(application, work)
+    }
+
+    /// All that is known, by application.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn profiles(&self) -> Result<Vec<NotedProfile>> {
+        self.profiles.all()
     }
 
     /// All jobs, the oldest first. What is no note is passed over.

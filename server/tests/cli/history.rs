@@ -175,6 +175,52 @@ fn a_job_is_shown_with_its_counters_and_the_attempts_at_its_tasks() {
 }
 
 #[test]
+fn what_tasks_took_is_kept_by_application_and_work() {
+    let place = Place::with_corpus();
+    assert_eq!(
+        place.ebb("jobs --profiles --json").json(),
+        serde_json::json!([])
+    );
+    let run = "run wordcount --table app.lines --snapshot s";
+    let first = place
+        .ebb(&format!("{run} --output app.first --json"))
+        .json();
+    place
+        .ebb(&format!("{run} --output app.second --splits 3"))
+        .ok();
+    place.ebb("run pi --points 1000000 --output app.pi").ok();
+    let profiles = place.ebb("jobs --profiles --json").json();
+    let profiles = profiles.as_array().unwrap();
+    let names: Vec<_> = profiles
+        .iter()
+        .map(|p| p["application"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        ["pi", "wordcount"],
+        "the same work has one, of its last run"
+    );
+    let (name, measured) = (
+        &profiles[1]["measured"][0][0],
+        &profiles[1]["measured"][0][1],
+    );
+    assert_eq!(
+        (name.as_str(), profiles[1]["input"].as_str()),
+        (Some("wordcount"), Some("app.lines"))
+    );
+    assert_eq!(
+        measured["map"]["bytes_in"],
+        first["counters"]["map_input_bytes"]
+    );
+    assert_eq!(measured["map"]["tasks"], 3);
+    let told = place.ebb("jobs --profiles").ok();
+    assert!(
+        told.contains("3 maps") && told.contains("1 reduces"),
+        "{told}"
+    );
+}
+
+#[test]
 fn the_systems_own_keyspace_is_not_for_others() {
     let place = Place::with_corpus();
     place.write("a.txt", "a\n");

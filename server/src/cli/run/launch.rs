@@ -21,7 +21,7 @@ use super::target::Target;
 use super::watch;
 use crate::cli::database::Location;
 use crate::cli::error::CliError;
-use crate::jobs::history::{History, SYSTEM_KEYSPACE};
+use crate::jobs::history::{History, KnownProfile, SYSTEM_KEYSPACE};
 use crate::jobs::{Chain, Column, RowFormat};
 
 /// What every job takes, whatever it reads.
@@ -181,14 +181,22 @@ impl<'a> Launch<'a> {
         source.is_own().then(|| source.name())
     }
 
-    /// Runs it to its end. What happens meanwhile is told to `journal`.
+    /// What is read, in words.
+    pub(super) fn input_label(&self) -> String {
+        let labels = self.inputs.iter().map(|opened| &opened.label[..]);
+        labels.collect::<Vec<_>>().join(" and ")
+    }
+
+    /// Runs it to its end. What happens meanwhile is told to `journal`. Its tasks
+    /// are believed to take as long as is `known`.
     pub(super) fn run(
         &self,
         work: Work,
         interrupt: &Interrupt,
         journal: Option<Arc<dyn JobJournal>>,
+        known: Option<&KnownProfile>,
     ) -> Result<JobReport> {
-        let result = self.run_with_spills(work, interrupt, journal);
+        let result = self.run_with_spills(work, interrupt, journal, known);
         if self.common.spill_dir.is_none() && self.db.is_some() {
             // Ours, and only if nothing is left in it.
             let _ = std::fs::remove_dir(&self.spill_dir);
@@ -201,6 +209,7 @@ impl<'a> Launch<'a> {
         work: Work,
         interrupt: &Interrupt,
         journal: Option<Arc<dyn JobJournal>>,
+        known: Option<&KnownProfile>,
     ) -> Result<JobReport> {
         let runtime = Runtime::start(RuntimeOptions {
             policy: policy::by_name(&self.common.policy).expect("clap checked the name"),
@@ -211,6 +220,7 @@ impl<'a> Launch<'a> {
         let runner = Runner {
             runtime,
             interrupt,
+            known,
             goal_s: self.common.goal.map(|goal| goal.as_secs_f64()),
         };
         match work {
@@ -223,6 +233,7 @@ impl<'a> Launch<'a> {
 struct Runner<'a> {
     runtime: Runtime,
     interrupt: &'a Interrupt,
+    known: Option<&'a KnownProfile>,
     goal_s: Option<f64>,
 }
 
@@ -234,7 +245,11 @@ impl Runner<'_> {
         self.submit(spec, None)
     }
 
-    fn submit(&self, spec: JobSpec, place: Option<(u32, u32)>) -> Result<JobReport> {
+    fn submit(&self, mut spec: JobSpec, place: Option<(u32, u32)>) -> Result<JobReport> {
+        let known = self
+            .known
+            .and_then(|known| known.noted.measured(&spec.name));
+        spec.measured = spec.measured.or(known);
         let handle = self.runtime.submit(spec)?;
         self.interrupt.watch(&handle);
         Ok(watch::watch(&handle, place))

@@ -31,8 +31,9 @@ impl<'a> Note<'a> {
         Arc::clone(&self.recorder) as Arc<dyn JobJournal>
     }
 
-    /// Notes how it ended.
-    pub(super) fn end(mut self, report: &JobReport) -> Result<()> {
+    /// Notes how it ended; if well, what it took too, for the next one that does
+    /// `work`. `input` says what it read.
+    pub(super) fn end(mut self, report: &JobReport, work: &Value, input: &str) -> Result<()> {
         let recorded = self.recorder.finish()?;
         self.noted.attempts_dropped = recorded.attempts_dropped;
         let state = match report.outcome {
@@ -40,7 +41,12 @@ impl<'a> Note<'a> {
             Outcome::Failed { .. } => NotedState::Failed,
             Outcome::Cancelled => NotedState::Cancelled,
         };
-        Ok(self.history.end(&self.noted, state, Some(json!(report)))?)
+        self.history.end(&self.noted, state, Some(json!(report)))?;
+        if state == NotedState::Succeeded {
+            let measured = recorded.measured;
+            (self.history).note_profile(&self.noted, work, input, measured)?;
+        }
+        Ok(())
     }
 
     /// Notes that it could not be run.

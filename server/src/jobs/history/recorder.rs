@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 
 use ebb_scheduler::model::JobId;
 use ebb_scheduler::runtime::{
-    AttemptOutcome, AttemptRecord, JobJournal, JobReport, JobStatus, MeasuredProfile,
+    AttemptOutcome, AttemptRecord, JobJournal, JobReport, JobStatus, MeasuredProfile, Outcome,
 };
 use ebb_storage::Result;
 
@@ -43,6 +43,8 @@ struct State {
 pub struct Recorded {
     /// Attempts beyond [`ATTEMPTS_KEPT_MAX`], which are not in the database.
     pub attempts_dropped: u64,
+    /// What the tasks took of each job that succeeded, by its name, in that order.
+    pub measured: Vec<(String, MeasuredProfile)>,
 }
 
 impl Recorder {
@@ -137,5 +139,10 @@ impl JobJournal for Recorder {
         });
     }
 
-    fn ended(&self, _report: &JobReport, _measured: &MeasuredProfile) {}
+    fn ended(&self, report: &JobReport, measured: &MeasuredProfile) {
+        if report.outcome == Outcome::Succeeded {
+            let measured = (report.name.clone(), *measured);
+            self.with(|state| state.recorded.measured.push(measured));
+        }
+    }
 }

@@ -150,3 +150,43 @@ fn a_note_of_before_attempts_were_kept_still_reads() {
     let job: NotedJob = serde_json::from_str(old).unwrap();
     assert_eq!((job.starts, job.attempts_dropped), (1, 0));
 }
+
+#[test]
+fn the_same_work_is_known_best_and_otherwise_the_latest_of_the_application() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let history = History::open(&db).unwrap();
+    let measured = |cpu_s: f64| {
+        let mut measured = MeasuredProfile::default();
+        let mut task = attempt(0, AttemptOutcome::Done);
+        task.cpu_s = cpu_s;
+        measured.add(&task);
+        measured
+    };
+    let note = |application: &str, work: Value, cpu_s: f64| {
+        let job = history.begin(application, json!({}), "/d").unwrap();
+        let jobs = vec![(application.to_string(), measured(cpu_s))];
+        history.note_profile(&job, &work, "app.t", jobs).unwrap();
+    };
+    let known = |application: &str, work: Value| {
+        let known = history.known_profile(application, &work).unwrap()?;
+        let measured = known.noted.measured(application).unwrap();
+        Some((measured.map.cpu_s, known.is_same_work))
+    };
+    assert_eq!(known("sort", json!({"by": "a"})), None);
+    note("sort", json!({"by": "a"}), 1.0);
+    note("sort", json!({"by": "b"}), 2.0);
+    note("sorting", json!({"by": "c"}), 3.0);
+    assert_eq!(known("sort", json!({"by": "a"})), Some((1.0, true)));
+    note("sort", json!({"by": "a"}), 4.0);
+    assert_eq!(known("sort", json!({"by": "a"})), Some((4.0, true)));
+    let (_, is_same_work) = known("sort", json!({"by": "c"})).unwrap();
+    assert!(!is_same_work);
+    assert_eq!(known("grep", json!({})), None);
+    for n in 0..200 {
+        note("sort", json!(n), 5.0);
+    }
+    let all = history.profiles().unwrap();
+    let of = |name: &str| all.iter().filter(|p| p.application == name).count();
+    assert_eq!((of("sort"), of("sorting")), (100, 1));
+}

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -92,6 +93,23 @@ impl Job {
             Self::Join(_) | Self::Pi(_) | Self::Simulate(_) => return,
         };
         input.set_own_snapshot(name);
+    }
+
+    /// Its arguments as far as what there is to do depends on them: what is read and
+    /// what is computed, but not at which snapshot, in how many tasks, by when and
+    /// where to.
+    pub(in crate::cli::run) fn work_arguments(&self) -> Value {
+        let mut arguments = json!(self)["arguments"].take();
+        if let Some(all) = arguments.as_object_mut() {
+            all.remove("common");
+            all.remove("reduces");
+        }
+        let input = arguments.get_mut("input");
+        if let Some(input) = input.and_then(Value::as_object_mut) {
+            input.remove("snapshot");
+            input.remove("owns_snapshot");
+        }
+        arguments
     }
 
     /// Whether a table is read.

@@ -1,0 +1,113 @@
+//! What jobs took, in table `profiles`: what the next run of an application starts
+//! from. A row per application and work, its key `APPLICATION/HASH`.
+
+use ebb_scheduler::runtime::MeasuredProfile;
+use ebb_storage::{Result, Table};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Profiles that are kept of an application; of more, those that were noted last.
+const PROFILES_MAX: usize = 100;
+
+/// Jobs of a chain that a profile is kept of: the first so many.
+const CHAIN_JOBS_MAX: usize = 100;
+
+/// What the jobs of one run took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NotedProfile {
+    /// Of which application.
+    pub application: String,
+    /// What was read, in words; empty where nothing was.
+    pub input: String,
+    /// The job it was measured in.
+    pub job: String,
+    /// When, in milliseconds since 1970.
+    pub noted_unix_ms: u64,
+    /// By the name of the job: one, or those of a chain.
+    pub measured: Vec<(String, MeasuredProfile)>,
+}
+
+impl NotedProfile {
+    /// What the job of this name took.
+    pub fn measured(&self, name: &str) -> Option<MeasuredProfile> {
+        let found = self.measured.iter().find(|(of, _)| of == name);
+        found.map(|(_, measured)| *measured)
+    }
+}
+
+/// A profile that a job can start from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnownProfile {
+    /// What is known.
+    pub noted: NotedProfile,
+    /// Whether it is of the same work over the same input; else it is of the same
+    /// application only.
+    pub is_same_work: bool,
+}
+
+/// The table.
+#[derive(Debug, Clone)]
+pub(super) struct ProfileTable {
+    pub(super) table: Table,
+}
+
+impl ProfileTable {
+    /// Keeps a profile under `work`: what the job does, and over what.
+    pub(super) fn note(&self, work: &Value, mut profile: NotedProfile) -> Result<()> {
+        let application = profile.application.clone();
+        profile.measured.truncate(CHAIN_JOBS_MAX);
+        let bytes = serde_json::to_vec(&profile).expect("a profile has text keys only");
+        self.table.put(key(&application, work).as_bytes(), &bytes)?;
+        let mut of_it = self.of(&application)?;
+        of_it.sort_by(|(_, a), (_, b)| a.job.cmp(&b.job));
+        for (key, _) in &of_it[..of_it.len().saturating_sub(PROFILES_MAX)] {
+            self.table.delete(key)?;
+        }
+        Ok(())
+    }
+
+    /// That of the same work, or the latest of the application.
+    pub(super) fn known(&self, application: &str, work: &Value) -> Result<Option<KnownProfile>> {
+        let same = self.table.get(key(application, work).as_bytes())?;
+        let same = same.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        if let Some(noted) = same {
+            return Ok(Some(KnownProfile {
+                noted,
+                is_same_work: true,
+            }));
+        }
+        let of_it = self.of(application)?.into_iter();
+        let latest = of_it.max_by(|(_, a), (_, b)| a.job.cmp(&b.job));
+        Ok(latest.map(|(_, noted)| KnownProfile {
+            noted,
+            is_same_work: false,
+        }))
+    }
+
+    /// All of them, by application. What is no profile is passed over.
+    pub(super) fn all(&self) -> Result<Vec<NotedProfile>> {
+        let profiles = self.with_prefix("")?.into_iter();
+        Ok(profiles.map(|(_, noted)| noted).collect())
+    }
+
+    fn of(&self, application: &str) -> Result<Vec<(Vec<u8>, NotedProfile)>> {
+        self.with_prefix(&format!("{application}/"))
+    }
+
+    fn with_prefix(&self, prefix: &str) -> Result<Vec<(Vec<u8>, NotedProfile)>> {
+        let mut profiles = Vec::new();
+        for row in self.table.prefix(prefix.as_bytes()) {
+            let (key, value) = row?;
+            profiles.extend(serde_json::from_slice(&value).map(|noted| (key.to_vec(), noted)));
+        }
+        Ok(profiles)
+    }
+}
+
+fn key(application: &str, work: &Value) -> String {
+    format!(
+        "{application}/{:016x}",
+        xxh3_64(work.to_string().as_bytes())
+    )
+}
