@@ -24,7 +24,8 @@ Examples:
   ebb jobs --restart
 
 A job is unfinished when its process ended before it. --restart starts such jobs
-again, the oldest first, over the snapshot that they had. The latest 1,000 ended jobs
+again, the oldest first, over the snapshot that they had, as the next `ebb run` does;
+one whose process ended three times before it has failed. The latest 1,000 ended jobs
 are remembered, in tables jobs and attempts of keyspace system; of each job the first
 10,000 attempts.
 
@@ -60,7 +61,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         let unfinished = history.map(|history| history.unfinished());
         let unfinished = unfinished.transpose()?.unwrap_or_default();
         drop(db);
-        return run::restart(&args.location, unfinished);
+        return run::start_all_again(&args.location, unfinished);
     }
     if args.profiles {
         let profiles = history.map(|history| history.profiles());

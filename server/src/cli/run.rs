@@ -5,6 +5,7 @@ mod input;
 mod launch;
 mod note;
 mod report;
+mod restart;
 mod source;
 mod source_text;
 mod target;
@@ -16,10 +17,12 @@ use serde_json::json;
 use self::applications::Job;
 use self::launch::{Interrupt, Launch};
 use self::note::Note;
-use super::database::Location;
+use self::report::Report;
+use self::restart::start_again;
+pub(super) use self::restart::start_all_again;
 use super::error::CliError;
 use super::print::counted;
-use crate::jobs::history::{History, NotedJob};
+use crate::jobs::history::NotedJob;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,7 +32,10 @@ Examples:
   ebb run sort --text lines.txt --output sorted.txt
   ebb run aggregate --csv trips.csv --by city --of fare --output -
 
-`ebb apps` lists the applications; `ebb run APPLICATION --help` tells all of one.";
+`ebb apps` lists the applications; `ebb run APPLICATION --help` tells all of one.
+
+Jobs over this database whose processes were killed are started again first. The same
+command as that of such a job is that job, over the snapshot that it had.";
 
 /// Run a job over a snapshot of a table, or over files.
 #[derive(Debug, clap::Args)]
@@ -40,64 +46,54 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let location = args.job.common().location.clone();
-    run_job(args.job, &location, &Interrupt::listen()?, None)
-}
-
-/// Starts jobs again whose processes ended before them, one after the other; those
-/// after an interrupt stay as they are.
-///
-/// # Errors
-/// That of the last job that did not succeed.
-pub(super) fn restart(location: &Location, unfinished: Vec<NotedJob>) -> Result<()> {
+    let job = args.job;
+    let common = job.common().clone();
+    let location = common.location.clone();
     let interrupt = Interrupt::listen()?;
-    // The jobs' own arguments are relative to where they were started.
-    let location = Location {
-        data: std::path::absolute(&location.data)?,
-    };
-    let mut result = Ok(());
-    for noted in unfinished {
-        if interrupt.is_interrupted() {
-            break;
-        }
-        eprintln!("ebb: starting {} {} again", noted.application, noted.id);
-        let job = serde_json::from_value::<Job>(noted.arguments.clone());
-        let run = match job {
-            Ok(job) => std::env::set_current_dir(&noted.directory)
-                .with_context(|| format!("cannot go to {}", noted.directory.display()))
-                .and_then(|()| run_job(job, &location, &interrupt, Some(noted))),
-            Err(error) => give_up(&location, noted, &error),
-        };
-        if let Err(error) = run
-            && let Err(earlier) = std::mem::replace(&mut result, Err(error))
-        {
-            eprintln!("ebb: {earlier:#}");
-        }
+    let launch = Launch::new(&common, &location, job.reads_table())?;
+    let unfinished = launch.unfinished()?;
+    if unfinished.is_empty() {
+        return run_job(job, launch, &interrupt, None);
     }
-    result
+    if common.no_restart {
+        let jobs = counted(unfinished.len() as u64, "job");
+        eprintln!("ebb: {jobs} unfinished since a process ended; see ebb jobs --restart");
+        return run_job(job, launch, &interrupt, None);
+    }
+    // Each opens the database for itself, as its arguments say.
+    drop(launch);
+    let here = std::env::current_dir().context(NOWHERE)?;
+    let (mut same, others): (Vec<_>, Vec<_>) =
+        (unfinished.into_iter()).partition(|noted| job.is_noted_as(noted, &here));
+    if let Err(error) = start_again(&location, &interrupt, others, Report::Aside) {
+        eprintln!("ebb: {error:#}");
+    }
+    std::env::set_current_dir(&here).context(NOWHERE)?;
+    if !same.is_empty() {
+        return start_again(&location, &interrupt, vec![same.remove(0)], Report::Asked);
+    }
+    if interrupt.is_interrupted() {
+        return Err(CliError::JobFailed {
+            name: job.name().to_string(),
+            what: "was cancelled before it began".to_string(),
+            output: common.output,
+        }
+        .into());
+    }
+    let launch = Launch::new(&common, &location, job.reads_table())?;
+    run_job(job, launch, &interrupt, None)
 }
 
-/// Notes that a job cannot be started again, and says so.
-fn give_up(location: &Location, noted: NotedJob, why: &serde_json::Error) -> Result<()> {
-    let cause = format!(
-        "job {} has arguments of another version of ebb: {why}",
-        noted.id
-    );
-    let db = location.open_with_maintenance()?;
-    note::fail(&History::open(&db)?, &noted, &cause)?;
-    Err(CliError::Usage(cause).into())
-}
+const NOWHERE: &str = "cannot tell where this is";
 
 /// Runs a job and notes what becomes of it; under its old note when it is `noted`
 /// already.
 fn run_job(
     mut job: Job,
-    location: &Location,
+    mut launch: Launch<'_>,
     interrupt: &Interrupt,
     noted: Option<NotedJob>,
 ) -> Result<()> {
-    let common = job.common().clone();
-    let mut launch = Launch::new(&common, location, job.reads_table())?;
     let history = launch.history()?;
     let is_restart = noted.is_some();
     let noted = match (&history, noted) {
@@ -111,12 +107,7 @@ fn run_job(
     let note = match (&history, noted) {
         (Some(history), Some(noted)) => Some(Note::new(history, noted)?),
         (Some(history), None) if work.is_ok() => {
-            let unfinished = history.unfinished()?.len();
-            if unfinished > 0 {
-                let jobs = counted(unfinished as u64, "job");
-                eprintln!("ebb: {jobs} unfinished since a process ended; see ebb jobs --restart");
-            }
-            let directory = std::env::current_dir().context("cannot tell where this is")?;
+            let directory = std::env::current_dir().context(NOWHERE)?;
             let noted = history.begin(job.name(), json!(job), directory)?;
             Some(Note::new(history, noted)?)
         }
@@ -136,5 +127,5 @@ fn run_job(
             Err(_) => note.forget()?,
         }
     }
-    report::tell(&common, &launch, &report?)
+    report::tell(&launch, &report?)
 }

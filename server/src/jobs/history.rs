@@ -38,6 +38,10 @@ pub const SYSTEM_KEYSPACE: &str = "system";
 /// Ended jobs that are remembered.
 const ENDED_JOBS_MAX: usize = 1000;
 
+/// How often a job is started. If each time its process ended before it, it may be
+/// the job that ends the process.
+pub const STARTS_MAX: u32 = 3;
+
 /// Where a noted job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

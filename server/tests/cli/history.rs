@@ -1,10 +1,12 @@
 //! `ebb jobs`: what became of jobs, and those that a process left unfinished.
 
 use std::collections::BTreeMap;
+use std::process::Stdio;
 
 use ebb_server::jobs::history::{History, NotedState};
 use ebb_storage::{Db, Options};
 use serde_json::Value;
+use walkdir::WalkDir;
 
 use crate::corpus::count_words;
 use crate::place::Place;
@@ -87,7 +89,7 @@ fn a_job_that_its_process_left_starts_again_over_its_own_snapshot() {
         .ebb("load --keyspace app --table lines later.txt")
         .ok();
     assert!(place.ebb("jobs").ok().contains("unfinished"));
-    let said = place.ebb("run wordcount --table app.lines --output app.next");
+    let said = place.ebb("run wordcount --table app.lines --output app.next --no-restart");
     assert!(said.stderr.contains("2 jobs unfinished"), "{}", said.stderr);
 
     let restarted = place.ebb("jobs --restart");
@@ -116,6 +118,162 @@ fn a_job_that_its_process_left_starts_again_over_its_own_snapshot() {
         .map(|s| &s["name"])
         .collect();
     assert_eq!(names, ["s"]);
+}
+
+/// Starts a job with an output file, and kills its process when its first maps are
+/// done.
+fn kill_in_the_middle(place: &Place, line: &str, output: &str) {
+    let has_run = || {
+        let spill = WalkDir::new(place.path("ebb-data/spill")).into_iter();
+        let mut files = spill.flatten().filter(|entry| entry.file_type().is_file());
+        files.any(|file| file.path().to_string_lossy().contains("/ebb-job-"))
+    };
+    for _ in 0..100 {
+        let mut child = place.command(line).stderr(Stdio::null()).spawn().unwrap();
+        while !has_run() && child.try_wait().unwrap().is_none() {}
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let (_, state) = states(place).pop().unwrap();
+        if state == "started" {
+            assert!(!place.path(output).exists());
+            return;
+        }
+        // It was faster than we are.
+        std::fs::remove_file(place.path(output)).unwrap();
+    }
+    panic!("every job ended before it was killed");
+}
+
+/// 20,000 lines in table `app.many`, and how often each word is in them.
+fn many_lines(place: &Place) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    let mut text = String::new();
+    for line in 0..20_000 {
+        for word in [line % 7, line % 997, line % 10_007] {
+            let word = format!("word{word}");
+            text += &word;
+            text.push(' ');
+            *counts.entry(word).or_default() += 1;
+        }
+        text += &format!("{}\n", "-".repeat(100));
+    }
+    place.write("many.txt", text);
+    place.ebb("load --keyspace app --table many many.txt").ok();
+    counts
+}
+
+fn counts(text: &str) -> BTreeMap<String, u64> {
+    let counts = text.lines().map(|line| line.split_once('\t').unwrap());
+    let counts = counts.map(|(word, count)| (word.to_string(), count.parse().unwrap()));
+    let mut all = BTreeMap::new();
+    for (word, count) in counts {
+        assert_eq!(all.insert(word, count), None, "every row once");
+    }
+    all
+}
+
+#[test]
+fn a_job_whose_process_was_killed_is_done_by_the_next_run_over_its_own_snapshot() {
+    let place = Place::new();
+    let expected = many_lines(&place);
+    let job = "run wordcount --table app.many --splits 30 --output killed.tsv --json";
+    kill_in_the_middle(&place, job, "killed.tsv");
+    place.write("later.txt", "later\n");
+    place.ebb("load --keyspace app --table many later.txt").ok();
+
+    let next = place.ebb("run grep --table app.many --pattern later --output next.tsv --json");
+    assert!(
+        next.stderr.contains("starting wordcount"),
+        "{}",
+        next.stderr
+    );
+    // One object: that of the job that was asked for.
+    assert_eq!(next.json()["name"], "grep");
+    assert_eq!(counts(&place.read("killed.tsv")), expected);
+    assert_eq!(place.read("next.tsv").lines().count(), 1);
+    let last: Vec<_> = states(&place).into_iter().rev().take(2).collect();
+    assert_eq!(
+        last,
+        [state("grep", "succeeded"), state("wordcount", "succeeded")]
+    );
+    let jobs = place.ebb("jobs --json").json();
+    let jobs = jobs.as_array().unwrap();
+    assert_eq!(jobs[jobs.len() - 2]["starts"], 2);
+    let snapshots = place.ebb("snapshot list --json").json();
+    assert_eq!(snapshots, serde_json::json!([]), "its own went with it");
+}
+
+#[test]
+fn the_same_command_again_is_the_job_that_was_killed() {
+    let place = Place::new();
+    let expected = many_lines(&place);
+    let job = "run wordcount --table app.many --splits 30 --output killed.tsv";
+    kill_in_the_middle(&place, job, "killed.tsv");
+    let before = states(&place).len();
+    let again = place.ebb(job);
+    assert!(
+        again.stderr.contains("starting wordcount"),
+        "{}",
+        again.stderr
+    );
+    assert!(again.ok().starts_with("wordcount succeeded"));
+    assert_eq!(counts(&place.read("killed.tsv")), expected);
+    assert_eq!(states(&place).len(), before, "no job beside");
+}
+
+#[test]
+fn a_job_that_ended_its_process_three_times_is_not_started_again() {
+    let place = Place::with_corpus();
+    {
+        let db = Db::open(place.path("ebb-data"), Options::default()).unwrap();
+        let history = History::open(&db).unwrap();
+        let deadly = history.begin("pi", Value::Null, place.dir.path()).unwrap();
+        let deadly = history.begin_again(&deadly).unwrap();
+        history.begin_again(&deadly).unwrap();
+    }
+    place.until_unlocked();
+    let done = place.ebb("run grep --table app.lines --pattern x --output ./x.tsv");
+    assert!(
+        done.stderr.contains("was started 3 times"),
+        "{}",
+        done.stderr
+    );
+    done.ok();
+    assert_eq!(states(&place)[0], state("pi", "failed"));
+    let cause = place.ebb("jobs --json").json()[0]["report"]["outcome"]["cause"].clone();
+    assert!(
+        cause.as_str().unwrap().contains("not started again"),
+        "{cause}"
+    );
+}
+
+#[test]
+fn what_was_for_a_terminal_that_is_gone_is_not_started_again() {
+    let place = Place::with_corpus();
+    let job = "run wordcount --table app.lines --snapshot s --output -";
+    place.ebb(job).ok();
+    {
+        let db = Db::open(place.path("ebb-data"), Options::default()).unwrap();
+        let history = History::open(&db).unwrap();
+        let ended = history.jobs().unwrap().pop().unwrap();
+        let arguments = ended.arguments.clone();
+        history
+            .begin("wordcount", arguments, &ended.directory)
+            .unwrap();
+    }
+    place.until_unlocked();
+    let again = place.ebb(job);
+    assert!(
+        again.stderr.contains("for the terminal"),
+        "{}",
+        again.stderr
+    );
+    assert_eq!(counts(&again.ok()), count_words(&place.path("corpus")));
+    let wordcount = |end| state("wordcount", end);
+    assert_eq!(
+        states(&place),
+        ["succeeded", "failed", "succeeded"].map(wordcount)
+    );
 }
 
 #[test]

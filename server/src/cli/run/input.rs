@@ -23,7 +23,8 @@ pub(super) struct InputArgs {
     #[command(flatten)]
     place: Place,
     /// Read the table as it was at this snapshot [default: one made for the job,
-    /// deleted at its end; if the job is killed it expires after an hour].
+    /// deleted at its end; if the job is killed and not started again, it expires after
+    /// a week].
     #[arg(long, value_name = "NAME")]
     snapshot: Option<String>,
     /// The snapshot was made for this job by a process that ended before it.
@@ -135,6 +136,13 @@ impl InputArgs {
     pub(super) fn set_own_snapshot(&mut self, name: &str) {
         self.snapshot = Some(name.to_string());
         self.owns_snapshot = true;
+    }
+
+    /// Takes that back: reads what it was told to.
+    pub(super) fn forget_own_snapshot(&mut self) {
+        if std::mem::take(&mut self.owns_snapshot) {
+            self.snapshot = None;
+        }
     }
 
     /// The same for another place. Ranges of keys, and how files are written, are

@@ -17,11 +17,12 @@ use ebb_storage::Db;
 use serde::{Deserialize, Serialize};
 
 use super::input::{InputArgs, Opened};
+use super::report::Report;
 use super::target::Target;
 use super::watch;
 use crate::cli::database::Location;
 use crate::cli::error::CliError;
-use crate::jobs::history::{History, KnownProfile, SYSTEM_KEYSPACE};
+use crate::jobs::history::{History, KnownProfile, NotedJob, SYSTEM_KEYSPACE};
 use crate::jobs::{Chain, Column, RowFormat};
 
 /// What every job takes, whatever it reads.
@@ -59,6 +60,11 @@ pub(super) struct Common {
     /// Where sorted runs are kept meanwhile [default: a directory in --data].
     #[arg(long, value_name = "DIR")]
     spill_dir: Option<PathBuf>,
+    /// Leave jobs alone that a killed process left unfinished: else they are started
+    /// again first.
+    #[arg(long)]
+    #[serde(skip)]
+    pub(super) no_restart: bool,
     /// Print the job's report as a JSON object.
     #[arg(long)]
     pub(super) json: bool,
@@ -82,12 +88,14 @@ impl Work {
 
 /// A job about to run. What it opens stays open until it is dropped.
 pub(super) struct Launch<'a> {
-    common: &'a Common,
+    pub(super) common: &'a Common,
     db: Option<Db>,
     pub(super) target: Target,
     /// Where runs and waiting rows are.
     pub(super) spill_dir: PathBuf,
     inputs: Vec<Opened>,
+    /// Whose report is told in the end.
+    pub(super) report: Report,
 }
 
 impl<'a> Launch<'a> {
@@ -108,6 +116,7 @@ impl<'a> Launch<'a> {
             db,
             spill_dir,
             inputs: Vec::new(),
+            report: Report::Asked,
         })
     }
 
@@ -173,6 +182,19 @@ impl<'a> Launch<'a> {
     /// The history of jobs, where there is a database.
     pub(super) fn history(&self) -> Result<Option<History>> {
         Ok(self.db.as_ref().map(History::open).transpose()?)
+    }
+
+    /// The jobs over the database whose processes ended before them, the oldest
+    /// first.
+    pub(super) fn unfinished(&self) -> Result<Vec<NotedJob>> {
+        let history = self
+            .db
+            .as_ref()
+            .map(History::existing)
+            .transpose()?
+            .flatten();
+        let unfinished = history.map(|history| history.unfinished()).transpose()?;
+        Ok(unfinished.unwrap_or_default())
     }
 
     /// The name of the snapshot that was made for the job.

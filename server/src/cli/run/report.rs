@@ -10,18 +10,28 @@ use super::target::Target;
 use crate::cli::error::CliError;
 use crate::cli::print::Printer;
 
-/// Prints the report of a job: to stderr when its rows went to stdout.
+/// Whose report it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Report {
+    /// Of the job that the command is for.
+    Asked,
+    /// Of one that had to be done before.
+    Aside,
+}
+
+/// Prints the report of a job: to stderr when its rows went to stdout, or when
+/// another's report will.
 ///
 /// # Errors
 /// When the job failed or was late, so that the exit code tells it.
-pub(super) fn tell(args: &Common, launch: &Launch<'_>, job: &JobReport) -> Result<()> {
-    let target = &launch.target;
+pub(super) fn tell(launch: &Launch<'_>, job: &JobReport) -> Result<()> {
+    let (args, target) = (launch.common, &launch.target);
     let text = match (args.json, &job.outcome) {
         (true, _) => vec![object(args, launch, job).to_string()],
         (false, Outcome::Succeeded) => lines(args, launch, job),
         (false, _) => Vec::new(),
     };
-    if target.is_terminal() {
+    if target.is_terminal() || launch.report == Report::Aside {
         text.iter().for_each(|line| eprintln!("{line}"));
     } else {
         let mut printer = Printer::new();

@@ -8,9 +8,9 @@ use ebb_storage::{Db, ErrorKind, Keyspace, SnapshotOptions};
 use crate::cli::database;
 use crate::cli::names::TableName;
 
-/// When a snapshot goes that a job made and could not delete. The job itself may
-/// take longer: what it has open stays readable.
-const EXPIRES_IN: Duration = Duration::from_secs(3600);
+/// When a snapshot goes that a job made and could not delete: until then the job can
+/// be started again. The job itself may take longer: what it has open stays readable.
+const EXPIRES_IN: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// A snapshot that was there, or one that goes with the job.
 #[derive(Debug)]

@@ -1,10 +1,13 @@
 //! Any application with its arguments: what a job is noted as, and started from.
 
+use std::path::Path;
+
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::jobs::history::NotedJob;
 
 /// An application with its arguments.
 #[derive(Debug, clap::Subcommand, Serialize, Deserialize)]
@@ -76,23 +79,48 @@ impl Job {
         }
     }
 
+    /// What it reads first.
+    fn input_mut(&mut self) -> Option<&mut InputArgs> {
+        match self {
+            Self::Aggregate(args) => Some(&mut args.input),
+            Self::Combine(args) => Some(&mut args.input),
+            Self::Grep(args) => Some(&mut args.input),
+            Self::Index(args) => Some(&mut args.input),
+            Self::Join(args) => Some(&mut args.input),
+            Self::Pagerank(args) => Some(&mut args.input),
+            Self::Select(args) => Some(&mut args.input),
+            Self::Sort(args) => Some(&mut args.input),
+            Self::Validate(args) => Some(&mut args.input),
+            Self::Wordcount(args) => Some(&mut args.input),
+            Self::Pi(_) | Self::Simulate(_) => None,
+        }
+    }
+
     /// What it is to read when it starts again: the snapshot that was made for it,
     /// if it has one input only.
     pub(in crate::cli::run) fn set_own_snapshot(&mut self, name: &str) {
-        let input = match self {
-            Self::Aggregate(args) => &mut args.input,
-            Self::Combine(args) => &mut args.input,
-            Self::Grep(args) => &mut args.input,
-            Self::Index(args) => &mut args.input,
-            Self::Pagerank(args) => &mut args.input,
-            Self::Select(args) => &mut args.input,
-            Self::Sort(args) => &mut args.input,
-            Self::Validate(args) => &mut args.input,
-            Self::Wordcount(args) => &mut args.input,
-            // The snapshot of one side does not cover the other.
-            Self::Join(_) | Self::Pi(_) | Self::Simulate(_) => return,
-        };
-        input.set_own_snapshot(name);
+        // The snapshot of one side does not cover the other.
+        if matches!(self, Self::Join(_)) {
+            return;
+        }
+        if let Some(input) = self.input_mut() {
+            input.set_own_snapshot(name);
+        }
+    }
+
+    /// Whether a command for this job in `directory` is the same as that for the
+    /// noted one. What goes to the terminal never is: the other one was another's.
+    pub(in crate::cli::run) fn is_noted_as(&self, noted: &NotedJob, directory: &Path) -> bool {
+        if self.common().output == "-" {
+            return false;
+        }
+        let told = serde_json::from_value::<Self>(noted.arguments.clone());
+        told.is_ok_and(|mut told| {
+            if let Some(input) = told.input_mut() {
+                input.forget_own_snapshot();
+            }
+            noted.directory == directory && json!(told) == json!(self)
+        })
     }
 
     /// Its arguments as far as what there is to do depends on them: what is read and
