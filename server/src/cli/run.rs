@@ -9,6 +9,7 @@ mod restart;
 mod source;
 mod source_text;
 mod target;
+mod told;
 mod watch;
 
 use anyhow::{Context, Result};
@@ -20,9 +21,10 @@ use self::note::Note;
 use self::report::Report;
 use self::restart::start_again;
 pub(super) use self::restart::start_all_again;
+use self::told::Load;
 use super::error::CliError;
 use super::print::counted;
-use crate::jobs::history::NotedJob;
+use crate::jobs::history::{History, KnownProfile, NotedJob};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,6 +33,7 @@ Examples:
   ebb run grep --table app.lines --snapshot monday --output found.tsv --pattern TODO
   ebb run sort --text lines.txt --output sorted.txt
   ebb run aggregate --csv trips.csv --by city --of fare --output -
+  ebb run wordcount --table app.lines --output app.counts --goal 30s --dry-run
 
 `ebb apps` lists the applications; `ebb run APPLICATION --help` tells all of one.
 
@@ -51,6 +54,9 @@ pub(super) fn run(args: Args) -> Result<()> {
     let location = common.location.clone();
     let interrupt = Interrupt::listen()?;
     let launch = Launch::new(&common, &location, job.reads_table())?;
+    if common.dry_run {
+        return tell_only(&job, launch);
+    }
     let unfinished = launch.unfinished()?;
     if unfinished.is_empty() {
         return run_job(job, launch, &interrupt, None);
@@ -84,6 +90,21 @@ pub(super) fn run(args: Args) -> Result<()> {
     run_job(job, launch, &interrupt, None)
 }
 
+/// Says what can be said of a job without running it.
+fn tell_only(job: &Job, mut launch: Launch<'_>) -> Result<()> {
+    let load = Load::start();
+    let history = launch.existing_history()?;
+    let work = job.work(&mut launch)?;
+    let known = known_profile(history.as_ref(), job)?;
+    launch.told = told::tell(&launch, &work, known.as_ref(), load)?;
+    told::print(&launch, &work, job.name())
+}
+
+fn known_profile(history: Option<&History>, job: &Job) -> Result<Option<KnownProfile>> {
+    let known = history.map(|history| history.known_profile(job.name(), &job.work_arguments()));
+    Ok(known.transpose()?.flatten())
+}
+
 const NOWHERE: &str = "cannot tell where this is";
 
 /// Runs a job and notes what becomes of it; under its old note when it is `noted`
@@ -94,6 +115,7 @@ fn run_job(
     interrupt: &Interrupt,
     noted: Option<NotedJob>,
 ) -> Result<()> {
+    let load = launch.common.goal.map(|_| Load::start());
     let history = launch.history()?;
     let is_restart = noted.is_some();
     let noted = match (&history, noted) {
@@ -114,14 +136,20 @@ fn run_job(
         _ => None,
     };
     let journal = note.as_ref().map(Note::journal);
-    let kind_of_work = job.work_arguments();
-    let known = history.as_ref();
-    let known = known.map(|history| history.known_profile(job.name(), &kind_of_work));
-    let known = known.transpose()?.flatten();
-    let report = work.and_then(|work| launch.run(work, interrupt, journal, known.as_ref()));
+    let known = known_profile(history.as_ref(), &job)?;
+    let report = work.and_then(|work| {
+        if let Some(load) = load {
+            launch.told = told::tell(&launch, &work, known.as_ref(), load)?;
+            told::warn(&launch, &work, job.name());
+        }
+        launch.run(work, interrupt, journal, known.as_ref())
+    });
     if let Some(note) = note {
         match &report {
-            Ok(report) => note.end(report, &kind_of_work, &launch.input_label())?,
+            Ok(report) => {
+                let (work, input) = (job.work_arguments(), launch.input_label());
+                note.end(report, &work, &input, launch.told.as_ref())?;
+            }
             Err(error) if is_restart => note.fail(&format!("{error:#}"))?,
             // It never started.
             Err(_) => note.forget()?,

@@ -16,9 +16,11 @@
 //! | `outputs` | rows into a table, files or the terminal, all at once |
 //! | `records` | what values look like inside: CSV, JSON, numbers |
 //! | `history` | what became of jobs, in the database |
+//! | `advice` | how probably a job meets its goal, from what its last run took |
 //! | `chain` | jobs of which each reads what the one before has left |
 //! | `aggregate`, `combine`, `grep`, `index`, `join`, `pagerank`, `pi`, `select`, `simulate`, `sort`, `validate`, `wordcount` | one application each |
 
+pub mod advice;
 pub mod aggregate;
 mod chain;
 pub mod combine;

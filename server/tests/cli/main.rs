@@ -1,6 +1,7 @@
 //! The `ebb` binary as a user meets it: arguments in; stdout, stderr, files and
 //! an exit code out.
 
+mod advice;
 mod applications;
 mod care;
 mod corpus;

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::input::{InputArgs, Opened};
 use super::report::Report;
 use super::target::Target;
+use super::told::Told;
 use super::watch;
 use crate::cli::database::Location;
 use crate::cli::error::CliError;
@@ -60,6 +61,11 @@ pub(super) struct Common {
     /// Where sorted runs are kept meanwhile [default: a directory in --data].
     #[arg(long, value_name = "DIR")]
     spill_dir: Option<PathBuf>,
+    /// Do not run the job: tell how long it takes, and how probably it meets its
+    /// goal.
+    #[arg(long)]
+    #[serde(skip)]
+    pub(super) dry_run: bool,
     /// Leave jobs alone that a killed process left unfinished: else they are started
     /// again first.
     #[arg(long)]
@@ -96,6 +102,8 @@ pub(super) struct Launch<'a> {
     inputs: Vec<Opened>,
     /// Whose report is told in the end.
     pub(super) report: Report,
+    /// What was told before it started.
+    pub(super) told: Option<Told>,
 }
 
 impl<'a> Launch<'a> {
@@ -117,10 +125,17 @@ impl<'a> Launch<'a> {
             spill_dir,
             inputs: Vec::new(),
             report: Report::Asked,
+            told: None,
         })
     }
 
-    fn cores(&self) -> u32 {
+    /// Whether a database is open.
+    pub(super) fn has_database(&self) -> bool {
+        self.db.is_some()
+    }
+
+    /// Cores that the job may use.
+    pub(super) fn cores(&self) -> u32 {
         let machine_cores = available_parallelism().map_or(1, |cores| cores.get() as u32);
         self.common.cores.unwrap_or(machine_cores)
     }
@@ -187,14 +202,19 @@ impl<'a> Launch<'a> {
     /// The jobs over the database whose processes ended before them, the oldest
     /// first.
     pub(super) fn unfinished(&self) -> Result<Vec<NotedJob>> {
-        let history = self
+        let history = self.existing_history()?;
+        let unfinished = history.map(|history| history.unfinished()).transpose()?;
+        Ok(unfinished.unwrap_or_default())
+    }
+
+    /// The history of jobs, where there is one.
+    pub(super) fn existing_history(&self) -> Result<Option<History>> {
+        Ok(self
             .db
             .as_ref()
             .map(History::existing)
             .transpose()?
-            .flatten();
-        let unfinished = history.map(|history| history.unfinished()).transpose()?;
-        Ok(unfinished.unwrap_or_default())
+            .flatten())
     }
 
     /// The name of the snapshot that was made for the job.

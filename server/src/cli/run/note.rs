@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use ebb_scheduler::runtime::{JobJournal, JobReport, Outcome};
 use serde_json::{Value, json};
 
+use super::told::Told;
 use crate::jobs::history::{History, NotedJob, NotedState, Recorder};
 
 /// Its note in the history, and who writes down what its tasks take.
@@ -32,8 +33,14 @@ impl<'a> Note<'a> {
     }
 
     /// Notes how it ended; if well, what it took too, for the next one that does
-    /// `work`. `input` says what it read.
-    pub(super) fn end(mut self, report: &JobReport, work: &Value, input: &str) -> Result<()> {
+    /// `work`. `input` says what it read, `told` how long it was believed to take.
+    pub(super) fn end(
+        mut self,
+        report: &JobReport,
+        work: &Value,
+        input: &str,
+        told: Option<&Told>,
+    ) -> Result<()> {
         let recorded = self.recorder.finish()?;
         self.noted.attempts_dropped = recorded.attempts_dropped;
         let state = match report.outcome {
@@ -44,7 +51,9 @@ impl<'a> Note<'a> {
         self.history.end(&self.noted, state, Some(json!(report)))?;
         if state == NotedState::Succeeded {
             let measured = recorded.measured;
-            (self.history).note_profile(&self.noted, work, input, measured)?;
+            let took_s = report.finished_s - report.submitted_s;
+            let off = told.map(|told| took_s / told.advice.median_s);
+            (self.history).note_profile(&self.noted, work, input, measured, off)?;
         }
         Ok(())
     }

@@ -56,6 +56,7 @@ fn object(args: &Common, launch: &Launch<'_>, job: &JobReport) -> Value {
     }
     object["output"] = json!(launch.target.to_string());
     object["policy"] = json!(args.policy);
+    object["advice"] = json!(launch.told);
     object
 }
 

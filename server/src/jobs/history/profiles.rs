@@ -10,6 +10,9 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Profiles that are kept of an application; of more, those that were noted last.
 const PROFILES_MAX: usize = 100;
 
+/// Runs of which is known how far off what was told was; of more, the latest.
+const TOLD_MAX: usize = 20;
+
 /// Jobs of a chain that a profile is kept of: the first so many.
 const CHAIN_JOBS_MAX: usize = 100;
 
@@ -26,6 +29,10 @@ pub struct NotedProfile {
     pub noted_unix_ms: u64,
     /// By the name of the job: one, or those of a chain.
     pub measured: Vec<(String, MeasuredProfile)>,
+    /// Of the latest runs of the same work, how long they took over what was told
+    /// before they started, where something was.
+    #[serde(default)]
+    pub took_over_told: Vec<f64>,
 }
 
 impl NotedProfile {
@@ -57,6 +64,11 @@ impl ProfileTable {
     pub(super) fn note(&self, work: &Value, mut profile: NotedProfile) -> Result<()> {
         let application = profile.application.clone();
         profile.measured.truncate(CHAIN_JOBS_MAX);
+        if let Some(before) = self.same(&application, work)? {
+            (profile.took_over_told).splice(0..0, before.took_over_told);
+        }
+        let surplus = profile.took_over_told.len().saturating_sub(TOLD_MAX);
+        profile.took_over_told.drain(..surplus);
         let bytes = serde_json::to_vec(&profile).expect("a profile has text keys only");
         self.table.put(key(&application, work).as_bytes(), &bytes)?;
         let mut of_it = self.of(&application)?;
@@ -69,9 +81,7 @@ impl ProfileTable {
 
     /// That of the same work, or the latest of the application.
     pub(super) fn known(&self, application: &str, work: &Value) -> Result<Option<KnownProfile>> {
-        let same = self.table.get(key(application, work).as_bytes())?;
-        let same = same.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        if let Some(noted) = same {
+        if let Some(noted) = self.same(application, work)? {
             return Ok(Some(KnownProfile {
                 noted,
                 is_same_work: true,
@@ -83,6 +93,11 @@ impl ProfileTable {
             noted,
             is_same_work: false,
         }))
+    }
+
+    fn same(&self, application: &str, work: &Value) -> Result<Option<NotedProfile>> {
+        let found = self.table.get(key(application, work).as_bytes())?;
+        Ok(found.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
     /// All of them, by application. What is no profile is passed over.

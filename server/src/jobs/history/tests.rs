@@ -166,7 +166,7 @@ fn the_same_work_is_known_best_and_otherwise_the_latest_of_the_application() {
     let note = |application: &str, work: Value, cpu_s: f64| {
         let job = history.begin(application, json!({}), "/d").unwrap();
         let jobs = vec![(application.to_string(), measured(cpu_s))];
-        history.note_profile(&job, &work, "app.t", jobs).unwrap();
+        (history.note_profile(&job, &work, "app.t", jobs, Some(cpu_s))).unwrap();
     };
     let known = |application: &str, work: Value| {
         let known = history.known_profile(application, &work).unwrap()?;
@@ -180,6 +180,8 @@ fn the_same_work_is_known_best_and_otherwise_the_latest_of_the_application() {
     assert_eq!(known("sort", json!({"by": "a"})), Some((1.0, true)));
     note("sort", json!({"by": "a"}), 4.0);
     assert_eq!(known("sort", json!({"by": "a"})), Some((4.0, true)));
+    let same = history.known_profile("sort", &json!({"by": "a"})).unwrap();
+    assert_eq!(same.unwrap().noted.took_over_told, [1.0, 4.0]);
     let (_, is_same_work) = known("sort", json!({"by": "c"})).unwrap();
     assert!(!is_same_work);
     assert_eq!(known("grep", json!({})), None);

@@ -1,0 +1,327 @@
+//! What to tell whoever is about to start a job: how probably it meets its goal,
+//! and from which goal on it is all but certain to.
+//!
+//! What is known of the work is what its last run took. How long that will take now
+//! is simulated, many times over, by [`ebb_scheduler::planning`]: a job on so many
+//! cores, with task lengths as they were, give or take how far off such estimates
+//! have been.
+
+use ebb_scheduler::availability::Availability;
+use ebb_scheduler::model::{Job, JobId, Profile};
+use ebb_scheduler::planning::{Future, Outlook, plan};
+use ebb_scheduler::policy::Fifo;
+use ebb_scheduler::runtime::{JobProfile, MeasuredProfile, TaskMeasures};
+use ebb_scheduler::sim::{SimConfig, SimError, SimJob, TaskLength};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+
+/// How sure a goal has to be to be called safe.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// Futures that are drawn, and tasks in all of them together: fewer futures where
+/// there are very many tasks.
+const FUTURES_MAX: usize = 200;
+const FUTURES_MIN: usize = 40;
+const TASKS_MAX: usize = 200_000;
+
+/// How far off an estimate is believed to be that nothing is known of: the standard
+/// deviation of the logarithm of what it takes over what was said. A fifth for the
+/// same work again, a half for other work of the application.
+const SAME_WORK_LOG_SD: f64 = 0.2;
+const OTHER_WORK_LOG_SD: f64 = 0.5;
+
+/// A slot has at least so much of a core, in hundredths, whatever others use: under
+/// it nothing can be said.
+const FREE_HUNDREDTHS_MIN: f64 = 5.0;
+
+/// A job that is about to start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// Map tasks.
+    pub maps: u32,
+    /// Reduce tasks.
+    pub reduces: u32,
+    /// Bytes that the maps will read; 0: not known.
+    pub bytes_in: u64,
+    /// What an earlier run took.
+    pub measured: MeasuredProfile,
+    /// Whether that was the same work.
+    pub is_same_work: bool,
+    /// Of earlier runs, how long they took over what was said.
+    pub took_over_told: Vec<f64>,
+    /// Cores that the job may use.
+    pub cores: u32,
+    /// How much of those is free, 0 to `cores`.
+    pub free_cores: f64,
+    /// Its goal in seconds from its start.
+    pub goal_s: Option<f64>,
+}
+
+/// The answer.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Advice {
+    /// How probably it meets its goal, 0 to 1; `None` without one.
+    pub met_probability: Option<f64>,
+    /// How long it takes, as probably less as more, in seconds.
+    pub median_s: f64,
+    /// The earliest goal that it meets with [`CONFIDENCE`], in seconds from its
+    /// start.
+    pub safe_goal_s: f64,
+    /// What was asked as safe.
+    pub confidence: f64,
+    /// Cores that are believed to be free for it.
+    pub free_cores: f64,
+    /// How long a map is believed to take, in seconds of CPU.
+    pub map_task_cpu_s: f64,
+    /// How long a reduce is believed to take, in seconds of CPU.
+    pub reduce_task_cpu_s: f64,
+    /// The standard deviation of the logarithm of how far off that may be.
+    pub log_sd: f64,
+}
+
+/// Answers. The same question has the same answer.
+///
+/// Assumed: nothing else is run by this process; what others use of the machine
+/// stays as it is; work is in proportion to the bytes read; a task takes as long as
+/// its CPU time on a free core.
+///
+/// # Errors
+/// When the numbers make no sense, as no map at all does not.
+pub fn advise(question: &Question) -> Result<Advice, SimError> {
+    let Question {
+        maps,
+        reduces,
+        measured,
+        ..
+    } = question;
+    let otherwise = JobProfile::default();
+    let JobProfile {
+        map_task_cpu_s,
+        reduce_task_cpu_s,
+    } = measured.estimates(question.bytes_in, *maps, *reduces, otherwise);
+    let (log_mean, log_sd) = off(question);
+    // A core of which others take a half is one on which all takes twice as long.
+    let cores = f64::from(question.cores.max(1));
+    let free_cores = (question.free_cores).clamp(FREE_HUNDREDTHS_MIN / 100.0, cores);
+    let slowdown = cores / free_cores;
+
+    let tasks = (*maps + *reduces).max(1) as usize;
+    let count = (TASKS_MAX / tasks).clamp(FUTURES_MIN, FUTURES_MAX);
+    let seed = 0;
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let factors: Vec<f64> = (0..count)
+        .map(|nth| {
+            // Evenly over the distribution rather than at random: fewer are enough.
+            let part = (nth as f64 + rng.random::<f64>()) / count as f64;
+            slowdown * (log_mean + log_sd * normal_quantile(part)).exp()
+        })
+        .collect();
+    let outlook = |goal_s: Option<f64>, confidence: f64| -> Result<Outlook, SimError> {
+        let futures = (0..).zip(&factors).map(|(number, factor)| {
+            let job = SimJob {
+                reduces: *reduces,
+                reduce_length: length(&measured.reduce, reduce_task_cpu_s * factor),
+                ..SimJob::of_maps(
+                    Job::new(JobId(1), 0.0, goal_s),
+                    *maps,
+                    Profile::cpu(100, map_task_cpu_s, reduce_task_cpu_s),
+                    length(&measured.map, map_task_cpu_s * factor),
+                )
+            };
+            future(question.cores.max(1), job, number)
+        });
+        let futures = futures.collect::<Result<Vec<Future>, SimError>>()?;
+        let outlooks = plan(futures, &[JobId(1)], &Fifo, confidence)?;
+        Ok(outlooks.into_iter().next().expect("an outlook per job"))
+    };
+    // Without a goal, since nobody asks what would save it.
+    let ends = outlook(None, CONFIDENCE)?;
+    let met_probability = match question.goal_s {
+        Some(goal_s) => outlook(Some(goal_s), 0.0)?.met_probability,
+        None => None,
+    };
+    Ok(Advice {
+        met_probability,
+        median_s: ends.finish_s.unwrap_or(f64::INFINITY),
+        safe_goal_s: ends.safe_finish_s.unwrap_or(f64::INFINITY),
+        confidence: CONFIDENCE,
+        free_cores,
+        map_task_cpu_s,
+        reduce_task_cpu_s,
+        log_sd,
+    })
+}
+
+/// Mean and standard deviation of the logarithm of how long it takes over what is
+/// estimated: as if there had been one run more, as far off as is believed of those
+/// that nothing is known of.
+fn off(question: &Question) -> (f64, f64) {
+    let believed = match question.is_same_work {
+        true => SAME_WORK_LOG_SD,
+        false => OTHER_WORK_LOG_SD,
+    };
+    let past = question.took_over_told.iter().map(|off| off.ln());
+    let past: Vec<f64> = past.filter(|log| log.is_finite()).collect();
+    let runs = past.len() as f64 + 1.0;
+    let mean = past.iter().sum::<f64>() / runs;
+    let squares = past.iter().map(|log| (log - mean).powi(2)).sum::<f64>();
+    (mean, ((squares + believed.powi(2)) / runs).sqrt())
+}
+
+/// Lengths around a mean, as different from each other as those measured: of n
+/// log-normal numbers the largest is about exp(sd * sqrt(2 ln n)) times the median.
+fn length(measured: &TaskMeasures, mean_s: f64) -> TaskLength {
+    let tasks = measured.tasks as f64;
+    let measured_mean_s = measured.cpu_s / tasks.max(1.0);
+    let log_sd = match tasks >= 2.0 && measured_mean_s > 0.0 {
+        true => (measured.cpu_s_max / measured_mean_s).ln() / (2.0 * tasks.ln()).sqrt(),
+        false => 0.0,
+    };
+    TaskLength::LogNormal {
+        mean_s: mean_s.max(1e-9),
+        log_sd: log_sd.clamp(0.0, 2.0),
+    }
+}
+
+/// One job on cores that are all its own.
+fn future(cores: u32, job: SimJob, seed: u64) -> Result<Future, SimError> {
+    let mean_s = |length: &TaskLength| length.mean_s();
+    let work_s = mean_s(&job.map_length) * f64::from(job.maps)
+        + mean_s(&job.reduce_length) * f64::from(job.reduces);
+    let all = Availability::constant(f64::from(cores) * 100.0);
+    let all = all.expect("so many cores are finite and not negative");
+    let mut config = SimConfig::one_slot_nodes(cores, all);
+    config.seed = seed;
+    // Well below the length of the job, and not so short that deciding takes long.
+    config.cycle_s = (work_s / f64::from(cores) / 200.0).max(1e-6);
+    config.horizon_s = (100.0 * work_s).max(config.horizon_s);
+    Ok((config, vec![job]))
+}
+
+/// The value below which a standard normal variable is with probability `part`,
+/// within 4.5e-4 (Abramowitz and Stegun, 26.2.23).
+fn normal_quantile(part: f64) -> f64 {
+    let tail = part.min(1.0 - part).max(1e-12);
+    let t = (-2.0 * tail.ln()).sqrt();
+    let above = 2.515_517 + t * (0.802_853 + t * 0.010_328);
+    let below = 1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308));
+    let value = t - above / below;
+    if part < 0.5 { -value } else { value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten maps of 2 s and a reduce of 4 s, of 1000 bytes.
+    fn question() -> Question {
+        let all = |tasks: u64, cpu_s: f64, bytes_in: u64| TaskMeasures {
+            tasks,
+            cpu_s,
+            cpu_s_max: cpu_s / tasks as f64,
+            bytes_in,
+            ..TaskMeasures::default()
+        };
+        Question {
+            maps: 10,
+            reduces: 1,
+            bytes_in: 1000,
+            measured: MeasuredProfile {
+                map: all(10, 20.0, 1000),
+                reduce: all(1, 4.0, 500),
+            },
+            is_same_work: true,
+            took_over_told: Vec::new(),
+            cores: 2,
+            free_cores: 2.0,
+            goal_s: Some(14.0),
+        }
+    }
+
+    fn is_near(found: f64, expected: f64) {
+        assert!(
+            (found / expected - 1.0).abs() < 0.05,
+            "{found} for {expected}"
+        );
+    }
+
+    /// Five maps after each other on each core, then the reduce: 14 s, give or take
+    /// a fifth: 95% of a normal variable are below 1.645.
+    #[test]
+    fn the_median_is_what_the_last_run_took_and_the_safe_goal_lies_behind() {
+        let advice = advise(&question()).unwrap();
+        assert_eq!(
+            (advice.map_task_cpu_s, advice.reduce_task_cpu_s),
+            (2.0, 4.0)
+        );
+        is_near(advice.median_s, 14.0);
+        is_near(advice.safe_goal_s, 14.0 * (1.645_f64 * 0.2).exp());
+        assert!((advice.met_probability.unwrap() - 0.5).abs() < 0.05);
+        assert_eq!(advise(&question()).unwrap(), advice, "the same every time");
+    }
+
+    #[test]
+    fn a_later_goal_is_more_probable_and_one_that_is_safe_is_met() {
+        let probability = |goal_s| {
+            let asked = Question {
+                goal_s: Some(goal_s),
+                ..question()
+            };
+            advise(&asked).unwrap().met_probability.unwrap()
+        };
+        assert!(probability(5.0) < 0.01);
+        assert!(probability(12.0) < probability(16.0));
+        let safe_s = advise(&question()).unwrap().safe_goal_s;
+        assert!(probability(safe_s) >= CONFIDENCE);
+        assert!(probability(60.0) > 0.99);
+    }
+
+    #[test]
+    fn what_others_use_and_more_bytes_make_it_longer() {
+        let half = Question {
+            free_cores: 1.0,
+            ..question()
+        };
+        is_near(advise(&half).unwrap().median_s, 28.0);
+        let twice = Question {
+            bytes_in: 2000,
+            maps: 20,
+            ..question()
+        };
+        is_near(advise(&twice).unwrap().median_s, 28.0);
+        let nothing_free = Question {
+            free_cores: -0.3,
+            ..question()
+        };
+        assert!(advise(&nothing_free).unwrap().median_s.is_finite());
+    }
+
+    #[test]
+    fn how_far_off_earlier_advice_was_is_learned() {
+        let with = |took_over_told: Vec<f64>, is_same_work| {
+            let asked = Question {
+                took_over_told,
+                is_same_work,
+                ..question()
+            };
+            advise(&asked).unwrap()
+        };
+        let unsure = with(Vec::new(), false);
+        assert!(unsure.safe_goal_s > with(Vec::new(), true).safe_goal_s);
+        let off = with(vec![1.5; 20], true);
+        is_near(off.median_s, 14.0 * (20.0 / 21.0 * 1.5_f64.ln()).exp());
+        assert!(off.log_sd < SAME_WORK_LOG_SD);
+        let wild = with(vec![0.5, 2.0, 0.5, 2.0], true);
+        is_near(wild.median_s, 14.0);
+        assert!(wild.log_sd > 0.6);
+    }
+
+    #[test]
+    fn the_quantiles_are_those_of_a_normal_distribution() {
+        for (part, value) in [(0.5, 0.0), (0.95, 1.6449), (0.025, -1.96), (0.999, 3.0902)] {
+            let found = normal_quantile(part);
+            assert!((found - value).abs() < 1e-3, "{found} at {part}");
+        }
+    }
+}

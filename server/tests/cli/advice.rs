@@ -1,0 +1,116 @@
+//! `ebb run --goal` and `--dry-run`: what is told before a job starts.
+
+use crate::place::Place;
+
+const RUN: &str = "run wordcount --table app.lines --snapshot s --splits 4";
+
+#[test]
+fn without_a_profile_nothing_is_told_but_how_one_comes_to_be() {
+    let place = Place::with_corpus();
+    let told = place
+        .ebb(&format!("{RUN} --output app.a --goal 1h --dry-run"))
+        .ok();
+    assert!(told.contains("leaves a profile"), "{told}");
+    let told = place.ebb(&format!("{RUN} --output app.a --goal 1h --dry-run --json"));
+    let told = told.json();
+    assert_eq!(
+        (&told["goal_s"], &told["advice"]),
+        (&3600.0.into(), &serde_json::Value::Null)
+    );
+    let ran = place.ebb(&format!("{RUN} --output app.a --goal 1h --json"));
+    assert!(ran.stderr.contains("leaves a profile"), "{}", ran.stderr);
+    assert!(ran.json()["advice"].is_null());
+    // Of what reads and writes files only there is no database to keep it in.
+    place.write("words.txt", "a b c\n");
+    let files = "run wordcount --text words.txt --output ./x.tsv --dry-run";
+    let told = place.ebb(files).ok();
+    assert!(told.contains("this job uses none"), "{told}");
+    assert!(!place.path("x.tsv").exists());
+}
+
+#[test]
+fn a_job_is_believed_to_take_what_its_last_run_took() {
+    let place = Place::with_corpus();
+    place.ebb(&format!("{RUN} --output app.first")).ok();
+    let profiles = place.ebb("jobs --profiles --json").json();
+    let measured = &profiles[0]["measured"][0][1];
+    let jobs = place.ebb("jobs --json").json();
+
+    let dry = |goal: &str| {
+        let run = format!("{RUN} --output app.second --dry-run --json --goal {goal}");
+        place.ebb(&run).json()["advice"].clone()
+    };
+    let told = dry("1h");
+    assert_eq!(told["is_same_work"], true);
+    assert_eq!(told["profile_of"], jobs[0]["id"]);
+    let splits = told["maps"].as_f64().unwrap();
+    for (kind, tasks) in [("map", splits), ("reduce", 1.0)] {
+        let cpu_s = measured[kind]["cpu_s"].as_f64().unwrap() / tasks;
+        let estimate_s = told[format!("{kind}_task_cpu_s")].as_f64().unwrap();
+        // The bytes on the disk are a few more or less than those that were read.
+        assert!(
+            (estimate_s / cpu_s - 1.0).abs() < 0.2,
+            "{estimate_s} for {cpu_s}: {told}"
+        );
+    }
+    assert!(told["met_probability"].as_f64().unwrap() > 0.95, "{told}");
+    assert!(dry("1us")["met_probability"].as_f64().unwrap() < 0.05);
+    let safe_s = told["safe_goal_s"].as_f64().unwrap();
+    assert!(safe_s >= told["median_s"].as_f64().unwrap(), "{told}");
+
+    // Nothing was run.
+    place.ebb("scan app.second").fails(3);
+    assert_eq!(place.ebb("jobs --json").json(), jobs);
+    let told = place
+        .ebb(&format!("{RUN} --output app.second --dry-run --goal 1h"))
+        .ok();
+    for part in [
+        "4 maps",
+        "1 reduce",
+        "met with 95%",
+        "of 1h is met with probability over 0.99",
+    ] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+
+    // What comes of it is learned.
+    let ran = place.ebb(&format!("{RUN} --output app.second --goal 1h --json"));
+    assert!(
+        ran.stderr.contains("met with probability"),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.json()["advice"]["met_probability"].as_f64().unwrap() > 0.95);
+    let profiles = place.ebb("jobs --profiles --json").json();
+    assert_eq!(profiles[0]["took_over_told"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn other_work_of_the_application_is_a_hint_and_a_chain_is_none() {
+    let place = Place::with_corpus();
+    place
+        .ebb("run wordcount --table app.lines --output app.first --prefix corpus/d0")
+        .ok();
+    let told = place
+        .ebb(&format!("{RUN} --output app.a --dry-run --json"))
+        .json();
+    assert_eq!(told["advice"]["is_same_work"], false);
+    assert!(told["advice"]["met_probability"].is_null());
+    let told = place.ebb(&format!("{RUN} --output app.a --dry-run")).ok();
+    assert!(told.contains("other work of the application"), "{told}");
+    place.write("links.txt", "a b\nb a\n");
+    let chain = "run pagerank --text links.txt --output app.ranks --goal 1h --iterations 2";
+    let said = place.ebb(chain);
+    assert!(said.stderr.contains("a chain of jobs"), "{}", said.stderr);
+    said.ok();
+}
+
+#[test]
+fn what_would_be_refused_is_refused_in_a_dry_run() {
+    let place = Place::with_corpus();
+    place.write("mine.tsv", "mine");
+    let said = place
+        .ebb(&format!("{RUN} --output mine.tsv --dry-run"))
+        .fails(1);
+    assert!(said.contains("mine.tsv exists"), "{said}");
+}
