@@ -127,11 +127,11 @@ def word_counts(args, text, data, out):
 
 
 def sorts(args, records, out):
-    """ebb's tasks together get 256 MB, as GNU sort's buffer does."""
+    """ebb's tasks together get 256 MiB, as GNU sort's buffer does."""
     cores = str(args.cores)
     return {
         "ebb": [args.ebb, "run", "sort", "--text", str(records), "--cores", cores,
-                "--spill-dir", str(args.dir / "spill"), "--output", str(out),
+                "--spill-dir", str(args.dir / "spill"), "--output", str(out), "--memory", "256MiB",
                 "--reduces", str(4 * args.cores), "--splits", str(8 * args.cores)],
         "gnu sort": ["sort", "-S", "256M", "--parallel", cores, "-T", str(args.dir),
                      "-o", str(out), str(records)],

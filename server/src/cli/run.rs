@@ -3,6 +3,7 @@
 mod applications;
 mod input;
 mod launch;
+mod memory;
 mod note;
 mod report;
 mod restart;

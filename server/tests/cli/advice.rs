@@ -114,3 +114,45 @@ fn what_would_be_refused_is_refused_in_a_dry_run() {
         .fails(1);
     assert!(said.contains("mine.tsv exists"), "{said}");
 }
+
+#[test]
+fn tasks_together_get_the_memory_that_was_said() {
+    let place = Place::new();
+    let lines: String = (0..60_000)
+        .map(|n| format!("{:07} {}\n", n * 7919 % 60_000, "x".repeat(90)))
+        .collect();
+    place.write("lines.txt", &lines);
+    let sort = "run sort --text lines.txt --cores 2 --splits 2 --json";
+    let counters = |memory: &str, output: &str| {
+        let report = place
+            .ebb(&format!("{sort} --memory {memory} --output {output}"))
+            .json();
+        report["counters"].clone()
+    };
+    let little = counters("1MiB", "little.txt");
+    let much = counters("64MiB", "much.txt");
+    assert!(
+        little["spills"].as_u64() > much["spills"].as_u64(),
+        "{little} {much}"
+    );
+    assert!(
+        little["memory_bytes_max"].as_u64().unwrap() <= 512 << 10,
+        "{little}"
+    );
+    assert!(
+        much["memory_bytes_max"].as_u64().unwrap() > 512 << 10,
+        "{much}"
+    );
+    assert_eq!(place.read("little.txt"), place.read("much.txt"));
+    let said = place
+        .ebb(&format!("{sort} --memory 1KiB --output x.txt"))
+        .fails(2);
+    assert!(said.contains("at least 32.0 KiB"), "{said}");
+    let said = place
+        .ebb(&format!("{sort} --memory 1EiB --output x.txt"))
+        .fails(2);
+    assert!(said.contains("more than the machine has"), "{said}");
+    place
+        .ebb(&format!("{sort} --memory much --output x.txt"))
+        .refused();
+}

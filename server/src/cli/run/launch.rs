@@ -17,6 +17,7 @@ use ebb_storage::Db;
 use serde::{Deserialize, Serialize};
 
 use super::input::{InputArgs, Opened};
+use super::memory;
 use super::report::Report;
 use super::target::Target;
 use super::told::Told;
@@ -58,6 +59,10 @@ pub(super) struct Common {
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     cores: Option<u32>,
+    /// Memory for the records of all tasks together, as in 256MiB; what does not fit
+    /// goes to --spill-dir [default: 16 MiB per core].
+    #[arg(long = "memory", value_name = "SIZE", value_parser = memory::size)]
+    memory_bytes: Option<u64>,
     /// Where sorted runs are kept meanwhile [default: a directory in --data].
     #[arg(long, value_name = "DIR")]
     spill_dir: Option<PathBuf>,
@@ -253,11 +258,17 @@ impl<'a> Launch<'a> {
         journal: Option<Arc<dyn JobJournal>>,
         known: Option<&KnownProfile>,
     ) -> Result<JobReport> {
+        let default = RuntimeOptions::new(self.cores());
         let runtime = Runtime::start(RuntimeOptions {
             policy: policy::by_name(&self.common.policy).expect("clap checked the name"),
             spill_dir: self.spill_dir.clone(),
             journal,
-            ..RuntimeOptions::new(self.cores())
+            task_memory_bytes: match self.common.memory_bytes {
+                // A job has as many tasks at a time as there are cores.
+                Some(all_bytes) => memory::of_a_task(all_bytes, self.cores())?,
+                None => default.task_memory_bytes,
+            },
+            ..default
         })?;
         let runner = Runner {
             runtime,
