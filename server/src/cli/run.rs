@@ -9,6 +9,7 @@ mod report;
 mod restart;
 mod source;
 mod source_text;
+mod spills;
 mod target;
 mod told;
 mod watch;

@@ -47,7 +47,9 @@ pub use chain::Chain;
 pub use inputs::{
     FileKind, FilesInput, Generator, LINE_BYTES_MAX, SPLIT_BYTES_MIN, Side, SnapshotInput, Union,
 };
-pub use outputs::{Column, FilesOutput, FilesTarget, Relay, RowFormat, RowWriter, TableOutput};
+pub use outputs::{
+    Column, FilesOutput, FilesTarget, Relay, RowFormat, RowWriter, ScratchDir, TableOutput,
+};
 
 /// What a listing says about a built-in application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -180,6 +180,7 @@ fn a_job_whose_process_was_killed_is_done_by_the_next_run_over_its_own_snapshot(
     kill_in_the_middle(&place, job, "killed.tsv");
     place.write("later.txt", "later\n");
     place.ebb("load --keyspace app --table many later.txt").ok();
+    place.write("ebb-data/spill/mine.txt", "of somebody else");
 
     let next = place.ebb("run grep --table app.many --pattern later --output next.tsv --json");
     assert!(
@@ -201,6 +202,13 @@ fn a_job_whose_process_was_killed_is_done_by_the_next_run_over_its_own_snapshot(
     assert_eq!(jobs[jobs.len() - 2]["starts"], 2);
     let snapshots = place.ebb("snapshot list --json").json();
     assert_eq!(snapshots, serde_json::json!([]), "its own went with it");
+    let left = std::fs::read_dir(place.path("ebb-data/spill")).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(
+        left,
+        ["mine.txt"],
+        "what the killed process spilled is gone"
+    );
 }
 
 #[test]

@@ -312,7 +312,7 @@ impl Pagerank {
             input,
             edges,
             output,
-            &launch.spill_dir,
+            launch.spill_dir(),
             self.damping,
             self.iterations,
             self.reduces.reduces,

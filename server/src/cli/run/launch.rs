@@ -1,7 +1,7 @@
 //! From arguments to a job that runs: the database, the input, the output, the
 //! runtime.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::available_parallelism;
@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::input::{InputArgs, Opened};
 use super::memory;
 use super::report::Report;
+use super::spills::Spills;
 use super::target::Target;
 use super::told::Told;
 use super::watch;
@@ -63,7 +64,8 @@ pub(super) struct Common {
     /// goes to --spill-dir [default: 16 MiB per core].
     #[arg(long = "memory", value_name = "SIZE", value_parser = memory::size)]
     memory_bytes: Option<u64>,
-    /// Where sorted runs are kept meanwhile [default: a directory in --data].
+    /// Where sorted runs are kept meanwhile, in a hidden folder [default: a directory
+    /// in --data].
     #[arg(long, value_name = "DIR")]
     spill_dir: Option<PathBuf>,
     /// Do not run the job: tell how long it takes, and how probably it meets its
@@ -102,8 +104,7 @@ pub(super) struct Launch<'a> {
     pub(super) common: &'a Common,
     db: Option<Db>,
     pub(super) target: Target,
-    /// Where runs and waiting rows are.
-    pub(super) spill_dir: PathBuf,
+    spills: Spills,
     inputs: Vec<Opened>,
     /// Whose report is told in the end.
     pub(super) report: Report,
@@ -119,19 +120,25 @@ impl<'a> Launch<'a> {
         let db = (reads_table || may_write)
             .then(|| location.open_with_maintenance())
             .transpose()?;
-        let spill_dir = common.spill_dir.clone().unwrap_or_else(|| match &db {
-            Some(_) => location.data.join("spill"),
-            None => std::env::temp_dir(),
-        });
+        let spills = match (&common.spill_dir, &db) {
+            (Some(named), _) => Spills::create_in(named.clone(), false),
+            (None, Some(_)) => Spills::create_in(location.data.join("spill"), true),
+            (None, None) => Spills::create_in(std::env::temp_dir(), false),
+        };
         Ok(Self {
             target: Target::choose(db.as_ref(), &common.output),
             common,
             db,
-            spill_dir,
+            spills: spills?,
             inputs: Vec::new(),
             report: Report::Asked,
             told: None,
         })
+    }
+
+    /// Where runs and waiting rows are.
+    pub(super) fn spill_dir(&self) -> &Path {
+        self.spills.path()
     }
 
     /// Whether a database is open.
@@ -170,7 +177,7 @@ impl<'a> Launch<'a> {
         }
         let format = self.common.format;
         self.target
-            .output(self.db.as_ref(), columns, format, &self.spill_dir)
+            .output(self.db.as_ref(), columns, format, self.spill_dir())
     }
 
     /// The output for rows of which several may have the same key: no table, where
@@ -243,25 +250,10 @@ impl<'a> Launch<'a> {
         journal: Option<Arc<dyn JobJournal>>,
         known: Option<&KnownProfile>,
     ) -> Result<JobReport> {
-        let result = self.run_with_spills(work, interrupt, journal, known);
-        if self.common.spill_dir.is_none() && self.db.is_some() {
-            // Ours, and only if nothing is left in it.
-            let _ = std::fs::remove_dir(&self.spill_dir);
-        }
-        result
-    }
-
-    fn run_with_spills(
-        &self,
-        work: Work,
-        interrupt: &Interrupt,
-        journal: Option<Arc<dyn JobJournal>>,
-        known: Option<&KnownProfile>,
-    ) -> Result<JobReport> {
         let default = RuntimeOptions::new(self.cores());
         let runtime = Runtime::start(RuntimeOptions {
             policy: policy::by_name(&self.common.policy).expect("clap checked the name"),
-            spill_dir: self.spill_dir.clone(),
+            spill_dir: self.spill_dir().to_path_buf(),
             journal,
             task_memory_bytes: match self.common.memory_bytes {
                 // A job has as many tasks at a time as there are cores.

@@ -29,4 +29,5 @@ mod table;
 pub use files::{FilesOutput, FilesTarget};
 pub use relay::Relay;
 pub use rows::{Column, RowFormat, RowWriter};
+pub use scratch::ScratchDir;
 pub use table::TableOutput;

@@ -1,7 +1,7 @@
-//! A hidden folder in which a job's files wait until they get their names.
+//! A hidden folder for a job's files: those that wait for their names beside the
+//! target, so that a name is all they need to get, and those that it spills.
 //!
-//! It is beside the target, so that a name is all they need to get. While its
-//! process lives a lock is held on a file in it; what a killed one left has none,
+//! While its process lives a lock is held on a file in it; what a killed one left has none,
 //! and the next job that writes beside it clears it away.
 
 use std::fs::{self, File, TryLockError};
@@ -16,9 +16,10 @@ const PREFIX: &str = ".ebb-job-";
 /// The file that is locked.
 const LOCK: &str = "lock";
 
-/// Removed with all that is in it when dropped.
+/// A hidden folder, removed with all that is in it when dropped. What a killed
+/// process left of one is removed by the next that is made beside it.
 #[derive(Debug)]
-pub(super) struct ScratchDir {
+pub struct ScratchDir {
     // Before the lock: nobody else may remove it meanwhile.
     dir: TempDir,
     _lock: File,
@@ -27,7 +28,10 @@ pub(super) struct ScratchDir {
 impl ScratchDir {
     /// An empty one in `parent`, from which those of killed processes are
     /// removed.
-    pub(super) fn create_in(parent: &Path) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// When `parent` cannot be read or written.
+    pub fn create_in(parent: &Path) -> io::Result<Self> {
         remove_left_behind(parent)?;
         loop {
             let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
@@ -41,7 +45,8 @@ impl ScratchDir {
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
         self.dir.path()
     }
 }
