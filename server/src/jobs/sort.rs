@@ -141,6 +141,11 @@ impl Reducer for OrderedReducer {
 mod tests {
     use super::*;
     use crate::jobs::testing::run_keys;
+    use crate::jobs::{
+        FileKind, FilesInput, FilesOutput, FilesTarget, RowFormat, RowWriter, SnapshotInput,
+    };
+    use ebb_scheduler::runtime::{Outcome, Runtime, RuntimeOptions};
+    use ebb_storage::{Db, Options, TableOptions};
     use rand::{RngExt, SeedableRng};
 
     #[test]
@@ -168,6 +173,90 @@ mod tests {
             }
             assert_eq!(one, lines);
             assert_eq!(four, lines, "over all parts");
+        }
+    }
+
+    /// Of values in order, of which three quarters begin alike.
+    fn skewed_lines() -> Vec<String> {
+        let line = |n: u32| match n {
+            0..15_000 => format!("{n:08} of those that come first"),
+            _ => format!(
+                "9{:09} and a longer line, to {} than others",
+                n * n,
+                "be larger"
+            ),
+        };
+        (0..20_000).map(line).collect()
+    }
+
+    /// That each of five reduces has a fifth of the bytes of `input`, which has two
+    /// splits, give or take a fourth of that.
+    fn assert_even(input: Arc<dyn Input>) {
+        assert_eq!(input.splits().unwrap().len(), 2);
+        let dir = tempfile::tempdir().unwrap();
+        let target = FilesTarget::Folder(dir.path().join("sorted"));
+        let rows = RowWriter::new(RowFormat::Text, columns());
+        let output = Arc::new(FilesOutput::new(target, rows, dir.path()));
+        let order = Order::new(&RecordFormat::Text, None, false, false).unwrap();
+        let runtime = Runtime::start(RuntimeOptions::new(2)).unwrap();
+        let job = runtime
+            .submit(spec("sort", input, output, order, 5))
+            .unwrap();
+        assert_eq!(job.wait().outcome, Outcome::Succeeded);
+        let part = |part: u32| {
+            let path = dir.path().join(format!("sorted/part-{part:05}.tsv"));
+            std::fs::read_to_string(path).unwrap()
+        };
+        let parts: Vec<String> = (0..5).map(part).collect();
+        let rows = parts.iter().flat_map(|part| part.lines());
+        assert_eq!(rows.count(), 20_000);
+        let bytes: Vec<usize> = parts.iter().map(String::len).collect();
+        let even = bytes.iter().sum::<usize>() / 5;
+        let is_even = |bytes: &usize| bytes.abs_diff(even) < even / 4;
+        assert!(bytes.iter().all(is_even), "{bytes:?}");
+    }
+
+    #[test]
+    fn reduces_have_even_parts_of_files_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lines");
+        std::fs::write(&path, skewed_lines().join("\n")).unwrap();
+        for kind in [
+            FileKind::Text,
+            FileKind::Csv {
+                header: false,
+                multiline: false,
+            },
+        ] {
+            let input = FilesInput::open(std::slice::from_ref(&path), kind, 2).unwrap();
+            assert_even(Arc::new(input));
+        }
+    }
+
+    #[test]
+    fn reduces_have_even_parts_of_a_table_in_order_in_memory_and_on_disk() {
+        for flushed in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let db = Db::open(dir.path(), Options::default()).unwrap();
+            let keyspace = db.keyspace("app").unwrap();
+            let table = keyspace.table("t", TableOptions::default()).unwrap();
+            // Values that do not shrink, so that the index knows where they lie.
+            let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+            let mut noise = || -> String {
+                let letter = |_| char::from(rng.random_range(b'!'..=b'~'));
+                (0..300).map(letter).collect()
+            };
+            for (n, line) in (0_u32..).zip(skewed_lines()) {
+                let value = format!("{line} {}", noise());
+                table.put(&n.to_be_bytes(), value.as_bytes()).unwrap();
+            }
+            if flushed {
+                db.flush().unwrap();
+            }
+            keyspace.create_snapshot("s").unwrap();
+            let snapshot = keyspace.snapshot("s").unwrap().table("t").unwrap();
+            let input = SnapshotInput::new(snapshot, 2);
+            assert_even(Arc::new(input));
         }
     }
 

@@ -13,12 +13,16 @@ use memchr::memchr;
 use walkdir::WalkDir;
 
 use super::SPLIT_BYTES_MIN;
-use super::lines::{LINE_BYTES_MAX, Lines};
+use super::lines::{LINE_BYTES_MAX, Lines, READ_BYTES};
+use super::sample::places;
 use crate::jobs::records::{CsvFields, CsvProblem};
 
 /// Digits of an offset in a key, at least, so that keys are in the order of the
 /// file up to a terabyte.
 const OFFSET_DIGITS: usize = 12;
+
+/// What is read of a file at a time at a place where some records are looked at.
+const PLACE_BYTES: usize = 8 << 10;
 
 /// What a record of a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +102,7 @@ impl FilesInput {
     }
 
     fn header(&self) -> Result<Option<Vec<String>>, TaskError> {
-        if !matches!(self.kind, FileKind::Csv { header: true, .. }) {
+        if !self.has_header() {
             return Ok(None);
         }
         let mut columns: Option<Vec<String>> = None;
@@ -173,16 +177,25 @@ impl FilesInput {
         Ok(splits)
     }
 
-    fn read_part(&self, part: &Part, record: RecordSink<'_>) -> Result<(), TaskError> {
+    /// The file that a part is of, unless it changed.
+    fn file(&self, part: &Part) -> Result<&DataFile, TaskError> {
         let file = self.files.get(part.file as usize);
         let file = file.ok_or_else(|| TaskError::failed("a split of another input"))?;
         file.check().map_err(|e| file.failed(e))?;
+        Ok(file)
+    }
+
+    fn has_header(&self) -> bool {
+        matches!(self.kind, FileKind::Csv { header: true, .. })
+    }
+
+    fn read_part(&self, part: &Part, record: RecordSink<'_>) -> Result<(), TaskError> {
+        let file = self.file(part)?;
         let opened = Records::open(file, part.bytes.clone(), self.kind);
         let mut records = opened.map_err(|e| file.failed(e))?;
-        let has_header = matches!(self.kind, FileKind::Csv { header: true, .. });
         let mut key = file.name.clone();
         let mut value = Vec::new();
-        if has_header && part.bytes.start == 0 {
+        if self.has_header() && part.bytes.start == 0 {
             records.next(&mut value).map_err(|e| file.failed(e))?;
         }
         // The common case, without a copy of the line.
@@ -205,15 +218,50 @@ impl FilesInput {
     }
 }
 
+impl FilesInput {
+    /// The first records that begin in `place` of a part.
+    fn sample_place(
+        &self,
+        part: &Part,
+        place: Range<u64>,
+        records: usize,
+        record: RecordSink<'_>,
+    ) -> Result<(), TaskError> {
+        let file = self.file(part)?;
+        let failed = |error: RecordError| file.failed(error);
+        let begins = match place.start == part.bytes.start {
+            true => place.start,
+            false => file.border(place.start).map_err(|e| failed(e.into()))?,
+        };
+        if begins >= place.end {
+            return Ok(());
+        }
+        let found = Records::open_for(file, begins..part.bytes.end, self.kind, PLACE_BYTES);
+        let mut found = found.map_err(|e| failed(e.into()))?;
+        let mut key = file.name.clone();
+        let mut value = Vec::new();
+        if self.has_header() && begins == 0 {
+            found.next(&mut value).map_err(failed)?;
+        }
+        for _ in 0..records {
+            match found.next_of(self.kind, &mut value).map_err(failed)? {
+                Some(offset) if offset < place.end => {
+                    set_offset(&mut key, file.name.len(), offset);
+                    record(&key, &value)?;
+                }
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Input for FilesInput {
     fn splits(&self) -> Result<Vec<Split>, TaskError> {
         let numbered = (0..).zip(self.cut()?);
         let split = |(index, parts): (u32, Vec<Part>)| Split {
             index,
-            bytes: parts
-                .iter()
-                .map(|part| part.bytes.end - part.bytes.start)
-                .sum(),
+            bytes: parts.iter().map(Part::length).sum(),
             payload: parts.iter().flat_map(Part::encode).collect(),
             ..Split::default()
         };
@@ -221,8 +269,44 @@ impl Input for FilesInput {
     }
 
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
-        for bytes in split.payload.chunks_exact(Part::ENCODED_BYTES) {
-            self.read_part(&Part::decode(bytes), record)?;
+        for part in Part::all(split) {
+            self.read_part(&part, record)?;
+        }
+        Ok(())
+    }
+
+    /// Some records at each of several places, which lie at even distances. Of files
+    /// with records over several lines, whose borders are known only from the start,
+    /// the first ones.
+    fn sample(
+        &self,
+        split: &Split,
+        records: usize,
+        record: RecordSink<'_>,
+    ) -> Result<(), TaskError> {
+        let parts: Vec<Part> = Part::all(split).collect();
+        let places = places(records);
+        if !self.is_splittable() {
+            let files = parts.len().min(places);
+            for nth in 0..files {
+                let part = &parts[nth * parts.len() / files];
+                let records = records.div_ceil(files);
+                self.sample_place(part, part.bytes.clone(), records, record)?;
+            }
+            return Ok(());
+        }
+        let all_bytes: u64 = parts.iter().map(Part::length).sum();
+        let border = |place: usize| all_bytes * place as u64 / places as u64;
+        let (mut place, mut before) = (0, 0);
+        for part in &parts {
+            while place < places && border(place) < before + part.length() {
+                let at = |border: u64| part.bytes.start + (border - before);
+                let to = at(border(place + 1)).min(part.bytes.end);
+                let records = records.div_ceil(places);
+                self.sample_place(part, at(border(place))..to, records, record)?;
+                place += 1;
+            }
+            before += part.length();
         }
         Ok(())
     }
@@ -335,6 +419,16 @@ struct Part {
 impl Part {
     const ENCODED_BYTES: usize = 20;
 
+    /// Those of a split.
+    fn all(split: &Split) -> impl Iterator<Item = Self> {
+        let encoded = split.payload.chunks_exact(Self::ENCODED_BYTES);
+        encoded.map(Self::decode)
+    }
+
+    fn length(&self) -> u64 {
+        self.bytes.end - self.bytes.start
+    }
+
     fn encode(&self) -> Vec<u8> {
         let mut payload = self.file.to_le_bytes().to_vec();
         payload.extend_from_slice(&self.bytes.start.to_le_bytes());
@@ -381,8 +475,17 @@ struct Records {
 
 impl Records {
     fn open(file: &DataFile, part: Range<u64>, kind: FileKind) -> io::Result<Self> {
+        Self::open_for(file, part, kind, READ_BYTES)
+    }
+
+    fn open_for(
+        file: &DataFile,
+        part: Range<u64>,
+        kind: FileKind,
+        read_bytes: usize,
+    ) -> io::Result<Self> {
         Ok(Self {
-            lines: Lines::open(&file.path, part)?,
+            lines: Lines::open(&file.path, part, read_bytes)?,
             multiline: matches!(
                 kind,
                 FileKind::Csv {
@@ -392,6 +495,27 @@ impl Records {
             ),
             fields: CsvFields::default(),
         })
+    }
+
+    /// Puts the next record of any kind into `record` and tells where it begins;
+    /// `None` after the last.
+    fn next_of(
+        &mut self,
+        kind: FileKind,
+        record: &mut Vec<u8>,
+    ) -> Result<Option<u64>, RecordError> {
+        if matches!(kind, FileKind::Csv { .. }) {
+            return self.next(record);
+        }
+        while let Some(line) = self.lines.next()? {
+            if kind == FileKind::JsonLines && line.text.trim_ascii().is_empty() {
+                continue;
+            }
+            record.clear();
+            record.extend_from_slice(line.text);
+            return Ok(Some(line.offset));
+        }
+        Ok(None)
     }
 
     /// Puts the next CSV record into `record` and tells where it begins; `None`

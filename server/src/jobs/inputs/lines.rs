@@ -11,8 +11,8 @@ use memchr::memchr;
 /// since a record has to fit into memory.
 pub const LINE_BYTES_MAX: usize = 64 << 20;
 
-/// What is read of a file at a time.
-const READ_BYTES: usize = 256 << 10;
+/// What is read at a time of a part that is read as a whole.
+pub(super) const READ_BYTES: usize = 256 << 10;
 
 /// A line and where it begins.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,13 +38,19 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn open(path: &Path, part: std::ops::Range<u64>) -> io::Result<Self> {
+    /// The lines of a part of a file, of which `read_bytes` are read at a time, at
+    /// least one.
+    pub(super) fn open(
+        path: &Path,
+        part: std::ops::Range<u64>,
+        read_bytes: usize,
+    ) -> io::Result<Self> {
         let mut file = File::open(path)?;
         file.seek(SeekFrom::Start(part.start))?;
         Ok(Self {
             file,
             left: part.end.saturating_sub(part.start),
-            buffer: vec![0; READ_BYTES],
+            buffer: vec![0; read_bytes],
             unread: 0..0,
             offset: part.start,
             line_bytes_max: LINE_BYTES_MAX,
@@ -132,7 +138,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         std::fs::write(&path, content).unwrap();
-        let mut lines = Lines::open(&path, part).unwrap();
+        let mut lines = Lines::open(&path, part, READ_BYTES).unwrap();
         let mut all = Vec::new();
         while let Some(line) = lines.next().unwrap() {
             all.push((line.offset, String::from_utf8(line.text.to_vec()).unwrap()));
@@ -163,9 +169,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         std::fs::write(&path, "x".repeat(100)).unwrap();
-        let mut short = Lines::open(&path, 0..200).unwrap();
+        let mut short = Lines::open(&path, 0..200, READ_BYTES).unwrap();
         assert!(short.next().unwrap_err().to_string().contains("shorter"));
-        let mut long = Lines::open(&path, 0..100).unwrap();
+        let mut long = Lines::open(&path, 0..100, READ_BYTES).unwrap();
         long.line_bytes_max = 50;
         let said = long.next().unwrap_err().to_string();
         assert!(said.contains("at byte 0 is longer than 50"), "{said}");

@@ -16,11 +16,13 @@
 //! | `files` | files of text, CSV or JSON lines |
 //! | `lines` | the lines of a part of a file |
 //! | `generator` | records from a seed |
+//! | `sample` | how many records of a split are looked at beforehand |
 //! | `union` | two inputs as one, each record marked with its side |
 
 mod files;
 mod generator;
 mod lines;
+mod sample;
 mod snapshot;
 mod union;
 

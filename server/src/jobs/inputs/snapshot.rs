@@ -3,10 +3,11 @@
 use std::ops::Bound;
 
 use bytes::Bytes;
-use ebb_scheduler::runtime::{Input, Split, TaskError};
+use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
 use ebb_storage::{Range, Result, SnapshotTable};
 
 use super::SPLIT_BYTES_MIN;
+use super::sample::places;
 
 /// With less than this on disk, in bytes, the index of the files says too little
 /// about where the data lies: most of it may be in memtables.
@@ -99,14 +100,61 @@ impl Input for SnapshotInput {
         Ok((0..).zip(uppers).map(split).collect())
     }
 
-    fn read(
-        &self,
-        split: &Split,
-        record: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
-    ) -> Result<(), TaskError> {
+    fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
         for row in self.scan(Piece::decode(&split.payload)) {
             let (key, value) = row.map_err(TaskError::failed)?;
             record(&key, &value)?;
+        }
+        Ok(())
+    }
+
+    /// The first rows at each of several places, which the index of the files cuts
+    /// at even distances. Where that knows too little, since the data lies in
+    /// memory, the split is read and rows are taken at even distances.
+    fn sample(
+        &self,
+        split: &Split,
+        records: usize,
+        record: RecordSink<'_>,
+    ) -> Result<(), TaskError> {
+        let piece = Piece::decode(&split.payload);
+        let places = places(records);
+        let cuts = self.table.split_keys(piece.clone().bounds(), places);
+        if 2 * (cuts.len() + 1) < places {
+            return self.sample_evenly(piece, split.bytes / records.max(1) as u64, record);
+        }
+        let per_place = records.div_ceil(cuts.len() + 1);
+        let mut lower = piece.lower;
+        for upper in cuts.into_iter().map(Some).chain([piece.upper]) {
+            let place = Piece {
+                lower: std::mem::replace(&mut lower, upper.clone().unwrap_or_default()),
+                upper,
+            };
+            for row in self.scan(place).take(per_place) {
+                let (key, value) = row.map_err(TaskError::failed)?;
+                record(&key, &value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SnapshotInput {
+    /// The rows of a piece after every `distance_bytes`.
+    fn sample_evenly(
+        &self,
+        piece: Piece,
+        distance_bytes: u64,
+        record: RecordSink<'_>,
+    ) -> Result<(), TaskError> {
+        let (mut bytes, mut next) = (0, 0);
+        for row in self.scan(piece) {
+            let (key, value) = row.map_err(TaskError::failed)?;
+            if bytes >= next {
+                record(&key, &value)?;
+                next += distance_bytes;
+            }
+            bytes += (key.len() + value.len()) as u64;
         }
         Ok(())
     }
