@@ -124,6 +124,7 @@ fn run_job(
         (Some(history), Some(noted)) => Some(history.begin_again(&noted)?),
         _ => None,
     };
+    let known = known_profile(history.as_ref(), &job)?;
     let work = job.work(&mut launch);
     if let Some(name) = launch.own_snapshot() {
         job.set_own_snapshot(name);
@@ -138,7 +139,6 @@ fn run_job(
         _ => None,
     };
     let journal = note.as_ref().map(Note::journal);
-    let known = known_profile(history.as_ref(), &job)?;
     let report = work.and_then(|work| {
         if let Some(load) = load {
             launch.told = told::tell(&launch, &work, known.as_ref(), load)?;
