@@ -78,21 +78,6 @@ pub fn missed_exactly(jobs: &[FluidJob], branches_max: usize) -> Option<usize> {
     open.is_empty().then_some(best)
 }
 
-/// A bound between the two: exact in groups of at most `group` jobs that are
-/// released one after another, each with the machine to itself, and the relaxation
-/// where `branches_max` are not enough. Never above [`missed_exactly`], because
-/// what a group misses alone it misses beside others too.
-#[must_use]
-pub fn missed_in_groups(jobs: &[FluidJob], group: usize, branches_max: usize) -> usize {
-    let mut jobs = jobs.to_vec();
-    jobs.sort_by(|a, b| a.release.total_cmp(&b.release));
-    let missed = jobs.chunks(group.max(1)).map(|group| {
-        let relaxed = || (missed_relaxed(group) - ROUNDING).ceil().max(0.0) as usize;
-        missed_exactly(group, branches_max).unwrap_or_else(relaxed)
-    });
-    missed.sum()
-}
-
 /// Sums of parts of jobs carry rounding.
 pub(super) const ROUNDING: f64 = 1e-6;
 
@@ -275,8 +260,6 @@ mod tests {
                 relaxed <= least as f64 + 1e-6,
                 "{relaxed} of {least}: {jobs:?}"
             );
-            let grouped = missed_in_groups(&jobs, 4, 1000);
-            assert!(grouped <= least, "{grouped} of {least}: {jobs:?}");
             missed_some += usize::from(relaxed > 0.0);
         }
         assert!(missed_some > 100, "the cases are no test: {missed_some}");

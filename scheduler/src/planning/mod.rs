@@ -5,17 +5,19 @@
 //! | --- | --- |
 //! | `fluid` | one divisible machine: the least number of jobs it must miss |
 //! | `supply` | the most that a simulated cluster can do between two instants |
-//! | `offline` | the two together: a bound on what any scheduler must miss |
+//! | `groups` | the same in whole jobs, group by group |
+//! | `offline` | all together: a bound on what any scheduler must miss |
 //! | `plan` | what becomes of given jobs, and what would save those at risk |
 //! | `advice` | what to tell whoever submits a job, learned from past ones |
 
 mod advice;
 mod fluid;
+mod groups;
 mod offline;
 mod plan;
 mod supply;
 
 pub use advice::{Advice, Advisor, Past, Told, observe, reliability};
-pub use fluid::{FluidJob, missed_exactly, missed_in_groups, missed_relaxed};
+pub use fluid::{FluidJob, missed_exactly, missed_relaxed};
 pub use offline::{OfflineBound, offline_bound};
 pub use plan::{Change, Future, Outlook, Saving, plan};

@@ -14,13 +14,13 @@
 //!   not: that forty tasks that all have to start within half of their length need
 //!   forty nodes at once.
 //!
-//! The last two count parts of jobs. Where jobs are few, [`missed_in_groups`] of
-//! the one that says more counts whole ones.
+//! The last two count parts of jobs; [`missed_in_groups`] counts whole ones.
 //!
 //! Common to all: only CPU counts, reduces need not wait for maps, input is always
 //! near, nodes do not fail, and capacity is what [`Supply`] says.
 
-use super::fluid::{FluidJob, ROUNDING, missed_in_groups, missed_relaxed};
+use super::fluid::{FluidJob, ROUNDING, missed_relaxed};
+use super::groups::missed_in_groups;
 use super::supply::Supply;
 use crate::model::Pool;
 use crate::sim::{SimConfig, SimJob, drawn_lengths_s};
@@ -48,11 +48,6 @@ impl OfflineBound {
 /// Sets of instants that are tried.
 const PROBES: u32 = 13;
 
-/// Sizes of groups in which whole jobs are counted, and how long is searched in
-/// each.
-const GROUPS: [usize; 3] = [20, 40, 80];
-const BRANCHES_MAX: usize = 2000;
-
 /// A bound for one run of the simulator, over the jobs submitted within its
 /// window.
 #[must_use]
@@ -75,6 +70,7 @@ pub fn offline_bound(config: &SimConfig, jobs: &[SimJob]) -> OfflineBound {
         config.cpu_hundredths(),
         config.cycle_s,
         longest_s,
+        unit_hundredths(config, jobs),
         end_s,
     );
 
@@ -87,32 +83,46 @@ pub fn offline_bound(config: &SimConfig, jobs: &[SimJob]) -> OfflineBound {
             work: job.work,
         })
         .collect();
-    let mut most = (missed_relaxed(&fluid), fluid);
+    let mut views = vec![fluid];
     if least_s.is_finite() {
-        for probe in 0..PROBES {
+        views.extend((0..PROBES).map(|probe| {
             let offset_s = least_s * f64::from(probe) / f64::from(PROBES);
             let instants = Instants::new(&supply, offset_s, least_s, end_s);
-            let probed: Vec<FluidJob> = (open.iter())
-                .map(|job| FluidJob {
-                    release: instants.room_before(job.release_s),
-                    goal: instants.room_before(job.goal_s),
-                    work: job.demand,
-                })
-                .collect();
-            let missed = missed_relaxed(&probed);
-            if missed > most.0 {
-                most = (missed, probed);
-            }
-        }
+            let probed = open.iter().map(|job| FluidJob {
+                release: instants.room_before(job.release_s),
+                goal: instants.room_before(job.goal_s),
+                work: job.demand,
+            });
+            probed.collect()
+        }));
     }
-    let (relaxed, hardest) = most;
-    let relaxed = (relaxed - ROUNDING).ceil().max(0.0) as usize;
-    let grouped = GROUPS.map(|size| missed_in_groups(&hardest, size, BRANCHES_MAX));
-    let missed = grouped.into_iter().fold(relaxed, usize::max);
+    let relaxed = views.iter().map(|view| missed_relaxed(view));
+    let relaxed = (relaxed.fold(0.0, f64::max) - ROUNDING).ceil().max(0.0) as usize;
+    let missed = relaxed.max(missed_in_groups(&views));
     OfflineBound {
         jobs: asked.len() as u32,
         missed: (alone.len() + missed) as u32,
         alone: alone.len() as u32,
+    }
+}
+
+/// What all tasks hold multiples of, in hundredths of a core. One hundredth where
+/// nodes have slots by number: these share what there is in any proportion.
+fn unit_hundredths(config: &SimConfig, jobs: &[SimJob]) -> u32 {
+    if config.nodes.iter().any(|node| node.slots.is_some()) {
+        return 1;
+    }
+    let demands = jobs.iter().flat_map(|job| {
+        let profile = &job.profile;
+        [profile.map, profile.shuffle, profile.reduce].map(|phase| phase.demand.cpu_hundredths)
+    });
+    demands.fold(0, gcd).max(1)
+}
+
+fn gcd(a: u32, b: u32) -> u32 {
+    match b {
+        0 => a,
+        _ => gcd(b, a % b),
     }
 }
 

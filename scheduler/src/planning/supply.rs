@@ -7,7 +7,8 @@ use crate::availability::Availability;
 ///
 /// A task starts only where there is room in its control cycle and then runs on
 /// while f(t) falls. So tasks of at most `task_s_max` hold at any instant no more
-/// than the largest capacity since that long ago.
+/// than the largest capacity since that long ago; and where all tasks hold multiples
+/// of some CPU, a multiple of it.
 #[derive(Clone, Debug)]
 pub(super) struct Supply {
     cycle_s: f64,
@@ -22,13 +23,15 @@ impl Supply {
         whole_hundredths: f64,
         cycle_s: f64,
         task_s_max: f64,
+        unit_hundredths: u32,
         until_s: f64,
     ) -> Self {
+        let unit = f64::from(unit_hundredths);
         let cycles = (until_s / cycle_s).ceil().max(1.0) as usize + 1;
         let capacity: Vec<f64> = (0..cycles)
             .map(|cycle| {
-                let hundredths = availability.at(cycle as f64 * cycle_s).floor();
-                hundredths.min(whole_hundredths)
+                let hundredths = availability.at(cycle as f64 * cycle_s);
+                (hundredths.min(whole_hundredths) / unit).floor() * unit
             })
             .collect();
         let back = (task_s_max / cycle_s).ceil().min(cycles as f64) as usize;
@@ -85,10 +88,10 @@ mod tests {
 
     #[test]
     fn a_task_that_started_before_the_ebb_ended_runs_on() {
-        let steps = [(0.0, 300.0), (60.0, 120.5), (90.0, 50.0)];
+        let steps = [(0.0, 300.0), (60.0, 129.5), (90.0, 50.0)];
         let steps = steps.map(|(from_s, hundredths)| Step { from_s, hundredths });
         let f = Availability::steps(steps.to_vec()).unwrap();
-        let supply = Supply::new(&f, 200.0, 30.0, 40.0, 200.0);
+        let supply = Supply::new(&f, 200.0, 30.0, 40.0, 10, 200.0);
         let held: Vec<f64> = (0..6).map(|c| supply.at(30.0 * f64::from(c))).collect();
         // Never more than the 200 there are; two cycles longer than f(t) says.
         assert_eq!(held, [200.0, 200.0, 200.0, 200.0, 120.0, 50.0]);
