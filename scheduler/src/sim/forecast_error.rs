@@ -14,6 +14,9 @@ pub struct ForecastError {
     pub log_sd: f64,
     /// In this time, in seconds, its correlation falls to 1/e; positive and finite.
     pub correlation_s: f64,
+    /// The quantile of the load that policies are told, each step for itself, above
+    /// 0 and below 1: 0.5 is the forecast; above, they reckon with less that is left.
+    pub quantile: f64,
 }
 
 /// The forecast is a step function with steps of this length.
@@ -34,10 +37,11 @@ impl ForecastError {
         let kept = (-STEP_S / self.correlation_s).exp();
         let fresh = self.log_sd * (1.0 - kept * kept).sqrt();
         let mut error = self.log_sd * normal(&mut rng);
+        let careful = distrs::Normal::ppf(self.quantile, 0.0, self.log_sd);
         let steps = (0..(config.horizon_s / STEP_S).ceil().max(1.0) as usize).map(|step| {
             let from_s = step as f64 * STEP_S;
             let load = whole - config.availability.mean(from_s, from_s + STEP_S);
-            let expected = load.max(0.0) * error.exp();
+            let expected = load.max(0.0) * (error + careful).exp();
             error = kept * error + fresh * normal(&mut rng);
             Step {
                 from_s,
@@ -60,6 +64,7 @@ mod tests {
         let error = ForecastError {
             log_sd: 0.2,
             correlation_s: 4.0 * STEP_S,
+            quantile: 0.5,
         };
         let told = error.draw(&config, 7);
         let logs: Vec<f64> = (0..20_000)
@@ -78,5 +83,27 @@ mod tests {
         assert!((after_four - (-1.0_f64).exp()).abs() < 0.06, "{after_four}");
         assert_eq!(told, error.draw(&config, 7));
         assert_ne!(told, error.draw(&config, 8));
+    }
+
+    /// The load is 3000 everywhere.
+    #[test]
+    fn the_load_stays_below_its_quantile_as_often_as_that_says() {
+        let f = Availability::constant(7000.0).unwrap();
+        let mut config = SimConfig::one_slot_nodes(100, f);
+        config.horizon_s = 20_000.0 * STEP_S;
+        for (quantile, seed) in [(0.3, 11), (0.5, 12), (0.8, 13)] {
+            let error = ForecastError {
+                log_sd: 0.2,
+                correlation_s: STEP_S,
+                quantile,
+            };
+            let told = error.draw(&config, seed);
+            let below = (0..20_000)
+                .filter(|step| 10_000.0 - told.at(f64::from(*step) * STEP_S) >= 3000.0)
+                .count();
+            // About 10,000 independent values: a standard deviation of half a percent.
+            let part = below as f64 / 20_000.0;
+            assert!((part - quantile).abs() < 0.02, "{quantile}: {part}");
+        }
     }
 }

@@ -156,6 +156,27 @@ fn a_trace_lies_beside_its_scenario() {
     );
 }
 
+#[test]
+fn a_quantile_of_the_load_is_told_in_the_file_or_on_the_command_line() {
+    let place = Place::new();
+    let with = |more: &str| {
+        let error = "level = 3\n[forecast_error]\nlog_sd = 0.4\ncorrelation_s = 3600\n";
+        DAY.replace("level = 3\n", &format!("{error}{more}"))
+    };
+    place.write("day.toml", with(""));
+    place.write("careful.toml", with("quantile = 0.9\n"));
+    let policies = |command: &str| place.ebb(command).json()["points"][0]["policies"].clone();
+    let asked = "--policy forecast-edf --json -";
+    assert_eq!(
+        policies(&format!("sim run day.toml --quantile 0.9 {asked}")),
+        policies(&format!("sim run careful.toml {asked}"))
+    );
+    assert_eq!(place.ebb("sim run day.toml --quantile 1").code, 2);
+    place.write("day.toml", DAY);
+    let said = place.ebb("sim run day.toml --quantile 0.9").fails(2);
+    assert!(said.contains("[forecast_error]"), "{said}");
+}
+
 /// Room for 20 maps of 300 s until 600 s on ten nodes.
 const TONIGHT: &str = r#"
 title = "Tonight"

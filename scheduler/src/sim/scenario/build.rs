@@ -74,9 +74,14 @@ pub(super) fn plan(file: &File, traces: &Traces<'_>) -> Checked<Plan> {
         .map(|written| {
             positive("forecast_error.log_sd", written.log_sd)?;
             positive("forecast_error.correlation_s", written.correlation_s)?;
+            if !(0.01..=0.99).contains(&written.quantile) {
+                let what = format!("between 0.01 and 0.99, got {}", written.quantile);
+                return Err(Complaint::new("forecast_error.quantile", what));
+            }
             Ok(ForecastError {
                 log_sd: written.log_sd,
                 correlation_s: written.correlation_s,
+                quantile: written.quantile,
             })
         })
         .transpose()?;

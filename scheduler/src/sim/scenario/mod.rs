@@ -80,6 +80,16 @@ impl Point {
         (1..=self.plan.jobs.len() as u64).contains(&id.0)
     }
 
+    /// Plans against another quantile of the load, between 0.01 and 0.99. False where
+    /// the forecast is not off by chance and so has none.
+    pub fn set_quantile(&mut self, quantile: f64) -> bool {
+        let Some(error) = &mut self.plan.forecast_error else {
+            return false;
+        };
+        error.quantile = quantile;
+        true
+    }
+
     /// What a listed job is called in the file.
     #[must_use]
     pub fn job_name(&self, id: JobId) -> Option<&str> {

@@ -156,6 +156,13 @@ pub(super) struct ForecastError {
     pub log_sd: f64,
     /// How long an error lasts: in this time its correlation falls to 1/e.
     pub correlation_s: f64,
+    /// The quantile of the load that policies plan against.
+    #[serde(default = "median")]
+    pub quantile: f64,
+}
+
+const fn median() -> f64 {
+    0.5
 }
 
 #[derive(Clone, Debug, Deserialize)]

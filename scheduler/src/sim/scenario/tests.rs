@@ -117,6 +117,11 @@ fn errors_name_file_line_and_field() {
             "day.toml, line 17, forecast_error.log_sd: must be positive and finite, got 0",
         ),
         (
+            "level = 3",
+            "level = 3\n[forecast_error]\nlog_sd = 0.3\ncorrelation_s = 60\nquantile = 1.0",
+            "day.toml, line 19, forecast_error.quantile: between 0.01 and 0.99, got 1",
+        ),
+        (
             "cycle_s = 60",
             "cycle_s = 0",
             "day.toml, line 8, run.cycle_s: must be positive and finite, got 0",
