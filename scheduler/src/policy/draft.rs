@@ -7,10 +7,11 @@
 //! still due goes to room that is free now, and the rest to room that becomes
 //! free when a task drains that no slot is left for.
 
+use super::adaptive_data::DELAYS_MAX;
 use super::decision::Measure;
 use super::matrix::Placement;
 use super::room::Room;
-use super::view::{ClusterView, JobView, Preemption};
+use super::view::{ClusterView, JobView, Preemption, Wait};
 use crate::model::{JobId, NodeId, Pool, Resources, TaskKind};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -226,13 +227,18 @@ impl<'a> Draft<'a> {
     }
 
     /// As [`carry_out`](Self::carry_out), but maps whose input lies on an idle node
-    /// go there before others take it, jobs in order of urgency.
-    pub fn carry_out_near(self) -> Placement {
+    /// go there before others take it, jobs in order of urgency. Of a job that knows
+    /// where its input lies, what is beyond `must` slots then waits for such a node,
+    /// up to [`DELAYS_MAX`] cycles in a row.
+    ///
+    /// `must[i]` belongs to the job at position i of the view. Also tells which jobs
+    /// have waited.
+    pub fn carry_out_near(self, must: &[u32]) -> (Placement, Vec<(JobId, Wait)>) {
         let mut places = Places::keeping(self);
         places.spread_reduces();
         places.place_local_maps();
-        places.place_maps();
-        Placement::of_slots(places.chosen)
+        let waits = places.place_patiently(must);
+        (Placement::of_slots(places.chosen), waits)
     }
 
     /// As [`carry_out`](Self::carry_out), as single slots.
@@ -444,19 +450,51 @@ impl<'a> Places<'a> {
 
     /// Maps where the most CPU is idle; failing that, where a task drains.
     fn place_maps(&mut self) {
-        let kind = TaskKind::Map;
         for at in 0..self.order.len() {
             let job = self.order[at];
-            let demand = self.draft.demand[job][kind as usize];
-            while self.placed[job][kind as usize] < self.draft.slots(job, kind) {
-                let idle = self.idle.roomiest(&demand);
-                match idle.or_else(|| self.planned.roomiest(&demand)) {
-                    Some(node) => self.put(job, node, kind),
-                    None if self.make_room(job) => {}
-                    None => break,
-                }
+            self.place_maps_of(job, self.draft.slots(job, TaskKind::Map));
+        }
+    }
+
+    /// Until `job` has `slots` for maps.
+    fn place_maps_of(&mut self, job: usize, slots: u32) {
+        let kind = TaskKind::Map;
+        let demand = self.draft.demand[job][kind as usize];
+        while self.placed[job][kind as usize] < slots {
+            let idle = self.idle.roomiest(&demand);
+            match idle.or_else(|| self.planned.roomiest(&demand)) {
+                Some(node) => self.put(job, node, kind),
+                None if self.make_room(job) => {}
+                None => break,
             }
         }
+    }
+
+    /// As [`place_maps`](Self::place_maps), but what may wait for its input does.
+    fn place_patiently(&mut self, must: &[u32]) -> Vec<(JobId, Wait)> {
+        let kind = TaskKind::Map;
+        let view = self.draft.scope.view;
+        let jobs = &view.jobs;
+        let mut skips: Vec<u32> = jobs.iter().map(|job| job.wait.skips).collect();
+        for at in 0..self.order.len() {
+            let job = self.order[at];
+            let slots = self.draft.slots(job, kind);
+            let may_wait = jobs[job].local.is_some() && skips[job] < DELAYS_MAX;
+            let now = if may_wait {
+                slots.min(must[job])
+            } else {
+                slots
+            };
+            self.place_maps_of(job, now);
+            let demand = self.draft.demand[job][kind as usize];
+            let waits =
+                self.placed[job][kind as usize] < slots && self.idle.roomiest(&demand).is_some();
+            skips[job] = if waits { skips[job] + 1 } else { 0 };
+        }
+        (jobs.iter().zip(skips))
+            .filter(|(job, skips)| job.wait.skips != *skips)
+            .map(|(job, skips)| (job.job.id, Wait { skips, ..job.wait }))
+            .collect()
     }
 
     /// Takes slots from running maps of other jobs until one of `job` fits in their

@@ -4,7 +4,7 @@ use super::draft::{Draft, Scope};
 use super::on_time::{Ask, Kept, RoomUntil, keep_on_time};
 use super::view::{ClusterView, Preemption, ReduceStart};
 use super::workload::Workload;
-use super::{Decision, Measure, Policy};
+use super::{Decision, Measure, Policy, Refill};
 use crate::model::TaskKind;
 
 /// Plans against the integral of the forecast, anew in each control cycle.
@@ -21,7 +21,9 @@ use crate::model::TaskKind;
 ///    to start a task's length later. And jobs that were given up start tasks only
 ///    while no more than [`GIVEN_UP_MAX`] is taken by anybody.
 ///
-/// Maps go to idle nodes where their input lies, as far as there are such.
+/// Maps go to idle nodes where their input lies, as far as there are such. Those of
+/// jobs that are kept wait for such a node, in up to
+/// [`DELAYS_MAX`](super::DELAYS_MAX) cycles, unless the goals need them now.
 ///
 /// Not from the thesis. J. M. Moore, *An n job, one machine sequencing algorithm
 /// for minimizing the number of late jobs*, 1968.
@@ -83,10 +85,11 @@ impl Policy for ForecastEdf {
             view,
             workloads: &workloads,
             used: 0.0,
+            must: vec![0; view.jobs.len()],
         };
         filling.reduces(|job| is_kept[job]);
         for kept in &kept {
-            filling.fill(kept.ask.job, at_ease.max(needed));
+            filling.fill(kept.ask.job, at_ease.max(needed), needed);
         }
         let mut others: Vec<usize> = (0..view.jobs.len()).filter(|&job| !is_kept[job]).collect();
         others.sort_by(|&a, &b| {
@@ -99,12 +102,23 @@ impl Policy for ForecastEdf {
             others.split_at(others.partition_point(|&job| view.jobs[job].job.goal_s.is_none()));
         filling.reduces(|job| !is_kept[job]);
         for &job in without_goal {
-            filling.fill(job, at_ease);
+            filling.fill(job, at_ease, at_ease);
         }
         for &job in given_up {
-            filling.fill(job, given_up_max);
+            filling.fill(job, given_up_max, given_up_max);
         }
-        filling.draft.carry_out_near().into()
+        let Filling { draft, must, .. } = filling;
+        let (placement, waits) = draft.carry_out_near(&must);
+        let near = |kept: &Kept| view.jobs[kept.ask.job].local.is_some();
+        Decision {
+            placement,
+            // Where all must go on, what is free must not wait for the next cycle.
+            refill: match needed < at_ease && kept.iter().any(near) {
+                true => Refill::LocalTask,
+                false => Refill::AnyTask,
+            },
+            waits,
+        }
     }
 }
 
@@ -129,6 +143,8 @@ struct Filling<'a> {
     workloads: &'a [Workload],
     /// CPU of the slots given out, in hundredths of a core.
     used: f64,
+    /// Per job: slots that may not wait for nodes near their input.
+    must: Vec<u32>,
 }
 
 impl Filling<'_> {
@@ -144,8 +160,9 @@ impl Filling<'_> {
     }
 
     /// As many slots as `job` can use while no more than `limit` hundredths of a
-    /// core are given out; one in any case when there are none yet.
-    fn fill(&mut self, job: usize, limit: f64) {
+    /// core are given out; one in any case when there are none yet. Those up to
+    /// `needed` may not wait.
+    fn fill(&mut self, job: usize, limit: f64, needed: f64) {
         let Workload { kind, left, .. } = self.workloads[job];
         let view = &self.view.jobs[job];
         let demand = view.profile.demand(view.starting_phase(kind));
@@ -154,6 +171,7 @@ impl Filling<'_> {
             && (self.used + cpu <= limit || self.used == 0.0)
             && self.draft.add(job, kind)
         {
+            self.must[job] += u32::from(self.used < needed);
             self.used += cpu;
         }
     }

@@ -387,3 +387,22 @@ fn data_affinity_by_hand() {
         [(0, 2), (1, 2), (2, 1), (3, 1)]
     );
 }
+
+/// Two maps of 10 s, both with their input on node 3, where one starts. Until 1,000 s
+/// the other may wait for that node, but not for more than three cycles; until 19 s
+/// both have to start now.
+#[test]
+fn forecast_edf_waits_for_local_nodes_while_the_goal_allows() {
+    let decide = |goal_s: f64, skips: u32| {
+        let mut job = with_input_on(job(1, 0.0, Some(goal_s), 2), &[3, 3]);
+        job.wait.skips = skips;
+        let decision = ForecastEdf.decide(&four_nodes(vec![job]));
+        let waits: Vec<u32> = decision.waits.iter().map(|(_, wait)| wait.skips).collect();
+        (jobs_on_nodes(&decision.placement), waits, decision.refill)
+    };
+    let near = Refill::LocalTask;
+    assert_eq!(decide(1000.0, 0), (vec![(3, 1)], vec![1], near));
+    assert_eq!(decide(1000.0, 2), (vec![(3, 1)], vec![3], near));
+    assert_eq!(decide(1000.0, 3), (vec![(0, 1), (3, 1)], vec![0], near));
+    assert_eq!(decide(19.0, 0), (vec![(0, 1), (3, 1)], vec![], near));
+}
