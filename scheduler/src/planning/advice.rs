@@ -11,7 +11,7 @@
 
 use crate::model::JobId;
 use crate::policy::{ClusterView, Decision, Measure, Policy, room_per_work};
-use crate::sim::{SimConfig, SimError, SimJob, simulate};
+use crate::sim::{Interval, SimConfig, SimError, SimJob, simulate};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -208,30 +208,64 @@ pub struct Told {
     pub told: f64,
     /// How many of them met their goals, 0 to 1.
     pub met: f64,
+    /// Half the width of the 95% confidence interval of `met`, from how much the
+    /// replicas differ; 0 for one.
+    pub met_half_width_95: f64,
 }
 
 /// Edges of the groups of a reliability diagram: finer where promises are made.
-const EDGES: [f64; 12] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 1.0];
+const EDGES: [f64; 13] = [
+    0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.93, 0.97, 1.0,
+];
 
-/// A reliability diagram: what jobs were told against what became of them. Groups
-/// without jobs are left out.
+/// What jobs of one replica were told, 0 to 1, and whether they met their goals.
+pub type Answers = Vec<(f64, bool)>;
+
+/// Tells each replica what was learned from the half of the replicas that it is not
+/// in. So all are told and none what it taught, and a half that was lucky tells as
+/// much too much as the other tells too little.
 #[must_use]
-pub fn reliability(advisor: &Advisor, jobs: &[Past]) -> Vec<Told> {
-    let told: Vec<(f64, bool)> = (jobs.iter())
-        .map(|job| (advisor.probability(job.room), job.met))
-        .collect();
+pub fn tell_each_half(replicas: &[Vec<Past>]) -> Vec<Answers> {
+    let (first, second) = replicas.split_at(replicas.len() / 2);
+    let tell = |taught: &[Vec<Past>], told: &[Vec<Past>]| {
+        let advisor = Advisor::learn(taught.concat());
+        let answer = |job: &Past| (advisor.probability(job.room), job.met);
+        let told = told.iter().map(|jobs| jobs.iter().map(answer).collect());
+        told.collect::<Vec<Answers>>()
+    };
+    let mut answers = tell(second, first);
+    answers.extend(tell(first, second));
+    answers
+}
+
+/// A reliability diagram: what the jobs of each replica were told against what
+/// became of them. Groups without jobs are left out.
+#[must_use]
+pub fn reliability(replicas: &[Answers]) -> Vec<Told> {
     let groups = EDGES.windows(2).filter_map(|edges| {
         let (from, until) = (edges[0], edges[1]);
-        let inside: Vec<&(f64, bool)> = (told.iter())
-            .filter(|(p, _)| *p >= from && (*p < until || until == 1.0))
+        let inside = |p: f64| p >= from && (p < until || until == 1.0);
+        // Per replica: jobs, what they were told, how many met their goals.
+        let counts = replicas.iter().map(|answers| {
+            let answers = answers.iter().filter(|(p, _)| inside(*p));
+            answers.fold((0.0, 0.0, 0.0), |(jobs, told, met), (p, is_met)| {
+                (jobs + 1.0, told + p, met + f64::from(u8::from(*is_met)))
+            })
+        });
+        let counts: Vec<(f64, f64, f64)> = counts.collect();
+        let sum = |of: fn(&(f64, f64, f64)) -> f64| counts.iter().map(of).sum::<f64>();
+        let (jobs, told, met) = (sum(|c| c.0), sum(|c| c.1), sum(|c| c.2));
+        let more_than_expected: Vec<f64> = (counts.iter())
+            .map(|count| count.2 - count.0 * met / jobs)
             .collect();
-        let jobs = inside.len() as f64;
+        let half_width = Interval::of(&more_than_expected).half_width_95;
         (jobs > 0.0).then(|| Told {
             from,
             until,
-            jobs: inside.len() as u32,
-            told: inside.iter().map(|(p, _)| p).sum::<f64>() / jobs,
-            met: inside.iter().filter(|(_, met)| *met).count() as f64 / jobs,
+            jobs: jobs as u32,
+            told: told / jobs,
+            met: met / jobs,
+            met_half_width_95: half_width * replicas.len() as f64 / jobs,
         })
     });
     groups.collect()
@@ -319,14 +353,44 @@ mod tests {
         };
         let seed = 83;
         println!("seeds from {seed}");
-        let advisor = Advisor::learn((0..3).flat_map(|week_n| week(seed + week_n)).collect());
-        let told = reliability(&advisor, &week(seed + 3));
-        let sure = told.iter().filter(|told| told.jobs >= 100);
+        let weeks: Vec<Vec<Past>> = (0..4).map(|week_n| week(seed + week_n)).collect();
+        let told = reliability(&tell_each_half(&weeks));
+        let sure = told.iter().filter(|told| told.jobs >= 200);
         for told in sure.clone() {
             // Three standard deviations of a share of so many, and of those learned.
-            let off = 3.0 * (0.25 / f64::from(told.jobs)).sqrt() * 1.2;
+            let off = 3.0 * (0.25 / f64::from(told.jobs)).sqrt() * 1.5;
             assert!((told.told - told.met).abs() < off, "{told:?}");
         }
-        assert!(sure.count() >= 2, "the week is no test: {told:?}");
+        assert!(sure.count() >= 2, "the weeks are no test: {told:?}");
+    }
+
+    /// The first replica taught that room 1 is never enough, the second that it is in
+    /// one of two: the one is told 1.5 / 3, the other 0.5 / 3.
+    #[test]
+    fn nobody_is_told_what_he_taught() {
+        let replicas = [
+            vec![past(1.0, false), past(1.0, false)],
+            vec![past(1.0, true), past(1.0, false)],
+        ];
+        let answers = tell_each_half(&replicas);
+        assert_eq!(answers[0], [(0.5, false), (0.5, false)]);
+        assert_eq!(answers[1], [(0.5 / 3.0, true), (0.5 / 3.0, false)]);
+        let told = reliability(&answers);
+        let rows: Vec<_> = (told.iter())
+            .map(|told| (told.from, told.jobs, told.met))
+            .collect();
+        assert_eq!(rows, [(0.1, 2, 0.5), (0.5, 2, 0.0)]);
+    }
+
+    /// 8 of 10 and 6 of 10 met: 7 are expected of each, and they differ from it by 1 and
+    /// -1, a standard deviation of the square root of 2. Of the mean that is 1, of the
+    /// sum of 20 jobs 2 / 20; t is 12.706.
+    #[test]
+    fn what_was_met_is_as_sure_as_the_replicas_are_alike() {
+        let replica = |met: usize| (0..10).map(|job| (0.75, job < met)).collect();
+        let told = reliability(&[replica(8), replica(6)]);
+        assert_eq!(told.len(), 1);
+        assert!((told[0].met - 0.7).abs() < 1e-12);
+        assert!((told[0].met_half_width_95 - 12.706 * 0.1).abs() < 1e-9);
     }
 }

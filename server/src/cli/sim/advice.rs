@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use ebb_scheduler::planning::{Advisor, Past, Told, observe, reliability};
+use ebb_scheduler::planning::{Past, Told, observe, reliability, tell_each_half};
 use ebb_scheduler::policy::Policy;
 use ebb_scheduler::sim::SimError;
 use ebb_scheduler::sim::scenario::Point;
@@ -23,7 +23,8 @@ Examples:
   ebb sim advice week.toml --replicas 20 --json | jq '.points[].told[]'";
 
 /// Learn from half of the replicas how probably jobs meet their goals, tell it to
-/// those of the other half when they are submitted, and compare with what comes.
+/// those of the other half when they are submitted, and compare with what comes; and
+/// the same the other way round.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -48,8 +49,8 @@ pub(super) struct Args {
 struct Reliability {
     title: String,
     policy: String,
-    /// Replicas that were learned from, and told.
-    replicas: [u32; 2],
+    /// Each was told what the half that it is not in taught.
+    replicas: u32,
     points: Vec<PointReliability>,
 }
 
@@ -66,28 +67,25 @@ pub(super) fn run(args: Args) -> Result<()> {
     let policy = policy_named(&args.policy)?;
     if replicas < 2 {
         let message = format!(
-            "{}: two replicas at least, one to learn from and one to tell: --replicas 10",
+            "{}: two replicas at least, each to learn from and tell the other: --replicas 10",
             path.display()
         );
         return Err(CliError::Usage(message).into());
     }
-    let learned = replicas.div_ceil(2);
     let bar = progress::run_bar(scenario.points.len() as u64 * u64::from(replicas));
     let mut points = Vec::new();
     for point in &scenario.points {
         let past = all_past(point, policy.as_ref(), scenario.seed, replicas, &bar)?;
-        let (before, after) = past.split_at(learned as usize);
-        let advisor = Advisor::learn(before.concat());
         points.push(PointReliability {
             set: point.set.iter().cloned().collect(),
-            told: reliability(&advisor, &after.concat()),
+            told: reliability(&tell_each_half(&past)),
         });
     }
     bar.finish_and_clear();
     let result = Reliability {
         title: scenario.title,
         policy: args.policy,
-        replicas: [learned, replicas - learned],
+        replicas,
         points,
     };
     if let Some(path) = &args.picture {
@@ -129,12 +127,11 @@ fn all_past(
 }
 
 fn lines(result: &Reliability) -> Vec<String> {
-    let [learned, told] = result.replicas;
     let mut lines = vec![format!(
-        "{} ({}, learned from {}, told in {told})",
+        "{} ({}, {}, each told what the other half taught)",
         result.title,
         result.policy,
-        counted(learned.into(), "replica"),
+        counted(result.replicas.into(), "replica"),
     )];
     for point in &result.points {
         lines.push(String::new());
@@ -149,10 +146,11 @@ fn lines(result: &Reliability) -> Vec<String> {
                     told.jobs.to_string(),
                     percent(told.told),
                     percent(told.met),
+                    format!("{:.1}", 100.0 * told.met_half_width_95),
                 ]
             })
             .collect();
-        let head = ["told", "jobs", "told on average", "met"];
+        let head = ["told", "jobs", "told on average", "met", "+-"];
         lines.extend(table(&head, &head[1..], &rows));
     }
     lines
