@@ -12,6 +12,11 @@
 //!          └─────────────┴───────────────┴─────┴───────┘
 //! ```
 //!
+//! The checksum covers the lengths too. Data as long as raw is raw: where compressing
+//! does not halve a block, the next ones are not compressed. A file that is read once
+//! and goes is not worth it: of a sort whose records lost three tenths by it, it took
+//! as much of the CPU time.
+//!
 //! Runs do not outlive their job, so the format has no version. A run without
 //! records has no file.
 
@@ -25,7 +30,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 const BLOCK_BYTES_MIN: usize = 1 << 10;
 const BLOCK_BYTES_MAX: usize = 16 << 10;
@@ -54,6 +59,9 @@ pub(super) fn check_record_bytes(
     )))
 }
 
+/// Blocks that are stored raw after one that compressing did not halve.
+const RAW_BLOCKS: u32 = 15;
+
 const HEADER_BYTES: usize = 16;
 const RECORD_HEADER_BYTES: usize = 8;
 
@@ -66,6 +74,14 @@ pub(super) struct Segment {
     pub records: u64,
     /// The longest block, raw.
     pub block_bytes_max: usize,
+}
+
+/// Of a block: its lengths, as they stand in `header`, and its data.
+fn checksum(header: &[u8], data: &[u8]) -> u64 {
+    let lengths = header[..8]
+        .try_into()
+        .expect("a header begins with lengths");
+    xxh3_64_with_seed(data, u64::from_le_bytes(lengths))
 }
 
 /// A finished run: a segment per partition.
@@ -119,6 +135,8 @@ pub(super) struct RunWriter {
     /// Header and data of the block that is being written.
     stored: Vec<u8>,
     table: CompressTable,
+    /// Blocks to be stored raw before it is tried again to compress one.
+    raw_blocks_left: u32,
     run: Run,
     segment: Segment,
 }
@@ -138,6 +156,7 @@ impl RunWriter {
             raw: Vec::new(),
             stored: Vec::new(),
             table: CompressTable::default(),
+            raw_blocks_left: 0,
             run: Run {
                 segments: Vec::new(),
                 records: 0,
@@ -191,14 +210,28 @@ impl RunWriter {
             self.stored.resize(HEADER_BYTES + stored_max, 0);
         }
         let (header, data) = self.stored.split_at_mut(HEADER_BYTES);
-        let stored_len = compress_into_with_table(&self.raw, data, &mut self.table);
-        let stored_len = stored_len.map_err(TaskError::failed)?;
+        let raw_len = self.raw.len();
+        let stored_len = if self.raw_blocks_left > 0 {
+            self.raw_blocks_left -= 1;
+            raw_len
+        } else {
+            let compressed = compress_into_with_table(&self.raw, data, &mut self.table);
+            let compressed_len = compressed.map_err(TaskError::failed)?;
+            if compressed_len > raw_len / 2 {
+                self.raw_blocks_left = RAW_BLOCKS;
+            }
+            compressed_len.min(raw_len)
+        };
+        if stored_len == raw_len {
+            data[..raw_len].copy_from_slice(&self.raw);
+        }
         let length = |n: usize| {
             u32::try_from(n).map_err(|_| TaskError::failed("a record is 4 GiB long or longer"))
         };
-        header[0..4].copy_from_slice(&length(self.raw.len())?.to_le_bytes());
+        header[0..4].copy_from_slice(&length(raw_len)?.to_le_bytes());
         header[4..8].copy_from_slice(&length(stored_len)?.to_le_bytes());
-        header[8..16].copy_from_slice(&xxh3_64(&data[..stored_len]).to_le_bytes());
+        let sum = checksum(header, &data[..stored_len]);
+        header[8..16].copy_from_slice(&sum.to_le_bytes());
         let block = &self.stored[..HEADER_BYTES + stored_len];
         let file = match &mut self.file {
             Some(file) => file,
@@ -216,7 +249,6 @@ impl RunWriter {
             self.path.display()
         )))?;
         self.run.bytes += block.len() as u64;
-        let raw_len = self.raw.len();
         self.segment.block_bytes_max = self.segment.block_bytes_max.max(raw_len);
         self.raw.clear();
         Ok(())
@@ -318,14 +350,18 @@ impl SegmentReader {
         self.read_exact_at(&mut stored, data_at)?;
         let (data, next_header) = stored.split_at(stored_len);
         self.header[..next_header_len].copy_from_slice(next_header);
-        let found = xxh3_64(data);
+        let found = checksum(&header, data);
         if found != expected {
             return Err(corrupt(found));
         }
         self.raw.resize(raw_len, 0);
-        match decompress_into(data, &mut self.raw) {
-            Ok(length) if length == raw_len => {}
-            _ => return Err(corrupt(found)),
+        if raw_len == stored_len {
+            self.raw.copy_from_slice(data);
+        } else {
+            match decompress_into(data, &mut self.raw) {
+                Ok(length) if length == raw_len => {}
+                _ => return Err(corrupt(found)),
+            }
         }
         self.offset = data_at + stored_len as u64;
         self.stored = stored;
@@ -357,6 +393,8 @@ impl Sorted for SegmentReader {
 mod tests {
     use super::*;
     use crate::runtime::Row;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
 
     /// Enough for the longest blocks.
     const MEMORY_BYTES: usize = 64 * BLOCK_BYTES_MAX;
@@ -405,6 +443,44 @@ mod tests {
     }
 
     #[test]
+    fn what_hardly_shrinks_is_stored_as_it_is_and_what_does_is_compressed() {
+        let directory = tempfile::tempdir().unwrap();
+        let seed = rand::random();
+        println!("seed {seed}");
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let noise: Vec<Vec<u8>> = (0..2000_u32)
+            .map(|n| {
+                let mut value = n.to_be_bytes().to_vec();
+                value.resize(200, 0);
+                rng.fill(&mut value[4..]);
+                value
+            })
+            .collect();
+        let text = (0..2000_u32).map(|n| format!("{n:08} is a number of eight digits"));
+        let text: Vec<Vec<u8>> = text.map(String::into_bytes).collect();
+        let mut written = Vec::new();
+        for (name, keys) in [("noise", &noise), ("text", &text)] {
+            let mut writer = RunWriter::new(directory.path().join(name), MEMORY_BYTES);
+            let mut raw_bytes = 0;
+            for key in keys {
+                writer.push(key, b"").unwrap();
+                raw_bytes += (key.len() + RECORD_HEADER_BYTES) as u64;
+            }
+            writer.end_segment().unwrap();
+            let run = writer.finish();
+            let read = records(&mut SegmentReader::open(&run.segments[0]).unwrap()).unwrap();
+            assert!(read.iter().map(|(key, _)| key).eq(keys));
+            written.push(run.bytes as f64 / raw_bytes as f64);
+        }
+        let [noise, text] = written[..] else {
+            unreachable!("two runs")
+        };
+        // Of the first block compressing takes the zeros of the numbers.
+        assert!((0.98..1.01).contains(&noise), "{noise}");
+        assert!(text < 0.5, "{text}");
+    }
+
+    #[test]
     fn a_record_that_is_too_long_for_the_memory_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let mut writer = RunWriter::new(directory.path().join("run"), 10_000);
@@ -432,7 +508,7 @@ mod tests {
         let (run, expected) = write(directory.path());
         let path = directory.path().join("run");
         let good = std::fs::read(&path).unwrap();
-        for at in (0..good.len()).step_by(97).chain(0..HEADER_BYTES) {
+        for at in (0..good.len()).step_by(97).chain(0..2 * HEADER_BYTES) {
             let mut bad = good.clone();
             bad[at] ^= 0x40;
             std::fs::write(&path, bad).unwrap();
