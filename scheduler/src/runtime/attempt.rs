@@ -4,7 +4,6 @@
 use super::counters::Counters;
 use super::error::TaskError;
 use super::life::Life;
-use super::pacer::Pacer;
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -14,15 +13,26 @@ use std::time::{Duration, Instant};
 const TICKS_PER_LOOK: u32 = 8;
 const BYTES_PER_LOOK: usize = 4 << 10;
 
-/// Wall time between two settlements. Reading a thread's CPU time is a system
-/// call; every half millisecond it costs less than a thousandth, and a paced job
-/// still runs in steps far below what a transaction would notice.
-const SETTLE_EVERY: Duration = Duration::from_micros(500);
+/// Whom an attempt pays for what it uses, and who lets it go on.
+pub(super) trait Throttle {
+    /// Wall time between two settlements.
+    fn settle_every(&self) -> Duration;
+
+    /// Takes note of CPU time and bytes of input that were used already.
+    fn pay(&self, cpu_s: f64, read_bytes: u64);
+
+    /// Waits until the attempt with this life may use CPU, and read.
+    ///
+    /// # Errors
+    /// When it, or its job, is cancelled.
+    fn wait(&self, life: &Life) -> Result<(), TaskError>;
+}
 
 /// An attempt in progress. Lives on one thread; shared there by reader and
 /// emitter, hence the cells.
 pub(super) struct Attempt<'a> {
-    pacer: &'a Pacer,
+    throttle: &'a dyn Throttle,
+    settle_every: Duration,
     life: &'a Life,
     /// Asks whether this attempt, of all at its task, may finish the output.
     may_finish: &'a dyn Fn() -> bool,
@@ -42,12 +52,13 @@ impl<'a> Attempt<'a> {
     /// # Errors
     /// When the job is cancelled meanwhile.
     pub fn start(
-        pacer: &'a Pacer,
+        throttle: &'a dyn Throttle,
         life: &'a Life,
         may_finish: &'a dyn Fn() -> bool,
     ) -> Result<Self, TaskError> {
         let attempt = Self {
-            pacer,
+            throttle,
+            settle_every: throttle.settle_every(),
             life,
             may_finish,
             counters: RefCell::default(),
@@ -93,9 +104,17 @@ impl<'a> Attempt<'a> {
         self.life.step();
         self.ticks.set(0);
         self.bytes.set(0);
-        if self.settled_at.get().elapsed() < SETTLE_EVERY {
+        if self.settled_at.get().elapsed() < self.settle_every {
             return Ok(());
         }
+        self.settle()
+    }
+
+    /// Pays for what was used so far, and waits until the job may use more.
+    ///
+    /// # Errors
+    /// When the job is cancelled.
+    pub fn settle(&self) -> Result<(), TaskError> {
         self.charge();
         self.life.set_handled(self.handled.get());
         let waited = self.wait();
@@ -106,7 +125,7 @@ impl<'a> Attempt<'a> {
     /// Waits until the job may use CPU.
     fn wait(&self) -> Result<(), TaskError> {
         self.life.set_waiting(true);
-        let waited = self.pacer.wait(|| self.life.is_stopped());
+        let waited = self.throttle.wait(self.life);
         self.life.set_waiting(false);
         waited
     }
@@ -159,12 +178,17 @@ impl<'a> Attempt<'a> {
         *self.counters.borrow()
     }
 
+    /// Pays for what a process used that works for this attempt.
+    pub fn pay_for_process(&self, cpu_s: f64, read_bytes: u64) {
+        self.life.charge_s(cpu_s);
+        self.throttle.pay(cpu_s, read_bytes);
+    }
+
     fn charge(&self) {
         let cpu_s = thread_cpu_s();
         let used_s = cpu_s - self.settled_cpu_s.replace(cpu_s);
         self.life.charge_s(used_s);
-        self.pacer.charge(used_s);
-        self.pacer.charge_read(self.read_bytes.take());
+        self.throttle.pay(used_s, self.read_bytes.take());
     }
 }
 

@@ -25,6 +25,22 @@ pub(super) struct Place {
     job: JobId,
 }
 
+impl Place {
+    pub fn core(&self) -> Option<u32> {
+        self.core.and_then(|core| core.try_into().ok())
+    }
+}
+
+/// Ties the calling thread to `core`.
+pub(super) fn tie_current_thread(core: usize) {
+    if core < CpuSet::MAX_CPU {
+        let mut set = CpuSet::new();
+        set.set(core);
+        // Refused, the thread runs wherever the kernel puts it.
+        let _ = sched_setaffinity(None, &set);
+    }
+}
+
 impl Cores {
     /// Asks the system; where it does not say, tasks are not tied to cores.
     pub fn detect() -> Self {
@@ -47,10 +63,7 @@ impl Cores {
     pub fn take(self: &Arc<Self>, job: JobId) -> Place {
         let core = self.choose(job);
         if let Some(core) = core {
-            let mut set = CpuSet::new();
-            set.set(core);
-            // Refused, the thread runs wherever the kernel puts it.
-            let _ = sched_setaffinity(None, &set);
+            tie_current_thread(core);
         }
         Place {
             cores: Arc::clone(self),

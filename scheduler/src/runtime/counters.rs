@@ -44,6 +44,52 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Whether each is below `limit`.
+    pub(super) fn are_below(&self, limit: u64) -> bool {
+        // Named one by one, so that a new one is not forgotten.
+        let Self {
+            map_input_records,
+            map_input_bytes,
+            map_output_records,
+            map_output_bytes,
+            spills,
+            spilled_records,
+            spilled_bytes,
+            shuffle_cpu_ns,
+            memory_bytes_max,
+            reduce_groups,
+            reduce_input_records,
+            reduce_input_bytes,
+            output_records,
+            output_bytes,
+            tasks_done,
+            attempts_failed,
+            tasks_retried,
+            copies_started,
+        } = *self;
+        let all = [
+            map_input_records,
+            map_input_bytes,
+            map_output_records,
+            map_output_bytes,
+            spills,
+            spilled_records,
+            spilled_bytes,
+            shuffle_cpu_ns,
+            memory_bytes_max,
+            reduce_groups,
+            reduce_input_records,
+            reduce_input_bytes,
+            output_records,
+            output_bytes,
+            tasks_done,
+            attempts_failed,
+            tasks_retried,
+            copies_started,
+        ];
+        all.into_iter().all(|counter| counter < limit)
+    }
+
     /// Adds what another attempt counted.
     pub fn add(&mut self, other: &Self) {
         self.map_input_records += other.map_input_records;

@@ -40,8 +40,9 @@ pub enum TaskError {
     #[error("the task panicked: {0}")]
     Panicked(String),
     /// The attempt neither handled a record nor came to a checkpoint for this
-    /// long, while it could. Its thread cannot be ended and was left behind.
-    #[error("no record and no checkpoint for {for_s} s; its thread was left behind")]
+    /// long, while it could. Its process was killed; a thread cannot be ended and was
+    /// left behind.
+    #[error("no record and no checkpoint for {for_s} s; it was given up")]
     Stalled {
         /// The runtime's limit, in seconds.
         for_s: f64,

@@ -16,7 +16,7 @@ pub enum AttemptOutcome {
         /// Which.
         cause: String,
     },
-    /// It hung, and so did its thread, which was left behind.
+    /// It hung: its process was killed, or its thread left behind.
     LeftBehind,
     /// Its result was not wanted any more: another attempt was first, or the job
     /// stopped.

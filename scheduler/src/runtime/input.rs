@@ -1,9 +1,10 @@
 //! Where a job's records come from.
 
 use super::error::TaskError;
+use serde::{Deserialize, Serialize};
 
 /// A part of the input that one map task reads.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
     /// Its number, from 0, in the order of [`Input::splits`].
     pub index: u32,

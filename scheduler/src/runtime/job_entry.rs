@@ -5,10 +5,11 @@ use super::counters::Counters;
 use super::error::TaskError;
 use super::history::{AttemptRecord, News};
 use super::input::Split;
-use super::key_sample::JobPartitioner;
+use super::key_sample::JobRanges;
 use super::life::Life;
 use super::measured::MeasuredProfile;
 use super::pacer::Pacer;
+use super::process::Pool;
 use super::report::{JobReport, JobStatus, Outcome};
 use super::run::{Run, Segment};
 use super::spec::JobSpec;
@@ -22,24 +23,15 @@ use tempfile::TempDir;
 /// Attempts of a job that are remembered; of more, the latest.
 const ATTEMPTS_KEPT_MAX: usize = 10_000;
 
-/// What tasks of a job work with, outside the lock.
-pub(super) struct JobContext {
-    pub id: JobId,
+/// What a task works with, wherever it runs.
+pub(super) struct TaskContext {
     pub spec: JobSpec,
-    /// Known before its first task.
-    pub splits: OnceLock<Vec<Split>>,
-    pub partitioner: JobPartitioner,
-    pub pacer: Pacer,
     /// The job's spill directory; removed after its last task.
     pub directory: PathBuf,
     pub task_memory_bytes: usize,
 }
 
-impl JobContext {
-    pub fn splits(&self) -> &[Split] {
-        self.splits.get().map_or(&[], Vec::as_slice)
-    }
-
+impl TaskContext {
     /// A directory for the intermediate files of one attempt, removed on drop.
     pub fn attempt_dir(&self, prefix: &str) -> Result<TempDir, TaskError> {
         let path = &self.directory;
@@ -48,6 +40,24 @@ impl JobContext {
             "creating a spill directory in {}",
             path.display()
         )))
+    }
+}
+
+/// What the runtime knows of a job outside the lock.
+pub(super) struct JobContext {
+    pub id: JobId,
+    pub task: TaskContext,
+    /// Known before its first task.
+    pub splits: OnceLock<Vec<Split>>,
+    pub ranges: JobRanges,
+    pub pacer: Pacer,
+    /// Where its tasks run; without, on threads of this process.
+    pub pool: Option<Pool>,
+}
+
+impl JobContext {
+    pub fn splits(&self) -> &[Split] {
+        self.splits.get().map_or(&[], Vec::as_slice)
     }
 }
 
@@ -82,7 +92,7 @@ impl JobEntry {
         let (reduces_done, reduces_total) = self.tracker.progress(TaskKind::Reduce);
         JobStatus {
             id: job.id,
-            name: self.context.spec.name.clone(),
+            name: self.context.task.spec.name.clone(),
             state: self.tracker.state(),
             follows: self.tracker.follows().collect(),
             submitted_s: job.submitted_s,
@@ -111,7 +121,7 @@ impl JobEntry {
         let counters = *self.tracker.counters();
         Some(JobReport {
             id: job.id,
-            name: self.context.spec.name.clone(),
+            name: self.context.task.spec.name.clone(),
             submitted_s: job.submitted_s,
             goal_s: job.goal_s,
             finished_s,

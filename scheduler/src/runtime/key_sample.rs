@@ -7,8 +7,10 @@
 use super::attempt::Attempt;
 use super::error::TaskError;
 use super::functions::Emit;
-use super::job_entry::JobContext;
-use super::partitioner::{Partitioner, Partitioning, RangePartitioner};
+use super::input::Split;
+use super::job_entry::{JobContext, TaskContext};
+use super::partitioner::{Partitioning, RangePartitioner};
+use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -16,63 +18,83 @@ use xxhash_rust::xxh3::xxh3_64;
 /// order, few enough to open.
 const SAMPLED_SPLITS_MAX: usize = 64;
 
-/// The partitioner of one job, once one of its maps has found it.
+/// The ranges of one job, once one of its maps has found them.
 #[derive(Default)]
-pub(super) struct JobPartitioner {
-    found: OnceLock<Arc<dyn Partitioner>>,
+pub(super) struct JobRanges {
+    found: OnceLock<Arc<RangePartitioner>>,
     finding: Mutex<()>,
 }
 
-impl JobPartitioner {
-    /// The partitioner; takes the sample if nobody has.
+impl JobRanges {
+    /// The ranges of `job`, which `find` cuts if nobody has; `None` when its
+    /// partitioner is known without a sample.
     ///
     /// # Errors
-    /// When reading or mapping the sample fails, or the job is cancelled.
+    /// Those of `find`.
     pub fn get(
         &self,
         job: &JobContext,
-        attempt: &Attempt<'_>,
-    ) -> Result<Arc<dyn Partitioner>, TaskError> {
-        let records = match &job.spec.partitioning {
-            Partitioning::By(partitioner) => return Ok(Arc::clone(partitioner)),
-            Partitioning::SampledRanges { records } => *records as usize,
+        find: impl FnOnce(SamplePlan) -> Result<RangePartitioner, TaskError>,
+    ) -> Result<Option<Arc<RangePartitioner>>, TaskError> {
+        let Partitioning::SampledRanges { records } = &job.task.spec.partitioning else {
+            return Ok(None);
         };
         let _finding = self.finding.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = self.found.get() {
-            return Ok(Arc::clone(found));
+            return Ok(Some(Arc::clone(found)));
         }
-        let ranges = if job.spec.reduces > 1 {
-            let keys = sample_keys(job, records, attempt)?;
-            RangePartitioner::new(cuts(keys, job.spec.reduces))
-        } else {
-            RangePartitioner::default()
+        let ranges = match job.task.spec.reduces {
+            0 | 1 => RangePartitioner::default(),
+            _ => find(SamplePlan::new(job.splits(), *records))?,
         };
-        Ok(Arc::clone(self.found.get_or_init(|| Arc::new(ranges))))
+        Ok(Some(Arc::clone(
+            self.found.get_or_init(|| Arc::new(ranges)),
+        )))
     }
 }
 
-/// Keys emitted for about `records` records from splits all over the input, in
-/// at most a quarter of a task's memory.
-fn sample_keys(
-    job: &JobContext,
-    records: usize,
-    attempt: &Attempt<'_>,
-) -> Result<Vec<Vec<u8>>, TaskError> {
-    let splits = job.splits();
-    let sampled = splits.len().min(SAMPLED_SPLITS_MAX);
-    let mut emit = KeyEmit {
-        sample: KeySample::new(job.task_memory_bytes / 4),
-        attempt,
-    };
-    for nth in 0..sampled {
-        let split = &splits[nth * splits.len() / sampled];
-        let records = records.div_ceil(sampled).max(1);
-        (job.spec.input).sample(split, records, &mut |key, value| {
-            attempt.tick(key.len() + value.len())?;
-            job.spec.mapper.map(key, value, &mut emit)
-        })?;
+/// What to look at for a sample.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SamplePlan {
+    splits: Vec<Split>,
+    records_per_split: u32,
+}
+
+impl SamplePlan {
+    /// About `records` records from some of `splits`, all over them.
+    fn new(splits: &[Split], records: u32) -> Self {
+        let sampled = splits.len().min(SAMPLED_SPLITS_MAX);
+        let nth = |nth: usize| splits[nth * splits.len() / sampled].clone();
+        Self {
+            splits: (0..sampled).map(nth).collect(),
+            records_per_split: records.div_ceil((sampled as u32).max(1)).max(1),
+        }
     }
-    Ok(emit.sample.into_keys())
+
+    /// Takes the sample, in at most a quarter of a task's memory, and cuts the
+    /// ranges.
+    ///
+    /// # Errors
+    /// When reading or mapping the sample fails, or the job is cancelled.
+    pub fn ranges(
+        &self,
+        job: &TaskContext,
+        attempt: &Attempt<'_>,
+    ) -> Result<RangePartitioner, TaskError> {
+        let mut emit = KeyEmit {
+            sample: KeySample::new(job.task_memory_bytes / 4),
+            attempt,
+        };
+        for split in &self.splits {
+            let records = self.records_per_split as usize;
+            (job.spec.input).sample(split, records, &mut |key, value| {
+                attempt.tick(key.len() + value.len())?;
+                job.spec.mapper.map(key, value, &mut emit)
+            })?;
+        }
+        let keys = emit.sample.into_keys();
+        Ok(RangePartitioner::new(cuts(keys, job.spec.reduces)))
+    }
 }
 
 /// Where at most `partitions` ranges begin that hold about as many of `keys`

@@ -19,6 +19,7 @@ pub(super) struct Life {
     input: AtomicU64,
     stopped: AtomicBool,
     left_behind: AtomicBool,
+    in_process: AtomicBool,
     /// The thread that runs it; 0 before it does.
     worker: AtomicU64,
     place: Mutex<Option<Place>>,
@@ -62,6 +63,12 @@ impl Life {
         self.handled.store(units, Ordering::Relaxed);
     }
 
+    /// Its whole input and what of it was handled.
+    pub fn input(&self) -> (u64, u64) {
+        let of = |units: &AtomicU64| units.load(Ordering::Relaxed);
+        (of(&self.input), of(&self.handled))
+    }
+
     /// The part of its input that was handled, 0 to 1; 0 when that is not known.
     pub fn progress(&self) -> f64 {
         match self.input.load(Ordering::Relaxed) {
@@ -90,6 +97,15 @@ impl Life {
         self.left_behind.load(Ordering::Relaxed)
     }
 
+    /// A process of its own runs it, which is killed when it is told to stop.
+    pub fn set_in_process(&self) {
+        self.in_process.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_in_process(&self) -> bool {
+        self.in_process.load(Ordering::Relaxed)
+    }
+
     pub fn set_worker(&self, worker: u64) {
         self.worker.store(worker, Ordering::Relaxed);
     }
@@ -101,6 +117,12 @@ impl Life {
     /// Keeps the attempt's place on a core, where others can give it back too.
     pub fn keep_place(&self, place: Option<Place>) {
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
+    }
+
+    /// The core that it is tied to.
+    pub fn core(&self) -> Option<u32> {
+        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        place.as_ref()?.core()
     }
 
     pub fn give_back_place(&self) {

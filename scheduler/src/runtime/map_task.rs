@@ -11,7 +11,8 @@
 use super::attempt::Attempt;
 use super::error::TaskError;
 use super::functions::Emit;
-use super::job_entry::JobContext;
+use super::input::Split;
+use super::job_entry::TaskContext;
 use super::merge::{SpillDir, merge_segments, write_sorted};
 use super::partitioner::Partitioner;
 use super::reduce_task::RowEmit;
@@ -24,29 +25,44 @@ use std::sync::Arc;
 /// the other maps.
 const RUNS_MAX: usize = 16;
 
-/// Runs map `index`; returns its runs in the order of emission, each with one
-/// segment per reduce task.
+/// A map as it is handed out.
+pub(super) struct MapWork<'a> {
+    /// The task's number among the maps.
+    pub index: u32,
+    /// From 1.
+    pub attempt: u32,
+    pub split: &'a Split,
+    pub partitioner: Arc<dyn Partitioner>,
+}
+
+/// Runs a map; returns its runs in the order of emission, each with one segment per
+/// reduce task.
 pub(super) fn run_map(
-    job: &JobContext,
-    index: u32,
-    attempt_number: u32,
+    job: &TaskContext,
+    map: MapWork<'_>,
     attempt: &Attempt<'_>,
 ) -> Result<Vec<Run>, TaskError> {
+    let MapWork {
+        index,
+        attempt: attempt_number,
+        split,
+        partitioner,
+    } = map;
     if job.spec.reducer.is_none() {
         let mut emit = RowEmit::open(job, index, attempt_number, attempt)?;
-        read_and_map(job, index, attempt, &mut emit)?;
+        read_and_map(job, split, attempt, &mut emit)?;
         emit.finish()?;
         return Ok(Vec::new());
     }
     let mut emit = SpillEmit {
         job,
         attempt,
-        partitioner: job.partitioner.get(job, attempt)?,
+        partitioner,
         directory: SpillDir::new(job, format!("map-{index}-{attempt_number}-")),
         buffer: SortBuffer::new(job.task_memory_bytes / 5 * 4),
         spills: Vec::new(),
     };
-    read_and_map(job, index, attempt, &mut emit)?;
+    read_and_map(job, split, attempt, &mut emit)?;
     let path = |n: usize| {
         let name = format!("map-{index}-{attempt_number}-{n}.run");
         job.directory.join(name)
@@ -55,12 +71,11 @@ pub(super) fn run_map(
 }
 
 fn read_and_map(
-    job: &JobContext,
-    index: u32,
+    job: &TaskContext,
+    split: &Split,
     attempt: &Attempt<'_>,
     emit: &mut dyn Emit,
 ) -> Result<(), TaskError> {
-    let split = &job.splits()[index as usize];
     attempt.set_input(split.bytes);
     job.spec.input.read(split, &mut |key, value| {
         let bytes = (key.len() + value.len()) as u64;
@@ -77,7 +92,7 @@ fn read_and_map(
 
 /// Collects the mapper's output; writes sorted runs when the buffer is full.
 struct SpillEmit<'a> {
-    job: &'a JobContext,
+    job: &'a TaskContext,
     attempt: &'a Attempt<'a>,
     partitioner: Arc<dyn Partitioner>,
     directory: SpillDir<'a>,

@@ -3,7 +3,7 @@
 use super::attempt::Attempt;
 use super::error::TaskError;
 use super::functions::{Emit, Reducer};
-use super::job_entry::JobContext;
+use super::job_entry::TaskContext;
 use super::key_prefix::{PREFIX_BYTES, compare_behind, key_prefix};
 use super::run::{RunWriter, Segment, SegmentReader};
 use super::sorted::{Sorted, for_each_group};
@@ -112,14 +112,14 @@ impl<S: Sorted> Sorted for Merge<S> {
 /// The directory of an attempt's intermediate runs: made when the first is
 /// written, for most attempts never; removed on drop.
 pub(super) struct SpillDir<'a> {
-    job: &'a JobContext,
+    job: &'a TaskContext,
     prefix: String,
     made: OnceCell<TempDir>,
     next: Cell<u32>,
 }
 
 impl<'a> SpillDir<'a> {
-    pub fn new(job: &'a JobContext, prefix: String) -> Self {
+    pub fn new(job: &'a TaskContext, prefix: String) -> Self {
         Self {
             job,
             prefix,

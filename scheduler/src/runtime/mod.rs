@@ -7,6 +7,7 @@
 //!                      v                                             v
 //!   Input ─> map ─> combine ─> sort ─> spill ─> merge ─> reduce    Pacer
 //!            └────────── a task on an "ebb-task" thread ──────┘ <────┘
+//!                        or in a process that it talks to
 //!                                                 │        (CPU per job)
 //!                                                 v
 //!                                        Output: commit or abort
@@ -16,9 +17,10 @@
 //!
 //! - A job's output appears whole when the job succeeded, or not at all.
 //! - A failing, panicking or hanging task is tried [`ATTEMPTS_MAX`] times; then its
-//!   own job fails and no other. Of two attempts at a task one counts. A thread
-//!   that hangs cannot be ended; it is left behind, and nobody waits for it. When the policy or the capacity source panics, the
-//!   jobs of that moment fail with the cause; the runtime goes on.
+//!   own job fails and no other. Of two attempts at a task one counts. A process
+//!   that hangs is killed. A thread cannot be ended; it is left behind, and nobody
+//!   waits for it. When the policy or the capacity source panics, the jobs of that
+//!   moment fail with the cause; the runtime goes on.
 //! - Managed, a job's tasks together use no more CPU than the share the policy
 //!   gave it, plus a burst of [`BURST_S`]. Cooperation is by checkpoints: between
 //!   records, in [`Emit::emit`], and where user code calls [`Emit::checkpoint`].
@@ -37,6 +39,7 @@
 //! | `reads`, `bucket` | bytes read by all jobs; the token bucket of both |
 //! | `sort_buffer`, `fold_index`, `run`, `sorted`, `merge`, `key_prefix` | the shuffle's data |
 //! | `map_task`, `reduce_task` | one task each |
+//! | `process` | tasks in processes of their own |
 //! | `state`, `job_entry`, `control`, `worker`, `panics`, `handle`, `runner` | threads and the lock |
 
 mod attempt;
@@ -67,6 +70,7 @@ mod output;
 mod pacer;
 mod panics;
 mod partitioner;
+mod process;
 mod reads;
 mod reduce_task;
 mod report;
@@ -101,6 +105,7 @@ pub use options::{Management, Restraints, RuntimeOptions, TASK_MEMORY_BYTES_MIN}
 pub use output::{Output, OutputWriter, Row, VecOutput};
 pub use pacer::BURST_S;
 pub use partitioner::{HashPartitioner, Partitioner, Partitioning, RangePartitioner};
+pub use process::{TaskProcesses, TaskServer, processes_cpu_s};
 pub use report::{CycleSample, JobReport, JobSample, JobState, JobStatus, Outcome, RuntimeStatus};
 pub use runner::Runtime;
 pub use shares::{Claimant, shares};

@@ -6,9 +6,11 @@
 //! checkpoints, and that last part is paid back. They wait in the same place
 //! while the jobs have read more than they may.
 
+use super::attempt::Throttle;
 use super::bucket::{Bucket, Verdict};
 use super::clock::Clock;
 use super::error::TaskError;
+use super::life::Life;
 use super::reads::ReadBudget;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,6 +22,11 @@ pub const BURST_S: f64 = 0.02;
 /// The longest wait before looking at the clock again, in seconds: a held
 /// clock's advance is noticed within this time.
 const WAIT_S_MAX: f64 = 0.1;
+
+/// Wall time between two settlements. Reading a thread's CPU time is a system
+/// call; every half millisecond it costs less than a thousandth, and a paced job
+/// still runs in steps far below what a transaction would notice.
+const SETTLE_EVERY: Duration = Duration::from_micros(500);
 
 #[derive(Debug)]
 struct State {
@@ -75,6 +82,10 @@ impl Pacer {
         self.changed.notify_all();
     }
 
+    pub fn is_cancelled(&self) -> bool {
+        self.lock().cancelled
+    }
+
     /// Charges CPU time already used.
     pub fn charge(&self, cpu_s: f64) {
         self.used_ns
@@ -89,7 +100,7 @@ impl Pacer {
 
     /// Waits until the job may use CPU, and read. Ends with [`TaskError::Cancelled`]
     /// for a single task too, when that one `is_stopped`.
-    pub fn wait(&self, is_stopped: impl Fn() -> bool) -> Result<(), TaskError> {
+    pub fn wait_unless(&self, is_stopped: impl Fn() -> bool) -> Result<(), TaskError> {
         let mut state = self.lock();
         loop {
             if state.cancelled || is_stopped() {
@@ -126,6 +137,22 @@ impl Pacer {
     }
 }
 
+/// An attempt on a thread of this process.
+impl Throttle for Pacer {
+    fn settle_every(&self) -> Duration {
+        SETTLE_EVERY
+    }
+
+    fn pay(&self, cpu_s: f64, read_bytes: u64) {
+        self.charge(cpu_s);
+        self.charge_read(read_bytes);
+    }
+
+    fn wait(&self, life: &Life) -> Result<(), TaskError> {
+        self.wait_unless(|| life.is_stopped())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,7 +168,7 @@ mod tests {
         let pacer = pacer();
         let waiter = {
             let pacer = Arc::clone(&pacer);
-            std::thread::spawn(move || pacer.wait(|| false))
+            std::thread::spawn(move || pacer.wait_unless(|| false))
         };
         pacer.set_share(10);
         waiter.join().unwrap().unwrap();
@@ -150,9 +177,12 @@ mod tests {
     #[test]
     fn a_stopped_task_ends_its_wait_and_the_others_of_its_job_go_on() {
         let pacer = pacer();
-        assert!(matches!(pacer.wait(|| true), Err(TaskError::Cancelled)));
+        assert!(matches!(
+            pacer.wait_unless(|| true),
+            Err(TaskError::Cancelled)
+        ));
         pacer.set_share(10);
-        assert!(matches!(pacer.wait(|| false), Ok(())));
+        assert!(matches!(pacer.wait_unless(|| false), Ok(())));
     }
 
     #[test]
@@ -162,7 +192,7 @@ mod tests {
         pacer.charge(1.0);
         let waiter = {
             let pacer = Arc::clone(&pacer);
-            std::thread::spawn(move || pacer.wait(|| false))
+            std::thread::spawn(move || pacer.wait_unless(|| false))
         };
         pacer.cancel();
         assert!(matches!(waiter.join().unwrap(), Err(TaskError::Cancelled)));
@@ -179,7 +209,7 @@ mod tests {
         pacer.charge_read(1000);
         let waiter = {
             let pacer = Arc::clone(&pacer);
-            std::thread::spawn(move || pacer.wait(|| false))
+            std::thread::spawn(move || pacer.wait_unless(|| false))
         };
         reads.set_rate(None, 0.0);
         waiter.join().unwrap().unwrap();

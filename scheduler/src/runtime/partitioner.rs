@@ -1,5 +1,6 @@
 //! Which reduce task gets a key.
 
+use super::error::TaskError;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -70,6 +71,22 @@ pub enum Partitioning {
         /// Records of the input to sample.
         records: u32,
     },
+}
+
+impl Partitioning {
+    /// The partitioner, by `ranges` where they were to be sampled.
+    pub(super) fn with(
+        &self,
+        ranges: Option<Arc<RangePartitioner>>,
+    ) -> Result<Arc<dyn Partitioner>, TaskError> {
+        match (self, ranges) {
+            (Self::By(partitioner), _) => Ok(Arc::clone(partitioner)),
+            (Self::SampledRanges { .. }, Some(ranges)) => Ok(ranges),
+            (Self::SampledRanges { .. }, None) => {
+                Err(TaskError::failed("a map was not told the ranges of keys"))
+            }
+        }
+    }
 }
 
 impl Default for Partitioning {

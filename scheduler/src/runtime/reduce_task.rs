@@ -4,7 +4,7 @@
 use super::attempt::Attempt;
 use super::error::TaskError;
 use super::functions::Emit;
-use super::job_entry::JobContext;
+use super::job_entry::TaskContext;
 use super::merge::{SpillDir, merge_segments};
 use super::output::OutputWriter;
 use super::run::Segment;
@@ -12,7 +12,7 @@ use super::sorted::for_each_group;
 
 /// Runs reduce `index` over `segments`, one per map in their order.
 pub(super) fn run_reduce(
-    job: &JobContext,
+    job: &TaskContext,
     index: u32,
     attempt_number: u32,
     segments: Vec<Segment>,
@@ -51,7 +51,7 @@ pub(super) struct RowEmit<'a> {
 
 impl<'a> RowEmit<'a> {
     pub fn open(
-        job: &JobContext,
+        job: &TaskContext,
         partition: u32,
         attempt_number: u32,
         attempt: &'a Attempt<'a>,

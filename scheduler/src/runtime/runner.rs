@@ -6,10 +6,11 @@ use super::control;
 use super::error::{RuntimeError, SubmitError};
 use super::handle::JobHandle;
 use super::history::News;
-use super::job_entry::{JobContext, JobEntry};
-use super::key_sample::JobPartitioner;
+use super::job_entry::{JobContext, JobEntry, TaskContext};
+use super::key_sample::JobRanges;
 use super::options::RuntimeOptions;
 use super::pacer::Pacer;
+use super::process::Pool;
 use super::report::{CycleSample, RuntimeStatus};
 use super::spec::JobSpec;
 use super::state::{LEFT_BEHIND_MAX, Shared};
@@ -92,6 +93,7 @@ impl Runtime {
             Arc::clone(&shared.reads),
         );
 
+        let pool = spec.processes.clone().map(Pool::new);
         let (id, submitted_s) = self.admit(&spec.after)?;
         let goal_s = spec.goal_s.map(|goal_s| submitted_s + goal_s);
         let job = Job::new(id, submitted_s, goal_s);
@@ -106,15 +108,18 @@ impl Runtime {
             map_runs: splits.iter().map(|_| Vec::new()).collect(),
             context: Arc::new(JobContext {
                 id,
-                spec,
+                task: TaskContext {
+                    spec,
+                    directory: directory.path().to_path_buf(),
+                    task_memory_bytes: shared.options.task_memory_bytes,
+                },
                 splits: match is_first {
                     true => OnceLock::from(splits),
                     false => OnceLock::new(),
                 },
-                partitioner: JobPartitioner::default(),
+                ranges: JobRanges::default(),
                 pacer,
-                directory: directory.path().to_path_buf(),
-                task_memory_bytes: shared.options.task_memory_bytes,
+                pool,
             }),
             directory: Some(directory),
             share_hundredths: 0,

@@ -7,6 +7,7 @@ use super::input::{Input, Split};
 use super::measured::MeasuredProfile;
 use super::output::Output;
 use super::partitioner::{Partitioner, Partitioning};
+use super::process::TaskProcesses;
 use crate::model::JobId;
 use std::sync::Arc;
 
@@ -61,6 +62,8 @@ pub struct JobSpec {
     pub profile: JobProfile,
     /// What an earlier run of the same job took: better estimates than those.
     pub measured: Option<MeasuredProfile>,
+    /// Where its tasks run; without, on threads of this process.
+    pub processes: Option<Arc<TaskProcesses>>,
     /// Jobs of the same runtime that have to succeed before this one starts. Its
     /// input is split only then, so it may be what they put out. If one of them
     /// fails or is cancelled, this one fails.
@@ -88,6 +91,7 @@ impl JobSpec {
             goal_s: None,
             profile: JobProfile::default(),
             measured: None,
+            processes: None,
             after: Vec::new(),
         }
     }
@@ -144,6 +148,16 @@ impl JobSpec {
     #[must_use]
     pub fn profile(mut self, profile: JobProfile) -> Self {
         self.profile = profile;
+        self
+    }
+
+    /// With each task in a process of its own, which is reused by later tasks of this
+    /// job. Input, mapper, combiner, partitioner and reducer are those that the
+    /// process makes for itself; they must be the same as here. The input is split
+    /// and the output written here.
+    #[must_use]
+    pub fn in_processes(mut self, processes: Arc<TaskProcesses>) -> Self {
+        self.processes = Some(processes);
         self
     }
 

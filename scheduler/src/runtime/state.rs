@@ -120,8 +120,11 @@ impl State {
     /// Gives up the thread of an attempt: it may hang for ever.
     fn leave_behind(&mut self, life: &Life) {
         // Dropping the handle lets the thread go its own way. One that has not
-        // begun to run the attempt will see that it is stopped.
-        if self.workers.remove(&life.worker()).is_some() {
+        // begun to run the attempt will see that it is stopped; so will one that
+        // has only left it to a process.
+        if life.is_in_process() {
+            life.stop();
+        } else if self.workers.remove(&life.worker()).is_some() {
             self.left_behind += 1;
             life.leave_behind();
         } else {
@@ -330,7 +333,7 @@ impl Shared {
             // Of a job that ended without this attempt. What it still wrote goes
             // with it.
             drop(state);
-            let _ = std::fs::remove_dir_all(&context.directory);
+            let _ = std::fs::remove_dir_all(&context.task.directory);
             return !is_left_behind;
         };
         let mut lost = Vec::new();
@@ -356,7 +359,7 @@ impl Shared {
             (Duty::Split, result) => {
                 let splits = context.splits();
                 job.map_runs = splits.iter().map(|_| Vec::new()).collect();
-                let split = (splits.len() as u32, context.spec.estimates(splits));
+                let split = (splits.len() as u32, context.task.spec.estimates(splits));
                 job.tracker.split_done(result.as_ref().map(|_| split));
                 true
             }

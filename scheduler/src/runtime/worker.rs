@@ -5,8 +5,9 @@ use super::attempt::Attempt;
 use super::class::lower_current_thread;
 use super::error::TaskError;
 use super::job_entry::{Assignment, Done, Duty};
-use super::map_task::run_map;
+use super::map_task::{MapWork, run_map};
 use super::panics::catch;
+use super::process::run_in_process;
 use super::reduce_task::run_reduce;
 use super::state::Shared;
 use crate::model::TaskKind;
@@ -105,6 +106,9 @@ fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<Done, TaskErr
     let context = &*assignment.context;
     // After the last task: gone whether the commit succeeds or not.
     drop(assignment.directory.take());
+    if let (Duty::Commit | Duty::Abort, Some(pool)) = (&assignment.duty, &context.pool) {
+        pool.end();
+    }
     match &mut assignment.duty {
         Duty::Task {
             task,
@@ -114,11 +118,25 @@ fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<Done, TaskErr
         } => {
             let may_finish = || shared.may_finish(*task, *number);
             let attempt = Attempt::start(&context.pacer, life, &may_finish)?;
+            if let Some(pool) = &context.pool {
+                return run_in_process((context, pool), (*task, *number), segments, life, &attempt);
+            }
             let runs = match task.kind {
-                TaskKind::Map => run_map(context, task.index, *number, &attempt)?,
+                TaskKind::Map => {
+                    let job = &context.task;
+                    let ranges =
+                        (context.ranges).get(context, |plan| plan.ranges(job, &attempt))?;
+                    let map = MapWork {
+                        index: task.index,
+                        attempt: *number,
+                        split: &context.splits()[task.index as usize],
+                        partitioner: job.spec.partitioning.with(ranges)?,
+                    };
+                    run_map(job, map, &attempt)?
+                }
                 TaskKind::Reduce => {
                     let segments = std::mem::take(segments);
-                    run_reduce(context, task.index, *number, segments, &attempt)?;
+                    run_reduce(&context.task, task.index, *number, segments, &attempt)?;
                     Vec::new()
                 }
             };
@@ -128,14 +146,14 @@ fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<Done, TaskErr
             })
         }
         Duty::Split => {
-            let splits = context.spec.input.splits()?;
+            let splits = context.task.spec.input.splits()?;
             // Asked once, so nobody else has set them.
             let _ = context.splits.set(splits);
             Ok(Done::default())
         }
-        Duty::Commit => context.spec.output.commit().map(|()| Done::default()),
+        Duty::Commit => context.task.spec.output.commit().map(|()| Done::default()),
         Duty::Abort => {
-            context.spec.output.abort();
+            context.task.spec.output.abort();
             Ok(Done::default())
         }
     }

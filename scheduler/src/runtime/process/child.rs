@@ -1,0 +1,432 @@
+//! A process that runs tasks, from inside.
+
+use super::frame::{self, FrameError, Kind, push_row};
+use super::message::{Order, ToChild, ToParent, ToldDone, Use, Work, decode, encode};
+use crate::runtime::attempt::{Attempt, Throttle};
+use crate::runtime::cores::tie_current_thread;
+use crate::runtime::counters::Counters;
+use crate::runtime::error::TaskError;
+use crate::runtime::job_entry::TaskContext;
+use crate::runtime::life::Life;
+use crate::runtime::map_task::{MapWork, run_map};
+use crate::runtime::output::{Output, OutputWriter};
+use crate::runtime::panics::catch;
+use crate::runtime::partitioner::RangePartitioner;
+use crate::runtime::reduce_task::run_reduce;
+use crate::runtime::run::Run;
+use crate::runtime::spec::JobSpec;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
+use std::fmt::Display;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Wall time between two settlements. Each is a message and its answer, so they are
+/// further apart than on a thread; a fifth of the burst that a job may save up.
+const SETTLE_EVERY: Duration = Duration::from_millis(4);
+
+/// Rows are sent when they are this long together.
+const ROWS_BYTES: usize = 64 << 10;
+
+/// The exit code of a process whose parent has gone.
+const EXIT_ORPHAN: i32 = 3;
+
+/// This process as one that runs tasks for its parent, a
+/// [`Runtime`](crate::runtime::Runtime) with a job in
+/// [`TaskProcesses`](super::TaskProcesses).
+#[derive(Debug)]
+pub struct TaskServer {
+    socket: UnixStream,
+}
+
+impl TaskServer {
+    /// Takes the standard input, which has to be what the parent gave. From now on
+    /// this process ends when the parent does, whatever it is doing.
+    ///
+    /// # Errors
+    /// When the standard input cannot be had, or no thread started.
+    pub fn from_stdin() -> io::Result<Self> {
+        let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        end_with_parent(socket.try_clone()?)?;
+        Ok(Self { socket })
+    }
+
+    /// Limits this process as the parent says, makes the job by `build` of what the
+    /// parent tells, and runs tasks of it on this thread until the parent has no more.
+    /// The job's output is not used: rows go to the parent.
+    ///
+    /// # Errors
+    /// When the parent says what makes no sense. What `build` and tasks fail with is
+    /// told to the parent.
+    pub fn serve<E: Display>(
+        self,
+        build: impl FnOnce(&[u8]) -> Result<JobSpec, E>,
+    ) -> io::Result<()> {
+        serve_on(self.socket, build).or_else(|error| match error {
+            FrameError::Closed => Ok(()),
+            error => Err(io::Error::other(error)),
+        })
+    }
+}
+
+/// The kernel can tell a process that its parent's *thread* has ended; but a process
+/// runs tasks for several threads. So a thread waits for the parent's end of the socket
+/// to close, which it does however the parent ends.
+fn end_with_parent(socket: UnixStream) -> io::Result<()> {
+    let wait = move || {
+        loop {
+            let mut ends = [PollFd::new(&socket, PollFlags::empty())];
+            let waited = poll(&mut ends, None);
+            if waited.is_ok() && !ends[0].revents().is_empty() {
+                std::process::exit(EXIT_ORPHAN);
+            }
+        }
+    };
+    let thread = thread::Builder::new().name("ebb-parent".to_owned());
+    thread.stack_size(64 << 10).spawn(wait).map(drop)
+}
+
+fn serve_on<E: Display>(
+    socket: UnixStream,
+    build: impl FnOnce(&[u8]) -> Result<JobSpec, E>,
+) -> Result<(), FrameError> {
+    let mut link = Link {
+        socket,
+        payload: Vec::new(),
+        read_bytes: 0,
+    };
+    let hello = link.hello()?;
+    let (limit, told) = hello
+        .split_first_chunk::<8>()
+        .ok_or_else(|| FrameError::Damaged("a hello without a limit".to_owned()))?;
+    let built = limit_this_process(u64::from_le_bytes(*limit))
+        .map_err(|e| format!("limiting the process of the task: {e}"))
+        .and_then(|()| match catch(|| build(told)) {
+            Ok(built) => built.map_err(|e| format!("in the process of the task: {e}")),
+            Err(message) => Err(format!("the process of the task panicked: {message}")),
+        });
+    let parent = Parent(Arc::new(Mutex::new(link)));
+    let mut job = built.map(|spec| TaskContext {
+        spec: JobSpec {
+            output: Arc::new(parent.clone()),
+            ..spec
+        },
+        directory: PathBuf::new(),
+        task_memory_bytes: 0,
+    });
+    loop {
+        let ToChild::Order(order) = parent.lock().listen()? else {
+            return Err(FrameError::Damaged("an answer to nothing".to_owned()));
+        };
+        let life = Life::default();
+        let ended = match &mut job {
+            Ok(job) => carry_out(*order, job, &parent, &life),
+            Err(cause) => Err(TaskError::failed(cause.clone())),
+        };
+        let used = parent.lock().take_use(&life);
+        let report = ended.and_then(|ended| ended.report(used));
+        let report = report.unwrap_or_else(|error| ToParent::Failed(used, error.to_string()));
+        parent.lock().tell(&report)?;
+    }
+}
+
+/// Takes no more memory than `memory_bytes`, 0 for any, for heap and stacks, and leaves
+/// no core file behind.
+fn limit_this_process(memory_bytes: u64) -> io::Result<()> {
+    let limit = |resource, limit: u64| {
+        // Nobody may raise what is limited already.
+        let limit = getrlimit(resource)
+            .maximum
+            .map_or(limit, |most| limit.min(most));
+        let limit = Rlimit {
+            current: Some(limit),
+            maximum: Some(limit),
+        };
+        setrlimit(resource, limit)
+    };
+    if memory_bytes > 0 {
+        limit(Resource::Data, memory_bytes)?;
+        limit(Resource::Core, 0)?;
+    }
+    Ok(())
+}
+
+/// How an order ended well.
+enum Ended {
+    Cuts(RangePartitioner),
+    Done(Counters, Vec<Run>),
+}
+
+impl Ended {
+    fn report(self, used: Use) -> Result<ToParent, TaskError> {
+        Ok(match self {
+            Self::Cuts(ranges) => ToParent::Cuts(used, ranges.cuts().to_vec()),
+            Self::Done(counters, runs) => {
+                ToParent::Done(used, Box::new(ToldDone::new(counters, &runs)?))
+            }
+        })
+    }
+}
+
+fn carry_out(
+    order: Order,
+    job: &mut TaskContext,
+    parent: &Parent,
+    life: &Life,
+) -> Result<Ended, TaskError> {
+    if let Some(core) = order.core {
+        tie_current_thread(core as usize);
+    }
+    job.directory = order.directory();
+    job.task_memory_bytes = usize::try_from(order.task_memory_bytes).unwrap_or(usize::MAX);
+    let job = &*job;
+    // User code may leave its own state torn; the attempt's is dropped.
+    let ended = catch(|| {
+        // The parent asks that, once it has all rows.
+        let may_finish = || true;
+        let attempt = Attempt::start(parent, life, &may_finish)?;
+        match order.work {
+            Work::Sample(plan) => plan.ranges(job, &attempt).map(Ended::Cuts),
+            Work::Map {
+                index,
+                attempt: number,
+                split,
+                cuts,
+            } => {
+                let ranges = cuts.map(|cuts| Arc::new(RangePartitioner::new(cuts)));
+                let map = MapWork {
+                    index,
+                    attempt: number,
+                    split: &split,
+                    partitioner: job.spec.partitioning.with(ranges)?,
+                };
+                let runs = run_map(job, map, &attempt)?;
+                Ok(Ended::Done(attempt.counters(), runs))
+            }
+            Work::Reduce {
+                index,
+                attempt: number,
+                segments,
+            } => {
+                let told = segments.into_iter();
+                let told = told.map(|segment| segment.into_segment(&job.directory));
+                let segments = told.collect::<Result<_, _>>().map_err(TaskError::failed)?;
+                run_reduce(job, index, number, segments, &attempt)?;
+                Ok(Ended::Done(attempt.counters(), Vec::new()))
+            }
+        }
+    });
+    ended.unwrap_or_else(|message| Err(TaskError::Panicked(message)))
+}
+
+/// The connection to the parent.
+struct Link {
+    socket: UnixStream,
+    /// Of the last frame.
+    payload: Vec<u8>,
+    /// Bytes of input since the last report.
+    read_bytes: u64,
+}
+
+impl Link {
+    fn hello(&mut self) -> Result<Vec<u8>, FrameError> {
+        match self.receive()? {
+            Kind::Hello => Ok(std::mem::take(&mut self.payload)),
+            kind => Err(FrameError::Damaged(format!("{kind:?} before a hello"))),
+        }
+    }
+
+    fn listen(&mut self) -> Result<ToChild, FrameError> {
+        match self.receive()? {
+            Kind::Order => decode(&self.payload),
+            kind => Err(FrameError::Damaged(format!("{kind:?} from the parent"))),
+        }
+    }
+
+    fn receive(&mut self) -> Result<Kind, FrameError> {
+        frame::receive(&mut self.socket, &mut self.payload, &mut || true)
+    }
+
+    fn tell(&mut self, message: &ToParent) -> Result<(), FrameError> {
+        let bytes = encode(message).map_err(|e| FrameError::Damaged(e.to_string()))?;
+        self.send(Kind::Report, &bytes)
+    }
+
+    fn send(&mut self, kind: Kind, bytes: &[u8]) -> Result<(), FrameError> {
+        frame::send(&mut self.socket, kind, bytes, &mut || true)
+    }
+
+    /// What was used since the last report.
+    fn take_use(&mut self, life: &Life) -> Use {
+        let (input, handled) = life.input();
+        Use {
+            cpu_ns: process_cpu_ns(),
+            read_bytes: std::mem::take(&mut self.read_bytes),
+            input,
+            handled,
+        }
+    }
+}
+
+/// CPU time of all threads of this process, in nanoseconds.
+fn process_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The parent, who keeps the account of what is used and takes the rows.
+#[derive(Clone)]
+struct Parent(Arc<Mutex<Link>>);
+
+impl Parent {
+    fn lock(&self) -> MutexGuard<'_, Link> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks, and waits until it lets this process go on.
+    fn ask(&self, question: &ToParent) -> Result<(), TaskError> {
+        let mut link = self.lock();
+        let answer = link.tell(question).and_then(|()| link.listen());
+        match answer.map_err(lost)? {
+            ToChild::GoOn => Ok(()),
+            ToChild::Order(_) => Err(lost(FrameError::Damaged("an order in a task".to_owned()))),
+        }
+    }
+
+    fn send_rows(&self, rows: &mut Vec<u8>) -> Result<(), TaskError> {
+        self.lock().send(Kind::Rows, rows).map_err(lost)?;
+        rows.clear();
+        Ok(())
+    }
+}
+
+fn lost(error: FrameError) -> TaskError {
+    TaskError::failed(format!("talking to the parent: {error}"))
+}
+
+impl Throttle for Parent {
+    fn settle_every(&self) -> Duration {
+        SETTLE_EVERY
+    }
+
+    fn pay(&self, _cpu_s: f64, read_bytes: u64) {
+        // CPU is that of the process.
+        self.lock().read_bytes += read_bytes;
+    }
+
+    fn wait(&self, life: &Life) -> Result<(), TaskError> {
+        let used = self.lock().take_use(life);
+        self.ask(&ToParent::Used(used))
+    }
+}
+
+impl Output for Parent {
+    fn open(&self, _partition: u32, _attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
+        Ok(Box::new(ParentWriter {
+            parent: self.clone(),
+            rows: Vec::new(),
+        }))
+    }
+
+    fn commit(&self) -> Result<(), TaskError> {
+        Err(TaskError::failed("only the parent commits an output"))
+    }
+
+    fn abort(&self) {}
+}
+
+/// Sends rows to the parent, many at a time.
+struct ParentWriter {
+    parent: Parent,
+    rows: Vec<u8>,
+}
+
+impl OutputWriter for ParentWriter {
+    fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
+        // A long row goes alone, so that it may be as long as a frame.
+        if !self.rows.is_empty() && self.rows.len() + key.len() + value.len() > ROWS_BYTES {
+            self.parent.send_rows(&mut self.rows)?;
+        }
+        push_row(&mut self.rows, key, value)
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), TaskError> {
+        match self.rows.is_empty() {
+            true => Ok(()),
+            false => self.parent.send_rows(&mut self.rows),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::{VecInput, VecOutput};
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+    use std::io::Write;
+    use std::path::Path;
+
+    fn build(_: &[u8]) -> Result<JobSpec, String> {
+        let mapper =
+            |key: &[u8], value: &[u8], emit: &mut dyn crate::runtime::Emit| emit.emit(key, value);
+        let input = Arc::new(VecInput::lines("a b\nc", 2));
+        let output = Arc::new(VecOutput::new());
+        Ok(JobSpec::new("copy", input, Arc::new(mapper), output))
+    }
+
+    #[test]
+    fn whatever_the_parent_says_a_process_ends_when_it_says_no_more() {
+        let seed = rand::random();
+        println!("seed {seed}");
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let spills = tempfile::tempdir().unwrap();
+        let mut good = Vec::new();
+        let mut push = |kind, payload: &[u8]| {
+            frame::send(&mut good, kind, payload, &mut || true).unwrap();
+        };
+        push(Kind::Hello, &[0; 9]);
+        let map = Work::Map {
+            index: 1,
+            attempt: 1,
+            split: crate::runtime::Split {
+                index: 1,
+                ..crate::runtime::Split::default()
+            },
+            cuts: None,
+        };
+        let order = |path: &Path, work| Order::new(None, path, 1 << 20, work);
+        let order = ToChild::Order(Box::new(order(spills.path(), map)));
+        push(Kind::Order, &encode(&order).unwrap());
+        push(Kind::Order, &encode(&ToChild::GoOn).unwrap());
+        for round in 0..200 {
+            let mut said = good.clone();
+            if round > 0 {
+                // Not the limit on memory, which would be that of all these tests.
+                let at = rng.random_range(13..said.len());
+                said[at] = rng.random();
+                said.truncate(rng.random_range(at..=said.len()));
+            }
+            let (mut ours, theirs) = UnixStream::pair().unwrap();
+            ours.write_all(&said).unwrap();
+            ours.shutdown(std::net::Shutdown::Write).unwrap();
+            let ended = serve_on(theirs, build);
+            assert!(ended.is_err(), "it has no other end");
+            if round == 0 {
+                assert!(matches!(ended, Err(FrameError::Closed)), "{ended:?}");
+                let mut payload = Vec::new();
+                let mut kind = || frame::receive(&mut ours, &mut payload, &mut || true);
+                let kinds = [(); 3].map(|()| kind().unwrap());
+                assert_eq!(kinds, [Kind::Report, Kind::Rows, Kind::Report]);
+                let done = decode(&payload).unwrap();
+                assert!(matches!(done, ToParent::Done(..)), "{done:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! An attempt whose work a process does, as its thread in the parent sees it.
+
+use super::frame::for_each_row;
+use super::message::{Order, ToChild, ToParent, ToldDone, ToldSegment, Use, Work};
+use super::pool::{Pool, Process, Said};
+use crate::model::{TaskId, TaskKind};
+use crate::runtime::attempt::Attempt;
+use crate::runtime::error::TaskError;
+use crate::runtime::job_entry::{Done, JobContext};
+use crate::runtime::life::Life;
+use crate::runtime::output::OutputWriter;
+use crate::runtime::partitioner::RangePartitioner;
+use crate::runtime::run::Segment;
+
+/// More than a process can read between two reports, which are 4 ms apart, or a record.
+/// All jobs together are paced by what is read, so one must not claim anything.
+const READ_BYTES_MAX: u64 = 1 << 30;
+
+/// Runs an attempt, with its number, at a task in a process of `pool`. `segments` are a
+/// reduce's input. The process is kept for the next task if all went well, and killed
+/// otherwise.
+///
+/// # Errors
+/// As a task on a thread, and when the process ends.
+pub(in crate::runtime) fn run_in_process(
+    (job, pool): (&JobContext, &Pool),
+    (task, number): (TaskId, u32),
+    segments: &[Segment],
+    life: &Life,
+    attempt: &Attempt<'_>,
+) -> Result<Done, TaskError> {
+    life.set_in_process();
+    let mut goes_on = || goes_on(job, life);
+    let mut talk = Talk {
+        process: pool.take(&mut goes_on)?,
+        job,
+        life,
+        attempt,
+        writer: None,
+        handled: 0,
+    };
+    let index = task.index;
+    let work = match task.kind {
+        TaskKind::Map => Work::Map {
+            index,
+            attempt: number,
+            split: job.splits()[index as usize].clone(),
+            cuts: (job.ranges)
+                .get(job, |plan| talk.sample(Work::Sample(plan)))?
+                .map(|ranges| ranges.cuts().to_vec()),
+        },
+        TaskKind::Reduce => Work::Reduce {
+            index,
+            attempt: number,
+            segments: (segments.iter().map(ToldSegment::new)).collect::<Result<_, _>>()?,
+        },
+    };
+    let spec = &job.task.spec;
+    if task.kind == TaskKind::Reduce || spec.reducer.is_none() {
+        talk.writer = Some(spec.output.open(index, number)?);
+    }
+    let done = talk.task(work)?;
+    let segments = match task.kind {
+        TaskKind::Map => spec.reduces,
+        TaskKind::Reduce => 0,
+    };
+    let told = done.into_parts(&job.task.directory, segments);
+    let (counters, runs) = told.map_err(TaskError::failed)?;
+    let Talk {
+        process, writer, ..
+    } = talk;
+    pool.give_back(process);
+    if let Some(writer) = writer {
+        // From here on nothing of the job's own code is waited for.
+        attempt.may_finish()?;
+        writer.finish()?;
+    }
+    Ok(Done { counters, runs })
+}
+
+/// Whether anybody still wants the result.
+fn goes_on(job: &JobContext, life: &Life) -> bool {
+    !life.is_stopped() && !job.pacer.is_cancelled()
+}
+
+/// One attempt's talk with its process.
+struct Talk<'a> {
+    process: Process,
+    job: &'a JobContext,
+    life: &'a Life,
+    attempt: &'a Attempt<'a>,
+    /// Where its rows go, if it is to have any.
+    writer: Option<Box<dyn OutputWriter>>,
+    /// What it has handled of its input.
+    handled: u64,
+}
+
+impl Talk<'_> {
+    fn sample(&mut self, work: Work) -> Result<RangePartitioner, TaskError> {
+        match self.order(work)? {
+            Ended::Cuts(cuts) => Ok(RangePartitioner::new(cuts)),
+            Ended::Done(_) => Err(astray()),
+        }
+    }
+
+    fn task(&mut self, work: Work) -> Result<ToldDone, TaskError> {
+        match self.order(work)? {
+            Ended::Done(done) => Ok(done),
+            Ended::Cuts(_) => Err(astray()),
+        }
+    }
+
+    /// Gives an order and does what the process asks for until it has carried it out.
+    fn order(&mut self, work: Work) -> Result<Ended, TaskError> {
+        let task = &self.job.task;
+        let memory_bytes = task.task_memory_bytes;
+        let order = Order::new(self.life.core(), &task.directory, memory_bytes, work);
+        self.tell(&ToChild::Order(Box::new(order)))?;
+        self.handled = 0;
+        loop {
+            let (job, life, attempt) = (self.job, self.life, self.attempt);
+            let Process { line, meter } = &mut self.process;
+            // One that says nothing uses CPU all the same.
+            let mut goes_on = || {
+                attempt.pay_for_process(meter.take_counted_s(), 0);
+                goes_on(job, life)
+            };
+            let message = match line.listen(&mut goes_on)? {
+                Said::Message(message) => message,
+                Said::Rows(rows) => {
+                    let writer = self.writer.as_mut().ok_or_else(astray)?;
+                    for_each_row(rows, |key, value| writer.write(key, value))?;
+                    attempt.look()?;
+                    continue;
+                }
+            };
+            life.step();
+            match message {
+                ToParent::Used(used) => {
+                    self.note(used)?;
+                    attempt.settle()?;
+                    self.tell(&ToChild::GoOn)?;
+                }
+                ToParent::Cuts(used, cuts) => {
+                    self.note(used)?;
+                    return Ok(Ended::Cuts(cuts));
+                }
+                ToParent::Done(used, done) => {
+                    self.note(used)?;
+                    return Ok(Ended::Done(*done));
+                }
+                ToParent::Failed(used, cause) => {
+                    self.note(used)?;
+                    return Err(TaskError::failed(cause));
+                }
+            }
+        }
+    }
+
+    fn tell(&mut self, message: &ToChild) -> Result<(), TaskError> {
+        let (job, life) = (self.job, self.life);
+        let mut goes_on = || goes_on(job, life);
+        self.process.line.tell(message, &mut goes_on)
+    }
+
+    fn note(&mut self, used: Use) -> Result<(), TaskError> {
+        if used.read_bytes > READ_BYTES_MAX {
+            return Err(astray());
+        }
+        let unpaid_s = self.process.meter.take_unpaid_s(used.cpu_ns);
+        self.attempt.pay_for_process(unpaid_s, used.read_bytes);
+        self.attempt.set_input(used.input);
+        let handled = used.handled.saturating_sub(self.handled);
+        self.handled += handled;
+        self.attempt.handled(handled);
+        Ok(())
+    }
+}
+
+/// How an order ended.
+enum Ended {
+    Cuts(Vec<Vec<u8>>),
+    Done(ToldDone),
+}
+
+fn astray() -> TaskError {
+    TaskError::failed("the process of the task said what it was not asked for")
+}

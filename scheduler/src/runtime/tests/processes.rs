@@ -1,0 +1,398 @@
+//! Tasks in processes of their own. These run this very test program, in which only
+//! `door` looks at what they are told.
+
+use super::*;
+use crate::runtime::class::current_class;
+use rustix::process::{Signal, getpid, kill_process};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Set in a process that is to run tasks.
+const IS_CHILD: &str = "EBB_TEST_RUNS_TASKS";
+
+/// What a process is told of its job.
+#[derive(Clone)]
+struct Told {
+    application: &'static str,
+    /// Where it may leave signs.
+    signs: PathBuf,
+    maps: usize,
+    reduces: u32,
+    text: String,
+}
+
+impl Told {
+    fn new(application: &'static str, signs: &Path, text: &str) -> Self {
+        Self {
+            application,
+            signs: signs.to_path_buf(),
+            maps: 4,
+            reduces: 2,
+            text: text.to_owned(),
+        }
+    }
+
+    fn line(&self) -> String {
+        let Self { maps, reduces, .. } = self;
+        let signs = self.signs.display();
+        format!("{} {maps} {reduces} {signs}\n", self.application) + &self.text
+    }
+
+    fn processes(&self) -> TaskProcesses {
+        let command = || {
+            let mut command = Command::new("/proc/self/exe");
+            command
+                .args(["--exact", "runtime::tests::processes::door", "--ignored"])
+                .env(IS_CHILD, "1")
+                .stderr(Stdio::null());
+            command
+        };
+        TaskProcesses::new(command, self.line())
+    }
+
+    fn spec(&self, output: &VecOutput) -> JobSpec {
+        spec_of(self.line().as_bytes(), output).unwrap()
+    }
+
+    fn spec_in_processes(&self, output: &VecOutput) -> JobSpec {
+        self.spec(output).in_processes(Arc::new(self.processes()))
+    }
+}
+
+#[test]
+#[ignore = "it is what the processes of the other tests here run"]
+fn door() {
+    if std::env::var_os(IS_CHILD).is_some() {
+        let server = TaskServer::from_stdin().unwrap();
+        let build = |told: &[u8]| spec_of(told, &VecOutput::new());
+        server.serve(build).unwrap();
+    }
+}
+
+/// What a mapper returns.
+type Mapped = Result<(), TaskError>;
+
+/// The job that a line tells of, which both sides make.
+fn spec_of(told: &[u8], output: &VecOutput) -> Result<JobSpec, String> {
+    let told = String::from_utf8(told.to_vec()).map_err(|e| e.to_string())?;
+    let (line, text) = told.split_once('\n').ok_or("no line")?;
+    let words: Vec<&str> = line.splitn(4, ' ').collect();
+    let [application, maps, reduces, signs] = words[..] else {
+        return Err(format!("what is {line:?}?"));
+    };
+    let signs = PathBuf::from(signs);
+    let (maps, reduces) = (maps.parse().unwrap(), reduces.parse().unwrap());
+    let mapper: Arc<dyn Mapper> = match application {
+        "count" | "combine" => Arc::new(WordCount),
+        "sort" | "copy" => Arc::new(identity),
+        "die-once" => Arc::new(
+            move |key: &[u8], text: &[u8], emit: &mut dyn Emit| -> Mapped {
+                // The first to make the sign dies of it.
+                if std::fs::File::create_new(signs.join("died")).is_ok() {
+                    kill_process(getpid(), Signal::KILL).map_err(TaskError::failed)?;
+                }
+                WordCount.map(key, text, emit)
+            },
+        ),
+        "allocate" => Arc::new(|_: &[u8], _: &[u8], emit: &mut dyn Emit| -> Mapped {
+            let mut held = Vec::new();
+            loop {
+                held.push(vec![1_u8; 1 << 20]);
+                emit.checkpoint()?;
+            }
+        }),
+        "hang" => Arc::new(move |_: &[u8], _: &[u8], _: &mut dyn Emit| -> Mapped {
+            let sign = signs.join(std::process::id().to_string());
+            std::fs::write(sign, "").map_err(TaskError::io("leaving a sign"))?;
+            loop {
+                std::hint::spin_loop();
+            }
+        }),
+        "panic" => {
+            Arc::new(|_: &[u8], _: &[u8], _: &mut dyn Emit| -> Mapped { panic!("on purpose") })
+        }
+        "tell" => Arc::new(tell_of_this_process),
+        other => return Err(format!("what is {other:?}?")),
+    };
+    let input = Arc::new(VecInput::lines(text, maps));
+    let spec = JobSpec::new(application, input, mapper, Arc::new(output.clone()));
+    Ok(match application {
+        "copy" | "tell" => spec,
+        "sort" => spec.reducer(Arc::new(each), reduces).globally_sorted(),
+        "combine" => (spec.reducer(Arc::new(Sum), reduces)).combiner(Arc::new(Sum)),
+        _ => spec.reducer(Arc::new(Sum), reduces),
+    })
+}
+
+/// Swaps key and value, so that a sort has something to do.
+fn identity(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+    emit.emit(value, key)
+}
+
+fn each(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+    while let Some(value) = values.next_value()? {
+        emit.emit(key, value)?;
+    }
+    Ok(())
+}
+
+/// Its id and class, and the CPU time that it has used.
+fn tell_of_this_process(_: &[u8], _: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+    let id = std::process::id().to_string();
+    emit.emit(id.as_bytes(), current_class().to_string().as_bytes())?;
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let cpu_ns = time.tv_sec * 1_000_000_000 + time.tv_nsec;
+    emit.emit(b"cpu_ns", cpu_ns.to_string().as_bytes())
+}
+
+fn runtime(spills: &Path, task_memory_bytes: usize) -> Runtime {
+    let options = RuntimeOptions {
+        task_memory_bytes,
+        ..options(spills)
+    };
+    Runtime::start(options).unwrap()
+}
+
+fn rows_of(runtime: &Runtime, spec: JobSpec, output: &VecOutput) -> (Vec<Row>, Counters) {
+    let report = runtime.submit(spec).unwrap().wait();
+    assert_eq!(report.outcome, Outcome::Succeeded);
+    (output.rows().expect("it committed"), report.counters)
+}
+
+fn cause(report: &JobReport) -> &str {
+    match &report.outcome {
+        Outcome::Failed { cause } => cause,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn processes_give_the_rows_that_threads_give() {
+    let dir = tempfile::tempdir().unwrap();
+    let spills = tempfile::tempdir().unwrap();
+    let text = generated_text(rand::random(), 300_000);
+    for (application, task_memory_bytes) in [
+        ("count", 16 << 20),
+        ("count", TASK_MEMORY_BYTES_MIN),
+        ("combine", TASK_MEMORY_BYTES_MIN),
+        ("sort", 128 << 10),
+        ("copy", 16 << 20),
+    ] {
+        let runtime = runtime(spills.path(), task_memory_bytes);
+        let told = Told::new(application, dir.path(), &text);
+        let output = VecOutput::new();
+        let (rows, counted) = rows_of(&runtime, told.spec(&output), &output);
+        let output = VecOutput::new();
+        let spec = told.spec_in_processes(&output);
+        let (rows_in_processes, counted_in_processes) = rows_of(&runtime, spec, &output);
+        assert!(rows == rows_in_processes, "{application}");
+        let alike = |counters: Counters| Counters {
+            shuffle_cpu_ns: 0,
+            copies_started: 0,
+            ..counters
+        };
+        assert_eq!(alike(counted), alike(counted_in_processes), "{application}");
+        assert!(is_empty(spills.path()), "spill files are removed");
+    }
+}
+
+#[test]
+fn a_process_has_the_class_of_a_task_thread_and_pays_for_all_it_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = runtime(spills.path(), 1 << 20);
+    let told = Told {
+        maps: 1,
+        ..Told::new("tell", dir.path(), "one line")
+    };
+    let output = VecOutput::new();
+    let before_s = processes_cpu_s();
+    let report = runtime
+        .submit(told.spec_in_processes(&output))
+        .unwrap()
+        .wait();
+    assert_eq!(report.outcome, Outcome::Succeeded);
+    let rows = output.rows().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    assert_ne!(text(&rows[0].0), std::process::id().to_string());
+    assert_eq!(text(&rows[0].1), runtime.scheduling_class().to_string());
+    assert!(processes_cpu_s() > before_s);
+    let used_s = text(&rows[1].1).parse::<f64>().unwrap() / 1e9;
+    assert!(report.cpu_s >= used_s, "{} of {used_s}", report.cpu_s);
+}
+
+#[test]
+fn a_process_that_is_killed_fails_its_attempt_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = runtime(spills.path(), 1 << 20);
+    let text = generated_text(rand::random(), 50_000);
+    let told = Told::new("die-once", dir.path(), &text);
+    let output = VecOutput::new();
+    let job = runtime.submit(told.spec_in_processes(&output)).unwrap();
+    assert_eq!(job.wait().outcome, Outcome::Succeeded);
+    assert_eq!(counts(&output), count_independently(&text));
+    let outcomes = job.attempts().into_iter().map(|attempt| attempt.outcome);
+    let failed = outcomes.filter_map(|outcome| match outcome {
+        AttemptOutcome::Failed { cause } => Some(cause),
+        _ => None,
+    });
+    let failed: Vec<String> = failed.collect();
+    assert!(
+        matches!(&failed[..], [cause] if cause.contains("SIGKILL")),
+        "{failed:?}"
+    );
+}
+
+#[test]
+fn a_task_that_allocates_without_end_fails_its_own_job_and_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = runtime(spills.path(), 1 << 20);
+    let told = Told::new("allocate", dir.path(), "a\nb\nc");
+    let (bad_output, good_output) = (VecOutput::new(), VecOutput::new());
+    let processes = told.processes().memory_bytes(128 << 20);
+    let bad = told.spec(&bad_output).in_processes(Arc::new(processes));
+    let bad = runtime.submit(bad).unwrap();
+    let text = generated_text(rand::random(), 50_000);
+    let good = Told::new("count", dir.path(), &text).spec_in_processes(&good_output);
+    let good = runtime.submit(good).unwrap();
+    let report = bad.wait();
+    let cause = cause(&report);
+    assert!(
+        cause.contains("SIGABRT") && cause.contains("134217728 bytes of memory"),
+        "{cause}"
+    );
+    assert_eq!(good.wait().outcome, Outcome::Succeeded);
+    assert_eq!(counts(&good_output), count_independently(&text));
+    assert!(is_empty(spills.path()));
+}
+
+#[test]
+fn a_panic_and_a_job_that_cannot_be_made_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = runtime(spills.path(), 1 << 20);
+    let output = VecOutput::new();
+    let told = Told::new("panic", dir.path(), "a");
+    let report = runtime
+        .submit(told.spec_in_processes(&output))
+        .unwrap()
+        .wait();
+    assert!(cause(&report).contains("the task panicked: on purpose"));
+
+    let unknown = Told {
+        application: "unknown",
+        ..told.clone()
+    };
+    let spec = told
+        .spec(&output)
+        .in_processes(Arc::new(unknown.processes()));
+    let report = runtime.submit(spec).unwrap().wait();
+    assert!(
+        cause(&report).contains("what is \"unknown\"?"),
+        "{report:?}"
+    );
+
+    let missing = TaskProcesses::new(|| Command::new("/nowhere/at/all"), "");
+    let spec = told.spec(&output).in_processes(Arc::new(missing));
+    let report = runtime.submit(spec).unwrap().wait();
+    assert!(cause(&report).contains("starting a process for a task"));
+}
+
+/// The processes that have left a sign, as long as they are there.
+fn alive(signs: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(signs).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names
+        .filter(|id| Path::new("/proc").join(id).exists())
+        .collect()
+}
+
+#[test]
+fn a_process_that_hangs_is_killed_and_so_is_that_of_a_cancelled_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let spills = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::default());
+    let options = RuntimeOptions {
+        management: Management::Unmanaged,
+        stall_s: 5.0,
+        cycle_s: 0.01,
+        ..options(spills.path())
+    };
+    let runtime = Runtime::start_with_clock(options, clock.clone()).unwrap();
+    let output = VecOutput::new();
+    let told = Told::new("hang", dir.path(), "a");
+
+    let job = runtime.submit(told.spec_in_processes(&output)).unwrap();
+    eventually("it hangs", || !alive(dir.path()).is_empty());
+    assert!(job.cancel());
+    assert_eq!(job.wait().outcome, Outcome::Cancelled);
+    assert_eq!(alive(dir.path()), [""; 0]);
+
+    let job = runtime.submit(told.spec_in_processes(&output)).unwrap();
+    eventually("it is given up", || {
+        if !alive(dir.path()).is_empty() {
+            clock.advance_s(0.5);
+        }
+        job.status().finished_s.is_some()
+    });
+    let report = job.wait();
+    let cause = cause(&report);
+    assert!(
+        cause.contains("attempt 4: no record and no checkpoint for 5 s"),
+        "{cause}"
+    );
+    eventually("it is killed", || alive(dir.path()).is_empty());
+    runtime.shutdown();
+    assert!(is_empty(spills.path()));
+}
+
+#[test]
+fn whatever_a_process_says_its_job_ends_and_the_next_one_is_well() {
+    let seed = rand::random();
+    println!("seed {seed}");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let dir = tempfile::tempdir().unwrap();
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = runtime(spills.path(), 1 << 20);
+    let told = Told {
+        maps: 1,
+        ..Told::new("copy", dir.path(), "a")
+    };
+    // Frames: what it used; rows, a key and a value of a byte; half a report; a kind
+    // that there is not.
+    let good: &[&[u8]] = &[
+        &[5, 0, 0, 0, 2, 0, 0, 0, 0, 0],
+        &[10, 0, 0, 0, 3, 1, 0, 0, 0, 1, 0, 0, 0, b'k', b'v'],
+        &[6, 0, 0, 0, 2, 2, 0, 0, 0, 0, 0],
+        &[2, 0, 0, 0, 9, 1, 1],
+    ];
+    for _ in 0..8 {
+        let mut said = Vec::new();
+        for _ in 0..rng.random_range(1..5) {
+            said.extend_from_slice(good[rng.random_range(0..good.len())]);
+        }
+        if rng.random_bool(0.7) {
+            let at = rng.random_range(0..said.len());
+            said[at] = rng.random();
+        }
+        let path = dir.path().join("said");
+        std::fs::write(&path, said).unwrap();
+        let command = move || {
+            let mut command = Command::new("sh");
+            command.args(["-c", "cat \"$0\" >&0"]).arg(&path);
+            command.stderr(Stdio::null());
+            command
+        };
+        let output = VecOutput::new();
+        let processes = Arc::new(TaskProcesses::new(command, ""));
+        let job = runtime.submit(told.spec(&output).in_processes(processes));
+        let report = job.unwrap().wait();
+        assert!(!cause(&report).is_empty());
+        assert_eq!((output.rows(), output.has_staged()), (None, false));
+    }
+    let output = VecOutput::new();
+    let (rows, _) = rows_of(&runtime, told.spec_in_processes(&output), &output);
+    assert_eq!(rows, [(b"a".to_vec(), b"0".to_vec())]);
+}
