@@ -14,6 +14,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::db::{DbInner, TableCore};
@@ -28,6 +29,7 @@ use crate::read::range::Range;
 use crate::retention::boundaries::ReadPoint;
 use crate::sstable::{BlockCache, ReadCounters};
 use crate::table::Value;
+use crate::version::key_range::KeyRange;
 use crate::version::run::RunMeta;
 use crate::version::run_builder::open_run;
 use crate::version::table_version::TableVersion;
@@ -179,6 +181,17 @@ impl DetachedTable {
         self.version
             .get(key, self.point.seq, &mut fold, &mut reads)?;
         fold.finish(key, &self.merger)
+    }
+
+    /// Keys that cut a range into at most `parts` pieces of about as many bytes on
+    /// disk: as [`Table::split_keys`](crate::Table::split_keys).
+    pub fn split_keys<K, R>(&self, range: R, parts: usize) -> Vec<Bytes>
+    where
+        K: AsRef<[u8]>,
+        R: std::ops::RangeBounds<K>,
+    {
+        let keys = KeyRange::new(range);
+        self.version.split_keys(self.point.seq, &keys, parts)
     }
 
     /// The entries that a key range had, from both ends; past the cache.

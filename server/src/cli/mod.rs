@@ -37,6 +37,8 @@ mod verify;
 
 use std::process::ExitCode;
 
+pub use self::run::serve_tasks_if_asked;
+
 use clap::{Parser, Subcommand};
 
 /// The store with snapshots, and analytics in the time it leaves.
@@ -69,6 +71,9 @@ enum Command {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
+    if let Some(ended) = serve_tasks_if_asked() {
+        return ended;
+    }
     let result = match Cli::parse().command {
         Command::Demo(args) => demo::run(args),
         Command::Load(args) => load::run(args),

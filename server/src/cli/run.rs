@@ -2,6 +2,7 @@
 
 mod applications;
 mod input;
+mod isolate;
 mod launch;
 mod memory;
 mod note;
@@ -18,6 +19,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 
 use self::applications::Job;
+pub use self::isolate::serve_tasks_if_asked;
 use self::launch::{Interrupt, Launch};
 use self::note::Note;
 use self::report::Report;
@@ -36,6 +38,7 @@ Examples:
   ebb run sort --text lines.txt --output sorted.txt
   ebb run aggregate --csv trips.csv --by city --of fare --output -
   ebb run wordcount --table app.lines --output app.counts --goal 30s --dry-run
+  ebb run index --table app.lines --output app.words --isolate process
 
 `ebb apps` lists the applications; `ebb run APPLICATION --help` tells all of one.
 
@@ -126,6 +129,7 @@ fn run_job(
     };
     let known = known_profile(history.as_ref(), &job)?;
     let work = job.work(&mut launch);
+    let work = work.and_then(|work| isolate::isolated(work, &job, &mut launch));
     if let Some(name) = launch.own_snapshot() {
         job.set_own_snapshot(name);
     }

@@ -18,6 +18,7 @@
 //! | `history` | what became of jobs, in the database |
 //! | `advice` | how probably a job meets its goal, from what its last run took |
 //! | `chain` | jobs of which each reads what the one before has left |
+//! | `processes` | tasks in processes of their own |
 //! | `aggregate`, `combine`, `grep`, `index`, `join`, `pagerank`, `pi`, `select`, `simulate`, `sort`, `validate`, `wordcount` | one application each |
 
 pub mod advice;
@@ -32,6 +33,7 @@ pub mod join;
 mod outputs;
 pub mod pagerank;
 pub mod pi;
+pub mod processes;
 pub mod records;
 pub mod select;
 pub mod simulate;

@@ -8,6 +8,7 @@ mod corpus;
 mod exit_codes;
 mod forecast;
 mod history;
+mod isolation;
 mod jobs;
 mod place;
 mod reading;

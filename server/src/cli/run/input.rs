@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use ebb_scheduler::runtime::Input;
-use ebb_storage::Db;
+use ebb_storage::{Db, SnapshotTable};
 use serde::{Deserialize, Serialize};
 
 use super::source::Source;
@@ -124,6 +124,17 @@ pub(super) struct Opened {
     pub(super) label: String,
     /// The snapshot that it reads.
     pub(super) source: Option<Source>,
+    /// What a process of its own has to read.
+    pub(super) place: OpenedPlace,
+}
+
+/// Where the records of an input are.
+pub(super) enum OpenedPlace {
+    Table(SnapshotTable),
+    Files(FilesInput),
+    Generator(Generator),
+    /// In a process of its own, which tells nobody.
+    Told,
 }
 
 impl InputArgs {
@@ -184,6 +195,7 @@ impl InputArgs {
                 format: RecordFormat::Text,
                 label: format!("{records} records drawn from seed {}", self.seed),
                 source: None,
+                place: OpenedPlace::Generator(input),
             });
         }
         let table = place.table.as_ref();
@@ -232,10 +244,11 @@ impl InputArgs {
         };
         let label = paths.iter().map(|path| path.display().to_string());
         Ok(Opened {
-            input: Arc::new(input),
+            input: Arc::new(input.clone()),
             format,
             label: label.collect::<Vec<_>>().join(" "),
             source: None,
+            place: OpenedPlace::Files(input),
         })
     }
 
@@ -243,7 +256,7 @@ impl InputArgs {
         let given = self.snapshot.as_deref();
         let source = Source::new(db, name, given, self.owns_snapshot)?;
         let table = database::snapshot_table(db, name, source.name())?;
-        let mut input = SnapshotInput::new(table, splits);
+        let mut input = SnapshotInput::new(table.clone(), splits);
         if let Some(KeyRange { from, to }) = &self.range {
             let to = (!to.is_empty()).then(|| Bytes::from(to.clone()));
             input = input.within(from.clone(), to);
@@ -264,6 +277,7 @@ impl InputArgs {
             format,
             label: name.to_string(),
             source: Some(source),
+            place: OpenedPlace::Table(table),
         })
     }
 }

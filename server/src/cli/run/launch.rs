@@ -11,12 +11,13 @@ use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use ebb_scheduler::policy;
 use ebb_scheduler::runtime::{
-    JobHandle, JobJournal, JobReport, JobSpec, Outcome, Output, Runtime, RuntimeOptions,
+    JobHandle, JobJournal, JobReport, JobSpec, Outcome, Output, Runtime, RuntimeOptions, VecOutput,
 };
-use ebb_storage::Db;
+use ebb_storage::{Db, PinnedTable};
 use serde::{Deserialize, Serialize};
 
 use super::input::{InputArgs, Opened};
+use super::isolate::{Isolation, ToldInput, ToldJob};
 use super::memory;
 use super::report::Report;
 use super::spills::Spills;
@@ -78,6 +79,12 @@ pub(super) struct Common {
     #[arg(long)]
     #[serde(skip)]
     pub(super) no_restart: bool,
+    /// Run each task on a thread of this process, or in a process of its own: one that
+    /// hangs can be killed then, and one that fails or takes too much memory hurts
+    /// nothing but its job.
+    #[arg(long, value_name = "HOW", default_value = "thread")]
+    #[serde(default)]
+    pub(super) isolate: Isolation,
     /// Print the job's report as a JSON object.
     #[arg(long)]
     pub(super) json: bool,
@@ -104,12 +111,17 @@ pub(super) struct Launch<'a> {
     pub(super) common: &'a Common,
     db: Option<Db>,
     pub(super) target: Target,
-    spills: Spills,
+    /// None in a process that only runs tasks, which is told where to spill.
+    spills: Option<Spills>,
     inputs: Vec<Opened>,
     /// Whose report is told in the end.
     pub(super) report: Report,
     /// What was told before it started.
     pub(super) told: Option<Told>,
+    /// What processes of their own read.
+    pins: Vec<PinnedTable>,
+    /// In such a process: what is left of what it was told.
+    told_job: Option<ToldJob>,
 }
 
 impl<'a> Launch<'a> {
@@ -129,16 +141,46 @@ impl<'a> Launch<'a> {
             target: Target::choose(db.as_ref(), &common.output),
             common,
             db,
-            spills: spills?,
+            spills: Some(spills?),
             inputs: Vec::new(),
             report: Report::Asked,
+            pins: Vec::new(),
+            told_job: None,
             told: None,
         })
     }
 
+    /// The same in a process that only runs tasks: inputs are what it was told, and
+    /// there is no output.
+    pub(super) fn in_process(common: &'a Common, told: ToldJob) -> Self {
+        Self {
+            target: Target::choose(None, &common.output),
+            common,
+            db: None,
+            spills: None,
+            inputs: Vec::new(),
+            report: Report::Asked,
+            pins: Vec::new(),
+            told_job: Some(told),
+            told: None,
+        }
+    }
+
+    /// What a process has to be told to read the inputs, whose files stay where they
+    /// are for as long as this lives.
+    pub(super) fn tell_inputs(&mut self) -> Result<Vec<ToldInput>> {
+        let mut told = Vec::new();
+        for opened in &self.inputs {
+            let (input, pin) = ToldInput::of(opened)?;
+            told.push(input);
+            self.pins.extend(pin);
+        }
+        Ok(told)
+    }
+
     /// Where runs and waiting rows are.
     pub(super) fn spill_dir(&self) -> &Path {
-        self.spills.path()
+        self.spills.as_ref().map_or(Path::new(""), Spills::path)
     }
 
     /// Whether a database is open.
@@ -152,14 +194,30 @@ impl<'a> Launch<'a> {
         self.common.cores.unwrap_or(machine_cores)
     }
 
+    /// Memory for the records of a task.
+    pub(super) fn task_memory_bytes(&self) -> Result<usize> {
+        Ok(match self.common.memory_bytes {
+            // A job has as many tasks at a time as there are cores.
+            Some(all_bytes) => memory::of_a_task(all_bytes, self.cores())?,
+            None => RuntimeOptions::new(self.cores()).task_memory_bytes,
+        })
+    }
+
     /// Map tasks at most.
     pub(super) fn splits(&self) -> u32 {
+        if let Some(told) = &self.told_job {
+            return told.splits;
+        }
         self.common.splits.unwrap_or(4 * self.cores())
     }
 
     /// Opens an input, which is told in the report.
     pub(super) fn input(&mut self, args: &InputArgs) -> Result<&Opened> {
-        let opened = args.open(self.db.as_ref(), self.splits() as usize)?;
+        let splits = self.splits() as usize;
+        let opened = match &mut self.told_job {
+            Some(told) => told.next_input()?,
+            None => args.open(self.db.as_ref(), splits)?,
+        };
         self.inputs.push(opened);
         Ok(&self.inputs[self.inputs.len() - 1])
     }
@@ -169,6 +227,9 @@ impl<'a> Launch<'a> {
     /// # Errors
     /// When the target is ebb's own.
     pub(super) fn output(&self, columns: Vec<Column>) -> Result<Arc<dyn Output>> {
+        if self.told_job.is_some() {
+            return Ok(Arc::new(VecOutput::new()));
+        }
         if let Target::Table(name) = &self.target
             && name.keyspace == SYSTEM_KEYSPACE
         {
@@ -255,11 +316,7 @@ impl<'a> Launch<'a> {
             policy: policy::by_name(&self.common.policy).expect("clap checked the name"),
             spill_dir: self.spill_dir().to_path_buf(),
             journal,
-            task_memory_bytes: match self.common.memory_bytes {
-                // A job has as many tasks at a time as there are cores.
-                Some(all_bytes) => memory::of_a_task(all_bytes, self.cores())?,
-                None => default.task_memory_bytes,
-            },
+            task_memory_bytes: self.task_memory_bytes()?,
             ..default
         })?;
         let runner = Runner {

@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
 use memchr::memchr;
+use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
 
 use super::SPLIT_BYTES_MIN;
@@ -25,7 +26,7 @@ const OFFSET_DIGITS: usize = 12;
 const PLACE_BYTES: usize = 8 << 10;
 
 /// What a record of a file is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileKind {
     /// A line.
     Text,
@@ -49,7 +50,7 @@ pub enum FileKind {
 /// The files are cut into at most as many splits as asked for, of about as many
 /// bytes each; a split may hold parts of several files. The borders lie between
 /// records. A file that changes while the job runs is an error.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FilesInput {
     files: Vec<DataFile>,
     kind: FileKind,
@@ -57,7 +58,7 @@ pub struct FilesInput {
     splits: usize,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct DataFile {
     path: PathBuf,
     /// What its keys begin with, the colon included.

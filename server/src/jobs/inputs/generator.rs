@@ -3,6 +3,7 @@
 use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
 
 use super::SPLIT_BYTES_MIN;
 
@@ -16,7 +17,7 @@ const WORDS: u64 = 5000;
 /// those of gensort are, and a value of words, the n-th of which is as frequent as
 /// 1/n (Zipf's law). A record depends on the seed and its number only, so the
 /// splits do not change what there is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Generator {
     seed: u64,
     records: u64,

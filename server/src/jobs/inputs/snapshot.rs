@@ -1,10 +1,11 @@
 //! A snapshot of a table, or of a range of its keys, as the input of a job.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
-use ebb_storage::{Range, Result, SnapshotTable};
+use ebb_storage::{DetachedTable, Range, Result, SnapshotTable};
 
 use super::SPLIT_BYTES_MIN;
 use super::sample::places;
@@ -28,18 +29,35 @@ const INDEXED_BYTES_MIN: u64 = 4 << 20;
 /// Reading leaves no trace in the block cache.
 #[derive(Debug, Clone)]
 pub struct SnapshotInput {
-    table: SnapshotTable,
+    rows: Rows,
     keys: Piece,
     splits: usize,
+}
+
+/// Where the rows are.
+#[derive(Debug, Clone)]
+enum Rows {
+    Snapshot(SnapshotTable),
+    Detached(Arc<DetachedTable>),
 }
 
 impl SnapshotInput {
     /// All of `table` in at most `splits` splits, at least one.
     pub fn new(table: SnapshotTable, splits: usize) -> Self {
         Self {
-            table,
+            rows: Rows::Snapshot(table),
             keys: Piece::default(),
             splits: splits.max(1),
+        }
+    }
+
+    /// The same table for a process that does not have the database: it reads splits
+    /// that it is given, and cannot cut any.
+    pub fn detached(table: DetachedTable) -> Self {
+        Self {
+            rows: Rows::Detached(Arc::new(table)),
+            keys: Piece::default(),
+            splits: 1,
         }
     }
 
@@ -55,16 +73,19 @@ impl SnapshotInput {
     }
 
     fn scan(&self, piece: Piece) -> Range {
-        self.table.scan(piece.bounds())
+        match &self.rows {
+            Rows::Snapshot(table) => table.scan(piece.bounds()),
+            Rows::Detached(table) => table.scan(piece.bounds()),
+        }
     }
 
     /// Ascending keys that begin all pieces but the first, and the bytes of all
     /// pieces together.
-    fn cut(&self) -> Result<(Vec<Bytes>, u64)> {
+    fn cut(&self, table: &SnapshotTable) -> Result<(Vec<Bytes>, u64)> {
         let keys = || self.keys.clone().bounds();
-        let indexed_bytes = self.table.approximate_bytes(keys());
+        let indexed_bytes = table.approximate_bytes(keys());
         if indexed_bytes >= INDEXED_BYTES_MIN {
-            let cuts = self.table.split_keys(keys(), self.splits);
+            let cuts = table.split_keys(keys(), self.splits);
             return Ok((cuts, indexed_bytes));
         }
         let mut sampler = Sampler::default();
@@ -81,7 +102,11 @@ impl SnapshotInput {
 
 impl Input for SnapshotInput {
     fn splits(&self) -> Result<Vec<Split>, TaskError> {
-        let (keys, bytes) = self.cut().map_err(TaskError::failed)?;
+        let Rows::Snapshot(table) = &self.rows else {
+            let text = "a table without its database cannot be cut into splits";
+            return Err(TaskError::failed(text));
+        };
+        let (keys, bytes) = self.cut(table).map_err(TaskError::failed)?;
         let parts = keys.len() as u64 + 1;
         let mut lower = self.keys.lower.clone();
         let uppers = keys.into_iter().map(Some).chain([self.keys.upper.clone()]);
@@ -119,7 +144,10 @@ impl Input for SnapshotInput {
     ) -> Result<(), TaskError> {
         let piece = Piece::decode(&split.payload);
         let places = places(records);
-        let cuts = self.table.split_keys(piece.clone().bounds(), places);
+        let cuts = match &self.rows {
+            Rows::Snapshot(table) => table.split_keys(piece.clone().bounds(), places),
+            Rows::Detached(table) => table.split_keys(piece.clone().bounds(), places),
+        };
         if 2 * (cuts.len() + 1) < places {
             return self.sample_evenly(piece, split.bytes / records.max(1) as u64, record);
         }
@@ -419,6 +447,47 @@ mod tests {
         assert!(keys.iter().copied().eq(0..3000));
         assert_eq!(read(&input), before);
         assert!(fixture.keyspace().snapshot("s").is_err());
+    }
+
+    #[test]
+    fn who_has_no_database_reads_the_same_splits_though_the_snapshot_is_deleted() {
+        let fixture = fixture(3000, 500);
+        let input = fixture.input(3);
+        let splits = input.splits().unwrap();
+        let snapshot = fixture.keyspace().snapshot("s").unwrap();
+        let pin = snapshot.table("t").unwrap().pin().unwrap();
+        let options = ebb_storage::DetachedOptions::default();
+        let table = DetachedTable::open(pin.description(), options).unwrap();
+        let detached = SnapshotInput::detached(table);
+        let sampled = |input: &SnapshotInput| {
+            let mut keys = Vec::new();
+            let mut record = |key: &[u8], _: &[u8]| {
+                keys.push(key.to_vec());
+                Ok(())
+            };
+            input.sample(&splits[1], 100, &mut record).unwrap();
+            keys
+        };
+        let sample = sampled(&detached);
+        assert!(sample.len() >= 100 && sample == sampled(&input));
+        drop((snapshot, input));
+        let mut keys = Vec::new();
+        let mut record = |key: &[u8], _: &[u8]| {
+            if keys.is_empty() {
+                fixture.keyspace().delete_snapshot("s").unwrap();
+                fixture.table.truncate().unwrap();
+                fixture.db.flush().unwrap();
+                fixture.db.compact().unwrap();
+            }
+            keys.push(u64::from_be_bytes(key.try_into().unwrap()));
+            Ok(())
+        };
+        for split in &splits {
+            detached.read(split, &mut record).unwrap();
+        }
+        assert!(keys.iter().copied().eq(0..3000));
+        let refused = detached.splits().unwrap_err().to_string();
+        assert!(refused.contains("cannot be cut"), "{refused}");
     }
 
     #[test]

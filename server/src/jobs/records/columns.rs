@@ -3,12 +3,13 @@
 use std::cell::RefCell;
 
 use ebb_scheduler::runtime::TaskError;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::csv::CsvFields;
 
 /// What values are.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RecordFormat {
     /// Nothing that has columns.
     Text,

@@ -1,0 +1,137 @@
+//! `ebb run --isolate process`.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::corpus::count_words;
+use crate::place::Place;
+
+/// Runs a job on threads and in processes, and compares what it puts out.
+fn alike(place: &Place, run: &str, output: &str) -> String {
+    let outputs = ["thread", "process"].map(|how| {
+        let output = format!("{how}-{output}");
+        let line = format!("run {run} --splits 5 --isolate {how} --output {output}");
+        place.ebb(&line).ok();
+        std::fs::read(place.path(&output)).unwrap()
+    });
+    let [threads, processes] = outputs;
+    assert!(threads == processes, "{run}");
+    String::from_utf8_lossy(&processes).into_owned()
+}
+
+#[test]
+fn processes_put_out_what_threads_put_out() {
+    let place = Place::with_corpus();
+    let words = count_words(&place.path("corpus"));
+    let table = "--table app.lines --snapshot s";
+    let counts = alike(&place, &format!("wordcount {table} --reduces 3"), "w.tsv");
+    assert_eq!(counts.lines().count(), words.len());
+    for (run, output) in [
+        (format!("index {table} --reduces 2"), "i.jsonl"),
+        ("sort --text corpus --reduces 3".to_string(), "s.txt"),
+        (
+            format!("grep {table} --prefix corpus/d1 --pattern (run)"),
+            "g.csv",
+        ),
+        (
+            "combine --generate 3000 --seed 5 --reduces 2".to_string(),
+            "c.csv",
+        ),
+        ("pi --points 10000000".to_string(), "p.tsv"),
+    ] {
+        let rows = alike(&place, &run, output);
+        assert!(rows.lines().count() > 0, "{run}");
+    }
+    // With the names of columns, and two inputs of different kinds.
+    place.write("cities.csv", "name,land\nBonn,DE\nCork,IE\n");
+    place.write(
+        "trips.jsonl",
+        "{\"to\":\"Bonn\",\"fare\":7}\n{\"to\":\"Rome\",\"fare\":9}\n",
+    );
+    let join = "join --csv cities.csv --on name --with trips.jsonl --with-on to --left";
+    assert!(alike(&place, join, "j.csv").contains("Cork"));
+    alike(&place, "aggregate --csv cities.csv --by land", "a.csv");
+}
+
+#[test]
+fn rows_of_processes_appear_in_a_table_and_a_snapshot_of_their_own_goes() {
+    let place = Place::with_corpus();
+    let run = "run wordcount --table app.lines --isolate process --cores 2";
+    let report = place
+        .ebb(&format!("{run} --output app.words --json"))
+        .json();
+    let words = count_words(&place.path("corpus"));
+    assert_eq!(report["counters"]["output_records"], words.len());
+    let rows = place.ebb("scan app.words").ok();
+    for (word, count) in &words {
+        assert!(rows.contains(&format!("{word}\t{count}\n")), "{word}");
+    }
+    let snapshots = place.ebb("snapshot list --json").ok();
+    assert!(!snapshots.contains("run-1"), "{snapshots}");
+    assert!(!place.path("ebb-data/spill").exists());
+}
+
+#[test]
+fn a_chain_of_jobs_and_a_process_without_a_parent_are_refused() {
+    let place = Place::new();
+    place.write("links.txt", "a b\n");
+    let said = place
+        .ebb("run pagerank --text links.txt --isolate process --output -")
+        .fails(2);
+    assert!(said.contains("pagerank is a chain of jobs"), "{said}");
+
+    let mut alone = place.command("run-tasks-of-parent");
+    let done = alone.stdin(Stdio::null()).output().unwrap();
+    assert!(!done.status.success());
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert!(said.contains("which is for ebb to start"), "{said}");
+}
+
+/// Processes whose parent is `parent`.
+fn children(parent: u32) -> Vec<u32> {
+    let all = std::fs::read_dir("/proc").unwrap();
+    let ids = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    ids.filter(|id| state_and_parent(*id).is_some_and(|(_, of)| of == parent))
+        .collect()
+}
+
+/// What a process is doing, by the kernel's letter, and whose it is.
+fn state_and_parent(id: u32) -> Option<(char, u32)> {
+    let stat = Path::new("/proc").join(id.to_string()).join("stat");
+    let text = std::fs::read_to_string(stat).ok()?;
+    // Behind the name, which may have blanks and parentheses.
+    let mut fields = text[text.rfind(')')? + 1..].split_whitespace();
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+}
+
+fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn processes_do_not_outlive_a_parent_that_is_killed() {
+    let place = Place::new();
+    let mut parent = place
+        .command("run pi --points 1000000000000 --isolate process --output - --cores 2")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut ids = Vec::new();
+    eventually("tasks run in processes", || {
+        ids = children(parent.id());
+        !ids.is_empty()
+    });
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    eventually("they end", || {
+        // One that nobody has waited for is listed, but has ended.
+        let mut left = ids.iter().filter_map(|id| state_and_parent(*id));
+        left.all(|(state, _)| state == 'Z')
+    });
+}
