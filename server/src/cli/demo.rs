@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
+use super::run::Isolation;
 use crate::colocate::Objective;
 use crate::demo::{self, Comparison, DemoOptions, ForecastFrom, Policy};
 
@@ -16,6 +17,7 @@ Examples:
   ebb demo --compare                    the same day under several policies
   ebb demo --forecast learned           nothing is known of the day beforehand
   ebb demo --slo p99=5ms                analytics give way for the load's latency
+  ebb demo --isolate process            tasks in processes of their own
   ebb demo --json result.json           the result for a script
 
 The demo uses text that is on the machine already and asks the network for
@@ -52,6 +54,9 @@ pub(super) struct Args {
     /// it breaks. Of p50, p99 and p99.9.
     #[arg(long, value_name = "OBJECTIVE")]
     slo: Option<Objective>,
+    /// Run each task on a thread of this process, or in a process of its own.
+    #[arg(long, value_name = "HOW", default_value = "thread")]
+    isolate: Isolation,
     /// Also write the result as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -74,6 +79,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         },
         forecast: args.forecast,
         objective: args.slo,
+        in_processes: args.isolate == Isolation::Process,
     };
     let mut outcomes = demo::run(&options, &|line| eprintln!("  {line}"))?;
     if args.compare {

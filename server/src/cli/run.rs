@@ -19,6 +19,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 
 use self::applications::Job;
+pub(super) use self::isolate::Isolation;
 pub use self::isolate::serve_tasks_if_asked;
 use self::launch::{Interrupt, Launch};
 use self::note::Note;

@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 use std::time::Instant;
 
+use ebb_scheduler::runtime::processes_cpu_s;
 use procfs::{CurrentSI, KernelStats};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use rustix::time::{ClockId, clock_gettime};
@@ -23,7 +24,7 @@ pub struct CpuUse {
     pub length_s: f64,
     /// By all threads of the process but those that run analytics tasks.
     pub transactional_cores: f64,
-    /// By threads that run analytics tasks.
+    /// By threads that run analytics tasks, and by processes that run them for this one.
     pub analytics_cores: f64,
     /// By other processes, and by the host where the machine is a virtual one.
     /// The kernel counts idle time in ticks of 10 ms, so over a short time this
@@ -49,6 +50,8 @@ const NAMES_READ: u8 = 2;
 pub struct LoadMonitor {
     threads: HashMap<u32, Thread>,
     process_s: f64,
+    /// Of processes that run tasks for this one.
+    tasks_s: f64,
     machine: Machine,
     idle_s: f64,
     measured: Instant,
@@ -64,6 +67,7 @@ impl LoadMonitor {
         let mut monitor = Self {
             threads: HashMap::new(),
             process_s: process_cpu_s(),
+            tasks_s: processes_cpu_s(),
             idle_s: machine.idle_s()?,
             machine,
             measured: Instant::now(),
@@ -81,17 +85,19 @@ impl LoadMonitor {
     /// As [`LoadMonitor::start`].
     pub fn look(&mut self) -> io::Result<CpuUse> {
         let [transactional_ns, analytics_ns] = self.look_at_threads()?;
-        let (process_s, idle_s) = (process_cpu_s(), self.machine.idle_s()?);
+        let (process_s, tasks_s) = (process_cpu_s(), processes_cpu_s());
+        let idle_s = self.machine.idle_s()?;
         let elapsed = std::mem::replace(&mut self.measured, Instant::now()).elapsed();
         let length_s = elapsed.as_secs_f64().max(1e-9);
         let process_cores =
             (process_s - std::mem::replace(&mut self.process_s, process_s)) / length_s;
+        let tasks_cores = (tasks_s - std::mem::replace(&mut self.tasks_s, tasks_s)) / length_s;
         let idle_cores = (idle_s - std::mem::replace(&mut self.idle_s, idle_s)) / length_s;
         Ok(CpuUse {
             length_s,
             transactional_cores: transactional_ns as f64 / 1e9 / length_s,
-            analytics_cores: analytics_ns as f64 / 1e9 / length_s,
-            others_cores: self.machine.cores() - idle_cores - process_cores,
+            analytics_cores: analytics_ns as f64 / 1e9 / length_s + tasks_cores,
+            others_cores: self.machine.cores() - idle_cores - process_cores - tasks_cores,
         })
     }
 

@@ -9,9 +9,10 @@ use anyhow::{Context, Result, anyhow};
 use ebb_scheduler::runtime::{
     Input, JobProfile, JobSpec, RecordSink, Split, TaskError, TextOutput,
 };
-use ebb_storage::SnapshotTable;
+use ebb_storage::{PinnedTable, SnapshotTable};
 
 use super::stage::Stage;
+use crate::jobs::processes::TableWork;
 use crate::jobs::{SnapshotInput, grep, wordcount};
 
 /// What the jobs search for: rare enough that finding it is not writing it.
@@ -31,6 +32,14 @@ impl Application {
         match self {
             Self::WordCount => "word count",
             Self::Grep => "grep",
+        }
+    }
+
+    /// What processes are told that run its tasks.
+    pub(super) fn work(self, text: &PinnedTable) -> TableWork {
+        match self {
+            Self::WordCount => TableWork::word_count(text, REDUCES),
+            Self::Grep => TableWork::grep(text, PATTERN),
         }
     }
 }

@@ -82,6 +82,9 @@ pub struct DemoOptions {
     pub forecast: ForecastFrom,
     /// A latency that the load is to keep; analytics give way for it.
     pub objective: Option<Objective>,
+    /// Tasks run in processes of their own. The program has to ask
+    /// [`serve_tasks_if_asked`](crate::cli::serve_tasks_if_asked) first of all.
+    pub in_processes: bool,
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use ebb_scheduler::availability::Availability;
 use ebb_scheduler::runtime::JobSpec;
-use ebb_storage::SnapshotTable;
+use ebb_storage::{PinnedTable, SnapshotTable};
 
 use super::act::{CYCLES_PER_DAY, Played, Script, failure, grace_s, load_alone};
 use super::check;
@@ -66,6 +66,8 @@ struct Prepared {
     plan: Plan,
     inputs: Vec<Repeated>,
     extra_input: Repeated,
+    /// What processes read, if tasks run in such.
+    pin: Option<PinnedTable>,
 }
 
 impl Prepared {
@@ -138,6 +140,7 @@ impl Prepared {
         };
         let inputs = JOBS.iter().map(|job| sized(*job, plan.job_cpu_s));
         Ok(Self {
+            pin: options.in_processes.then(|| text.pin()).transpose()?,
             inputs: inputs.collect::<Result<_>>()?,
             extra_input: sized(EXTRA_JOB, plan.extra_cpu_s)?,
             stage,
@@ -158,7 +161,11 @@ impl Prepared {
         input: &Repeated,
     ) -> Result<JobSpec> {
         let named = (policy.name(), name);
-        jobs::spec(&self.stage, named, application, input, self.plan.task_cpu_s)
+        let spec = jobs::spec(&self.stage, named, application, input, self.plan.task_cpu_s)?;
+        Ok(match &self.pin {
+            Some(pin) => spec.in_processes(Arc::new(application.work(pin).processes())),
+            None => spec,
+        })
     }
 
     /// When the jobs would have been done in the simulator.
