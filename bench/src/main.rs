@@ -42,6 +42,9 @@ reads returned wrong values or none.";
 const EXIT_WRONG_READS: u8 = 3;
 
 fn main() -> ExitCode {
+    if let Some(ended) = ebb_server::cli::serve_tasks_if_asked() {
+        return ended;
+    }
     let verdict = match Cli::parse().command {
         Command::Ycsb(args) => ycsb::run(&args),
         Command::Experiments(experiment) => {

@@ -13,8 +13,10 @@ use ebb_scheduler::runtime::{
 use ebb_server::colocate::{
     Governor, Guard, GuardWatch, LoadMonitor, Machine, Objective, TimelineWindows,
 };
+use ebb_server::jobs::processes::TableWork;
 use ebb_server::jobs::{SnapshotInput, wordcount};
 use ebb_server::ycsb::Driver;
+use ebb_storage::PinnedTable;
 
 use super::stage::Stage;
 
@@ -25,6 +27,7 @@ const TASKS: u32 = 4000;
 /// What analytics never get, as a part of the machine.
 const RESERVE: f64 = 0.01;
 const CYCLE_S: f64 = 0.1;
+const REDUCES: u32 = 1;
 /// Tasks that have not started by then never will.
 const START_MAX: Duration = Duration::from_secs(20);
 /// Completion time goals of the jobs beside the load, in seconds; the last has
@@ -53,6 +56,8 @@ pub struct Held {
     pub objective: Option<Objective>,
     /// What jobs may read, in bytes per second.
     pub read_bytes_per_s: Option<u64>,
+    /// Tasks run in processes of their own.
+    pub in_processes: bool,
 }
 
 impl Default for Held {
@@ -63,6 +68,7 @@ impl Default for Held {
             restraints: Restraints::default(),
             objective: None,
             read_bytes_per_s: None,
+            in_processes: false,
         }
     }
 }
@@ -73,6 +79,8 @@ pub struct Analytics {
     governor: Arc<Governor>,
     objective: Option<Objective>,
     jobs: Vec<JobHandle>,
+    /// What processes read.
+    _pin: Option<PinnedTable>,
 }
 
 impl Analytics {
@@ -105,17 +113,21 @@ impl Analytics {
             spill_dir: stage.folder.path().join("spill"),
             ..RuntimeOptions::new(stage.cores)
         })?;
+        let pin = held.in_processes.then(|| stage.text.pin()).transpose()?;
+        let work = pin.as_ref().map(|pin| TableWork::word_count(pin, REDUCES));
         let mut analytics = Self {
             runtime: Arc::new(runtime),
             governor,
             objective: held.objective,
             jobs: Vec::new(),
+            _pin: pin,
         };
         let input: Arc<dyn Input> = Arc::new(Endless::new(stage)?);
         for (number, goal_s) in GOALS_S.into_iter().enumerate() {
             let output = Arc::new(VecOutput::new());
-            let mut spec = wordcount::spec(format!("J{number}"), input.clone(), output, 1);
+            let mut spec = wordcount::spec(format!("J{number}"), input.clone(), output, REDUCES);
             spec.goal_s = goal_s;
+            spec.processes = work.as_ref().map(|work| Arc::new(work.processes()));
             analytics.jobs.push(analytics.runtime.submit(spec)?);
         }
         let started = Instant::now();

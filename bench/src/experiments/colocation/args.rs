@@ -56,6 +56,8 @@ pub enum Part {
     Policies,
     /// Parts of the guard left out in turn, beside a load of 50%
     Guard,
+    /// Tasks on threads and in processes, beside loads of 50 and 70%
+    Isolate,
     /// The hit rate of a block cache that is too small, beside snapshot scans
     Cache,
 }
@@ -113,7 +115,7 @@ mod tests {
     fn all_parts_run_unless_some_are_named_and_what_is_given_wins() {
         let parse = |words: &str| Cli::parse_from(words.split(' ')).args;
         let all = parse("x");
-        assert_eq!(all.parts().len(), 6);
+        assert_eq!(all.parts().len(), 7);
         let extent = |window_s, rounds| Extent {
             window: Duration::from_secs(window_s),
             rounds,

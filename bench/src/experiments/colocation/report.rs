@@ -35,6 +35,8 @@ pub struct Report {
     pub objective: Option<Objective>,
     /// Parts of the guard left out.
     pub guard: Option<Trial>,
+    /// Tasks on threads and in processes.
+    pub isolate: Vec<Trial>,
     /// A block cache that is too small.
     pub cache: Option<Trial>,
 }
@@ -106,6 +108,7 @@ impl Report {
             policies: None,
             objective: None,
             guard: None,
+            isolate: Vec::new(),
             cache: None,
         }
     }
@@ -113,7 +116,8 @@ impl Report {
     /// All tables.
     pub fn text(&self) -> String {
         let mut out = String::new();
-        let trials = self.loads.iter().map(|row| &row.trial).chain(&self.days);
+        let trials = self.loads.iter().map(|row| &row.trial);
+        let trials = trials.chain(&self.days).chain(&self.isolate);
         let rest = [&self.policies, &self.guard, &self.cache];
         for trial in trials.chain(rest.into_iter().flatten()) {
             out += &table(trial);

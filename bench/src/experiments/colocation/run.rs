@@ -47,6 +47,7 @@ pub fn run(args: &ColocationArgs) -> Result<()> {
             }
             Part::Policies => policies(args, &stage, &interrupted, &mut report)?,
             Part::Guard => guard(args, &stage, &interrupted, &mut report)?,
+            Part::Isolate => isolate(args, &stage, &interrupted, &mut report)?,
             Part::Cache => cache(args, &interrupted, &mut report)?,
         }
         // A long run that is interrupted leaves the parts that are done.
@@ -171,6 +172,30 @@ fn guard(
     let trial = Trial::run(stage, "guard", &pace, extent, &contenders, interrupted)?;
     report.objective = Some(objective);
     report.guard = Some(trial);
+    Ok(())
+}
+
+fn isolate(
+    args: &ColocationArgs,
+    stage: &Stage,
+    interrupted: &AtomicBool,
+    report: &mut Report,
+) -> Result<()> {
+    let in_processes = Held {
+        in_processes: true,
+        ..Held::default()
+    };
+    let contenders = [
+        managed("threads", Held::default()),
+        managed("processes", in_processes),
+    ];
+    let extent = args.extent((10, 8), (4, 3));
+    for load in [0.5, 0.7] {
+        let pace = stage.pace(Shape::Steady(load))?;
+        let name = format!("{:.0}%, threads and processes", load * 100.0);
+        let trial = Trial::run(stage, name, &pace, extent, &contenders, interrupted)?;
+        report.isolate.push(trial);
+    }
     Ok(())
 }
 
