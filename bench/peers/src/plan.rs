@@ -345,7 +345,7 @@ fn reopened_steps(workloads: &[WorkloadName], scale: &Scale) -> Vec<Step> {
         steps.push(mix("cold", "c", scale.operations / 20));
     }
     if has(WorkloadName::Scan) {
-        steps.extend([Step::Scan, Step::SnapshotScan, Step::RawScan]);
+        steps.extend([Step::Scan, Step::SnapshotScan]);
     }
     if has(WorkloadName::Big) {
         steps.push(mix("big-c", "c", scale.operations / 2));

@@ -116,18 +116,6 @@ fn derived(turn: &Turn, turns: &[Turn]) -> Vec<Phase> {
         whole.set("cpu_s", total("cpu_s"));
         all.push(whole);
     }
-    if let Some(raw) = find("raw-scan") {
-        for name in ["scan", "snapshot-scan"] {
-            if let Some(scan) = find(name) {
-                let mut over = Phase::new(name);
-                for (ratio, rate) in [("over_raw", "mb_per_s"), ("cpu_over_raw", "mb_per_cpu_s")] {
-                    over.set(ratio, scan.get(rate) / raw.get(rate));
-                }
-                over.set("raw_pass_over_pass", raw.get("pass_s") / scan.get("pass_s"));
-                all.push(over);
-            }
-        }
-    }
     let of_none = || {
         let same = |other: &&Turn| other.round == turn.round && other.entrant == turn.entrant;
         let phases = turns.iter().filter(same).flat_map(|other| &other.phases);

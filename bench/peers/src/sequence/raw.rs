@@ -9,10 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-
-use super::Spec;
-use crate::phase::Phase;
-use crate::usage::Usage;
+use tempfile::TempDir;
 
 const FOOTER_BYTES: usize = 64;
 const FORMAT_VERSION: u32 = 3;
@@ -24,26 +21,57 @@ const TYPE_LZ4: u8 = 1;
 /// The uncompressed length before LZ4 data.
 const LENGTH_BYTES: usize = 4;
 
-/// Reads all files once to have them in the page cache, then once for the clock.
-pub(super) fn read_all(spec: &Spec) -> Result<Phase> {
+/// The SSTables of ebb as they are at one instant: merges that follow do not take
+/// them away.
+pub(super) struct Files {
+    /// Holds links to them.
+    dir: TempDir,
+}
+
+/// What a pass over them took.
+pub(super) struct Pass {
+    pub(super) seconds: f64,
+    /// Bytes of all data blocks, decompressed.
+    pub(super) bytes: u64,
+}
+
+impl Files {
+    /// Those of the database in `dir`, beside which the links are made.
+    pub(super) fn link(dir: &Path) -> Result<Self> {
+        let beside = dir.parent().context("a database in the root")?;
+        let links = TempDir::new_in(beside)?;
+        for path in tables_in(dir)? {
+            let name = path.file_name().expect("it was listed");
+            fs::hard_link(&path, links.path().join(name))
+                .with_context(|| format!("cannot link {}", path.display()))?;
+        }
+        Ok(Self { dir: links })
+    }
+
+    /// Reads all of them once to have them in the page cache, then once for the
+    /// clock.
+    pub(super) fn pass(&self) -> Result<Pass> {
+        let tables = tables_in(self.dir.path())?;
+        ensure!(!tables.is_empty(), "no SSTable to read");
+        read_tables(&tables)?;
+        let started = Instant::now();
+        let bytes = read_tables(&tables)?;
+        Ok(Pass {
+            seconds: started.elapsed().as_secs_f64(),
+            bytes,
+        })
+    }
+}
+
+fn tables_in(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut tables = Vec::new();
-    for entry in fs::read_dir(spec.dir())? {
+    for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "sst") {
             tables.push(path);
         }
     }
-    ensure!(!tables.is_empty(), "no SSTable in {}", spec.dir().display());
-    read_tables(&tables)?;
-    let (before, started) = (Usage::now()?, Instant::now());
-    let megabytes = read_tables(&tables)? as f64 / 1e6;
-    let elapsed_s = started.elapsed().as_secs_f64();
-    let mut phase = Phase::new("raw-scan");
-    phase.set("pass_s", elapsed_s);
-    phase.set("mb_per_s", megabytes / elapsed_s);
-    let cpu_s = Usage::now()?.since(&before).cpu_s;
-    phase.set("mb_per_cpu_s", megabytes / cpu_s);
-    Ok(phase)
+    Ok(tables)
 }
 
 /// Returns the bytes of all data blocks, decompressed.
@@ -178,20 +206,17 @@ mod tests {
         }
         engine.settle().unwrap();
         drop(engine);
-        let mut tables = Vec::new();
-        for entry in fs::read_dir(&settings.dir).unwrap() {
-            let path = entry.unwrap().path();
-            if path.extension().is_some_and(|extension| extension == "sst") {
-                tables.push(path);
-            }
-        }
-        let bytes = read_tables(&tables).unwrap();
+        let files = Files::link(&settings.dir).unwrap();
+        // Gone where the database is, as after a merge.
+        fs::remove_dir_all(&settings.dir).unwrap();
+        let bytes = files.pass().unwrap().bytes;
         let user_bytes = 1000 * (24 + 1024);
         assert!(
             (user_bytes..user_bytes * 21 / 20).contains(&bytes),
             "{bytes}"
         );
 
+        let tables = tables_in(files.dir.path()).unwrap();
         let mut damaged = fs::read(&tables[0]).unwrap();
         damaged[100] ^= 1;
         fs::write(&tables[0], damaged).unwrap();

@@ -7,8 +7,8 @@ use ebb_server::ycsb::{Distribution, Operation, Workload};
 use serde::{Deserialize, Serialize};
 
 use super::snapshots::{Bill, Held};
-use super::{Spec, load, raw, scan, snapshots};
-use crate::engine::{Engine, EngineName};
+use super::{Spec, load, scan, snapshots};
+use crate::engine::Engine;
 use crate::mix::{self, Mix, Records};
 use crate::phase::Phase;
 
@@ -49,8 +49,6 @@ pub enum Step {
     Scan,
     /// Reads everything once from a snapshot.
     SnapshotScan,
-    /// Reads the files of ebb without looking into them; nothing with others.
-    RawScan,
     /// What an idle snapshot costs under overwriting.
     Bill(Bill),
     /// Reads beside and from snapshots that are held.
@@ -127,8 +125,6 @@ impl Step {
             }
             Self::Scan => vec![scan::live(engine, spec)?],
             Self::SnapshotScan => vec![scan::snapshot(engine, spec)?],
-            Self::RawScan if spec.engine == EngineName::Ebb => vec![raw::read_all(spec)?],
-            Self::RawScan => Vec::new(),
             Self::Bill(bill) => vec![bill.run(engine, spec, records)?],
             Self::Held(held) => vec![held.run(engine, spec, records)?],
             Self::Read { reads } => vec![snapshots::read(engine, spec, records, *reads)?],
