@@ -3,7 +3,7 @@
 use super::job::SimJob;
 use crate::availability::Availability;
 use crate::model::{JobId, NodeId, Pool, Resources, TypedSlots};
-use crate::policy::ReduceStart;
+use crate::policy::{Preemption, ReduceStart};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -70,6 +70,10 @@ pub struct SimConfig {
     pub horizon_s: f64,
     /// When reduces may start.
     pub reduce_start: ReduceStart,
+    /// What the policy is told may become of running tasks. They run to their end
+    /// all the same, so that [`Preemption::EveryCycle`] is near to the truth only
+    /// where tasks are short beside a cycle.
+    pub preemption: Preemption,
     /// Nodes that stop.
     pub losses: Vec<NodeLoss>,
     /// Seed of the task lengths.
@@ -100,6 +104,7 @@ impl SimConfig {
             cycle_s: 30.0,
             horizon_s: 30.0 * crate::availability::DAY_S,
             reduce_start: ReduceStart::AfterMaps,
+            preemption: Preemption::Never,
             losses: Vec::new(),
             seed: 0,
             window_s: (0.0, f64::INFINITY),

@@ -8,9 +8,7 @@ use super::node_run::{Attempt, NodeRun};
 use super::report::{JobRecord, ShareSample, SimReport, TaskRecord};
 use super::share_out::share_out;
 use crate::model::{JobId, Node, NodeId, Phase, TaskId, TaskKind};
-use crate::policy::{
-    ClusterView, Decision, JobView, Measure, Policy, Preemption, Refill, satisfaction,
-};
+use crate::policy::{ClusterView, Decision, JobView, Measure, Policy, Refill, satisfaction};
 
 /// Runs `jobs` under `policy` until all are done or the horizon is reached.
 ///
@@ -83,7 +81,7 @@ impl<'a> Engine<'a> {
                 nodes: nodes.collect(),
                 availability: config.forecast.clone(),
                 jobs: Vec::new(),
-                preemption: Preemption::Never,
+                preemption: config.preemption,
                 reduce_start: config.reduce_start,
             },
             nodes: config.nodes.iter().copied().map(NodeRun::new).collect(),

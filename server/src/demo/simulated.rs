@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow};
 use ebb_scheduler::availability::{Availability, Step};
 use ebb_scheduler::model::{Job, Pool, Profile, Resources};
-use ebb_scheduler::policy;
+use ebb_scheduler::policy::{self, Preemption};
 use ebb_scheduler::runtime::{JobReport, RuntimeOptions};
 use ebb_scheduler::sim::{Recording, SimConfig, SimJob, SimNode, Spread, TaskLength, simulate};
 
@@ -47,6 +47,8 @@ impl Replay<'_> {
         config.forecast = self.forecast.clone();
         config.spread = Spread::Even;
         config.cycle_s = self.cycle_s;
+        // As in the runtime; the pieces of a task take less than a cycle.
+        config.preemption = Preemption::EveryCycle;
         config.horizon_s = self.horizon_s;
         config.recording = Recording::default();
         let jobs = self.jobs.iter().map(|job| self.job(job)).collect();

@@ -5,7 +5,7 @@ use super::schema::{self, File};
 use super::trace::Traces;
 use crate::availability::{Availability, DAY_S, SineDay};
 use crate::model::{Job, JobId, NodeId, PhaseProfile, Pool, Profile, Resources, TypedSlots};
-use crate::policy::{ReduceStart, by_name};
+use crate::policy::{Preemption, ReduceStart, by_name};
 use crate::sim::{
     ForecastError, NodeLoss, Recording, SimConfig, SimJob, SimNode, Spread, Stragglers, TaskLength,
     Workload, place_splits,
@@ -140,6 +140,7 @@ fn config(file: &File, traces: &Traces<'_>) -> Checked<SimConfig> {
             schema::Reduces::AfterMaps => ReduceStart::AfterMaps,
             schema::Reduces::Overlapped => ReduceStart::Overlapped,
         },
+        preemption: Preemption::Never,
         losses,
         seed: file.seed,
         window_s: (run.measure_from_s, until_s),
