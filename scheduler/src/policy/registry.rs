@@ -18,6 +18,10 @@ pub struct Descriptor {
     pub summary: &'static str,
 }
 
+/// The policy of whoever names none: it misses no more goals than Reverse-Adaptive at
+/// any point of the book's experiments (Results: planning against the forecast).
+pub const DEFAULT: &str = "forecast-edf";
+
 struct Entry {
     descriptor: Descriptor,
     build: fn() -> Arc<dyn Policy>,
@@ -132,6 +136,7 @@ mod tests {
             assert_eq!(policy.name(), descriptor.name);
             assert_eq!(by_name(descriptor.name).unwrap().name(), descriptor.name);
         }
+        assert!(by_name(DEFAULT).is_some());
         assert!(by_name("lottery").is_none());
         assert!(by_name("adaptive-data:1").is_some());
         assert!(by_name("adaptive-data:often").is_none());

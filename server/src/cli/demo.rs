@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use ebb_scheduler::policy;
 use serde::Serialize;
 
 use super::run::Isolation;
@@ -39,7 +40,7 @@ pub(super) struct Args {
     seconds: f64,
     /// Who decides what the jobs get: a policy of `ebb policies`, or `none` for
     /// nobody.
-    #[arg(long, value_name = "NAME", default_value = "reverse-adaptive")]
+    #[arg(long, value_name = "NAME", default_value = policy::DEFAULT)]
     policy: Policy,
     /// Run the day under reverse-adaptive, forecast-edf, adaptive, fifo and none
     /// in turn, on the same input, and show them side by side.

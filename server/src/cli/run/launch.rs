@@ -50,7 +50,7 @@ pub(super) struct Common {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(super) goal: Option<Duration>,
     /// The scheduling policy; see `ebb policies`.
-    #[arg(long, value_name = "NAME", default_value = "reverse-adaptive")]
+    #[arg(long, value_name = "NAME", default_value = policy::DEFAULT)]
     #[arg(value_parser = policies())]
     pub(super) policy: String,
     /// Map tasks at most [default: four per core].
