@@ -108,6 +108,14 @@ fn spec_of(told: &[u8], output: &VecOutput) -> Result<JobSpec, String> {
                 std::hint::spin_loop();
             }
         }),
+        "spin" => Arc::new(move |_: &[u8], _: &[u8], emit: &mut dyn Emit| -> Mapped {
+            let sign = signs.join(std::process::id().to_string());
+            std::fs::write(sign, "").map_err(TaskError::io("leaving a sign"))?;
+            loop {
+                std::hint::spin_loop();
+                emit.checkpoint()?;
+            }
+        }),
         "panic" => {
             Arc::new(|_: &[u8], _: &[u8], _: &mut dyn Emit| -> Mapped { panic!("on purpose") })
         }
@@ -346,6 +354,50 @@ fn a_process_that_hangs_is_killed_and_so_is_that_of_a_cancelled_job() {
     eventually("it is killed", || alive(dir.path()).is_empty());
     runtime.shutdown();
     assert!(is_empty(spills.path()));
+}
+
+/// The kernel's account, which no message of theirs is in.
+#[test]
+fn processes_of_a_paced_job_use_no_more_than_its_share() {
+    let dir = tempfile::tempdir().unwrap();
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(RuntimeOptions {
+        capacity: Arc::new(FixedCapacity::new(30)),
+        ..options(spills.path())
+    })
+    .unwrap();
+    let told = Told {
+        maps: 2,
+        ..Told::new("spin", dir.path(), "a\nb")
+    };
+    let output = VecOutput::new();
+    let job = runtime.submit(told.spec_in_processes(&output)).unwrap();
+    let all_cpu_s = || -> f64 { alive(dir.path()).iter().map(|id| cpu_s(id)).sum() };
+    eventually("both spin", || alive(dir.path()).len() == 2);
+    let (begun_s, cpu_before_s) = (runtime.now_s(), all_cpu_s());
+    eventually("a second passes", || runtime.now_s() - begun_s > 1.0);
+    // CPU first: a slow machine only adds time.
+    let used_s = all_cpu_s() - cpu_before_s;
+    let elapsed_s = runtime.now_s() - begun_s;
+    assert!(job.cancel());
+    let _ = job.wait();
+    println!("{used_s:.3} s of CPU in {elapsed_s:.3} s");
+    assert!(
+        used_s > 0.0 && used_s <= 0.30 * elapsed_s + 0.10,
+        "{used_s} s of CPU in {elapsed_s} s at 30 hundredths"
+    );
+}
+
+/// CPU time of the threads of a process, in seconds.
+fn cpu_s(id: &str) -> f64 {
+    let threads = std::fs::read_dir(format!("/proc/{id}/task")).unwrap();
+    let cpu_ns = threads.map(|thread| {
+        let path = thread.unwrap().path().join("schedstat");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let cpu_ns = text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok());
+        cpu_ns.unwrap_or(0.0)
+    });
+    cpu_ns.sum::<f64>() / 1e9
 }
 
 #[test]
