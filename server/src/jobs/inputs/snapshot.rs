@@ -424,12 +424,12 @@ mod tests {
         assert_eq!(read(&input), before);
     }
 
-    #[test]
-    fn a_snapshot_that_is_deleted_while_it_is_read_keeps_its_data_till_then() {
-        let fixture = fixture(3000, 500);
-        let input = fixture.input(3);
-        let splits = input.splits().unwrap();
-        let before = read(&input);
+    /// The keys of the splits; at the first of them snapshot and rows are deleted.
+    fn read_while_it_is_deleted(
+        fixture: &Fixture,
+        input: &SnapshotInput,
+        splits: &[Split],
+    ) -> Vec<u64> {
         let mut keys = Vec::new();
         let mut record = |key: &[u8], _: &[u8]| {
             if keys.is_empty() {
@@ -441,9 +441,19 @@ mod tests {
             keys.push(u64::from_be_bytes(key.try_into().unwrap()));
             Ok(())
         };
-        for split in &splits {
+        for split in splits {
             input.read(split, &mut record).unwrap();
         }
+        keys
+    }
+
+    #[test]
+    fn a_snapshot_that_is_deleted_while_it_is_read_keeps_its_data_till_then() {
+        let fixture = fixture(3000, 500);
+        let input = fixture.input(3);
+        let splits = input.splits().unwrap();
+        let before = read(&input);
+        let keys = read_while_it_is_deleted(&fixture, &input, &splits);
         assert!(keys.iter().copied().eq(0..3000));
         assert_eq!(read(&input), before);
         assert!(fixture.keyspace().snapshot("s").is_err());
@@ -471,20 +481,7 @@ mod tests {
         let sample = sampled(&detached);
         assert!(sample.len() >= 100 && sample == sampled(&input));
         drop((snapshot, input));
-        let mut keys = Vec::new();
-        let mut record = |key: &[u8], _: &[u8]| {
-            if keys.is_empty() {
-                fixture.keyspace().delete_snapshot("s").unwrap();
-                fixture.table.truncate().unwrap();
-                fixture.db.flush().unwrap();
-                fixture.db.compact().unwrap();
-            }
-            keys.push(u64::from_be_bytes(key.try_into().unwrap()));
-            Ok(())
-        };
-        for split in &splits {
-            detached.read(split, &mut record).unwrap();
-        }
+        let keys = read_while_it_is_deleted(&fixture, &detached, &splits);
         assert!(keys.iter().copied().eq(0..3000));
         let refused = detached.splits().unwrap_err().to_string();
         assert!(refused.contains("cannot be cut"), "{refused}");
