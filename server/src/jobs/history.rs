@@ -215,7 +215,7 @@ impl History {
 
     /// Keeps what `job` took, by the names of the jobs it consists of, for the next
     /// one that does the same `work`: its arguments as far as they matter. `input`
-    /// says for people what was read; `took_over_told`, how long it took over what
+    /// says for people what was read; `took_over_estimate`, how long it took over what
     /// was told, if something was.
     ///
     /// # Errors
@@ -226,7 +226,7 @@ impl History {
         work: &Value,
         input: &str,
         measured: Vec<(String, MeasuredProfile)>,
-        took_over_told: Option<f64>,
+        took_over_estimate: Option<f64>,
     ) -> Result<()> {
         let profile = NotedProfile {
             application: job.application.clone(),
@@ -234,7 +234,7 @@ impl History {
             job: job.id.clone(),
             noted_unix_ms: now_unix_ms(),
             measured,
-            took_over_told: took_over_told.into_iter().collect(),
+            took_over_estimate: took_over_estimate.into_iter().collect(),
         };
         self.profiles.note(work, profile)
     }

@@ -27,9 +27,9 @@ use super::{LINE_BYTES_MAX, SnapshotInput, grep, wordcount};
 const ARGUMENT: &str = "run-tasks-of-parent";
 
 /// Memory of a process that runs tasks, for heap and stacks, beyond that for the
-/// records of a task: eight of the longest records there are. To read one takes a buffer of up to twice as much, and half as
-/// much again while it grows; one more is on its way to the parent; and applications
-/// keep some of a group.
+/// records of a task: eight of the longest records there are. To read one takes a
+/// buffer of up to twice as much, and half as much again while it grows; one more is on
+/// its way to the parent; and applications keep some of a group.
 const MEMORY_BYTES: u64 = 8 * LINE_BYTES_MAX as u64;
 
 /// Files that such a process may open beyond those of its input.

@@ -82,7 +82,10 @@ fn a_job_is_believed_to_take_what_its_last_run_took() {
     );
     assert!(ran.json()["advice"]["met_probability"].as_f64().unwrap() > 0.95);
     let profiles = place.ebb("jobs --profiles --json").json();
-    assert_eq!(profiles[0]["took_over_told"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        profiles[0]["took_over_estimate"].as_array().unwrap().len(),
+        1
+    );
 }
 
 #[test]

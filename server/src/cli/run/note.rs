@@ -52,7 +52,7 @@ impl<'a> Note<'a> {
         if state == NotedState::Succeeded {
             let measured = recorded.measured;
             let took_s = report.finished_s - report.submitted_s;
-            let off = told.map(|told| took_s / told.advice.median_s);
+            let off = told.map(|told| told.advice.took_over_estimate(took_s));
             (self.history).note_profile(&self.noted, work, input, measured, off)?;
         }
         Ok(())

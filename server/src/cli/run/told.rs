@@ -92,7 +92,7 @@ pub(super) fn tell(
         bytes_in: splits.iter().map(|split| split.bytes).sum(),
         measured,
         is_same_work: known.is_same_work,
-        took_over_told: known.noted.took_over_told.clone(),
+        took_over_estimate: known.noted.took_over_estimate.clone(),
         cores,
         free_cores: load.free_cores(cores),
         goal_s: launch.common.goal.map(|goal| goal.as_secs_f64()),
@@ -204,6 +204,7 @@ pub(super) fn print(launch: &Launch<'_>, work: &Work, name: &str) -> Result<()> 
         median_s,
         map_task_cpu_s,
         reduce_task_cpu_s,
+        learned_factor,
         log_sd,
         ..
     } = told.advice;
@@ -220,7 +221,8 @@ pub(super) fn print(launch: &Launch<'_>, work: &Work, name: &str) -> Result<()> 
     }
     printer.line(format!("  as {}, as at this moment", told.basis()))?;
     printer.line(format!(
-        "  assumed: {} of CPU a map and {} a reduce, times or over {:.2}; nothing else is run here",
+        "  assumed: {} of CPU a map and {} a reduce, {learned_factor:.2} times that as earlier runs \
+         took, times or over {:.2}; nothing else is run here",
         seconds(map_task_cpu_s),
         seconds(reduce_task_cpu_s),
         log_sd.exp(),

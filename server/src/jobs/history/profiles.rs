@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 const PROFILES_MAX: usize = 100;
 
 /// Runs of which is known how far off what was told was; of more, the latest.
-const TOLD_MAX: usize = 20;
+const ESTIMATES_MAX: usize = 20;
 
 /// Jobs of a chain that a profile is kept of: the first so many.
 const CHAIN_JOBS_MAX: usize = 100;
@@ -29,10 +29,10 @@ pub struct NotedProfile {
     pub noted_unix_ms: u64,
     /// By the name of the job: one, or those of a chain.
     pub measured: Vec<(String, MeasuredProfile)>,
-    /// Of the latest runs of the same work, how long they took over what was told
+    /// Of the latest runs of the same work, how long they took over what was estimated
     /// before they started, where something was.
     #[serde(default)]
-    pub took_over_told: Vec<f64>,
+    pub took_over_estimate: Vec<f64>,
 }
 
 impl NotedProfile {
@@ -65,10 +65,13 @@ impl ProfileTable {
         let application = profile.application.clone();
         profile.measured.truncate(CHAIN_JOBS_MAX);
         if let Some(before) = self.same(&application, work)? {
-            (profile.took_over_told).splice(0..0, before.took_over_told);
+            (profile.took_over_estimate).splice(0..0, before.took_over_estimate);
         }
-        let surplus = profile.took_over_told.len().saturating_sub(TOLD_MAX);
-        profile.took_over_told.drain(..surplus);
+        let surplus = profile
+            .took_over_estimate
+            .len()
+            .saturating_sub(ESTIMATES_MAX);
+        profile.took_over_estimate.drain(..surplus);
         let bytes = serde_json::to_vec(&profile).expect("a profile has text keys only");
         self.table.put(key(&application, work).as_bytes(), &bytes)?;
         let mut of_it = self.of(&application)?;

@@ -181,7 +181,7 @@ fn the_same_work_is_known_best_and_otherwise_the_latest_of_the_application() {
     note("sort", json!({"by": "a"}), 4.0);
     assert_eq!(known("sort", json!({"by": "a"})), Some((4.0, true)));
     let same = history.known_profile("sort", &json!({"by": "a"})).unwrap();
-    assert_eq!(same.unwrap().noted.took_over_told, [1.0, 4.0]);
+    assert_eq!(same.unwrap().noted.took_over_estimate, [1.0, 4.0]);
     let (_, is_same_work) = known("sort", json!({"by": "c"})).unwrap();
     assert!(!is_same_work);
     assert_eq!(known("grep", json!({})), None);
