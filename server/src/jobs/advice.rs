@@ -49,7 +49,7 @@ pub struct Question {
     pub measured: MeasuredProfile,
     /// Whether that was the same work.
     pub is_same_work: bool,
-    /// Of earlier runs, how long they took over what was said.
+    /// Of earlier runs, [`Advice::took_over_estimate`].
     pub took_over_estimate: Vec<f64>,
     /// Cores that the job may use.
     pub cores: u32,

@@ -216,7 +216,7 @@ impl History {
     /// Keeps what `job` took, by the names of the jobs it consists of, for the next
     /// one that does the same `work`: its arguments as far as they matter. `input`
     /// says for people what was read; `took_over_estimate`, how long it took over what
-    /// was told, if something was.
+    /// was estimated, if something was.
     ///
     /// # Errors
     /// When the store fails.
