@@ -47,7 +47,7 @@ pub fn write(result: &StudyResult, folder: &Path) -> Result<PathBuf> {
     Ok(folder.join("report.html"))
 }
 
-/// As [`write`], of a formula.
+/// As [`write()`], of a formula.
 ///
 /// # Errors
 /// When a file cannot be written.

@@ -151,7 +151,7 @@ impl FromStr for Workload {
 }
 
 impl Operation {
-    /// All of them; the position is [`Operation::index`].
+    /// All of them; the position is `Operation::index`.
     pub const ALL: [Self; 5] = [Read, Update, Insert, Scan, ReadModifyWrite];
 
     /// Whether it writes.
