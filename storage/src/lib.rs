@@ -46,6 +46,7 @@ mod keyspace;
 mod loom_models;
 mod manifest;
 mod memtable;
+mod meter;
 #[cfg(feature = "mutations")]
 pub mod mutation;
 #[cfg(not(feature = "mutations"))]
@@ -78,6 +79,7 @@ pub use detached::{DetachedOptions, DetachedTable, PinnedTable};
 pub use error::{Error, ErrorKind, Result};
 pub use key::SeqNo;
 pub use keyspace::{Keyspace, SnapshotInfo, SnapshotScope};
+pub use meter::{Meter, Metered, Requests};
 pub use options::{
     CompactionOptions, Durability, Maintenance, Options, SnapshotOptions, TableOptions,
     WriteOptions,

@@ -11,10 +11,11 @@ use crate::db::{DbInner, TableCore};
 use crate::detached::PinnedTable;
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
+use crate::meter::Scan;
 use crate::read::range::Range;
 use crate::retention::boundaries::ReadPoint;
 use crate::retention::register::Bookmark;
-use crate::table::{Table, Value, get_at};
+use crate::table::{Table, Value, end_read, get_at};
 use crate::version::key_range::KeyRange;
 
 /// All tables at one instant, for as long as it lives: what it can see is kept
@@ -43,12 +44,16 @@ impl View {
 
     /// The value of a key at this instant.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
-        self.get_in(&table.core, key)
+        let begun = self.db.metering().begin();
+        let value = self.get_in(&table.core, key)?;
+        end_read(&self.db, begun, [&value]);
+        Ok(value)
     }
 
     /// The entries of a key range at this instant, from both ends.
     pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, table: &Table, range: R) -> Range {
-        self.range_of(&table.core, range, true)
+        let scan = Scan::begin(self.db.metering());
+        self.range_of(&table.core, range, true).metered(scan)
     }
 
     /// The entries whose keys begin with `prefix`, at this instant.
@@ -62,9 +67,11 @@ impl View {
         table: &Table,
         keys: &[K],
     ) -> Result<Vec<Option<Value>>> {
-        keys.iter()
-            .map(|key| self.get(table, key.as_ref()))
-            .collect()
+        let begun = self.db.metering().begin();
+        let get = |key: &K| self.get_in(&table.core, key.as_ref());
+        let values: Vec<_> = keys.iter().map(get).collect::<Result<_>>()?;
+        end_read(&self.db, begun, &values);
+        Ok(values)
     }
 
     /// Bytes on disk of the data blocks in which this view may see something of a

@@ -3,7 +3,7 @@
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -11,6 +11,7 @@ use crate::commit::WriteBatch;
 use crate::db::{DbInner, Engine, TableCore};
 use crate::error::Result;
 use crate::key::SeqNo;
+use crate::meter::{RequestKind, Scan};
 use crate::options::WriteOptions;
 use crate::read::expiry::Judge;
 use crate::read::fold::Fold;
@@ -143,18 +144,16 @@ impl Table {
 
     /// The value of a key now; `None` when it has none.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        let begun = self.db.metering().begin();
         // The version first, then the number: what the number makes visible was
         // written to this version or to a later one, and for one key an answer
         // from the moment of the first line is as good as one from the second.
         let version = self.core.peek();
         let seq = self.db.queue().visible();
-        get_at(
-            &self.db,
-            &self.core,
-            &version,
-            key,
-            (seq, self.db.judge_now()),
-        )
+        let at = (seq, self.db.judge_now());
+        let value = get_at(&self.db, &self.core, &version, key, at)?;
+        end_read(&self.db, begun, [&value]);
+        Ok(value)
     }
 
     /// The entries of a key range now, ascending, and from both ends. What is
@@ -173,22 +172,26 @@ impl Table {
     /// # Ok::<(), ebb_storage::Error>(())
     /// ```
     pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Range {
+        let scan = Scan::begin(self.db.metering());
         // Registered only until the iterator holds its version.
         let point = self.db.retention().register_view(|| self.db.read_point());
         let version = self.core.version();
         self.db.end_view(point);
         let (db, merger) = (self.db.clone(), self.core.merger.clone());
-        Range::new(Some(db), merger, version, point, range, true)
+        Range::new(Some(db), merger, version, point, range, true).metered(scan)
     }
 
     /// The values of some keys, in their order, all at one instant.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        let begun = self.db.metering().begin();
         let point = self.db.retention().register_view(|| self.db.read_point());
         let version = self.core.version();
         self.db.end_view(point);
         let at = (point.seq, point.judge());
         let get = |key: &K| get_at(&self.db, &self.core, &version, key.as_ref(), at);
-        keys.iter().map(get).collect()
+        let values: Vec<_> = keys.iter().map(get).collect::<Result<_>>()?;
+        end_read(&self.db, begun, &values);
+        Ok(values)
     }
 
     /// Bytes on disk of the data blocks that may hold something of a range; what
@@ -213,6 +216,20 @@ impl Table {
     /// The entries whose keys begin with `prefix`, now: as [`Table::range`].
     pub fn prefix(&self, prefix: &[u8]) -> Range {
         self.range(KeyRange::prefix(prefix))
+    }
+}
+
+/// Ends a read of values for which somebody waited.
+#[inline]
+pub(crate) fn end_read<'a>(
+    engine: &Engine,
+    begun: Option<Instant>,
+    values: impl IntoIterator<Item = &'a Option<Value>>,
+) {
+    if begun.is_some() {
+        let bytes = values.into_iter().flatten().map(Value::len).sum();
+        engine.metering().end(RequestKind::Read, begun);
+        engine.metering().note_bytes(RequestKind::Read, bytes);
     }
 }
 

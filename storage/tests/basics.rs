@@ -271,3 +271,52 @@ fn a_snapshot_scan_does_not_ask_the_block_cache() {
     assert_eq!(snapshot.range::<&[u8], _>(..).count(), 2000);
     assert_ne!(asked(), before, "the counters count");
 }
+
+#[test]
+fn a_meter_counts_requests_of_all_kinds_and_no_reads_of_snapshots() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), options()).unwrap();
+    let ks = db.keyspace("app").unwrap();
+    let users = ks.table("users", TableOptions::default()).unwrap();
+    users.put(b"a", b"before").unwrap();
+    let mut meter = db.meter();
+    for key in ["a", "b", "c"] {
+        users.put(key.as_bytes(), b"12").unwrap();
+    }
+    let mut batch = WriteBatch::new();
+    batch.put(&users, b"d", b"1234");
+    batch.delete(&users, b"a");
+    db.write(batch).unwrap();
+    let mut txn = db.begin();
+    txn.put(&users, b"e", b"1").unwrap();
+    assert!(txn.get(&users, b"b").unwrap().is_some());
+    txn.commit().unwrap();
+    users.get(b"b").unwrap();
+    users.get(b"nobody").unwrap();
+    users.get_many(&["b", "c", "d"]).unwrap();
+    let view = db.view();
+    view.get(&users, b"b").unwrap();
+    view.get_many(&users, &["b", "c"]).unwrap();
+    assert_eq!(users.range::<&[u8], _>(..).count(), 4);
+    assert_eq!(view.range(&users, "b".."d").rev().count(), 2);
+    let metered = meter.take();
+    // Bytes of keys and values, of a deletion its key.
+    assert_eq!(
+        (metered.writes.count(), metered.writes.bytes()),
+        (5, 9 + 6 + 2)
+    );
+    assert_eq!(
+        (metered.reads.count(), metered.reads.bytes()),
+        (6, 2 + 2 + 8 + 2 + 4)
+    );
+    assert_eq!((metered.scans.count(), metered.scans.bytes()), (2, 13 + 6));
+    assert_eq!(metered.all().count(), 13);
+
+    ks.create_snapshot("s").unwrap();
+    let snapshot = ks.snapshot("s").unwrap();
+    let table = snapshot.table("users").unwrap();
+    table.get(b"b").unwrap();
+    assert_eq!(table.range::<&[u8], _>(..).count(), 4);
+    assert_eq!(table.scan::<&[u8], _>(..).count(), 4);
+    assert_eq!(meter.take().all().count(), 0);
+}

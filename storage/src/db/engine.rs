@@ -16,6 +16,7 @@ use crate::flush::flush_oldest;
 use crate::key::SeqNo;
 use crate::manifest::{Edit, Manifest, State};
 use crate::memtable::ChunkPool;
+use crate::meter::Metering;
 use crate::mutation::{self, Mutation};
 use crate::options::{Maintenance, Options};
 use crate::read::expiry::Judge;
@@ -67,6 +68,8 @@ pub(crate) struct Engine {
     pub(super) next_run: AtomicU64,
     pub(super) clock: MonotonicClock,
     pub(super) counters: Counters,
+    /// Of requests, while somebody asks.
+    pub(super) metering: Arc<Metering>,
     pub(super) signal: Signal,
     pub(super) gate: Gate,
     pub(super) failures: Mutex<Failures>,
@@ -153,6 +156,10 @@ impl Engine {
 
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    pub(crate) fn metering(&self) -> &Arc<Metering> {
+        &self.metering
     }
 
     /// The time by which what expires is judged.

@@ -13,6 +13,7 @@ use crate::commit::WriteBatch;
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
 use crate::manifest::Edit;
+use crate::meter::Meter;
 use crate::options::{Options, WriteOptions};
 use crate::snapshot::View;
 use crate::stats::Stats;
@@ -213,6 +214,24 @@ impl Db {
     /// What the database consists of, and what it has done since it was opened.
     pub fn stats(&self) -> Stats {
         Stats::collect(&self.inner)
+    }
+
+    /// Measures requests from now on, for as long as the meter lives: their number,
+    /// their latencies, their bytes. That costs each of them two looks at the clock.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+    /// # let table = db.keyspace("k")?.table("t", Default::default())?;
+    /// let mut meter = db.meter();
+    /// table.put(b"ada", b"1815")?;
+    /// let writes = meter.take().writes;
+    /// assert_eq!((writes.count(), writes.bytes()), (1, 7));
+    /// assert!(writes.quantile_us(0.99).unwrap() > 0.0);
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    pub fn meter(&self) -> Meter {
+        Meter::new(self.inner.metering())
     }
 
     /// Verifies every file of the database as it is now: see

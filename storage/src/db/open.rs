@@ -128,6 +128,7 @@ impl Engine {
             manifest: Mutex::new(manifest),
             clock: MonotonicClock::new(options.clock.clone()),
             counters: Counters::default(),
+            metering: Arc::default(),
             signal: Default::default(),
             gate: Gate::new(options.memtable_bytes / CREDIT_MAX_FRACTION),
             failures: Mutex::default(),

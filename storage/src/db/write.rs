@@ -9,6 +9,7 @@ use crate::commit::{Footprint, Op, OpReader, Place, Ticket, WriteBatch};
 use crate::error::{Error, Result};
 use crate::key::SeqNo;
 use crate::memtable::Memtable;
+use crate::meter::RequestKind;
 use crate::mutation::{self, Mutation};
 use crate::options::{Durability, WriteOptions};
 use crate::retention::boundaries::ReadPoint;
@@ -55,6 +56,7 @@ impl Engine {
         options: WriteOptions,
         check: impl FnOnce(&Footprint) -> Result<()>,
     ) -> Result<SeqNo> {
+        let begun = self.metering.begin();
         let (payload, count, tables) = batch.into_payload(self.now_ms())?;
         self.pass_gate(&tables, payload.len())?;
         // Decoded without the lock, as a rule.
@@ -101,6 +103,7 @@ impl Engine {
         self.counters.writes.add(1);
         self.counters.operations_written.add(u64::from(count));
         self.after_commit(&tables);
+        self.metering.end(RequestKind::Write, begun);
         Ok(last)
     }
 
@@ -197,6 +200,7 @@ impl Engine {
             }
         }
         self.counters.user_bytes_written.add(bytes as u64);
+        self.metering.note_bytes(RequestKind::Write, bytes);
     }
 
     /// Begins a transaction: registers it, and a view, at the last number given;

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::db::DbInner;
 use crate::error::Result;
 use crate::key::{Kind, SeqNo};
+use crate::meter::Scan;
 use crate::mutation::{self, Mutation};
 use crate::read::cursor::Cursor;
 use crate::read::fold::Fold;
@@ -48,6 +49,8 @@ pub struct Range {
     /// be in a block that is not loaded yet.
     front_lingers: bool,
     done: bool,
+    /// Where somebody measures it as a request.
+    scan: Option<Scan>,
     // Last, so that the files are let go of before the database is; none where
     // the files belong to a database that somebody else has open.
     _db: Option<Arc<DbInner>>,
@@ -80,8 +83,27 @@ impl Range {
             back: None,
             front_lingers: false,
             done: false,
+            scan: None,
             _db: db,
         }
+    }
+
+    /// The same, measured as a request, if somebody measures.
+    pub(crate) fn metered(mut self, scan: Option<Scan>) -> Self {
+        self.scan = scan;
+        self
+    }
+
+    /// Takes note of a step, and passes it on.
+    fn end_step(&mut self, step: Result<Option<Entry>>) -> Option<Result<Entry>> {
+        self.done = !matches!(step, Ok(Some(_)));
+        if let Some(scan) = &mut self.scan {
+            scan.note(match &step {
+                Ok(Some((key, value))) => key.len() + value.len(),
+                _ => 0,
+            });
+        }
+        step.transpose()
     }
 
     fn below_upper(&self, key: &[u8]) -> bool {
@@ -240,8 +262,7 @@ impl Iterator for Range {
             self.front = Some(merge);
             step
         })();
-        self.done = !matches!(step, Ok(Some(_)));
-        step.transpose()
+        self.end_step(step)
     }
 }
 
@@ -259,8 +280,7 @@ impl DoubleEndedIterator for Range {
             self.back = Some(merge);
             step
         })();
-        self.done = !matches!(step, Ok(Some(_)));
-        step.transpose()
+        self.end_step(step)
     }
 }
 
