@@ -1,12 +1,12 @@
-//! From measurements of the CPU to the load that is planned with.
+//! From measurements to the load that is planned with.
 //!
-//! Both estimates are exponentially weighted means over time, not over
+//! The estimates are exponentially weighted means over time, not over
 //! measurements: a cycle that is cut short says less than a whole one. With time
 //! constant T, a measurement over d seconds weighs 1 - exp(-d / T).
 
-use super::monitor::CpuUse;
+use super::monitor::MeasuredLoad;
 
-/// For the transactional load, in seconds: fast enough to follow a compressed
+/// For what transactional threads use, in seconds: fast enough to follow a compressed
 /// day, slow enough not to follow a single flush.
 const TRANSACTIONAL_S: f64 = 0.35;
 /// For other processes, in seconds: their measurement is as coarse as the
@@ -16,22 +16,31 @@ const OTHERS_S: f64 = 2.0;
 /// ticks round off, and what a machine does for itself.
 const OTHERS_CORES_MIN: f64 = 0.05;
 
-/// The load, in cores.
+/// The load.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LoadEstimate {
     transactional_cores: Option<f64>,
+    /// 0 until something was measured.
+    disk_bytes_per_s: f64,
     /// Below 0 for as long as ticks are rounded that way; not shown so.
     others_cores: f64,
 }
 
 impl LoadEstimate {
     /// Takes in a measurement.
-    pub(super) fn take(&mut self, used: &CpuUse) {
-        let weight = |constant_s: f64| 1.0 - (-used.length_s / constant_s).exp();
-        let newest = used.transactional_cores;
+    pub(super) fn take(&mut self, load: &MeasuredLoad) {
+        let weight = |constant_s: f64| 1.0 - (-load.length_s / constant_s).exp();
+        let newest = load.transactional_cores;
         let before = self.transactional_cores.unwrap_or(newest);
         self.transactional_cores = Some(before + weight(TRANSACTIONAL_S) * (newest - before));
-        self.others_cores += weight(OTHERS_S) * (used.others_cores - self.others_cores);
+        self.disk_bytes_per_s +=
+            weight(TRANSACTIONAL_S) * (load.transactional_disk_bytes_per_s - self.disk_bytes_per_s);
+        self.others_cores += weight(OTHERS_S) * (load.others_cores - self.others_cores);
+    }
+
+    /// What the load reads from the disk and writes to it, in bytes per second.
+    pub(super) fn disk_bytes_per_s(&self) -> f64 {
+        self.disk_bytes_per_s
     }
 
     /// Cores that other processes use.
@@ -52,12 +61,13 @@ impl LoadEstimate {
 mod tests {
     use super::*;
 
-    fn used(length_s: f64, transactional_cores: f64, others_cores: f64) -> CpuUse {
-        CpuUse {
+    fn used(length_s: f64, transactional_cores: f64, others_cores: f64) -> MeasuredLoad {
+        MeasuredLoad {
             length_s,
             transactional_cores,
-            analytics_cores: 0.0,
+            transactional_disk_bytes_per_s: transactional_cores * 1e6,
             others_cores,
+            ..MeasuredLoad::default()
         }
     }
 
@@ -96,6 +106,8 @@ mod tests {
             estimate.take(&used(0.25, 1.60, 0.01));
         }
         assert!((1.5..=1.6).contains(&estimate.load_cores()), "{estimate:?}");
+        let disk_bytes_per_s = estimate.disk_bytes_per_s();
+        assert!((1.4e6..=1.6e6).contains(&disk_bytes_per_s), "{estimate:?}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::estimate::LoadEstimate;
 use super::guard::{Guard, GuardSample, LatencyWindow};
-use super::monitor::LoadMonitor;
+use super::monitor::{LoadMonitor, MeasuredLoad, RequestRates};
 
 /// The shortest time over which the load is measured, in seconds: over less,
 /// what a thread happens to do at the moment would count for the load. A cycle
@@ -16,12 +16,18 @@ use super::monitor::LoadMonitor;
 const MEASURE_S_MIN: f64 = 0.02;
 
 /// What was measured and granted at the start of one control cycle.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct LoadSample {
     /// Seconds of the runtime's time.
     pub t_s: f64,
     /// Cores that transactional threads used since the measurement before.
     pub transactional_cores: f64,
+    /// How many of them waited for a core meanwhile.
+    pub transactional_waiting: f64,
+    /// What they read from the disk and wrote to it, in bytes per second.
+    pub transactional_disk_bytes_per_s: f64,
+    /// What the store served meanwhile, if it is looked at.
+    pub requests: Option<RequestRates>,
     /// Cores that other processes use, as estimated.
     pub others_cores: f64,
     /// The part of what is left that the guard allows, 0 to 1.
@@ -37,9 +43,9 @@ pub struct Machine {
     pub cores: u32,
     /// Cores that are never given to analytics.
     pub reserve_cores: f64,
-    /// What analytics may read, in bytes per second, when the guard allows all;
-    /// `None`: as much as they can.
-    pub read_bytes_per_s: Option<u64>,
+    /// What the disk does for load and analytics together, in bytes per second;
+    /// `None`: analytics may read as much as they can.
+    pub disk_bytes_per_s: Option<u64>,
     /// f(t) in hundredths of a core, reserve deducted.
     pub forecast: Arc<Availability>,
 }
@@ -58,7 +64,8 @@ struct State {
     monitor: LoadMonitor,
     measured_s: Option<f64>,
     estimate: LoadEstimate,
-    transactional_cores: f64,
+    /// The last measurement.
+    load: MeasuredLoad,
     guard: Option<Guard>,
     history: Vec<LoadSample>,
     guarded: Vec<GuardSample>,
@@ -71,6 +78,12 @@ impl Machine {
         let left = f64::from(self.cores) - load_cores - self.reserve_cores;
         (left.max(0.0) * allowed * 100.0) as u32
     }
+
+    /// The same of the disk, beside a load of so many bytes per second.
+    fn read_bytes_per_s(&self, load_bytes_per_s: f64, allowed: f64) -> Option<u64> {
+        let left = self.disk_bytes_per_s? as f64 - load_bytes_per_s;
+        Some((left.max(0.0) * allowed) as u64)
+    }
 }
 
 impl Governor {
@@ -80,7 +93,7 @@ impl Governor {
             monitor,
             measured_s: None,
             estimate: LoadEstimate::default(),
-            transactional_cores: 0.0,
+            load: MeasuredLoad::default(),
             guard,
             history: Vec::new(),
             guarded: Vec::new(),
@@ -130,9 +143,9 @@ impl State {
         }
         self.measured_s = Some(now_s);
         // Where the kernel stops telling, the last estimate stays.
-        if let Ok(used) = self.monitor.look() {
-            self.transactional_cores = used.transactional_cores;
-            self.estimate.take(&used);
+        if let Ok(load) = self.monitor.look() {
+            self.estimate.take(&load);
+            self.load = load;
         }
     }
 
@@ -150,7 +163,10 @@ impl CapacitySource for Governor {
         let capacity_hundredths = self.machine.capacity_hundredths(load_cores, allowed);
         let sample = LoadSample {
             t_s: now_s,
-            transactional_cores: state.transactional_cores,
+            transactional_cores: state.load.transactional_cores,
+            transactional_waiting: state.load.transactional_waiting,
+            transactional_disk_bytes_per_s: state.load.transactional_disk_bytes_per_s,
+            requests: state.load.requests,
             others_cores: state.estimate.others_cores(),
             allowed,
             capacity_hundredths,
@@ -160,9 +176,9 @@ impl CapacitySource for Governor {
     }
 
     fn read_bytes_per_s(&self) -> Option<u64> {
-        let allowed = self.lock().allowed();
-        let all = self.machine.read_bytes_per_s?;
-        Some((all as f64 * allowed) as u64)
+        let state = self.lock();
+        let load_bytes_per_s = state.estimate.disk_bytes_per_s();
+        (self.machine).read_bytes_per_s(load_bytes_per_s, state.allowed())
     }
 
     fn forecast(&self) -> Arc<Availability> {
@@ -174,11 +190,11 @@ impl CapacitySource for Governor {
 mod tests {
     use super::*;
 
-    fn machine(read_bytes_per_s: Option<u64>) -> Machine {
+    fn machine(disk_bytes_per_s: Option<u64>) -> Machine {
         Machine {
             cores: 2,
             reserve_cores: 0.1,
-            read_bytes_per_s,
+            disk_bytes_per_s,
             forecast: Arc::new(Availability::constant(100.0).unwrap()),
         }
     }
@@ -199,6 +215,19 @@ mod tests {
                 capacity,
                 "at a load of {load} cores, {allowed} of the rest allowed"
             );
+        }
+    }
+
+    #[test]
+    fn analytics_read_what_the_load_leaves_of_the_disk() {
+        let machine = machine(Some(1000));
+        for (load, allowed, left) in [
+            (0.0, 1.0, 1000),
+            (400.0, 1.0, 600),
+            (400.0, 0.5, 300),
+            (2000.0, 1.0, 0),
+        ] {
+            assert_eq!(machine.read_bytes_per_s(load, allowed), Some(left));
         }
     }
 

@@ -86,6 +86,15 @@ impl Quantile {
         ("p99", Self::P99),
         ("p99.9", Self::P999),
     ];
+
+    /// The part of the latencies that are at most this one, 0 to 1.
+    pub(super) fn part(self) -> f64 {
+        match self {
+            Self::P50 => 0.5,
+            Self::P99 => 0.99,
+            Self::P999 => 0.999,
+        }
+    }
 }
 
 impl fmt::Display for Quantile {

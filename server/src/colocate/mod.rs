@@ -1,25 +1,28 @@
 //! Co-location: what the store uses, turned into what analytics may use.
 //!
 //! ```text
-//!   CPU by class ───► LoadMonitor ─► LoadEstimate ─┐
-//!   the load's latencies ─► GuardWatch ─► Guard ───┼─► Governor ─► capacity
-//!   LoadHistory, or a schedule ─────► forecast f(t)┘
+//!   CPU and disk by class, requests ─► LoadMonitor ─► LoadEstimate ─┐
+//!   latencies of the store or its load ─► GuardWatch ─► Guard ──────┼─► Governor ─► capacity
+//!   LoadHistory, or a schedule ──────────────────────► forecast f(t)┘
 //! ```
 //!
 //! What always holds: everything in the process that is not a task of an
 //! analytics job counts as transactional, flushes and compactions included, and
 //! comes first; so does every other process. `estimate`, `guard` and `history`
-//! decide and know no clock; `monitor` and `watch` look and tell.
+//! decide and know no clock; `monitor`, `threads`, `store` and `watch` look and tell.
 
 mod estimate;
 mod governor;
 mod guard;
 mod history;
 mod monitor;
+mod store;
+mod threads;
 mod watch;
 
 pub use governor::{Governor, LoadSample, Machine};
 pub use guard::{Action, Guard, GuardSample, LatencyWindow, Objective, Quantile};
 pub use history::{HistoryError, LoadHistory, left_by};
-pub use monitor::{CpuUse, LoadMonitor};
+pub use monitor::{LoadMonitor, MeasuredLoad, RequestRates};
+pub use store::StoreWindows;
 pub use watch::{GuardWatch, LatencySource, TimelineWindows};

@@ -1,59 +1,81 @@
-//! Measures the CPU of the process's threads by class, and that of everything
-//! else on the machine.
+//! Measures the load: CPU and disk of the process's threads by class, everything else
+//! on the machine, and the requests that the store served.
 
-use std::collections::HashMap;
-use std::fs;
 use std::io;
-use std::path::Path;
 use std::time::Instant;
 
 use ebb_scheduler::runtime::processes_cpu_s;
+use ebb_storage::{Db, Meter, Metered};
 use procfs::{CurrentSI, KernelStats};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-/// The name that the scheduler's runtime gives to threads that run tasks.
-const ANALYTICS_THREAD: &str = "ebb-task";
-const THREADS: &str = "/proc/self/task";
+use super::threads::Threads;
 
-/// The cores that were used on average between two looks.
+/// The load, and who else used the machine, on average between two looks.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct CpuUse {
+pub struct MeasuredLoad {
     /// The time between them, in seconds.
     pub length_s: f64,
-    /// By all threads of the process but those that run analytics tasks.
+    /// Cores used by all threads of the process but those that run analytics tasks.
     pub transactional_cores: f64,
-    /// By threads that run analytics tasks, and by processes that run them for this one.
+    /// How many of these threads waited for a core that something else had.
+    pub transactional_waiting: f64,
+    /// What these threads read from the disk and wrote to it, in bytes per second.
+    pub transactional_disk_bytes_per_s: f64,
+    /// Cores used by threads that run analytics tasks, and by processes that run them
+    /// for this one.
     pub analytics_cores: f64,
-    /// By other processes, and by the host where the machine is a virtual one.
-    /// The kernel counts idle time in ticks of 10 ms, so over a short time this
+    /// Cores used by other processes, and by the host where the machine is a virtual
+    /// one. The kernel counts idle time in ticks of 10 ms, so over a short time this
     /// is off by some hundredths, to either side, and may be below 0.
     pub others_cores: f64,
+    /// What the store served, if it is looked at.
+    pub requests: Option<RequestRates>,
 }
 
-/// A thread at the last look.
-#[derive(Debug, Clone, Copy)]
-struct Thread {
-    cpu_ns: u64,
-    runs_analytics: bool,
-    /// How often its name was asked for.
-    names_read: u8,
+/// The requests that a store served over a short time.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct RequestRates {
+    /// Reads, commits and scans, per second.
+    pub requests_per_s: f64,
+    /// Bytes of their keys and values, per second.
+    pub bytes_per_s: f64,
+    /// Their median latency within the store, in microseconds; 0 without any.
+    pub p50_us: f64,
+    /// 99 in 100 took at most this.
+    pub p99_us: f64,
+    /// 999 in 1000 took at most this.
+    pub p999_us: f64,
 }
 
-/// A thread's name is asked for at the first two looks: it gets it a moment after
-/// it starts, and until then has that of the thread that started it.
-const NAMES_READ: u8 = 2;
+impl From<&Metered> for RequestRates {
+    fn from(metered: &Metered) -> Self {
+        let requests = metered.all();
+        let length_s = metered.length_s.max(1e-9);
+        let quantile_us = |quantile| requests.quantile_us(quantile).unwrap_or(0.0);
+        Self {
+            requests_per_s: requests.count() as f64 / length_s,
+            bytes_per_s: requests.bytes() as f64 / length_s,
+            p50_us: quantile_us(0.5),
+            p99_us: quantile_us(0.99),
+            p999_us: quantile_us(0.999),
+        }
+    }
+}
 
-/// Measures, from one call to the next, who used the CPU.
+/// Measures, from one call to the next, what the load was and who used the CPU.
 #[derive(Debug)]
 pub struct LoadMonitor {
-    threads: HashMap<u32, Thread>,
+    threads: Threads,
     process_s: f64,
     /// Of processes that run tasks for this one.
     tasks_s: f64,
     machine: Machine,
     idle_s: f64,
+    /// Of the store, if it is looked at.
+    meter: Option<Meter>,
     measured: Instant,
 }
 
@@ -64,27 +86,33 @@ impl LoadMonitor {
     /// When the kernel does not show CPU times under `/proc`.
     pub fn start() -> io::Result<Self> {
         let machine = Machine::detect();
-        let mut monitor = Self {
-            threads: HashMap::new(),
+        Ok(Self {
+            threads: Threads::find()?,
             process_s: process_cpu_s(),
             tasks_s: processes_cpu_s(),
             idle_s: machine.idle_s()?,
             machine,
+            meter: None,
             measured: Instant::now(),
-        };
-        monitor.look_at_threads()?;
-        Ok(monitor)
+        })
     }
 
-    /// Who used how much since the last call.
+    /// Measures the requests of a store too.
+    #[must_use]
+    pub fn of_store(mut self, db: &Db) -> Self {
+        self.meter = Some(db.meter());
+        self
+    }
+
+    /// What there was since the last call.
     ///
     /// A thread that ended since then is missed for its last interval; the
     /// store's threads and a server's connections live longer than that.
     ///
     /// # Errors
     /// As [`LoadMonitor::start`].
-    pub fn look(&mut self) -> io::Result<CpuUse> {
-        let [transactional_ns, analytics_ns] = self.look_at_threads()?;
+    pub fn look(&mut self) -> io::Result<MeasuredLoad> {
+        let [transactional, analytics] = self.threads.look()?;
         let (process_s, tasks_s) = (process_cpu_s(), processes_cpu_s());
         let idle_s = self.machine.idle_s()?;
         let elapsed = std::mem::replace(&mut self.measured, Instant::now()).elapsed();
@@ -93,46 +121,16 @@ impl LoadMonitor {
             (process_s - std::mem::replace(&mut self.process_s, process_s)) / length_s;
         let tasks_cores = (tasks_s - std::mem::replace(&mut self.tasks_s, tasks_s)) / length_s;
         let idle_cores = (idle_s - std::mem::replace(&mut self.idle_s, idle_s)) / length_s;
-        Ok(CpuUse {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        Ok(MeasuredLoad {
             length_s,
-            transactional_cores: transactional_ns as f64 / 1e9 / length_s,
-            analytics_cores: analytics_ns as f64 / 1e9 / length_s + tasks_cores,
+            transactional_cores: seconds(transactional.cpu_ns) / length_s,
+            transactional_waiting: seconds(transactional.waited_ns) / length_s,
+            transactional_disk_bytes_per_s: transactional.disk_bytes as f64 / length_s,
+            analytics_cores: seconds(analytics.cpu_ns) / length_s + tasks_cores,
             others_cores: self.machine.cores() - idle_cores - process_cores - tasks_cores,
+            requests: (self.meter.as_mut()).map(|meter| RequestRates::from(&meter.take())),
         })
-    }
-
-    /// The CPU time of transactional and of analytics threads since the last
-    /// call, in nanoseconds.
-    fn look_at_threads(&mut self) -> io::Result<[u64; 2]> {
-        let mut threads = HashMap::with_capacity(self.threads.len());
-        let mut used_ns = [0; 2];
-        for entry in fs::read_dir(THREADS)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            let Some(id) = name.to_str().and_then(|name| name.parse().ok()) else {
-                continue;
-            };
-            // A thread may end between the listing and the reading.
-            let Ok(cpu_ns) = read_cpu_ns(&entry.path()) else {
-                continue;
-            };
-            // One that has used less than before is another one of the same id.
-            let before = self.threads.get(&id);
-            let before = before.filter(|before| before.cpu_ns <= cpu_ns);
-            let thread = match before {
-                Some(before) if before.names_read == NAMES_READ => Thread { cpu_ns, ..*before },
-                _ => Thread {
-                    cpu_ns,
-                    runs_analytics: runs_analytics(&entry.path()),
-                    names_read: before.map_or(0, |before| before.names_read) + 1,
-                },
-            };
-            let class = usize::from(thread.runs_analytics);
-            used_ns[class] += cpu_ns - before.map_or(0, |before| before.cpu_ns);
-            threads.insert(id, thread);
-        }
-        self.threads = threads;
-        Ok(used_ns)
     }
 }
 
@@ -183,76 +181,47 @@ fn process_cpu_s() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-fn runs_analytics(thread: &Path) -> bool {
-    fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.trim() == ANALYTICS_THREAD)
-}
-
-/// The CPU time of a thread: the first number of its schedstat, in nanoseconds.
-fn read_cpu_ns(thread: &Path) -> io::Result<u64> {
-    let text = fs::read_to_string(thread.join("schedstat"))?;
-    text.split_whitespace()
-        .next()
-        .and_then(|number| number.parse().ok())
-        .ok_or_else(|| {
-            io::Error::new(
-                io::ErrorKind::InvalidData,
-                "schedstat does not begin with a number",
-            )
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
-    use std::time::Duration;
+
+    use ebb_storage::{Options, TableOptions};
 
     use super::*;
 
-    fn burn_beside(name: &str, measure: impl FnOnce()) {
+    /// Looks while a thread is busy until that was seen, and tells all that was seen.
+    fn look_beside_busy_thread(monitor: &mut LoadMonitor) -> Vec<MeasuredLoad> {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
-            let burn = || {
+            scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
                     std::hint::spin_loop();
                 }
+            });
+            let mut seen = Vec::new();
+            let used_s = |seen: &[MeasuredLoad]| -> f64 {
+                let used = seen
+                    .iter()
+                    .map(|load| load.transactional_cores * load.length_s);
+                used.sum()
             };
-            thread::Builder::new()
-                .name(name.into())
-                .spawn_scoped(scope, burn)
-                .unwrap();
-            measure();
+            while used_s(&seen) < 0.05 {
+                thread::yield_now();
+                seen.push(monitor.look().unwrap());
+            }
             stop.store(true, Ordering::Relaxed);
-        });
+            seen
+        })
     }
 
     #[test]
-    fn a_busy_thread_counts_for_its_class() {
-        // Other tests run beside this one and count too, so what the threads of
-        // one name used is looked up by name.
-        for (name, analytics) in [("ebb-load", false), (ANALYTICS_THREAD, true)] {
-            burn_beside(name, || {
-                let mut monitor = LoadMonitor::start().unwrap();
-                thread::park_timeout(Duration::from_millis(200));
-                let used = monitor.look().unwrap();
-                let seen = match analytics {
-                    true => used.analytics_cores,
-                    false => used.transactional_cores,
-                };
-                assert!(seen > 0.02, "a busy thread was not seen: {used:?}");
-                assert!(used.others_cores.is_finite() && used.length_s > 0.1);
-                let named = |id: &u32| {
-                    let thread = Path::new(THREADS).join(id.to_string());
-                    (
-                        fs::read_to_string(thread.join("comm")),
-                        runs_analytics(&thread),
-                    )
-                };
-                let found = monitor.threads.keys().map(named).find_map(|(comm, of_it)| {
-                    comm.is_ok_and(|comm| comm.trim() == name).then_some(of_it)
-                });
-                assert_eq!(found, Some(analytics), "{name}");
-            });
+    fn what_the_load_used_is_seen_and_is_finite() {
+        let mut monitor = LoadMonitor::start().unwrap();
+        for load in look_beside_busy_thread(&mut monitor) {
+            assert!(load.length_s > 0.0 && load.others_cores.is_finite());
+            assert!(load.transactional_waiting >= 0.0);
+            assert_eq!(load.requests, None);
         }
     }
 
@@ -262,13 +231,35 @@ mod tests {
         let (cores, first) = (machine.cores(), machine.idle_s().unwrap());
         let started = Instant::now();
         assert!(cores >= 1.0);
-        burn_beside("ebb-load", || {
-            thread::park_timeout(Duration::from_millis(100))
-        });
+        look_beside_busy_thread(&mut LoadMonitor::start().unwrap());
         let idle_s = machine.idle_s().unwrap() - first;
         // Ticks of rounding for each core; the kernel may also take back some
         // of the time that it counted as waiting for the disk.
         let most_s = cores * (started.elapsed().as_secs_f64() + 0.05);
         assert!((-0.1..=most_s).contains(&idle_s), "{idle_s} of {most_s}");
+    }
+
+    #[test]
+    fn requests_of_the_store_are_seen_with_their_bytes_and_latencies() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), Options::default()).unwrap();
+        let keyspace = db.keyspace("app").unwrap();
+        let table = keyspace.table("t", TableOptions::default()).unwrap();
+        let mut monitor = LoadMonitor::start().unwrap().of_store(&db);
+        for key in 0..50_u32 {
+            table.put(&key.to_be_bytes(), &[7; 96]).unwrap();
+            table.get(&key.to_be_bytes()).unwrap();
+        }
+        let requests = monitor.look().unwrap().requests.unwrap();
+        let bytes_each = requests.bytes_per_s / requests.requests_per_s;
+        assert!(
+            (bytes_each - (100.0 + 96.0) / 2.0).abs() < 1e-6,
+            "{requests:?}"
+        );
+        assert!(0.0 < requests.p50_us && requests.p50_us <= requests.p99_us);
+        assert_eq!(
+            monitor.look().unwrap().requests,
+            Some(RequestRates::default())
+        );
     }
 }

@@ -159,7 +159,7 @@ mod tests {
         let machine = Machine {
             cores: 2,
             reserve_cores: 0.0,
-            read_bytes_per_s: None,
+            disk_bytes_per_s: None,
             forecast: Arc::new(Availability::constant(100.0).unwrap()),
         };
         let guard = Guard::new("p99=1ms".parse().unwrap());

@@ -141,10 +141,12 @@ impl Script<'_> {
             Machine {
                 cores: self.cores,
                 reserve_cores: self.reserve_cores,
-                read_bytes_per_s: None,
+                disk_bytes_per_s: None,
                 forecast: self.forecast.clone(),
             },
-            LoadMonitor::start().context("cannot read the threads' CPU times")?,
+            LoadMonitor::start()
+                .context("cannot read the threads' CPU times")?
+                .of_store(&self.stage.db),
             self.objective.map(Guard::new),
         ));
         let named = |name: &str| policy::by_name(name).ok_or_else(|| anyhow!("no policy {name}"));

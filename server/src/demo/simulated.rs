@@ -111,10 +111,8 @@ mod tests {
     fn sample(t_s: f64, capacity_hundredths: u32) -> LoadSample {
         LoadSample {
             t_s,
-            transactional_cores: 0.0,
-            others_cores: 0.0,
-            allowed: 1.0,
             capacity_hundredths,
+            ..LoadSample::default()
         }
     }
 

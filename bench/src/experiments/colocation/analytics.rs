@@ -54,8 +54,8 @@ pub struct Held {
     pub restraints: Restraints,
     /// A latency that the guard keeps.
     pub objective: Option<Objective>,
-    /// What jobs may read, in bytes per second.
-    pub read_bytes_per_s: Option<u64>,
+    /// What the disk does for load and jobs together, in bytes per second.
+    pub disk_bytes_per_s: Option<u64>,
     /// Tasks run in processes of their own.
     pub in_processes: bool,
 }
@@ -67,7 +67,7 @@ impl Default for Held {
             policy: "reverse-adaptive",
             restraints: Restraints::default(),
             objective: None,
-            read_bytes_per_s: None,
+            disk_bytes_per_s: None,
             in_processes: false,
         }
     }
@@ -98,7 +98,7 @@ impl Analytics {
         let machine = Machine {
             cores: stage.cores,
             reserve_cores: RESERVE * cores,
-            read_bytes_per_s: held.read_bytes_per_s,
+            disk_bytes_per_s: held.disk_bytes_per_s,
             forecast: Arc::new(Availability::constant(cores * 100.0 / 2.0)?),
         };
         let guard = held.objective.map(Guard::new);

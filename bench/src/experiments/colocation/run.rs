@@ -23,9 +23,9 @@ const LOADS: [f64; 3] = [0.3, 0.5, 0.7];
 const MIDDLE: f64 = 0.5;
 /// A block cache for about a third of the records.
 const SMALL_CACHE_BYTES: u64 = 8 << 20;
-/// What jobs may read with read tokens, in bytes per second: about half of what
-/// they read without.
-const READ_BYTES_PER_S: u64 = 20 << 20;
+/// What the disk is taken to do with read tokens, in bytes per second: about half of
+/// what jobs read without.
+const DISK_BYTES_PER_S: u64 = 20 << 20;
 /// The guard's objective, over the p99 of the load alone.
 const OBJECTIVE_OVER_ALONE: f64 = 1.5;
 
@@ -159,7 +159,7 @@ fn guard(
         managed(
             "and read tokens",
             Held {
-                read_bytes_per_s: Some(READ_BYTES_PER_S),
+                disk_bytes_per_s: Some(DISK_BYTES_PER_S),
                 ..Held::default()
             },
         ),
