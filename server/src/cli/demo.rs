@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::run::Isolation;
 use crate::colocate::Objective;
-use crate::demo::{self, Comparison, DemoOptions, ForecastFrom, Policy};
+use crate::demo::{self, Comparison, DemoDay, DemoOptions, ForecastFrom, Goals, Policy};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -16,6 +16,7 @@ Examples:
   ebb demo --seconds 20 --text ~/books  shorter, over your own text
   ebb demo --policy none                what happens when nobody manages
   ebb demo --compare                    the same day under several policies
+  ebb demo --compare --goals tight      goals in another order than submissions
   ebb demo --forecast learned           nothing is known of the day beforehand
   ebb demo --slo p99=5ms                analytics give way for the load's latency
   ebb demo --isolate process            tasks in processes of their own
@@ -47,10 +48,15 @@ pub(super) struct Args {
     #[arg(long, conflicts_with = "policy")]
     compare: bool,
     /// Where the policies' forecast comes from: `known` (the shape of the day, and
-    /// what it costs here), `learned` (from five days of the load alone), or a
-    /// file of lines HOUR,HUNDREDTHS (of a core, left for analytics).
+    /// what it costs here), `learned` (from five days of the load alone), `oracle`
+    /// (what the day leaves, from playing it once before), or a file of lines
+    /// HOUR,HUNDREDTHS (of a core, left for analytics).
     #[arg(long, value_name = "FROM", default_value = "known")]
     forecast: ForecastFrom,
+    /// When the jobs are to be done: in the order in which they are submitted, with a
+    /// fifth to spare, or in the other order, with a twentieth.
+    #[arg(long, value_name = "GOALS", default_value = "example")]
+    goals: Goals,
     /// A latency that the load is to keep, as in p99=5ms: analytics shrink before
     /// it breaks. Of p50, p99 and p99.9.
     #[arg(long, value_name = "OBJECTIVE")]
@@ -70,15 +76,21 @@ pub(super) fn run(args: Args) -> Result<()> {
             args.seconds
         );
     }
+    let policies = match args.compare {
+        true => Policy::compared(),
+        false => vec![args.policy],
+    };
     let options = DemoOptions {
         data: args.data,
         text: args.text,
         seconds: args.seconds,
-        policies: match args.compare {
-            true => Policy::compared(),
-            false => vec![args.policy],
-        },
-        forecast: args.forecast,
+        days: (policies.into_iter())
+            .map(|policy| DemoDay {
+                policy,
+                forecast: args.forecast.clone(),
+            })
+            .collect(),
+        goals: args.goals,
         objective: args.slo,
         in_processes: args.isolate == Isolation::Process,
     };

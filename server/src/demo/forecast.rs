@@ -1,5 +1,6 @@
 //! Where the forecast of a demo's day comes from.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -10,21 +11,23 @@ use serde::Serialize;
 
 use super::act::Alone;
 use super::day::{Day, HOURS, LoadCost};
-use crate::colocate::left_by;
+use crate::colocate::{LoadHistory, LoadSample, left_by};
 use crate::text::read_whole;
 
 /// The part of the known shape that is planned with. What is granted is not all
 /// used: idle-class threads are displaced for the length of a burst, tasks end
 /// between two control cycles, and merges of runs come when they come.
 const COUNTED_ON: f64 = 0.75;
-/// The same of a learned one. Its quantile covers how loads differ from day to
-/// day; what is granted and not used is beside that.
-const COUNTED_ON_LEARNED: f64 = 0.85;
+/// The same of a measured one: what is granted and not used. How loads differ from
+/// day to day is beside that, and the quantile of a learned forecast covers it.
+const COUNTED_ON_MEASURED: f64 = 0.85;
 /// The load is taken for what it stays below with this probability.
 const CONFIDENCE: f64 = 0.8;
 /// Days that are learned from: two to begin with, one to be forecast, two to see
 /// how far such forecasts are off.
 const DAYS_LEARNED: u32 = 5;
+/// Steps of what the oracle says, in hours of the day.
+const ORACLE_STEP_HOURS: f64 = 0.25;
 
 /// Where f(t) comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -34,9 +37,22 @@ pub enum ForecastFrom {
     Known,
     /// Nothing is known: days of the load alone are measured and forecast.
     Learned,
+    /// Everything is known: what was left on the same day, played before.
+    Oracle,
     /// A file of lines `HOUR,HUNDREDTHS`: what is left for analytics from that
     /// hour on, in hundredths of a core.
     Schedule(PathBuf),
+}
+
+impl fmt::Display for ForecastFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known => f.pad("known"),
+            Self::Learned => f.pad("learned"),
+            Self::Oracle => f.pad("oracle"),
+            Self::Schedule(path) => path.display().fmt(f),
+        }
+    }
 }
 
 impl FromStr for ForecastFrom {
@@ -46,6 +62,7 @@ impl FromStr for ForecastFrom {
         Ok(match text {
             "known" => Self::Known,
             "learned" => Self::Learned,
+            "oracle" => Self::Oracle,
             path => Self::Schedule(path.into()),
         })
     }
@@ -56,18 +73,20 @@ impl ForecastFrom {
     pub(super) fn days_alone(&self) -> u32 {
         match self {
             Self::Learned => DAYS_LEARNED,
-            Self::Known | Self::Schedule(_) => 1,
+            Self::Known | Self::Oracle | Self::Schedule(_) => 1,
         }
     }
 
     /// f(t) of the day, in hundredths of a core. `alone` ran `faster` than the
-    /// day will.
+    /// day will; `rehearsed` is what was left on the day when it was played before,
+    /// which the oracle needs.
     pub(super) fn availability(
         &self,
         day: Day,
         (cores, reserve_cores): (u32, f64),
         load: &LoadCost,
         (alone, faster): (&Alone, f64),
+        rehearsed: &[LoadSample],
     ) -> Result<Availability> {
         match self {
             Self::Known => Ok(load.forecast(day, cores, reserve_cores, COUNTED_ON)?),
@@ -79,13 +98,39 @@ impl ForecastFrom {
                 let step_s = day.seconds / forecast.point().len() as f64;
                 let steps = (0..forecast.point().len()).map(|slot| Step {
                     from_s: slot as f64 * step_s,
-                    hundredths: left.at((slot as f64 + 0.5) * step_s) * COUNTED_ON_LEARNED,
+                    hundredths: left.at((slot as f64 + 0.5) * step_s) * COUNTED_ON_MEASURED,
                 });
                 Ok(Availability::steps(steps.collect())?)
             }
+            Self::Oracle => left_on(rehearsed, day),
             Self::Schedule(path) => schedule(path, day, cores),
         }
     }
+}
+
+/// What was left on a day, hour by hour in quarters: the means over time of what was
+/// granted.
+fn left_on(samples: &[LoadSample], day: Day) -> Result<Availability> {
+    let step_s = day.seconds_of(ORACLE_STEP_HOURS);
+    let mut left = LoadHistory::new(step_s);
+    for pair in samples.windows(2) {
+        let cores = f64::from(pair[0].capacity_hundredths) / 100.0;
+        left.record(pair[0].t_s, pair[1].t_s.min(day.seconds), cores);
+    }
+    let cores = left.cores();
+    let Some(first) = cores.iter().flatten().next() else {
+        bail!("no rehearsal of the day says what it leaves");
+    };
+    // A quarter without a measurement is as the one before it.
+    let mut last = *first;
+    let steps = cores.iter().enumerate().map(|(slot, cores)| {
+        last = cores.unwrap_or(last);
+        Step {
+            from_s: slot as f64 * step_s,
+            hundredths: last * 100.0 * COUNTED_ON_MEASURED,
+        }
+    });
+    Ok(Availability::steps(steps.collect())?)
 }
 
 /// Reads a schedule.
@@ -117,6 +162,28 @@ fn schedule(path: &Path, day: Day, cores: u32) -> Result<Availability> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_oracle_says_what_was_left_when_the_day_was_played() {
+        let day = Day { seconds: 24.0 };
+        let sample = |i: u32| LoadSample {
+            t_s: f64::from(i) * 0.1,
+            // Half as much from noon on, and one cycle of a flush.
+            capacity_hundredths: match i {
+                50 => 0,
+                i if i < 120 => 160,
+                _ => 80,
+            },
+            ..LoadSample::default()
+        };
+        let samples: Vec<_> = (0..=240).map(sample).collect();
+        let left = left_on(&samples, day).unwrap();
+        assert!((left.at(1.0) - 160.0 * COUNTED_ON_MEASURED).abs() < 1e-6);
+        assert!((left.at(23.9) - 80.0 * COUNTED_ON_MEASURED).abs() < 1e-6);
+        let flush = left.at(5.1) / COUNTED_ON_MEASURED;
+        assert!((0.0..160.0).contains(&flush), "{flush}");
+        assert!(left_on(&[], day).is_err());
+    }
 
     #[test]
     fn a_schedule_goes_by_the_hours_of_the_day() {

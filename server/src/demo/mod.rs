@@ -9,7 +9,7 @@
 //! A day of 24 hours is compressed into a minute. An open-loop load peaks at its
 //! 18th hour; three jobs with completion time goals and one without read
 //! snapshots beside it. Sizes are fitted to the machine beforehand, so that a
-//! schedule that meets all goals exists with about a fifth to spare.
+//! schedule that meets all goals exists with about a fifth to spare, or a twentieth.
 
 mod act;
 mod check;
@@ -31,7 +31,7 @@ mod stage;
 
 pub use comparison::Comparison;
 pub use forecast::ForecastFrom;
-pub use options::{DemoOptions, Policy};
+pub use options::{DemoDay, DemoOptions, Goals, Policy};
 pub use outcome::Outcome;
 pub use report::write as write_report;
 pub use run::run;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::corpus::Corpus;
 use super::day::{Day, LoadCost};
 use super::forecast::ForecastFrom;
+use super::options::Goals;
 use crate::colocate::{GuardSample, LoadSample, Objective};
 
 /// All of it.
@@ -30,6 +31,8 @@ pub struct Outcome {
     pub objective: Option<Objective>,
     /// Where f(t) came from.
     pub forecast_from: ForecastFrom,
+    /// When the jobs were to be done.
+    pub goals_are: Goals,
     /// Times of creating a snapshot on the busy store, in microseconds.
     pub snapshot_create_us: Vec<u64>,
     /// The jobs, in the order of submission.

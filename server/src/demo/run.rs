@@ -7,16 +7,18 @@ use ebb_scheduler::availability::Availability;
 use ebb_scheduler::runtime::JobSpec;
 use ebb_storage::{PinnedTable, SnapshotTable};
 
-use super::act::{CYCLES_PER_DAY, Played, Script, failure, grace_s, load_alone};
+use super::act::{Alone, CYCLES_PER_DAY, Played, Script, failure, grace_s, load_alone};
 use super::check;
 use super::day::{Day, HOURS, LoadCost};
+use super::forecast::ForecastFrom;
 use super::jobs::{self, Application, Repeated};
 use super::measure;
-use super::options::{DemoOptions, Policy};
+use super::options::{DemoDay, DemoOptions, Goals, Policy};
 use super::outcome::{JobOutcome, Latency, LatencySample, Outcome, Series, Transactional};
-use super::plan::{GOAL_HOURS, Plan};
+use super::plan::Plan;
 use super::simulated::Replay;
 use super::stage::{self, Stage};
+use crate::colocate::LoadSample;
 use crate::ycsb::Report;
 
 /// The load alone runs through the same day this many times as fast.
@@ -39,18 +41,39 @@ const JOBS: [(&str, Application); 3] = [
 const EXTRA_JOB: (&str, Application) = ("J4", Application::Grep);
 
 /// Runs the demo; `say` gets a line for people now and then. The outcomes are in
-/// the order of the policies.
+/// the order of the days.
 ///
 /// # Errors
 /// When the folder cannot be used, no text is found, or the store fails.
 pub fn run(options: &DemoOptions, say: &dyn Fn(&str)) -> Result<Vec<Outcome>> {
     let prepared = Prepared::new(options, say)?;
-    let run = |policy| {
-        say(&format!("the day, policy {policy} ..."));
-        prepared.stage.settle()?;
-        prepared.play(policy, options)
+    let is_oracle = |day: &DemoDay| day.forecast == ForecastFrom::Oracle;
+    let rehearsed = match options.days.iter().find(|day| is_oracle(day)) {
+        Some(day) => prepared.rehearse(day, options, say)?,
+        None => Vec::new(),
     };
-    options.policies.iter().map(run).collect()
+    let forecast_of = |day: &DemoDay| prepared.forecast(&day.forecast, &rehearsed);
+    let Some(first) = options.days.first() else {
+        return Ok(Vec::new());
+    };
+    let forecast = forecast_of(first)?;
+    let sized = Sized::new(&prepared, &forecast, options.goals, say)?;
+    let play = |(number, day): (usize, &DemoDay)| {
+        say(&format!("the day, policy {} ...", day.policy));
+        let name = day_name(&options.days[..number], day);
+        prepared.play(&name, day, &sized, forecast_of(day)?, options)
+    };
+    options.days.iter().enumerate().map(play).collect()
+}
+
+/// What the output of a day is called: after its policy, with a number where there
+/// were others before.
+fn day_name(before: &[DemoDay], day: &DemoDay) -> String {
+    let alike = before.iter().filter(|other| other.policy == day.policy);
+    match alike.count() {
+        0 => day.policy.to_string(),
+        others => format!("{}-{}", day.policy, others + 1),
+    }
 }
 
 /// What all days have in common.
@@ -60,14 +83,59 @@ struct Prepared {
     day: Day,
     reserve_cores: f64,
     load: LoadCost,
-    /// The load's day without jobs.
-    alone: Report,
-    forecast: Arc<Availability>,
+    /// The load's days without jobs.
+    alone: Alone,
+    /// The text as it is at midnight.
+    text: SnapshotTable,
+    /// What a pass over it costs, in seconds of CPU, in the order of the applications.
+    pass_cpu_s: Vec<f64>,
+    /// What processes read, if tasks run in such.
+    pin: Option<PinnedTable>,
+}
+
+/// Jobs that fit a forecast.
+struct Sized {
     plan: Plan,
     inputs: Vec<Repeated>,
     extra_input: Repeated,
-    /// What processes read, if tasks run in such.
-    pin: Option<PinnedTable>,
+}
+
+impl Sized {
+    fn new(
+        prepared: &Prepared,
+        forecast: &Availability,
+        goals: Goals,
+        say: &dyn Fn(&str),
+    ) -> Result<Self> {
+        let Prepared {
+            day,
+            load,
+            alone,
+            text,
+            pass_cpu_s,
+            ..
+        } = prepared;
+        let plan = Plan::new(*day, forecast, goals.filled());
+        say(&format!(
+            "plan: a day in {:.0} s, at its peak {:.0} ops/s on {:.2} cores, others on {:.2}; three jobs of {:.1} s of CPU, one of {:.1} s",
+            day.seconds,
+            load.peak_ops_per_s,
+            load.peak_cores,
+            alone.others_cores,
+            plan.job_cpu_s,
+            plan.extra_cpu_s
+        ));
+        let sized = |(_, application): (&str, Application), cpu_s: f64| {
+            let pass_cpu_s = pass_cpu_s[application as usize];
+            size(text, pass_cpu_s, cpu_s, plan.task_cpu_s)
+        };
+        let inputs = JOBS.iter().map(|job| sized(*job, plan.job_cpu_s));
+        Ok(Self {
+            inputs: inputs.collect::<Result<_>>()?,
+            extra_input: sized(EXTRA_JOB, plan.extra_cpu_s)?,
+            plan,
+        })
+    }
 }
 
 impl Prepared {
@@ -92,13 +160,6 @@ impl Prepared {
             cores,
             &[Application::WordCount, Application::Grep],
         )?;
-        let cost_of = |application| {
-            if application == Application::WordCount {
-                costs[0]
-            } else {
-                costs[1]
-            }
-        };
         say(&format!(
             "load: {:.0} ops/s use {:.2} of {cores} cores; a pass over the text: word count {:.2} s of CPU, grep {:.2} s",
             load.peak_ops_per_s, load.peak_cores, costs[0], costs[1]
@@ -106,7 +167,8 @@ impl Prepared {
         let fast_day = Day {
             seconds: options.seconds / ALONE_FASTER,
         };
-        let days = options.forecast.days_alone();
+        let days = options.days.iter().map(|day| day.forecast.days_alone());
+        let days = days.max().unwrap_or(1);
         say(&format!(
             "the load alone, for {:.0} s ...",
             fast_day.seconds * f64::from(days)
@@ -121,47 +183,49 @@ impl Prepared {
                 alone.others_cores
             ));
         }
-        // The governor leaves alone what others use, so it is not planned with.
-        let known = (cores, reserve_cores + alone.others_cores);
-        let forecast = (options.forecast).availability(day, known, &load, (&alone, ALONE_FASTER));
-        let forecast = Arc::new(forecast?);
-        let plan = Plan::new(day, &forecast);
-        say(&format!(
-            "plan: a day in {:.0} s, at its peak {:.0} ops/s on {:.2} cores, others on {:.2}; three jobs of {:.1} s of CPU, one of {:.1} s",
-            options.seconds,
-            load.peak_ops_per_s,
-            load.peak_cores,
-            alone.others_cores,
-            plan.job_cpu_s,
-            plan.extra_cpu_s
-        ));
-        let sized = |(_, application): (&str, Application), cpu_s: f64| {
-            size(&text, cost_of(application), cpu_s, plan.task_cpu_s)
-        };
-        let inputs = JOBS.iter().map(|job| sized(*job, plan.job_cpu_s));
         Ok(Self {
             pin: options.in_processes.then(|| text.pin()).transpose()?,
-            inputs: inputs.collect::<Result<_>>()?,
-            extra_input: sized(EXTRA_JOB, plan.extra_cpu_s)?,
             stage,
             cores,
             day,
             reserve_cores,
             load,
-            alone: alone.load,
-            forecast,
-            plan,
+            alone,
+            text,
+            pass_cpu_s: costs,
         })
+    }
+
+    fn forecast(&self, from: &ForecastFrom, rehearsed: &[LoadSample]) -> Result<Arc<Availability>> {
+        // The governor leaves alone what others use, so it is not planned with.
+        let known = (self.cores, self.reserve_cores + self.alone.others_cores);
+        let alone = (&self.alone, ALONE_FASTER);
+        let forecast = from.availability(self.day, known, &self.load, alone, rehearsed);
+        forecast.map(Arc::new)
+    }
+
+    /// What the load leaves on the day, from playing it once by the known forecast.
+    fn rehearse(
+        &self,
+        day: &DemoDay,
+        options: &DemoOptions,
+        say: &dyn Fn(&str),
+    ) -> Result<Vec<LoadSample>> {
+        say("a rehearsal of the day ...");
+        let forecast = self.forecast(&ForecastFrom::Known, &[])?;
+        let sized = Sized::new(self, &forecast, options.goals, &|_| ())?;
+        let played = self.play("rehearsal", day, &sized, forecast, options)?;
+        Ok(played.series.load)
     }
 
     fn spec(
         &self,
-        policy: &Policy,
-        (name, application): (&str, Application),
+        named: (&str, &str),
+        application: Application,
         input: &Repeated,
+        task_cpu_s: f64,
     ) -> Result<JobSpec> {
-        let named = (policy.name(), name);
-        let spec = jobs::spec(&self.stage, named, application, input, self.plan.task_cpu_s)?;
+        let spec = jobs::spec(&self.stage, named, application, input, task_cpu_s)?;
         Ok(match &self.pin {
             Some(pin) => spec.in_processes(Arc::new(application.work(pin).processes())),
             None => spec,
@@ -169,13 +233,18 @@ impl Prepared {
     }
 
     /// When the jobs would have been done in the simulator.
-    fn simulated(&self, policy: &Policy, played: &Played) -> Vec<Option<f64>> {
+    fn simulated(
+        &self,
+        policy: &Policy,
+        forecast: &Arc<Availability>,
+        played: &Played,
+    ) -> Vec<Option<f64>> {
         let replay = |name| Replay {
             policy: name,
             cores: self.cores,
             cycle_s: self.day.seconds / CYCLES_PER_DAY,
             horizon_s: self.day.seconds + grace_s(self.day),
-            forecast: self.forecast.clone(),
+            forecast: forecast.clone(),
             left: &played.load_history,
             jobs: &played.jobs,
         };
@@ -186,12 +255,23 @@ impl Prepared {
         simulated.unwrap_or_else(|| vec![None; played.jobs.len()])
     }
 
-    /// A day under one policy.
-    fn play(&self, policy: &Policy, options: &DemoOptions) -> Result<Outcome> {
+    /// Plays a day; `run` is what its output is called.
+    fn play(
+        &self,
+        run: &str,
+        day: &DemoDay,
+        sized: &Sized,
+        forecast: Arc<Availability>,
+        options: &DemoOptions,
+    ) -> Result<Outcome> {
+        self.stage.settle()?;
+        let task_cpu_s = sized.plan.task_cpu_s;
+        let spec = |(name, application): (&str, Application), input| {
+            self.spec((run, name), application, input, task_cpu_s)
+        };
         let mut specs = Vec::new();
-        for ((job, input), hour) in JOBS.iter().zip(&self.inputs).zip(GOAL_HOURS) {
-            let spec = self.spec(policy, *job, input)?;
-            specs.push(spec.goal_s(self.day.seconds_of(hour)));
+        for ((job, input), hour) in JOBS.iter().zip(&sized.inputs).zip(options.goals.hours()) {
+            specs.push(spec(*job, input)?.goal_s(self.day.seconds_of(hour)));
         }
         let played = Script {
             stage: &self.stage,
@@ -199,33 +279,33 @@ impl Prepared {
             cores: self.cores,
             reserve_cores: self.reserve_cores,
             load: self.load,
-            forecast: self.forecast.clone(),
-            policy: policy.clone(),
+            forecast: forecast.clone(),
+            policy: day.policy.clone(),
             objective: options.objective,
             jobs: specs,
-            extra: self.spec(policy, EXTRA_JOB, &self.extra_input)?,
+            extra: spec(EXTRA_JOB, &sized.extra_input)?,
         }
         .play()?;
 
-        let counted = JOBS.iter().zip(&self.inputs).zip(&played.jobs);
+        let counted = JOBS.iter().zip(&sized.inputs).zip(&played.jobs);
         let counted = counted
             .map(|(((name, application), input), report)| (*name, *application, input, report));
-        let word_count_check = check::word_counts(&self.stage, policy.name(), counted)?;
-        let (day, forecast) = (self.day, &self.forecast);
-        let steps = (0..HOURS as u32 * 4).map(|i| day.seconds_of((f64::from(i) + 0.5) / 4.0));
+        let word_count_check = check::word_counts(&self.stage, run, counted)?;
+        let steps = (0..HOURS as u32 * 4).map(|i| self.day.seconds_of((f64::from(i) + 0.5) / 4.0));
         Ok(Outcome {
-            policy: policy.name().to_string(),
+            policy: day.policy.name().to_string(),
             seconds: options.seconds,
             cores: self.cores,
             scheduling_class: played.scheduling_class.clone(),
             corpus: self.stage.corpus.clone(),
             load_cost: self.load,
             objective: options.objective,
-            forecast_from: options.forecast.clone(),
+            forecast_from: day.forecast.clone(),
+            goals_are: options.goals,
             snapshot_create_us: played.snapshot_create_us.clone(),
-            jobs: job_outcomes(&played, self.simulated(policy, &played)),
+            jobs: job_outcomes(&played, self.simulated(&day.policy, &forecast, &played)),
             transactional: Transactional {
-                alone: latency(&self.alone),
+                alone: latency(&self.alone.load),
                 with_analytics: latency(&played.load),
             },
             word_count_check,
@@ -299,4 +379,24 @@ fn latency_series(report: &Report) -> Vec<LatencySample> {
             p99_us: i.p99_us,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_of_one_policy_are_told_apart() {
+        let day = |policy: &str, forecast| DemoDay {
+            policy: policy.parse().unwrap(),
+            forecast,
+        };
+        let days = [
+            day("fifo", ForecastFrom::Known),
+            day("none", ForecastFrom::Known),
+            day("fifo", ForecastFrom::Oracle),
+        ];
+        let names = (0..3).map(|i| day_name(&days[..i], &days[i]));
+        assert_eq!(names.collect::<Vec<_>>(), ["fifo", "none", "fifo-2"]);
+    }
 }

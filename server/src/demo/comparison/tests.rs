@@ -5,6 +5,7 @@ use ebb_scheduler::model::JobId;
 use super::super::corpus::Corpus;
 use super::super::day::LoadCost;
 use super::super::forecast::ForecastFrom;
+use super::super::options::Goals;
 use super::super::outcome::{Latency, Series, Transactional, WordCountCheck};
 use super::*;
 
@@ -34,6 +35,7 @@ fn run(policy: &str, finished_s: Option<f64>) -> Outcome {
         },
         objective: None,
         forecast_from: ForecastFrom::Known,
+        goals_are: Goals::Example,
         snapshot_create_us: Vec::new(),
         jobs: vec![JobOutcome {
             id: JobId(1),
