@@ -11,12 +11,12 @@ use ebb_scheduler::runtime::{
     TaskError, VecOutput,
 };
 use ebb_server::colocate::{
-    Governor, Guard, GuardWatch, LoadMonitor, Machine, Objective, TimelineWindows,
+    Governor, Guard, GuardWatch, LoadMonitor, Machine, Objective, StoreWindows, TimelineWindows,
 };
 use ebb_server::jobs::processes::TableWork;
 use ebb_server::jobs::{SnapshotInput, wordcount};
 use ebb_server::ycsb::Driver;
-use ebb_storage::PinnedTable;
+use ebb_storage::{Db, PinnedTable};
 
 use super::stage::Stage;
 
@@ -45,6 +45,15 @@ pub enum Beside {
     Managed(Held),
 }
 
+/// Whose latencies the guard sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuardSees {
+    /// The load's, from the moment at which a request was due.
+    Load,
+    /// The store's own.
+    Store,
+}
+
 /// How managed jobs are held back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Held {
@@ -54,6 +63,8 @@ pub struct Held {
     pub restraints: Restraints,
     /// A latency that the guard keeps.
     pub objective: Option<Objective>,
+    /// By whose account.
+    pub guard_sees: GuardSees,
     /// What the disk does for load and jobs together, in bytes per second.
     pub disk_bytes_per_s: Option<u64>,
     /// Tasks run in processes of their own.
@@ -67,6 +78,7 @@ impl Default for Held {
             policy: "reverse-adaptive",
             restraints: Restraints::default(),
             objective: None,
+            guard_sees: GuardSees::Load,
             disk_bytes_per_s: None,
             in_processes: false,
         }
@@ -77,7 +89,7 @@ impl Default for Held {
 pub struct Analytics {
     runtime: Arc<Runtime>,
     governor: Arc<Governor>,
-    objective: Option<Objective>,
+    objective: Option<(Objective, GuardSees)>,
     jobs: Vec<JobHandle>,
     /// What processes read.
     _pin: Option<PinnedTable>,
@@ -102,7 +114,8 @@ impl Analytics {
             forecast: Arc::new(Availability::constant(cores * 100.0 / 2.0)?),
         };
         let guard = held.objective.map(Guard::new);
-        let governor = Arc::new(Governor::new(machine, LoadMonitor::start()?, guard));
+        let monitor = LoadMonitor::start()?.of_store(&stage.db);
+        let governor = Arc::new(Governor::new(machine, monitor, guard));
         let policy = policy::by_name(held.policy);
         let runtime = Runtime::start(RuntimeOptions {
             policy: policy.ok_or_else(|| anyhow!("no policy {}", held.policy))?,
@@ -118,7 +131,7 @@ impl Analytics {
         let mut analytics = Self {
             runtime: Arc::new(runtime),
             governor,
-            objective: held.objective,
+            objective: (held.objective).map(|objective| (objective, held.guard_sees)),
             jobs: Vec::new(),
             _pin: pin,
         };
@@ -146,10 +159,19 @@ impl Analytics {
     ///
     /// # Errors
     /// When the system refuses a thread.
-    pub fn watch(&self, load: &Driver) -> Result<Option<GuardWatch>> {
-        let watch = |objective: Objective| {
-            let windows = TimelineWindows::new(load.timeline(), objective.quantile);
-            GuardWatch::start(self.governor.clone(), self.runtime.clone(), windows)
+    pub fn watch(&self, db: &Db, load: &Driver) -> Result<Option<GuardWatch>> {
+        let watch = |(objective, sees): (Objective, GuardSees)| {
+            let (governor, runtime) = (self.governor.clone(), self.runtime.clone());
+            let quantile = objective.quantile;
+            match sees {
+                GuardSees::Load => {
+                    let windows = TimelineWindows::new(load.timeline(), quantile);
+                    GuardWatch::start(governor, runtime, windows)
+                }
+                GuardSees::Store => {
+                    GuardWatch::start(governor, runtime, StoreWindows::new(db, quantile))
+                }
+            }
         };
         let watch = self.objective.map(watch).transpose();
         watch.context("cannot start the guard")

@@ -60,6 +60,10 @@ pub enum Part {
     Isolate,
     /// The hit rate of a block cache that is too small, beside snapshot scans
     Cache,
+    /// Days of tight goals under several policies
+    Goals,
+    /// The same by an oracle's f(t), a known and a learned one
+    Forecast,
 }
 
 impl ColocationArgs {
@@ -97,7 +101,7 @@ Examples:
   ebb-bench experiments colocation --part loads --workload a --rounds 5
 
 A database in a temporary directory (TMPDIR) goes with the run. Run nothing else
-meanwhile. All parts at full length take about an hour and a half.";
+meanwhile. All parts at full length take about two hours.";
 
 #[cfg(test)]
 mod tests {
@@ -115,7 +119,7 @@ mod tests {
     fn all_parts_run_unless_some_are_named_and_what_is_given_wins() {
         let parse = |words: &str| Cli::parse_from(words.split(' ')).args;
         let all = parse("x");
-        assert_eq!(all.parts().len(), 7);
+        assert_eq!(all.parts().len(), 9);
         let extent = |window_s, rounds| Extent {
             window: Duration::from_secs(window_s),
             rounds,

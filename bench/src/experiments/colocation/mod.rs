@@ -6,6 +6,7 @@
 //!                    │        │ stage        one store, one load, one text
 //!                    │        └ analytics    endless jobs, held back by what
 //!                  ratios ─► report          within a round; tables, JSON, SVG
+//!            goals                            the demo's days in turn
 //! ```
 //!
 //! A *window* is some seconds of the load, with nobody or somebody beside it. The
@@ -16,6 +17,7 @@
 
 mod analytics;
 mod args;
+mod goals;
 mod ratios;
 mod report;
 mod run;

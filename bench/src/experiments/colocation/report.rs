@@ -9,6 +9,7 @@ use ebb_server::colocate::Objective;
 use serde::Serialize;
 
 use super::args::ColocationArgs;
+use super::goals::GoalsTrial;
 use super::stage::Stage;
 use super::step::Step;
 use super::trial::{Against, Trial};
@@ -39,6 +40,10 @@ pub struct Report {
     pub isolate: Vec<Trial>,
     /// A block cache that is too small.
     pub cache: Option<Trial>,
+    /// Days of tight goals, by policy.
+    pub goals: Option<GoalsTrial>,
+    /// The same, by forecast.
+    pub forecast: Option<GoalsTrial>,
 }
 
 /// A steady load: the figures that matter by name, and the trial.
@@ -110,6 +115,8 @@ impl Report {
             guard: None,
             isolate: Vec::new(),
             cache: None,
+            goals: None,
+            forecast: None,
         }
     }
 
@@ -127,6 +134,9 @@ impl Report {
         }
         if let Some(step) = &self.step {
             out += &step_table(step);
+        }
+        for trial in [&self.goals, &self.forecast].into_iter().flatten() {
+            out += &trial.text();
         }
         out
     }

@@ -6,10 +6,12 @@ use anyhow::Result;
 use ebb_scheduler::policy;
 use ebb_scheduler::runtime::Restraints;
 use ebb_server::colocate::{Objective, Quantile};
+use ebb_server::demo::{DemoDay, ForecastFrom, Goals, Policy};
 use ebb_server::ycsb::Pace;
 
-use super::analytics::{Beside, Held};
+use super::analytics::{Beside, GuardSees, Held};
 use super::args::{ColocationArgs, Part};
+use super::goals;
 use super::report::{LoadRow, Report};
 use super::shape::Shape;
 use super::stage::Stage;
@@ -49,6 +51,23 @@ pub fn run(args: &ColocationArgs) -> Result<()> {
             Part::Guard => guard(args, &stage, &interrupted, &mut report)?,
             Part::Isolate => isolate(args, &stage, &interrupted, &mut report)?,
             Part::Cache => cache(args, &interrupted, &mut report)?,
+            Part::Goals => {
+                let extent = args.extent((30, 5), (10, 1));
+                let trial = goals::run(
+                    "goals",
+                    Goals::Tight,
+                    &policies_of_days(),
+                    extent,
+                    &interrupted,
+                );
+                report.goals = Some(trial?);
+            }
+            Part::Forecast => {
+                let extent = args.extent((30, 5), (10, 1));
+                let trial =
+                    goals::run("forecast", Goals::Tight, &forecasts(), extent, &interrupted);
+                report.forecast = Some(trial?);
+            }
         }
         // A long run that is interrupted leaves the parts that are done.
         if let Some(path) = &args.json {
@@ -157,6 +176,13 @@ fn guard(
         managed("idle class and pacing", Held::default()),
         managed("and objective", guarded(Held::default())),
         managed(
+            "and objective in the store",
+            Held {
+                guard_sees: GuardSees::Store,
+                ..guarded(Held::default())
+            },
+        ),
+        managed(
             "and read tokens",
             Held {
                 disk_bytes_per_s: Some(DISK_BYTES_PER_S),
@@ -166,6 +192,13 @@ fn guard(
         managed("no pacing", without(true, false)),
         managed("no idle class", without(false, true)),
         managed("objective, no idle class", guarded(without(false, true))),
+        managed(
+            "the same in the store",
+            Held {
+                guard_sees: GuardSees::Store,
+                ..guarded(without(false, true))
+            },
+        ),
         managed("neither", without(false, false)),
         Contender::new("unmanaged", Beside::Unmanaged),
     ];
@@ -205,6 +238,31 @@ fn cache(args: &ColocationArgs, interrupted: &AtomicBool, report: &mut Report) -
     let trial = Trial::run(&stage, "small cache", &pace, extent, &both(), interrupted)?;
     report.cache = Some(trial);
     Ok(())
+}
+
+/// Days by the same forecast.
+fn policies_of_days() -> Vec<DemoDay> {
+    let day = |policy: Policy| DemoDay {
+        policy,
+        forecast: ForecastFrom::Known,
+    };
+    Policy::compared().into_iter().map(day).collect()
+}
+
+/// Days under the policies that plan by a forecast.
+fn forecasts() -> Vec<DemoDay> {
+    let from = [
+        ForecastFrom::Oracle,
+        ForecastFrom::Known,
+        ForecastFrom::Learned,
+    ];
+    let planners = ["forecast-edf", "reverse-adaptive"];
+    let day = |policy: &str, forecast: &ForecastFrom| DemoDay {
+        policy: Policy::Managed(policy.to_string()),
+        forecast: forecast.clone(),
+    };
+    let days = planners.map(|policy| from.each_ref().map(|from| day(policy, from)));
+    days.into_iter().flatten().collect()
 }
 
 fn middle(stage: &Stage) -> Result<Pace> {

@@ -56,7 +56,7 @@ pub fn play(stage: &Stage, pace: &Pace, length: Duration, beside: &Beside) -> Re
     let before = stage.db.stats();
     let driver = stage.start_load(pace.clone(), length)?;
     let watch = match &analytics {
-        Some(analytics) => analytics.watch(&driver)?,
+        Some(analytics) => analytics.watch(&stage.db, &driver)?,
         None => None,
     };
     let mut monitor = LoadMonitor::start()?;
