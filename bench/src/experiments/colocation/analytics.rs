@@ -7,23 +7,19 @@ use anyhow::{Context, Result, anyhow, ensure};
 use ebb_scheduler::availability::Availability;
 use ebb_scheduler::policy;
 use ebb_scheduler::runtime::{
-    Input, JobHandle, Management, RecordSink, Restraints, Runtime, RuntimeOptions, Split,
-    TaskError, VecOutput,
+    Input, JobHandle, Management, Restraints, Runtime, RuntimeOptions, VecOutput,
 };
 use ebb_server::colocate::{
     Governor, Guard, GuardWatch, LoadMonitor, Machine, Objective, StoreWindows, TimelineWindows,
 };
 use ebb_server::jobs::processes::TableWork;
-use ebb_server::jobs::{SnapshotInput, wordcount};
+use ebb_server::jobs::wordcount;
 use ebb_server::ycsb::Driver;
 use ebb_storage::{Db, PinnedTable};
 
+use super::endless::Endless;
 use super::stage::Stage;
 
-/// Pieces of the text: a task reads one, for some tens of milliseconds.
-const PIECES: usize = 16;
-/// Far more than the machine does in a window.
-const TASKS: u32 = 4000;
 /// What analytics never get, as a part of the machine.
 const RESERVE: f64 = 0.01;
 const CYCLE_S: f64 = 0.1;
@@ -69,6 +65,8 @@ pub struct Held {
     pub disk_bytes_per_s: Option<u64>,
     /// Tasks run in processes of their own.
     pub in_processes: bool,
+    /// They read through the block cache, as who knows nothing of scans would.
+    pub through_cache: bool,
 }
 
 impl Default for Held {
@@ -81,6 +79,7 @@ impl Default for Held {
             guard_sees: GuardSees::Load,
             disk_bytes_per_s: None,
             in_processes: false,
+            through_cache: false,
         }
     }
 }
@@ -135,7 +134,7 @@ impl Analytics {
             jobs: Vec::new(),
             _pin: pin,
         };
-        let input: Arc<dyn Input> = Arc::new(Endless::new(stage)?);
+        let input: Arc<dyn Input> = Arc::new(Endless::new(stage, held.through_cache)?);
         for (number, goal_s) in GOALS_S.into_iter().enumerate() {
             let output = Arc::new(VecOutput::new());
             let mut spec = wordcount::spec(format!("J{number}"), input.clone(), output, REDUCES);
@@ -212,39 +211,5 @@ impl Analytics {
 impl Drop for Analytics {
     fn drop(&mut self) {
         self.runtime.shutdown();
-    }
-}
-
-/// The snapshot, again and again.
-struct Endless {
-    input: SnapshotInput,
-    pieces: Vec<Split>,
-}
-
-impl Endless {
-    fn new(stage: &Stage) -> Result<Self> {
-        let input = SnapshotInput::new(stage.text.clone(), PIECES);
-        let pieces = input
-            .splits()
-            .map_err(|e| anyhow!("cannot cut the text: {e}"))?;
-        Ok(Self { input, pieces })
-    }
-
-    fn piece(&self, index: u32) -> &Split {
-        &self.pieces[index as usize % self.pieces.len()]
-    }
-}
-
-impl Input for Endless {
-    fn splits(&self) -> Result<Vec<Split>, TaskError> {
-        let split = |index| Split {
-            index,
-            ..self.piece(index).clone()
-        };
-        Ok((0..TASKS).map(split).collect())
-    }
-
-    fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
-        self.input.read(self.piece(split.index), record)
     }
 }

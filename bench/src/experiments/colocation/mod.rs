@@ -17,6 +17,7 @@
 
 mod analytics;
 mod args;
+mod endless;
 mod goals;
 mod ratios;
 mod report;

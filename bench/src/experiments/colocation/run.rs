@@ -235,7 +235,20 @@ fn isolate(
 fn cache(args: &ColocationArgs, interrupted: &AtomicBool, report: &mut Report) -> Result<()> {
     let stage = Stage::set_up(args, Some(SMALL_CACHE_BYTES))?;
     let (pace, extent) = (middle(&stage)?, args.extent((6, 5), (3, 2)));
-    let trial = Trial::run(&stage, "small cache", &pace, extent, &both(), interrupted)?;
+    let through_cache = Held {
+        through_cache: true,
+        ..Held::default()
+    };
+    let mut contenders = both().to_vec();
+    contenders.push(managed("managed, through the cache", through_cache));
+    let trial = Trial::run(
+        &stage,
+        "small cache",
+        &pace,
+        extent,
+        &contenders,
+        interrupted,
+    )?;
     report.cache = Some(trial);
     Ok(())
 }

@@ -1,0 +1,103 @@
+//! What the jobs read: the snapshot's text, without end.
+
+use std::ops::Bound;
+
+use anyhow::{Result, anyhow};
+use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
+use ebb_server::jobs::SnapshotInput;
+use ebb_storage::SnapshotTable;
+
+use super::stage::Stage;
+
+/// Pieces of the text: a task reads one, for some tens of milliseconds.
+const PIECES: usize = 16;
+/// Far more than the machine does in a window.
+const TASKS: u32 = 4000;
+/// Rows of a range that goes by the block cache: fewer than make a range a long one,
+/// which would leave it alone.
+const ROWS_A_RANGE: usize = 1000;
+
+/// The snapshot, again and again.
+pub struct Endless {
+    input: SnapshotInput,
+    pieces: Vec<Split>,
+    /// Where it is read through the block cache.
+    cached: Option<Cached>,
+}
+
+impl Endless {
+    /// Of the stage's text.
+    ///
+    /// # Errors
+    /// When it cannot be cut.
+    pub fn new(stage: &Stage, through_cache: bool) -> Result<Self> {
+        let input = SnapshotInput::new(stage.text.clone(), PIECES);
+        let pieces = input
+            .splits()
+            .map_err(|e| anyhow!("cannot cut the text: {e}"))?;
+        Ok(Self {
+            input,
+            pieces,
+            cached: through_cache.then(|| Cached::new(&stage.text)),
+        })
+    }
+
+    fn piece(&self, index: u32) -> &Split {
+        &self.pieces[index as usize % self.pieces.len()]
+    }
+}
+
+impl Input for Endless {
+    fn splits(&self) -> Result<Vec<Split>, TaskError> {
+        let split = |index| Split {
+            index,
+            ..self.piece(index).clone()
+        };
+        Ok((0..TASKS).map(split).collect())
+    }
+
+    fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
+        match &self.cached {
+            Some(cached) => cached.read(split.index, record),
+            None => self.input.read(self.piece(split.index), record),
+        }
+    }
+}
+
+/// The snapshot in short ranges, each of which goes by the block cache.
+struct Cached {
+    table: SnapshotTable,
+    /// Ascending keys that begin all pieces but the first.
+    cuts: Vec<Vec<u8>>,
+}
+
+impl Cached {
+    fn new(table: &SnapshotTable) -> Self {
+        let cuts = table.split_keys::<&[u8], _>(.., PIECES);
+        Self {
+            cuts: cuts.iter().map(|key| key.to_vec()).collect(),
+            table: table.clone(),
+        }
+    }
+
+    fn read(&self, index: u32, record: RecordSink<'_>) -> Result<(), TaskError> {
+        let piece = index as usize % (self.cuts.len() + 1);
+        let before = piece.checked_sub(1).map(|before| self.cuts[before].clone());
+        let mut lower = before.map_or(Bound::Unbounded, Bound::Included);
+        let upper = self.cuts.get(piece).cloned();
+        let upper = upper.map_or(Bound::Unbounded, Bound::Excluded);
+        loop {
+            let range = self.table.range((lower.clone(), upper.clone()));
+            let mut last = None;
+            for row in range.take(ROWS_A_RANGE) {
+                let (key, value) = row.map_err(TaskError::failed)?;
+                record(&key, &value)?;
+                last = Some(key.to_vec());
+            }
+            match last {
+                Some(key) => lower = Bound::Excluded(key),
+                None => return Ok(()),
+            }
+        }
+    }
+}
