@@ -100,10 +100,11 @@ pub enum SubmitError {
         /// Why not.
         source: io::Error,
     },
-    /// Too much of the machine is taken by threads that hang.
+    /// Too much of the machine, or all memory for tasks, is taken by threads that
+    /// hang.
     #[error(
-        "{threads} threads of tasks that made no progress still run; restart the process before \
-         it takes more jobs"
+        "{threads} threads of tasks that made no progress still run and hold their memory; \
+         restart the process before it takes more jobs"
     )]
     LeftBehind {
         /// How many.

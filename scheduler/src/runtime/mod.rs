@@ -24,6 +24,8 @@
 //! - Managed, a job's tasks together use no more CPU than the share the policy
 //!   gave it, plus a burst of [`BURST_S`]. Cooperation is by checkpoints: between
 //!   records, in [`Emit::emit`], and where user code calls [`Emit::checkpoint`].
+//! - All attempts together hold no more memory than [`RuntimeOptions::memory_bytes`],
+//!   those that were left behind included.
 //! - The runtime's one lock is never held during user code or I/O.
 //!
 //! | file | what it holds |
@@ -37,6 +39,7 @@
 //! | `live_view`, `shares` | from jobs to a view, from a placement to shares |
 //! | `pacer`, `attempt`, `life`, `class`, `cores` | CPU: per job, per task, in the kernel |
 //! | `reads`, `bucket` | bytes read by all jobs; the token bucket of both |
+//! | `memory` | what all attempts together hold |
 //! | `sort_buffer`, `fold_index`, `run`, `sorted`, `merge`, `key_prefix` | the shuffle's data |
 //! | `map_task`, `reduce_task` | one task each |
 //! | `process` | tasks in processes of their own |
@@ -64,6 +67,7 @@ mod life;
 mod live_view;
 mod map_task;
 mod measured;
+mod memory;
 mod merge;
 mod options;
 mod output;

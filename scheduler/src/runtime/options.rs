@@ -76,12 +76,17 @@ pub struct RuntimeOptions {
     /// Memory for a task's records, in bytes; at least [`TASK_MEMORY_BYTES_MIN`].
     /// A tenth of it bounds the records that maps emit for reduces.
     pub task_memory_bytes: usize,
+    /// Memory for the records of all tasks of all jobs together, in bytes; at least
+    /// `task_memory_bytes`. `None`: as many tasks as run. An attempt reserves a
+    /// task's memory from its start until its thread is through with it, however
+    /// long ago it was given up; one that finds none waits.
+    pub memory_bytes: Option<u64>,
 }
 
 impl RuntimeOptions {
     /// All of `cores` cores under the Reverse-Adaptive policy: a cycle of 250
-    /// ms, goals planned 5% earlier, slots of a tenth of a core, 16 MiB per
-    /// task, spills in the system's temporary directory, attempts given up after
+    /// ms, goals planned 5% earlier, slots of a tenth of a core, 16 MiB for each
+    /// task that runs, spills in the system's temporary directory, attempts given up after
     /// ten minutes without progress, copies of slow tasks.
     #[must_use]
     pub fn new(cores: u32) -> Self {
@@ -99,6 +104,7 @@ impl RuntimeOptions {
             copies: true,
             journal: None,
             task_memory_bytes: 16 << 20,
+            memory_bytes: None,
         }
     }
 
@@ -144,6 +150,15 @@ impl RuntimeOptions {
                 "task_memory_bytes",
                 "at least 16384",
                 self.task_memory_bytes as f64,
+            );
+        }
+        if let Some(memory_bytes) = self.memory_bytes
+            && memory_bytes < self.task_memory_bytes as u64
+        {
+            return bad(
+                "memory_bytes",
+                "at least task_memory_bytes",
+                memory_bytes as f64,
             );
         }
         std::fs::create_dir_all(&self.spill_dir).map_err(|source| RuntimeError::SpillDir {

@@ -127,6 +127,8 @@ pub struct RuntimeStatus {
     pub policy: &'static str,
     /// What the kernel granted to task threads.
     pub scheduling_class: SchedulingClass,
+    /// Memory that attempts have reserved for their records, in bytes.
+    pub memory_bytes: u64,
     /// All jobs that have not ended and the latest that have, by id.
     pub jobs: Vec<JobStatus>,
 }
@@ -151,6 +153,8 @@ pub struct CycleSample {
     pub length_s: f64,
     /// What analytics could use, in hundredths of a core.
     pub capacity_hundredths: u32,
+    /// The most memory that attempts had reserved at once, in bytes.
+    pub memory_bytes: u64,
     /// Jobs that had not ended at its start, by id.
     pub jobs: Vec<JobSample>,
 }

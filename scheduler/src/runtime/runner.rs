@@ -162,7 +162,7 @@ impl Runtime {
         if state.shutting_down {
             return Err(SubmitError::ShuttingDown);
         }
-        if state.left_behind >= LEFT_BEHIND_MAX {
+        if state.left_behind >= LEFT_BEHIND_MAX || state.memory_is_lost() {
             let threads = state.left_behind;
             return Err(SubmitError::LeftBehind { threads });
         }
@@ -200,6 +200,7 @@ impl Runtime {
             capacity_hundredths: state.capacity_hundredths,
             policy: self.shared.options.policy.name(),
             scheduling_class: self.shared.class,
+            memory_bytes: state.memory.reserved_bytes(),
             jobs,
         }
     }

@@ -11,12 +11,13 @@ use super::error::TaskError;
 use super::history::News;
 use super::job_entry::{Assignment, Done, Duty, JobContext, JobEntry};
 use super::life::Life;
+use super::memory::MemoryBudget;
 use super::options::{Management, RuntimeOptions};
 use super::panics::catch;
 use super::reads::ReadBudget;
 use super::report::{CycleSample, JobSample, JobState, JobStatus};
 use super::shares::TASK_HUNDREDTHS_MAX;
-use super::tracker::Tracker;
+use super::tracker::{Tracker, Work};
 use crate::model::{JobId, TaskId, TaskKind};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::AtomicU64;
@@ -54,6 +55,8 @@ pub(super) struct State {
     pub workers: BTreeMap<u64, JoinHandle<()>>,
     /// Threads that nobody waits for any more, and that still run.
     pub left_behind: u32,
+    /// What all attempts hold.
+    pub memory: MemoryBudget,
     /// What the journal has not been told.
     pub news: Vec<News>,
     open: Option<CycleSample>,
@@ -61,19 +64,22 @@ pub(super) struct State {
 }
 
 impl State {
-    /// The next thing to do for anyone. Managed, in order of submission within
-    /// what each job may run at once; otherwise round-robin up to the number of
-    /// cores. With nothing else to do, a copy of a slow task.
+    /// The next thing to do for anyone, round-robin: no job waits for memory while
+    /// another is served twice. Managed, each runs as many tasks as it may; otherwise
+    /// all together as many as there are cores. With nothing else to do, a copy of a
+    /// slow task.
     pub fn claim(&mut self, options: &RuntimeOptions, now_s: f64) -> Option<Assignment> {
         let mut order: Vec<JobId> = self.jobs.keys().copied().collect();
-        if options.management == Management::Unmanaged {
-            let behind = order.partition_point(|id| Some(*id) <= self.last_claimed);
-            order.rotate_left(behind);
-        }
+        let behind = order.partition_point(|id| Some(*id) <= self.last_claimed);
+        order.rotate_left(behind);
+        let has_memory = self.memory.has_room();
         let running: u32 = self.jobs.values().map(|job| job.tracker.running()).sum();
-        let has_place = |job: &JobEntry| match options.management {
-            Management::Managed => job.tracker.running() < job.concurrency,
-            Management::Unmanaged => running < options.cores,
+        let has_place = |job: &JobEntry| {
+            has_memory
+                && match options.management {
+                    Management::Managed => job.tracker.running() < job.concurrency,
+                    Management::Unmanaged => running < options.cores,
+                }
         };
         let has_place_for_copy = |job: &JobEntry| {
             let used_hundredths = job.tracker.running() * TASK_HUNDREDTHS_MAX;
@@ -95,6 +101,9 @@ impl State {
                 };
                 if let Some(work) = work {
                     self.last_claimed = Some(id);
+                    if matches!(work, Work::Task { .. }) {
+                        self.memory.reserve();
+                    }
                     return Some(job.assign(work));
                 }
             }
@@ -115,6 +124,28 @@ impl State {
             tracker.other_ended(*id, why_not.as_deref());
         }
         Ok(())
+    }
+
+    /// Whether threads that were left behind hold all the memory there is.
+    pub fn memory_is_lost(&self) -> bool {
+        self.left_behind >= self.memory.attempts_max()
+    }
+
+    /// Fails the jobs that wait for memory which nobody may ever give back.
+    fn fail_without_memory(&mut self) {
+        if !self.memory_is_lost() {
+            return;
+        }
+        let threads = self.left_behind;
+        for job in self.jobs.values_mut() {
+            let has_tasks = job.tracker.live().is_some();
+            if has_tasks && job.tracker.running() == 0 {
+                job.tracker.fail(format!(
+                    "threads of tasks that made no progress hold all memory, {threads} of them; \
+                     restart the process"
+                ));
+            }
+        }
     }
 
     /// Gives up the thread of an attempt: it may hang for ever.
@@ -164,6 +195,7 @@ impl State {
     pub fn sample(&mut self, now_s: f64) {
         if let Some(mut open) = self.open.take() {
             open.length_s = now_s - open.t_s;
+            open.memory_bytes = self.memory.take_peak_bytes();
             for sample in &mut open.jobs {
                 if let Some(job) = self.jobs.get_mut(&sample.job) {
                     sample.used_cpu_s = job.sample();
@@ -178,6 +210,7 @@ impl State {
             t_s: now_s,
             length_s: 0.0,
             capacity_hundredths: self.capacity_hundredths,
+            memory_bytes: 0,
             jobs: (self.jobs.iter())
                 .map(|(id, job)| JobSample {
                     job: *id,
@@ -210,6 +243,10 @@ pub(super) struct Shared {
 
 impl Shared {
     pub fn new(options: RuntimeOptions, clock: Arc<dyn Clock>, class: SchedulingClass) -> Self {
+        let state = State {
+            memory: MemoryBudget::new(&options),
+            ..State::default()
+        };
         Self {
             options,
             clock,
@@ -217,7 +254,7 @@ impl Shared {
             cores: Arc::new(Cores::detect()),
             last_worker: AtomicU64::new(0),
             reads: Arc::new(ReadBudget::unlimited()),
-            state: Mutex::default(),
+            state: Mutex::new(state),
             telling: Mutex::default(),
             kick: Condvar::new(),
             ended: Condvar::new(),
@@ -285,6 +322,7 @@ impl Shared {
         for life in given_up {
             state.leave_behind(&life);
         }
+        state.fail_without_memory();
         drop(state);
         self.tell_news();
     }
@@ -327,6 +365,9 @@ impl Shared {
         };
         if is_left_behind {
             state.left_behind = state.left_behind.saturating_sub(1);
+        }
+        if matches!(duty, Duty::Task { .. }) {
+            state.memory.release();
         }
         let State { jobs, news, .. } = &mut *state;
         let Some(job) = jobs.get_mut(&context.id) else {

@@ -6,6 +6,7 @@ mod global_sort;
 mod hanging;
 mod journal;
 mod management;
+mod memory;
 mod processes;
 mod results;
 

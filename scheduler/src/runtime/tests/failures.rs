@@ -170,4 +170,12 @@ fn jobs_that_make_no_sense_are_refused() {
             ..
         })
     ));
+    let too_little = RuntimeOptions {
+        memory_bytes: Some((16 << 20) - 1),
+        ..RuntimeOptions::new(1)
+    };
+    assert_eq!(
+        Runtime::start(too_little).err().unwrap().to_string(),
+        "memory_bytes must be at least task_memory_bytes, got 16777215"
+    );
 }

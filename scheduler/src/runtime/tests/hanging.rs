@@ -45,13 +45,20 @@ struct Fixture {
 
 /// Attempts may hang for `stall_s` seconds.
 fn fixture(management: Management, stall_s: f64) -> Fixture {
+    fixture_with(RuntimeOptions {
+        management,
+        stall_s,
+        ..RuntimeOptions::new(2)
+    })
+}
+
+fn fixture_with(options: RuntimeOptions) -> Fixture {
     let spills = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::default());
     let options = RuntimeOptions {
-        management,
-        stall_s,
         cycle_s: 0.01,
-        ..options(spills.path())
+        spill_dir: spills.path().to_path_buf(),
+        ..options
     };
     let runtime = Runtime::start_with_clock(options, clock.clone()).unwrap();
     Fixture {
@@ -138,6 +145,50 @@ fn a_job_whose_attempts_all_hang_fails_and_shutdown_does_not_wait_for_them() {
     assert_eq!(next.wait().outcome, Outcome::Succeeded);
     fixture.runtime.shutdown();
     fixture.let_go();
+}
+
+#[test]
+fn memory_that_hanging_attempts_hold_is_missed_until_they_end() {
+    for management in [Management::Managed, Management::Unmanaged] {
+        let task_memory_bytes = 1 << 20;
+        let fixture = fixture_with(RuntimeOptions {
+            management,
+            stall_s: 5.0,
+            task_memory_bytes,
+            memory_bytes: Some(task_memory_bytes as u64),
+            ..RuntimeOptions::new(2)
+        });
+        let job = fixture.submit("a", 1);
+        eventually("it hangs", || fixture.door.came() == 1);
+        fixture.until("nothing is left to wait for", || {
+            job.status().finished_s.is_some()
+        });
+        let Outcome::Failed { cause } = job.wait().outcome else {
+            panic!("there is no memory for its second attempt")
+        };
+        assert!(
+            cause.contains("threads of tasks that made no progress hold all memory, 1 of them"),
+            "{cause}"
+        );
+        assert_eq!(fixture.runtime.status().memory_bytes, 1 << 20);
+        let refused = fixture
+            .runtime
+            .submit(word_count("b", 1, 1, &fixture.output));
+        assert!(matches!(
+            refused,
+            Err(SubmitError::LeftBehind { threads: 1 })
+        ));
+        fixture.door.open();
+        eventually("it is given back", || {
+            fixture.runtime.status().memory_bytes == 0
+        });
+        let next = fixture.submit("b", 0);
+        eventually("it ends", || {
+            fixture.clock.advance_s(0.001);
+            next.status().finished_s.is_some()
+        });
+        assert_eq!(next.wait().outcome, Outcome::Succeeded);
+    }
 }
 
 #[test]

@@ -1,0 +1,113 @@
+//! The memory that all attempts of all jobs together may hold.
+//!
+//! An attempt reserves a task's memory when it is claimed and gives it back when its
+//! thread is through with it. Stopping an attempt, or leaving it behind, frees
+//! nothing: what runs holds what it has.
+
+use super::options::RuntimeOptions;
+
+/// What is reserved, and how much may be.
+#[derive(Debug)]
+pub(super) struct MemoryBudget {
+    task_bytes: u64,
+    /// `None`: any amount.
+    limit_bytes: Option<u64>,
+    attempts: u32,
+    /// The most at once since that was asked last.
+    attempts_peak: u32,
+}
+
+impl Default for MemoryBudget {
+    /// Without a limit.
+    fn default() -> Self {
+        Self {
+            task_bytes: 1,
+            limit_bytes: None,
+            attempts: 0,
+            attempts_peak: 0,
+        }
+    }
+}
+
+impl MemoryBudget {
+    pub fn new(options: &RuntimeOptions) -> Self {
+        Self {
+            task_bytes: (options.task_memory_bytes as u64).max(1),
+            limit_bytes: options.memory_bytes,
+            ..Self::default()
+        }
+    }
+
+    /// Attempts that may run at once.
+    pub fn attempts_max(&self) -> u32 {
+        self.limit_bytes
+            .map_or(u32::MAX, |bytes| self.attempts_in(bytes))
+    }
+
+    fn attempts_in(&self, bytes: u64) -> u32 {
+        u32::try_from(bytes / self.task_bytes).unwrap_or(u32::MAX)
+    }
+
+    /// Whether one more attempt fits.
+    pub fn has_room(&self) -> bool {
+        self.attempts < self.attempts_max()
+    }
+
+    /// An attempt was claimed.
+    pub fn reserve(&mut self) {
+        self.attempts += 1;
+        self.attempts_peak = self.attempts_peak.max(self.attempts);
+    }
+
+    /// An attempt has really ended.
+    pub fn release(&mut self) {
+        debug_assert!(self.attempts > 0, "it was reserved");
+        self.attempts = self.attempts.saturating_sub(1);
+    }
+
+    /// What is reserved.
+    pub fn reserved_bytes(&self) -> u64 {
+        u64::from(self.attempts) * self.task_bytes
+    }
+
+    /// The most that was reserved at once since this was asked last.
+    pub fn take_peak_bytes(&mut self) -> u64 {
+        let peak = std::mem::replace(&mut self.attempts_peak, self.attempts);
+        u64::from(peak) * self.task_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget(limit_bytes: Option<u64>) -> MemoryBudget {
+        MemoryBudget {
+            task_bytes: 100,
+            limit_bytes,
+            ..MemoryBudget::default()
+        }
+    }
+
+    #[test]
+    fn only_whole_tasks_count() {
+        assert_eq!(budget(Some(399)).attempts_max(), 3);
+        assert_eq!(budget(Some(u64::MAX)).attempts_max(), u32::MAX);
+        assert_eq!(budget(None).attempts_max(), u32::MAX);
+    }
+
+    #[test]
+    fn what_is_reserved_is_held_until_it_is_released() {
+        let mut budget = budget(Some(200));
+        for attempts in [1, 2] {
+            assert!(budget.has_room());
+            budget.reserve();
+            assert_eq!(budget.reserved_bytes(), attempts * 100);
+        }
+        assert!(!budget.has_room());
+        budget.release();
+        assert!(budget.has_room());
+        assert_eq!(budget.take_peak_bytes(), 200);
+        assert_eq!(budget.take_peak_bytes(), 100);
+    }
+}
