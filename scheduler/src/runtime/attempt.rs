@@ -163,6 +163,7 @@ impl<'a> Attempt<'a> {
 
     /// Its buffers take `bytes` at present.
     pub fn holds(&self, bytes: usize) {
+        self.life.set_memory_bytes(bytes as u64);
         self.count(|counters| {
             counters.memory_bytes_max = counters.memory_bytes_max.max(bytes as u64);
         });

@@ -18,6 +18,15 @@ pub trait CapacitySource: Send + Sync {
         None
     }
 
+    /// What all jobs together may hold in that cycle, in bytes, if that is less than
+    /// [`RuntimeOptions::memory_bytes`](super::RuntimeOptions::memory_bytes); `None`:
+    /// it is not. Of what the machine says is used, the buffers of tasks are
+    /// `held_bytes`. Asked after the capacity.
+    fn memory_bytes(&self, held_bytes: u64) -> Option<u64> {
+        let _ = held_bytes;
+        None
+    }
+
     /// f(t), in hundredths of a core over the runtime's time.
     fn forecast(&self) -> Arc<Availability>;
 }

@@ -60,6 +60,7 @@ fn cycle(shared: &Shared) -> Vec<Assignment> {
 
     let mut state = shared.lock();
     state.capacity_hundredths = plan.capacity_hundredths;
+    state.memory.start_cycle(plan.memory_bytes);
     for (id, job) in &mut state.jobs {
         job.share_hundredths = plan.shares.get(id).copied().unwrap_or(0);
         job.concurrency = concurrency(job.share_hundredths, options.cores);
@@ -83,6 +84,8 @@ fn concurrency(share_hundredths: u32, cores: u32) -> u32 {
 #[derive(Default)]
 struct Plan {
     capacity_hundredths: u32,
+    /// What all attempts may hold, where that is less than ever.
+    memory_bytes: Option<u64>,
     /// Managed, by job.
     shares: BTreeMap<JobId, u32>,
 }
@@ -93,18 +96,18 @@ fn plan(shared: &Shared, now_s: f64) -> Result<Plan, String> {
     let options = &shared.options;
     let capacity = ask(|| shared.capacity().capacity_hundredths(now_s))?;
     let capacity_hundredths = capacity.min(options.cores.saturating_mul(100));
-    let shares = match options.management {
-        Management::Managed => {
-            let bytes_per_s = ask(|| shared.capacity().read_bytes_per_s())?;
-            shared.reads.set_rate(bytes_per_s, now_s);
-            managed_shares(shared, now_s, capacity_hundredths)?
-        }
-        Management::Unmanaged => BTreeMap::new(),
-    };
-    Ok(Plan {
+    let mut plan = Plan {
         capacity_hundredths,
-        shares,
-    })
+        ..Plan::default()
+    };
+    if options.management == Management::Managed {
+        let bytes_per_s = ask(|| shared.capacity().read_bytes_per_s())?;
+        shared.reads.set_rate(bytes_per_s, now_s);
+        let held_bytes = shared.lock().held_bytes();
+        plan.memory_bytes = ask(|| shared.capacity().memory_bytes(held_bytes))?;
+        plan.shares = managed_shares(shared, now_s, capacity_hundredths)?;
+    }
+    Ok(plan)
 }
 
 /// What the capacity source answers.

@@ -17,6 +17,7 @@ pub(super) struct Life {
     /// How much of the input was handled, and how much there is, in any unit.
     handled: AtomicU64,
     input: AtomicU64,
+    memory_bytes: AtomicU64,
     stopped: AtomicBool,
     left_behind: AtomicBool,
     in_process: AtomicBool,
@@ -75,6 +76,15 @@ impl Life {
             0 => 0.0,
             input => (self.handled.load(Ordering::Relaxed) as f64 / input as f64).min(1.0),
         }
+    }
+
+    /// What its buffers take at present.
+    pub fn set_memory_bytes(&self, bytes: u64) {
+        self.memory_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory_bytes.load(Ordering::Relaxed)
     }
 
     /// Tells it that its result is not wanted any more.

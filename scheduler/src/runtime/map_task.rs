@@ -225,7 +225,9 @@ impl Emit for SpillEmit<'_> {
         } else if !self.buffer.has_room(bytes) {
             self.spill_here()?;
         }
-        self.buffer.push(partition, key, value)?;
+        if self.buffer.push(partition, key, value)? {
+            self.attempt.holds(self.buffer.allocated_bytes());
+        }
         if let Some(vacancy) = vacancy {
             self.buffer.found_at(vacancy);
         }

@@ -10,8 +10,10 @@ use super::options::RuntimeOptions;
 #[derive(Debug)]
 pub(super) struct MemoryBudget {
     task_bytes: u64,
-    /// `None`: any amount.
+    /// What the options allow; `None`: any amount, as below.
     limit_bytes: Option<u64>,
+    /// What is left in this control cycle.
+    left_bytes: Option<u64>,
     attempts: u32,
     /// The most at once since that was asked last.
     attempts_peak: u32,
@@ -23,6 +25,7 @@ impl Default for MemoryBudget {
         Self {
             task_bytes: 1,
             limit_bytes: None,
+            left_bytes: None,
             attempts: 0,
             attempts_peak: 0,
         }
@@ -38,8 +41,21 @@ impl MemoryBudget {
         }
     }
 
-    /// Attempts that may run at once.
+    /// In the control cycle that starts now no more than `left_bytes` may be held;
+    /// `None`: what the options allow.
+    pub fn start_cycle(&mut self, left_bytes: Option<u64>) {
+        self.left_bytes = left_bytes;
+    }
+
+    /// Attempts that may run at once in this cycle.
     pub fn attempts_max(&self) -> u32 {
+        let bytes = [self.limit_bytes, self.left_bytes];
+        let least = bytes.into_iter().flatten().min();
+        least.map_or(u32::MAX, |bytes| self.attempts_in(bytes))
+    }
+
+    /// Attempts that may ever run at once.
+    pub fn attempts_limit(&self) -> u32 {
         self.limit_bytes
             .map_or(u32::MAX, |bytes| self.attempts_in(bytes))
     }
@@ -90,10 +106,17 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_tasks_count() {
-        assert_eq!(budget(Some(399)).attempts_max(), 3);
-        assert_eq!(budget(Some(u64::MAX)).attempts_max(), u32::MAX);
-        assert_eq!(budget(None).attempts_max(), u32::MAX);
+    fn the_smaller_of_two_limits_holds_and_only_whole_tasks_count() {
+        let mut budget = budget(Some(399));
+        assert_eq!((budget.attempts_max(), budget.attempts_limit()), (3, 3));
+        budget.start_cycle(Some(250));
+        assert_eq!((budget.attempts_max(), budget.attempts_limit()), (2, 3));
+        budget.start_cycle(Some(99));
+        assert!(!budget.has_room());
+        budget.start_cycle(Some(1_000));
+        assert_eq!(budget.attempts_max(), 3);
+        assert_eq!(self::budget(None).attempts_max(), u32::MAX);
+        assert_eq!(self::budget(Some(u64::MAX)).attempts_max(), u32::MAX);
     }
 
     #[test]

@@ -79,7 +79,8 @@ pub struct RuntimeOptions {
     /// Memory for the records of all tasks of all jobs together, in bytes; at least
     /// `task_memory_bytes`. `None`: as many tasks as run. An attempt reserves a
     /// task's memory from its start until its thread is through with it, however
-    /// long ago it was given up; one that finds none waits.
+    /// long ago it was given up; one that finds none waits. The capacity source can
+    /// say that there is less.
     pub memory_bytes: Option<u64>,
 }
 

@@ -148,17 +148,18 @@ impl SortBuffer {
         self.is_empty() || allocated_bytes - freed_bytes <= self.budget_bytes
     }
 
-    /// Adds a record.
+    /// Adds a record. True when that took memory that was not allocated before.
     ///
     /// # Errors
     /// When key or value is 4 GiB long or longer.
-    pub fn push(&mut self, partition: u32, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
+    pub fn push(&mut self, partition: u32, key: &[u8], value: &[u8]) -> Result<bool, TaskError> {
         let number = |n: usize| {
             u32::try_from(n)
                 .map_err(|_| TaskError::failed("a key or value is 4 GiB long or longer"))
         };
         let (key_len, value_len) = (number(key.len())?, number(value.len())?);
         let record_bytes = key.len() + value.len();
+        let mut has_grown = false;
         let at = self.chunk_for(record_bytes).unwrap_or_else(|| {
             // Behind the present chunk are only empty ones, too short for this.
             let in_use = self.chunks_in_use();
@@ -167,6 +168,7 @@ impl SortBuffer {
             let capacity = self.chunk_bytes.max(record_bytes);
             self.chunks.push(Vec::with_capacity(capacity));
             self.chunks_bytes += capacity;
+            has_grown = true;
             self.chunks.len() - 1
         });
         self.filling = at;
@@ -177,6 +179,7 @@ impl SortBuffer {
         if self.entries.len() == self.entries.capacity() {
             let grown = self.grown_entries();
             self.entries.reserve_exact(grown - self.entries.len());
+            has_grown = true;
         }
         self.entries.push(Entry {
             order: order(partition, key),
@@ -185,7 +188,7 @@ impl SortBuffer {
             key_len,
             value_len,
         });
-        Ok(())
+        Ok(has_grown)
     }
 
     /// Sorts the index. Paces itself, but cannot stop half-way: a cancellation

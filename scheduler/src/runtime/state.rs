@@ -126,9 +126,15 @@ impl State {
         Ok(())
     }
 
+    /// What the buffers of attempts take, as far as can be seen.
+    pub fn held_bytes(&self) -> u64 {
+        let lives = self.jobs.values().flat_map(|job| job.tracker.lives());
+        lives.map(|life| life.memory_bytes()).sum()
+    }
+
     /// Whether threads that were left behind hold all the memory there is.
     pub fn memory_is_lost(&self) -> bool {
-        self.left_behind >= self.memory.attempts_max()
+        self.left_behind >= self.memory.attempts_limit()
     }
 
     /// Fails the jobs that wait for memory which nobody may ever give back.

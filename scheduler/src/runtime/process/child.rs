@@ -270,6 +270,7 @@ impl Link {
             read_bytes: std::mem::take(&mut self.read_bytes),
             input,
             handled,
+            memory_bytes: life.memory_bytes(),
         }
     }
 }

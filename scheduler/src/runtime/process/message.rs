@@ -95,6 +95,8 @@ pub(super) struct Use {
     /// Of the attempt's input, in its own unit: all of it, and what was handled.
     pub input: u64,
     pub handled: u64,
+    /// What the attempt's buffers take.
+    pub memory_bytes: u64,
 }
 
 /// What a finished task brings back.

@@ -169,6 +169,8 @@ impl Talk<'_> {
         }
         let unpaid_s = self.process.meter.take_unpaid_s(used.cpu_ns);
         self.attempt.pay_for_process(unpaid_s, used.read_bytes);
+        let task_memory_bytes = self.job.task.task_memory_bytes as u64;
+        (self.life).set_memory_bytes(used.memory_bytes.min(task_memory_bytes));
         self.attempt.set_input(used.input);
         let handled = used.handled.saturating_sub(self.handled);
         self.handled += handled;

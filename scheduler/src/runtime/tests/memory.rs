@@ -1,8 +1,9 @@
 //! The memory of all tasks of a runtime together.
 
 use super::*;
+use crate::availability::Availability;
 use crate::policy::Fair;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 const TASK_MEMORY_BYTES: usize = 1 << 20;
 
@@ -65,6 +66,79 @@ fn all_tasks_of_all_jobs_together_keep_to_the_memory() {
         let task_bytes = TASK_MEMORY_BYTES as u64;
         assert!((task_bytes..=2 * task_bytes).contains(&most_bytes.unwrap()));
     }
+}
+
+/// All the CPU, and as much memory as the test says. Notes what it is told.
+#[derive(Default)]
+pub(super) struct Memory {
+    pub left_bytes: AtomicU64,
+    /// What tasks held when it was asked last.
+    pub held_bytes: AtomicU64,
+}
+
+impl CapacitySource for Memory {
+    fn capacity_hundredths(&self, _now_s: f64) -> u32 {
+        200
+    }
+
+    fn memory_bytes(&self, held_bytes: u64) -> Option<u64> {
+        self.held_bytes.store(held_bytes, Ordering::SeqCst);
+        Some(self.left_bytes.load(Ordering::SeqCst))
+    }
+
+    fn forecast(&self) -> Arc<Availability> {
+        Arc::new(Availability::constant(200.0).unwrap())
+    }
+}
+
+#[test]
+fn without_memory_left_a_job_rests_and_with_it_goes_on() {
+    let spills = tempfile::tempdir().unwrap();
+    let memory = Arc::new(Memory::default());
+    let runtime = Runtime::start(RuntimeOptions {
+        capacity: memory.clone(),
+        cycle_s: 0.01,
+        ..memory_for(1, spills.path())
+    });
+    let runtime = runtime.unwrap();
+    let output = VecOutput::new();
+    let job = runtime.submit(word_count("a b a", 2, 1, &output)).unwrap();
+    memory
+        .left_bytes
+        .store(TASK_MEMORY_BYTES as u64 - 1, Ordering::SeqCst);
+    eventually("some cycles pass", || runtime.history().len() > 5);
+    assert!(job.status().share_hundredths > 0);
+    assert_eq!(job.status().tasks_running, 0);
+    memory.left_bytes.store(1 << 40, Ordering::SeqCst);
+    assert_eq!(job.wait().outcome, Outcome::Succeeded);
+    assert_eq!(counts(&output), count_independently("a b a"));
+}
+
+#[test]
+fn the_capacity_source_is_told_what_tasks_hold() {
+    let spills = tempfile::tempdir().unwrap();
+    let memory = Arc::new(Memory::default());
+    memory.left_bytes.store(1 << 40, Ordering::SeqCst);
+    let runtime = Runtime::start(RuntimeOptions {
+        capacity: memory.clone(),
+        cycle_s: 0.01,
+        ..memory_for(1, spills.path())
+    });
+    let runtime = runtime.unwrap();
+    let (gate, output) = (Gate::default(), VecOutput::new());
+    let mut spec = gate.word_count("a", &output);
+    let waiting = Arc::clone(&spec.mapper);
+    spec.mapper = Arc::new(move |key: &[u8], text: &[u8], emit: &mut dyn Emit| {
+        emit.emit(&vec![b'x'; 50_000], b"1")?;
+        waiting.map(key, text, emit)
+    });
+    let job = runtime.submit(spec).unwrap();
+    let held_bytes = || memory.held_bytes.load(Ordering::SeqCst);
+    eventually("it holds a record", || held_bytes() >= 50_000);
+    assert!(held_bytes() <= TASK_MEMORY_BYTES as u64);
+    gate.open();
+    assert_eq!(job.wait().outcome, Outcome::Succeeded);
+    eventually("it holds nothing", || held_bytes() == 0);
 }
 
 /// Lets tasks go on once it is open; they come to checkpoints meanwhile.

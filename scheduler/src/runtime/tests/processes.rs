@@ -1,11 +1,13 @@
 //! Tasks in processes of their own. These run this very test program, in which only
 //! `door` looks at what they are told.
 
+use super::memory::Memory;
 use super::*;
 use crate::runtime::class::current_class;
 use rustix::process::{Signal, getpid, kill_process};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
 
 /// Set in a process that is to run tasks.
 const IS_CHILD: &str = "EBB_TEST_RUNS_TASKS";
@@ -113,6 +115,12 @@ fn spec_of(told: &[u8], output: &VecOutput) -> Result<JobSpec, String> {
             std::fs::write(sign, "").map_err(TaskError::io("leaving a sign"))?;
             loop {
                 std::hint::spin_loop();
+                emit.checkpoint()?;
+            }
+        }),
+        "fill" => Arc::new(|_: &[u8], _: &[u8], emit: &mut dyn Emit| -> Mapped {
+            emit.emit(&[b'x'; 50_000], b"1")?;
+            loop {
                 emit.checkpoint()?;
             }
         }),
@@ -308,6 +316,29 @@ fn a_panic_and_a_job_that_cannot_be_made_are_told() {
     assert!(cause(&report).contains("starting a process for a task"));
 }
 
+#[test]
+fn what_a_process_holds_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let spills = tempfile::tempdir().unwrap();
+    let memory = Arc::new(Memory::default());
+    memory.left_bytes.store(1 << 40, Ordering::SeqCst);
+    let runtime = Runtime::start(RuntimeOptions {
+        capacity: memory.clone(),
+        cycle_s: 0.01,
+        task_memory_bytes: 1 << 20,
+        ..options(spills.path())
+    });
+    let runtime = runtime.unwrap();
+    let output = VecOutput::new();
+    let told = Told::new("fill", dir.path(), "a");
+    let job = runtime.submit(told.spec_in_processes(&output)).unwrap();
+    let held_bytes = || memory.held_bytes.load(Ordering::SeqCst);
+    eventually("it holds a record", || held_bytes() >= 50_000);
+    assert!(job.cancel());
+    let _ = job.wait();
+    eventually("it holds nothing", || held_bytes() == 0);
+}
+
 /// The processes that have left a sign, as long as they are there.
 fn alive(signs: &Path) -> Vec<String> {
     let names = std::fs::read_dir(signs).unwrap();
@@ -415,9 +446,9 @@ fn whatever_a_process_says_its_job_ends_and_the_next_one_is_well() {
     // Frames: what it used; rows, a key and a value of a byte; half a report; a kind
     // that there is not.
     let good: &[&[u8]] = &[
-        &[5, 0, 0, 0, 2, 0, 0, 0, 0, 0],
+        &[6, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0],
         &[10, 0, 0, 0, 3, 1, 0, 0, 0, 1, 0, 0, 0, b'k', b'v'],
-        &[6, 0, 0, 0, 2, 2, 0, 0, 0, 0, 0],
+        &[7, 0, 0, 0, 2, 2, 0, 0, 0, 0, 0, 0],
         &[2, 0, 0, 0, 9, 1, 1],
     ];
     for _ in 0..8 {
