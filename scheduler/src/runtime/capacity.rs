@@ -21,7 +21,8 @@ pub trait CapacitySource: Send + Sync {
     /// What all jobs together may hold in that cycle, in bytes, if that is less than
     /// [`RuntimeOptions::memory_bytes`](super::RuntimeOptions::memory_bytes); `None`:
     /// it is not. Of what the machine says is used, the buffers of tasks are
-    /// `held_bytes`. Asked after the capacity.
+    /// `held_bytes`. Asked after the capacity. When tasks have reserved more for a
+    /// whole cycle, some are preempted until what is left fits.
     fn memory_bytes(&self, held_bytes: u64) -> Option<u64> {
         let _ = held_bytes;
         None

@@ -1,5 +1,8 @@
 //! The "ebb-control" thread: once per control cycle, from jobs to shares.
 //!
+//! Tasks that the new shares can run are claimed; where they find no memory,
+//! attempts of others are preempted, and whoever ends claims the task.
+//!
 //! Capacity, view, policy and shares are worked out outside the lock; it is
 //! taken to read the jobs before and to hand out the shares after. A submission,
 //! the end of a phase or of a job asks for a cycle at once.
@@ -60,14 +63,23 @@ fn cycle(shared: &Shared) -> Vec<Assignment> {
 
     let mut state = shared.lock();
     state.capacity_hundredths = plan.capacity_hundredths;
-    state.memory.start_cycle(plan.memory_bytes);
+    state.memory.start_cycle(plan.memory_bytes, now_s);
     for (id, job) in &mut state.jobs {
-        job.share_hundredths = plan.shares.get(id).copied().unwrap_or(0);
+        job.set_share(plan.shares.get(id).copied().unwrap_or(0), now_s);
         job.concurrency = concurrency(job.share_hundredths, options.cores);
-        job.context.pacer.set_share(job.share_hundredths);
     }
     state.sample(now_s);
-    claim_all(shared, &mut state)
+    let claimed = claim_all(shared, &mut state);
+    let preempted = match options.management {
+        Management::Managed => state.preempt(now_s, options.cycle_s),
+        // Nobody is without a share, as nobody has one.
+        Management::Unmanaged => Vec::new(),
+    };
+    drop(state);
+    for job in preempted {
+        job.give_up_memory();
+    }
+    claimed
 }
 
 /// Tasks of a job that may run at once: one for each core's worth of its share,

@@ -21,6 +21,9 @@ pub enum AttemptOutcome {
     /// Its result was not wanted any more: another attempt was first, or the job
     /// stopped.
     Stopped,
+    /// It was given up for its memory, which another job or the transactional load
+    /// needed; its task is tried again, and no failure is counted.
+    Preempted,
 }
 
 /// What a journal is to be told.

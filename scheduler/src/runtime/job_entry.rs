@@ -9,9 +9,11 @@ use super::key_sample::JobRanges;
 use super::life::Life;
 use super::measured::MeasuredProfile;
 use super::pacer::Pacer;
+use super::preemption::Holder;
 use super::process::Pool;
 use super::report::{JobReport, JobStatus, Outcome};
 use super::run::{Run, Segment};
+use super::shares::TASK_HUNDREDTHS_MAX;
 use super::spec::JobSpec;
 use super::tracker::{Tracker, Work};
 use crate::model::{JobId, TaskId, TaskKind};
@@ -59,6 +61,15 @@ impl JobContext {
     pub fn splits(&self) -> &[Split] {
         self.splits.get().map_or(&[], Vec::as_slice)
     }
+
+    /// Lets preempted attempts notice, and ends processes that are kept for tasks to
+    /// come.
+    pub fn give_up_memory(&self) {
+        self.pacer.wake();
+        if let Some(pool) = &self.pool {
+            pool.end();
+        }
+    }
 }
 
 /// The final word on a job, for its handle.
@@ -76,6 +87,8 @@ pub(super) struct JobEntry {
     /// Per finished map, its runs in the order of emission.
     pub map_runs: Vec<Vec<Run>>,
     pub share_hundredths: u32,
+    /// It has had no share since then, in seconds of the runtime's time.
+    pub paused_since_s: Option<f64>,
     /// Tasks that may run at once.
     pub concurrency: u32,
     /// CPU time used before the open sample, in seconds.
@@ -86,6 +99,30 @@ pub(super) struct JobEntry {
 }
 
 impl JobEntry {
+    /// What it may use from `now_s` on.
+    pub fn set_share(&mut self, share_hundredths: u32, now_s: f64) {
+        self.share_hundredths = share_hundredths;
+        let since_s = self.paused_since_s.unwrap_or(now_s);
+        self.paused_since_s = (share_hundredths == 0).then_some(since_s);
+        self.context.pacer.set_share(share_hundredths);
+    }
+
+    /// The job as far as memory goes, in a cycle of `cycle_s` seconds that starts at
+    /// `now_s` and in which it has started what it could.
+    pub fn holder(&self, now_s: f64, cycle_s: f64) -> Holder {
+        // Not the one that is more than its share fills: no work is lost for that.
+        let filled = self.share_hundredths.div_ceil(TASK_HUNDREDTHS_MAX);
+        let runnable = self.tracker.live().map_or(0, |live| live.waiting_tasks());
+        let is_paused = |since_s: f64| now_s - since_s >= cycle_s;
+        Holder {
+            job: self.tracker.job,
+            has_share: self.share_hundredths > 0,
+            is_paused: self.paused_since_s.is_some_and(is_paused),
+            starts: filled.saturating_sub(self.tracker.running()).min(runnable),
+            attempts: self.tracker.wanted().collect(),
+        }
+    }
+
     pub fn status(&self, finished_s: Option<f64>) -> JobStatus {
         let job = &self.tracker.job;
         let (maps_done, maps_total) = self.tracker.progress(TaskKind::Map);

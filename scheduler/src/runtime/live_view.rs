@@ -8,6 +8,13 @@
 //! Pacing can slow a running task at any time, hence
 //! [`Preemption::EveryCycle`]; reduces start after the maps. There are no replicas
 //! and no accelerators: all input is equally near.
+//!
+//! Memory is not in the view. A piece is a share of CPU that is there in one cycle
+//! and gone in the next; a task's memory is whole, and is held until the task ends,
+//! its share or none. A part of it for each piece would have a policy count on
+//! memory that a paused task still holds, and see no difference between two tasks
+//! at full speed and ten at a fifth, which hold five times as much. So the runtime
+//! sees to memory itself, when tasks start.
 
 use super::shares::TASK_HUNDREDTHS_MAX;
 use crate::availability::Availability;
@@ -36,15 +43,18 @@ pub(super) struct LiveJob {
 impl LiveJob {
     /// Tasks that could run at once in the present phase.
     pub fn runnable_tasks(&self) -> u32 {
-        let running = self.running.len() as u32;
+        self.running.len() as u32 + self.waiting_tasks()
+    }
+
+    /// Those of them that do not run.
+    pub fn waiting_tasks(&self) -> u32 {
         let maps_left =
             self.pending_maps > 0 || self.running.iter().any(|(kind, _)| *kind == TaskKind::Map);
-        running
-            + if maps_left {
-                self.pending_maps
-            } else {
-                self.pending_reduces
-            }
+        if maps_left {
+            self.pending_maps
+        } else {
+            self.pending_reduces
+        }
     }
 }
 

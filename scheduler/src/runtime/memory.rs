@@ -17,6 +17,8 @@ pub(super) struct MemoryBudget {
     attempts: u32,
     /// The most at once since that was asked last.
     attempts_peak: u32,
+    /// More has been reserved than there may be since then.
+    exceeded_since_s: Option<f64>,
 }
 
 impl Default for MemoryBudget {
@@ -28,6 +30,7 @@ impl Default for MemoryBudget {
             left_bytes: None,
             attempts: 0,
             attempts_peak: 0,
+            exceeded_since_s: None,
         }
     }
 }
@@ -41,10 +44,18 @@ impl MemoryBudget {
         }
     }
 
-    /// In the control cycle that starts now no more than `left_bytes` may be held;
-    /// `None`: what the options allow.
-    pub fn start_cycle(&mut self, left_bytes: Option<u64>) {
+    /// In the control cycle that starts at `now_s`, in seconds, no more than
+    /// `left_bytes` may be held; `None`: what the options allow.
+    pub fn start_cycle(&mut self, left_bytes: Option<u64>, now_s: f64) {
         self.left_bytes = left_bytes;
+        let since_s = self.exceeded_since_s.unwrap_or(now_s);
+        let is_exceeded = self.attempts > self.attempts_max();
+        self.exceeded_since_s = is_exceeded.then_some(since_s);
+    }
+
+    /// Whether too much has been held for at least `for_s` seconds.
+    pub fn is_exceeded(&self, now_s: f64, for_s: f64) -> bool {
+        (self.exceeded_since_s).is_some_and(|since_s| now_s - since_s >= for_s)
     }
 
     /// Attempts that may run at once in this cycle.
@@ -109,11 +120,11 @@ mod tests {
     fn the_smaller_of_two_limits_holds_and_only_whole_tasks_count() {
         let mut budget = budget(Some(399));
         assert_eq!((budget.attempts_max(), budget.attempts_limit()), (3, 3));
-        budget.start_cycle(Some(250));
+        budget.start_cycle(Some(250), 0.0);
         assert_eq!((budget.attempts_max(), budget.attempts_limit()), (2, 3));
-        budget.start_cycle(Some(99));
+        budget.start_cycle(Some(99), 0.0);
         assert!(!budget.has_room());
-        budget.start_cycle(Some(1_000));
+        budget.start_cycle(Some(1_000), 0.0);
         assert_eq!(budget.attempts_max(), 3);
         assert_eq!(self::budget(None).attempts_max(), u32::MAX);
         assert_eq!(self::budget(Some(u64::MAX)).attempts_max(), u32::MAX);
@@ -132,5 +143,23 @@ mod tests {
         assert!(budget.has_room());
         assert_eq!(budget.take_peak_bytes(), 200);
         assert_eq!(budget.take_peak_bytes(), 100);
+    }
+
+    #[test]
+    fn it_is_exceeded_from_the_first_cycle_that_finds_it_so() {
+        let mut budget = budget(None);
+        budget.reserve();
+        budget.reserve();
+        budget.start_cycle(Some(200), 1.0);
+        assert!(!budget.is_exceeded(9.0, 0.0), "it just fits");
+        budget.start_cycle(Some(100), 2.0);
+        assert!(!budget.is_exceeded(2.4, 0.5));
+        budget.start_cycle(Some(0), 2.5);
+        assert!(budget.is_exceeded(2.5, 0.5));
+        budget.release();
+        budget.start_cycle(Some(100), 3.0);
+        assert!(!budget.is_exceeded(9.0, 0.5));
+        budget.start_cycle(Some(0), 4.0);
+        assert!(!budget.is_exceeded(4.4, 0.5), "since then, not before");
     }
 }

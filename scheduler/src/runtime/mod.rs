@@ -25,7 +25,8 @@
 //!   gave it, plus a burst of [`BURST_S`]. Cooperation is by checkpoints: between
 //!   records, in [`Emit::emit`], and where user code calls [`Emit::checkpoint`].
 //! - All attempts together hold no more memory than [`RuntimeOptions::memory_bytes`],
-//!   those that were left behind included.
+//!   those that were left behind included. An attempt of a job without a share does
+//!   not keep it from one that has a share.
 //! - The runtime's one lock is never held during user code or I/O.
 //!
 //! | file | what it holds |
@@ -39,7 +40,7 @@
 //! | `live_view`, `shares` | from jobs to a view, from a placement to shares |
 //! | `pacer`, `attempt`, `life`, `class`, `cores` | CPU: per job, per task, in the kernel |
 //! | `reads`, `bucket` | bytes read by all jobs; the token bucket of both |
-//! | `memory` | what all attempts together hold |
+//! | `memory`, `preemption` | what all attempts together hold, and who gives some up |
 //! | `sort_buffer`, `fold_index`, `run`, `sorted`, `merge`, `key_prefix` | the shuffle's data |
 //! | `map_task`, `reduce_task` | one task each |
 //! | `process` | tasks in processes of their own |
@@ -74,6 +75,7 @@ mod output;
 mod pacer;
 mod panics;
 mod partitioner;
+mod preemption;
 mod process;
 mod reads;
 mod reduce_task;

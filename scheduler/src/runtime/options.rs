@@ -80,7 +80,8 @@ pub struct RuntimeOptions {
     /// `task_memory_bytes`. `None`: as many tasks as run. An attempt reserves a
     /// task's memory from its start until its thread is through with it, however
     /// long ago it was given up; one that finds none waits. The capacity source can
-    /// say that there is less.
+    /// say that there is less. Where it is short, attempts of jobs without a share
+    /// give theirs up.
     pub memory_bytes: Option<u64>,
 }
 

@@ -123,6 +123,7 @@ impl Runtime {
             }),
             directory: Some(directory),
             share_hundredths: 0,
+            paused_since_s: None,
             concurrency: 0,
             sampled_cpu_s: 0.0,
             attempts: VecDeque::new(),

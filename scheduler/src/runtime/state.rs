@@ -14,6 +14,7 @@ use super::life::Life;
 use super::memory::MemoryBudget;
 use super::options::{Management, RuntimeOptions};
 use super::panics::catch;
+use super::preemption::{Space, preempt};
 use super::reads::ReadBudget;
 use super::report::{CycleSample, JobSample, JobState, JobStatus};
 use super::shares::TASK_HUNDREDTHS_MAX;
@@ -130,6 +131,30 @@ impl State {
     pub fn held_bytes(&self) -> u64 {
         let lives = self.jobs.values().flat_map(|job| job.tracker.lives());
         lives.map(|life| life.memory_bytes()).sum()
+    }
+
+    /// Tells attempts to stop where memory is short, in a cycle of `cycle_s` seconds
+    /// that starts at `now_s` and in which all has been claimed that could be. Returns
+    /// the jobs that they are of, some perhaps twice.
+    pub fn preempt(&mut self, now_s: f64, cycle_s: f64) -> Vec<Arc<JobContext>> {
+        if self.memory.has_room() {
+            return Vec::new();
+        }
+        let space = Space {
+            attempts_max: self.memory.attempts_max(),
+            left_behind: self.left_behind,
+            is_exceeded: self.memory.is_exceeded(now_s, cycle_s),
+        };
+        let jobs = self.jobs.values();
+        let holders: Vec<_> = jobs.map(|job| job.holder(now_s, cycle_s)).collect();
+        let mut preempted = Vec::new();
+        for (task, attempt) in preempt(space, &holders) {
+            let job = self.jobs.get_mut(&task.job).expect("listed above");
+            if job.tracker.preempt(task, attempt) {
+                preempted.push(Arc::clone(&job.context));
+            }
+        }
+        preempted
     }
 
     /// Whether threads that were left behind hold all the memory there is.

@@ -31,6 +31,18 @@ pub(super) struct Running {
     /// Seconds without a step that it could have made, up to the last look.
     still_s: f64,
     steps_seen: u64,
+    /// It was told to stop for its memory.
+    pub is_preempted: bool,
+}
+
+/// An attempt whose result is wanted: nobody has told it to stop.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Wanted {
+    pub index: u32,
+    pub attempt: u32,
+    pub started_s: f64,
+    /// It finishes its output, or is about to.
+    pub is_finishing: bool,
 }
 
 impl Running {
@@ -140,6 +152,7 @@ impl TaskSet {
             paused_s: 0.0,
             still_s: 0.0,
             steps_seen: 0,
+            is_preempted: false,
         };
         self.running.insert((index, slot.attempts), running);
         (index, slot.attempts, life)
@@ -195,6 +208,34 @@ impl TaskSet {
         }
     }
 
+    /// Tells an attempt to stop for its memory. False when it does not run, was told
+    /// to stop before, or finishes its output.
+    pub fn preempt(&mut self, index: u32, attempt: u32) -> bool {
+        let is_finishing = |slot: &Slot| slot.finishing == Some(attempt);
+        if self.slots.get(index as usize).is_none_or(is_finishing) {
+            return false;
+        }
+        let running = self.running.get_mut(&(index, attempt));
+        let Some(running) = running.filter(|running| !running.life.is_stopped()) else {
+            return false;
+        };
+        running.is_preempted = true;
+        running.life.stop();
+        true
+    }
+
+    /// The attempts that run and were not told to stop.
+    pub fn wanted(&self) -> impl Iterator<Item = Wanted> {
+        let all = self.running.iter();
+        let wanted = all.filter(|(_, running)| !running.life.is_stopped());
+        wanted.map(|(&(index, attempt), running)| Wanted {
+            index,
+            attempt,
+            started_s: running.started_s,
+            is_finishing: self.slots[index as usize].finishing == Some(attempt),
+        })
+    }
+
     pub fn life(&self, index: u32, attempt: u32) -> Option<Arc<Life>> {
         let running = self.running.get(&(index, attempt))?;
         Some(Arc::clone(&running.life))
@@ -202,7 +243,8 @@ impl TaskSet {
 
     /// Looks at all attempts after `elapsed_s` seconds, in which the job could
     /// run or not. Returns those that made no step for `stall_s` seconds, task
-    /// and attempt, and looks for a straggler.
+    /// and attempt, and looks for a straggler. One that was told to stop can do so
+    /// in any case: nothing makes it wait.
     ///
     /// An attempt that is finishing its output is never among them: it is past
     /// the job's code, and if it was given up and finished all the same, its rows
@@ -221,6 +263,7 @@ impl TaskSet {
             }
             let steps = running.life.steps();
             let stepped = std::mem::replace(&mut running.steps_seen, steps) != steps;
+            let could_run = could_run || running.life.is_stopped();
             if stepped || !could_run || running.life.is_waiting() {
                 running.still_s = 0.0;
             } else {
@@ -252,7 +295,7 @@ impl TaskSet {
                 && self.attempts_at(index) == 1
         };
         let paces = (self.running.iter())
-            .filter(|((index, _), _)| single(*index))
+            .filter(|((index, _), running)| single(*index) && !running.life.is_stopped())
             .map(|((index, _), running)| Pace {
                 index: *index,
                 running_s: running.running_s(now_s),

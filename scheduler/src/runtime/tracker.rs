@@ -16,6 +16,8 @@
 //!   and only one is counted ([`Tracker::task_done`]): the first.
 //! - An attempt that was given up ([`Tracker::watch`]) is forgotten: whatever it
 //!   still reports has no effect.
+//! - An attempt that is preempted ([`Tracker::preempt`]) runs until it notices. Only
+//!   then its task waits again; if it is done before, its result counts.
 //! - Stopping waits for the attempts that run and were not given up, so that
 //!   nothing uses the job's files when they are cleared away.
 
@@ -27,7 +29,7 @@ use super::live_view::LiveJob;
 use super::measured::MeasuredProfile;
 use super::report::{JobState, Outcome};
 use super::spec::JobProfile;
-use super::task_set::{Running, TaskSet};
+use super::task_set::{Running, TaskSet, Wanted};
 use crate::model::{Job, JobId, TaskId, TaskKind, TaskState};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -300,6 +302,7 @@ impl Tracker {
             error if failed => AttemptOutcome::Failed {
                 cause: error.to_string(),
             },
+            _ if ended.is_preempted => AttemptOutcome::Preempted,
             _ => AttemptOutcome::Stopped,
         };
         self.record((task, attempt), &ended, now_s, None, outcome);
@@ -318,6 +321,20 @@ impl Tracker {
         self.counters.attempts_failed += u64::from(failed);
         self.counters.tasks_retried += u64::from(failed && is_back);
         false
+    }
+
+    /// Tells an attempt to stop, so that others can have its memory. That is no
+    /// failure. False when there is nothing to be had that way: it has ended or will
+    /// soon, or finishes its output.
+    pub fn preempt(&mut self, task: TaskId, attempt: u32) -> bool {
+        self.stage == Stage::Tasks && self.set(task.kind).preempt(task.index, attempt)
+    }
+
+    /// The attempts that run and were not told to stop; none when the job stops.
+    pub fn wanted(&self) -> impl Iterator<Item = (TaskKind, Wanted)> {
+        let of = |set, kind| TaskSet::wanted(set).map(move |wanted| (kind, wanted));
+        let all = of(&self.maps, TaskKind::Map).chain(of(&self.reduces, TaskKind::Reduce));
+        all.filter(|_| self.stage == Stage::Tasks)
     }
 
     /// Looks at all attempts: those without progress for `stall_s` seconds in

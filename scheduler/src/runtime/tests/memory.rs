@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::availability::Availability;
-use crate::policy::Fair;
+use crate::model::JobId;
+use crate::policy::{ClusterView, Decision, Fair, Fifo, Policy};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 const TASK_MEMORY_BYTES: usize = 1 << 20;
@@ -201,4 +202,205 @@ fn with_memory_for_one_task_jobs_that_have_a_share_take_turns() {
         ended[1][0] < ended[0][5],
         "not one after the other: {ended:?}"
     );
+}
+
+/// Who has a share, as the test says: one job at a time, with all slots.
+#[derive(Default)]
+struct Chosen(AtomicU64);
+
+impl Chosen {
+    fn choose(&self, job: &JobHandle) {
+        self.0.store(job.id().0, Ordering::SeqCst);
+    }
+}
+
+impl Policy for Chosen {
+    fn name(&self) -> &'static str {
+        "chosen"
+    }
+
+    fn decide(&self, view: &ClusterView) -> Decision {
+        let chosen = JobId(self.0.load(Ordering::SeqCst));
+        let mut only = view.clone();
+        only.jobs.retain(|job| job.job.id == chosen);
+        Fifo.decide(&only)
+    }
+}
+
+/// A runtime on a clock that the test moves, with memory for one task and CPU for
+/// one.
+struct Scarce {
+    spills: tempfile::TempDir,
+    clock: Arc<ManualClock>,
+    chosen: Arc<Chosen>,
+    runtime: Runtime,
+}
+
+impl Scarce {
+    fn new() -> Self {
+        let spills = tempfile::tempdir().unwrap();
+        let (clock, chosen) = (Arc::<ManualClock>::default(), Arc::<Chosen>::default());
+        let options = RuntimeOptions {
+            policy: chosen.clone(),
+            capacity: Arc::new(FixedCapacity::new(100)),
+            cycle_s: 0.01,
+            stall_s: 1e9,
+            ..memory_for(1, spills.path())
+        };
+        let runtime = Runtime::start_with_clock(options, clock.clone()).unwrap();
+        Self {
+            spills,
+            clock,
+            chosen,
+            runtime,
+        }
+    }
+
+    /// Submits a job that runs and holds the memory.
+    fn hold(&self, spec: JobSpec) -> JobHandle {
+        let job = self.runtime.submit(spec).unwrap();
+        self.chosen.choose(&job);
+        eventually("it holds the memory", || job.status().tasks_running == 1);
+        job
+    }
+
+    /// Lets time pass until then.
+    fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
+        eventually(what, || {
+            self.clock.advance_s(0.005);
+            done()
+        });
+    }
+
+    fn wait(&self, job: &JobHandle) -> JobReport {
+        self.until("it ends", || job.status().finished_s.is_some());
+        job.wait()
+    }
+}
+
+/// Attempts of a job that were given up for their memory.
+fn preempted(job: &JobHandle) -> usize {
+    let attempts = job.attempts().into_iter();
+    attempts
+        .filter(|attempt| attempt.outcome == AttemptOutcome::Preempted)
+        .count()
+}
+
+#[test]
+fn an_urgent_job_takes_the_memory_of_a_paused_one_and_both_succeed() {
+    let scarce = Scarce::new();
+    let (gate, outputs) = (Gate::default(), [VecOutput::new(), VecOutput::new()]);
+    let patient = scarce.hold(gate.word_count("a b a\nb\nc", &outputs[0]));
+    let urgent = gate.word_count("d\nd e", &outputs[1]).goal_s(60.0);
+    let urgent = scarce.runtime.submit(urgent).unwrap();
+    scarce.chosen.choose(&urgent);
+    eventually("the other one rests", || {
+        patient.status().share_hundredths == 0 && urgent.status().share_hundredths == 100
+    });
+    assert_eq!(
+        urgent.status().tasks_running,
+        0,
+        "not for a whole cycle yet"
+    );
+    scarce.until("it takes the memory", || urgent.status().tasks_running == 1);
+    assert_eq!(preempted(&patient), 1);
+    assert_eq!(patient.status().tasks_running, 0);
+    gate.open();
+    assert_eq!(scarce.wait(&urgent).outcome, Outcome::Succeeded);
+    assert_eq!(counts(&outputs[1]), count_independently("d d e"));
+
+    scarce.chosen.choose(&patient);
+    let report = scarce.wait(&patient);
+    assert_eq!(report.outcome, Outcome::Succeeded);
+    assert_eq!(counts(&outputs[0]), count_independently("a b a b c"));
+    let counters = report.counters;
+    assert_eq!((counters.attempts_failed, counters.tasks_done), (0, 4));
+    assert_eq!((preempted(&patient), preempted(&urgent)), (1, 0));
+    let history = scarce.runtime.history();
+    let most_bytes = history.iter().map(|cycle| cycle.memory_bytes).max();
+    assert_eq!(most_bytes, Some(TASK_MEMORY_BYTES as u64));
+    scarce.runtime.shutdown();
+    assert!(is_empty(scarce.spills.path()));
+}
+
+/// Two jobs whose shares the policy takes and gives: each loses what it has begun,
+/// as often as that happens, and fails of it never.
+#[test]
+fn a_job_that_is_preempted_again_and_again_does_not_fail() {
+    let scarce = Scarce::new();
+    let (gate, outputs) = (Gate::default(), [VecOutput::new(), VecOutput::new()]);
+    let first = scarce.hold(gate.word_count("a", &outputs[0]));
+    let second = scarce
+        .runtime
+        .submit(gate.word_count("b b", &outputs[1]))
+        .unwrap();
+    let rounds = ATTEMPTS_MAX as usize + 1;
+    for _ in 0..rounds {
+        for job in [&second, &first] {
+            scarce.chosen.choose(job);
+            scarce.until("it takes the memory", || job.status().tasks_running == 1);
+        }
+    }
+    gate.open();
+    for (job, output) in [(&first, &outputs[0]), (&second, &outputs[1])] {
+        scarce.chosen.choose(job);
+        assert_eq!(scarce.wait(job).outcome, Outcome::Succeeded);
+        assert_eq!(preempted(job), rounds);
+        assert_eq!(counts(output).len(), 1);
+    }
+}
+
+#[test]
+fn memory_that_the_load_needs_is_given_back_and_all_restarts_when_it_returns() {
+    let spills = tempfile::tempdir().unwrap();
+    let (clock, memory) = (Arc::<ManualClock>::default(), Arc::<Memory>::default());
+    let task_bytes = TASK_MEMORY_BYTES as u64;
+    memory.left_bytes.store(2 * task_bytes, Ordering::SeqCst);
+    let options = RuntimeOptions {
+        capacity: memory.clone(),
+        cycle_s: 0.01,
+        stall_s: 1e9,
+        policy: Arc::new(Fair),
+        ..memory_for(2, spills.path())
+    };
+    let runtime = Runtime::start_with_clock(options, clock.clone()).unwrap();
+    let (gate, outputs) = (Gate::default(), [VecOutput::new(), VecOutput::new()]);
+    let running = |job: &JobHandle| job.status().tasks_running;
+    let soon = runtime
+        .submit(gate.word_count("a", &outputs[0]).goal_s(10.0))
+        .unwrap();
+    let late = runtime
+        .submit(gate.word_count("b b", &outputs[1]).goal_s(99.0))
+        .unwrap();
+    eventually("both run", || running(&soon) + running(&late) == 2);
+
+    memory.left_bytes.store(task_bytes, Ordering::SeqCst);
+    let cycles = runtime.history().len();
+    eventually("some cycles pass", || runtime.history().len() > cycles + 5);
+    assert_eq!(
+        running(&soon) + running(&late),
+        2,
+        "not for a whole cycle yet"
+    );
+    let until = |what: &str, done: &dyn Fn() -> bool| {
+        eventually(what, || {
+            clock.advance_s(0.005);
+            done()
+        });
+    };
+    until("the later goal gives way", &|| running(&late) == 0);
+    assert_eq!((running(&soon), preempted(&soon)), (1, 0));
+    memory.left_bytes.store(0, Ordering::SeqCst);
+    until("nothing is held", &|| runtime.status().memory_bytes == 0);
+    assert_eq!((preempted(&soon), preempted(&late)), (1, 1));
+
+    memory.left_bytes.store(1 << 40, Ordering::SeqCst);
+    gate.open();
+    for (job, output, word) in [(soon, &outputs[0], "a"), (late, &outputs[1], "b b")] {
+        until("it ends", &|| job.status().finished_s.is_some());
+        let report = job.wait();
+        assert_eq!(report.outcome, Outcome::Succeeded);
+        assert_eq!(report.counters.attempts_failed, 0);
+        assert_eq!(counts(output), count_independently(word));
+    }
 }

@@ -339,6 +339,38 @@ fn what_a_process_holds_is_told() {
     eventually("it holds nothing", || held_bytes() == 0);
 }
 
+#[test]
+fn a_preempted_process_is_killed_and_the_job_that_needs_its_memory_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(RuntimeOptions {
+        capacity: Arc::new(FixedCapacity::new(100)),
+        cycle_s: 0.02,
+        task_memory_bytes: 1 << 20,
+        memory_bytes: Some(1 << 20),
+        ..options(spills.path())
+    });
+    let runtime = runtime.unwrap();
+    let outputs = [VecOutput::new(), VecOutput::new()];
+    let told = Told::new("spin", dir.path(), "a");
+    let patient = told.spec_in_processes(&outputs[0]).goal_s(1e6);
+    let patient = runtime.submit(patient).unwrap();
+    eventually("it spins", || alive(dir.path()).len() == 1);
+    let text = generated_text(rand::random(), 20_000);
+    // Nothing of it can wait.
+    let urgent = Told::new("count", dir.path(), &text).spec_in_processes(&outputs[1]);
+    let urgent = runtime.submit(urgent.goal_s(1e-3)).unwrap();
+    assert_eq!(urgent.wait().outcome, Outcome::Succeeded);
+    assert_eq!(counts(&outputs[1]), count_independently(&text));
+    let attempts = patient.attempts();
+    let is_preempted = |ended: &AttemptRecord| ended.outcome == AttemptOutcome::Preempted;
+    assert!(!attempts.is_empty() && attempts.iter().all(is_preempted));
+    assert_eq!(patient.status().attempts_failed, 0);
+    assert!(patient.cancel());
+    let _ = patient.wait();
+    assert_eq!(alive(dir.path()), [""; 0]);
+}
+
 /// The processes that have left a sign, as long as they are there.
 fn alive(signs: &Path) -> Vec<String> {
     let names = std::fs::read_dir(signs).unwrap();

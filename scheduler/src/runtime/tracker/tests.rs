@@ -237,6 +237,67 @@ fn an_attempt_that_could_not_finish_lets_another_try() {
     assert_eq!(tracker.counters().attempts_failed, 1);
 }
 
+#[test]
+fn a_preempted_attempt_is_no_failure_and_its_task_waits_again_once_it_has_ended() {
+    let mut tracker = tracker(1, 0);
+    for attempt in 1..=2 * ATTEMPTS_MAX {
+        let held = claim_task(&mut tracker);
+        assert_eq!(held.attempt, attempt);
+        assert!(tracker.preempt(held.task, attempt));
+        assert!(held.life.is_stopped());
+        assert!(!tracker.preempt(held.task, attempt), "once is enough");
+        assert_eq!((tracker.wanted().count(), tracker.running()), (0, 1));
+        assert!(tracker.claim(true, 0.0).is_none(), "it still runs");
+        assert!(!fail(&mut tracker, &held));
+        assert!(!tracker.preempt(held.task, attempt), "it has ended");
+    }
+    let last = claim_task(&mut tracker);
+    assert!(tracker.may_finish(last.task, last.attempt));
+    assert!(
+        !tracker.preempt(last.task, last.attempt),
+        "it is as good as done"
+    );
+    assert!(done(&mut tracker, &last, 1.0).won);
+    let counters = tracker.counters();
+    assert_eq!((counters.attempts_failed, counters.tasks_retried), (0, 0));
+    let records = tracker.take_records().into_iter();
+    let preempted = records.filter(|record| record.outcome == AttemptOutcome::Preempted);
+    assert_eq!(preempted.count() as u32, 2 * ATTEMPTS_MAX);
+}
+
+#[test]
+fn a_preempted_attempt_that_is_done_before_it_notices_counts() {
+    let mut tracker = tracker(1, 0);
+    let held = claim_task(&mut tracker);
+    assert!(tracker.preempt(held.task, held.attempt));
+    assert!(tracker.may_finish(held.task, held.attempt));
+    assert!(done(&mut tracker, &held, 1.0).won);
+    assert!(matches!(tracker.claim(false, 1.0), Some(Work::Commit)));
+}
+
+#[test]
+fn a_preempted_attempt_that_never_notices_is_given_up_though_its_job_has_no_share() {
+    let mut tracker = tracker(1, 0);
+    let held = claim_task(&mut tracker);
+    assert!(tracker.watch(9.0, false, 5.0).is_empty(), "it has no share");
+    assert!(tracker.preempt(held.task, held.attempt));
+    assert!(tracker.watch(13.0, false, 5.0).is_empty());
+    assert_eq!(tracker.watch(14.0, false, 5.0).len(), 1);
+    assert_eq!(claim_task(&mut tracker).attempt, 2);
+    assert_eq!(tracker.counters().attempts_failed, 0);
+}
+
+#[test]
+fn of_a_task_with_a_copy_the_other_attempt_goes_on_when_one_is_preempted() {
+    let (mut tracker, slow) = with_a_straggler();
+    let copy = held(tracker.claim_copy(4.0));
+    assert!(tracker.preempt(copy.task, copy.attempt));
+    assert!(!fail(&mut tracker, &copy));
+    assert!(tracker.claim(true, 5.0).is_none());
+    assert!(tracker.may_finish(slow.task, slow.attempt));
+    assert!(done(&mut tracker, &slow, 6.0).won);
+}
+
 fn following(others: &[u64]) -> Tracker {
     let job = Job::new(JobId(9), 0.0, None);
     let mut tracker = Tracker::following(job, 1, &JobProfile::default());
@@ -309,6 +370,8 @@ struct World {
     zombies: Vec<Held>,
     /// Attempts at each task that finished the output.
     finished: BTreeMap<TaskId, u32>,
+    /// Attempts that were told to stop for their memory.
+    preempted: BTreeSet<(TaskId, u32)>,
 }
 
 impl World {
@@ -323,6 +386,7 @@ impl World {
             finishing: Vec::new(),
             zombies: Vec::new(),
             finished: BTreeMap::new(),
+            preempted: BTreeSet::new(),
         }
     }
 
@@ -364,6 +428,20 @@ impl World {
         }
     }
 
+    /// Somebody needs memory.
+    fn preempt(&mut self) {
+        for held in &self.finishing {
+            assert!(!self.tracker.preempt(held.task, held.attempt));
+        }
+        if self.held.is_empty() {
+            return;
+        }
+        let held = &self.held[self.rng.random_range(0..self.held.len())];
+        if self.tracker.preempt(held.task, held.attempt) {
+            assert!(self.preempted.insert((held.task, held.attempt)), "once");
+        }
+    }
+
     fn give_up(&mut self) {
         self.now_s += self.rng.random_range(0.0..4.0);
         for held in &self.held {
@@ -379,7 +457,7 @@ impl World {
 
     /// One thing happens. True while there is more to come.
     fn step(&mut self) -> bool {
-        match self.rng.random_range(0..14) {
+        match self.rng.random_range(0..16) {
             0..4 => {
                 let may_start = self.rng.random_bool(0.8);
                 match self.tracker.claim(may_start, self.now_s) {
@@ -415,6 +493,7 @@ impl World {
             }
             10 => self.give_up(),
             11 | 12 => self.finish(),
+            13 | 14 => self.preempt(),
             _ => {
                 if let Some(zombie) = self.zombies.pop() {
                     assert!(!self.tracker.may_finish(zombie.task, zombie.attempt));
@@ -431,7 +510,7 @@ impl World {
 
 #[test]
 fn whatever_hangs_fails_or_races_no_task_counts_twice_or_never() {
-    let (mut succeeded, mut copies) = (0, 0);
+    let (mut succeeded, mut copies, mut preempted) = (0, 0, 0);
     for _ in 0..500 {
         let seed = rand::random();
         println!("seed {seed}");
@@ -468,6 +547,30 @@ fn whatever_hangs_fails_or_races_no_task_counts_twice_or_never() {
             .map(|record| (record.kind, record.index, record.attempt))
             .collect();
         assert_eq!(ids.len(), records.len());
+        // To be preempted is no failure, whatever the attempt says of it.
+        let failures = |record: &&AttemptRecord| match record.outcome {
+            AttemptOutcome::Failed { .. } | AttemptOutcome::LeftBehind => true,
+            AttemptOutcome::Done | AttemptOutcome::Stopped | AttemptOutcome::Preempted => false,
+        };
+        let failed = records.iter().filter(failures).count() as u64;
+        assert!(counters.attempts_failed <= failed);
+        for record in &records {
+            let (kind, index) = (record.kind, record.index);
+            let task = TaskId {
+                job: JobId(1),
+                kind,
+                index,
+            };
+            let was_told = world.preempted.contains(&(task, record.attempt));
+            match record.outcome {
+                AttemptOutcome::Failed { .. } => assert!(!was_told),
+                AttemptOutcome::Preempted => {
+                    assert!(was_told);
+                    preempted += 1;
+                }
+                _ => {}
+            }
+        }
     }
-    println!("{succeeded} of 500 succeeded, {copies} copies");
+    println!("{succeeded} of 500 succeeded, {copies} copies, {preempted} preempted");
 }

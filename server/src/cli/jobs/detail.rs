@@ -107,6 +107,7 @@ fn slowest(job: &NotedJob, attempts: &[NotedAttempt]) -> Vec<String> {
             AttemptOutcome::Failed { .. } => "failed",
             AttemptOutcome::LeftBehind => "left behind",
             AttemptOutcome::Stopped => "stopped",
+            AttemptOutcome::Preempted => "preempted",
         };
         let bytes = |bytes: u64| HumanBytes(bytes).to_string();
         vec![
@@ -144,7 +145,9 @@ fn failed(attempts: &[NotedAttempt]) -> Vec<String> {
         let cause = match &attempt.record.outcome {
             AttemptOutcome::Failed { cause } => &cause[..],
             AttemptOutcome::LeftBehind => "it hung, and its thread was left behind",
-            AttemptOutcome::Done | AttemptOutcome::Stopped => return None,
+            AttemptOutcome::Done | AttemptOutcome::Stopped | AttemptOutcome::Preempted => {
+                return None;
+            }
         };
         let task = task(attempt, is_chain(attempts));
         let shown: String = cause.chars().take(CAUSE_CHARS_MAX).collect();

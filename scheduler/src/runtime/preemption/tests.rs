@@ -1,0 +1,350 @@
+use super::*;
+use crate::model::JobId;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeSet;
+
+const PAUSED: (bool, bool) = (false, true);
+const RESTING: (bool, bool) = (false, false);
+const RUNNING: (bool, bool) = (true, false);
+
+/// A job with attempts that were started at these times.
+fn holder(
+    id: u64,
+    goal_s: Option<f64>,
+    (has_share, is_paused): (bool, bool),
+    starts: u32,
+    started_s: &[f64],
+) -> Holder {
+    let wanted = |(index, &started_s)| Wanted {
+        index,
+        attempt: 1,
+        started_s,
+        is_finishing: false,
+    };
+    Holder {
+        job: Job::new(JobId(id), 0.0, goal_s),
+        has_share,
+        is_paused,
+        starts,
+        attempts: ((0..).zip(started_s).map(wanted))
+            .map(|wanted| (TaskKind::Map, wanted))
+            .collect(),
+    }
+}
+
+fn space(attempts_max: u32) -> Space {
+    Space {
+        attempts_max,
+        left_behind: 0,
+        is_exceeded: false,
+    }
+}
+
+/// Job and task of the attempts that are given up.
+fn given_up(space: Space, holders: &[Holder]) -> Vec<(u64, u32)> {
+    let ids = preempt(space, holders).into_iter();
+    ids.map(|(task, _)| (task.job.0, task.index)).collect()
+}
+
+#[test]
+fn for_a_start_the_newest_attempt_of_the_latest_goal_goes() {
+    let mut jobs = [
+        holder(1, Some(50.0), PAUSED, 0, &[1.0]),
+        holder(2, Some(90.0), PAUSED, 0, &[2.0, 4.0, 3.0]),
+        holder(3, Some(10.0), RUNNING, 2, &[]),
+    ];
+    assert_eq!(given_up(space(4), &jobs), [(2, 1), (2, 2)]);
+    assert_eq!(given_up(space(5), &jobs), [(2, 1)], "no more than it takes");
+    assert_eq!(given_up(space(6), &jobs), []);
+    jobs[0].job.goal_s = None;
+    assert_eq!(given_up(space(5), &jobs), [(1, 0)], "none is the latest");
+    jobs[0].attempts[0].1.is_finishing = true;
+    assert_eq!(given_up(space(5), &jobs), [(2, 1)]);
+}
+
+#[test]
+fn for_a_start_nothing_is_taken_from_a_job_that_had_a_share_in_the_last_cycle() {
+    for state in [RUNNING, RESTING] {
+        let jobs = [
+            holder(1, None, state, 0, &[1.0, 2.0]),
+            holder(2, Some(1.0), RUNNING, 1, &[]),
+        ];
+        assert_eq!(given_up(space(2), &jobs), []);
+    }
+}
+
+#[test]
+fn nothing_is_given_up_that_lets_nobody_start() {
+    let jobs = [
+        holder(1, None, PAUSED, 0, &[1.0]),
+        holder(2, None, RUNNING, 0, &[1.0, 2.0]),
+        holder(3, Some(1.0), RUNNING, 1, &[]),
+    ];
+    assert_eq!(given_up(space(2), &jobs), []);
+    let mut left_behind = space(3);
+    left_behind.left_behind = 1;
+    assert_eq!(given_up(left_behind, &jobs), []);
+    assert_eq!(given_up(space(3), &jobs), [(1, 0)]);
+}
+
+#[test]
+fn for_the_load_all_may_go_those_with_a_share_last() {
+    let jobs = [
+        holder(1, Some(9.0), RUNNING, 0, &[1.0, 2.0]),
+        holder(2, Some(5.0), RESTING, 0, &[1.0]),
+        holder(3, Some(1.0), PAUSED, 0, &[1.0]),
+    ];
+    let exceeded = |attempts_max| Space {
+        is_exceeded: true,
+        ..space(attempts_max)
+    };
+    assert_eq!(given_up(space(0), &jobs), [], "not for a whole cycle");
+    let order = [(3, 0), (2, 0), (1, 1), (1, 0)];
+    for attempts_max in 0..=4 {
+        let going = 4 - attempts_max as usize;
+        assert_eq!(given_up(exceeded(attempts_max), &jobs), order[..going]);
+    }
+}
+
+/// Jobs of any kind.
+fn drawn(rng: &mut ChaCha8Rng) -> (Space, Vec<Holder>) {
+    let jobs = (0..rng.random_range(0..6)).map(|id| {
+        let has_share = rng.random_bool(0.5);
+        let goal_s = rng
+            .random_bool(0.7)
+            .then(|| f64::from(rng.random_range(0..4)));
+        let starts = rng.random_range(0..4);
+        let started_s: Vec<f64> = (0..rng.random_range(0..5))
+            .map(|_| f64::from(rng.random_range(0..4)))
+            .collect();
+        let paused = !has_share && rng.random_bool(0.6);
+        let mut job = holder(id, goal_s, (has_share, paused), starts, &started_s);
+        for (_, attempt) in &mut job.attempts {
+            attempt.is_finishing = rng.random_bool(0.2);
+        }
+        job
+    });
+    let jobs = jobs.collect();
+    let space = Space {
+        attempts_max: rng.random_range(0..12),
+        left_behind: rng.random_range(0..3),
+        is_exceeded: rng.random_bool(0.5),
+    };
+    (space, jobs)
+}
+
+#[test]
+fn whatever_is_given_up_is_needed_allowed_and_the_first_to_go() {
+    let seed = rand::random();
+    println!("seed {seed}");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    for _ in 0..5000 {
+        let (space, mut jobs) = drawn(&mut rng);
+        let going = preempt(space, &jobs);
+        let story = format!("{space:?} {jobs:#?}: {going:?}");
+        jobs.shuffle(&mut rng);
+        assert_eq!(preempt(space, &jobs), going, "order of jobs: {story}");
+
+        let unique: BTreeSet<_> = going.iter().copied().collect();
+        assert_eq!(unique.len(), going.len(), "{story}");
+        let holder = |task: TaskId| jobs.iter().find(|job| job.job.id == task.job).unwrap();
+        let attempt = |&(task, number): &(TaskId, u32)| {
+            let mut attempts = holder(task).attempts.iter();
+            let (_, attempt) = attempts
+                .find(|(kind, a)| (*kind, a.index, a.attempt) == (task.kind, task.index, number))
+                .expect("it is there");
+            *attempt
+        };
+        assert!(!going.iter().any(|id| attempt(id).is_finishing), "{story}");
+
+        let held = jobs.iter().map(|job| job.attempts.len()).sum::<usize>() as i64;
+        let room = i64::from(space.attempts_max) - i64::from(space.left_behind) - held;
+        let starts = jobs
+            .iter()
+            .filter(|job| job.has_share)
+            .map(|job| job.starts);
+        let starts = i64::from(starts.sum::<u32>());
+        let room_after = room + going.len() as i64;
+        let only_paused = going.iter().all(|(task, _)| holder(*task).is_paused);
+        if !space.is_exceeded {
+            assert!(only_paused, "{story}");
+        }
+        if !only_paused {
+            assert!(room_after <= 0, "more than the load needs: {story}");
+        }
+        assert!(
+            going.is_empty() || room_after <= starts.max(0),
+            "too many: {story}"
+        );
+
+        let could_go = |job: &Holder| job.attempts.iter().filter(|(_, a)| !a.is_finishing).count();
+        let paused = jobs.iter().filter(|job| job.is_paused).map(could_go);
+        let paused = paused.sum::<usize>() as i64;
+        // What stays although it could go.
+        let stays = |job: &Holder| {
+            let going = &unique;
+            let id = job.job.id;
+            (job.attempts.iter())
+                .filter(|(kind, a)| {
+                    let (job, kind, index) = (id, *kind, a.index);
+                    !a.is_finishing && !going.contains(&(TaskId { job, kind, index }, a.attempt))
+                })
+                .map(|(_, a)| *a)
+                .collect::<Vec<_>>()
+        };
+        let goal_s = |job: &Holder| job.job.goal_s.unwrap_or(f64::INFINITY);
+        for job in &jobs {
+            for stayed in stays(job) {
+                if space.is_exceeded {
+                    assert!(room_after >= 0, "it could have gone: {story}");
+                }
+                if job.is_paused {
+                    let is_futile = starts == 0 || room + paused <= 0;
+                    assert!(
+                        only_paused && (is_futile || room_after >= starts),
+                        "{story}"
+                    );
+                }
+                for id in &going {
+                    let gone = holder(id.0);
+                    if gone.job.id == job.job.id {
+                        assert!(attempt(id).started_s >= stayed.started_s, "{story}");
+                    } else if gone.is_paused == job.is_paused && gone.has_share == job.has_share {
+                        assert!(goal_s(gone) >= goal_s(job), "{story}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// An attempt in a world without threads.
+struct Run {
+    index: u32,
+    attempt: u32,
+    started_s: f64,
+    /// Cycles with a share to its end.
+    left: u32,
+    /// Told to stop, it ends after so many cycles.
+    stops_in: Option<u32>,
+}
+
+/// A job in such a world.
+struct Work {
+    job: Job,
+    pending: Vec<u32>,
+    runs: Vec<Run>,
+    has_share: bool,
+    had_share: bool,
+}
+
+impl Work {
+    fn holder(&self) -> Holder {
+        let wanted = self.runs.iter().filter(|run| run.stops_in.is_none());
+        let attempt = |run: &Run| Wanted {
+            index: run.index,
+            attempt: run.attempt,
+            started_s: run.started_s,
+            is_finishing: false,
+        };
+        let place = TASKS_AT_ONCE.saturating_sub(self.runs.len());
+        Holder {
+            job: self.job,
+            has_share: self.has_share,
+            is_paused: !self.has_share && !self.had_share,
+            starts: place.min(self.pending.len()) as u32,
+            attempts: wanted.map(|run| (TaskKind::Map, attempt(run))).collect(),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.pending.is_empty() && self.runs.is_empty()
+    }
+}
+
+/// Tasks of a job that its share runs.
+const TASKS_AT_ONCE: usize = 2;
+/// Cycles that a task takes.
+const CYCLES_MAX: u32 = 6;
+/// Cycles until an attempt notices that it was told to stop.
+const STOPPING_MAX: u32 = 3;
+
+/// Jobs come, and those with the earliest goals have a share: one that comes later
+/// may take it from another. The one with the earliest of all keeps its own, so it
+/// must come to its end, then the next.
+#[test]
+fn under_a_policy_that_lets_somebody_keep_a_share_all_jobs_end() {
+    for _ in 0..300 {
+        let seed = rand::random();
+        println!("seed {seed}");
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let attempts_max = rng.random_range(1..5);
+        let shares = rng.random_range(1..4);
+        let mut jobs: Vec<Work> = Vec::new();
+        let (mut tasks, mut starts, mut preempted) = (0, 0, 0);
+        let mut cycle = 0_u32;
+        while cycle < 60 || jobs.iter().any(|job| !job.is_done()) {
+            assert!(cycle < 60 + 60 * tasks, "{tasks} tasks do not end");
+            if cycle < 60 && rng.random_bool(0.1) {
+                let id = JobId(jobs.len() as u64);
+                let n = rng.random_range(1..6);
+                tasks += n;
+                jobs.push(Work {
+                    job: Job::new(id, f64::from(cycle), Some(rng.random_range(0.0..900.0))),
+                    pending: (0..n).collect(),
+                    runs: Vec::new(),
+                    has_share: false,
+                    had_share: false,
+                });
+            }
+            let mut by_goal: Vec<&mut Work> =
+                jobs.iter_mut().filter(|job| !job.is_done()).collect();
+            by_goal.sort_by(|a, b| a.job.goal_s.partial_cmp(&b.job.goal_s).unwrap());
+            for (rank, job) in by_goal.into_iter().enumerate() {
+                job.had_share = std::mem::replace(&mut job.has_share, rank < shares);
+            }
+            let mut held: usize = jobs.iter().map(|job| job.runs.len()).sum();
+            let from = cycle as usize % jobs.len().max(1);
+            jobs.rotate_left(from);
+            for job in jobs.iter_mut().filter(|job| job.has_share) {
+                while held < attempts_max as usize && job.runs.len() < TASKS_AT_ONCE {
+                    let Some(index) = job.pending.pop() else {
+                        break;
+                    };
+                    starts += 1;
+                    held += 1;
+                    job.runs.push(Run {
+                        index,
+                        attempt: starts,
+                        started_s: f64::from(cycle),
+                        left: rng.random_range(1..=CYCLES_MAX),
+                        stops_in: None,
+                    });
+                }
+            }
+            let holders: Vec<Holder> = jobs.iter().map(Work::holder).collect();
+            for (task, attempt) in preempt(space(attempts_max), &holders) {
+                preempted += 1;
+                let job = jobs.iter_mut().find(|job| job.job.id == task.job).unwrap();
+                let run = job.runs.iter_mut().find(|run| run.attempt == attempt);
+                run.unwrap().stops_in = Some(rng.random_range(0..=STOPPING_MAX));
+            }
+            for job in &mut jobs {
+                for run in &mut job.runs {
+                    match &mut run.stops_in {
+                        Some(cycles) if *cycles > 0 => *cycles -= 1,
+                        Some(_) => job.pending.push(run.index),
+                        None => run.left -= u32::from(job.has_share),
+                    }
+                }
+                let pending = &job.pending;
+                job.runs
+                    .retain(|run| run.left > 0 && !pending.contains(&run.index));
+            }
+            cycle += 1;
+        }
+        assert_eq!(starts, tasks + preempted, "each attempt ends once");
+    }
+}
