@@ -2,27 +2,61 @@
 //!
 //! Cut points have to be the same for all maps, so they are found once, by the
 //! first map that needs them, as a part of its task: paced, accounted, tried
-//! again if it fails. The others wait for it.
+//! again if it fails. The others wait for it, and look now and then whether they
+//! are still wanted: the one that samples rests for as long as their job does.
 
 use super::attempt::Attempt;
 use super::error::TaskError;
 use super::functions::Emit;
 use super::input::Split;
 use super::job_entry::{JobContext, TaskContext};
+use super::life::Life;
 use super::partitioner::{Partitioning, RangePartitioner};
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Splits that are looked into: enough to see the whole of an input that is in
 /// order, few enough to open.
 const SAMPLED_SPLITS_MAX: usize = 64;
 
+/// How long a map waits for another's sample before it looks whether it is wanted.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
 /// The ranges of one job, once one of its maps has found them.
 #[derive(Default)]
 pub(super) struct JobRanges {
-    found: OnceLock<Arc<RangePartitioner>>,
-    finding: Mutex<()>,
+    search: Mutex<Search>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+enum Search {
+    #[default]
+    Open,
+    /// A map is at it.
+    Claimed,
+    Found(Arc<RangePartitioner>),
+}
+
+/// A map's claim to the search, which is open again if it ends without ranges.
+struct Claim<'a> {
+    ranges: &'a JobRanges,
+    end: Search,
+}
+
+/// How the wait for the search ended.
+enum Turn<'a> {
+    Mine(Claim<'a>),
+    Over(Arc<RangePartitioner>),
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        *self.ranges.lock() = std::mem::take(&mut self.end);
+        self.ranges.changed.notify_all();
+    }
 }
 
 impl JobRanges {
@@ -30,26 +64,53 @@ impl JobRanges {
     /// partitioner is known without a sample.
     ///
     /// # Errors
-    /// Those of `find`.
+    /// Those of `find`; and when the attempt with this life is not wanted any more
+    /// while another one's looks for them.
     pub fn get(
         &self,
         job: &JobContext,
+        life: &Life,
         find: impl FnOnce(SamplePlan) -> Result<RangePartitioner, TaskError>,
     ) -> Result<Option<Arc<RangePartitioner>>, TaskError> {
         let Partitioning::SampledRanges { records } = &job.task.spec.partitioning else {
             return Ok(None);
         };
-        let _finding = self.finding.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = self.found.get() {
-            return Ok(Some(Arc::clone(found)));
-        }
+        let is_wanted = || !life.is_stopped() && !job.pacer.is_cancelled();
+        let mut claim = match self.turn(is_wanted)? {
+            Turn::Mine(claim) => claim,
+            Turn::Over(ranges) => return Ok(Some(ranges)),
+        };
         let ranges = match job.task.spec.reduces {
             0 | 1 => RangePartitioner::default(),
             _ => find(SamplePlan::new(job.splits(), *records))?,
         };
-        Ok(Some(Arc::clone(
-            self.found.get_or_init(|| Arc::new(ranges)),
-        )))
+        let ranges = Arc::new(ranges);
+        claim.end = Search::Found(Arc::clone(&ranges));
+        Ok(Some(ranges))
+    }
+
+    /// Waits until nobody else searches.
+    fn turn(&self, is_wanted: impl Fn() -> bool) -> Result<Turn<'_>, TaskError> {
+        let mut search = self.lock();
+        loop {
+            match &*search {
+                Search::Found(ranges) => return Ok(Turn::Over(Arc::clone(ranges))),
+                Search::Claimed if is_wanted() => {}
+                Search::Claimed => return Err(TaskError::Cancelled),
+                Search::Open => break,
+            }
+            let waited = self.changed.wait_timeout(search, LOOK_EVERY);
+            search = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *search = Search::Claimed;
+        Ok(Turn::Mine(Claim {
+            ranges: self,
+            end: Search::Open,
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Search> {
+        self.search.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

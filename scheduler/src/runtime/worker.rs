@@ -125,7 +125,7 @@ fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<Done, TaskErr
                 TaskKind::Map => {
                     let job = &context.task;
                     let ranges =
-                        (context.ranges).get(context, |plan| plan.ranges(job, &attempt))?;
+                        (context.ranges).get(context, life, |plan| plan.ranges(job, &attempt))?;
                     let map = MapWork {
                         index: task.index,
                         attempt: *number,

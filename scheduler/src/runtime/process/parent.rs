@@ -46,7 +46,7 @@ pub(in crate::runtime) fn run_in_process(
             attempt: number,
             split: job.splits()[index as usize].clone(),
             cuts: (job.ranges)
-                .get(job, |plan| talk.sample(Work::Sample(plan)))?
+                .get(job, life, |plan| talk.sample(Work::Sample(plan)))?
                 .map(|ranges| ranges.cuts().to_vec()),
         },
         TaskKind::Reduce => Work::Reduce {

@@ -227,8 +227,8 @@ impl Policy for Chosen {
     }
 }
 
-/// A runtime on a clock that the test moves, with memory for one task and CPU for
-/// one.
+/// A runtime on a clock that the test moves, with a core for analytics and little
+/// memory.
 struct Scarce {
     spills: tempfile::TempDir,
     clock: Arc<ManualClock>,
@@ -237,7 +237,8 @@ struct Scarce {
 }
 
 impl Scarce {
-    fn new() -> Self {
+    /// With memory for so many tasks.
+    fn new(tasks: u32) -> Self {
         let spills = tempfile::tempdir().unwrap();
         let (clock, chosen) = (Arc::<ManualClock>::default(), Arc::<Chosen>::default());
         let options = RuntimeOptions {
@@ -245,7 +246,7 @@ impl Scarce {
             capacity: Arc::new(FixedCapacity::new(100)),
             cycle_s: 0.01,
             stall_s: 1e9,
-            ..memory_for(1, spills.path())
+            ..memory_for(tasks, spills.path())
         };
         let runtime = Runtime::start_with_clock(options, clock.clone()).unwrap();
         Self {
@@ -256,11 +257,13 @@ impl Scarce {
         }
     }
 
-    /// Submits a job that runs and holds the memory.
-    fn hold(&self, spec: JobSpec) -> JobHandle {
+    /// Submits a job that runs so many tasks, which hold the memory.
+    fn hold(&self, spec: JobSpec, tasks: u32) -> JobHandle {
         let job = self.runtime.submit(spec).unwrap();
         self.chosen.choose(&job);
-        eventually("it holds the memory", || job.status().tasks_running == 1);
+        eventually("it holds the memory", || {
+            job.status().tasks_running == tasks
+        });
         job
     }
 
@@ -288,9 +291,9 @@ fn preempted(job: &JobHandle) -> usize {
 
 #[test]
 fn an_urgent_job_takes_the_memory_of_a_paused_one_and_both_succeed() {
-    let scarce = Scarce::new();
+    let scarce = Scarce::new(1);
     let (gate, outputs) = (Gate::default(), [VecOutput::new(), VecOutput::new()]);
-    let patient = scarce.hold(gate.word_count("a b a\nb\nc", &outputs[0]));
+    let patient = scarce.hold(gate.word_count("a b a\nb\nc", &outputs[0]), 1);
     let urgent = gate.word_count("d\nd e", &outputs[1]).goal_s(60.0);
     let urgent = scarce.runtime.submit(urgent).unwrap();
     scarce.chosen.choose(&urgent);
@@ -323,13 +326,38 @@ fn an_urgent_job_takes_the_memory_of_a_paused_one_and_both_succeed() {
     assert!(is_empty(scarce.spills.path()));
 }
 
+/// A map that waits for another's sample came to no checkpoint until that had gone
+/// on, and so kept its memory for as long as its job rested.
+#[test]
+fn a_map_that_waits_for_a_sample_gives_up_its_memory() {
+    let scarce = Scarce::new(2);
+    let (gate, outputs) = (Gate::default(), [VecOutput::new(), VecOutput::new()]);
+    let mut sort = gate.word_count("a\nb", &outputs[0]);
+    sort.reduces = 2;
+    let patient = scarce.hold(sort.globally_sorted(), 2);
+    let urgent = gate.word_count("d", &outputs[1]);
+    let urgent = scarce.runtime.submit(urgent).unwrap();
+    scarce.chosen.choose(&urgent);
+    scarce.until("it takes memory", || urgent.status().tasks_running == 1);
+    assert_eq!(
+        (patient.status().tasks_running, preempted(&patient)),
+        (1, 1)
+    );
+    gate.open();
+    for (job, output, text) in [(&urgent, &outputs[1], "d"), (&patient, &outputs[0], "a b")] {
+        scarce.chosen.choose(job);
+        assert_eq!(scarce.wait(job).outcome, Outcome::Succeeded);
+        assert_eq!(counts(output), count_independently(text));
+    }
+}
+
 /// Two jobs whose shares the policy takes and gives: each loses what it has begun,
 /// as often as that happens, and fails of it never.
 #[test]
 fn a_job_that_is_preempted_again_and_again_does_not_fail() {
-    let scarce = Scarce::new();
+    let scarce = Scarce::new(1);
     let (gate, outputs) = (Gate::default(), [VecOutput::new(), VecOutput::new()]);
-    let first = scarce.hold(gate.word_count("a", &outputs[0]));
+    let first = scarce.hold(gate.word_count("a", &outputs[0]), 1);
     let second = scarce
         .runtime
         .submit(gate.word_count("b b", &outputs[1]))
