@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::estimate::LoadEstimate;
 use super::guard::{Guard, GuardSample, LatencyWindow};
+use super::memory::{MemoryMonitor, SteadyMemory};
 use super::monitor::{LoadMonitor, MeasuredLoad, RequestRates};
 
 /// The shortest time over which the load is measured, in seconds: over less,
@@ -34,6 +35,8 @@ pub struct LoadSample {
     pub allowed: f64,
     /// What analytics may use in the cycle that starts, in hundredths of a core.
     pub capacity_hundredths: u32,
+    /// What tasks may hold then, in bytes, if the system says what there is.
+    pub memory_bytes: Option<u64>,
 }
 
 /// What is shared out.
@@ -53,9 +56,14 @@ pub struct Machine {
 /// Gives analytics what the transactional load and other processes leave: the
 /// machine, less what was measured, less a reserve; of that the part that a
 /// [`Guard`] allows, if there is one. Plans by the forecast that it was given.
+///
+/// Memory is what the machine, and the cgroups that this process is in, have
+/// available, with what tasks hold, less a twentieth of it all; the least of the last
+/// five seconds. The guard has no part in it: latencies do not tell how much is left.
 #[derive(Debug)]
 pub struct Governor {
     machine: Machine,
+    memory: MemoryMonitor,
     state: Mutex<State>,
 }
 
@@ -63,6 +71,7 @@ pub struct Governor {
 struct State {
     monitor: LoadMonitor,
     measured_s: Option<f64>,
+    left_memory: SteadyMemory,
     estimate: LoadEstimate,
     /// The last measurement.
     load: MeasuredLoad,
@@ -92,6 +101,7 @@ impl Governor {
         let state = State {
             monitor,
             measured_s: None,
+            left_memory: SteadyMemory::default(),
             estimate: LoadEstimate::default(),
             load: MeasuredLoad::default(),
             guard,
@@ -100,6 +110,7 @@ impl Governor {
         };
         Self {
             machine,
+            memory: MemoryMonitor::start(),
             state: Mutex::new(state),
         }
     }
@@ -170,6 +181,7 @@ impl CapacitySource for Governor {
             others_cores: state.estimate.others_cores(),
             allowed,
             capacity_hundredths,
+            memory_bytes: None,
         };
         state.history.push(sample);
         capacity_hundredths
@@ -179,6 +191,18 @@ impl CapacitySource for Governor {
         let state = self.lock();
         let load_bytes_per_s = state.estimate.disk_bytes_per_s();
         (self.machine).read_bytes_per_s(load_bytes_per_s, state.allowed())
+    }
+
+    fn memory_bytes(&self, held_bytes: u64) -> Option<u64> {
+        let left_bytes = self.memory.left_bytes(held_bytes)?;
+        let mut state = self.lock();
+        // Of the cycle whose capacity was asked for.
+        let now_s = state.history.last().map_or(0.0, |sample| sample.t_s);
+        let memory_bytes = Some(state.left_memory.take(now_s, left_bytes));
+        if let Some(sample) = state.history.last_mut() {
+            sample.memory_bytes = memory_bytes;
+        }
+        memory_bytes
     }
 
     fn forecast(&self) -> Arc<Availability> {
@@ -252,6 +276,34 @@ mod tests {
         let allowed: Vec<f64> = governor.guarded().iter().map(|s| s.allowed).collect();
         assert_eq!(allowed, [1.0, 0.5, 0.0]);
         assert_eq!(governor.history().len(), 1);
+    }
+
+    #[test]
+    fn memory_is_what_this_machine_has_whatever_the_guard_allows() {
+        let guard = Guard::new("p99=2ms".parse().unwrap());
+        let monitor = LoadMonitor::start().unwrap();
+        let governor = Governor::new(machine(None), monitor, Some(guard));
+        let _ = governor.capacity_hundredths(1.0);
+        let left_bytes = governor.memory_bytes(0).unwrap();
+        let bad = |t_s| LatencyWindow {
+            t_s,
+            length_s: 0.1,
+            requests: 1000,
+            latency_us: 1e9,
+        };
+        assert!(governor.take_window(bad(1.1)) && governor.take_window(bad(1.2)));
+        let _ = governor.capacity_hundredths(2.0);
+        // The least of both looks, and tasks hold more than the machine has.
+        assert_eq!(governor.memory_bytes(1 << 60), Some(left_bytes));
+        let _ = governor.capacity_hundredths(20.0);
+        let plenty = governor.memory_bytes(1 << 60);
+        assert!(plenty.unwrap() > 1 << 59);
+        let told = governor
+            .history()
+            .into_iter()
+            .map(|cycle| cycle.memory_bytes);
+        let told: Vec<_> = told.collect();
+        assert_eq!(told, [Some(left_bytes), Some(left_bytes), plenty]);
     }
 
     #[test]

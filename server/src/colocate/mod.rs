@@ -3,18 +3,21 @@
 //! ```text
 //!   CPU and disk by class, requests ─► LoadMonitor ─► LoadEstimate ─┐
 //!   latencies of the store or its load ─► GuardWatch ─► Guard ──────┼─► Governor ─► capacity
+//!   MemAvailable, cgroups ────────────► MemoryMonitor ──────────────┤
 //!   LoadHistory, or a schedule ──────────────────────► forecast f(t)┘
 //! ```
 //!
 //! What always holds: everything in the process that is not a task of an
 //! analytics job counts as transactional, flushes and compactions included, and
 //! comes first; so does every other process. `estimate`, `guard` and `history`
-//! decide and know no clock; `monitor`, `threads`, `store` and `watch` look and tell.
+//! decide and know no clock; `monitor`, `threads`, `store`, `memory` and `watch` look and
+//! tell.
 
 mod estimate;
 mod governor;
 mod guard;
 mod history;
+mod memory;
 mod monitor;
 mod store;
 mod threads;

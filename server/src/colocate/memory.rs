@@ -1,0 +1,282 @@
+//! What memory the machine leaves to analytics.
+//!
+//! ```text
+//!   left = available + held by tasks - reserve        of the machine, and of each
+//!                                                     cgroup that this process is in
+//! ```
+//!
+//! The smallest counts. Of the machine `MemAvailable` is available; of a cgroup
+//! (version 2) what its limit leaves, file pages that nobody uses included.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+use procfs::{FromRead, Meminfo};
+
+/// The part of all memory that is never given to analytics: for what the store, the
+/// kernel and others take before the next look.
+const RESERVE: f64 = 0.05;
+
+/// More is available only once it has been for this long, in seconds. To preempt a
+/// task costs its work, so a moment's plenty starts none.
+const STEADY_S: f64 = 5.0;
+
+/// More than any of the files here has, in bytes.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// Where the system tells of cgroups.
+const CGROUPS: &str = "sys/fs/cgroup";
+
+/// Memory of the machine or of a cgroup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Memory {
+    total_bytes: u64,
+    /// What could be had at once.
+    available_bytes: u64,
+}
+
+impl Memory {
+    /// What analytics may hold when `held_bytes` of what is used are theirs.
+    fn left_bytes(self, held_bytes: u64) -> u64 {
+        let reserve_bytes = (self.total_bytes as f64 * RESERVE) as u64;
+        let free_or_held_bytes = self.available_bytes.saturating_add(held_bytes);
+        free_or_held_bytes.saturating_sub(reserve_bytes)
+    }
+}
+
+/// Reads what the machine and the cgroups of this process have.
+#[derive(Debug)]
+pub(super) struct MemoryMonitor {
+    meminfo: PathBuf,
+    /// From that of this process upwards.
+    cgroups: Vec<PathBuf>,
+}
+
+impl MemoryMonitor {
+    /// Where this process stands now; it is not looked at again.
+    pub(super) fn start() -> Self {
+        Self::below(Path::new("/"))
+    }
+
+    fn below(root: &Path) -> Self {
+        let text = text(&root.join("proc/self/cgroup")).unwrap_or_default();
+        let named = text.lines().find_map(|line| line.strip_prefix("0::/"));
+        let named = Path::new(named.unwrap_or_default());
+        // One that lies outside of what this process can see has another name.
+        let is_within = |path: &Path| path.components().all(|c| matches!(c, Component::Normal(_)));
+        let named = Some(named).filter(|path| is_within(path));
+        let mount = root.join(CGROUPS);
+        let cgroups = named.unwrap_or(Path::new("")).ancestors();
+        Self {
+            meminfo: root.join("proc/meminfo"),
+            cgroups: cgroups.map(|path| mount.join(path)).collect(),
+        }
+    }
+
+    /// What analytics may hold when `held_bytes` of what is used are theirs; `None`
+    /// where the system does not say.
+    pub(super) fn left_bytes(&self, held_bytes: u64) -> Option<u64> {
+        let cgroups = self.cgroups.iter().filter_map(|path| of_cgroup(path));
+        let all = of_machine(&self.meminfo).into_iter().chain(cgroups);
+        all.map(|memory| memory.left_bytes(held_bytes)).min()
+    }
+}
+
+fn of_machine(path: &Path) -> Option<Memory> {
+    let file = File::open(path).ok()?;
+    let meminfo = Meminfo::from_read(file.take(FILE_BYTES_MAX)).ok()?;
+    Some(Memory {
+        total_bytes: meminfo.mem_total,
+        available_bytes: meminfo.mem_available?,
+    })
+}
+
+/// `None` where there is no limit.
+fn of_cgroup(path: &Path) -> Option<Memory> {
+    let number = |name: &str| text(&path.join(name))?.trim().parse::<u64>().ok();
+    // Beyond the lower one the kernel slows the whole group down.
+    let limits = [number("memory.max"), number("memory.high")];
+    let limit_bytes = limits.into_iter().flatten().min()?;
+    let stat = text(&path.join("memory.stat")).unwrap_or_default();
+    let inactive = stat
+        .lines()
+        .find_map(|line| line.strip_prefix("inactive_file "));
+    let inactive_bytes = inactive.and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+    let used_bytes = number("memory.current")?.saturating_sub(inactive_bytes);
+    Some(Memory {
+        total_bytes: limit_bytes,
+        available_bytes: limit_bytes.saturating_sub(used_bytes),
+    })
+}
+
+fn text(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    let file = File::open(path).ok()?;
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// The least that was left in the last seconds.
+#[derive(Debug, Default)]
+pub(super) struct SteadyMemory {
+    /// Looks that no later one went below: time in seconds, and bytes; both ascend.
+    looks: VecDeque<(f64, u64)>,
+}
+
+impl SteadyMemory {
+    /// Takes in a look at `now_s`, which is not before the last one's; what has been
+    /// left all the time.
+    pub(super) fn take(&mut self, now_s: f64, left_bytes: u64) -> u64 {
+        while self
+            .looks
+            .pop_back_if(|look| look.1 >= left_bytes)
+            .is_some()
+        {}
+        self.looks.push_back((now_s, left_bytes));
+        // The last one stays.
+        while self.looks[0].0 < now_s - STEADY_S {
+            self.looks.pop_front();
+        }
+        self.looks[0].1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A root directory with some files.
+    fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    fn left_bytes(files: &[(&str, &str)], held_bytes: u64) -> Option<u64> {
+        MemoryMonitor::below(root(files).path()).left_bytes(held_bytes)
+    }
+
+    /// 1000 KiB, of which 600 are available.
+    const MEMINFO: (&str, &str) = (
+        "proc/meminfo",
+        "MemTotal:           1000 kB
+MemFree:             200 kB
+MemAvailable:        600 kB
+Buffers:               0 kB
+Cached:              500 kB
+SwapCached:            0 kB
+Active:                0 kB
+Inactive:              0 kB
+SwapTotal:             0 kB
+SwapFree:              0 kB
+Dirty:                 0 kB
+Writeback:             0 kB
+Mapped:                0 kB
+Slab:                  0 kB
+Committed_AS:          0 kB
+VmallocTotal:          0 kB
+VmallocUsed:           0 kB
+VmallocChunk:          0 kB
+",
+    );
+
+    #[test]
+    fn a_machine_leaves_what_is_available_and_what_tasks_hold_less_a_reserve() {
+        assert_eq!(left_bytes(&[MEMINFO], 0), Some(550 << 10));
+        assert_eq!(left_bytes(&[MEMINFO], 100 << 10), Some(650 << 10));
+        assert_eq!(
+            left_bytes(&[MEMINFO], u64::MAX),
+            Some(u64::MAX - (50 << 10))
+        );
+        let full = MEMINFO.1.replace("600 kB", " 20 kB");
+        assert_eq!(left_bytes(&[("proc/meminfo", &full)], 10 << 10), Some(0));
+    }
+
+    #[test]
+    fn the_tightest_cgroup_above_this_process_counts() {
+        let slice = "sys/fs/cgroup/a/memory";
+        let leaf = "sys/fs/cgroup/a/b/memory";
+        let files = |max: &str, high: &str| {
+            let named = |name: &str, of: &str| format!("{of}.{name}");
+            vec![
+                (MEMINFO.0.to_owned(), MEMINFO.1.to_owned()),
+                (
+                    "proc/self/cgroup".to_owned(),
+                    "4:memory:/x\n0::/a/b\n".to_owned(),
+                ),
+                (named("max", leaf), "max\n".to_owned()),
+                (named("current", leaf), "1\n".to_owned()),
+                (named("max", slice), max.to_owned()),
+                (named("high", slice), high.to_owned()),
+                (named("current", slice), "90000\n".to_owned()),
+                (
+                    named("stat", slice),
+                    "anon 1\ninactive_anon 7\ninactive_file 30000\n".to_owned(),
+                ),
+            ]
+        };
+        for (max, high, left) in [
+            ("max\n", "max\n", 550 << 10),
+            ("100000\n", "max\n", 35_000),
+            ("100000\n", "80000\n", 16_000),
+            ("40000\n", "max\n", 0),
+            ("not a number\n", "max\n", 550 << 10),
+        ] {
+            let files = files(max, high);
+            let files: Vec<_> = files
+                .iter()
+                .map(|(path, text)| (&path[..], &text[..]))
+                .collect();
+            assert_eq!(left_bytes(&files, 0), Some(left), "{max:?}, {high:?}");
+        }
+    }
+
+    #[test]
+    fn a_cgroup_that_cannot_be_seen_and_files_that_make_no_sense_are_no_limit() {
+        for cgroup in [
+            "0::/../../elsewhere\n",
+            "",
+            "1:name=systemd:/\n",
+            "0::/gone\n",
+        ] {
+            let files = [MEMINFO, ("proc/self/cgroup", cgroup)];
+            assert_eq!(left_bytes(&files, 0), Some(550 << 10), "{cgroup:?}");
+        }
+        assert_eq!(left_bytes(&[], 0), None);
+        assert_eq!(left_bytes(&[("proc/meminfo", "no line like any")], 0), None);
+        let endless = "x".repeat(1 << 20);
+        assert_eq!(left_bytes(&[("proc/meminfo", &endless)], 0), None);
+    }
+
+    #[test]
+    fn this_machine_tells_what_it_leaves() {
+        let left_bytes = MemoryMonitor::start().left_bytes(0);
+        let total_bytes = of_machine(Path::new("/proc/meminfo")).map(|memory| memory.total_bytes);
+        assert!(left_bytes.unwrap() < total_bytes.unwrap());
+    }
+
+    #[test]
+    fn less_counts_at_once_and_more_only_when_it_stays() {
+        let mut memory = SteadyMemory::default();
+        let left = [
+            (0.0, 50),
+            (1.0, 90),
+            (2.0, 40),
+            (4.0, 70),
+            (5.0, 60),
+            (7.0, 99),
+            (7.5, 99),
+        ];
+        let steady = left.map(|(now_s, bytes)| memory.take(now_s, bytes));
+        assert_eq!(steady, [50, 50, 40, 40, 40, 40, 60]);
+        assert_eq!(memory.take(30.0, 80), 80);
+        assert_eq!(memory.take(30.0, 70), 70);
+        assert_eq!(memory.looks.len(), 1);
+    }
+}
