@@ -312,11 +312,13 @@ impl<'a> Launch<'a> {
         known: Option<&KnownProfile>,
     ) -> Result<JobReport> {
         let default = RuntimeOptions::new(self.cores());
+        let task_memory_bytes = self.task_memory_bytes()?;
         let runtime = Runtime::start(RuntimeOptions {
             policy: policy::by_name(&self.common.policy).expect("clap checked the name"),
             spill_dir: self.spill_dir().to_path_buf(),
             journal,
-            task_memory_bytes: self.task_memory_bytes()?,
+            task_memory_bytes,
+            memory_bytes: Some(task_memory_bytes as u64 * u64::from(self.cores())),
             ..default
         })?;
         let runner = Runner {
