@@ -25,9 +25,9 @@ Examples:
 
 A job is unfinished when its process ended before it. --restart starts such jobs
 again, the oldest first, over the snapshot that they had, as the next `ebb run` does;
-one whose process ended three times before it has failed. The latest 1,000 ended jobs
-are remembered, in tables jobs and attempts of keyspace system; of each job the first
-10,000 attempts.
+one that had put its output in place has succeeded, one whose process ended three times
+before it has failed. The latest 1,000 ended jobs are remembered, in tables jobs and
+attempts of keyspace system; of each job the first 10,000 attempts.
 
 What the tasks of an application took is kept in table profiles when a job succeeds,
 by what it read and computed. The next job of the application starts from it: tasks are

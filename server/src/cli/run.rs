@@ -135,11 +135,11 @@ fn run_job(
         job.set_own_snapshot(name);
     }
     let note = match (&history, noted) {
-        (Some(history), Some(noted)) => Some(Note::new(history, noted)?),
+        (Some(history), Some(noted)) => Some(Note::new(history, noted, &launch.commit_note)?),
         (Some(history), None) if work.is_ok() => {
             let directory = std::env::current_dir().context(NOWHERE)?;
             let noted = history.begin(job.name(), json!(job), directory)?;
-            Some(Note::new(history, noted)?)
+            Some(Note::new(history, noted, &launch.commit_note)?)
         }
         _ => None,
     };
@@ -151,16 +151,30 @@ fn run_job(
         }
         launch.run(work, interrupt, journal, known.as_ref())
     });
-    if let Some(note) = note {
-        match &report {
-            Ok(report) => {
-                let (work, input) = (job.work_arguments(), launch.input_label());
-                note.end(report, &work, &input, launch.told.as_ref())?;
+    let noted = match (note, &report) {
+        (None, _) => Ok(()),
+        (Some(note), Ok(report)) => {
+            let (work, input) = (job.work_arguments(), launch.input_label());
+            note.end(report, &work, &input, launch.told.as_ref())
+        }
+        (Some(note), Err(error)) if is_restart => note.fail(&format!("{error:#}")),
+        // It never started.
+        (Some(note), Err(_)) => note.forget(),
+    };
+    // What became of the job is told whether it could be noted or not.
+    match (
+        report.and_then(|report| report::tell(&launch, &report)),
+        noted,
+    ) {
+        (Ok(()), noted) => noted.with_context(|| {
+            let target = &launch.target;
+            format!("the output is in {target}, but the end of the job could not be noted")
+        }),
+        (Err(error), noted) => {
+            if let Err(unnoted) = noted {
+                eprintln!("ebb: the end of the job could not be noted: {unnoted:#}");
             }
-            Err(error) if is_restart => note.fail(&format!("{error:#}"))?,
-            // It never started.
-            Err(_) => note.forget()?,
+            Err(error)
         }
     }
-    report::tell(&launch, &report?)
 }

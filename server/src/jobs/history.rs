@@ -13,6 +13,7 @@
 //! in the note, so that it can be started again.
 
 mod attempts;
+mod noted_output;
 mod profiles;
 mod recorder;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use serde_json::Value;
 
 use self::attempts::AttemptTable;
 pub use self::attempts::{ATTEMPTS_KEPT_MAX, NotedAttempt};
+pub use self::noted_output::{CommitNote, NotedOutput};
 use self::profiles::ProfileTable;
 pub use self::profiles::{KnownProfile, NotedProfile};
 pub use self::recorder::{Recorded, Recorder};
@@ -74,6 +76,10 @@ pub struct NotedJob {
     /// How often it was started, from 1.
     #[serde(default = "once")]
     pub starts: u32,
+    /// Whether its last start came to put the output in place. If it did not end then
+    /// and there is an output, the job has made it.
+    #[serde(default)]
+    pub commits: bool,
     /// When it ended, in milliseconds since 1970.
     pub ended_unix_ms: Option<u64>,
     /// The runtime's report.
@@ -159,6 +165,7 @@ impl History {
             state: NotedState::Started,
             started_unix_ms: now_ms,
             starts: 1,
+            commits: false,
             ended_unix_ms: None,
             report: None,
             attempts_dropped: 0,
@@ -175,11 +182,25 @@ impl History {
     pub fn begin_again(&self, job: &NotedJob) -> Result<NotedJob> {
         let again = NotedJob {
             starts: job.starts.saturating_add(1),
+            commits: false,
             ..job.clone()
         };
         self.attempts.forget(&job.id)?;
         self.put(&again)?;
         Ok(again)
+    }
+
+    /// Notes that a job is about to put its output in place: on the disk, since the output
+    /// may be there sooner than anything else that is noted.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn begin_commit(&self, job: &NotedJob) -> Result<()> {
+        self.put(&NotedJob {
+            commits: true,
+            ..job.clone()
+        })?;
+        self.attempts.db.sync()
     }
 
     /// Notes how a job ended.

@@ -12,6 +12,7 @@ mod isolation;
 mod jobs;
 mod place;
 mod reading;
+mod restarts;
 mod simulating;
 
 use place::Place;

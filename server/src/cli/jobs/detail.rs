@@ -179,6 +179,7 @@ mod tests {
             state: NotedState::Failed,
             started_unix_ms: 1_795_293_012_345,
             starts: 2,
+            commits: false,
             ended_unix_ms: Some(1_795_293_013_595),
             report: Some(report),
             attempts_dropped: 1234,

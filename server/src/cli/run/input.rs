@@ -156,6 +156,14 @@ impl InputArgs {
         }
     }
 
+    /// Deletes the snapshot that was made for the job.
+    pub(super) fn delete_own_snapshot(&self, db: &Db) {
+        if let (true, Some(table)) = (self.owns_snapshot, &self.place.table) {
+            // Dropped, it takes the snapshot with it. One that cannot be had is gone.
+            drop(Source::new(db, table, self.snapshot.as_deref(), true));
+        }
+    }
+
     /// The same for another place. Ranges of keys, and how files are written, are
     /// the first one's own.
     pub(super) fn at(&self, place: Place) -> Self {

@@ -26,7 +26,9 @@ use super::told::Told;
 use super::watch;
 use crate::cli::database::Location;
 use crate::cli::error::CliError;
-use crate::jobs::history::{History, KnownProfile, NotedJob, SYSTEM_KEYSPACE};
+use crate::jobs::history::{
+    CommitNote, History, KnownProfile, NotedJob, NotedOutput, SYSTEM_KEYSPACE,
+};
 use crate::jobs::{Chain, Column, RowFormat};
 
 /// What every job takes, whatever it reads.
@@ -118,6 +120,8 @@ pub(super) struct Launch<'a> {
     pub(super) report: Report,
     /// What was told before it started.
     pub(super) told: Option<Told>,
+    /// Where it is noted that the output is about to be put in place.
+    pub(super) commit_note: CommitNote,
     /// What processes of their own read.
     pins: Vec<PinnedTable>,
     /// In such a process: what is left of what it was told.
@@ -144,6 +148,7 @@ impl<'a> Launch<'a> {
             spills: Some(spills?),
             inputs: Vec::new(),
             report: Report::Asked,
+            commit_note: CommitNote::default(),
             pins: Vec::new(),
             told_job: None,
             told: None,
@@ -160,6 +165,7 @@ impl<'a> Launch<'a> {
             spills: None,
             inputs: Vec::new(),
             report: Report::Asked,
+            commit_note: CommitNote::default(),
             pins: Vec::new(),
             told_job: Some(told),
             told: None,
@@ -183,9 +189,9 @@ impl<'a> Launch<'a> {
         self.spills.as_ref().map_or(Path::new(""), Spills::path)
     }
 
-    /// Whether a database is open.
-    pub(super) fn has_database(&self) -> bool {
-        self.db.is_some()
+    /// The database, where one is open.
+    pub(super) fn database(&self) -> Option<&Db> {
+        self.db.as_ref()
     }
 
     /// Cores that the job may use.
@@ -236,9 +242,14 @@ impl<'a> Launch<'a> {
             let text = format!("keyspace {SYSTEM_KEYSPACE} is ebb's own: write to another");
             return Err(CliError::Usage(text).into());
         }
-        let format = self.common.format;
-        self.target
-            .output(self.db.as_ref(), columns, format, self.spill_dir())
+        let (db, format) = (self.db.as_ref(), self.common.format);
+        let output = (self.target).output(db, columns, format, self.spill_dir())?;
+        Ok(Arc::new(NotedOutput::new(output, self.commit_note.clone())))
+    }
+
+    /// Whether what the job is to put out is there already.
+    pub(super) fn has_output(&self) -> Result<bool> {
+        self.target.is_there(self.db.as_ref())
     }
 
     /// The output for rows of which several may have the same key: no table, where

@@ -7,7 +7,7 @@ use ebb_scheduler::runtime::{JobJournal, JobReport, Outcome};
 use serde_json::{Value, json};
 
 use super::told::Told;
-use crate::jobs::history::{History, NotedJob, NotedState, Recorder};
+use crate::jobs::history::{CommitNote, History, NotedJob, NotedState, Recorder};
 
 /// Its note in the history, and who writes down what its tasks take.
 pub(super) struct Note<'a> {
@@ -17,9 +17,11 @@ pub(super) struct Note<'a> {
 }
 
 impl<'a> Note<'a> {
-    /// Of a job that begins; none of its attempts are noted yet.
-    pub(super) fn new(history: &'a History, noted: NotedJob) -> Result<Self> {
+    /// Of a job that begins; none of its attempts are noted yet. Its output will be told
+    /// through `commits`.
+    pub(super) fn new(history: &'a History, noted: NotedJob, commits: &CommitNote) -> Result<Self> {
         let recorder = Recorder::start(history, &noted).context("cannot start a thread")?;
+        commits.set(history, &noted);
         Ok(Self {
             history,
             noted,
@@ -34,6 +36,10 @@ impl<'a> Note<'a> {
 
     /// Notes how it ended; if well, what it took too, for the next one that does
     /// `work`. `input` says what it read, `told` how long it was believed to take.
+    ///
+    /// # Errors
+    /// When the store fails. That attempts could not be written is no reason not to note
+    /// the end.
     pub(super) fn end(
         mut self,
         report: &JobReport,
@@ -41,16 +47,18 @@ impl<'a> Note<'a> {
         input: &str,
         told: Option<&Told>,
     ) -> Result<()> {
-        let recorded = self.recorder.finish()?;
-        self.noted.attempts_dropped = recorded.attempts_dropped;
+        let recorded = self.recorder.finish();
+        if let Ok(recorded) = &recorded {
+            self.noted.attempts_dropped = recorded.attempts_dropped;
+        }
         let state = match report.outcome {
             Outcome::Succeeded => NotedState::Succeeded,
             Outcome::Failed { .. } => NotedState::Failed,
             Outcome::Cancelled => NotedState::Cancelled,
         };
         self.history.end(&self.noted, state, Some(json!(report)))?;
+        let measured = recorded?.measured;
         if state == NotedState::Succeeded {
-            let measured = recorded.measured;
             let took_s = report.finished_s - report.submitted_s;
             let off = told.map(|told| told.advice.took_over_estimate(took_s));
             (self.history).note_profile(&self.noted, work, input, measured, off)?;
@@ -69,6 +77,12 @@ impl<'a> Note<'a> {
         self.recorder.finish()?;
         Ok(self.history.forget(&self.noted.id)?)
     }
+}
+
+/// Notes that a job succeeded, without a report of a runtime: its figures are not known.
+pub(super) fn succeed(history: &History, noted: &NotedJob) -> Result<()> {
+    let report: Value = json!({"outcome": {"kind": "succeeded"}});
+    Ok(history.end(noted, NotedState::Succeeded, Some(report))?)
 }
 
 /// Notes that a job failed for `cause`, without a report of a runtime.

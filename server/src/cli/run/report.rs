@@ -31,16 +31,42 @@ pub(super) fn tell(launch: &Launch<'_>, job: &JobReport) -> Result<()> {
         (false, Outcome::Succeeded) => lines(args, launch, job),
         (false, _) => Vec::new(),
     };
-    if target.is_terminal() || launch.report == Report::Aside {
-        text.iter().for_each(|line| eprintln!("{line}"));
-    } else {
-        let mut printer = Printer::new();
-        for line in text {
-            printer.line(line)?;
-        }
-        printer.finish()?;
-    }
+    print(launch, &text)?;
     verdict(target, job)
+}
+
+/// The same for a job of which nothing is known but that it succeeded: application `name`
+/// by its note `id`.
+pub(super) fn tell_done(launch: &Launch<'_>, name: &str, id: &str) -> Result<()> {
+    let output = launch.target.to_string();
+    let text = match launch.common.json {
+        true => vec![
+            json!({
+                "name": name,
+                "job": id,
+                "outcome": {"kind": "succeeded"},
+                "output": output,
+            })
+            .to_string(),
+        ],
+        false => vec![
+            format!("{name} succeeded; what it took is not known"),
+            format!("  output  {output}"),
+        ],
+    };
+    print(launch, &text)
+}
+
+fn print(launch: &Launch<'_>, text: &[String]) -> Result<()> {
+    if launch.target.is_terminal() || launch.report == Report::Aside {
+        text.iter().for_each(|line| eprintln!("{line}"));
+        return Ok(());
+    }
+    let mut printer = Printer::new();
+    for line in text {
+        printer.line(line)?;
+    }
+    printer.finish()
 }
 
 fn object(args: &Common, launch: &Launch<'_>, job: &JobReport) -> Value {

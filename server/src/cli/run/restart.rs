@@ -3,9 +3,9 @@
 use anyhow::{Context, Result};
 
 use super::applications::Job;
-use super::launch::{Interrupt, Launch};
+use super::launch::{Common, Interrupt, Launch};
 use super::report::Report;
-use super::{note, run_job};
+use super::{note, report, run_job};
 use crate::cli::database::Location;
 use crate::cli::error::CliError;
 use crate::jobs::history::{History, NotedJob, STARTS_MAX};
@@ -41,10 +41,7 @@ pub(super) fn start_again(
         if interrupt.is_interrupted() {
             break;
         }
-        let run = match cause_against(&noted) {
-            Some(cause) => give_up(&location, &noted, cause),
-            None => one_again(&location, interrupt, noted, report),
-        };
+        let run = one_again(&location, interrupt, noted, report);
         if let Err(error) = run
             && let Err(earlier) = std::mem::replace(&mut result, Err(error))
         {
@@ -54,8 +51,61 @@ pub(super) fn start_again(
     result
 }
 
+/// Starts a job again, unless it is done already or must not be.
+fn one_again(
+    location: &Location,
+    interrupt: &Interrupt,
+    noted: NotedJob,
+    report: Report,
+) -> Result<()> {
+    let told: Result<Job, _> = serde_json::from_value(noted.arguments.clone());
+    if let (true, Ok(job)) = (noted.commits, &told) {
+        let mut launch = launch(location, &noted, job.common(), job.reads_table())?;
+        launch.report = report;
+        if launch.has_output()? {
+            return note_done(&launch, &noted, job);
+        }
+    }
+    match (cause_against(&noted, &told), told) {
+        (None, Ok(job)) => run_again(location, interrupt, noted, job, report),
+        (cause, job) => give_up(location, &noted, job.ok(), cause.unwrap_or_default()),
+    }
+}
+
+/// The noted job about to run, in the directory where it was started.
+fn launch<'a>(
+    location: &Location,
+    noted: &NotedJob,
+    common: &'a Common,
+    reads_table: bool,
+) -> Result<Launch<'a>> {
+    let directory = &noted.directory;
+    std::env::set_current_dir(directory)
+        .with_context(|| format!("cannot go to {}", directory.display()))?;
+    Launch::new(common, location, reads_table)
+}
+
+/// Notes that a job has succeeded which came to put its output in place, where one is, and
+/// whose process ended before it could say so.
+fn note_done(launch: &Launch<'_>, noted: &NotedJob, job: &Job) -> Result<()> {
+    if let (Some(history), Some(db)) = (launch.existing_history()?, launch.database()) {
+        note::succeed(&history, noted)?;
+        job.delete_own_snapshot(db);
+    }
+    let NotedJob {
+        application, id, ..
+    } = noted;
+    let target = &launch.target;
+    eprintln!(
+        "ebb: {application} {id}, whose process ended before it could say so, had succeeded: \
+         {target} is there, which it was about to put in place (if it is somebody else's, move \
+         it away and ask again)"
+    );
+    report::tell_done(launch, application, id)
+}
+
 /// Why a job is not to be started again.
-fn cause_against(noted: &NotedJob) -> Option<String> {
+fn cause_against(noted: &NotedJob, told: &Result<Job, serde_json::Error>) -> Option<String> {
     let NotedJob { id, starts, .. } = noted;
     if *starts >= STARTS_MAX {
         let application = &noted.application;
@@ -64,7 +114,7 @@ fn cause_against(noted: &NotedJob) -> Option<String> {
              before it: not started again"
         ));
     }
-    match serde_json::from_value::<Job>(noted.arguments.clone()) {
+    match told {
         Ok(job) if job.common().output == "-" => Some(format!(
             "the rows of job {id} were for the terminal of a process that is gone: not started \
              again"
@@ -77,30 +127,28 @@ fn cause_against(noted: &NotedJob) -> Option<String> {
 }
 
 /// Notes that a job is not started again, and says so.
-fn give_up(location: &Location, noted: &NotedJob, cause: String) -> Result<()> {
+fn give_up(location: &Location, noted: &NotedJob, job: Option<Job>, cause: String) -> Result<()> {
     let db = location.open_with_maintenance()?;
     note::fail(&History::open(&db)?, noted, &cause)?;
+    if let Some(job) = job {
+        job.delete_own_snapshot(&db);
+    }
     Err(CliError::Usage(cause).into())
 }
 
-fn one_again(
+fn run_again(
     location: &Location,
     interrupt: &Interrupt,
     noted: NotedJob,
+    job: Job,
     report: Report,
 ) -> Result<()> {
     let NotedJob {
-        application,
-        id,
-        directory,
-        ..
+        application, id, ..
     } = &noted;
     eprintln!("ebb: starting {application} {id} again, which a process left unfinished");
-    std::env::set_current_dir(directory)
-        .with_context(|| format!("cannot go to {}", directory.display()))?;
-    let job: Job = serde_json::from_value(noted.arguments.clone())?;
     let common = job.common().clone();
-    let mut launch = Launch::new(&common, location, job.reads_table())?;
+    let mut launch = launch(location, &noted, &common, job.reads_table())?;
     launch.report = report;
     run_job(job, launch, interrupt, Some(noted))
 }

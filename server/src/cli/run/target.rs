@@ -48,6 +48,15 @@ impl Target {
         *self == Self::Files(FilesTarget::Terminal)
     }
 
+    /// Whether a job's output is there: a file or folder of the name, or rows in the
+    /// table.
+    pub(super) fn is_there(&self, db: Option<&Db>) -> Result<bool> {
+        Ok(match self {
+            Self::Files(files) => files.exists()?,
+            Self::Table(name) => table_output(db, name, Path::new(""))?.has_rows()?,
+        })
+    }
+
     /// The output of a job whose rows have `columns`, in `format` or as the name
     /// says; rows that cannot wait beside the target wait in `directory`.
     pub(super) fn output(
@@ -57,14 +66,9 @@ impl Target {
         format: Option<RowFormat>,
         directory: &Path,
     ) -> Result<Arc<dyn Output>> {
-        let files = match (self, db) {
-            (Self::Table(name), Some(db)) => {
-                let keyspace = database::keyspace(db, &name.keyspace)?;
-                let output = TableOutput::new(db.clone(), keyspace, &name.table, directory);
-                return Ok(Arc::new(output));
-            }
-            (Self::Table(name), None) => unreachable!("{name} was found in a database"),
-            (Self::Files(files), _) => files,
+        let files = match self {
+            Self::Table(name) => return Ok(Arc::new(table_output(db, name, directory)?)),
+            Self::Files(files) => files,
         };
         let named = match files {
             FilesTarget::File(path) => RowFormat::of_name(&path.to_string_lossy()),
@@ -73,6 +77,19 @@ impl Target {
         let rows = RowWriter::new(format.unwrap_or(named), columns);
         Ok(Arc::new(FilesOutput::new(files.clone(), rows, directory)))
     }
+}
+
+/// # Panics
+/// Without the database that the table was found in.
+fn table_output(db: Option<&Db>, name: &TableName, directory: &Path) -> Result<TableOutput> {
+    let db = db.unwrap_or_else(|| unreachable!("{name} was found in a database"));
+    let keyspace = database::keyspace(db, &name.keyspace)?;
+    Ok(TableOutput::new(
+        db.clone(),
+        keyspace,
+        &name.table,
+        directory,
+    ))
 }
 
 impl fmt::Display for Target {

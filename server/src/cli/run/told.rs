@@ -155,7 +155,7 @@ fn seconds(s: f64) -> String {
 fn nothing(launch: &Launch<'_>, work: &Work, name: &str) -> String {
     match work {
         Work::Chain(_) => format!("of {name}, a chain of jobs, nothing can be said before"),
-        Work::Job(_) if launch.has_database() => format!(
+        Work::Job(_) if launch.database().is_some() => format!(
             "how long {name} takes is not known: a run that succeeds leaves a profile in the \
              database"
         ),

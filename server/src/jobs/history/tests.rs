@@ -1,7 +1,11 @@
 use ebb_scheduler::model::{JobId, TaskKind};
-use ebb_scheduler::runtime::{AttemptOutcome, AttemptRecord, JobJournal};
+use ebb_scheduler::runtime::{
+    AttemptOutcome, AttemptRecord, JobJournal, Output, OutputWriter, TaskError, VecOutput,
+};
 use ebb_storage::Options;
+use ebb_storage::vfs::MemVfs;
 use serde_json::json;
+use std::sync::Arc;
 
 use super::*;
 
@@ -148,7 +152,10 @@ fn a_note_of_before_attempts_were_kept_still_reads() {
     let old = r#"{"id":"1","application":"grep","arguments":{},"directory":"/d","state":"started",
         "started_unix_ms":7,"ended_unix_ms":null,"report":null}"#;
     let job: NotedJob = serde_json::from_str(old).unwrap();
-    assert_eq!((job.starts, job.attempts_dropped), (1, 0));
+    assert_eq!(
+        (job.starts, job.commits, job.attempts_dropped),
+        (1, false, 0)
+    );
 }
 
 #[test]
@@ -191,4 +198,70 @@ fn the_same_work_is_known_best_and_otherwise_the_latest_of_the_application() {
     let all = history.profiles().unwrap();
     let of = |name: &str| all.iter().filter(|p| p.application == name).count();
     assert_eq!((of("sort"), of("sorting")), (100, 1));
+}
+
+/// In memory, on a disk that may fill up.
+fn history_on(vfs: &MemVfs) -> History {
+    let options = Options {
+        vfs: Arc::new(vfs.clone()),
+        ..Options::default()
+    };
+    History::open(&Db::open("/db", options).unwrap()).unwrap()
+}
+
+#[test]
+fn that_an_output_is_put_in_place_is_on_the_disk_before_it_is() {
+    /// Looks when it is committed at what a crash of the machine would leave.
+    struct Looks(MemVfs, NotedJob);
+    impl Output for Looks {
+        fn open(&self, _: u32, _: u32) -> std::result::Result<Box<dyn OutputWriter>, TaskError> {
+            unreachable!("nothing is written")
+        }
+
+        fn commit(&self) -> std::result::Result<(), TaskError> {
+            let after = self.0.fork();
+            after.restart(7);
+            let noted = history_on(&after).unfinished().unwrap();
+            let commits = NotedJob {
+                commits: true,
+                ..self.1.clone()
+            };
+            assert_eq!(noted, [commits]);
+            Ok(())
+        }
+
+        fn abort(&self) {}
+    }
+
+    let vfs = MemVfs::new();
+    let history = history_on(&vfs);
+    let job = history.begin("sort", json!({}), "/d").unwrap();
+    let note = CommitNote::default();
+    let output = NotedOutput::new(Arc::new(Looks(vfs, job.clone())), note.clone());
+    note.set(&history, &job);
+    output.commit().unwrap();
+    // What the next start does is not noted of the last one.
+    let again = history.begin_again(&history.jobs().unwrap()[0]).unwrap();
+    assert!(!again.commits);
+    assert_eq!(history.jobs().unwrap(), [again]);
+}
+
+#[test]
+fn an_output_whose_commit_cannot_be_noted_is_not_put_in_place() {
+    let vfs = MemVfs::new();
+    let history = history_on(&vfs);
+    let job = history.begin("sort", json!({}), "/d").unwrap();
+    let (rows, note) = (VecOutput::new(), CommitNote::default());
+    let output = NotedOutput::new(Arc::new(rows.clone()), note.clone());
+    note.set(&history, &job);
+    let mut writer = output.open(0, 1).unwrap();
+    writer.write(b"k", b"v").unwrap();
+    writer.finish().unwrap();
+    vfs.set_capacity_bytes(Some(vfs.used_bytes()));
+    let error = output.commit().unwrap_err().to_string();
+    assert!(error.contains("history of jobs"), "{error}");
+    assert_eq!(rows.rows(), None);
+    vfs.set_capacity_bytes(None);
+    output.commit().unwrap();
+    assert_eq!(rows.rows().unwrap().len(), 1);
 }

@@ -29,6 +29,24 @@ pub enum FilesTarget {
     Terminal,
 }
 
+impl FilesTarget {
+    /// Whether there is something of its name. A link that leads nowhere is in the way
+    /// too; the terminal never is.
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub fn exists(&self) -> io::Result<bool> {
+        match self {
+            Self::Terminal => Ok(false),
+            Self::File(path) | Self::Folder(path) => match fs::symlink_metadata(path) {
+                Ok(_) => Ok(true),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+                Err(error) => Err(error),
+            },
+        }
+    }
+}
+
 /// Files that appear when the job has succeeded. A target that exists is refused,
 /// at submission and by the commit.
 ///
@@ -200,15 +218,11 @@ impl Output for FilesOutput {
             return Ok(());
         };
         let name = target.display();
-        // A link that leads nowhere is in the way too.
-        match fs::symlink_metadata(target) {
-            Ok(_) => {
-                return Err(TaskError::failed(format!(
-                    "{name} exists; remove it or choose another name"
-                )));
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(TaskError::io(format!("looking for {name}"))(error)),
+        let exists = self.target.exists();
+        if exists.map_err(TaskError::io(format!("looking for {name}")))? {
+            return Err(TaskError::failed(format!(
+                "{name} exists; remove it or choose another name"
+            )));
         }
         if !self.parent.is_dir() {
             return Err(TaskError::failed(format!(

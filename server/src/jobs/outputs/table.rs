@@ -65,6 +65,21 @@ impl TableOutput {
         }
     }
 
+    /// Whether the table is there and has rows.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn has_rows(&self) -> Result<bool, TaskError> {
+        let Some(table) = self.existing()? else {
+            return Ok(false);
+        };
+        match table.range::<&[u8], _>(..).next() {
+            None => Ok(false),
+            Some(Ok(_)) => Ok(true),
+            Some(Err(error)) => Err(TaskError::failed(error)),
+        }
+    }
+
     fn existing(&self) -> Result<Option<Table>, TaskError> {
         match self.keyspace.existing_table(&self.table) {
             Ok(table) => Ok(Some(table)),
@@ -76,18 +91,14 @@ impl TableOutput {
 
 impl Output for TableOutput {
     fn check(&self) -> Result<(), TaskError> {
-        let Some(table) = self.existing()? else {
-            return Ok(());
-        };
-        match table.range::<&[u8], _>(..).next() {
-            None => Ok(()),
-            Some(Ok(_)) => Err(TaskError::failed(format!(
+        if self.has_rows()? {
+            return Err(TaskError::failed(format!(
                 "table {}.{} has rows already; choose another name",
                 self.keyspace.name(),
                 self.table
-            ))),
-            Some(Err(error)) => Err(TaskError::failed(error)),
+            )));
         }
+        Ok(())
     }
 
     fn open(&self, partition: u32, _attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {

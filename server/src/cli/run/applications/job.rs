@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
+use ebb_storage::Db;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -105,6 +106,14 @@ impl Job {
         }
         if let Some(input) = self.input_mut() {
             input.set_own_snapshot(name);
+        }
+    }
+
+    /// Deletes the snapshot that was made for it, if there was one: it is not started
+    /// again.
+    pub(in crate::cli::run) fn delete_own_snapshot(&self, db: &Db) {
+        if let Some(input) = self.input() {
+            input.delete_own_snapshot(db);
         }
     }
 

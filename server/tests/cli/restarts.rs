@@ -1,0 +1,145 @@
+//! Jobs whose process ended when their output was about to be put in place, or was.
+
+use std::process::Stdio;
+
+use ebb_server::jobs::history::{History, NotedJob};
+use ebb_storage::{Db, Options};
+use serde_json::{Value, json};
+
+use crate::place::Place;
+
+/// Opens the history for as long as `f` takes.
+fn with_history<T>(place: &Place, f: impl FnOnce(&History) -> T) -> T {
+    let done = {
+        let db = Db::open(place.path("ebb-data"), Options::default()).unwrap();
+        f(&History::open(&db).unwrap())
+    };
+    place.until_unlocked();
+    done
+}
+
+/// The note of a job as its process left it that was killed, of a job that ran with the
+/// same arguments but for `changed`. It had a snapshot of its own, called `run-7`.
+fn left(place: &Place, commits: bool, changed: impl FnOnce(&mut Value)) -> NotedJob {
+    (place.ebb("snapshot create --keyspace app --table lines run-7")).ok();
+    with_history(place, |history| {
+        let ended = history.jobs().unwrap().pop().unwrap();
+        let mut arguments = ended.arguments;
+        arguments["arguments"]["input"]["snapshot"] = "run-7".into();
+        changed(&mut arguments["arguments"]["common"]);
+        let directory = ended.directory;
+        let noted = history.begin("grep", arguments, directory).unwrap();
+        if commits {
+            history.begin_commit(&noted).unwrap();
+        }
+        noted
+    })
+}
+
+fn last(place: &Place) -> Value {
+    let jobs = place.ebb("jobs --json").json();
+    jobs.as_array().unwrap().last().unwrap().clone()
+}
+
+fn snapshots(place: &Place) -> Vec<Value> {
+    let listed = place.ebb("snapshot list --json").json();
+    let all = listed.as_array().unwrap().iter();
+    all.map(|snapshot| snapshot["name"].clone()).collect()
+}
+
+#[test]
+fn a_job_that_was_killed_when_its_output_appeared_has_succeeded() {
+    let place = Place::with_corpus();
+    let job = "run grep --table app.lines --pattern Ebb --output found.tsv";
+    let output = place.path("found.tsv");
+    let was_in_time = (0..100).any(|_| {
+        let _ = std::fs::remove_file(&output);
+        let mut child = (place.command(job).stdout(Stdio::null()))
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        while !output.exists() && child.try_wait().unwrap().is_none() {}
+        child.kill().unwrap();
+        child.wait().unwrap();
+        last(&place)["state"] == "started"
+    });
+    assert!(was_in_time, "every job noted its end before it was killed");
+    let found = place.read("found.tsv");
+    assert!(found.lines().count() > 100);
+
+    let again = place.ebb(job);
+    assert!(again.stderr.contains("had succeeded"), "{}", again.stderr);
+    let said = again.ok();
+    assert!(said.contains("grep succeeded"), "{said}");
+    assert!(said.contains("file found.tsv"), "{said}");
+    assert_eq!(place.read("found.tsv"), found);
+    let noted = last(&place);
+    assert_eq!(
+        (&noted["state"], &noted["starts"]),
+        (&json!("succeeded"), &json!(1))
+    );
+    assert_eq!(snapshots(&place), ["s"], "its own went with it");
+    // From now on it is a command like any other.
+    let said = place.ebb(job).fails(1);
+    assert!(said.contains("found.tsv exists"), "{said}");
+}
+
+#[test]
+fn rows_in_a_table_are_those_of_the_job_that_came_to_put_them_there() {
+    let place = Place::with_corpus();
+    let job = "run grep --table app.lines --pattern Ebb --json";
+    place.ebb(&format!("{job} --output app.found")).ok();
+    // However often it was started: the last start has done it.
+    let noted = left(&place, false, |_| {});
+    with_history(&place, |history| {
+        let noted = history.begin_again(&noted).unwrap();
+        let noted = history.begin_again(&noted).unwrap();
+        history.begin_commit(&noted).unwrap();
+    });
+    let restarted = place.ebb("jobs --restart").json();
+    assert_eq!(restarted["outcome"]["kind"], "succeeded");
+    assert_eq!(restarted["output"], "table app.found");
+    assert_eq!(restarted["job"], last(&place)["id"]);
+    let shown = place.ebb("jobs last").ok();
+    assert!(shown.contains("succeeded"), "{shown}");
+    assert_eq!(snapshots(&place), ["s"]);
+}
+
+#[test]
+fn a_job_that_came_to_it_and_has_no_output_starts_again() {
+    let place = Place::with_corpus();
+    let job = "run grep --table app.lines --pattern Ebb";
+    place.ebb(&format!("{job} --output found.tsv")).ok();
+    left(&place, true, |common| common["output"] = "again.tsv".into());
+    let restarted = place.ebb("jobs --restart");
+    assert!(
+        restarted.stderr.contains("starting grep"),
+        "{}",
+        restarted.stderr
+    );
+    restarted.ok();
+    assert_eq!(place.read("again.tsv"), place.read("found.tsv"));
+    assert_eq!(last(&place)["starts"], 2);
+}
+
+#[test]
+fn what_somebody_else_put_there_is_kept_and_fails_the_job() {
+    let place = Place::with_corpus();
+    let job = "run grep --table app.lines --pattern Ebb";
+    place.ebb(&format!("{job} --output found.tsv")).ok();
+    place.write("mine.tsv", "mine");
+    left(&place, false, |common| common["output"] = "mine.tsv".into());
+    let said = place.ebb("jobs --restart").fails(1);
+    assert!(said.contains("mine.tsv exists"), "{said}");
+    assert_eq!(place.read("mine.tsv"), "mine");
+    assert_eq!(last(&place)["state"], "failed");
+    assert_eq!(snapshots(&place), ["s"]);
+    // Nor is one left of a job that is given up.
+    let noted = left(&place, false, |_| {});
+    with_history(&place, |history| {
+        let noted = history.begin_again(&noted).unwrap();
+        history.begin_again(&noted).unwrap();
+    });
+    place.ebb("jobs --restart").fails(2);
+    assert_eq!(snapshots(&place), ["s"]);
+}
