@@ -17,4 +17,17 @@ pub trait Chain: Send {
     /// # Errors
     /// When what the last job left cannot be read.
     fn next(&mut self, done: Option<&JobReport>) -> Result<Option<JobSpec>, TaskError>;
+
+    /// What another process has to be told, beside what the chain was made of, to run
+    /// tasks of the job that came last.
+    ///
+    /// # Errors
+    /// When there was none.
+    fn told(&self) -> Result<Vec<u8>, TaskError>;
+
+    /// In such a process, the job that `told` tells of; without its output.
+    ///
+    /// # Errors
+    /// When it tells of none.
+    fn told_job(&self, told: &[u8]) -> Result<JobSpec, TaskError>;
 }

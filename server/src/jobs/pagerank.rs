@@ -20,8 +20,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::{
-    Emit, Input, JobReport, JobSpec, Mapper, Output, Reducer, TaskError, Values,
+    Emit, Input, JobReport, JobSpec, Mapper, Output, Reducer, TaskError, Values, VecOutput,
 };
+use serde::{Deserialize, Serialize};
 
 use super::Application;
 use super::chain::Chain;
@@ -104,6 +105,8 @@ pub struct PageRank {
     jobs_done: u32,
     nodes: u64,
     relay: Relay,
+    /// Of the job that came last.
+    step: Option<Step>,
 }
 
 impl PageRank {
@@ -136,17 +139,33 @@ impl PageRank {
             reduces: reduces.max(1),
             jobs_done: 0,
             nodes: 0,
+            step: None,
         }
     }
 
-    fn links(&self) -> JobSpec {
-        let mapper = EdgeMapper {
-            edges: self.edges.clone(),
-        };
-        let name = format!("{} links", self.name);
-        let (input, output) = (Arc::clone(&self.input), Arc::new(self.relay.clone()));
-        JobSpec::new(name, input, Arc::new(mapper), output)
-            .reducer(Arc::new(LinksReducer), self.reduces)
+    /// The job of a step, from the rows that the last one left.
+    fn job(&self, step: Step, left: Relay, output: Arc<dyn Output>) -> JobSpec {
+        let left = Arc::new(left);
+        match step {
+            Step::Links => {
+                let name = format!("{} links", self.name);
+                let mapper = EdgeMapper {
+                    edges: self.edges.clone(),
+                };
+                JobSpec::new(name, Arc::clone(&self.input), Arc::new(mapper), output)
+                    .reducer(Arc::new(LinksReducer), self.reduces)
+            }
+            Step::Shares(ranking) => {
+                let name = format!("{} step {}", self.name, self.jobs_done);
+                JobSpec::new(name, left, Arc::new(StepMapper { ranking }), output)
+                    .reducer(Arc::new(StepReducer), self.reduces)
+                    .combiner(Arc::new(ShareCombiner))
+            }
+            Step::Ranks(ranking) => {
+                let mapper = Arc::new(RankMapper { ranking });
+                JobSpec::new(&self.name, left, mapper, output)
+            }
+        }
     }
 
     /// How ranks follow from the rows that the last job left.
@@ -185,30 +204,6 @@ impl PageRank {
         }
         Ok(0.0)
     }
-
-    fn step(&mut self) -> Result<JobSpec, TaskError> {
-        let mapper = StepMapper {
-            ranking: self.ranking()?,
-        };
-        let input = Arc::new(std::mem::replace(
-            &mut self.relay,
-            Relay::new(&self.directory),
-        ));
-        let name = format!("{} step {}", self.name, self.jobs_done);
-        let output = Arc::new(self.relay.clone());
-        Ok(JobSpec::new(name, input, Arc::new(mapper), output)
-            .reducer(Arc::new(StepReducer), self.reduces)
-            .combiner(Arc::new(ShareCombiner)))
-    }
-
-    fn ranks(&self) -> Result<JobSpec, TaskError> {
-        let mapper = RankMapper {
-            ranking: self.ranking()?,
-        };
-        let input = Arc::new(self.relay.clone());
-        let output = Arc::clone(&self.output);
-        Ok(JobSpec::new(&self.name, input, Arc::new(mapper), output))
-    }
 }
 
 impl Chain for PageRank {
@@ -227,17 +222,47 @@ impl Chain for PageRank {
                 self.nodes = done.counters.output_records;
             }
         }
-        match self.jobs_done {
-            0 => Ok(Some(self.links())),
-            done if done <= self.iterations => self.step().map(Some),
-            done if done == self.iterations + 1 => self.ranks().map(Some),
-            _ => Ok(None),
-        }
+        let step = match self.jobs_done {
+            0 => Step::Links,
+            done if done <= self.iterations => Step::Shares(self.ranking()?),
+            done if done == self.iterations + 1 => Step::Ranks(self.ranking()?),
+            _ => return Ok(None),
+        };
+        self.step = Some(step);
+        let left = std::mem::replace(&mut self.relay, Relay::new(&self.directory));
+        let output: Arc<dyn Output> = match step {
+            Step::Ranks(_) => Arc::clone(&self.output),
+            _ => Arc::new(self.relay.clone()),
+        };
+        Ok(Some(self.job(step, left, output)))
+    }
+
+    fn told(&self) -> Result<Vec<u8>, TaskError> {
+        let step = self.step.ok_or_else(|| TaskError::failed("no job yet"))?;
+        // Not JSON, whose numbers may come back as their neighbours.
+        postcard::to_stdvec(&step).map_err(TaskError::failed)
+    }
+
+    fn told_job(&self, told: &[u8]) -> Result<JobSpec, TaskError> {
+        let step = postcard::from_bytes(told).map_err(TaskError::failed)?;
+        let output = Arc::new(VecOutput::new());
+        Ok(self.job(step, self.relay.clone(), output))
     }
 }
 
+/// What a job of the chain computes.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+enum Step {
+    /// The links of each node, of the input.
+    Links,
+    /// Shares, of ranks.
+    Shares(Ranking),
+    /// Ranks, of shares.
+    Ranks(Ranking),
+}
+
 /// From the share of a node to its rank.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Ranking {
     base: f64,
     damping: f64,

@@ -4,6 +4,9 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
 use crate::corpus::count_words;
 use crate::place::Place;
 
@@ -73,14 +76,43 @@ fn rows_of_processes_appear_in_a_table_and_a_snapshot_of_their_own_goes() {
 }
 
 #[test]
-fn a_chain_of_jobs_and_a_process_without_a_parent_are_refused() {
+fn each_job_of_a_chain_runs_in_processes_and_leaves_nothing_behind() {
     let place = Place::new();
-    place.write("links.txt", "a b\n");
-    let said = place
-        .ebb("run pagerank --text links.txt --isolate process --output -")
-        .fails(2);
-    assert!(said.contains("pagerank is a chain of jobs"), "{said}");
+    let seed: u64 = rand::random();
+    println!("seed {seed}");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut node = |nodes: u32| rng.random_range(0..nodes);
+    // Some nodes have no links.
+    let links: Vec<_> = (0..3000)
+        .map(|_| format!("n{},n{}\n", node(200), node(300)))
+        .collect();
+    place.write("links.csv", format!("from,to\n{}", links.concat()));
+    let run = "pagerank --csv links.csv --from from --to to --iterations 4 --reduces 3";
+    let ranks = alike(&place, run, "ranks.tsv");
+    let sum: f64 = (ranks.lines())
+        .map(|line| line.split_once('\t').unwrap().1.parse::<f64>().unwrap())
+        .sum();
+    assert!((sum - 1.0).abs() < 1e-9, "{sum}");
 
+    // Of a table, and with what is left between the jobs in the database's folder.
+    (place.ebb("load --keyspace app --table links links.csv")).ok();
+    let run = "run pagerank --table app.links --values csv --iterations 3 --isolate process";
+    place.ebb(&format!("{run} --output app.ranks")).ok();
+    let rows = place.ebb("scan app.ranks").ok();
+    assert!(rows.lines().count() > 200, "{rows}");
+    assert!(!place.path("ebb-data/spill").exists());
+    // What fails in a process fails the chain.
+    place.write("bad.txt", "a b\na b c\n");
+    let said = place
+        .ebb("run pagerank --text bad.txt --isolate process --output bad.tsv")
+        .fails(6);
+    assert!(said.contains("expected two names"), "{said}");
+    assert!(!place.path("bad.tsv").exists());
+}
+
+#[test]
+fn a_process_without_a_parent_is_refused() {
+    let place = Place::new();
     let mut alone = place.command("run-tasks-of-parent");
     let done = alone.stdin(Stdio::null()).output().unwrap();
     assert!(!done.status.success());

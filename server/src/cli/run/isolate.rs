@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use ebb_scheduler::runtime::{Input, JobSpec};
+use ebb_scheduler::runtime::{Input, JobReport, JobSpec, TaskError};
 use ebb_storage::{DetachedOptions, DetachedTable, PinnedTable};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -21,10 +21,9 @@ use serde_json::{Value, json};
 use super::applications::Job;
 use super::input::{Opened, OpenedPlace};
 use super::launch::{Launch, Work};
-use crate::cli::error::CliError;
 use crate::jobs::processes::{self, TableWork};
 use crate::jobs::records::RecordFormat;
-use crate::jobs::{FilesInput, Generator, SnapshotInput};
+use crate::jobs::{Chain, FilesInput, Generator, SnapshotInput};
 
 /// Where tasks run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
@@ -38,10 +37,12 @@ pub(in crate::cli) enum Isolation {
 }
 
 /// What a process is told of the job whose tasks it runs.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct ToldJob {
     /// A [`Job`].
     job: Value,
+    /// Which one of a chain, as [`Chain::told`] says.
+    step: Option<Vec<u8>>,
     /// Map tasks at most.
     pub(super) splits: u32,
     /// In the order in which the job opens them.
@@ -57,13 +58,13 @@ impl ToldJob {
 }
 
 /// An input as a process is told of it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct ToldInput {
     format: RecordFormat,
     place: ToldPlace,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ToldPlace {
     /// As [`PinnedTable::description`] says.
@@ -112,25 +113,72 @@ impl ToldInput {
 /// # Errors
 /// When they cannot run there.
 pub(super) fn isolated(work: Work, job: &Job, launch: &mut Launch<'_>) -> Result<Work> {
-    match (job.common().isolate, work) {
-        (Isolation::Thread, work) => Ok(work),
-        (Isolation::Process, Work::Job(spec)) => {
-            let told = ToldJob {
-                job: json!(job),
-                splits: launch.splits(),
-                inputs: launch.tell_inputs()?.into(),
-            };
-            let told = serde_json::to_vec(&Served::Run(told));
-            let told = told.context("telling a process of the job")?;
-            let processes = Arc::new(processes::task_processes(told, launch.task_memory_bytes()?));
-            Ok(Work::job(spec.in_processes(processes)))
-        }
-        (Isolation::Process, Work::Chain(_)) => Err(CliError::Usage(format!(
-            "{} is a chain of jobs, which read what only this process has: run it without \
-             --isolate process",
-            job.name()
-        ))
-        .into()),
+    if job.common().isolate == Isolation::Thread {
+        return Ok(work);
+    }
+    let isolated = Isolated {
+        told: ToldJob {
+            job: json!(job),
+            step: None,
+            splits: launch.splits(),
+            inputs: launch.tell_inputs()?.into(),
+        },
+        task_memory_bytes: launch.task_memory_bytes()?,
+    };
+    Ok(match work {
+        Work::Job(spec) => Work::job(isolated.job(*spec, None)?),
+        Work::Chain(chain) => Work::Chain(Box::new(IsolatedChain { chain, isolated })),
+    })
+}
+
+/// How jobs get into processes.
+struct Isolated {
+    told: ToldJob,
+    task_memory_bytes: usize,
+}
+
+impl Isolated {
+    fn job(&self, spec: JobSpec, step: Option<Vec<u8>>) -> Result<JobSpec> {
+        let told = ToldJob {
+            step,
+            ..self.told.clone()
+        };
+        let told = serde_json::to_vec(&Served::Run(told));
+        let told = told.context("telling a process of the job")?;
+        let processes = processes::task_processes(told, self.task_memory_bytes);
+        Ok(spec.in_processes(Arc::new(processes)))
+    }
+}
+
+/// A chain of which each job has processes of its own.
+struct IsolatedChain {
+    chain: Box<dyn Chain>,
+    isolated: Isolated,
+}
+
+impl Chain for IsolatedChain {
+    fn name(&self) -> &str {
+        self.chain.name()
+    }
+
+    fn length(&self) -> u32 {
+        self.chain.length()
+    }
+
+    fn next(&mut self, done: Option<&JobReport>) -> Result<Option<JobSpec>, TaskError> {
+        let Some(spec) = self.chain.next(done)? else {
+            return Ok(None);
+        };
+        let job = self.isolated.job(spec, Some(self.told()?));
+        job.map(Some).map_err(TaskError::failed)
+    }
+
+    fn told(&self) -> Result<Vec<u8>, TaskError> {
+        self.chain.told()
+    }
+
+    fn told_job(&self, told: &[u8]) -> Result<JobSpec, TaskError> {
+        self.chain.told_job(told)
     }
 }
 
@@ -152,14 +200,15 @@ pub fn serve_tasks_if_asked() -> Option<ExitCode> {
 
 /// The job that this process is told of, as far as its tasks need it.
 fn job(told: &[u8]) -> Result<JobSpec> {
-    let told = match serde_json::from_slice(told)? {
+    let mut told = match serde_json::from_slice(told)? {
         Served::Run(told) => told,
         Served::Table(work) => return work.spec(),
     };
     let job: Job = serde_json::from_value(told.job.clone())?;
-    let common = job.common().clone();
-    match job.work(&mut Launch::in_process(&common, told))? {
-        Work::Job(spec) => Ok(*spec),
-        Work::Chain(_) => anyhow::bail!("a chain of jobs"),
+    let (common, step) = (job.common().clone(), told.step.take());
+    match (job.work(&mut Launch::in_process(&common, told))?, step) {
+        (Work::Job(spec), None) => Ok(*spec),
+        (Work::Chain(chain), Some(step)) => Ok(chain.told_job(&step)?),
+        _ => anyhow::bail!("{} is told as another kind of job", job.name()),
     }
 }

@@ -13,7 +13,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `table` | a job's rows into a table, by one commit |
-//! | `staging` | those rows on their way, sorted, in a file without a name |
+//! | `staging` | rows on their way to a table or to the next job, sorted, in a file |
 //! | `files` | a job's rows into files |
 //! | `rows` | a row as a line of text, CSV or JSON |
 //! | `scratch` | the folder that the parts of files wait in |

@@ -1,4 +1,4 @@
-//! Rows that one job of a chain leaves for the next, in files without a name.
+//! Rows that one job of a chain leaves for the next, in files that its processes can open.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ebb_scheduler::runtime::{Input, Output, OutputWriter, RecordSink, Split, TaskError};
 
-use super::staging::{StagedRows, StagingWriter};
+use super::staging::{StagedRows, StagingWriter, ToldRows};
 
 /// How much of the rows of a partition is sorted at a time.
 const SORT_BYTES: usize = 1 << 20;
 
 /// The output of one job, once that has succeeded, as the input of another: a
 /// split per partition, each in the order of its keys where the first job wrote it
-/// so. Clones share the rows; they go with the last one, or with the process.
+/// so. Clones share the rows, which go with the last one. A split tells where its rows are,
+/// so that any relay reads those of any other that still has them.
 #[derive(Debug, Clone)]
 pub struct Relay {
     directory: PathBuf,
@@ -38,17 +39,12 @@ impl Relay {
     fn with<T>(&self, f: impl FnOnce(&mut Rows) -> T) -> T {
         f(&mut self.rows.lock().unwrap_or_else(PoisonError::into_inner))
     }
-
-    fn partition(&self, index: u32) -> Result<StagedRows, TaskError> {
-        let rows = self.with(|rows| rows.committed.as_ref()?.get(index as usize).cloned());
-        rows.ok_or_else(|| TaskError::failed("the job before has not left its rows"))
-    }
 }
 
 impl Output for Relay {
     fn open(&self, partition: u32, _attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
         let staging = std::fs::create_dir_all(&self.directory)
-            .and_then(|()| StagingWriter::create(&self.directory, SORT_BYTES));
+            .and_then(|()| StagingWriter::create_named(&self.directory, SORT_BYTES));
         let staging = staging.map_err(TaskError::io(format!(
             "creating a temporary file in {}",
             self.directory.display()
@@ -75,23 +71,24 @@ impl Output for Relay {
 
 impl Input for Relay {
     fn splits(&self) -> Result<Vec<Split>, TaskError> {
-        let bytes = |rows: &Rows| {
-            let committed = rows.committed.as_ref()?.iter();
-            Some(committed.map(StagedRows::bytes).collect::<Vec<u64>>())
+        let rows = self.with(|rows| rows.committed.clone());
+        let rows = rows.ok_or_else(|| TaskError::failed("the job before has not left its rows"))?;
+        let split = |(index, rows): (u32, StagedRows)| {
+            let told = rows.told().expect("a file with a name was created");
+            Ok(Split {
+                index,
+                bytes: rows.bytes(),
+                payload: postcard::to_stdvec(&told).map_err(TaskError::failed)?,
+                ..Split::default()
+            })
         };
-        let bytes = self.with(|rows| bytes(rows));
-        let bytes =
-            bytes.ok_or_else(|| TaskError::failed("the job before has not left its rows"))?;
-        let split = |(index, bytes)| Split {
-            index,
-            bytes,
-            ..Split::default()
-        };
-        Ok((0..).zip(bytes).map(split).collect())
+        (0..).zip(rows).map(split).collect()
     }
 
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
-        self.partition(split.index)?.for_each(record)
+        let told: ToldRows = postcard::from_bytes(&split.payload)
+            .map_err(|e| TaskError::failed(format!("a split of another input: {e}")))?;
+        told.open()?.for_each(record)
     }
 }
 
@@ -136,17 +133,23 @@ mod tests {
         relay.commit().unwrap();
         let splits = relay.splits().unwrap();
         assert_eq!(splits.len(), 2);
-        let mut read = String::new();
-        for split in &splits {
-            assert!(split.bytes > 0);
-            let mut record = |key: &[u8], value: &[u8]| {
-                read += &format!("{}{}", key.escape_ascii(), value.escape_ascii());
-                Ok(())
-            };
-            relay.read(split, &mut record).unwrap();
+        // As in another process, which has nothing but the splits.
+        let other = Relay::new("");
+        for reader in [&relay, &other] {
+            let mut read = String::new();
+            for split in &splits {
+                assert!(split.bytes > 0);
+                let mut record = |key: &[u8], value: &[u8]| {
+                    read += &format!("{}{}", key.escape_ascii(), value.escape_ascii());
+                    Ok(())
+                };
+                reader.read(split, &mut record).unwrap();
+            }
+            assert_eq!(read, "avbvcvdv");
         }
-        assert_eq!(read, "avbvcvdv");
         drop(relay);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert!(other.read(&splits[0], &mut |_, _| Ok(())).is_err());
+        assert!(other.read(&Split::default(), &mut |_, _| Ok(())).is_err());
     }
 }

@@ -1,5 +1,6 @@
-//! Rows that wait for a commit, in a temporary file that has no name: it goes
-//! with its handle, after a crash too.
+//! Rows that wait for a commit or for the next job, in a temporary file. One without a
+//! name goes with its handle, after a crash too; one with a name can be opened by other
+//! processes, and goes with the last handle that knows it.
 //!
 //! They are sorted by a buffer at a time, so the file is a sequence of sorted
 //! runs: one run where the rows came in order, as those of a reduce task do.
@@ -10,10 +11,12 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::{RecordSink, Row, TaskError};
+use serde::{Deserialize, Serialize};
+use tempfile::{NamedTempFile, TempPath};
 
 /// A row as it stands in the file:
 ///
@@ -29,6 +32,7 @@ const READ_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct StagingWriter {
     file: BufWriter<File>,
+    name: Option<TempPath>,
     file_bytes: u64,
     runs: Vec<Range<u64>>,
     /// The last key of the last run.
@@ -40,17 +44,30 @@ pub(super) struct StagingWriter {
 }
 
 impl StagingWriter {
-    /// An empty file in `directory`, of rows sorted by about `buffer_bytes_max`.
+    /// An empty file without a name in `directory`, of rows sorted by about
+    /// `buffer_bytes_max`.
     pub(super) fn create(directory: &Path, buffer_bytes_max: usize) -> io::Result<Self> {
-        Ok(Self {
-            file: BufWriter::new(tempfile::tempfile_in(directory)?),
+        let file = tempfile::tempfile_in(directory)?;
+        Ok(Self::on(file, None, buffer_bytes_max))
+    }
+
+    /// The same with a name, by which [`StagedRows::told`] tells of it.
+    pub(super) fn create_named(directory: &Path, buffer_bytes_max: usize) -> io::Result<Self> {
+        let (file, name) = NamedTempFile::with_prefix_in("rows-", directory)?.into_parts();
+        Ok(Self::on(file, Some(name), buffer_bytes_max))
+    }
+
+    fn on(file: File, name: Option<TempPath>, buffer_bytes_max: usize) -> Self {
+        Self {
+            file: BufWriter::new(file),
+            name,
             file_bytes: 0,
             runs: Vec::new(),
             last_key: Vec::new(),
             buffer: Vec::new(),
             buffered_bytes: 0,
             buffer_bytes_max,
-        })
+        }
     }
 
     pub(super) fn push(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
@@ -68,6 +85,7 @@ impl StagingWriter {
         let file = self.file.into_inner().map_err(|e| e.into_error())?;
         Ok(StagedRows {
             file: Arc::new(file),
+            name: self.name.map(Arc::new),
             runs: self.runs,
         })
     }
@@ -109,10 +127,41 @@ fn length(bytes: &[u8]) -> io::Result<u32> {
 #[derive(Debug, Clone)]
 pub(super) struct StagedRows {
     file: Arc<File>,
+    /// Removed with the last handle.
+    name: Option<Arc<TempPath>>,
     runs: Vec<Range<u64>>,
 }
 
+/// Rows in a file with a name, as another process is told of them.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ToldRows {
+    path: PathBuf,
+    runs: Vec<Range<u64>>,
+}
+
+impl ToldRows {
+    /// The rows, whose file stays whose it is.
+    pub(super) fn open(self) -> Result<StagedRows, TaskError> {
+        let file = File::open(&self.path);
+        let file = file.map_err(TaskError::io(format!("opening {}", self.path.display())))?;
+        Ok(StagedRows {
+            file: Arc::new(file),
+            name: None,
+            runs: self.runs,
+        })
+    }
+}
+
 impl StagedRows {
+    /// What to tell of them, if their file has a name. Good for as long as they are kept.
+    pub(super) fn told(&self) -> Option<ToldRows> {
+        let name = self.name.as_ref()?;
+        Some(ToldRows {
+            path: name.to_path_buf(),
+            runs: self.runs.clone(),
+        })
+    }
+
     /// How large they are in the file.
     pub(super) fn bytes(&self) -> u64 {
         self.runs.iter().map(|run| run.end - run.start).sum()
@@ -205,7 +254,17 @@ impl RunReader {
         for length in &mut lengths {
             self.from.read_exact(length)?;
         }
-        let [mut key, mut value] = lengths.map(|bytes| vec![0; u32::from_le_bytes(bytes) as usize]);
+        let lengths = lengths.map(|bytes| u32::from_le_bytes(bytes) as usize);
+        let unread = &self.from.get_ref().left;
+        let left_bytes = self.from.buffer().len() as u64 + (unread.end - unread.start);
+        // Before memory is taken for a row that is not there.
+        if lengths.iter().map(|&bytes| bytes as u64).sum::<u64>() > left_bytes {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a row that is longer than its run",
+            ));
+        }
+        let [mut key, mut value] = lengths.map(|bytes| vec![0; bytes]);
         self.from.read_exact(&mut key)?;
         self.from.read_exact(&mut value)?;
         Ok(Some((key, value)))
@@ -263,6 +322,38 @@ mod tests {
         let rows = writer.finish().unwrap();
         assert_eq!(rows.runs.len(), 1);
         assert_eq!(merged(vec![rows]).len(), 1000);
+    }
+
+    #[test]
+    fn rows_are_read_by_their_name_while_they_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = StagingWriter::create_named(dir.path(), 100).unwrap();
+        for i in 0..100u32 {
+            writer.push(&(i % 10).to_be_bytes(), b"v").unwrap();
+        }
+        let rows = writer.finish().unwrap();
+        let again = rows.told().unwrap().open().unwrap();
+        assert_eq!(merged(vec![again.clone()]), merged(vec![rows.clone()]));
+        let told = rows.told().unwrap();
+        drop(again);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        drop(rows);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        let error = told.open().unwrap_err().to_string();
+        assert!(error.contains("opening"), "{error}");
+        drop(StagingWriter::create_named(dir.path(), 100).unwrap());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_row_that_says_it_is_longer_than_its_run_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = StagingWriter::create(dir.path(), 100).unwrap();
+        writer.push(b"key", b"value").unwrap();
+        let rows = writer.finish().unwrap();
+        rows.file.write_all_at(&[0xff; HEADER_BYTES], 0).unwrap();
+        let error = merge([rows], |_, _| Ok(())).unwrap_err().to_string();
+        assert!(error.contains("longer than its run"), "{error}");
     }
 
     #[test]
