@@ -192,6 +192,60 @@ fn memory_that_hanging_attempts_hold_is_missed_until_they_end() {
 }
 
 #[test]
+fn a_reducer_that_never_ends_fails_its_job() {
+    let fixture = fixture(Management::Unmanaged, 5.0);
+    let door = Arc::clone(&fixture.door);
+    let reducer = move |_: &[u8], _: &mut Values<'_>, _: &mut dyn Emit| -> Result<(), TaskError> {
+        door.pass();
+        Ok(())
+    };
+    let spec = word_count("a b", 1, 1, &fixture.output).reducer(Arc::new(reducer), 1);
+    let job = fixture.runtime.submit(spec).unwrap();
+    for attempt in 1..=ATTEMPTS_MAX {
+        eventually("it hangs", || fixture.door.came() == attempt);
+        fixture.until("it is given up", || {
+            job.status().attempts_failed == u64::from(attempt)
+        });
+    }
+    let Outcome::Failed { cause } = job.wait().outcome else {
+        panic!("nothing of it ended")
+    };
+    assert!(
+        cause.contains("reduce-0, attempt 4: no record and no checkpoint for 5 s"),
+        "{cause}"
+    );
+    fixture.runtime.shutdown();
+    fixture.let_go();
+    assert_eq!(fixture.output.rows(), None);
+}
+
+#[test]
+fn a_reducer_that_emits_for_ever_goes_on_until_it_is_cancelled() {
+    let fixture = fixture(Management::Unmanaged, 1e9);
+    let emitted = Arc::new(AtomicU32::new(0));
+    let reducer = {
+        let emitted = Arc::clone(&emitted);
+        move |_: &[u8], _: &mut Values<'_>, emit: &mut dyn Emit| -> Result<(), TaskError> {
+            loop {
+                emit.emit(b"for", b"ever")?;
+                emitted.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    };
+    let finished = Finished::default();
+    let mut spec = word_count("a b", 1, 1, &fixture.output).reducer(Arc::new(reducer), 1);
+    spec.output = Arc::new(finished.clone());
+    let job = fixture.runtime.submit(spec).unwrap();
+    eventually("it emits", || emitted.load(Ordering::SeqCst) > 100_000);
+    assert_eq!(job.status().attempts_failed, 0);
+    assert!(job.cancel());
+    assert_eq!(job.wait().outcome, Outcome::Cancelled);
+    assert!(finished.0.lock().unwrap().is_empty());
+    fixture.runtime.shutdown();
+    fixture.let_go();
+}
+
+#[test]
 fn a_cancelled_job_that_hangs_ends_all_the_same() {
     let fixture = fixture(Management::Managed, 5.0);
     let job = fixture.submit("a", 1);
