@@ -35,6 +35,10 @@ pub const APPLICATION: Application = Application {
     summary: "Ranks nodes by the links to them, in chained jobs.",
 };
 
+/// The links of a node are in memory at once, and of it one row: names of up to 64 MiB
+/// together.
+const LINKS_BYTES_MAX: usize = 64 << 20;
+
 /// Shares of the nodes without links; before all names of nodes.
 const DANGLING: &[u8] = b"";
 
@@ -152,8 +156,11 @@ impl PageRank {
                 let mapper = EdgeMapper {
                     edges: self.edges.clone(),
                 };
+                let reducer = LinksReducer {
+                    links_bytes_max: LINKS_BYTES_MAX,
+                };
                 JobSpec::new(name, Arc::clone(&self.input), Arc::new(mapper), output)
-                    .reducer(Arc::new(LinksReducer), self.reduces)
+                    .reducer(Arc::new(reducer), self.reduces)
             }
             Step::Shares(ranking) => {
                 let name = format!("{} step {}", self.name, self.jobs_done);
@@ -353,7 +360,9 @@ impl Mapper for EdgeMapper {
     }
 }
 
-struct LinksReducer;
+struct LinksReducer {
+    links_bytes_max: usize,
+}
 
 impl Reducer for LinksReducer {
     fn reduce(
@@ -365,6 +374,13 @@ impl Reducer for LinksReducer {
         let mut links = Vec::new();
         while let Some(link) = values.next_value()? {
             links.extend_from_slice(link);
+            if links.len() > self.links_bytes_max {
+                return Err(TaskError::failed(format!(
+                    "node {:?} has more than {} bytes of links",
+                    key.escape_ascii().to_string(),
+                    self.links_bytes_max
+                )));
+            }
         }
         emit.emit(key, &Row::encode(0.0, &links))
     }
@@ -457,7 +473,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::jobs::testing::input;
+    use crate::jobs::testing::{input, report};
     use ebb_scheduler::runtime::{Outcome, Runtime, RuntimeOptions, VecOutput};
     use rand::{RngExt, SeedableRng};
 
@@ -543,6 +559,26 @@ mod tests {
                     assert!((found - rank).abs() < 1e-12, "{node}: {found} {rank}");
                 }
                 assert!((found.values().sum::<f64>() - 1.0).abs() < 1e-9);
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_with_too_many_links_fails_the_job_and_is_named() {
+        let lines: Vec<String> = (0..2000).map(|n| format!("hub n{n}\nn{n} hub")).collect();
+        let lines: Vec<&str> = lines.iter().flat_map(|lines| lines.lines()).collect();
+        // A name has five bytes at most, and four of its length.
+        for (links_bytes_max, is_enough) in [(2000 * 9, true), (2000 * 5, false)] {
+            let links = |input, output| {
+                let mapper = EdgeMapper { edges: Edges::Text };
+                JobSpec::new("links", input, Arc::new(mapper), output)
+                    .reducer(Arc::new(LinksReducer { links_bytes_max }), 2)
+            };
+            match report(input(&lines, 4), VecOutput::new(), links).outcome {
+                Outcome::Failed { cause } if !is_enough => {
+                    assert!(cause.contains("node \"hub\" has more than"), "{cause}");
+                }
+                outcome => assert!(is_enough && outcome == Outcome::Succeeded, "{outcome:?}"),
             }
         }
     }

@@ -278,12 +278,6 @@ fn a_job_over_files_needs_no_database_and_leaves_nothing_but_its_output() {
         .ebb("run wordcount --text a.txt --csv a.csv --output -")
         .refused();
     place.ebb("run wordcount --output -").refused();
-    let said = place.ebb("run wordcuont --text a.txt --output -").refused();
-    assert!(said.contains("wordcount"), "{said}");
-    let said = place
-        .ebb("run wordcount --text a.txt --output - --goal 0s")
-        .fails(2);
-    assert!(said.contains("future"), "{said}");
     let files = std::fs::read_dir(place.dir.path()).unwrap();
     assert_eq!(files.count(), 1);
     // What a killed job left beside its target goes with the next one.

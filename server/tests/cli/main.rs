@@ -3,6 +3,7 @@
 
 mod advice;
 mod applications;
+mod bad_input;
 mod care;
 mod corpus;
 mod exit_codes;

@@ -8,7 +8,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use clap::builder::PossibleValuesParser;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use ebb_scheduler::policy;
 use ebb_scheduler::runtime::{
     JobHandle, JobJournal, JobReport, JobSpec, Outcome, Output, Runtime, RuntimeOptions, VecOutput,
@@ -43,13 +43,14 @@ pub(super) struct Common {
     /// KEYSPACE.TABLE and the keyspace exists; write ./NAME for a file of such a
     /// name.
     #[arg(long, value_name = "FILE|FOLDER/|KEYSPACE.TABLE|-")]
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(super) output: String,
     /// What files of rows look like [default: as the file's name ends: .csv,
     /// .jsonl, else text].
     #[arg(long, value_name = "FORMAT")]
     format: Option<RowFormat>,
     /// Completion time goal: 30s, 5m. A job that ends later is exit code 7.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = goal, allow_hyphen_values = true)]
     pub(super) goal: Option<Duration>,
     /// The scheduling policy; see `ebb policies`.
     #[arg(long, value_name = "NAME", default_value = policy::DEFAULT)]
@@ -90,6 +91,17 @@ pub(super) struct Common {
     /// Print the job's report as a JSON object.
     #[arg(long)]
     pub(super) json: bool,
+}
+
+/// Parses `30s` or `1h 5m`: a time to come.
+fn goal(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text.trim_start_matches('-')) {
+        Err(_) => Err("expected a time, as in 30s or 5m".to_string()),
+        Ok(goal) if goal.is_zero() || text.starts_with('-') => {
+            Err("a completion time goal must lie in the future".to_string())
+        }
+        Ok(goal) => Ok(goal),
+    }
 }
 
 fn policies() -> PossibleValuesParser {

@@ -330,6 +330,14 @@ fn set_offset(key: &mut Vec<u8>, name_bytes: usize, mut offset: u64) {
 impl DataFile {
     fn new(path: PathBuf) -> io::Result<Self> {
         let metadata = fs::metadata(&path)?;
+        // A pipe or a device: it has no length, and no part of it can be read again.
+        if !metadata.is_file() {
+            return Err(io::Error::other(
+                "it is neither a file nor a directory; write what it gives into a file first",
+            ));
+        }
+        // One that must not be read is told now, and not by a task.
+        File::open(&path)?;
         let name = path.strip_prefix(".").unwrap_or(&path);
         let mut name = name.as_os_str().as_bytes().to_vec();
         name.push(b':');
@@ -394,7 +402,9 @@ fn find(path: &Path, files: &mut Vec<DataFile>) -> Result<(), TaskError> {
     for entry in entries.into_iter().filter_entry(is_data) {
         let entry = entry.map_err(|e| {
             let at = e.path().unwrap_or(path).display().to_string();
-            TaskError::io(format!("looking for files in {at}"))(e.into())
+            let cause = e.into_io_error();
+            let cause = cause.unwrap_or_else(|| io::Error::other("links lead in a circle"));
+            TaskError::io(format!("looking for files in {at}"))(cause)
         })?;
         if entry.path().is_dir() {
             continue;

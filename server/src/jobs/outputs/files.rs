@@ -40,8 +40,10 @@ impl FilesTarget {
             Self::Terminal => Ok(false),
             Self::File(path) | Self::Folder(path) => match fs::symlink_metadata(path) {
                 Ok(_) => Ok(true),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-                Err(error) => Err(error),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(false),
+                    _ => Err(error),
+                },
             },
         }
     }
@@ -230,7 +232,8 @@ impl Output for FilesOutput {
                 self.parent.display()
             )));
         }
-        Ok(())
+        // Where nothing can be written it is told now, and not after the maps.
+        self.scratch().map(drop)
     }
 
     fn open(&self, partition: u32, attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {

@@ -39,7 +39,9 @@ pub enum UnknownColumn {
         known: String,
     },
     /// They have numbers only.
-    #[error("there is no column {0:?}: the columns have no names, only numbers from 1")]
+    #[error(
+        "there is no column {0:?}: with no header and no names given, columns have numbers only, from 1"
+    )]
     Unnamed(String),
 }
 
@@ -114,7 +116,8 @@ impl Columns {
                 Ok(places.iter().map(owned).collect())
             }),
             Paths::Json(paths) => {
-                let object: Value = serde_json::from_slice(value).map_err(|e| failed(&e))?;
+                let object: Value = serde_json::from_slice(value)
+                    .map_err(|e| failed(&format_args!("is no JSON: {e}")))?;
                 if !object.is_object() {
                     return Err(failed(&"is JSON, but no object"));
                 }
@@ -208,9 +211,14 @@ mod tests {
         let json = Columns::new(&RecordFormat::Json, &["a"]).unwrap();
         let unnamed = RecordFormat::Csv { names: None };
         let csv = Columns::new(&unnamed, &["1"]).unwrap();
-        for (columns, value) in [(&json, "{"), (&json, "[1]"), (&csv, "\"a")] {
+        for (columns, value, why) in [
+            (&json, "{", "is no JSON"),
+            (&json, "[1]", "no object"),
+            (&csv, "\"a", "quote"),
+        ] {
             let error = columns.read(b"row7", value.as_bytes()).unwrap_err();
-            assert!(error.to_string().contains("row7"), "{error}");
+            let error = error.to_string();
+            assert!(error.contains("row7") && error.contains(why), "{error}");
         }
     }
 }

@@ -1,0 +1,203 @@
+//! What a new user may get wrong: clear refusals, and no dead process.
+
+use std::process::Command;
+
+use crate::place::Place;
+
+#[test]
+fn a_goal_lies_in_the_future() {
+    let place = Place::new();
+    place.write("a.txt", "a\n");
+    for goal in [
+        "--goal 0s",
+        "--goal -5s",
+        "--goal=-5s",
+        "--goal 0s --dry-run",
+    ] {
+        let said = place.ebb(&format!("run wordcount --text a.txt --output x.tsv {goal}"));
+        let said = said.refused();
+        assert!(said.contains("must lie in the future"), "{goal}: {said}");
+    }
+    let said = place.ebb("run wordcount --text a.txt --output x.tsv --goal soon");
+    assert!(said.refused().contains("as in 30s or 5m"));
+    assert!(!place.path("x.tsv").exists());
+}
+
+#[test]
+fn an_application_that_is_not_there_is_told_with_one_like_it() {
+    let said = Place::new().ebb("run wordcout --text a.txt --output -");
+    let said = said.refused();
+    assert!(
+        said.contains("'wordcout'") && said.contains("'wordcount'"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_refused_before_anything_is_read() {
+    let place = Place::new();
+    // Were it read, it would be another error.
+    place.write("a.csv", "a\n\"\n");
+    let run = "run wordcount --csv a.csv --output";
+    for (output, why) in [
+        ("no/such/x.tsv", "no/such is not a directory"),
+        ("a.csv/x.tsv", "a.csv is not a directory"),
+        ("a.csv", "a.csv exists"),
+        ("./", "exists"),
+        // Nobody can, the administrator neither.
+        (
+            "/proc/x.tsv",
+            "creating a folder for unfinished files in /proc",
+        ),
+        (
+            "/proc/x/",
+            "creating a folder for unfinished files in /proc",
+        ),
+    ] {
+        for dry in ["", "--dry-run"] {
+            let said = place.ebb(&format!("{run} {output} {dry}")).fails(1);
+            assert!(said.contains(why), "{output}: {said}");
+        }
+    }
+    let mut command = place.command(run);
+    let said = command.arg("").output().unwrap();
+    assert_eq!(said.status.code(), Some(2));
+    let left = std::fs::read_dir(place.dir.path()).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["a.csv"]);
+}
+
+#[test]
+fn what_is_no_file_is_refused_and_what_is_not_there_is_told_once() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("nothing")).unwrap();
+    let made = Command::new("mkfifo").arg(place.path("pipe")).status();
+    assert!(made.unwrap().success());
+    for (path, why) in [
+        (
+            "missing",
+            "looking for files in missing: No such file or directory (os error 2)\n",
+        ),
+        ("nothing", "there are no files in nothing"),
+        ("pipe", "neither a file nor a directory"),
+        (".", "reading ./pipe: it is neither"),
+        ("/dev/zero", "neither a file nor a directory"),
+    ] {
+        let run = format!("run wordcount --output x.tsv --text {path}");
+        let said = place.ebb(&run).fails(1);
+        assert!(said.contains(why), "{path}: {said}");
+    }
+    assert!(!place.path("x.tsv").exists());
+}
+
+#[test]
+fn an_empty_input_has_an_empty_result() {
+    let place = Place::new();
+    place.write("empty", "");
+    for application in [
+        "wordcount",
+        "sort --reduces 3",
+        "grep --pattern x",
+        "index",
+        "combine",
+        "select",
+        "pagerank --iterations 2",
+        "join --with empty",
+    ] {
+        let run = format!("run {application} --text empty --output -");
+        assert_eq!(place.ebb(&run).ok(), "", "{application}");
+    }
+    let all = place.ebb("run aggregate --json-lines empty --of ms --output -");
+    assert_eq!(all.ok(), "");
+    let said = place
+        .ebb("run aggregate --csv empty --by city --output -")
+        .fails(2);
+    assert!(said.contains("no header and no names"), "{said}");
+}
+
+#[test]
+fn bytes_that_are_no_text_are_bytes_of_words_and_hexadecimal_in_json() {
+    let place = Place::new();
+    place.write("bad.txt", b"ok\n\xff\xfe ok \x80\n");
+    let run = "run wordcount --text bad.txt --output";
+    place.ebb(&format!("{run} counts.tsv")).ok();
+    let counts = std::fs::read(place.path("counts.tsv")).unwrap();
+    assert_eq!(counts, b"ok\t2\n\x80\t1\n\xff\xfe\t1\n");
+    place.ebb(&format!("{run} counts.jsonl")).ok();
+    let counts = place.read("counts.jsonl");
+    assert!(
+        counts.contains("{\"word_hex\":\"fffe\",\"count\":1}\n"),
+        "{counts}"
+    );
+    let grep = "run grep --regex --pattern ^.{2}.ok --text bad.txt --output";
+    place.ebb(&format!("{grep} found.tsv")).ok();
+}
+
+#[test]
+fn records_with_fields_too_few_or_too_many_are_read_and_no_records_are_told() {
+    let place = Place::new();
+    let run = "run aggregate --by city --of fare --output -";
+    place.write(
+        "uneven.csv",
+        "city,fare\nBonn,7\nCork\nRome,9,more\nNice,\n",
+    );
+    let rows = place.ebb(&format!("{run} --csv uneven.csv")).ok();
+    assert_eq!(
+        rows,
+        "Bonn\t1,1,7,7,7,7\nCork\t1,0,,,,\nNice\t1,0,,,,\nRome\t1,1,9,9,9,9\n"
+    );
+    for (name, content, why) in [
+        (
+            "open.csv",
+            "city,fare\n\"Bonn,7\n",
+            "open at the end of its line",
+        ),
+        (
+            "word.csv",
+            "city,fare\nBonn,dear\n",
+            "\"dear\", which is no number",
+        ),
+    ] {
+        place.write(name, content);
+        let said = place.ebb(&format!("{run} --csv {name}")).fails(6);
+        assert!(said.contains(name) && said.contains(why), "{said}");
+    }
+    for (line, why) in [
+        ("Bonn 7", "is no JSON"),
+        ("{\"city\":", "is no JSON"),
+        ("[\"Bonn\", 7]", "is JSON, but no object"),
+        (
+            "{\"city\":\"Bonn\",\"fare\":\"dear\"}",
+            "\"dear\", which is no number",
+        ),
+        (&"[".repeat(100_000), "is no JSON"),
+    ] {
+        place.write(
+            "bad.jsonl",
+            format!("{{\"city\":\"Rome\",\"fare\":1}}\n{line}\n"),
+        );
+        let said = place.ebb(&format!("{run} --json-lines bad.jsonl")).fails(6);
+        let place = "\"bad.jsonl:000000000025\"";
+        assert!(said.contains(place) && said.contains(why), "{said}");
+    }
+}
+
+#[test]
+fn a_line_beyond_all_measure_fails_its_job_on_threads_and_in_processes() {
+    let place = Place::new();
+    place.write("long.txt", vec![b'x'; (64 << 20) + 100_000]);
+    for how in ["thread", "process"] {
+        let run = format!("run wordcount --text long.txt --output x.tsv --isolate {how}");
+        let said = place.ebb(&run).fails(6);
+        let why = "long.txt: the line at byte 0 is longer than 67108864 bytes";
+        assert!(said.contains(why), "{said}");
+    }
+    assert!(!place.path("x.tsv").exists());
+    // Shorter, it is read, but too long to be sorted in the memory that there is.
+    place.write("long.txt", vec![b'x'; 5 << 20]);
+    let sort = "run sort --text long.txt --output x.tsv --cores 1";
+    let said = place.ebb(&format!("{sort} --memory 1MiB")).fails(6);
+    assert!(said.contains("give tasks more memory"), "{said}");
+    place.ebb(&format!("{sort} --memory 64MiB")).ok();
+    assert_eq!(place.read("x.tsv").len(), (5 << 20) + 1);
+}
