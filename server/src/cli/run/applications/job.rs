@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::jobs::Application;
 use crate::jobs::history::NotedJob;
 
 /// An application with its arguments.
@@ -29,58 +30,37 @@ pub(in crate::cli::run) enum Job {
 }
 
 impl Job {
-    pub(in crate::cli::run) fn common(&self) -> &Common {
+    /// What all of them have: which it is, what every job takes, and what it reads first.
+    fn parts(&self) -> (Application, &Common, Option<&InputArgs>) {
         match self {
-            Self::Aggregate(args) => &args.common,
-            Self::Combine(args) => &args.common,
-            Self::Grep(args) => &args.common,
-            Self::Index(args) => &args.common,
-            Self::Join(args) => &args.common,
-            Self::Pagerank(args) => &args.common,
-            Self::Pi(args) => &args.common,
-            Self::Select(args) => &args.common,
-            Self::Simulate(args) => &args.common,
-            Self::Sort(args) => &args.common,
-            Self::Validate(args) => &args.common,
-            Self::Wordcount(args) => &args.common,
+            Self::Aggregate(args) => (aggregate::APPLICATION, &args.common, Some(&args.input)),
+            Self::Combine(args) => (combine::APPLICATION, &args.common, Some(&args.input)),
+            Self::Grep(args) => (grep::APPLICATION, &args.common, Some(&args.input)),
+            Self::Index(args) => (index::APPLICATION, &args.common, Some(&args.input)),
+            Self::Join(args) => (join::APPLICATION, &args.common, Some(&args.input)),
+            Self::Pagerank(args) => (pagerank::APPLICATION, &args.common, Some(&args.input)),
+            Self::Pi(args) => (pi::APPLICATION, &args.common, None),
+            Self::Select(args) => (select::APPLICATION, &args.common, Some(&args.input)),
+            Self::Simulate(args) => (simulate::APPLICATION, &args.common, None),
+            Self::Sort(args) => (sort::APPLICATION, &args.common, Some(&args.input)),
+            Self::Validate(args) => (validate::APPLICATION, &args.common, Some(&args.input)),
+            Self::Wordcount(args) => (wordcount::APPLICATION, &args.common, Some(&args.input)),
         }
+    }
+
+    pub(in crate::cli::run) fn common(&self) -> &Common {
+        self.parts().1
     }
 
     /// Its name, as in `ebb run NAME`.
     pub(in crate::cli::run) fn name(&self) -> &'static str {
-        match self {
-            Self::Aggregate(_) => aggregate::APPLICATION.name,
-            Self::Combine(_) => combine::APPLICATION.name,
-            Self::Grep(_) => grep::APPLICATION.name,
-            Self::Index(_) => index::APPLICATION.name,
-            Self::Join(_) => join::APPLICATION.name,
-            Self::Pagerank(_) => pagerank::APPLICATION.name,
-            Self::Pi(_) => pi::APPLICATION.name,
-            Self::Select(_) => select::APPLICATION.name,
-            Self::Simulate(_) => simulate::APPLICATION.name,
-            Self::Sort(_) => sort::APPLICATION.name,
-            Self::Validate(_) => validate::APPLICATION.name,
-            Self::Wordcount(_) => wordcount::APPLICATION.name,
-        }
+        self.parts().0.name
     }
 
     fn input(&self) -> Option<&InputArgs> {
-        match self {
-            Self::Aggregate(args) => Some(&args.input),
-            Self::Combine(args) => Some(&args.input),
-            Self::Grep(args) => Some(&args.input),
-            Self::Index(args) => Some(&args.input),
-            Self::Join(args) => Some(&args.input),
-            Self::Pagerank(args) => Some(&args.input),
-            Self::Select(args) => Some(&args.input),
-            Self::Sort(args) => Some(&args.input),
-            Self::Validate(args) => Some(&args.input),
-            Self::Wordcount(args) => Some(&args.input),
-            Self::Pi(_) | Self::Simulate(_) => None,
-        }
+        self.parts().2
     }
 
-    /// What it reads first.
     fn input_mut(&mut self) -> Option<&mut InputArgs> {
         match self {
             Self::Aggregate(args) => Some(&mut args.input),
@@ -174,5 +154,85 @@ impl Job {
             Self::Validate(args) => args.work(launch),
             Self::Wordcount(args) => args.work(launch),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Notes outlive the version of ebb that wrote them.
+    #[test]
+    fn a_note_of_every_application_reads_as_it_was_written() {
+        let common = json!({
+            "cores": 1, "format": "csv", "goal": {"nanos": 0, "secs": 90}, "isolate": "process",
+            "json": false, "memory_bytes": 1048576, "output": "app.out",
+            "policy": "forecast-edf", "spill_dir": "spill", "splits": 3,
+        });
+        let input = json!({
+            "multiline": false, "names": ["a", "b"], "no_header": false, "owns_snapshot": true,
+            "place": {
+                "csv": [], "generate": null, "json_lines": [], "table": "app.lines", "text": [],
+            },
+            "prefix": null, "range": {"from": "a", "to": "z"}, "seed": 1, "snapshot": "run-1",
+            "values": "csv",
+        });
+        let (reduces, order) = (
+            json!({"reduces": 2}),
+            json!({"by": "fare", "numeric": true, "reverse": false}),
+        );
+        let own = [
+            json!({"by": ["city"], "of": ["fare"], "quantiles": [0.5, 0.99], "reduces": reduces}),
+            json!({"by": null, "reduces": reduces}),
+            json!({"pattern": "x", "regex": true}),
+            json!({"reduces": reduces}),
+            json!({
+                "left": true, "on": "id", "reduces": reduces, "with": "b.csv", "with_on": null,
+            }),
+            json!({
+                "damping": 0.85, "from": "1", "iterations": 20, "reduces": reduces, "to": "2",
+            }),
+            json!({"points": 1000, "seed": 1, "variant": "plain"}),
+            json!({"columns": ["b"], "conditions": ["a >= 1"], "keep": 0.5}),
+            json!({"replicas": 2, "scenario": null}),
+            json!({"order": order, "reduces": reduces}),
+            json!({"order": order}),
+            json!({"reduces": reduces}),
+        ];
+        let mut names = crate::jobs::names();
+        for mut arguments in own {
+            let name = names.next().unwrap();
+            arguments["common"] = common.clone();
+            if !["pi", "simulate"].contains(&name) {
+                arguments["input"] = input.clone();
+            }
+            let noted = json!({"application": name, "arguments": arguments});
+            let job: Job = serde_json::from_value(noted.clone()).unwrap();
+            assert_eq!((job.name(), &json!(job)), (name, &noted));
+            assert_eq!(job.common().output, "app.out");
+            assert_eq!(job.reads_table(), job.input().is_some());
+        }
+        assert_eq!(names.next(), None);
+    }
+
+    #[test]
+    fn a_note_of_before_processes_and_own_snapshots_still_reads() {
+        let noted = json!({"application": "wordcount", "arguments": {
+            "common": {
+                "cores": null, "format": null, "goal": null, "json": true, "memory_bytes": null,
+                "output": "x.tsv", "policy": "fifo", "spill_dir": null, "splits": null,
+            },
+            "input": {
+                "multiline": false, "names": [], "no_header": false,
+                "place": {
+                    "csv": [], "generate": null, "json_lines": [], "table": null,
+                    "text": ["a.txt"],
+                },
+                "prefix": null, "range": null, "seed": 1, "snapshot": null, "values": "text",
+            },
+            "reduces": {"reduces": 1},
+        }});
+        let job: Job = serde_json::from_value(noted).unwrap();
+        assert_eq!((job.name(), job.reads_table()), ("wordcount", false));
     }
 }
