@@ -1,22 +1,19 @@
 //! Files of text, CSV or JSON lines as the input of a job.
 
-use std::fs::{self, File};
-use std::io;
+mod data_file;
+mod records;
+
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::path::PathBuf;
 
 use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
-use memchr::memchr;
 use serde::{Deserialize, Serialize};
-use walkdir::WalkDir;
 
+use self::data_file::{DataFile, find};
+use self::records::{RecordError, Records};
 use super::SPLIT_BYTES_MIN;
-use super::lines::{LINE_BYTES_MAX, Lines, READ_BYTES};
 use super::sample::places;
-use crate::jobs::records::{CsvFields, CsvProblem};
+use crate::jobs::records::CsvFields;
 
 /// Digits of an offset in a key, at least, so that keys are in the order of the
 /// file up to a terabyte.
@@ -56,15 +53,6 @@ pub struct FilesInput {
     kind: FileKind,
     columns: Option<Vec<String>>,
     splits: usize,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct DataFile {
-    path: PathBuf,
-    /// What its keys begin with, the colon included.
-    name: Vec<u8>,
-    bytes: u64,
-    modified: SystemTime,
 }
 
 impl FilesInput {
@@ -327,95 +315,6 @@ fn set_offset(key: &mut Vec<u8>, name_bytes: usize, mut offset: u64) {
     key.extend_from_slice(&digits[from..]);
 }
 
-impl DataFile {
-    fn new(path: PathBuf) -> io::Result<Self> {
-        let metadata = fs::metadata(&path)?;
-        // A pipe or a device: it has no length, and no part of it can be read again.
-        if !metadata.is_file() {
-            return Err(io::Error::other(
-                "it is neither a file nor a directory; write what it gives into a file first",
-            ));
-        }
-        // One that must not be read is told now, and not by a task.
-        File::open(&path)?;
-        let name = path.strip_prefix(".").unwrap_or(&path);
-        let mut name = name.as_os_str().as_bytes().to_vec();
-        name.push(b':');
-        Ok(Self {
-            bytes: metadata.len(),
-            modified: metadata.modified()?,
-            path,
-            name,
-        })
-    }
-
-    /// That it is as it was when it was cut into parts.
-    fn check(&self) -> io::Result<()> {
-        let now = fs::metadata(&self.path)?;
-        if now.len() == self.bytes && now.modified()? == self.modified {
-            return Ok(());
-        }
-        Err(io::Error::other(
-            "it has changed since the job was submitted",
-        ))
-    }
-
-    /// Where the first line begins at or behind `at`; the end of the file when
-    /// there is none.
-    fn border(&self, at: u64) -> io::Result<u64> {
-        let file = File::open(&self.path)?;
-        let mut block = vec![0; 16 << 10];
-        // With the byte before: a line may begin right there.
-        let mut from = at.saturating_sub(1);
-        while from < self.bytes {
-            let read = file.read_at(&mut block, from)?;
-            if let Some(newline) = memchr(b'\n', &block[..read]) {
-                return Ok(from + newline as u64 + 1);
-            }
-            if read == 0 {
-                break;
-            }
-            from += read as u64;
-        }
-        Ok(self.bytes)
-    }
-
-    fn failed(&self, error: impl Into<RecordError>) -> TaskError {
-        let path = self.path.display();
-        match error.into() {
-            RecordError::Io(source) => TaskError::io(format!("reading {path}"))(source),
-            RecordError::Csv(problem) => TaskError::failed(format!("{path}: {problem}")),
-            RecordError::OpenQuote { offset } => TaskError::failed(format!(
-                "{path}: the record at byte {offset} has a quote that is still open at the end \
-                 of its line; if fields go over several lines, say --multiline"
-            )),
-        }
-    }
-}
-
-fn find(path: &Path, files: &mut Vec<DataFile>) -> Result<(), TaskError> {
-    let is_data = |entry: &walkdir::DirEntry| {
-        let name = entry.file_name().as_bytes();
-        entry.depth() == 0 || !(name.starts_with(b".") || name.starts_with(b"_"))
-    };
-    let entries = WalkDir::new(path).sort_by_file_name();
-    for entry in entries.into_iter().filter_entry(is_data) {
-        let entry = entry.map_err(|e| {
-            let at = e.path().unwrap_or(path).display().to_string();
-            let cause = e.into_io_error();
-            let cause = cause.unwrap_or_else(|| io::Error::other("links lead in a circle"));
-            TaskError::io(format!("looking for files in {at}"))(cause)
-        })?;
-        if entry.path().is_dir() {
-            continue;
-        }
-        let path = entry.into_path();
-        let file = DataFile::new(path.clone());
-        files.push(file.map_err(TaskError::io(format!("reading {}", path.display())))?);
-    }
-    Ok(())
-}
-
 /// A part of a file, as it stands in a split's payload: three numbers, LE.
 ///
 /// ```text
@@ -455,117 +354,6 @@ impl Part {
         Self {
             file: u32::from_le_bytes(payload[..4].try_into().expect("four bytes")),
             bytes: number(4)..number(12),
-        }
-    }
-}
-
-enum RecordError {
-    Io(io::Error),
-    Csv(CsvProblem),
-    OpenQuote { offset: u64 },
-}
-
-impl From<io::Error> for RecordError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl From<CsvProblem> for RecordError {
-    fn from(problem: CsvProblem) -> Self {
-        Self::Csv(problem)
-    }
-}
-
-/// The records of a part of a file.
-struct Records {
-    lines: Lines,
-    multiline: bool,
-    fields: CsvFields,
-}
-
-impl Records {
-    fn open(file: &DataFile, part: Range<u64>, kind: FileKind) -> io::Result<Self> {
-        Self::open_for(file, part, kind, READ_BYTES)
-    }
-
-    fn open_for(
-        file: &DataFile,
-        part: Range<u64>,
-        kind: FileKind,
-        read_bytes: usize,
-    ) -> io::Result<Self> {
-        Ok(Self {
-            lines: Lines::open(&file.path, part, read_bytes)?,
-            multiline: matches!(
-                kind,
-                FileKind::Csv {
-                    multiline: true,
-                    ..
-                }
-            ),
-            fields: CsvFields::default(),
-        })
-    }
-
-    /// Puts the next record of any kind into `record` and tells where it begins;
-    /// `None` after the last.
-    fn next_of(
-        &mut self,
-        kind: FileKind,
-        record: &mut Vec<u8>,
-    ) -> Result<Option<u64>, RecordError> {
-        if matches!(kind, FileKind::Csv { .. }) {
-            return self.next(record);
-        }
-        while let Some(line) = self.lines.next()? {
-            if kind == FileKind::JsonLines && line.text.trim_ascii().is_empty() {
-                continue;
-            }
-            record.clear();
-            record.extend_from_slice(line.text);
-            return Ok(Some(line.offset));
-        }
-        Ok(None)
-    }
-
-    /// Puts the next CSV record into `record` and tells where it begins; `None`
-    /// after the last. Empty lines are none.
-    fn next(&mut self, record: &mut Vec<u8>) -> Result<Option<u64>, RecordError> {
-        record.clear();
-        let mut begins = None;
-        while let Some(line) = self.lines.next()? {
-            if begins.is_some() {
-                record.push(b'\n');
-            } else if line.text.is_empty() {
-                continue;
-            }
-            let offset = *begins.get_or_insert(line.offset);
-            record.extend_from_slice(line.text);
-            // Without a quote in it the line ends what it goes on with or not.
-            let has_quote = memchr(b'"', line.text).is_some();
-            let is_whole = if record.len() == line.text.len() {
-                !has_quote || self.fields.parse(record) != Err(CsvProblem::OpenQuote)
-            } else {
-                has_quote && self.fields.parse(record) != Err(CsvProblem::OpenQuote)
-            };
-            if is_whole {
-                return Ok(Some(offset));
-            }
-            if !self.multiline {
-                return Err(RecordError::OpenQuote { offset });
-            }
-            if record.len() > LINE_BYTES_MAX {
-                let text = format!(
-                    "the record at byte {offset} is longer than {LINE_BYTES_MAX} bytes: \
-                     a quote may be missing"
-                );
-                return Err(io::Error::new(io::ErrorKind::InvalidData, text).into());
-            }
-        }
-        match begins {
-            Some(offset) => Err(RecordError::OpenQuote { offset }),
-            None => Ok(None),
         }
     }
 }

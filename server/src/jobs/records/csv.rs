@@ -106,6 +106,42 @@ impl CsvFields {
     }
 }
 
+/// Says line by line where a CSV record ends that goes over several: of however many, each
+/// is looked at once.
+#[derive(Debug)]
+pub struct CsvRecordEnd {
+    reader: Reader,
+}
+
+impl Default for CsvRecordEnd {
+    fn default() -> Self {
+        Self { reader: reader() }
+    }
+}
+
+impl CsvRecordEnd {
+    /// Whether the record ends with `line`, which has no newline. It begins the record, or
+    /// `goes_on` with the one that did not end so far; lines without quotes may be left out
+    /// then.
+    pub fn is_after(&mut self, line: &[u8], goes_on: bool) -> bool {
+        if !goes_on {
+            self.reader.reset();
+        }
+        // What the fields are is of no account.
+        let (mut text, mut ends) = ([0; 256], [0; 16]);
+        for mut input in [line, b"\n"] {
+            while !input.is_empty() {
+                let (result, read, ..) = self.reader.read_record(input, &mut text, &mut ends);
+                if matches!(result, ReadRecordResult::Record | ReadRecordResult::End) {
+                    return true;
+                }
+                input = &input[read..];
+            }
+        }
+        false
+    }
+}
+
 /// Adds a field to a record, in quotes where it needs them, and a comma before it
 /// unless the record is empty. A record of one empty field is written as `""`, so
 /// that its line is not empty.
@@ -142,6 +178,9 @@ pub fn record<F: AsRef<[u8]>>(fields: impl IntoIterator<Item = F>) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
     use super::*;
 
     fn fields(record: &str) -> Result<Vec<String>, CsvProblem> {
@@ -179,6 +218,40 @@ mod tests {
             assert_eq!(joined.join(&b","[..]), record.as_bytes());
         }
         assert_eq!(parser.get(1), None);
+    }
+
+    #[test]
+    fn where_a_record_ends_is_known_from_its_lines_alone() {
+        let seed: u64 = rand::random();
+        println!("seed {seed}");
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut end = CsvRecordEnd::default();
+        let mut fields = CsvFields::default();
+        for _ in 0..10_000 {
+            let mut record = Vec::new();
+            // Until it ends by the look at all of it, or is long enough.
+            for goes_on in (0..6).map(|line| line > 0) {
+                // A record does not begin with an empty line.
+                let length = rng.random_range(u32::from(!goes_on)..7);
+                let line: Vec<u8> = (0..length)
+                    .map(|_| b"\"\",ax"[rng.random_range(0..5)])
+                    .collect();
+                if goes_on {
+                    record.push(b'\n');
+                }
+                record.extend_from_slice(&line);
+                let is_whole = fields.parse(&record).is_ok();
+                let told = end.is_after(&line, goes_on);
+                let shown = record.escape_ascii().to_string();
+                assert_eq!(told, is_whole, "{shown}");
+                if is_whole {
+                    break;
+                }
+            }
+        }
+        let long = [&b"\""[..], &[b'x'; 1000], &[b','; 100]].concat();
+        assert!(!end.is_after(&long, false));
+        assert!(end.is_after(b"\"", true));
     }
 
     #[test]

@@ -16,4 +16,4 @@ pub mod csv;
 pub mod number;
 
 pub use columns::{Columns, RecordFormat, UnknownColumn};
-pub use csv::{CsvFields, CsvProblem};
+pub use csv::{CsvFields, CsvProblem, CsvRecordEnd};
