@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, Reducer, TaskError, Values};
+use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, TaskError, Values};
 
 use super::Application;
 use super::outputs::Column;
@@ -58,8 +58,8 @@ pub fn spec(
     reduces: u32,
 ) -> JobSpec {
     JobSpec::new(name, input, Arc::new(GroupMapper { grouping }), output)
-        .reducer(Arc::new(AddReducer), reduces.max(1))
-        .combiner(Arc::new(AddReducer))
+        .reducer(Arc::new(add), reduces.max(1))
+        .combiner(Arc::new(add))
 }
 
 struct GroupMapper {
@@ -83,28 +83,18 @@ impl Mapper for GroupMapper {
 }
 
 /// Adds up `rows,bytes`; combiner and reducer.
-struct AddReducer;
-
-impl Reducer for AddReducer {
-    fn reduce(
-        &self,
-        key: &[u8],
-        values: &mut Values<'_>,
-        emit: &mut dyn Emit,
-    ) -> Result<(), TaskError> {
-        let (mut rows, mut bytes) = (0_u64, 0_u64);
-        while let Some(value) = values.next_value()? {
-            let text = std::str::from_utf8(value).ok();
-            let pair = text.and_then(|text| text.split_once(','));
-            let pair =
-                pair.and_then(|(a, b)| Some((a.parse::<u64>().ok()?, b.parse::<u64>().ok()?)));
-            let (more_rows, more_bytes) =
-                pair.ok_or_else(|| TaskError::failed("a sum is cut short"))?;
-            rows += more_rows;
-            bytes += more_bytes;
-        }
-        emit.emit(key, format!("{rows},{bytes}").as_bytes())
+fn add(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+    let (mut rows, mut bytes) = (0_u64, 0_u64);
+    while let Some(value) = values.next_value()? {
+        let text = std::str::from_utf8(value).ok();
+        let pair = text.and_then(|text| text.split_once(','));
+        let pair = pair.and_then(|(a, b)| Some((a.parse::<u64>().ok()?, b.parse::<u64>().ok()?)));
+        let (more_rows, more_bytes) =
+            pair.ok_or_else(|| TaskError::failed("a sum is cut short"))?;
+        rows += more_rows;
+        bytes += more_bytes;
     }
+    emit.emit(key, format!("{rows},{bytes}").as_bytes())
 }
 
 #[cfg(test)]

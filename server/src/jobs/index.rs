@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, Reducer, TaskError, Values};
+use ebb_scheduler::runtime::{Emit, Input, JobSpec, Output, Reducer, TaskError, Values};
 
 use super::Application;
 use super::outputs::Column;
@@ -39,26 +39,22 @@ pub fn spec(
     let reducer = ListReducer {
         list_bytes_max: LIST_BYTES_MAX,
     };
-    JobSpec::new(name, input, Arc::new(WordMapper), output)
+    JobSpec::new(name, input, Arc::new(map_words), output)
         .reducer(Arc::new(reducer), reduces.max(1))
 }
 
 /// Emits `(word, key)` once for every different word of a row.
-struct WordMapper;
-
-impl Mapper for WordMapper {
-    fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
-        let mut seen = HashSet::new();
-        for_each_word(value, |word| {
-            let word = word.to_ascii_lowercase();
-            if seen.contains(&word) {
-                return emit.checkpoint();
-            }
-            emit.emit(&word, key)?;
-            seen.insert(word);
-            Ok(())
-        })
-    }
+fn map_words(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+    let mut seen = HashSet::new();
+    for_each_word(value, |word| {
+        let word = word.to_ascii_lowercase();
+        if seen.contains(&word) {
+            return emit.checkpoint();
+        }
+        emit.emit(&word, key)?;
+        seen.insert(word);
+        Ok(())
+    })
 }
 
 struct ListReducer {
@@ -144,8 +140,7 @@ mod tests {
         let report =
             crate::jobs::testing::report(input(&lines, 2), output.clone(), |input, out| {
                 let reducer = ListReducer { list_bytes_max: 10 };
-                JobSpec::new("index", input, Arc::new(WordMapper), out)
-                    .reducer(Arc::new(reducer), 1)
+                JobSpec::new("index", input, Arc::new(map_words), out).reducer(Arc::new(reducer), 1)
             });
         assert_eq!(report.counters.reduce_groups, 2);
         let rows: Vec<_> = (output.rows().unwrap().into_iter())

@@ -165,8 +165,8 @@ impl PageRank {
             Step::Shares(ranking) => {
                 let name = format!("{} step {}", self.name, self.jobs_done);
                 JobSpec::new(name, left, Arc::new(StepMapper { ranking }), output)
-                    .reducer(Arc::new(StepReducer), self.reduces)
-                    .combiner(Arc::new(ShareCombiner))
+                    .reducer(Arc::new(reduce_shares), self.reduces)
+                    .combiner(Arc::new(combine_shares))
             }
             Step::Ranks(ranking) => {
                 let mapper = Arc::new(RankMapper { ranking });
@@ -423,35 +423,25 @@ fn add_up(values: &mut Values<'_>) -> Result<(f64, Option<Vec<u8>>), TaskError> 
     Ok((sum, links))
 }
 
-struct ShareCombiner;
-
-impl Reducer for ShareCombiner {
-    fn reduce(
-        &self,
-        key: &[u8],
-        values: &mut Values<'_>,
-        emit: &mut dyn Emit,
-    ) -> Result<(), TaskError> {
-        let (sum, links) = add_up(values)?;
-        if let Some(links) = links {
-            emit.emit(key, &tagged(LINKS, &links))?;
-        }
-        emit.emit(key, &tagged(SHARE, &sum.to_le_bytes()))
+fn combine_shares(
+    key: &[u8],
+    values: &mut Values<'_>,
+    emit: &mut dyn Emit,
+) -> Result<(), TaskError> {
+    let (sum, links) = add_up(values)?;
+    if let Some(links) = links {
+        emit.emit(key, &tagged(LINKS, &links))?;
     }
+    emit.emit(key, &tagged(SHARE, &sum.to_le_bytes()))
 }
 
-struct StepReducer;
-
-impl Reducer for StepReducer {
-    fn reduce(
-        &self,
-        key: &[u8],
-        values: &mut Values<'_>,
-        emit: &mut dyn Emit,
-    ) -> Result<(), TaskError> {
-        let (sum, links) = add_up(values)?;
-        emit.emit(key, &Row::encode(sum, &links.unwrap_or_default()))
-    }
+fn reduce_shares(
+    key: &[u8],
+    values: &mut Values<'_>,
+    emit: &mut dyn Emit,
+) -> Result<(), TaskError> {
+    let (sum, links) = add_up(values)?;
+    emit.emit(key, &Row::encode(sum, &links.unwrap_or_default()))
 }
 
 struct RankMapper {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ebb_scheduler::policy;
 use ebb_scheduler::runtime::{
-    Emit, Input, JobSpec, Mapper, Output, RecordSink, Reducer, Split, TaskError, Values,
+    Emit, Input, JobSpec, Mapper, Output, RecordSink, Split, TaskError, Values,
 };
 use ebb_scheduler::sim::scenario::Scenario;
 use ebb_scheduler::sim::{Metrics, simulate};
@@ -66,7 +66,7 @@ pub fn spec(
     let mapper = SimulateMapper { scenario };
     Ok(
         JobSpec::new(name, Arc::new(input), Arc::new(mapper), output)
-            .reducer(Arc::new(MeanReducer), 1),
+            .reducer(Arc::new(tell_means), 1),
     )
 }
 
@@ -178,28 +178,19 @@ impl Mapper for SimulateMapper {
     }
 }
 
-struct MeanReducer;
-
-impl Reducer for MeanReducer {
-    fn reduce(
-        &self,
-        key: &[u8],
-        values: &mut Values<'_>,
-        emit: &mut dyn Emit,
-    ) -> Result<(), TaskError> {
-        let mut parser = CsvFields::default();
-        let (mut replicas, mut sums) = (0_u32, [0.0; 4]);
-        while let Some(value) = values.next_value()? {
-            parser.parse(value).map_err(TaskError::failed)?;
-            for (sum, field) in sums.iter_mut().zip(parser.iter()) {
-                *sum += super::records::number::parse(field, key, "metric")?;
-            }
-            replicas += 1;
+fn tell_means(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+    let mut parser = CsvFields::default();
+    let (mut replicas, mut sums) = (0_u32, [0.0; 4]);
+    while let Some(value) = values.next_value()? {
+        parser.parse(value).map_err(TaskError::failed)?;
+        for (sum, field) in sums.iter_mut().zip(parser.iter()) {
+            *sum += super::records::number::parse(field, key, "metric")?;
         }
-        let means = sums.map(|sum| (sum / f64::from(replicas)).to_string());
-        let fields = [replicas.to_string()].into_iter().chain(means);
-        emit.emit(key, &record(fields))
+        replicas += 1;
     }
+    let means = sums.map(|sum| (sum / f64::from(replicas)).to_string());
+    let fields = [replicas.to_string()].into_iter().chain(means);
+    emit.emit(key, &record(fields))
 }
 
 #[cfg(test)]

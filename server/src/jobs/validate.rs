@@ -5,7 +5,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, Reducer, TaskError, Values};
+use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, TaskError, Values};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Application;
@@ -34,8 +34,8 @@ pub fn spec(
     order: Order,
 ) -> JobSpec {
     JobSpec::new(name, input, Arc::new(ValueMapper { order }), output)
-        .reducer(Arc::new(TellReducer), 1)
-        .combiner(Arc::new(FoldReducer))
+        .reducer(Arc::new(tell), 1)
+        .combiner(Arc::new(fold))
 }
 
 /// Of values that follow each other.
@@ -156,36 +156,18 @@ impl Mapper for ValueMapper {
     }
 }
 
-struct FoldReducer;
-
-impl Reducer for FoldReducer {
-    fn reduce(
-        &self,
-        key: &[u8],
-        values: &mut Values<'_>,
-        emit: &mut dyn Emit,
-    ) -> Result<(), TaskError> {
-        emit.emit(key, &Summary::fold(values)?.encode()?)
-    }
+fn fold(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+    emit.emit(key, &Summary::fold(values)?.encode()?)
 }
 
-struct TellReducer;
-
-impl Reducer for TellReducer {
-    fn reduce(
-        &self,
-        _key: &[u8],
-        values: &mut Values<'_>,
-        emit: &mut dyn Emit,
-    ) -> Result<(), TaskError> {
-        let all = Summary::fold(values)?;
-        emit.emit(b"checksum", format!("{:x}", all.checksum).as_bytes())?;
-        emit.emit(b"misplaced", all.misplaced.to_string().as_bytes())?;
-        if let Some(value) = &all.misplaced_first {
-            emit.emit(b"misplaced_first", value)?;
-        }
-        emit.emit(b"records", all.records.to_string().as_bytes())
+fn tell(_key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+    let all = Summary::fold(values)?;
+    emit.emit(b"checksum", format!("{:x}", all.checksum).as_bytes())?;
+    emit.emit(b"misplaced", all.misplaced.to_string().as_bytes())?;
+    if let Some(value) = &all.misplaced_first {
+        emit.emit(b"misplaced_first", value)?;
     }
+    emit.emit(b"records", all.records.to_string().as_bytes())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, Reducer, TaskError, Values};
+use ebb_scheduler::runtime::{Emit, Input, JobSpec, Output, TaskError, Values};
 
 use super::Application;
 use super::outputs::Column;
@@ -32,8 +32,8 @@ pub fn spec(
     output: Arc<dyn Output>,
     reduces: u32,
 ) -> JobSpec {
-    JobSpec::new(name, input, Arc::new(WordMapper), output)
-        .reducer(Arc::new(SumReducer), reduces.max(1))
+    JobSpec::new(name, input, Arc::new(map_words), output)
+        .reducer(Arc::new(sum_up), reduces.max(1))
         .fold(Arc::new(add))
 }
 
@@ -49,17 +49,13 @@ pub(super) fn for_each_word<E>(
 }
 
 /// Emits `(word, 1)` for every word of a row's value; a count is a u64 LE.
-struct WordMapper;
-
-impl Mapper for WordMapper {
-    fn map(&self, _key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
-        let mut lower = Vec::new();
-        for_each_word(value, |word| {
-            lower.clear();
-            lower.extend(word.iter().map(u8::to_ascii_lowercase));
-            emit.emit(&lower, &1_u64.to_le_bytes())
-        })
-    }
+fn map_words(_key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+    let mut lower = Vec::new();
+    for_each_word(value, |word| {
+        lower.clear();
+        lower.extend(word.iter().map(u8::to_ascii_lowercase));
+        emit.emit(&lower, &1_u64.to_le_bytes())
+    })
 }
 
 fn count(value: &[u8]) -> Option<u64> {
@@ -77,23 +73,14 @@ fn add(into: &mut [u8], value: &[u8]) -> bool {
 }
 
 /// Adds counts up, and says the sum in decimal digits.
-struct SumReducer;
-
-impl Reducer for SumReducer {
-    fn reduce(
-        &self,
-        key: &[u8],
-        values: &mut Values<'_>,
-        emit: &mut dyn Emit,
-    ) -> Result<(), TaskError> {
-        let mut sum = 0_u64;
-        while let Some(value) = values.next_value()? {
-            let count = count(value).ok_or_else(|| TaskError::failed("a count has 8 bytes"))?;
-            let more = sum.checked_add(count);
-            sum = more.ok_or_else(|| TaskError::failed("a word is there 2^64 times"))?;
-        }
-        emit.emit(key, sum.to_string().as_bytes())
+fn sum_up(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+    let mut sum = 0_u64;
+    while let Some(value) = values.next_value()? {
+        let count = count(value).ok_or_else(|| TaskError::failed("a count has 8 bytes"))?;
+        let more = sum.checked_add(count);
+        sum = more.ok_or_else(|| TaskError::failed("a word is there 2^64 times"))?;
     }
+    emit.emit(key, sum.to_string().as_bytes())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ mod points;
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::{
-    Emit, Input, JobSpec, Mapper, Output, RecordSink, Reducer, Split, TaskError, Values,
+    Emit, Input, JobSpec, Mapper, Output, RecordSink, Split, TaskError, Values,
 };
 
 use super::Application;
@@ -53,8 +53,8 @@ pub fn spec(
         tasks: tasks.max(1),
     });
     JobSpec::new(name, input, Arc::new(PointMapper { seed, variant }), output)
-        .reducer(Arc::new(TellReducer), 1)
-        .combiner(Arc::new(AddReducer))
+        .reducer(Arc::new(tell), 1)
+        .combiner(Arc::new(add))
 }
 
 /// Numbers of blocks of points, LE; a block is some milliseconds of work.
@@ -124,34 +124,16 @@ fn add_up(values: &mut Values<'_>) -> Result<[u64; 2], TaskError> {
     Ok(sums)
 }
 
-struct AddReducer;
-
-impl Reducer for AddReducer {
-    fn reduce(
-        &self,
-        key: &[u8],
-        values: &mut Values<'_>,
-        emit: &mut dyn Emit,
-    ) -> Result<(), TaskError> {
-        emit.emit(key, &encode(add_up(values)?))
-    }
+fn add(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+    emit.emit(key, &encode(add_up(values)?))
 }
 
-struct TellReducer;
-
-impl Reducer for TellReducer {
-    fn reduce(
-        &self,
-        _key: &[u8],
-        values: &mut Values<'_>,
-        emit: &mut dyn Emit,
-    ) -> Result<(), TaskError> {
-        let [inside, points] = add_up(values)?;
-        let pi = 4.0 * inside as f64 / points as f64;
-        emit.emit(b"inside", inside.to_string().as_bytes())?;
-        emit.emit(b"pi", pi.to_string().as_bytes())?;
-        emit.emit(b"points", points.to_string().as_bytes())
-    }
+fn tell(_key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+    let [inside, points] = add_up(values)?;
+    let pi = 4.0 * inside as f64 / points as f64;
+    emit.emit(b"inside", inside.to_string().as_bytes())?;
+    emit.emit(b"pi", pi.to_string().as_bytes())?;
+    emit.emit(b"points", points.to_string().as_bytes())
 }
 
 #[cfg(test)]
