@@ -351,6 +351,34 @@ fn a_map_that_waits_for_a_sample_gives_up_its_memory() {
     }
 }
 
+/// A job runs one task more than its share fills, where there is memory for it; no
+/// work of others is lost for that.
+#[test]
+fn a_job_takes_memory_for_no_more_tasks_than_its_share_fills() {
+    let scarce = Scarce::new(2);
+    let (gate, outputs) = (Gate::default(), [VecOutput::new(), VecOutput::new()]);
+    let patient = scarce.hold(gate.word_count("a\nb", &outputs[0]), 2);
+    let urgent = gate.word_count("d\ne", &outputs[1]);
+    let urgent = scarce.runtime.submit(urgent).unwrap();
+    scarce.chosen.choose(&urgent);
+    scarce.until("it takes memory", || urgent.status().tasks_running == 1);
+    let cycles = scarce.runtime.history().len();
+    scarce.until("more cycles pass", || {
+        scarce.runtime.history().len() > cycles + 5
+    });
+    let running = [&patient, &urgent].map(|job| job.status().tasks_running);
+    assert_eq!((running, preempted(&patient)), ([1, 1], 1));
+    gate.open();
+    for (job, output, text) in [
+        (&urgent, &outputs[1], "d e"),
+        (&patient, &outputs[0], "a b"),
+    ] {
+        scarce.chosen.choose(job);
+        assert_eq!(scarce.wait(job).outcome, Outcome::Succeeded);
+        assert_eq!(counts(output), count_independently(text));
+    }
+}
+
 /// Two jobs whose shares the policy takes and gives: each loses what it has begun,
 /// as often as that happens, and fails of it never.
 #[test]
