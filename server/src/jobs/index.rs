@@ -20,6 +20,10 @@ pub const APPLICATION: Application = Application {
 /// store has to hold all keys of a frequent word at once.
 const LIST_BYTES_MAX: usize = 1 << 20;
 
+/// Words of a row that are kept in mind, in bytes: of one that occurs again later in a
+/// longer row the key comes again, and the reducer leaves it out.
+const SEEN_BYTES_MAX: usize = 1 << 20;
+
 /// What its rows have.
 pub fn columns() -> Vec<Column> {
     ["word", "keys"].map(Column::text).to_vec()
@@ -43,15 +47,20 @@ pub fn spec(
         .reducer(Arc::new(reducer), reduces.max(1))
 }
 
-/// Emits `(word, key)` once for every different word of a row.
+/// Emits `(word, key)` for every different word of a row: once, unless the row is long.
 fn map_words(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
-    let mut seen = HashSet::new();
+    let (mut seen, mut seen_bytes) = (HashSet::new(), 0);
     for_each_word(value, |word| {
         let word = word.to_ascii_lowercase();
         if seen.contains(&word) {
             return emit.checkpoint();
         }
         emit.emit(&word, key)?;
+        seen_bytes += word.len() + size_of::<Vec<u8>>();
+        if seen_bytes > SEEN_BYTES_MAX {
+            seen.clear();
+            seen_bytes = 0;
+        }
         seen.insert(word);
         Ok(())
     })
@@ -70,6 +79,8 @@ impl Reducer for ListReducer {
     ) -> Result<(), TaskError> {
         let mut list = Vec::new();
         let mut rows = 0_u32;
+        // A row is mapped in one go: what is the same comes one after the other.
+        let mut last: Option<Vec<u8>> = None;
         let mut tell = |list: &mut Vec<u8>| {
             rows += 1;
             let told = match rows {
@@ -80,6 +91,12 @@ impl Reducer for ListReducer {
             told
         };
         while let Some(row) = values.next_value()? {
+            if last.as_deref() == Some(row) {
+                continue;
+            }
+            let last = last.get_or_insert_default();
+            last.clear();
+            last.extend_from_slice(row);
             if !list.is_empty() && list.len() + row.len() > self.list_bytes_max {
                 tell(&mut list)?;
             }
@@ -94,7 +111,36 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::jobs::testing::{input, run};
+    use crate::jobs::testing::{input, report, run};
+    use ebb_scheduler::runtime::VecOutput;
+
+    #[test]
+    fn a_word_that_occurs_again_late_in_a_long_row_has_that_row_once() {
+        let words: Vec<String> = (0..60_000).map(|n| format!("w{n}")).collect();
+        let once_bytes: usize = words
+            .iter()
+            .map(|word| word.len() + size_of::<Vec<u8>>())
+            .sum();
+        assert!(once_bytes > SEEN_BYTES_MAX);
+        let row = words.join(" ");
+        let lines = [format!("{row} {row}"), "w7".to_string(), row];
+        let output = VecOutput::new();
+        let counters = report(input(&lines, 1), output.clone(), |input, output| {
+            spec("index", input, output, 1)
+        })
+        .counters;
+        // It did come again.
+        assert!(counters.map_output_records > 150_000);
+        let rows = output.rows().unwrap();
+        assert_eq!(rows.len(), words.len());
+        for (word, keys) in rows {
+            let expected = match &word[..] {
+                b"w7" => &b"0000,0001,0002"[..],
+                _ => b"0000,0002",
+            };
+            assert_eq!(keys, expected, "{}", word.escape_ascii());
+        }
+    }
 
     #[test]
     fn every_word_has_the_rows_it_occurs_in() {
