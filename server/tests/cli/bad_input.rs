@@ -165,7 +165,7 @@ fn records_with_fields_too_few_or_too_many_are_read_and_no_records_are_told() {
     for (line, why) in [
         ("Bonn 7", "is no JSON"),
         ("{\"city\":", "is no JSON"),
-        ("[\"Bonn\", 7]", "is JSON, but no object"),
+        ("[\"Bonn\", 7]", "expected an object"),
         (
             "{\"city\":\"Bonn\",\"fare\":\"dear\"}",
             "\"dear\", which is no number",

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 
 use ebb_scheduler::runtime::TaskError;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::csv::CsvFields;
+use super::json;
 
 /// What values are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,14 +115,8 @@ impl Columns {
                 let owned = |&at: &usize| fields.get(at).map(<[u8]>::to_vec);
                 Ok(places.iter().map(owned).collect())
             }),
-            Paths::Json(paths) => {
-                let object: Value = serde_json::from_slice(value)
-                    .map_err(|e| failed(&format_args!("is no JSON: {e}")))?;
-                if !object.is_object() {
-                    return Err(failed(&"is JSON, but no object"));
-                }
-                Ok(paths.iter().map(|path| member(&object, path)).collect())
-            }
+            Paths::Json(paths) => json::members(value, paths)
+                .map_err(|e| failed(&format_args!("is no JSON object: {e}"))),
         }
     }
 }
@@ -140,15 +134,6 @@ fn place(known: Option<&[String]>, name: &str) -> Result<usize, UnknownColumn> {
             name: name.to_string(),
             known: known.join(", "),
         }),
-    }
-}
-
-fn member(object: &Value, path: &[String]) -> Option<Vec<u8>> {
-    let found = path.iter().try_fold(object, |at, name| at.get(name))?;
-    match found {
-        Value::Null => None,
-        Value::String(text) => Some(text.as_bytes().to_vec()),
-        other => Some(other.to_string().into_bytes()),
     }
 }
 
@@ -212,8 +197,8 @@ mod tests {
         let unnamed = RecordFormat::Csv { names: None };
         let csv = Columns::new(&unnamed, &["1"]).unwrap();
         for (columns, value, why) in [
-            (&json, "{", "is no JSON"),
-            (&json, "[1]", "no object"),
+            (&json, "{", "no JSON object"),
+            (&json, "[1]", "no JSON object"),
             (&csv, "\"a", "quote"),
         ] {
             let error = columns.read(b"row7", value.as_bytes()).unwrap_err();

@@ -8,11 +8,13 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `csv` | fields of a CSV record, and back |
+//! | `json` | some members of a JSON object |
 //! | `columns` | the columns that an application looks at |
 //! | `number` | numbers in text, and keys in the order of numbers |
 
 mod columns;
 pub mod csv;
+mod json;
 pub mod number;
 
 pub use columns::{Columns, RecordFormat, UnknownColumn};
