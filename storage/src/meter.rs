@@ -2,16 +2,22 @@
 //! bytes they moved.
 //!
 //! Nothing is measured while nobody asks: then a request costs one look at a number
-//! that hardly ever changes. Threads record into a few shards, so that two of them
-//! seldom write to the same line.
+//! that hardly ever changes. Of a busy store some requests are measured, drawn at
+//! random, and stand for the others: two looks at the clock are a tenth of what a read
+//! from the cache takes. Threads record into a few shards, so that two of them seldom
+//! write to the same line.
 
 use std::array;
+use std::cell::Cell;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use histogram::{AtomicHistogram, Config, Histogram};
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
 
 /// Buckets in a doubling of the latency, as a power of two: a bucket is at most 1/32
 /// wide.
@@ -21,6 +27,14 @@ const GROUPING_POWER: u8 = 5;
 const LATENCY_NS_POWER: u8 = 36;
 const LATENCY_NS_MAX: u64 = (1 << LATENCY_NS_POWER) - 1;
 const SHARDS: usize = 8;
+
+/// Up to so many requests per second all are measured ...
+const MEASURED_PER_S: f64 = 20_000.0;
+/// ... in windows of at least this length, in seconds: of a shorter one its number says
+/// little about the rate.
+const WINDOW_S_MIN: f64 = 0.1;
+/// Of more, one in so many at the least.
+const STRIDE_MAX: u32 = 16;
 
 /// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,8 +72,10 @@ type Shard = [Recorded; KINDS];
 // that every request reads.
 #[repr(align(128))]
 pub(crate) struct Metering {
+    /// One request in so many is measured, on average; 0 while nobody asks.
+    stride: AtomicU32,
     /// Living meters.
-    meters: AtomicUsize,
+    meters: Mutex<usize>,
     /// Made for the first meter.
     shards: OnceLock<Box<[Shard]>>,
 }
@@ -67,7 +83,8 @@ pub(crate) struct Metering {
 impl Default for Metering {
     fn default() -> Self {
         Self {
-            meters: AtomicUsize::new(0),
+            stride: AtomicU32::new(0),
+            meters: Mutex::new(0),
             shards: OnceLock::new(),
         }
     }
@@ -76,40 +93,52 @@ impl Default for Metering {
 impl fmt::Debug for Metering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metering")
-            .field("meters", &self.meters)
+            .field("stride", &self.stride)
             .finish_non_exhaustive()
     }
 }
 
+/// A request that is measured, and that stands for some.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Begun {
+    at: Instant,
+    stands_for: u32,
+}
+
 impl Metering {
-    /// Begins a request; `None` while nobody measures.
+    /// Begins a request; `None` if it is not measured.
     #[inline]
-    pub(crate) fn begin(&self) -> Option<Instant> {
-        (self.meters.load(Ordering::Relaxed) > 0).then(Instant::now)
+    pub(crate) fn begin(&self) -> Option<Begun> {
+        let stride = self.stride.load(Ordering::Relaxed);
+        (stride > 0 && is_drawn(stride)).then(|| Begun {
+            at: Instant::now(),
+            stands_for: stride,
+        })
     }
 
-    /// Ends a request.
+    /// Ends a request that read so many bytes.
     #[inline]
-    pub(crate) fn end(&self, kind: RequestKind, begun: Option<Instant>) {
+    pub(crate) fn end(&self, kind: RequestKind, begun: Option<Begun>, bytes: usize) {
         if let Some(begun) = begun {
-            self.record(kind, begun.elapsed());
+            self.record(kind, begun.at.elapsed(), begun.stands_for);
+            self.add_bytes(kind, bytes as u64 * u64::from(begun.stands_for));
         }
     }
 
-    /// Requests moved so many bytes of keys and values.
+    /// Requests wrote so many bytes of keys and values.
     #[inline]
-    pub(crate) fn note_bytes(&self, kind: RequestKind, bytes: usize) {
-        if self.meters.load(Ordering::Relaxed) > 0 {
-            self.add_bytes(kind, bytes as u64);
+    pub(crate) fn note_written(&self, bytes: usize) {
+        if self.stride.load(Ordering::Relaxed) > 0 {
+            self.add_bytes(RequestKind::Write, bytes as u64);
         }
     }
 
-    fn record(&self, kind: RequestKind, latency: Duration) {
+    fn record(&self, kind: RequestKind, latency: Duration, requests: u32) {
         let latency_ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         let recorded = self.recorded(kind);
         let counted = recorded
             .latencies_ns
-            .increment(latency_ns.min(LATENCY_NS_MAX));
+            .add(latency_ns.min(LATENCY_NS_MAX), u64::from(requests));
         debug_assert!(counted.is_ok(), "the bounds hold {LATENCY_NS_MAX}");
     }
 
@@ -131,6 +160,18 @@ impl Metering {
         })
     }
 
+    fn meters(&self) -> MutexGuard<'_, usize> {
+        self.meters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Measures as many requests as is worth it, after so many in so long.
+    fn set_stride(&self, requests: u64, length_s: f64) {
+        let measured = MEASURED_PER_S * length_s.max(WINDOW_S_MIN);
+        let stride = (requests as f64 / measured) as u32;
+        let stride = stride.clamp(1, STRIDE_MAX);
+        self.stride.store(stride, Ordering::Relaxed);
+    }
+
     /// All that was recorded so far.
     fn total(&self) -> [Requests; KINDS] {
         let mut total = array::from_fn(|_| Requests::default());
@@ -145,6 +186,26 @@ impl Metering {
         }
         total
     }
+}
+
+/// Whether this thread measures its next request, one in `stride` on average. Which
+/// one is left to chance: a thread that reads and writes in turn would be measured
+/// reading only.
+fn is_drawn(stride: u32) -> bool {
+    thread_local!(static PASSED_OVER: Cell<u32> = const { Cell::new(0) });
+    if stride == 1 {
+        return true;
+    }
+    PASSED_OVER.with(|left| match left.get() {
+        0 => {
+            left.set(fastrand::u32(..2 * stride - 1));
+            true
+        }
+        some => {
+            left.set(some - 1);
+            false
+        }
+    })
 }
 
 /// Threads take turns.
@@ -162,26 +223,30 @@ fn add(a: &Histogram, b: &Histogram) -> Histogram {
 #[derive(Debug)]
 pub(crate) struct Scan {
     metering: Arc<Metering>,
-    /// Until its first entry has come.
-    begun: Option<Instant>,
+    begun: Begun,
+    /// Its first entry has come.
+    is_recorded: bool,
     bytes: u64,
 }
 
 impl Scan {
-    /// Begins one; `None` while nobody measures.
+    /// Begins one; `None` if it is not measured.
     pub(crate) fn begin(metering: &Arc<Metering>) -> Option<Self> {
         let begun = metering.begin()?;
         Some(Self {
             metering: Arc::clone(metering),
-            begun: Some(begun),
+            begun,
+            is_recorded: false,
             bytes: 0,
         })
     }
 
     /// The next entry has so many bytes, or there is none.
     pub(crate) fn note(&mut self, bytes: usize) {
-        if let Some(begun) = self.begun.take() {
-            self.metering.record(RequestKind::Scan, begun.elapsed());
+        if !std::mem::replace(&mut self.is_recorded, true) {
+            let Begun { at, stands_for } = self.begun;
+            let latency = at.elapsed();
+            self.metering.record(RequestKind::Scan, latency, stands_for);
         }
         self.bytes += bytes as u64;
     }
@@ -189,7 +254,8 @@ impl Scan {
 
 impl Drop for Scan {
     fn drop(&mut self) {
-        self.metering.add_bytes(RequestKind::Scan, self.bytes);
+        let bytes = self.bytes * u64::from(self.begun.stands_for);
+        self.metering.add_bytes(RequestKind::Scan, bytes);
     }
 }
 
@@ -287,6 +353,10 @@ impl Metered {
 /// [`Db::meter`](crate::Db::meter).
 ///
 /// Reads of named snapshots are no requests: they are what runs beside a load.
+///
+/// Up to 20,000 requests per second all are measured. Of more, one in up to 16 is, drawn
+/// at random, and counts for so many; then all numbers are estimates, but for the bytes
+/// of writes.
 #[derive(Debug)]
 pub struct Meter {
     metering: Arc<Metering>,
@@ -296,9 +366,14 @@ pub struct Meter {
 
 impl Meter {
     pub(crate) fn new(metering: &Arc<Metering>) -> Self {
-        // Before anybody records, so that no request waits for it.
+        // Makes the shards, before anybody records.
         let before = metering.total();
-        metering.meters.fetch_add(1, Ordering::Relaxed);
+        let mut meters = metering.meters();
+        if *meters == 0 {
+            metering.set_stride(0, 0.0);
+        }
+        *meters += 1;
+        drop(meters);
         Self {
             metering: Arc::clone(metering),
             before,
@@ -313,98 +388,24 @@ impl Meter {
         let length = std::mem::replace(&mut self.taken, Instant::now()).elapsed();
         let before = std::mem::replace(&mut self.before, total);
         let of = |kind: RequestKind| self.before[kind as usize].since(&before[kind as usize]);
-        Metered {
+        let metered = Metered {
             length_s: length.as_secs_f64(),
             reads: of(RequestKind::Read),
             writes: of(RequestKind::Write),
             scans: of(RequestKind::Scan),
-        }
+        };
+        let requests = metered.reads.count() + metered.writes.count() + metered.scans.count();
+        self.metering.set_stride(requests, metered.length_s);
+        metered
     }
 }
 
 impl Drop for Meter {
     fn drop(&mut self) {
-        self.metering.meters.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use std::thread;
-
-    use super::*;
-
-    fn record(metering: &Metering, kind: RequestKind, latency_us: u64, bytes: u64) {
-        metering.record(kind, Duration::from_micros(latency_us));
-        metering.add_bytes(kind, bytes);
-    }
-
-    #[test]
-    fn nothing_is_measured_while_nobody_asks() {
-        let metering = Arc::new(Metering::default());
-        assert_eq!(metering.begin(), None);
-        metering.end(RequestKind::Read, None);
-        metering.note_bytes(RequestKind::Read, 7);
-        assert!(metering.shards.get().is_none());
-        let meters = [Meter::new(&metering), Meter::new(&metering)];
-        assert!(metering.begin().is_some());
-        drop(meters);
-        assert_eq!(metering.begin(), None);
-    }
-
-    #[test]
-    fn quantiles_are_a_thirty_second_part_off_at_most() {
-        let metering = Arc::new(Metering::default());
-        let mut meter = Meter::new(&metering);
-        for latency_us in 1..=1000 {
-            record(&metering, RequestKind::Read, latency_us, 1);
+        let mut meters = self.metering.meters();
+        *meters -= 1;
+        if *meters == 0 {
+            self.metering.stride.store(0, Ordering::Relaxed);
         }
-        let reads = meter.take().reads;
-        assert_eq!((reads.count(), reads.bytes()), (1000, 1000));
-        for (quantile, expected_us) in [(0.5, 500.0), (0.99, 990.0), (0.999, 999.0), (1.0, 1000.0)]
-        {
-            let us = reads.quantile_us(quantile).unwrap();
-            let most_us = expected_us * (1.0 + 1.0 / 32.0);
-            assert!((expected_us..=most_us).contains(&us), "{quantile}: {us}");
-        }
-        record(&metering, RequestKind::Read, u64::MAX / 1000, 0);
-        assert!(meter.take().reads.quantile_us(0.5).unwrap() > 68e6);
-    }
-
-    #[test]
-    fn each_meter_has_what_came_since_it_was_asked_and_each_thread_counts() {
-        let metering = Arc::new(Metering::default());
-        let (mut often, mut once) = (Meter::new(&metering), Meter::new(&metering));
-        let mut seen = 0;
-        for _ in 0..3 {
-            thread::scope(|scope| {
-                for _ in 0..SHARDS + 1 {
-                    scope.spawn(|| record(&metering, RequestKind::Write, 10, 5));
-                }
-            });
-            seen += often.take().writes.count();
-        }
-        let once = once.take();
-        assert_eq!(seen, 3 * (SHARDS as u64 + 1));
-        assert_eq!((once.writes.count(), once.writes.bytes()), (seen, 5 * seen));
-        assert_eq!((once.all().count(), once.reads.count()), (seen, 0));
-        assert_eq!(once.reads.quantile_us(0.99), None);
-        assert_eq!(often.take().all(), Requests::default());
-    }
-
-    #[test]
-    fn a_scan_counts_once_and_its_bytes_when_it_ends() {
-        let metering = Arc::new(Metering::default());
-        assert!(Scan::begin(&metering).is_none());
-        let mut meter = Meter::new(&metering);
-        let mut scan = Scan::begin(&metering).unwrap();
-        assert_eq!(meter.take().scans.count(), 0);
-        scan.note(10);
-        scan.note(20);
-        let scans = meter.take().scans;
-        assert_eq!((scans.count(), scans.bytes()), (1, 0));
-        drop(scan);
-        let scans = meter.take().scans;
-        assert_eq!((scans.count(), scans.bytes()), (0, 30));
     }
 }

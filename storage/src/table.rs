@@ -3,7 +3,7 @@
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -11,7 +11,7 @@ use crate::commit::WriteBatch;
 use crate::db::{DbInner, Engine, TableCore};
 use crate::error::Result;
 use crate::key::SeqNo;
-use crate::meter::{RequestKind, Scan};
+use crate::meter::{Begun, RequestKind, Scan};
 use crate::options::WriteOptions;
 use crate::read::expiry::Judge;
 use crate::read::fold::Fold;
@@ -223,13 +223,12 @@ impl Table {
 #[inline]
 pub(crate) fn end_read<'a>(
     engine: &Engine,
-    begun: Option<Instant>,
+    begun: Option<Begun>,
     values: impl IntoIterator<Item = &'a Option<Value>>,
 ) {
     if begun.is_some() {
         let bytes = values.into_iter().flatten().map(Value::len).sum();
-        engine.metering().end(RequestKind::Read, begun);
-        engine.metering().note_bytes(RequestKind::Read, bytes);
+        engine.metering().end(RequestKind::Read, begun, bytes);
     }
 }
 

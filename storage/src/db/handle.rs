@@ -217,7 +217,8 @@ impl Db {
     }
 
     /// Measures requests from now on, for as long as the meter lives: their number,
-    /// their latencies, their bytes. That costs each of them two looks at the clock.
+    /// their latencies, their bytes. That costs those that are measured two looks at the
+    /// clock.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

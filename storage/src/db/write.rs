@@ -103,7 +103,7 @@ impl Engine {
         self.counters.writes.add(1);
         self.counters.operations_written.add(u64::from(count));
         self.after_commit(&tables);
-        self.metering.end(RequestKind::Write, begun);
+        self.metering.end(RequestKind::Write, begun, 0);
         Ok(last)
     }
 
@@ -200,7 +200,7 @@ impl Engine {
             }
         }
         self.counters.user_bytes_written.add(bytes as u64);
-        self.metering.note_bytes(RequestKind::Write, bytes);
+        self.metering.note_written(bytes);
     }
 
     /// Begins a transaction: registers it, and a view, at the last number given;
