@@ -48,6 +48,10 @@ impl Policy for ForecastEdf {
         Measure::Resources
     }
 
+    fn finishes_just_in_time(&self) -> bool {
+        false
+    }
+
     fn decide(&self, view: &ClusterView) -> Decision {
         let workloads: Vec<Workload> = (view.jobs.iter())
             .map(|job| Workload::of(view, job))

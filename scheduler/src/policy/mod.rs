@@ -87,6 +87,13 @@ pub trait Policy: Send + Sync {
         Measure::Slots
     }
 
+    /// Whether it leaves a job for as long as its goal allows, so that who runs it has
+    /// to tell it an earlier one: what no plan can know has to fit in between. One that
+    /// serves jobs as early as it can would only give them up sooner.
+    fn finishes_just_in_time(&self) -> bool {
+        true
+    }
+
     /// The slots each job has on each node during the coming control cycle.
     ///
     /// The placement never exceeds what a node has, and no job gets more slots

@@ -140,7 +140,7 @@ fn managed_shares(
     let forecast = ask(|| shared.capacity().forecast())?;
     let view = live_view(
         (now_s, options.cycle_s),
-        options.goal_margin,
+        options.planned_margin(),
         Slot::new(slot_hundredths),
         capacity_hundredths,
         forecast,
@@ -187,6 +187,8 @@ fn reap(shared: &Shared) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::{ForecastEdf, Policy, ReverseAdaptive};
+    use crate::runtime::RuntimeOptions;
 
     #[test]
     fn a_job_runs_on_one_core_more_than_its_share_fills() {
@@ -204,5 +206,19 @@ mod tests {
                 "a share of {share} on {cores} cores"
             );
         }
+    }
+
+    #[test]
+    fn only_who_finishes_just_in_time_is_told_earlier_goals() {
+        let margin = |policy: Arc<dyn Policy>| {
+            let options = RuntimeOptions {
+                policy,
+                goal_margin: 0.2,
+                ..RuntimeOptions::new(2)
+            };
+            options.planned_margin()
+        };
+        assert_eq!(margin(Arc::new(ReverseAdaptive)), 0.2);
+        assert_eq!(margin(Arc::new(ForecastEdf)), 0.0);
     }
 }

@@ -52,8 +52,9 @@ pub struct RuntimeOptions {
     /// Length of a control cycle in seconds; positive, at most an hour.
     pub cycle_s: f64,
     /// Goals are planned earlier by this part of the time from submission to
-    /// goal, 0 to 0.5. Reverse-Adaptive finishes jobs just in time; what it
-    /// cannot know (task lengths, tails, displaced threads) has to fit in here.
+    /// goal, 0 to 0.5, under a policy that
+    /// [finishes jobs just in time](Policy::finishes_just_in_time): what it cannot
+    /// know (task lengths, tails, displaced threads) has to fit in here.
     pub goal_margin: f64,
     /// Size of a slot in hundredths of a core, 1 to 100.
     pub slot_share_hundredths: u32,
@@ -107,6 +108,16 @@ impl RuntimeOptions {
             journal: None,
             task_memory_bytes: 16 << 20,
             memory_bytes: None,
+        }
+    }
+
+    /// By how much goals are planned earlier under the policy, as
+    /// [`goal_margin`](Self::goal_margin).
+    #[must_use]
+    pub fn planned_margin(&self) -> f64 {
+        match self.policy.finishes_just_in_time() {
+            true => self.goal_margin,
+            false => 0.0,
         }
     }
 

@@ -36,7 +36,10 @@ impl Replay<'_> {
     /// When the day cannot be simulated: a job did nothing, or nothing was left.
     pub(super) fn run(&self) -> Result<Vec<Option<f64>>> {
         let policy = policy::by_name(self.policy);
-        let policy = policy.ok_or_else(|| anyhow!("no policy {}", self.policy))?;
+        let options = RuntimeOptions {
+            policy: policy.ok_or_else(|| anyhow!("no policy {}", self.policy))?,
+            ..RuntimeOptions::new(self.cores)
+        };
         let node = SimNode {
             capacity: Resources::cpu_bound(self.cores * 100),
             slots: None,
@@ -51,8 +54,12 @@ impl Replay<'_> {
         config.preemption = Preemption::EveryCycle;
         config.horizon_s = self.horizon_s;
         config.recording = Recording::default();
-        let jobs = self.jobs.iter().map(|job| self.job(job)).collect();
-        let report = simulate(&config, jobs, policy.as_ref())?;
+        let jobs = self
+            .jobs
+            .iter()
+            .map(|job| Self::job(job, &options))
+            .collect();
+        let report = simulate(&config, jobs, options.policy.as_ref())?;
         Ok(report.jobs.iter().map(|job| job.finished_s).collect())
     }
 
@@ -71,11 +78,11 @@ impl Replay<'_> {
 
     /// As the live view has it: goals planned earlier by a margin, and a task as
     /// so many pieces, of a slot each, as a slot is a part of a core.
-    fn job(&self, report: &JobReport) -> SimJob {
-        let options = RuntimeOptions::new(self.cores);
+    fn job(report: &JobReport, options: &RuntimeOptions) -> SimJob {
         let slot_hundredths = options.slot_share_hundredths;
         let pieces = (100 / slot_hundredths).max(1);
-        let earlier = |goal_s: f64| goal_s - (goal_s - report.submitted_s) * options.goal_margin;
+        let margin = options.planned_margin();
+        let earlier = |goal_s: f64| goal_s - (goal_s - report.submitted_s) * margin;
         let job = Job::new(report.id, report.submitted_s, report.goal_s.map(earlier));
         let pieces_of_core = f64::from(pieces * slot_hundredths) / 100.0;
         let piece_s = (report.cpu_s / f64::from(report.tasks.max(1)) / pieces_of_core).max(1e-6);
