@@ -7,22 +7,52 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail};
 use ebb_scheduler::availability::{Availability, Step};
 use ebb_scheduler::forecast::Series;
+use ebb_scheduler::policy;
 use serde::Serialize;
 
 use super::act::Alone;
 use super::day::{Day, HOURS, LoadCost};
+use super::options::Policy;
 use crate::colocate::{LoadHistory, LoadSample, left_by};
 use crate::text::read_whole;
 
-/// The part of the known shape that is planned with. What is granted is not all
-/// used: idle-class threads are displaced for the length of a burst, tasks end
-/// between two control cycles, and merges of runs come when they come.
-const COUNTED_ON: f64 = 0.75;
-/// The same of a measured one: what is granted and not used. How loads differ from
-/// day to day is beside that, and the quantile of a learned forecast covers it.
-const COUNTED_ON_MEASURED: f64 = 0.85;
-/// The load is taken for what it stays below with this probability.
-const CONFIDENCE: f64 = 0.8;
+/// How much of a forecast is planned with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Trust {
+    /// Of the known shape.
+    known: f64,
+    /// Of what was measured, merges of runs included.
+    measured: f64,
+    /// The load is taken for what it stays below with this probability.
+    confidence: f64,
+}
+
+impl Trust {
+    /// For jobs that are sized to it, and for policies that finish them just in time: a
+    /// task takes up to half as much CPU again beside the load as was measured before
+    /// the day, and merges come when they come.
+    pub(super) const CAUTIOUS: Self = Self {
+        known: 0.75,
+        measured: 0.85,
+        confidence: 0.8,
+    };
+    /// For who serves jobs as early as it can, and with less than there is would only
+    /// give them up.
+    const EVEN: Self = Self {
+        known: 1.0,
+        measured: 1.0,
+        confidence: 0.5,
+    };
+
+    /// What a policy plans with.
+    pub(super) fn of(policy: &Policy) -> Self {
+        match policy::by_name(policy.name()) {
+            Some(policy) if !policy.finishes_just_in_time() => Self::EVEN,
+            _ => Self::CAUTIOUS,
+        }
+    }
+}
+
 /// Days that are learned from: two to begin with, one to be forecast, two to see
 /// how far such forecasts are off.
 const DAYS_LEARNED: u32 = 5;
@@ -87,22 +117,23 @@ impl ForecastFrom {
         load: &LoadCost,
         (alone, faster): (&Alone, f64),
         rehearsed: &[LoadSample],
+        trust: Trust,
     ) -> Result<Availability> {
         match self {
-            Self::Known => Ok(load.forecast(day, cores, reserve_cores, COUNTED_ON)?),
+            Self::Known => Ok(load.forecast(day, cores, reserve_cores, trust.known)?),
             Self::Learned => {
                 let forecast = alone.history.forecast(day.seconds / faster)?;
                 let left = f64::from(cores) - reserve_cores;
-                let left = left_by(&forecast, left, CONFIDENCE, faster)?;
+                let left = left_by(&forecast, left, trust.confidence, faster)?;
                 // A part of all of it.
                 let step_s = day.seconds / forecast.point().len() as f64;
                 let steps = (0..forecast.point().len()).map(|slot| Step {
                     from_s: slot as f64 * step_s,
-                    hundredths: left.at((slot as f64 + 0.5) * step_s) * COUNTED_ON_MEASURED,
+                    hundredths: left.at((slot as f64 + 0.5) * step_s) * trust.measured,
                 });
                 Ok(Availability::steps(steps.collect())?)
             }
-            Self::Oracle => left_on(rehearsed, day),
+            Self::Oracle => left_on(rehearsed, day, trust),
             Self::Schedule(path) => schedule(path, day, cores),
         }
     }
@@ -110,7 +141,7 @@ impl ForecastFrom {
 
 /// What was left on a day, hour by hour in quarters: the means over time of what was
 /// granted.
-fn left_on(samples: &[LoadSample], day: Day) -> Result<Availability> {
+fn left_on(samples: &[LoadSample], day: Day, trust: Trust) -> Result<Availability> {
     let step_s = day.seconds_of(ORACLE_STEP_HOURS);
     let mut left = LoadHistory::new(step_s);
     for pair in samples.windows(2) {
@@ -127,7 +158,7 @@ fn left_on(samples: &[LoadSample], day: Day) -> Result<Availability> {
         last = cores.unwrap_or(last);
         Step {
             from_s: slot as f64 * step_s,
-            hundredths: last * 100.0 * COUNTED_ON_MEASURED,
+            hundredths: last * 100.0 * trust.measured,
         }
     });
     Ok(Availability::steps(steps.collect())?)
@@ -164,6 +195,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn who_serves_jobs_as_early_as_it_can_plans_with_all_there_is() {
+        let of = |policy: &str| Trust::of(&policy.parse().unwrap());
+        assert_eq!(of("forecast-edf"), Trust::EVEN);
+        for cautious in ["reverse-adaptive", "adaptive", "none"] {
+            assert_eq!(of(cautious), Trust::CAUTIOUS);
+        }
+    }
+
+    #[test]
     fn the_oracle_says_what_was_left_when_the_day_was_played() {
         let day = Day { seconds: 24.0 };
         let sample = |i: u32| LoadSample {
@@ -177,12 +217,14 @@ mod tests {
             ..LoadSample::default()
         };
         let samples: Vec<_> = (0..=240).map(sample).collect();
-        let left = left_on(&samples, day).unwrap();
-        assert!((left.at(1.0) - 160.0 * COUNTED_ON_MEASURED).abs() < 1e-6);
-        assert!((left.at(23.9) - 80.0 * COUNTED_ON_MEASURED).abs() < 1e-6);
-        let flush = left.at(5.1) / COUNTED_ON_MEASURED;
-        assert!((0.0..160.0).contains(&flush), "{flush}");
-        assert!(left_on(&[], day).is_err());
+        for trust in [Trust::EVEN, Trust::CAUTIOUS] {
+            let left = left_on(&samples, day, trust).unwrap();
+            assert!((left.at(1.0) - 160.0 * trust.measured).abs() < 1e-6);
+            assert!((left.at(23.9) - 80.0 * trust.measured).abs() < 1e-6);
+            let flush = left.at(5.1) / trust.measured;
+            assert!((0.0..160.0).contains(&flush), "{flush}");
+        }
+        assert!(left_on(&[], day, Trust::EVEN).is_err());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use ebb_storage::{PinnedTable, SnapshotTable};
 use super::act::{Alone, CYCLES_PER_DAY, Played, Script, failure, grace_s, load_alone};
 use super::check;
 use super::day::{Day, HOURS, LoadCost};
-use super::forecast::ForecastFrom;
+use super::forecast::{ForecastFrom, Trust};
 use super::jobs::{self, Application, Repeated};
 use super::measure;
 use super::options::{DemoDay, DemoOptions, Goals, Policy};
@@ -52,16 +52,18 @@ pub fn run(options: &DemoOptions, say: &dyn Fn(&str)) -> Result<Vec<Outcome>> {
         Some(day) => prepared.rehearse(day, options, say)?,
         None => Vec::new(),
     };
-    let forecast_of = |day: &DemoDay| prepared.forecast(&day.forecast, &rehearsed);
+    let forecast_of =
+        |day: &DemoDay, trust: Trust| prepared.forecast(&day.forecast, &rehearsed, trust);
     let Some(first) = options.days.first() else {
         return Ok(Vec::new());
     };
-    let forecast = forecast_of(first)?;
+    let forecast = forecast_of(first, Trust::CAUTIOUS)?;
     let sized = Sized::new(&prepared, &forecast, options.goals, say)?;
     let play = |(number, day): (usize, &DemoDay)| {
         say(&format!("the day, policy {} ...", day.policy));
         let name = day_name(&options.days[..number], day);
-        prepared.play(&name, day, &sized, forecast_of(day)?, options)
+        let forecast = forecast_of(day, Trust::of(&day.policy))?;
+        prepared.play(&name, day, &sized, forecast, options)
     };
     options.days.iter().enumerate().map(play).collect()
 }
@@ -196,11 +198,16 @@ impl Prepared {
         })
     }
 
-    fn forecast(&self, from: &ForecastFrom, rehearsed: &[LoadSample]) -> Result<Arc<Availability>> {
+    fn forecast(
+        &self,
+        from: &ForecastFrom,
+        rehearsed: &[LoadSample],
+        trust: Trust,
+    ) -> Result<Arc<Availability>> {
         // The governor leaves alone what others use, so it is not planned with.
         let known = (self.cores, self.reserve_cores + self.alone.others_cores);
         let alone = (&self.alone, ALONE_FASTER);
-        let forecast = from.availability(self.day, known, &self.load, alone, rehearsed);
+        let forecast = from.availability(self.day, known, &self.load, alone, rehearsed, trust);
         forecast.map(Arc::new)
     }
 
@@ -212,7 +219,7 @@ impl Prepared {
         say: &dyn Fn(&str),
     ) -> Result<Vec<LoadSample>> {
         say("a rehearsal of the day ...");
-        let forecast = self.forecast(&ForecastFrom::Known, &[])?;
+        let forecast = self.forecast(&ForecastFrom::Known, &[], Trust::CAUTIOUS)?;
         let sized = Sized::new(self, &forecast, options.goals, &|_| ())?;
         let played = self.play("rehearsal", day, &sized, forecast, options)?;
         Ok(played.series.load)
