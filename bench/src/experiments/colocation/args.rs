@@ -13,7 +13,7 @@ use crate::console::seconds;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ColocationArgs {
-    /// Shorter windows and fewer rounds: less than ten minutes in all
+    /// Shorter windows and fewer rounds: less than a quarter of an hour in all
     #[arg(long)]
     pub quick: bool,
 
