@@ -85,6 +85,20 @@ impl Fixture {
         self.runtime.submit(spec).unwrap()
     }
 
+    /// Waits until each attempt hung and was given up, and says why the job failed.
+    fn why_all_hang(&self, job: &JobHandle) -> String {
+        for attempt in 1..=ATTEMPTS_MAX {
+            eventually("it hangs", || self.door.came() == attempt);
+            self.until("it is given up", || {
+                job.status().attempts_failed == u64::from(attempt)
+            });
+        }
+        match job.wait().outcome {
+            Outcome::Failed { cause } => cause,
+            ended => panic!("nothing of it ended, and yet {ended:?}"),
+        }
+    }
+
     /// Moves the clock in steps far below the limit, so that nothing but what
     /// hangs comes near it.
     fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
@@ -128,15 +142,7 @@ fn a_hanging_attempt_is_left_behind_and_its_task_tried_again() {
 fn a_job_whose_attempts_all_hang_fails_and_shutdown_does_not_wait_for_them() {
     let fixture = fixture(Management::Unmanaged, 5.0);
     let job = fixture.submit("a", ATTEMPTS_MAX);
-    for attempt in 1..=ATTEMPTS_MAX {
-        eventually("it hangs", || fixture.door.came() == attempt);
-        fixture.until("it is given up", || {
-            job.status().attempts_failed == u64::from(attempt)
-        });
-    }
-    let Outcome::Failed { cause } = job.wait().outcome else {
-        panic!("nothing of it ended")
-    };
+    let cause = fixture.why_all_hang(&job);
     assert!(
         cause.contains("map-0, attempt 4: no record and no checkpoint for 5 s"),
         "{cause}"
@@ -201,15 +207,7 @@ fn a_reducer_that_never_ends_fails_its_job() {
     };
     let spec = word_count("a b", 1, 1, &fixture.output).reducer(Arc::new(reducer), 1);
     let job = fixture.runtime.submit(spec).unwrap();
-    for attempt in 1..=ATTEMPTS_MAX {
-        eventually("it hangs", || fixture.door.came() == attempt);
-        fixture.until("it is given up", || {
-            job.status().attempts_failed == u64::from(attempt)
-        });
-    }
-    let Outcome::Failed { cause } = job.wait().outcome else {
-        panic!("nothing of it ended")
-    };
+    let cause = fixture.why_all_hang(&job);
     assert!(
         cause.contains("reduce-0, attempt 4: no record and no checkpoint for 5 s"),
         "{cause}"
