@@ -5,58 +5,83 @@ use std::sync::Arc;
 
 /// The other side of co-location: it knows the transactional load.
 ///
-/// Asked on the control thread once per control cycle, outside any lock; it
-/// should answer within a small part of a cycle.
+/// ```
+/// use ebb_scheduler::availability::Availability;
+/// use ebb_scheduler::runtime::{Capacity, CapacityRequest, CapacitySource};
+/// use std::sync::Arc;
+///
+/// /// One core by day, four by night; a day has 86,400 seconds.
+/// struct Nightly;
+///
+/// impl CapacitySource for Nightly {
+///     fn capacity(&self, request: CapacityRequest) -> Capacity {
+///         let night = request.now_s.rem_euclid(86_400.0) > 72_000.0;
+///         Capacity::cpu(if night { 400 } else { 100 })
+///     }
+/// }
+/// ```
 pub trait CapacitySource: Send + Sync {
-    /// What analytics may use in the cycle that starts at `now_s`, in
-    /// hundredths of a core.
-    fn capacity_hundredths(&self, now_s: f64) -> u32;
+    /// What analytics may use in the control cycle that starts now.
+    ///
+    /// Called on the control thread, once per control cycle and outside any lock. It
+    /// should answer within a small part of a cycle. When it panics, the jobs of that
+    /// moment fail with the cause.
+    fn capacity(&self, request: CapacityRequest) -> Capacity;
+}
 
-    /// What all jobs together may read in that cycle, in bytes per second;
-    /// `None`: as much as they can. Asked after the capacity.
-    fn read_bytes_per_s(&self) -> Option<u64> {
-        None
-    }
+/// What the runtime knows when it asks for capacity.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CapacityRequest {
+    /// Start of the cycle, in seconds of the runtime's time.
+    pub now_s: f64,
+    /// Bytes in the buffers of tasks: a part of what the machine says is used.
+    pub held_bytes: u64,
+}
 
-    /// What all jobs together may hold in that cycle, in bytes, if that is less than
+/// What all jobs together may use in one control cycle.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Capacity {
+    /// CPU, in hundredths of a core.
+    pub cpu_hundredths: u32,
+    /// What may be read, in bytes per second; `None`: as much as they can.
+    pub read_bytes_per_s: Option<u64>,
+    /// What may be held, in bytes, if that is less than
     /// [`RuntimeOptions::memory_bytes`](super::RuntimeOptions::memory_bytes); `None`:
-    /// it is not. Of what the machine says is used, the buffers of tasks are
-    /// `held_bytes`. Asked after the capacity. When tasks have reserved more for a
-    /// whole cycle, some are preempted until what is left fits.
-    fn memory_bytes(&self, held_bytes: u64) -> Option<u64> {
-        let _ = held_bytes;
-        None
-    }
-
-    /// f(t), in hundredths of a core over the runtime's time.
-    fn forecast(&self) -> Arc<Availability>;
+    /// it is not. When tasks have reserved more for a whole cycle, some are preempted
+    /// until what is left fits.
+    pub memory_bytes: Option<u64>,
+    /// f(t), in hundredths of a core over the runtime's time: what policies plan by.
+    pub forecast: Arc<Availability>,
 }
 
-/// The same capacity all the time.
-#[derive(Clone, Debug)]
-pub struct FixedCapacity {
-    hundredths: u32,
-    forecast: Arc<Availability>,
-}
-
-impl FixedCapacity {
-    /// `hundredths` of a core, now and for ever.
+impl Capacity {
+    /// `hundredths` of a core, by forecast for ever; reads and memory without a limit.
     #[must_use]
-    pub fn new(hundredths: u32) -> Self {
+    pub fn cpu(hundredths: u32) -> Self {
         let forecast = Availability::constant(f64::from(hundredths));
         Self {
-            hundredths,
+            cpu_hundredths: hundredths,
+            read_bytes_per_s: None,
+            memory_bytes: None,
             forecast: Arc::new(forecast.expect("a u32 is finite and not negative")),
         }
     }
 }
 
-impl CapacitySource for FixedCapacity {
-    fn capacity_hundredths(&self, _now_s: f64) -> u32 {
-        self.hundredths
-    }
+/// The same capacity all the time.
+#[derive(Clone, Debug)]
+pub struct FixedCapacity(Capacity);
 
-    fn forecast(&self) -> Arc<Availability> {
-        Arc::clone(&self.forecast)
+impl FixedCapacity {
+    /// `hundredths` of a core, now and for ever.
+    #[must_use]
+    pub fn new(hundredths: u32) -> Self {
+        Self(Capacity::cpu(hundredths))
+    }
+}
+
+impl CapacitySource for FixedCapacity {
+    fn capacity(&self, _request: CapacityRequest) -> Capacity {
+        self.0.clone()
     }
 }

@@ -11,6 +11,7 @@
 //! plan: going on under an old one would hide it, so the jobs fail with the
 //! cause, and the thread lives on for the next.
 
+use super::capacity::{Capacity, CapacityRequest};
 use super::job_entry::Assignment;
 use super::live_view::{LiveJob, Slot, live_view};
 use super::options::Management;
@@ -106,44 +107,41 @@ struct Plan {
 /// message.
 fn plan(shared: &Shared, now_s: f64) -> Result<Plan, String> {
     let options = &shared.options;
-    let capacity = ask(|| shared.capacity().capacity_hundredths(now_s))?;
-    let capacity_hundredths = capacity.min(options.cores.saturating_mul(100));
+    let held_bytes = shared.lock().held_bytes();
+    let request = CapacityRequest { now_s, held_bytes };
+    let mut capacity = catch(|| options.capacity.capacity(request))
+        .map_err(|message| format!("the capacity source panicked: {message}"))?;
+    let cores_hundredths = options.cores.saturating_mul(100);
+    capacity.cpu_hundredths = capacity.cpu_hundredths.min(cores_hundredths);
     let mut plan = Plan {
-        capacity_hundredths,
+        capacity_hundredths: capacity.cpu_hundredths,
         ..Plan::default()
     };
     if options.management == Management::Managed {
-        let bytes_per_s = ask(|| shared.capacity().read_bytes_per_s())?;
-        shared.reads.set_rate(bytes_per_s, now_s);
-        let held_bytes = shared.lock().held_bytes();
-        plan.memory_bytes = ask(|| shared.capacity().memory_bytes(held_bytes))?;
-        plan.shares = managed_shares(shared, now_s, capacity_hundredths)?;
+        shared.reads.set_rate(capacity.read_bytes_per_s, now_s);
+        plan.memory_bytes = capacity.memory_bytes;
+        plan.shares = managed_shares(shared, now_s, capacity)?;
     }
     Ok(plan)
-}
-
-/// What the capacity source answers.
-fn ask<T>(question: impl FnOnce() -> T) -> Result<T, String> {
-    catch(question).map_err(|message| format!("the capacity source panicked: {message}"))
 }
 
 fn managed_shares(
     shared: &Shared,
     now_s: f64,
-    capacity_hundredths: u32,
+    capacity: Capacity,
 ) -> Result<BTreeMap<JobId, u32>, String> {
     let options = &shared.options;
+    let capacity_hundredths = capacity.cpu_hundredths;
     let slot_hundredths = options.slot_share_hundredths;
     let live: Vec<LiveJob> = (shared.lock().jobs.values())
         .filter_map(|job| job.tracker.live())
         .collect();
-    let forecast = ask(|| shared.capacity().forecast())?;
     let view = live_view(
         (now_s, options.cycle_s),
         options.planned_margin(),
         Slot::new(slot_hundredths),
         capacity_hundredths,
-        forecast,
+        capacity.forecast,
         &live,
     );
     let decided = catch(|| options.policy.decide(&view).placement);

@@ -96,7 +96,7 @@ mod tracker;
 pub mod typed;
 mod worker;
 
-pub use capacity::{CapacitySource, FixedCapacity};
+pub use capacity::{Capacity, CapacityRequest, CapacitySource, FixedCapacity};
 pub use class::SchedulingClass;
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use counters::Counters;

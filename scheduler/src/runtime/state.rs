@@ -3,7 +3,6 @@
 //! The lock is held for bookkeeping only: policies, user code and I/O run
 //! outside it. The pacer's own lock is a leaf below it.
 
-use super::capacity::CapacitySource;
 use super::class::SchedulingClass;
 use super::clock::Clock;
 use super::cores::Cores;
@@ -294,10 +293,6 @@ impl Shared {
 
     pub fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn capacity(&self) -> &dyn CapacitySource {
-        self.options.capacity.as_ref()
     }
 
     /// Leaves a commit to the control thread.

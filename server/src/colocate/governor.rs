@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ebb_scheduler::availability::Availability;
-use ebb_scheduler::runtime::CapacitySource;
+use ebb_scheduler::runtime::{Capacity, CapacityRequest, CapacitySource};
 use serde::Serialize;
 
 use super::estimate::LoadEstimate;
@@ -166,12 +166,16 @@ impl State {
 }
 
 impl CapacitySource for Governor {
-    fn capacity_hundredths(&self, now_s: f64) -> u32 {
+    fn capacity(&self, request: CapacityRequest) -> Capacity {
+        let CapacityRequest { now_s, held_bytes } = request;
+        let left_bytes = self.memory.left_bytes(held_bytes);
         let mut state = self.lock();
         state.measure(now_s);
+        let memory_bytes = left_bytes.map(|bytes| state.left_memory.take(now_s, bytes));
         let allowed = state.allowed();
         let load_cores = state.estimate.load_cores();
         let capacity_hundredths = self.machine.capacity_hundredths(load_cores, allowed);
+        let load_bytes_per_s = state.estimate.disk_bytes_per_s();
         let sample = LoadSample {
             t_s: now_s,
             transactional_cores: state.load.transactional_cores,
@@ -181,38 +185,26 @@ impl CapacitySource for Governor {
             others_cores: state.estimate.others_cores(),
             allowed,
             capacity_hundredths,
-            memory_bytes: None,
+            memory_bytes,
         };
         state.history.push(sample);
-        capacity_hundredths
-    }
-
-    fn read_bytes_per_s(&self) -> Option<u64> {
-        let state = self.lock();
-        let load_bytes_per_s = state.estimate.disk_bytes_per_s();
-        (self.machine).read_bytes_per_s(load_bytes_per_s, state.allowed())
-    }
-
-    fn memory_bytes(&self, held_bytes: u64) -> Option<u64> {
-        let left_bytes = self.memory.left_bytes(held_bytes)?;
-        let mut state = self.lock();
-        // Of the cycle whose capacity was asked for.
-        let now_s = state.history.last().map_or(0.0, |sample| sample.t_s);
-        let memory_bytes = Some(state.left_memory.take(now_s, left_bytes));
-        if let Some(sample) = state.history.last_mut() {
-            sample.memory_bytes = memory_bytes;
+        Capacity {
+            cpu_hundredths: capacity_hundredths,
+            read_bytes_per_s: self.machine.read_bytes_per_s(load_bytes_per_s, allowed),
+            memory_bytes,
+            forecast: Arc::clone(&self.machine.forecast),
         }
-        memory_bytes
-    }
-
-    fn forecast(&self) -> Arc<Availability> {
-        self.machine.forecast.clone()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What the governor gives at a time when tasks hold so many bytes.
+    fn capacity(governor: &Governor, now_s: f64, held_bytes: u64) -> Capacity {
+        governor.capacity(CapacityRequest { now_s, held_bytes })
+    }
 
     fn machine(disk_bytes_per_s: Option<u64>) -> Machine {
         Machine {
@@ -259,8 +251,14 @@ mod tests {
     fn a_broken_objective_takes_cpu_and_bytes_back_at_once() {
         let guard = Guard::new("p99=2ms".parse().unwrap());
         let monitor = LoadMonitor::start().unwrap();
-        let governor = Governor::new(machine(Some(1000)), monitor, Some(guard));
-        assert_eq!(governor.read_bytes_per_s(), Some(1000));
+        // A disk beside which nothing counts that other tests read and write.
+        let disk_bytes_per_s = 1 << 60;
+        let governor = Governor::new(machine(Some(disk_bytes_per_s)), monitor, Some(guard));
+        let reads_percent = |now_s| {
+            let read_bytes_per_s = capacity(&governor, now_s, 0).read_bytes_per_s;
+            (read_bytes_per_s.unwrap() as f64 / disk_bytes_per_s as f64 * 100.0).round()
+        };
+        assert_eq!(reads_percent(0.0), 100.0);
         let window = |t_s, latency_us| LatencyWindow {
             t_s,
             length_s: 0.1,
@@ -269,13 +267,14 @@ mod tests {
         };
         assert!(!governor.take_window(window(0.1, 1000.0)));
         assert!(governor.take_window(window(0.2, 3000.0)));
-        assert_eq!(governor.read_bytes_per_s(), Some(500));
+        assert_eq!(reads_percent(0.2), 50.0);
         assert!(governor.take_window(window(0.3, 3000.0)));
-        assert_eq!(governor.capacity_hundredths(0.3), 0);
-        assert_eq!(governor.read_bytes_per_s(), Some(0));
+        let nothing = capacity(&governor, 0.3, 0);
+        assert_eq!(nothing.cpu_hundredths, 0);
+        assert_eq!(nothing.read_bytes_per_s, Some(0));
         let allowed: Vec<f64> = governor.guarded().iter().map(|s| s.allowed).collect();
         assert_eq!(allowed, [1.0, 0.5, 0.0]);
-        assert_eq!(governor.history().len(), 1);
+        assert_eq!(governor.history().len(), 3);
     }
 
     #[test]
@@ -283,8 +282,8 @@ mod tests {
         let guard = Guard::new("p99=2ms".parse().unwrap());
         let monitor = LoadMonitor::start().unwrap();
         let governor = Governor::new(machine(None), monitor, Some(guard));
-        let _ = governor.capacity_hundredths(1.0);
-        let left_bytes = governor.memory_bytes(0).unwrap();
+        let left_bytes = capacity(&governor, 1.0, 0).memory_bytes;
+        assert!(left_bytes.is_some());
         let bad = |t_s| LatencyWindow {
             t_s,
             length_s: 0.1,
@@ -292,18 +291,17 @@ mod tests {
             latency_us: 1e9,
         };
         assert!(governor.take_window(bad(1.1)) && governor.take_window(bad(1.2)));
-        let _ = governor.capacity_hundredths(2.0);
         // The least of both looks, and tasks hold more than the machine has.
-        assert_eq!(governor.memory_bytes(1 << 60), Some(left_bytes));
-        let _ = governor.capacity_hundredths(20.0);
-        let plenty = governor.memory_bytes(1 << 60);
+        let still = capacity(&governor, 2.0, 1 << 60).memory_bytes;
+        assert_eq!(still, left_bytes);
+        let plenty = capacity(&governor, 20.0, 1 << 60).memory_bytes;
         assert!(plenty.unwrap() > 1 << 59);
         let told = governor
             .history()
             .into_iter()
             .map(|cycle| cycle.memory_bytes);
         let told: Vec<_> = told.collect();
-        assert_eq!(told, [Some(left_bytes), Some(left_bytes), plenty]);
+        assert_eq!(told, [left_bytes, left_bytes, plenty]);
     }
 
     #[test]
@@ -316,7 +314,7 @@ mod tests {
             latency_us: 1e9,
         };
         assert!(!governor.take_window(window));
-        assert_eq!(governor.read_bytes_per_s(), None);
+        assert_eq!(capacity(&governor, 0.1, 0).read_bytes_per_s, None);
         assert!(governor.guarded().is_empty());
     }
 }

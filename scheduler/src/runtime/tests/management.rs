@@ -1,7 +1,6 @@
 //! Shares, goals, and the end of jobs that somebody ends.
 
 use super::*;
-use crate::availability::Availability;
 use crate::policy::{ClusterView, Decision, Fifo, Policy};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -108,13 +107,12 @@ struct Ebb {
 }
 
 impl CapacitySource for Ebb {
-    fn capacity_hundredths(&self, _now_s: f64) -> u32 {
+    fn capacity(&self, _request: CapacityRequest) -> Capacity {
         self.asked.fetch_add(1, Ordering::SeqCst);
-        self.left.load(Ordering::SeqCst)
-    }
-
-    fn forecast(&self) -> Arc<Availability> {
-        Arc::new(Availability::constant(100.0).unwrap())
+        Capacity {
+            cpu_hundredths: self.left.load(Ordering::SeqCst),
+            ..Capacity::cpu(100)
+        }
     }
 }
 
@@ -167,13 +165,9 @@ impl Policy for Fragile {
 }
 
 impl CapacitySource for Fragile {
-    fn capacity_hundredths(&self, _now_s: f64) -> u32 {
+    fn capacity(&self, _request: CapacityRequest) -> Capacity {
         self.ask();
-        200
-    }
-
-    fn forecast(&self) -> Arc<Availability> {
-        Arc::new(Availability::constant(200.0).unwrap())
+        Capacity::cpu(200)
     }
 }
 
@@ -240,16 +234,11 @@ fn a_change_of_capacity_is_followed_when_it_is_told_however_long_the_cycle() {
 struct Drought(AtomicU32);
 
 impl CapacitySource for Drought {
-    fn capacity_hundredths(&self, _now_s: f64) -> u32 {
-        200
-    }
-
-    fn read_bytes_per_s(&self) -> Option<u64> {
-        Some(u64::from(self.0.load(Ordering::SeqCst)))
-    }
-
-    fn forecast(&self) -> Arc<crate::availability::Availability> {
-        Arc::new(crate::availability::Availability::constant(200.0).unwrap())
+    fn capacity(&self, _request: CapacityRequest) -> Capacity {
+        Capacity {
+            read_bytes_per_s: Some(u64::from(self.0.load(Ordering::SeqCst))),
+            ..Capacity::cpu(200)
+        }
     }
 }
 

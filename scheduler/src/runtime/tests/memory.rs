@@ -1,7 +1,6 @@
 //! The memory of all tasks of a runtime together.
 
 use super::*;
-use crate::availability::Availability;
 use crate::model::JobId;
 use crate::policy::{ClusterView, Decision, Fair, Fifo, Policy};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -78,17 +77,12 @@ pub(super) struct Memory {
 }
 
 impl CapacitySource for Memory {
-    fn capacity_hundredths(&self, _now_s: f64) -> u32 {
-        200
-    }
-
-    fn memory_bytes(&self, held_bytes: u64) -> Option<u64> {
-        self.held_bytes.store(held_bytes, Ordering::SeqCst);
-        Some(self.left_bytes.load(Ordering::SeqCst))
-    }
-
-    fn forecast(&self) -> Arc<Availability> {
-        Arc::new(Availability::constant(200.0).unwrap())
+    fn capacity(&self, request: CapacityRequest) -> Capacity {
+        (self.held_bytes).store(request.held_bytes, Ordering::SeqCst);
+        Capacity {
+            memory_bytes: Some(self.left_bytes.load(Ordering::SeqCst)),
+            ..Capacity::cpu(200)
+        }
     }
 }
 
