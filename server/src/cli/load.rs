@@ -22,7 +22,7 @@ Examples:
   ebb load --keyspace app --table lines --json . | jq .rows
 
 Every line becomes a row: the key is the file's path as given and the number of
-the line (docs/wal.md:000012), the value is the line. Below a directory, hidden
+the line (docs/wal.md:000000000012), the value is the line. Below a directory, hidden
 files and directories called target are left out. A file that is not UTF-8 is
 skipped whole and said. Loading a file again overwrites its rows. Keyspace and
 table are created when absent.";

@@ -249,7 +249,7 @@ mod tests {
             assert_eq!((report.files, report.rows, keys.len()), (20, 2000, 2000));
             assert_eq!(report.skipped.len(), 1);
             assert!(report.skipped[0].path.ends_with("late"));
-            assert!(keys[150].ends_with("in/01:000051"), "{}", keys[150]);
+            assert!(keys[150].ends_with("in/01:000000000051"), "{}", keys[150]);
         }
     }
 

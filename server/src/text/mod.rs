@@ -4,7 +4,7 @@
 //!   walk(paths) ─> Found { files, skipped } ─> load(db, table, ..) ─> LoadReport
 //!                            │                   │
 //!                            └─> rows(file) <────┘
-//!                                key "docs/wal.md:000012", value: the line
+//!                                key "docs/wal.md:000000000012", value: the line
 //! ```
 //!
 //! A file is text when all of it is UTF-8 without NUL bytes. Anything else is

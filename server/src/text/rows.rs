@@ -8,14 +8,18 @@ use super::walk::TextFile;
 /// The longest line that still counts as text, in bytes: 16 MiB.
 pub const LINE_BYTES_MAX: u64 = 16 << 20;
 
-/// Digits of a line number, at least. A file of a million lines or more gets as
-/// many as its last line needs, so that keys are in the order of the lines.
-const NUMBER_DIGITS_MIN: usize = 6;
+/// Digits of a line number: always as many, so that keys are in the order of the
+/// lines and a line keeps its key however long the file grows.
+const NUMBER_DIGITS: usize = 12;
+
+/// Lines of a file at most: those that have a number. A file with more of them is
+/// larger than a terabyte.
+const LINES_MAX: u64 = 10u64.pow(NUMBER_DIGITS as u32) - 1;
 
 /// One line of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// Name of the file and number of the line, from 1: `docs/wal.md:000012`.
+    /// Name of the file and number of the line, from 1: `docs/wal.md:000000000012`.
     pub key: Vec<u8>,
     /// The line without its end (`\n` or `\r\n`).
     pub value: Vec<u8>,
@@ -29,7 +33,6 @@ pub struct Row {
 pub struct Rows {
     reader: BufReader<File>,
     name: Vec<u8>,
-    digits: usize,
     number: u64,
     failed: bool,
 }
@@ -42,33 +45,30 @@ pub struct Rows {
 /// # Errors
 /// When it cannot be read.
 pub fn rows(file: &TextFile) -> io::Result<Option<Rows>> {
-    let Some(lines) = count_lines(BufReader::new(File::open(&file.path)?))? else {
+    if !is_text(BufReader::new(File::open(&file.path)?))? {
         return Ok(None);
-    };
+    }
     Ok(Some(Rows {
         reader: BufReader::new(File::open(&file.path)?),
         name: file.name().to_vec(),
-        digits: lines.to_string().len().max(NUMBER_DIGITS_MIN),
         number: 0,
         failed: false,
     }))
 }
 
-/// The number of lines; `None` when it is not text. No byte of a UTF-8 character
-/// looks like a newline, so lines can be judged one by one.
-fn count_lines(mut reader: impl BufRead) -> io::Result<Option<u64>> {
+/// Whether all of it is text. No byte of a UTF-8 character looks like a newline, so
+/// lines can be judged one by one.
+fn is_text(mut reader: impl BufRead) -> io::Result<bool> {
     let mut line = Vec::new();
-    let mut lines = 0;
     while read_line(&mut reader, &mut line)? > 0 {
         if line.len() as u64 > LINE_BYTES_MAX
             || line.contains(&0)
             || std::str::from_utf8(&line).is_err()
         {
-            return Ok(None);
+            return Ok(false);
         }
-        lines += 1;
     }
-    Ok(Some(lines))
+    Ok(true)
 }
 
 fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
@@ -99,8 +99,13 @@ impl Iterator for Rows {
                 value.pop();
             }
         }
+        if self.number == LINES_MAX {
+            self.failed = true;
+            let text = format!("a file has at most {LINES_MAX} lines");
+            return Some(Err(io::Error::new(io::ErrorKind::FileTooLarge, text)));
+        }
         self.number += 1;
-        let number = format!(":{:0digits$}", self.number, digits = self.digits);
+        let number = format!(":{:0NUMBER_DIGITS$}", self.number);
         Some(Ok(Row {
             key: [&self.name, number.as_bytes()].concat(),
             value,
@@ -138,10 +143,10 @@ mod tests {
     fn every_line_is_a_row_without_its_end() {
         let rows = read(b"one\r\n\ntwo\xc3\xa4\nlast").unwrap();
         let expected = [
-            (":000001", "one"),
-            (":000002", ""),
-            (":000003", "two\u{e4}"),
-            (":000004", "last"),
+            (":000000000001", "one"),
+            (":000000000002", ""),
+            (":000000000003", "two\u{e4}"),
+            (":000000000004", "last"),
         ];
         assert_eq!(rows, expected.map(|(k, v)| (k.to_string(), v.to_string())));
         assert_eq!(read(b"").unwrap(), []);
@@ -156,11 +161,15 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_a_very_long_file_are_in_the_order_of_its_lines() {
-        let rows = read(&b"\n".repeat(1_000_001)).unwrap();
-        assert!(rows.is_sorted());
-        assert_eq!(rows[0].0, ":0000001");
-        assert_eq!(rows[1_000_000].0, ":1000001");
+    fn a_line_keeps_its_key_when_its_file_grows_past_a_million_lines() {
+        // Line numbers once had as many digits as the last one: a log loaded again
+        // when it had grown past 999,999 lines was there twice.
+        let before = read(&b"\n".repeat(999_999)).unwrap();
+        let after = read(&b"\n".repeat(1_000_001)).unwrap();
+        assert!(after.is_sorted());
+        assert_eq!(before, after[..999_999]);
+        assert_eq!(after[0].0, ":000000000001");
+        assert_eq!(after[1_000_000].0, ":000001000001");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod forecast;
 mod history;
 mod isolation;
 mod jobs;
+mod loading;
 mod place;
 mod reading;
 mod restarts;
@@ -29,7 +30,10 @@ fn the_data_directory_comes_from_the_flag_or_the_environment() {
         .command("scan app.t")
         .env("EBB_DATA", "here/db")
         .output();
-    assert_eq!(from_environment.unwrap().stdout, b"a.txt:000001\tone\n");
+    assert_eq!(
+        from_environment.unwrap().stdout,
+        b"a.txt:000000000001\tone\n"
+    );
     place.ebb("scan app.t").fails(3);
 }
 

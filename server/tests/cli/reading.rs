@@ -21,28 +21,33 @@ fn get_and_scan_read_now_and_at_a_snapshot() {
     place.ebb("load --keyspace app --table t a.txt").ok();
 
     let ebb = |line: &str| place.ebb(line).ok();
-    assert_eq!(ebb("get app.t a.txt:000001"), "ONE\n");
-    assert_eq!(ebb("get app.t a.txt:000001 --snapshot before"), "one\n");
+    assert_eq!(ebb("get app.t a.txt:000000000001"), "ONE\n");
     assert_eq!(
-        ebb("get app.t a.txt:000002 --json"),
-        "{\"key\":\"a.txt:000002\",\"value\":\"two\"}\n"
+        ebb("get app.t a.txt:000000000001 --snapshot before"),
+        "one\n"
+    );
+    assert_eq!(
+        ebb("get app.t a.txt:000000000002 --json"),
+        "{\"key\":\"a.txt:000000000002\",\"value\":\"two\"}\n"
     );
     assert_eq!(
         ebb("scan app.t --prefix a"),
-        "a.txt:000001\tONE\na.txt:000002\ttwo\na.txt:000003\tthree\n"
+        "a.txt:000000000001\tONE\na.txt:000000000002\ttwo\na.txt:000000000003\tthree\n"
     );
     assert_eq!(
         ebb("scan app.t --reverse --limit 2 --keys-only"),
-        "b.txt:000001\na.txt:000003\n"
+        "b.txt:000000000001\na.txt:000000000003\n"
     );
     assert_eq!(
-        ebb("scan app.t --from a.txt:000001 --to a.txt:000002 --snapshot before --json"),
-        "{\"key\":\"a.txt:000001\",\"value\":\"one\"}\n"
+        ebb(
+            "scan app.t --from a.txt:000000000001 --to a.txt:000000000002 --snapshot before --json"
+        ),
+        "{\"key\":\"a.txt:000000000001\",\"value\":\"one\"}\n"
     );
     let backwards = ebb("scan app.t --snapshot before --reverse");
     let mut lines: Vec<_> = backwards.lines().collect();
     lines.reverse();
-    assert_eq!(lines[0], "a.txt:000001\tone");
+    assert_eq!(lines[0], "a.txt:000000000001\tone");
     assert_eq!(lines.len(), 4);
 }
 
@@ -58,7 +63,10 @@ fn a_scan_whose_reader_has_seen_enough_ends_quietly() {
     let mut first = String::new();
     let mut stdout = BufReader::new(scan.stdout.take().unwrap());
     stdout.read_line(&mut first).unwrap();
-    assert!(first.starts_with("corpus/d0/00.txt:000001\t"), "{first}");
+    assert!(
+        first.starts_with("corpus/d0/00.txt:000000000001\t"),
+        "{first}"
+    );
     drop(stdout);
     let mut said = String::new();
     scan.stderr
