@@ -5,10 +5,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ebb_colocate::LoadMonitor;
 use ebb_scheduler::runtime::{
     JobSpec, Outcome, Runtime, RuntimeOptions, TaskProcesses, TaskServer, VecOutput,
 };
-use ebb_server::colocate::LoadMonitor;
 use ebb_server::jobs::pi::{self, Variant};
 use procfs::{CurrentSI, KernelStats};
 use rustix::thread::{CpuSet, sched_getaffinity};

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use ebb_server::ycsb::{
+use ebb_bench::ycsb::{
     Chooser, Distribution, Inserts, KEY_BYTES, Operation, Stamp, Workload, key, write_value,
 };
 use rand::{RngExt, SeedableRng};

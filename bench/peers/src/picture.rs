@@ -1,7 +1,7 @@
 //! The summary as a picture: operations per CPU second of each engine, the best
 //! LSM peer taken as 1.
 
-use ebb_server::chart::{Bar, BarChart, Group};
+use ebb_bench::chart::{Bar, BarChart, Group};
 
 use crate::plan::Entrant;
 use crate::summary::{Row, YCSB};

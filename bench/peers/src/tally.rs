@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use ebb_server::ycsb::{Latencies, Operation, Stamp, key, read_stamp};
+use ebb_bench::ycsb::{Latencies, Operation, Stamp, key, read_stamp};
 use hdrhistogram::Histogram;
 
 /// The longest latency that is told from longer ones: one hour.
@@ -84,7 +84,7 @@ pub fn kind(operation: Operation) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ebb_server::ycsb::write_value;
+    use ebb_bench::ycsb::write_value;
 
     #[test]
     fn a_value_of_another_record_is_wrong_and_so_is_a_cut_one() {

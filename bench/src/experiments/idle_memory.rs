@@ -12,13 +12,13 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use ebb_server::ycsb::{KEY_BYTES, LoadOptions, load};
 use ebb_storage::{Db, Options, TableOptions};
 use serde::Serialize;
 
 use super::process;
 use crate::console::{mb, progress_bar, stop_on_interrupt, write_json};
 use crate::resources::anonymous_bytes;
+use crate::ycsb::{KEY_BYTES, LoadOptions, load};
 
 /// How much to load.
 #[derive(Debug, Args)]

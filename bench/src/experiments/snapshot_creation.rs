@@ -12,11 +12,11 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use ebb_server::ycsb::{KEY_BYTES, Stamp, key, write_value};
 use ebb_storage::{Db, Durability, Keyspace, Options, Table, TableOptions};
 use serde::Serialize;
 
 use crate::console::{progress_bar, stop_on_interrupt, write_json};
+use crate::ycsb::{KEY_BYTES, Stamp, key, write_value};
 
 /// Length of a value, in bytes: an entry has 116, key included.
 const VALUE_BYTES: usize = 116 - KEY_BYTES;

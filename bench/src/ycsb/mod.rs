@@ -1,16 +1,68 @@
-//! `ebb-bench ycsb`: a load, a workload, and what both took.
+//! The transactional load: YCSB's workloads, run against a table of the store.
 //!
 //! ```text
-//!   args ─► run ─► outcome ─► table      the command, the run, its JSON and print
-//!            │
-//!        snapshots                       what is measured beside the load
+//!   workload ── which operations        chooser ── which record
+//!   pace ────── when                    records ── what it looks like, and the check
+//!                      \   /
+//!   load             worker  ◄── source   reads: the live table or a snapshot
+//!                      │
+//!                    driver ──► timeline  live, interval by interval
+//!                      │    ──► watch     writers' latency around an event
+//!                    report
+//! ```
+//!
+//! Every value that is read must carry the number of the record that was asked
+//! for, and a snapshot must never show a write of the run that reads it; what
+//! breaks this is counted as a mismatch. Open-loop latencies count from the
+//! moment at which an operation was due, unless asked otherwise, so a stall is
+//! not hidden by the operations that it kept from starting.
+//!
+//! ```
+//! # let dir = tempfile::tempdir()?;
+//! use ebb_bench::ycsb::{Driver, LoadOptions, ReadFrom, RunOptions, load};
+//!
+//! let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+//! let table = db.keyspace("app")?.table("users", Default::default())?;
+//! load(&db, &table, 0..1_000, &LoadOptions::default(), |_rows| ())?;
+//!
+//! let mut options = RunOptions::new("b".parse()?);
+//! options.operations_max = Some(1_000);
+//! let report = Driver::start(&db, &table, &ReadFrom::Live, options)?.join()?;
+//! assert_eq!((report.operations, report.mismatches), (1_000, 0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod args;
-mod outcome;
-mod run;
-mod snapshots;
-mod table;
+mod chooser;
+pub(crate) mod command;
+mod driver;
+mod inserts;
+mod latencies;
+mod load;
+mod options;
+mod pace;
+mod records;
+mod report;
+mod source;
+mod timeline;
+mod watch;
+mod windows;
+mod worker;
+mod workload;
 
-pub use args::YcsbArgs;
-pub use run::{Verdict, run};
+pub use chooser::{Chooser, THETA, Zipfian};
+pub use driver::Driver;
+pub use inserts::Inserts;
+pub use latencies::Latencies;
+pub use load::{LoadOptions, LoadReport, load};
+pub use options::{LatencyFrom, RunOptions};
+pub use pace::{Pace, RateSchedule};
+pub use records::{
+    KEY_BYTES, Stamp, VALUE_BYTES_DEFAULT, VALUE_BYTES_MIN, count_records, key, read_stamp,
+    write_value,
+};
+pub use report::{OperationReport, Report};
+pub use source::{ReadFrom, Source};
+pub use timeline::{Interval, Timeline};
+pub use watch::{Watch, WatchGroup, WatchReport};
+pub use windows::TimelineWindows;
+pub use workload::{Distribution, Operation, UnknownName, Workload};

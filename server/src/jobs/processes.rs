@@ -74,6 +74,12 @@ pub fn serve_tasks_if_asked<E: Display>(
     })
 }
 
+/// What processes are told of a [`TableWork`].
+#[derive(Debug, Deserialize)]
+struct Told {
+    table: TableWork,
+}
+
 /// A job over a table as the program's processes are told of it: one that is made by
 /// other code than that of `ebb run`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -113,6 +119,15 @@ impl TableWork {
     pub fn processes(&self) -> TaskProcesses {
         let told = json!({ "table": self }).to_string().into_bytes();
         task_processes(told, RuntimeOptions::new(1).task_memory_bytes)
+    }
+
+    /// What such a process was told.
+    ///
+    /// # Errors
+    /// When it was told of something else.
+    pub fn from_told(told: &[u8]) -> Result<Self> {
+        let Told { table } = serde_json::from_slice(told)?;
+        Ok(table)
     }
 
     /// The job as such a process runs tasks of it.

@@ -196,62 +196,10 @@ fn tell_means(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::testing::run;
-    use crate::sim;
-
-    /// The thesis's in small: a day, two points, two policies.
-    fn scenario() -> Scenario {
-        let small = SCENARIO
-            .replace("span_s = 604800", "span_s = 86400")
-            .replace("measure_from_s = 86400", "measure_from_s = 0")
-            .replace("\"adaptive\", \"ras\", ", "")
-            .replace("[0.2, 0.4, 0.6, 0.8]", "[0.4, 0.8]")
-            .replace("[[1.5, 4.0], [1.5, 8.0], [1.5, 12.0]]", "[[1.5, 4.0]]");
-        let mut scenario = Scenario::parse("small.toml", &small).unwrap();
-        assert_eq!((scenario.points.len(), scenario.policies.len()), (2, 2));
-        scenario.replicas = 3;
-        scenario
-    }
-
-    struct Quiet;
-
-    impl sim::Progress for Quiet {
-        fn run_done(&self) {}
-    }
-
-    #[test]
-    fn means_are_those_of_the_study_of_the_same_scenario() {
-        let scenario = scenario();
-        let study = sim::run(&scenario, 2, &Quiet).unwrap();
-        let nothing: [&str; 0] = [];
-        let rows = run(&nothing, 1, |_, output| {
-            spec("simulate", output, scenario.clone(), 5).unwrap()
-        });
-        assert_eq!(rows.len(), 4);
-        for point in &study.points {
-            for expected in &point.policies {
-                let load = &point.set["workload.load"];
-                let found = rows.iter().find(|(key, _)| {
-                    key.contains(&format!("load={load} ")) && key.ends_with(&expected.policy)
-                });
-                let (_, row) = found.unwrap();
-                let fields: Vec<f64> = row.split(',').map(|f| f.parse().unwrap()).collect();
-                assert_eq!(fields[0], 3.0);
-                let means = [
-                    expected.missed_fraction.mean,
-                    expected.utilisation.mean,
-                    expected.makespan_s.mean,
-                ];
-                for (field, mean) in fields[2..].iter().zip(means) {
-                    assert!((field - mean).abs() <= 1e-9 * mean.abs(), "{row}: {mean}");
-                }
-            }
-        }
-    }
 
     #[test]
     fn an_unknown_policy_is_refused() {
-        let mut scenario = scenario();
+        let mut scenario = Scenario::parse("the thesis's", SCENARIO).unwrap();
         scenario.policies = vec!["fifa".into()];
         let output = Arc::new(ebb_scheduler::runtime::VecOutput::new());
         let refused = spec("simulate", output, scenario, 1).map(|_| ());

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use ebb_server::ycsb::{Stamp, key, write_value};
+use ebb_bench::ycsb::{Stamp, key, write_value};
 
 use super::Spec;
 use crate::engine::Engine;

@@ -186,7 +186,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Result<u64> {
 mod tests {
     use super::*;
     use crate::engine::{Durability, EngineName, Settings};
-    use ebb_server::ycsb::{Stamp, key, write_value};
+    use ebb_bench::ycsb::{Stamp, key, write_value};
 
     #[test]
     fn all_that_ebb_wrote_is_read() {

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use ebb_server::ycsb::{Distribution, Operation, Stamp, Workload, key};
+use ebb_bench::ycsb::{Distribution, Operation, Stamp, Workload, key};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};

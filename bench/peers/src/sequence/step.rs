@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ebb_server::ycsb::{Distribution, Operation, Workload};
+use ebb_bench::ycsb::{Distribution, Operation, Workload};
 use serde::{Deserialize, Serialize};
 
 use super::snapshots::{Bill, Held};

@@ -4,21 +4,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use ebb_colocate::{Governor, Guard, GuardWatch, LoadMonitor, Machine, Objective};
 use ebb_scheduler::availability::Availability;
 use ebb_scheduler::policy;
 use ebb_scheduler::runtime::{
     Input, JobHandle, Management, Restraints, Runtime, RuntimeOptions, VecOutput,
 };
-use ebb_server::colocate::{
-    Governor, Guard, GuardWatch, LoadMonitor, Machine, Objective, StoreWindows, TimelineWindows,
-};
 use ebb_server::jobs::processes::TableWork;
 use ebb_server::jobs::wordcount;
-use ebb_server::ycsb::Driver;
+use ebb_server::node::{StoreRequests, StoreWindows};
 use ebb_storage::{Db, PinnedTable};
 
 use super::endless::Endless;
 use super::stage::Stage;
+use crate::ycsb::{Driver, TimelineWindows};
 
 /// What analytics never get, as a part of the machine.
 const RESERVE: f64 = 0.01;
@@ -113,7 +112,7 @@ impl Analytics {
             forecast: Arc::new(Availability::constant(cores * 100.0 / 2.0)?),
         };
         let guard = held.objective.map(Guard::new);
-        let monitor = LoadMonitor::start()?.of_store(&stage.db);
+        let monitor = LoadMonitor::start()?.with_requests(StoreRequests::new(&stage.db));
         let governor = Arc::new(Governor::new(machine, monitor, guard));
         let policy = policy::by_name(held.policy);
         let runtime = Runtime::start(RuntimeOptions {

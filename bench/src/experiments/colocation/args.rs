@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use ebb_server::ycsb::Workload;
 use serde::Serialize;
 
 use crate::console::seconds;
+use crate::ycsb::Workload;
 
 /// What to measure, and for how long.
 #[derive(Debug, Args)]

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, ensure};
-use ebb_server::demo::{self, DemoDay, DemoOptions, ForecastFrom, Goals, Outcome};
 use serde::Serialize;
 
 use super::args::Extent;
 use super::ratios::median;
+use crate::demo::{self, DemoDay, DemoOptions, ForecastFrom, Goals, Outcome};
 
 /// Contenders' days on the same input, in turn.
 #[derive(Debug, Clone, Serialize)]

@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use ebb_server::chart::{Bar, BarChart, Group, Line};
-use ebb_server::colocate::Objective;
+use ebb_colocate::Objective;
 use serde::Serialize;
 
 use super::args::ColocationArgs;
@@ -14,6 +13,7 @@ use super::stage::Stage;
 use super::step::Step;
 use super::trial::{Against, Trial};
 use super::window::Window;
+use crate::chart::{Bar, BarChart, Group, Line};
 
 /// All of it; parts that did not run are empty.
 #[derive(Debug, Serialize)]

@@ -3,11 +3,9 @@
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
+use ebb_colocate::{Objective, Quantile};
 use ebb_scheduler::policy;
 use ebb_scheduler::runtime::Restraints;
-use ebb_server::colocate::{Objective, Quantile};
-use ebb_server::demo::{DemoDay, ForecastFrom, Goals, Policy};
-use ebb_server::ycsb::Pace;
 
 use super::analytics::{Beside, GuardSees, Held};
 use super::args::{ColocationArgs, Part};
@@ -18,6 +16,8 @@ use super::stage::Stage;
 use super::step;
 use super::trial::{Contender, Trial};
 use crate::console::{stop_on_interrupt, write_json};
+use crate::demo::{DemoDay, ForecastFrom, Goals, Policy};
+use crate::ycsb::Pace;
 
 /// The steady loads, as parts of the machine.
 const LOADS: [f64; 3] = [0.3, 0.5, 0.7];

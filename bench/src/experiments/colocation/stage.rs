@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ebb_server::colocate::LoadMonitor;
-use ebb_server::ycsb::{self, Driver, Pace, ReadFrom, RunOptions, Workload};
+use ebb_colocate::LoadMonitor;
 use ebb_storage::{Db, Options, SnapshotTable, Table, TableOptions, WriteBatch};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -14,6 +13,7 @@ use tempfile::TempDir;
 
 use super::args::ColocationArgs;
 use super::shape::Shape;
+use crate::ycsb::{self, Driver, Pace, ReadFrom, RunOptions, Workload};
 
 /// Records that the load reads and writes.
 const RECORDS: u64 = 100_000;

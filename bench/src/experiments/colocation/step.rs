@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use ebb_server::ycsb::Interval;
 use serde::Serialize;
 
 use super::analytics::{Beside, Held};
@@ -13,6 +12,7 @@ use super::shape::Shape;
 use super::stage::Stage;
 use super::window::play;
 use crate::console::progress_bar;
+use crate::ycsb::Interval;
 
 const FROM: f64 = 0.1;
 const TO: f64 = 0.8;

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, ensure};
-use ebb_server::ycsb::Pace;
 use indicatif::ProgressBar;
 use serde::Serialize;
 
@@ -13,6 +12,7 @@ use super::ratios::{Noise, Ratios, median};
 use super::stage::Stage;
 use super::window::{Window, play};
 use crate::console::progress_bar;
+use crate::ycsb::Pace;
 
 /// Somebody beside the load, and what the trial calls it.
 #[derive(Debug, Clone)]

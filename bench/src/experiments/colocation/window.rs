@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use ebb_server::colocate::LoadMonitor;
-use ebb_server::ycsb::{Interval, Pace};
+use ebb_colocate::LoadMonitor;
 use serde::Serialize;
 
 use super::analytics::{Analytics, Beside};
 use super::stage::Stage;
+use crate::ycsb::{Interval, Pace};
 
 /// Measured up to here, as a part of the window: a thread that has ended is not
 /// counted.

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use ebb_server::ycsb::KEY_BYTES;
 use serde::Serialize;
 
 use crate::console::seconds;
+use crate::ycsb::KEY_BYTES;
 
 /// Length of a value, in bytes: an entry has 116, key included.
 pub const VALUE_BYTES: usize = 116 - KEY_BYTES;

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use ebb_server::ycsb::{LoadOptions, Stamp, key, load, read_stamp, write_value};
 use ebb_storage::{Db, Keyspace, Options, Table, TableOptions, Value};
 use indicatif::ProgressBar;
 use rand::{RngExt, SeedableRng};
@@ -13,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::args::{Case, CaseArgs, Scale, VALUE_BYTES};
 use super::space::{Peak, Space, SpaceWatch};
 use crate::console::progress_bar;
+use crate::ycsb::{LoadOptions, Stamp, key, load, read_stamp, write_value};
 
 const SNAPSHOT: &str = "idle";
 /// Overwrites between two looks at the clock.

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use ebb_server::ycsb::{KEY_BYTES, VALUE_BYTES_DEFAULT};
 use serde::{Deserialize, Serialize};
 
 use super::plan::Part;
 use crate::console::seconds;
+use crate::ycsb::{KEY_BYTES, VALUE_BYTES_DEFAULT};
 
 /// How much to run, and what to write of it.
 #[derive(Debug, Args)]

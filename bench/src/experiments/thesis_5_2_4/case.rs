@@ -5,9 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use ebb_server::ycsb::{
-    Driver, Latencies, LatencyFrom, Operation, Pace, ReadFrom, Report, RunOptions, Source, Workload,
-};
 use ebb_storage::vfs::{DiskVfs, Vfs};
 use ebb_storage::{Bounding, Db, Keyspace, Options, RunStats, Stats, Table, TieredPicker};
 use serde::{Deserialize, Serialize};
@@ -17,6 +14,9 @@ use super::data::{self, KEYSPACE, TABLE};
 use super::plan::{Load, Memory, Reads, Run};
 use super::uncached_disk::UncachedDisk;
 use crate::resources::Usage;
+use crate::ycsb::{
+    Driver, Latencies, LatencyFrom, Operation, Pace, ReadFrom, Report, RunOptions, Source, Workload,
+};
 
 /// A process warms its cache with one read for so many records: enough to fill it
 /// at the usual sizes, and the same for all that are compared.

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use ebb_server::ycsb::{LoadOptions, load};
 use ebb_storage::{
     CompactionOptions, CompactionPicker, Db, Maintenance, Options, Pick, Reason, TableOptions,
     TableShape,
@@ -12,6 +11,7 @@ use ebb_storage::{
 
 use super::args::Scale;
 use crate::console::progress_bar;
+use crate::ycsb::{LoadOptions, load};
 
 /// The keyspace of the table.
 pub const KEYSPACE: &str = "thesis";
@@ -82,7 +82,7 @@ impl CompactionPicker for MergeAll {
 
 #[cfg(test)]
 mod tests {
-    use ebb_server::ycsb::{KEY_BYTES, key};
+    use crate::ycsb::{KEY_BYTES, key};
 
     use super::*;
 

@@ -1,11 +1,10 @@
 //! The figures, as charts.
 
-use ebb_server::chart::{Bar, BarChart, Group, Line};
-
 use super::plan::{Mix, Part, Reads, Run, SSTABLE_FREQUENCIES};
 use super::published::{TABLE_5_3, TABLE_5_4, TargetRow};
 use super::results::{Results, Spread};
 use super::tables::{iterations_of, snapshots_shown};
+use crate::chart::{Bar, BarChart, Group, Line};
 
 const READ_US: &str = "mean latency of reads, us; lines: standard deviation of the rounds";
 

@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn workloads_are_those_of_the_driver() {
         for mix in Mix::ALL {
-            let workload: ebb_server::ycsb::Workload = mix.workload().parse().unwrap();
+            let workload: crate::ycsb::Workload = mix.workload().parse().unwrap();
             assert!(workload.name.ends_with(&mix.letter().to_lowercase()));
         }
     }

@@ -164,7 +164,7 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 
 #[cfg(test)]
 pub mod tests {
-    use ebb_server::ycsb::Latencies;
+    use crate::ycsb::Latencies;
 
     use super::*;
 

@@ -1,0 +1,252 @@
+//! Where the forecast of a demo's day comes from.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail};
+use ebb_colocate::{LoadHistory, LoadSample, left_by};
+use ebb_scheduler::availability::{Availability, Step};
+use ebb_scheduler::forecast::Series;
+use ebb_scheduler::policy;
+use ebb_server::text::read_whole;
+use serde::Serialize;
+
+use super::act::Alone;
+use super::day::{Day, HOURS, LoadCost};
+use super::options::Policy;
+
+/// How much of a forecast is planned with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Trust {
+    /// Of the known shape.
+    known: f64,
+    /// Of what was measured, merges of runs included.
+    measured: f64,
+    /// The load is taken for what it stays below with this probability.
+    confidence: f64,
+}
+
+impl Trust {
+    /// For jobs that are sized to it, and for policies that finish them just in time: a
+    /// task takes up to half as much CPU again beside the load as was measured before
+    /// the day, and merges come when they come.
+    pub(super) const CAUTIOUS: Self = Self {
+        known: 0.75,
+        measured: 0.85,
+        confidence: 0.8,
+    };
+    /// For who serves jobs as early as it can, and with less than there is would only
+    /// give them up.
+    const EVEN: Self = Self {
+        known: 1.0,
+        measured: 1.0,
+        confidence: 0.5,
+    };
+
+    /// What a policy plans with.
+    pub(super) fn of(policy: &Policy) -> Self {
+        match policy::by_name(policy.name()) {
+            Some(policy) if !policy.finishes_just_in_time() => Self::EVEN,
+            _ => Self::CAUTIOUS,
+        }
+    }
+}
+
+/// Days that are learned from: two to begin with, one to be forecast, two to see
+/// how far such forecasts are off.
+const DAYS_LEARNED: u32 = 5;
+/// Steps of what the oracle says, in hours of the day.
+const ORACLE_STEP_HOURS: f64 = 0.25;
+
+/// Where f(t) comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ForecastFrom {
+    /// The shape of the day is known; what it costs is measured beforehand.
+    Known,
+    /// Nothing is known: days of the load alone are measured and forecast.
+    Learned,
+    /// Everything is known: what was left on the same day, played before.
+    Oracle,
+    /// A file of lines `HOUR,HUNDREDTHS`: what is left for analytics from that
+    /// hour on, in hundredths of a core.
+    Schedule(PathBuf),
+}
+
+impl fmt::Display for ForecastFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known => f.pad("known"),
+            Self::Learned => f.pad("learned"),
+            Self::Oracle => f.pad("oracle"),
+            Self::Schedule(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl FromStr for ForecastFrom {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "known" => Self::Known,
+            "learned" => Self::Learned,
+            "oracle" => Self::Oracle,
+            path => Self::Schedule(path.into()),
+        })
+    }
+}
+
+impl ForecastFrom {
+    /// Days that the load has to run alone for it.
+    pub(super) fn days_alone(&self) -> u32 {
+        match self {
+            Self::Learned => DAYS_LEARNED,
+            Self::Known | Self::Oracle | Self::Schedule(_) => 1,
+        }
+    }
+
+    /// f(t) of the day, in hundredths of a core. `alone` ran `faster` than the
+    /// day will; `rehearsed` is what was left on the day when it was played before,
+    /// which the oracle needs.
+    pub(super) fn availability(
+        &self,
+        day: Day,
+        (cores, reserve_cores): (u32, f64),
+        load: &LoadCost,
+        (alone, faster): (&Alone, f64),
+        rehearsed: &[LoadSample],
+        trust: Trust,
+    ) -> Result<Availability> {
+        match self {
+            Self::Known => Ok(load.forecast(day, cores, reserve_cores, trust.known)?),
+            Self::Learned => {
+                let forecast = alone.history.forecast(day.seconds / faster)?;
+                let left = f64::from(cores) - reserve_cores;
+                let left = left_by(&forecast, left, trust.confidence, faster)?;
+                // A part of all of it.
+                let step_s = day.seconds / forecast.point().len() as f64;
+                let steps = (0..forecast.point().len()).map(|slot| Step {
+                    from_s: slot as f64 * step_s,
+                    hundredths: left.at((slot as f64 + 0.5) * step_s) * trust.measured,
+                });
+                Ok(Availability::steps(steps.collect())?)
+            }
+            Self::Oracle => left_on(rehearsed, day, trust),
+            Self::Schedule(path) => schedule(path, day, cores),
+        }
+    }
+}
+
+/// What was left on a day, hour by hour in quarters: the means over time of what was
+/// granted.
+fn left_on(samples: &[LoadSample], day: Day, trust: Trust) -> Result<Availability> {
+    let step_s = day.seconds_of(ORACLE_STEP_HOURS);
+    let mut left = LoadHistory::new(step_s);
+    for pair in samples.windows(2) {
+        let cores = f64::from(pair[0].capacity_hundredths) / 100.0;
+        left.record(pair[0].t_s, pair[1].t_s.min(day.seconds), cores);
+    }
+    let cores = left.cores();
+    let Some(first) = cores.iter().flatten().next() else {
+        bail!("no rehearsal of the day says what it leaves");
+    };
+    // A quarter without a measurement is as the one before it.
+    let mut last = *first;
+    let steps = cores.iter().enumerate().map(|(slot, cores)| {
+        last = cores.unwrap_or(last);
+        Step {
+            from_s: slot as f64 * step_s,
+            hundredths: last * 100.0 * trust.measured,
+        }
+    });
+    Ok(Availability::steps(steps.collect())?)
+}
+
+/// Reads a schedule.
+fn schedule(path: &Path, day: Day, cores: u32) -> Result<Availability> {
+    let named = || format!("the schedule {}", path.display());
+    let text = read_whole(path)?;
+    let series = Series::parse_csv(&text).with_context(named)?;
+    let most = f64::from(cores) * 100.0;
+    let mut steps = Vec::new();
+    for slot in 0..series.len() {
+        let hour = series.time_s(slot);
+        let Some(hundredths) = series.value(slot) else {
+            bail!("{}: nothing is said of hour {hour}", named());
+        };
+        if !(0.0..HOURS).contains(&hour) || hundredths > most {
+            bail!(
+                "{}: {hundredths} hundredths at hour {hour}: hours are 0 to 24, and {cores} cores have {most} hundredths",
+                named()
+            );
+        }
+        steps.push(Step {
+            from_s: day.seconds_of(hour),
+            hundredths,
+        });
+    }
+    Ok(Availability::steps(steps)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_serves_jobs_as_early_as_it_can_plans_with_all_there_is() {
+        let of = |policy: &str| Trust::of(&policy.parse().unwrap());
+        assert_eq!(of("forecast-edf"), Trust::EVEN);
+        for cautious in ["reverse-adaptive", "adaptive", "none"] {
+            assert_eq!(of(cautious), Trust::CAUTIOUS);
+        }
+    }
+
+    #[test]
+    fn the_oracle_says_what_was_left_when_the_day_was_played() {
+        let day = Day { seconds: 24.0 };
+        let sample = |i: u32| LoadSample {
+            t_s: f64::from(i) * 0.1,
+            // Half as much from noon on, and one cycle of a flush.
+            capacity_hundredths: match i {
+                50 => 0,
+                i if i < 120 => 160,
+                _ => 80,
+            },
+            ..LoadSample::default()
+        };
+        let samples: Vec<_> = (0..=240).map(sample).collect();
+        for trust in [Trust::EVEN, Trust::CAUTIOUS] {
+            let left = left_on(&samples, day, trust).unwrap();
+            assert!((left.at(1.0) - 160.0 * trust.measured).abs() < 1e-6);
+            assert!((left.at(23.9) - 80.0 * trust.measured).abs() < 1e-6);
+            let flush = left.at(5.1) / trust.measured;
+            assert!((0.0..160.0).contains(&flush), "{flush}");
+        }
+        assert!(left_on(&[], day, Trust::EVEN).is_err());
+    }
+
+    #[test]
+    fn a_schedule_goes_by_the_hours_of_the_day() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f.csv");
+        let day = Day { seconds: 48.0 };
+        std::fs::write(&path, "hour,left\n0,180\n8,120\n16,60\n").unwrap();
+        let left = schedule(&path, day, 2).unwrap();
+        assert_eq!(
+            [left.at(1.0), left.at(17.0), left.at(47.0)],
+            [180.0, 120.0, 60.0]
+        );
+        for (wrong, said) in [
+            ("0,180\n8,201\n", "201"),
+            ("0,180\n30,10\n", "hour 30"),
+            ("0,180\n4,100\n8,80\n12,\n16,10\n", "hour 12"),
+            ("no schedule", "line"),
+        ] {
+            std::fs::write(&path, wrong).unwrap();
+            let error = format!("{:#}", schedule(&path, day, 2).unwrap_err());
+            assert!(error.contains("f.csv") && error.contains(said), "{error}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! What a run of the demo found: the JSON, and the table for people.
+
+use std::fmt::Write as _;
+
+use ebb_colocate::{GuardSample, LoadSample, Objective};
+use ebb_scheduler::model::JobId;
+use ebb_scheduler::runtime::CycleSample;
+use serde::Serialize;
+
+use super::corpus::Corpus;
+use super::day::{Day, LoadCost};
+use super::forecast::ForecastFrom;
+use super::options::Goals;
+
+/// All of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome {
+    /// A policy of the library, or `none`.
+    pub policy: String,
+    /// Length of the compressed day.
+    pub seconds: f64,
+    /// Cores of the machine.
+    pub cores: u32,
+    /// What the kernel granted to analytics threads.
+    pub scheduling_class: String,
+    /// The text.
+    pub corpus: Corpus,
+    /// What the load costs here.
+    pub load_cost: LoadCost,
+    /// The latency that the load was to keep, if any.
+    pub objective: Option<Objective>,
+    /// Where f(t) came from.
+    pub forecast_from: ForecastFrom,
+    /// When the jobs were to be done.
+    pub goals_are: Goals,
+    /// Times of creating a snapshot on the busy store, in microseconds.
+    pub snapshot_create_us: Vec<u64>,
+    /// The jobs, in the order of submission.
+    pub jobs: Vec<JobOutcome>,
+    /// The latency of the load.
+    pub transactional: Transactional,
+    /// The check of the word counts against an independent count.
+    pub word_count_check: WordCountCheck,
+    /// For the pictures.
+    pub series: Series,
+}
+
+/// A job, and whether it met its goal.
+#[derive(Debug, Clone, Serialize)]
+pub struct JobOutcome {
+    /// Its id in the series.
+    pub id: JobId,
+    /// Its name.
+    pub name: String,
+    /// What it computed.
+    pub application: String,
+    /// When it was submitted, in seconds since the start of the day.
+    pub submitted_s: f64,
+    /// Its goal, in seconds since the start of the day.
+    pub goal_s: Option<f64>,
+    /// When its output was there; `None` when it never was.
+    pub finished_s: Option<f64>,
+    /// When it is done in the simulator, against what was left on this day; `None`
+    /// when it is not, and without a policy.
+    pub simulated_finish_s: Option<f64>,
+    /// Whether it finished by its goal; `None` without one.
+    pub met: Option<bool>,
+    /// Its tasks.
+    pub tasks: u32,
+    /// Key and value bytes that it read.
+    pub bytes: u64,
+    /// CPU time that it used, in seconds.
+    pub cpu_s: f64,
+    /// Why it failed, if it did.
+    pub failure: Option<String>,
+}
+
+/// The load's latency without analytics, and beside them.
+#[derive(Debug, Clone, Serialize)]
+pub struct Transactional {
+    /// The same day, faster, without jobs.
+    pub alone: Latency,
+    /// The day with the jobs, all of it: also the hours after the last job.
+    pub with_analytics: Latency,
+}
+
+/// Latency from the intended start of each operation, in microseconds.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Latency {
+    /// Median.
+    pub p50_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// 99.9th percentile.
+    pub p999_us: f64,
+    /// Operations per second that were done.
+    pub ops_per_s: f64,
+}
+
+/// How the word counts compared.
+#[derive(Debug, Clone, Serialize)]
+pub struct WordCountCheck {
+    /// Jobs that were compared.
+    pub jobs: usize,
+    /// Distinct words of the independent count.
+    pub words: usize,
+    /// Words whose counts differ, in any job.
+    pub differences: usize,
+}
+
+/// What happened over the day.
+#[derive(Debug, Clone, Serialize)]
+pub struct Series {
+    /// Measured load and granted capacity, per control cycle.
+    pub load: Vec<LoadSample>,
+    /// What the guard decided, window by window; empty without an objective.
+    pub guard: Vec<GuardSample>,
+    /// What each job was given and used, per control cycle.
+    pub cycles: Vec<CycleSample>,
+    /// f(t): (time in seconds, hundredths of a core for analytics).
+    pub forecast: Vec<(f64, f64)>,
+    /// Latency over time.
+    pub latency: Vec<LatencySample>,
+}
+
+/// The load over a short interval.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct LatencySample {
+    /// Its start, in seconds since the start of the day.
+    pub t_s: f64,
+    /// Median, in microseconds.
+    pub p50_us: f64,
+    /// 99th percentile, in microseconds.
+    pub p99_us: f64,
+}
+
+impl Outcome {
+    /// The day that was run.
+    pub fn day(&self) -> Day {
+        Day {
+            seconds: self.seconds,
+        }
+    }
+
+    /// Jobs with a goal, and those of them that met it.
+    pub fn goals(&self) -> (usize, usize) {
+        let met = || self.jobs.iter().filter_map(|job| job.met);
+        (met().count(), met().filter(|met| *met).count())
+    }
+
+    /// What the guard had to do for the objective.
+    pub(super) fn guard_line(&self, objective: Objective) -> String {
+        let windows = &self.series.guard;
+        let broken = windows.iter().filter(|sample| sample.slack < 0.0).count();
+        let lowest = windows
+            .iter()
+            .map(|sample| sample.allowed)
+            .fold(1.0, f64::min);
+        format!(
+            "objective {objective}: kept in {} of {} windows; of what the load left, the guard allowed {:.0}% at the least",
+            windows.len() - broken,
+            windows.len(),
+            lowest * 100.0
+        )
+    }
+
+    /// The table that ends a run in the terminal.
+    pub fn table(&self) -> String {
+        let day = self.day();
+        let hour = |t_s: Option<f64>| {
+            t_s.map_or("-".to_string(), |t_s| format!("{:.1} h", day.hour_of(t_s)))
+        };
+        let mut out = String::new();
+        let line = |out: &mut String, cells: [&str; 8]| {
+            let [name, app, submitted, goal, finished, verdict, tasks, mb] = cells;
+            let _ = writeln!(
+                out,
+                "  {name:<6} {app:<11} {submitted:>9} {goal:>8} {finished:>9}  {verdict:<7} {tasks:>6} {mb:>9}"
+            );
+        };
+        line(
+            &mut out,
+            [
+                "job",
+                "computes",
+                "submitted",
+                "goal",
+                "finished",
+                "",
+                "tasks",
+                "MB read",
+            ],
+        );
+        for job in &self.jobs {
+            let verdict = match (job.met, &job.failure) {
+                (_, Some(_)) => "FAILED",
+                (Some(true), _) => "met",
+                (Some(false), _) => "MISSED",
+                (None, _) => "no goal",
+            };
+            line(
+                &mut out,
+                [
+                    &job.name,
+                    &job.application,
+                    &hour(Some(job.submitted_s)),
+                    &hour(job.goal_s),
+                    &hour(job.finished_s),
+                    verdict,
+                    &job.tasks.to_string(),
+                    &format!("{:.0}", job.bytes as f64 / 1e6),
+                ],
+            );
+        }
+        let _ = writeln!(out);
+        let _ = writeln!(
+            out,
+            "  transactional load          p50       p99     p99.9       ops/s"
+        );
+        for (name, latency) in [
+            ("alone", self.transactional.alone),
+            ("with jobs", self.transactional.with_analytics),
+        ] {
+            let (p50, p99, p999) = (
+                time(latency.p50_us),
+                time(latency.p99_us),
+                time(latency.p999_us),
+            );
+            let _ = writeln!(
+                out,
+                "  {name:<20} {p50:>10} {p99:>9} {p999:>9} {:>11.0}",
+                latency.ops_per_s
+            );
+        }
+        if let Some(objective) = self.objective {
+            let _ = writeln!(out, "  {}", self.guard_line(objective));
+        }
+        let check = &self.word_count_check;
+        let _ = writeln!(out);
+        let verdict = match check.differences {
+            0 => "all equal to".to_string(),
+            n => format!("{n} DIFFER from"),
+        };
+        let _ = writeln!(
+            out,
+            "  {} word counts of {} words: {verdict} an independent count over the same snapshot",
+            check.jobs, check.words
+        );
+        let mut times = self.snapshot_create_us.clone();
+        times.sort_unstable();
+        if let (Some(median), Some(longest)) = (times.get(times.len() / 2), times.last()) {
+            let count = times.len();
+            let _ = writeln!(
+                out,
+                "  {count} snapshots created on the busy store: median {median} us, longest {longest} us"
+            );
+        }
+        out
+    }
+}
+
+/// A time in microseconds, for people.
+pub(super) fn time(us: f64) -> String {
+    if us < 1000.0 {
+        format!("{us:.0} us")
+    } else {
+        format!("{:.2} ms", us / 1000.0)
+    }
+}

@@ -1,0 +1,409 @@
+//! From an empty folder to an outcome.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use ebb_colocate::LoadSample;
+use ebb_scheduler::availability::Availability;
+use ebb_scheduler::runtime::JobSpec;
+use ebb_storage::{PinnedTable, SnapshotTable};
+
+use super::act::{Alone, CYCLES_PER_DAY, Played, Script, failure, grace_s, load_alone};
+use super::check;
+use super::day::{Day, HOURS, LoadCost};
+use super::forecast::{ForecastFrom, Trust};
+use super::jobs::{self, Application, Repeated};
+use super::measure;
+use super::options::{DemoDay, DemoOptions, Goals, Policy};
+use super::outcome::{JobOutcome, Latency, LatencySample, Outcome, Series, Transactional};
+use super::plan::Plan;
+use super::simulated::Replay;
+use super::stage::{self, Stage};
+use crate::ycsb::Report;
+
+/// The load alone runs through the same day this many times as fast.
+const ALONE_FASTER: f64 = 3.0;
+/// What analytics never get, as a part of the machine: timers, the kernel, and
+/// what the forecast does not know.
+const RESERVE: f64 = 0.05;
+/// Others that use more than this part of the machine are worth a word.
+const OTHERS_MUCH: f64 = 0.15;
+/// The snapshot that the jobs read.
+const SNAPSHOT: &str = "midnight";
+
+/// The jobs with a goal, in the order of their goals: name and application.
+const JOBS: [(&str, Application); 3] = [
+    ("J1", Application::WordCount),
+    ("J2", Application::Grep),
+    ("J3", Application::WordCount),
+];
+/// The job without one.
+const EXTRA_JOB: (&str, Application) = ("J4", Application::Grep);
+
+/// Runs the demo; `say` gets a line for people now and then. The outcomes are in
+/// the order of the days.
+///
+/// # Errors
+/// When the folder cannot be used, no text is found, or the store fails.
+pub fn run(options: &DemoOptions, say: &dyn Fn(&str)) -> Result<Vec<Outcome>> {
+    let prepared = Prepared::new(options, say)?;
+    let is_oracle = |day: &DemoDay| day.forecast == ForecastFrom::Oracle;
+    let rehearsed = match options.days.iter().find(|day| is_oracle(day)) {
+        Some(day) => prepared.rehearse(day, options, say)?,
+        None => Vec::new(),
+    };
+    let forecast_of =
+        |day: &DemoDay, trust: Trust| prepared.forecast(&day.forecast, &rehearsed, trust);
+    let Some(first) = options.days.first() else {
+        return Ok(Vec::new());
+    };
+    let forecast = forecast_of(first, Trust::CAUTIOUS)?;
+    let sized = Sized::new(&prepared, &forecast, options.goals, say)?;
+    let play = |(number, day): (usize, &DemoDay)| {
+        say(&format!("the day, policy {} ...", day.policy));
+        let name = day_name(&options.days[..number], day);
+        let forecast = forecast_of(day, Trust::of(&day.policy))?;
+        prepared.play(&name, day, &sized, forecast, options)
+    };
+    options.days.iter().enumerate().map(play).collect()
+}
+
+/// What the output of a day is called: after its policy, with a number where there
+/// were others before.
+fn day_name(before: &[DemoDay], day: &DemoDay) -> String {
+    let alike = before.iter().filter(|other| other.policy == day.policy);
+    match alike.count() {
+        0 => day.policy.to_string(),
+        others => format!("{}-{}", day.policy, others + 1),
+    }
+}
+
+/// What all days have in common.
+struct Prepared {
+    stage: Stage,
+    cores: u32,
+    day: Day,
+    reserve_cores: f64,
+    load: LoadCost,
+    /// The load's days without jobs.
+    alone: Alone,
+    /// The text as it is at midnight.
+    text: SnapshotTable,
+    /// What a pass over it costs, in seconds of CPU, in the order of the applications.
+    pass_cpu_s: Vec<f64>,
+    /// What processes read, if tasks run in such.
+    pin: Option<PinnedTable>,
+}
+
+/// Jobs that fit a forecast.
+struct Sized {
+    plan: Plan,
+    inputs: Vec<Repeated>,
+    extra_input: Repeated,
+}
+
+impl Sized {
+    fn new(
+        prepared: &Prepared,
+        forecast: &Availability,
+        goals: Goals,
+        say: &dyn Fn(&str),
+    ) -> Result<Self> {
+        let Prepared {
+            day,
+            load,
+            alone,
+            text,
+            pass_cpu_s,
+            ..
+        } = prepared;
+        let plan = Plan::new(*day, forecast, goals.filled());
+        say(&format!(
+            "plan: a day in {:.0} s, at its peak {:.0} ops/s on {:.2} cores, others on {:.2}; three jobs of {:.1} s of CPU, one of {:.1} s",
+            day.seconds,
+            load.peak_ops_per_s,
+            load.peak_cores,
+            alone.others_cores,
+            plan.job_cpu_s,
+            plan.extra_cpu_s
+        ));
+        let sized = |(_, application): (&str, Application), cpu_s: f64| {
+            let pass_cpu_s = pass_cpu_s[application as usize];
+            size(text, pass_cpu_s, cpu_s, plan.task_cpu_s)
+        };
+        let inputs = JOBS.iter().map(|job| sized(*job, plan.job_cpu_s));
+        Ok(Self {
+            inputs: inputs.collect::<Result<_>>()?,
+            extra_input: sized(EXTRA_JOB, plan.extra_cpu_s)?,
+            plan,
+        })
+    }
+}
+
+impl Prepared {
+    fn new(options: &DemoOptions, say: &dyn Fn(&str)) -> Result<Self> {
+        let cores = measure::cores();
+        let day = Day {
+            seconds: options.seconds,
+        };
+        let stage = stage::set_up(&options.data, options.text.as_deref(), say)?;
+        stage.keyspace.create_snapshot(SNAPSHOT)?;
+        let text = stage
+            .keyspace
+            .snapshot(SNAPSHOT)?
+            .table(stage.text.name())?;
+
+        say("measuring this machine ...");
+        let load = measure::load_cost(&stage, cores)?;
+        let costs = measure::pass_cpu_s(
+            &stage,
+            &text,
+            &load,
+            cores,
+            &[Application::WordCount, Application::Grep],
+        )?;
+        say(&format!(
+            "load: {:.0} ops/s use {:.2} of {cores} cores; a pass over the text: word count {:.2} s of CPU, grep {:.2} s",
+            load.peak_ops_per_s, load.peak_cores, costs[0], costs[1]
+        ));
+        let fast_day = Day {
+            seconds: options.seconds / ALONE_FASTER,
+        };
+        let days = options.days.iter().map(|day| day.forecast.days_alone());
+        let days = days.max().unwrap_or(1);
+        say(&format!(
+            "the load alone, for {:.0} s ...",
+            fast_day.seconds * f64::from(days)
+        ));
+        let alone = load_alone(&stage, fast_day, days, &load, cores)?;
+        let load = load.corrected(alone.mean_cores);
+
+        let reserve_cores = RESERVE * f64::from(cores);
+        if alone.others_cores > OTHERS_MUCH * f64::from(cores) {
+            say(&format!(
+                "others use {:.2} of {cores} cores: jobs will be small, and figures say little",
+                alone.others_cores
+            ));
+        }
+        Ok(Self {
+            pin: options.in_processes.then(|| text.pin()).transpose()?,
+            stage,
+            cores,
+            day,
+            reserve_cores,
+            load,
+            alone,
+            text,
+            pass_cpu_s: costs,
+        })
+    }
+
+    fn forecast(
+        &self,
+        from: &ForecastFrom,
+        rehearsed: &[LoadSample],
+        trust: Trust,
+    ) -> Result<Arc<Availability>> {
+        // The governor leaves alone what others use, so it is not planned with.
+        let known = (self.cores, self.reserve_cores + self.alone.others_cores);
+        let alone = (&self.alone, ALONE_FASTER);
+        let forecast = from.availability(self.day, known, &self.load, alone, rehearsed, trust);
+        forecast.map(Arc::new)
+    }
+
+    /// What the load leaves on the day, from playing it once by the known forecast.
+    fn rehearse(
+        &self,
+        day: &DemoDay,
+        options: &DemoOptions,
+        say: &dyn Fn(&str),
+    ) -> Result<Vec<LoadSample>> {
+        say("a rehearsal of the day ...");
+        let forecast = self.forecast(&ForecastFrom::Known, &[], Trust::CAUTIOUS)?;
+        let sized = Sized::new(self, &forecast, options.goals, &|_| ())?;
+        let played = self.play("rehearsal", day, &sized, forecast, options)?;
+        Ok(played.series.load)
+    }
+
+    fn spec(
+        &self,
+        named: (&str, &str),
+        application: Application,
+        input: &Repeated,
+        task_cpu_s: f64,
+    ) -> Result<JobSpec> {
+        let spec = jobs::spec(&self.stage, named, application, input, task_cpu_s)?;
+        Ok(match &self.pin {
+            Some(pin) => spec.in_processes(Arc::new(application.work(pin).processes())),
+            None => spec,
+        })
+    }
+
+    /// When the jobs would have been done in the simulator.
+    fn simulated(
+        &self,
+        policy: &Policy,
+        forecast: &Arc<Availability>,
+        played: &Played,
+    ) -> Vec<Option<f64>> {
+        let replay = |name| Replay {
+            policy: name,
+            cores: self.cores,
+            cycle_s: self.day.seconds / CYCLES_PER_DAY,
+            horizon_s: self.day.seconds + grace_s(self.day),
+            forecast: forecast.clone(),
+            left: &played.load_history,
+            jobs: &played.jobs,
+        };
+        let simulated = match policy {
+            Policy::Managed(name) => replay(name).run().ok(),
+            Policy::None => None,
+        };
+        simulated.unwrap_or_else(|| vec![None; played.jobs.len()])
+    }
+
+    /// Plays a day; `run` is what its output is called.
+    fn play(
+        &self,
+        run: &str,
+        day: &DemoDay,
+        sized: &Sized,
+        forecast: Arc<Availability>,
+        options: &DemoOptions,
+    ) -> Result<Outcome> {
+        self.stage.settle()?;
+        let task_cpu_s = sized.plan.task_cpu_s;
+        let spec = |(name, application): (&str, Application), input| {
+            self.spec((run, name), application, input, task_cpu_s)
+        };
+        let mut specs = Vec::new();
+        for ((job, input), hour) in JOBS.iter().zip(&sized.inputs).zip(options.goals.hours()) {
+            specs.push(spec(*job, input)?.goal_s(self.day.seconds_of(hour)));
+        }
+        let played = Script {
+            stage: &self.stage,
+            day: self.day,
+            cores: self.cores,
+            reserve_cores: self.reserve_cores,
+            load: self.load,
+            forecast: forecast.clone(),
+            policy: day.policy.clone(),
+            objective: options.objective,
+            jobs: specs,
+            extra: spec(EXTRA_JOB, &sized.extra_input)?,
+        }
+        .play()?;
+
+        let counted = JOBS.iter().zip(&sized.inputs).zip(&played.jobs);
+        let counted = counted
+            .map(|(((name, application), input), report)| (*name, *application, input, report));
+        let word_count_check = check::word_counts(&self.stage, run, counted)?;
+        let steps = (0..HOURS as u32 * 4).map(|i| self.day.seconds_of((f64::from(i) + 0.5) / 4.0));
+        Ok(Outcome {
+            policy: day.policy.name().to_string(),
+            seconds: options.seconds,
+            cores: self.cores,
+            scheduling_class: played.scheduling_class.clone(),
+            corpus: self.stage.corpus.clone(),
+            load_cost: self.load,
+            objective: options.objective,
+            forecast_from: day.forecast.clone(),
+            goals_are: options.goals,
+            snapshot_create_us: played.snapshot_create_us.clone(),
+            jobs: job_outcomes(&played, self.simulated(&day.policy, &forecast, &played)),
+            transactional: Transactional {
+                alone: latency(&self.alone.load),
+                with_analytics: latency(&played.load),
+            },
+            word_count_check,
+            series: Series {
+                load: played.load_history,
+                guard: played.guarded,
+                cycles: played.cycles,
+                forecast: steps.map(|t_s| (t_s, forecast.at(t_s))).collect(),
+                latency: latency_series(&played.load),
+            },
+        })
+    }
+}
+
+/// The text as an input that costs `cpu_s` seconds, in tasks of `task_cpu_s`.
+fn size(text: &SnapshotTable, pass_cpu_s: f64, cpu_s: f64, task_cpu_s: f64) -> Result<Repeated> {
+    let pieces = (pass_cpu_s / task_cpu_s).ceil().max(1.0) as usize;
+    let cut = Repeated::new(text.clone(), pieces, 1)?;
+    // A small text cannot be cut as finely as asked for.
+    let piece_cpu_s = pass_cpu_s / cut.pieces() as f64;
+    let tasks = (cpu_s / piece_cpu_s).round().max(1.0) as u32;
+    Repeated::new(text.clone(), pieces, tasks)
+}
+
+fn job_outcomes(played: &Played, simulated: Vec<Option<f64>>) -> Vec<JobOutcome> {
+    let applications = JOBS
+        .iter()
+        .chain([&EXTRA_JOB])
+        .map(|(_, application)| *application);
+    played
+        .jobs
+        .iter()
+        .zip(applications)
+        .zip(simulated)
+        .map(|((report, application), simulated_finish_s)| {
+            let failure = failure(report);
+            JobOutcome {
+                id: report.id,
+                name: report.name.clone(),
+                application: application.name().to_string(),
+                submitted_s: report.submitted_s,
+                goal_s: report.goal_s,
+                finished_s: failure.is_none().then_some(report.finished_s),
+                simulated_finish_s,
+                met: report.met,
+                tasks: report.tasks,
+                bytes: report.bytes_in,
+                cpu_s: report.cpu_s,
+                failure,
+            }
+        })
+        .collect()
+}
+
+fn latency(report: &Report) -> Latency {
+    let all = &report.latencies_all;
+    Latency {
+        p50_us: all.p50_us,
+        p99_us: all.p99_us,
+        p999_us: all.p999_us,
+        ops_per_s: report.throughput_ops_per_s,
+    }
+}
+
+fn latency_series(report: &Report) -> Vec<LatencySample> {
+    let samples = report.timeline.iter().filter(|interval| interval.ops > 0);
+    samples
+        .map(|i| LatencySample {
+            t_s: i.t_s - i.length_s,
+            p50_us: i.p50_us,
+            p99_us: i.p99_us,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_of_one_policy_are_told_apart() {
+        let day = |policy: &str, forecast| DemoDay {
+            policy: policy.parse().unwrap(),
+            forecast,
+        };
+        let days = [
+            day("fifo", ForecastFrom::Known),
+            day("none", ForecastFrom::Known),
+            day("fifo", ForecastFrom::Oracle),
+        ];
+        let names = (0..3).map(|i| day_name(&days[..i], &days[i]));
+        assert_eq!(names.collect::<Vec<_>>(), ["fifo", "none", "fifo-2"]);
+    }
+}

@@ -1,0 +1,143 @@
+//! The same day in the simulator: the same jobs, under the same policy, against
+//! what the governor found to be left.
+
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow};
+use ebb_colocate::LoadSample;
+use ebb_scheduler::availability::{Availability, Step};
+use ebb_scheduler::model::{Job, Pool, Profile, Resources};
+use ebb_scheduler::policy::{self, Preemption};
+use ebb_scheduler::runtime::{JobReport, RuntimeOptions};
+use ebb_scheduler::sim::{Recording, SimConfig, SimJob, SimNode, Spread, TaskLength, simulate};
+
+/// What is simulated of a day that was played.
+pub(super) struct Replay<'a> {
+    /// A policy of the library.
+    pub(super) policy: &'a str,
+    pub(super) cores: u32,
+    pub(super) cycle_s: f64,
+    /// When to stop, in seconds.
+    pub(super) horizon_s: f64,
+    /// What the policy was told.
+    pub(super) forecast: Arc<Availability>,
+    /// What was left.
+    pub(super) left: &'a [LoadSample],
+    /// Jobs as they ended; their tasks are taken to be equally long.
+    pub(super) jobs: &'a [JobReport],
+}
+
+impl Replay<'_> {
+    /// When each job is done in the simulator, in seconds; `None`: not before the
+    /// horizon.
+    ///
+    /// # Errors
+    /// When the day cannot be simulated: a job did nothing, or nothing was left.
+    pub(super) fn run(&self) -> Result<Vec<Option<f64>>> {
+        let policy = policy::by_name(self.policy);
+        let options = RuntimeOptions {
+            policy: policy.ok_or_else(|| anyhow!("no policy {}", self.policy))?,
+            ..RuntimeOptions::new(self.cores)
+        };
+        let node = SimNode {
+            capacity: Resources::cpu_bound(self.cores * 100),
+            slots: None,
+            pool: Pool::Regular,
+        };
+        let mut config = SimConfig::one_slot_nodes(1, self.availability()?);
+        config.nodes = vec![node];
+        config.forecast = self.forecast.clone();
+        config.spread = Spread::Even;
+        config.cycle_s = self.cycle_s;
+        // As in the runtime; the pieces of a task take less than a cycle.
+        config.preemption = Preemption::EveryCycle;
+        config.horizon_s = self.horizon_s;
+        config.recording = Recording::default();
+        let jobs = self
+            .jobs
+            .iter()
+            .map(|job| Self::job(job, &options))
+            .collect();
+        let report = simulate(&config, jobs, options.policy.as_ref())?;
+        Ok(report.jobs.iter().map(|job| job.finished_s).collect())
+    }
+
+    fn availability(&self) -> Result<Availability> {
+        let mut steps: Vec<Step> = Vec::new();
+        for sample in self.left {
+            if steps.last().is_none_or(|step| step.from_s < sample.t_s) {
+                steps.push(Step {
+                    from_s: sample.t_s,
+                    hundredths: f64::from(sample.capacity_hundredths),
+                });
+            }
+        }
+        Ok(Availability::steps(steps)?)
+    }
+
+    /// As the live view has it: goals planned earlier by a margin, and a task as
+    /// so many pieces, of a slot each, as a slot is a part of a core.
+    fn job(report: &JobReport, options: &RuntimeOptions) -> SimJob {
+        let slot_hundredths = options.slot_share_hundredths;
+        let pieces = (100 / slot_hundredths).max(1);
+        let margin = options.planned_margin();
+        let earlier = |goal_s: f64| goal_s - (goal_s - report.submitted_s) * margin;
+        let job = Job::new(report.id, report.submitted_s, report.goal_s.map(earlier));
+        let pieces_of_core = f64::from(pieces * slot_hundredths) / 100.0;
+        let piece_s = (report.cpu_s / f64::from(report.tasks.max(1)) / pieces_of_core).max(1e-6);
+        let profile = Profile::cpu(slot_hundredths, piece_s, piece_s);
+        let maps = report.tasks.max(1) * pieces;
+        SimJob::of_maps(job, maps, profile, TaskLength::Fixed(piece_s))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_scheduler::model::JobId;
+    use ebb_scheduler::runtime::{Counters, Outcome};
+
+    use super::*;
+
+    fn report(id: u64, goal_s: Option<f64>, cpu_s: f64) -> JobReport {
+        JobReport {
+            id: JobId(id),
+            name: format!("J{id}"),
+            submitted_s: 0.0,
+            goal_s,
+            finished_s: 1.0,
+            met: None,
+            tasks: 100,
+            bytes_in: 0,
+            cpu_s,
+            counters: Counters::default(),
+            outcome: Outcome::Succeeded,
+        }
+    }
+
+    fn sample(t_s: f64, capacity_hundredths: u32) -> LoadSample {
+        LoadSample {
+            t_s,
+            capacity_hundredths,
+            ..LoadSample::default()
+        }
+    }
+
+    #[test]
+    fn ten_seconds_of_work_on_what_two_cores_leave() {
+        let left = [sample(0.0, 200), sample(2.0, 100), sample(2.0, 100)];
+        let replay = Replay {
+            policy: "fifo",
+            cores: 2,
+            cycle_s: 0.25,
+            horizon_s: 60.0,
+            forecast: Arc::new(Availability::constant(150.0).unwrap()),
+            left: &left,
+            jobs: &[report(1, Some(20.0), 6.0), report(2, None, 1000.0)],
+        };
+        let finished = replay.run().unwrap();
+        // 4 s of CPU in the first two seconds, the rest on one core.
+        let first = finished[0].unwrap();
+        assert!((3.9..=4.7).contains(&first), "{finished:?}");
+        assert_eq!(finished[1], None);
+    }
+}

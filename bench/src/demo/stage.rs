@@ -1,0 +1,176 @@
+//! The stage: a fresh store with text and records in it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use ebb_server::text;
+use ebb_storage::{Db, Keyspace, Options, Table, TableOptions};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::corpus::{self, Corpus, TEXT_BYTES_MAX};
+use crate::ycsb;
+
+/// The records of the transactional table, and the bytes of a value: small
+/// enough that what a request costs is the store's work, not copying.
+const RECORDS: u64 = 100_000;
+pub(super) const VALUE_BYTES: usize = 256;
+/// Small memtables: flushes come often and cost little each, so the load of a
+/// short day is as even as that of a long one.
+const MEMTABLE_BYTES: usize = 16 << 20;
+/// A folder with this file in it was made by the demo and may be made anew.
+const MARKER: &str = "EBB-DEMO";
+
+/// What the demo plays on.
+#[derive(Debug)]
+pub(super) struct Stage {
+    pub(super) db: Db,
+    pub(super) keyspace: Keyspace,
+    pub(super) text: Table,
+    pub(super) users: Table,
+    pub(super) corpus: Corpus,
+    /// Where jobs put files.
+    pub(super) output: PathBuf,
+    pub(super) spill: PathBuf,
+}
+
+/// Makes the folder, opens a store in it, and loads both tables.
+pub(super) fn set_up(data: &Path, asked_text: Option<&Path>, say: &dyn Fn(&str)) -> Result<Stage> {
+    let (description, paths) = corpus::find(asked_text)?;
+    let found = text::walk(&paths)?;
+    if found.files.is_empty() {
+        bail!("no text in {description}; name a folder of text with --text");
+    }
+    clear(data)?;
+    let options = Options {
+        memtable_bytes: MEMTABLE_BYTES,
+        ..Options::default()
+    };
+    let db = Db::open(data.join("store"), options)?;
+    let keyspace = db.keyspace("demo")?;
+    let text = keyspace.table("text", TableOptions::default())?;
+    let users = keyspace.table("usertable", TableOptions::default())?;
+
+    let bar = bar(
+        found.bytes().min(TEXT_BYTES_MAX),
+        "text   {bar:32} {binary_bytes:>10} {binary_bytes_per_sec}",
+    );
+    let load = text::LoadOptions {
+        max_bytes: Some(TEXT_BYTES_MAX),
+        ..Default::default()
+    };
+    let loaded = text::load(&db, &text, &found, &load, &|progress| {
+        bar.set_position(progress.bytes)
+    })?;
+    bar.finish_and_clear();
+    let corpus = Corpus {
+        description,
+        paths,
+        files: loaded.files,
+        rows: loaded.rows,
+        bytes: loaded.bytes,
+    };
+    let mb = |bytes: u64| bytes as f64 / 1e6;
+    let (files, rows) = (corpus.files, corpus.rows);
+    say(&format!(
+        "text: {}: {files} files, {rows} rows, {:.1} MB in {:.1} s ({:.0} MB/s)",
+        corpus.description,
+        mb(corpus.bytes),
+        loaded.seconds,
+        mb(corpus.bytes) / loaded.seconds,
+    ));
+
+    let bar = self::bar(RECORDS, "records {bar:32} {pos:>7} {per_sec}");
+    let load = ycsb::LoadOptions {
+        value_bytes: VALUE_BYTES,
+        ..Default::default()
+    };
+    let started = Instant::now();
+    ycsb::load(&db, &users, 0..RECORDS, &load, |records| {
+        bar.set_position(records)
+    })?;
+    bar.finish_and_clear();
+    let seconds = started.elapsed().as_secs_f64();
+    say(&format!(
+        "load: {RECORDS} records of {VALUE_BYTES} bytes in {seconds:.1} s"
+    ));
+    let stage = Stage {
+        db,
+        keyspace,
+        text,
+        users,
+        corpus,
+        output: data.join("output"),
+        spill: data.join("spill"),
+    };
+    stage.settle()?;
+    Ok(stage)
+}
+
+impl Stage {
+    /// What follows is measured: lets what was left to do be done before.
+    pub(super) fn settle(&self) -> Result<()> {
+        self.db.flush()?;
+        Ok(self.db.compact()?)
+    }
+}
+
+/// Empties a folder that an earlier demo made; refuses any other that has
+/// something in it.
+fn clear(data: &Path) -> Result<()> {
+    let marker = data.join(MARKER);
+    let context = || format!("cannot prepare {}", data.display());
+    if data.exists() {
+        let used = fs::read_dir(data).with_context(context)?.next().is_some();
+        if used && !marker.exists() {
+            bail!(
+                "{} holds something that no demo made; name an empty or new folder with --data",
+                data.display()
+            );
+        }
+        for part in ["store", "output", "spill"] {
+            let part = data.join(part);
+            if part.exists() {
+                fs::remove_dir_all(&part).with_context(context)?;
+            }
+        }
+    }
+    fs::create_dir_all(data.join("output")).with_context(context)?;
+    fs::write(
+        &marker,
+        "Made by `ebb demo`, which may delete what is in this folder.\n",
+    )
+    .with_context(context)
+}
+
+fn bar(length: u64, template: &str) -> ProgressBar {
+    let style =
+        ProgressStyle::with_template(&format!("  {template}")).expect("the template is a constant");
+    ProgressBar::new(length).with_style(style)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_with_something_else_in_it_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("thesis.tex"), "years of work").unwrap();
+        let error = clear(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("--data"), "{error}");
+        assert!(dir.path().join("thesis.tex").exists());
+    }
+
+    #[test]
+    fn a_folder_of_an_earlier_demo_is_made_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("demo");
+        clear(&data).unwrap();
+        fs::create_dir(data.join("store")).unwrap();
+        fs::write(data.join("store/old"), "").unwrap();
+        clear(&data).unwrap();
+        assert!(!data.join("store").exists() && data.join("output").exists());
+    }
+}

@@ -1,0 +1,23 @@
+//! The lab: what shows what ebb does, and measures it.
+//!
+//! ```text
+//!   demo          a load and jobs with goals beside it, a day in a minute
+//!   sim           scenarios under several policies: studies, pictures
+//!   ycsb          the transactional load; `ebb-bench ycsb` measures the process around it
+//!   experiments   one question each, with processes of their own
+//!   chart         pictures of results
+//!   console  resources    bars and files; what a process uses
+//! ```
+//!
+//! `ebb demo` and `ebb sim` show `demo` and `sim`; `command_line` is that of `ebb-bench`.
+
+#![forbid(unsafe_code)]
+
+pub mod chart;
+pub mod command_line;
+mod console;
+pub mod demo;
+mod experiments;
+mod resources;
+pub mod sim;
+pub mod ycsb;

@@ -1,0 +1,76 @@
+//! Bars of one number per policy and point, with confidence intervals.
+
+use std::collections::BTreeMap;
+
+use ebb_scheduler::sim::Interval;
+
+use crate::chart::{Bar, BarChart, Group, Line, stack};
+use crate::sim::result::{PointResult, PolicyResult};
+
+/// One number of each policy at each point, in the order of the points, and what
+/// `level` says of a point as a dashed level.
+///
+/// Points that differ in the last field of the sweep, which is the load where
+/// that is swept, are groups of one chart; the others are charts below each
+/// other.
+#[must_use]
+pub fn bars(
+    title: &str,
+    unit: &str,
+    points: &[PointResult],
+    of: impl Fn(&PolicyResult) -> Interval,
+    level: impl Fn(&PointResult) -> Option<f64>,
+) -> String {
+    let fields = points.first().map(|point| point.set.keys());
+    let along = fields.and_then(|mut fields| {
+        let load = fields.clone().find(|field| field.ends_with(".load"));
+        load.or(fields.next_back()).cloned()
+    });
+    let has_level = points.iter().any(|point| level(point).is_some());
+    let levels = has_level.then(|| Line::Levels("any scheduler, at least".into()));
+    let mut charts: Vec<(BTreeMap<String, String>, BarChart)> = Vec::new();
+    for point in points {
+        let mut others = point.set.clone();
+        let label = (along.as_ref()).and_then(|field| others.remove(field));
+        let group = Group {
+            label: label.unwrap_or_default(),
+            bars: point
+                .policies
+                .iter()
+                .map(|policy| Some(bar(of(policy))))
+                .collect(),
+            line: level(point),
+        };
+        match charts.iter_mut().find(|(set, _)| *set == others) {
+            Some((_, chart)) => chart.groups.push(group),
+            None => {
+                let chart = BarChart {
+                    title: match PointResult::words(&others) {
+                        none if none.is_empty() => title.to_string(),
+                        words => format!("{title}: {words}"),
+                    },
+                    x_label: along.as_deref().map(PointResult::short).unwrap_or_default(),
+                    y_label: unit.to_string(),
+                    y_max: (unit == "%").then_some(100.0),
+                    series: (point.policies.iter())
+                        .map(|policy| policy.policy.clone())
+                        .collect(),
+                    groups: vec![group],
+                    line: levels.clone(),
+                };
+                charts.push((others, chart));
+            }
+        }
+    }
+    let charts: Vec<BarChart> = charts.into_iter().map(|(_, chart)| chart).collect();
+    stack(title, &charts)
+}
+
+fn bar(interval: Interval) -> Bar {
+    let value = interval.mean.max(0.0);
+    Bar {
+        value,
+        low: (value - interval.half_width_95).max(0.0),
+        high: value + interval.half_width_95,
+    }
+}

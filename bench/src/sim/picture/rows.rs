@@ -1,0 +1,268 @@
+//! A row for each job over a common time axis.
+
+use std::fmt::Write as _;
+
+use ebb_scheduler::model::{Pool, TaskKind};
+use ebb_scheduler::sim::TaskRecord;
+
+use super::plane::{LEFT, Plane, RIGHT, WIDTH, open};
+use super::{COLOURS, escape};
+use crate::sim::result::{JobResult, PolicyResult};
+
+const ROW: f64 = 84.0;
+const GAP: f64 = 18.0;
+const TOP: f64 = 52.0;
+const BOTTOM: f64 = 44.0;
+/// Time is divided into so many parts; what is drawn is the mean in each.
+const PARTS: usize = 480;
+/// Less satisfied is drawn as this.
+const UTILITY_MIN: f64 = -2.0;
+
+/// A line within a row.
+struct Trace {
+    values: Vec<f64>,
+    how: &'static str,
+}
+
+/// One row.
+struct Row {
+    label: String,
+    y: (f64, f64),
+    level: Option<f64>,
+    traces: Vec<Trace>,
+    /// Submission and goal.
+    marks: Vec<(f64, &'static str)>,
+}
+
+/// Running tasks of each listed job: maps solid, reduces dotted, maps on
+/// accelerated nodes light; dashed lines at submissions (S) and goals (D). Where the
+/// CPU that is used was recorded, a last row shows it.
+#[must_use]
+pub fn running_tasks(title: &str, result: &PolicyResult) -> String {
+    let end_s = end_s(result);
+    let accelerated = |task: &TaskRecord| {
+        let pool = result.pools.get(task.node.0 as usize);
+        pool == Some(&Pool::Accelerated)
+    };
+    let some_accelerated = result.pools.contains(&Pool::Accelerated);
+    let mut rows: Vec<Row> = (result.jobs.iter())
+        .map(|job| {
+            let running = |keep: &dyn Fn(&TaskRecord) -> bool, how| Trace {
+                values: mean_running(result, job, end_s, keep),
+                how,
+            };
+            let mut traces = vec![running(&|task| task.task.kind == TaskKind::Map, "")];
+            if job.record.reduces > 0 {
+                traces.push(running(
+                    &|task| task.task.kind == TaskKind::Reduce,
+                    "stroke-dasharray=\"2 3\"",
+                ));
+            }
+            if some_accelerated && job.record.accelerated_maps > 0 {
+                traces.push(running(
+                    &|task| task.task.kind == TaskKind::Map && accelerated(task),
+                    "stroke-opacity=\"0.5\"",
+                ));
+            }
+            Row {
+                y: (0.0, 1.0),
+                level: some_accelerated.then(|| {
+                    let nodes = result.pools.iter();
+                    nodes.filter(|pool| **pool == Pool::Accelerated).count() as f64
+                }),
+                ..Row::of(job, traces)
+            }
+        })
+        .collect();
+    let values = rows.iter().flat_map(|row| &row.traces);
+    let most = values
+        .flat_map(|trace| &trace.values)
+        .fold(1.0, |a: f64, b| a.max(*b));
+    for row in &mut rows {
+        row.y.1 = (most / 10.0).ceil() * 10.0;
+    }
+    if !result.shares.is_empty() {
+        let used = |t_s: f64| {
+            let after = result.shares.partition_point(|sample| sample.t_s <= t_s);
+            let sample = &result.shares[after.saturating_sub(1)];
+            100.0 * sample.used_hundredths / f64::from(sample.available_hundredths.max(1))
+        };
+        rows.push(Row {
+            label: "CPU, %".into(),
+            y: (0.0, 100.0),
+            level: None,
+            traces: vec![Trace {
+                values: sampled(end_s, used),
+                how: "",
+            }],
+            marks: Vec::new(),
+        });
+    }
+    draw(title, end_s, &rows)
+}
+
+/// How satisfied each listed job was over time, by equation (5).
+#[must_use]
+pub fn satisfaction(title: &str, result: &PolicyResult) -> String {
+    let end_s = end_s(result);
+    let row = |job: &JobResult| {
+        let id = job.record.job.id;
+        let utility = |t_s: f64| {
+            let after = result.shares.partition_point(|sample| sample.t_s <= t_s);
+            let sample = &result.shares[after.saturating_sub(1)];
+            let found = sample.utilities.iter().find(|(job, _)| *job == id);
+            match found {
+                Some((_, utility)) if ends_after(job, t_s) => utility.max(UTILITY_MIN),
+                _ => f64::NAN,
+            }
+        };
+        Row {
+            y: (UTILITY_MIN, 1.0),
+            level: Some(0.0),
+            ..Row::of(
+                job,
+                vec![Trace {
+                    values: sampled(end_s, utility),
+                    how: "",
+                }],
+            )
+        }
+    };
+    let rows: Vec<Row> = result.jobs.iter().map(row).collect();
+    draw(title, end_s, &rows)
+}
+
+impl Row {
+    fn of(job: &JobResult, traces: Vec<Trace>) -> Self {
+        let record = &job.record.job;
+        let mut marks = vec![(record.submitted_s, "S")];
+        marks.extend(record.goal_s.map(|goal_s| (goal_s, "D")));
+        Self {
+            label: job.name.clone(),
+            y: (0.0, 1.0),
+            level: None,
+            traces,
+            marks,
+        }
+    }
+}
+
+fn ends_after(job: &JobResult, t_s: f64) -> bool {
+    job.record.finished_s.is_none_or(|end_s| t_s <= end_s)
+}
+
+/// The end of the picture: of the last job, or a goal not far behind it.
+fn end_s(result: &PolicyResult) -> f64 {
+    let last_s = (result.jobs.iter())
+        .filter_map(|job| job.record.finished_s)
+        .fold(1.0, f64::max);
+    let goals = result.jobs.iter().filter_map(|job| job.record.job.goal_s);
+    1.02 * goals
+        .filter(|goal_s| *goal_s <= 1.5 * last_s)
+        .fold(last_s, f64::max)
+}
+
+fn sampled(end_s: f64, at: impl Fn(f64) -> f64) -> Vec<f64> {
+    let t_s = |part: usize| (part as f64 + 0.5) / PARTS as f64 * end_s;
+    (0..PARTS).map(|part| at(t_s(part))).collect()
+}
+
+/// How many of a job's tasks ran, on average over each part of the time.
+fn mean_running(
+    result: &PolicyResult,
+    job: &JobResult,
+    end_s: f64,
+    keep: &dyn Fn(&TaskRecord) -> bool,
+) -> Vec<f64> {
+    let part_s = end_s / PARTS as f64;
+    let mut means = vec![0.0; PARTS];
+    let tasks = result.tasks.iter();
+    for task in tasks.filter(|task| task.task.job == job.record.job.id && keep(task)) {
+        let first = ((task.started_s / part_s) as usize).min(PARTS - 1);
+        let last = ((task.finished_s / part_s) as usize).min(PARTS - 1);
+        for (part, mean) in means.iter_mut().enumerate().take(last + 1).skip(first) {
+            let (from_s, until_s) = (part as f64 * part_s, (part + 1) as f64 * part_s);
+            let within_s = task.finished_s.min(until_s) - task.started_s.max(from_s);
+            *mean += within_s.max(0.0) / part_s;
+        }
+    }
+    means
+}
+
+fn draw(title: &str, end_s: f64, rows: &[Row]) -> String {
+    let step = ROW + GAP;
+    let height = TOP + step * rows.len() as f64 + BOTTOM;
+    let mut svg = open(title, height);
+    for (number, (row, colour)) in rows.iter().zip(COLOURS.iter().cycle()).enumerate() {
+        let plane = Plane {
+            top: TOP + step * number as f64,
+            height: ROW,
+            x: (0.0, end_s),
+            y: row.y,
+        };
+        plane.grid_y(&mut svg, 3);
+        let _ = write!(
+            svg,
+            "<text class=\"title\" x=\"{LEFT}\" y=\"{:.1}\">{}</text>",
+            plane.top - 5.0,
+            escape(&row.label)
+        );
+        let (top, bottom) = (plane.top, plane.top + ROW);
+        if let Some(level) = row.level {
+            let at = plane.at_y(level);
+            let _ = write!(
+                svg,
+                "<line class=\"level\" x1=\"{LEFT}\" x2=\"{:.0}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>",
+                WIDTH - RIGHT
+            );
+        }
+        for &(t_s, what) in row.marks.iter().filter(|(t_s, _)| *t_s <= end_s) {
+            let at = plane.at_x(t_s);
+            let _ = write!(
+                svg,
+                "<line class=\"mark\" stroke=\"{colour}\" x1=\"{at:.1}\" x2=\"{at:.1}\" \
+                 y1=\"{top:.1}\" y2=\"{bottom:.1}\"/>\
+                 <text x=\"{:.1}\" y=\"{:.1}\">{what}</text>",
+                at + 3.0,
+                top + 10.0
+            );
+        }
+        for trace in &row.traces {
+            draw_trace(&mut svg, &plane, trace, colour, end_s);
+        }
+        if number + 1 == rows.len() {
+            plane.labels_x(&mut svg, "seconds");
+        }
+    }
+    svg + "</svg>\n"
+}
+
+/// Straight lines between the parts' middles; not a number is a gap.
+fn draw_trace(svg: &mut String, plane: &Plane, trace: &Trace, colour: &str, end_s: f64) {
+    let mut path = String::new();
+    let mut pen_down = false;
+    for (part, value) in trace.values.iter().enumerate() {
+        if value.is_nan() {
+            pen_down = false;
+            continue;
+        }
+        let neighbours = [part.wrapping_sub(1), part + 1].map(|part| trace.values.get(part));
+        if neighbours == [Some(value); 2] {
+            continue;
+        }
+        let t_s = (part as f64 + 0.5) / PARTS as f64 * end_s;
+        let how = if pen_down { 'L' } else { 'M' };
+        let _ = write!(
+            path,
+            "{how}{:.1} {:.1}",
+            plane.at_x(t_s),
+            plane.at_y(*value)
+        );
+        pen_down = true;
+    }
+    let _ = write!(
+        svg,
+        "<path class=\"curve\" stroke=\"{colour}\" {} d=\"{path}\"/>",
+        trace.how
+    );
+}

@@ -1,0 +1,191 @@
+//! Runs every point of a scenario under every policy, on all cores.
+
+use anyhow::{Result, anyhow};
+use ebb_scheduler::planning::{OfflineBound, offline_bound};
+use ebb_scheduler::policy;
+use ebb_scheduler::sim::scenario::Scenario;
+use ebb_scheduler::sim::{JobRecord, Metrics, SimConfig, SimError, SimReport, simulate};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::parallel::in_parallel;
+use super::result::{BoundResult, PointResult, PolicyResult, StudyResult};
+
+/// Told as runs end.
+pub trait Progress: Sync {
+    /// One more of the runs is done.
+    fn run_done(&self);
+}
+
+/// One simulation, or the bound of one where there is no policy.
+#[derive(Clone, Copy)]
+struct Run {
+    point: usize,
+    policy: Option<usize>,
+    replica: u32,
+}
+
+/// What a run comes to.
+enum Done {
+    Bound(OfflineBound),
+    Simulated {
+        metrics: Metrics,
+        /// Of the jobs that the scenario lists.
+        listed: Vec<JobRecord>,
+        /// Of the first replica.
+        whole: Option<Box<(SimReport, SimConfig)>>,
+    },
+}
+
+/// Runs the scenario; `threads` at once, at least one.
+///
+/// # Errors
+/// When there is no such policy, or a drawn job cannot be simulated.
+pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Result<StudyResult> {
+    let policies = (scenario.policies.iter())
+        .map(|name| policy::by_name(name).ok_or_else(|| anyhow!("there is no policy {name:?}")))
+        .collect::<Result<Vec<_>>>()?;
+    let mut runs = Vec::new();
+    for point in 0..scenario.points.len() {
+        let bound = scenario.offline_bound.then_some(None);
+        for policy in (0..policies.len()).map(Some).chain(bound) {
+            runs.extend((0..scenario.replicas).map(|replica| Run {
+                point,
+                policy,
+                replica,
+            }));
+        }
+    }
+
+    let before_s = cpu_s();
+    let one = |run: &Run| -> Result<Done, SimError> {
+        let point = &scenario.points[run.point];
+        let (config, jobs) = point.draw(scenario.seed.wrapping_add(run.replica.into()));
+        let Some(policy) = run.policy else {
+            let bound = offline_bound(&config, &jobs);
+            progress.run_done();
+            return Ok(Done::Bound(bound));
+        };
+        let report = simulate(&config, jobs, policies[policy].as_ref())?;
+        let metrics = Metrics::of(&report);
+        let listed = (report.jobs.iter()).filter(|record| point.is_listed(record.job.id));
+        let listed = listed.copied().collect();
+        let whole = (run.replica == 0).then(|| Box::new((report, config)));
+        progress.run_done();
+        Ok(Done::Simulated {
+            metrics,
+            listed,
+            whole,
+        })
+    };
+    let mut done = in_parallel(&runs, threads, one)?.into_iter();
+    let points = scenario.points.iter().map(|point| {
+        let mut result = PointResult {
+            bound: None,
+            set: point.set.iter().cloned().collect(),
+            policies: Vec::new(),
+        };
+        for policy in &scenario.policies {
+            let (mut replicas, mut listed, mut first) = (Vec::new(), Vec::new(), None);
+            for done in done.by_ref().take(scenario.replicas as usize) {
+                let Done::Simulated {
+                    metrics,
+                    listed: jobs,
+                    whole,
+                } = done
+                else {
+                    unreachable!("bounds come behind all policies");
+                };
+                replicas.push(metrics);
+                listed.push(jobs);
+                first = first.or(whole);
+            }
+            let (first, config) = *first.expect("every run has ended");
+            let all = (replicas, &listed[..]);
+            let of_policy = PolicyResult::new(policy, point, all, first, &config);
+            result.policies.push(of_policy);
+        }
+        if scenario.offline_bound {
+            let bounds = done.by_ref().take(scenario.replicas as usize);
+            let bounds = bounds.filter_map(|done| match done {
+                Done::Bound(bound) => Some(bound),
+                Done::Simulated { .. } => None,
+            });
+            result.set_bound(BoundResult::new(bounds.collect()));
+        }
+        result
+    });
+    let points = points.collect();
+    Ok(StudyResult {
+        title: scenario.title.clone(),
+        replicas: scenario.replicas,
+        points,
+        cpu_s: cpu_s() - before_s,
+    })
+}
+
+/// CPU time of this process, in seconds.
+fn cpu_s() -> f64 {
+    let t = clock_gettime(ClockId::ProcessCPUTime);
+    t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    struct Count(AtomicUsize);
+
+    impl Progress for Count {
+        fn run_done(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    const SMALL: &str = r#"
+policies = ["fifo", "reverse-adaptive"]
+replicas = 3
+[[nodes]]
+count = 4
+[applications.a]
+map_s = 60
+task_log_sd = 0.5
+[workload]
+application = "a"
+span_s = 7200
+load = 0.7
+maps_mean = 6
+maps_log_sd = 0.8
+goal_factor = [1.5, 4.0]
+[[job]]
+name = "first"
+application = "a"
+maps = 5
+[sweep]
+"workload.load" = [0.4, 0.8]
+"#;
+
+    #[test]
+    fn the_result_does_not_depend_on_the_number_of_threads() {
+        let scenario = Scenario::parse("small", SMALL).unwrap();
+        let study = |threads| {
+            let count = Count(AtomicUsize::new(0));
+            let study = run(&scenario, threads, &count).unwrap();
+            assert_eq!(count.0.into_inner(), 2 * 2 * 3);
+            study
+        };
+        let (one, three) = (study(1), study(3));
+        assert_eq!(one.points.len(), 2);
+        assert_eq!(one.points[1].label(), "load 0.8");
+        for (a, b) in one.points.iter().zip(&three.points) {
+            for (a, b) in a.policies.iter().zip(&b.policies) {
+                assert_eq!((&a.policy, &a.replicas), (&b.policy, &b.replicas));
+                assert_eq!(a.jobs.len(), 1);
+                assert_eq!(a.jobs[0].name, "first");
+                assert_eq!(a.jobs[0].record, b.jobs[0].record);
+            }
+        }
+        let replicas = &one.points[0].policies[0].replicas;
+        assert_ne!(replicas[0], replicas[1], "each replica has its own seed");
+    }
+}

@@ -1,0 +1,131 @@
+//! The command line of `ebb-bench ycsb`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use ebb_storage::{Durability, MAX_VALUE_BYTES};
+use serde::Serialize;
+
+use crate::console::{rate, seconds};
+use crate::ycsb::{Distribution, ReadFrom, VALUE_BYTES_DEFAULT, VALUE_BYTES_MIN, Workload};
+
+/// What to run, and on what.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = long_help())]
+pub struct YcsbArgs {
+    /// The mix of operations: a to f as in YCSB, thesis-a to thesis-e
+    #[arg(long, short, value_name = "NAME")]
+    pub workload: Workload,
+
+    /// Records to load; a table that already holds more is used as it is
+    #[arg(long, value_name = "N", default_value_t = 100_000,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub records: u64,
+
+    /// Ends the run after N operations [default: 100000 without --duration]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub ops: Option<u64>,
+
+    /// Ends the run after S seconds
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
+    pub duration: Option<Duration>,
+
+    /// Threads that load and run
+    #[arg(long, value_name = "N", default_value_t = 2,
+          value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub threads: u64,
+
+    /// Starts OPS operations a second, whether the store keeps up or not, and
+    /// counts latencies from when each was due [default: a closed loop]
+    #[arg(long, value_name = "OPS", value_parser = rate, allow_negative_numbers = true)]
+    pub target: Option<f64>,
+
+    /// Where reads go: live or snapshot:NAME; a snapshot that does not exist is
+    /// taken after the load
+    #[arg(long, value_name = "SOURCE", default_value_t)]
+    pub read_from: ReadFrom,
+
+    /// Directory of the database, kept afterwards [default: a temporary one]
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+
+    /// Length of each value in bytes
+    #[arg(long, value_name = "N", default_value_t = VALUE_BYTES_DEFAULT as u64,
+          value_parser = clap::value_parser!(u64)
+              .range(VALUE_BYTES_MIN as u64..=MAX_VALUE_BYTES as u64))]
+    pub value_bytes: u64,
+
+    /// Chooses records otherwise than the workload: zipfian, uniform or latest
+    #[arg(long, value_name = "NAME")]
+    pub distribution: Option<Distribution>,
+
+    /// When a write is acknowledged
+    #[arg(long, value_enum, default_value_t = DurabilityArg::Interval)]
+    pub durability: DurabilityArg,
+
+    /// Size of the block cache in MiB
+    #[arg(long, value_name = "N", default_value_t = 256,
+          value_parser = clap::value_parser!(u64).range(..=1 << 30))]
+    pub cache_mb: u64,
+
+    /// Size at which a memtable is flushed, in MiB
+    #[arg(long, value_name = "N", default_value_t = 64,
+          value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub memtable_mb: u64,
+
+    /// Takes N snapshots at even distances during the run, and shows how long
+    /// each took and what writes took in the 10 ms around it
+    #[arg(long, value_name = "N", default_value_t = 0,
+          value_parser = clap::value_parser!(u64).range(..=100_000))]
+    pub snapshots: u64,
+
+    /// The same seed chooses the same operations in each thread
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+
+    /// Writes everything measured to FILE
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+impl YcsbArgs {
+    /// Operations that end the run, if a number of them does.
+    pub fn operations_max(&self) -> Option<u64> {
+        const DEFAULT: u64 = 100_000;
+        self.ops.or(self.duration.is_none().then_some(DEFAULT))
+    }
+}
+
+/// When a write is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DurabilityArg {
+    /// After an fsync, shared by all who wait for one
+    Sync,
+    /// When the operating system has it; an fsync every 100 ms
+    Interval,
+    /// When the operating system has it; no fsync
+    Os,
+}
+
+impl From<DurabilityArg> for Durability {
+    fn from(arg: DurabilityArg) -> Self {
+        match arg {
+            DurabilityArg::Sync => Self::Sync,
+            DurabilityArg::Interval => Self::Interval(Duration::from_millis(100)),
+            DurabilityArg::Os => Self::Os,
+        }
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb-bench ycsb --workload a
+  ebb-bench ycsb --workload b --records 1000000 --duration 60 --target 20000
+  ebb-bench ycsb --workload c --read-from snapshot:monday --data /var/tmp/ycsb
+  ebb-bench ycsb --workload a --duration 20 --target 20000 --snapshots 50 --json a.json";
+
+fn long_help() -> String {
+    format!("{EXAMPLES}\n\nWorkloads:\n{}", Workload::listing())
+}

@@ -1,0 +1,116 @@
+//! What a YCSB run found: the JSON.
+
+use serde::Serialize;
+
+use super::args::DurabilityArg;
+use super::snapshots::SnapshotsOutcome;
+use crate::resources::Usage;
+use crate::ycsb::{LoadReport, Report};
+
+/// Everything that was measured; what `--json` writes.
+#[derive(Debug, Serialize)]
+pub struct Outcome {
+    /// How the run was set up.
+    pub settings: Settings,
+    /// What was loaded; none when the records were there.
+    pub load: Option<LoadReport>,
+    /// What the driver saw.
+    #[serde(flatten)]
+    pub run: Report,
+    /// Operations per second of processor time of the whole process, user and
+    /// system, with the background work of the run.
+    pub ops_per_cpu_s: f64,
+    /// What the process used for the run, settling included.
+    pub usage: Usage,
+    /// How long it took to settle after the run, in seconds.
+    pub settle_s: f64,
+    /// Bytes that the store wrote for the run.
+    pub written: Written,
+    /// Bytes that the store wrote in all, load included.
+    pub written_with_load: Written,
+    /// What point reads of the run cost.
+    pub reads: Reads,
+    /// Writes that were held up for background work.
+    pub gate: Gate,
+    /// Length of all files of the database after the run, in bytes.
+    pub directory_bytes: u64,
+    /// The most memory that the process had, load included, in bytes.
+    pub memory_peak_bytes: u64,
+    /// The snapshots taken during the run.
+    pub snapshots: Option<SnapshotsOutcome>,
+    /// Whether it was ended by Ctrl-C.
+    pub interrupted: bool,
+}
+
+/// How a run was set up, as far as the driver does not say.
+#[derive(Debug, Serialize)]
+pub struct Settings {
+    /// Processors that the process may use.
+    pub cpus: usize,
+    /// Length of each value, in bytes.
+    pub value_bytes: u64,
+    /// Operations after which it was to end.
+    pub operations_max: Option<u64>,
+    /// Seconds after which it was to end.
+    pub duration_s: Option<f64>,
+    /// The rate of an open loop.
+    pub target_ops_per_s: Option<f64>,
+    /// When writes were acknowledged.
+    pub durability: DurabilityArg,
+    /// Size of the block cache, in MiB.
+    pub cache_mb: u64,
+    /// Size of a memtable, in MiB.
+    pub memtable_mb: u64,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// Bytes written.
+#[derive(Debug, Serialize)]
+pub struct Written {
+    /// Keys and values that the load or the run wrote, uncompressed.
+    pub user_bytes: u64,
+    /// Appended to the WAL.
+    pub wal_bytes: u64,
+    /// Syncs of the WAL.
+    pub wal_syncs: u64,
+    /// SSTables written by flushes.
+    pub flush_bytes: u64,
+    /// SSTables written by compactions.
+    pub compaction_bytes: u64,
+    /// WAL, flushes and compactions by `user_bytes`; none when nothing was
+    /// written.
+    pub amplification: Option<f64>,
+}
+
+/// What point reads cost on average, over all of the run; 0 for what a memtable
+/// answered.
+#[derive(Debug, Serialize)]
+pub struct Reads {
+    /// Point reads.
+    pub point_reads: u64,
+    /// Runs looked into.
+    pub runs_touched_per_read: f64,
+    /// Blocks fetched from files.
+    pub blocks_read_per_read: f64,
+    /// Blocks found in the cache.
+    pub blocks_cached_per_read: f64,
+    /// Files that a filter saved.
+    pub filter_skips_per_read: f64,
+}
+
+/// Writes that were held up until flushes or compactions caught up.
+#[derive(Debug, Serialize)]
+pub struct Gate {
+    /// Writes of the run that were stopped.
+    pub stalls: u64,
+    /// How long all together, in seconds.
+    pub stall_s: f64,
+    /// Writes of the run that were slowed, to the pace of flushes and
+    /// compactions.
+    pub delays: u64,
+    /// How long all together, in seconds.
+    pub delay_s: f64,
+    /// The longest that one write was held up, load included, in microseconds.
+    pub wait_us_max: u64,
+}

@@ -1,0 +1,273 @@
+//! One YCSB run: load, settle, run, settle, report.
+//!
+//! To *settle* is to flush and to compact until nothing is left to do. After
+//! the load it keeps the load's work out of the run; after the run it brings
+//! the run's own work, which would otherwise be left to whoever comes next,
+//! into the processor time and the bytes that the run is charged with.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use ebb_storage::{Db, ErrorKind, Keyspace, Options, Stats, Table, TableOptions};
+
+use super::args::YcsbArgs;
+use super::outcome::{Gate, Outcome, Reads, Settings, Written};
+use super::snapshots::SnapshotProbe;
+use super::table;
+use crate::console::{progress_bar, stop_on_interrupt, write_json};
+use crate::resources::{Usage, directory_bytes, memory_peak_bytes};
+use crate::ycsb::{
+    Driver, KEY_BYTES, LoadOptions, LoadReport, Pace, ReadFrom, Report, RunOptions, Source, load,
+};
+
+const KEYSPACE: &str = "ycsb";
+/// As YCSB calls it.
+const TABLE: &str = "usertable";
+
+/// Whether the reads were right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// All found what they should.
+    Right,
+    /// Some found another value, or none.
+    WrongReads,
+}
+
+/// Runs what the command line says, prints the table, writes the JSON.
+///
+/// # Errors
+/// What the store or the disk says; a load that was interrupted.
+pub fn run(args: &YcsbArgs) -> Result<Verdict> {
+    // A run that is stopped still reports.
+    let stop = stop_on_interrupt()?;
+    let bench = Bench::open(args, stop)?;
+    let outcome = bench.run(args)?;
+    print!("{}", table::render(&outcome));
+    if let Some(path) = &args.json {
+        write_json(path, &outcome)?;
+    }
+    Ok(match outcome.run.mismatches + outcome.run.not_found {
+        0 => Verdict::Right,
+        _ => Verdict::WrongReads,
+    })
+}
+
+/// The database of a run.
+struct Bench {
+    db: Db,
+    keyspace: Keyspace,
+    table: Table,
+    dir: PathBuf,
+    stop: Arc<AtomicBool>,
+    /// Removed after the database is closed: fields drop in this order.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl Bench {
+    fn open(args: &YcsbArgs, stop: Arc<AtomicBool>) -> Result<Self> {
+        let (dir, temporary) = match &args.data {
+            Some(dir) => (dir.clone(), None),
+            None => {
+                let temporary = tempfile::Builder::new().prefix("ebb-ycsb-").tempdir();
+                let temporary = temporary.context("cannot create a temporary directory")?;
+                (temporary.path().to_path_buf(), Some(temporary))
+            }
+        };
+        let options = Options {
+            durability: args.durability.into(),
+            memtable_bytes: (args.memtable_mb << 20) as usize,
+            cache_bytes: args.cache_mb << 20,
+            ..Options::default()
+        };
+        let db = Db::open(&dir, options)?;
+        let keyspace = db.keyspace(KEYSPACE)?;
+        let table = keyspace.table(TABLE, TableOptions::default())?;
+        Ok(Self {
+            db,
+            keyspace,
+            table,
+            dir,
+            stop,
+            _temporary: temporary,
+        })
+    }
+
+    fn run(&self, args: &YcsbArgs) -> Result<Outcome> {
+        let at_open = self.db.stats();
+        let load = self.load(args)?;
+        self.ensure_snapshot(&args.read_from)?;
+        let (before, usage_before) = (self.db.stats(), Usage::now()?);
+        let (run, probe) = self.drive(args)?;
+        let settling = Instant::now();
+        self.settle()?;
+        let settle_s = settling.elapsed().as_secs_f64();
+        let usage = Usage::now()?.since(&usage_before);
+        let after = self.db.stats();
+        let directory_bytes = directory_bytes(&self.dir)
+            .with_context(|| format!("cannot list {}", self.dir.display()))?;
+        let snapshots = probe.map(|probe| probe.finish(&run)).transpose()?;
+        let record_bytes = KEY_BYTES as u64 + args.value_bytes;
+        let run_bytes = run.latencies_writes.count * record_bytes;
+        let load_bytes = load.map_or(0, |load| load.records * record_bytes);
+        Ok(Outcome {
+            settings: settings(args),
+            load,
+            ops_per_cpu_s: run.operations as f64 / usage.cpu_s,
+            usage,
+            settle_s,
+            written: Written::between(&before, &after, run_bytes),
+            written_with_load: Written::between(&at_open, &after, run_bytes + load_bytes),
+            reads: Reads::between(&before, &after),
+            gate: Gate::between(&before, &after),
+            directory_bytes,
+            memory_peak_bytes: memory_peak_bytes()?,
+            snapshots,
+            interrupted: self.stop.load(Ordering::Relaxed),
+            run,
+        })
+    }
+
+    /// Loads what is missing of `--records`.
+    fn load(&self, args: &YcsbArgs) -> Result<Option<LoadReport>> {
+        let present = Source::Live(self.table.clone()).records()?;
+        if present >= args.records {
+            return Ok(None);
+        }
+        let options = LoadOptions {
+            threads: args.threads as usize,
+            value_bytes: args.value_bytes as usize,
+            stop: self.stop.clone(),
+            ..LoadOptions::default()
+        };
+        let missing = present..args.records;
+        let bar = progress_bar("load", args.records - present);
+        let report = load(&self.db, &self.table, missing, &options, |done| {
+            bar.set_position(done);
+        })?;
+        bar.finish_and_clear();
+        ensure!(
+            !self.stop.load(Ordering::Relaxed),
+            "interrupted after {} of {} records",
+            present + report.records,
+            args.records
+        );
+        self.settle()?;
+        Ok(Some(report))
+    }
+
+    fn ensure_snapshot(&self, read_from: &ReadFrom) -> Result<()> {
+        let ReadFrom::Snapshot(name) = read_from else {
+            return Ok(());
+        };
+        match self.keyspace.create_snapshot(name) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            created => Ok(created?),
+        }
+    }
+
+    /// Runs the workload, with snapshots beside it if asked for.
+    fn drive(&self, args: &YcsbArgs) -> Result<(Report, Option<SnapshotProbe<'_>>)> {
+        let options = RunOptions {
+            distribution: args.distribution,
+            threads: args.threads as usize,
+            pace: args.target.map_or(Pace::Closed, Pace::steady),
+            operations_max: args.operations_max(),
+            duration: args.duration,
+            stop: self.stop.clone(),
+            value_bytes: args.value_bytes as usize,
+            seed: args.seed,
+            ..RunOptions::new(args.workload)
+        };
+        let seq = self.db.view().seq();
+        let mut probe =
+            (args.snapshots > 0).then(|| SnapshotProbe::new(&self.keyspace, args.snapshots, seq));
+        // Windows are 10 ms long: their distances need a finer look.
+        let tick = match &probe {
+            Some(_) => Duration::from_millis(1),
+            None => Duration::from_millis(100),
+        };
+        let driver = Driver::start(&self.db, &self.table, &args.read_from, options)?;
+        let bar = progress_bar("run", BAR_STEPS);
+        while !driver.wait_for_end(tick) {
+            bar.set_position((driver.progress() * BAR_STEPS as f64) as u64);
+            if let Some(probe) = &mut probe {
+                probe.poll(&driver)?;
+            }
+        }
+        bar.finish_and_clear();
+        Ok((driver.join()?, probe))
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.db.flush()?;
+        self.db.compact()?;
+        self.db.sync()?;
+        Ok(())
+    }
+}
+
+impl Written {
+    fn between(before: &Stats, after: &Stats, user_bytes: u64) -> Self {
+        let wal_bytes = after.wal_bytes_written - before.wal_bytes_written;
+        let flush_bytes = after.flush_bytes - before.flush_bytes;
+        let compaction_bytes = after.compaction_bytes - before.compaction_bytes;
+        let all = (wal_bytes + flush_bytes + compaction_bytes) as f64;
+        Self {
+            user_bytes,
+            wal_bytes,
+            wal_syncs: after.wal_syncs - before.wal_syncs,
+            flush_bytes,
+            compaction_bytes,
+            amplification: (user_bytes > 0).then(|| all / user_bytes as f64),
+        }
+    }
+}
+
+impl Reads {
+    fn between(before: &Stats, after: &Stats) -> Self {
+        let point_reads = after.reads - before.reads;
+        let per_read = |of: fn(&Stats) -> u64| match point_reads {
+            0 => 0.0,
+            reads => (of(after) - of(before)) as f64 / reads as f64,
+        };
+        Self {
+            point_reads,
+            runs_touched_per_read: per_read(|stats| stats.runs_touched),
+            blocks_read_per_read: per_read(|stats| stats.blocks_read),
+            blocks_cached_per_read: per_read(|stats| stats.blocks_cached),
+            filter_skips_per_read: per_read(|stats| stats.filter_skips),
+        }
+    }
+}
+
+impl Gate {
+    fn between(before: &Stats, after: &Stats) -> Self {
+        Self {
+            stalls: after.stalls - before.stalls,
+            stall_s: (after.stall_us - before.stall_us) as f64 / 1e6,
+            delays: after.delays - before.delays,
+            delay_s: (after.delay_us - before.delay_us) as f64 / 1e6,
+            wait_us_max: after.gate_us_max,
+        }
+    }
+}
+
+fn settings(args: &YcsbArgs) -> Settings {
+    Settings {
+        cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        value_bytes: args.value_bytes,
+        operations_max: args.operations_max(),
+        duration_s: args.duration.map(|duration| duration.as_secs_f64()),
+        target_ops_per_s: args.target,
+        durability: args.durability,
+        cache_mb: args.cache_mb,
+        memtable_mb: args.memtable_mb,
+        seed: args.seed,
+    }
+}
+
+/// Positions of the bar of a run, which may end by operations or by time.
+const BAR_STEPS: u64 = 1000;

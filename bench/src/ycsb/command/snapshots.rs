@@ -1,0 +1,116 @@
+//! Snapshots taken during a run, and what the writes beside them took.
+//!
+//! Each creation stands in the middle of a window of 10 ms. Between two of
+//! these lies a window in which nothing is created: the largest of a few
+//! latencies is smaller than the largest of many, so what a snapshot does shows
+//! only against windows of the same length.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use ebb_storage::{Keyspace, SeqNo};
+use serde::Serialize;
+
+use crate::ycsb::{Driver, Report, WatchGroup};
+
+/// Kind of the windows around creations.
+const AROUND: &str = "around a snapshot";
+/// Kind of the windows between.
+const BETWEEN: &str = "between snapshots";
+/// What a window has before and after its middle.
+const HALF_WINDOW: Duration = Duration::from_millis(5);
+
+/// Takes snapshots at even distances of a run's progress.
+pub struct SnapshotProbe<'a> {
+    keyspace: &'a Keyspace,
+    requested: u64,
+    /// Unlike those of earlier runs on the same directory.
+    prefix: String,
+    /// Windows so far, of both kinds, the first around a snapshot.
+    windows: u64,
+    creation_us: Vec<f64>,
+}
+
+/// What the snapshots of a run took.
+#[derive(Debug, Clone, Serialize)]
+pub struct SnapshotsOutcome {
+    /// Snapshots asked for.
+    pub requested: u64,
+    /// Snapshots taken: fewer when the run was too short for their windows.
+    pub taken: u64,
+    /// The median creation, in microseconds.
+    pub creation_p50_us: f64,
+    /// The longest, in microseconds.
+    pub creation_max_us: f64,
+    /// Each, in order.
+    pub creation_us: Vec<f64>,
+    /// Writes in the 10 ms around the creations.
+    pub writes_around: WatchGroup,
+    /// Writes in as many windows of 10 ms without one.
+    pub writes_between: WatchGroup,
+}
+
+impl<'a> SnapshotProbe<'a> {
+    /// `seq` is the last commit before the run.
+    pub fn new(keyspace: &'a Keyspace, requested: u64, seq: SeqNo) -> Self {
+        Self {
+            keyspace,
+            requested,
+            prefix: format!("ycsb-{}", seq.0),
+            windows: 0,
+            creation_us: Vec::new(),
+        }
+    }
+
+    /// Takes the next snapshot, or spends the next window without one, if the
+    /// run has come so far; returns after the window.
+    pub fn poll(&mut self, driver: &Driver) -> Result<()> {
+        let windows_all = 2 * self.requested;
+        let due = (self.windows + 1) as f64 / (windows_all + 1) as f64;
+        if self.windows == windows_all || driver.progress() < due {
+            return Ok(());
+        }
+        if self.windows.is_multiple_of(2) {
+            let _watch = driver.watch(AROUND);
+            driver.wait_for_end(HALF_WINDOW);
+            let name = self.name(self.creation_us.len());
+            let started = Instant::now();
+            self.keyspace.create_snapshot(&name)?;
+            self.creation_us.push(started.elapsed().as_secs_f64() * 1e6);
+            driver.wait_for_end(HALF_WINDOW);
+        } else {
+            let _watch = driver.watch(BETWEEN);
+            driver.wait_for_end(2 * HALF_WINDOW);
+        }
+        self.windows += 1;
+        Ok(())
+    }
+
+    fn name(&self, number: usize) -> String {
+        format!("{}-{number}", self.prefix)
+    }
+
+    /// Deletes the snapshots and sums up.
+    pub fn finish(self, report: &Report) -> Result<SnapshotsOutcome> {
+        for number in 0..self.creation_us.len() {
+            self.keyspace.delete_snapshot(&self.name(number))?;
+        }
+        let mut sorted = self.creation_us.clone();
+        sorted.sort_by(f64::total_cmp);
+        let group = |kind| group(&report.watches, kind);
+        Ok(SnapshotsOutcome {
+            requested: self.requested,
+            taken: sorted.len() as u64,
+            creation_p50_us: sorted.get(sorted.len() / 2).copied().unwrap_or(0.0),
+            creation_max_us: sorted.last().copied().unwrap_or(0.0),
+            creation_us: self.creation_us,
+            writes_around: group(AROUND),
+            writes_between: group(BETWEEN),
+        })
+    }
+}
+
+fn group(watches: &BTreeMap<&'static str, WatchGroup>, kind: &str) -> WatchGroup {
+    watches.get(kind).cloned().unwrap_or_default()
+}

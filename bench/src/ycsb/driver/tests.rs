@@ -1,0 +1,274 @@
+//! Runs against a real store, a few thousand records each.
+
+use ebb_storage::{ErrorKind, Keyspace, TableOptions};
+
+use super::*;
+use crate::ycsb::{
+    Distribution, LatencyFrom, LoadOptions, Operation, Stamp, Workload, key, load, write_value,
+};
+
+const RECORDS: u64 = 500;
+const VALUE_BYTES: usize = 100;
+
+struct Store {
+    keyspace: Keyspace,
+    table: Table,
+    db: Db,
+    _dir: tempfile::TempDir,
+}
+
+fn loaded() -> Store {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), ebb_storage::Options::default()).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let table = keyspace.table("t", TableOptions::default()).unwrap();
+    let options = LoadOptions {
+        value_bytes: VALUE_BYTES,
+        ..LoadOptions::default()
+    };
+    let loaded = AtomicU64::new(0);
+    let report = load(&db, &table, 0..RECORDS, &options, |records| {
+        loaded.fetch_max(records, Ordering::Relaxed);
+    });
+    assert_eq!(report.unwrap().records, RECORDS);
+    assert_eq!(loaded.into_inner(), RECORDS);
+    Store {
+        keyspace,
+        table,
+        db,
+        _dir: dir,
+    }
+}
+
+fn options(workload: &str) -> RunOptions {
+    RunOptions {
+        value_bytes: VALUE_BYTES,
+        ..RunOptions::new(workload.parse().unwrap())
+    }
+}
+
+impl Store {
+    fn start(&self, options: RunOptions) -> Driver {
+        Driver::start(&self.db, &self.table, &ReadFrom::Live, options).unwrap()
+    }
+
+    fn run_from(&self, read_from: &ReadFrom, workload: &str, operations: u64) -> Report {
+        let options = RunOptions {
+            operations_max: Some(operations),
+            ..options(workload)
+        };
+        let driver = Driver::start(&self.db, &self.table, read_from, options).unwrap();
+        driver.join().unwrap()
+    }
+
+    fn run(&self, workload: &str, operations: u64) -> Report {
+        self.run_from(&ReadFrom::Live, workload, operations)
+    }
+}
+
+#[test]
+fn every_workload_does_its_operations_and_reads_what_it_should() {
+    let store = loaded();
+    for workload in Workload::ALL {
+        let report = store.run(workload.name, 2_000);
+        assert_eq!(report.operations, 2_000, "{workload}");
+        assert_eq!((report.mismatches, report.not_found), (0, 0), "{workload}");
+        for (share, operation) in workload.mix {
+            let done = report.latencies[operation].latencies.count;
+            let expected = u64::from(*share) * 20;
+            assert!(
+                done.abs_diff(expected) < 150,
+                "{workload} {operation} {done}"
+            );
+        }
+        let in_timeline: u64 = report.timeline.iter().map(|interval| interval.ops).sum();
+        assert_eq!(in_timeline, 2_000, "no operation is lost between intervals");
+        assert!(report.driver_cpu_s > 0.0);
+    }
+}
+
+#[test]
+fn inserts_add_records_that_the_next_run_finds() {
+    let store = loaded();
+    let report = store.run("d", 2_000);
+    let inserted = report.latencies[&Operation::Insert].latencies.count;
+    assert!(inserted > 0);
+    assert_eq!(store.run("c", 10).records, RECORDS + inserted);
+}
+
+#[test]
+fn wrong_and_missing_records_are_counted() {
+    let store = loaded();
+    let mut value = Vec::new();
+    let stamp = Stamp {
+        number: 1,
+        version: 0,
+    };
+    write_value(&mut value, stamp, VALUE_BYTES);
+    // Not the first and the last: counting records looks at those.
+    for number in 100..200 {
+        store.table.put(&key(number), &value).unwrap();
+    }
+    for number in 300..310 {
+        store.table.delete(&key(number)).unwrap();
+    }
+    let report = RunOptions {
+        operations_max: Some(2_000),
+        distribution: Some(Distribution::Uniform),
+        ..options("c")
+    };
+    let report = store.start(report).join().unwrap();
+    assert!((300..500).contains(&report.mismatches), "{report:?}");
+    assert!((10..100).contains(&report.not_found), "{report:?}");
+    let scans = store.run("e", 500);
+    assert!(scans.mismatches > 0 && scans.not_found > 0, "{scans:?}");
+}
+
+#[test]
+fn a_snapshot_shows_nothing_of_the_run_that_reads_it() {
+    let store = loaded();
+    store.keyspace.create_snapshot("before").unwrap();
+    let before = ReadFrom::Snapshot("before".into());
+    for workload in ["a", "d", "e", "f"] {
+        let report = store.run_from(&before, workload, 1_000);
+        assert_eq!((report.mismatches, report.not_found), (0, 0), "{workload}");
+        assert_eq!(report.version_read_max, 0, "{workload}");
+    }
+    assert!(store.run("c", 1_000).version_read_max > 0);
+    let missing = ReadFrom::Snapshot("never".into());
+    let error = Driver::start(&store.db, &store.table, &missing, options("c")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn an_open_loop_keeps_its_rate_and_ends_in_time() {
+    let store = loaded();
+    let driver = store.start(RunOptions {
+        pace: Pace::steady(400.0),
+        duration: Some(Duration::from_millis(500)),
+        ..options("a")
+    });
+    let timeline = driver.timeline();
+    let report = driver.join().unwrap();
+    let due = report.operations + report.operations_unserved;
+    assert!((198..=201).contains(&due), "{due}");
+    assert!(timeline.since(0).len() >= 4);
+    assert_eq!(timeline.latest().unwrap().target_ops_per_s, Some(400.0));
+    assert!(report.pacing_cpu_s > 0.0 && report.pacing_cpu_s < report.driver_cpu_s);
+}
+
+/// A closed loop would show the few microseconds that each operation takes; who
+/// had asked at this rate would have waited for all that came before.
+#[test]
+fn an_open_loop_counts_the_wait_that_an_overload_causes() {
+    let store = loaded();
+    let report = store.start(RunOptions {
+        pace: Pace::steady(1e8),
+        duration: Some(Duration::from_millis(300)),
+        ..options("a")
+    });
+    let report = report.join().unwrap();
+    assert!(report.latencies_all.p50_us > 10_000.0, "{report:?}");
+    assert!(report.operations_unserved > 1_000_000);
+}
+
+#[test]
+fn latencies_from_the_start_leave_out_the_wait_of_an_overload() {
+    let store = loaded();
+    let run = |latency_from| {
+        // All are due at once: the last waits for all others.
+        let report = store.start(RunOptions {
+            pace: Pace::steady(1e9),
+            operations_max: Some(2_000),
+            threads: 1,
+            latency_from,
+            ..options("thesis-d")
+        });
+        let report = report.join().unwrap();
+        (report.latencies_all.mean_us, report.elapsed_s)
+    };
+    let (from_due_us, _) = run(LatencyFrom::Due);
+    let (from_start_us, elapsed_s) = run(LatencyFrom::Start);
+    assert!(
+        from_start_us <= elapsed_s * 1e6 / 2_000.0,
+        "{from_start_us}"
+    );
+    assert!(from_due_us > 10.0 * from_start_us, "{from_due_us}");
+}
+
+#[test]
+fn a_run_ends_by_its_flag_by_its_owner_and_by_being_dropped() {
+    let store = loaded();
+    let by_flag = options("b");
+    let flag = by_flag.stop.clone();
+    let driver = store.start(by_flag);
+    assert!(!driver.wait_for_end(Duration::from_millis(30)));
+    assert_eq!(driver.progress(), 0.0, "it has no end of its own");
+    flag.store(true, Ordering::Relaxed);
+    assert!(driver.join().unwrap().operations > 0);
+
+    // Also while it waits for a time at which something is due.
+    let idle = store.start(RunOptions {
+        pace: Pace::steady(1e-6),
+        ..options("b")
+    });
+    assert!(!idle.wait_for_end(Duration::from_millis(30)));
+    idle.stop();
+    assert!(idle.wait_for_end(Duration::from_secs(5)));
+    assert!(idle.join().unwrap().operations <= 1);
+
+    drop(store.start(options("b")));
+}
+
+#[test]
+fn a_watch_sets_the_writes_of_its_window_apart() {
+    let store = loaded();
+    let driver = store.start(RunOptions {
+        duration: Some(Duration::from_millis(200)),
+        ..options("a")
+    });
+    driver.wait_for_end(Duration::from_millis(50));
+    let watch = driver.watch("event");
+    driver.wait_for_end(Duration::from_millis(20));
+    drop(watch);
+    let report = driver.join().unwrap();
+    let group = &report.watches["event"];
+    assert_eq!(group.windows.len(), 1);
+    assert!(group.writes.count > 0);
+    assert!(group.writes.count < report.latencies_writes.count);
+    assert!(group.windows[0].closed_s > group.windows[0].opened_s);
+}
+
+#[test]
+fn what_cannot_run_is_refused() {
+    let store = loaded();
+    let empty = store.keyspace.table("empty", TableOptions::default());
+    let empty = empty.unwrap();
+    let on_empty = Driver::start(&store.db, &empty, &ReadFrom::Live, options("c"));
+    let refused = [
+        on_empty.unwrap_err(),
+        Driver::start(
+            &store.db,
+            &store.table,
+            &ReadFrom::Live,
+            RunOptions {
+                threads: 0,
+                ..options("c")
+            },
+        )
+        .unwrap_err(),
+        Driver::start(
+            &store.db,
+            &store.table,
+            &ReadFrom::Live,
+            RunOptions {
+                value_bytes: 8,
+                ..options("c")
+            },
+        )
+        .unwrap_err(),
+    ];
+    for error in refused {
+        assert_eq!(error.kind(), ErrorKind::InvalidRequest, "{error}");
+    }
+}

@@ -1,0 +1,64 @@
+//! The application `simulate` beside the study of the same scenario.
+
+use std::sync::Arc;
+
+use ebb_bench::sim;
+use ebb_scheduler::runtime::{Outcome, Runtime, RuntimeOptions, VecOutput};
+use ebb_scheduler::sim::scenario::Scenario;
+use ebb_server::jobs::simulate::{SCENARIO, spec};
+
+/// The thesis's in small: a day, two points, two policies.
+fn scenario() -> Scenario {
+    let small = SCENARIO
+        .replace("span_s = 604800", "span_s = 86400")
+        .replace("measure_from_s = 86400", "measure_from_s = 0")
+        .replace("\"adaptive\", \"ras\", ", "")
+        .replace("[0.2, 0.4, 0.6, 0.8]", "[0.4, 0.8]")
+        .replace("[[1.5, 4.0], [1.5, 8.0], [1.5, 12.0]]", "[[1.5, 4.0]]");
+    let mut scenario = Scenario::parse("small.toml", &small).unwrap();
+    assert_eq!((scenario.points.len(), scenario.policies.len()), (2, 2));
+    scenario.replicas = 3;
+    scenario
+}
+
+struct Quiet;
+
+impl sim::Progress for Quiet {
+    fn run_done(&self) {}
+}
+
+#[test]
+fn means_are_those_of_the_study_of_the_same_scenario() {
+    let scenario = scenario();
+    let study = sim::run(&scenario, 2, &Quiet).unwrap();
+    let output = VecOutput::new();
+    let job = spec("simulate", Arc::new(output.clone()), scenario, 5).unwrap();
+    let runtime = Runtime::start(RuntimeOptions::new(2)).unwrap();
+    assert_eq!(
+        runtime.submit(job).unwrap().wait().outcome,
+        Outcome::Succeeded
+    );
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let rows = output.rows().unwrap().into_iter();
+    let rows: Vec<_> = rows.map(|(key, value)| (text(key), text(value))).collect();
+    assert_eq!(rows.len(), 4);
+    for point in &study.points {
+        for expected in &point.policies {
+            let load = &point.set["workload.load"];
+            let found = rows.iter().find(|(key, _)| {
+                key.contains(&format!("load={load} ")) && key.ends_with(&expected.policy)
+            });
+            let (_, row) = found.unwrap();
+            let fields: Vec<f64> = row.split(',').map(|f| f.parse().unwrap()).collect();
+            assert_eq!(fields[0], 3.0);
+            let means = [
+                expected.missed_fraction.mean,
+                expected.utilisation.mean,
+                expected.makespan_s.mean,
+            ];
+            for (field, mean) in fields[2..].iter().zip(means) {
+                assert!((field - mean).abs() <= 1e-9 * mean.abs(), "{row}: {mean}");
+            }
+        }
+    }
+}

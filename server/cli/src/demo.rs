@@ -1,0 +1,121 @@
+//! `ebb demo`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use ebb_bench::demo::{self, Comparison, DemoDay, DemoOptions, ForecastFrom, Goals, Policy};
+use ebb_colocate::Objective;
+use ebb_scheduler::policy;
+use serde::Serialize;
+
+use super::run::Isolation;
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb demo                              a day in a minute, in ./ebb-demo
+  ebb demo --seconds 20 --text ~/books  shorter, over your own text
+  ebb demo --policy none                what happens when nobody manages
+  ebb demo --compare                    the same day under several policies
+  ebb demo --compare --goals tight      goals in another order than submissions
+  ebb demo --forecast learned           nothing is known of the day beforehand
+  ebb demo --slo p99=5ms                analytics give way for the load's latency
+  ebb demo --isolate process            tasks in processes of their own
+  ebb demo --json result.json           the result for a script
+
+The demo uses text that is on the machine already and asks the network for
+nothing. It says which text, and how much.";
+
+/// Run a day in a minute: a load that peaks at hour 18, and jobs with goals
+/// beside it, over snapshots of the same store.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Folder for store, outputs and report; made anew by each demo.
+    #[arg(long, value_name = "DIR", default_value = "ebb-demo")]
+    data: PathBuf,
+    /// File or folder of text to load. Default: sources that are on the machine.
+    #[arg(long, value_name = "PATH")]
+    text: Option<PathBuf>,
+    /// Length of the compressed day, in seconds, 5 to 3600.
+    #[arg(long, default_value_t = 60.0)]
+    seconds: f64,
+    /// Who decides what the jobs get: a policy of `ebb policies`, or `none` for
+    /// nobody.
+    #[arg(long, value_name = "NAME", default_value = policy::DEFAULT)]
+    policy: Policy,
+    /// Run the day under reverse-adaptive, forecast-edf, adaptive, fifo and none
+    /// in turn, on the same input, and show them side by side.
+    #[arg(long, conflicts_with = "policy")]
+    compare: bool,
+    /// Where the policies' forecast comes from: `known` (the shape of the day, and
+    /// what it costs here), `learned` (from five days of the load alone), `oracle`
+    /// (what the day leaves, from playing it once before), or a file of lines
+    /// HOUR,HUNDREDTHS (of a core, left for analytics).
+    #[arg(long, value_name = "FROM", default_value = "known")]
+    forecast: ForecastFrom,
+    /// When the jobs are to be done: in the order in which they are submitted, with a
+    /// fifth to spare, or in the other order, with a twentieth.
+    #[arg(long, value_name = "GOALS", default_value = "example")]
+    goals: Goals,
+    /// A latency that the load is to keep, as in p99=5ms: analytics shrink before
+    /// it breaks. Of p50, p99 and p99.9.
+    #[arg(long, value_name = "OBJECTIVE")]
+    slo: Option<Objective>,
+    /// Run each task on a thread of this process, or in a process of its own.
+    #[arg(long, value_name = "HOW", default_value = "thread")]
+    isolate: Isolation,
+    /// Also write the result as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    if !(5.0..=3600.0).contains(&args.seconds) {
+        bail!(
+            "--seconds {}: a day is run in 5 to 3600 seconds",
+            args.seconds
+        );
+    }
+    let policies = match args.compare {
+        true => Policy::compared(),
+        false => vec![args.policy],
+    };
+    let options = DemoOptions {
+        data: args.data,
+        text: args.text,
+        seconds: args.seconds,
+        days: (policies.into_iter())
+            .map(|policy| DemoDay {
+                policy,
+                forecast: args.forecast.clone(),
+            })
+            .collect(),
+        goals: args.goals,
+        objective: args.slo,
+        in_processes: args.isolate == Isolation::Process,
+    };
+    let mut outcomes = demo::run(&options, &|line| eprintln!("  {line}"))?;
+    if args.compare {
+        let compared = Comparison { runs: outcomes };
+        let report = compared.write_report(&options.data)?;
+        write_json(args.json.as_deref(), &compared)?;
+        println!("\n{}\n  report: {}", compared.table(), report.display());
+        return Ok(());
+    }
+    let outcome = outcomes.remove(0);
+    let report = demo::write_report(&outcome, &options.data)?;
+    write_json(args.json.as_deref(), &outcome)?;
+    let (goals, met) = outcome.goals();
+    println!(
+        "\n{}\n  {met} of {goals} goals met; report: {}",
+        outcome.table(),
+        report.display()
+    );
+    Ok(())
+}
+
+fn write_json(path: Option<&Path>, value: &impl Serialize) -> Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    let json = serde_json::to_string_pretty(value)?;
+    std::fs::write(path, json + "\n").with_context(|| format!("cannot write {}", path.display()))
+}

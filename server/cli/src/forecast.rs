@@ -1,0 +1,226 @@
+//! `ebb forecast`: what a measured load will be, and how good such forecasts of
+//! it have been.
+
+mod picture;
+mod report;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ebb_scheduler::forecast::{Evaluation, Forecast, Forecaster, Options, Series, evaluate};
+use ebb_server::text::read_whole;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::error::CliError;
+use super::print::{Printer, counted, table};
+
+/// Methods that are listed beside the naive ones; JSON has all.
+const METHODS_SHOWN: usize = 5;
+
+/// Quantiles of the next forecast that JSON gives.
+const QUANTILES: [f64; 7] = [0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95];
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb forecast load.csv
+  ebb forecast load.csv --days 14 --horizon 2days --json forecast.json
+  ebb forecast load.csv --report out      the pictures in out/index.html
+
+Lines of the trace are TIME,VALUE; a time is a number of seconds or
+YYYY-MM-DD HH:MM:SS. Values are at even steps; lines without a value and missing
+lines are gaps. The forecast after the last line is in the JSON, as `next`.";
+
+/// Forecast a measured load, and compare such forecasts of its last days with
+/// what came.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The measured load, as CSV.
+    #[arg(value_name = "TRACE.csv")]
+    trace: PathBuf,
+    /// How many of the last days to forecast, each from what was before it.
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    days: usize,
+    /// How far to forecast.
+    #[arg(long, value_name = "TIME", default_value = "1day", value_parser = humantime::parse_duration)]
+    horizon: Duration,
+    /// Past days that methods are tried on before each forecast.
+    #[arg(long, value_name = "N", default_value_t = 28)]
+    backtest_days: usize,
+    /// Also write everything as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a report with pictures into this folder.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    let path = args.trace.display();
+    let text = read_whole(&args.trace)?;
+    let wrong = |error: &dyn std::fmt::Display| CliError::Usage(format!("{path}: {error}"));
+    let series = Series::parse_csv(&text).map_err(|error| wrong(&error))?;
+    let options = Options {
+        horizon_s: args.horizon.as_secs_f64(),
+        backtest_days: args.backtest_days,
+        ..Options::default()
+    };
+    let bar = bar(args.days);
+    let evaluation = evaluate(&series, options, args.days, |done| {
+        bar.set_position(done as u64)
+    });
+    bar.finish_and_clear();
+    let evaluation = evaluation.map_err(|error| wrong(&error))?;
+    let next = Forecaster::new(&series, options).and_then(|mut forecaster| forecaster.from_end());
+    let next = next.map_err(|error| wrong(&error))?;
+
+    if let Some(path) = &args.json {
+        let outcome = Outcome::new(&args.trace, &series, &next, &evaluation)?;
+        let json = serde_json::to_string_pretty(&outcome)?;
+        write(path, &(json + "\n"))?;
+    }
+    if let Some(folder) = &args.report {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
+        let svg = picture::load(&evaluation);
+        write(&folder.join("forecast.svg"), &picture::standalone(&svg))?;
+        let html = report::html(&args.trace.to_string_lossy(), &evaluation, &svg);
+        write(&folder.join("index.html"), &html)?;
+    }
+    print(&series, &evaluation, args.report.as_deref())
+}
+
+fn print(series: &Series, evaluation: &Evaluation, report: Option<&Path>) -> Result<()> {
+    let mut printer = Printer::new();
+    printer.line(format_args!(
+        "{}, {} without a value; forecast the last {} from what was before each",
+        counted(series.len() as u64, "slot"),
+        series.missing(),
+        counted(evaluation.origins as u64, "day"),
+    ))?;
+    printer.line("")?;
+    for line in table(
+        &["method", "WAPE", "/ naive", "combined on"],
+        &RIGHT,
+        &rows(evaluation),
+    ) {
+        printer.line(line)?;
+    }
+    printer.line("")?;
+    for line in table(&COVERAGE_HEAD, &COVERAGE_HEAD, &coverage_rows(evaluation)) {
+        printer.line(line)?;
+    }
+    if let Some(folder) = report {
+        printer.line("")?;
+        printer.line(format_args!(
+            "report: {}",
+            folder.join("index.html").display()
+        ))?;
+    }
+    printer.finish()
+}
+
+const RIGHT: [&str; 3] = ["WAPE", "/ naive", "combined on"];
+const COVERAGE_HEAD: [&str; 4] = ["interval", "load inside", "above", "mean width"];
+
+/// What was chosen, the naive methods, and the best others in hindsight.
+fn rows(evaluation: &Evaluation) -> Vec<Vec<String>> {
+    let row = |name: &str, wape: f64, days: String| {
+        let ratio = wape / evaluation.naive_wape;
+        vec![
+            name.into(),
+            format!("{wape:.4}"),
+            format!("{ratio:.3}"),
+            days,
+        ]
+    };
+    let naive = |name: &str| name.starts_with("naive");
+    let scores = evaluation.methods.iter();
+    let (naives, others): (Vec<_>, Vec<_>) = scores.partition(|score| naive(&score.name));
+    let days = |chosen: usize| counted(chosen as u64, "day");
+    let mut rows = vec![row("chosen", evaluation.wape, String::new())];
+    let shown = naives
+        .into_iter()
+        .chain(others.into_iter().take(METHODS_SHOWN));
+    rows.extend(shown.map(|score| row(&score.name, score.wape, days(score.chosen))));
+    rows
+}
+
+fn coverage_rows(evaluation: &Evaluation) -> Vec<Vec<String>> {
+    let percent = |part: f64| format!("{:.1}%", part * 100.0);
+    let rows = evaluation.coverage.iter().map(|coverage| {
+        vec![
+            format!("{:.0}%", coverage.nominal * 100.0),
+            percent(coverage.measured),
+            percent(coverage.above),
+            percent(coverage.width),
+        ]
+    });
+    rows.collect()
+}
+
+/// All that was found out, for scripts.
+#[derive(Serialize)]
+struct Outcome<'a> {
+    trace: String,
+    slots: usize,
+    missing: usize,
+    step_s: f64,
+    next: Next,
+    evaluation: &'a Evaluation,
+}
+
+/// The forecast after the end of the trace.
+#[derive(Serialize)]
+struct Next {
+    start_s: f64,
+    step_s: f64,
+    methods: Vec<String>,
+    point: Vec<f64>,
+    quantiles: Vec<Quantile>,
+}
+
+#[derive(Serialize)]
+struct Quantile {
+    q: f64,
+    load: Vec<f64>,
+}
+
+impl<'a> Outcome<'a> {
+    fn new(
+        trace: &Path,
+        series: &Series,
+        next: &Forecast,
+        evaluation: &'a Evaluation,
+    ) -> Result<Self> {
+        let quantile = |q| -> Result<Quantile> {
+            let load = next.quantile(q)?;
+            Ok(Quantile { q, load })
+        };
+        Ok(Self {
+            trace: trace.display().to_string(),
+            slots: series.len(),
+            missing: series.missing(),
+            step_s: series.step_s(),
+            next: Next {
+                start_s: next.start_s(),
+                step_s: next.step_s(),
+                methods: next.methods().iter().map(ToString::to_string).collect(),
+                point: next.point().to_vec(),
+                quantiles: QUANTILES.into_iter().map(quantile).collect::<Result<_>>()?,
+            },
+            evaluation,
+        })
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn bar(days: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:32} {pos:>5} of {len} days");
+    ProgressBar::new(days as u64).with_style(style.expect("the template is a constant"))
+}

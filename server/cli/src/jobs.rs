@@ -1,0 +1,141 @@
+//! `ebb jobs`: what became of jobs, and those to be started again.
+
+mod detail;
+mod profiles;
+mod timeline;
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use anyhow::Result;
+use ebb_server::jobs::history::{History, NotedJob, NotedState};
+
+use super::database::Location;
+use super::error::CliError;
+use super::print::{Printer, table};
+use super::run;
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb jobs
+  ebb jobs last
+  ebb jobs 1795293012345 --json | jq '.attempts[] | select(.outcome.kind == \"failed\")'
+  ebb jobs --json | jq '.[] | select(.state == \"failed\")'
+  ebb jobs --profiles
+  ebb jobs --restart
+
+A job is unfinished when its process ended before it. --restart starts such jobs
+again, the oldest first, over the snapshot that they had, as the next `ebb run` does;
+one that had put its output in place has succeeded, one whose process ended three times
+before it has failed. The latest 1,000 ended jobs are remembered, in tables jobs and
+attempts of keyspace system; of each job the first 10,000 attempts.
+
+What the tasks of an application took is kept in table profiles when a job succeeds,
+by what it read and computed. The next job of the application starts from it: tasks are
+believed to take as long, in proportion to the input.";
+
+/// List the jobs that ran over this database, and what became of them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    location: Location,
+    /// Show one job: what it counted, and its attempts; `last` is the latest.
+    #[arg(value_name = "ID")]
+    id: Option<String>,
+    /// Start unfinished jobs again, one after the other.
+    #[arg(long, conflicts_with = "id")]
+    restart: bool,
+    /// Show what the tasks of the applications took.
+    #[arg(long, conflicts_with_all = ["id", "restart"])]
+    profiles: bool,
+    /// Print a JSON array: id, application, arguments, state, times, report. Of one
+    /// job an object, with its attempts.
+    #[arg(long, conflicts_with = "restart")]
+    json: bool,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    let db = args.location.open_existing()?;
+    let history = History::existing(&db)?;
+    if args.restart {
+        let unfinished = history.map(|history| history.unfinished());
+        let unfinished = unfinished.transpose()?.unwrap_or_default();
+        drop(db);
+        return run::start_all_again(&args.location, unfinished);
+    }
+    if args.profiles {
+        let profiles = history.map(|history| history.profiles());
+        return profiles::print(&profiles.transpose()?.unwrap_or_default(), args.json);
+    }
+    let jobs = history.as_ref().map(History::jobs);
+    let jobs = jobs.transpose()?.unwrap_or_default();
+    let mut printer = Printer::new();
+    if let Some(id) = &args.id {
+        let job = find(&jobs, id)?;
+        let attempts = history.map(|history| history.attempts(&job.id));
+        let attempts = attempts.transpose()?.unwrap_or_default();
+        if args.json {
+            printer.json(&detail::object(job, &attempts))?;
+        } else {
+            for line in detail::lines(job, &attempts) {
+                printer.line(line)?;
+            }
+        }
+    } else if args.json {
+        printer.json(&jobs)?;
+    } else {
+        let head = ["id", "application", "state", "started", "took s", "rows"];
+        let rows: Vec<_> = jobs.iter().map(row).collect();
+        for line in table(&head, &["took s", "rows"], &rows) {
+            printer.line(line)?;
+        }
+    }
+    printer.finish()
+}
+
+/// The job of this id, or the latest.
+fn find<'a>(jobs: &'a [NotedJob], id: &str) -> Result<&'a NotedJob, CliError> {
+    let found = match id {
+        "last" => jobs.last(),
+        id => jobs.iter().find(|job| job.id == id),
+    };
+    found.ok_or_else(|| CliError::Unknown {
+        what: "job",
+        name: id.to_string(),
+        place: "the history".to_string(),
+        known: jobs.iter().rev().map(|job| job.id.clone()).collect(),
+    })
+}
+
+fn state(job: &NotedJob) -> &'static str {
+    match job.state {
+        NotedState::Started => "unfinished",
+        NotedState::Succeeded => "succeeded",
+        NotedState::Failed => "failed",
+        NotedState::Cancelled => "cancelled",
+    }
+}
+
+fn started(job: &NotedJob) -> String {
+    let started = UNIX_EPOCH + Duration::from_millis(job.started_unix_ms);
+    humantime::format_rfc3339_seconds(started).to_string()
+}
+
+/// From its first start to its end, in seconds.
+fn took_s(job: &NotedJob) -> Option<f64> {
+    let took_ms = job.ended_unix_ms?.saturating_sub(job.started_unix_ms);
+    Some(took_ms as f64 / 1e3)
+}
+
+fn row(job: &NotedJob) -> Vec<String> {
+    let report = job.report.as_ref();
+    let rows = report.and_then(|report| report["counters"]["output_records"].as_u64());
+    vec![
+        job.id.clone(),
+        job.application.clone(),
+        state(job).to_string(),
+        started(job),
+        took_s(job).map_or_else(String::new, |took_s| format!("{took_s:.2}")),
+        rows.map(|rows| rows.to_string()).unwrap_or_default(),
+    ]
+}

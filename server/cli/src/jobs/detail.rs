@@ -1,0 +1,234 @@
+//! One job: what it counted, its attempts, and when they ran.
+
+use ebb_scheduler::model::TaskKind;
+use ebb_scheduler::runtime::AttemptOutcome;
+use ebb_server::jobs::history::{NotedAttempt, NotedJob};
+use indicatif::{HumanBytes, HumanCount};
+use serde_json::{Value, json};
+
+use super::timeline::timeline;
+use super::{started, state, took_s};
+use crate::print::{counted, table};
+
+/// Attempts that are listed for people: the slowest, and those that failed last.
+const LISTED_MAX: usize = 15;
+
+/// What is shown of why an attempt failed, in characters.
+const CAUSE_CHARS_MAX: usize = 200;
+
+/// The job with its attempts.
+pub(super) fn object(job: &NotedJob, attempts: &[NotedAttempt]) -> Value {
+    let mut object = json!(job);
+    object["attempts"] = json!(attempts);
+    object
+}
+
+/// The same for people.
+pub(super) fn lines(job: &NotedJob, attempts: &[NotedAttempt]) -> Vec<String> {
+    let took = took_s(job).map_or_else(String::new, |took_s| format!(" after {took_s:.2} s"));
+    let mut lines = vec![format!(
+        "{} {}: {}{took}",
+        job.application,
+        job.id,
+        state(job)
+    )];
+    let mut begun = format!("  started  {} in {}", started(job), job.directory.display());
+    if job.starts > 1 {
+        begun += &format!(", {} times", job.starts);
+    }
+    lines.push(begun);
+    let report = job.report.as_ref().unwrap_or(&Value::Null);
+    if let Some(cause) = report["outcome"]["cause"].as_str() {
+        lines.push(format!("  cause    {cause}"));
+    }
+    if let (Some(tasks), Some(cpu_s)) = (report["tasks"].as_u64(), report["cpu_s"].as_f64()) {
+        let tasks = counted(tasks, "task");
+        lines.push(format!("  work     {tasks}, {cpu_s:.2} s of CPU"));
+    }
+    lines.extend(counters(&report["counters"]));
+    if !attempts.is_empty() {
+        lines.push(String::new());
+        lines.extend(slowest(job, attempts));
+        lines.extend(failed(attempts));
+        lines.push(String::new());
+        lines.extend(timeline(attempts));
+    }
+    lines
+}
+
+/// What it counted, but for zeros.
+fn counters(counters: &Value) -> Vec<String> {
+    let counters = counters.as_object().into_iter().flatten();
+    let rows: Vec<_> = (counters.filter_map(|(name, value)| Some((name, value.as_u64()?))))
+        .filter(|(_, value)| *value > 0)
+        .map(|(name, value)| {
+            let value = match name {
+                name if name.contains("bytes") => HumanBytes(value).to_string(),
+                name if name.ends_with("_ns") => format!("{:.3} s", value as f64 / 1e9),
+                _ => HumanCount(value).to_string(),
+            };
+            let name = name.trim_end_matches("_ns").replace('_', " ");
+            vec!["  counted".to_string(), name, value]
+        })
+        .collect();
+    let mut lines = table(&["", "", "value"], &["value"], &rows);
+    lines.drain(..1);
+    lines
+}
+
+/// `map 3`, or in a chain `2: map 3`.
+fn task(attempt: &NotedAttempt, is_chain: bool) -> String {
+    let kind = match attempt.record.kind {
+        TaskKind::Map => "map",
+        TaskKind::Reduce => "reduce",
+    };
+    let of = match is_chain {
+        true => format!("{}: ", attempt.job),
+        false => String::new(),
+    };
+    format!("{of}{kind} {}", attempt.record.index)
+}
+
+fn is_chain(attempts: &[NotedAttempt]) -> bool {
+    attempts.iter().any(|attempt| attempt.job > 1)
+}
+
+fn slowest(job: &NotedJob, attempts: &[NotedAttempt]) -> Vec<String> {
+    let head = [
+        "task", "attempt", "from s", "took s", "CPU s", "in", "out", "spilled", "memory", "ended",
+    ];
+    let took_s = |attempt: &NotedAttempt| attempt.record.ended_s - attempt.record.started_s;
+    let mut slowest: Vec<_> = attempts.iter().collect();
+    slowest.sort_by(|a, b| took_s(b).total_cmp(&took_s(a)));
+    let row = |attempt: &&NotedAttempt| {
+        let record = &attempt.record;
+        let ended = match record.outcome {
+            AttemptOutcome::Done => "done",
+            AttemptOutcome::Failed { .. } => "failed",
+            AttemptOutcome::LeftBehind => "left behind",
+            AttemptOutcome::Stopped => "stopped",
+            AttemptOutcome::Preempted => "preempted",
+        };
+        let bytes = |bytes: u64| HumanBytes(bytes).to_string();
+        vec![
+            task(attempt, is_chain(attempts)),
+            record.attempt.to_string(),
+            format!("{:.2}", record.started_s),
+            format!("{:.3}", took_s(attempt)),
+            format!("{:.3}", record.cpu_s),
+            bytes(record.bytes_in),
+            bytes(record.bytes_out),
+            bytes(record.spilled_bytes),
+            bytes(record.memory_bytes_max),
+            ended.to_string(),
+        ]
+    };
+    let rows: Vec<_> = slowest.iter().take(LISTED_MAX).map(row).collect();
+    let mut told = counted(attempts.len() as u64, "attempt");
+    if job.attempts_dropped > 0 {
+        let dropped = HumanCount(job.attempts_dropped);
+        told += &format!(" ({dropped} more were too many to be kept)");
+    }
+    told += match attempts.len() > LISTED_MAX {
+        true => "; the slowest, --json has all:",
+        false => ", the slowest first:",
+    };
+    let mut lines = vec![told];
+    let cells = table(&head, &head[1..9], &rows).into_iter();
+    lines.extend(cells.map(|line| format!("  {line}")));
+    lines
+}
+
+/// The causes of those that failed, the latest last.
+fn failed(attempts: &[NotedAttempt]) -> Vec<String> {
+    let causes = attempts.iter().filter_map(|attempt| {
+        let cause = match &attempt.record.outcome {
+            AttemptOutcome::Failed { cause } => &cause[..],
+            AttemptOutcome::LeftBehind => "it hung, and its thread was left behind",
+            AttemptOutcome::Done | AttemptOutcome::Stopped | AttemptOutcome::Preempted => {
+                return None;
+            }
+        };
+        let task = task(attempt, is_chain(attempts));
+        let shown: String = cause.chars().take(CAUSE_CHARS_MAX).collect();
+        let more = if shown.len() < cause.len() { "..." } else { "" };
+        let number = attempt.record.attempt;
+        Some(format!("  {task}, attempt {number}: {shown}{more}"))
+    });
+    let causes: Vec<_> = causes.collect();
+    if causes.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![String::new(), format!("{} failed:", causes.len())];
+    lines.extend_from_slice(&causes[causes.len().saturating_sub(LISTED_MAX)..]);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::timeline::testing::attempt;
+    use super::*;
+    use ebb_server::jobs::history::NotedState;
+
+    fn job(report: Value) -> NotedJob {
+        NotedJob {
+            id: "1795293012345".into(),
+            application: "sort".into(),
+            arguments: json!({}),
+            directory: "/d".into(),
+            state: NotedState::Failed,
+            started_unix_ms: 1_795_293_012_345,
+            starts: 2,
+            commits: false,
+            ended_unix_ms: Some(1_795_293_013_595),
+            report: Some(report),
+            attempts_dropped: 1234,
+        }
+    }
+
+    #[test]
+    fn a_job_is_told_with_its_counters_its_slowest_attempts_and_what_failed() {
+        let report = json!({
+            "tasks": 2, "cpu_s": 0.5,
+            "outcome": {"kind": "failed", "cause": "m1 of J1, attempt 4: no number"},
+            "counters": {"map_input_records": 12345, "spilled_bytes": 2048, "spills": 0},
+        });
+        let mut broken = attempt(TaskKind::Map, 1, 0.5, 0.75);
+        broken.record.outcome = AttemptOutcome::Failed {
+            cause: "no number".into(),
+        };
+        let attempts = [attempt(TaskKind::Map, 0, 0.0, 1.0), broken];
+        let told = lines(&job(report), &attempts).join("\n");
+        for part in [
+            "sort 1795293012345: failed after 1.25 s",
+            "in /d, 2 times",
+            "cause    m1 of J1, attempt 4: no number",
+            "2 tasks, 0.50 s of CPU",
+            "12,345",
+            "2.00 KiB",
+            "2 attempts (1,234 more were too many to be kept), the slowest first:",
+            "1 failed:",
+            "  map 1, attempt 1: no number",
+        ] {
+            assert!(told.contains(part), "{part:?} in {told}");
+        }
+        assert!(!told.contains("spills"), "{told}");
+        let slow = told.find("map 0").unwrap();
+        assert!(slow < told.find("map 1 ").unwrap(), "{told}");
+    }
+
+    #[test]
+    fn a_job_without_a_report_or_attempts_is_told_by_its_note() {
+        let unfinished = NotedJob {
+            state: NotedState::Started,
+            ended_unix_ms: None,
+            report: None,
+            starts: 1,
+            ..job(Value::Null)
+        };
+        let told = lines(&unfinished, &[]);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert_eq!(told[0], "sort 1795293012345: unfinished");
+        assert_eq!(object(&unfinished, &[])["attempts"], json!([]));
+    }
+}

@@ -1,0 +1,59 @@
+//! What the tasks of applications took.
+
+use anyhow::Result;
+use ebb_scheduler::runtime::TaskMeasures;
+use ebb_server::jobs::history::NotedProfile;
+use indicatif::HumanBytes;
+
+use crate::print::{Printer, table};
+
+/// Prints them, a row per type of task.
+pub(super) fn print(profiles: &[NotedProfile], json: bool) -> Result<()> {
+    let mut printer = Printer::new();
+    if json {
+        printer.json(&profiles)?;
+    } else {
+        let head = [
+            "application",
+            "input",
+            "job",
+            "tasks",
+            "CPU s a task",
+            "at most",
+            "CPU s a MiB",
+            "memory a task",
+        ];
+        let rows: Vec<_> = profiles.iter().flat_map(rows).collect();
+        for line in table(&head, &head[4..], &rows) {
+            printer.line(line)?;
+        }
+    }
+    printer.finish()
+}
+
+fn rows(profile: &NotedProfile) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for (name, measured) in &profile.measured {
+        for (kind, measures) in [("maps", measured.map), ("reduces", measured.reduce)] {
+            if measures.tasks > 0 {
+                rows.push(row(profile, name, kind, &measures));
+            }
+        }
+    }
+    rows
+}
+
+fn row(profile: &NotedProfile, name: &str, kind: &str, measures: &TaskMeasures) -> Vec<String> {
+    let mib = measures.bytes_in as f64 / f64::from(1 << 20);
+    let per_mib = (mib > 0.0).then(|| format!("{:.4}", measures.cpu_s / mib));
+    vec![
+        name.to_string(),
+        profile.input.clone(),
+        profile.job.clone(),
+        format!("{} {kind}", measures.tasks),
+        format!("{:.3}", measures.cpu_s / measures.tasks as f64),
+        format!("{:.3}", measures.cpu_s_max),
+        per_mib.unwrap_or_default(),
+        HumanBytes(measures.memory_bytes_max).to_string(),
+    ]
+}

@@ -1,0 +1,129 @@
+//! The `ebb` binary: one subcommand per file.
+//!
+//! ```text
+//!   arguments ─> clap ─> a subcommand ─> its result on stdout
+//!                             └─ error ─> "ebb: ..." on stderr, exit code
+//! ```
+//!
+//! What always holds:
+//!
+//! - Results go to stdout; progress, warnings and errors to stderr.
+//! - A command that reads never makes a database where there is none.
+//! - The exit code says what kind of failure it was (`exit`).
+//! - When whoever reads stdout has seen enough, the command ends quietly.
+
+#![forbid(unsafe_code)]
+
+mod apps;
+mod backup;
+mod database;
+mod demo;
+mod error;
+mod exit;
+mod forecast;
+mod get;
+mod jobs;
+mod load;
+mod names;
+mod policies;
+mod print;
+mod progress;
+mod repair;
+mod run;
+mod scan;
+mod scenario_file;
+mod sim;
+mod snapshot;
+mod stats;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The store with snapshots, and analytics in the time it leaves.
+#[derive(Debug, Parser)]
+#[command(name = "ebb", version, propagate_version = true, max_term_width = 100)]
+#[command(arg_required_else_help = true, after_help = exit::HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::Args),
+    Load(load::Args),
+    Snapshot(snapshot::Args),
+    Get(get::Args),
+    Scan(scan::Args),
+    Run(run::Args),
+    Apps(apps::Args),
+    Jobs(jobs::Args),
+    Stats(stats::Args),
+    Backup(backup::Args),
+    Verify(verify::Args),
+    Repair(repair::Args),
+    Policies(policies::Args),
+    Forecast(forecast::Args),
+    Sim(sim::Args),
+}
+
+fn main() -> ExitCode {
+    if let Some(ended) = run::serve_tasks_if_asked() {
+        return ended;
+    }
+    let result = match Cli::parse().command {
+        Command::Demo(args) => demo::run(args),
+        Command::Load(args) => load::run(args),
+        Command::Snapshot(args) => snapshot::run(args),
+        Command::Get(args) => get::run(args),
+        Command::Scan(args) => scan::run(args),
+        Command::Run(args) => run::run(args),
+        Command::Apps(args) => apps::run(args),
+        Command::Jobs(args) => jobs::run(args),
+        Command::Stats(args) => stats::run(args),
+        Command::Backup(args) => backup::run(args),
+        Command::Verify(args) => verify::run(args),
+        Command::Repair(args) => repair::run(args),
+        Command::Policies(args) => policies::run(args),
+        Command::Forecast(args) => forecast::run(args),
+        Command::Sim(args) => sim::run(args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::report(&error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent_and_every_command_has_examples() {
+        let mut cli = Cli::command();
+        cli.build();
+        cli.clone().debug_assert();
+        for command in cli.get_subcommands() {
+            if command.get_name() == "help" {
+                continue;
+            }
+            let help = command.get_after_help().map(ToString::to_string);
+            assert!(
+                help.is_some_and(|help| help.contains("ebb ")),
+                "{} has no example",
+                command.get_name()
+            );
+        }
+    }
+
+    #[test]
+    fn every_built_in_application_can_be_run() {
+        let cli = Cli::command();
+        let run = cli.find_subcommand("run").unwrap();
+        let commands = run.get_subcommands().map(clap::Command::get_name);
+        assert!(commands.eq(ebb_server::jobs::names()));
+    }
+}

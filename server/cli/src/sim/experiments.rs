@@ -1,0 +1,105 @@
+//! `ebb sim experiments`: the thesis's, again.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use ebb_bench::sim::{self, Analysis, EXPERIMENTS, Experiment, Source};
+use ebb_scheduler::sim::scenario::Scenario;
+
+use super::print::{print, simulate, write_json};
+use crate::error::CliError;
+use crate::print::{Printer, table};
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb sim experiments                       what there is
+  ebb sim experiments motivation            one of them
+  ebb sim experiments all --report results  all, with pictures, in results/NAME
+  ebb sim experiments motivation --scenario its scenario, to be changed and run";
+
+/// Run an experiment of the thesis, or list them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Its name, or all; none lists them.
+    name: Option<String>,
+    /// How many times to draw it. Default: as its scenario says.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    replicas: Option<u32>,
+    /// Print the scenario instead of running it; formulas have none.
+    #[arg(long)]
+    scenario: bool,
+    /// Write DIR/NAME: an HTML report, its pictures and the result as JSON.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    let Some(name) = &args.name else {
+        return list();
+    };
+    let chosen: Vec<&Experiment> = (EXPERIMENTS.iter())
+        .filter(|experiment| name == "all" || experiment.name == name)
+        .collect();
+    if chosen.is_empty() {
+        let message = format!("there is no experiment {name:?}: `ebb sim experiments` lists them");
+        return Err(CliError::Usage(message).into());
+    }
+    for experiment in chosen {
+        let text = match experiment.source {
+            Source::Scenario(text) => text,
+            Source::Formula(_) if args.scenario && name == "all" => continue,
+            Source::Formula(formula) => {
+                evaluate(experiment, &formula(), &args)?;
+                continue;
+            }
+        };
+        if args.scenario {
+            let mut printer = Printer::new();
+            printer.line(text.trim_end())?;
+            printer.finish()?;
+            continue;
+        }
+        let mut scenario =
+            Scenario::parse(experiment.name, text).context("a scenario that comes with ebb")?;
+        scenario.replicas = args.replicas.unwrap_or(scenario.replicas);
+        let result = simulate(&scenario)?;
+        print(&result)?;
+        if let Some(folder) = &args.report {
+            let folder = folder.join(experiment.name);
+            let report = sim::write_report(&result, &folder)?;
+            write_json(&result, &folder.join("result.json"))?;
+            eprintln!("report: {}", report.display());
+        }
+    }
+    Ok(())
+}
+
+fn evaluate(experiment: &Experiment, analysis: &Analysis, args: &Args) -> Result<()> {
+    if args.scenario {
+        let message = format!("{:?} is a formula: it has no scenario", experiment.name);
+        return Err(CliError::Usage(message).into());
+    }
+    let mut printer = Printer::new();
+    printer.line(&analysis.title)?;
+    let head: Vec<&str> = analysis.head.iter().map(String::as_str).collect();
+    for line in table(&head, &head[1..], &analysis.rows) {
+        printer.line(line)?;
+    }
+    printer.finish()?;
+    if let Some(folder) = &args.report {
+        let report = sim::write_analysis(analysis, &folder.join(experiment.name))?;
+        eprintln!("report: {}", report.display());
+    }
+    Ok(())
+}
+
+fn list() -> Result<()> {
+    let row = |e: &Experiment| [e.name, e.figures, e.claim].map(String::from).to_vec();
+    let rows: Vec<_> = EXPERIMENTS.iter().map(row).collect();
+    let mut printer = Printer::new();
+    for line in table(&["name", "figures", "the thesis shows"], &[], &rows) {
+        printer.line(line)?;
+    }
+    printer.finish()
+}

@@ -1,0 +1,178 @@
+//! `ebb sim plan`: what becomes of these jobs under this forecast, and what would
+//! save those that are at risk.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use ebb_scheduler::model::JobId;
+use ebb_scheduler::planning::{Change, Outlook, Saving, plan};
+use ebb_scheduler::sim::scenario::Point;
+use serde::Serialize;
+
+use super::policy_named;
+use crate::error::CliError;
+use crate::print::{Printer, counted, table};
+use crate::{progress, scenario_file};
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb sim plan tonight.toml
+  ebb sim plan tonight.toml --futures 100 --confidence 0.99
+  ebb sim plan tonight.toml --json | jq '.jobs[] | select(.at_risk) | .saved_by[0]'";
+
+/// Tell what becomes of the jobs of a scenario, which goals are at risk, and the
+/// cheapest change that saves each.
+///
+/// The jobs are those listed as [[job]]; a [workload] is what may come beside them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Cluster, forecast and jobs, a TOML file.
+    #[arg(value_name = "SCENARIO.toml")]
+    scenario: PathBuf,
+    /// The policy that is to run them.
+    #[arg(long, value_name = "NAME", default_value = "forecast-edf")]
+    policy: String,
+    /// How many futures to draw: task lengths, errors of the forecast, other jobs.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    futures: u32,
+    /// In which part of the futures a goal has to be met to be safe.
+    #[arg(long, value_name = "PART", default_value_t = 0.95, value_parser = confidence)]
+    confidence: f64,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+fn confidence(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(part) if part > 0.0 && part <= 1.0 => Ok(part),
+        _ => Err("a number above 0 and up to 1".to_string()),
+    }
+}
+
+#[derive(Serialize)]
+struct Planned {
+    title: String,
+    policy: String,
+    futures: u32,
+    confidence: f64,
+    jobs: Vec<PlannedJob>,
+}
+
+#[derive(Serialize)]
+struct PlannedJob {
+    name: String,
+    #[serde(flatten)]
+    outlook: Outlook,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    let path = &args.scenario;
+    let scenario = scenario_file::read(path)?;
+    let usage = |what: String| CliError::Usage(format!("{}: {what}", path.display()));
+    let [point] = scenario.points.as_slice() else {
+        let what = "a plan is for one set of values: take the [sweep] out";
+        return Err(usage(what.to_string()).into());
+    };
+    let policy = policy_named(&args.policy)?;
+    let futures: Vec<_> = (0..u64::from(args.futures))
+        .map(|future| point.draw(scenario.seed.wrapping_add(future)))
+        .collect();
+    let listed: Vec<JobId> = (futures[0].1.iter())
+        .map(|job| job.job.id)
+        .filter(|&id| point.is_listed(id))
+        .collect();
+    if listed.is_empty() {
+        let what = "nothing to plan: give at least one [[job]]";
+        return Err(usage(what.to_string()).into());
+    }
+    let spinner = progress::spinner("what would save the goals at risk is tried out ...");
+    let outlooks = plan(futures, &listed, policy.as_ref(), args.confidence);
+    spinner.finish_and_clear();
+    let outlooks = outlooks?;
+    let jobs = outlooks.into_iter().map(|outlook| PlannedJob {
+        name: name(point, outlook.job.id),
+        outlook,
+    });
+    let planned = Planned {
+        title: scenario.title.clone(),
+        policy: args.policy,
+        futures: args.futures,
+        confidence: args.confidence,
+        jobs: jobs.collect(),
+    };
+    let mut printer = Printer::new();
+    if args.json {
+        printer.json(&planned)?;
+    } else {
+        for line in lines(&planned, point) {
+            printer.line(line)?;
+        }
+    }
+    printer.finish()
+}
+
+fn name(point: &Point, id: JobId) -> String {
+    point.job_name(id).map_or(id.to_string(), str::to_string)
+}
+
+fn lines(planned: &Planned, point: &Point) -> Vec<String> {
+    let futures = counted(planned.futures.into(), "future");
+    let safe = 100.0 * planned.confidence;
+    let mut lines = vec![
+        format!("{} ({}, {futures})", planned.title, planned.policy),
+        String::new(),
+    ];
+    let safe_head = format!("{safe:.0}% by s");
+    let head = [
+        "job",
+        "submitted s",
+        "goal s",
+        "ends s",
+        &safe_head,
+        "met",
+        "",
+    ];
+    let seconds = |t_s: Option<f64>| t_s.map_or("-".to_string(), |t_s| format!("{t_s:.0}"));
+    let rows: Vec<Vec<String>> = (planned.jobs.iter())
+        .map(|PlannedJob { name, outlook }| {
+            let met = outlook.met_probability;
+            vec![
+                name.clone(),
+                seconds(Some(outlook.job.submitted_s)),
+                seconds(outlook.job.goal_s),
+                seconds(outlook.finish_s),
+                seconds(outlook.safe_finish_s),
+                met.map_or("-".to_string(), |met| format!("{:.0}%", 100.0 * met)),
+                (if outlook.at_risk { "at risk" } else { "" }).to_string(),
+            ]
+        })
+        .collect();
+    lines.extend(table(&head, &head[1..6], &rows));
+    for PlannedJob { name, outlook } in planned.jobs.iter().filter(|job| job.outlook.at_risk) {
+        lines.push(String::new());
+        lines.push(match outlook.saved_by.is_empty() {
+            true => format!("{name}: no single change saves it"),
+            false => format!("{name} is saved by, the cheapest first:"),
+        });
+        let savings = outlook.saved_by.iter();
+        lines.extend(savings.map(|saving| format!("  {}", words(saving, outlook, point))));
+    }
+    lines
+}
+
+fn words(saving: &Saving, outlook: &Outlook, point: &Point) -> String {
+    let percent = 100.0 * saving.cost;
+    match saving.change {
+        Change::Weight { weight } => {
+            format!("a weight of {weight} instead of {}", outlook.job.weight)
+        }
+        Change::LaterGoal { goal_s } => {
+            let after_s = goal_s - outlook.job.submitted_s;
+            format!("goal_s = {after_s:.0}, {percent:.0}% more time: a goal at {goal_s:.0} s")
+        }
+        Change::FewerMaps { maps } => format!("maps = {maps}, {percent:.0}% less work"),
+        Change::Without { job } => format!("leaving {} out", self::name(point, job)),
+    }
+}

@@ -1,0 +1,88 @@
+//! `ebb sim run`: one scenario.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use ebb_bench::sim;
+
+use super::policy_named;
+use super::print::{print, simulate, write_json};
+use crate::error::CliError;
+use crate::scenario_file;
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb sim run week.toml
+  ebb sim run week.toml --policy fifo,reverse-adaptive --replicas 10
+  ebb sim run week.toml --quantile 0.7
+  ebb sim run week.toml --json - | jq '.points[0].policies[].missed_fraction'
+  ebb sim run week.toml --report week/";
+
+/// Run a scenario under one or several policies, on all cores.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// What to simulate, a TOML file.
+    #[arg(value_name = "SCENARIO.toml")]
+    scenario: PathBuf,
+    /// Policies, with commas between them. Default: those of the scenario.
+    #[arg(long, value_name = "P,...", value_delimiter = ',')]
+    policy: Vec<String>,
+    /// How many times to draw it. Default: as the scenario says.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    replicas: Option<u32>,
+    /// Seed of the first replica. Default: as the scenario says.
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+    /// Plan against this quantile of the load, 0.01 to 0.99, where the scenario has a
+    /// [forecast_error]. Default: as it says.
+    #[arg(long, value_name = "Q", value_parser = quantile)]
+    quantile: Option<f64>,
+    /// Write the result as JSON; - is stdout, instead of the table.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write an HTML report and its pictures into this folder.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+}
+
+fn quantile(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(q) if (0.01..=0.99).contains(&q) => Ok(q),
+        _ => Err("a number between 0.01 and 0.99".to_string()),
+    }
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    let mut scenario = scenario_file::read(&args.scenario)?;
+    if !args.policy.is_empty() {
+        scenario.policies = args.policy;
+    }
+    for name in &scenario.policies {
+        policy_named(name)?;
+    }
+    scenario.replicas = args.replicas.unwrap_or(scenario.replicas);
+    scenario.seed = args.seed.unwrap_or(scenario.seed);
+    if let Some(quantile) = args.quantile {
+        for point in &mut scenario.points {
+            if !point.set_quantile(quantile) {
+                let path = args.scenario.display();
+                let message = format!(
+                    "{path}: --quantile is of a forecast that is off by chance: add \
+                     [forecast_error] with log_sd and correlation_s"
+                );
+                return Err(CliError::Usage(message).into());
+            }
+        }
+    }
+
+    let result = simulate(&scenario)?;
+    if let Some(folder) = &args.report {
+        let report = sim::write_report(&result, folder)?;
+        eprintln!("report: {}", report.display());
+    }
+    match &args.json {
+        Some(path) => write_json(&result, path),
+        None => print(&result),
+    }
+}

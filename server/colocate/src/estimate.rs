@@ -1,0 +1,129 @@
+//! From measurements to the load that is planned with.
+//!
+//! The estimates are exponentially weighted means over time, not over
+//! measurements: a cycle that is cut short says less than a whole one. With time
+//! constant T, a measurement over d seconds weighs 1 - exp(-d / T).
+
+use crate::monitor::MeasuredLoad;
+
+/// For what transactional threads use, in seconds: fast enough to follow a compressed
+/// day, slow enough not to follow a single flush.
+const TRANSACTIONAL_S: f64 = 0.35;
+/// For other processes, in seconds: their measurement is as coarse as the
+/// kernel's ticks.
+const OTHERS_S: f64 = 2.0;
+/// Other processes that use less than this are taken for none, in cores: what
+/// ticks round off, and what a machine does for itself.
+const OTHERS_CORES_MIN: f64 = 0.05;
+
+/// The load.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LoadEstimate {
+    transactional_cores: Option<f64>,
+    /// 0 until something was measured.
+    disk_bytes_per_s: f64,
+    /// Below 0 for as long as ticks are rounded that way; not shown so.
+    others_cores: f64,
+}
+
+impl LoadEstimate {
+    /// Takes in a measurement.
+    pub(super) fn take(&mut self, load: &MeasuredLoad) {
+        let weight = |constant_s: f64| 1.0 - (-load.length_s / constant_s).exp();
+        let newest = load.transactional_cores;
+        let before = self.transactional_cores.unwrap_or(newest);
+        self.transactional_cores = Some(before + weight(TRANSACTIONAL_S) * (newest - before));
+        self.disk_bytes_per_s +=
+            weight(TRANSACTIONAL_S) * (load.transactional_disk_bytes_per_s - self.disk_bytes_per_s);
+        self.others_cores += weight(OTHERS_S) * (load.others_cores - self.others_cores);
+    }
+
+    /// What the load reads from the disk and writes to it, in bytes per second.
+    pub(super) fn disk_bytes_per_s(&self) -> f64 {
+        self.disk_bytes_per_s
+    }
+
+    /// Cores that other processes use.
+    pub(super) fn others_cores(&self) -> f64 {
+        match self.others_cores {
+            cores if cores >= OTHERS_CORES_MIN => cores,
+            _ => 0.0,
+        }
+    }
+
+    /// Cores that are not for analytics.
+    pub(super) fn load_cores(&self) -> f64 {
+        self.transactional_cores.unwrap_or(0.0) + self.others_cores()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(length_s: f64, transactional_cores: f64, others_cores: f64) -> MeasuredLoad {
+        MeasuredLoad {
+            length_s,
+            transactional_cores,
+            transactional_disk_bytes_per_s: transactional_cores * 1e6,
+            others_cores,
+            ..MeasuredLoad::default()
+        }
+    }
+
+    #[test]
+    fn the_first_measurement_counts_whole_and_short_ones_little() {
+        let mut estimate = LoadEstimate::default();
+        estimate.take(&used(0.25, 0.8, 0.0));
+        assert_eq!(estimate.load_cores(), 0.8);
+        estimate.take(&used(0.001, 2.0, 0.0));
+        assert!(estimate.load_cores() < 0.81, "{estimate:?}");
+    }
+
+    #[test]
+    fn it_does_not_matter_how_time_is_cut() {
+        let mut whole = LoadEstimate::default();
+        let mut cut = LoadEstimate::default();
+        for estimate in [&mut whole, &mut cut] {
+            estimate.take(&used(0.25, 0.4, 0.2));
+        }
+        whole.take(&used(0.25, 1.2, 1.0));
+        for length_s in [0.05, 0.02, 0.08, 0.1] {
+            cut.take(&used(length_s, 1.2, 1.0));
+        }
+        assert!((whole.load_cores() - cut.load_cores()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_step_is_followed_within_a_second_and_a_flush_hardly_shows() {
+        let mut estimate = LoadEstimate::default();
+        // Cycles of 0.25 s beside a load of 20% of two cores; one holds a flush.
+        for cores in [0.41, 0.39, 0.40, 0.95, 0.40, 0.42] {
+            estimate.take(&used(0.25, cores, 0.01));
+        }
+        assert!(estimate.load_cores() < 0.55, "{estimate:?}");
+        for _ in 0..4 {
+            estimate.take(&used(0.25, 1.60, 0.01));
+        }
+        assert!((1.5..=1.6).contains(&estimate.load_cores()), "{estimate:?}");
+        let disk_bytes_per_s = estimate.disk_bytes_per_s();
+        assert!((1.4e6..=1.6e6).contains(&disk_bytes_per_s), "{estimate:?}");
+    }
+
+    #[test]
+    fn other_processes_count_once_they_are_more_than_rounding() {
+        let mut estimate = LoadEstimate::default();
+        // Ticks rounded to either side.
+        for others in [0.04, -0.05, 0.06, -0.03, 0.05, -0.04, 0.03] {
+            estimate.take(&used(0.25, 0.5, others));
+            assert_eq!(estimate.load_cores(), 0.5);
+        }
+        for _ in 0..20 {
+            estimate.take(&used(0.25, 0.5, 1.0));
+        }
+        assert!(
+            (1.35..=1.5).contains(&estimate.load_cores()),
+            "{estimate:?}"
+        );
+    }
+}

@@ -1,0 +1,320 @@
+//! Decides what analytics may use in each control cycle.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ebb_scheduler::availability::Availability;
+use ebb_scheduler::runtime::{Capacity, CapacityRequest, CapacitySource};
+use serde::Serialize;
+
+use crate::estimate::LoadEstimate;
+use crate::guard::{Guard, GuardSample, LatencyWindow};
+use crate::memory::{MemoryMonitor, SteadyMemory};
+use crate::monitor::{LoadMonitor, MeasuredLoad, RequestRates};
+
+/// The shortest time over which the load is measured, in seconds: over less,
+/// what a thread happens to do at the moment would count for the load. A cycle
+/// that comes earlier goes by the last measurement.
+const MEASURE_S_MIN: f64 = 0.02;
+
+/// What was measured and granted at the start of one control cycle.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct LoadSample {
+    /// Seconds of the runtime's time.
+    pub t_s: f64,
+    /// Cores that transactional threads used since the measurement before.
+    pub transactional_cores: f64,
+    /// How many of them waited for a core meanwhile.
+    pub transactional_waiting: f64,
+    /// What they read from the disk and wrote to it, in bytes per second.
+    pub transactional_disk_bytes_per_s: f64,
+    /// What the store served meanwhile, if it is looked at.
+    pub requests: Option<RequestRates>,
+    /// Cores that other processes use, as estimated.
+    pub others_cores: f64,
+    /// The part of what is left that the guard allows, 0 to 1.
+    pub allowed: f64,
+    /// What analytics may use in the cycle that starts, in hundredths of a core.
+    pub capacity_hundredths: u32,
+    /// What tasks may hold then, in bytes, if the system says what there is.
+    pub memory_bytes: Option<u64>,
+}
+
+/// What is shared out.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// Cores of the machine.
+    pub cores: u32,
+    /// Cores that are never given to analytics.
+    pub reserve_cores: f64,
+    /// What the disk does for load and analytics together, in bytes per second;
+    /// `None`: analytics may read as much as they can.
+    pub disk_bytes_per_s: Option<u64>,
+    /// f(t) in hundredths of a core, reserve deducted.
+    pub forecast: Arc<Availability>,
+}
+
+/// Gives analytics what the transactional load and other processes leave: the
+/// machine, less what was measured, less a reserve; of that the part that a
+/// [`Guard`] allows, if there is one. Plans by the forecast that it was given.
+///
+/// Memory is what the machine, and the cgroups that this process is in, have
+/// available, with what tasks hold, less a twentieth of it all; the least of the last
+/// five seconds. The guard has no part in it: latencies do not tell how much is left.
+#[derive(Debug)]
+pub struct Governor {
+    machine: Machine,
+    memory: MemoryMonitor,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    monitor: LoadMonitor,
+    measured_s: Option<f64>,
+    left_memory: SteadyMemory,
+    estimate: LoadEstimate,
+    /// The last measurement.
+    load: MeasuredLoad,
+    guard: Option<Guard>,
+    history: Vec<LoadSample>,
+    guarded: Vec<GuardSample>,
+}
+
+impl Machine {
+    /// What is left beside a load of so many cores, when this part of it is
+    /// allowed, in hundredths of a core.
+    fn capacity_hundredths(&self, load_cores: f64, allowed: f64) -> u32 {
+        let left = f64::from(self.cores) - load_cores - self.reserve_cores;
+        (left.max(0.0) * allowed * 100.0) as u32
+    }
+
+    /// The same of the disk, beside a load of so many bytes per second.
+    fn read_bytes_per_s(&self, load_bytes_per_s: f64, allowed: f64) -> Option<u64> {
+        let left = self.disk_bytes_per_s? as f64 - load_bytes_per_s;
+        Some((left.max(0.0) * allowed) as u64)
+    }
+}
+
+impl Governor {
+    /// A governor of a machine; `guard` holds an objective, where there is one.
+    pub fn new(machine: Machine, monitor: LoadMonitor, guard: Option<Guard>) -> Self {
+        let state = State {
+            monitor,
+            measured_s: None,
+            left_memory: SteadyMemory::default(),
+            estimate: LoadEstimate::default(),
+            load: MeasuredLoad::default(),
+            guard,
+            history: Vec::new(),
+            guarded: Vec::new(),
+        };
+        Self {
+            machine,
+            memory: MemoryMonitor::start(),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// All cycles so far.
+    pub fn history(&self) -> Vec<LoadSample> {
+        self.lock().history.clone()
+    }
+
+    /// All decisions of the guard so far.
+    pub fn guarded(&self) -> Vec<GuardSample> {
+        self.lock().guarded.clone()
+    }
+
+    /// Tells the guard of a window of the load. True when it allows another part
+    /// than before: then the runtime should plan anew.
+    pub fn take_window(&self, window: LatencyWindow) -> bool {
+        let mut state = self.lock();
+        let Some(guard) = &mut state.guard else {
+            return false;
+        };
+        let before = guard.allowed();
+        let sample = guard.decide(window);
+        let changed = guard.allowed() != before;
+        state.guarded.extend(sample);
+        changed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn measure(&mut self, now_s: f64) {
+        if self
+            .measured_s
+            .is_some_and(|before_s| now_s - before_s < MEASURE_S_MIN)
+        {
+            return;
+        }
+        self.measured_s = Some(now_s);
+        // Where the kernel stops telling, the last estimate stays.
+        if let Ok(load) = self.monitor.look() {
+            self.estimate.take(&load);
+            self.load = load;
+        }
+    }
+
+    fn allowed(&self) -> f64 {
+        self.guard.as_ref().map_or(1.0, Guard::allowed)
+    }
+}
+
+impl CapacitySource for Governor {
+    fn capacity(&self, request: CapacityRequest) -> Capacity {
+        let CapacityRequest { now_s, held_bytes } = request;
+        let left_bytes = self.memory.left_bytes(held_bytes);
+        let mut state = self.lock();
+        state.measure(now_s);
+        let memory_bytes = left_bytes.map(|bytes| state.left_memory.take(now_s, bytes));
+        let allowed = state.allowed();
+        let load_cores = state.estimate.load_cores();
+        let capacity_hundredths = self.machine.capacity_hundredths(load_cores, allowed);
+        let load_bytes_per_s = state.estimate.disk_bytes_per_s();
+        let sample = LoadSample {
+            t_s: now_s,
+            transactional_cores: state.load.transactional_cores,
+            transactional_waiting: state.load.transactional_waiting,
+            transactional_disk_bytes_per_s: state.load.transactional_disk_bytes_per_s,
+            requests: state.load.requests,
+            others_cores: state.estimate.others_cores(),
+            allowed,
+            capacity_hundredths,
+            memory_bytes,
+        };
+        state.history.push(sample);
+        Capacity {
+            cpu_hundredths: capacity_hundredths,
+            read_bytes_per_s: self.machine.read_bytes_per_s(load_bytes_per_s, allowed),
+            memory_bytes,
+            forecast: Arc::clone(&self.machine.forecast),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the governor gives at a time when tasks hold so many bytes.
+    fn capacity(governor: &Governor, now_s: f64, held_bytes: u64) -> Capacity {
+        governor.capacity(CapacityRequest { now_s, held_bytes })
+    }
+
+    fn machine(disk_bytes_per_s: Option<u64>) -> Machine {
+        Machine {
+            cores: 2,
+            reserve_cores: 0.1,
+            disk_bytes_per_s,
+            forecast: Arc::new(Availability::constant(100.0).unwrap()),
+        }
+    }
+
+    #[test]
+    fn analytics_get_what_load_and_reserve_leave() {
+        let machine = machine(None);
+        for (load, allowed, capacity) in [
+            (0.0, 1.0, 190),
+            (0.5, 1.0, 140),
+            (0.5, 0.5, 70),
+            (0.5, 0.0, 0),
+            (1.9, 1.0, 0),
+            (3.0, 1.0, 0),
+        ] {
+            assert_eq!(
+                machine.capacity_hundredths(load, allowed),
+                capacity,
+                "at a load of {load} cores, {allowed} of the rest allowed"
+            );
+        }
+    }
+
+    #[test]
+    fn analytics_read_what_the_load_leaves_of_the_disk() {
+        let machine = machine(Some(1000));
+        for (load, allowed, left) in [
+            (0.0, 1.0, 1000),
+            (400.0, 1.0, 600),
+            (400.0, 0.5, 300),
+            (2000.0, 1.0, 0),
+        ] {
+            assert_eq!(machine.read_bytes_per_s(load, allowed), Some(left));
+        }
+    }
+
+    #[test]
+    fn a_broken_objective_takes_cpu_and_bytes_back_at_once() {
+        let guard = Guard::new("p99=2ms".parse().unwrap());
+        let monitor = LoadMonitor::start().unwrap();
+        // A disk beside which nothing counts that other tests read and write.
+        let disk_bytes_per_s = 1 << 60;
+        let governor = Governor::new(machine(Some(disk_bytes_per_s)), monitor, Some(guard));
+        let reads_percent = |now_s| {
+            let read_bytes_per_s = capacity(&governor, now_s, 0).read_bytes_per_s;
+            (read_bytes_per_s.unwrap() as f64 / disk_bytes_per_s as f64 * 100.0).round()
+        };
+        assert_eq!(reads_percent(0.0), 100.0);
+        let window = |t_s, latency_us| LatencyWindow {
+            t_s,
+            length_s: 0.1,
+            requests: 1000,
+            latency_us,
+        };
+        assert!(!governor.take_window(window(0.1, 1000.0)));
+        assert!(governor.take_window(window(0.2, 3000.0)));
+        assert_eq!(reads_percent(0.2), 50.0);
+        assert!(governor.take_window(window(0.3, 3000.0)));
+        let nothing = capacity(&governor, 0.3, 0);
+        assert_eq!(nothing.cpu_hundredths, 0);
+        assert_eq!(nothing.read_bytes_per_s, Some(0));
+        let allowed: Vec<f64> = governor.guarded().iter().map(|s| s.allowed).collect();
+        assert_eq!(allowed, [1.0, 0.5, 0.0]);
+        assert_eq!(governor.history().len(), 3);
+    }
+
+    #[test]
+    fn memory_is_what_this_machine_has_whatever_the_guard_allows() {
+        let guard = Guard::new("p99=2ms".parse().unwrap());
+        let monitor = LoadMonitor::start().unwrap();
+        let governor = Governor::new(machine(None), monitor, Some(guard));
+        let left_bytes = capacity(&governor, 1.0, 0).memory_bytes;
+        assert!(left_bytes.is_some());
+        let bad = |t_s| LatencyWindow {
+            t_s,
+            length_s: 0.1,
+            requests: 1000,
+            latency_us: 1e9,
+        };
+        assert!(governor.take_window(bad(1.1)) && governor.take_window(bad(1.2)));
+        // The least of both looks, and tasks hold more than the machine has.
+        let still = capacity(&governor, 2.0, 1 << 60).memory_bytes;
+        assert_eq!(still, left_bytes);
+        let plenty = capacity(&governor, 20.0, 1 << 60).memory_bytes;
+        assert!(plenty.unwrap() > 1 << 59);
+        let told = governor
+            .history()
+            .into_iter()
+            .map(|cycle| cycle.memory_bytes);
+        let told: Vec<_> = told.collect();
+        assert_eq!(told, [left_bytes, left_bytes, plenty]);
+    }
+
+    #[test]
+    fn without_a_guard_windows_change_nothing() {
+        let governor = Governor::new(machine(None), LoadMonitor::start().unwrap(), None);
+        let window = LatencyWindow {
+            t_s: 0.1,
+            length_s: 0.1,
+            requests: 1000,
+            latency_us: 1e9,
+        };
+        assert!(!governor.take_window(window));
+        assert_eq!(capacity(&governor, 0.1, 0).read_bytes_per_s, None);
+        assert!(governor.guarded().is_empty());
+    }
+}

@@ -1,0 +1,335 @@
+//! The guard: shrinks analytics before a latency objective breaks, and lets them
+//! grow again without oscillating.
+//!
+//! It is a controller in the manner of Heracles (Lo et al., ISCA 2015), brought
+//! from minutes to windows of a tenth of a second. From each window's latency L
+//! and the objective O it takes the *slack* s = (O - L) / O, and decides on the
+//! part `allowed`, 0 to 1, of what the load leaves:
+//!
+//! ```text
+//!   s < 0                  Shrink: allowed / 2; in the second window in a row Stop: 0
+//!   0 <= s < SLACK_SHRINK  Shrink: allowed * 0.8
+//!   .. < SLACK_GROW        Hold
+//!   above                  Grow:   allowed + 0.1, up to the bound
+//! ```
+//!
+//! After a break it holds for some windows. What keeps Heracles from oscillating
+//! is a wait of minutes; here it is a memory. What was allowed when it had to
+//! shrink is where the trouble begins, so the *bound* stays below it until a time
+//! of good windows has passed, and that time doubles whenever trouble is met
+//! again. When the load falls well below what it was then, the memory goes.
+//!
+//! Heracles also stops growing by the load itself (above 80 to 85%); here the
+//! governor does that, which measures what is left.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::Serialize;
+
+#[cfg(test)]
+mod tests;
+
+/// Below this slack analytics shrink, as Heracles's.
+const SLACK_SHRINK: f64 = 0.05;
+/// Above this slack they may grow. Heracles grows above 0.10, but after 15
+/// seconds; a window's percentile is noisier than that of 15 seconds.
+const SLACK_GROW: f64 = 0.20;
+/// A window counts once it holds this many requests, so that its percentile is
+/// more than its largest latency; windows with fewer are put together ...
+const REQUESTS_MIN: u64 = 200;
+/// ... for this long at most.
+const GATHER_S_MAX: f64 = 1.0;
+/// Growth in a window.
+const GROWTH: f64 = 0.1;
+/// Growth in a window once it is known where the trouble begins.
+const GROWTH_CAREFUL: f64 = 0.02;
+/// Less than this is nothing.
+const ALLOWED_MIN: f64 = 0.02;
+/// Windows without growth after a break.
+const COOLDOWN_WINDOWS: u32 = 5;
+/// Good windows after which what is known of the trouble is put to the test, the
+/// first time; twice as many each time that trouble is met again, up to ...
+const RETRY_WINDOWS: u32 = 100;
+/// ... this many: at windows of a tenth of a second half an hour.
+const RETRY_WINDOWS_MAX: u32 = 18_000;
+/// The part of what was too much that is allowed afterwards.
+const BELOW_TROUBLE: f64 = 0.8;
+/// The part of the requests in trouble below which the load is another one.
+const OTHER_LOAD: f64 = 0.8;
+
+/// A latency that the load is to keep, as in `p99=2ms`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Objective {
+    /// Of which latencies.
+    pub quantile: Quantile,
+    /// The most that it may be, in microseconds; positive.
+    pub latency_us: f64,
+}
+
+/// A quantile of a window's latencies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Quantile {
+    /// The median.
+    P50,
+    /// 99 in 100.
+    P99,
+    /// 999 in 1000.
+    P999,
+}
+
+impl Quantile {
+    const NAMES: [(&'static str, Self); 3] = [
+        ("p50", Self::P50),
+        ("p99", Self::P99),
+        ("p99.9", Self::P999),
+    ];
+
+    /// The part of the latencies that are at most this one, 0 to 1.
+    pub fn part(self) -> f64 {
+        match self {
+            Self::P50 => 0.5,
+            Self::P99 => 0.99,
+            Self::P999 => 0.999,
+        }
+    }
+}
+
+impl fmt::Display for Quantile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = Self::NAMES.iter().find(|(_, quantile)| quantile == self);
+        f.pad(named.map_or("", |(name, _)| *name))
+    }
+}
+
+impl fmt::Display for Objective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let latency = Duration::from_nanos((self.latency_us * 1e3).round() as u64);
+        write!(
+            f,
+            "{}={}",
+            self.quantile,
+            humantime::format_duration(latency)
+        )
+    }
+}
+
+impl FromStr for Objective {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!("{text:?} is no objective: give one as p99=2ms; p50 and p99.9 are known too")
+        };
+        let (name, latency) = text.split_once('=').ok_or_else(wrong)?;
+        let named = Quantile::NAMES.iter().find(|(known, _)| *known == name);
+        let latency = humantime::parse_duration(latency).map_err(|_| wrong())?;
+        match named {
+            Some((_, quantile)) if !latency.is_zero() => Ok(Self {
+                quantile: *quantile,
+                latency_us: latency.as_secs_f64() * 1e6,
+            }),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// The load in a short time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LatencyWindow {
+    /// When it ended, in seconds.
+    pub t_s: f64,
+    /// Its length in seconds; positive.
+    pub length_s: f64,
+    /// Requests that ended in it.
+    pub requests: u64,
+    /// The objective's quantile of their latencies, in microseconds.
+    pub latency_us: f64,
+}
+
+/// What the guard does with what analytics may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// More.
+    Grow,
+    /// The same.
+    Hold,
+    /// Less.
+    Shrink,
+    /// Nothing.
+    Stop,
+}
+
+/// What was decided at the end of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct GuardSample {
+    /// The window; of several that were put together, all of them.
+    pub window: LatencyWindow,
+    /// (objective - latency) / objective: below 0 it is broken; 1 without any
+    /// request.
+    pub slack: f64,
+    /// What was done.
+    pub action: Action,
+    /// The part of what the load leaves that analytics may use now, 0 to 1.
+    pub allowed: f64,
+}
+
+/// Where trouble was met.
+#[derive(Debug, Clone, Copy)]
+struct Trouble {
+    /// What was allowed.
+    allowed: f64,
+    requests_per_s: f64,
+    /// Good windows until it is put to the test.
+    windows_left: u32,
+    /// Of these in all.
+    windows: u32,
+}
+
+/// The controller: state and windows in, decisions out; no clock, no thread.
+#[derive(Debug, Clone)]
+pub struct Guard {
+    objective_us: f64,
+    allowed: f64,
+    cooldown_windows: u32,
+    broken_before: bool,
+    trouble: Option<Trouble>,
+    /// Windows with too few requests to judge.
+    gathered: Option<LatencyWindow>,
+}
+
+impl Guard {
+    /// One that allows everything so far.
+    pub fn new(objective: Objective) -> Self {
+        Self {
+            objective_us: objective.latency_us,
+            allowed: 1.0,
+            cooldown_windows: 0,
+            broken_before: false,
+            trouble: None,
+            gathered: None,
+        }
+    }
+
+    /// The part of what the load leaves that analytics may use, 0 to 1.
+    pub fn allowed(&self) -> f64 {
+        self.allowed
+    }
+
+    /// Takes in the next window; `None` when it waits for more requests before
+    /// it judges.
+    pub fn decide(&mut self, window: LatencyWindow) -> Option<GuardSample> {
+        let window = self.gather(window)?;
+        let slack = match window.requests {
+            0 => 1.0,
+            _ => (self.objective_us - window.latency_us) / self.objective_us,
+        };
+        let requests_per_s = window.requests as f64 / window.length_s.max(1e-9);
+        let is_another = |trouble: &Trouble| requests_per_s < OTHER_LOAD * trouble.requests_per_s;
+        if self.trouble.as_ref().is_some_and(is_another) {
+            self.trouble = None;
+        }
+        let before = self.allowed;
+        if slack < 0.0 {
+            self.break_down(requests_per_s);
+        } else {
+            self.recover(slack, requests_per_s);
+        }
+        self.broken_before = slack < 0.0;
+        let action = match self.allowed {
+            now if now > before => Action::Grow,
+            0.0 if before > 0.0 => Action::Stop,
+            now if now < before => Action::Shrink,
+            _ => Action::Hold,
+        };
+        Some(GuardSample {
+            window,
+            slack,
+            action,
+            allowed: self.allowed,
+        })
+    }
+
+    /// Puts windows together until they can be judged. The latency is then that
+    /// of the worst of them.
+    fn gather(&mut self, window: LatencyWindow) -> Option<LatencyWindow> {
+        let whole = match self.gathered.take() {
+            None => window,
+            Some(before) => LatencyWindow {
+                t_s: window.t_s,
+                length_s: before.length_s + window.length_s,
+                requests: before.requests + window.requests,
+                latency_us: before.latency_us.max(window.latency_us),
+            },
+        };
+        let quiet = whole.requests == 0;
+        if quiet || whole.requests >= REQUESTS_MIN || whole.length_s >= GATHER_S_MAX {
+            return Some(whole);
+        }
+        self.gathered = Some(whole);
+        None
+    }
+
+    fn break_down(&mut self, requests_per_s: f64) {
+        // The second window in a row may still show what the first one allowed.
+        if !self.broken_before {
+            self.remember(requests_per_s);
+        }
+        self.allowed = match self.broken_before {
+            true => 0.0,
+            false => floor(self.allowed / 2.0),
+        };
+        self.cooldown_windows = COOLDOWN_WINDOWS;
+    }
+
+    /// What is allowed now is too much.
+    fn remember(&mut self, requests_per_s: f64) {
+        // Where nothing is allowed it was not us.
+        if self.allowed > 0.0 {
+            let windows = self.trouble.map_or(RETRY_WINDOWS, |trouble| {
+                trouble.windows.saturating_mul(2).min(RETRY_WINDOWS_MAX)
+            });
+            self.trouble = Some(Trouble {
+                allowed: self.allowed,
+                requests_per_s,
+                windows_left: windows,
+                windows,
+            });
+        }
+    }
+
+    fn recover(&mut self, slack: f64, requests_per_s: f64) {
+        if slack < SLACK_SHRINK {
+            self.remember(requests_per_s);
+            self.allowed = floor(self.allowed * 0.8);
+            return;
+        }
+        if self.cooldown_windows > 0 {
+            self.cooldown_windows -= 1;
+            return;
+        }
+        let bound = match &mut self.trouble {
+            None => 1.0,
+            Some(trouble) if trouble.windows_left > 0 => {
+                trouble.windows_left -= 1;
+                trouble.allowed * BELOW_TROUBLE
+            }
+            Some(_) => 1.0,
+        };
+        if slack >= SLACK_GROW {
+            let growth = match &self.trouble {
+                Some(_) if self.allowed >= bound / 2.0 => GROWTH_CAREFUL,
+                _ => GROWTH,
+            };
+            let grown = (self.allowed + growth).min(bound);
+            self.allowed = self.allowed.max(grown);
+        }
+    }
+}
+
+fn floor(allowed: f64) -> f64 {
+    if allowed < ALLOWED_MIN { 0.0 } else { allowed }
+}

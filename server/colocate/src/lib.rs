@@ -1,0 +1,31 @@
+//! Co-location: what a service uses, turned into what analytics may use.
+//!
+//! ```text
+//!   CPU and disk by class, requests ─► LoadMonitor ─► LoadEstimate ─┐
+//!   latencies of the service or its load ─► GuardWatch ─► Guard ──────┼─► Governor ─► capacity
+//!   MemAvailable, cgroups ────────────► MemoryMonitor ──────────────┤
+//!   LoadHistory, or a schedule ──────────────────────► forecast f(t)┘
+//! ```
+//!
+//! What always holds: everything in the process that is not a task of an
+//! analytics job counts as transactional, flushes and compactions included, and
+//! comes first; so does every other process. `estimate`, `guard` and `history`
+//! decide and know no clock; `monitor`, `threads`, `memory` and `watch` look and
+//! tell.
+
+#![forbid(unsafe_code)]
+
+mod estimate;
+mod governor;
+mod guard;
+mod history;
+mod memory;
+mod monitor;
+mod threads;
+mod watch;
+
+pub use governor::{Governor, LoadSample, Machine};
+pub use guard::{Action, Guard, GuardSample, LatencyWindow, Objective, Quantile};
+pub use history::{HistoryError, LoadHistory, left_by};
+pub use monitor::{LoadMonitor, MeasuredLoad, RequestRates, RequestSource};
+pub use watch::{GuardWatch, LatencySource};

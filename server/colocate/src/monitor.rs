@@ -1,0 +1,230 @@
+//! Measures the load: CPU and disk of the process's threads by class, everything else
+//! on the machine, and the requests that were served.
+
+use std::fmt;
+use std::io;
+use std::time::Instant;
+
+use ebb_scheduler::runtime::processes_cpu_s;
+use procfs::{CurrentSI, KernelStats};
+use rustix::thread::{CpuSet, sched_getaffinity};
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+use crate::threads::Threads;
+
+/// The load, and who else used the machine, on average between two looks.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct MeasuredLoad {
+    /// The time between them, in seconds.
+    pub length_s: f64,
+    /// Cores used by all threads of the process but those that run analytics tasks.
+    pub transactional_cores: f64,
+    /// How many of these threads waited for a core that something else had.
+    pub transactional_waiting: f64,
+    /// What these threads read from the disk and wrote to it, in bytes per second.
+    pub transactional_disk_bytes_per_s: f64,
+    /// Cores used by threads that run analytics tasks, and by processes that run them
+    /// for this one.
+    pub analytics_cores: f64,
+    /// Cores used by other processes, and by the host where the machine is a virtual
+    /// one. The kernel counts idle time in ticks of 10 ms, so over a short time this
+    /// is off by some hundredths, to either side, and may be below 0.
+    pub others_cores: f64,
+    /// What was served, if that is counted.
+    pub requests: Option<RequestRates>,
+}
+
+/// The requests that were served over a short time.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct RequestRates {
+    /// Reads, commits and scans, per second.
+    pub requests_per_s: f64,
+    /// Bytes of their keys and values, per second.
+    pub bytes_per_s: f64,
+    /// Their median latency as who counts them sees it, in microseconds; 0 without any.
+    pub p50_us: f64,
+    /// 99 in 100 took at most this.
+    pub p99_us: f64,
+    /// 999 in 1000 took at most this.
+    pub p999_us: f64,
+}
+
+/// Who counts the requests that are served.
+pub trait RequestSource: fmt::Debug + Send {
+    /// What was served since the last call.
+    fn take(&mut self) -> RequestRates;
+}
+
+/// Measures, from one call to the next, what the load was and who used the CPU.
+#[derive(Debug)]
+pub struct LoadMonitor {
+    threads: Threads,
+    process_s: f64,
+    /// Of processes that run tasks for this one.
+    tasks_s: f64,
+    machine: Machine,
+    idle_s: f64,
+    /// Who counts requests, if they are counted.
+    requests: Option<Box<dyn RequestSource>>,
+    measured: Instant,
+}
+
+impl LoadMonitor {
+    /// Starts measuring.
+    ///
+    /// # Errors
+    /// When the kernel does not show CPU times under `/proc`.
+    pub fn start() -> io::Result<Self> {
+        let machine = Machine::detect();
+        Ok(Self {
+            threads: Threads::find()?,
+            process_s: process_cpu_s(),
+            tasks_s: processes_cpu_s(),
+            idle_s: machine.idle_s()?,
+            machine,
+            requests: None,
+            measured: Instant::now(),
+        })
+    }
+
+    /// Measures the requests that `source` counts too.
+    #[must_use]
+    pub fn with_requests(mut self, source: impl RequestSource + 'static) -> Self {
+        self.requests = Some(Box::new(source));
+        self
+    }
+
+    /// What there was since the last call.
+    ///
+    /// A thread that ended since then is missed for its last interval; the
+    /// store's threads and a server's connections live longer than that.
+    ///
+    /// # Errors
+    /// As [`LoadMonitor::start`].
+    pub fn look(&mut self) -> io::Result<MeasuredLoad> {
+        let [transactional, analytics] = self.threads.look()?;
+        let (process_s, tasks_s) = (process_cpu_s(), processes_cpu_s());
+        let idle_s = self.machine.idle_s()?;
+        let elapsed = std::mem::replace(&mut self.measured, Instant::now()).elapsed();
+        let length_s = elapsed.as_secs_f64().max(1e-9);
+        let process_cores =
+            (process_s - std::mem::replace(&mut self.process_s, process_s)) / length_s;
+        let tasks_cores = (tasks_s - std::mem::replace(&mut self.tasks_s, tasks_s)) / length_s;
+        let idle_cores = (idle_s - std::mem::replace(&mut self.idle_s, idle_s)) / length_s;
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        Ok(MeasuredLoad {
+            length_s,
+            transactional_cores: seconds(transactional.cpu_ns) / length_s,
+            transactional_waiting: seconds(transactional.waited_ns) / length_s,
+            transactional_disk_bytes_per_s: transactional.disk_bytes as f64 / length_s,
+            analytics_cores: seconds(analytics.cpu_ns) / length_s + tasks_cores,
+            others_cores: self.machine.cores() - idle_cores - process_cores - tasks_cores,
+            requests: (self.requests.as_mut()).map(|source| source.take()),
+        })
+    }
+}
+
+/// The cores that this process may run on.
+#[derive(Debug)]
+struct Machine {
+    /// `None`: the system does not say, so all there are.
+    allowed: Option<Vec<usize>>,
+    cores: f64,
+}
+
+impl Machine {
+    fn detect() -> Self {
+        let allowed = sched_getaffinity(None).ok().map(|set| {
+            (0..CpuSet::MAX_CPU)
+                .filter(|&core| set.is_set(core))
+                .collect::<Vec<_>>()
+        });
+        let all = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        Self {
+            cores: allowed.as_ref().map_or_else(all, Vec::len) as f64,
+            allowed,
+        }
+    }
+
+    fn cores(&self) -> f64 {
+        self.cores
+    }
+
+    /// The time that these cores had nothing to run, in seconds since boot.
+    fn idle_s(&self) -> io::Result<f64> {
+        let stats = KernelStats::current().map_err(io::Error::other)?;
+        let of_these = |core: &usize| match &self.allowed {
+            Some(allowed) => allowed.contains(core),
+            None => true,
+        };
+        let ticks: u64 = (0..)
+            .zip(&stats.cpu_time)
+            .filter(|(core, _)| of_these(core))
+            .map(|(_, time)| time.idle + time.iowait.unwrap_or(0))
+            .sum();
+        Ok(ticks as f64 / procfs::ticks_per_second() as f64)
+    }
+}
+
+fn process_cpu_s() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    /// Looks while a thread is busy until that was seen, and tells all that was seen.
+    fn look_beside_busy_thread(monitor: &mut LoadMonitor) -> Vec<MeasuredLoad> {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            let mut seen = Vec::new();
+            let used_s = |seen: &[MeasuredLoad]| -> f64 {
+                let used = seen
+                    .iter()
+                    .map(|load| load.transactional_cores * load.length_s);
+                used.sum()
+            };
+            while used_s(&seen) < 0.05 {
+                thread::yield_now();
+                seen.push(monitor.look().unwrap());
+            }
+            stop.store(true, Ordering::Relaxed);
+            seen
+        })
+    }
+
+    #[test]
+    fn what_the_load_used_is_seen_and_is_finite() {
+        let mut monitor = LoadMonitor::start().unwrap();
+        for load in look_beside_busy_thread(&mut monitor) {
+            assert!(load.length_s > 0.0 && load.others_cores.is_finite());
+            assert!(load.transactional_waiting >= 0.0);
+            assert_eq!(load.requests, None);
+        }
+    }
+
+    #[test]
+    fn cores_stand_idle_for_no_longer_than_the_machine_is_up() {
+        let machine = Machine::detect();
+        let (cores, first) = (machine.cores(), machine.idle_s().unwrap());
+        let started = Instant::now();
+        assert!(cores >= 1.0);
+        look_beside_busy_thread(&mut LoadMonitor::start().unwrap());
+        let idle_s = machine.idle_s().unwrap() - first;
+        // Ticks of rounding for each core; the kernel may also take back some
+        // of the time that it counted as waiting for the disk.
+        let most_s = cores * (started.elapsed().as_secs_f64() + 0.05);
+        assert!((-0.1..=most_s).contains(&idle_s), "{idle_s} of {most_s}");
+    }
+}
