@@ -10,23 +10,9 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::{Error, Result};
-use crate::key::NUMBER_MAX;
+use crate::key::{FileNumber, NUMBER_MAX};
 use crate::vfs::{LockGuard, Vfs};
-
-/// The number in a file's name; manifests, WAL segments and SSTables each have
-/// their own series, and no number is used twice in a series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct FileNumber(pub(crate) u64);
-
-impl FileNumber {
-    pub(crate) fn next(self) -> Self {
-        Self(self.0 + 1)
-    }
-}
 
 /// What a file of the directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,19 +2,22 @@
 //! restart and are read in place.
 //!
 //! ```text
-//! Db ── Keyspace ── Table            handles a user holds; Transaction, View, Snapshot
-//!         │
-//!       commit                       sequence numbers, group commit, visibility, conflicts
-//!         │
-//!       wal    memtable              where a write goes
-//!         │        │
-//!       manifest  version            the ordered run list; bookmarks; recovery
-//!                  │
-//!       sstable                      block, filter, index, cache of one file
-//!       compaction flush             (background) bounded, stripe by stripe
-//!       backup verify repair         care of a database, open or closed
-//!       vfs                          the only door to the disk
+//! api            Db Keyspace Table Snapshot View Transaction: what a user holds
+//! maintenance    backup verify repair: care of a database, open or closed
+//! db             open, close, write, flush, merge, snapshots
+//! │
+//! ├ commit wal           sequence numbers, group commit, conflicts; where a write goes
+//! ├ manifest snapshots   the durable state; named snapshots and views
+//! ├ version memtable     what a table consists of at one moment
+//! ├ compaction           what to merge and what to keep, as decisions
+//! ├ runs sstable         immutable sorted files
+//! ├ read                 one key's versions to a value, many sources as one
+//! │
+//! key            numbers, ids, ranges, versions: vocabulary without I/O
+//! vfs            the only door to the disk
 //! ```
+//!
+//! Arrows of use point down only.
 //!
 //! A snapshot is a *bookmark in the sequence of commits*: creating one is a
 //! commit that writes a few bytes. Flush and compaction keep, of each key, one
@@ -28,22 +31,20 @@
 // Allowed in leaf modules that the book names (Architecture).
 #![deny(unsafe_code)]
 
-mod care;
+mod api;
 mod clock;
 mod commit;
 mod compaction;
 mod db;
-mod detached;
 mod error;
 mod files;
-mod flush;
 #[cfg(any(all(test, not(loom)), feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod key;
-mod keyspace;
 #[cfg(all(test, loom))]
 mod loom_models;
+mod maintenance;
 mod manifest;
 mod memtable;
 mod meter;
@@ -53,45 +54,40 @@ pub mod mutation;
 mod mutation;
 mod options;
 mod read;
-mod retention;
-mod snapshot;
-mod sorted_writer;
+mod runs;
+mod snapshots;
 mod sstable;
 mod stats;
 mod sync;
-mod table;
-mod transaction;
 mod varint;
 mod version;
 pub mod vfs;
 mod wal;
 
-pub use care::backup::BackupInfo;
-pub use care::repair::{Lost, RepairReport, RepairedTable, repair};
-pub use care::verify::{Finding, VerifyProgress, VerifyReport, verify};
+pub use api::{
+    Db, DetachedOptions, DetachedTable, Entry, Keyspace, PinnedTable, Range, Snapshot,
+    SnapshotInfo, SnapshotScope, SnapshotTable, SortedWriter, SortedWriterOptions, Table,
+    Transaction, TransactionOptions, TransactionRange, Value, View, WriteBatch,
+};
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use commit::{MAX_KEY_BYTES, MAX_VALUE_BYTES, WriteBatch};
 pub use compaction::{
     Bounding, CompactionPicker, Pick, Reason, RunShape, TableShape, TieredPicker,
 };
-pub use db::Db;
-pub use detached::{DetachedOptions, DetachedTable, PinnedTable};
+pub use db::IngestInfo;
 pub use error::{Error, ErrorKind, Result};
-pub use key::SeqNo;
-pub use keyspace::{Keyspace, SnapshotInfo, SnapshotScope};
+pub use key::{MAX_KEY_BYTES, MAX_VALUE_BYTES, SeqNo};
+pub use maintenance::{
+    BackupInfo, Finding, Lost, RepairReport, RepairedTable, VerifyProgress, VerifyReport, repair,
+    verify,
+};
 pub use meter::{Meter, Metered, Requests};
 pub use options::{
     CompactionOptions, Durability, Maintenance, Options, SnapshotOptions, TableOptions,
     WriteOptions,
 };
-pub use read::merge_operator::{MergeOperator, MergeOperators};
-pub use read::range::{Entry, Range};
-pub use snapshot::{Snapshot, SnapshotTable, View};
-pub use sorted_writer::{SortedWriter, SortedWriterOptions};
+pub use read::{MergeOperator, MergeOperators};
 pub use sstable::{Compression, KeySketch, SsTableOptions};
 pub use stats::{RunStats, Stats, TableStats};
-pub use table::{IngestInfo, Table, Value};
-pub use transaction::{Transaction, TransactionOptions, TransactionRange};
 
 /// The examples of the book's guide, compiled and run with the tests.
 #[cfg(doctest)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, SystemClock};
 use crate::compaction::{CompactionPicker, TieredPicker};
-use crate::read::merge_operator::MergeOperators;
+use crate::read::MergeOperators;
 use crate::sstable::SsTableOptions;
 use crate::vfs::{DiskVfs, Vfs};
 

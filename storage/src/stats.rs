@@ -1,12 +1,10 @@
-//! What the database consists of, and what it has done: measured, not
-//! estimated.
+//! What the database consists of, and what it has done, as plain numbers: measured,
+//! not estimated. The engine gathers them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
-use crate::compaction::table_debt_bytes;
-use crate::db::{DbInner, TableCore};
 use crate::sstable::ReadCounters;
 
 /// A number that only grows (or is a maximum), counted without order.
@@ -22,7 +20,7 @@ impl Counter {
         self.0.fetch_max(n, Ordering::Relaxed);
     }
 
-    fn get(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -45,11 +43,11 @@ pub(crate) struct Counters {
     pub(crate) delays: Counter,
     pub(crate) delay_us: Counter,
     pub(crate) gate_us_max: Counter,
-    reads_by_runs: [Counter; Stats::READS_BY_RUNS],
-    runs_touched: Counter,
-    blocks_read: Counter,
-    blocks_cached: Counter,
-    filter_skips: Counter,
+    pub(crate) reads_by_runs: [Counter; Stats::READS_BY_RUNS],
+    pub(crate) runs_touched: Counter,
+    pub(crate) blocks_read: Counter,
+    pub(crate) blocks_cached: Counter,
+    pub(crate) filter_skips: Counter,
 }
 
 impl Counters {
@@ -225,115 +223,4 @@ impl Stats {
     /// The length of [`Stats::reads_by_runs`]: more than a table has runs, unless
     /// they are bounded strictly under many snapshots.
     pub const READS_BY_RUNS: usize = 32;
-
-    pub(crate) fn collect(db: &DbInner) -> Self {
-        let counters = db.counters();
-        let reads_by_runs: Vec<_> = counters.reads_by_runs.iter().map(Counter::get).collect();
-        let reads = reads_by_runs.iter().sum();
-        let tables = db.tables();
-        let tables: Vec<_> = tables.iter().map(|t| TableStats::collect(db, t)).collect();
-        let user_bytes_written = counters.user_bytes_written.get();
-        let wal_bytes_written = db.wal().written_bytes();
-        let table_bytes_written = counters.flush_bytes.get() + counters.compaction_bytes.get();
-        let (hits, misses) = (db.cache().hits(), db.cache().misses());
-        let per_read = |count: u64| ratio(count, reads);
-        Self {
-            user_bytes_written,
-            write_amplification: ratio(wal_bytes_written + table_bytes_written, user_bytes_written),
-            runs_per_read: per_read(counters.runs_touched.get()),
-            blocks_per_read: per_read(counters.blocks_read.get() + counters.blocks_cached.get()),
-            cache_hit_ratio: ratio(hits, hits + misses),
-            compaction_read_bytes: counters.compaction_read_bytes.get(),
-            compaction_paced_us: counters.compaction_paced_us.get(),
-            compaction_yield_us: counters.compaction_yield_us.get(),
-            compactions_running: db.claims().running(),
-            compaction_debt_bytes: tables.iter().map(|t| t.compaction_debt_bytes).sum(),
-            wal_bytes_written,
-            wal_syncs: db.wal().syncs(),
-            writes: counters.writes.get(),
-            operations_written: counters.operations_written.get(),
-            reads,
-            reads_by_runs,
-            runs_touched: counters.runs_touched.get(),
-            blocks_read: counters.blocks_read.get(),
-            blocks_cached: counters.blocks_cached.get(),
-            filter_skips: counters.filter_skips.get(),
-            cache_hits: hits,
-            cache_misses: misses,
-            cache_bytes: db.cache().used_bytes(),
-            flush_bytes: counters.flush_bytes.get(),
-            compactions: counters.compactions.get(),
-            compaction_bytes: counters.compaction_bytes.get(),
-            stalls: counters.stalls.get(),
-            stall_us: counters.stall_us.get(),
-            stall_us_max: counters.stall_us_max.get(),
-            delays: counters.delays.get(),
-            delay_us: counters.delay_us.get(),
-            gate_us_max: counters.gate_us_max.get(),
-            wal_bytes: db.wal().bytes(),
-            wal_segments: db.wal().segments(),
-            views: db.retention().views(),
-            snapshots: db.retention().bookmarks().list.len(),
-            maintenance_failure: db.maintenance_failure().map(|e| e.to_string()),
-            read_only_cause: db.wal().failure().map(|cause| cause.to_string()),
-            tables,
-        }
-    }
-}
-
-fn ratio(of: u64, to: u64) -> f64 {
-    match to {
-        0 => 0.0,
-        to => of as f64 / to as f64,
-    }
-}
-
-impl TableStats {
-    fn collect(db: &DbInner, table: &TableCore) -> Self {
-        let version = table.version();
-        let memtables = || std::iter::once(&version.memtable).chain(&version.frozen);
-        let runs: Vec<_> = version
-            .all_runs()
-            .map(|run| RunStats {
-                bytes: run.meta().bytes,
-                files: run.files().len(),
-                versions: run.meta().entries,
-                smallest_seq: run.meta().smallest_seq.0,
-                largest_seq: run.meta().largest_seq.0,
-            })
-            .collect();
-        let file_bytes: u64 = runs.iter().map(|run| run.bytes).sum();
-        let boundaries = db.boundaries(table.id);
-        let metas = || version.runs.iter().map(|run| run.meta());
-        let garbage_bytes = metas().map(|meta| meta.garbage_bytes(&boundaries)).sum();
-        let hidden_bytes: u64 = metas().map(|meta| meta.hidden_bytes(|_| true)).sum();
-        Self {
-            kept_bytes: hidden_bytes.saturating_sub(garbage_bytes),
-            garbage_bytes,
-            space_amplification: match file_bytes.saturating_sub(hidden_bytes) {
-                0 => 1.0,
-                live => file_bytes as f64 / live as f64,
-            },
-            compaction_debt_bytes: table_debt_bytes(db, table, &version),
-            keyspace: table.keyspace.clone(),
-            name: table.name.clone(),
-            dropped: table.is_dropped(),
-            memtable_bytes: memtables().map(|memtable| memtable.bytes() as u64).sum(),
-            frozen_memtables: version.frozen.len(),
-            pressure: db.pressure(table),
-            file_bytes,
-            files: runs.iter().map(|run| run.files).sum(),
-            versions: memtables()
-                .map(|m| m.len())
-                .chain(runs.iter().map(|run| run.versions))
-                .sum(),
-            runs,
-            bookmarks: db
-                .retention()
-                .bookmark_seqs(table.id)
-                .iter()
-                .map(|seq| seq.0)
-                .collect(),
-        }
-    }
 }

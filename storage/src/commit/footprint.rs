@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use super::{Op, OpReader};
-use crate::key::{Kind, SeqNo};
-use crate::version::key_range::KeyRange;
-use crate::version::table_version::TableId;
+use crate::key::{KeyRange, Kind, SeqNo, TableId};
 
 /// A key with its table in front, so that all tables share one order.
 pub(crate) type TableKey = Arc<[u8]>;

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
+use crate::key::RunId;
 use crate::mutation::{self, Mutation};
 use crate::sync::{Condvar, Mutex};
-use crate::version::run::RunId;
 
 /// The merges under way. A run is claimed before it is merged, by one merge, and
 /// until the version of its table no longer has it: whoever looks at a version

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use crate::key::{Boundaries, RunId};
 use crate::mutation::{self, Mutation};
-use crate::retention::boundaries::Boundaries;
-use crate::version::run::{Run, RunId};
+use crate::runs::Run;
 
 /// The place of a run (in a list, newest first) of which no reader needs anything:
 ///
@@ -14,7 +14,7 @@ use crate::version::run::{Run, RunId};
 /// - it has range tombstones only, with nothing below them.
 ///
 /// A reader who comes later stands above all that is in a run.
-pub(super) fn covered_run(
+pub(crate) fn covered_run(
     runs: &[Arc<Run>],
     boundaries: impl FnOnce() -> Boundaries,
     is_busy: &dyn Fn(RunId) -> bool,

@@ -1,6 +1,6 @@
 //! The truth of a snapshot: what of one key flush and compaction keep.
 //!
-//! Of each stripe ([`crate::retention::boundaries`]) a reader at its upper end sees one
+//! Of each stripe ([`crate::key::boundaries`]) a reader at its upper end sees one
 //! value, so one version says it all:
 //!
 //! ```text
@@ -15,12 +15,9 @@
 //! Operands fold within their stripe, and never onto a put that some reader
 //! still sees expire.
 
-use crate::key::{Kind, SeqNo};
+use crate::key::{Boundaries, Kind, SeqNo, Version};
 use crate::mutation::{self, Mutation};
-use crate::read::fold::{Base, Fold};
-use crate::read::merger::Merger;
-use crate::retention::boundaries::Boundaries;
-use crate::sstable::Version;
+use crate::read::{Base, Fold, Merger};
 
 /// What decides over the versions of a table.
 #[derive(Debug, Clone, Copy)]

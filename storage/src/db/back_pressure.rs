@@ -8,11 +8,11 @@ use super::background::Work;
 use super::gate::{Ahead, Passage};
 use super::pressure::{RUNS, cost_bytes, credit_wait_max, memtable_level, memtable_limit};
 use super::{Engine, TableCore};
-use crate::compaction::wants_compaction;
+use crate::db::compact::wants_compaction;
 use crate::error::{Error, Result};
 use crate::options::Maintenance;
 use crate::stats::Counter;
-use crate::version::table_version::TableVersion;
+use crate::version::TableVersion;
 
 /// Writers may spend what was flushed and merged before they needed it up to
 /// this part of a memtable.

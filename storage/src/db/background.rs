@@ -239,7 +239,7 @@ fn flush_loop(engine: &Engine) {
 
 /// How long to wait for the next snapshot to expire; `None` when none does.
 fn time_to_expiry(engine: &Engine) -> Option<Duration> {
-    let expires_ms = engine.retention.next_expiry_ms()?;
+    let expires_ms = engine.snapshots.next_expiry_ms()?;
     // Without writes it cannot be deleted.
     if engine.wal.failure().is_some() {
         return None;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::TableCore;
 use crate::error::{Error, Result};
-use crate::version::table_version::TableId;
+use crate::key::TableId;
 
 /// The keyspaces and tables by name. Changes are in the manifest before they
 /// are in here.

@@ -9,24 +9,22 @@ use super::write::Member;
 use super::{Catalog, TableCore};
 use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts, Groups};
-use crate::compaction::{Claims, Pacer, compact};
+use crate::compaction::{Claims, Pacer};
+use crate::db::compact::compact;
+use crate::db::flush::flush_oldest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::FileNumber;
-use crate::flush::flush_oldest;
-use crate::key::SeqNo;
+use crate::key::{Boundaries, FileNumber, Judge, ReadPoint, SeqNo, TableId};
 use crate::manifest::{Edit, Manifest, State};
 use crate::memtable::ChunkPool;
 use crate::meter::Metering;
 use crate::mutation::{self, Mutation};
 use crate::options::{Maintenance, Options};
-use crate::read::expiry::Judge;
-use crate::retention::boundaries::{Boundaries, ReadPoint};
-use crate::retention::register::{Bookmarks, Retention};
+use crate::runs::{Run, RunMeta, RunStore};
+use crate::snapshots::{Bookmarks, SnapshotRegistry};
 use crate::sstable::BlockCache;
 use crate::stats::Counters;
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock, RwLockReadGuard};
-use crate::version::run::{Run, RunId, RunMeta};
-use crate::version::table_version::{TableId, TableVersion};
+use crate::sync::{AtomicBool, Mutex, Ordering, RwLock, RwLockReadGuard};
+use crate::version::TableVersion;
 use crate::vfs::{LockGuard, Vfs};
 use crate::wal::{SegmentHold, Wal};
 
@@ -34,9 +32,9 @@ use crate::wal::{SegmentHold, Wal};
 ///
 /// Lock order: `flushing` > `snapshot_ops` > `catalog` > `manifest` > the
 /// queue's order lock > a table's `replacing` and the locks inside WAL,
-/// retention and conflicts. Two are taken with none of these held:
+/// the snapshot registry and conflicts. Two are taken with none of these held:
 /// `ingesting`, above `catalog`, and the lock inside `claims`, above that of
-/// retention: it is held while a picker decides, and not during a merge.
+/// the registry: it is held while a picker decides, and not during a merge.
 /// Flushes do their I/O under `flushing` and `manifest` only, merges under
 /// `manifest` only (they claim their runs instead), which no reader takes, and
 /// no writer either (`Maintenance::Manual` aside). Writers hold the gate's lock
@@ -48,7 +46,8 @@ pub(crate) struct Engine {
     pub(super) id: u64,
     pub(super) dir: PathBuf,
     pub(super) options: Options,
-    pub(super) cache: Arc<BlockCache>,
+    /// The files of the runs.
+    pub(super) runs: RunStore,
     /// Memory for the next memtables.
     pub(super) chunks: Arc<ChunkPool>,
     pub(super) queue: CommitQueue,
@@ -56,7 +55,7 @@ pub(crate) struct Engine {
     pub(super) groups: Groups<Member>,
     pub(super) conflicts: Conflicts,
     pub(super) wal: Wal,
-    pub(super) retention: Retention,
+    pub(super) snapshots: SnapshotRegistry,
     pub(super) manifest: Mutex<Manifest>,
     pub(super) catalog: RwLock<Catalog>,
     /// Snapshots are created and deleted one at a time; holds the last id.
@@ -64,8 +63,6 @@ pub(crate) struct Engine {
     /// Held by an ingest from its place in the order of commits until it is
     /// decided, and by whoever captures the state.
     pub(super) ingesting: Mutex<()>,
-    pub(super) next_file: AtomicU64,
-    pub(super) next_run: AtomicU64,
     pub(super) clock: MonotonicClock,
     pub(super) counters: Counters,
     /// Of requests, while somebody asks.
@@ -117,7 +114,12 @@ impl Engine {
     }
 
     pub(crate) fn cache(&self) -> &Arc<BlockCache> {
-        &self.cache
+        self.runs.cache()
+    }
+
+    /// The files of the runs.
+    pub(crate) fn runs(&self) -> &RunStore {
+        &self.runs
     }
 
     pub(crate) fn queue(&self) -> &CommitQueue {
@@ -132,8 +134,8 @@ impl Engine {
         &self.wal
     }
 
-    pub(crate) fn retention(&self) -> &Retention {
-        &self.retention
+    pub(crate) fn snapshots(&self) -> &SnapshotRegistry {
+        &self.snapshots
     }
 
     pub(crate) fn claims(&self) -> &Claims {
@@ -149,7 +151,7 @@ impl Engine {
 
     /// Ends a view; what was kept for it is given back.
     pub(crate) fn end_view(&self, point: ReadPoint) {
-        if self.retention.release_view(point) {
+        if self.snapshots.release_view(point) {
             self.signal.compact();
         }
     }
@@ -184,15 +186,7 @@ impl Engine {
     /// fixed.
     pub(crate) fn boundaries(&self, table: TableId) -> Boundaries {
         let now_ms = self.now_ms();
-        self.retention.boundaries(table, now_ms)
-    }
-
-    pub(crate) fn next_file_number(&self) -> FileNumber {
-        FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
-    }
-
-    pub(crate) fn next_run_id(&self) -> RunId {
-        RunId(self.next_run.fetch_add(1, Ordering::Relaxed))
+        self.snapshots.boundaries(table, now_ms)
     }
 
     pub(crate) fn catalog(&self) -> RwLockReadGuard<'_, Catalog> {
@@ -292,14 +286,14 @@ impl Engine {
     /// The bookmarks, when they changed since the manifest last heard of them.
     /// The WAL has to be synced before they are recorded.
     pub(crate) fn unrecorded_bookmarks(&self) -> Option<Bookmarks> {
-        let as_of = self.retention.bookmarks().as_of;
+        let as_of = self.snapshots.bookmarks().as_of;
         let recorded = self.manifest.lock().unwrap().state().bookmarks.as_of;
         if as_of <= recorded || mutation::is(Mutation::BookmarksOutsideManifest) {
             return None;
         }
         // The commit of a bookmark that is registered may yet be refused.
         self.queue.wait_visible(as_of);
-        let mut bookmarks = self.retention.bookmarks();
+        let mut bookmarks = self.snapshots.bookmarks();
         // Those that came meanwhile are not decided. A deletion that came
         // meanwhile is, and the log has it.
         bookmarks.list.retain(|bookmark| bookmark.seq <= as_of);
@@ -383,6 +377,15 @@ impl Engine {
         self.flush_frozen()
     }
 
+    /// Flushes everything that was written until now.
+    pub(crate) fn flush_all(&self) -> Result<()> {
+        self.delete_expired_snapshots()?;
+        for table in self.tables() {
+            self.rotate(&table, 0);
+        }
+        self.flush_frozen()
+    }
+
     /// Flushes everything that is frozen, of all tables, and trims the WAL.
     pub(super) fn flush_frozen(&self) -> Result<()> {
         let _one = self.flushing.lock().unwrap();
@@ -409,7 +412,8 @@ impl Engine {
 
     /// Merges until nothing is worth it, in all tables, and no merge of anybody
     /// else is under way.
-    pub(super) fn compact_all(&self) -> Result<()> {
+    pub(crate) fn compact_all(&self) -> Result<()> {
+        self.delete_expired_snapshots()?;
         loop {
             let seen = self.claims.ended();
             self.compact_more()?;

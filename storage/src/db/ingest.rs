@@ -13,22 +13,34 @@
 //! It moves from its place among the memtables into the manifest when those
 //! below it are flushed; until then the WAL keeps it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::{Engine, TableCore};
 use crate::commit::{Footprint, encode_ingest};
 use crate::error::{Error, Result};
-use crate::files::{self, FileNumber};
-use crate::key::SeqNo;
+use crate::key::{FileNumber, SeqNo};
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
 use crate::options::{Maintenance, WriteOptions};
+use crate::runs::{Run, RunFile, RunMeta};
 use crate::sstable::{BlockCache, NO_NUMBER, SsTable};
-use crate::table::IngestInfo;
-use crate::version::run::{Run, RunFile, RunMeta};
-use crate::version::run_builder::open_file;
 use crate::vfs::{Way, link_or_copy};
+
+/// What an ingest brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IngestInfo {
+    /// The commit: those who read at it or after it see what was ingested.
+    pub seq: SeqNo,
+    /// Number of files.
+    pub files: usize,
+    /// How many of them were linked rather than copied.
+    pub linked_files: usize,
+    /// Bytes of the files.
+    pub bytes: u64,
+    /// Entries, tombstones included.
+    pub entries: u64,
+}
 
 impl Engine {
     /// Adds the files to a table by one commit.
@@ -48,7 +60,7 @@ impl Engine {
             taken.add(source)?;
         }
         let meta = RunMeta {
-            id: self.next_run_id(),
+            id: self.runs.next_run_id(),
             smallest_seq: SeqNo::ZERO,
             largest_seq: SeqNo::ZERO,
             files: taken.numbers.clone(),
@@ -165,15 +177,15 @@ impl<'a> Taken<'a> {
         }
     }
 
-    fn path(&self, number: FileNumber) -> PathBuf {
-        files::sstable(self.engine.dir(), number)
-    }
-
     /// Takes one file in, durable but for its name.
     fn add(&mut self, source: &SsTable) -> Result<()> {
-        let number = self.engine.next_file_number();
+        let number = self.engine.runs().next_file_number();
         self.numbers.push(number);
-        let (vfs, from, to) = (self.engine.vfs(), source.path(), self.path(number));
+        let (vfs, from, to) = (
+            self.engine.vfs(),
+            source.path(),
+            self.engine.runs().path(number),
+        );
         if link_or_copy(vfs, from, &to, source.file_bytes())? == Way::Copied {
             return Ok(());
         }
@@ -185,12 +197,9 @@ impl<'a> Taken<'a> {
 
     /// Makes the names durable and opens the files.
     fn open(&self) -> Result<Vec<Arc<RunFile>>> {
-        let (engine, dir) = (self.engine, self.engine.dir());
-        mutation::unless(Mutation::IngestWithoutDirSync, || {
-            engine.vfs().sync_dir(dir)
-        })
-        .map_err(Error::io("sync", dir))?;
-        let open = |&number| open_file(&engine.options().vfs, dir, engine.cache(), number);
+        let store = self.engine.runs();
+        store.sync_names(Mutation::IngestWithoutDirSync)?;
+        let open = |&number| store.open_file(number);
         self.numbers.iter().map(open).collect()
     }
 
@@ -203,8 +212,7 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         if !self.kept {
             for &number in &self.numbers {
-                // What cannot be removed now is an orphan for the next opening.
-                let _ = self.engine.vfs().remove(&self.path(number));
+                self.engine.runs().remove(number);
             }
         }
     }

@@ -1,24 +1,27 @@
-//! The database: what a user holds, and the engine behind it.
+//! The engine: opening and closing, the write path, flushes and merges, snapshots.
 
 mod back_pressure;
 mod background;
 mod catalog;
+mod compact;
 mod engine;
+mod flush;
 mod gate;
-mod handle;
 mod idle;
 mod ingest;
+mod inner;
 mod open;
 mod pressure;
 mod priority;
 mod replay;
 mod snapshots;
+mod stats;
 mod table_core;
 mod tables;
 mod write;
 
 pub(crate) use catalog::Catalog;
 pub(crate) use engine::Engine;
-pub use handle::Db;
-pub(crate) use handle::DbInner;
+pub use ingest::IngestInfo;
+pub(crate) use inner::DbInner;
 pub(crate) use table_core::TableCore;

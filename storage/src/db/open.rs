@@ -19,19 +19,18 @@ use crate::commit::{CommitQueue, Conflicts, Groups};
 use crate::compaction::{Claims, Pacer};
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
-use crate::key::SeqNo;
+use crate::key::{FileNumber, RunId, SeqNo};
 use crate::manifest::{Edit, Manifest, State};
 use crate::memtable::{ChunkPool, Memtable};
 use crate::mutation::{self, Mutation};
 use crate::options::Options;
-use crate::read::merge_operator::MergeOperators;
-use crate::retention::register::Retention;
+use crate::read::MergeOperators;
+use crate::runs::{RunMeta, RunStore};
+use crate::snapshots::SnapshotRegistry;
 use crate::sstable::BlockCache;
 use crate::stats::Counters;
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock};
-use crate::version::run::{Run, RunMeta};
-use crate::version::run_builder::open_run;
-use crate::version::table_version::TableVersion;
+use crate::sync::{AtomicBool, Mutex, Ordering, RwLock};
+use crate::version::TableVersion;
 use crate::vfs::{LockGuard, Vfs};
 use crate::wal::Wal;
 
@@ -76,37 +75,41 @@ impl Engine {
         let cache = Arc::new(BlockCache::new(options.cache_bytes));
         let chunks = Arc::new(ChunkPool::new(options.memtable_bytes));
         let id = DATABASES_OPENED.fetch_add(1, Ordering::Relaxed);
-        let open_run = |meta: &RunMeta| open_run(&vfs, dir, &cache, meta);
-        let mut catalog = open_tables(id, &chunks, &open_run, &options.merge_operators, state)?;
-        let retention = Retention::new(state.bookmarks.clone());
+        let runs = RunStore::new(vfs.clone(), dir, cache, options.file_bytes);
+        let mut catalog = open_tables(id, &chunks, &runs, &options.merge_operators, state)?;
+        let snapshots = SnapshotRegistry::new(state.bookmarks.clone());
         let recovered = replay_wal(
             &*vfs,
             dir,
             state,
             &catalog,
-            &retention,
+            &snapshots,
             options.memtable_bytes,
-            &open_run,
+            &runs,
         )?;
         let next_segment = recovered
             .segments
             .last()
             .map_or(state.wal_floor, |(last, _)| last.next());
         let waiting = waiting_runs(&catalog);
-        let runs = || state.runs().chain(&waiting);
-        let last_file = runs().flat_map(|run| &run.files).map(|file| file.0).max();
-        let last_run = runs().map(|run| run.id.0).max();
-        let last_snapshot_id = retention.bookmarks().last_id;
+        let metas = || state.runs().chain(&waiting);
+        let last_file = metas().flat_map(|run| &run.files).map(|file| file.0).max();
+        let last_run = metas().map(|run| run.id.0).max();
+        runs.number_from(
+            FileNumber(last_file.unwrap_or(0) + 1),
+            RunId(last_run.unwrap_or(0) + 1),
+        );
+        let last_snapshot_id = snapshots.bookmarks().last_id;
         let last_snapshot_id = mutation::replace(last_snapshot_id, Mutation::ReuseSnapshotIds, 0);
         let last_seq = last_seq(recovered.last_seq, state.last_seq());
-        forget_uncovered(&mut manifest, &mut catalog, &retention)?;
+        forget_uncovered(&mut manifest, &mut catalog, &snapshots)?;
         let waiting = waiting_runs(&catalog);
         let waiting = mutation::replace(waiting, Mutation::RemoveWaitingRuns, Vec::new());
         remove_orphans(&*vfs, dir, &manifest, &waiting)?;
         Ok(Arc::new(Self {
             id,
             dir: dir.to_path_buf(),
-            cache,
+            runs,
             chunks,
             queue: CommitQueue::new(last_seq),
             groups: Groups::new(),
@@ -120,11 +123,9 @@ impl Engine {
                 recovered.end,
             ),
             snapshot_ops: Mutex::new(last_snapshot_id),
-            retention,
+            snapshots,
             catalog: RwLock::new(catalog),
             ingesting: Mutex::default(),
-            next_file: AtomicU64::new(last_file.unwrap_or(0) + 1),
-            next_run: AtomicU64::new(last_run.unwrap_or(0) + 1),
             manifest: Mutex::new(manifest),
             clock: MonotonicClock::new(options.clock.clone()),
             counters: Counters::default(),
@@ -169,7 +170,7 @@ fn refuse_headless(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
 fn open_tables(
     database: u64,
     chunks: &Arc<ChunkPool>,
-    open_run: &dyn Fn(&RunMeta) -> Result<Arc<Run>>,
+    runs: &RunStore,
     operators: &MergeOperators,
     state: &State,
 ) -> Result<Catalog> {
@@ -178,7 +179,8 @@ fn open_tables(
         catalog.add_keyspace(keyspace);
     }
     for meta in state.tables.values() {
-        let runs = meta.runs.iter().map(open_run).collect::<Result<_>>()?;
+        let open = |meta: &RunMeta| runs.open_run(meta);
+        let runs = meta.runs.iter().map(open).collect::<Result<_>>()?;
         let version = TableVersion::new(Memtable::new(chunks.clone()), runs);
         let name = (meta.keyspace.as_str(), meta.name.as_str());
         let table = TableCore::new(
@@ -203,9 +205,9 @@ fn open_tables(
 fn forget_uncovered(
     manifest: &mut Manifest,
     catalog: &mut Catalog,
-    retention: &Retention,
+    snapshots: &SnapshotRegistry,
 ) -> Result<()> {
-    let covered = |table: &&Arc<TableCore>| retention.covers(table.id);
+    let covered = |table: &&Arc<TableCore>| snapshots.covers(table.id);
     let uncovered = catalog.dropped().filter(|table| !covered(table));
     let forgotten: Vec<_> = uncovered.map(|table| table.id).collect();
     if forgotten.is_empty() || mutation::is(Mutation::KeepUncoveredTables) {
@@ -214,7 +216,7 @@ fn forget_uncovered(
     let forgets = manifest.commit(Edit::DropTables {
         kept: Vec::new(),
         forgotten: forgotten.clone(),
-        bookmarks: Some(retention.bookmarks()),
+        bookmarks: Some(snapshots.bookmarks()),
     });
     match forgets {
         Ok(()) => {}

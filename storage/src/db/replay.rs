@@ -9,14 +9,12 @@ use bytes::Bytes;
 use super::{Catalog, TableCore};
 use crate::commit::{Op, OpReader};
 use crate::error::{Error, Result};
-use crate::files::FileNumber;
-use crate::key::SeqNo;
+use crate::key::{FileNumber, SeqNo, TableId};
 use crate::manifest::State;
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
-use crate::retention::register::Retention;
-use crate::version::run::{Run, RunMeta};
-use crate::version::table_version::TableId;
+use crate::runs::RunStore;
+use crate::snapshots::SnapshotRegistry;
 use crate::vfs::Vfs;
 use crate::wal::{self, Lsn, Segment};
 
@@ -30,15 +28,15 @@ pub(super) struct Recovered {
 }
 
 /// Replays what is not yet in the manifest into the tables of `catalog` and
-/// into `retention`, and cuts a torn tail off.
+/// into `snapshots`, and cuts a torn tail off.
 pub(super) fn replay_wal(
     vfs: &dyn Vfs,
     dir: &Path,
     state: &State,
     catalog: &Catalog,
-    retention: &Retention,
+    snapshots: &SnapshotRegistry,
     memtable_bytes: usize,
-    open_run: &dyn Fn(&RunMeta) -> Result<Arc<Run>>,
+    runs: &RunStore,
 ) -> Result<Recovered> {
     let segments = wal::segments(vfs, dir, state.wal_floor)?;
     let tables = catalog.tables().map(|table| {
@@ -51,9 +49,9 @@ pub(super) fn replay_wal(
         tables: tables.collect(),
         bookmarks_as_of: state.bookmarks.as_of,
         last_table_id: state.last_table_id,
-        retention,
+        snapshots,
         memtable_bytes,
-        open_run,
+        runs,
         touched: HashSet::new(),
         failed: None,
         recovered: Recovered::default(),
@@ -99,9 +97,9 @@ struct Replay<'a> {
     tables: HashMap<TableId, (Arc<TableCore>, SeqNo)>,
     bookmarks_as_of: SeqNo,
     last_table_id: TableId,
-    retention: &'a Retention,
+    snapshots: &'a SnapshotRegistry,
     memtable_bytes: usize,
-    open_run: &'a dyn Fn(&RunMeta) -> Result<Arc<Run>>,
+    runs: &'a RunStore,
     /// The tables that the commit writes to.
     touched: HashSet<TableId>,
     /// What opening an ingested run met.
@@ -157,7 +155,7 @@ impl Replay<'_> {
             Op::Ingest { table, run } => match self.tables.get(&table) {
                 Some((_, flushed_seq)) if seq <= *flushed_seq => {}
                 Some((core, _)) => {
-                    let run = (self.open_run)(&run.ingested_by(seq)).map_err(|e| {
+                    let run = self.runs.open_run(&run.ingested_by(seq)).map_err(|e| {
                         let detail = format!("an ingested run that does not open: {e}");
                         self.failed = Some(e);
                         detail
@@ -170,17 +168,17 @@ impl Replay<'_> {
             },
             Op::SnapshotCreate(record) => {
                 if self.is_news(seq) {
-                    self.retention.add_bookmark(seq, record);
+                    self.snapshots.add_bookmark(seq, record);
                 }
             }
             Op::SnapshotDelete(id) => {
                 if self.is_news(seq) {
-                    self.retention.remove_bookmark(seq, id);
+                    self.snapshots.remove_bookmark(seq, id);
                 }
             }
             Op::SnapshotExpiry(expiry) => {
                 if self.is_news(seq) && !mutation::is(Mutation::ForgetRenewals) {
-                    self.retention.set_expiry(seq, expiry);
+                    self.snapshots.set_expiry(seq, expiry);
                 }
             }
         }

@@ -10,14 +10,10 @@ use super::{Engine, TableCore};
 use crate::commit::{encode_snapshot_create, encode_snapshot_delete, encode_snapshot_expiry};
 use crate::compaction::Retain;
 use crate::error::{Error, Result};
-use crate::key::SeqNo;
+use crate::key::{Boundaries, Cursor, RangeTombstones, ReadPoint, SeqNo, Version};
 use crate::options::{SnapshotOptions, WriteOptions};
-use crate::read::cursor::Cursor;
-use crate::read::merge::Merge;
-use crate::retention::boundaries::{Boundaries, ReadPoint};
-use crate::retention::register::{Bookmark, SnapshotExpiry, SnapshotRecord};
-use crate::sstable::Version;
-use crate::version::range_tombstones::RangeTombstones;
+use crate::read::Merge;
+use crate::snapshots::{Bookmark, SnapshotExpiry, SnapshotRecord};
 
 impl Engine {
     /// Creates a snapshot of a keyspace, or of one table of it. It is a commit
@@ -31,7 +27,7 @@ impl Engine {
         check_name("snapshot", name)?;
         let table = options.table.as_deref();
         let mut last_id = self.snapshot_ops.lock().unwrap();
-        match self.retention.find(keyspace, name) {
+        match self.snapshots.find(keyspace, name) {
             Some(old) if old.record.has_expired(self.now_ms()) => {
                 self.remove_bookmark(old.record.id)?;
             }
@@ -71,7 +67,7 @@ impl Engine {
             seq: SeqNo::MAX,
             judge_ms: self.now_ms(),
         };
-        let held = self.retention.register_view(hold);
+        let held = self.snapshots.register_view(hold);
         let record = SnapshotRecord {
             id,
             keyspace: keyspace.to_string(),
@@ -85,11 +81,11 @@ impl Engine {
         let outcome = self.commit_record(
             &payload,
             WriteOptions::default(),
-            |seq| self.retention.add_bookmark(seq, record),
-            || self.retention.retract_bookmark(id),
+            |seq| self.snapshots.add_bookmark(seq, record),
+            || self.snapshots.retract_bookmark(id),
             |_| (),
         );
-        self.retention.release_view(held);
+        self.snapshots.release_view(held);
         outcome?;
         drop(last_id);
         if options.expires_in.is_some() {
@@ -108,7 +104,7 @@ impl Engine {
     ) -> Result<()> {
         let one = self.snapshot_ops.lock().unwrap();
         let now_ms = self.now_ms();
-        let bookmark = self.retention.find_live(keyspace, name, now_ms)?;
+        let bookmark = self.snapshots.find_live(keyspace, name, now_ms)?;
         let expiry = SnapshotExpiry {
             id: bookmark.record.id,
             expires_ms: expires_in.map(|time| after(now_ms, time)),
@@ -118,7 +114,7 @@ impl Engine {
             WriteOptions::default(),
             |_| (),
             || (),
-            |seq| self.retention.set_expiry(seq, expiry),
+            |seq| self.snapshots.set_expiry(seq, expiry),
         )?;
         drop(one);
         self.signal.look_at_the_time();
@@ -130,7 +126,7 @@ impl Engine {
     /// closed; the space comes back by compaction.
     pub(crate) fn delete_snapshot(&self, keyspace: &str, name: &str) -> Result<()> {
         let one = self.snapshot_ops.lock().unwrap();
-        let bookmark = self.retention.find_live(keyspace, name, self.now_ms())?;
+        let bookmark = self.snapshots.find_live(keyspace, name, self.now_ms())?;
         self.delete_bookmarks(&[bookmark.record.id])?;
         drop(one);
         self.after_commit(&[]);
@@ -139,13 +135,13 @@ impl Engine {
 
     /// Deletes the snapshots that are past their time; true when there were any.
     pub(super) fn delete_expired_snapshots(&self) -> Result<bool> {
-        let first = self.retention.next_expiry_ms();
+        let first = self.snapshots.next_expiry_ms();
         if first.is_none_or(|first| first > self.now_ms()) {
             return Ok(false);
         }
         let _one = self.snapshot_ops.lock().unwrap();
         // One that was renewed meanwhile is not among them.
-        let expired = self.retention.expired(self.now_ms());
+        let expired = self.snapshots.expired(self.now_ms());
         self.delete_bookmarks(&expired)?;
         Ok(!expired.is_empty())
     }
@@ -172,7 +168,7 @@ impl Engine {
             WriteOptions::default(),
             |_| (),
             || (),
-            |seq| self.retention.remove_bookmark(seq, id),
+            |seq| self.snapshots.remove_bookmark(seq, id),
         );
         deleted.map(drop)
     }
@@ -181,7 +177,7 @@ impl Engine {
     /// their time.
     pub(crate) fn snapshots_of(&self, keyspace: &str) -> Vec<Bookmark> {
         let now_ms = self.now_ms();
-        let mut list = self.retention.bookmarks().list;
+        let mut list = self.snapshots.bookmarks().list;
         list.retain(|bookmark| {
             bookmark.record.keyspace == keyspace && !bookmark.record.has_expired(now_ms)
         });
@@ -190,7 +186,7 @@ impl Engine {
 
     /// Bytes of the keys and values that are kept for one snapshot alone.
     pub(crate) fn snapshot_pinned_bytes(&self, keyspace: &str, name: &str) -> Result<u64> {
-        let bookmark = self.retention.find_live(keyspace, name, self.now_ms())?;
+        let bookmark = self.snapshots.find_live(keyspace, name, self.now_ms())?;
         // Writes to it may be under way that a later one will not change.
         self.queue.wait_visible(bookmark.seq);
         let mut bytes = 0;
@@ -199,7 +195,7 @@ impl Engine {
                 continue;
             };
             let now_ms = self.now_ms();
-            let boundaries = |but| self.retention.boundaries_but(*id, now_ms, but);
+            let boundaries = |but| self.snapshots.boundaries_but(*id, now_ms, but);
             let (with, without) = (boundaries(None), boundaries(Some(bookmark.record.id)));
             bytes += pinned_bytes(&table, bookmark.seq, &with, &without)?;
         }

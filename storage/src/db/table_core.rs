@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::key::SeqNo;
+use crate::key::{SeqNo, TableId};
 use crate::memtable::Memtable;
 use crate::options::TableOptions;
-use crate::read::merge_operator::MergeOperators;
-use crate::read::merger::Merger;
+use crate::read::{MergeOperators, Merger};
 use crate::sstable::Origin;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, Published, PublishedGuard};
-use crate::version::table_version::{TableId, TableVersion};
+use crate::version::TableVersion;
 
 /// A table: its identity, and the version that readers take.
 #[derive(Debug)]

@@ -10,9 +10,31 @@ use crate::manifest::{Edit, TableMeta};
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
 use crate::options::TableOptions;
-use crate::version::table_version::TableVersion;
+use crate::version::TableVersion;
 
 impl Engine {
+    /// Has a keyspace of this name, created when absent.
+    pub(crate) fn open_or_create_keyspace(&self, name: &str) -> Result<()> {
+        check_name("keyspace", name)?;
+        let mut catalog = self.catalog.write().unwrap();
+        if !catalog.has_keyspace(name) {
+            self.commit_edit(Edit::AddKeyspace {
+                name: name.to_string(),
+            })?;
+            catalog.add_keyspace(name);
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// `NotFound` when there is no keyspace of this name.
+    pub(crate) fn find_keyspace(&self, name: &str) -> Result<()> {
+        match self.catalog.read().unwrap().has_keyspace(name) {
+            true => Ok(()),
+            false => Err(unknown_keyspace(name)),
+        }
+    }
+
     /// The table of this name, created when absent.
     pub(crate) fn open_or_create_table(
         &self,
@@ -98,12 +120,12 @@ impl Engine {
 
     /// Drops a keyspace: its snapshots, then its tables, then its name. A crash
     /// may come in between.
-    pub(super) fn drop_keyspace(&self, name: &str) -> Result<()> {
+    pub(crate) fn drop_keyspace(&self, name: &str) -> Result<()> {
         let _snapshots = self.snapshot_ops.lock().unwrap();
         if !self.catalog.read().unwrap().has_keyspace(name) {
             return Err(unknown_keyspace(name));
         }
-        let mut snapshots = self.retention.bookmarks().list;
+        let mut snapshots = self.snapshots.bookmarks().list;
         snapshots.retain(|bookmark| bookmark.record.keyspace == name);
         for bookmark in snapshots {
             self.remove_bookmark(bookmark.record.id)?;
@@ -139,7 +161,7 @@ impl Engine {
         let bookmarks = self.unrecorded_bookmarks();
         let (kept, forgotten): (Vec<_>, Vec<_>) =
             tables.iter().map(|table| table.id).partition(|id| {
-                self.retention.covers(*id) && !mutation::is(Mutation::ForgetCoveredTables)
+                self.snapshots.covers(*id) && !mutation::is(Mutation::ForgetCoveredTables)
             });
         let edit = Edit::DropTables {
             kept,
@@ -166,7 +188,7 @@ impl Engine {
     pub(super) fn forget_uncovered_tables(&self) -> Result<()> {
         let uncovered = |catalog: &Catalog| -> Vec<_> {
             let tables = catalog.dropped().map(|table| table.id);
-            tables.filter(|id| !self.retention.covers(*id)).collect()
+            tables.filter(|id| !self.snapshots.covers(*id)).collect()
         };
         if uncovered(&self.catalog.read().unwrap()).is_empty() {
             return Ok(());

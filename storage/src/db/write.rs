@@ -5,15 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{Engine, TableCore};
-use crate::commit::{Footprint, Op, OpReader, Place, Ticket, WriteBatch};
+use crate::commit::{Footprint, Op, OpReader, Payload, Place, Ticket};
 use crate::error::{Error, Result};
-use crate::key::SeqNo;
+use crate::key::{ReadPoint, SeqNo, TableId};
 use crate::memtable::Memtable;
 use crate::meter::RequestKind;
 use crate::mutation::{self, Mutation};
 use crate::options::{Durability, WriteOptions};
-use crate::retention::boundaries::ReadPoint;
-use crate::version::table_version::TableId;
 use crate::wal::Position;
 
 /// Writes of more than this wait for the disk by themselves and are inserted by
@@ -39,26 +37,33 @@ pub(super) struct Member {
 }
 
 impl Engine {
-    /// Commits a batch: visible, and as durable as asked, when this returns.
-    pub(crate) fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
-        if batch.is_empty() {
-            return batch.into_payload(0).map(drop);
+    /// Commits writes to these tables: visible, and as durable as asked, when this returns.
+    pub(crate) fn write(
+        &self,
+        payload: Payload,
+        tables: &[Arc<TableCore>],
+        options: WriteOptions,
+    ) -> Result<()> {
+        if payload.len() == 0 {
+            return payload.finish(0).map(drop);
         }
-        self.write_if(batch, options, |_| Ok(())).map(drop)
+        self.write_if(payload, tables, options, |_| Ok(()))
+            .map(drop)
     }
 
-    /// Commits a batch of at least one operation unless `check` refuses, which
-    /// is asked under the order lock with what the batch writes; returns the
+    /// Commits at least one operation unless `check` refuses, which
+    /// is asked under the order lock with what they write; returns the
     /// number of the last operation.
     pub(crate) fn write_if(
         &self,
-        batch: WriteBatch,
+        payload: Payload,
+        tables: &[Arc<TableCore>],
         options: WriteOptions,
         check: impl FnOnce(&Footprint) -> Result<()>,
     ) -> Result<SeqNo> {
         let begun = self.metering.begin();
-        let (payload, count, tables) = batch.into_payload(self.now_ms())?;
-        self.pass_gate(&tables, payload.len())?;
+        let (payload, count) = payload.finish(self.now_ms())?;
+        self.pass_gate(tables, payload.len())?;
         // Decoded without the lock, as a rule.
         let footprint = self.conflicts.is_needed().then(|| Footprint::of(&payload));
         let (ticket, (position, memtables, pruned)) =
@@ -102,7 +107,7 @@ impl Engine {
         }
         self.counters.writes.add(1);
         self.counters.operations_written.add(u64::from(count));
-        self.after_commit(&tables);
+        self.after_commit(tables);
         self.metering.end(RequestKind::Write, begun, 0);
         Ok(last)
     }
@@ -215,7 +220,7 @@ impl Engine {
             let last = SeqNo(next.0 - 1);
             let last = mutation::replace(last, Mutation::BeginAtVisible, self.queue.visible());
             self.conflicts.begin(last);
-            self.retention.register_view(|| ReadPoint {
+            self.snapshots.register_view(|| ReadPoint {
                 seq: last,
                 judge_ms: self.now_ms(),
             })

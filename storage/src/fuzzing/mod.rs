@@ -19,9 +19,8 @@ use bytes::Bytes;
 use crate::commit::OpReader;
 use crate::key::SeqNo;
 use crate::options::{Maintenance, Options};
-use crate::varint;
 use crate::vfs::{MemVfs, Vfs};
-use crate::{Db, Error};
+use crate::{Db, Error, varint};
 
 pub use crate::manifest::fuzzing::{current, edit, manifest};
 pub use crate::sstable::fuzzing::{

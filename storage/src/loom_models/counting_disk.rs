@@ -7,7 +7,7 @@ use std::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use std::sync::atomic::AtomicBool;
 
-use crate::files::FileNumber;
+use crate::key::FileNumber;
 use crate::vfs::{LockGuard, ReadFile, SyncFile, Vfs, WriteFile};
 use crate::wal::{Lsn, Wal};
 

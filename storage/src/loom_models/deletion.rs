@@ -5,18 +5,18 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::counting_disk::{CountingDisk, log};
-use super::retention::record;
+use super::snapshots::record;
 use super::{TABLE, explore};
 use crate::commit::CommitQueue;
 use crate::key::SeqNo;
-use crate::retention::register::{Bookmarks, Retention};
+use crate::snapshots::{Bookmarks, SnapshotRegistry};
 use crate::wal::Wal;
 
 /// A database with one snapshot, and the bytes that its deletion takes in the
 /// log.
 struct Deletion {
     queue: CommitQueue,
-    retention: Retention,
+    snapshots: SnapshotRegistry,
     wal: Wal,
     disk: CountingDisk,
 }
@@ -24,11 +24,11 @@ struct Deletion {
 impl Deletion {
     fn new() -> Arc<Self> {
         let disk = CountingDisk::default();
-        let retention = Retention::new(Bookmarks::default());
-        retention.add_bookmark(SeqNo(1), record());
+        let snapshots = SnapshotRegistry::new(Bookmarks::default());
+        snapshots.add_bookmark(SeqNo(1), record());
         Arc::new(Self {
             queue: CommitQueue::new(SeqNo(1)),
-            retention,
+            snapshots,
             wal: log(&disk, 1 << 20),
             disk,
         })
@@ -38,13 +38,13 @@ impl Deletion {
     fn delete(&self) {
         let (ticket, lsn) = self.queue.enter(1, |seq| self.wal.push(seq, 1, b"delete"));
         self.wal.write_to(lsn).unwrap();
-        self.retention.remove_bookmark(ticket.first(), 1);
+        self.snapshots.remove_bookmark(ticket.first(), 1);
         ticket.publish();
     }
 
     /// A merge from the moment its input is fixed to its edit of the manifest.
     fn merge(&self) {
-        let kept = self.retention.bookmark_seqs(TABLE);
+        let kept = self.snapshots.bookmark_seqs(TABLE);
         self.wal.sync_all().unwrap();
         if kept.is_empty() {
             let synced = self.disk.total(|file| &file.synced);
@@ -65,7 +65,7 @@ fn deletion_beside_a_merge(
         };
         merge(&deletion);
         deleting.join().unwrap();
-        assert!(deletion.retention.bookmark_seqs(TABLE).is_empty());
+        assert!(deletion.snapshots.bookmark_seqs(TABLE).is_empty());
     });
 }
 
@@ -83,7 +83,7 @@ fn loom_a_bookmark_removed_before_its_record_is_pushed_is_caught() {
     deletion_beside_a_merge(
         |deletion| {
             let (ticket, lsn) = deletion.queue.enter(1, |seq| {
-                deletion.retention.remove_bookmark(seq, 1);
+                deletion.snapshots.remove_bookmark(seq, 1);
                 deletion.wal.push(seq, 1, b"delete")
             });
             deletion.wal.write_to(lsn).unwrap();
@@ -99,7 +99,7 @@ fn loom_a_bookmark_removed_before_its_record_is_pushed_is_caught() {
 fn loom_bookmarks_asked_for_after_the_sync_are_caught() {
     deletion_beside_a_merge(Deletion::delete, |deletion| {
         deletion.wal.sync_all().unwrap();
-        if deletion.retention.bookmark_seqs(TABLE).is_empty() {
+        if deletion.snapshots.bookmark_seqs(TABLE).is_empty() {
             let synced = deletion.disk.total(|file| &file.synced);
             assert!(synced > 0, "a merge relies on a deletion that may be lost");
         }

@@ -7,13 +7,12 @@ use loom::thread;
 
 use super::{TABLE, explore};
 use crate::db::TableCore;
-use crate::files::FileNumber;
-use crate::key::{Kind, SeqNo};
+use crate::key::{FileNumber, Kind, RunId, SeqNo};
 use crate::memtable::Memtable;
-use crate::read::merge_operator::MergeOperators;
+use crate::read::MergeOperators;
+use crate::runs::{Run, RunFile, RunMeta};
 use crate::sstable::{BlockCache, SsTable, SsTableWriter};
-use crate::version::run::{Run, RunFile, RunId, RunMeta};
-use crate::version::table_version::TableVersion;
+use crate::version::TableVersion;
 use crate::vfs::{MemVfs, Vfs};
 
 const OLD: &str = "/000001.sst";

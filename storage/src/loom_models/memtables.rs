@@ -7,11 +7,10 @@ use loom::thread;
 use super::{TABLE, explore};
 use crate::commit::CommitQueue;
 use crate::db::TableCore;
-use crate::files::FileNumber;
-use crate::key::{Kind, SeqNo};
+use crate::key::{FileNumber, Kind, SeqNo};
 use crate::memtable::Memtable;
-use crate::read::merge_operator::MergeOperators;
-use crate::version::table_version::TableVersion;
+use crate::read::MergeOperators;
+use crate::version::TableVersion;
 
 /// A table whose every commit is one version.
 struct Writes {

@@ -13,11 +13,11 @@ mod deletion;
 mod files;
 mod group_commit;
 mod memtables;
-mod retention;
+mod snapshots;
 mod transactions;
 mod visibility;
 
-use crate::version::table_version::TableId;
+use crate::key::TableId;
 
 const PREEMPTIONS_MAX: usize = 3;
 

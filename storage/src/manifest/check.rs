@@ -43,9 +43,8 @@ impl State {
                 }
             }
         }
-        let sum = |of: fn(&crate::version::run::RunMeta) -> u64| {
-            self.runs().map(of).fold(0, u64::saturating_add)
-        };
+        let sum =
+            |of: fn(&crate::runs::RunMeta) -> u64| self.runs().map(of).fold(0, u64::saturating_add);
         let numbers = [
             ("sequence number", self.last_seq().0),
             ("run", runs.iter().map(|run| run.0).max().unwrap_or(0)),
@@ -67,11 +66,12 @@ mod tests {
     use super::super::log::replay;
     use super::super::state::{Edit, State};
     use crate::Error;
-    use crate::files::FileNumber;
+    use crate::key::FileNumber;
+    use crate::key::RunId;
     use crate::key::SeqNo;
+    use crate::key::TableId;
     use crate::manifest::{TableMeta, fuzzing};
-    use crate::version::run::{RunId, RunMeta};
-    use crate::version::table_version::TableId;
+    use crate::runs::RunMeta;
 
     fn run(id: u64, files: &[u64]) -> RunMeta {
         RunMeta {

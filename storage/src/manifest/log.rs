@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use super::state::{Edit, State};
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::{self, FileKind, FileNumber};
+use crate::files::{self, FileKind};
+use crate::key::FileNumber;
 use crate::mutation::{self, Mutation};
 use crate::vfs::{Vfs, WriteFile};
 
@@ -421,7 +422,7 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
 mod tests {
     use super::*;
     use crate::key::SeqNo;
-    use crate::retention::register::{Bookmarks, SnapshotRecord};
+    use crate::snapshots::{Bookmarks, SnapshotRecord};
     use crate::vfs::MemVfs;
 
     fn manifest(keyspaces: &[&str]) -> Vec<u8> {

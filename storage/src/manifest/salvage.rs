@@ -5,7 +5,8 @@ use std::path::Path;
 use super::log::{HEADER_BYTES, record_at, replay, replay_prefix};
 use super::state::State;
 use crate::error::{Error, Result};
-use crate::files::{self, FileKind, FileNumber};
+use crate::files::{self, FileKind};
+use crate::key::FileNumber;
 use crate::vfs::Vfs;
 
 /// What is left of the manifest.

@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::files::FileNumber;
-use crate::key::SeqNo;
+use crate::key::{FileNumber, RunId, SeqNo, TableId};
 use crate::mutation::{self, Mutation};
 use crate::options::TableOptions;
-use crate::retention::register::Bookmarks;
-use crate::version::run::{RunId, RunMeta};
-use crate::version::table_version::TableId;
+use crate::runs::RunMeta;
+use crate::snapshots::Bookmarks;
 
 /// A table as the manifest knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,12 +43,6 @@ pub(crate) struct State {
     /// manifest that does not say so never lost a table.
     #[serde(default)]
     pub(crate) last_table_id: TableId,
-}
-
-impl Default for FileNumber {
-    fn default() -> Self {
-        Self(1)
-    }
 }
 
 /// One change, applied whole or not at all.
@@ -250,7 +242,7 @@ impl State {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::retention::register::{Bookmark, SnapshotRecord};
+    use crate::snapshots::{Bookmark, SnapshotRecord};
 
     /// A compaction had read the bookmarks and waited for its fsync; meanwhile a
     /// snapshot was created, and a flush recorded it and let its WAL segment go.

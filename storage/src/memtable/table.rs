@@ -10,14 +10,9 @@ use super::pool::ChunkPool;
 use super::skiplist::{Entry, Position, SkipList};
 
 use crate::error::Result;
-use crate::files::FileNumber;
-use crate::key::{Kind, SeqNo};
-use crate::read::cursor::Cursor;
-use crate::sstable::Version;
+use crate::key::{Cursor, FileNumber, KeyRange, Kind, RangeTombstones, SeqNo, Version};
+use crate::runs::Run;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering as Memory};
-use crate::version::key_range::KeyRange;
-use crate::version::range_tombstones::RangeTombstones;
-use crate::version::run::Run;
 
 /// What a range tombstone costs beside its bytes: a fragment, two `Bytes` and the
 /// numbers, rounded up.

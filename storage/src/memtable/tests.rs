@@ -11,8 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use super::chunk::CHUNK_BYTES;
 use super::skiplist::COPIED_BYTES_MAX;
 use super::*;
-use crate::key::{Kind, SeqNo, compare_versions};
-use crate::read::cursor::Cursor;
+use crate::key::{Cursor, Kind, SeqNo, compare_versions};
 
 type Version = (Vec<u8>, Reverse<SeqNo>);
 type Oracle = BTreeMap<Version, (Kind, Vec<u8>)>;

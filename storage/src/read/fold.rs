@@ -13,10 +13,9 @@
 use bytes::Bytes;
 
 use crate::error::Result;
-use crate::key::{Kind, SeqNo};
-use crate::read::expiry::{Judge, Verdict, split};
-use crate::read::merger::Merger;
-use crate::sstable::Version;
+use crate::key::expiry::{Verdict, split};
+use crate::key::{Judge, Kind, SeqNo, Version};
+use crate::read::Merger;
 
 /// One key being read.
 #[derive(Debug)]

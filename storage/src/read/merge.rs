@@ -3,8 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::error::Result;
-use crate::key::compare_versions;
-use crate::read::cursor::Cursor;
+use crate::key::{Cursor, compare_versions};
 
 /// The versions of all sources in order; descending when `BACKWARD`.
 ///

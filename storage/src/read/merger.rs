@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::commit::MAX_VALUE_BYTES;
 use crate::error::{Error, Result};
-use crate::read::merge_operator::{MergeOperator, MergeOperators};
+use crate::key::MAX_VALUE_BYTES;
+use crate::read::{MergeOperator, MergeOperators};
 
 /// Folds the operands of one table.
 #[derive(Debug)]

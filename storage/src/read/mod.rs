@@ -1,17 +1,19 @@
 //! Reading: sorted sources as one, and what the versions of a key say together.
 //!
 //! ```text
-//!   cursor ──► merge ──► range        many keys, from both ends
-//!                          │
-//!              fold ◄──────┘          one key: versions newest first, to a value
-//!                │
-//!   expiry, merger (merge_operator)   judged at one time; operands folded
+//!   Merge       many cursors, forwards or backwards
+//!     │
+//!   Fold        one key: versions newest first, to a value
+//!     │
+//!   Merger      operands folded by the table's MergeOperator
 //! ```
 
-pub(crate) mod cursor;
-pub(crate) mod expiry;
-pub(crate) mod fold;
-pub(crate) mod merge;
-pub(crate) mod merge_operator;
-pub(crate) mod merger;
-pub(crate) mod range;
+mod fold;
+mod merge;
+mod merge_operator;
+mod merger;
+
+pub(crate) use fold::{Base, Fold};
+pub(crate) use merge::Merge;
+pub use merge_operator::{MergeOperator, MergeOperators};
+pub(crate) use merger::Merger;

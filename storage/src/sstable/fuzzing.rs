@@ -18,8 +18,7 @@ use super::properties::Properties;
 use super::reader::{ReadCounters, SsTable};
 use super::table_cursor::SsTableCursor;
 use super::tombstone_block;
-use crate::key::SeqNo;
-use crate::read::cursor::Cursor;
+use crate::key::{Cursor, SeqNo};
 use crate::vfs::{MemVfs, Vfs};
 use crate::{Error, Result};
 

@@ -46,7 +46,7 @@ pub(crate) use filter::key_hash;
 pub use key_sketch::KeySketch;
 pub use options::SsTableOptions;
 pub(crate) use properties::{Origin, Properties};
-pub(crate) use reader::{NO_NUMBER, ReadCounters, SsTable, Version};
+pub(crate) use reader::{NO_NUMBER, ReadCounters, SsTable};
 pub(crate) use salvage::{KeyVersion, Salvage};
 pub(crate) use table_cursor::SsTableCursor;
 pub(crate) use writer::SsTableWriter;

@@ -8,8 +8,7 @@ use super::damage::Damage;
 use super::handle::BlockHandle;
 use super::key_sketch::KeySketch;
 use super::options::SsTableOptions;
-use crate::key::{Kind, NUMBER_MAX, SeqNo};
-use crate::version::range_tombstones::RangeTombstones;
+use crate::key::{Kind, NUMBER_MAX, RangeTombstones, SeqNo};
 
 /// Facts about one table, written once with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

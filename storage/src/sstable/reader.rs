@@ -22,20 +22,8 @@ use super::read_ahead::{self, ReadAhead};
 use super::read_at::read_at;
 use super::tombstone_block;
 use crate::error::{Error, Result};
-use crate::key::{Kind, SeqNo};
-use crate::version::range_tombstones::RangeTombstones;
+use crate::key::{RangeTombstones, SeqNo, Version};
 use crate::vfs::{ReadFile, Vfs};
-
-/// One version, as a lookup returns it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Version {
-    /// When it was written.
-    pub(crate) seq: SeqNo,
-    /// What it says.
-    pub(crate) kind: Kind,
-    /// The value, empty for a tombstone. It shares its block's memory.
-    pub(crate) value: Bytes,
-}
 
 /// What a lookup cost, summed over the runs it went to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -20,11 +20,9 @@ use super::footer::Footer;
 use super::handle::BlockHandle;
 use super::index::{Index, IndexEntry};
 use super::properties::Properties;
-use super::reader::Version;
 use super::tombstone_block;
 use crate::error::{Error, Result};
-use crate::key::{SeqNo, compare_versions};
-use crate::version::range_tombstones::RangeTombstones;
+use crate::key::{RangeTombstones, SeqNo, Version, compare_versions};
 use crate::vfs::{ReadFile, Vfs};
 
 /// A version with its key.

@@ -12,8 +12,7 @@ use super::handle::BlockHandle;
 use super::read_ahead::ReadAhead;
 use super::reader::SsTable;
 use crate::error::{Error, Result};
-use crate::key::{Kind, SeqNo};
-use crate::read::cursor::Cursor;
+use crate::key::{Cursor, Kind, SeqNo};
 
 /// A cursor over so many more blocks that the cache had not than of those that it
 /// had reads at length: more than a short scan goes to, and few enough to leave the

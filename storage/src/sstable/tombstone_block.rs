@@ -13,10 +13,8 @@
 use bytes::Bytes;
 
 use super::damage::Damage;
-use crate::key::SeqNo;
+use crate::key::{Fragment, KeyRange, RangeTombstones, SeqNo};
 use crate::varint;
-use crate::version::key_range::KeyRange;
-use crate::version::range_tombstones::{Fragment, RangeTombstones};
 
 /// The payload that [`decode`] reads.
 pub(super) fn encode(tombstones: &RangeTombstones) -> Vec<u8> {

@@ -19,9 +19,8 @@ use super::options::SsTableOptions;
 use super::properties::{Origin, Properties};
 use super::tombstone_block;
 use crate::error::{Error, Result};
-use crate::key::{Kind, SeqNo, compare_versions};
+use crate::key::{Kind, RangeTombstones, SeqNo, compare_versions};
 use crate::mutation::{self, Mutation};
-use crate::version::range_tombstones::RangeTombstones;
 use crate::vfs::{Vfs, WriteFile};
 
 /// Finished blocks are gathered up to this size before the file is appended to.

@@ -3,10 +3,9 @@
 use bytes::Bytes;
 
 use crate::error::Result;
-use crate::key::{Kind, SeqNo};
+use crate::key::{Cursor, Kind, SeqNo};
 use crate::memtable::MemtableCursor;
-use crate::read::cursor::Cursor;
-use crate::version::run::RunCursor;
+use crate::runs::RunCursor;
 
 /// A position in one source of a table; see [`Cursor`]. The two kinds are told
 /// apart by a branch that is nearly always foreseen, and what it leads to is

@@ -17,25 +17,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::key::SeqNo;
+use crate::key::{KeyRange, RangeTombstones, RunId, SeqNo, Version, is_before};
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
-use crate::read::fold::Fold;
-use crate::sstable::{ReadCounters, Version, key_hash};
-use crate::version::key_range::{KeyRange, is_before};
-use crate::version::range_tombstones::RangeTombstones;
-use crate::version::run::{Run, RunId};
-use crate::version::source::Source;
-
-/// The id of a table; never used twice.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub(crate) struct TableId(pub(crate) u32);
+use crate::read::Fold;
+use crate::runs::Run;
+use crate::sstable::{ReadCounters, key_hash};
+use crate::version::Source;
 
 /// A table at one moment.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::record::{RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES};
 use super::replay::{Segment, replay_segment};
 use crate::commit::OpReader;
-use crate::files::FileNumber;
+use crate::key::FileNumber;
 use crate::vfs::{MemVfs, Vfs};
 use crate::{Error, Result};
 

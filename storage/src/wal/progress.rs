@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::segment_files::OpenSegment;
 use crate::error::{Error, Result};
-use crate::files::FileNumber;
+use crate::key::FileNumber;
 
 /// The same place, as a position and in the files.
 #[derive(Debug, Clone, Copy)]

@@ -13,8 +13,7 @@
 //! the log was known to be on the disk when the record was made: a bad record
 //! below the durable LSN of a later good one is damage, not a torn tail.
 
-use crate::files::FileNumber;
-use crate::key::SeqNo;
+use crate::key::{FileNumber, SeqNo};
 
 pub(super) const MAGIC: &[u8; 8] = b"ebbWAL\0\0";
 /// The version of the format, WAL and payload.

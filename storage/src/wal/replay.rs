@@ -9,8 +9,8 @@ use bytes::Bytes;
 use super::log::Lsn;
 use super::record::{self, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES};
 use crate::error::{Error, Result};
-use crate::files::{self, FileKind, FileNumber};
-use crate::key::{NUMBER_MAX, SeqNo};
+use crate::files::{self, FileKind};
+use crate::key::{FileNumber, NUMBER_MAX, SeqNo};
 use crate::mutation::{self, Mutation};
 use crate::vfs::{self, Vfs};
 

@@ -170,7 +170,7 @@ mod tests {
     use std::ops::Range;
 
     use super::*;
-    use crate::files::FileNumber;
+    use crate::key::FileNumber;
 
     /// A segment of so many records, numbered from 1, with these values; and where
     /// each record lies.

@@ -2,8 +2,7 @@ use std::ops::RangeBounds;
 
 use super::*;
 use crate::commit::footprint::{Point, table_key};
-use crate::version::key_range::KeyRange;
-use crate::version::table_version::TableId;
+use crate::key::{KeyRange, TableId};
 
 const TABLE: TableId = TableId(7);
 

@@ -3,9 +3,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::read::expiry::{EXPIRY_BYTES, Judge};
-use crate::read::merge_operator::{MergeOperator, MergeOperators};
-use crate::retention::boundaries::ReadPoint;
+use crate::key::expiry::EXPIRY_BYTES;
+use crate::key::{Judge, ReadPoint};
+use crate::read::{MergeOperator, MergeOperators};
 
 const NOW_MS: u64 = 100;
 

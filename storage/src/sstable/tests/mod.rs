@@ -18,10 +18,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::*;
 use crate::error::Result;
-use crate::key::{Kind, SeqNo};
-use crate::read::cursor::Cursor;
-use crate::version::key_range::KeyRange;
-use crate::version::range_tombstones::RangeTombstones;
+use crate::key::{Cursor, KeyRange, Kind, RangeTombstones, SeqNo, Version};
 use test_disk::TestDisk;
 
 /// Versions in their order, as a table should hold them.

@@ -1,0 +1,215 @@
+//! The handle on a database.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Keyspace, Transaction, TransactionOptions, View, WriteBatch};
+use crate::db::DbInner;
+use crate::error::{Error, Result};
+use crate::maintenance::{BackupInfo, VerifyProgress, VerifyReport, backup, verify_state};
+use crate::meter::Meter;
+use crate::options::{Options, WriteOptions};
+use crate::stats::Stats;
+
+/// A database: keyspaces of tables in one directory, with one log and one order
+/// of commits.
+///
+/// Clones share it. It closes when the last handle (and keyspace, table,
+/// snapshot, view or iterator of it) is dropped; [`Db::sync`] before that tells
+/// of errors that a drop would swallow.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path();
+/// use ebb_storage::{Db, Options, TableOptions};
+///
+/// let db = Db::open(path, Options::default())?;
+/// let app = db.keyspace("app")?;
+/// let users = app.table("users", TableOptions::default())?;
+/// users.put(b"ada", b"1815")?;
+///
+/// app.create_snapshot("monday")?;
+/// users.put(b"ada", b"1852")?;
+/// let monday = app.snapshot("monday")?;
+/// assert_eq!(monday.table("users")?.get(b"ada")?.unwrap(), "1815");
+/// assert_eq!(users.get(b"ada")?.unwrap(), "1852");
+/// # Ok::<(), ebb_storage::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Db {
+    inner: Arc<DbInner>,
+}
+
+impl Db {
+    /// Opens the database of a directory, or makes one there
+    /// ([`Options::create_if_missing`]), and recovers what a crash left.
+    ///
+    /// # Errors
+    /// [`Error::NoDatabase`], [`Error::Locked`], [`Error::Corruption`],
+    /// [`Error::UnsupportedFormat`] or [`Error::Io`]; nothing is lost by any.
+    pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let inner = DbInner::open(dir.as_ref(), options)?;
+        Ok(Self { inner })
+    }
+
+    /// The keyspace of this name; created when absent.
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        self.inner.open_or_create_keyspace(name)?;
+        Ok(Keyspace::new(self.inner.clone(), name))
+    }
+
+    /// The keyspace of this name.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none.
+    pub fn existing_keyspace(&self, name: &str) -> Result<Keyspace> {
+        self.inner.find_keyspace(name)?;
+        Ok(Keyspace::new(self.inner.clone(), name))
+    }
+
+    /// Drops a keyspace: its snapshots, its tables (see
+    /// [`Keyspace::drop_table`]) and its name.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none. After any other error some of the
+    /// snapshots may be gone.
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        self.inner.drop_keyspace(name)
+    }
+
+    /// The names of all keyspaces, ascending.
+    pub fn keyspaces(&self) -> Vec<String> {
+        self.inner.catalog().keyspace_names()
+    }
+
+    /// Commits a batch: all of it becomes visible at once, and survives a crash
+    /// whole or not at all, over all its tables.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for a key, value or batch that is too large,
+    /// [`Error::NotFound`] for a table that was dropped, [`Error::DiskFull`]:
+    /// nothing is written. [`Error::ReadOnly`] after a failed write or fsync:
+    /// whether the batch survives is then known only after reopening.
+    pub fn write(&self, batch: WriteBatch) -> Result<()> {
+        self.write_with(batch, WriteOptions::default())
+    }
+
+    /// [`Db::write`] with options.
+    pub fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+        for table in batch.tables() {
+            if table.database != self.inner.id() {
+                let name = format!("{}.{}", table.keyspace, table.name);
+                return Err(Error::InvalidRequest(format!(
+                    "table {name} in the batch is of another database"
+                )));
+            }
+        }
+        let (payload, tables) = batch.into_parts();
+        self.inner.write(payload, &tables, options)
+    }
+
+    /// A read view: all tables at this instant, for as long as it lives.
+    pub fn view(&self) -> View {
+        View::now(self.inner.clone())
+    }
+
+    /// Begins a transaction, which reads at this instant.
+    pub fn begin(&self) -> Transaction {
+        self.begin_with(TransactionOptions::default())
+    }
+
+    /// [`Db::begin`] with options.
+    pub fn begin_with(&self, options: TransactionOptions) -> Transaction {
+        Transaction::begin(self.inner.clone(), options)
+    }
+
+    /// Returns once everything written so far survives a crash of the machine.
+    pub fn sync(&self) -> Result<()> {
+        self.inner.wal().sync_all()
+    }
+
+    /// Writes all memtables to SSTables.
+    pub fn flush(&self) -> Result<()> {
+        self.inner.flush_all()
+    }
+
+    /// Merges runs until no merge is worth it.
+    pub fn compact(&self) -> Result<()> {
+        self.inner.compact_all()
+    }
+
+    /// Makes a directory that opens as this database, with everything committed
+    /// when the call began, snapshots included; what is committed meanwhile may
+    /// be in it, as a prefix. SSTables are hard-linked, so within a file system
+    /// this costs what the WAL's bytes cost; across file systems they are copied.
+    /// Writers are not held up. What is interrupted does not open as a database.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for a directory that has something in it;
+    /// [`Error::Locked`] for one that somebody else is filling;
+    /// [`Error::ReadOnly`] after a failed write; [`Error::DiskFull`],
+    /// [`Error::Io`].
+    pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupInfo> {
+        backup(&self.inner, dir.as_ref())
+    }
+
+    /// What the database consists of, and what it has done since it was opened.
+    pub fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+
+    /// Measures requests from now on, for as long as the meter lives: their number,
+    /// their latencies, their bytes. That costs those that are measured two looks at the
+    /// clock.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+    /// # let table = db.keyspace("k")?.table("t", Default::default())?;
+    /// let mut meter = db.meter();
+    /// table.put(b"ada", b"1815")?;
+    /// let writes = meter.take().writes;
+    /// assert_eq!((writes.count(), writes.bytes()), (1, 7));
+    /// assert!(writes.quantile_us(0.99).unwrap() > 0.0);
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    pub fn meter(&self) -> Meter {
+        Meter::new(self.inner.metering())
+    }
+
+    /// Verifies every file of the database as it is now: see
+    /// [`Db::verify_all`].
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] names the first thing that is wrong.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        let report = self.verify_all(&mut |_| ())?;
+        match report.findings.first() {
+            Some(first) => Err(Error::corruption(
+                &first.path,
+                first.offset,
+                first.detail.clone(),
+            )),
+            None => Ok(report),
+        }
+    }
+
+    /// Verifies every file of the database as it is now, past every cache, and
+    /// goes on behind what it finds: each SSTable's checksums, order, bounds and
+    /// filter; the runs they make up; the snapshots; the log. Cost: every file
+    /// read once, while the database goes on working.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] after a failed write. What is wrong with the files is
+    /// in the report.
+    pub fn verify_all(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
+        let capture = self.inner.capture()?;
+        Ok(verify_state(
+            &self.inner.options().vfs,
+            self.inner.dir(),
+            &capture.state,
+            &capture.segments,
+            progress,
+        ))
+    }
+}

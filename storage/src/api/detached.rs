@@ -1,0 +1,221 @@
+//! A table of a snapshot read from its files alone, by whoever does not have the
+//! database open: a process that runs an untrusted task, say.
+//!
+//! ```text
+//!   who has the database open              who does not
+//!   SnapshotTable ─► PinnedTable ─ text ─► DetachedTable
+//!                    keeps the files       opens them for reading
+//! ```
+//!
+//! What a snapshot sees lies in immutable files once it is flushed, so a list of
+//! them, the snapshot's number and the time at which it judges what expires are
+//! all that a reader needs. Nothing is locked, and nothing is written.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::api::{Range, Value};
+use crate::db::{DbInner, TableCore};
+use crate::error::{Error, Result};
+use crate::key::{KeyRange, ReadPoint, SeqNo};
+use crate::memtable::Memtable;
+use crate::mutation::{self, Mutation};
+use crate::read::{Fold, MergeOperators, Merger};
+use crate::runs::{RunMeta, RunStore};
+use crate::sstable::{BlockCache, ReadCounters};
+use crate::version::TableVersion;
+use crate::vfs::Vfs;
+
+/// Of what [`Description`] has another form than this build knows.
+const FORMAT_VERSION: u32 = 1;
+
+/// What a reader has to know of a table.
+#[derive(Debug, Serialize, Deserialize)]
+struct Description {
+    format_version: u32,
+    /// Where the files are; absolute.
+    dir: PathBuf,
+    /// As `KEYSPACE.TABLE`.
+    table: String,
+    seq: SeqNo,
+    judge_ms: u64,
+    merge_operator: Option<String>,
+    /// Those that the snapshot sees, newest first.
+    runs: Vec<RunMeta>,
+}
+
+/// The files of a table of a snapshot, which stay for as long as this lives,
+/// whatever becomes of table and snapshot. Keeps the database open.
+#[derive(Debug)]
+pub struct PinnedTable {
+    description: String,
+    _files: Arc<TableVersion>,
+    // Last, so that the files are let go of before the database is.
+    _db: Arc<DbInner>,
+}
+
+impl PinnedTable {
+    /// Flushes what the snapshot sees and no file has, if there is any.
+    pub(crate) fn new(db: &Arc<DbInner>, core: &TableCore, point: ReadPoint) -> Result<Self> {
+        if core.version().has_in_memory(point.seq) {
+            mutation::unless(Mutation::PinWithoutFlush, || db.flush_table(core))?;
+        }
+        let version = core.version();
+        let dir = std::path::absolute(db.dir()).map_err(Error::io("find", db.dir()))?;
+        let runs = version.all_runs().filter(|run| run.is_seen_at(point.seq));
+        let description = Description {
+            format_version: FORMAT_VERSION,
+            dir,
+            table: format!("{}.{}", core.keyspace, core.name),
+            seq: point.seq,
+            judge_ms: point.judge_ms,
+            merge_operator: core.options.merge_operator.clone(),
+            runs: runs.map(|run| run.meta().clone()).collect(),
+        };
+        let description = serde_json::to_string(&description).map_err(|e| {
+            Error::InvalidRequest(format!("a path that is not Unicode cannot be told: {e}"))
+        })?;
+        Ok(Self {
+            description,
+            _files: match mutation::is(Mutation::PinWithoutFiles) {
+                true => Arc::new(TableVersion::new(Memtable::default(), Vec::new())),
+                false => version,
+            },
+            _db: db.clone(),
+        })
+    }
+
+    /// What [`DetachedTable::open`] needs: a line of text, good for as long as
+    /// this value lives.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+}
+
+/// A table as it was when a snapshot was created, read from files that somebody
+/// else pins ([`PinnedTable`]).
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use ebb_storage::{Db, DetachedOptions, DetachedTable, Options, TableOptions};
+///
+/// let db = Db::open(dir.path(), Options::default())?;
+/// let app = db.keyspace("app")?;
+/// app.table("users", TableOptions::default())?.put(b"ada", b"1815")?;
+/// app.create_snapshot("monday")?;
+/// let pinned = app.snapshot("monday")?.table("users")?.pin()?;
+///
+/// // In another process, for example:
+/// let users = DetachedTable::open(pinned.description(), DetachedOptions::default())?;
+/// assert_eq!(users.get(b"ada")?.unwrap(), "1815");
+/// # Ok::<(), ebb_storage::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct DetachedTable {
+    version: Arc<TableVersion>,
+    merger: Arc<Merger>,
+    point: ReadPoint,
+}
+
+/// How a [`DetachedTable`] is opened.
+#[derive(Debug, Clone)]
+pub struct DetachedOptions {
+    /// Bytes of the block cache, which [`DetachedTable::get`] goes by; 0 for none.
+    pub cache_bytes: u64,
+    /// The disk that the files are on.
+    pub vfs: Arc<dyn Vfs>,
+    /// Among them the table's, if it has one.
+    pub merge_operators: MergeOperators,
+}
+
+impl Default for DetachedOptions {
+    /// No cache, the real disk, no merge operators.
+    fn default() -> Self {
+        Self {
+            cache_bytes: 0,
+            vfs: Arc::new(crate::vfs::DiskVfs),
+            merge_operators: MergeOperators::default(),
+        }
+    }
+}
+
+impl DetachedTable {
+    /// Opens what a [`PinnedTable`] describes.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for what is no description; [`Error::Io`] when a
+    /// file is not there, as when the pin is gone; [`Error::Corruption`].
+    pub fn open(description: &str, options: DetachedOptions) -> Result<Self> {
+        let description = Description::parse(description)?;
+        let cache = Arc::new(BlockCache::new(options.cache_bytes));
+        let store = RunStore::new(options.vfs, &description.dir, cache, 0);
+        let open = |meta: &RunMeta| store.open_run(meta);
+        let runs = description.runs.iter().map(open).collect::<Result<_>>()?;
+        let operator = description.merge_operator.as_deref();
+        Ok(Self {
+            version: Arc::new(TableVersion::new(Memtable::default(), runs)),
+            merger: Arc::new(Merger::new(
+                description.table,
+                operator,
+                &options.merge_operators,
+            )),
+            point: ReadPoint {
+                seq: description.seq,
+                judge_ms: description.judge_ms,
+            },
+        })
+    }
+
+    /// The value that a key had.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        let mut fold = Fold::new(self.point.judge());
+        let mut reads = ReadCounters::default();
+        self.version
+            .get(key, self.point.seq, &mut fold, &mut reads)?;
+        fold.finish(key, &self.merger)
+    }
+
+    /// Keys that cut a range into at most `parts` pieces of about as many bytes on
+    /// disk: as [`Table::split_keys`](crate::Table::split_keys).
+    pub fn split_keys<K, R>(&self, range: R, parts: usize) -> Vec<Bytes>
+    where
+        K: AsRef<[u8]>,
+        R: std::ops::RangeBounds<K>,
+    {
+        let keys = KeyRange::new(range);
+        self.version.split_keys(self.point.seq, &keys, parts)
+    }
+
+    /// The entries that a key range had, from both ends; past the cache.
+    pub fn scan<K, R>(&self, range: R) -> Range
+    where
+        K: AsRef<[u8]>,
+        R: std::ops::RangeBounds<K>,
+    {
+        let (version, merger) = (self.version.clone(), self.merger.clone());
+        Range::new(None, merger, version, self.point, range, false)
+    }
+}
+
+impl Description {
+    fn parse(text: &str) -> Result<Self> {
+        let bad = |what: String| {
+            Error::InvalidRequest(format!("this describes no table of a snapshot: {what}"))
+        };
+        let description: Self = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
+        if description.format_version != FORMAT_VERSION {
+            return Err(bad(format!(
+                "its form is {}; this build knows {FORMAT_VERSION}: both processes must be of \
+                 the same one",
+                description.format_version
+            )));
+        }
+        for run in &description.runs {
+            run.check().map_err(bad)?;
+        }
+        Ok(description)
+    }
+}

@@ -1,0 +1,250 @@
+//! A keyspace: tables that are snapshotted together.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::api::{Snapshot, Table};
+use crate::db::{Catalog, DbInner};
+use crate::error::Result;
+use crate::key::SeqNo;
+use crate::options::{SnapshotOptions, TableOptions};
+use crate::snapshots::Bookmark;
+
+/// A keyspace of an open database. Clones are cheap.
+#[derive(Debug, Clone)]
+pub struct Keyspace {
+    db: Arc<DbInner>,
+    name: Arc<str>,
+}
+
+/// What a snapshot was taken of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SnapshotScope {
+    /// All tables that the keyspace had.
+    Keyspace,
+    /// This table alone.
+    Table(String),
+}
+
+/// What there is to know about a snapshot without opening it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotInfo {
+    /// Its name, unique in its keyspace.
+    pub name: String,
+    /// The commit at which it stands.
+    pub seq: SeqNo,
+    /// The tables that it covers.
+    pub tables: Vec<String>,
+    /// What it was taken of.
+    pub scope: SnapshotScope,
+    /// When it was created, by the clock of the database.
+    pub created: SystemTime,
+    /// When it will be deleted, if not by its user before.
+    pub expires: Option<SystemTime>,
+    /// The runs on disk that reading all of it touches; some may be shared with
+    /// other snapshots and with the present.
+    pub runs: usize,
+    /// Bytes of those runs: not less than reading all of it takes.
+    pub approximate_bytes: u64,
+}
+
+impl Keyspace {
+    pub(crate) fn new(db: Arc<DbInner>, name: &str) -> Self {
+        Self {
+            db,
+            name: name.into(),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The table of this name; created with `options` when absent.
+    ///
+    /// # Errors
+    /// [`InvalidRequest`](crate::Error::InvalidRequest), naming both, when it was
+    /// created with other options.
+    pub fn table(&self, name: &str, options: TableOptions) -> Result<Table> {
+        self.db
+            .open_or_create_table(&self.name, name, options)
+            .map(|core| Table::new(self.db.clone(), core))
+    }
+
+    /// The table of this name.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) when there is none.
+    pub fn existing_table(&self, name: &str) -> Result<Table> {
+        self.db
+            .find_table(&self.name, name)
+            .map(|core| Table::new(self.db.clone(), core))
+    }
+
+    /// Drops a table, for good: its name is free at once and its space comes
+    /// back when the last snapshot that covers it is deleted. Writes through
+    /// handles on it are refused from now on; who reads it (by a handle, a view,
+    /// a snapshot) may go on. Waits for an fsync.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+    /// let app = db.keyspace("app")?;
+    /// let users = app.table("users", Default::default())?;
+    /// users.put(b"ada", b"1815")?;
+    /// app.create_snapshot("before")?;
+    /// app.drop_table("users")?;
+    /// assert!(users.put(b"ada", b"1852").is_err());
+    /// assert!(app.existing_table("users").is_err());
+    /// assert_eq!(app.snapshot("before")?.table("users")?.get(b"ada")?.unwrap(), "1815");
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) when there is none of this name.
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        self.db.drop_table(&self.name, name)
+    }
+
+    /// The names of its tables, ascending.
+    pub fn tables(&self) -> Vec<String> {
+        let catalog = self.db.catalog();
+        catalog
+            .tables_of(&self.name)
+            .into_iter()
+            .map(|table| table.name.clone())
+            .collect()
+    }
+
+    /// Creates a snapshot of every table, all at one instant. This costs as
+    /// much as a small write; nothing is flushed or copied. The snapshot stays
+    /// until it is deleted, over restarts.
+    ///
+    /// # Errors
+    /// [`AlreadyExists`](crate::Error::AlreadyExists) for a name in use.
+    pub fn create_snapshot(&self, name: &str) -> Result<()> {
+        self.create_snapshot_with(name, SnapshotOptions::default())
+    }
+
+    /// Creates a snapshot of one table.
+    ///
+    /// # Errors
+    /// As [`Keyspace::create_snapshot`];
+    /// [`NotFound`](crate::Error::NotFound) for a table that does not exist.
+    pub fn create_table_snapshot(&self, name: &str, table: &str) -> Result<()> {
+        let options = SnapshotOptions {
+            table: Some(table.to_string()),
+            ..SnapshotOptions::default()
+        };
+        self.create_snapshot_with(name, options)
+    }
+
+    /// [`Keyspace::create_snapshot`] with options. One that expires does not
+    /// outlive a program that crashed without deleting it.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+    /// # let app = db.keyspace("app")?;
+    /// use std::time::Duration;
+    ///
+    /// let options = ebb_storage::SnapshotOptions {
+    ///     expires_in: Some(Duration::from_secs(3600)),
+    ///     ..Default::default()
+    /// };
+    /// app.create_snapshot_with("job-7", options)?;
+    /// assert!(app.snapshots()[0].expires.is_some());
+    /// // While the job lives:
+    /// app.set_snapshot_expiry("job-7", Some(Duration::from_secs(3600)))?;
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::create_table_snapshot`].
+    pub fn create_snapshot_with(&self, name: &str, options: SnapshotOptions) -> Result<()> {
+        self.db.create_snapshot(&self.name, name, &options)
+    }
+
+    /// Lets a snapshot expire so long from now; `None`: never. As durable as
+    /// creating one.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) when there is none of this name, or
+    /// it has expired already.
+    pub fn set_snapshot_expiry(&self, name: &str, expires_in: Option<Duration>) -> Result<()> {
+        self.db.set_snapshot_expiry(&self.name, name, expires_in)
+    }
+
+    /// Opens a snapshot for reading. What is open stays readable, even when the
+    /// snapshot is deleted meanwhile.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) when there is none of this name, or
+    /// it has expired.
+    pub fn snapshot(&self, name: &str) -> Result<Snapshot> {
+        Snapshot::open(self.db.clone(), &self.name, name)
+    }
+
+    /// The snapshots, oldest first; instant, however many.
+    pub fn snapshots(&self) -> Vec<SnapshotInfo> {
+        let bookmarks = self.db.snapshots_of(&self.name).into_iter();
+        let catalog = self.db.catalog();
+        bookmarks
+            .map(|bookmark| SnapshotInfo::new(bookmark, &catalog))
+            .collect()
+    }
+
+    /// Bytes of keys and values that are kept for this snapshot alone: what
+    /// deleting it lets compaction free, before compression. Nothing when
+    /// another snapshot or a view stands at the same commit. Exact for the
+    /// moment, by one pass over the versions of its tables that leaves the block
+    /// cache alone.
+    ///
+    /// # Errors
+    /// As [`Keyspace::snapshot`], or what reading the tables meets.
+    pub fn snapshot_pinned_bytes(&self, name: &str) -> Result<u64> {
+        self.db.snapshot_pinned_bytes(&self.name, name)
+    }
+
+    /// Deletes a snapshot; its space comes back by compaction.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) when there is none of this name, or
+    /// it has expired already.
+    pub fn delete_snapshot(&self, name: &str) -> Result<()> {
+        self.db.delete_snapshot(&self.name, name)
+    }
+}
+
+impl SnapshotInfo {
+    fn new(bookmark: Bookmark, catalog: &Catalog) -> Self {
+        let (seq, record) = (bookmark.seq, bookmark.record);
+        let time = |ms| UNIX_EPOCH.checked_add(Duration::from_millis(ms));
+        let (mut runs, mut approximate_bytes) = (0, 0);
+        for (_, id) in &record.tables {
+            let Some(table) = catalog.by_id(*id) else {
+                continue;
+            };
+            for run in table.peek().all_runs().filter(|run| run.is_seen_at(seq)) {
+                runs += 1;
+                approximate_bytes += run.meta().bytes;
+            }
+        }
+        let tables: Vec<_> = record.tables.into_iter().map(|(name, _)| name).collect();
+        let scope = match record.single_table {
+            true => SnapshotScope::Table(tables.concat()),
+            false => SnapshotScope::Keyspace,
+        };
+        Self {
+            name: record.name,
+            seq,
+            tables,
+            scope,
+            created: time(record.created_ms).unwrap_or(UNIX_EPOCH),
+            expires: record.expires_ms.and_then(time),
+            runs,
+            approximate_bytes,
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What a user of the store holds.
+//!
+//! ```text
+//!   Db ── Keyspace ── Table           writes: WriteBatch, Transaction
+//!    │        └────── Snapshot        reads: View, Range
+//!    └─ SortedWriter, PinnedTable and DetachedTable: files written or read
+//!       beside the database
+//! ```
+//!
+//! Everything here is a thin hold on the engine in [`crate::db`]; nothing below
+//! knows of it.
+
+mod db;
+mod detached;
+mod keyspace;
+mod range;
+mod snapshot;
+mod sorted_writer;
+mod table;
+mod transaction;
+mod write_batch;
+
+pub use db::Db;
+pub use detached::{DetachedOptions, DetachedTable, PinnedTable};
+pub use keyspace::{Keyspace, SnapshotInfo, SnapshotScope};
+pub use range::{Entry, Range};
+pub use snapshot::{Snapshot, SnapshotTable, View};
+pub use sorted_writer::{SortedWriter, SortedWriterOptions};
+pub use table::{Table, Value};
+pub use transaction::{Transaction, TransactionOptions, TransactionRange};
+pub use write_batch::WriteBatch;

@@ -1,0 +1,271 @@
+//! Reading at one instant: views, which die with the process, and named
+//! snapshots, which do not.
+
+use std::collections::BTreeMap;
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::api::table::{end_read, get_at};
+use crate::api::{PinnedTable, Range, Table, Value};
+use crate::db::{DbInner, TableCore};
+use crate::error::{Error, Result};
+use crate::key::{KeyRange, ReadPoint, SeqNo};
+use crate::meter::Scan;
+use crate::snapshots::Bookmark;
+
+/// All tables at one instant, for as long as it lives: what it can see is kept
+/// by flushes and compactions.
+#[derive(Debug)]
+pub struct View {
+    db: Arc<DbInner>,
+    point: ReadPoint,
+}
+
+impl View {
+    pub(crate) fn now(db: Arc<DbInner>) -> Self {
+        let point = db.snapshots().register_view(|| db.read_point());
+        Self { db, point }
+    }
+
+    /// The view that was registered at `point`, which is visible.
+    pub(crate) fn registered(db: Arc<DbInner>, point: ReadPoint) -> Self {
+        Self { db, point }
+    }
+
+    /// The commit at which it stands.
+    pub fn seq(&self) -> SeqNo {
+        self.point.seq
+    }
+
+    /// The value of a key at this instant.
+    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
+        let begun = self.db.metering().begin();
+        let value = self.get_in(&table.core, key)?;
+        end_read(&self.db, begun, [&value]);
+        Ok(value)
+    }
+
+    /// The entries of a key range at this instant, from both ends.
+    pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, table: &Table, range: R) -> Range {
+        let scan = Scan::begin(self.db.metering());
+        self.range_of(&table.core, range, true).metered(scan)
+    }
+
+    /// The entries whose keys begin with `prefix`, at this instant.
+    pub fn prefix(&self, table: &Table, prefix: &[u8]) -> Range {
+        self.range(table, KeyRange::prefix(prefix))
+    }
+
+    /// The values of some keys at this instant, in their order.
+    pub fn get_many<K: AsRef<[u8]>>(
+        &self,
+        table: &Table,
+        keys: &[K],
+    ) -> Result<Vec<Option<Value>>> {
+        let begun = self.db.metering().begin();
+        let get = |key: &K| self.get_in(&table.core, key.as_ref());
+        let values: Vec<_> = keys.iter().map(get).collect::<Result<_>>()?;
+        end_read(&self.db, begun, &values);
+        Ok(values)
+    }
+
+    /// Bytes on disk of the data blocks in which this view may see something of a
+    /// range.
+    pub fn approximate_bytes<K, R>(&self, table: &Table, range: R) -> u64
+    where
+        K: AsRef<[u8]>,
+        R: RangeBounds<K>,
+    {
+        let version = table.core.version();
+        version.approximate_bytes(self.seq(), &KeyRange::new(range))
+    }
+
+    /// Keys that cut what this view sees of a range: as [`Table::split_keys`].
+    pub fn split_keys<K, R>(&self, table: &Table, range: R, parts: usize) -> Vec<Bytes>
+    where
+        K: AsRef<[u8]>,
+        R: RangeBounds<K>,
+    {
+        let version = table.core.version();
+        version.split_keys(self.seq(), &KeyRange::new(range), parts)
+    }
+
+    fn get_in(&self, core: &TableCore, key: &[u8]) -> Result<Option<Value>> {
+        let point = (self.point.seq, self.point.judge());
+        get_at(&self.db, core, &core.peek(), key, point)
+    }
+
+    fn range_of<K, R>(&self, core: &TableCore, range: R, fill_cache: bool) -> Range
+    where
+        K: AsRef<[u8]>,
+        R: RangeBounds<K>,
+    {
+        let (db, merger) = (self.db.clone(), core.merger.clone());
+        Range::new(
+            Some(db),
+            merger,
+            core.version(),
+            self.point,
+            range,
+            fill_cache,
+        )
+    }
+}
+
+impl Clone for View {
+    fn clone(&self) -> Self {
+        self.db.snapshots().share_view(self.point);
+        Self {
+            db: self.db.clone(),
+            point: self.point,
+        }
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.db.end_view(self.point);
+    }
+}
+
+/// An open named snapshot: its tables, each as it was when it was created.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// By name; dropped ones too.
+    tables: Arc<BTreeMap<String, Arc<TableCore>>>,
+    view: View,
+    bookmark: Arc<Bookmark>,
+}
+
+impl Snapshot {
+    pub(crate) fn open(db: Arc<DbInner>, keyspace: &str, name: &str) -> Result<Self> {
+        let (bookmark, tables) = {
+            // While the bookmark is found under this lock its tables are there,
+            // dropped ones too.
+            let catalog = db.catalog();
+            let now_ms = db.now_ms();
+            let bookmark = db.snapshots().open_snapshot(keyspace, name, now_ms)?;
+            let covered = bookmark.record.tables.iter();
+            let tables = covered
+                .filter_map(|(name, id)| Some((name.clone(), catalog.by_id(*id)?.clone())))
+                .collect();
+            (bookmark, Arc::new(tables))
+        };
+        let view = View {
+            db,
+            point: bookmark.point(),
+        };
+        // It may have been registered a moment ago, with commits before it
+        // still under way.
+        view.db.queue().wait_visible(view.seq());
+        Ok(Self {
+            tables,
+            view,
+            bookmark: Arc::new(bookmark),
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.bookmark.record.name
+    }
+
+    /// The commit at which it stands.
+    pub fn seq(&self) -> SeqNo {
+        self.bookmark.seq
+    }
+
+    /// The names of its tables, ascending.
+    pub fn tables(&self) -> impl Iterator<Item = &str> {
+        self.bookmark
+            .record
+            .tables
+            .iter()
+            .map(|(name, _)| name.as_str())
+    }
+
+    /// A table as it was.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the snapshot does not cover a table of this
+    /// name.
+    pub fn table(&self, name: &str) -> Result<SnapshotTable> {
+        let core = self
+            .tables
+            .get(name)
+            .cloned()
+            .ok_or_else(|| Error::NotFound {
+                what: "table",
+                name: format!("{name} in snapshot {}", self.name()),
+            })?;
+        Ok(SnapshotTable {
+            view: self.view.clone(),
+            core,
+        })
+    }
+}
+
+/// A table as it was when a snapshot was created.
+#[derive(Debug, Clone)]
+pub struct SnapshotTable {
+    view: View,
+    core: Arc<TableCore>,
+}
+
+impl SnapshotTable {
+    /// The value that a key had.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        self.view.get_in(&self.core, key)
+    }
+
+    /// The values that some keys had, in their order.
+    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        keys.iter().map(|key| self.get(key.as_ref())).collect()
+    }
+
+    /// The entries that there were whose keys begin with `prefix`.
+    pub fn prefix(&self, prefix: &[u8]) -> Range {
+        self.range(KeyRange::prefix(prefix))
+    }
+
+    /// The entries that a key range had, from both ends.
+    pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Range {
+        self.view.range_of(&self.core, range, true)
+    }
+
+    /// The same, leaving no trace in the block cache: for scans beside a load
+    /// whose working set is to stay there.
+    pub fn scan<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Range {
+        self.view.range_of(&self.core, range, false)
+    }
+
+    /// Keys that cut a range into at most `parts` pieces of about as many bytes on
+    /// disk: as [`Table::split_keys`].
+    pub fn split_keys<K, R>(&self, range: R, parts: usize) -> Vec<Bytes>
+    where
+        K: AsRef<[u8]>,
+        R: RangeBounds<K>,
+    {
+        let version = self.core.version();
+        version.split_keys(self.view.seq(), &KeyRange::new(range), parts)
+    }
+
+    /// Its files, to be read by somebody who does not have the database open: see
+    /// [`DetachedTable`](crate::DetachedTable). What it sees and no file has is
+    /// flushed first.
+    ///
+    /// # Errors
+    /// As [`Db::flush`](crate::Db::flush).
+    pub fn pin(&self) -> Result<PinnedTable> {
+        PinnedTable::new(&self.view.db, &self.core, self.view.point)
+    }
+
+    /// Bytes on disk of the data blocks in which this snapshot may see something
+    /// of a range.
+    pub fn approximate_bytes<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> u64 {
+        let version = self.core.version();
+        version.approximate_bytes(self.view.seq(), &KeyRange::new(range))
+    }
+}

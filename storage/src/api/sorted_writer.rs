@@ -1,0 +1,187 @@
+//! Writes sorted entries into files that a table can ingest, without a database.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::key::{Kind, SeqNo, check_lengths};
+use crate::sstable::{NO_NUMBER, SsTableOptions, SsTableWriter};
+use crate::vfs::{DiskVfs, Vfs};
+
+/// Options of a [`SortedWriter`].
+#[derive(Debug, Clone)]
+pub struct SortedWriterOptions {
+    /// The file system. Default: the real one.
+    pub vfs: Arc<dyn Vfs>,
+    /// The form of the files.
+    pub sstable: SsTableOptions,
+    /// A file of about this many bytes is followed by the next. Default: 64 MiB.
+    pub file_bytes: u64,
+}
+
+impl Default for SortedWriterOptions {
+    fn default() -> Self {
+        Self {
+            vfs: Arc::new(DiskVfs),
+            sstable: SsTableOptions::default(),
+            file_bytes: 64 << 20,
+        }
+    }
+}
+
+/// Writes entries in ascending order of their keys into files, to be made part of
+/// a table by [`Table::ingest`](crate::Table::ingest). It needs no database, so
+/// that any process can do the work.
+///
+/// Dropped without [`SortedWriter::finish`] it removes its files.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = ebb_storage::Db::open(dir.path().join("db"), Default::default())?;
+/// # let table = db.keyspace("k")?.table("t", Default::default())?;
+/// let out = dir.path().join("out");
+/// let mut writer = ebb_storage::SortedWriter::create(&out, "part-1", Default::default())?;
+/// for i in 0..1000u32 {
+///     writer.put(&i.to_be_bytes(), b"value")?;
+/// }
+/// let files = writer.finish()?;
+/// table.ingest(&files)?;
+/// assert_eq!(table.range::<&[u8], _>(..).count(), 1000);
+/// # Ok::<(), ebb_storage::Error>(())
+/// ```
+pub struct SortedWriter {
+    options: SortedWriterOptions,
+    dir: PathBuf,
+    name: String,
+    writer: Option<SsTableWriter>,
+    last_key: Option<Vec<u8>>,
+    files: Vec<PathBuf>,
+    finished: bool,
+}
+
+impl SortedWriter {
+    /// A writer of files `NAME-000001.sst`, ... in `dir`, created when absent.
+    /// Files of these names are replaced; what was ingested from them stays.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for an option that is out of its range, or a
+    /// name that a database could take for its own (digits only);
+    /// [`Error::DiskFull`]; [`Error::Io`].
+    pub fn create(dir: impl AsRef<Path>, name: &str, options: SortedWriterOptions) -> Result<Self> {
+        options.sstable.validate()?;
+        let legal = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+        if name.is_empty() || !name.chars().all(legal) {
+            return Err(Error::InvalidRequest(format!(
+                "{name:?} cannot name a file: letters, digits, '_' and '-'"
+            )));
+        }
+        let dir = dir.as_ref().to_path_buf();
+        let made = options.vfs.create_dir_all(&dir);
+        made.map_err(Error::no_space_or_io("create", &dir))?;
+        Ok(Self {
+            options,
+            dir,
+            name: name.to_string(),
+            writer: None,
+            last_key: None,
+            files: Vec::new(),
+            finished: false,
+        })
+    }
+
+    /// Sets a key.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] when the key is not above the one before
+    /// (naming it; nothing is written then), or an entry is too large;
+    /// [`Error::DiskFull`]; [`Error::Io`].
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.add(key, Kind::Put, value)
+    }
+
+    /// Removes a key that the table may have. Errors: see [`SortedWriter::put`].
+    pub fn delete(&mut self, key: &[u8]) -> Result<()> {
+        self.add(key, Kind::Delete, &[])
+    }
+
+    /// Completes the files and makes them durable; returns them in the order of
+    /// their keys, none when nothing was written.
+    pub fn finish(mut self) -> Result<Vec<PathBuf>> {
+        self.finish_file()?;
+        let dir = &self.dir;
+        let synced = self.options.vfs.sync_dir(dir);
+        synced.map_err(Error::io("sync", dir))?;
+        self.finished = true;
+        Ok(std::mem::take(&mut self.files))
+    }
+
+    fn add(&mut self, key: &[u8], kind: Kind, value: &[u8]) -> Result<()> {
+        check_lengths(key, value).map_err(Error::InvalidRequest)?;
+        if let Some(last) = self.last_key.as_deref().filter(|last| *last >= key) {
+            return Err(Error::InvalidRequest(format!(
+                "key \"{}\" comes after \"{}\": keys have to ascend",
+                key.escape_ascii(),
+                last.escape_ascii()
+            )));
+        }
+        let bytes_max = self.options.file_bytes;
+        let full = |writer: &SsTableWriter| writer.file_bytes() >= bytes_max;
+        if self.writer.as_ref().is_some_and(full) {
+            self.finish_file()?;
+        }
+        if self.writer.is_none() {
+            let name = format!("{}-{:06}.sst", self.name, self.files.len() + 1);
+            let path = self.dir.join(name);
+            // A table that ingested a file of this name shares its bytes, and
+            // would lose them if they were overwritten.
+            match self.options.vfs.remove(&path) {
+                Err(e) if e.kind() != ErrorKind::NotFound => {
+                    return Err(Error::io("remove", &path)(e));
+                }
+                _ => {}
+            }
+            self.files.push(path.clone());
+            self.writer = Some(SsTableWriter::create(
+                &*self.options.vfs,
+                &path,
+                (NO_NUMBER, 0),
+                self.options.sstable.clone(),
+            )?);
+        }
+        let writer = self.writer.as_mut().expect("just opened");
+        writer.add(key, SeqNo::ZERO, kind, value)?;
+        let last = self.last_key.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
+        Ok(())
+    }
+
+    fn finish_file(&mut self) -> Result<()> {
+        self.writer.take().map_or(Ok(()), |writer| {
+            writer.finish()?;
+            Ok(())
+        })
+    }
+}
+
+impl std::fmt::Debug for SortedWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SortedWriter")
+            .field("dir", &self.dir)
+            .field("name", &self.name)
+            .field("files", &self.files.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for SortedWriter {
+    fn drop(&mut self) {
+        if !self.finished {
+            for path in &self.files {
+                // Nobody is left to be told; the files are of no use.
+                let _ = self.options.vfs.remove(path);
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A table: sorted keys with values.
+
+use std::ops::RangeBounds;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::api::{Range, WriteBatch};
+use crate::db::{DbInner, Engine, IngestInfo, TableCore};
+use crate::error::Result;
+use crate::key::{Judge, KeyRange, SeqNo};
+use crate::meter::{Begun, RequestKind, Scan};
+use crate::options::WriteOptions;
+use crate::read::Fold;
+use crate::sstable::ReadCounters;
+use crate::version::TableVersion;
+
+/// A value, shared with the block or memtable that it lies in where possible.
+pub type Value = Bytes;
+
+/// A table of an open database. Clones are cheap.
+#[derive(Debug, Clone)]
+pub struct Table {
+    db: Arc<DbInner>,
+    pub(crate) core: Arc<TableCore>,
+}
+
+impl Table {
+    pub(crate) fn new(db: Arc<DbInner>, core: Arc<TableCore>) -> Self {
+        Self { db, core }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    #[inline]
+    fn write(&self, batch: WriteBatch) -> Result<()> {
+        let (payload, tables) = batch.into_parts();
+        self.db.write(payload, &tables, WriteOptions::default())
+    }
+
+    /// The name of its keyspace.
+    pub fn keyspace(&self) -> &str {
+        &self.core.keyspace
+    }
+
+    /// Sets a key. Errors: see [`Db::write`](crate::Db::write).
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.put(self, key, value);
+        self.write(batch)
+    }
+
+    /// Sets a key for a time: from `ttl` after the commit on it is gone. A read
+    /// view, an iterator and a snapshot see it by the time at which they were
+    /// created. Times are counted in milliseconds, `ttl` is rounded up.
+    pub fn put_with_ttl(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.put_with_ttl(self, key, value, ttl);
+        self.write(batch)
+    }
+
+    /// Changes the value of a key by an operand, without reading it: see
+    /// [`MergeOperator`](crate::MergeOperator).
+    ///
+    /// # Errors
+    /// [`InvalidRequest`](crate::Error::InvalidRequest) when the table was
+    /// created without an operator.
+    pub fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.merge(self, key, operand);
+        self.write(batch)
+    }
+
+    /// Removes a key; removing one that is not there is no error.
+    pub fn delete(&self, key: &[u8]) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete(self, key);
+        self.write(batch)
+    }
+
+    /// Removes all keys of a range, for as much as one small write. An empty
+    /// range, or one that ends before it starts, writes nothing.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+    /// # let table = db.keyspace("k")?.table("t", Default::default())?;
+    /// for key in ["a", "b", "c"] {
+    ///     table.put(key.as_bytes(), b"")?;
+    /// }
+    /// table.delete_range("b".."c")?;
+    /// assert_eq!(table.range::<&[u8], _>(..).count(), 2);
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    pub fn delete_range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete_range(self, range);
+        self.write(batch)
+    }
+
+    /// Removes all keys. What snapshots and views see stays; the rest of the
+    /// space comes back without anything being read.
+    pub fn truncate(&self) -> Result<()> {
+        self.delete_range::<&[u8], _>(..)?;
+        self.db.flush_soon(&self.core);
+        Ok(())
+    }
+
+    /// Makes files of a [`SortedWriter`](crate::SortedWriter) part of the table by
+    /// one commit: all that is in them is visible at once, or nothing, also after
+    /// a crash, and earlier snapshots see none of it. It costs as much as
+    /// verifying the files, whatever is in the table; nobody else waits for that.
+    ///
+    /// The files are linked into the database where the file system can do that,
+    /// and must not be changed afterwards; else they are copied. Their names
+    /// stay and may be removed.
+    ///
+    /// # Errors
+    /// [`InvalidRequest`](crate::Error::InvalidRequest) for files whose keys
+    /// overlap, or that another program wrote;
+    /// [`Corruption`](crate::Error::Corruption) for a damaged one; as
+    /// [`Db::write`](crate::Db::write).
+    pub fn ingest(&self, files: &[impl AsRef<Path>]) -> Result<IngestInfo> {
+        let paths: Vec<_> = files.iter().map(AsRef::as_ref).collect();
+        self.db.ingest(&self.core, &paths)
+    }
+
+    /// The value of a key now; `None` when it has none.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        let begun = self.db.metering().begin();
+        // The version first, then the number: what the number makes visible was
+        // written to this version or to a later one, and for one key an answer
+        // from the moment of the first line is as good as one from the second.
+        let version = self.core.peek();
+        let seq = self.db.queue().visible();
+        let at = (seq, self.db.judge_now());
+        let value = get_at(&self.db, &self.core, &version, key, at)?;
+        end_read(&self.db, begun, [&value]);
+        Ok(value)
+    }
+
+    /// The entries of a key range now, ascending, and from both ends. What is
+    /// written meanwhile is not seen.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+    /// # let table = db.keyspace("k")?.table("t", Default::default())?;
+    /// for key in ["a", "b", "c"] {
+    ///     table.put(key.as_bytes(), b"")?;
+    /// }
+    /// let last = table.range("a".."c").next_back().unwrap()?;
+    /// assert_eq!(last.0, "b");
+    /// assert_eq!(table.range::<&[u8], _>(..).count(), 3);
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Range {
+        let scan = Scan::begin(self.db.metering());
+        // Registered only until the iterator holds its version.
+        let point = self.db.snapshots().register_view(|| self.db.read_point());
+        let version = self.core.version();
+        self.db.end_view(point);
+        let (db, merger) = (self.db.clone(), self.core.merger.clone());
+        Range::new(Some(db), merger, version, point, range, true).metered(scan)
+    }
+
+    /// The values of some keys, in their order, all at one instant.
+    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        let begun = self.db.metering().begin();
+        let point = self.db.snapshots().register_view(|| self.db.read_point());
+        let version = self.core.version();
+        self.db.end_view(point);
+        let at = (point.seq, point.judge());
+        let get = |key: &K| get_at(&self.db, &self.core, &version, key.as_ref(), at);
+        let values: Vec<_> = keys.iter().map(get).collect::<Result<_>>()?;
+        end_read(&self.db, begun, &values);
+        Ok(values)
+    }
+
+    /// Bytes on disk of the data blocks that may hold something of a range; what
+    /// is in memory only does not count.
+    pub fn approximate_bytes<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> u64 {
+        let range = KeyRange::new(range);
+        self.core.version().approximate_bytes(SeqNo::MAX, &range)
+    }
+
+    /// Keys that cut a range into at most `parts` pieces of about as many bytes on
+    /// disk, ascending; fewer where there is not enough on disk to tell. Piece `i`
+    /// goes from key `i - 1` (included; or the start of the range) to key `i`.
+    pub fn split_keys<K, R>(&self, range: R, parts: usize) -> Vec<Bytes>
+    where
+        K: AsRef<[u8]>,
+        R: RangeBounds<K>,
+    {
+        let range = KeyRange::new(range);
+        self.core.version().split_keys(SeqNo::MAX, &range, parts)
+    }
+
+    /// The entries whose keys begin with `prefix`, now: as [`Table::range`].
+    pub fn prefix(&self, prefix: &[u8]) -> Range {
+        self.range(KeyRange::prefix(prefix))
+    }
+}
+
+/// Ends a read of values for which somebody waited.
+#[inline]
+pub(crate) fn end_read<'a>(
+    engine: &Engine,
+    begun: Option<Begun>,
+    values: impl IntoIterator<Item = &'a Option<Value>>,
+) {
+    if begun.is_some() {
+        let bytes = values.into_iter().flatten().map(Value::len).sum();
+        engine.metering().end(RequestKind::Read, begun, bytes);
+    }
+}
+
+/// The value of a key at a number and a time, and the counting that every read
+/// does.
+pub(crate) fn get_at(
+    engine: &Engine,
+    core: &TableCore,
+    version: &TableVersion,
+    key: &[u8],
+    (seq, judge): (SeqNo, Judge<'_>),
+) -> Result<Option<Value>> {
+    let mut reads = ReadCounters::default();
+    let mut fold = Fold::new(judge);
+    version.get(key, seq, &mut fold, &mut reads)?;
+    engine.counters().count_read(&reads);
+    fold.finish(key, &core.merger)
+}

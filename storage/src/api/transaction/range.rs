@@ -1,0 +1,169 @@
+//! A key range as a transaction sees it: own writes over those of the view.
+
+use std::cmp::Ordering;
+use std::collections::btree_map;
+use std::ops::{Bound, RangeBounds};
+
+use bytes::Bytes;
+
+use super::own_writes::{OwnTable, Write};
+use crate::api::{Entry, Range};
+use crate::error::{Error, Result};
+
+/// The entries of a key range as a transaction sees them, ascending; `rev()` and
+/// `next_back` go from the other end.
+///
+/// An error (a damaged block, say) is yielded once; then the iterator ends.
+#[derive(Debug)]
+pub struct TransactionRange<'txn> {
+    /// `None` where the transaction did nothing to the table.
+    table: Option<&'txn OwnTable>,
+    own: Ends<btree_map::Range<'txn, Bytes, Write>>,
+    view: Ends<Range>,
+    failed: bool,
+}
+
+impl<'txn> TransactionRange<'txn> {
+    pub(super) fn new<K, R>(
+        own: Option<&'txn OwnTable>,
+        range: R,
+        view: impl FnOnce((Bound<Bytes>, Bound<Bytes>)) -> Range,
+    ) -> Self
+    where
+        K: AsRef<[u8]>,
+        R: RangeBounds<K>,
+    {
+        let owned = |bound: Bound<&K>| bound.map(|key| Bytes::copy_from_slice(key.as_ref()));
+        let bounds = (owned(range.start_bound()), owned(range.end_bound()));
+        let table = own;
+        let own = match own {
+            Some(own) if !is_empty(&bounds) => own.writes.range(bounds.clone()),
+            _ => btree_map::Range::default(),
+        };
+        Self {
+            table,
+            own: Ends::new(own),
+            view: Ends::new(view(bounds)),
+            failed: false,
+        }
+    }
+
+    /// The next entry from an end. Of two entries the one nearer to that end
+    /// comes first; where both have the key the own write counts.
+    fn step(&mut self, end: End) -> Result<Option<Entry>> {
+        loop {
+            let order = match (self.own.peek(end), self.view.peek(end)) {
+                (_, Some(Err(e))) => return Err(Error::clone(e)),
+                (None, None) => return Ok(None),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((own, _)), Some(Ok((view, _)))) => match end {
+                    End::Front => own[..].cmp(view),
+                    End::Back => view[..].cmp(own),
+                },
+            };
+            let below = if order.is_ge() {
+                let below = self.view.take(end).transpose()?;
+                below.filter(|(key, _)| !self.table.is_some_and(|own| own.has_cleared(key)))
+            } else {
+                None
+            };
+            if order.is_gt() {
+                if below.is_some() {
+                    return Ok(below);
+                }
+                continue;
+            }
+            let (key, write) = self.own.take(end).expect("it was there to be compared");
+            let table = &self.table.expect("who wrote names the table").table;
+            let below = below.map(|(_, value)| value);
+            if let Some(value) = write.resolve(table, key, || Ok(below))? {
+                return Ok(Some((key.clone(), value)));
+            }
+        }
+    }
+
+    fn next_from(&mut self, end: End) -> Option<Result<Entry>> {
+        if self.failed {
+            return None;
+        }
+        let step = self.step(end);
+        self.failed = step.is_err();
+        step.transpose()
+    }
+}
+
+impl Iterator for TransactionRange<'_> {
+    type Item = Result<Entry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_from(End::Front)
+    }
+}
+
+impl DoubleEndedIterator for TransactionRange<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.next_from(End::Back)
+    }
+}
+
+/// `BTreeMap::range` panics for these.
+fn is_empty((lower, upper): &(Bound<Bytes>, Bound<Bytes>)) -> bool {
+    use Bound::{Excluded, Included};
+    match (lower, upper) {
+        (Included(lower), Included(upper)) => lower > upper,
+        (Included(lower) | Excluded(lower), Excluded(upper))
+        | (Excluded(lower), Included(upper)) => lower >= upper,
+        _ => false,
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Front,
+    Back,
+}
+
+/// An iterator whose next item can be looked at, from both ends. What was looked
+/// at from one end and not taken is the other end's last item.
+#[derive(Debug)]
+struct Ends<I: Iterator> {
+    rest: I,
+    front: Option<I::Item>,
+    back: Option<I::Item>,
+}
+
+impl<I: DoubleEndedIterator> Ends<I> {
+    fn new(rest: I) -> Self {
+        Self {
+            rest,
+            front: None,
+            back: None,
+        }
+    }
+
+    fn peek(&mut self, end: End) -> Option<&I::Item> {
+        let item = self.take(end);
+        let slot = match end {
+            End::Front => &mut self.front,
+            End::Back => &mut self.back,
+        };
+        *slot = item;
+        slot.as_ref()
+    }
+
+    fn take(&mut self, end: End) -> Option<I::Item> {
+        match end {
+            End::Front => self
+                .front
+                .take()
+                .or_else(|| self.rest.next())
+                .or_else(|| self.back.take()),
+            End::Back => self
+                .back
+                .take()
+                .or_else(|| self.rest.next_back())
+                .or_else(|| self.front.take()),
+        }
+    }
+}

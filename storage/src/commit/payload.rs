@@ -1,0 +1,166 @@
+//! The writes of a batch, encoded as they will stand in the WAL while it is built.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::ops::RANGE_DELETE;
+use crate::error::{Error, Result};
+use crate::key::expiry::{self, EXPIRY_BYTES};
+use crate::key::{KeyRange, Kind, MAX_KEY_BYTES, TableId, check_lengths};
+use crate::varint;
+
+/// The largest batch, in bytes: 1 GiB. A WAL record's length is 32 bits.
+const MAX_BATCH_BYTES: usize = 1 << 30;
+
+/// What an operation on one key takes beside key and value: its kind, a table's id
+/// and the two lengths, of 32 bits each.
+const OP_OVERHEAD_BYTES_MAX: usize = 1 + 3 * 5;
+
+/// Encoded writes. Those that cannot be done leave a reason, and add nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Payload {
+    bytes: Vec<u8>,
+    count: u32,
+    /// Where expiries stand: times to live until the commit.
+    expiries: Vec<usize>,
+    /// Why the first operation that cannot be done cannot; reported by the write.
+    refused: Option<String>,
+}
+
+impl Payload {
+    /// Sets a key; like all that follows it returns whether it added an operation.
+    pub(crate) fn put(&mut self, table: TableId, key: &[u8], value: &[u8]) -> bool {
+        if !self.check(key, value) {
+            return false;
+        }
+        self.reserve(key.len() + value.len());
+        self.begin(Kind::Put as u8, table, key);
+        self.bytes(value);
+        true
+    }
+
+    /// Sets a key until `ttl` (in milliseconds, rounded up) after the commit.
+    pub(crate) fn put_with_ttl(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        value: &[u8],
+        ttl: Duration,
+    ) -> bool {
+        if !self.check(key, value) {
+            return false;
+        }
+        self.begin(Kind::ExpiringPut as u8, table, key);
+        varint::put(&mut self.bytes, (EXPIRY_BYTES + value.len()) as u64);
+        self.expiries.push(self.bytes.len());
+        self.bytes
+            .extend_from_slice(&expiry::ttl_ms(ttl).to_le_bytes());
+        self.bytes.extend_from_slice(value);
+        true
+    }
+
+    /// Changes a key's value by an operand.
+    pub(crate) fn merge(&mut self, table: TableId, key: &[u8], operand: &[u8]) -> bool {
+        if !self.check(key, operand) {
+            return false;
+        }
+        self.begin(Kind::Merge as u8, table, key);
+        self.bytes(operand);
+        true
+    }
+
+    /// Removes a key.
+    pub(crate) fn delete(&mut self, table: TableId, key: &[u8]) -> bool {
+        if !self.check(key, &[]) {
+            return false;
+        }
+        self.begin(Kind::Delete as u8, table, key);
+        true
+    }
+
+    /// Removes all keys of a range. An empty range adds no operation.
+    pub(crate) fn delete_range(&mut self, table: TableId, range: &KeyRange) -> bool {
+        if range.is_empty() || !self.check_range(range) {
+            return false;
+        }
+        self.begin(RANGE_DELETE, table, &range.start);
+        self.bytes.push(u8::from(range.end.is_some()));
+        if let Some(end) = &range.end {
+            self.bytes(end);
+        }
+        true
+    }
+
+    /// Refuses the whole: the write will report this reason, if it is the first.
+    pub(crate) fn refuse(&mut self, reason: String) {
+        self.refused.get_or_insert(reason);
+    }
+
+    /// Number of operations.
+    pub(crate) fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// The operations as they go into the WAL when they are committed at
+    /// `now_ms`, and how many they are.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when one of them cannot be done.
+    pub(crate) fn finish(mut self, now_ms: u64) -> Result<(Bytes, u32)> {
+        if let Some(reason) = self.refused {
+            return Err(Error::InvalidRequest(reason));
+        }
+        for at in self.expiries {
+            let place = &mut self.bytes[at..at + EXPIRY_BYTES];
+            let ttl_ms = u64::from_le_bytes((&*place).try_into().expect("eight bytes"));
+            place.copy_from_slice(&now_ms.saturating_add(ttl_ms).to_le_bytes());
+        }
+        Ok((self.bytes.into(), self.count))
+    }
+
+    fn check(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let reason = if let Err(reason) = check_lengths(key, value) {
+            reason
+        } else if self.bytes.len() + key.len() + value.len() > MAX_BATCH_BYTES {
+            format!("a batch of more than {MAX_BATCH_BYTES} bytes; write it in parts")
+        } else {
+            return true;
+        };
+        self.refused.get_or_insert(reason);
+        false
+    }
+
+    fn check_range(&mut self, range: &KeyRange) -> bool {
+        let end_bytes = range.end.as_ref().map_or(0, Bytes::len);
+        let longest = end_bytes.max(range.start.len());
+        // The key right behind the longest one has a byte more.
+        let reason = if longest > MAX_KEY_BYTES + 1 {
+            format!("a key of {longest} bytes; the longest allowed is {MAX_KEY_BYTES}")
+        } else if self.bytes.len() + range.start.len() + end_bytes > MAX_BATCH_BYTES {
+            format!("a batch of more than {MAX_BATCH_BYTES} bytes; write it in parts")
+        } else {
+            return true;
+        };
+        self.refused.get_or_insert(reason);
+        false
+    }
+
+    /// Makes room for an operation with so many bytes of key and value: at once,
+    /// not as it grows.
+    fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes + OP_OVERHEAD_BYTES_MAX);
+    }
+
+    fn begin(&mut self, byte: u8, table: TableId, key: &[u8]) {
+        self.bytes.push(byte);
+        varint::put(&mut self.bytes, u64::from(table.0));
+        self.bytes(key);
+        self.count += 1;
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        varint::put(&mut self.bytes, bytes.len() as u64);
+        self.bytes.extend_from_slice(bytes);
+    }
+}

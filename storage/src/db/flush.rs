@@ -1,0 +1,257 @@
+//! Flush: the oldest frozen memtable of a table becomes runs.
+//!
+//! Order of effects, each relying on the one before:
+//!
+//! 1. everything numbered up to the memtable's end is decided;
+//! 2. the runs are written and synced;
+//! 3. the WAL is synced, so that a batch over two tables cannot be in the runs
+//!    of one and lost from the log of the other, and no deletion of a snapshot
+//!    that the runs rely on can be lost;
+//! 4. the manifest names the runs;
+//! 5. readers see them; the memtable goes.
+
+use std::sync::Arc;
+
+use crate::compaction::Retain;
+use crate::db::{Engine, TableCore};
+use crate::error::Result;
+use crate::key::{Boundaries, KeyRange, Kind, SeqNo, stripe};
+use crate::manifest::Edit;
+use crate::memtable::{Entry, Memtable, version_of};
+use crate::mutation::{self, Mutation};
+use crate::runs::{Run, RunBuilder, plain_bytes};
+use crate::version::TableVersion;
+
+/// Both sides of a bookmark must be worth this part of a full memtable for a
+/// flush to make two runs of them.
+const SPLIT_FRACTION: usize = 8;
+
+/// Writers who are slowed hear of so many flushed bytes at a time.
+const CREDIT_BYTES: u64 = 64 << 10;
+
+/// Flushes the oldest frozen memtable of `table`; false when there is none, or
+/// the table is gone.
+pub(crate) fn flush_oldest(engine: &Engine, table: &TableCore) -> Result<bool> {
+    let Some(memtable) = next_to_flush(&table.version()) else {
+        return Ok(false);
+    };
+    let end = memtable.end_seq().expect("a frozen memtable knows its end");
+    if !mutation::is(Mutation::FlushDoesNotWait) {
+        engine.queue().wait_visible(end);
+    }
+    if !next_to_flush(&table.version()).is_some_and(|next| Arc::ptr_eq(&next, &memtable)) {
+        // An ingested run whose commit failed.
+        return Ok(true);
+    }
+    // The input is fixed; from here on no new view can need what is dropped.
+    let boundaries = engine.boundaries(table.id);
+    let splits = splits(
+        &memtable,
+        &engine.snapshots().bookmark_seqs(table.id),
+        engine.options().memtable_bytes,
+    );
+    let runs = match memtable.run() {
+        Some(run) => vec![run.clone()],
+        None => write_runs(engine, table, &memtable, &boundaries, &splits)?,
+    };
+
+    let bookmarks = engine.unrecorded_bookmarks();
+    mutation::unless(Mutation::FlushWithoutWalSync, || engine.wal().sync_all())?;
+    let edit = Edit::Flush {
+        table: table.id,
+        flushed_seq: end,
+        runs: runs.iter().map(|run| run.meta().clone()).collect(),
+        bookmarks,
+    };
+    // The files of an ingested run are named by the log.
+    let fresh = match memtable.run() {
+        Some(_) => &[],
+        None => runs.as_slice(),
+    };
+    let installed = engine.install(table, fresh, edit, || {
+        table.update(|version| Some(version.flushed(&memtable, &runs)));
+    })?;
+    if !installed {
+        return Ok(false);
+    }
+    if memtable.run().is_none() {
+        let bytes = runs.iter().map(|run| run.meta().bytes).sum();
+        engine.counters().flush_bytes.add(bytes);
+    }
+    Ok(true)
+}
+
+/// The oldest frozen memtable.
+fn next_to_flush(version: &TableVersion) -> Option<Arc<Memtable>> {
+    let (oldest, newest) = (version.frozen.last(), version.frozen.first());
+    mutation::replace(oldest, Mutation::FlushNewestFirst, newest).cloned()
+}
+
+/// Writes the memtable as one run for each side of the splits; newest first.
+fn write_runs(
+    engine: &Engine,
+    table: &TableCore,
+    memtable: &Memtable,
+    boundaries: &Boundaries,
+    splits: &[SeqNo],
+) -> Result<Vec<Arc<Run>>> {
+    let version = table.version();
+    let retain = Retain {
+        boundaries,
+        merger: &table.merger,
+    };
+    // All of the table up to the newest run is flushed.
+    let flushed_seq = version.runs.first().map(|run| run.origin_span().1);
+    let end = memtable.end_seq().expect("it is frozen");
+    let ends: Vec<_> = std::iter::once(flushed_seq.unwrap_or(SeqNo::ZERO))
+        .chain(splits.iter().copied())
+        .chain([end])
+        .collect();
+    let mut builders: Vec<_> = ends
+        .windows(2)
+        .map(|ends| {
+            let origin = table.origin((ends[0].next(), ends[1]));
+            (
+                RunBuilder::new(
+                    engine.runs(),
+                    table.id,
+                    table.options.sstable.clone(),
+                    origin,
+                ),
+                SeqNo::MAX,
+                SeqNo::ZERO,
+            )
+        })
+        .collect();
+    let tombstones = memtable.range_tombstones().unwrap_or_default();
+    let mut flushed_bytes = 0;
+    // Of one key, newest first.
+    let mut add_key = |versions: &[Entry<'_>]| -> Result<()> {
+        let key = versions[0].key();
+        let covering = tombstones.over(key);
+        if let ([only], []) = (versions, covering)
+            && only.kind() == Kind::Put
+        {
+            // Nothing of it is dropped. Most keys are so, and need no copy.
+            let seq = only.seq();
+            let (builder, smallest, largest) = &mut builders[stripe(splits, seq)];
+            *smallest = seq.min(*smallest);
+            *largest = seq.max(*largest);
+            return builder.add_slices(key, seq, only.kind(), only.value());
+        }
+        let bottom = !version.runs.iter().any(|run| run.covers(key));
+        let mut versions: Vec<_> = versions.iter().copied().map(version_of).collect();
+        retain.versions(key, &mut versions, covering, bottom);
+        let mut newer = None;
+        for version in versions {
+            let part = stripe(splits, version.seq);
+            let (builder, smallest, largest) = &mut builders[part];
+            // Rewriting a run drops what a newer version in the same run hides.
+            if let Some((_, newer)) = newer
+                .replace((part, version.seq))
+                .filter(|(newer_part, _)| *newer_part == part)
+                && let Some(by) = boundaries.needed_by(version.seq, newer)
+            {
+                builder.note_kept(by, key, &version);
+            }
+            *smallest = version.seq.min(*smallest);
+            *largest = version.seq.max(*largest);
+            builder.add(key, &version)?;
+        }
+        Ok(())
+    };
+    let mut versions: Vec<Entry<'_>> = Vec::new();
+    for entry in memtable.iter() {
+        if versions
+            .last()
+            .is_some_and(|last| last.key() != entry.key())
+        {
+            add_key(&versions)?;
+            versions.clear();
+        }
+        flushed_bytes += plain_bytes(entry.key(), entry.value());
+        if flushed_bytes >= CREDIT_BYTES {
+            engine.earn(std::mem::take(&mut flushed_bytes));
+        }
+        versions.push(entry);
+    }
+    engine.earn(flushed_bytes);
+    if !versions.is_empty() {
+        add_key(&versions)?;
+    }
+    let has_older = |range: &KeyRange| version.runs.iter().any(|run| run.overlaps(range));
+    let tombstones = tombstones.retained(boundaries, has_older).split(splits);
+    let mut runs: Vec<Arc<Run>> = Vec::new();
+    for ((builder, smallest, largest), tombstones) in builders.into_iter().zip(tombstones) {
+        let smallest = tombstones.seqs().fold(smallest, SeqNo::min);
+        let largest = tombstones.seqs().fold(largest, SeqNo::max);
+        match builder.finish((smallest, largest), tombstones) {
+            Ok(run) => {
+                if let Some(run) = &run {
+                    engine.snapshots().note_kept(&run.meta().kept_for);
+                }
+                runs.splice(0..0, run).for_each(drop);
+            }
+            Err(e) => {
+                runs.iter().for_each(|run| run.retire());
+                return Err(e);
+            }
+        }
+    }
+    Ok(runs)
+}
+
+/// The bookmarks at which the memtable is worth cutting, ascending.
+fn splits(memtable: &Memtable, bookmarks: &[SeqNo], memtable_bytes: usize) -> Vec<SeqNo> {
+    if bookmarks.is_empty() {
+        return Vec::new();
+    }
+    let mut bytes = vec![0; bookmarks.len() + 1];
+    for entry in memtable.iter() {
+        bytes[stripe(bookmarks, entry.seq())] += entry.key().len() + entry.value().len();
+    }
+    choose_splits(&bytes, bookmarks, (memtable_bytes / SPLIT_FRACTION).max(1))
+}
+
+/// Cuts at a bookmark when what lies below it since the last cut, and all that
+/// lies above it, are both `worth` a file. `bytes[i]` lies below `bookmarks[i]`
+/// and above the one before.
+fn choose_splits(bytes: &[usize], bookmarks: &[SeqNo], worth: usize) -> Vec<SeqNo> {
+    let mut above: usize = bytes.iter().sum();
+    let mut below = 0;
+    let mut chosen = Vec::new();
+    for (&bookmark, &stripe_bytes) in bookmarks.iter().zip(bytes) {
+        below += stripe_bytes;
+        above -= stripe_bytes;
+        if below >= worth && above >= worth {
+            chosen.push(bookmark);
+            below = 0;
+        }
+    }
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flush_is_cut_at_a_bookmark_when_both_sides_are_worth_a_file() {
+        for (bytes, chosen) in [
+            (&[100, 100, 100][..], &[1, 2][..]),
+            (&[100, 0, 100], &[1]),
+            (&[5, 100, 100], &[2]),
+            (&[5, 4, 200], &[]),
+            (&[6, 6, 200], &[2]),
+            (&[200, 5, 4], &[]),
+            (&[0, 0, 0], &[]),
+        ] {
+            let chosen: Vec<_> = chosen.iter().map(|&s| SeqNo(s)).collect();
+            assert_eq!(
+                choose_splits(bytes, &[SeqNo(1), SeqNo(2)], 10),
+                chosen,
+                "{bytes:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What keeps a database open: the engine with its threads.
+
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Engine;
+use super::background::Threads;
+use crate::error::Result;
+use crate::options::Options;
+use crate::sync::Mutex;
+
+/// The engine with its threads: what keeps a database open.
+#[derive(Debug)]
+pub(crate) struct DbInner {
+    engine: Arc<Engine>,
+    threads: Mutex<Threads>,
+}
+
+impl DbInner {
+    /// Opens the database of a directory, and starts its threads.
+    pub(crate) fn open(dir: &Path, options: Options) -> Result<Arc<Self>> {
+        let engine = Engine::open(dir, options)?;
+        let threads = Threads::start(&engine)?;
+        Ok(Arc::new(Self {
+            engine,
+            threads: Mutex::new(threads),
+        }))
+    }
+}
+
+impl Deref for DbInner {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+impl Drop for DbInner {
+    fn drop(&mut self) {
+        self.threads
+            .get_mut()
+            .unwrap_or_else(|e| e.into_inner())
+            .stop(&self.engine);
+        // Nobody is left to be told of an error; what was acknowledged keeps
+        // the durability it had.
+        let _ = self.engine.wal().sync_all();
+    }
+}

@@ -1,0 +1,117 @@
+//! Gathering what [`Stats`] says.
+
+use super::compact::table_debt_bytes;
+use super::{Engine, TableCore};
+use crate::stats::{Counter, RunStats, Stats, TableStats};
+
+impl Engine {
+    /// What the database consists of, and what it has done since it was opened.
+    pub(crate) fn stats(&self) -> Stats {
+        let counters = &self.counters;
+        let reads_by_runs: Vec<_> = counters.reads_by_runs.iter().map(Counter::get).collect();
+        let reads = reads_by_runs.iter().sum();
+        let tables = self.tables();
+        let tables: Vec<_> = tables.iter().map(|t| self.table_stats(t)).collect();
+        let user_bytes_written = counters.user_bytes_written.get();
+        let wal_bytes_written = self.wal.written_bytes();
+        let table_bytes_written = counters.flush_bytes.get() + counters.compaction_bytes.get();
+        let (hits, misses) = (self.cache().hits(), self.cache().misses());
+        let per_read = |count: u64| ratio(count, reads);
+        Stats {
+            user_bytes_written,
+            write_amplification: ratio(wal_bytes_written + table_bytes_written, user_bytes_written),
+            runs_per_read: per_read(counters.runs_touched.get()),
+            blocks_per_read: per_read(counters.blocks_read.get() + counters.blocks_cached.get()),
+            cache_hit_ratio: ratio(hits, hits + misses),
+            compaction_read_bytes: counters.compaction_read_bytes.get(),
+            compaction_paced_us: counters.compaction_paced_us.get(),
+            compaction_yield_us: counters.compaction_yield_us.get(),
+            compactions_running: self.claims.running(),
+            compaction_debt_bytes: tables.iter().map(|t| t.compaction_debt_bytes).sum(),
+            wal_bytes_written,
+            wal_syncs: self.wal.syncs(),
+            writes: counters.writes.get(),
+            operations_written: counters.operations_written.get(),
+            reads,
+            reads_by_runs,
+            runs_touched: counters.runs_touched.get(),
+            blocks_read: counters.blocks_read.get(),
+            blocks_cached: counters.blocks_cached.get(),
+            filter_skips: counters.filter_skips.get(),
+            cache_hits: hits,
+            cache_misses: misses,
+            cache_bytes: self.cache().used_bytes(),
+            flush_bytes: counters.flush_bytes.get(),
+            compactions: counters.compactions.get(),
+            compaction_bytes: counters.compaction_bytes.get(),
+            stalls: counters.stalls.get(),
+            stall_us: counters.stall_us.get(),
+            stall_us_max: counters.stall_us_max.get(),
+            delays: counters.delays.get(),
+            delay_us: counters.delay_us.get(),
+            gate_us_max: counters.gate_us_max.get(),
+            wal_bytes: self.wal.bytes(),
+            wal_segments: self.wal.segments(),
+            views: self.snapshots.views(),
+            snapshots: self.snapshots.bookmarks().list.len(),
+            maintenance_failure: self.maintenance_failure().map(|e| e.to_string()),
+            read_only_cause: self.wal.failure().map(|cause| cause.to_string()),
+            tables,
+        }
+    }
+
+    fn table_stats(&self, table: &TableCore) -> TableStats {
+        let version = table.version();
+        let memtables = || std::iter::once(&version.memtable).chain(&version.frozen);
+        let runs: Vec<_> = version
+            .all_runs()
+            .map(|run| RunStats {
+                bytes: run.meta().bytes,
+                files: run.files().len(),
+                versions: run.meta().entries,
+                smallest_seq: run.meta().smallest_seq.0,
+                largest_seq: run.meta().largest_seq.0,
+            })
+            .collect();
+        let file_bytes: u64 = runs.iter().map(|run| run.bytes).sum();
+        let boundaries = self.boundaries(table.id);
+        let metas = || version.runs.iter().map(|run| run.meta());
+        let garbage_bytes = metas().map(|meta| meta.garbage_bytes(&boundaries)).sum();
+        let hidden_bytes: u64 = metas().map(|meta| meta.hidden_bytes(|_| true)).sum();
+        TableStats {
+            kept_bytes: hidden_bytes.saturating_sub(garbage_bytes),
+            garbage_bytes,
+            space_amplification: match file_bytes.saturating_sub(hidden_bytes) {
+                0 => 1.0,
+                live => file_bytes as f64 / live as f64,
+            },
+            compaction_debt_bytes: table_debt_bytes(self, table, &version),
+            keyspace: table.keyspace.clone(),
+            name: table.name.clone(),
+            dropped: table.is_dropped(),
+            memtable_bytes: memtables().map(|memtable| memtable.bytes() as u64).sum(),
+            frozen_memtables: version.frozen.len(),
+            pressure: self.pressure(table),
+            file_bytes,
+            files: runs.iter().map(|run| run.files).sum(),
+            versions: memtables()
+                .map(|m| m.len())
+                .chain(runs.iter().map(|run| run.versions))
+                .sum(),
+            runs,
+            bookmarks: self
+                .snapshots
+                .bookmark_seqs(table.id)
+                .iter()
+                .map(|seq| seq.0)
+                .collect(),
+        }
+    }
+}
+
+fn ratio(of: u64, to: u64) -> f64 {
+    match to {
+        0 => 0.0,
+        to => of as f64 / to as f64,
+    }
+}

@@ -1,0 +1,151 @@
+//! The boundaries between which a table's versions fall into stripes.
+//!
+//! ```text
+//!   seq        1  2  3 | 4  5 | 6  7  8
+//!   boundary         3      5
+//!   stripe        0       1       2
+//! ```
+//!
+//! Every reader stands at a boundary, or above all of them (at some number that
+//! is not lower than any that the asker knows of). Each reader judges what
+//! expires at one time of its own.
+
+use crate::key::{Judge, SeqNo};
+use crate::mutation::{self, Mutation};
+
+/// Where a reader stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ReadPoint {
+    /// It sees what is numbered up to here.
+    pub(crate) seq: SeqNo,
+    /// When it judges what expires, in milliseconds since the Unix epoch.
+    pub(crate) judge_ms: u64,
+}
+
+impl ReadPoint {
+    pub(crate) fn judge(self) -> Judge<'static> {
+        Judge::At(self.judge_ms)
+    }
+}
+
+/// A table's bookmarks and the live views, and when their readers judge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Boundaries {
+    /// Ascending, each once.
+    seqs: Vec<SeqNo>,
+    /// For each stripe, the earliest time at which a reader that can see it
+    /// judges; one more than `seqs`. Ascending.
+    judged_ms: Vec<u64>,
+}
+
+impl Boundaries {
+    /// Boundaries at these points, in any order, for work that judges at
+    /// `now_ms`, which no later reader's time may lie before.
+    pub(crate) fn new(mut points: Vec<ReadPoint>, now_ms: u64) -> Self {
+        points.sort_unstable();
+        let mut seqs: Vec<SeqNo> = Vec::with_capacity(points.len());
+        let mut judged_ms = vec![now_ms];
+        for point in points.iter().rev() {
+            let earliest = point.judge_ms.min(judged_ms[judged_ms.len() - 1]);
+            if seqs.last() == Some(&point.seq) {
+                *judged_ms.last_mut().expect("starts with one") = earliest;
+            } else {
+                seqs.push(point.seq);
+                judged_ms.push(earliest);
+            }
+        }
+        seqs.reverse();
+        judged_ms.reverse();
+        Self { seqs, judged_ms }
+    }
+
+    /// The first boundary at or above a number.
+    pub(crate) fn first_from(&self, seq: SeqNo) -> Option<SeqNo> {
+        self.seqs.get(self.stripe(seq)).copied()
+    }
+
+    /// The stripe of a number: how many boundaries lie below it.
+    pub(crate) fn stripe(&self, seq: SeqNo) -> usize {
+        stripe(&self.seqs, seq)
+    }
+
+    /// Whether a reader stands at one of `from..=to`.
+    pub(crate) fn has_any(&self, from: SeqNo, to: SeqNo) -> bool {
+        let next = self.seqs.get(self.stripe(from));
+        next.is_some_and(|&next| next <= to)
+    }
+
+    /// The first and the last of the boundaries for which a version is kept
+    /// though there is a `newer` one of its key.
+    pub(crate) fn needed_by(&self, version: SeqNo, newer: SeqNo) -> Option<(SeqNo, SeqNo)> {
+        let needed = self.seqs.get(self.stripe(version)..self.stripe(newer))?;
+        Some((*needed.first()?, *needed.last()?))
+    }
+
+    /// Judges for all who can see a stripe.
+    pub(crate) fn judge(&self, stripe: usize) -> Judge<'static> {
+        let now = self.judged_ms.len() - 1;
+        let judged = mutation::replace(stripe, Mutation::ExpireForAll, now);
+        Judge::EarliestOf(self.judged_ms[judged])
+    }
+}
+
+/// The stripe of a number: how many of the ascending `boundaries` lie below it.
+pub(crate) fn stripe(boundaries: &[SeqNo], seq: SeqNo) -> usize {
+    let off_by_one = mutation::is(Mutation::StripeOffByOne);
+    boundaries.partition_point(|&boundary| boundary < seq || off_by_one && boundary == seq)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hidden_version_is_needed_by_the_boundaries_up_to_the_newer_one() {
+        let point = |seq| ReadPoint {
+            seq: SeqNo(seq),
+            judge_ms: 0,
+        };
+        let boundaries = Boundaries::new([3, 5, 8].map(point).to_vec(), 0);
+        for (version, newer, expected) in [
+            (1, 9, Some((3, 8))),
+            (3, 9, Some((3, 8))),
+            (4, 8, Some((5, 5))),
+            (4, 9, Some((5, 8))),
+            (6, 8, None),
+            (9, 10, None),
+        ] {
+            let found = boundaries.needed_by(SeqNo(version), SeqNo(newer));
+            let expected = expected.map(|(first, last)| (SeqNo(first), SeqNo(last)));
+            assert_eq!(found, expected, "{version} below {newer}");
+        }
+        for (from, to, expected) in [(1, 2, false), (1, 3, true), (4, 4, false), (8, 9, true)] {
+            assert_eq!(boundaries.has_any(SeqNo(from), SeqNo(to)), expected);
+        }
+    }
+
+    #[test]
+    fn a_stripe_is_judged_at_the_earliest_time_of_all_who_see_it() {
+        for (points, seqs, judged_ms) in [
+            (&[][..], &[][..], &[100][..]),
+            (&[(5, 70)], &[5], &[70, 100]),
+            // A later view judged earlier by another clock reading.
+            (&[(5, 70), (9, 60)], &[5, 9], &[60, 60, 100]),
+            (
+                &[(9, 60), (5, 70), (5, 40), (5, 90)],
+                &[5, 9],
+                &[40, 60, 100],
+            ),
+            (&[(5, 120)], &[5], &[100, 100]),
+        ] {
+            let points = points.iter().map(|&(seq, judge_ms)| ReadPoint {
+                seq: SeqNo(seq),
+                judge_ms,
+            });
+            let boundaries = Boundaries::new(points.collect(), 100);
+            let found: Vec<_> = boundaries.seqs.iter().map(|seq| seq.0).collect();
+            assert_eq!(found, seqs);
+            assert_eq!(boundaries.judged_ms, judged_ms);
+        }
+    }
+}

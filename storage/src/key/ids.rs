@@ -1,0 +1,34 @@
+//! The ids by which tables, runs and files are named; none is ever used twice.
+
+use serde::{Deserialize, Serialize};
+
+/// The id of a table; never used twice.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub(crate) struct TableId(pub(crate) u32);
+
+/// The id of a run; never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct RunId(pub(crate) u64);
+
+/// The number in a file's name; manifests, WAL segments and SSTables each have
+/// their own series, and no number is used twice in a series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct FileNumber(pub(crate) u64);
+
+impl FileNumber {
+    pub(crate) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl Default for FileNumber {
+    /// The first of a series.
+    fn default() -> Self {
+        Self(1)
+    }
+}

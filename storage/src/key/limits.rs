@@ -1,0 +1,23 @@
+//! How long keys and values may be.
+
+/// The longest key, in bytes: 64 KiB.
+pub const MAX_KEY_BYTES: usize = 64 << 10;
+/// The longest value, in bytes: 256 MiB.
+pub const MAX_VALUE_BYTES: usize = 256 << 20;
+
+/// What is too long, if anything.
+pub(crate) fn check_lengths(key: &[u8], value: &[u8]) -> Result<(), String> {
+    if key.len() > MAX_KEY_BYTES {
+        Err(format!(
+            "a key of {} bytes; the longest allowed is {MAX_KEY_BYTES}",
+            key.len()
+        ))
+    } else if value.len() > MAX_VALUE_BYTES {
+        Err(format!(
+            "a value of {} bytes; the longest allowed is {MAX_VALUE_BYTES}",
+            value.len()
+        ))
+    } else {
+        Ok(())
+    }
+}

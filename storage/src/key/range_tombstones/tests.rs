@@ -1,0 +1,156 @@
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::key::ReadPoint;
+use crate::key::range_tombstones::*;
+
+/// "a-m 4" deletes from a up to m by number 4; "m-" goes to the end.
+fn range(text: &str) -> KeyRange {
+    let (start, end) = text.split_once('-').unwrap();
+    let bytes = |key: &str| Bytes::copy_from_slice(key.as_bytes());
+    KeyRange {
+        start: bytes(start),
+        end: (!end.is_empty()).then(|| bytes(end)),
+    }
+}
+
+fn tombstones(list: &[(&str, u64)]) -> RangeTombstones {
+    let mut tombstones = RangeTombstones::default();
+    for (text, seq) in list {
+        tombstones.insert(&range(text), &[SeqNo(*seq)]);
+    }
+    tombstones
+}
+
+/// "a-f 4, f-m 9 4".
+fn show(tombstones: &RangeTombstones) -> String {
+    let show = |fragment: &Arc<Fragment>| {
+        let text = |key: &[u8]| String::from_utf8(key.to_vec()).unwrap();
+        let (start, end) = (&fragment.range.start, fragment.range.end.as_deref());
+        let mut shown = format!("{}-{}", text(start), end.map_or_else(String::new, text));
+        for seq in &fragment.seqs {
+            shown += &format!(" {seq}");
+        }
+        shown
+    };
+    let fragments = tombstones.fragments.iter().map(show);
+    fragments.collect::<Vec<_>>().join(", ")
+}
+
+fn boundaries(list: &[u64]) -> Boundaries {
+    let point = |&seq: &u64| ReadPoint {
+        seq: SeqNo(seq),
+        judge_ms: 0,
+    };
+    Boundaries::new(list.iter().map(point).collect(), 0)
+}
+
+#[test]
+fn fragments_by_table() {
+    for (list, expected) in [
+        (&[("a-m", 4), ("f-t", 9)][..], "a-f 4, f-m 9 4, m-t 9"),
+        (&[("f-t", 9), ("a-m", 4)], "a-f 4, f-m 9 4, m-t 9"),
+        (
+            &[("a-b", 1), ("c-d", 2), ("-", 3)],
+            "-a 3, a-b 3 1, b-c 3, c-d 3 2, d- 3",
+        ),
+        (&[("-", 1), ("c-d", 2)], "-c 1, c-d 2 1, d- 1"),
+        (&[("a-z", 1), ("a-z", 2)], "a-z 2 1"),
+        (&[("a-c", 1), ("c-e", 2)], "a-c 1, c-e 2"),
+        (&[("c-", 1), ("a-c", 2), ("e-", 3)], "a-c 2, c-e 1, e- 3 1"),
+        (&[("b-b", 1), ("c-b", 1)], ""),
+    ] {
+        assert_eq!(show(&tombstones(list)), expected, "{list:?}");
+    }
+}
+
+#[test]
+fn the_newest_of_each_stripe_stays_and_the_oldest_goes_when_it_hides_nothing() {
+    let list = [("a-m", 4), ("f-t", 9), ("f-m", 7)];
+    for (points, older, expected) in [
+        (&[][..], "-", "a-f 4, f-t 9"),
+        (&[], "g-h", "f-m 9"),
+        (&[], "t-u", ""),
+        (&[4], "-", "a-f 4, f-m 9 4, m-t 9"),
+        (&[4], "z-", "f-t 9"),
+        (&[8], "-", "a-f 4, f-m 9 7, m-t 9"),
+        (&[8], "z-", "f-t 9"),
+        (&[3], "z-", "a-f 4, f-t 9"),
+    ] {
+        let older = range(older);
+        let kept = tombstones(&list).retained(&boundaries(points), |range| range.overlaps(&older));
+        assert_eq!(show(&kept), expected, "at {points:?} over {older:?}");
+    }
+    let parts = tombstones(&list).split(&[SeqNo(4), SeqNo(8)]);
+    let parts: Vec<_> = parts.iter().map(show).collect();
+    assert_eq!(parts, ["a-m 4", "f-m 7", "f-t 9"]);
+}
+
+#[test]
+fn a_range_is_covered_by_fragments_without_a_gap() {
+    let list = tombstones(&[("b-d", 5), ("d-f", 7), ("g-", 5)]);
+    for (text, fits, covered) in [
+        ("b-f", 9, true),
+        ("b-f", 6, false),
+        ("b-c", 6, true),
+        ("a-c", 9, false),
+        ("c-g", 9, false),
+        ("c-h", 9, false),
+        ("h-", 9, true),
+        ("b-", 9, false),
+    ] {
+        assert_eq!(
+            list.cover(&range(text), |seq| seq.0 < fits),
+            covered,
+            "{text}"
+        );
+    }
+}
+
+/// Against a list of all tombstones, looked through from end to end.
+#[test]
+fn every_key_has_the_tombstones_that_were_put_over_it() {
+    let seed = std::env::var("EBB_SEED").map_or_else(|_| rand::random(), |s| s.parse().unwrap());
+    println!("EBB_SEED={seed}");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let key = |n: u32| Bytes::from(vec![b'a' + n as u8]);
+    for _ in 0..3000 {
+        let mut all: Vec<(KeyRange, SeqNo)> = Vec::new();
+        let (mut one, mut other) = (RangeTombstones::default(), RangeTombstones::default());
+        for seq in 1..rng.random_range(2..12) {
+            let end = rng.random_range(0..12);
+            let range = KeyRange {
+                start: key(rng.random_range(0..10)),
+                end: (end < 10).then(|| key(end)),
+            };
+            let to = if rng.random_bool(0.5) {
+                &mut one
+            } else {
+                &mut other
+            };
+            to.insert(&range, &[SeqNo(seq)]);
+            all.push((range, SeqNo(seq)));
+        }
+        one.insert_all(&other);
+        let over = |key: &[u8]| {
+            let over = all.iter().rev().filter(|(range, _)| range.contains(key));
+            over.map(|(_, seq)| *seq).collect::<Vec<_>>()
+        };
+        for n in 0..11 {
+            assert_eq!(one.over(&key(n)), over(&key(n)), "{all:?}");
+            let seq = SeqNo(rng.random_range(0..12));
+            let newest = over(&key(n))
+                .into_iter()
+                .find(|&tombstone| tombstone <= seq);
+            assert_eq!(one.covering(&key(n), seq), newest, "{all:?}");
+        }
+        let ranges = one.fragments.iter().map(|fragment| &fragment.range);
+        let ranges: Vec<_> = ranges.collect();
+        assert!(ranges.iter().all(|range| !range.is_empty()));
+        assert!(
+            ranges
+                .windows(2)
+                .all(|w| w[0].end.as_ref().is_some_and(|end| *end <= w[1].start))
+        );
+    }
+}

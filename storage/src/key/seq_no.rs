@@ -1,0 +1,37 @@
+//! Sequence numbers: the order of commits.
+
+use serde::{Deserialize, Serialize};
+
+/// No counter of a database ever gets here: a billion a second would take a
+/// century. A larger number on disk is damage, and sums of the others fit.
+pub(crate) const NUMBER_MAX: u64 = 1 << 62;
+
+/// The number of a commit: every operation takes the next one. 0 is before all.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct SeqNo(pub u64);
+
+impl SeqNo {
+    /// Before every commit.
+    pub const ZERO: Self = Self(0);
+    /// After every commit.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The number after this one.
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    /// The number before this one; `None` before all.
+    pub(crate) fn before(self) -> Option<Self> {
+        self.0.checked_sub(1).map(Self)
+    }
+}
+
+impl std::fmt::Display for SeqNo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}

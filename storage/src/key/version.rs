@@ -1,0 +1,61 @@
+//! What one version of a key is, and the order of versions.
+
+use std::cmp::Ordering;
+
+use bytes::Bytes;
+
+use super::SeqNo;
+use super::expiry::EXPIRY_BYTES;
+
+/// What a version says about its key. The byte is part of the file formats; 4
+/// stands there for a range tombstone, which is no version of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// The key has this value.
+    Put = 1,
+    /// The key is gone (a tombstone).
+    Delete = 2,
+    /// The key's value changes by this operand of the table's merge operator.
+    Merge = 3,
+    /// The key has a value until a time: [`crate::key::expiry`] has its form.
+    ExpiringPut = 5,
+}
+
+impl Kind {
+    /// The kind of a byte from disk; `None` for an unknown one.
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Self::Put),
+            2 => Some(Self::Delete),
+            3 => Some(Self::Merge),
+            5 => Some(Self::ExpiringPut),
+            _ => None,
+        }
+    }
+
+    /// Whether a version of this kind may have a value of this length.
+    pub(crate) fn fits(self, value_bytes: usize) -> bool {
+        match self {
+            Self::Put | Self::Merge => true,
+            Self::Delete => value_bytes == 0,
+            Self::ExpiringPut => value_bytes >= EXPIRY_BYTES,
+        }
+    }
+}
+
+/// One version of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Version {
+    /// When it was written.
+    pub(crate) seq: SeqNo,
+    /// What it says.
+    pub(crate) kind: Kind,
+    /// The value, empty for a tombstone. It shares its block's memory.
+    pub(crate) value: Bytes,
+}
+
+/// Compares two versions: key ascending, then sequence number descending.
+pub fn compare_versions(a: (&[u8], SeqNo), b: (&[u8], SeqNo)) -> Ordering {
+    a.0.cmp(b.0).then_with(|| b.1.cmp(&a.1))
+}

@@ -1,0 +1,207 @@
+//! What is kept: flushes beside snapshots and views being taken.
+
+use std::sync::Arc;
+
+use loom::sync::Mutex;
+use loom::thread;
+
+use super::{TABLE, explore};
+use crate::commit::CommitQueue;
+use crate::compaction::Retain;
+use crate::key::{Boundaries, Kind, ReadPoint, SeqNo, Version};
+use crate::read::{MergeOperators, Merger};
+use crate::snapshots::{Bookmarks, SnapshotRecord, SnapshotRegistry};
+
+/// One key of one table. Every write makes a version of it; `versions` is where
+/// readers look, memtable and runs in one.
+struct OneKey {
+    queue: CommitQueue,
+    snapshots: SnapshotRegistry,
+    versions: Mutex<Vec<SeqNo>>,
+}
+
+impl OneKey {
+    /// With version 1 written.
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            queue: CommitQueue::new(SeqNo(1)),
+            snapshots: SnapshotRegistry::new(Bookmarks::default()),
+            versions: Mutex::new(vec![SeqNo(1)]),
+        })
+    }
+
+    fn write(&self) {
+        let (ticket, seq) = self.queue.enter(1, |first| first);
+        self.versions.lock().unwrap().push(seq);
+        ticket.publish();
+    }
+
+    /// The input of a flush: all versions up to a number that is decided.
+    fn fix_input(&self) -> Vec<SeqNo> {
+        let end = self.queue.pause(|next| SeqNo(next.0 - 1));
+        self.queue.wait_visible(end);
+        let mut input = self.versions.lock().unwrap().clone();
+        input.retain(|seq| *seq <= end);
+        input
+    }
+
+    /// The rest of a flush: keeps what the boundaries ask for, drops the others.
+    fn install(&self, input: &[SeqNo], boundaries: &Boundaries) {
+        let mut kept: Vec<_> = input
+            .iter()
+            .map(|&seq| Version {
+                seq,
+                kind: Kind::Put,
+                value: bytes::Bytes::new(),
+            })
+            .collect();
+        kept.sort_by_key(|version| std::cmp::Reverse(version.seq));
+        let merger = Merger::new("app.users".into(), None, &MergeOperators::none());
+        let retain = Retain {
+            boundaries,
+            merger: &merger,
+        };
+        retain.versions(b"k", &mut kept, &[], true);
+        let kept = |seq: &SeqNo| kept.iter().any(|version| version.seq == *seq);
+        let mut versions = self.versions.lock().unwrap();
+        versions.retain(|seq| !input.contains(seq) || kept(seq));
+    }
+
+    fn flush(&self) {
+        let input = self.fix_input();
+        self.install(&input, &self.snapshots.boundaries(TABLE, 0));
+    }
+
+    fn newest_at(&self, at: SeqNo) -> Option<SeqNo> {
+        let versions = self.versions.lock().unwrap();
+        versions.iter().copied().filter(|seq| *seq <= at).max()
+    }
+}
+
+pub(super) fn record() -> SnapshotRecord {
+    SnapshotRecord {
+        id: 1,
+        keyspace: "app".into(),
+        name: "s".into(),
+        tables: vec![("users".into(), TABLE)],
+        single_table: false,
+        created_ms: 0,
+        expires_ms: None,
+    }
+}
+
+/// Does something while a writer and a flush are under way, and then, when both
+/// are done, looks at what became of it.
+fn beside_a_write<T>(
+    flush: impl Fn(&OneKey) + Copy + Send + Sync + 'static,
+    act: impl Fn(&OneKey) -> T + Copy + Send + Sync + 'static,
+    look: impl Fn(&OneKey, T) + Copy + Send + Sync + 'static,
+) {
+    explore(move || {
+        let key = OneKey::new();
+        let writer = {
+            let key = key.clone();
+            thread::spawn(move || key.write())
+        };
+        let flush = {
+            let key = key.clone();
+            thread::spawn(move || flush(&key))
+        };
+        let outcome = act(&key);
+        writer.join().unwrap();
+        flush.join().unwrap();
+        look(&key, outcome);
+    });
+}
+
+/// A snapshot is created while a writer and a flush are under way.
+fn snapshot_beside_a_flush(create: impl Fn(&OneKey) -> SeqNo + Copy + Send + Sync + 'static) {
+    beside_a_write(OneKey::flush, create, |key, snapshot| {
+        // The writer's version is 2 or 3, the snapshot's number the other.
+        let expected = if snapshot == SeqNo(3) { 2 } else { 1 };
+        assert_eq!(
+            key.newest_at(snapshot),
+            Some(SeqNo(expected)),
+            "the version of the snapshot at {snapshot} is gone"
+        );
+    });
+}
+
+/// What a snapshot sees is there when its creation returns and stays, whatever
+/// was under way.
+#[test]
+fn loom_a_flush_keeps_what_a_snapshot_created_meanwhile_sees() {
+    snapshot_beside_a_flush(|key| {
+        let register = |seq| key.snapshots.add_bookmark(seq, record());
+        let (ticket, ()) = key.queue.enter(1, register);
+        let seq = ticket.first();
+        ticket.publish();
+        seq
+    });
+}
+
+/// Broken: the bookmark is registered once its commit is done.
+#[test]
+#[should_panic(expected = "is gone")]
+fn loom_a_bookmark_registered_after_the_order_lock_is_caught() {
+    snapshot_beside_a_flush(|key| {
+        let (ticket, ()) = key.queue.enter(1, |_| ());
+        let seq = ticket.first();
+        ticket.publish();
+        key.snapshots.add_bookmark(seq, record());
+        seq
+    });
+}
+
+/// A view is taken while a writer and a flush are under way, and read at once.
+fn view_beside_a_flush(
+    register: impl Fn(&OneKey) -> ReadPoint + Copy + Send + Sync + 'static,
+    flush: impl Fn(&OneKey) + Copy + Send + Sync + 'static,
+) {
+    let read = move |key: &OneKey| {
+        let view = register(key);
+        // Every number is a version of this key.
+        let (found, at) = (key.newest_at(view.seq), view.seq);
+        assert_eq!(found, Some(at), "the version at {at} is gone");
+        key.snapshots.release_view(view);
+    };
+    beside_a_write(flush, read, |_, ()| ());
+}
+
+fn point(seq: SeqNo) -> ReadPoint {
+    ReadPoint { seq, judge_ms: 0 }
+}
+
+fn register_at_once(key: &OneKey) -> ReadPoint {
+    key.snapshots.register_view(|| point(key.queue.visible()))
+}
+
+/// What a view sees stays while it is registered.
+#[test]
+fn loom_a_flush_keeps_what_a_view_taken_meanwhile_sees() {
+    view_beside_a_flush(register_at_once, OneKey::flush);
+}
+
+/// Broken: the number is loaded first and registered then.
+#[test]
+#[should_panic(expected = "is gone")]
+fn loom_a_view_loaded_then_registered_is_caught() {
+    view_beside_a_flush(
+        |key| {
+            let seq = key.queue.visible();
+            key.snapshots.register_view(|| point(seq))
+        },
+        OneKey::flush,
+    );
+}
+
+/// Broken: a flush asks for the boundaries before its input is fixed.
+#[test]
+#[should_panic(expected = "is gone")]
+fn loom_boundaries_asked_for_before_the_input_is_fixed_are_caught() {
+    view_beside_a_flush(register_at_once, |key| {
+        let boundaries = key.snapshots.boundaries(TABLE, 0);
+        let input = key.fix_input();
+        key.install(&input, &boundaries);
+    });
+}

@@ -1,0 +1,81 @@
+//! Backup: a second directory that opens as the database as it is now.
+//!
+//! ```text
+//!   SSTables       hard links: they never change
+//!   WAL segments   copies, each up to its last record that was written when
+//!                  the state was captured; an opening cuts the last one, and
+//!                  the database's own goes on growing
+//!   manifest       new, with the captured state; CURRENT names it last
+//! ```
+//!
+//! The state is captured before the end of the log is: so whatever the state
+//! relies on is in the copy of the log. Nobody waits for a backup but for the
+//! moment in which the state is captured.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::db::Engine;
+use crate::error::{Error, Result};
+use crate::files;
+use crate::maintenance::new_dir::NewDir;
+use crate::manifest::Manifest;
+use crate::mutation::{self, Mutation};
+use crate::vfs::{Way, copy_file, link_or_copy};
+
+/// What a backup consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct BackupInfo {
+    /// SSTables and WAL segments.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Those of them that are shared with the database, by hard links.
+    pub linked_bytes: u64,
+    /// Those that were copied.
+    pub copied_bytes: u64,
+}
+
+/// See [`Db::backup`](crate::Db::backup).
+pub(crate) fn backup(engine: &Engine, dir: &Path) -> Result<BackupInfo> {
+    let target = NewDir::claim(engine.options().vfs.clone(), dir)?;
+    let capture = engine.capture()?;
+    mutation::linger(&[Mutation::BackupHoldsNoLog, Mutation::BackupHoldsNoFiles]);
+    if mutation::is(Mutation::BackupManifestFirst) {
+        let vfs = engine.options().vfs.clone();
+        Manifest::create_with(vfs, dir, capture.state.clone())?;
+    }
+    let mut info = BackupInfo::default();
+    for run in capture.state.runs().chain(&capture.waiting) {
+        for &number in &run.files {
+            let from = files::sstable(engine.dir(), number);
+            add_sstable(engine, &from, &files::sstable(dir, number), &mut info)?;
+        }
+    }
+    for &(number, bytes) in &capture.segments {
+        let from = files::wal(engine.dir(), number);
+        let to = files::wal(dir, number);
+        copy_file(engine.vfs(), &from, &to, bytes)?;
+        info.files += 1;
+        info.bytes += bytes;
+        info.copied_bytes += bytes;
+    }
+    target.complete(capture.state.clone())?;
+    Ok(info)
+}
+
+fn add_sstable(engine: &Engine, from: &Path, to: &Path, info: &mut BackupInfo) -> Result<()> {
+    let file = engine
+        .vfs()
+        .open_read(from)
+        .map_err(Error::io("open", from))?;
+    let bytes = file.len().map_err(Error::io("get the length of", from))?;
+    match link_or_copy(engine.vfs(), from, to, bytes)? {
+        Way::Linked => info.linked_bytes += bytes,
+        Way::Copied => info.copied_bytes += bytes,
+    }
+    info.files += 1;
+    info.bytes += bytes;
+    Ok(())
+}

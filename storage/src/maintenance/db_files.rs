@@ -1,0 +1,171 @@
+//! The files of a database that is not open.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::files::{self, FileKind};
+use crate::key::FileNumber;
+use crate::vfs::{LockGuard, Vfs};
+
+/// The files of a database, by their numbers, ascending.
+#[derive(Debug, Default)]
+pub(crate) struct DbFiles {
+    pub(crate) sstables: Vec<FileNumber>,
+    pub(crate) segments: Vec<FileNumber>,
+    pub(crate) manifests: Vec<FileNumber>,
+}
+
+impl DbFiles {
+    /// Those of a directory that nobody else has open, and will not before the
+    /// lock is freed. There is no lock where the directory cannot be written to,
+    /// and so by nobody else either.
+    ///
+    /// # Errors
+    /// [`Error::NoDatabase`] when there is nothing of a database;
+    /// [`Error::Locked`], [`Error::Io`].
+    pub(crate) fn lock(vfs: &dyn Vfs, dir: &Path) -> Result<(Self, Option<Box<dyn LockGuard>>)> {
+        // No lock file is made where there is no database.
+        Self::list(vfs, dir)?;
+        let lock = lock_to_read(vfs, dir)?;
+        // Once more: whoever had the lock may have replaced any of them.
+        Ok((Self::list(vfs, dir)?, lock))
+    }
+
+    fn list(vfs: &dyn Vfs, dir: &Path) -> Result<Self> {
+        let none = || Error::NoDatabase {
+            path: dir.to_path_buf(),
+        };
+        if !vfs.exists(dir).map_err(Error::io("look for", dir))? {
+            return Err(none());
+        }
+        let mut files = Self::default();
+        for path in vfs.list(dir).map_err(Error::io("list", dir))? {
+            match FileKind::of(&path) {
+                Some(FileKind::SsTable(number)) => files.sstables.push(number),
+                Some(FileKind::Wal(number)) => files.segments.push(number),
+                Some(FileKind::Manifest(number)) => files.manifests.push(number),
+                Some(FileKind::Temporary) | None => {}
+            }
+        }
+        for list in [
+            &mut files.sstables,
+            &mut files.segments,
+            &mut files.manifests,
+        ] {
+            list.sort_unstable();
+        }
+        let current = files::current(dir);
+        let is_empty =
+            files.sstables.is_empty() && files.segments.is_empty() && files.manifests.is_empty();
+        if is_empty
+            && !vfs
+                .exists(&current)
+                .map_err(Error::io("look for", &current))?
+        {
+            return Err(none());
+        }
+        Ok(files)
+    }
+}
+
+fn lock_to_read(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Box<dyn LockGuard>>> {
+    match files::take_lock(vfs, dir) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(Error::Io { source, .. })
+            if matches!(
+                source.kind(),
+                std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::io;
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::vfs::{MemVfs, ReadFile, WriteFile};
+
+    /// Whoever has the directory open merges two files and closes it, just before
+    /// the lock is taken.
+    #[derive(Debug)]
+    struct Closing(MemVfs);
+
+    impl Vfs for Closing {
+        fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+            let sstable = |number| files::sstable(Path::new("/db"), FileNumber(number));
+            self.0.create(&sstable(3))?;
+            self.0.remove(&sstable(1))?;
+            self.0.remove(&sstable(2))?;
+            self.0.lock(path)
+        }
+
+        fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+            self.0.list(dir)
+        }
+
+        fn exists(&self, path: &Path) -> io::Result<bool> {
+            self.0.exists(path)
+        }
+
+        fn open_read(&self, _: &Path) -> io::Result<Arc<dyn ReadFile>> {
+            unreachable!("files are listed and not read")
+        }
+
+        fn create(&self, _: &Path) -> io::Result<Box<dyn WriteFile>> {
+            unreachable!()
+        }
+
+        fn truncate(&self, _: &Path, _: u64) -> io::Result<()> {
+            unreachable!()
+        }
+
+        fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+            unreachable!()
+        }
+
+        fn remove(&self, _: &Path) -> io::Result<()> {
+            unreachable!()
+        }
+
+        fn create_dir_all(&self, _: &Path) -> io::Result<()> {
+            unreachable!()
+        }
+
+        fn sync_dir(&self, _: &Path) -> io::Result<()> {
+            unreachable!()
+        }
+    }
+
+    /// A repair that began while the database was being closed knew the files from
+    /// before: the manifest named one that was not among them, so it was taken
+    /// for damaged, and every file for one that counts.
+    #[test]
+    fn the_files_are_those_that_are_there_under_the_lock() {
+        let mem = MemVfs::new();
+        let dir = Path::new("/db");
+        mem.create_dir_all(dir).unwrap();
+        for number in [1, 2] {
+            mem.create(&files::sstable(dir, FileNumber(number)))
+                .unwrap();
+        }
+        let (found, _lock) = DbFiles::lock(&Closing(mem), dir).unwrap();
+        assert_eq!(found.sstables, [FileNumber(3)]);
+    }
+
+    #[test]
+    fn a_directory_without_a_database_gets_no_lock_file() {
+        let mem = MemVfs::new();
+        let dir = Path::new("/db");
+        mem.create_dir_all(dir).unwrap();
+        let none = DbFiles::lock(&mem, dir);
+        assert!(matches!(none, Err(Error::NoDatabase { .. })));
+        assert!(mem.list(dir).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,13 @@
+//! Care of a database: copies of it, what is wrong with it, what can be saved.
+
+mod backup;
+mod db_files;
+mod new_dir;
+mod repair;
+mod verify;
+
+pub use backup::BackupInfo;
+pub(crate) use backup::backup;
+pub use repair::{Lost, RepairReport, RepairedTable, repair};
+pub(crate) use verify::verify_state;
+pub use verify::{Finding, VerifyProgress, VerifyReport, verify};

@@ -1,0 +1,267 @@
+//! Repair: all that can still be read of a damaged database, in a new one.
+//!
+//! ```text
+//!   manifest ──► tables, which files count, snapshots
+//!   SSTables ──► versions, block by block ──┐
+//!   WAL      ──► versions, record by record ┴─► one run per table ─► new manifest
+//! ```
+//!
+//! Every version keeps its sequence number, and none is dropped but where a newer
+//! file stands for it ([`replaced`]): so of each key the newest one counts whatever
+//! file it was found in, and a snapshot shows what it showed. The source is only
+//! read.
+//!
+//! What is found is never wrong, but it may be old: where a version is lost, an
+//! older one of the same key comes up. The report names every part that was
+//! lost, with its keys as far as they are known.
+
+mod replaced;
+mod report;
+mod source;
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::path::Path;
+
+use bytes::Bytes;
+use replaced::Replaced;
+pub use report::{Lost, RepairReport, RepairedTable};
+use source::{Source, SourceTable};
+
+use crate::db::Engine;
+use crate::error::Result;
+use crate::key::{Kind, SeqNo, Version, compare_versions};
+use crate::maintenance::db_files::DbFiles;
+use crate::maintenance::new_dir::NewDir;
+use crate::manifest::{Manifest, State, TableMeta};
+use crate::options::{Maintenance, Options};
+use crate::runs::RunBuilder;
+use crate::sstable::{KeyVersion, Origin};
+
+/// Saves what can be read of the database in `from` into the new directory
+/// `to`, which is missing or empty. `from` is only read. `progress` gets the
+/// number of versions written so far.
+///
+/// # Errors
+/// [`Error::NoDatabase`](crate::Error::NoDatabase),
+/// [`Error::Locked`](crate::Error::Locked) for the source;
+/// [`Error::InvalidRequest`](crate::Error::InvalidRequest) for a target with
+/// something in it; [`Error::UnsupportedFormat`](crate::Error::UnsupportedFormat)
+/// for sound files of a version that this build does not know: nothing is lost
+/// then; [`Error::Io`](crate::Error::Io). Damage is no error but in the report.
+pub fn repair(
+    from: impl AsRef<Path>,
+    to: impl AsRef<Path>,
+    options: &Options,
+    progress: &mut dyn FnMut(u64),
+) -> Result<RepairReport> {
+    let (from, to, vfs) = (from.as_ref(), to.as_ref(), &options.vfs);
+    let (files, _lock) = DbFiles::lock(&**vfs, from)?;
+    let source = Source::read(&**vfs, from, &files)?;
+    let target = NewDir::claim(vfs.clone(), to)?;
+    let mut report = RepairReport {
+        snapshots: source.state.bookmarks.list.len() as u64,
+        lost: source.lost,
+        ..RepairReport::default()
+    };
+
+    let mut state = State {
+        keyspaces: source.state.keyspaces,
+        bookmarks: source.state.bookmarks,
+        last_table_id: source.state.last_table_id,
+        ..State::default()
+    };
+    let engine = {
+        let options = Options {
+            maintenance: Maintenance::Manual,
+            ..options.clone()
+        };
+        let manifest = Manifest::unwritten(vfs.clone(), to, State::default());
+        Engine::recover(to, options, manifest, None)?
+    };
+    for table in source.tables {
+        let (meta, has_operands) =
+            write_table(&engine, table, source.last_seq, &mut report, progress)?;
+        if has_operands && meta.options.merge_operator.is_none() {
+            let lost = report::unknown_operator(from, &meta, &report.lost);
+            report.lost.push(lost);
+        }
+        state.tables.insert(meta.id, meta);
+    }
+    report.snapshots_incomplete = report::incomplete_snapshots(&state, &report.lost);
+    drop(engine);
+    target.complete(state)?;
+    Ok(report)
+}
+
+/// Writes all versions of a table as one run, and says whether there are merge
+/// operands among them.
+fn write_table(
+    engine: &Engine,
+    table: SourceTable,
+    last_seq: SeqNo,
+    report: &mut RepairReport,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(TableMeta, bool)> {
+    let SourceTable {
+        mut meta,
+        sources,
+        tombstones,
+    } = table;
+    let origin = Origin {
+        smallest_seq: SeqNo::ZERO,
+        largest_seq: last_seq,
+        merge_operator: meta.options.merge_operator.clone(),
+    };
+    let mut builder = RunBuilder::new(engine.runs(), meta.id, meta.options.sstable.clone(), origin);
+    let (extents, versions) = sources.into_iter().unzip();
+    let replaced = Replaced::new(extents);
+    let mut merge = Sources::new(versions)?;
+    let (mut smallest, mut largest) = (last_seq, SeqNo::ZERO);
+    let (mut written, mut has_operands) = (0, false);
+    let (mut of_key, mut with_key) = (Vec::new(), Vec::new());
+    while let Some(key) = merge.next_key(&mut of_key)? {
+        with_key.clear();
+        with_key.extend(of_key.iter().map(|(source, _)| *source));
+        let mut before = None;
+        for (source, version) in of_key.drain(..) {
+            if before == Some(version.seq) || !replaced.counts(&key, version.seq, source, &with_key)
+            {
+                continue;
+            }
+            builder.add(&key, &version)?;
+            has_operands |= version.kind == Kind::Merge;
+            smallest = smallest.min(version.seq);
+            largest = largest.max(version.seq);
+            before = Some(version.seq);
+            written += 1;
+            report.versions += 1;
+            progress(report.versions);
+        }
+    }
+    for seq in tombstones.seqs() {
+        smallest = smallest.min(seq);
+        largest = largest.max(seq);
+    }
+    let run = builder.finish((smallest, largest), tombstones)?;
+    report.bytes += run.as_ref().map_or(0, |run| run.meta().bytes);
+    report.tables.push(RepairedTable {
+        keyspace: meta.keyspace.clone(),
+        name: meta.name.clone(),
+        versions: written,
+    });
+    meta.runs = run.iter().map(|run| run.meta().clone()).collect();
+    meta.flushed_seq = last_seq;
+    Ok((meta, has_operands))
+}
+
+/// Versions in order, each with its key.
+type Versions = Box<dyn Iterator<Item = Result<KeyVersion>>>;
+
+/// Sorted sources as one; of equal versions that of the earlier source first.
+struct Sources {
+    heap: BinaryHeap<Head>,
+}
+
+struct Head {
+    next: KeyVersion,
+    rank: usize,
+    rest: Versions,
+}
+
+impl Sources {
+    fn new(sources: Vec<Versions>) -> Result<Self> {
+        let mut heap = BinaryHeap::new();
+        for (rank, mut rest) in sources.into_iter().enumerate() {
+            if let Some(next) = rest.next().transpose()? {
+                heap.push(Head { next, rank, rest });
+            }
+        }
+        Ok(Self { heap })
+    }
+
+    /// Moves to the next key: all its versions, each with its source, newest
+    /// first, go into `versions`.
+    fn next_key(&mut self, versions: &mut Vec<(usize, Version)>) -> Result<Option<Bytes>> {
+        let Some(key) = self.heap.peek().map(|head| head.next.0.clone()) else {
+            return Ok(None);
+        };
+        while let Some(mut top) = self.heap.peek_mut().filter(|top| top.next.0 == key) {
+            let rank = top.rank;
+            let (_, version) = match top.rest.next().transpose()? {
+                Some(next) => std::mem::replace(&mut top.next, next),
+                None => PeekMut::pop(top).next,
+            };
+            versions.push((rank, version));
+        }
+        Ok(Some(key))
+    }
+}
+
+impl Ord for Head {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let place = |head: &Self| (head.next.0.clone(), head.next.1.seq);
+        let (a, b) = (place(self), place(other));
+        // The heap's top is its largest; the first version is wanted.
+        compare_versions((&b.0, b.1), (&a.0, a.1)).then_with(|| other.rank.cmp(&self.rank))
+    }
+}
+
+impl PartialOrd for Head {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Head {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Head {}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::Db;
+    use crate::commit::encode_snapshot_delete;
+    use crate::key::FileNumber;
+    use crate::vfs::MemVfs;
+    use crate::wal::{Lsn, Wal};
+
+    /// Numbers at the end of their range, in commits whose checksums are good, were
+    /// taken over, and the new database did not open.
+    #[test]
+    fn a_repaired_database_opens_whatever_numbers_the_log_names() {
+        let options = Options {
+            vfs: Arc::new(MemVfs::new()),
+            maintenance: Maintenance::Manual,
+            ..Options::default()
+        };
+        let db = Db::open("/from", options.clone()).unwrap();
+        let app = db.keyspace("app").unwrap();
+        let table = app.table("t", Default::default()).unwrap();
+        table.put(b"k", b"v").unwrap();
+        drop((table, app, db));
+        let dir = Path::new("/from");
+        let next = FileNumber(2);
+        let wal = Wal::new(options.vfs.clone(), dir, 1 << 20, Vec::new(), next, Lsn(0));
+        let delete_in_last_table = [2, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, b'k'];
+        let delete_last_snapshot = encode_snapshot_delete(u64::MAX);
+        let position = wal.push(SeqNo(100), 1, &delete_last_snapshot);
+        wal.write_to(position).unwrap();
+        let position = wal.push(SeqNo(101), 1, &delete_in_last_table);
+        wal.write_to(position).unwrap();
+
+        repair(dir, "/to", &options, &mut |_| ()).unwrap();
+        let db = Db::open("/to", options).unwrap();
+        let app = db.existing_keyspace("app").unwrap();
+        assert_eq!(app.tables(), ["t"]);
+        let found = app.existing_table("t").unwrap().get(b"k").unwrap();
+        assert_eq!(found.unwrap(), "v");
+    }
+}

@@ -1,0 +1,163 @@
+//! What a repair saved, and what it could not.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::files::{self, FileKind};
+use crate::maintenance::verify::lossy;
+use crate::manifest::{State, TableMeta};
+use crate::snapshots::SnapshotRecord;
+
+/// Something that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Lost {
+    /// The file.
+    #[serde(serialize_with = "lossy")]
+    pub path: PathBuf,
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// How long it is; 0 where that is not known.
+    pub bytes: u64,
+    /// The table, as `KEYSPACE.TABLE`; `None`: it may concern any.
+    pub table: Option<String>,
+    /// The smallest key that it may concern; `None` is no bound.
+    pub from_key: Option<Vec<u8>>,
+    /// The largest, included; `None` is no bound.
+    pub to_key: Option<Vec<u8>>,
+    /// What is wrong, and what follows from it.
+    pub detail: String,
+}
+
+impl Lost {
+    /// Whether versions of this key may be missing, so that an older value
+    /// shows, or none. `table` is `KEYSPACE.TABLE`.
+    pub fn concerns(&self, table: &str, key: &[u8]) -> bool {
+        self.table.as_deref().is_none_or(|lost| lost == table)
+            && self.from_key.as_deref().is_none_or(|from| from <= key)
+            && self.to_key.as_deref().is_none_or(|to| key <= to)
+    }
+}
+
+/// A table of the new database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RepairedTable {
+    /// Its keyspace; `recovered` where nothing says which it was.
+    pub keyspace: String,
+    /// Its name; `table_N` where nothing says which it was.
+    pub name: String,
+    /// Versions saved, shadowed ones included.
+    pub versions: u64,
+}
+
+/// What a repair did.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct RepairReport {
+    /// The tables of the new database.
+    pub tables: Vec<RepairedTable>,
+    /// Versions saved, over all tables.
+    pub versions: u64,
+    /// Bytes of the new files.
+    pub bytes: u64,
+    /// Named snapshots saved.
+    pub snapshots: u64,
+    /// Those of them that may miss something, as `KEYSPACE: NAME`.
+    pub snapshots_incomplete: Vec<String>,
+    /// All that was lost; what is not named here is as it was.
+    pub lost: Vec<Lost>,
+}
+
+/// The snapshots that show a table of which something is lost.
+pub(super) fn incomplete_snapshots(state: &State, lost: &[Lost]) -> Vec<String> {
+    let bookmarks = state.bookmarks.list.iter();
+    let misses = |record: &&SnapshotRecord| {
+        let mut tables = record.tables.iter();
+        tables.any(|(name, id)| {
+            // It may have a new name, where a later table has its own.
+            let table = match state.tables.get(id) {
+                Some(table) => format!("{}.{}", table.keyspace, table.name),
+                None => format!("{}.{name}", record.keyspace),
+            };
+            lost.iter()
+                .any(|lost| lost.table.as_ref().is_none_or(|lost| *lost == table))
+        })
+    };
+    bookmarks
+        .map(|bookmark| &bookmark.record)
+        .filter(misses)
+        .map(|record| format!("{}: {}", record.keyspace, record.name))
+        .collect()
+}
+
+/// What of a table in `dir` cannot be read any more, as nothing says how to merge
+/// it. The damage to the manifest is among `lost`.
+pub(super) fn unknown_operator(dir: &Path, table: &TableMeta, lost: &[Lost]) -> Lost {
+    let is_manifest = |path: &&PathBuf| matches!(FileKind::of(path), Some(FileKind::Manifest(_)));
+    let manifest = lost.iter().map(|lost| &lost.path).find(is_manifest);
+    Lost {
+        path: manifest.cloned().unwrap_or_else(|| files::current(dir)),
+        offset: 0,
+        bytes: 0,
+        table: Some(format!("{}.{}", table.keyspace, table.name)),
+        from_key: None,
+        to_key: None,
+        detail: "the name of the table's merge operator is lost: what was merged is kept, but \
+                 reads of those keys fail"
+            .into(),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::key::SeqNo;
+    use crate::key::TableId;
+
+    /// A table that was dropped and made again had a new name after a repair, and
+    /// what it had lost was not looked for under that one: its snapshot was said
+    /// to be complete.
+    #[test]
+    fn a_snapshot_is_incomplete_whatever_its_table_is_named_now() {
+        let table = |id, keyspace: &str, name: &str| TableMeta {
+            id: TableId(id),
+            keyspace: keyspace.into(),
+            name: name.into(),
+            options: Default::default(),
+            flushed_seq: SeqNo::ZERO,
+            runs: Vec::new(),
+            dropped: false,
+        };
+        let tables = [table(5, "recovered", "table_5"), table(6, "app", "t")];
+        let mut state = State {
+            tables: tables.map(|table| (table.id, table)).into(),
+            ..State::default()
+        };
+        for (seq, id) in [(1, 5), (2, 6)] {
+            let record = SnapshotRecord {
+                id: seq,
+                keyspace: "app".into(),
+                name: format!("of_{id}"),
+                tables: vec![("t".into(), TableId(id))],
+                single_table: false,
+                created_ms: 0,
+                expires_ms: None,
+            };
+            state.bookmarks.add(SeqNo(seq), record);
+        }
+        let incomplete = |table: Option<&str>| {
+            let lost = Lost {
+                path: PathBuf::from("000007.sst"),
+                offset: 0,
+                bytes: 0,
+                table: table.map(str::to_string),
+                from_key: None,
+                to_key: None,
+                detail: "damaged".into(),
+            };
+            incomplete_snapshots(&state, &[lost])
+        };
+        assert_eq!(incomplete(Some("recovered.table_5")), ["app: of_5"]);
+        assert_eq!(incomplete(Some("app.t")), ["app: of_6"]);
+        assert_eq!(incomplete(None), ["app: of_5", "app: of_6"]);
+    }
+}

@@ -1,0 +1,576 @@
+//! Reading the damaged database: which files count, and what they hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::replaced::Extent;
+use super::report::Lost;
+use super::{Versions, report};
+use crate::commit::{Op, OpReader};
+use crate::error::{Error, Result};
+use crate::key::{FileNumber, NUMBER_MAX, RangeTombstones, SeqNo, TableId};
+use crate::maintenance::db_files::DbFiles;
+use crate::maintenance::verify::{finding, tables_of};
+use crate::manifest::{SalvagedManifest, State, TableMeta, salvage_manifest};
+use crate::memtable::{Memtable, version_of};
+use crate::options::TableOptions;
+use crate::runs::RunMeta;
+use crate::sstable::Salvage;
+use crate::vfs::Vfs;
+use crate::{files, wal};
+
+/// The keyspace of tables whose names are lost.
+const RECOVERED: &str = "recovered";
+
+/// The largest id of a table in a database that opens: there is one more to give.
+const TABLE_ID_MAX: TableId = TableId(u32::MAX - 1);
+
+/// A sorted source of versions.
+pub(super) type TableSource = (Extent, Versions);
+
+/// A table with all versions of it that were found; of two sources that have the
+/// same one, the first counts.
+pub(super) struct SourceTable {
+    pub(super) meta: TableMeta,
+    pub(super) sources: Vec<TableSource>,
+    pub(super) tombstones: RangeTombstones,
+}
+
+/// What there is to save.
+pub(super) struct Source {
+    /// Its keyspaces and bookmarks count; its tables are in `tables`.
+    pub(super) state: State,
+    pub(super) tables: Vec<SourceTable>,
+    /// No version and no snapshot has a higher number, also no lost one whose
+    /// number is known.
+    pub(super) last_seq: SeqNo,
+    pub(super) lost: Vec<report::Lost>,
+}
+
+impl Source {
+    pub(super) fn read(vfs: &dyn Vfs, dir: &Path, files: &DbFiles) -> Result<Self> {
+        let mut manifest = salvage_manifest(vfs, dir, &files.manifests)?;
+        let mut torn = manifest.torn.take();
+        if manifest.damage.is_none() && lacks_files(&manifest, files) {
+            manifest.damage = torn.take();
+        }
+        let mut reader = Reader {
+            vfs,
+            dir,
+            exact: manifest.damage.is_none() && manifest.state.is_some(),
+            state: State::default(),
+            sources: BTreeMap::new(),
+            unclaimed: BTreeMap::new(),
+            tombstones: BTreeMap::new(),
+            logged: BTreeMap::new(),
+            last_seq: SeqNo::ZERO,
+            listed_to: TableId::default(),
+            unknown_table: false,
+            lost: Vec::new(),
+        };
+        reader.take_manifest(manifest, files);
+        if reader.exact {
+            reader.files_of_runs()?;
+        } else {
+            reader.all_files(files)?;
+        }
+        reader.log(files)?;
+        if reader.unknown_table && reader.exact {
+            let damage = torn.unwrap_or_else(|| {
+                Error::corruption(
+                    &files::current(dir),
+                    0,
+                    "the log has tables that are not listed",
+                )
+            });
+            reader.lose(damage, None, "; the names of new tables are lost");
+        }
+        Ok(reader.finish())
+    }
+}
+
+/// Where a file belongs, as the manifest or the log has it.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    table: TableId,
+    /// The span of its run.
+    span: (SeqNo, SeqNo),
+    /// The number of all its versions, of a file that was ingested.
+    ingested_at: Option<SeqNo>,
+}
+
+impl Place {
+    fn of(table: TableId, run: &RunMeta) -> Self {
+        Self {
+            table,
+            span: (run.smallest_seq, run.largest_seq),
+            ingested_at: run.ingested_at,
+        }
+    }
+}
+
+struct Reader<'a> {
+    vfs: &'a dyn Vfs,
+    dir: &'a Path,
+    /// Whether the manifest says which files count.
+    exact: bool,
+    state: State,
+    sources: BTreeMap<TableId, Vec<TableSource>>,
+    /// Files of which nothing says whose they are; the log may.
+    unclaimed: BTreeMap<FileNumber, Lost>,
+    tombstones: BTreeMap<TableId, RangeTombstones>,
+    /// What the log has of each table.
+    logged: BTreeMap<TableId, Arc<Memtable>>,
+    last_seq: SeqNo,
+    /// The largest id of a table that the manifest knows of.
+    listed_to: TableId,
+    /// Whether the log writes to a table that the manifest does not list.
+    unknown_table: bool,
+    lost: Vec<Lost>,
+}
+
+/// Whether a file that the manifest's runs name is not there, or the first
+/// segment of the log that it needs.
+fn lacks_files(manifest: &SalvagedManifest, files: &DbFiles) -> bool {
+    let Some(state) = &manifest.state else {
+        return false;
+    };
+    let mut numbers = state.runs().flat_map(|run| &run.files);
+    numbers.any(|number| files.sstables.binary_search(number).is_err())
+        || (state.wal_floor > FileNumber::default() || !files.segments.is_empty())
+            && files.segments.binary_search(&state.wal_floor).is_err()
+}
+
+impl Reader<'_> {
+    fn lose(&mut self, error: Error, table: Option<String>, what: &str) {
+        let found = finding(error, self.dir);
+        self.lost.push(Lost {
+            path: found.path,
+            offset: found.offset,
+            bytes: 0,
+            table,
+            from_key: None,
+            to_key: None,
+            detail: format!("{}{what}", found.detail),
+        });
+    }
+
+    fn take_manifest(&mut self, manifest: SalvagedManifest, files: &DbFiles) {
+        let had_state = manifest.state.is_some();
+        self.state = manifest.state.unwrap_or_default();
+        self.last_seq = self.state.last_seq();
+        self.listed_to = self.state.last_table_id;
+        if let Some(damage) = manifest.damage {
+            let what = if had_state {
+                "; what it said from there on is lost, and every SSTable is taken for one of the \
+                 database: rows deleted before may be back"
+            } else {
+                "; the names of tables and the snapshots that only it had are lost, and every \
+                 SSTable is taken for one of the database: rows deleted before may be back"
+            };
+            self.lose(damage, None, what);
+        } else if !had_state && !files.sstables.is_empty() {
+            let missing = Error::corruption(&files::current(self.dir), 0, "it is missing");
+            self.lose(missing, None, "; the names of tables are lost");
+        }
+    }
+
+    /// The files that the manifest's runs name.
+    fn files_of_runs(&mut self) -> Result<()> {
+        let tables: Vec<_> = self.state.tables.values().cloned().collect();
+        for table in &tables {
+            for run in &table.runs {
+                for &number in &run.files {
+                    self.file(number, Some(Place::of(table.id, run)))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Every file there is, the newest first: of equal versions that of a merge
+    /// counts before those that it was made from.
+    fn all_files(&mut self, files: &DbFiles) -> Result<()> {
+        let mut named = BTreeMap::new();
+        for table in self.state.tables.values() {
+            for run in &table.runs {
+                for &number in &run.files {
+                    named.insert(number, Place::of(table.id, run));
+                }
+            }
+        }
+        for number in files.sstables.iter().rev() {
+            self.file(*number, named.get(number).copied())?;
+        }
+        Ok(())
+    }
+
+    /// Takes the versions of an SSTable; `place` is where it belongs, when known.
+    fn file(&mut self, number: FileNumber, place: Option<Place>) -> Result<()> {
+        let path = files::sstable(self.dir, number);
+        let name = place.map(|place| self.name(place.table));
+        let salvage = match Salvage::open(self.vfs, &path) {
+            Ok(salvage) => salvage,
+            Err(error @ Error::UnsupportedFormat { .. }) => return Err(error),
+            Err(error) => {
+                self.lose(error, name, "; every row of it is lost");
+                return Ok(());
+            }
+        };
+        let told = salvage.properties.as_ref();
+        let table = told.map(|told| TableId(told.table_id));
+        let table = table.filter(|id| *id != TableId::default() && *id <= TABLE_ID_MAX);
+        let Some(table) = place.map(|place| place.table).or(table) else {
+            let unknown = Error::corruption(&path, 0, "nothing says which table it is of");
+            self.lose(unknown, None, "; every row of it is lost");
+            self.unclaimed
+                .extend(self.lost.pop().map(|lost| (number, lost)));
+            return Ok(());
+        };
+        if self.is_forgotten(table) {
+            return Ok(());
+        }
+        if let Some(told) = told {
+            let options = TableOptions {
+                sstable: told.options.clone(),
+                merge_operator: told
+                    .origin
+                    .as_ref()
+                    .and_then(|origin| origin.merge_operator.clone()),
+            };
+            self.last_seq = self.last_seq.max(told.largest_seq);
+            self.table(table, options);
+        } else {
+            self.table(table, TableOptions::default());
+        }
+        let name = self.name(table);
+        let extent = self.extent(&salvage, place);
+        let mut salvage = salvage;
+        for lost in std::mem::take(&mut salvage.lost) {
+            self.lost.push(Lost {
+                path: path.clone(),
+                offset: lost.offset,
+                bytes: lost.bytes,
+                table: Some(name.clone()),
+                from_key: lost.from_key,
+                to_key: lost.to_key,
+                detail: lost.detail,
+            });
+        }
+        if let Some(tombstones) = &salvage.tombstones {
+            let all = self.tombstones.entry(table).or_default();
+            all.insert_all(tombstones);
+        }
+        let ingested_at = place.and_then(|place| place.ingested_at);
+        let versions = Box::new(salvage.versions().map(move |item| {
+            item.map(|(key, mut version)| {
+                version.seq = ingested_at.unwrap_or(version.seq);
+                (key, version)
+            })
+        }));
+        let sources = self.sources.entry(table).or_default();
+        sources.push((extent, versions));
+        Ok(())
+    }
+
+    /// What a file has. Where the manifest says which files count, none was
+    /// replaced by another.
+    fn extent(&self, salvage: &Salvage, place: Option<Place>) -> Extent {
+        let told = salvage.properties.as_ref();
+        let span = place.map(|place| place.span);
+        let origin = told.and_then(|told| {
+            let origin = told.origin.as_ref()?;
+            Some((origin.smallest_seq, origin.largest_seq))
+        });
+        let ingested_at = place.and_then(|place| place.ingested_at);
+        let seqs = told.map(|told| (told.smallest_seq, told.largest_seq));
+        let seqs = ingested_at.map(|seq| (seq, seq)).or(seqs).or(span);
+        let lost = salvage.lost.iter();
+        Extent {
+            origin: origin.or(span).or(seqs).filter(|_| !self.exact),
+            seqs: seqs.unwrap_or((SeqNo::ZERO, SeqNo::MAX)),
+            keys: told
+                .filter(|told| told.entries > 0)
+                .map(|told| (told.smallest_key.clone(), told.largest_key.clone())),
+            lost: lost
+                .map(|lost| (lost.from_key.clone(), lost.to_key.clone()))
+                .collect(),
+        }
+    }
+
+    /// Whether a table was dropped, and no snapshot covers it.
+    fn is_forgotten(&self, id: TableId) -> bool {
+        id <= self.listed_to && !self.state.tables.contains_key(&id)
+    }
+
+    /// Adds a table that the manifest does not list.
+    fn table(&mut self, id: TableId, options: TableOptions) {
+        self.state.tables.entry(id).or_insert_with(|| TableMeta {
+            id,
+            keyspace: RECOVERED.to_string(),
+            name: format!("table_{}", id.0),
+            options,
+            flushed_seq: SeqNo::ZERO,
+            runs: Vec::new(),
+            dropped: false,
+        });
+    }
+
+    fn name(&self, id: TableId) -> String {
+        match self.state.tables.get(&id) {
+            Some(table) => format!("{}.{}", table.keyspace, table.name),
+            None => format!("{RECOVERED}.table_{}", id.0),
+        }
+    }
+
+    /// Takes what the log has beyond the runs.
+    fn log(&mut self, files: &DbFiles) -> Result<()> {
+        let floor = self.state.wal_floor;
+        let needed = files.segments.iter().filter(|number| **number >= floor);
+        let needed: Vec<_> = needed.copied().collect();
+        // The newest segment always stays.
+        let gone = needed.is_empty() && self.last_seq > SeqNo::ZERO;
+        let mut expected = floor;
+        let mut last = SeqNo::ZERO;
+        // The last segment that was read: where it is, and where it should end.
+        let mut before: Option<(PathBuf, u64, u64)> = None;
+        for &number in &needed {
+            if number > expected {
+                before = None;
+                if self.exact {
+                    self.missing_segments(expected, last);
+                }
+            }
+            expected = number.next();
+            let path = files::wal(self.dir, number);
+            let bytes = match wal::read_all(self.vfs, &path) {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    self.lose(error, None, "; its commits are lost");
+                    before = None;
+                    continue;
+                }
+            };
+            wal::refuse_other_versions(&bytes, &path)?;
+            let base = wal::base_lsn(&bytes);
+            if let (Some((path, len, end)), Some(base)) = (before.take(), base)
+                && base != end
+            {
+                let cut = Error::corruption(&path, len, "the segment is cut off here");
+                self.lose(cut, None, &format!("; commits after {last} are lost"));
+            }
+            before = base.map(|base| {
+                let records = bytes.len().saturating_sub(wal::SEGMENT_HEADER_BYTES);
+                (
+                    path.clone(),
+                    bytes.len() as u64,
+                    base.saturating_add(records as u64),
+                )
+            });
+            if bytes.len() < wal::SEGMENT_HEADER_BYTES {
+                let cut = Error::corruption(&path, 0, "the header of the segment is cut off");
+                self.lose(cut, None, "; commits in it are lost");
+            }
+            let mut lost = Vec::new();
+            wal::salvage_segment(
+                &bytes,
+                &mut last,
+                |first, count, ops| self.commit(first, count, ops),
+                |offset, bytes, detail| {
+                    lost.push(Lost {
+                        path: path.clone(),
+                        offset,
+                        bytes,
+                        table: None,
+                        from_key: None,
+                        to_key: None,
+                        detail,
+                    });
+                },
+            );
+            self.lost.extend(lost);
+        }
+        if gone && self.exact {
+            self.missing_segments(floor, last);
+        }
+        self.last_seq = self.last_seq.max(last);
+        Ok(())
+    }
+
+    fn missing_segments(&mut self, number: FileNumber, last: SeqNo) {
+        let path = files::wal(self.dir, number);
+        let missing = Error::corruption(&path, 0, "this WAL segment is missing");
+        self.lose(missing, None, &format!("; commits after {last} are lost"));
+    }
+
+    fn commit(&mut self, first: SeqNo, count: u32, ops: Bytes) -> Result<(), String> {
+        let ops: Vec<_> = OpReader::new(&ops, first).collect::<Result<_, _>>()?;
+        if ops.len() != count as usize {
+            return Err(format!(
+                "{} operations where {count} are announced",
+                ops.len()
+            ));
+        }
+        let tables = ops.iter().flat_map(|(_, op)| tables_of(op));
+        if let Some(table) = tables.max().filter(|table| *table > TABLE_ID_MAX) {
+            return Err(format!("table id {} is out of all bounds", table.0));
+        }
+        for (seq, op) in ops {
+            self.apply(seq, op).map_err(|e| e.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, seq: SeqNo, op: Op<'_>) -> Result<()> {
+        self.last_seq = self.last_seq.max(seq);
+        let bookmarks = &mut self.state.bookmarks;
+        match op {
+            Op::Write {
+                table,
+                kind,
+                key,
+                value,
+            } => {
+                if let Some(memtable) = self.logged(table, seq) {
+                    memtable.insert(key, seq, kind, value);
+                }
+            }
+            Op::RangeDelete { table, range } => {
+                if let Some(memtable) = self.logged(table, seq) {
+                    memtable.delete_range(&range, seq);
+                }
+            }
+            Op::SnapshotCreate(record) if seq > bookmarks.as_of => {
+                // One of the same name was deleted, if that is lost from the log.
+                bookmarks.list.retain(|bookmark| {
+                    let before = &bookmark.record;
+                    (&before.keyspace, &before.name) != (&record.keyspace, &record.name)
+                });
+                bookmarks.add(seq, record);
+            }
+            Op::SnapshotDelete(id) if seq > bookmarks.as_of => {
+                bookmarks.remove(seq, id);
+                // Its creation may be lost. No id is out of all bounds but a damaged
+                // one, with which the new database would not open.
+                if id < NUMBER_MAX {
+                    bookmarks.last_id = bookmarks.last_id.max(id);
+                }
+            }
+            Op::SnapshotExpiry(expiry) if seq > bookmarks.as_of => {
+                bookmarks.set_expiry(seq, expiry);
+            }
+            Op::Ingest { table, run } => {
+                let counts = self.logged(table, seq).is_some();
+                let run = run.ingested_by(seq);
+                for &number in run.files.iter().filter(|_| counts) {
+                    let path = files::sstable(self.dir, number);
+                    let is_there = self.vfs.exists(&path);
+                    // It is gone once it is merged, which the manifest had said.
+                    if self.exact || is_there.map_err(Error::io("look for", &path))? {
+                        self.unclaimed.remove(&number);
+                        self.file(number, Some(Place::of(table, &run)))?;
+                    }
+                }
+            }
+            Op::SnapshotCreate(_) | Op::SnapshotDelete(_) | Op::SnapshotExpiry(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Where what the log says of a table goes; `None` for what counts no more:
+    /// what is flushed may have been dropped since by a merge.
+    fn logged(&mut self, table: TableId, seq: SeqNo) -> Option<&Memtable> {
+        if self.is_forgotten(table) {
+            return None;
+        }
+        self.unknown_table |= !self.state.tables.contains_key(&table);
+        self.table(table, TableOptions::default());
+        let counts = seq > self.state.tables[&table].flushed_seq;
+        counts.then(|| &**self.logged.entry(table).or_default())
+    }
+
+    fn finish(mut self) -> Source {
+        self.lost
+            .extend(std::mem::take(&mut self.unclaimed).into_values());
+        self.name_by_snapshots();
+        let mut tables = Vec::new();
+        for (id, meta) in std::mem::take(&mut self.state.tables) {
+            self.state.last_table_id = self.state.last_table_id.max(id);
+            if !meta.dropped && !self.state.keyspaces.contains(&meta.keyspace) {
+                self.state.keyspaces.push(meta.keyspace.clone());
+            }
+            let mut sources = self.sources.remove(&id).unwrap_or_default();
+            let mut tombstones = self.tombstones.remove(&id).unwrap_or_default();
+            if let Some(memtable) = self.logged.remove(&id) {
+                sources.push(all_of(&memtable));
+                if let Some(logged) = memtable.range_tombstones() {
+                    tombstones.insert_all(&logged);
+                }
+            }
+            tables.push(SourceTable {
+                meta,
+                sources,
+                tombstones,
+            });
+        }
+        Source {
+            state: self.state,
+            tables,
+            last_seq: self.last_seq,
+            lost: self.lost,
+        }
+    }
+
+    /// A snapshot knows the names of its tables; those that the manifest lost
+    /// get them back, and one that nobody else knows is there, empty.
+    fn name_by_snapshots(&mut self) {
+        let records: Vec<_> = self
+            .state
+            .bookmarks
+            .list
+            .iter()
+            .map(|b| b.record.clone())
+            .collect();
+        let mut taken: BTreeSet<_> = self
+            .state
+            .tables
+            .values()
+            .map(|table| (table.keyspace.clone(), table.name.clone()))
+            .collect();
+        for record in records.iter().rev() {
+            for (name, id) in &record.tables {
+                self.table(*id, TableOptions::default());
+                let before = self.name(*id);
+                let table = self.state.tables.get_mut(id).expect("just added");
+                if table.keyspace == RECOVERED
+                    && taken.insert((record.keyspace.clone(), name.clone()))
+                {
+                    table.keyspace.clone_from(&record.keyspace);
+                    table.name.clone_from(name);
+                    let after = format!("{}.{name}", record.keyspace);
+                    for lost in self.lost.iter_mut() {
+                        if lost.table.as_ref() == Some(&before) {
+                            lost.table = Some(after.clone());
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// All versions of a memtable.
+fn all_of(memtable: &Memtable) -> TableSource {
+    let versions: Vec<_> = memtable
+        .iter()
+        .map(|entry| Ok((Bytes::copy_from_slice(entry.key()), version_of(entry))))
+        .collect();
+    let extent = Extent {
+        seqs: (SeqNo::ZERO, SeqNo::MAX),
+        ..Extent::default()
+    };
+    (extent, Box::new(versions.into_iter()))
+}

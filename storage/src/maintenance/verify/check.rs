@@ -1,0 +1,286 @@
+//! Goes through the files of a database and notes what is wrong.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::contradictions::contradictions;
+use super::log_check::LogCheck;
+use super::report::{Finding, VerifyProgress, VerifyReport, finding};
+use crate::error::{Error, Result};
+use crate::files;
+use crate::key::{FileNumber, SeqNo};
+use crate::maintenance::db_files::DbFiles;
+use crate::manifest::{Manifest, State, TableMeta};
+use crate::options::Options;
+use crate::runs::RunMeta;
+use crate::sstable::{BlockCache, SsTable};
+use crate::vfs::Vfs;
+use crate::wal::{self, Lsn, Segment};
+
+/// Verifies the database of a directory without opening it: nothing is
+/// recovered, cut or removed, and it may be one that does not open.
+///
+/// # Errors
+/// [`Error::NoDatabase`], [`Error::Locked`]; [`Error::Io`] when the directory
+/// cannot be read. What is wrong with the files is in the report.
+pub fn verify(
+    dir: impl AsRef<Path>,
+    options: &Options,
+    progress: &mut dyn FnMut(VerifyProgress),
+) -> Result<VerifyReport> {
+    let (dir, vfs) = (dir.as_ref(), &options.vfs);
+    let (files, _lock) = DbFiles::lock(&**vfs, dir)?;
+    let mut check = Check::new(vfs, dir, progress);
+    match Manifest::load(vfs.clone(), dir) {
+        Ok(Some(manifest)) => {
+            let state = manifest.state();
+            let segments = check.segments(state.wal_floor);
+            check.state(state, &segments);
+        }
+        Ok(None) => {
+            check.add(&files::current(dir), 0, "it is missing");
+            check.by_itself(&files);
+        }
+        Err(error) => {
+            check.add_error(error);
+            check.by_itself(&files);
+        }
+    }
+    Ok(check.report)
+}
+
+/// Verifies the files in which a state of the database in `dir` stands; they
+/// must stay meanwhile. `segments` are those of the WAL with the bytes that
+/// count.
+pub(crate) fn verify_state(
+    vfs: &Arc<dyn Vfs>,
+    dir: &Path,
+    state: &State,
+    segments: &[(FileNumber, u64)],
+    progress: &mut dyn FnMut(VerifyProgress),
+) -> VerifyReport {
+    let mut check = Check::new(vfs, dir, progress);
+    let with_path = |&(number, bytes): &(FileNumber, u64)| {
+        let path = files::wal(dir, number);
+        (Segment { number, path }, bytes)
+    };
+    let segments: Vec<_> = segments.iter().map(with_path).collect();
+    check.state(state, &segments);
+    check.report
+}
+
+struct Check<'a> {
+    vfs: &'a Arc<dyn Vfs>,
+    dir: &'a Path,
+    cache: Arc<BlockCache>,
+    report: VerifyReport,
+    bytes_total: u64,
+    progress: &'a mut dyn FnMut(VerifyProgress),
+}
+
+impl<'a> Check<'a> {
+    fn new(
+        vfs: &'a Arc<dyn Vfs>,
+        dir: &'a Path,
+        progress: &'a mut dyn FnMut(VerifyProgress),
+    ) -> Self {
+        Self {
+            vfs,
+            dir,
+            cache: Arc::new(BlockCache::new(0)),
+            report: VerifyReport::default(),
+            bytes_total: 0,
+            progress,
+        }
+    }
+
+    fn add(&mut self, path: &Path, offset: u64, detail: impl Into<String>) {
+        self.report.findings.push(Finding {
+            path: path.to_path_buf(),
+            offset,
+            detail: detail.into(),
+        });
+    }
+
+    fn add_error(&mut self, error: Error) {
+        self.report.findings.push(finding(error, self.dir));
+    }
+
+    /// Counts bytes as read.
+    fn read(&mut self, bytes: u64) {
+        self.report.files += 1;
+        self.report.bytes += bytes;
+        (self.progress)(VerifyProgress {
+            bytes_done: self.report.bytes,
+            bytes_total: self.bytes_total.max(self.report.bytes),
+        });
+    }
+
+    /// The WAL segments from `floor` on with their lengths; holes are findings.
+    fn segments(&mut self, floor: FileNumber) -> Vec<(Segment, u64)> {
+        match wal::segments(&**self.vfs, self.dir, floor) {
+            Ok(segments) => segments
+                .into_iter()
+                .map(|segment| {
+                    let bytes = self.file_bytes(&segment.path);
+                    (segment, bytes)
+                })
+                .collect(),
+            Err(error) => {
+                self.add_error(error);
+                Vec::new()
+            }
+        }
+    }
+
+    fn file_bytes(&self, path: &Path) -> u64 {
+        let file = self.vfs.open_read(path);
+        file.and_then(|file| file.len()).unwrap_or(0)
+    }
+
+    fn state(&mut self, state: &State, segments: &[(Segment, u64)]) {
+        let wal_bytes: u64 = segments.iter().map(|(_, bytes)| bytes).sum();
+        self.bytes_total = state.runs().map(|run| run.bytes).sum::<u64>() + wal_bytes;
+        let manifest = files::current(self.dir);
+        for detail in contradictions(state) {
+            self.add(&manifest, 0, detail);
+        }
+        for table in state.tables.values() {
+            for run in &table.runs {
+                self.run(table, run);
+            }
+        }
+        self.wal(state, segments);
+    }
+
+    fn run(&mut self, table: &TableMeta, run: &RunMeta) {
+        self.report.runs += 1;
+        let name = format!("run {} of {}.{}", run.id.0, table.keyspace, table.name);
+        let (mut bytes, mut entries, mut whole) = (0, 0, true);
+        let mut before: Option<Vec<u8>> = None;
+        for &number in &run.files {
+            let Some(file) = self.sstable(number) else {
+                (whole, before) = (false, None);
+                continue;
+            };
+            let told = file.properties();
+            bytes += file.file_bytes();
+            entries += told.entries_with_tombstones();
+            let ingested = run.ingested_at.is_some();
+            let (expected, span) = match ingested {
+                true => (0, (SeqNo::ZERO, SeqNo::ZERO)),
+                false => (table.id.0, (run.smallest_seq, run.largest_seq)),
+            };
+            if told.table_id != expected {
+                let detail = format!("{name} has a file of table {}", told.table_id);
+                self.add(file.path(), 0, detail);
+            }
+            if told.smallest_seq < span.0 || told.largest_seq > span.1 {
+                let detail = format!(
+                    "{name} spans {} to {}, the file {} to {}",
+                    span.0, span.1, told.smallest_seq, told.largest_seq
+                );
+                self.add(file.path(), 0, detail);
+            }
+            if told.entries == 0 {
+                // Range tombstones only: they have no place among the keys.
+                continue;
+            }
+            if before.is_some_and(|before| before >= told.smallest_key) {
+                let detail = format!("{name}: the file before it reaches into its keys");
+                self.add(file.path(), 0, detail);
+            }
+            before = Some(told.largest_key.clone());
+        }
+        if whole && (bytes, entries) != (run.bytes, run.entries) {
+            let detail = format!(
+                "{name} has {} versions in {} bytes, its files {entries} in {bytes}",
+                run.entries, run.bytes
+            );
+            self.add(&files::current(self.dir), 0, detail);
+        }
+    }
+
+    /// Checks an SSTable against itself; `None` when it does not open.
+    fn sstable(&mut self, number: FileNumber) -> Option<Arc<SsTable>> {
+        let path = files::sstable(self.dir, number);
+        let file = match SsTable::open(&**self.vfs, &path, number.0, self.cache.clone()) {
+            Ok(file) => file,
+            Err(error) => {
+                self.add_error(error);
+                self.read(self.file_bytes(&path));
+                return None;
+            }
+        };
+        let mut found = Vec::new();
+        file.verify_all(&mut |error| found.push(error));
+        for error in found {
+            self.add_error(error);
+        }
+        self.report.entries += file.properties().entries_with_tombstones();
+        self.read(file.file_bytes());
+        Some(file)
+    }
+
+    fn wal(&mut self, state: &State, segments: &[(Segment, u64)]) {
+        let (mut log, mut base) = (LogCheck::new(Some(state)), None);
+        for (i, (segment, bytes_max)) in segments.iter().enumerate() {
+            let is_last = i + 1 == segments.len();
+            match self.segment(segment, *bytes_max, is_last, base, &mut log) {
+                Ok(end) => base = Some(end),
+                Err(error) => {
+                    self.add_error(error);
+                    base = None;
+                }
+            }
+        }
+        self.report.bookmarks = log.bookmarks.list.len() as u64;
+        self.bytes_total += log.waiting.iter().map(|(_, run)| run.bytes).sum::<u64>();
+        for (table, run) in &log.waiting {
+            self.run(&state.tables[table], run);
+        }
+    }
+
+    fn segment(
+        &mut self,
+        segment: &Segment,
+        bytes_max: u64,
+        is_last: bool,
+        base: Option<Lsn>,
+        log: &mut LogCheck<'_>,
+    ) -> Result<Lsn> {
+        let mut bytes = wal::read_all(&**self.vfs, &segment.path)?;
+        bytes.truncate(usize::try_from(bytes_max).unwrap_or(usize::MAX));
+        self.read(bytes.len() as u64);
+        let mut records = 0;
+        let replayed =
+            wal::replay_bytes(&bytes, segment, is_last, base, |first, count, ops, at| {
+                records += 1;
+                log.commit(first, count, ops)
+                    .map_err(|detail| Error::corruption(&segment.path, at, detail))
+            });
+        self.report.wal_records += records;
+        let replayed = replayed?;
+        self.report.wal_torn_bytes = bytes.len() as u64 - replayed.good_bytes;
+        Ok(replayed.end)
+    }
+
+    /// Checks every file without knowing what it is for.
+    fn by_itself(&mut self, files: &DbFiles) {
+        let paths = files.sstables.iter().map(|&n| files::sstable(self.dir, n));
+        let paths = paths.chain(files.segments.iter().map(|&n| files::wal(self.dir, n)));
+        self.bytes_total = paths.map(|path| self.file_bytes(&path)).sum();
+        for &number in &files.sstables {
+            self.sstable(number);
+        }
+        for (i, &number) in files.segments.iter().enumerate() {
+            let path = files::wal(self.dir, number);
+            let segment = Segment { number, path };
+            let is_last = i + 1 == files.segments.len();
+            let checked = self.segment(&segment, u64::MAX, is_last, None, &mut LogCheck::new(None));
+            if let Err(error) = checked {
+                self.add_error(error);
+            }
+        }
+    }
+}

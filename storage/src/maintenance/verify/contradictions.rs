@@ -1,0 +1,156 @@
+//! Whether a manifest's state agrees with itself.
+
+use std::collections::HashSet;
+
+use crate::key::{SeqNo, TableId};
+use crate::manifest::State;
+
+/// What in the manifest's state contradicts itself: the first thing for which a
+/// database does not open, and all for which it does.
+pub(super) fn contradictions(state: &State) -> Vec<String> {
+    let mut found: Vec<_> = state.check().err().into_iter().collect();
+    let mut names = HashSet::new();
+    for (id, table) in &state.tables {
+        let name = format!("{}.{}", table.keyspace, table.name);
+        if *id > state.last_table_id {
+            let last = state.last_table_id.0;
+            found.push(format!(
+                "table {name} has id {}, above the last one, {last}",
+                id.0
+            ));
+        }
+        if !table.dropped && !state.keyspaces.contains(&table.keyspace) {
+            found.push(format!("table {name} is in no keyspace that is listed"));
+        }
+        if !table.dropped && !names.insert(name.clone()) {
+            found.push(format!("table {name} is listed twice"));
+        }
+        for run in &table.runs {
+            if run.largest_seq > table.flushed_seq {
+                found.push(format!(
+                    "run {} of {name} goes up to {}; the table is flushed up to {}",
+                    run.id.0, run.largest_seq, table.flushed_seq
+                ));
+            }
+        }
+    }
+    contradicting_bookmarks(state, &mut found);
+    found
+}
+
+fn contradicting_bookmarks(state: &State, found: &mut Vec<String>) {
+    let bookmarks = &state.bookmarks;
+    let (mut ids, mut names) = (HashSet::new(), HashSet::new());
+    let mut before = SeqNo::ZERO;
+    for bookmark in &bookmarks.list {
+        let record = &bookmark.record;
+        let name = format!("snapshot {} of {}", record.name, record.keyspace);
+        if !ids.insert(record.id) || record.id > bookmarks.last_id {
+            found.push(format!(
+                "{name} has id {}, which is not its own or above the last one, {}",
+                record.id, bookmarks.last_id
+            ));
+        }
+        if !names.insert((&record.keyspace, &record.name)) {
+            found.push(format!("{name} is listed twice"));
+        }
+        if bookmark.seq < before || bookmark.seq > bookmarks.as_of {
+            found.push(format!(
+                "{name} is commit {}, after {before} in a list as of {}",
+                bookmark.seq, bookmarks.as_of
+            ));
+        }
+        before = bookmark.seq;
+        let known = |id: &TableId| state.tables.contains_key(id);
+        for (table, _) in record.tables.iter().filter(|(_, id)| !known(id)) {
+            found.push(format!("{name} shows a table {table} that there is not"));
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::key::FileNumber;
+    use crate::key::RunId;
+    use crate::manifest::TableMeta;
+    use crate::runs::RunMeta;
+    use crate::snapshots::{Bookmark, SnapshotRecord};
+
+    fn run(id: u64, span: (u64, u64), file: u64) -> RunMeta {
+        RunMeta {
+            id: RunId(id),
+            smallest_seq: SeqNo(span.0),
+            largest_seq: SeqNo(span.1),
+            files: vec![FileNumber(file)],
+            bytes: 1,
+            entries: 1,
+            ingested_at: None,
+            kept_for: Vec::new(),
+        }
+    }
+
+    fn sound() -> State {
+        let table = TableMeta {
+            id: TableId(1),
+            keyspace: "app".into(),
+            name: "t".into(),
+            options: Default::default(),
+            flushed_seq: SeqNo(9),
+            dropped: false,
+            runs: vec![run(2, (5, 9), 2), run(1, (1, 4), 1)],
+        };
+        let bookmark = |seq, id| Bookmark {
+            seq: SeqNo(seq),
+            record: SnapshotRecord {
+                id,
+                keyspace: "app".into(),
+                name: format!("s{id}"),
+                tables: vec![("t".into(), TableId(1))],
+                single_table: false,
+                created_ms: 0,
+                expires_ms: None,
+            },
+        };
+        let mut state = State {
+            keyspaces: vec!["app".into()],
+            tables: [(TableId(1), table)].into(),
+            last_table_id: TableId(1),
+            ..State::default()
+        };
+        state.bookmarks.as_of = SeqNo(7);
+        state.bookmarks.last_id = 2;
+        state.bookmarks.list = vec![bookmark(3, 1), bookmark(6, 2)];
+        state
+    }
+
+    #[test]
+    fn a_state_that_contradicts_itself_is_told() {
+        assert_eq!(contradictions(&sound()), [] as [String; 0]);
+        type Change = fn(&mut State);
+        fn table(state: &mut State) -> &mut TableMeta {
+            state.tables.get_mut(&TableId(1)).unwrap()
+        }
+        let cases: [(Change, &str); 7] = [
+            (|s| table(s).runs[0].files.clear(), "has no files"),
+            (|s| table(s).flushed_seq = SeqNo(8), "flushed up to 8"),
+            (|s| s.keyspaces.clear(), "in no keyspace"),
+            (|s| s.bookmarks.list[0].record.id = 2, "has id 2"),
+            (|s| s.bookmarks.last_id = 1, "has id 2"),
+            (|s| s.bookmarks.as_of = SeqNo(5), "commit 6"),
+            (
+                |s| s.bookmarks.list[0].record.tables[0].1 = TableId(7),
+                "table t that there is not",
+            ),
+        ];
+        for (change, expected) in cases {
+            let mut state = sound();
+            change(&mut state);
+            let found = contradictions(&state);
+            assert!(
+                found.iter().any(|detail| detail.contains(expected)),
+                "{expected}: {found:?}"
+            );
+        }
+    }
+}

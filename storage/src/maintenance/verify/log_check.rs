@@ -1,0 +1,91 @@
+//! The commits of the log, held against the manifest's state.
+
+use bytes::Bytes;
+
+use crate::commit::{Op, OpReader};
+use crate::key::{SeqNo, TableId};
+use crate::manifest::State;
+use crate::runs::RunMeta;
+use crate::snapshots::Bookmarks;
+
+/// What the log says, as far as it is read.
+#[derive(Debug)]
+pub(super) struct LogCheck<'a> {
+    /// `None` where the manifest does not read.
+    state: Option<&'a State>,
+    last_seq: SeqNo,
+    /// The snapshots that there are.
+    pub(super) bookmarks: Bookmarks,
+    /// Ingested runs that only the log names.
+    pub(super) waiting: Vec<(TableId, RunMeta)>,
+}
+
+impl<'a> LogCheck<'a> {
+    pub(super) fn new(state: Option<&'a State>) -> Self {
+        Self {
+            state,
+            last_seq: SeqNo::ZERO,
+            bookmarks: state.map_or_else(Bookmarks::default, |state| state.bookmarks.clone()),
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Takes the next commit; the error is what cannot be in one.
+    pub(super) fn commit(&mut self, first: SeqNo, count: u32, ops: Bytes) -> Result<(), String> {
+        if first <= self.last_seq {
+            return Err(format!("sequence number {first} after {}", self.last_seq));
+        }
+        let mut operations = 0;
+        for item in OpReader::new(&ops, first) {
+            let (seq, op) = item?;
+            self.op(seq, op)?;
+            self.last_seq = seq;
+            operations += 1;
+        }
+        if operations != count {
+            return Err(format!(
+                "{operations} operations where {count} are announced"
+            ));
+        }
+        Ok(())
+    }
+
+    fn op(&mut self, seq: SeqNo, op: Op<'_>) -> Result<(), String> {
+        let Some(state) = self.state else {
+            return Ok(());
+        };
+        // One up to the last that is not there was dropped since.
+        if let Some(unknown) = tables_of(&op).find(|table| *table > state.last_table_id) {
+            return Err(format!("no table {}", unknown.0));
+        }
+        let is_news = seq > self.bookmarks.as_of;
+        match op {
+            Op::Ingest { table, run } => {
+                let meta = state.tables.get(&table);
+                if meta.is_some_and(|meta| seq > meta.flushed_seq) {
+                    self.waiting.push((table, run.ingested_by(seq)));
+                }
+            }
+            Op::SnapshotCreate(record) if is_news => {
+                self.bookmarks.add(seq, record);
+            }
+            Op::SnapshotDelete(id) if is_news => {
+                self.bookmarks.remove(seq, id);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The tables that an operation names; each was made before it.
+pub(crate) fn tables_of<'a>(op: &'a Op<'_>) -> impl Iterator<Item = TableId> + 'a {
+    let (one, covered) = match op {
+        Op::Write { table, .. } | Op::RangeDelete { table, .. } | Op::Ingest { table, .. } => {
+            (Some(*table), &[][..])
+        }
+        Op::SnapshotCreate(record) => (None, &record.tables[..]),
+        Op::SnapshotDelete(_) | Op::SnapshotExpiry(_) => (None, &[][..]),
+    };
+    one.into_iter().chain(covered.iter().map(|(_, id)| *id))
+}

@@ -1,0 +1,171 @@
+//! Writes a run: versions in order in, SSTables of bounded size out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{KeptFor, Run, RunMeta, RunStore};
+use crate::error::Result;
+use crate::key::{FileNumber, Kind, RangeTombstones, SeqNo, TableId, Version};
+use crate::mutation::Mutation;
+use crate::sstable::{Origin, SsTableOptions, SsTableWriter};
+
+/// A run being written. Dropped without [`RunBuilder::finish`], its files are
+/// removed.
+pub(crate) struct RunBuilder<'a> {
+    store: &'a RunStore,
+    table: TableId,
+    options: SsTableOptions,
+    origin: Origin,
+    writer: Option<(FileNumber, SsTableWriter)>,
+    files: Vec<FileNumber>,
+    bytes: u64,
+    entries: u64,
+    /// Bytes of keys and values, before compression: all, and those kept for
+    /// each range of boundaries.
+    plain_bytes: u64,
+    kept: BTreeMap<(SeqNo, SeqNo), u64>,
+    finished: bool,
+}
+
+impl<'a> RunBuilder<'a> {
+    /// A run of `table`, each file of which stands for `origin`.
+    pub(crate) fn new(
+        store: &'a RunStore,
+        table: TableId,
+        options: SsTableOptions,
+        origin: Origin,
+    ) -> Self {
+        Self {
+            store,
+            table,
+            options,
+            origin,
+            writer: None,
+            files: Vec::new(),
+            bytes: 0,
+            entries: 0,
+            plain_bytes: 0,
+            kept: BTreeMap::new(),
+            finished: false,
+        }
+    }
+
+    /// Adds a version, in order. A file is cut only between keys.
+    pub(crate) fn add(&mut self, key: &[u8], version: &Version) -> Result<()> {
+        self.add_slices(key, version.seq, version.kind, &version.value)
+    }
+
+    /// The same of a version that is not on its own.
+    pub(crate) fn add_slices(
+        &mut self,
+        key: &[u8],
+        seq: SeqNo,
+        kind: Kind,
+        value: &[u8],
+    ) -> Result<()> {
+        let bytes_max = self.store.file_bytes();
+        let full = |(_, writer): &(_, SsTableWriter)| {
+            writer.file_bytes() >= bytes_max && writer.last_key() != Some(key)
+        };
+        if self.writer.as_ref().is_some_and(full) {
+            self.finish_file()?;
+        }
+        self.plain_bytes += plain_bytes(key, value);
+        self.writer()?.add(key, seq, kind, value)
+    }
+
+    /// The open file; a new one when there is none.
+    fn writer(&mut self) -> Result<&mut SsTableWriter> {
+        if self.writer.is_none() {
+            let number = self.store.next_file_number();
+            self.files.push(number);
+            let path = self.store.path(number);
+            let mut writer = SsTableWriter::create(
+                self.store.vfs(),
+                &path,
+                (number.0, self.table.0),
+                self.options.clone(),
+            )?;
+            writer.set_origin(self.origin.clone());
+            self.writer = Some((number, writer));
+        }
+        let (_, writer) = self.writer.as_mut().expect("just opened");
+        Ok(writer)
+    }
+
+    /// Says of a version that is added too that only readers at boundaries `by`
+    /// (first, last) can see it.
+    pub(crate) fn note_kept(&mut self, by: (SeqNo, SeqNo), key: &[u8], version: &Version) {
+        *self.kept.entry(by).or_default() += plain_bytes(key, &version.value);
+    }
+
+    /// What was kept for whom, in bytes as they are stored.
+    fn kept_for(&self) -> Vec<KeptFor> {
+        let stored = |plain: u64| {
+            let bytes = u128::from(plain) * u128::from(self.bytes);
+            (bytes / u128::from(self.plain_bytes.max(1))) as u64
+        };
+        let kept = self.kept.iter();
+        kept.map(|(&(from, to), &plain)| KeptFor {
+            from,
+            to,
+            bytes: stored(plain),
+        })
+        .collect()
+    }
+
+    fn finish_file(&mut self) -> Result<()> {
+        if let Some((_, writer)) = self.writer.take() {
+            let finished = writer.finish()?;
+            self.bytes += finished.file_bytes;
+            self.entries += finished.properties.entries_with_tombstones();
+        }
+        Ok(())
+    }
+
+    /// Finishes the files, makes them durable and opens them; `None` when
+    /// nothing was added and there are no range tombstones, which go into the
+    /// last file. `span` is the union of the inputs' spans.
+    pub(crate) fn finish(
+        mut self,
+        span: (SeqNo, SeqNo),
+        tombstones: RangeTombstones,
+    ) -> Result<Option<Arc<Run>>> {
+        if !tombstones.is_empty() {
+            self.writer()?.set_range_tombstones(tombstones);
+        }
+        self.finish_file()?;
+        if self.files.is_empty() {
+            return Ok(None);
+        }
+        self.store.sync_names(Mutation::TableWithoutDirSync)?;
+        let meta = RunMeta {
+            id: self.store.next_run_id(),
+            smallest_seq: span.0,
+            largest_seq: span.1,
+            files: self.files.clone(),
+            bytes: self.bytes,
+            entries: self.entries,
+            ingested_at: None,
+            kept_for: self.kept_for(),
+        };
+        let run = self.store.open_run(&meta)?;
+        self.finished = true;
+        Ok(Some(run))
+    }
+}
+
+/// Bytes of a key and a value, before compression.
+pub(crate) fn plain_bytes(key: &[u8], value: &[u8]) -> u64 {
+    (key.len() + value.len()) as u64
+}
+
+impl Drop for RunBuilder<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            for &number in &self.files {
+                self.store.remove(number);
+            }
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Runs: what a table has on disk.
+//!
+//! ```text
+//!   Run ── RunFile ── SsTable      reading: get, RunCursor
+//!    │        └── its file goes with it once it is obsolete
+//!   RunMeta                        what manifest and WAL say of it
+//!
+//!   RunBuilder ── RunStore         writing: files with numbers of their own
+//! ```
+//!
+//! What always holds: a run never changes, and its files stay for as long as
+//! somebody holds it.
+
+mod builder;
+mod cursor;
+mod file;
+mod meta;
+mod run;
+mod store;
+
+pub(crate) use builder::{RunBuilder, plain_bytes};
+pub(crate) use cursor::RunCursor;
+pub(crate) use file::RunFile;
+pub(crate) use meta::{KeptFor, RunMeta};
+pub(crate) use run::Run;
+pub(crate) use store::RunStore;

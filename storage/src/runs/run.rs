@@ -1,0 +1,194 @@
+//! A run: SSTables with disjoint key ranges that together are one sorted
+//! sequence, one entry of the run list; and the range tombstones over them.
+
+use std::sync::Arc;
+
+use super::{RunCursor, RunFile, RunMeta};
+use crate::error::Result;
+use crate::key::{KeyRange, RangeTombstones, RunId, SeqNo, Version, is_before};
+use crate::mutation::{self, Mutation};
+use crate::sstable::{KeySketch, Properties, ReadCounters};
+
+/// A run with its files open.
+#[derive(Debug)]
+pub(crate) struct Run {
+    meta: RunMeta,
+    files: Vec<Arc<RunFile>>,
+    /// Those of the files that hold versions.
+    sorted: Vec<Arc<RunFile>>,
+    range_tombstones: Option<Arc<RangeTombstones>>,
+    overwrites: Option<Arc<KeySketch>>,
+}
+
+impl Run {
+    /// A run of these files, ascending by key, at least one.
+    pub(crate) fn new(meta: RunMeta, files: Vec<Arc<RunFile>>) -> Arc<Self> {
+        debug_assert_eq!(meta.files.len(), files.len());
+        let holds_versions = |file: &&Arc<RunFile>| file.table().properties().entries > 0;
+        let sorted = files.iter().filter(holds_versions).cloned().collect();
+        // They belong to the run as a whole: one of its files has them all.
+        let mut tombstones = files.iter().filter_map(|f| f.table().range_tombstones());
+        Arc::new(Self {
+            range_tombstones: tombstones.next().cloned(),
+            overwrites: overwrites(&files).map(Arc::new),
+            meta,
+            files,
+            sorted,
+        })
+    }
+
+    pub(crate) fn id(&self) -> RunId {
+        self.meta.id
+    }
+
+    pub(crate) fn meta(&self) -> &RunMeta {
+        &self.meta
+    }
+
+    pub(crate) fn files(&self) -> &[Arc<RunFile>] {
+        &self.files
+    }
+
+    /// Those of the files that hold versions, ascending by key.
+    #[inline]
+    pub(super) fn sorted(&self) -> &[Arc<RunFile>] {
+        &self.sorted
+    }
+
+    /// The sequence numbers that it stands for: its span, and what flushes and
+    /// merges left out at the ends of it.
+    pub(crate) fn origin_span(&self) -> (SeqNo, SeqNo) {
+        let span = (self.meta.smallest_seq, self.meta.largest_seq);
+        let origins = self.files.iter().filter_map(|file| {
+            let origin = file.table().properties().origin.as_ref()?;
+            Some((origin.smallest_seq, origin.largest_seq))
+        });
+        origins.fold(span, |a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    /// Whether a reader at `seq` can see anything in it.
+    pub(crate) fn is_seen_at(&self, seq: SeqNo) -> bool {
+        let blind = mutation::is(Mutation::SkipRunAtItsFirstNumber);
+        self.meta.smallest_seq < seq || self.meta.smallest_seq == seq && !blind
+    }
+
+    /// Lets the files go once the last reader is done; the manifest no longer
+    /// names them.
+    pub(crate) fn retire(&self) {
+        self.files.iter().for_each(|file| file.retire());
+    }
+
+    /// The newest version of `key` numbered `<= seq`.
+    pub(crate) fn get(
+        &self,
+        key: &[u8],
+        hash: u64,
+        seq: SeqNo,
+        reads: &mut ReadCounters,
+    ) -> Result<Option<Version>> {
+        let ingested_at = self.meta.ingested_at;
+        if ingested_at.is_some_and(|at| at > seq) {
+            return Ok(None);
+        }
+        // A key's versions may go on in the next file, so a miss goes on too.
+        for file in &self.sorted[self.first_file_reaching(key)..] {
+            if file.smallest_key() > key {
+                break;
+            }
+            if let Some(mut version) = file.table().get(key, hash, seq, reads)? {
+                version.seq = ingested_at.unwrap_or(version.seq);
+                return Ok(Some(version));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The keys whose older versions it hides; `None` when there may be more that
+    /// it hides, or its own versions go by themselves: range tombstones, values
+    /// that expire.
+    pub(crate) fn overwrites(&self) -> Option<&Arc<KeySketch>> {
+        self.overwrites.as_ref()
+    }
+
+    /// Number of different user keys in it, as far as its files say.
+    pub(crate) fn keys(&self) -> u64 {
+        self.sum(|properties| properties.keys)
+    }
+
+    /// Number of versions in it that are tombstones.
+    pub(crate) fn tombstones(&self) -> u64 {
+        self.sum(|properties| properties.tombstones)
+    }
+
+    fn sum(&self, of: impl Fn(&Properties) -> u64) -> u64 {
+        let each = self.files.iter().map(|file| of(file.table().properties()));
+        each.fold(0, u64::saturating_add)
+    }
+
+    /// Its range tombstones, if it has any.
+    pub(crate) fn range_tombstones(&self) -> Option<&Arc<RangeTombstones>> {
+        self.range_tombstones.as_ref()
+    }
+
+    /// Whether it holds versions, not range tombstones only.
+    pub(crate) fn holds_versions(&self) -> bool {
+        !self.sorted.is_empty()
+    }
+
+    /// Whether a version of `key`, or a range tombstone over it, may be in it.
+    pub(crate) fn covers(&self, key: &[u8]) -> bool {
+        self.sorted
+            .get(self.first_file_reaching(key))
+            .is_some_and(|file| file.smallest_key() <= key)
+            || self
+                .range_tombstones
+                .as_ref()
+                .is_some_and(|tombstones| !tombstones.over(key).is_empty())
+    }
+
+    /// Whether a version or a range tombstone may be in it for a key of `range`.
+    pub(crate) fn overlaps(&self, range: &KeyRange) -> bool {
+        self.sorted
+            .get(self.first_file_reaching(&range.start))
+            .is_some_and(|file| is_before(file.smallest_key(), range.end.as_ref()))
+            || self
+                .range_tombstones
+                .as_ref()
+                .is_some_and(|tombstones| tombstones.overlaps(range))
+    }
+
+    /// The keys of its versions and range tombstones, from the first to the last.
+    pub(crate) fn bounds(&self) -> KeyRange {
+        let versions = self.sorted.first().zip(self.sorted.last());
+        let versions = versions
+            .map(|(first, last)| KeyRange::spanning(first.smallest_key(), last.largest_key()));
+        let tombstones = self.range_tombstones.as_ref().and_then(|t| t.bounds());
+        match (versions, tombstones) {
+            (Some(a), Some(b)) => mutation::replace(a.hull(&b), Mutation::NarrowBounds, a),
+            (a, b) => a.or(b).expect("a run holds something"),
+        }
+    }
+
+    /// The first file that does not end before `key`.
+    #[inline]
+    pub(super) fn first_file_reaching(&self, key: &[u8]) -> usize {
+        self.sorted.partition_point(|file| file.largest_key() < key)
+    }
+
+    pub(crate) fn cursor(self: &Arc<Self>, fill_cache: bool) -> RunCursor {
+        RunCursor::new(self.clone(), fill_cache)
+    }
+}
+
+/// See [`Run::overwrites`].
+fn overwrites(files: &[Arc<RunFile>]) -> Option<KeySketch> {
+    let mut all = KeySketch::default();
+    for file in files {
+        let properties = file.table().properties();
+        if properties.expiring > 0 || file.table().range_tombstones().is_some() {
+            return None;
+        }
+        all.union(properties.key_sketch.as_ref()?);
+    }
+    Some(all)
+}
