@@ -1,7 +1,7 @@
 //! A job of one's own over a snapshot: how many bytes each user has stored.
 //!
 //! ```sh
-//! cargo run --release --example custom_job
+//! cargo run --release -p ebb-server --example custom_job
 //! ```
 
 use std::sync::Arc;

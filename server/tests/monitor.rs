@@ -73,7 +73,7 @@ fn what_processes_of_a_job_use_counts_as_analytics_and_as_nothing_else() {
     loop {
         // Looked at once more when it has ended, for the rest.
         let is_last = ended.is_some();
-        let used = monitor.look().unwrap();
+        let used = monitor.sample().unwrap();
         transactional_s += used.transactional_cores * used.length_s;
         analytics_s += used.analytics_cores * used.length_s;
         others_s += used.others_cores * used.length_s;

@@ -97,10 +97,10 @@ pub(super) fn load_alone(
         let until = Duration::from_secs_f64(f64::from(slot) * slot_s);
         driver.wait_for_end(until.saturating_sub(started.elapsed()));
         let to_s = started.elapsed().as_secs_f64();
-        history.record(from_s, to_s, slots.look()?.transactional_cores);
+        history.record(from_s, to_s, slots.sample()?.transactional_cores);
         from_s = to_s;
     }
-    let used = whole.look()?;
+    let used = whole.sample()?;
     // The last slot is as the one before it, so that the days are whole.
     if let Some(Some(last)) = history.cores().last() {
         history.record(length_s - slot_s, length_s, *last);
@@ -140,10 +140,9 @@ impl Script<'_> {
     pub(super) fn play(self) -> Result<Played> {
         let governor = Arc::new(Governor::new(
             Machine {
-                cores: self.cores,
                 reserve_cores: self.reserve_cores,
-                disk_bytes_per_s: None,
-                forecast: self.forecast.clone(),
+                forecast: Some(self.forecast.clone()),
+                ..Machine::new(self.cores)
             },
             LoadMonitor::start()
                 .context("cannot read the threads' CPU times")?

@@ -83,7 +83,7 @@ fn run(stage: &Stage, cores: u32, pace: Pace, duration: Duration) -> Result<(Rep
     let mut monitor = LoadMonitor::start()?;
     // Measured while it runs: a thread that has ended is not counted.
     driver.wait_for_end(duration.mul_f64(0.9));
-    let used = monitor.look()?.transactional_cores;
+    let used = monitor.sample()?.transactional_cores;
     Ok((driver.join()?, used))
 }
 

@@ -4,6 +4,8 @@
 //! measurements: a cycle that is cut short says less than a whole one. With time
 //! constant T, a measurement over d seconds weighs 1 - exp(-d / T).
 
+use ebb_scheduler::availability::Availability;
+
 use crate::monitor::MeasuredLoad;
 
 /// For what transactional threads use, in seconds: fast enough to follow a compressed
@@ -12,6 +14,9 @@ const TRANSACTIONAL_S: f64 = 0.35;
 /// For other processes, in seconds: their measurement is as coarse as the
 /// kernel's ticks.
 const OTHERS_S: f64 = 2.0;
+/// For what was left, where nobody forecasts it, in seconds: longer than a peak of the
+/// load, shorter than its day.
+const LEFT_S: f64 = 600.0;
 /// Other processes that use less than this are taken for none, in cores: what
 /// ticks round off, and what a machine does for itself.
 const OTHERS_CORES_MIN: f64 = 0.05;
@@ -57,6 +62,35 @@ impl LoadEstimate {
     }
 }
 
+/// What was left lately, to plan by where nobody forecasts it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LeftEstimate {
+    first_s: Option<f64>,
+    last_s: f64,
+    hundredths: f64,
+}
+
+impl LeftEstimate {
+    /// Takes in what is left from `now_s` on, in hundredths of a core; times ascend. The
+    /// mean until there was enough, then an exponentially weighted one.
+    pub(super) fn take(&mut self, now_s: f64, hundredths: u32) {
+        let first_s = *self.first_s.get_or_insert(now_s);
+        let length_s = (now_s - self.last_s).max(0.0);
+        let elapsed_s = now_s - first_s;
+        let weight = match elapsed_s > 0.0 {
+            true => (1.0 - (-length_s / LEFT_S).exp()).max(length_s / elapsed_s),
+            false => 1.0,
+        };
+        self.last_s = now_s;
+        self.hundredths += weight.min(1.0) * (f64::from(hundredths) - self.hundredths);
+    }
+
+    /// As much all the time.
+    pub(super) fn availability(&self) -> Availability {
+        Availability::constant(self.hundredths.max(0.0)).expect("a mean of finite numbers")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +112,22 @@ mod tests {
         assert_eq!(estimate.load_cores(), 0.8);
         estimate.take(&used(0.001, 2.0, 0.0));
         assert!(estimate.load_cores() < 0.81, "{estimate:?}");
+    }
+
+    #[test]
+    fn what_was_left_is_a_mean_that_forgets() {
+        let mut left = LeftEstimate::default();
+        let at = |left: &LeftEstimate| left.availability().at(0.0).round();
+        left.take(1.0, 200);
+        assert_eq!(at(&left), 200.0);
+        for second in 2..=101 {
+            left.take(f64::from(second), if second % 2 == 0 { 50 } else { 150 });
+        }
+        assert!((95.0..=105.0).contains(&at(&left)), "{left:?}");
+        for second in 102..=3700 {
+            left.take(f64::from(second), 30);
+        }
+        assert_eq!(at(&left), 30.0);
     }
 
     #[test]

@@ -3,18 +3,23 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ebb_scheduler::availability::Availability;
-use ebb_scheduler::runtime::{Capacity, CapacityRequest, CapacitySource};
+use ebb_scheduler::runtime::{Capacity, CapacityRequest, CapacitySource, RuntimeError};
 use serde::Serialize;
 
-use crate::estimate::LoadEstimate;
+use crate::estimate::{LeftEstimate, LoadEstimate};
 use crate::guard::{Guard, GuardSample, LatencyWindow};
 use crate::memory::{MemoryMonitor, SteadyMemory};
 use crate::monitor::{LoadMonitor, MeasuredLoad, RequestRates};
+use crate::recent::{Recent, SAMPLES_MAX_DEFAULT};
 
 /// The shortest time over which the load is measured, in seconds: over less,
 /// what a thread happens to do at the moment would count for the load. A cycle
 /// that comes earlier goes by the last measurement.
 const MEASURE_S_MIN: f64 = 0.02;
+
+/// The part of the machine that analytics never get unless told otherwise: timers, the
+/// kernel, and what a forecast does not know.
+pub const RESERVE: f64 = 0.05;
 
 /// What was measured and granted at the start of one control cycle.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -27,7 +32,7 @@ pub struct LoadSample {
     pub transactional_waiting: f64,
     /// What they read from the disk and wrote to it, in bytes per second.
     pub transactional_disk_bytes_per_s: f64,
-    /// What the store served meanwhile, if it is looked at.
+    /// What was served meanwhile, if that is counted.
     pub requests: Option<RequestRates>,
     /// Cores that other processes use, as estimated.
     pub others_cores: f64,
@@ -46,16 +51,19 @@ pub struct Machine {
     pub cores: u32,
     /// Cores that are never given to analytics.
     pub reserve_cores: f64,
+    /// Hundredths of a core that analytics get whatever the load and the guard say.
+    pub least_hundredths: u32,
     /// What the disk does for load and analytics together, in bytes per second;
     /// `None`: analytics may read as much as they can.
     pub disk_bytes_per_s: Option<u64>,
-    /// f(t) in hundredths of a core, reserve deducted.
-    pub forecast: Arc<Availability>,
+    /// f(t) in hundredths of a core, reserve deducted; `None`: as much as was left in the
+    /// last ten minutes.
+    pub forecast: Option<Arc<Availability>>,
 }
 
 /// Gives analytics what the transactional load and other processes leave: the
 /// machine, less what was measured, less a reserve; of that the part that a
-/// [`Guard`] allows, if there is one. Plans by the forecast that it was given.
+/// [`Guard`] allows, if there is one. Policies plan by the machine's forecast.
 ///
 /// Memory is what the machine, and the cgroups that this process is in, have
 /// available, with what tasks hold, less a twentieth of it all; the least of the last
@@ -75,17 +83,49 @@ struct State {
     estimate: LoadEstimate,
     /// The last measurement.
     load: MeasuredLoad,
+    /// f(t), if somebody forecasts it ...
+    forecast: Option<Arc<Availability>>,
+    /// ... and what was left, to plan by if nobody does.
+    left: LeftEstimate,
     guard: Option<Guard>,
-    history: Vec<LoadSample>,
-    guarded: Vec<GuardSample>,
+    /// Those who bring windows to the guard.
+    watches: usize,
+    history: Recent<LoadSample>,
+    guarded: Recent<GuardSample>,
 }
 
 impl Machine {
+    /// A machine of which analytics get what is left of `cores` cores, but for a
+    /// reserve of [`RESERVE`].
+    #[must_use]
+    pub fn new(cores: u32) -> Self {
+        Self {
+            cores,
+            reserve_cores: RESERVE * f64::from(cores),
+            least_hundredths: 0,
+            disk_bytes_per_s: None,
+            forecast: None,
+        }
+    }
+
+    /// # Errors
+    /// When the reserve is not a number of cores that the machine has.
+    pub(crate) fn check(&self) -> Result<(), RuntimeError> {
+        match (0.0..=f64::from(self.cores)).contains(&self.reserve_cores) {
+            true => Ok(()),
+            false => Err(RuntimeError::Option {
+                option: "reserve_cores",
+                range: "0 to the cores of the machine",
+                value: self.reserve_cores,
+            }),
+        }
+    }
+
     /// What is left beside a load of so many cores, when this part of it is
     /// allowed, in hundredths of a core.
     fn capacity_hundredths(&self, load_cores: f64, allowed: f64) -> u32 {
         let left = f64::from(self.cores) - load_cores - self.reserve_cores;
-        (left.max(0.0) * allowed * 100.0) as u32
+        ((left.max(0.0) * allowed * 100.0) as u32).max(self.least_hundredths)
     }
 
     /// The same of the disk, beside a load of so many bytes per second.
@@ -104,9 +144,12 @@ impl Governor {
             left_memory: SteadyMemory::default(),
             estimate: LoadEstimate::default(),
             load: MeasuredLoad::default(),
+            forecast: machine.forecast.clone(),
+            left: LeftEstimate::default(),
             guard,
-            history: Vec::new(),
-            guarded: Vec::new(),
+            watches: 0,
+            history: Recent::new(SAMPLES_MAX_DEFAULT),
+            guarded: Recent::new(SAMPLES_MAX_DEFAULT),
         };
         Self {
             machine,
@@ -115,17 +158,44 @@ impl Governor {
         }
     }
 
-    /// All cycles so far.
+    /// Keeps at most so many cycles, and as many decisions of the guard, in place of
+    /// [`SAMPLES_MAX_DEFAULT`]; forgets those so far.
+    #[must_use]
+    pub fn keeping(self, samples_max: usize) -> Self {
+        let mut state = self.lock();
+        state.history = Recent::new(samples_max);
+        state.guarded = Recent::new(samples_max);
+        drop(state);
+        self
+    }
+
+    /// Plans by `forecast` from now on: f(t) in hundredths of a core, over the runtime's
+    /// time, reserve deducted.
+    pub fn plan_by(&self, forecast: Arc<Availability>) {
+        self.lock().forecast = Some(forecast);
+    }
+
+    /// The latest cycles, in their order.
     pub fn history(&self) -> Vec<LoadSample> {
-        self.lock().history.clone()
+        self.lock().history.to_vec()
     }
 
-    /// All decisions of the guard so far.
+    /// The latest cycle; `None` before the first one.
+    pub fn latest(&self) -> Option<LoadSample> {
+        self.lock().history.last()
+    }
+
+    /// The latest decisions of the guard, in their order.
     pub fn guarded(&self) -> Vec<GuardSample> {
-        self.lock().guarded.clone()
+        self.lock().guarded.to_vec()
     }
 
-    /// Tells the guard of a window of the load. True when it allows another part
+    /// The guard's latest decision; `None` before the first one.
+    pub fn latest_guarded(&self) -> Option<GuardSample> {
+        self.lock().guarded.last()
+    }
+
+    /// Gives the guard a window of the load. True when it allows another part
     /// than before: then the runtime should plan anew.
     pub fn take_window(&self, window: LatencyWindow) -> bool {
         let mut state = self.lock();
@@ -135,8 +205,24 @@ impl Governor {
         let before = guard.allowed();
         let sample = guard.decide(window);
         let changed = guard.allowed() != before;
-        state.guarded.extend(sample);
+        if let Some(sample) = sample {
+            state.guarded.push(sample);
+        }
         changed
+    }
+
+    /// From now on somebody brings windows to the guard ...
+    pub(crate) fn begin_watch(&self) {
+        self.lock().watches += 1;
+    }
+
+    /// ... until now. After the last one nobody says that the load keeps its objective,
+    /// and nobody would ever give back what the guard took. True when it allows more than
+    /// before.
+    pub(crate) fn end_watch(&self) -> bool {
+        let mut state = self.lock();
+        state.watches -= 1;
+        state.watches == 0 && state.guard.as_mut().is_some_and(Guard::release)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -154,7 +240,7 @@ impl State {
         }
         self.measured_s = Some(now_s);
         // Where the kernel stops telling, the last estimate stays.
-        if let Ok(load) = self.monitor.look() {
+        if let Ok(load) = self.monitor.sample() {
             self.estimate.take(&load);
             self.load = load;
         }
@@ -188,11 +274,16 @@ impl CapacitySource for Governor {
             memory_bytes,
         };
         state.history.push(sample);
+        state.left.take(now_s, capacity_hundredths);
+        let forecast = match &state.forecast {
+            Some(forecast) => Arc::clone(forecast),
+            None => Arc::new(state.left.availability()),
+        };
         Capacity {
             cpu_hundredths: capacity_hundredths,
             read_bytes_per_s: self.machine.read_bytes_per_s(load_bytes_per_s, allowed),
             memory_bytes,
-            forecast: Arc::clone(&self.machine.forecast),
+            forecast,
         }
     }
 }
@@ -208,10 +299,8 @@ mod tests {
 
     fn machine(disk_bytes_per_s: Option<u64>) -> Machine {
         Machine {
-            cores: 2,
-            reserve_cores: 0.1,
             disk_bytes_per_s,
-            forecast: Arc::new(Availability::constant(100.0).unwrap()),
+            ..Machine::new(2)
         }
     }
 
@@ -291,17 +380,56 @@ mod tests {
             latency_us: 1e9,
         };
         assert!(governor.take_window(bad(1.1)) && governor.take_window(bad(1.2)));
-        // The least of both looks, and tasks hold more than the machine has.
+        // The least of both samples, and tasks hold more than the machine has.
         let still = capacity(&governor, 2.0, 1 << 60).memory_bytes;
         assert_eq!(still, left_bytes);
         let plenty = capacity(&governor, 20.0, 1 << 60).memory_bytes;
         assert!(plenty.unwrap() > 1 << 59);
-        let told = governor
-            .history()
-            .into_iter()
-            .map(|cycle| cycle.memory_bytes);
-        let told: Vec<_> = told.collect();
-        assert_eq!(told, [left_bytes, left_bytes, plenty]);
+        let cycles = governor.history().into_iter();
+        let memory_bytes: Vec<_> = cycles.map(|cycle| cycle.memory_bytes).collect();
+        assert_eq!(memory_bytes, [left_bytes, left_bytes, plenty]);
+    }
+
+    #[test]
+    fn policies_plan_by_what_was_left_until_there_is_a_forecast() {
+        let governor = Governor::new(
+            Machine {
+                least_hundredths: 10,
+                reserve_cores: 2.0,
+                ..machine(None)
+            },
+            LoadMonitor::start().unwrap(),
+            None,
+        );
+        let granted = capacity(&governor, 1.0, 0);
+        assert_eq!(granted.cpu_hundredths, 10);
+        assert_eq!(granted.forecast.at(1e6), 10.0);
+        governor.plan_by(Arc::new(Availability::constant(70.0).unwrap()));
+        assert_eq!(capacity(&governor, 2.0, 0).forecast.at(1e6), 70.0);
+    }
+
+    #[test]
+    fn as_many_samples_are_kept_as_were_asked_for() {
+        let guard = Guard::new("p99=2ms".parse().unwrap());
+        let monitor = LoadMonitor::start().unwrap();
+        let governor = Governor::new(machine(None), monitor, Some(guard)).keeping(2);
+        for second in 1..=5 {
+            let t_s = f64::from(second);
+            capacity(&governor, t_s, 0);
+            governor.take_window(LatencyWindow {
+                t_s,
+                length_s: 1.0,
+                requests: 1000,
+                latency_us: 1.0,
+            });
+        }
+        let cycles: Vec<_> = governor.history().iter().map(|cycle| cycle.t_s).collect();
+        assert_eq!(cycles, [4.0, 5.0]);
+        let decided = governor.guarded();
+        let ended: Vec<_> = decided.iter().map(|sample| sample.window.t_s).collect();
+        assert_eq!(ended, [4.0, 5.0]);
+        assert_eq!(governor.latest().map(|cycle| cycle.t_s), Some(5.0));
+        assert_eq!(governor.latest_guarded(), decided.last().copied());
     }
 
     #[test]

@@ -204,19 +204,31 @@ pub struct Guard {
 impl Guard {
     /// One that allows everything so far.
     pub fn new(objective: Objective) -> Self {
+        Self::allowing_all(objective.latency_us)
+    }
+
+    /// The part of what the load leaves that analytics may use, 0 to 1.
+    pub fn allowed(&self) -> f64 {
+        self.allowed
+    }
+
+    /// Forgets all that it saw, and allows everything again: for when nobody watches the
+    /// load any more. True when that is more than before.
+    pub(crate) fn release(&mut self) -> bool {
+        let objective_us = self.objective_us;
+        let before = std::mem::replace(self, Self::allowing_all(objective_us));
+        before.allowed < self.allowed
+    }
+
+    fn allowing_all(objective_us: f64) -> Self {
         Self {
-            objective_us: objective.latency_us,
+            objective_us,
             allowed: 1.0,
             cooldown_windows: 0,
             broken_before: false,
             trouble: None,
             gathered: None,
         }
-    }
-
-    /// The part of what the load leaves that analytics may use, 0 to 1.
-    pub fn allowed(&self) -> f64 {
-        self.allowed
     }
 
     /// Takes in the next window; `None` when it waits for more requests before

@@ -1,5 +1,7 @@
 //! From the load that was measured to f(t): what it will leave.
 
+use std::collections::VecDeque;
+
 use ebb_scheduler::availability::{Availability, AvailabilityError, Step};
 use ebb_scheduler::forecast::{
     Forecast, ForecastError, Forecaster, Options, PlanError, Series, SeriesError,
@@ -9,12 +11,17 @@ use thiserror::Error;
 /// Past days that the methods are tried on, at most.
 const BACKTEST_DAYS_MAX: usize = 28;
 
-/// The cores that the load used, in even slots of time from 0 on.
+/// Slots that are kept, the latest: of a quarter of an hour those of a year. 560 KiB.
+const SLOTS_MAX: u64 = 35_040;
+
+/// The cores that the load used, in even slots of time: the latest [35,040](SLOTS_MAX).
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadHistory {
     step_s: f64,
+    /// The number of the first slot, from time 0 on.
+    first: u64,
     /// Sum of cores times seconds, and seconds, of each slot.
-    slots: Vec<(f64, f64)>,
+    slots: VecDeque<(f64, f64)>,
 }
 
 /// Why there is no f(t).
@@ -39,25 +46,40 @@ impl LoadHistory {
     pub fn new(step_s: f64) -> Self {
         Self {
             step_s,
-            slots: Vec::new(),
+            first: 0,
+            slots: VecDeque::new(),
         }
     }
 
     /// Adds that the load used so many cores from one moment to another, in
     /// seconds. It counts for the slot of its middle, so measurements should be
-    /// shorter than a slot; those of a slot are averaged over time.
+    /// shorter than a slot; those of a slot are averaged over time. One that is older
+    /// than all slots is left out.
     pub fn record(&mut self, from_s: f64, to_s: f64, cores: f64) {
         let (length_s, middle_s) = (to_s - from_s, (from_s + to_s) / 2.0);
         if !(length_s > 0.0 && middle_s >= 0.0 && cores.is_finite()) {
             return;
         }
-        let slot = (middle_s / self.step_s) as usize;
-        if self.slots.len() <= slot {
-            self.slots.resize(slot + 1, (0.0, 0.0));
-        }
-        let (cores_s, seconds) = &mut self.slots[slot];
+        let Some(slot) = self.slot((middle_s / self.step_s) as u64) else {
+            return;
+        };
+        let (cores_s, seconds) = slot;
         *cores_s += cores.max(0.0) * length_s;
         *seconds += length_s;
+    }
+
+    /// The slot of this number; makes it, and room for it.
+    fn slot(&mut self, number: u64) -> Option<&mut (f64, f64)> {
+        let at = number.checked_sub(self.first)?;
+        let too_many = (at + 1).saturating_sub(SLOTS_MAX);
+        let gone = self.slots.len().min(too_many as usize);
+        self.slots.drain(..gone);
+        self.first += too_many;
+        let at = (at - too_many) as usize;
+        if self.slots.len() <= at {
+            self.slots.resize(at + 1, (0.0, 0.0));
+        }
+        self.slots.get_mut(at)
     }
 
     /// The load of each slot, in cores; `None` where nothing was measured.
@@ -74,7 +96,8 @@ impl LoadHistory {
     /// When less than three days were measured, a day is no whole number of
     /// slots, or nothing was used at all.
     pub fn forecast(&self, day_s: f64) -> Result<Forecast, HistoryError> {
-        let series = Series::new(0.0, self.step_s, self.cores())?;
+        let start_s = self.first as f64 * self.step_s;
+        let series = Series::new(start_s, self.step_s, self.cores())?;
         let days = (series.len() as f64 * self.step_s / day_s).floor() as usize;
         let options = Options {
             day_s,
@@ -135,6 +158,24 @@ mod tests {
         history.record(2.0, 3.0, 0.5);
         history.record(3.0, 3.0, 9.0);
         assert_eq!(history.cores(), [Some(1.25), None, Some(0.5)]);
+    }
+
+    #[test]
+    fn the_oldest_slots_go_and_a_wrong_time_does_not_ask_for_all_memory() {
+        let mut history = LoadHistory::new(1.0);
+        history.record(0.0, 1.0, 1.0);
+        let last = SLOTS_MAX as f64;
+        history.record(last, last + 1.0, 2.0);
+        let cores = history.cores();
+        assert_eq!(cores.len() as u64, SLOTS_MAX);
+        assert_eq!((cores[0], *cores.last().unwrap()), (None, Some(2.0)));
+        history.record(0.0, 1.0, 1.0);
+        assert_eq!(history.cores(), cores, "it is too old");
+        history.record(1e18, 1e18 + 1e6, 3.0);
+        let cores = history.cores();
+        assert_eq!(cores.len() as u64, SLOTS_MAX);
+        let measured: Vec<_> = cores.into_iter().flatten().collect();
+        assert_eq!(measured, [3.0]);
     }
 
     #[test]

@@ -10,22 +10,30 @@
 //! What always holds: everything in the process that is not a task of an
 //! analytics job counts as transactional, flushes and compactions included, and
 //! comes first; so does every other process. `estimate`, `guard` and `history`
-//! decide and know no clock; `monitor`, `threads`, `memory` and `watch` look and
-//! tell.
+//! decide and know no clock; `monitor`, `threads`, `latencies`, `memory` and `watch` measure and
+//! carry; `colocated` puts all together for a service to embed.
 
 #![forbid(unsafe_code)]
 
+mod colocated;
 mod estimate;
 mod governor;
 mod guard;
 mod history;
+mod latencies;
 mod memory;
 mod monitor;
+mod recent;
 mod threads;
 mod watch;
 
-pub use governor::{Governor, LoadSample, Machine};
+pub use colocated::{ColocateError, Colocated, ColocatedOptions, ColocatedStatus};
+/// What jobs are made of, and what runs them.
+pub use ebb_scheduler::runtime;
+pub use governor::{Governor, LoadSample, Machine, RESERVE};
 pub use guard::{Action, Guard, GuardSample, LatencyWindow, Objective, Quantile};
 pub use history::{HistoryError, LoadHistory, left_by};
+pub use latencies::Latencies;
 pub use monitor::{LoadMonitor, MeasuredLoad, RequestRates, RequestSource};
+pub use recent::SAMPLES_MAX_DEFAULT;
 pub use watch::{GuardWatch, LatencySource};

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::threads::Threads;
 
-/// The load, and who else used the machine, on average between two looks.
+/// The load, and who else used the machine, on average between two samples.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct MeasuredLoad {
     /// The time between them, in seconds.
@@ -40,7 +40,7 @@ pub struct MeasuredLoad {
 pub struct RequestRates {
     /// Reads, commits and scans, per second.
     pub requests_per_s: f64,
-    /// Bytes of their keys and values, per second.
+    /// Bytes of their keys and values, per second; 0 where nobody counts them.
     pub bytes_per_s: f64,
     /// Their median latency as who counts them sees it, in microseconds; 0 without any.
     pub p50_us: f64,
@@ -54,6 +54,12 @@ pub struct RequestRates {
 pub trait RequestSource: fmt::Debug + Send {
     /// What was served since the last call.
     fn take(&mut self) -> RequestRates;
+}
+
+impl RequestSource for Box<dyn RequestSource> {
+    fn take(&mut self) -> RequestRates {
+        (**self).take()
+    }
 }
 
 /// Measures, from one call to the next, what the load was and who used the CPU.
@@ -102,8 +108,8 @@ impl LoadMonitor {
     ///
     /// # Errors
     /// As [`LoadMonitor::start`].
-    pub fn look(&mut self) -> io::Result<MeasuredLoad> {
-        let [transactional, analytics] = self.threads.look()?;
+    pub fn sample(&mut self) -> io::Result<MeasuredLoad> {
+        let [transactional, analytics] = self.threads.sample()?;
         let (process_s, tasks_s) = (process_cpu_s(), processes_cpu_s());
         let idle_s = self.machine.idle_s()?;
         let elapsed = std::mem::replace(&mut self.measured, Instant::now()).elapsed();
@@ -179,8 +185,8 @@ mod tests {
 
     use super::*;
 
-    /// Looks while a thread is busy until that was seen, and tells all that was seen.
-    fn look_beside_busy_thread(monitor: &mut LoadMonitor) -> Vec<MeasuredLoad> {
+    /// Samples while a thread is busy until that was seen; all of them.
+    fn samples_beside_busy_thread(monitor: &mut LoadMonitor) -> Vec<MeasuredLoad> {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -197,7 +203,7 @@ mod tests {
             };
             while used_s(&seen) < 0.05 {
                 thread::yield_now();
-                seen.push(monitor.look().unwrap());
+                seen.push(monitor.sample().unwrap());
             }
             stop.store(true, Ordering::Relaxed);
             seen
@@ -207,7 +213,7 @@ mod tests {
     #[test]
     fn what_the_load_used_is_seen_and_is_finite() {
         let mut monitor = LoadMonitor::start().unwrap();
-        for load in look_beside_busy_thread(&mut monitor) {
+        for load in samples_beside_busy_thread(&mut monitor) {
             assert!(load.length_s > 0.0 && load.others_cores.is_finite());
             assert!(load.transactional_waiting >= 0.0);
             assert_eq!(load.requests, None);
@@ -220,7 +226,7 @@ mod tests {
         let (cores, first) = (machine.cores(), machine.idle_s().unwrap());
         let started = Instant::now();
         assert!(cores >= 1.0);
-        look_beside_busy_thread(&mut LoadMonitor::start().unwrap());
+        samples_beside_busy_thread(&mut LoadMonitor::start().unwrap());
         let idle_s = machine.idle_s().unwrap() - first;
         // Ticks of rounding for each core; the kernel may also take back some
         // of the time that it counted as waiting for the disk.

@@ -10,7 +10,7 @@ use std::path::Path;
 pub(super) const ANALYTICS_THREAD: &str = "ebb-task";
 const THREADS: &str = "/proc/self/task";
 
-/// A thread's name is asked for at the first two looks: it gets it a moment after
+/// A thread's name is asked for at the first two samples: it gets it a moment after
 /// it starts, and until then has that of the thread that started it.
 const NAMES_READ: u8 = 2;
 
@@ -46,7 +46,7 @@ impl AddAssign for Use {
     }
 }
 
-/// A thread at the last look.
+/// A thread at the last sample.
 #[derive(Debug, Clone, Copy)]
 struct Thread {
     used: Use,
@@ -55,7 +55,7 @@ struct Thread {
     names_read: u8,
 }
 
-/// The threads of this process at the last look, by id.
+/// The threads of this process at the last sample, by id.
 #[derive(Debug)]
 pub(super) struct Threads(HashMap<u32, Thread>);
 
@@ -66,16 +66,16 @@ impl Threads {
     /// When the kernel does not list them.
     pub(super) fn find() -> io::Result<Self> {
         let mut threads = Self(HashMap::new());
-        threads.look()?;
+        threads.sample()?;
         Ok(threads)
     }
 
-    /// What transactional and analytics threads used since the last look. One that
+    /// What transactional and analytics threads used since the last sample. One that
     /// ended since is missed.
     ///
     /// # Errors
     /// As [`Threads::find`].
-    pub(super) fn look(&mut self) -> io::Result<[Use; 2]> {
+    pub(super) fn sample(&mut self) -> io::Result<[Use; 2]> {
         let mut threads = HashMap::with_capacity(self.0.len());
         let mut used_by_class = [Use::default(); 2];
         for entry in fs::read_dir(THREADS)? {
@@ -186,7 +186,7 @@ mod tests {
                 let mut threads = Threads::find().unwrap();
                 let mut used_ns = 0;
                 while used_ns < 5_000_000 {
-                    used_ns += threads.look().unwrap()[usize::from(analytics)].cpu_ns;
+                    used_ns += threads.sample().unwrap()[usize::from(analytics)].cpu_ns;
                     thread::yield_now();
                 }
                 let named = |(id, thread): (&u32, &Thread)| {

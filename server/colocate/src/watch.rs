@@ -11,8 +11,8 @@ use ebb_scheduler::runtime::Runtime;
 use crate::governor::Governor;
 use crate::guard::LatencyWindow;
 
-/// Between two looks: well below the windows of 100 ms that are usual.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Between two questions for windows: well below the 100 ms that these usually last.
+const POLL_EVERY: Duration = Duration::from_millis(10);
 
 /// Where the load's latencies come from.
 pub trait LatencySource: Send {
@@ -20,7 +20,8 @@ pub trait LatencySource: Send {
     fn ended(&mut self) -> Vec<LatencyWindow>;
 }
 
-/// Brings windows to a governor's guard until it is dropped.
+/// Brings windows to a governor's guard until it is dropped. With the last watch of a
+/// governor goes what its guard took from analytics.
 #[derive(Debug)]
 pub struct GuardWatch {
     stop: Arc<Stop>,
@@ -44,6 +45,35 @@ impl Stop {
     }
 }
 
+/// A governor that is watched. When it is dropped, by a panic of the source too, the
+/// guard gives back what it took.
+struct Watched {
+    governor: Arc<Governor>,
+    runtime: Arc<Runtime>,
+}
+
+impl Watched {
+    fn begin(governor: Arc<Governor>, runtime: Arc<Runtime>) -> Self {
+        governor.begin_watch();
+        Self { governor, runtime }
+    }
+
+    fn take_all(&self, windows: Vec<LatencyWindow>) {
+        let take = |changed, window| self.governor.take_window(window) || changed;
+        if windows.into_iter().fold(false, take) {
+            self.runtime.replan();
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if self.governor.end_watch() {
+            self.runtime.replan();
+        }
+    }
+}
+
 impl GuardWatch {
     /// Starts the thread.
     ///
@@ -57,13 +87,10 @@ impl GuardWatch {
         let stop = Arc::new(Stop::default());
         let thread = {
             let stop = stop.clone();
+            let watched = Watched::begin(governor, runtime);
             let body = move || {
-                while !stop.wait(LOOK_EVERY) {
-                    let windows = source.ended();
-                    let take = |changed, window| governor.take_window(window) || changed;
-                    if windows.into_iter().fold(false, take) {
-                        runtime.replan();
-                    }
+                while !stop.wait(POLL_EVERY) {
+                    watched.take_all(source.ended());
                 }
             };
             thread::Builder::new()
@@ -84,7 +111,7 @@ impl Drop for GuardWatch {
         self.stop.changed.notify_all();
         drop(asked);
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say; a panic in it was already printed.
+            // It has no result; a panic in it was already printed.
             let _ = thread.join();
         }
     }
@@ -94,18 +121,22 @@ impl Drop for GuardWatch {
 mod tests {
     use std::time::Instant;
 
-    use ebb_scheduler::availability::Availability;
     use ebb_scheduler::runtime::RuntimeOptions;
 
-    use super::super::{Guard, LoadMonitor, Machine};
     use super::*;
+    use crate::{Guard, LoadMonitor, Machine};
 
-    /// Bad windows, one at each look.
-    struct Bad(Arc<Mutex<u32>>);
+    /// Bad windows, one at each question, and at last a panic.
+    struct Bad {
+        asked: Arc<Mutex<u32>>,
+        asked_max: u32,
+    }
 
     impl LatencySource for Bad {
         fn ended(&mut self) -> Vec<LatencyWindow> {
-            *self.0.lock().unwrap() += 1;
+            let mut asked = self.asked.lock().unwrap();
+            assert!(*asked < self.asked_max, "the source of this test panics");
+            *asked += 1;
             vec![LatencyWindow {
                 t_s: 0.1,
                 length_s: 0.1,
@@ -115,16 +146,20 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_runtime_follows_the_guard_however_long_its_cycle() {
-        let spills = tempfile::tempdir().unwrap();
-        let machine = Machine {
-            cores: 2,
-            reserve_cores: 0.0,
-            disk_bytes_per_s: None,
-            forecast: Arc::new(Availability::constant(100.0).unwrap()),
-        };
+    fn bad(asked: &Arc<Mutex<u32>>, asked_max: u32) -> Bad {
+        Bad {
+            asked: Arc::clone(asked),
+            asked_max,
+        }
+    }
+
+    /// A governor with an objective, and a runtime whose own cycles are too long to count.
+    fn colocated(spills: &tempfile::TempDir) -> (Arc<Governor>, Arc<Runtime>) {
         let guard = Guard::new("p99=1ms".parse().unwrap());
+        let machine = Machine {
+            least_hundredths: 0,
+            ..Machine::new(2)
+        };
         let monitor = LoadMonitor::start().unwrap();
         let governor = Arc::new(Governor::new(machine, monitor, Some(guard)));
         let runtime = Runtime::start(RuntimeOptions {
@@ -133,26 +168,63 @@ mod tests {
             spill_dir: spills.path().to_path_buf(),
             ..RuntimeOptions::new(2)
         });
-        let runtime = Arc::new(runtime.unwrap());
-        let looks = Arc::new(Mutex::new(0));
-        let watch =
-            GuardWatch::start(governor.clone(), runtime.clone(), Bad(looks.clone())).unwrap();
-        // A test's own waiting, for the other threads.
+        (governor, Arc::new(runtime.unwrap()))
+    }
+
+    /// A test's own waiting, for the other threads.
+    fn wait_until(what: &str, is_so: impl Fn() -> bool) {
         let started = Instant::now();
-        let stopped = || {
-            let cycles = governor.history();
-            let last = cycles.last().map(|cycle| cycle.capacity_hundredths);
-            last == Some(0) && runtime.status().capacity_hundredths == 0
-        };
-        while !stopped() {
-            assert!(
-                started.elapsed() < Duration::from_secs(10),
-                "not planned anew"
-            );
+        while !is_so() {
+            assert!(started.elapsed() < Duration::from_secs(10), "{what}");
             thread::park_timeout(Duration::from_millis(2));
         }
+    }
+
+    #[test]
+    fn the_runtime_follows_the_guard_however_long_its_cycle() {
+        let spills = tempfile::tempdir().unwrap();
+        let (governor, runtime) = colocated(&spills);
+        let asked = Arc::new(Mutex::new(0));
+        let source = bad(&asked, u32::MAX);
+        let watch = GuardWatch::start(governor.clone(), runtime.clone(), source).unwrap();
+        wait_until("not planned anew", || {
+            governor.latest().is_some_and(|cycle| cycle.allowed == 0.0)
+                && runtime.status().capacity_hundredths == 0
+        });
         drop(watch);
-        let looks = *looks.lock().unwrap();
-        assert!(looks >= 2 && governor.guarded().len() == looks as usize);
+        let asked = *asked.lock().unwrap();
+        assert!(asked >= 2 && governor.guarded().len() == asked as usize);
+    }
+
+    /// A guard that had stopped the jobs, and whose watch was dropped, never let them run
+    /// again.
+    #[test]
+    fn with_the_last_watch_goes_what_the_guard_took() {
+        let spills = tempfile::tempdir().unwrap();
+        let (governor, runtime) = colocated(&spills);
+        let asked = Arc::new(Mutex::new(0));
+        let watch = |asked_max| {
+            let source = bad(&asked, asked_max);
+            GuardWatch::start(governor.clone(), runtime.clone(), source).unwrap()
+        };
+        let allowed = || governor.latest().map(|cycle| cycle.allowed);
+        let (first, second) = (watch(u32::MAX), watch(u32::MAX));
+        wait_until("not stopped", || allowed() == Some(0.0));
+        drop(first);
+        runtime.replan();
+        assert_eq!(
+            governor.guarded().last().map(|last| last.allowed),
+            Some(0.0)
+        );
+        drop(second);
+        wait_until("not given back", || allowed() == Some(1.0));
+
+        // As well when the source panics.
+        let asked_max = *asked.lock().unwrap() + 2;
+        let _panics = watch(asked_max);
+        wait_until("not given back", || {
+            let taken = governor.guarded().len() as u32 == asked_max;
+            taken && allowed() == Some(1.0)
+        });
     }
 }

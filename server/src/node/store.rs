@@ -125,7 +125,7 @@ mod tests {
             table.put(&key.to_be_bytes(), &[7; 96]).unwrap();
             table.get(&key.to_be_bytes()).unwrap();
         }
-        let requests = monitor.look().unwrap().requests.unwrap();
+        let requests = monitor.sample().unwrap().requests.unwrap();
         let bytes_each = requests.bytes_per_s / requests.requests_per_s;
         assert!(
             (bytes_each - (100.0 + 96.0) / 2.0).abs() < 1e-6,
@@ -133,7 +133,7 @@ mod tests {
         );
         assert!(0.0 < requests.p50_us && requests.p50_us <= requests.p99_us);
         assert_eq!(
-            monitor.look().unwrap().requests,
+            monitor.sample().unwrap().requests,
             Some(RequestRates::default())
         );
     }

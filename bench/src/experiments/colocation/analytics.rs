@@ -106,10 +106,10 @@ impl Analytics {
         };
         let cores = f64::from(stage.cores);
         let machine = Machine {
-            cores: stage.cores,
             reserve_cores: RESERVE * cores,
             disk_bytes_per_s: held.disk_bytes_per_s,
-            forecast: Arc::new(Availability::constant(cores * 100.0 / 2.0)?),
+            forecast: Some(Arc::new(Availability::constant(cores * 100.0 / 2.0)?)),
+            ..Machine::new(stage.cores)
         };
         let guard = held.objective.map(Guard::new);
         let monitor = LoadMonitor::start()?.with_requests(StoreRequests::new(&stage.db));

@@ -157,7 +157,7 @@ impl Stage {
         let mut monitor = LoadMonitor::start()?;
         // Measured while it runs: a thread that has ended is not counted.
         driver.wait_for_end(length.mul_f64(0.95));
-        let used = monitor.look()?.transactional_cores;
+        let used = monitor.sample()?.transactional_cores;
         Ok((driver.join()?.throughput_ops_per_s, used))
     }
 }

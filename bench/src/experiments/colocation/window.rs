@@ -61,7 +61,7 @@ pub fn play(stage: &Stage, pace: &Pace, length: Duration, beside: &Beside) -> Re
     };
     let mut monitor = LoadMonitor::start()?;
     driver.wait_for_end(length.mul_f64(MEASURED));
-    let used = monitor.look()?;
+    let used = monitor.sample()?;
     let guarded = watch.is_some();
     let report = driver.join()?;
     drop(watch);

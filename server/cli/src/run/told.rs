@@ -56,7 +56,7 @@ impl Load {
         while let Some(left) = LOOK.checked_sub(self.began.elapsed()) {
             park_timeout(left);
         }
-        let used = self.monitor.and_then(|mut monitor| monitor.look());
+        let used = self.monitor.and_then(|mut monitor| monitor.sample());
         let others_cores = used.map_or(0.0, |used| used.others_cores.max(0.0));
         let machine_cores = available_parallelism().map_or(1, |cores| cores.get());
         (machine_cores as f64 - others_cores).clamp(0.0, f64::from(cores))

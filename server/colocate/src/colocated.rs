@@ -1,0 +1,272 @@
+//! All of it put together, for a service to embed.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use ebb_scheduler::availability::Availability;
+use ebb_scheduler::runtime::{
+    JobHandle, JobSpec, Runtime, RuntimeError, RuntimeOptions, RuntimeStatus, SubmitError,
+};
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::governor::{Governor, LoadSample, Machine, RESERVE};
+use crate::guard::{Guard, GuardSample, Objective};
+use crate::latencies::{Latencies, RecordedRequests, RecordedWindows};
+use crate::monitor::{LoadMonitor, RequestSource};
+use crate::recent::SAMPLES_MAX_DEFAULT;
+use crate::watch::{GuardWatch, LatencySource};
+
+/// The options of a [`Colocated`].
+pub struct ColocatedOptions {
+    /// A latency that the service is to keep: analytics shrink before it breaks. `None`:
+    /// they get all that is left.
+    pub objective: Option<Objective>,
+    /// Cores that analytics never get.
+    pub reserve_cores: f64,
+    /// Hundredths of a core that analytics get whatever the service and the objective
+    /// need: with 0 they may wait for ever.
+    pub least_hundredths: u32,
+    /// What the disk does for the service and analytics together, in bytes per second;
+    /// `None`: analytics may read as much as they can.
+    pub disk_bytes_per_s: Option<u64>,
+    /// f(t) in hundredths of a core, reserve deducted, that policies plan by; `None`: as
+    /// much as was left in the last ten minutes.
+    pub forecast: Option<Arc<Availability>>,
+    /// Who counts requests for [`LoadSample::requests`]; `None`: those that are
+    /// [recorded](Colocated::record).
+    pub requests: Option<Box<dyn RequestSource>>,
+    /// Cycles that are kept of the past, and as many decisions of the guard.
+    pub samples_max: usize,
+    /// How jobs are run. Its `cores` are those of the machine; its `capacity` is not
+    /// looked at, since the governor takes its place.
+    pub runtime: RuntimeOptions,
+}
+
+impl ColocatedOptions {
+    /// All that a service leaves of `cores` cores but a twentieth, without an objective;
+    /// the runtime's own [defaults](RuntimeOptions::new).
+    #[must_use]
+    pub fn new(cores: u32) -> Self {
+        Self {
+            objective: None,
+            reserve_cores: RESERVE * f64::from(cores),
+            least_hundredths: 0,
+            disk_bytes_per_s: None,
+            forecast: None,
+            requests: None,
+            samples_max: SAMPLES_MAX_DEFAULT,
+            runtime: RuntimeOptions::new(cores),
+        }
+    }
+
+    /// The same on the cores of this machine, for a service that is to keep an objective.
+    #[must_use]
+    pub fn keeping(objective: Objective) -> Self {
+        Self {
+            objective: Some(objective),
+            ..Self::default()
+        }
+    }
+}
+
+impl Default for ColocatedOptions {
+    /// On the cores that this process may use.
+    fn default() -> Self {
+        Self::new(available_parallelism().map_or(1, |cores| cores.get() as u32))
+    }
+}
+
+/// Why there is no [`Colocated`].
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ColocateError {
+    /// The kernel does not show what threads use: it is no Linux, or `/proc` is not
+    /// mounted.
+    #[error("cannot read what the threads of this process use; is /proc mounted? {0}")]
+    Monitor(#[source] io::Error),
+    /// The runtime did not start.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// The system refuses a thread.
+    #[error("cannot start the thread that watches latencies: {0}")]
+    Watch(#[source] io::Error),
+}
+
+/// Jobs in a service's own process, on what its requests leave of the machine: monitor,
+/// governor, guard and runtime. Dropping it cancels the jobs and joins all its threads.
+///
+/// Whatever runs in this process and is no task of a job counts as the service, and comes
+/// first; so does every other process.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::{Duration, Instant};
+///
+/// use ebb_colocate::runtime::{Emit, JobSpec, Outcome, TaskError, VecInput, VecOutput};
+/// use ebb_colocate::{Colocated, ColocatedOptions};
+///
+/// // Once, when the service starts.
+/// let options = ColocatedOptions::keeping("p99=5ms".parse()?);
+/// let colocated = Arc::new(Colocated::new(options)?);
+///
+/// // In each request, on any thread.
+/// let begun = Instant::now();
+/// // ... it is answered ...
+/// colocated.record(begun.elapsed());
+///
+/// // Now and then.
+/// let shout = |key: &[u8], line: &[u8], emit: &mut dyn Emit| -> Result<(), TaskError> {
+///     emit.emit(key, &line.to_ascii_uppercase())
+/// };
+/// let input = Arc::new(VecInput::lines("one\ntwo", 1));
+/// let output = VecOutput::new();
+/// let job = JobSpec::new("shout", input, Arc::new(shout), Arc::new(output.clone()));
+/// let report = colocated.submit(job)?.wait();
+/// assert_eq!(report.outcome, Outcome::Succeeded);
+/// println!("{}", colocated.status());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Colocated {
+    latencies: Latencies,
+    governor: Arc<Governor>,
+    // Before the runtime, which it holds.
+    _watch: Option<GuardWatch>,
+    runtime: Arc<Runtime>,
+}
+
+impl fmt::Debug for Colocated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Colocated")
+            .field("governor", &self.governor)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Colocated {
+    /// Begins to measure the machine, and starts a runtime without jobs.
+    ///
+    /// # Errors
+    /// When an option is out of range, the kernel does not show what threads use, the
+    /// spill directory cannot be made, or a thread cannot be started.
+    pub fn new(options: ColocatedOptions) -> Result<Self, ColocateError> {
+        let latencies = Latencies::new();
+        let requests = options
+            .requests
+            .unwrap_or_else(|| Box::new(RecordedRequests::new(latencies.clone())));
+        let monitor = LoadMonitor::start().map_err(ColocateError::Monitor)?;
+        let monitor = monitor.with_requests(requests);
+        let machine = Machine {
+            cores: options.runtime.cores,
+            reserve_cores: options.reserve_cores,
+            least_hundredths: options.least_hundredths,
+            disk_bytes_per_s: options.disk_bytes_per_s,
+            forecast: options.forecast,
+        };
+        machine.check()?;
+        let governor = Governor::new(machine, monitor, options.objective.map(Guard::new));
+        let governor = Arc::new(governor.keeping(options.samples_max));
+        let runtime = Arc::new(Runtime::start(RuntimeOptions {
+            capacity: governor.clone(),
+            ..options.runtime
+        })?);
+        let watch = |objective: Objective| {
+            let windows = RecordedWindows::new(latencies.clone(), objective.quantile);
+            GuardWatch::start(governor.clone(), runtime.clone(), windows)
+        };
+        let watch = options.objective.map(watch).transpose();
+        Ok(Self {
+            _watch: watch.map_err(ColocateError::Watch)?,
+            latencies,
+            governor,
+            runtime,
+        })
+    }
+
+    /// Counts a request that took so long: one atomic addition, without a lock. What a
+    /// request waited before its latency began is not seen; where the moment is known at
+    /// which it was due, or came in, its latency begins there.
+    #[inline]
+    pub fn record(&self, latency: Duration) {
+        self.latencies.record(latency);
+    }
+
+    /// Where [`record`](Self::record) counts, for a thread that needs nothing else.
+    pub fn latencies(&self) -> Latencies {
+        self.latencies.clone()
+    }
+
+    /// Accepts a job, as [`Runtime::submit`].
+    ///
+    /// # Errors
+    /// When the job does not make sense, or its input or output refuses. Nothing is left
+    /// behind then.
+    pub fn submit(&self, job: JobSpec) -> Result<JobHandle, SubmitError> {
+        self.runtime.submit(job)
+    }
+
+    /// How the service and its jobs are.
+    pub fn status(&self) -> ColocatedStatus {
+        ColocatedStatus {
+            load: self.governor.latest(),
+            guard: self.governor.latest_guarded(),
+            runtime: self.runtime.status(),
+        }
+    }
+
+    /// Brings latencies to the guard that come from elsewhere, until what is returned is
+    /// dropped: for a service that cannot [`record`](Self::record). One that does both has
+    /// each request judged twice.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub fn watch(&self, source: impl LatencySource + 'static) -> io::Result<GuardWatch> {
+        GuardWatch::start(self.governor.clone(), self.runtime.clone(), source)
+    }
+
+    /// What runs the jobs.
+    pub fn runtime(&self) -> &Arc<Runtime> {
+        &self.runtime
+    }
+
+    /// What says how much they may use.
+    pub fn governor(&self) -> &Arc<Governor> {
+        &self.governor
+    }
+}
+
+/// How a service and its jobs are. Shown, it is one line.
+#[derive(Debug, Clone, Serialize)]
+pub struct ColocatedStatus {
+    /// The latest control cycle; `None` before the first one.
+    pub load: Option<LoadSample>,
+    /// The guard's latest decision; `None` before the first one, and without an objective.
+    pub guard: Option<GuardSample>,
+    /// The jobs.
+    pub runtime: RuntimeStatus,
+}
+
+impl fmt::Display for ColocatedStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let load = self.load.unwrap_or_default();
+        let requests = load.requests.unwrap_or_default();
+        let jobs = &self.runtime.jobs;
+        let running = jobs.iter().filter(|job| job.finished_s.is_none()).count();
+        write!(
+            f,
+            "service {:.2} cores, {:.0} requests/s, p99 {:.2} ms; others {:.2} cores; {running} jobs, {:.2} cores for them",
+            load.transactional_cores,
+            requests.requests_per_s,
+            requests.p99_us / 1e3,
+            load.others_cores,
+            f64::from(load.capacity_hundredths) / 100.0,
+        )?;
+        match self.guard {
+            Some(guard) => write!(f, " ({:.0}% of what is left)", guard.allowed * 100.0),
+            None => Ok(()),
+        }
+    }
+}

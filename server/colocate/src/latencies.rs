@@ -1,0 +1,270 @@
+//! The latencies that a service records of its requests.
+//!
+//! ```text
+//!   request threads ── record ──> shards of buckets ──┬─> RecordedWindows   for the guard
+//!                                                     └─> RecordedRequests  for the monitor
+//! ```
+//!
+//! Counts only ever grow; whoever reads them remembers what there was before. So to
+//! record is one atomic addition: no lock, and nothing that a reader could hold up.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use histogram::{AtomicHistogram, Config, Histogram};
+
+use crate::guard::{LatencyWindow, Quantile};
+use crate::monitor::{RequestRates, RequestSource};
+use crate::watch::LatencySource;
+
+/// Buckets in a doubling of the latency, as a power of two: a bucket is at most 1/32
+/// wide.
+const GROUPING_POWER: u8 = 5;
+/// Latencies from 2 to this power on, in nanoseconds, count as the longest there is: 69
+/// seconds.
+const LATENCY_NS_POWER: u8 = 36;
+const LATENCY_NS_MAX: u64 = (1 << LATENCY_NS_POWER) - 1;
+
+/// Threads take turns with them, so that two seldom write to the same line. 8 KiB each.
+const SHARDS: usize = 8;
+
+/// The length of the windows that the guard gets.
+const WINDOW: Duration = Duration::from_millis(100);
+
+fn config() -> Config {
+    Config::new(GROUPING_POWER, LATENCY_NS_POWER).expect("the powers are valid")
+}
+
+/// The latencies of a service's requests. Clones record into the same.
+#[derive(Clone)]
+pub struct Latencies(Arc<[AtomicHistogram]>);
+
+impl fmt::Debug for Latencies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Latencies").finish_non_exhaustive()
+    }
+}
+
+impl Latencies {
+    pub(crate) fn new() -> Self {
+        let shards = (0..SHARDS).map(|_| AtomicHistogram::with_config(&config()));
+        Self(shards.collect())
+    }
+
+    /// Counts a request that took so long.
+    #[inline]
+    pub fn record(&self, latency: Duration) {
+        let latency_ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        let shard = &self.0[shard_of_thread()];
+        let counted = shard.increment(latency_ns.min(LATENCY_NS_MAX));
+        debug_assert!(counted.is_ok(), "the bounds hold {LATENCY_NS_MAX}");
+    }
+
+    /// All that was recorded so far.
+    fn total(&self) -> Histogram {
+        let mut total = Histogram::with_config(&config());
+        let mut some = Histogram::with_config(&config());
+        for shard in self.0.iter() {
+            let loaded = shard.load_into(&mut some);
+            loaded.expect("all have the same bounds");
+            total = (total.wrapping_add(&some)).expect("all have the same bounds");
+        }
+        total
+    }
+}
+
+fn shard_of_thread() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static SHARD: usize = THREADS.fetch_add(1, Ordering::Relaxed) % SHARDS);
+    SHARD.with(|shard| *shard)
+}
+
+/// What one reader has not had yet.
+#[derive(Debug)]
+struct Reader {
+    latencies: Latencies,
+    before: Histogram,
+}
+
+impl Reader {
+    fn new(latencies: Latencies) -> Self {
+        let before = latencies.total();
+        Self { latencies, before }
+    }
+
+    fn take(&mut self) -> Requests {
+        let total = self.latencies.total();
+        let taken = total.wrapping_sub(&self.before);
+        self.before = total;
+        Requests(taken.expect("all have the same bounds"))
+    }
+}
+
+/// Requests of some time.
+struct Requests(Histogram);
+
+impl Requests {
+    fn count(&self) -> u64 {
+        self.0.as_slice().iter().sum()
+    }
+
+    /// In microseconds, at most a thirty-second part too long; 0 without requests.
+    fn quantile_us(&self, quantile: f64) -> f64 {
+        let bucket = self.0.quantile_bucket(quantile);
+        let bucket = bucket.expect("a quantile is within 0 to 1");
+        bucket.map_or(0.0, |bucket| bucket.end() as f64 / 1e3)
+    }
+}
+
+/// Windows of what was recorded, from the first request on: until then somebody else
+/// may watch the load, or nobody.
+#[derive(Debug)]
+pub(crate) struct RecordedWindows {
+    reader: Reader,
+    quantile: Quantile,
+    window: Duration,
+    started: Instant,
+    /// When the last window ended.
+    ended: Instant,
+    has_begun: bool,
+}
+
+impl RecordedWindows {
+    /// Windows of 100 ms from now on.
+    pub(crate) fn new(latencies: Latencies, quantile: Quantile) -> Self {
+        Self::of_length(latencies, quantile, WINDOW)
+    }
+
+    fn of_length(latencies: Latencies, quantile: Quantile, window: Duration) -> Self {
+        let started = Instant::now();
+        Self {
+            reader: Reader::new(latencies),
+            quantile,
+            window,
+            started,
+            ended: started,
+            has_begun: false,
+        }
+    }
+}
+
+impl LatencySource for RecordedWindows {
+    fn ended(&mut self) -> Vec<LatencyWindow> {
+        let length = self.ended.elapsed();
+        if length < self.window {
+            return Vec::new();
+        }
+        self.ended += length;
+        let requests = self.reader.take();
+        self.has_begun |= requests.count() > 0;
+        let window = LatencyWindow {
+            t_s: (self.ended - self.started).as_secs_f64(),
+            length_s: length.as_secs_f64(),
+            requests: requests.count(),
+            latency_us: requests.quantile_us(self.quantile.part()),
+        };
+        match self.has_begun {
+            true => vec![window],
+            false => Vec::new(),
+        }
+    }
+}
+
+/// Rates of what was recorded. A service does not say how many bytes it moved.
+#[derive(Debug)]
+pub(crate) struct RecordedRequests {
+    reader: Reader,
+    taken: Instant,
+}
+
+impl RecordedRequests {
+    pub(crate) fn new(latencies: Latencies) -> Self {
+        Self {
+            reader: Reader::new(latencies),
+            taken: Instant::now(),
+        }
+    }
+}
+
+impl RequestSource for RecordedRequests {
+    fn take(&mut self) -> RequestRates {
+        let elapsed = std::mem::replace(&mut self.taken, Instant::now()).elapsed();
+        let requests = self.reader.take();
+        RequestRates {
+            requests_per_s: requests.count() as f64 / elapsed.as_secs_f64().max(1e-9),
+            bytes_per_s: 0.0,
+            p50_us: requests.quantile_us(0.5),
+            p99_us: requests.quantile_us(0.99),
+            p999_us: requests.quantile_us(0.999),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    fn us(us: u64) -> Duration {
+        Duration::from_micros(us)
+    }
+
+    #[test]
+    fn every_thread_counts_and_each_reader_has_all_of_it() {
+        let latencies = Latencies::new();
+        let (mut often, mut once) = (
+            Reader::new(latencies.clone()),
+            Reader::new(latencies.clone()),
+        );
+        let mut seen = 0;
+        for _ in 0..3 {
+            thread::scope(|scope| {
+                for _ in 0..SHARDS + 1 {
+                    scope.spawn(|| (1..=1000).for_each(|latency| latencies.record(us(latency))));
+                }
+            });
+            seen += often.take().count();
+        }
+        let all = once.take();
+        assert_eq!(seen, 3000 * (SHARDS as u64 + 1));
+        assert_eq!(all.count(), seen);
+        for (quantile, expected_us) in [(0.5, 500.0), (0.99, 990.0), (0.999, 999.0)] {
+            let us = all.quantile_us(quantile);
+            let most_us = expected_us * (1.0 + 1.0 / 32.0);
+            assert!((expected_us..=most_us).contains(&us), "{quantile}: {us}");
+        }
+        assert_eq!(often.take().count(), 0);
+    }
+
+    #[test]
+    fn a_latency_longer_than_all_buckets_counts_as_the_longest() {
+        let latencies = Latencies::new();
+        let mut requests = RecordedRequests::new(latencies.clone());
+        latencies.record(Duration::MAX);
+        latencies.record(Duration::ZERO);
+        let rates = requests.take();
+        assert!(rates.p999_us > 68e6 && rates.p50_us < 1.0, "{rates:?}");
+        assert!(rates.requests_per_s > 0.0);
+        assert_eq!(requests.take(), RequestRates::default());
+    }
+
+    #[test]
+    fn windows_begin_with_the_first_request_and_then_tell_of_silence_too() {
+        let latencies = Latencies::new();
+        let mut source =
+            RecordedWindows::of_length(latencies.clone(), Quantile::P99, Duration::ZERO);
+        assert!(source.ended().is_empty(), "nobody records");
+        latencies.record(us(10));
+        let mut windows = source.ended();
+        windows.extend(source.ended());
+        let requests: Vec<_> = windows.iter().map(|window| window.requests).collect();
+        assert_eq!(requests, [1, 0]);
+        assert!((10.0..=10.4).contains(&windows[0].latency_us));
+        assert!(windows.is_sorted_by(|a, b| a.t_s < b.t_s));
+        let mut slow = RecordedWindows::of_length(latencies, Quantile::P99, Duration::MAX);
+        assert!(slow.ended().is_empty());
+    }
+}

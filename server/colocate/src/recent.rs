@@ -1,0 +1,63 @@
+//! The latest samples of a stream that never ends.
+
+use std::collections::VecDeque;
+
+/// Samples that are kept of a stream, unless more are asked for: an hour of the guard's
+/// windows of 100 ms, and two and a half of control cycles of 250 ms. Both together take
+/// 8 MB at most.
+pub const SAMPLES_MAX_DEFAULT: usize = 36_000;
+
+/// At most `samples_max` samples, in their order; each one more displaces the oldest.
+#[derive(Debug)]
+pub(crate) struct Recent<T> {
+    samples: VecDeque<T>,
+    samples_max: usize,
+}
+
+impl<T: Copy> Recent<T> {
+    pub(crate) fn new(samples_max: usize) -> Self {
+        Self {
+            samples: VecDeque::new(),
+            samples_max: samples_max.max(1),
+        }
+    }
+
+    pub(crate) fn push(&mut self, sample: T) {
+        if self.samples.len() == self.samples_max {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(sample);
+    }
+
+    pub(crate) fn last(&self) -> Option<T> {
+        self.samples.back().copied()
+    }
+
+    pub(crate) fn to_vec(&self) -> Vec<T> {
+        self.samples.iter().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{GuardSample, LoadSample};
+
+    #[test]
+    fn the_oldest_go() {
+        let mut recent = Recent::new(3);
+        assert_eq!(recent.last(), None);
+        (0..5).for_each(|number| recent.push(number));
+        assert_eq!((recent.to_vec(), recent.last()), (vec![2, 3, 4], Some(4)));
+    }
+
+    /// A governor once kept all samples, 90 MB a day.
+    #[test]
+    fn what_is_kept_by_default_takes_8_mb_at_most() {
+        let sample_bytes = size_of::<LoadSample>() + size_of::<GuardSample>();
+        assert!(
+            SAMPLES_MAX_DEFAULT * sample_bytes <= 8 << 20,
+            "{sample_bytes}"
+        );
+    }
+}
