@@ -69,7 +69,7 @@ pub use forecast_edf::{ForecastEdf, GIVEN_UP_MAX, RESERVE};
 pub use matrix::{Cell, Placement};
 pub use on_time::room_per_work;
 pub use ras::Ras;
-pub use registry::{DEFAULT, Descriptor, all, by_name, descriptors};
+pub use registry::{DEFAULT, Descriptor, all, by_name, default, descriptors};
 pub use reverse_adaptive::ReverseAdaptive;
 pub use satisfaction::satisfaction;
 pub use utility::{map_utility, reduce_utility, reverse_map_utility};

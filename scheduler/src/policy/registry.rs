@@ -22,6 +22,12 @@ pub struct Descriptor {
 /// any point of the book's experiments (Results: planning against the forecast).
 pub const DEFAULT: &str = "forecast-edf";
 
+/// The policy called [`DEFAULT`].
+#[must_use]
+pub fn default() -> Arc<dyn Policy> {
+    by_name(DEFAULT).expect("a test finds it among the entries")
+}
+
 struct Entry {
     descriptor: Descriptor,
     build: fn() -> Arc<dyn Policy>,
@@ -136,7 +142,7 @@ mod tests {
             assert_eq!(policy.name(), descriptor.name);
             assert_eq!(by_name(descriptor.name).unwrap().name(), descriptor.name);
         }
-        assert!(by_name(DEFAULT).is_some());
+        assert_eq!(default().name(), DEFAULT);
         assert!(by_name("lottery").is_none());
         assert!(by_name("adaptive-data:1").is_some());
         assert!(by_name("adaptive-data:often").is_none());

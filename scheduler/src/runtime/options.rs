@@ -3,7 +3,7 @@
 use super::capacity::{CapacitySource, FixedCapacity};
 use super::error::RuntimeError;
 use super::history::JobJournal;
-use crate::policy::{Policy, ReverseAdaptive};
+use crate::policy::{self, Policy};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -87,15 +87,15 @@ pub struct RuntimeOptions {
 }
 
 impl RuntimeOptions {
-    /// All of `cores` cores under the Reverse-Adaptive policy: a cycle of 250
-    /// ms, goals planned 5% earlier, slots of a tenth of a core, 16 MiB for each
+    /// All of `cores` cores under the [default policy](policy::DEFAULT): a cycle of 250
+    /// ms, goals planned 5% earlier where the policy wants that, slots of a tenth of a core, 16 MiB for each
     /// task that runs, spills in the system's temporary directory, attempts given up after
     /// ten minutes without progress, copies of slow tasks.
     #[must_use]
     pub fn new(cores: u32) -> Self {
         Self {
             cores,
-            policy: Arc::new(ReverseAdaptive),
+            policy: policy::default(),
             cycle_s: 0.25,
             goal_margin: 0.05,
             slot_share_hundredths: 10,

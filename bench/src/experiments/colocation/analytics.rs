@@ -72,7 +72,7 @@ impl Default for Held {
     /// As `ebb demo` does it.
     fn default() -> Self {
         Self {
-            policy: "reverse-adaptive",
+            policy: policy::DEFAULT,
             restraints: Restraints::default(),
             objective: None,
             guard_sees: GuardSees::Load,

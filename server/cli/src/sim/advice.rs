@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use ebb_bench::sim::{PointResult, in_parallel};
 use ebb_scheduler::planning::{Past, Told, observe, reliability, tell_each_half};
-use ebb_scheduler::policy::Policy;
+use ebb_scheduler::policy::{self, Policy};
 use ebb_scheduler::sim::SimError;
 use ebb_scheduler::sim::scenario::Point;
 use indicatif::ProgressBar;
@@ -32,7 +32,7 @@ pub(super) struct Args {
     #[arg(value_name = "SCENARIO.toml")]
     scenario: PathBuf,
     /// The policy that runs the jobs.
-    #[arg(long, value_name = "NAME", default_value = "forecast-edf")]
+    #[arg(long, value_name = "NAME", default_value = policy::DEFAULT)]
     policy: String,
     /// How many times to draw it, at least 2. Default: as the scenario says.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]

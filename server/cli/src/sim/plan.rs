@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use ebb_scheduler::model::JobId;
 use ebb_scheduler::planning::{Change, Outlook, Saving, plan};
+use ebb_scheduler::policy;
 use ebb_scheduler::sim::scenario::Point;
 use serde::Serialize;
 
@@ -31,7 +32,7 @@ pub(super) struct Args {
     #[arg(value_name = "SCENARIO.toml")]
     scenario: PathBuf,
     /// The policy that is to run them.
-    #[arg(long, value_name = "NAME", default_value = "forecast-edf")]
+    #[arg(long, value_name = "NAME", default_value = policy::DEFAULT)]
     policy: String,
     /// How many futures to draw: task lengths, errors of the forecast, other jobs.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
