@@ -1,7 +1,8 @@
 //! What each method was worth on past days, and which to take therefore.
 
+use super::grid::Grid;
 use super::method::Method;
-use super::pool::{Grid, forecasts};
+use super::pool::forecasts;
 use super::profile::median;
 use super::series::Series;
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! Lets the pool forecast the past, and makes a forecast of what did best.
 
 use super::backtest::{Backtest, Choice};
+use super::grid::Grid;
 use super::intervals::Errors;
 use super::method::{Cycle, Method};
-use super::pool::Grid;
 use super::predicted::Forecast;
 use super::profile::median;
 use super::series::Series;

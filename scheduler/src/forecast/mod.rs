@@ -38,6 +38,7 @@ mod backtest;
 mod csv;
 mod evaluation;
 mod forecaster;
+mod grid;
 mod intervals;
 mod method;
 #[cfg(feature = "mstl")]

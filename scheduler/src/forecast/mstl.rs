@@ -1,6 +1,6 @@
 //! MSTL + ETS, from the `augurs` library.
 
-use super::pool::Grid;
+use super::grid::Grid;
 use super::profile::median;
 use augurs::ets::AutoETS;
 use augurs::mstl::MSTLModel;

@@ -1,20 +1,8 @@
 //! One forecast per method, from the values before an origin.
 
+use super::grid::Grid;
 use super::method::{Level, Method};
 use super::profile::{Profile, corrected, level_of, median};
-
-/// A day and the horizon in steps of the series; both at least 1.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Grid {
-    pub(super) day: usize,
-    pub(super) horizon: usize,
-}
-
-impl Grid {
-    fn steps(self, days: f64) -> usize {
-        (days * self.day as f64).round() as usize
-    }
-}
 
 /// What each method says of the `horizon` slots after `past`, in the order of
 /// `methods`; `None` where it has too little to go by.

@@ -1,0 +1,15 @@
+//! How long a day and a forecast are, counted in steps of a series.
+
+/// A day and the horizon in steps of the series; both at least 1.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grid {
+    pub(super) day: usize,
+    pub(super) horizon: usize,
+}
+
+impl Grid {
+    /// So many days, in steps.
+    pub(super) fn steps(self, days: f64) -> usize {
+        (days * self.day as f64).round() as usize
+    }
+}
