@@ -7,11 +7,10 @@
 //! still due goes to room that is free now, and the rest to room that becomes
 //! free when a task drains that no slot is left for.
 
-use super::adaptive_data::DELAYS_MAX;
 use super::decision::Measure;
 use super::matrix::Placement;
 use super::room::Room;
-use super::view::{ClusterView, JobView, Preemption, Wait};
+use super::view::{ClusterView, DELAYS_MAX, JobView, Preemption, Wait};
 use crate::model::{JobId, NodeId, Pool, Resources, TaskKind};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -53,9 +53,7 @@ impl Policy for ForecastEdf {
     }
 
     fn decide(&self, view: &ClusterView) -> Decision {
-        let workloads: Vec<Workload> = (view.jobs.iter())
-            .map(|job| Workload::of(view, job))
-            .collect();
+        let workloads = Workload::all(view);
         let room = RoomUntil::of(view);
         let asks = (workloads.iter().enumerate())
             .filter_map(|(index, workload)| Ask::of(view, index, workload));

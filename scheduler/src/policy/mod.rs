@@ -16,22 +16,13 @@
 //! | `decision`, `matrix` | what it answers: the placement matrix P, and waits |
 //! | `draft`, `room` | slots per job first, then where; what is left of the nodes |
 //! | `workload` | what each job still has to do, s_req |
-//! | `priority` | equation (1) and the classes of the Adaptive Scheduler |
-//! | `utility` | equations (5)-(7) and (13)-(15) |
-//! | `placement` | Algorithm 1: one slot at a time to the least satisfied |
-//! | `fit` | Algorithm 2: the reverse fit, s_fit |
-//! | `satisfaction` | equation (5) of a whole placement, to be looked at |
 //! | `local` | which pending maps have their input where |
-//! | `fifo`, `fair`, `delay` | Hadoop's, one policy each |
-//! | `adaptive`, `adaptive_data`, `adaptive_hardware` | chapter 3 |
-//! | `ras`, `reverse_adaptive` | chapters 4 and 5 |
+//! | `forecast_edf` | the default: the earliest of the goals that can be met first |
 //! | `on_time` | which goals can be met together, by the forecast |
-//! | `forecast_edf` | beyond the thesis: the earliest of those goals first |
+//! | `fifo`, `fair`, `delay` | Hadoop's, one policy each |
+//! | `thesis/` | the policies of the thesis, and what only they use |
 //! | `registry` | all of them by name |
 
-mod adaptive;
-mod adaptive_data;
-mod adaptive_hardware;
 mod decision;
 mod delay;
 mod draft;
@@ -39,41 +30,31 @@ mod draft;
 mod example;
 mod fair;
 mod fifo;
-mod fit;
 mod forecast_edf;
 mod local;
 mod matrix;
 mod on_time;
-mod placement;
-mod priority;
-mod ras;
 mod registry;
-mod reverse_adaptive;
 mod room;
-mod satisfaction;
 #[cfg(test)]
 mod tests;
-mod utility;
+mod thesis;
 mod view;
 mod workload;
 
-pub use adaptive::Adaptive;
-pub use adaptive_data::{AdaptiveData, DELAYS_MAX};
-pub use adaptive_hardware::{AdaptiveHardware, SPEEDUP_MIN};
 pub use decision::{Decision, Measure, Refill};
 pub use delay::{DELAY_S, Delay};
 pub use fair::Fair;
 pub use fifo::Fifo;
-pub use fit::{FitJob, Interval, ReverseFit, reverse_fit};
 pub use forecast_edf::{ForecastEdf, GIVEN_UP_MAX, RESERVE};
 pub use matrix::{Cell, Placement};
 pub use on_time::room_per_work;
-pub use ras::Ras;
 pub use registry::{DEFAULT, Descriptor, all, by_name, default, descriptors};
-pub use reverse_adaptive::ReverseAdaptive;
-pub use satisfaction::satisfaction;
-pub use utility::{map_utility, reduce_utility, reverse_map_utility};
-pub use view::{ClusterView, JobView, Preemption, ReduceStart, RunningTask, Wait};
+pub use thesis::{
+    Adaptive, AdaptiveData, AdaptiveHardware, FitJob, Interval, Ras, ReverseAdaptive, ReverseFit,
+    SPEEDUP_MIN, map_utility, reduce_utility, reverse_fit, reverse_map_utility, satisfaction,
+};
+pub use view::{ClusterView, DELAYS_MAX, JobView, Preemption, ReduceStart, RunningTask, Wait};
 pub use workload::required_slots;
 
 /// A scheduling policy; see the module for what it must not do.

@@ -2,7 +2,7 @@
 //! views. The worked examples stand with their policies.
 
 use super::example::{job, slots, view};
-use super::reverse_adaptive::needs;
+use super::thesis::needs;
 use super::*;
 use crate::availability::Availability;
 use crate::model::{

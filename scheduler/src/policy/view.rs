@@ -49,6 +49,10 @@ pub struct RunningTask {
     pub since_s: f64,
 }
 
+/// How often a task may be passed over, unless told otherwise: the larger of the
+/// two values of the thesis.
+pub const DELAYS_MAX: u32 = 3;
+
 /// How long a job has been waiting for a slot where its input lies.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Wait {

@@ -28,6 +28,12 @@ pub(super) struct Workload {
 }
 
 impl Workload {
+    /// Of every job, in the order of the view.
+    pub fn all(view: &ClusterView) -> Vec<Self> {
+        let each = view.jobs.iter().map(|job| Self::of(view, job));
+        each.collect()
+    }
+
     pub fn of(view: &ClusterView, job: &JobView) -> Self {
         Self::with_lengths(view, job, job.profile.map.task_s, None)
     }

@@ -1,12 +1,12 @@
 //! The Adaptive Scheduler (thesis section 3.4.1): goals, but neither locality
 //! nor hardware nor resources.
 
-use super::decision::Measure;
-use super::draft::{Draft, Scope};
 use super::priority::{Priority, draft_by_priority};
-use super::view::ClusterView;
-use super::workload::Workload;
-use super::{Decision, Policy};
+use crate::policy::decision::Measure;
+use crate::policy::draft::{Draft, Scope};
+use crate::policy::view::ClusterView;
+use crate::policy::workload::Workload;
+use crate::policy::{Decision, Policy};
 
 /// Equation (1) orders the jobs: the more slots a job lacks to meet its goal,
 /// the sooner it gets one.
@@ -29,14 +29,10 @@ impl Policy for Adaptive {
     }
 
     fn decide(&self, view: &ClusterView) -> Decision {
-        adaptive_draft(view, &workloads(view)).carry_out().into()
+        adaptive_draft(view, &Workload::all(view))
+            .carry_out()
+            .into()
     }
-}
-
-pub(super) fn workloads(view: &ClusterView) -> Vec<Workload> {
-    (view.jobs.iter())
-        .map(|job| Workload::of(view, job))
-        .collect()
 }
 
 /// Slots per job by the order of equation (1).
@@ -49,8 +45,8 @@ pub(super) fn adaptive_draft<'a>(view: &'a ClusterView, workloads: &[Workload]) 
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{job, slots, three_goals, view};
     use super::*;
+    use crate::policy::example::{job, slots, three_goals, view};
 
     /// s_req = 70/30 = 2.33, 120/50 = 2.4 and 200/90 = 2.22, all measured.
     ///

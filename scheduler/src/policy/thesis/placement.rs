@@ -7,19 +7,19 @@
 //! starting from an empty matrix arrives at the same balance, without a bound on
 //! rounds. The draft then keeps running tasks where they are.
 
-use super::Decision;
-use super::decision::Measure;
-use super::draft::{Draft, Scope};
 use super::utility::reduce_utility;
-use super::view::{ClusterView, JobView, ReduceStart};
-use super::workload::Workload;
 use crate::model::TaskKind;
+use crate::policy::Decision;
+use crate::policy::decision::Measure;
+use crate::policy::draft::{Draft, Scope};
+use crate::policy::view::{ClusterView, JobView, ReduceStart};
+use crate::policy::workload::Workload;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
 /// What a job needs, for placement by utility.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Need {
+pub(in crate::policy) struct Need {
     /// Its remaining work.
     pub workload: Workload,
     /// The least to run in the coming cycle, from Algorithm 2.

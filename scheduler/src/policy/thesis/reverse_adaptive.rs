@@ -3,9 +3,9 @@
 use super::fit::{FitJob, reverse_fit};
 use super::placement::{Need, place_by_utility};
 use super::utility::reverse_map_utility;
-use super::view::{ClusterView, JobView, Preemption};
-use super::workload::{Workload, required_slots};
-use super::{Decision, Measure, Policy};
+use crate::policy::view::{ClusterView, JobView, Preemption};
+use crate::policy::workload::{Workload, required_slots};
+use crate::policy::{Decision, Measure, Policy};
 
 /// Algorithm 2 for what cannot wait (s_fit), then Algorithm 1 with the utility
 /// of equations (13)-(15).
@@ -39,7 +39,7 @@ impl Policy for ReverseAdaptive {
 /// Rounding up must not turn 3.0000000001, an artefact of summing, into 4.
 const TASK_EPSILON: f64 = 1e-6;
 
-pub(super) fn needs(view: &ClusterView) -> Vec<Need> {
+pub(in crate::policy) fn needs(view: &ClusterView) -> Vec<Need> {
     let workloads: Vec<Workload> = view
         .jobs
         .iter()
@@ -123,11 +123,11 @@ fn running_work(view: &ClusterView) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Ras;
-    use super::super::example::{job, slots, three_goals, view};
-    use super::super::view::RunningTask;
     use super::*;
     use crate::model::{NodeId, Phase};
+    use crate::policy::Ras;
+    use crate::policy::example::{job, slots, three_goals, view};
+    use crate::policy::view::RunningTask;
 
     /// s_fit = 3, 0, 0 as in the walk by hand. J1 climbs from minus infinity to 0
     /// with three slots; then all stand at 0 and the earliest goal takes the fourth

@@ -1,12 +1,11 @@
 //! The Resource-aware Adaptive Scheduler (RAS) of chapter 4: goals and
 //! resources, but no forecast.
 
-use super::adaptive::workloads;
 use super::placement::{Need, place_by_utility};
 use super::utility::map_utility;
-use super::view::ClusterView;
-use super::workload::required_slots;
-use super::{Decision, Measure, Policy};
+use crate::policy::view::ClusterView;
+use crate::policy::workload::{Workload, required_slots};
+use crate::policy::{Decision, Measure, Policy};
 
 /// Algorithm 1 with the utility of equations (5)-(7): job slots instead of typed
 /// slots, each as large as its job's profile says (10).
@@ -27,7 +26,7 @@ impl Policy for Ras {
     }
 
     fn decide(&self, view: &ClusterView) -> Decision {
-        let needs: Vec<Need> = (view.jobs.iter().zip(workloads(view)))
+        let needs: Vec<Need> = (view.jobs.iter().zip(Workload::all(view)))
             .map(|(job, workload)| {
                 let cap = f64::from(workload.left);
                 let s_req = job.job.goal_s.map_or(0.0, |goal_s| {
@@ -48,10 +47,10 @@ impl Policy for Ras {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{job, slots, three_goals, view};
-    use super::super::view::RunningTask;
     use super::*;
     use crate::model::{JobId, NodeId, Phase, Resources};
+    use crate::policy::example::{job, slots, three_goals, view};
+    use crate::policy::view::RunningTask;
 
     /// s_req = 70/30, 120/50 and 200/90, all between 2 and 3. Everyone is at
     /// minus infinity, gets one slot and stands at -1; the fourth goes to the

@@ -1,20 +1,16 @@
 //! The Adaptive Scheduler with data affinity (thesis section 3.4.2).
 
-use super::adaptive::{adaptive_draft, workloads};
-use super::draft::Places;
-use super::local::Local;
+use super::adaptive::adaptive_draft;
 use super::priority::{Class, Priority};
-use super::view::{ClusterView, Wait};
-use super::workload::Workload;
-use super::{Decision, Policy, Refill};
 use crate::model::{JobId, NodeId, TaskKind};
+use crate::policy::draft::Places;
+use crate::policy::local::Local;
+use crate::policy::view::{ClusterView, DELAYS_MAX, Wait};
+use crate::policy::workload::Workload;
+use crate::policy::{Decision, Policy, Refill};
 use std::collections::BTreeSet;
 
-/// How often a task may be passed over, unless told otherwise: the larger of the
-/// two values of the thesis.
-pub const DELAYS_MAX: u32 = 3;
-
-/// As [`Adaptive`](super::Adaptive), but a job that holds what its goal needs
+/// As [`Adaptive`](crate::policy::Adaptive), but a job that holds what its goal needs
 /// lets others go first on a slot where none of its input lies, at most
 /// `delays_max` times for each task.
 ///
@@ -43,7 +39,7 @@ impl Policy for AdaptiveData {
     }
 
     fn decide(&self, view: &ClusterView) -> Decision {
-        let workloads = workloads(view);
+        let workloads = Workload::all(view);
         let places = adaptive_draft(view, &workloads).keep();
         let mut queue = Queue {
             delays_max: self.delays_max,

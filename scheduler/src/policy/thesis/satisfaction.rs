@@ -1,11 +1,11 @@
 //! How satisfied every job is with a placement, whatever policy made it: figures
 //! 4.6 and 4.7b.
 
-use super::matrix::Placement;
 use super::utility::{map_utility, reduce_utility};
-use super::view::{ClusterView, JobView, ReduceStart};
-use super::workload::{Workload, required_slots};
 use crate::model::{JobId, TaskKind};
+use crate::policy::matrix::Placement;
+use crate::policy::view::{ClusterView, JobView, ReduceStart};
+use crate::policy::workload::{Workload, required_slots};
 
 /// The utility of each job by equations (5)-(7), ordered by job: minus infinity
 /// where a job with a requirement has no slot, 1 where all its tasks have one.
@@ -42,9 +42,9 @@ fn utility(view: &ClusterView, job: &JobView, slots: [u32; 2]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{three_goals, view};
     use super::*;
     use crate::model::NodeId;
+    use crate::policy::example::{three_goals, view};
 
     /// s_req = 70/30, 120/50 and 200/90 of 7, 12 and 20. J1 has one slot, J2 all of
     /// its 12, J3 none.

@@ -1,13 +1,13 @@
 //! The Adaptive Scheduler with hardware affinity (thesis section 3.4.3).
 
-use super::decision::Measure;
-use super::draft::{Draft, Scope};
-use super::matrix::Placement;
 use super::priority::{Class, Priority, class_of_need, draft_by_priority, lack};
-use super::view::{ClusterView, JobView, ReduceStart};
-use super::workload::Workload;
-use super::{Decision, Policy};
 use crate::model::{Pool, TaskKind};
+use crate::policy::decision::Measure;
+use crate::policy::draft::{Draft, Scope};
+use crate::policy::matrix::Placement;
+use crate::policy::view::{ClusterView, JobView, ReduceStart};
+use crate::policy::workload::Workload;
+use crate::policy::{Decision, Policy};
 
 /// The least speedup that makes a job accelerable, unless told otherwise; the
 /// thesis calls it a configurable threshold and names no value. Half as fast
@@ -15,7 +15,7 @@ use crate::model::{Pool, TaskKind};
 /// of the thesis (2.5 and 25).
 pub const SPEEDUP_MIN: f64 = 1.5;
 
-/// As [`Adaptive`](super::Adaptive), with two pools of machines.
+/// As [`Adaptive`](crate::policy::Adaptive), with two pools of machines.
 ///
 /// - *Calibration*: a job that came with an accelerated version of its maps runs
 ///   one map on each pool, and nothing else until both have finished.
@@ -213,9 +213,9 @@ fn affinity(job: &JobView, both_pools: bool, speedup_min: f64) -> Affinity {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{job, view};
     use super::*;
     use crate::model::{JobId, Node, NodeId};
+    use crate::policy::example::{job, view};
 
     /// Ten nodes of P_acc and thirty of P_reg, one slot each.
     fn two_pools(jobs: Vec<JobView>) -> ClusterView {

@@ -1,10 +1,10 @@
 //! The Adaptive Scheduler's order of jobs: equation (1) and its three classes
 //! (thesis section 3.4.1), with a place for jobs without a goal.
 
-use super::draft::{Draft, Scope};
-use super::view::ClusterView;
-use super::workload::{Workload, required_slots};
 use crate::model::{JobId, TaskKind};
+use crate::policy::draft::{Draft, Scope};
+use crate::policy::view::ClusterView;
+use crate::policy::workload::{Workload, required_slots};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
