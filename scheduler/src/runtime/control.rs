@@ -13,10 +13,10 @@
 
 use super::capacity::{Capacity, CapacityRequest};
 use super::job_entry::Assignment;
-use super::live_view::{LiveJob, Slot, live_view};
 use super::options::Management;
 use super::panics::catch;
-use super::shares::{Claimant, TASK_HUNDREDTHS_MAX, shares};
+use super::schedule::live_view::{LiveJob, Slot, live_view};
+use super::schedule::shares::{Claimant, TASK_HUNDREDTHS_MAX, shares};
 use super::state::{Shared, State};
 use super::worker;
 use crate::model::JobId;

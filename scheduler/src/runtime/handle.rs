@@ -1,9 +1,9 @@
 //! A handle on a submitted job.
 
-use super::history::AttemptRecord;
+use super::job::attempt_record::AttemptRecord;
+use super::job::profile::MeasuredProfile;
+use super::job::report::{JobReport, JobStatus};
 use super::job_entry::Ended;
-use super::measured::MeasuredProfile;
-use super::report::{JobReport, JobStatus};
 use super::state::{Shared, State};
 use crate::model::JobId;
 use std::sync::{Arc, OnceLock, PoisonError};

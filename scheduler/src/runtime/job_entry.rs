@@ -1,49 +1,30 @@
 //! A job as the runtime keeps it: its tracker, what its tasks work with, and
 //! what a worker is given of it.
 
-use super::counters::Counters;
 use super::error::TaskError;
-use super::history::{AttemptRecord, News};
-use super::input::Split;
-use super::key_sample::JobRanges;
-use super::life::Life;
-use super::measured::MeasuredProfile;
-use super::pacer::Pacer;
-use super::preemption::Holder;
+use super::job::attempt_record::AttemptRecord;
+use super::job::counters::Counters;
+use super::job::input::Split;
+use super::job::journal::News;
+use super::job::partitioner::RangePartitioner;
+use super::job::profile::MeasuredProfile;
+use super::job::report::{JobReport, JobStatus, Outcome};
+use super::job::task_context::TaskContext;
+use super::pacing::attempt_state::AttemptState;
+use super::pacing::pacer::Pacer;
 use super::process::Pool;
-use super::report::{JobReport, JobStatus, Outcome};
-use super::run::{Run, Segment};
-use super::shares::TASK_HUNDREDTHS_MAX;
-use super::spec::JobSpec;
-use super::tracker::{Tracker, Work};
+use super::schedule::preemption::Holder;
+use super::schedule::shares::TASK_HUNDREDTHS_MAX;
+use super::schedule::tracker::{Tracker, Work};
+use super::shuffle::run::{Run, Segment};
+use super::task::key_sample::{JobRanges, SamplePlan};
 use crate::model::{JobId, TaskId, TaskKind};
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use tempfile::TempDir;
 
 /// Attempts of a job that are remembered; of more, the latest.
 const ATTEMPTS_KEPT_MAX: usize = 10_000;
-
-/// What a task works with, wherever it runs.
-pub(super) struct TaskContext {
-    pub spec: JobSpec,
-    /// The job's spill directory; removed after its last task.
-    pub directory: PathBuf,
-    pub task_memory_bytes: usize,
-}
-
-impl TaskContext {
-    /// A directory for the intermediate files of one attempt, removed on drop.
-    pub fn attempt_dir(&self, prefix: &str) -> Result<TempDir, TaskError> {
-        let path = &self.directory;
-        let made = tempfile::Builder::new().prefix(prefix).tempdir_in(path);
-        made.map_err(TaskError::io(format!(
-            "creating a spill directory in {}",
-            path.display()
-        )))
-    }
-}
 
 /// What the runtime knows of a job outside the lock.
 pub(super) struct JobContext {
@@ -60,6 +41,21 @@ pub(super) struct JobContext {
 impl JobContext {
     pub fn splits(&self) -> &[Split] {
         self.splits.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// The ranges of a global sort, for the attempt with this state; `find` cuts them if
+    /// nobody has. `None` when the partitioner is known without.
+    ///
+    /// # Errors
+    /// Those of `find`; and when the attempt is not wanted any more while another one's
+    /// looks for them.
+    pub fn ranges(
+        &self,
+        attempt_state: &AttemptState,
+        find: impl FnOnce(SamplePlan) -> Result<RangePartitioner, TaskError>,
+    ) -> Result<Option<Arc<RangePartitioner>>, TaskError> {
+        let is_wanted = || !attempt_state.is_stopped() && !self.pacer.is_cancelled();
+        (self.ranges).get(&self.task, self.splits(), is_wanted, find)
     }
 
     /// Lets preempted attempts notice, and ends processes that are kept for tasks to
@@ -204,11 +200,11 @@ impl JobEntry {
             Work::Task {
                 task,
                 attempt,
-                life,
+                attempt_state,
             } => Duty::Task {
                 task,
                 attempt,
-                life,
+                attempt_state,
                 segments: match task.kind {
                     TaskKind::Map => Vec::new(),
                     TaskKind::Reduce => {
@@ -246,7 +242,7 @@ pub(super) enum Duty {
     Task {
         task: TaskId,
         attempt: u32,
-        life: Arc<Life>,
+        attempt_state: Arc<AttemptState>,
         /// A reduce's input.
         segments: Vec<Segment>,
     },

@@ -31,91 +31,63 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `input`, `output`, `text_output`, `functions`, `fold`, `partitioner` | the traits a job is made of |
-//! | `key_sample` | where the ranges of a global sort are cut |
-//! | `typed` | the same for typed keys and values |
-//! | `spec`, `options`, `capacity`, `clock` | what goes in |
-//! | `report`, `counters`, `history`, `measured` | what comes out, and who is told |
-//! | `tracker`, `task_set`, `speculation` | the life of one job, as a state machine |
-//! | `live_view`, `shares` | from jobs to a view, from a placement to shares |
-//! | `pacer`, `attempt`, `life`, `class`, `cores` | CPU: per job, per task, in the kernel |
-//! | `reads`, `bucket` | bytes read by all jobs; the token bucket of both |
-//! | `memory`, `preemption` | what all attempts together hold, and who gives some up |
-//! | `sort_buffer`, `fold_index`, `run`, `sorted`, `merge`, `key_prefix` | the shuffle's data |
-//! | `map_task`, `reduce_task` | one task each |
-//! | `process` | tasks in processes of their own |
+//! | `job/` | what a job is made of, and what is told of it |
+//! | `task/` | one map or reduce |
+//! | `shuffle/` | what lies between maps and reduces: buffers, sorted runs, merges |
+//! | `pacing/` | what an attempt uses, and where it waits for more |
+//! | `process/` | tasks in processes of their own |
+//! | `schedule/` | decisions: the life of a job, who gets what, who gives up memory |
+//! | `capacity`, `clock`, `options` | what goes in |
 //! | `state`, `job_entry`, `control`, `worker`, `panics`, `handle`, `runner` | threads and the lock |
+//!
+//! Arrows between the folders only point down: `schedule` and `process`, `task`,
+//! `shuffle`, `pacing`, `job`.
 
-mod attempt;
-mod bucket;
 mod capacity;
-mod class;
 mod clock;
 mod control;
-mod cores;
-mod counters;
 mod error;
-mod fold;
-mod fold_index;
-mod functions;
 mod handle;
-mod history;
-mod input;
+mod job;
 mod job_entry;
-mod key_prefix;
-mod key_sample;
-mod life;
-mod live_view;
-mod map_task;
-mod measured;
-mod memory;
-mod merge;
 mod options;
-mod output;
-mod pacer;
+mod pacing;
 mod panics;
-mod partitioner;
-mod preemption;
 mod process;
-mod reads;
-mod reduce_task;
-mod report;
-mod run;
 mod runner;
-mod shares;
-mod sort_buffer;
-mod sorted;
-mod spec;
-mod speculation;
+mod schedule;
+mod shuffle;
 mod state;
-mod task_set;
+mod task;
 #[cfg(test)]
 mod tests;
-mod text_output;
-mod tracker;
-pub mod typed;
 mod worker;
 
 pub use capacity::{Capacity, CapacityRequest, CapacitySource, FixedCapacity};
-pub use class::SchedulingClass;
 pub use clock::{Clock, ManualClock, MonotonicClock};
-pub use counters::Counters;
 pub use error::{RuntimeError, SubmitError, TaskError};
-pub use fold::Fold;
-pub use functions::{Emit, Mapper, Reducer};
 pub use handle::JobHandle;
-pub use history::{AttemptOutcome, AttemptRecord, JobJournal};
-pub use input::{Input, RecordSink, Split, VecInput};
-pub use measured::{MeasuredProfile, TaskMeasures};
+pub use job::attempt_record::{AttemptOutcome, AttemptRecord};
+pub use job::counters::Counters;
+pub use job::fold::Fold;
+pub use job::functions::{Emit, Mapper, Reducer};
+pub use job::input::{Input, RecordSink, Split, VecInput};
+pub use job::journal::JobJournal;
+pub use job::output::{Output, OutputWriter, Row, VecOutput};
+pub use job::partitioner::{HashPartitioner, Partitioner, Partitioning, RangePartitioner};
+pub use job::profile::{JobProfile, MeasuredProfile, TaskMeasures};
+pub use job::report::{
+    CycleSample, JobReport, JobSample, JobState, JobStatus, Outcome, RuntimeStatus,
+};
+pub use job::spec::{JobSpec, SAMPLE_RECORDS};
+pub use job::task_processes::TaskProcesses;
+pub use job::text_output::TextOutput;
+pub use job::typed;
 pub use options::{Management, Restraints, RuntimeOptions, TASK_MEMORY_BYTES_MIN};
-pub use output::{Output, OutputWriter, Row, VecOutput};
-pub use pacer::BURST_S;
-pub use partitioner::{HashPartitioner, Partitioner, Partitioning, RangePartitioner};
-pub use process::{TaskProcesses, TaskServer, processes_cpu_s};
-pub use report::{CycleSample, JobReport, JobSample, JobState, JobStatus, Outcome, RuntimeStatus};
+pub use pacing::class::SchedulingClass;
+pub use pacing::pacer::BURST_S;
+pub use process::{TaskServer, processes_cpu_s};
 pub use runner::Runtime;
-pub use shares::{Claimant, shares};
-pub use sorted::Values;
-pub use spec::{JobProfile, JobSpec, SAMPLE_RECORDS};
-pub use text_output::TextOutput;
-pub use tracker::ATTEMPTS_MAX;
+pub use schedule::shares::{Claimant, shares};
+pub use schedule::tracker::ATTEMPTS_MAX;
+pub use shuffle::sorted::Values;

@@ -2,7 +2,7 @@
 
 use super::capacity::{CapacitySource, FixedCapacity};
 use super::error::RuntimeError;
-use super::history::JobJournal;
+use super::job::journal::JobJournal;
 use crate::policy::{self, Policy};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,20 +1,21 @@
 //! The runtime as its users hold it: submit, watch, shut down.
 
-use super::class::{SchedulingClass, lower_current_thread};
 use super::clock::{Clock, MonotonicClock};
 use super::control;
 use super::error::{RuntimeError, SubmitError};
 use super::handle::JobHandle;
-use super::history::News;
-use super::job_entry::{JobContext, JobEntry, TaskContext};
-use super::key_sample::JobRanges;
+use super::job::journal::News;
+use super::job::report::{CycleSample, RuntimeStatus};
+use super::job::spec::JobSpec;
+use super::job::task_context::TaskContext;
+use super::job_entry::{JobContext, JobEntry};
 use super::options::RuntimeOptions;
-use super::pacer::Pacer;
+use super::pacing::class::{SchedulingClass, lower_current_thread};
+use super::pacing::pacer::Pacer;
 use super::process::Pool;
-use super::report::{CycleSample, RuntimeStatus};
-use super::spec::JobSpec;
+use super::schedule::tracker::Tracker;
 use super::state::{LEFT_BEHIND_MAX, Shared};
-use super::tracker::Tracker;
+use super::task::key_sample::JobRanges;
 use crate::model::{Job, JobId};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

@@ -3,21 +3,21 @@
 //! The lock is held for bookkeeping only: policies, user code and I/O run
 //! outside it. The pacer's own lock is a leaf below it.
 
-use super::class::SchedulingClass;
 use super::clock::Clock;
-use super::cores::Cores;
 use super::error::TaskError;
-use super::history::News;
+use super::job::journal::News;
+use super::job::report::{CycleSample, JobSample, JobState, JobStatus};
 use super::job_entry::{Assignment, Done, Duty, JobContext, JobEntry};
-use super::life::Life;
-use super::memory::MemoryBudget;
 use super::options::{Management, RuntimeOptions};
+use super::pacing::attempt_state::AttemptState;
+use super::pacing::class::SchedulingClass;
+use super::pacing::cores::Cores;
+use super::pacing::reads::ReadBudget;
 use super::panics::catch;
-use super::preemption::{Space, preempt};
-use super::reads::ReadBudget;
-use super::report::{CycleSample, JobSample, JobState, JobStatus};
-use super::shares::TASK_HUNDREDTHS_MAX;
-use super::tracker::{Tracker, Work};
+use super::schedule::memory::MemoryBudget;
+use super::schedule::preemption::{Space, preempt};
+use super::schedule::shares::TASK_HUNDREDTHS_MAX;
+use super::schedule::tracker::{Tracker, Work};
 use crate::model::{JobId, TaskId, TaskKind};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::AtomicU64;
@@ -128,8 +128,13 @@ impl State {
 
     /// What the buffers of attempts take, as far as can be seen.
     pub fn held_bytes(&self) -> u64 {
-        let lives = self.jobs.values().flat_map(|job| job.tracker.lives());
-        lives.map(|life| life.memory_bytes()).sum()
+        let attempt_states = self
+            .jobs
+            .values()
+            .flat_map(|job| job.tracker.attempt_states());
+        attempt_states
+            .map(|attempt_state| attempt_state.memory_bytes())
+            .sum()
     }
 
     /// Tells attempts to stop where memory is short, in a cycle of `cycle_s` seconds
@@ -179,25 +184,25 @@ impl State {
     }
 
     /// Gives up the thread of an attempt: it may hang for ever.
-    fn leave_behind(&mut self, life: &Life) {
+    fn leave_behind(&mut self, attempt_state: &AttemptState) {
         // Dropping the handle lets the thread go its own way. One that has not
         // begun to run the attempt will see that it is stopped; so will one that
         // has only left it to a process.
-        if life.is_in_process() {
-            life.stop();
-        } else if self.workers.remove(&life.worker()).is_some() {
+        if attempt_state.is_in_process() {
+            attempt_state.stop();
+        } else if self.workers.remove(&attempt_state.worker()).is_some() {
             self.left_behind += 1;
-            life.leave_behind();
+            attempt_state.leave_behind();
         } else {
-            life.stop();
+            attempt_state.stop();
         }
     }
 
     /// Takes an ended job out and leaves its final word.
     fn end(&mut self, id: JobId, now_s: f64) {
         let mut job = self.jobs.remove(&id).expect("a job ends once");
-        for life in job.tracker.lives() {
-            self.leave_behind(life);
+        for attempt_state in job.tracker.attempt_states() {
+            self.leave_behind(attempt_state);
         }
         let used_cpu_s = job.sample();
         if let Some(sample) = self
@@ -345,8 +350,8 @@ impl Shared {
             }
             job.note_attempts(news);
         }
-        for life in given_up {
-            state.leave_behind(&life);
+        for attempt_state in given_up {
+            state.leave_behind(&attempt_state);
         }
         state.fail_without_memory();
         drop(state);
@@ -386,7 +391,7 @@ impl Shared {
         let now_s = self.clock.now_s();
         let mut state = self.lock();
         let is_left_behind = match duty {
-            Duty::Task { life, .. } => life.is_left_behind(),
+            Duty::Task { attempt_state, .. } => attempt_state.is_left_behind(),
             Duty::Split | Duty::Commit | Duty::Abort => false,
         };
         if is_left_behind {

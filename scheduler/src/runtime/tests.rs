@@ -10,10 +10,10 @@ mod memory;
 mod processes;
 mod results;
 
-use super::attempt::Attempt;
-use super::life::Life;
-use super::pacer::Pacer;
-use super::reads::ReadBudget;
+use super::pacing::attempt::Attempt;
+use super::pacing::attempt_state::AttemptState;
+use super::pacing::pacer::Pacer;
+use super::pacing::reads::ReadBudget;
 use super::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -128,8 +128,8 @@ fn spinning_job(tasks: usize, output: &VecOutput) -> JobSpec {
 pub(super) fn with_attempt<T>(body: impl FnOnce(&Attempt<'_>) -> T) -> T {
     let reads = Arc::new(ReadBudget::unlimited());
     let pacer = Pacer::new(Arc::new(ManualClock::default()), false, reads);
-    let life = Life::default();
-    body(&Attempt::start(&pacer, &life, &|| true).expect("nothing is cancelled"))
+    let attempt_state = AttemptState::default();
+    body(&Attempt::start(&pacer, &attempt_state, &|| true).expect("nothing is cancelled"))
 }
 
 fn is_empty(directory: &Path) -> bool {

@@ -1,15 +1,15 @@
 //! The "ebb-task" threads, each of which takes assignments until there is none,
 //! and the "ebb-commit" threads, one for each commit.
 
-use super::attempt::Attempt;
-use super::class::lower_current_thread;
 use super::error::TaskError;
 use super::job_entry::{Assignment, Done, Duty};
-use super::map_task::{MapWork, run_map};
+use super::pacing::attempt::Attempt;
+use super::pacing::class::lower_current_thread;
 use super::panics::catch;
 use super::process::run_in_process;
-use super::reduce_task::run_reduce;
 use super::state::Shared;
+use super::task::map::{MapWork, run_map};
+use super::task::reduce::run_reduce;
 use crate::model::TaskKind;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -77,12 +77,12 @@ fn work(shared: &Arc<Shared>, assignment: Assignment, number: u64) {
                 let _place = place();
                 carry_out(shared, assignment);
             }
-            Duty::Task { life, .. } => {
-                let life = Arc::clone(life);
-                life.set_worker(number);
-                life.keep_place(place());
+            Duty::Task { attempt_state, .. } => {
+                let attempt_state = Arc::clone(attempt_state);
+                attempt_state.set_worker(number);
+                attempt_state.keep_place(place());
                 let goes_on = carry_out(shared, assignment);
-                life.give_back_place();
+                attempt_state.give_back_place();
                 if !goes_on {
                     return;
                 }
@@ -113,19 +113,25 @@ fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<Done, TaskErr
         Duty::Task {
             task,
             attempt: number,
-            life,
+            attempt_state,
             segments,
         } => {
             let may_finish = || shared.may_finish(*task, *number);
-            let attempt = Attempt::start(&context.pacer, life, &may_finish)?;
+            let attempt = Attempt::start(&context.pacer, attempt_state, &may_finish)?;
             if let Some(pool) = &context.pool {
-                return run_in_process((context, pool), (*task, *number), segments, life, &attempt);
+                return run_in_process(
+                    (context, pool),
+                    (*task, *number),
+                    segments,
+                    attempt_state,
+                    &attempt,
+                );
             }
             let runs = match task.kind {
                 TaskKind::Map => {
                     let job = &context.task;
                     let ranges =
-                        (context.ranges).get(context, life, |plan| plan.ranges(job, &attempt))?;
+                        context.ranges(attempt_state, |plan| plan.ranges(job, &attempt))?;
                     let map = MapWork {
                         index: task.index,
                         attempt: *number,

@@ -2,19 +2,19 @@
 
 use super::frame::{self, FrameError, Kind, push_row};
 use super::message::{Order, ToChild, ToParent, ToldDone, Use, Work, decode, encode};
-use crate::runtime::attempt::{Attempt, Throttle};
-use crate::runtime::cores::tie_current_thread;
-use crate::runtime::counters::Counters;
 use crate::runtime::error::TaskError;
-use crate::runtime::job_entry::TaskContext;
-use crate::runtime::life::Life;
-use crate::runtime::map_task::{MapWork, run_map};
-use crate::runtime::output::{Output, OutputWriter};
+use crate::runtime::job::counters::Counters;
+use crate::runtime::job::output::{Output, OutputWriter};
+use crate::runtime::job::partitioner::RangePartitioner;
+use crate::runtime::job::spec::JobSpec;
+use crate::runtime::job::task_context::TaskContext;
+use crate::runtime::pacing::attempt::{Attempt, Throttle};
+use crate::runtime::pacing::attempt_state::AttemptState;
+use crate::runtime::pacing::cores::tie_current_thread;
 use crate::runtime::panics::catch;
-use crate::runtime::partitioner::RangePartitioner;
-use crate::runtime::reduce_task::run_reduce;
-use crate::runtime::run::Run;
-use crate::runtime::spec::JobSpec;
+use crate::runtime::shuffle::run::Run;
+use crate::runtime::task::map::{MapWork, run_map};
+use crate::runtime::task::reduce::run_reduce;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
@@ -39,7 +39,7 @@ const EXIT_ORPHAN: i32 = 3;
 
 /// This process as one that runs tasks for its parent, a
 /// [`Runtime`](crate::runtime::Runtime) with a job in
-/// [`TaskProcesses`](super::TaskProcesses).
+/// [`TaskProcesses`](crate::runtime::TaskProcesses).
 #[derive(Debug)]
 pub struct TaskServer {
     socket: UnixStream,
@@ -124,12 +124,12 @@ fn serve_on<E: Display>(
         let ToChild::Order(order) = parent.lock().listen()? else {
             return Err(FrameError::Damaged("an answer to nothing".to_owned()));
         };
-        let life = Life::default();
+        let attempt_state = AttemptState::default();
         let ended = match &mut job {
-            Ok(job) => carry_out(*order, job, &parent, &life),
+            Ok(job) => carry_out(*order, job, &parent, &attempt_state),
             Err(cause) => Err(TaskError::failed(cause.clone())),
         };
-        let used = parent.lock().take_use(&life);
+        let used = parent.lock().take_use(&attempt_state);
         let report = ended.and_then(|ended| ended.report(used));
         let report = report.unwrap_or_else(|error| ToParent::Failed(used, error.to_string()));
         parent.lock().tell(&report)?;
@@ -178,7 +178,7 @@ fn carry_out(
     order: Order,
     job: &mut TaskContext,
     parent: &Parent,
-    life: &Life,
+    attempt_state: &AttemptState,
 ) -> Result<Ended, TaskError> {
     if let Some(core) = order.core {
         tie_current_thread(core as usize);
@@ -190,7 +190,7 @@ fn carry_out(
     let ended = catch(|| {
         // The parent asks that, once it has all rows.
         let may_finish = || true;
-        let attempt = Attempt::start(parent, life, &may_finish)?;
+        let attempt = Attempt::start(parent, attempt_state, &may_finish)?;
         match order.work {
             Work::Sample(plan) => plan.ranges(job, &attempt).map(Ended::Cuts),
             Work::Map {
@@ -263,14 +263,14 @@ impl Link {
     }
 
     /// What was used since the last report.
-    fn take_use(&mut self, life: &Life) -> Use {
-        let (input, handled) = life.input();
+    fn take_use(&mut self, attempt_state: &AttemptState) -> Use {
+        let (input, handled) = attempt_state.input();
         Use {
             cpu_ns: process_cpu_ns(),
             read_bytes: std::mem::take(&mut self.read_bytes),
             input,
             handled,
-            memory_bytes: life.memory_bytes(),
+            memory_bytes: attempt_state.memory_bytes(),
         }
     }
 }
@@ -321,8 +321,8 @@ impl Throttle for Parent {
         self.lock().read_bytes += read_bytes;
     }
 
-    fn wait(&self, life: &Life) -> Result<(), TaskError> {
-        let used = self.lock().take_use(life);
+    fn wait(&self, attempt_state: &AttemptState) -> Result<(), TaskError> {
+        let used = self.lock().take_use(attempt_state);
         self.ask(&ToParent::Used(used))
     }
 }

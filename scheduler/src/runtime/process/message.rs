@@ -2,11 +2,11 @@
 //! build, so the format has no version.
 
 use super::frame::FrameError;
-use crate::runtime::counters::Counters;
 use crate::runtime::error::TaskError;
-use crate::runtime::input::Split;
-use crate::runtime::key_sample::SamplePlan;
-use crate::runtime::run::{Run, Segment};
+use crate::runtime::job::counters::Counters;
+use crate::runtime::job::input::Split;
+use crate::runtime::shuffle::run::{Run, Segment};
+use crate::runtime::task::key_sample::SamplePlan;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;

@@ -38,4 +38,4 @@ mod pool;
 pub use child::TaskServer;
 pub(super) use parent::run_in_process;
 pub(super) use pool::Pool;
-pub use pool::{TaskProcesses, processes_cpu_s};
+pub use pool::processes_cpu_s;

@@ -4,13 +4,13 @@ use super::frame::for_each_row;
 use super::message::{Order, ToChild, ToParent, ToldDone, ToldSegment, Use, Work};
 use super::pool::{Pool, Process, Said};
 use crate::model::{TaskId, TaskKind};
-use crate::runtime::attempt::Attempt;
 use crate::runtime::error::TaskError;
+use crate::runtime::job::output::OutputWriter;
+use crate::runtime::job::partitioner::RangePartitioner;
 use crate::runtime::job_entry::{Done, JobContext};
-use crate::runtime::life::Life;
-use crate::runtime::output::OutputWriter;
-use crate::runtime::partitioner::RangePartitioner;
-use crate::runtime::run::Segment;
+use crate::runtime::pacing::attempt::Attempt;
+use crate::runtime::pacing::attempt_state::AttemptState;
+use crate::runtime::shuffle::run::Segment;
 
 /// More than a process can read between two reports, which are 4 ms apart, or a record.
 /// All jobs together are paced by what is read, so one must not claim anything.
@@ -26,15 +26,15 @@ pub(in crate::runtime) fn run_in_process(
     (job, pool): (&JobContext, &Pool),
     (task, number): (TaskId, u32),
     segments: &[Segment],
-    life: &Life,
+    attempt_state: &AttemptState,
     attempt: &Attempt<'_>,
 ) -> Result<Done, TaskError> {
-    life.set_in_process();
-    let mut goes_on = || goes_on(job, life);
+    attempt_state.set_in_process();
+    let mut goes_on = || goes_on(job, attempt_state);
     let mut talk = Talk {
         process: pool.take(&mut goes_on)?,
         job,
-        life,
+        attempt_state,
         attempt,
         writer: None,
         handled: 0,
@@ -45,8 +45,8 @@ pub(in crate::runtime) fn run_in_process(
             index,
             attempt: number,
             split: job.splits()[index as usize].clone(),
-            cuts: (job.ranges)
-                .get(job, life, |plan| talk.sample(Work::Sample(plan)))?
+            cuts: job
+                .ranges(attempt_state, |plan| talk.sample(Work::Sample(plan)))?
                 .map(|ranges| ranges.cuts().to_vec()),
         },
         TaskKind::Reduce => Work::Reduce {
@@ -79,15 +79,15 @@ pub(in crate::runtime) fn run_in_process(
 }
 
 /// Whether anybody still wants the result.
-fn goes_on(job: &JobContext, life: &Life) -> bool {
-    !life.is_stopped() && !job.pacer.is_cancelled()
+fn goes_on(job: &JobContext, attempt_state: &AttemptState) -> bool {
+    !attempt_state.is_stopped() && !job.pacer.is_cancelled()
 }
 
 /// One attempt's talk with its process.
 struct Talk<'a> {
     process: Process,
     job: &'a JobContext,
-    life: &'a Life,
+    attempt_state: &'a AttemptState,
     attempt: &'a Attempt<'a>,
     /// Where its rows go, if it is to have any.
     writer: Option<Box<dyn OutputWriter>>,
@@ -114,16 +114,21 @@ impl Talk<'_> {
     fn order(&mut self, work: Work) -> Result<Ended, TaskError> {
         let task = &self.job.task;
         let memory_bytes = task.task_memory_bytes;
-        let order = Order::new(self.life.core(), &task.directory, memory_bytes, work);
+        let order = Order::new(
+            self.attempt_state.core(),
+            &task.directory,
+            memory_bytes,
+            work,
+        );
         self.tell(&ToChild::Order(Box::new(order)))?;
         self.handled = 0;
         loop {
-            let (job, life, attempt) = (self.job, self.life, self.attempt);
+            let (job, attempt_state, attempt) = (self.job, self.attempt_state, self.attempt);
             let Process { line, meter } = &mut self.process;
             // One that says nothing uses CPU all the same.
             let mut goes_on = || {
                 attempt.pay_for_process(meter.take_counted_s(), 0);
-                goes_on(job, life)
+                goes_on(job, attempt_state)
             };
             let message = match line.listen(&mut goes_on)? {
                 Said::Message(message) => message,
@@ -134,7 +139,7 @@ impl Talk<'_> {
                     continue;
                 }
             };
-            life.step();
+            attempt_state.step();
             match message {
                 ToParent::Used(used) => {
                     self.note(used)?;
@@ -158,8 +163,8 @@ impl Talk<'_> {
     }
 
     fn tell(&mut self, message: &ToChild) -> Result<(), TaskError> {
-        let (job, life) = (self.job, self.life);
-        let mut goes_on = || goes_on(job, life);
+        let (job, attempt_state) = (self.job, self.attempt_state);
+        let mut goes_on = || goes_on(job, attempt_state);
         self.process.line.tell(message, &mut goes_on)
     }
 
@@ -170,7 +175,7 @@ impl Talk<'_> {
         let unpaid_s = self.process.meter.take_unpaid_s(used.cpu_ns);
         self.attempt.pay_for_process(unpaid_s, used.read_bytes);
         let task_memory_bytes = self.job.task.task_memory_bytes as u64;
-        (self.life).set_memory_bytes(used.memory_bytes.min(task_memory_bytes));
+        (self.attempt_state).set_memory_bytes(used.memory_bytes.min(task_memory_bytes));
         self.attempt.set_input(used.input);
         let handled = used.handled.saturating_sub(self.handled);
         self.handled += handled;

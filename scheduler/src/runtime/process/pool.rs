@@ -3,12 +3,12 @@
 use super::frame::{self, FrameError, GoesOn, Kind};
 use super::message::{ToChild, ToParent, decode, encode};
 use crate::runtime::error::TaskError;
-use std::fmt;
+use crate::runtime::job::task_processes::TaskProcesses;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -34,79 +34,7 @@ pub fn processes_cpu_s() -> f64 {
     CPU_NS.load(Ordering::Relaxed) as f64 / 1e9
 }
 
-/// How the processes of a job are started, and what they are told. See
-/// [`JobSpec::in_processes`](crate::runtime::JobSpec::in_processes).
-///
-/// The program has to hand its standard input to
-/// [`TaskServer::from_stdin`](super::TaskServer::from_stdin) and build the job from
-/// what it is told there. Its standard output goes nowhere, its standard error to that
-/// of this process. It runs with the priority of the task threads, in a process group
-/// of its own: an interrupt from the terminal reaches the parent, which then ends it.
-///
-/// ```no_run
-/// use ebb_scheduler::runtime::{
-///     Emit, JobSpec, Runtime, RuntimeOptions, TaskError, TaskProcesses, TaskServer, VecInput,
-///     VecOutput,
-/// };
-/// use std::process::Command;
-/// use std::sync::Arc;
-///
-/// fn copy(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
-///     emit.emit(key, value)
-/// }
-///
-/// fn job(told: &[u8]) -> Result<JobSpec, TaskError> {
-///     let text = std::str::from_utf8(told).map_err(TaskError::failed)?;
-///     let (input, output) = (VecInput::lines(text, 4), VecOutput::new());
-///     Ok(JobSpec::new("copy", Arc::new(input), Arc::new(copy), Arc::new(output)))
-/// }
-///
-/// fn main() -> Result<(), Box<dyn std::error::Error>> {
-///     if std::env::args().nth(1).as_deref() == Some("tasks") {
-///         return Ok(TaskServer::from_stdin()?.serve(job)?);
-///     }
-///     let command = || {
-///         let mut command = Command::new("/proc/self/exe");
-///         command.arg("tasks");
-///         command
-///     };
-///     let told = "a line\nand another";
-///     let processes = TaskProcesses::new(command, told).memory_bytes(256 << 20);
-///     let spec = job(told.as_bytes())?.in_processes(Arc::new(processes));
-///     let runtime = Runtime::start(RuntimeOptions::new(2))?;
-///     println!("{:?}", runtime.submit(spec)?.wait().outcome);
-///     Ok(())
-/// }
-/// ```
-pub struct TaskProcesses {
-    command: Box<dyn Fn() -> Command + Send + Sync>,
-    told: Vec<u8>,
-    memory_bytes: Option<u64>,
-}
-
 impl TaskProcesses {
-    /// Processes of `command`, which are told `told`: whatever they need to know to
-    /// build the job.
-    #[must_use]
-    pub fn new(
-        command: impl Fn() -> Command + Send + Sync + 'static,
-        told: impl Into<Vec<u8>>,
-    ) -> Self {
-        Self {
-            command: Box::new(command),
-            told: told.into(),
-            memory_bytes: None,
-        }
-    }
-
-    /// With at most `memory_bytes` of memory for each: heap and stacks. One that asks
-    /// for more is aborted, and its task has failed.
-    #[must_use]
-    pub fn memory_bytes(mut self, memory_bytes: u64) -> Self {
-        self.memory_bytes = Some(memory_bytes);
-        self
-    }
-
     /// The first frame: the memory limit, 0 for none, u64 LE | what the job is told.
     fn hello(&self) -> Vec<u8> {
         let limit = self.memory_bytes.unwrap_or(0).to_le_bytes();
@@ -135,15 +63,6 @@ impl TaskProcesses {
                 memory_bytes: self.memory_bytes,
             },
         })
-    }
-}
-
-impl fmt::Debug for TaskProcesses {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskProcesses")
-            .field("told_bytes", &self.told.len())
-            .field("memory_bytes", &self.memory_bytes)
-            .finish_non_exhaustive()
     }
 }
 

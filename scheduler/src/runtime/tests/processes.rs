@@ -4,7 +4,7 @@
 use super::memory::Memory;
 use super::*;
 use crate::policy::ReverseAdaptive;
-use crate::runtime::class::current_class;
+use crate::runtime::pacing::class::current_class;
 use rustix::process::{Signal, getpid, kill_process};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

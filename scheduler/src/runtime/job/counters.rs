@@ -1,0 +1,114 @@
+//! What a job's successful attempts counted.
+
+use serde::{Deserialize, Serialize};
+
+/// Totals over the successful attempts of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Records read by maps.
+    pub map_input_records: u64,
+    /// Key and value bytes read by maps.
+    pub map_input_bytes: u64,
+    /// Records emitted by maps, before combining.
+    pub map_output_records: u64,
+    /// Key and value bytes emitted by maps, before combining.
+    pub map_output_bytes: u64,
+    /// Times a map's buffer was full and went to disk.
+    pub spills: u64,
+    /// Records written to disk by spills and merges.
+    pub spilled_records: u64,
+    /// Bytes written to disk by spills and merges, compressed.
+    pub spilled_bytes: u64,
+    /// CPU time of sorting, spilling and merging, in nanoseconds.
+    pub shuffle_cpu_ns: u64,
+    /// The most memory that the buffers of one attempt took.
+    pub memory_bytes_max: u64,
+    /// Keys reduced.
+    pub reduce_groups: u64,
+    /// Records read by reduces.
+    pub reduce_input_records: u64,
+    /// Key and value bytes read by reduces.
+    pub reduce_input_bytes: u64,
+    /// Rows written to the output.
+    pub output_records: u64,
+    /// Key and value bytes written to the output.
+    pub output_bytes: u64,
+    /// Tasks that finished well.
+    pub tasks_done: u64,
+    /// Attempts that failed.
+    pub attempts_failed: u64,
+    /// Attempts that were followed by another one.
+    pub tasks_retried: u64,
+    /// Second attempts that were started beside a slow first one.
+    pub copies_started: u64,
+}
+
+impl Counters {
+    /// Whether each is below `limit`.
+    pub(in crate::runtime) fn are_below(&self, limit: u64) -> bool {
+        // Named one by one, so that a new one is not forgotten.
+        let Self {
+            map_input_records,
+            map_input_bytes,
+            map_output_records,
+            map_output_bytes,
+            spills,
+            spilled_records,
+            spilled_bytes,
+            shuffle_cpu_ns,
+            memory_bytes_max,
+            reduce_groups,
+            reduce_input_records,
+            reduce_input_bytes,
+            output_records,
+            output_bytes,
+            tasks_done,
+            attempts_failed,
+            tasks_retried,
+            copies_started,
+        } = *self;
+        let all = [
+            map_input_records,
+            map_input_bytes,
+            map_output_records,
+            map_output_bytes,
+            spills,
+            spilled_records,
+            spilled_bytes,
+            shuffle_cpu_ns,
+            memory_bytes_max,
+            reduce_groups,
+            reduce_input_records,
+            reduce_input_bytes,
+            output_records,
+            output_bytes,
+            tasks_done,
+            attempts_failed,
+            tasks_retried,
+            copies_started,
+        ];
+        all.into_iter().all(|counter| counter < limit)
+    }
+
+    /// Adds what another attempt counted.
+    pub fn add(&mut self, other: &Self) {
+        self.map_input_records += other.map_input_records;
+        self.map_input_bytes += other.map_input_bytes;
+        self.map_output_records += other.map_output_records;
+        self.map_output_bytes += other.map_output_bytes;
+        self.spills += other.spills;
+        self.spilled_records += other.spilled_records;
+        self.spilled_bytes += other.spilled_bytes;
+        self.shuffle_cpu_ns += other.shuffle_cpu_ns;
+        self.memory_bytes_max = self.memory_bytes_max.max(other.memory_bytes_max);
+        self.reduce_groups += other.reduce_groups;
+        self.reduce_input_records += other.reduce_input_records;
+        self.reduce_input_bytes += other.reduce_input_bytes;
+        self.output_records += other.output_records;
+        self.output_bytes += other.output_bytes;
+        self.tasks_done += other.tasks_done;
+        self.attempts_failed += other.attempts_failed;
+        self.tasks_retried += other.tasks_retried;
+        self.copies_started += other.copies_started;
+    }
+}

@@ -1,0 +1,144 @@
+//! Where a job's rows go: all of them once it succeeded, or none.
+
+use crate::runtime::error::TaskError;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A sink that shows nothing until it is committed.
+///
+/// ```text
+///   check ─> open ─> write* ─> finish ┐ per partition     ┌─> commit
+///              └──> dropped unfinished┘ (failed attempt) ─┴─> abort
+/// ```
+///
+/// Two attempts at a partition may be open at once, a slow one and its copy, so
+/// each needs a place of its own until it finishes. Only one of them does. An
+/// attempt that hangs is left behind: its writer may still be open, or be dropped,
+/// after the commit.
+pub trait Output: Send + Sync {
+    /// Asked at submission: refuses early what `commit` would refuse.
+    ///
+    /// # Errors
+    /// When the output can certainly not be committed.
+    fn check(&self) -> Result<(), TaskError> {
+        Ok(())
+    }
+
+    /// Opens a writer for an attempt (from 1) at a partition: that of a reduce
+    /// task, or of a map task in a job without reduces. No two attempts at a
+    /// partition have the same number.
+    ///
+    /// # Errors
+    /// When it cannot be opened; the attempt fails.
+    fn open(&self, partition: u32, attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError>;
+
+    /// Makes all rows of finished writers appear at once. Called once, after
+    /// one attempt at every partition has finished.
+    ///
+    /// # Errors
+    /// When nothing appeared; the job fails and `abort` follows.
+    fn commit(&self) -> Result<(), TaskError>;
+
+    /// Removes whatever finished writers left. The job failed or was cancelled.
+    fn abort(&self);
+}
+
+/// Writes the rows of one partition. Dropped without `finish`, it must leave
+/// nothing behind.
+pub trait OutputWriter: Send {
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// When writing fails; the attempt fails.
+    fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError>;
+
+    /// Seals the partition for the commit.
+    ///
+    /// # Errors
+    /// When writing fails; the attempt fails.
+    fn finish(self: Box<Self>) -> Result<(), TaskError>;
+}
+
+/// A row: key and value.
+pub type Row = (Vec<u8>, Vec<u8>);
+
+#[derive(Debug, Default)]
+struct Rows {
+    staged: BTreeMap<u32, Vec<Row>>,
+    committed: Option<Vec<Row>>,
+}
+
+/// Rows in memory. Clones share them, so keep one to look at the result.
+#[derive(Clone, Debug, Default)]
+pub struct VecOutput {
+    rows: Arc<Mutex<Rows>>,
+}
+
+impl VecOutput {
+    /// An empty output.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The rows, by partition and in the order written; `None` before a commit.
+    #[must_use]
+    pub fn rows(&self) -> Option<Vec<Row>> {
+        self.with(|rows| rows.committed.clone())
+    }
+
+    /// Whether partitions are waiting for a commit or an abort.
+    #[must_use]
+    pub fn has_staged(&self) -> bool {
+        self.with(|rows| !rows.staged.is_empty())
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut Rows) -> T) -> T {
+        f(&mut self.rows.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Output for VecOutput {
+    fn open(&self, partition: u32, _attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
+        Ok(Box::new(VecWriter {
+            output: self.clone(),
+            partition,
+            rows: Vec::new(),
+        }))
+    }
+
+    fn commit(&self) -> Result<(), TaskError> {
+        self.with(|rows| {
+            let staged = std::mem::take(&mut rows.staged);
+            rows.committed = Some(staged.into_values().flatten().collect());
+        });
+        Ok(())
+    }
+
+    fn abort(&self) {
+        self.with(|rows| rows.staged.clear());
+    }
+}
+
+struct VecWriter {
+    output: VecOutput,
+    partition: u32,
+    rows: Vec<Row>,
+}
+
+impl OutputWriter for VecWriter {
+    fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
+        self.rows.push((key.to_vec(), value.to_vec()));
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), TaskError> {
+        let Self {
+            output,
+            partition,
+            rows,
+        } = *self;
+        output.with(|shared| shared.staged.insert(partition, rows));
+        Ok(())
+    }
+}

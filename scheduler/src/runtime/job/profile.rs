@@ -1,0 +1,188 @@
+//! What the tasks of a job are believed to take, and what they took: the profile that
+//! the next job of its kind starts from.
+
+use super::attempt_record::{AttemptOutcome, AttemptRecord};
+use crate::model::TaskKind;
+use serde::{Deserialize, Serialize};
+
+/// How long tasks are believed to take until the first has finished.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct JobProfile {
+    /// CPU time of a map task in seconds; positive.
+    pub map_task_cpu_s: f64,
+    /// CPU time of a reduce task in seconds; positive.
+    pub reduce_task_cpu_s: f64,
+}
+
+impl Default for JobProfile {
+    /// A second each.
+    fn default() -> Self {
+        Self {
+            map_task_cpu_s: 1.0,
+            reduce_task_cpu_s: 1.0,
+        }
+    }
+}
+
+/// Totals over the tasks of one kind, by the attempts that count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TaskMeasures {
+    /// Tasks.
+    pub tasks: u64,
+    /// CPU time of all in seconds, that of the shuffle included.
+    pub cpu_s: f64,
+    /// CPU time of the longest in seconds.
+    pub cpu_s_max: f64,
+    /// CPU time of sorting, spilling and merging, in seconds: the shuffle.
+    pub shuffle_cpu_s: f64,
+    /// Time from start to end of all in seconds, pauses included.
+    pub elapsed_s: f64,
+    /// Key and value bytes read.
+    pub bytes_in: u64,
+    /// Key and value bytes emitted.
+    pub bytes_out: u64,
+    /// Bytes written to disk by spills and merges, compressed.
+    pub spilled_bytes: u64,
+    /// The most memory that the buffers of one took.
+    pub memory_bytes_max: u64,
+}
+
+impl TaskMeasures {
+    fn add(&mut self, task: &AttemptRecord) {
+        self.tasks += 1;
+        self.cpu_s += task.cpu_s;
+        self.cpu_s_max = self.cpu_s_max.max(task.cpu_s);
+        self.shuffle_cpu_s += task.shuffle_cpu_s;
+        self.elapsed_s += task.ended_s - task.started_s;
+        self.bytes_in += task.bytes_in;
+        self.bytes_out += task.bytes_out;
+        self.spilled_bytes += task.spilled_bytes;
+        self.memory_bytes_max = self.memory_bytes_max.max(task.memory_bytes_max);
+    }
+}
+
+/// CPU, I/O and memory of a job by type of task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MeasuredProfile {
+    /// Its maps.
+    pub map: TaskMeasures,
+    /// Its reduces.
+    pub reduce: TaskMeasures,
+}
+
+impl MeasuredProfile {
+    /// Adds an attempt, if its result counts.
+    pub fn add(&mut self, attempt: &AttemptRecord) {
+        if attempt.outcome == AttemptOutcome::Done {
+            match attempt.kind {
+                TaskKind::Map => self.map.add(attempt),
+                TaskKind::Reduce => self.reduce.add(attempt),
+            }
+        }
+    }
+
+    /// What tasks of the next run will take if work is in proportion to the
+    /// input: `bytes_in` bytes, 0 when not known, in `maps` maps and `reduces`
+    /// reduces. What was not measured is left as in `otherwise`.
+    #[must_use]
+    pub fn estimates(
+        &self,
+        bytes_in: u64,
+        maps: u32,
+        reduces: u32,
+        otherwise: JobProfile,
+    ) -> JobProfile {
+        let growth = match (bytes_in, self.map.bytes_in) {
+            (0, _) | (_, 0) => None,
+            (next, measured) => Some(next as f64 / measured as f64),
+        };
+        let per_task = |measures: &TaskMeasures, tasks: u32, otherwise_s: f64| {
+            let cpu_s = match growth {
+                Some(growth) => measures.cpu_s * growth / f64::from(tasks.max(1)),
+                None => measures.cpu_s / measures.tasks.max(1) as f64,
+            };
+            match cpu_s {
+                cpu_s if measures.tasks > 0 && cpu_s > 0.0 => cpu_s,
+                _ => otherwise_s,
+            }
+        };
+        JobProfile {
+            map_task_cpu_s: per_task(&self.map, maps, otherwise.map_task_cpu_s),
+            reduce_task_cpu_s: per_task(&self.reduce, reduces, otherwise.reduce_task_cpu_s),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempt(kind: TaskKind, cpu_s: f64, bytes_in: u64) -> AttemptRecord {
+        AttemptRecord {
+            kind,
+            index: 0,
+            attempt: 1,
+            started_s: 1.0,
+            ended_s: 4.0,
+            cpu_s,
+            shuffle_cpu_s: cpu_s / 4.0,
+            bytes_in,
+            bytes_out: 1,
+            spilled_bytes: 2,
+            memory_bytes_max: bytes_in,
+            outcome: AttemptOutcome::Done,
+        }
+    }
+
+    fn measured() -> MeasuredProfile {
+        let mut measured = MeasuredProfile::default();
+        for (cpu_s, bytes) in [(2.0, 100), (4.0, 300)] {
+            measured.add(&attempt(TaskKind::Map, cpu_s, bytes));
+        }
+        measured.add(&attempt(TaskKind::Reduce, 1.0, 50));
+        let failed = AttemptRecord {
+            outcome: AttemptOutcome::LeftBehind,
+            ..attempt(TaskKind::Map, 100.0, 0)
+        };
+        measured.add(&failed);
+        measured
+    }
+
+    #[test]
+    fn only_attempts_that_count_are_measured() {
+        let map = measured().map;
+        assert_eq!((map.tasks, map.cpu_s, map.cpu_s_max), (2, 6.0, 4.0));
+        assert_eq!((map.bytes_in, map.memory_bytes_max), (400, 300));
+        assert_eq!((map.shuffle_cpu_s, map.elapsed_s), (1.5, 6.0));
+    }
+
+    #[test]
+    fn twice_the_input_is_twice_the_work_however_it_is_cut() {
+        let otherwise = JobProfile::default();
+        let estimates = |bytes, maps, reduces| {
+            let next = measured().estimates(bytes, maps, reduces, otherwise);
+            (next.map_task_cpu_s, next.reduce_task_cpu_s)
+        };
+        assert_eq!(estimates(400, 2, 1), (3.0, 1.0));
+        assert_eq!(estimates(800, 6, 4), (2.0, 0.5));
+        assert_eq!(estimates(0, 9, 9), (3.0, 1.0), "as long as before");
+        let nothing = MeasuredProfile::default();
+        assert_eq!(nothing.estimates(800, 6, 4, otherwise), otherwise);
+    }
+
+    #[test]
+    fn a_profile_reads_back_from_json() {
+        let json = serde_json::to_string(&measured()).unwrap();
+        assert_eq!(
+            serde_json::from_str::<MeasuredProfile>(&json).unwrap(),
+            measured()
+        );
+        let record = attempt(TaskKind::Reduce, 0.5, 7);
+        let json = serde_json::to_string(&record).unwrap();
+        assert!(json.contains(r#""outcome":{"kind":"done"}"#), "{json}");
+        assert_eq!(
+            serde_json::from_str::<AttemptRecord>(&json).unwrap(),
+            record
+        );
+    }
+}

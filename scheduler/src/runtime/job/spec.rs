@@ -1,0 +1,187 @@
+//! A job as it is submitted.
+
+use super::fold::{Fold, FoldCombiner};
+use super::functions::{Mapper, Reducer};
+use super::input::{Input, Split};
+use super::output::Output;
+use super::partitioner::{Partitioner, Partitioning};
+use super::profile::{JobProfile, MeasuredProfile};
+use super::task_processes::TaskProcesses;
+use crate::model::JobId;
+use crate::runtime::error::SubmitError;
+use std::sync::Arc;
+
+/// Records that [`JobSpec::globally_sorted`] samples: with ten reduces, each
+/// gets an even part give or take a tenth.
+pub const SAMPLE_RECORDS: u32 = 10_000;
+
+/// A job: what to compute, from what, to where, and by when.
+#[derive(Clone)]
+pub struct JobSpec {
+    /// For people; need not be unique.
+    pub name: String,
+    /// Where records come from.
+    pub input: Arc<dyn Input>,
+    /// What is done with each.
+    pub mapper: Arc<dyn Mapper>,
+    /// Reduces a map's output before it is written, if given.
+    pub combiner: Option<Arc<dyn Reducer>>,
+    /// Folds a map's values where they lie, if given.
+    pub fold: Option<Arc<dyn Fold>>,
+    /// Reduces each key's values. Without it the maps' output is the result.
+    pub reducer: Option<Arc<dyn Reducer>>,
+    /// Which reduce task gets a key.
+    pub partitioning: Partitioning,
+    /// Number of reduce tasks: at least 1 with a reducer, 0 without.
+    pub reduces: u32,
+    /// Where results go.
+    pub output: Arc<dyn Output>,
+    /// Completion time goal in seconds after submission, positive. Without it:
+    /// as early as possible, behind jobs that have one.
+    pub goal_s: Option<f64>,
+    /// First estimates of task lengths.
+    pub profile: JobProfile,
+    /// What an earlier run of the same job took: better estimates than those.
+    pub measured: Option<MeasuredProfile>,
+    /// Where its tasks run; without, on threads of this process.
+    pub processes: Option<Arc<TaskProcesses>>,
+    /// Jobs of the same runtime that have to succeed before this one starts. Its
+    /// input is split only then, so it may be what they put out. If one of them
+    /// fails or is cancelled, this one fails.
+    pub after: Vec<JobId>,
+}
+
+impl JobSpec {
+    /// A job of maps only, without a goal.
+    pub fn new(
+        name: impl Into<String>,
+        input: Arc<dyn Input>,
+        mapper: Arc<dyn Mapper>,
+        output: Arc<dyn Output>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            input,
+            mapper,
+            combiner: None,
+            fold: None,
+            reducer: None,
+            partitioning: Partitioning::default(),
+            reduces: 0,
+            output,
+            goal_s: None,
+            profile: JobProfile::default(),
+            measured: None,
+            processes: None,
+            after: Vec::new(),
+        }
+    }
+
+    /// With `reducer` in `reduces` tasks.
+    #[must_use]
+    pub fn reducer(mut self, reducer: Arc<dyn Reducer>, reduces: u32) -> Self {
+        self.reducer = Some(reducer);
+        self.reduces = reduces;
+        self
+    }
+
+    /// With `combiner` on the maps' side.
+    #[must_use]
+    pub fn combiner(mut self, combiner: Arc<dyn Reducer>) -> Self {
+        self.combiner = Some(combiner);
+        self
+    }
+
+    /// With values of a key folded into one wherever they meet before the reduce:
+    /// in a map's buffer, and as the combiner at spills and merges.
+    #[must_use]
+    pub fn fold(mut self, fold: Arc<dyn Fold>) -> Self {
+        self.combiner = Some(Arc::new(FoldCombiner(Arc::clone(&fold))));
+        self.fold = Some(fold);
+        self
+    }
+
+    /// With keys spread over the reduces by `partitioner`.
+    #[must_use]
+    pub fn partitioner(mut self, partitioner: Arc<dyn Partitioner>) -> Self {
+        self.partitioning = Partitioning::By(partitioner);
+        self
+    }
+
+    /// With the reduces' rows in order, one reduce after the other: keys are
+    /// spread by ranges, cut by a sample of [`SAMPLE_RECORDS`] records.
+    #[must_use]
+    pub fn globally_sorted(mut self) -> Self {
+        self.partitioning = Partitioning::SampledRanges {
+            records: SAMPLE_RECORDS,
+        };
+        self
+    }
+
+    /// To be done `goal_s` seconds after submission.
+    #[must_use]
+    pub fn goal_s(mut self, goal_s: f64) -> Self {
+        self.goal_s = Some(goal_s);
+        self
+    }
+
+    /// With estimates of its tasks' CPU time.
+    #[must_use]
+    pub fn profile(mut self, profile: JobProfile) -> Self {
+        self.profile = profile;
+        self
+    }
+
+    /// With each task in a process of its own, which is reused by later tasks of this
+    /// job. Input, mapper, combiner, partitioner and reducer are those that the
+    /// process makes for itself; they must be the same as here. The input is split
+    /// and the output written here.
+    #[must_use]
+    pub fn in_processes(mut self, processes: Arc<TaskProcesses>) -> Self {
+        self.processes = Some(processes);
+        self
+    }
+
+    /// To start when `job` has succeeded, and the others that were given so.
+    #[must_use]
+    pub fn after(mut self, job: JobId) -> Self {
+        self.after.push(job);
+        self
+    }
+
+    /// With what an earlier run took: tasks are believed to take as long, in
+    /// proportion to the input.
+    #[must_use]
+    pub fn measured(mut self, measured: MeasuredProfile) -> Self {
+        self.measured = Some(measured);
+        self
+    }
+
+    /// How long tasks will take that read `splits`.
+    pub(in crate::runtime) fn estimates(&self, splits: &[Split]) -> JobProfile {
+        let bytes = splits.iter().map(|split| split.bytes).sum();
+        self.measured.map_or(self.profile, |measured| {
+            measured.estimates(bytes, splits.len() as u32, self.reduces, self.profile)
+        })
+    }
+
+    pub(in crate::runtime) fn check(&self) -> Result<(), SubmitError> {
+        let positive = |value: f64| value.is_finite() && value > 0.0;
+        if let Some(goal_s) = self.goal_s.filter(|&goal_s| !positive(goal_s)) {
+            return Err(SubmitError::Goal(goal_s));
+        }
+        if self.reducer.is_some() && self.reduces == 0 {
+            return Err(SubmitError::NoReduces);
+        }
+        let combines = self.combiner.is_some() || self.fold.is_some();
+        if self.reducer.is_none() && (self.reduces > 0 || combines) {
+            return Err(SubmitError::NoReducer);
+        }
+        for cpu_s in [self.profile.map_task_cpu_s, self.profile.reduce_task_cpu_s] {
+            if !positive(cpu_s) {
+                return Err(SubmitError::Profile(cpu_s));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,26 @@
+//! What a task works with.
+
+use super::spec::JobSpec;
+use crate::runtime::error::TaskError;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+/// What a task works with, wherever it runs.
+pub(in crate::runtime) struct TaskContext {
+    pub spec: JobSpec,
+    /// The job's spill directory; removed after its last task.
+    pub directory: PathBuf,
+    pub task_memory_bytes: usize,
+}
+
+impl TaskContext {
+    /// A directory for the intermediate files of one attempt, removed on drop.
+    pub fn attempt_dir(&self, prefix: &str) -> Result<TempDir, TaskError> {
+        let path = &self.directory;
+        let made = tempfile::Builder::new().prefix(prefix).tempdir_in(path);
+        made.map_err(TaskError::io(format!(
+            "creating a spill directory in {}",
+            path.display()
+        )))
+    }
+}

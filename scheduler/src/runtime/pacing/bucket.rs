@@ -1,0 +1,99 @@
+//! A token bucket: what may be used, of CPU time or of bytes, at a rate.
+//!
+//! It decides; whoever holds it waits. What was used is charged after the fact,
+//! so a bucket can be in debt, and its owner rests until that is paid.
+
+/// What a task has to do now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::runtime) enum Verdict {
+    Go,
+    WaitFor(f64),
+    /// Nothing comes in: until that changes.
+    Pause,
+}
+
+/// Fills at a rate, up to a burst. The unit is that of its owner.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::runtime) struct Bucket {
+    rate_per_s: f64,
+    burst: f64,
+    balance: f64,
+    filled_s: f64,
+}
+
+impl Bucket {
+    /// An empty one, into which nothing comes.
+    pub fn new(now_s: f64) -> Self {
+        Self {
+            rate_per_s: 0.0,
+            burst: 0.0,
+            balance: 0.0,
+            filled_s: now_s,
+        }
+    }
+
+    /// What was earned until now was earned at the old rate.
+    pub fn set_rate(&mut self, rate_per_s: f64, burst: f64, now_s: f64) {
+        self.fill(now_s);
+        self.rate_per_s = rate_per_s;
+        self.burst = burst;
+    }
+
+    pub fn charge(&mut self, amount: f64, now_s: f64) {
+        self.fill(now_s);
+        self.balance -= amount;
+    }
+
+    pub fn verdict(&mut self, now_s: f64) -> Verdict {
+        self.fill(now_s);
+        if self.rate_per_s <= 0.0 {
+            Verdict::Pause
+        } else if self.balance >= 0.0 {
+            Verdict::Go
+        } else {
+            Verdict::WaitFor(-self.balance / self.rate_per_s)
+        }
+    }
+
+    fn fill(&mut self, now_s: f64) {
+        let earned = (now_s - self.filled_s).max(0.0) * self.rate_per_s;
+        self.balance = (self.balance + earned).min(self.burst);
+        self.filled_s = now_s;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_core_pays_ten_milliseconds_in_twenty() {
+        let mut bucket = Bucket::new(0.0);
+        assert_eq!(bucket.verdict(0.0), Verdict::Pause);
+        bucket.set_rate(0.5, 0.02, 0.0);
+        assert_eq!(bucket.verdict(0.0), Verdict::Go);
+        bucket.charge(0.010, 0.0);
+        assert_eq!(bucket.verdict(0.0), Verdict::WaitFor(0.020));
+        let Verdict::WaitFor(wait_s) = bucket.verdict(0.015) else {
+            panic!("still in debt")
+        };
+        assert!((wait_s - 0.005).abs() < 1e-12);
+        assert_eq!(bucket.verdict(0.0201), Verdict::Go);
+    }
+
+    #[test]
+    fn what_is_saved_ends_at_the_burst() {
+        let mut bucket = Bucket::new(0.0);
+        bucket.set_rate(2.0, 0.02, 0.0);
+        assert_eq!(bucket.verdict(3600.0), Verdict::Go);
+        assert_eq!(bucket.balance, 0.02);
+    }
+
+    #[test]
+    fn a_new_rate_does_not_reach_back() {
+        let mut bucket = Bucket::new(0.0);
+        bucket.charge(1.0, 0.0);
+        bucket.set_rate(1.0, 0.02, 10.0);
+        assert_eq!(bucket.verdict(10.0), Verdict::WaitFor(1.0));
+    }
+}

@@ -1,0 +1,83 @@
+//! The kernel's scheduling class for task threads.
+
+use rustix::process::{getpriority_process, nice};
+use serde::Serialize;
+use thread_priority::ThreadPriority;
+use thread_priority::unix::{
+    NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,
+    thread_native_id, thread_schedule_policy,
+};
+
+/// The highest nice value there is.
+const NICEST: i32 = 19;
+
+const IDLE: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+
+/// The class a task thread runs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SchedulingClass {
+    /// `SCHED_IDLE`: any thread of the transactional side displaces it at once.
+    Idle,
+    /// The smallest part of a core that the ordinary class has (nice 19), where
+    /// `SCHED_IDLE` is not granted: threads of the transactional side get nearly
+    /// all of a core, but not always at once.
+    Nice,
+    /// The class of every other thread: not asked for, or not granted.
+    Normal,
+}
+
+impl std::fmt::Display for SchedulingClass {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Idle => "SCHED_IDLE",
+            Self::Nice => "nice 19",
+            Self::Normal => "normal priority",
+        })
+    }
+}
+
+/// Puts the calling thread under `SCHED_IDLE`, or what is nearest to it of what
+/// the system allows, and says what it runs under now.
+pub(in crate::runtime) fn lower_current_thread() -> SchedulingClass {
+    // What counts is what the kernel reports afterwards: a refused nice value
+    // does not undo a granted class.
+    let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, IDLE);
+    if current_class() == SchedulingClass::Normal {
+        // Of the calling thread, on Linux.
+        let _ = nice(NICEST);
+    }
+    current_class()
+}
+
+/// What the calling thread runs under.
+pub(in crate::runtime) fn current_class() -> SchedulingClass {
+    let is_idle = thread_schedule_policy().is_ok_and(|policy| policy == IDLE);
+    class_of(is_idle, getpriority_process(None).unwrap_or(0))
+}
+
+fn class_of(is_idle: bool, nice: i32) -> SchedulingClass {
+    match (is_idle, nice) {
+        (true, _) => SchedulingClass::Idle,
+        (false, NICEST) => SchedulingClass::Nice,
+        (false, _) => SchedulingClass::Normal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_is_what_the_kernel_says_it_is() {
+        assert_eq!(class_of(true, 0), SchedulingClass::Idle);
+        assert_eq!(class_of(false, 19), SchedulingClass::Nice);
+        assert_eq!(class_of(false, 5), SchedulingClass::Normal);
+    }
+
+    #[test]
+    fn a_lowered_thread_is_not_as_any_other() {
+        let lowered = std::thread::spawn(lower_current_thread).join().unwrap();
+        assert_ne!(lowered, SchedulingClass::Normal);
+    }
+}

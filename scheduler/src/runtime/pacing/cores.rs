@@ -1,0 +1,131 @@
+//! Spreads task threads over the machine's cores.
+//!
+//! The kernel does this for ordinary threads. Under `SCHED_IDLE` it does not: a
+//! core that runs nothing but idle-class threads counts as idle, so two of them
+//! were seen to share one core for seconds while another had nothing to do. Each
+//! task is therefore tied to a core: one that has no other task of its job, and
+//! of those the one with the fewest tasks. Any transactional thread still
+//! displaces it there at once.
+
+use crate::model::JobId;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The cores that this process may use, and the jobs of the tasks tied to each.
+#[derive(Debug)]
+pub(in crate::runtime) struct Cores {
+    tasks: Mutex<Vec<(usize, Vec<JobId>)>>,
+}
+
+/// A task's place on a core, given back on drop.
+#[derive(Debug)]
+pub(in crate::runtime) struct Place {
+    cores: Arc<Cores>,
+    core: Option<usize>,
+    job: JobId,
+}
+
+impl Place {
+    pub fn core(&self) -> Option<u32> {
+        self.core.and_then(|core| core.try_into().ok())
+    }
+}
+
+/// Ties the calling thread to `core`.
+pub(in crate::runtime) fn tie_current_thread(core: usize) {
+    if core < CpuSet::MAX_CPU {
+        let mut set = CpuSet::new();
+        set.set(core);
+        // Refused, the thread runs wherever the kernel puts it.
+        let _ = sched_setaffinity(None, &set);
+    }
+}
+
+impl Cores {
+    /// Asks the system; where it does not say, tasks are not tied to cores.
+    pub fn detect() -> Self {
+        let allowed = sched_getaffinity(None);
+        let cores = allowed.map(|set| {
+            (0..CpuSet::MAX_CPU)
+                .filter(|&core| set.is_set(core))
+                .collect()
+        });
+        Self::of(cores.unwrap_or_default())
+    }
+
+    fn of(cores: Vec<usize>) -> Self {
+        Self {
+            tasks: Mutex::new(cores.into_iter().map(|core| (core, Vec::new())).collect()),
+        }
+    }
+
+    /// Ties the calling thread to a core, for a task of `job`.
+    pub fn take(self: &Arc<Self>, job: JobId) -> Place {
+        let core = self.choose(job);
+        if let Some(core) = core {
+            tie_current_thread(core);
+        }
+        Place {
+            cores: Arc::clone(self),
+            core,
+            job,
+        }
+    }
+
+    fn choose(&self, job: JobId) -> Option<usize> {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = |jobs: &[JobId]| jobs.iter().filter(|other| **other == job).count();
+        let (core, jobs) = tasks
+            .iter_mut()
+            .min_by_key(|(_, jobs)| (own(jobs), jobs.len()))?;
+        jobs.push(job);
+        Some(*core)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut tasks = (self.cores.tasks.lock()).unwrap_or_else(PoisonError::into_inner);
+        let core = tasks.iter_mut().find(|(core, _)| Some(*core) == self.core);
+        if let Some((_, jobs)) = core
+            && let Some(at) = jobs.iter().position(|job| *job == self.job)
+        {
+            jobs.swap_remove(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_spreads_over_the_cores_and_shares_them_evenly_with_others() {
+        let cores = Arc::new(Cores::of(vec![3, 5]));
+        let [a, b] = [JobId(1), JobId(2)];
+        assert_eq!((cores.choose(a), cores.choose(b)), (Some(3), Some(5)));
+        // Its second task goes where it has none, though both are as full.
+        assert_eq!((cores.choose(b), cores.choose(a)), (Some(3), Some(5)));
+        drop(Place {
+            cores: Arc::clone(&cores),
+            core: Some(5),
+            job: b,
+        });
+        assert_eq!(cores.choose(JobId(3)), Some(5));
+        assert_eq!(Cores::of(Vec::new()).choose(a), None);
+    }
+
+    #[test]
+    fn a_tied_thread_runs_on_one_core() {
+        let cores = Arc::new(Cores::detect());
+        let allowed = || sched_getaffinity(None).map(|set| set.count());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let place = cores.take(JobId(1));
+                if place.core.is_some() {
+                    assert_eq!(allowed(), Ok(1));
+                }
+            });
+        });
+    }
+}

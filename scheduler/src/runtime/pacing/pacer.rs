@@ -1,0 +1,217 @@
+//! Pacing: how a share of a core is enforced on a job.
+//!
+//! A [`Bucket`] of CPU time per job fills at the job's share. Tasks charge what
+//! they used after the fact and wait while the job is in debt. So a job never
+//! uses more than its share plus [`BURST_S`] plus what runs between two
+//! checkpoints, and that last part is paid back. They wait in the same place
+//! while the jobs have read more than they may.
+
+use super::attempt::Throttle;
+use super::attempt_state::AttemptState;
+use super::bucket::{Bucket, Verdict};
+use super::reads::ReadBudget;
+use crate::runtime::clock::Clock;
+use crate::runtime::error::TaskError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// CPU time a job can save up while it does not run, in seconds.
+pub const BURST_S: f64 = 0.02;
+
+/// The longest wait before looking at the clock again, in seconds: a held
+/// clock's advance is noticed within this time.
+const WAIT_S_MAX: f64 = 0.1;
+
+/// Wall time between two settlements. Reading a thread's CPU time is a system
+/// call; every half millisecond it costs less than a thousandth, and a paced job
+/// still runs in steps far below what a transaction would notice.
+const SETTLE_EVERY: Duration = Duration::from_micros(500);
+
+#[derive(Debug)]
+struct State {
+    bucket: Bucket,
+    cancelled: bool,
+}
+
+/// The pacing of one job, shared by its tasks and the control thread.
+pub(in crate::runtime) struct Pacer {
+    clock: Arc<dyn Clock>,
+    /// False in an unmanaged runtime: charge, but never wait.
+    paced: bool,
+    /// What all jobs of the runtime may read.
+    reads: Arc<ReadBudget>,
+    state: Mutex<State>,
+    changed: Condvar,
+    used_ns: AtomicU64,
+}
+
+impl Pacer {
+    pub fn new(clock: Arc<dyn Clock>, paced: bool, reads: Arc<ReadBudget>) -> Self {
+        let bucket = Bucket::new(clock.now_s());
+        Self {
+            clock,
+            paced,
+            reads,
+            state: Mutex::new(State {
+                bucket,
+                cancelled: false,
+            }),
+            changed: Condvar::new(),
+            used_ns: AtomicU64::new(0),
+        }
+    }
+
+    pub fn set_share(&self, share_hundredths: u32) {
+        let rate = f64::from(share_hundredths) / 100.0;
+        let now_s = self.clock.now_s();
+        self.lock().bucket.set_rate(rate, BURST_S, now_s);
+        self.changed.notify_all();
+    }
+
+    /// Lets every wait look again at what may end it.
+    pub fn wake(&self) {
+        // With the lock, so that nobody is between looking and waiting.
+        let _state = self.lock();
+        self.changed.notify_all();
+    }
+
+    /// Makes every wait, now and later, end with [`TaskError::Cancelled`].
+    pub fn cancel(&self) {
+        self.lock().cancelled = true;
+        self.changed.notify_all();
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.lock().cancelled
+    }
+
+    /// Charges CPU time already used.
+    pub fn charge(&self, cpu_s: f64) {
+        self.used_ns
+            .fetch_add((cpu_s * 1e9) as u64, Ordering::Relaxed);
+        self.lock().bucket.charge(cpu_s, self.clock.now_s());
+    }
+
+    /// Charges bytes already read.
+    pub fn charge_read(&self, bytes: u64) {
+        self.reads.charge(bytes, self.clock.now_s());
+    }
+
+    /// Waits until the job may use CPU, and read. Ends with [`TaskError::Cancelled`]
+    /// for a single task too, when that one `is_stopped`.
+    pub fn wait_unless(&self, is_stopped: impl Fn() -> bool) -> Result<(), TaskError> {
+        let mut state = self.lock();
+        loop {
+            if state.cancelled || is_stopped() {
+                return Err(TaskError::Cancelled);
+            }
+            let now_s = self.clock.now_s();
+            let verdict = match self.paced {
+                true => state.bucket.verdict(now_s),
+                false => Verdict::Go,
+            };
+            let verdict = match verdict {
+                Verdict::Go => self.reads.verdict(now_s),
+                wait => wait,
+            };
+            let wait_s = match verdict {
+                Verdict::Go => return Ok(()),
+                Verdict::WaitFor(wait_s) => wait_s.min(WAIT_S_MAX),
+                Verdict::Pause => WAIT_S_MAX,
+            };
+            let waited = self
+                .changed
+                .wait_timeout(state, Duration::from_secs_f64(wait_s));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// CPU time the job has used, in seconds.
+    pub fn used_cpu_s(&self) -> f64 {
+        self.used_ns.load(Ordering::Relaxed) as f64 / 1e9
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An attempt on a thread of this process.
+impl Throttle for Pacer {
+    fn settle_every(&self) -> Duration {
+        SETTLE_EVERY
+    }
+
+    fn pay(&self, cpu_s: f64, read_bytes: u64) {
+        self.charge(cpu_s);
+        self.charge_read(read_bytes);
+    }
+
+    fn wait(&self, attempt_state: &AttemptState) -> Result<(), TaskError> {
+        self.wait_unless(|| attempt_state.is_stopped())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::ManualClock;
+
+    fn pacer() -> Arc<Pacer> {
+        let reads = Arc::new(ReadBudget::unlimited());
+        Arc::new(Pacer::new(Arc::new(ManualClock::default()), true, reads))
+    }
+
+    #[test]
+    fn a_paused_job_waits_until_it_gets_a_share() {
+        let pacer = pacer();
+        let waiter = {
+            let pacer = Arc::clone(&pacer);
+            std::thread::spawn(move || pacer.wait_unless(|| false))
+        };
+        pacer.set_share(10);
+        waiter.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_stopped_task_ends_its_wait_and_the_others_of_its_job_go_on() {
+        let pacer = pacer();
+        assert!(matches!(
+            pacer.wait_unless(|| true),
+            Err(TaskError::Cancelled)
+        ));
+        pacer.set_share(10);
+        assert!(matches!(pacer.wait_unless(|| false), Ok(())));
+    }
+
+    #[test]
+    fn cancellation_ends_a_wait_that_time_would_not() {
+        let pacer = pacer();
+        pacer.set_share(10);
+        pacer.charge(1.0);
+        let waiter = {
+            let pacer = Arc::clone(&pacer);
+            std::thread::spawn(move || pacer.wait_unless(|| false))
+        };
+        pacer.cancel();
+        assert!(matches!(waiter.join().unwrap(), Err(TaskError::Cancelled)));
+        assert!((pacer.used_cpu_s() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_job_that_has_cpu_waits_for_bytes() {
+        let clock = Arc::new(ManualClock::default());
+        let reads = Arc::new(ReadBudget::unlimited());
+        let pacer = Arc::new(Pacer::new(clock, true, Arc::clone(&reads)));
+        pacer.set_share(100);
+        reads.set_rate(Some(10), 0.0);
+        pacer.charge_read(1000);
+        let waiter = {
+            let pacer = Arc::clone(&pacer);
+            std::thread::spawn(move || pacer.wait_unless(|| false))
+        };
+        reads.set_rate(None, 0.0);
+        waiter.join().unwrap().unwrap();
+    }
+}

@@ -1,0 +1,165 @@
+//! The memory that all attempts of all jobs together may hold.
+//!
+//! An attempt reserves a task's memory when it is claimed and gives it back when its
+//! thread is through with it. Stopping an attempt, or leaving it behind, frees
+//! nothing: what runs holds what it has.
+
+use crate::runtime::options::RuntimeOptions;
+
+/// What is reserved, and how much may be.
+#[derive(Debug)]
+pub(in crate::runtime) struct MemoryBudget {
+    task_bytes: u64,
+    /// What the options allow; `None`: any amount, as below.
+    limit_bytes: Option<u64>,
+    /// What is left in this control cycle.
+    left_bytes: Option<u64>,
+    attempts: u32,
+    /// The most at once since that was asked last.
+    attempts_peak: u32,
+    /// More has been reserved than there may be since then.
+    exceeded_since_s: Option<f64>,
+}
+
+impl Default for MemoryBudget {
+    /// Without a limit.
+    fn default() -> Self {
+        Self {
+            task_bytes: 1,
+            limit_bytes: None,
+            left_bytes: None,
+            attempts: 0,
+            attempts_peak: 0,
+            exceeded_since_s: None,
+        }
+    }
+}
+
+impl MemoryBudget {
+    pub fn new(options: &RuntimeOptions) -> Self {
+        Self {
+            task_bytes: (options.task_memory_bytes as u64).max(1),
+            limit_bytes: options.memory_bytes,
+            ..Self::default()
+        }
+    }
+
+    /// In the control cycle that starts at `now_s`, in seconds, no more than
+    /// `left_bytes` may be held; `None`: what the options allow.
+    pub fn start_cycle(&mut self, left_bytes: Option<u64>, now_s: f64) {
+        self.left_bytes = left_bytes;
+        let since_s = self.exceeded_since_s.unwrap_or(now_s);
+        let is_exceeded = self.attempts > self.attempts_max();
+        self.exceeded_since_s = is_exceeded.then_some(since_s);
+    }
+
+    /// Whether too much has been held for at least `for_s` seconds.
+    pub fn is_exceeded(&self, now_s: f64, for_s: f64) -> bool {
+        (self.exceeded_since_s).is_some_and(|since_s| now_s - since_s >= for_s)
+    }
+
+    /// Attempts that may run at once in this cycle.
+    pub fn attempts_max(&self) -> u32 {
+        let bytes = [self.limit_bytes, self.left_bytes];
+        let least = bytes.into_iter().flatten().min();
+        least.map_or(u32::MAX, |bytes| self.attempts_in(bytes))
+    }
+
+    /// Attempts that may ever run at once.
+    pub fn attempts_limit(&self) -> u32 {
+        self.limit_bytes
+            .map_or(u32::MAX, |bytes| self.attempts_in(bytes))
+    }
+
+    fn attempts_in(&self, bytes: u64) -> u32 {
+        u32::try_from(bytes / self.task_bytes).unwrap_or(u32::MAX)
+    }
+
+    /// Whether one more attempt fits.
+    pub fn has_room(&self) -> bool {
+        self.attempts < self.attempts_max()
+    }
+
+    /// An attempt was claimed.
+    pub fn reserve(&mut self) {
+        self.attempts += 1;
+        self.attempts_peak = self.attempts_peak.max(self.attempts);
+    }
+
+    /// An attempt has really ended.
+    pub fn release(&mut self) {
+        debug_assert!(self.attempts > 0, "it was reserved");
+        self.attempts = self.attempts.saturating_sub(1);
+    }
+
+    /// What is reserved.
+    pub fn reserved_bytes(&self) -> u64 {
+        u64::from(self.attempts) * self.task_bytes
+    }
+
+    /// The most that was reserved at once since this was asked last.
+    pub fn take_peak_bytes(&mut self) -> u64 {
+        let peak = std::mem::replace(&mut self.attempts_peak, self.attempts);
+        u64::from(peak) * self.task_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget(limit_bytes: Option<u64>) -> MemoryBudget {
+        MemoryBudget {
+            task_bytes: 100,
+            limit_bytes,
+            ..MemoryBudget::default()
+        }
+    }
+
+    #[test]
+    fn the_smaller_of_two_limits_holds_and_only_whole_tasks_count() {
+        let mut budget = budget(Some(399));
+        assert_eq!((budget.attempts_max(), budget.attempts_limit()), (3, 3));
+        budget.start_cycle(Some(250), 0.0);
+        assert_eq!((budget.attempts_max(), budget.attempts_limit()), (2, 3));
+        budget.start_cycle(Some(99), 0.0);
+        assert!(!budget.has_room());
+        budget.start_cycle(Some(1_000), 0.0);
+        assert_eq!(budget.attempts_max(), 3);
+        assert_eq!(self::budget(None).attempts_max(), u32::MAX);
+        assert_eq!(self::budget(Some(u64::MAX)).attempts_max(), u32::MAX);
+    }
+
+    #[test]
+    fn what_is_reserved_is_held_until_it_is_released() {
+        let mut budget = budget(Some(200));
+        for attempts in [1, 2] {
+            assert!(budget.has_room());
+            budget.reserve();
+            assert_eq!(budget.reserved_bytes(), attempts * 100);
+        }
+        assert!(!budget.has_room());
+        budget.release();
+        assert!(budget.has_room());
+        assert_eq!(budget.take_peak_bytes(), 200);
+        assert_eq!(budget.take_peak_bytes(), 100);
+    }
+
+    #[test]
+    fn it_is_exceeded_from_the_first_cycle_that_finds_it_so() {
+        let mut budget = budget(None);
+        budget.reserve();
+        budget.reserve();
+        budget.start_cycle(Some(200), 1.0);
+        assert!(!budget.is_exceeded(9.0, 0.0), "it just fits");
+        budget.start_cycle(Some(100), 2.0);
+        assert!(!budget.is_exceeded(2.4, 0.5));
+        budget.start_cycle(Some(0), 2.5);
+        assert!(budget.is_exceeded(2.5, 0.5));
+        budget.release();
+        budget.start_cycle(Some(100), 3.0);
+        assert!(!budget.is_exceeded(9.0, 0.5));
+        budget.start_cycle(Some(0), 4.0);
+        assert!(!budget.is_exceeded(4.4, 0.5), "since then, not before");
+    }
+}

@@ -1,0 +1,157 @@
+//! From a placement to shares: what each job may use until the next cycle.
+
+use crate::model::{Job, JobId};
+
+/// The most one task can use: it runs on one thread.
+pub(in crate::runtime) const TASK_HUNDREDTHS_MAX: u32 = 100;
+
+/// A job that shares are given to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Claimant {
+    /// Id, submission and goal.
+    pub job: Job,
+    /// Slots the policy placed for it.
+    pub slots: u32,
+    /// Tasks it could run at once now.
+    pub runnable_tasks: u32,
+    /// Second attempts at slow tasks that it could run beside those.
+    pub copies: u32,
+}
+
+/// Turns slots into shares, in hundredths of a core, in the order given.
+///
+/// Every job gets its slots, as far as its tasks can use them. What the
+/// placement leaves over (fractions of a slot, or slots that no job has enough
+/// tasks for) goes to the jobs with the earliest goal, then the oldest; and what
+/// is left when no task can use more, to copies of slow tasks. The sum is the
+/// capacity or all that tasks and copies can use, whichever is less.
+#[must_use]
+pub fn shares(
+    capacity_hundredths: u32,
+    slot_share_hundredths: u32,
+    claimants: &[Claimant],
+) -> Vec<(JobId, u32)> {
+    let mut order: Vec<usize> = (0..claimants.len()).collect();
+    order.sort_by(|&a, &b| {
+        let (a, b) = (&claimants[a].job, &claimants[b].job);
+        let goal_s = |job: &Job| job.goal_s.unwrap_or(f64::INFINITY);
+        (goal_s(a).total_cmp(&goal_s(b)))
+            .then(a.submitted_s.total_cmp(&b.submitted_s))
+            .then(a.id.cmp(&b.id))
+    });
+    let usable = |claimant: &Claimant| claimant.runnable_tasks.saturating_mul(TASK_HUNDREDTHS_MAX);
+
+    let mut granted = vec![0_u32; claimants.len()];
+    let mut left = capacity_hundredths;
+    for &index in &order {
+        let claimant = &claimants[index];
+        let placed = claimant.slots.saturating_mul(slot_share_hundredths);
+        granted[index] = placed.min(usable(claimant)).min(left);
+        left -= granted[index];
+    }
+    for &index in &order {
+        let more = (usable(&claimants[index]) - granted[index]).min(left);
+        granted[index] += more;
+        left -= more;
+    }
+    for &index in &order {
+        let copies = claimants[index].copies;
+        let more = copies.saturating_mul(TASK_HUNDREDTHS_MAX).min(left);
+        granted[index] += more;
+        left -= more;
+    }
+    claimants
+        .iter()
+        .zip(granted)
+        .map(|(claimant, share)| (claimant.job.id, share))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    fn claimant(id: u64, goal_s: Option<f64>, slots: u32, runnable_tasks: u32) -> Claimant {
+        Claimant {
+            job: Job::new(JobId(id), 0.0, goal_s),
+            slots,
+            runnable_tasks,
+            copies: 0,
+        }
+    }
+
+    fn grant(capacity: u32, claimants: &[Claimant]) -> Vec<u32> {
+        shares(capacity, 10, claimants)
+            .into_iter()
+            .map(|(_, share)| share)
+            .collect()
+    }
+
+    #[test]
+    fn slots_become_shares_and_the_rest_goes_to_the_earliest_goal() {
+        let jobs = [
+            claimant(1, Some(90.0), 6, 5),
+            claimant(2, Some(50.0), 12, 5),
+        ];
+        assert_eq!(grant(195, &jobs), [60, 135]);
+    }
+
+    #[test]
+    fn one_task_uses_one_core_and_the_next_job_gets_the_rest() {
+        let jobs = [
+            claimant(1, Some(10.0), 1, 1),
+            claimant(2, None, 0, 3),
+            claimant(3, None, 0, 3),
+        ];
+        assert_eq!(grant(200, &jobs), [100, 100, 0]);
+        assert_eq!(grant(450, &jobs), [100, 300, 50]);
+    }
+
+    #[test]
+    fn more_slots_than_tasks_can_use_are_passed_on() {
+        let jobs = [
+            claimant(1, Some(10.0), 40, 1),
+            claimant(2, Some(20.0), 0, 9),
+        ];
+        assert_eq!(grant(400, &jobs), [100, 300]);
+    }
+
+    #[test]
+    fn copies_get_what_no_task_can_use() {
+        let mut jobs = [
+            claimant(1, Some(10.0), 10, 1),
+            claimant(2, Some(20.0), 0, 2),
+        ];
+        jobs[0].copies = 1;
+        assert_eq!(grant(300, &jobs), [100, 200]);
+        assert_eq!(grant(350, &jobs), [150, 200]);
+        assert_eq!(grant(900, &jobs), [200, 200]);
+    }
+
+    #[test]
+    fn shares_fill_the_capacity_exactly_and_never_exceed_it() {
+        let seed = 41;
+        println!("seed {seed}");
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        for _ in 0..2000 {
+            let capacity = rng.random_range(0..1600);
+            let jobs: Vec<Claimant> = (0..rng.random_range(0..8))
+                .map(|id| {
+                    let goal_s = rng.random_bool(0.5).then(|| rng.random_range(0.0..100.0));
+                    claimant(id, goal_s, rng.random_range(0..40), rng.random_range(0..6))
+                })
+                .collect();
+            let granted = grant(capacity, &jobs);
+            let usable: u32 = jobs.iter().map(|job| job.runnable_tasks * 100).sum();
+            assert_eq!(granted.iter().sum::<u32>(), capacity.min(usable));
+            assert!(
+                granted
+                    .iter()
+                    .zip(&jobs)
+                    .all(|(share, job)| *share <= job.runnable_tasks * 100)
+            );
+        }
+    }
+}

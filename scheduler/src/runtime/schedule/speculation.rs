@@ -1,0 +1,98 @@
+//! Which task deserves a second attempt beside the first.
+//!
+//! The rule is that of LATE (Zaharia et al., *Improving MapReduce performance in
+//! heterogeneous environments*, OSDI 2008): of the attempts that are slow, copy
+//! the one that is expected to end last, and only one that a copy would overtake.
+//! Time in which the job had no share does not count.
+
+/// An attempt is slow when it has run this many times as long as a task takes.
+const SLOWNESS: f64 = 1.5;
+
+/// Nothing is copied that has run for less, in seconds: starting a copy is not
+/// free, and a look at so short a time says little.
+const COPY_AFTER_S: f64 = 1.0;
+
+/// A part of the tasks of one type, and at least one, may have a copy at a time.
+const COPIES_PER_TASKS: u32 = 10;
+
+/// An attempt, as far as its end can be foretold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::runtime) struct Pace {
+    /// Which task.
+    pub index: u32,
+    /// Seconds since its start.
+    pub running_s: f64,
+    /// The part of the work that is done, 0 to 1; 0 when that is not known.
+    pub progress: f64,
+}
+
+impl Pace {
+    /// Seconds to its end at the speed it had so far.
+    fn left_s(&self) -> f64 {
+        if self.progress > 0.0 {
+            self.running_s * (1.0 - self.progress) / self.progress
+        } else {
+            f64::INFINITY
+        }
+    }
+}
+
+/// How many of `tasks` tasks may have a copy at once.
+pub(in crate::runtime) fn copies_max(tasks: u32) -> u32 {
+    tasks.div_ceil(COPIES_PER_TASKS)
+}
+
+/// The task to copy, if any, where tasks take `typical_s` seconds.
+pub(in crate::runtime) fn straggler(
+    paces: impl IntoIterator<Item = Pace>,
+    typical_s: f64,
+) -> Option<u32> {
+    let slow_s = (SLOWNESS * typical_s).max(COPY_AFTER_S);
+    let is_slow = |pace: &Pace| pace.running_s >= slow_s && pace.left_s() > typical_s;
+    (paces.into_iter().filter(is_slow))
+        .max_by(|a, b| {
+            let by_end = a.left_s().total_cmp(&b.left_s());
+            // Of equals the one that began to read first.
+            by_end.then(b.index.cmp(&a.index))
+        })
+        .map(|pace| pace.index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace(index: u32, running_s: f64, progress: f64) -> Pace {
+        Pace {
+            index,
+            running_s,
+            progress,
+        }
+    }
+
+    #[test]
+    fn the_slow_attempt_that_ends_last_is_copied() {
+        let paces = [
+            pace(0, 20.0, 0.5),  // ends in 20 s
+            pace(1, 40.0, 0.5),  // in 40 s
+            pace(2, 14.0, 0.01), // not slow yet
+            pace(3, 90.0, 0.9),  // in 10 s
+        ];
+        assert_eq!(straggler(paces, 10.0), Some(1));
+        assert_eq!(straggler(paces, 30.0), None, "a copy would not overtake it");
+        assert_eq!(straggler(paces[3..].to_vec(), 10.0), None);
+    }
+
+    #[test]
+    fn what_does_not_say_how_far_it_is_ends_last_and_short_tasks_are_left_alone() {
+        let silent = [pace(4, 15.0, 0.0), pace(2, 15.0, 0.0), pace(3, 60.0, 0.1)];
+        assert_eq!(straggler(silent, 10.0), Some(2));
+        assert_eq!(straggler([pace(0, 0.9, 0.0)], 0.001), None);
+        assert_eq!(straggler([], 1.0), None);
+    }
+
+    #[test]
+    fn a_tenth_of_the_tasks_may_have_a_copy() {
+        assert_eq!([0, 1, 10, 11].map(copies_max), [0, 1, 1, 2]);
+    }
+}

@@ -1,0 +1,306 @@
+//! The tasks of one kind, and the attempts at them.
+
+use super::speculation::{Pace, copies_max, straggler};
+use crate::model::TaskState;
+use crate::runtime::pacing::attempt_state::AttemptState;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// The least a task is believed to take, in seconds of CPU: tasks whose CPU
+/// time rounds to nothing still are work.
+const TASK_CPU_S_MIN: f64 = 1e-6;
+
+#[derive(Debug)]
+pub(in crate::runtime) struct Slot {
+    pub state: TaskState,
+    /// Attempts started.
+    attempts: u32,
+    /// Attempts that failed.
+    pub failures: u32,
+    /// The attempt that may finish the output, and no other.
+    pub finishing: Option<u32>,
+}
+
+/// An attempt that runs.
+#[derive(Debug)]
+pub(in crate::runtime) struct Running {
+    pub state: Arc<AttemptState>,
+    pub started_s: f64,
+    /// Seconds since then in which the job had no share.
+    paused_s: f64,
+    /// Seconds without a step that it could have made, up to the last look.
+    still_s: f64,
+    steps_seen: u64,
+    /// It was told to stop for its memory.
+    pub is_preempted: bool,
+}
+
+/// An attempt whose result is wanted: nobody has told it to stop.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::runtime) struct Wanted {
+    pub index: u32,
+    pub attempt: u32,
+    pub started_s: f64,
+    /// It finishes its output, or is about to.
+    pub is_finishing: bool,
+}
+
+impl Running {
+    /// Seconds that it ran until `now_s`.
+    fn running_s(&self, now_s: f64) -> f64 {
+        (now_s - self.started_s - self.paused_s).max(0.0)
+    }
+}
+
+#[derive(Debug)]
+pub(in crate::runtime) struct TaskSet {
+    pub slots: Vec<Slot>,
+    pub pending: VecDeque<u32>,
+    /// By task and number of the attempt.
+    running: BTreeMap<(u32, u32), Running>,
+    pub done: u32,
+    done_cpu_s: f64,
+    done_running_s: f64,
+    estimate_cpu_s: f64,
+    /// A task that a copy would finish earlier.
+    pub straggler: Option<u32>,
+}
+
+impl TaskSet {
+    pub fn new(n: u32, estimate_cpu_s: f64) -> Self {
+        let slot = |_| Slot {
+            state: TaskState::Pending,
+            attempts: 0,
+            failures: 0,
+            finishing: None,
+        };
+        Self {
+            slots: (0..n).map(slot).collect(),
+            pending: (0..n).collect(),
+            running: BTreeMap::new(),
+            done: 0,
+            done_cpu_s: 0.0,
+            done_running_s: 0.0,
+            estimate_cpu_s,
+            straggler: None,
+        }
+    }
+
+    pub fn total(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.done == self.total()
+    }
+
+    pub fn has_started(&self) -> bool {
+        self.slots.iter().any(|slot| slot.attempts > 0)
+    }
+
+    /// Attempts that run.
+    pub fn running(&self) -> u32 {
+        self.running.len() as u32
+    }
+
+    pub fn attempt_states(&self) -> impl Iterator<Item = &Arc<AttemptState>> {
+        self.running.values().map(|running| &running.state)
+    }
+
+    /// CPU time used by each task that runs; of two attempts the more.
+    pub fn running_cpu_s(&self) -> Vec<f64> {
+        let mut by_task: BTreeMap<u32, f64> = BTreeMap::new();
+        for ((index, _), running) in &self.running {
+            let used_s = by_task.entry(*index).or_default();
+            *used_s = used_s.max(running.state.used_s());
+        }
+        by_task.into_values().collect()
+    }
+
+    /// The observed mean; before a task has finished, the estimate or what the
+    /// longest running task has already shown to be too little.
+    pub fn mean_cpu_s(&self) -> f64 {
+        let mean = if self.done > 0 {
+            self.done_cpu_s / f64::from(self.done)
+        } else {
+            (self.running_cpu_s().into_iter()).fold(self.estimate_cpu_s, f64::max)
+        };
+        mean.max(TASK_CPU_S_MIN)
+    }
+
+    /// Starts the next pending task: its number, the attempt's and its state.
+    pub fn start(&mut self, now_s: f64) -> Option<(u32, u32, Arc<AttemptState>)> {
+        let index = self.pending.pop_front()?;
+        debug_assert_eq!(self.slots[index as usize].state, TaskState::Pending);
+        Some(self.start_attempt(index, now_s))
+    }
+
+    /// Starts a copy of the straggler, if there is one.
+    pub fn start_copy(&mut self, now_s: f64) -> Option<(u32, u32, Arc<AttemptState>)> {
+        let index = self.straggler.take()?;
+        (self.attempts_at(index) == 1).then(|| self.start_attempt(index, now_s))
+    }
+
+    fn start_attempt(&mut self, index: u32, now_s: f64) -> (u32, u32, Arc<AttemptState>) {
+        let slot = &mut self.slots[index as usize];
+        slot.state = TaskState::Running;
+        slot.attempts += 1;
+        let attempt_state = Arc::new(AttemptState::default());
+        let running = Running {
+            state: Arc::clone(&attempt_state),
+            started_s: now_s,
+            paused_s: 0.0,
+            still_s: 0.0,
+            steps_seen: 0,
+            is_preempted: false,
+        };
+        self.running.insert((index, slot.attempts), running);
+        (index, slot.attempts, attempt_state)
+    }
+
+    /// Whether the attempt runs, as far as is known here.
+    pub fn is_running(&self, index: u32, attempt: u32) -> bool {
+        self.running.contains_key(&(index, attempt))
+    }
+
+    /// Attempts at the task that run.
+    pub fn attempts_at(&self, index: u32) -> usize {
+        self.running.range((index, 0)..=(index, u32::MAX)).count()
+    }
+
+    /// Takes an attempt out; `None` if it was given up before.
+    pub fn stop(&mut self, index: u32, attempt: u32) -> Option<Running> {
+        let running = self.running.remove(&(index, attempt))?;
+        let slot = &mut self.slots[index as usize];
+        slot.finishing = slot.finishing.filter(|finishing| *finishing != attempt);
+        Some(running)
+    }
+
+    /// Counts the task as done by `winner`, and tells other attempts to stop.
+    /// True when there are any.
+    pub fn win(&mut self, index: u32, winner: &Running, now_s: f64) -> bool {
+        self.slots[index as usize].state = TaskState::Done;
+        self.done += 1;
+        self.done_cpu_s += winner.state.used_s();
+        self.done_running_s += winner.running_s(now_s);
+        let others = self.running.range((index, 0)..=(index, u32::MAX));
+        others.clone().for_each(|(_, other)| other.state.stop());
+        others.count() > 0
+    }
+
+    /// Puts a task back that is not done and of which no attempt is left. True
+    /// when it did.
+    pub fn put_back(&mut self, index: u32) -> bool {
+        let is_free = self.attempts_at(index) == 0;
+        let slot = &mut self.slots[index as usize];
+        let is_back = is_free && slot.state == TaskState::Running;
+        if is_back {
+            slot.state = TaskState::Pending;
+            self.pending.push_back(index);
+        }
+        is_back
+    }
+
+    /// Tells an attempt to stop, if it runs.
+    pub fn stop_attempt(&self, index: u32, attempt: u32) {
+        if let Some(running) = self.running.get(&(index, attempt)) {
+            running.state.stop();
+        }
+    }
+
+    /// Tells an attempt to stop for its memory. False when it does not run, was told
+    /// to stop before, or finishes its output.
+    pub fn preempt(&mut self, index: u32, attempt: u32) -> bool {
+        let is_finishing = |slot: &Slot| slot.finishing == Some(attempt);
+        if self.slots.get(index as usize).is_none_or(is_finishing) {
+            return false;
+        }
+        let running = self.running.get_mut(&(index, attempt));
+        let Some(running) = running.filter(|running| !running.state.is_stopped()) else {
+            return false;
+        };
+        running.is_preempted = true;
+        running.state.stop();
+        true
+    }
+
+    /// The attempts that run and were not told to stop.
+    pub fn wanted(&self) -> impl Iterator<Item = Wanted> {
+        let all = self.running.iter();
+        let wanted = all.filter(|(_, running)| !running.state.is_stopped());
+        wanted.map(|(&(index, attempt), running)| Wanted {
+            index,
+            attempt,
+            started_s: running.started_s,
+            is_finishing: self.slots[index as usize].finishing == Some(attempt),
+        })
+    }
+
+    pub fn attempt_state(&self, index: u32, attempt: u32) -> Option<Arc<AttemptState>> {
+        let running = self.running.get(&(index, attempt))?;
+        Some(Arc::clone(&running.state))
+    }
+
+    /// Looks at all attempts after `elapsed_s` seconds, in which the job could
+    /// run or not. Returns those that made no step for `stall_s` seconds, task
+    /// and attempt, and looks for a straggler. One that was told to stop can do so
+    /// in any case: nothing makes it wait.
+    ///
+    /// An attempt that is finishing its output is never among them: it is past
+    /// the job's code, and if it was given up and finished all the same, its rows
+    /// could appear twice.
+    pub fn watch(
+        &mut self,
+        (now_s, elapsed_s): (f64, f64),
+        could_run: bool,
+        stall_s: f64,
+    ) -> Vec<(u32, u32)> {
+        let mut stalled = Vec::new();
+        for (&(index, attempt), running) in &mut self.running {
+            let since_s = elapsed_s.min(now_s - running.started_s).max(0.0);
+            if !could_run {
+                running.paused_s += since_s;
+            }
+            let steps = running.state.steps();
+            let stepped = std::mem::replace(&mut running.steps_seen, steps) != steps;
+            let could_run = could_run || running.state.is_stopped();
+            if stepped || !could_run || running.state.is_waiting() {
+                running.still_s = 0.0;
+            } else {
+                running.still_s += since_s;
+            }
+            let is_finishing = self.slots[index as usize].finishing == Some(attempt);
+            if running.still_s >= stall_s && !is_finishing {
+                stalled.push((index, attempt));
+            }
+        }
+        self.straggler = self.find_straggler(now_s);
+        stalled
+    }
+
+    fn find_straggler(&self, now_s: f64) -> Option<u32> {
+        // A task that waits is worth more than a second attempt at one that runs.
+        if self.done == 0 || !self.pending.is_empty() {
+            return None;
+        }
+        let tasks = self.total() - self.done;
+        let copies = self.running().saturating_sub(tasks);
+        if copies >= copies_max(self.total()) {
+            return None;
+        }
+        let single = |index: u32| {
+            let slot = &self.slots[index as usize];
+            slot.state == TaskState::Running
+                && slot.finishing.is_none()
+                && self.attempts_at(index) == 1
+        };
+        let paces = (self.running.iter())
+            .filter(|((index, _), running)| single(*index) && !running.state.is_stopped())
+            .map(|((index, _), running)| Pace {
+                index: *index,
+                running_s: running.running_s(now_s),
+                progress: running.state.progress(),
+            });
+        straggler(paces, self.done_running_s / f64::from(self.done))
+    }
+}

@@ -1,0 +1,571 @@
+//! The life of one job, as a state machine without threads, files or clock.
+//!
+//! ```text
+//!   tasks: maps, then reduces ──all done──> committing ──ok──> ended
+//!     │  (retries)                              │
+//!     └── last attempt failed, or cancelled ──> stopping ─────> ended
+//! ```
+//!
+//! A job that follows others comes from further left: it waits until they have
+//! succeeded, then its input is split. No policy sees it before.
+//!
+//! Workers claim [`Work`] and report back. A task may have two attempts at a time,
+//! the second a copy where the first is slow. What holds then:
+//!
+//! - Only one attempt at a task may finish the output ([`Tracker::may_finish`]),
+//!   and only one is counted ([`Tracker::task_done`]): the first.
+//! - An attempt that was given up ([`Tracker::watch`]) is forgotten: whatever it
+//!   still reports has no effect.
+//! - An attempt that is preempted ([`Tracker::preempt`]) runs until it notices. Only
+//!   then its task waits again; if it is done before, its result counts.
+//! - Stopping waits for the attempts that run and were not given up, so that
+//!   nothing uses the job's files when they are cleared away.
+
+use super::live_view::LiveJob;
+use super::task_set::{Running, TaskSet, Wanted};
+use crate::model::{Job, JobId, TaskId, TaskKind, TaskState};
+use crate::runtime::error::TaskError;
+use crate::runtime::job::attempt_record::{AttemptOutcome, AttemptRecord};
+use crate::runtime::job::counters::Counters;
+use crate::runtime::job::profile::JobProfile;
+use crate::runtime::job::profile::MeasuredProfile;
+use crate::runtime::job::report::{JobState, Outcome};
+use crate::runtime::pacing::attempt_state::AttemptState;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Attempts at a task that fail before its job does; the field's usual number.
+pub const ATTEMPTS_MAX: u32 = 4;
+
+/// Threads that a job may leave behind before it fails: what it computes hangs.
+const LEFT_BEHIND_MAX: u32 = ATTEMPTS_MAX;
+
+/// What a worker is to do.
+#[derive(Debug)]
+pub(in crate::runtime) enum Work {
+    Task {
+        task: TaskId,
+        /// From 1.
+        attempt: u32,
+        attempt_state: Arc<AttemptState>,
+    },
+    /// To split the input, which a job before this one has put out.
+    Split,
+    Commit,
+    Abort,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Following,
+    Splitting { claimed: bool },
+    Tasks,
+    Committing { claimed: bool },
+    Stopping { claimed: bool },
+    Ended,
+}
+
+#[derive(Debug)]
+pub(in crate::runtime) struct Tracker {
+    pub job: Job,
+    maps: TaskSet,
+    reduces: TaskSet,
+    stage: Stage,
+    /// Jobs before this one that have not ended.
+    follows: BTreeSet<JobId>,
+    /// Somebody splits the input at this moment.
+    is_splitting: bool,
+    outcome: Option<Outcome>,
+    counters: Counters,
+    /// When it was last looked at whether attempts make progress.
+    watched_s: f64,
+    left_behind: u32,
+    /// Attempts that ended since they were taken last.
+    records: Vec<AttemptRecord>,
+    measured: MeasuredProfile,
+}
+
+/// What came of an attempt that ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::runtime) struct TaskDone {
+    /// It was the first at its task: its result counts.
+    pub won: bool,
+    /// A phase of the job ended with it.
+    pub phase_ended: bool,
+    /// Others at the same task were told to stop.
+    pub stopped_others: bool,
+}
+
+impl Tracker {
+    pub fn new(job: Job, maps: u32, reduces: u32, profile: &JobProfile) -> Self {
+        let mut tracker = Self {
+            watched_s: job.submitted_s,
+            left_behind: 0,
+            records: Vec::new(),
+            measured: MeasuredProfile::default(),
+            job,
+            maps: TaskSet::new(maps, profile.map_task_cpu_s),
+            reduces: TaskSet::new(reduces, profile.reduce_task_cpu_s),
+            stage: Stage::Tasks,
+            follows: BTreeSet::new(),
+            is_splitting: false,
+            outcome: None,
+            counters: Counters::default(),
+        };
+        tracker.commit_when_done();
+        tracker
+    }
+
+    /// A job that follows at least one other, by [`Tracker::follow`]; how many maps
+    /// it will have is not known yet.
+    pub fn following(job: Job, reduces: u32, profile: &JobProfile) -> Self {
+        Self {
+            stage: Stage::Following,
+            ..Self::new(job, 0, reduces, profile)
+        }
+    }
+
+    /// Makes the job wait for another one.
+    pub fn follow(&mut self, other: JobId) {
+        self.follows.insert(other);
+    }
+
+    /// Jobs that it waits for.
+    pub fn follows(&self) -> impl Iterator<Item = JobId> {
+        self.follows.iter().copied()
+    }
+
+    /// A job ended: well, or for the given reason. Once all that this one follows
+    /// have ended well it goes on; when one has not, this one fails too. True when
+    /// either happened.
+    pub fn other_ended(&mut self, other: JobId, why_not: Option<&str>) -> bool {
+        if self.stage != Stage::Following || !self.follows.remove(&other) {
+            return false;
+        }
+        match why_not {
+            Some(why_not) => self.stop(Outcome::Failed {
+                cause: format!("{other}, which this job follows, {why_not}"),
+            }),
+            None if self.follows.is_empty() => self.stage = Stage::Splitting { claimed: false },
+            None => return false,
+        }
+        true
+    }
+
+    /// The input was split for `maps` maps, which are believed to take as long as
+    /// in `profile`; or it could not be.
+    pub fn split_done(&mut self, split: Result<(u32, JobProfile), &TaskError>) {
+        self.is_splitting = false;
+        match split {
+            _ if self.stage != (Stage::Splitting { claimed: true }) => {}
+            Ok((maps, profile)) => {
+                self.maps = TaskSet::new(maps, profile.map_task_cpu_s);
+                self.reduces = TaskSet::new(self.reduces.total(), profile.reduce_task_cpu_s);
+                self.stage = Stage::Tasks;
+                self.commit_when_done();
+            }
+            Err(error) => self.stop(Outcome::Failed {
+                cause: format!("splitting the input: {error}"),
+            }),
+        }
+    }
+
+    /// The next thing to do for this job. A task only if `may_start`; to commit
+    /// or to clear away needs no share.
+    pub fn claim(&mut self, may_start: bool, now_s: f64) -> Option<Work> {
+        match self.stage {
+            Stage::Tasks if may_start => {
+                let kind = self.kind();
+                let started = self.set(kind).start(now_s)?;
+                Some(self.work(kind, started))
+            }
+            Stage::Splitting { claimed: false } => {
+                self.stage = Stage::Splitting { claimed: true };
+                self.is_splitting = true;
+                Some(Work::Split)
+            }
+            Stage::Committing { claimed: false } => {
+                self.stage = Stage::Committing { claimed: true };
+                Some(Work::Commit)
+            }
+            Stage::Stopping { claimed: false } if self.running() == 0 && !self.is_splitting => {
+                self.stage = Stage::Stopping { claimed: true };
+                Some(Work::Abort)
+            }
+            _ => None,
+        }
+    }
+
+    /// A second attempt at a task that is slow, if there is one.
+    pub fn claim_copy(&mut self, now_s: f64) -> Option<Work> {
+        if self.stage != Stage::Tasks {
+            return None;
+        }
+        let kind = self.kind();
+        let started = self.set(kind).start_copy(now_s)?;
+        self.counters.copies_started += 1;
+        Some(self.work(kind, started))
+    }
+
+    fn work(
+        &self,
+        kind: TaskKind,
+        (index, attempt, attempt_state): (u32, u32, Arc<AttemptState>),
+    ) -> Work {
+        let job = self.job.id;
+        Work::Task {
+            task: TaskId { job, kind, index },
+            attempt,
+            attempt_state,
+        }
+    }
+
+    /// Whether the attempt may make its output final now. True for one attempt
+    /// at a task at most, until that one fails.
+    pub fn may_finish(&mut self, task: TaskId, attempt: u32) -> bool {
+        let is_stopping = self.stage != Stage::Tasks;
+        let set = self.set(task.kind);
+        let runs = set.is_running(task.index, attempt);
+        let slot = &mut set.slots[task.index as usize];
+        let may = runs
+            && !is_stopping
+            && slot.state == TaskState::Running
+            && slot.finishing.is_none_or(|finishing| finishing == attempt);
+        if may {
+            slot.finishing = Some(attempt);
+        } else {
+            // The other one is about to finish, or it comes too late.
+            set.stop_attempt(task.index, attempt);
+        }
+        may
+    }
+
+    /// An attempt finished well.
+    pub fn task_done(
+        &mut self,
+        task: TaskId,
+        attempt: u32,
+        counted: &Counters,
+        now_s: f64,
+    ) -> TaskDone {
+        let set = self.set(task.kind);
+        let lost = TaskDone {
+            won: false,
+            phase_ended: false,
+            stopped_others: false,
+        };
+        let Some(winner) = set.stop(task.index, attempt) else {
+            return lost;
+        };
+        if set.slots[task.index as usize].state != TaskState::Running {
+            self.record(
+                (task, attempt),
+                &winner,
+                now_s,
+                None,
+                AttemptOutcome::Stopped,
+            );
+            return lost;
+        }
+        let stopped_others = set.win(task.index, &winner, now_s);
+        let phase_ended = set.is_done();
+        self.record(
+            (task, attempt),
+            &winner,
+            now_s,
+            Some(counted),
+            AttemptOutcome::Done,
+        );
+        self.counters.add(counted);
+        self.counters.tasks_done += 1;
+        self.commit_when_done();
+        TaskDone {
+            won: true,
+            phase_ended,
+            stopped_others,
+        }
+    }
+
+    /// An attempt failed: another follows, or the job fails. True when it does.
+    pub fn task_failed(
+        &mut self,
+        task: TaskId,
+        attempt: u32,
+        error: &TaskError,
+        now_s: f64,
+    ) -> bool {
+        let is_stopping = self.stage != Stage::Tasks;
+        let set = self.set(task.kind);
+        let Some(ended) = set.stop(task.index, attempt) else {
+            return false;
+        };
+        // One that was told to stop has not failed.
+        let failed = !is_stopping && !ended.state.is_stopped();
+        let outcome = match error {
+            TaskError::Stalled { .. } => AttemptOutcome::LeftBehind,
+            error if failed => AttemptOutcome::Failed {
+                cause: error.to_string(),
+            },
+            _ if ended.is_preempted => AttemptOutcome::Preempted,
+            _ => AttemptOutcome::Stopped,
+        };
+        self.record((task, attempt), &ended, now_s, None, outcome);
+        let set = self.set(task.kind);
+        let slot = &mut set.slots[task.index as usize];
+        slot.failures += u32::from(failed);
+        if slot.failures >= ATTEMPTS_MAX && failed {
+            slot.state = TaskState::Failed;
+            self.counters.attempts_failed += 1;
+            self.stop(Outcome::Failed {
+                cause: format!("{task}, attempt {attempt}: {error}"),
+            });
+            return true;
+        }
+        let is_back = set.put_back(task.index);
+        self.counters.attempts_failed += u64::from(failed);
+        self.counters.tasks_retried += u64::from(failed && is_back);
+        false
+    }
+
+    /// Tells an attempt to stop, so that others can have its memory. That is no
+    /// failure. False when there is nothing to be had that way: it has ended or will
+    /// soon, or finishes its output.
+    pub fn preempt(&mut self, task: TaskId, attempt: u32) -> bool {
+        self.stage == Stage::Tasks && self.set(task.kind).preempt(task.index, attempt)
+    }
+
+    /// The attempts that run and were not told to stop; none when the job stops.
+    pub fn wanted(&self) -> impl Iterator<Item = (TaskKind, Wanted)> {
+        let of = |set, kind| TaskSet::wanted(set).map(move |wanted| (kind, wanted));
+        let all = of(&self.maps, TaskKind::Map).chain(of(&self.reduces, TaskKind::Reduce));
+        all.filter(|_| self.stage == Stage::Tasks)
+    }
+
+    /// Looks at all attempts: those without progress for `stall_s` seconds in
+    /// which the job could run are given up, as failed, and returned. While it
+    /// stops it can run in any case: nothing makes it wait.
+    pub fn watch(&mut self, now_s: f64, could_run: bool, stall_s: f64) -> Vec<Arc<AttemptState>> {
+        let elapsed_s = now_s - std::mem::replace(&mut self.watched_s, now_s);
+        let could_run = could_run || self.stage != Stage::Tasks;
+        let mut given_up = Vec::new();
+        for kind in [TaskKind::Map, TaskKind::Reduce] {
+            let stalled = (self.set(kind)).watch((now_s, elapsed_s), could_run, stall_s);
+            for (index, attempt) in stalled {
+                let job = self.job.id;
+                let task = TaskId { job, kind, index };
+                given_up.extend(self.give_up(task, attempt, now_s, stall_s));
+            }
+        }
+        given_up
+    }
+
+    fn give_up(
+        &mut self,
+        task: TaskId,
+        attempt: u32,
+        now_s: f64,
+        stall_s: f64,
+    ) -> Option<Arc<AttemptState>> {
+        let attempt_state = self.set(task.kind).attempt_state(task.index, attempt)?;
+        let error = TaskError::Stalled { for_s: stall_s };
+        self.task_failed(task, attempt, &error, now_s);
+        self.left_behind += 1;
+        if self.left_behind >= LEFT_BEHIND_MAX && self.stage == Stage::Tasks {
+            let n = self.left_behind;
+            self.stop(Outcome::Failed {
+                cause: format!("{task}, attempt {attempt}: {error}, as {n} of this job in all"),
+            });
+        }
+        Some(attempt_state)
+    }
+
+    /// Remembers an attempt that ended, with what it `counted` if that is known.
+    fn record(
+        &mut self,
+        (task, attempt): (TaskId, u32),
+        ended: &Running,
+        now_s: f64,
+        counted: Option<&Counters>,
+        outcome: AttemptOutcome,
+    ) {
+        let counted = counted.copied().unwrap_or_default();
+        let (bytes_in, bytes_out) = match task.kind {
+            TaskKind::Map => (
+                counted.map_input_bytes,
+                counted.map_output_bytes + counted.output_bytes,
+            ),
+            TaskKind::Reduce => (counted.reduce_input_bytes, counted.output_bytes),
+        };
+        let record = AttemptRecord {
+            kind: task.kind,
+            index: task.index,
+            attempt,
+            started_s: ended.started_s,
+            ended_s: now_s,
+            cpu_s: ended.state.used_s(),
+            shuffle_cpu_s: counted.shuffle_cpu_ns as f64 / 1e9,
+            bytes_in,
+            bytes_out,
+            spilled_bytes: counted.spilled_bytes,
+            memory_bytes_max: counted.memory_bytes_max,
+            outcome,
+        };
+        self.measured.add(&record);
+        self.records.push(record);
+    }
+
+    /// The attempts that ended since they were taken last, in that order.
+    pub fn take_records(&mut self) -> Vec<AttemptRecord> {
+        std::mem::take(&mut self.records)
+    }
+
+    /// What the tasks took that are done.
+    pub fn measured(&self) -> &MeasuredProfile {
+        &self.measured
+    }
+
+    /// The attempts that still run; those of an ended job have nobody to wait
+    /// for them.
+    pub fn attempt_states(&self) -> impl Iterator<Item = &Arc<AttemptState>> {
+        self.maps
+            .attempt_states()
+            .chain(self.reduces.attempt_states())
+    }
+
+    /// The commit came back. A failed one leads to an abort.
+    pub fn commit_done(&mut self, result: Result<(), TaskError>) {
+        match result {
+            Ok(()) => {
+                self.stage = Stage::Ended;
+                self.outcome = Some(Outcome::Succeeded);
+            }
+            Err(error) => self.stop(Outcome::Failed {
+                cause: format!("committing the output: {error}"),
+            }),
+        }
+    }
+
+    pub fn abort_done(&mut self) {
+        self.stage = Stage::Ended;
+    }
+
+    /// Stops the job unless it is past that. True when it was not.
+    pub fn cancel(&mut self) -> bool {
+        self.end_early(Outcome::Cancelled)
+    }
+
+    /// Stops the job as failed unless it is past that. True when it was not.
+    pub fn fail(&mut self, cause: String) -> bool {
+        self.end_early(Outcome::Failed { cause })
+    }
+
+    fn end_early(&mut self, outcome: Outcome) -> bool {
+        let in_time = matches!(
+            self.stage,
+            Stage::Following
+                | Stage::Splitting { .. }
+                | Stage::Tasks
+                | Stage::Committing { claimed: false }
+        );
+        if in_time {
+            self.stop(outcome);
+        }
+        in_time
+    }
+
+    /// How it ended, once it has.
+    pub fn ended(&self) -> Option<&Outcome> {
+        self.outcome.as_ref().filter(|_| self.stage == Stage::Ended)
+    }
+
+    /// Why it failed or is about to.
+    pub fn cause(&self) -> Option<&str> {
+        match &self.outcome {
+            Some(Outcome::Failed { cause }) => Some(cause),
+            _ => None,
+        }
+    }
+
+    pub fn state(&self) -> JobState {
+        let started = self.maps.has_started() || self.reduces.has_started();
+        match (self.stage, &self.outcome) {
+            (Stage::Tasks, _) if started => JobState::Running,
+            (Stage::Following | Stage::Splitting { .. } | Stage::Tasks, _) => JobState::Waiting,
+            (Stage::Committing { .. }, _) => JobState::Committing,
+            (Stage::Stopping { .. }, _) => JobState::Stopping,
+            (Stage::Ended, Some(Outcome::Succeeded)) => JobState::Succeeded,
+            (Stage::Ended, Some(Outcome::Cancelled)) => JobState::Cancelled,
+            (Stage::Ended, _) => JobState::Failed,
+        }
+    }
+
+    pub fn running(&self) -> u32 {
+        self.maps.running() + self.reduces.running()
+    }
+
+    /// Tasks done and in all.
+    pub fn progress(&self, kind: TaskKind) -> (u32, u32) {
+        let set = match kind {
+            TaskKind::Map => &self.maps,
+            TaskKind::Reduce => &self.reduces,
+        };
+        (set.done, set.total())
+    }
+
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// For the policy's view; `None` when no more tasks will start.
+    pub fn live(&self) -> Option<LiveJob> {
+        let running = |set: &TaskSet, kind| {
+            let used_s = set.running_cpu_s().into_iter();
+            used_s.map(|used_s| (kind, used_s)).collect::<Vec<_>>()
+        };
+        let wants_copy = |set: &TaskSet| set.straggler.is_some();
+        (self.stage == Stage::Tasks).then(|| LiveJob {
+            job: self.job,
+            pending_maps: self.maps.pending.len() as u32,
+            pending_reduces: self.reduces.pending.len() as u32,
+            done_maps: self.maps.done,
+            running: [
+                running(&self.maps, TaskKind::Map),
+                running(&self.reduces, TaskKind::Reduce),
+            ]
+            .concat(),
+            copies: u32::from(wants_copy(&self.maps) || wants_copy(&self.reduces)),
+            map_cpu_s: self.maps.mean_cpu_s(),
+            reduce_cpu_s: self.reduces.mean_cpu_s(),
+        })
+    }
+
+    /// The kind of task that runs at present.
+    fn kind(&self) -> TaskKind {
+        if self.maps.is_done() {
+            TaskKind::Reduce
+        } else {
+            TaskKind::Map
+        }
+    }
+
+    fn commit_when_done(&mut self) {
+        if self.stage == Stage::Tasks && self.maps.is_done() && self.reduces.is_done() {
+            self.stage = Stage::Committing { claimed: false };
+        }
+    }
+
+    fn stop(&mut self, outcome: Outcome) {
+        self.stage = Stage::Stopping { claimed: false };
+        self.outcome = Some(outcome);
+    }
+
+    fn set(&mut self, kind: TaskKind) -> &mut TaskSet {
+        match kind {
+            TaskKind::Map => &mut self.maps,
+            TaskKind::Reduce => &mut self.reduces,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,579 @@
+use super::*;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::{BTreeMap, BTreeSet};
+
+fn tracker(maps: u32, reduces: u32) -> Tracker {
+    let job = Job::new(JobId(1), 0.0, None);
+    Tracker::new(job, maps, reduces, &JobProfile::default())
+}
+
+/// An attempt as a worker holds it.
+#[derive(Clone, Debug)]
+struct Held {
+    task: TaskId,
+    attempt: u32,
+    attempt_state: Arc<AttemptState>,
+}
+
+fn held(work: Option<Work>) -> Held {
+    match work {
+        Some(Work::Task {
+            task,
+            attempt,
+            attempt_state,
+        }) => Held {
+            task,
+            attempt,
+            attempt_state,
+        },
+        other => panic!("a task expected, got {other:?}"),
+    }
+}
+
+fn claim_task(tracker: &mut Tracker) -> Held {
+    held(tracker.claim(true, 0.0))
+}
+
+fn done(tracker: &mut Tracker, held: &Held, now_s: f64) -> TaskDone {
+    tracker.task_done(held.task, held.attempt, &Counters::default(), now_s)
+}
+
+fn fail(tracker: &mut Tracker, held: &Held) -> bool {
+    tracker.task_failed(held.task, held.attempt, &TaskError::failed("no"), 0.0)
+}
+
+#[test]
+fn reduces_start_after_the_last_map_and_the_commit_after_the_last_reduce() {
+    let mut tracker = tracker(2, 1);
+    assert!(tracker.claim(false, 0.0).is_none());
+    let (first, second) = (claim_task(&mut tracker), claim_task(&mut tracker));
+    assert!(tracker.claim(true, 0.0).is_none());
+    assert!(!done(&mut tracker, &first, 1.0).phase_ended);
+    assert!(tracker.claim(true, 1.0).is_none(), "a map still runs");
+    assert!(done(&mut tracker, &second, 1.0).phase_ended);
+    let reduce = claim_task(&mut tracker);
+    assert_eq!(reduce.task.kind, TaskKind::Reduce);
+    assert!(done(&mut tracker, &reduce, 2.0).phase_ended);
+    assert!(matches!(tracker.claim(false, 2.0), Some(Work::Commit)));
+    assert!(tracker.claim(true, 2.0).is_none());
+    assert!(!tracker.cancel(), "too late");
+    tracker.commit_done(Ok(()));
+    assert_eq!(tracker.ended(), Some(&Outcome::Succeeded));
+}
+
+#[test]
+fn the_fourth_failure_stops_the_job_once_its_other_tasks_have_ended() {
+    let mut tracker = tracker(2, 0);
+    let other = claim_task(&mut tracker);
+    for attempt in 1..=ATTEMPTS_MAX {
+        let held = claim_task(&mut tracker);
+        assert_eq!(held.task.index, 1);
+        assert_eq!(fail(&mut tracker, &held), attempt == ATTEMPTS_MAX);
+    }
+    assert!(
+        tracker.claim(true, 0.0).is_none(),
+        "the other task still runs"
+    );
+    assert_eq!(tracker.state(), JobState::Stopping);
+    tracker.task_failed(other.task, other.attempt, &TaskError::Cancelled, 9.0);
+    assert!(matches!(tracker.claim(false, 0.0), Some(Work::Abort)));
+    tracker.abort_done();
+    assert_eq!(tracker.cause(), Some("job-1/map-1, attempt 4: no"));
+    assert_eq!(tracker.counters().attempts_failed, 4);
+    assert_eq!(tracker.counters().tasks_retried, 3);
+}
+
+#[test]
+fn a_failed_commit_is_aborted() {
+    let mut tracker = tracker(0, 0);
+    assert!(matches!(tracker.claim(false, 0.0), Some(Work::Commit)));
+    tracker.commit_done(Err(TaskError::failed("disk full")));
+    assert!(matches!(tracker.claim(false, 0.0), Some(Work::Abort)));
+    tracker.abort_done();
+    assert_eq!(tracker.state(), JobState::Failed);
+}
+
+#[test]
+fn an_estimate_gives_way_to_what_running_and_finished_tasks_show() {
+    let mut tracker = tracker(3, 0);
+    assert_eq!(tracker.live().unwrap().map_cpu_s, 1.0);
+    let held = claim_task(&mut tracker);
+    held.attempt_state.charge_s(5.0);
+    assert_eq!(tracker.live().unwrap().map_cpu_s, 5.0);
+    held.attempt_state.charge_s(1.0);
+    done(&mut tracker, &held, 7.0);
+    let live = tracker.live().unwrap();
+    assert_eq!((live.map_cpu_s, live.pending_maps), (6.0, 2));
+}
+
+#[test]
+fn an_attempt_without_a_step_is_given_up_and_its_late_result_has_no_effect() {
+    let mut tracker = tracker(1, 0);
+    let hanging = claim_task(&mut tracker);
+    for now_s in [1.0, 2.0, 3.0] {
+        hanging.attempt_state.step();
+        assert!(tracker.watch(now_s, true, 2.0).is_empty(), "it makes steps");
+    }
+    assert!(tracker.watch(4.5, true, 2.0).is_empty(), "not long enough");
+    assert!(tracker.watch(9.0, false, 2.0).is_empty(), "it had no share");
+    assert!(tracker.watch(10.0, true, 2.0).is_empty());
+    hanging.attempt_state.set_waiting(true);
+    assert!(
+        tracker.watch(19.0, true, 2.0).is_empty(),
+        "it waits for CPU"
+    );
+    hanging.attempt_state.set_waiting(false);
+    assert_eq!(tracker.watch(21.0, true, 2.0).len(), 1);
+
+    assert!(!tracker.may_finish(hanging.task, hanging.attempt));
+    let second = claim_task(&mut tracker);
+    assert_eq!((second.task, second.attempt), (hanging.task, 2));
+    assert!(!done(&mut tracker, &hanging, 22.0).won);
+    assert!(!fail(&mut tracker, &hanging));
+    assert!(tracker.may_finish(second.task, 2));
+    assert!(done(&mut tracker, &second, 23.0).won);
+    assert_eq!(tracker.counters().attempts_failed, 1);
+    assert!(matches!(tracker.claim(false, 23.0), Some(Work::Commit)));
+}
+
+#[test]
+fn an_attempt_that_finishes_its_output_is_not_given_up() {
+    let mut tracker = tracker(1, 0);
+    let held = claim_task(&mut tracker);
+    assert!(tracker.may_finish(held.task, held.attempt));
+    assert!(tracker.watch(100.0, true, 2.0).is_empty());
+    assert!(done(&mut tracker, &held, 101.0).won);
+}
+
+#[test]
+fn a_job_whose_attempts_all_hang_fails_even_while_it_stops() {
+    let mut tracker = tracker(1, 0);
+    for attempt in 1..=ATTEMPTS_MAX {
+        assert_eq!(claim_task(&mut tracker).attempt, attempt);
+        assert_eq!(tracker.watch(f64::from(attempt) * 10.0, true, 5.0).len(), 1);
+    }
+    assert_eq!(tracker.state(), JobState::Stopping);
+    let cause = tracker.cause().unwrap();
+    assert!(cause.contains("attempt 4: no record"), "{cause}");
+    assert!(matches!(tracker.claim(false, 40.0), Some(Work::Abort)));
+
+    let mut cancelled = self::tracker(1, 0);
+    claim_task(&mut cancelled);
+    assert!(cancelled.cancel());
+    assert!(cancelled.claim(false, 0.0).is_none(), "a task runs");
+    assert_eq!(cancelled.watch(9.0, false, 5.0).len(), 1, "share or not");
+    assert!(matches!(cancelled.claim(false, 9.0), Some(Work::Abort)));
+}
+
+/// Three maps, two of which took a second; the last is at 10% after four.
+fn with_a_straggler() -> (Tracker, Held) {
+    let mut tracker = tracker(3, 0);
+    let quick = [claim_task(&mut tracker), claim_task(&mut tracker)];
+    let slow = claim_task(&mut tracker);
+    for held in &quick {
+        assert!(tracker.may_finish(held.task, held.attempt));
+        done(&mut tracker, held, 1.0);
+    }
+    slow.attempt_state.set_input(100);
+    slow.attempt_state.set_handled(10);
+    assert!(tracker.claim_copy(4.0).is_none(), "nobody has looked");
+    tracker.watch(4.0, true, 60.0);
+    assert_eq!(tracker.live().unwrap().copies, 1);
+    (tracker, slow)
+}
+
+#[test]
+fn a_straggler_gets_one_copy_and_the_first_of_the_two_counts() {
+    for copy_wins in [false, true] {
+        let (mut tracker, slow) = with_a_straggler();
+        let copy = held(tracker.claim_copy(4.0));
+        assert_eq!((copy.task, copy.attempt), (slow.task, 2));
+        tracker.watch(8.0, true, 60.0);
+        assert!(tracker.claim_copy(8.0).is_none(), "it has one");
+        let live = tracker.live().unwrap();
+        assert_eq!((live.running.len(), live.copies), (1, 0), "one task");
+
+        let (first, second) = if copy_wins {
+            (&copy, &slow)
+        } else {
+            (&slow, &copy)
+        };
+        assert!(tracker.may_finish(first.task, first.attempt));
+        assert!(!tracker.may_finish(second.task, second.attempt));
+        let ended = done(&mut tracker, first, 9.0);
+        assert!(ended.won && ended.phase_ended && ended.stopped_others);
+        assert!(second.attempt_state.is_stopped());
+        assert!(!tracker.task_failed(second.task, second.attempt, &TaskError::Cancelled, 9.0));
+        let counters = tracker.counters();
+        assert_eq!((counters.tasks_done, counters.attempts_failed), (3, 0));
+        assert_eq!(counters.copies_started, 1);
+    }
+}
+
+#[test]
+fn while_one_of_two_attempts_runs_the_failure_of_the_other_starts_none() {
+    let (mut tracker, slow) = with_a_straggler();
+    let copy = held(tracker.claim_copy(4.0));
+    assert!(!fail(&mut tracker, &slow));
+    assert!(tracker.claim(true, 5.0).is_none());
+    assert!(!fail(&mut tracker, &copy));
+    assert_eq!(claim_task(&mut tracker).attempt, 3);
+    let counters = tracker.counters();
+    assert_eq!((counters.attempts_failed, counters.tasks_retried), (2, 1));
+}
+
+#[test]
+fn an_attempt_that_could_not_finish_lets_another_try() {
+    let (mut tracker, slow) = with_a_straggler();
+    let copy = held(tracker.claim_copy(4.0));
+    assert!(tracker.may_finish(copy.task, copy.attempt));
+    assert!(!tracker.may_finish(slow.task, slow.attempt), "too late");
+    tracker.task_failed(slow.task, slow.attempt, &TaskError::Cancelled, 9.0);
+    assert!(!fail(&mut tracker, &copy), "its disk was full");
+    let third = claim_task(&mut tracker);
+    assert!(tracker.may_finish(third.task, third.attempt));
+    assert!(done(&mut tracker, &third, 6.0).won);
+    assert_eq!(tracker.counters().attempts_failed, 1);
+}
+
+#[test]
+fn a_preempted_attempt_is_no_failure_and_its_task_waits_again_once_it_has_ended() {
+    let mut tracker = tracker(1, 0);
+    for attempt in 1..=2 * ATTEMPTS_MAX {
+        let held = claim_task(&mut tracker);
+        assert_eq!(held.attempt, attempt);
+        assert!(tracker.preempt(held.task, attempt));
+        assert!(held.attempt_state.is_stopped());
+        assert!(!tracker.preempt(held.task, attempt), "once is enough");
+        assert_eq!((tracker.wanted().count(), tracker.running()), (0, 1));
+        assert!(tracker.claim(true, 0.0).is_none(), "it still runs");
+        assert!(!fail(&mut tracker, &held));
+        assert!(!tracker.preempt(held.task, attempt), "it has ended");
+    }
+    let last = claim_task(&mut tracker);
+    assert!(tracker.may_finish(last.task, last.attempt));
+    assert!(
+        !tracker.preempt(last.task, last.attempt),
+        "it is as good as done"
+    );
+    assert!(done(&mut tracker, &last, 1.0).won);
+    let counters = tracker.counters();
+    assert_eq!((counters.attempts_failed, counters.tasks_retried), (0, 0));
+    let records = tracker.take_records().into_iter();
+    let preempted = records.filter(|record| record.outcome == AttemptOutcome::Preempted);
+    assert_eq!(preempted.count() as u32, 2 * ATTEMPTS_MAX);
+}
+
+#[test]
+fn a_preempted_attempt_that_is_done_before_it_notices_counts() {
+    let mut tracker = tracker(1, 0);
+    let held = claim_task(&mut tracker);
+    assert!(tracker.preempt(held.task, held.attempt));
+    assert!(tracker.may_finish(held.task, held.attempt));
+    assert!(done(&mut tracker, &held, 1.0).won);
+    assert!(matches!(tracker.claim(false, 1.0), Some(Work::Commit)));
+}
+
+#[test]
+fn a_preempted_attempt_that_never_notices_is_given_up_though_its_job_has_no_share() {
+    let mut tracker = tracker(1, 0);
+    let held = claim_task(&mut tracker);
+    assert!(tracker.watch(9.0, false, 5.0).is_empty(), "it has no share");
+    assert!(tracker.preempt(held.task, held.attempt));
+    assert!(tracker.watch(13.0, false, 5.0).is_empty());
+    assert_eq!(tracker.watch(14.0, false, 5.0).len(), 1);
+    assert_eq!(claim_task(&mut tracker).attempt, 2);
+    assert_eq!(tracker.counters().attempts_failed, 0);
+}
+
+#[test]
+fn of_a_task_with_a_copy_the_other_attempt_goes_on_when_one_is_preempted() {
+    let (mut tracker, slow) = with_a_straggler();
+    let copy = held(tracker.claim_copy(4.0));
+    assert!(tracker.preempt(copy.task, copy.attempt));
+    assert!(!fail(&mut tracker, &copy));
+    assert!(tracker.claim(true, 5.0).is_none());
+    assert!(tracker.may_finish(slow.task, slow.attempt));
+    assert!(done(&mut tracker, &slow, 6.0).won);
+}
+
+fn following(others: &[u64]) -> Tracker {
+    let job = Job::new(JobId(9), 0.0, None);
+    let mut tracker = Tracker::following(job, 1, &JobProfile::default());
+    others.iter().for_each(|id| tracker.follow(JobId(*id)));
+    tracker
+}
+
+#[test]
+fn a_job_waits_for_all_that_it_follows_and_is_split_before_it_runs() {
+    let mut tracker = following(&[1, 2]);
+    assert!(!tracker.other_ended(JobId(3), None), "another one");
+    assert!(!tracker.other_ended(JobId(1), None));
+    assert!(tracker.claim(true, 0.0).is_none() && tracker.live().is_none());
+    assert_eq!(tracker.follows().collect::<Vec<_>>(), [JobId(2)]);
+    assert!(tracker.other_ended(JobId(2), None));
+    assert!(matches!(tracker.claim(false, 0.0), Some(Work::Split)));
+    assert!(tracker.claim(true, 0.0).is_none() && tracker.live().is_none());
+    assert_eq!(tracker.state(), JobState::Waiting);
+    tracker.split_done(Ok((2, JobProfile::default())));
+    assert_eq!(tracker.live().unwrap().pending_maps, 2);
+    assert_eq!(claim_task(&mut tracker).task.kind, TaskKind::Map);
+}
+
+#[test]
+fn a_job_fails_with_the_one_it_follows_and_only_with_that() {
+    let mut tracker = following(&[1, 2]);
+    assert!(tracker.other_ended(JobId(1), Some("was cancelled")));
+    assert!(
+        !tracker.other_ended(JobId(2), None),
+        "it has failed already"
+    );
+    assert!(matches!(tracker.claim(false, 0.0), Some(Work::Abort)));
+    tracker.abort_done();
+    assert_eq!(
+        tracker.cause(),
+        Some("job-1, which this job follows, was cancelled")
+    );
+}
+
+#[test]
+fn an_input_that_cannot_be_split_fails_the_job_and_cancelling_waits_for_the_splitting() {
+    for cancelled in [false, true] {
+        let mut tracker = following(&[1]);
+        tracker.other_ended(JobId(1), None);
+        assert!(matches!(tracker.claim(false, 0.0), Some(Work::Split)));
+        if cancelled {
+            assert!(tracker.cancel());
+            assert!(tracker.claim(false, 0.0).is_none(), "it is being split");
+            tracker.split_done(Ok((2, JobProfile::default())));
+        } else {
+            tracker.split_done(Err(&TaskError::failed("gone")));
+        }
+        assert!(matches!(tracker.claim(false, 0.0), Some(Work::Abort)));
+        tracker.abort_done();
+        let cause = (!cancelled).then_some("splitting the input: gone");
+        assert_eq!(tracker.cause(), cause);
+    }
+}
+
+/// The world around a tracker: attempts that end, fail, hang and come back in
+/// any order, and an output that remembers whose rows it has.
+struct World {
+    tracker: Tracker,
+    rng: ChaCha8Rng,
+    now_s: f64,
+    held: Vec<Held>,
+    /// Attempts that may finish the output and are about to.
+    finishing: Vec<Held>,
+    /// Attempts that were given up, but whose threads still run.
+    zombies: Vec<Held>,
+    /// Attempts at each task that finished the output.
+    finished: BTreeMap<TaskId, u32>,
+    /// Attempts that were told to stop for their memory.
+    preempted: BTreeSet<(TaskId, u32)>,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let (maps, reduces) = (rng.random_range(0..6), rng.random_range(0..4));
+        Self {
+            tracker: tracker(maps, reduces),
+            rng,
+            now_s: 0.0,
+            held: Vec::new(),
+            finishing: Vec::new(),
+            zombies: Vec::new(),
+            finished: BTreeMap::new(),
+            preempted: BTreeSet::new(),
+        }
+    }
+
+    fn any_held(&mut self) -> Option<Held> {
+        let n = self.held.len();
+        (n > 0).then(|| {
+            let at = self.rng.random_range(0..n);
+            self.held.swap_remove(at)
+        })
+    }
+
+    /// An attempt is through with its records: it asks whether it may finish.
+    fn ask(&mut self, held: Held) {
+        if self.tracker.may_finish(held.task, held.attempt) {
+            self.finishing.push(held);
+        } else {
+            let error = TaskError::Cancelled;
+            let failed = self
+                .tracker
+                .task_failed(held.task, held.attempt, &error, self.now_s);
+            assert!(!failed, "to be refused is no failure");
+        }
+    }
+
+    /// An attempt that may finish does, or cannot.
+    fn finish(&mut self) {
+        let Some(held) = self.finishing.pop() else {
+            return;
+        };
+        if self.rng.random_bool(0.1) {
+            fail(&mut self.tracker, &held);
+        } else {
+            *self.finished.entry(held.task).or_default() += 1;
+            let won = done(&mut self.tracker, &held, self.now_s).won;
+            assert!(
+                won || self.tracker.cause().is_some(),
+                "or the job has failed"
+            );
+        }
+    }
+
+    /// Somebody needs memory.
+    fn preempt(&mut self) {
+        for held in &self.finishing {
+            assert!(!self.tracker.preempt(held.task, held.attempt));
+        }
+        if self.held.is_empty() {
+            return;
+        }
+        let held = &self.held[self.rng.random_range(0..self.held.len())];
+        if self.tracker.preempt(held.task, held.attempt) {
+            assert!(self.preempted.insert((held.task, held.attempt)), "once");
+        }
+    }
+
+    fn give_up(&mut self) {
+        self.now_s += self.rng.random_range(0.0..4.0);
+        for held in &self.held {
+            if self.rng.random_bool(0.7) {
+                held.attempt_state.step();
+            }
+        }
+        let given_up = self.tracker.watch(self.now_s, true, 3.0);
+        let is_given_up = |held: &mut Held| {
+            given_up
+                .iter()
+                .any(|attempt_state| Arc::ptr_eq(attempt_state, &held.attempt_state))
+        };
+        self.zombies.extend(self.held.extract_if(.., is_given_up));
+    }
+
+    /// One thing happens. True while there is more to come.
+    fn step(&mut self) -> bool {
+        match self.rng.random_range(0..16) {
+            0..4 => {
+                let may_start = self.rng.random_bool(0.8);
+                match self.tracker.claim(may_start, self.now_s) {
+                    Some(Work::Commit) => {
+                        let total = |kind| self.tracker.progress(kind).1;
+                        let tasks = total(TaskKind::Map) + total(TaskKind::Reduce);
+                        assert_eq!(self.finished.len() as u32, tasks, "no task was left out");
+                        self.tracker.commit_done(Ok(()));
+                    }
+                    Some(Work::Abort) => {
+                        let users = self.held.len() + self.finishing.len();
+                        assert_eq!(users, 0, "nothing uses the job's files");
+                        self.tracker.abort_done();
+                    }
+                    Some(work) => self.held.push(held(Some(work))),
+                    None => {}
+                }
+            }
+            4..6 => {
+                if let Some(work) = self.tracker.claim_copy(self.now_s) {
+                    self.held.push(held(Some(work)));
+                }
+            }
+            6..9 => {
+                if let Some(held) = self.any_held() {
+                    self.ask(held);
+                }
+            }
+            9 => {
+                if let Some(held) = self.any_held() {
+                    fail(&mut self.tracker, &held);
+                }
+            }
+            10 => self.give_up(),
+            11 | 12 => self.finish(),
+            13 | 14 => self.preempt(),
+            _ => {
+                if let Some(zombie) = self.zombies.pop() {
+                    assert!(!self.tracker.may_finish(zombie.task, zombie.attempt));
+                    assert!(!done(&mut self.tracker, &zombie, self.now_s).won);
+                }
+                if self.rng.random_bool(0.01) {
+                    self.tracker.cancel();
+                }
+            }
+        }
+        self.tracker.ended().is_none()
+    }
+}
+
+#[test]
+fn whatever_hangs_fails_or_races_no_task_counts_twice_or_never() {
+    let (mut succeeded, mut copies, mut preempted) = (0, 0, 0);
+    for _ in 0..500 {
+        let seed = rand::random();
+        println!("seed {seed}");
+        let mut world = World::new(seed);
+        let mut steps = 0;
+        while world.step() {
+            assert!(
+                world.finished.values().all(|n| *n == 1),
+                "rows of one attempt"
+            );
+            let running: Vec<&Held> = world.held.iter().chain(&world.finishing).collect();
+            assert_eq!(world.tracker.running() as usize, running.len());
+            let attempts = |task| running.iter().filter(|held| held.task == task).count();
+            assert!(running.iter().all(|held| attempts(held.task) <= 2));
+            steps += 1;
+            assert!(steps < 100_000, "it does not end");
+        }
+        let counters = *world.tracker.counters();
+        if world.tracker.ended() == Some(&Outcome::Succeeded) {
+            succeeded += 1;
+            assert_eq!(counters.tasks_done, world.finished.len() as u64);
+        }
+        copies += counters.copies_started;
+        // Every attempt that was started ended once, in one way.
+        let records = world.tracker.take_records();
+        let of = |outcome| {
+            records
+                .iter()
+                .filter(|record| record.outcome == outcome)
+                .count()
+        };
+        assert_eq!(of(AttemptOutcome::Done) as u64, counters.tasks_done);
+        let ids: BTreeSet<_> = (records.iter())
+            .map(|record| (record.kind, record.index, record.attempt))
+            .collect();
+        assert_eq!(ids.len(), records.len());
+        // To be preempted is no failure, whatever the attempt says of it.
+        let failures = |record: &&AttemptRecord| match record.outcome {
+            AttemptOutcome::Failed { .. } | AttemptOutcome::LeftBehind => true,
+            AttemptOutcome::Done | AttemptOutcome::Stopped | AttemptOutcome::Preempted => false,
+        };
+        let failed = records.iter().filter(failures).count() as u64;
+        assert!(counters.attempts_failed <= failed);
+        for record in &records {
+            let (kind, index) = (record.kind, record.index);
+            let task = TaskId {
+                job: JobId(1),
+                kind,
+                index,
+            };
+            let was_told = world.preempted.contains(&(task, record.attempt));
+            match record.outcome {
+                AttemptOutcome::Failed { .. } => assert!(!was_told),
+                AttemptOutcome::Preempted => {
+                    assert!(was_told);
+                    preempted += 1;
+                }
+                _ => {}
+            }
+        }
+    }
+    println!("{succeeded} of 500 succeeded, {copies} copies, {preempted} preempted");
+}

@@ -1,0 +1,15 @@
+//! What lies between maps and reduces: records are sorted in a buffer, spilled as sorted
+//! runs, and merged.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `sort_buffer`, `fold_index` | records in memory; the table of keys of a job that folds |
+//! | `run` | a sorted run on disk |
+//! | `sorted`, `merge`, `key_prefix` | several sources as one; their order |
+
+pub(in crate::runtime) mod fold_index;
+pub(in crate::runtime) mod key_prefix;
+pub(in crate::runtime) mod merge;
+pub(in crate::runtime) mod run;
+pub(in crate::runtime) mod sort_buffer;
+pub(in crate::runtime) mod sorted;

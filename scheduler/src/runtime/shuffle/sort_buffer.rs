@@ -1,0 +1,320 @@
+//! A map task's output in memory, until it is sorted and written out.
+//!
+//! ```text
+//!   chunks   │ key value key value ...│ key value ...  │       records as emitted
+//!   index    │ order 16 | place 8 | key length 4 | value length 4 │ ...   sorted
+//! ```
+//!
+//! An entry's order is its partition and the first twelve bytes of its key in one
+//! integer, so that sorting seldom looks at the records themselves.
+//!
+//! Where values are folded, an index of keys finds the record to fold into.
+//!
+//! The buffer keeps to its budget with all that it has allocated, not only with
+//! what is in use. Therefore records lie in chunks, which never move, and the
+//! index grows only while the old and the new one fit side by side. From the
+//! second filling on the index has the size that the first one showed to be right.
+
+use super::fold_index::{FoldIndex, Vacancy};
+use super::key_prefix::{PREFIX_BYTES, compare_behind, key_prefix};
+use super::sorted::Sorted;
+use crate::runtime::error::TaskError;
+use crate::runtime::job::fold::Fold;
+use crate::runtime::pacing::attempt::Attempt;
+use std::cmp::Ordering;
+use xxhash_rust::xxh3::xxh3_64;
+
+const CHUNK_BYTES_MIN: usize = 1 << 10;
+const CHUNK_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of the key in an entry's order; the partition has the other four.
+const ORDER_KEY_BYTES: usize = PREFIX_BYTES - size_of::<u32>();
+const ORDER_KEY_BITS: u32 = 8 * ORDER_KEY_BYTES as u32;
+
+const ENTRY_BYTES: usize = size_of::<Entry>();
+
+/// Comparisons between two looks at the clock: some microseconds.
+const COMPARISONS_PER_LOOK: u32 = 512;
+
+/// Where one record lies, and what it is sorted by.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    order: u128,
+    chunk: u32,
+    start: u32,
+    key_len: u32,
+    value_len: u32,
+}
+
+/// Records of a map, and an index that is sorted by partition, key and order of
+/// emission.
+#[derive(Debug)]
+pub(in crate::runtime) struct SortBuffer {
+    chunks: Vec<Vec<u8>>,
+    /// The chunk that is being filled; those behind it are empty.
+    filling: usize,
+    entries: Vec<Entry>,
+    budget_bytes: usize,
+    chunk_bytes: usize,
+    /// Capacity of all chunks.
+    chunks_bytes: usize,
+    keys: FoldIndex,
+}
+
+/// What became of a record that was to be folded.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::runtime) enum Folded {
+    /// It is in the buffer.
+    Done,
+    /// It has to be pushed, and there is where it will be found.
+    Apart(Option<Vacancy>),
+    /// The buffer has to be emptied first.
+    Full,
+}
+
+impl SortBuffer {
+    /// Holds records up to `budget_bytes`, index included.
+    pub fn new(budget_bytes: usize) -> Self {
+        Self {
+            chunks: Vec::new(),
+            filling: 0,
+            entries: Vec::new(),
+            budget_bytes,
+            chunk_bytes: (budget_bytes / 64).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX),
+            chunks_bytes: 0,
+            keys: FoldIndex::default(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// What it has allocated, used or not.
+    pub fn allocated_bytes(&self) -> usize {
+        let index_bytes = self.entries.capacity() * ENTRY_BYTES;
+        self.chunks_bytes + index_bytes + self.keys.allocated_bytes()
+    }
+
+    /// Folds the value into that of a record with the same partition and key, if
+    /// there is one.
+    pub fn fold(&mut self, partition: u32, key: &[u8], value: &[u8], fold: &dyn Fold) -> Folded {
+        if !self.keys.is_worth_it() {
+            return Folded::Apart(None);
+        }
+        let grown_bytes = self.allocated_bytes() + self.keys.grown_bytes();
+        if grown_bytes > self.budget_bytes && !self.is_empty() {
+            return Folded::Full;
+        }
+        let order = order(partition, key);
+        let (entries, chunks) = (&self.entries, &self.chunks);
+        let is_it = |number: usize| {
+            let entry: &Entry = &entries[number];
+            entry.order == order && compare_behind(entry.key(chunks), key, ORDER_KEY_BYTES).is_eq()
+        };
+        match self.keys.find(xxh3_64(key), is_it) {
+            Err(vacancy) => Folded::Apart(Some(vacancy)),
+            Ok(number) => {
+                let entry = self.entries[number];
+                let into = entry.value_mut(&mut self.chunks);
+                match into.len() == value.len() && fold.fold(into, value) {
+                    true => Folded::Done,
+                    false => Folded::Apart(None),
+                }
+            }
+        }
+    }
+
+    /// Remembers the record that was pushed last, for others to be folded into.
+    pub fn found_at(&mut self, vacancy: Vacancy) {
+        self.keys.insert(vacancy, self.entries.len() - 1);
+    }
+
+    /// Whether a record of `record_bytes` fits. Into an empty buffer any does.
+    pub fn has_room(&self, record_bytes: usize) -> bool {
+        let grown_bytes = if self.entries.len() < self.entries.capacity() {
+            0
+        } else {
+            self.grown_entries() * ENTRY_BYTES
+        };
+        let (chunk_bytes, freed_bytes) = match self.chunk_for(record_bytes) {
+            Some(_) => (0, 0),
+            None => {
+                let empty = self.chunks.len() - self.chunks_in_use();
+                (self.chunk_bytes.max(record_bytes), empty * self.chunk_bytes)
+            }
+        };
+        let allocated_bytes = self.allocated_bytes() + grown_bytes + chunk_bytes;
+        self.is_empty() || allocated_bytes - freed_bytes <= self.budget_bytes
+    }
+
+    /// Adds a record. True when that took memory that was not allocated before.
+    ///
+    /// # Errors
+    /// When key or value is 4 GiB long or longer.
+    pub fn push(&mut self, partition: u32, key: &[u8], value: &[u8]) -> Result<bool, TaskError> {
+        let number = |n: usize| {
+            u32::try_from(n)
+                .map_err(|_| TaskError::failed("a key or value is 4 GiB long or longer"))
+        };
+        let (key_len, value_len) = (number(key.len())?, number(value.len())?);
+        let record_bytes = key.len() + value.len();
+        let mut has_grown = false;
+        let at = self.chunk_for(record_bytes).unwrap_or_else(|| {
+            // Behind the present chunk are only empty ones, too short for this.
+            let in_use = self.chunks_in_use();
+            self.chunks_bytes -= (self.chunks.len() - in_use) * self.chunk_bytes;
+            self.chunks.truncate(in_use);
+            let capacity = self.chunk_bytes.max(record_bytes);
+            self.chunks.push(Vec::with_capacity(capacity));
+            self.chunks_bytes += capacity;
+            has_grown = true;
+            self.chunks.len() - 1
+        });
+        self.filling = at;
+        let chunk = &mut self.chunks[at];
+        let start = number(chunk.len())?;
+        chunk.extend_from_slice(key);
+        chunk.extend_from_slice(value);
+        if self.entries.len() == self.entries.capacity() {
+            let grown = self.grown_entries();
+            self.entries.reserve_exact(grown - self.entries.len());
+            has_grown = true;
+        }
+        self.entries.push(Entry {
+            order: order(partition, key),
+            chunk: number(at)?,
+            start,
+            key_len,
+            value_len,
+        });
+        Ok(has_grown)
+    }
+
+    /// Sorts the index. Paces itself, but cannot stop half-way: a cancellation
+    /// shows at the caller's next tick.
+    pub fn sort(&mut self, attempt: &Attempt<'_>) {
+        let chunks = &self.chunks;
+        let mut comparisons = 0;
+        self.entries.sort_unstable_by(|a, b| {
+            comparisons += 1;
+            if comparisons == COMPARISONS_PER_LOOK {
+                comparisons = 0;
+                let _ = attempt.look();
+            }
+            a.compare(b, chunks)
+        });
+    }
+
+    /// The records of `partition`, once sorted.
+    pub fn cursor(&self, partition: u32) -> BufferCursor<'_> {
+        let of = |entry: &Entry| (entry.order >> ORDER_KEY_BITS) as u32;
+        let from = self.entries.partition_point(|entry| of(entry) < partition);
+        let until = self.entries.partition_point(|entry| of(entry) <= partition);
+        BufferCursor {
+            chunks: &self.chunks,
+            entries: &self.entries[from..until],
+        }
+    }
+
+    /// Empties a buffer that was full for another filling, divided between
+    /// records and index as this one's records say.
+    pub fn restart(&mut self) {
+        let records = self.entries.len().max(1);
+        let used_bytes: usize = self.chunks.iter().map(Vec::len).sum();
+        let record_bytes = used_bytes.div_ceil(records);
+        // Larger records may follow small ones and need somewhere to lie.
+        let index_bytes_max = self.budget_bytes / 8 * 7;
+        // The keys' table grows once more beside itself.
+        let entry_bytes = ENTRY_BYTES + self.keys.allocated_bytes() * 3 / 2 / records;
+        let capacity =
+            (self.budget_bytes / (record_bytes + entry_bytes)).min(index_bytes_max / entry_bytes);
+        self.keys.clear();
+        // The old index goes before the new one comes.
+        self.entries = Vec::new();
+        self.entries.reserve_exact(capacity);
+
+        let chunks_bytes_max = (self.budget_bytes).saturating_sub(capacity * entry_bytes);
+        self.chunks
+            .retain(|chunk| chunk.capacity() == self.chunk_bytes);
+        self.chunks.truncate(chunks_bytes_max / self.chunk_bytes);
+        self.chunks.iter_mut().for_each(Vec::clear);
+        self.chunks_bytes = self.chunks.len() * self.chunk_bytes;
+        self.filling = 0;
+    }
+
+    fn grown_entries(&self) -> usize {
+        (2 * self.entries.capacity()).max(16)
+    }
+
+    /// How many chunks have records; those behind them are empty.
+    fn chunks_in_use(&self) -> usize {
+        let present = self.chunks.get(self.filling);
+        self.filling + usize::from(present.is_some_and(|chunk| !chunk.is_empty()))
+    }
+
+    /// The present chunk or the next, if the record fits there.
+    fn chunk_for(&self, record_bytes: usize) -> Option<usize> {
+        let has_room = |at: &usize| {
+            self.chunks
+                .get(*at)
+                .is_some_and(|chunk| chunk.capacity() - chunk.len() >= record_bytes)
+        };
+        [self.filling, self.filling + 1].into_iter().find(has_room)
+    }
+}
+
+/// What records are sorted by first.
+fn order(partition: u32, key: &[u8]) -> u128 {
+    let key_order = key_prefix(key) >> (u128::BITS - ORDER_KEY_BITS);
+    u128::from(partition) << ORDER_KEY_BITS | key_order
+}
+
+impl Entry {
+    fn compare(&self, other: &Self, chunks: &[Vec<u8>]) -> Ordering {
+        (self.order.cmp(&other.order))
+            .then_with(|| compare_behind(self.key(chunks), other.key(chunks), ORDER_KEY_BYTES))
+            .then_with(|| self.place().cmp(&other.place()))
+    }
+
+    /// Ascends in the order of emission. An empty record takes no room: of two at
+    /// one place the longer came later.
+    fn place(&self) -> (u32, u32, u32) {
+        (self.chunk, self.start, self.value_len)
+    }
+
+    fn key<'a>(&self, chunks: &'a [Vec<u8>]) -> &'a [u8] {
+        &chunks[self.chunk as usize][self.start as usize..][..self.key_len as usize]
+    }
+
+    fn value_mut<'a>(&self, chunks: &'a mut [Vec<u8>]) -> &'a mut [u8] {
+        let start = self.start as usize + self.key_len as usize;
+        &mut chunks[self.chunk as usize][start..][..self.value_len as usize]
+    }
+
+    fn value<'a>(&self, chunks: &'a [Vec<u8>]) -> &'a [u8] {
+        let start = self.start as usize + self.key_len as usize;
+        &chunks[self.chunk as usize][start..][..self.value_len as usize]
+    }
+}
+
+/// A cursor over one partition of a sorted buffer.
+pub(in crate::runtime) struct BufferCursor<'a> {
+    chunks: &'a [Vec<u8>],
+    entries: &'a [Entry],
+}
+
+impl Sorted for BufferCursor<'_> {
+    fn current(&self) -> Option<(&[u8], &[u8])> {
+        let entry = self.entries.first()?;
+        Some((entry.key(self.chunks), entry.value(self.chunks)))
+    }
+
+    fn advance(&mut self) -> Result<(), TaskError> {
+        self.entries = &self.entries[1..];
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,300 @@
+//! A sample of the keys that a job's maps will emit, and the ranges cut from it.
+//!
+//! Cut points have to be the same for all maps, so they are found once, by the
+//! first map that needs them, as a part of its task: paced, accounted, tried
+//! again if it fails. The others wait for it, and look now and then whether they
+//! are still wanted: the one that samples rests for as long as their job does.
+
+use crate::runtime::error::TaskError;
+use crate::runtime::job::functions::Emit;
+use crate::runtime::job::input::Split;
+use crate::runtime::job::partitioner::{Partitioning, RangePartitioner};
+use crate::runtime::job::task_context::TaskContext;
+use crate::runtime::pacing::attempt::Attempt;
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Splits that are looked into: enough to see the whole of an input that is in
+/// order, few enough to open.
+const SAMPLED_SPLITS_MAX: usize = 64;
+
+/// How long a map waits for another's sample before it looks whether it is wanted.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// The ranges of one job, once one of its maps has found them.
+#[derive(Default)]
+pub(in crate::runtime) struct JobRanges {
+    search: Mutex<Search>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+enum Search {
+    #[default]
+    Open,
+    /// A map is at it.
+    Claimed,
+    Found(Arc<RangePartitioner>),
+}
+
+/// A map's claim to the search, which is open again if it ends without ranges.
+struct Claim<'a> {
+    ranges: &'a JobRanges,
+    end: Search,
+}
+
+/// How the wait for the search ended.
+enum Turn<'a> {
+    Mine(Claim<'a>),
+    Over(Arc<RangePartitioner>),
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        *self.ranges.lock() = std::mem::take(&mut self.end);
+        self.ranges.changed.notify_all();
+    }
+}
+
+impl JobRanges {
+    /// The ranges of `job` with these splits, which `find` cuts if nobody has; `None`
+    /// when its partitioner is known without a sample.
+    ///
+    /// # Errors
+    /// Those of `find`; and when the attempt that asks is not wanted any more while
+    /// another one's looks for them.
+    pub fn get(
+        &self,
+        job: &TaskContext,
+        splits: &[Split],
+        is_wanted: impl Fn() -> bool,
+        find: impl FnOnce(SamplePlan) -> Result<RangePartitioner, TaskError>,
+    ) -> Result<Option<Arc<RangePartitioner>>, TaskError> {
+        let Partitioning::SampledRanges { records } = &job.spec.partitioning else {
+            return Ok(None);
+        };
+        let mut claim = match self.turn(is_wanted)? {
+            Turn::Mine(claim) => claim,
+            Turn::Over(ranges) => return Ok(Some(ranges)),
+        };
+        let ranges = match job.spec.reduces {
+            0 | 1 => RangePartitioner::default(),
+            _ => find(SamplePlan::new(splits, *records))?,
+        };
+        let ranges = Arc::new(ranges);
+        claim.end = Search::Found(Arc::clone(&ranges));
+        Ok(Some(ranges))
+    }
+
+    /// Waits until nobody else searches.
+    fn turn(&self, is_wanted: impl Fn() -> bool) -> Result<Turn<'_>, TaskError> {
+        let mut search = self.lock();
+        loop {
+            match &*search {
+                Search::Found(ranges) => return Ok(Turn::Over(Arc::clone(ranges))),
+                Search::Claimed if is_wanted() => {}
+                Search::Claimed => return Err(TaskError::Cancelled),
+                Search::Open => break,
+            }
+            let waited = self.changed.wait_timeout(search, LOOK_EVERY);
+            search = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *search = Search::Claimed;
+        Ok(Turn::Mine(Claim {
+            ranges: self,
+            end: Search::Open,
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Search> {
+        self.search.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What to look at for a sample.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::runtime) struct SamplePlan {
+    splits: Vec<Split>,
+    records_per_split: u32,
+}
+
+impl SamplePlan {
+    /// About `records` records from some of `splits`, all over them.
+    fn new(splits: &[Split], records: u32) -> Self {
+        let sampled = splits.len().min(SAMPLED_SPLITS_MAX);
+        let nth = |nth: usize| splits[nth * splits.len() / sampled].clone();
+        Self {
+            splits: (0..sampled).map(nth).collect(),
+            records_per_split: records.div_ceil((sampled as u32).max(1)).max(1),
+        }
+    }
+
+    /// Takes the sample, in at most a quarter of a task's memory, and cuts the
+    /// ranges.
+    ///
+    /// # Errors
+    /// When reading or mapping the sample fails, or the job is cancelled.
+    pub fn ranges(
+        &self,
+        job: &TaskContext,
+        attempt: &Attempt<'_>,
+    ) -> Result<RangePartitioner, TaskError> {
+        let mut emit = KeyEmit {
+            sample: KeySample::new(job.task_memory_bytes / 4),
+            attempt,
+        };
+        for split in &self.splits {
+            let records = self.records_per_split as usize;
+            (job.spec.input).sample(split, records, &mut |key, value| {
+                attempt.tick(key.len() + value.len())?;
+                job.spec.mapper.map(key, value, &mut emit)
+            })?;
+        }
+        let keys = emit.sample.into_keys();
+        Ok(RangePartitioner::new(cuts(keys, job.spec.reduces)))
+    }
+}
+
+/// Where at most `partitions` ranges begin that hold about as many of `keys`
+/// each; equal keys stay together.
+fn cuts(mut keys: Vec<Vec<u8>>, partitions: u32) -> Vec<Vec<u8>> {
+    keys.sort_unstable();
+    let mut cuts = Vec::new();
+    // Of the present range and those behind it.
+    let (mut records_left, mut ranges_left) = (keys.len(), partitions);
+    let mut in_range = 0;
+    for equal in keys.chunk_by(|a, b| a == b) {
+        let even = records_left as f64 / f64::from(ranges_left);
+        // Nearer to even without this key than with it?
+        let is_full = in_range as f64 + equal.len() as f64 / 2.0 > even;
+        if is_full && in_range > 0 && ranges_left > 1 {
+            cuts.push(equal[0].clone());
+            records_left -= in_range;
+            ranges_left -= 1;
+            in_range = 0;
+        }
+        in_range += equal.len();
+    }
+    cuts
+}
+
+/// Keys chosen without regard to what they are from a stream whose length is
+/// not known before its end. Each has a drawn level, half of them 0, a quarter
+/// 1 and so on; when there are too many, the lowest level goes. The draw is a
+/// hash of the key's number: not by chance, and not in step with a mapper that
+/// emits several kinds of keys in turn.
+#[derive(Debug)]
+struct KeySample {
+    keys: Vec<(u32, Vec<u8>)>,
+    bytes: usize,
+    budget_bytes: usize,
+    level_min: u32,
+    seen: u64,
+}
+
+impl KeySample {
+    fn new(budget_bytes: usize) -> Self {
+        Self {
+            keys: Vec::new(),
+            bytes: 0,
+            budget_bytes,
+            level_min: 0,
+            seen: 0,
+        }
+    }
+
+    fn cost_bytes(key: &[u8]) -> usize {
+        key.len() + size_of::<(u32, Vec<u8>)>()
+    }
+
+    fn add(&mut self, key: &[u8]) {
+        let level = xxh3_64(&self.seen.to_le_bytes()).trailing_zeros();
+        self.seen += 1;
+        if level < self.level_min {
+            return;
+        }
+        self.keys.push((level, key.to_vec()));
+        self.bytes += Self::cost_bytes(key);
+        while self.bytes > self.budget_bytes {
+            self.level_min += 1;
+            self.keys.retain(|(level, _)| *level >= self.level_min);
+            self.bytes = (self.keys.iter())
+                .map(|(_, key)| Self::cost_bytes(key))
+                .sum();
+        }
+    }
+
+    fn into_keys(self) -> Vec<Vec<u8>> {
+        self.keys.into_iter().map(|(_, key)| key).collect()
+    }
+}
+
+/// Takes the keys of the mapper's output and drops the values.
+struct KeyEmit<'a> {
+    sample: KeySample,
+    attempt: &'a Attempt<'a>,
+}
+
+impl Emit for KeyEmit<'_> {
+    fn emit(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
+        self.sample.add(key);
+        self.attempt.tick(key.len() + value.len())
+    }
+
+    fn checkpoint(&mut self) -> Result<(), TaskError> {
+        self.attempt.look()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(text: &str) -> Vec<Vec<u8>> {
+        text.split(' ').map(|key| key.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn distinct_keys_are_cut_evenly() {
+        assert_eq!(cuts(keys("h b d a g c f e"), 4), keys("c e g"));
+        assert_eq!(cuts(keys("a b c"), 1), Vec::<Vec<u8>>::new());
+        assert_eq!(cuts(Vec::new(), 3), Vec::<Vec<u8>>::new());
+    }
+
+    #[test]
+    fn a_frequent_key_has_a_range_of_its_own() {
+        assert_eq!(cuts(keys("m m m m m m m m a z y"), 4), keys("m y z"));
+        assert_eq!(cuts(keys("m m m m"), 3), Vec::<Vec<u8>>::new());
+    }
+
+    #[test]
+    fn a_sample_keeps_to_its_budget_and_sees_the_whole_stream() {
+        let budget_bytes = 16 << 10;
+        let mut sample = KeySample::new(budget_bytes);
+        let n = 1_000_000_u32;
+        for key in 0..n {
+            sample.add(&key.to_be_bytes());
+        }
+        assert!(sample.bytes <= budget_bytes);
+        let mut twin = KeySample::new(budget_bytes);
+        (0..n).for_each(|key| twin.add(&key.to_be_bytes()));
+        let keys = sample.into_keys();
+        assert_eq!(keys, twin.into_keys(), "the same stream, the same sample");
+        for cut in [1, 2, 3].map(|part| n / 4 * part) {
+            let below = keys.iter().filter(|key| key[..] < cut.to_be_bytes()[..]);
+            let share = below.count() as f64 / keys.len() as f64;
+            let expected = f64::from(cut) / f64::from(n);
+            assert!((share - expected).abs() < 0.1, "{share} below {cut}");
+        }
+    }
+
+    #[test]
+    fn keys_that_are_longer_than_the_budget_are_not_kept() {
+        let mut sample = KeySample::new(100);
+        sample.add(&[1; 1000]);
+        assert_eq!(sample.bytes, 0);
+        assert!(sample.into_keys().is_empty());
+    }
+}

@@ -1,0 +1,86 @@
+//! A reduce task: merge one partition of all maps' runs, reduce each key, write
+//! the rows.
+
+use crate::runtime::error::TaskError;
+use crate::runtime::job::functions::Emit;
+use crate::runtime::job::output::OutputWriter;
+use crate::runtime::job::task_context::TaskContext;
+use crate::runtime::pacing::attempt::Attempt;
+use crate::runtime::shuffle::merge::{SpillDir, merge_segments};
+use crate::runtime::shuffle::run::Segment;
+use crate::runtime::shuffle::sorted::for_each_group;
+
+/// Runs reduce `index` over `segments`, one per map in their order.
+pub(in crate::runtime) fn run_reduce(
+    job: &TaskContext,
+    index: u32,
+    attempt_number: u32,
+    segments: Vec<Segment>,
+    attempt: &Attempt<'_>,
+) -> Result<(), TaskError> {
+    let reducer = job
+        .spec
+        .reducer
+        .as_deref()
+        .expect("a job with reduces has a reducer");
+    let directory = SpillDir::new(job, format!("reduce-{index}-{attempt_number}-"));
+    attempt.set_input(segments.iter().map(|segment| segment.records).sum());
+    let combiner = job.spec.combiner.as_deref();
+    let memory_bytes = job.task_memory_bytes;
+    let merge = || merge_segments(segments, memory_bytes, &directory, combiner, attempt);
+    let mut merge = attempt.shuffle(merge)?;
+    let mut emit = RowEmit::open(job, index, attempt_number, attempt)?;
+    let mut groups = 0;
+    let (records, bytes) = for_each_group(&mut merge, attempt, 1, |key, values| {
+        groups += 1;
+        reducer.reduce(key, values, &mut emit)
+    })?;
+    attempt.count(|counters| {
+        counters.reduce_groups += groups;
+        counters.reduce_input_records += records;
+        counters.reduce_input_bytes += bytes;
+    });
+    emit.finish()
+}
+
+/// Emits to the job's output.
+pub(in crate::runtime) struct RowEmit<'a> {
+    writer: Box<dyn OutputWriter>,
+    attempt: &'a Attempt<'a>,
+}
+
+impl<'a> RowEmit<'a> {
+    pub fn open(
+        job: &TaskContext,
+        partition: u32,
+        attempt_number: u32,
+        attempt: &'a Attempt<'a>,
+    ) -> Result<Self, TaskError> {
+        Ok(Self {
+            writer: job.spec.output.open(partition, attempt_number)?,
+            attempt,
+        })
+    }
+
+    pub fn finish(self) -> Result<(), TaskError> {
+        self.attempt.may_finish()?;
+        self.writer.finish()
+    }
+}
+
+impl Emit for RowEmit<'_> {
+    fn emit(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
+        let bytes = key.len() + value.len();
+        self.attempt.tick(bytes)?;
+        self.writer.write(key, value)?;
+        self.attempt.count(|counters| {
+            counters.output_records += 1;
+            counters.output_bytes += bytes as u64;
+        });
+        Ok(())
+    }
+
+    fn checkpoint(&mut self) -> Result<(), TaskError> {
+        self.attempt.look()
+    }
+}
