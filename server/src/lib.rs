@@ -4,7 +4,7 @@
 //! ```text
 //!   node       the store's requests and latencies ─► co-location
 //!   jobs       built-in applications, their input and output
-//!   text       text files as rows
+//!   text       files into tables: lines, CSV and JSON as rows
 //! ```
 //!
 //! Arrows point from here to `ebb-storage`, `ebb-colocate` and `ebb-scheduler` only;

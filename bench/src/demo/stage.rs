@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use ebb_server::jobs::ScratchDir;
 use ebb_server::text;
 use ebb_storage::{Db, Keyspace, Options, Table, TableOptions};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -22,6 +23,14 @@ const MEMTABLE_BYTES: usize = 16 << 20;
 /// A folder with this file in it was made by the demo and may be made anew.
 const MARKER: &str = "EBB-DEMO";
 
+struct TextBar<'a>(&'a ProgressBar);
+
+impl text::LoadControl for TextBar<'_> {
+    fn progress(&self, now: text::LoadProgress) {
+        self.0.set_position(now.bytes_read);
+    }
+}
+
 /// What the demo plays on.
 #[derive(Debug)]
 pub(super) struct Stage {
@@ -38,7 +47,7 @@ pub(super) struct Stage {
 /// Makes the folder, opens a store in it, and loads both tables.
 pub(super) fn set_up(data: &Path, asked_text: Option<&Path>, say: &dyn Fn(&str)) -> Result<Stage> {
     let (description, paths) = corpus::find(asked_text)?;
-    let found = text::walk(&paths)?;
+    let found = text::walk(&paths, None)?;
     if found.files.is_empty() {
         bail!("no text in {description}; name a folder of text with --text");
     }
@@ -58,11 +67,14 @@ pub(super) fn set_up(data: &Path, asked_text: Option<&Path>, say: &dyn Fn(&str))
     );
     let load = text::LoadOptions {
         max_bytes: Some(TEXT_BYTES_MAX),
+        // Whatever lies about on the machine.
+        skip_bad: true,
         ..Default::default()
     };
-    let loaded = text::load(&db, &text, &found, &load, &|progress| {
-        bar.set_position(progress.bytes)
-    })?;
+    let scratch = ScratchDir::create_in(data)
+        .with_context(|| format!("cannot make a folder in {}", data.display()))?;
+    let loaded = text::load(&text, &found, &load, scratch.path(), &TextBar(&bar))?;
+    drop(scratch);
     bar.finish_and_clear();
     let corpus = Corpus {
         description,

@@ -52,6 +52,17 @@ impl Location {
         self.open(false, Maintenance::Background)
     }
 
+    /// Opens the database, if there is one.
+    pub(super) fn open_if_there(&self) -> Result<Option<Db>> {
+        match self.open_with_maintenance() {
+            Ok(db) => Ok(Some(db)),
+            Err(error) => match error.downcast_ref() {
+                Some(ebb_storage::Error::NoDatabase { .. }) => Ok(None),
+                _ => Err(error),
+            },
+        }
+    }
+
     /// Opens the database, or makes one.
     pub(super) fn open_or_create(&self) -> Result<Db> {
         self.open(true, Maintenance::Background)

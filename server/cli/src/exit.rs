@@ -7,6 +7,7 @@ use anyhow::Error;
 use ebb_scheduler::runtime::{SubmitError, TaskError};
 use ebb_scheduler::sim::SimError;
 use ebb_scheduler::sim::scenario::ScenarioError;
+use ebb_server::text::LoadError;
 use ebb_storage::ErrorKind;
 
 use super::error::CliError;
@@ -29,7 +30,7 @@ Exit codes:
   3  not found: the database, keyspace, table, snapshot or key
   4  the data directory is in use by another process
   5  a file of the database is damaged
-  6  the job failed or was cancelled; its output was not written
+  6  the job failed, or it or a load was cancelled; nothing was written
   7  the job succeeded after its goal; its output is there
   8  the disk is full; nothing of the last write was done";
 
@@ -77,6 +78,21 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
             CliError::JobFailed { .. } => JOB_FAILED,
             CliError::GoalMissed { .. } => GOAL_MISSED,
         });
+    }
+    if let Some(error) = cause.downcast_ref::<LoadError>() {
+        return Some(match error {
+            LoadError::Row { .. } | LoadError::File { .. } | LoadError::Duplicate { .. } => USAGE,
+            LoadError::Cancelled => JOB_FAILED,
+            LoadError::Store(error) => code_of(error)?,
+            // As the system's answer says, which is the next in the chain.
+            LoadError::Read { .. } | LoadError::Scratch { .. } | LoadError::Thread { .. } => {
+                return None;
+            }
+        });
+    }
+    if let Some(error) = cause.downcast_ref::<io::Error>() {
+        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        return full.contains(&error.kind()).then_some(DISK_FULL);
     }
     if let Some(SubmitError::Goal(_)) = cause.downcast_ref() {
         return Some(USAGE);

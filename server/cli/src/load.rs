@@ -1,33 +1,48 @@
-//! `ebb load`: text files into a table.
+//! `ebb load`: files into a table, all of their rows or none.
 
-use std::num::NonZeroUsize;
+mod scratch;
+mod watch;
+
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use clap::builder::RangedU64ValueParser;
 use ebb_server::jobs::history::SYSTEM_KEYSPACE;
-use ebb_server::text::{self, LoadOptions, LoadReport, SkipReason, Skipped};
-use ebb_storage::{Db, ErrorKind, Table, TableOptions};
-use indicatif::{DecimalBytes, HumanCount, HumanFloatCount};
+use ebb_server::text::{
+    self, Duplicates, LoadOptions, LoadReport, SkipReason, Skipped, Sorted, TextFormat,
+};
+use ebb_storage::{Db, ErrorKind, TableOptions};
+use indicatif::{DecimalBytes, HumanFloatCount};
 
+use self::scratch::Scratch;
+use self::watch::Watch;
 use super::database::Location;
 use super::error::CliError;
+use super::interrupt;
 use super::names::TableName;
-use super::print::Printer;
-use super::progress;
+use super::print::{Printer, counted};
 
 const EXAMPLES: &str = "\
 Examples:
   ebb load --keyspace app --table lines README.md docs
-  ebb load --data /srv/ebb --keyspace logs --table web /var/log/nginx --threads 2
-  ebb load --keyspace app --table lines --json . | jq .rows
+  ebb load --keyspace app --table trips --key id trips.csv
+  ebb load --keyspace app --table trips --key id --delimiter ';' 2025.csv.gz 2026.csv.gz
+  ebb load --keyspace app --table events --key user.id --duplicates last events.jsonl
+  zcat web.log.gz | ebb load --keyspace logs --table web -
+  ebb load --keyspace app --table lines --skip-bad --json . | jq .rows
 
-Every line becomes a row: the key is the file's path as given and the number of
-the line (docs/wal.md:000000000012), the value is the line. Below a directory, hidden
-files and directories called target are left out. A file that is not UTF-8 is
-skipped whole and said. Loading a file again overwrites its rows. Keyspace and
-table are created when absent.";
+Without --key every line becomes a row: the key is the file's path as given and the
+number of the line (docs/wal.md:000000000012), the value is the line. With --key every
+record of CSV files and every line of JSON is a row, and its key is what it has in that
+column; the value is the whole record. Keys are in the order of their bytes: 10 is before
+9.
 
-/// Load text files into a table, one row per line.
+All rows are loaded by one commit, or none: a line that is no row, a file that is no text,
+Ctrl-C and a full disk leave the table as it was. Rows of the table whose keys are loaded
+again are overwritten. Below a directory, hidden files and directories called target are
+left out. Files packed by gzip are unpacked. Keyspace and table are created when absent.";
+
+/// Load files into a table: lines of text, CSV or JSON lines, all rows or none.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -39,112 +54,232 @@ pub(super) struct Args {
     /// The table.
     #[arg(long)]
     table: String,
-    /// Threads, each with one file at a time [default: the cores, at most 4].
+    /// The column that is the key: its name, for CSV also its number from 1, for JSON
+    /// also a.b for member b of member a [default: the file and the line's number].
+    #[arg(long, value_name = "COLUMN")]
+    key: Option<String>,
+    /// What the files are [default: lines of text; with --key as their names end: .csv,
+    /// .tsv, .jsonl, .ndjson].
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<TextFormat>,
+    /// What is between the fields of CSV: one character, or tab [default: a comma; a tab
+    /// in files called .tsv]. The files are CSV then.
+    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
+    delimiter: Option<u8>,
+    /// The first line of CSV is a row, too: columns have numbers only. The files are CSV
+    /// then.
+    #[arg(long)]
+    no_header: bool,
+    /// What to do about rows of the input that have the same key: load nothing, or take
+    /// the last one.
+    #[arg(long, value_name = "WHICH", default_value = "refuse")]
+    duplicates: Duplicates,
+    /// Leave out files that are no text, or cannot be read, and say so; else nothing is
+    /// loaded.
+    #[arg(long)]
+    skip_bad: bool,
+    /// Threads that read files, 1 to 1024 [default: the cores, at most 4].
     #[arg(long, value_name = "N")]
-    threads: Option<NonZeroUsize>,
-    /// Print a JSON object: files, skipped, rows, bytes, seconds.
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    threads: Option<usize>,
+    /// Print a JSON object: files, skipped, rows, replaced, bytes, columns, seconds.
     #[arg(long)]
     json: bool,
-    /// Files, and directories with files.
+    /// Files, directories with files, and - for standard input.
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 }
 
-pub(super) fn run(args: Args) -> Result<()> {
-    if args.keyspace == SYSTEM_KEYSPACE {
-        let text = format!("keyspace {SYSTEM_KEYSPACE} is ebb's own: load into another");
-        return Err(CliError::Usage(text).into());
+/// A byte between fields.
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        b"\"" | b"\n" | b"\r" => Err("a quote or a line's end has a meaning of its own".into()),
+        &[byte] if byte.is_ascii() => Ok(byte),
+        _ => Err("expected one ASCII character, or tab".into()),
     }
-    // Before a database is made for nothing.
-    let found = text::walk(&args.paths)?;
-    if found.files.is_empty() {
-        warn_of_skipped(&found.skipped);
-        bail!("found no text files to load");
-    }
-    let db = args.location.open_or_create()?;
-    let table = open_or_create_table(&db, &args)?;
-    let mut options = LoadOptions::default();
-    if let Some(threads) = args.threads {
-        options.threads = threads.get();
-    }
-    let bar = progress::byte_bar(found.bytes());
-    let report = text::load(&db, &table, &found, &options, &|progress| {
-        bar.set_position(progress.bytes);
-        bar.set_message(format!("{} rows", HumanCount(progress.rows)));
-    })?;
-    bar.set_message("writing SSTables");
-    // So that jobs can split the table by its files, and the next command need
-    // not replay the log.
-    db.flush()?;
-    bar.finish_and_clear();
-    print(&args, &report)
 }
 
-fn open_or_create_table(db: &Db, args: &Args) -> Result<Table> {
-    let keyspace = db.keyspace(&args.keyspace)?;
-    match keyspace.existing_table(&args.table) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            Ok(keyspace.table(&args.table, TableOptions::default())?)
+impl Args {
+    /// The table, if its name is one.
+    fn name(&self) -> Result<TableName, CliError> {
+        if self.keyspace == SYSTEM_KEYSPACE {
+            let text = format!("keyspace {SYSTEM_KEYSPACE} is ebb's own: load into another");
+            return Err(CliError::Usage(text));
         }
-        found => Ok(found?),
+        let (keyspace, table) = (&self.keyspace, &self.table);
+        let name = format!("{keyspace}.{table}").parse();
+        name.map_err(|_| {
+            CliError::Usage(format!(
+                "--keyspace {keyspace:?} --table {table:?}: names have letters, digits, '_' and '-'"
+            ))
+        })
+    }
+
+    fn options(&self) -> Result<LoadOptions, CliError> {
+        let usage = |text: &str| Err(CliError::Usage(text.to_string()));
+        let is_csv = self.delimiter.is_some() || self.no_header;
+        let format = self.format.or(is_csv.then_some(TextFormat::Csv));
+        if is_csv && format != Some(TextFormat::Csv) {
+            return usage("--delimiter and --no-header are for --format csv");
+        }
+        if self.key.is_some() && format == Some(TextFormat::Text) {
+            return usage(
+                "--key names a column, and lines of text have none: leave out --key or --format",
+            );
+        }
+        let default = LoadOptions::default();
+        Ok(LoadOptions {
+            format,
+            delimiter: self.delimiter,
+            header: !self.no_header,
+            key: self.key.clone(),
+            duplicates: self.duplicates,
+            skip_bad: self.skip_bad,
+            threads: self.threads.unwrap_or(default.threads),
+            ..default
+        })
     }
 }
 
-fn print(args: &Args, report: &LoadReport) -> Result<()> {
+pub(super) fn run(args: Args) -> Result<()> {
+    let (name, options) = (args.name()?, args.options()?);
+    // Before a database is made for nothing.
+    let found = text::walk(&args.paths, Some(&args.location.data))?;
+    if !args.skip_bad {
+        refuse(&found.skipped)?;
+    }
+    if found.files.is_empty() {
+        tell_skipped(&found.skipped);
+        bail!("found no files to load");
+    }
+    tell_records_as_lines(&args);
+    let cancelled = interrupt::cancelled()?;
+    // One that another process has is told before the work.
+    let open = args.location.open_if_there()?;
+    let scratch = Scratch::create_in(&args.location.data)?;
+    let watch = Watch::new(&found, cancelled);
+    let sorted = text::sort(&found, &options, scratch.path(), &watch)?;
+    watch.finishing();
+    let db = match open {
+        Some(db) => db,
+        None => args.location.open_or_create()?,
+    };
+    let report = ingest(&db, &name, sorted)?;
+    // So that the next command need not replay the log.
+    let flushed = db.flush();
+    drop(scratch);
+    watch.done();
+    if let Err(error) = flushed {
+        eprintln!("ebb: all rows are loaded; what follows went wrong: {error}");
+    }
+    print(&args, &name, &report)
+}
+
+/// Makes the rows part of the table. When they cannot be, what was made for them goes.
+fn ingest(db: &Db, name: &TableName, sorted: Sorted) -> Result<LoadReport> {
+    let is_keyspace_new = db.existing_keyspace(&name.keyspace).is_err();
+    let keyspace = db.keyspace(&name.keyspace)?;
+    let (table, is_new) = match keyspace.existing_table(&name.table) {
+        Ok(table) => (table, false),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let table = keyspace.table(&name.table, TableOptions::default())?;
+            (table, true)
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let report = sorted.ingest(&table);
+    if report.is_err() {
+        // Should that fail, too, an empty table is left, which harms nobody.
+        let _ = match (is_keyspace_new, is_new) {
+            (true, _) => db.drop_keyspace(&name.keyspace),
+            (false, true) => keyspace.drop_table(&name.table),
+            (false, false) => Ok(()),
+        };
+    }
+    Ok(report?)
+}
+
+fn print(args: &Args, name: &TableName, report: &LoadReport) -> Result<()> {
+    tell_skipped(&report.skipped);
     let mut printer = Printer::new();
     if args.json {
         printer.json(&report)?;
         return printer.finish();
     }
-    warn_of_skipped(&report.skipped);
     let per_second = |count: u64| count as f64 / report.seconds.max(1e-9);
-    let name = TableName {
-        keyspace: args.keyspace.clone(),
-        table: args.table.clone(),
-    };
     printer.line(format_args!(
-        "loaded {} rows ({}) of {} files into {name} in {:.2} s: {} rows/s, {:.1} MB/s",
-        HumanCount(report.rows),
+        "loaded {} ({}) of {} into {name} in {:.2} s: {} rows/s, {:.1} MB/s",
+        counted(report.rows, "row"),
         DecimalBytes(report.bytes),
-        HumanCount(report.files),
+        counted(report.files, "file"),
         report.seconds,
         HumanFloatCount(per_second(report.rows).round()),
         per_second(report.bytes) / 1e6,
     ))?;
+    if report.replaced > 0 {
+        let replaced = counted(report.replaced, "row");
+        printer.line(format_args!(
+            "left out {replaced}: a later one has the same key"
+        ))?;
+    }
+    if let Some(columns) = &report.columns {
+        let names = columns.join(",");
+        printer.line(format_args!(
+            "columns for jobs: --values csv --names {names}"
+        ))?;
+    }
     printer.finish()
 }
 
-/// Skipped files named on stderr; more are counted only.
-const NAMED_MAX: usize = 5;
-
-fn warn_of_skipped(skipped: &[Skipped]) {
-    let (not_text, unreadable): (Vec<_>, Vec<_>) = skipped
-        .iter()
-        .partition(|skipped| skipped.reason == SkipReason::NotText);
-    if !not_text.is_empty() {
-        let names = not_text.iter().take(NAMED_MAX);
-        let names = names.map(|skipped| skipped.path.display().to_string());
-        let mut names: Vec<String> = names.collect();
-        if not_text.len() > NAMED_MAX {
-            names.push("...".to_string());
-        }
-        let (files, are) = match not_text.len() {
-            1 => ("file", "is"),
-            _ => ("files", "are"),
-        };
+/// Says that CSV or JSON is about to be loaded as lines, if it was asked for by name.
+fn tell_records_as_lines(args: &Args) {
+    if args.key.is_some() || args.format.is_some() || args.delimiter.is_some() || args.no_header {
+        return;
+    }
+    let is_records = |path: &&PathBuf| path.is_file() && TextFormat::of_name(path).is_some();
+    if let Some(path) = args.paths.iter().find(is_records) {
         eprintln!(
-            "ebb: skipped {} {files} that {are} not UTF-8 text: {}",
-            not_text.len(),
-            names.join(", ")
+            "ebb: {} is loaded as lines of text; --key COLUMN loads its records, \
+             --format text says that lines are meant",
+            path.display()
         );
     }
-    for skipped in unreadable.iter().take(NAMED_MAX) {
-        if let SkipReason::Unreadable(why) = &skipped.reason {
-            eprintln!("ebb: skipped {}: {why}", skipped.path.display());
+}
+
+/// Files that are named; more are counted only.
+const NAMED_MAX: usize = 5;
+
+/// What is wrong with each of the files, the first of them by name.
+fn reasons(skipped: &[Skipped]) -> String {
+    let reason = |skipped: &Skipped| {
+        let path = skipped.path.display();
+        match &skipped.reason {
+            SkipReason::NotText => format!("{path} is not UTF-8 text"),
+            SkipReason::Bad(why) => format!("{path}: {why}"),
+            SkipReason::Unreadable(why) => format!("cannot read {path}: {why}"),
         }
+    };
+    let mut reasons: Vec<_> = skipped.iter().take(NAMED_MAX).map(reason).collect();
+    if let Some(more @ 1..) = skipped.len().checked_sub(NAMED_MAX) {
+        reasons.push(format!("{more} more"));
     }
-    if unreadable.len() > NAMED_MAX {
-        let more = unreadable.len() - NAMED_MAX;
-        eprintln!("ebb: skipped {more} more files that cannot be read");
+    reasons.join("; ")
+}
+
+/// Nothing is loaded of files some of which cannot be.
+fn refuse(skipped: &[Skipped]) -> Result<(), CliError> {
+    if skipped.is_empty() {
+        return Ok(());
+    }
+    let reasons = reasons(skipped);
+    let text = format!("{reasons}; nothing was loaded; --skip-bad leaves such files out");
+    Err(CliError::Usage(text))
+}
+
+fn tell_skipped(skipped: &[Skipped]) {
+    if !skipped.is_empty() {
+        let files = counted(skipped.len() as u64, "file");
+        eprintln!("ebb: left out {files}: {}", reasons(skipped));
     }
 }

@@ -22,6 +22,7 @@ mod error;
 mod exit;
 mod forecast;
 mod get;
+mod interrupt;
 mod jobs;
 mod load;
 mod names;

@@ -1,4 +1,4 @@
-//! Progress bars on stderr; nothing where that is no terminal.
+//! Progress bars on stderr, with the time that is left; nothing where that is no terminal.
 
 use std::time::Duration;
 
@@ -9,15 +9,31 @@ pub(super) const REDRAW_EVERY: Duration = Duration::from_millis(100);
 
 /// A bar over bytes, with a place for a message.
 pub(super) fn byte_bar(total_bytes: u64) -> ProgressBar {
-    let style =
-        "{bar:32} {binary_bytes:>10} of {binary_total_bytes:<10} {binary_bytes_per_sec:>12} {msg}";
+    let style = "{bar:32} {binary_bytes:>10} of {binary_total_bytes:<10} \
+                 {binary_bytes_per_sec:>12}  {eta} left  {msg}";
     ProgressBar::new(total_bytes).with_style(style_of(style))
+}
+
+/// The same for bytes of which nobody knows how many come.
+pub(super) fn byte_spinner() -> ProgressBar {
+    let style = style_of("{spinner} {binary_bytes:>10} {binary_bytes_per_sec:>12}  {msg}");
+    let spinner = ProgressBar::new_spinner().with_style(style);
+    spinner.enable_steady_tick(REDRAW_EVERY);
+    spinner
 }
 
 /// A bar over the runs of a simulation.
 pub(super) fn run_bar(runs: u64) -> ProgressBar {
     let style = style_of("{bar:32} {pos:>5} of {len:<5} runs  {eta} left");
     ProgressBar::new(runs).with_style(style)
+}
+
+/// A bar over rows in the place of another.
+pub(super) fn restart_with_rows(bar: &ProgressBar, rows: u64) {
+    let style = "{bar:32} {human_pos:>12} of {human_len} rows written  {eta} left";
+    bar.set_style(style_of(style));
+    bar.set_length(rows);
+    bar.reset();
 }
 
 /// For work of which nobody knows how much it is.
@@ -41,7 +57,7 @@ impl PhaseBars {
 
     /// A bar over the tasks of a phase, below those that are there.
     pub(super) fn add(&self, phase: &'static str, tasks: u32) -> ProgressBar {
-        let style = style_of("{prefix:>8} {bar:32} {pos:>5} of {len:<5} {msg}");
+        let style = style_of("{prefix:>8} {bar:32} {pos:>5} of {len:<5} {eta:>4} left  {msg}");
         let bar = ProgressBar::new(u64::from(tasks)).with_style(style);
         let bar = self.all.add(bar);
         bar.set_prefix(phase);

@@ -1,271 +1,410 @@
-//! Writing text files into a table.
+//! From files to rows in a table: sorted into files of the store's form first, then
+//! ingested by one commit.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
-use ebb_storage::{Db, Table, WriteBatch};
+use ebb_storage::{SortedWriter, Table};
 use serde::Serialize;
 
-use super::rows::rows;
-use super::walk::{Found, SkipReason, Skipped, TextFile};
+use super::error::{LoadError, Problem};
+use super::merge::{MergeError, merge};
+use super::options::LoadOptions;
+use super::plan::{Task, parts, sort_by_line_keys, tasks};
+use super::rows::{Row, Rows, rows};
+use super::sorter::{Origin, Run, Sorter};
+use super::source::{self, ReadWatch};
+use super::walk::{Found, Skipped, TextFile};
 
-/// Text in a batch, in bytes. Larger batches load no faster, and make a
-/// transaction beside the load wait longer.
-const BATCH_BYTES: u64 = 256 << 10;
+/// Text between two tellings of how far a load has come, in bytes, per thread.
+const TELL_EVERY_BYTES: u64 = 256 << 10;
 
-/// How to load.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoadOptions {
-    /// Threads that read and write, each one file at a time; at least 1.
-    pub threads: usize,
-    /// Stop after about this many bytes of text: the files in their order, the
-    /// last one cut after the line that reaches the limit.
-    pub max_bytes: Option<u64>,
-}
-
-impl Default for LoadOptions {
-    /// As many threads as cores, at most four: beyond that they wait for the
-    /// commit queue. No limit.
-    fn default() -> Self {
-        Self {
-            threads: thread::available_parallelism().map_or(1, |cores| cores.get().min(4)),
-            max_bytes: None,
-        }
-    }
+/// What a load is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadPhase {
+    /// Reads files. Where their rows come in order it writes them, too.
+    Read,
+    /// Writes sorted rows.
+    Write,
 }
 
 /// How far a load has come.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadProgress {
-    /// Rows written.
+    /// What it is doing.
+    pub phase: LoadPhase,
+    /// Rows read or written in this phase.
     pub rows: u64,
-    /// Bytes of text that they stand for, line ends included.
-    pub bytes: u64,
+    /// Bytes read so far, packed ones as they are in the file.
+    pub bytes_read: u64,
 }
 
+/// Whoever watches a load and may end it. Called on any of its threads.
+pub trait LoadControl: Sync {
+    /// It has come so far.
+    fn progress(&self, _now: LoadProgress) {}
+
+    /// Whether it is to end, with nothing loaded.
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// Nobody watches.
+impl LoadControl for () {}
+
 /// What a load did.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct LoadReport {
     /// Files loaded.
     pub files: u64,
-    /// Files passed over, those of the walk included.
+    /// Files left out, those of the walk included.
     pub skipped: Vec<Skipped>,
     /// Rows written.
     pub rows: u64,
-    /// Bytes of text that they stand for, line ends included.
+    /// Rows in whose place a later one with the same key was written.
+    pub replaced: u64,
+    /// Bytes of text that they stand for, unpacked, line ends included.
     pub bytes: u64,
+    /// The names of the columns, where files have a header.
+    pub columns: Option<Vec<String>>,
     /// How long it took.
     pub seconds: f64,
 }
 
-/// Writes every line of the files as a row of `table`, a table of `db`, in
-/// batches. `progress` is called after each batch, on any of the threads.
+/// Rows that wait in files of the store's form. They are of no use but for one
+/// [`Sorted::ingest`]; the folder that they are in is the caller's to remove.
+#[derive(Debug)]
+pub struct Sorted {
+    files: Vec<PathBuf>,
+    report: LoadReport,
+    start: Instant,
+}
+
+/// Writes every row of the files into `table`, by one commit: [`sort`], then
+/// [`Sorted::ingest`].
 ///
 /// # Errors
-/// When the store refuses a write. What was written until then stays; loading
-/// the same files again overwrites it.
+/// As both; nothing was loaded then.
 pub fn load(
-    db: &Db,
     table: &Table,
     found: &Found,
     options: &LoadOptions,
-    progress: &(dyn Fn(LoadProgress) + Sync),
-) -> Result<LoadReport> {
+    scratch: &Path,
+    control: &dyn LoadControl,
+) -> Result<LoadReport, LoadError> {
+    sort(found, options, scratch, control)?.ingest(table)
+}
+
+/// Reads every row of the files, and writes them sorted into files in `scratch`, a folder
+/// that is there and empty; in the file system of the database they need not be copied.
+///
+/// # Errors
+/// [`LoadError`]; what it wrote into `scratch` may still be there.
+pub fn sort(
+    found: &Found,
+    options: &LoadOptions,
+    scratch: &Path,
+    control: &dyn LoadControl,
+) -> Result<Sorted, LoadError> {
     let start = Instant::now();
-    let work = Work {
-        db,
-        table,
-        tasks: plan(&found.files, options.max_bytes),
-        next: AtomicUsize::new(0),
-        failed: AtomicBool::new(false),
-        rows: AtomicU64::new(0),
-        bytes: AtomicU64::new(0),
-        progress,
+    let work = Work::new(options, scratch, control);
+    let mut tasks = tasks(&found.files, options.max_bytes);
+    // A line key is known before the line: no need to sort, where the files can be read in
+    // the order of their keys.
+    let files = match options.key.is_none() && sort_by_line_keys(&mut tasks) {
+        true => work.write_in_order(&tasks)?,
+        false => work.sort_all(&tasks)?,
     };
-    let skipped: Vec<Vec<Skipped>> = thread::scope(|scope| {
-        let spawn = |_| scope.spawn(|| work.run());
-        let workers: Vec<_> = (0..options.threads.max(1)).map(spawn).collect();
-        let join = |worker: thread::ScopedJoinHandle<'_, _>| match worker.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        // All are joined before the first error counts.
-        let results: Vec<Result<_>> = workers.into_iter().map(join).collect();
-        results.into_iter().collect::<Result<_>>()
-    })?;
-    let skipped = skipped.concat();
-    Ok(LoadReport {
-        files: (work.tasks.len() - skipped.len()) as u64,
-        skipped: found.skipped.iter().cloned().chain(skipped).collect(),
-        rows: work.rows.into_inner(),
-        bytes: work.bytes.into_inner(),
-        seconds: start.elapsed().as_secs_f64(),
+    if control.is_cancelled() {
+        return Err(LoadError::Cancelled);
+    }
+    let mut report = work.report();
+    let skipped = found.skipped.iter().cloned();
+    report.skipped = skipped.chain(report.skipped).collect();
+    report.files = (tasks.len() + found.skipped.len() - report.skipped.len()) as u64;
+    Ok(Sorted {
+        files,
+        report,
+        start,
     })
 }
 
-/// Which files, and how many bytes of each: by their sizes beforehand, so that
-/// a limit gives the same rows whatever the threads do.
-fn plan(files: &[TextFile], max_bytes: Option<u64>) -> Vec<(&TextFile, u64)> {
-    let mut left = max_bytes.unwrap_or(u64::MAX);
-    let mut tasks = Vec::new();
-    for file in files {
-        if left == 0 {
-            break;
+impl Sorted {
+    /// Makes the rows part of `table`, durable, by one commit. It sets their keys,
+    /// whatever they had.
+    ///
+    /// # Errors
+    /// What the store says; nothing was loaded then.
+    pub fn ingest(mut self, table: &Table) -> Result<LoadReport, LoadError> {
+        if !self.files.is_empty() {
+            table.ingest(&self.files)?;
         }
-        // Without a limit a file that grew since the walk is loaded whole.
-        let budget = if max_bytes.is_some() && file.bytes >= left {
-            left
-        } else {
-            u64::MAX
-        };
-        left -= file.bytes.min(left);
-        tasks.push((file, budget));
+        self.report.seconds = self.start.elapsed().as_secs_f64();
+        Ok(self.report)
     }
-    tasks
 }
 
+/// What the threads of a load share.
 struct Work<'a> {
-    db: &'a Db,
-    table: &'a Table,
-    tasks: Vec<(&'a TextFile, u64)>,
-    next: AtomicUsize,
+    options: &'a LoadOptions,
+    scratch: &'a Path,
+    control: &'a dyn LoadControl,
+    /// A thread failed; the others need not go on.
     failed: AtomicBool,
     rows: AtomicU64,
     bytes: AtomicU64,
-    progress: &'a (dyn Fn(LoadProgress) + Sync),
+    bytes_read: AtomicU64,
+    replaced: AtomicU64,
+    skipped: Mutex<Vec<Skipped>>,
+    /// The columns of the files, and the first one with a header.
+    columns: Mutex<Option<(PathBuf, Vec<String>)>>,
 }
 
-impl Work<'_> {
-    /// Loads files until none is left or another thread failed; returns those
-    /// that turned out not to be text.
-    fn run(&self) -> Result<Vec<Skipped>> {
-        let mut skipped = Vec::new();
-        while !self.failed.load(Ordering::Relaxed) {
-            let next = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(&(file, budget)) = self.tasks.get(next) else {
-                break;
+impl<'a> Work<'a> {
+    fn new(options: &'a LoadOptions, scratch: &'a Path, control: &'a dyn LoadControl) -> Self {
+        Self {
+            options,
+            scratch,
+            control,
+            failed: AtomicBool::new(false),
+            rows: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            bytes_read: AtomicU64::new(0),
+            replaced: AtomicU64::new(0),
+            skipped: Mutex::default(),
+            columns: Mutex::default(),
+        }
+    }
+
+    fn report(self) -> LoadReport {
+        let columns = self.columns.into_inner();
+        let columns = columns.unwrap_or_else(PoisonError::into_inner);
+        let replaced = self.replaced.into_inner();
+        LoadReport {
+            files: 0,
+            skipped: (self.skipped.into_inner()).unwrap_or_else(PoisonError::into_inner),
+            rows: self.rows.into_inner() - replaced,
+            replaced,
+            bytes: self.bytes.into_inner(),
+            columns: columns.map(|(_, columns)| columns),
+            seconds: 0.0,
+        }
+    }
+
+    /// Runs `part` on a thread for each of `parts`; the first error counts.
+    fn in_parallel<P: Sync, T: Send>(
+        &self,
+        parts: &[P],
+        part: impl Fn(usize, &P) -> Result<T, LoadError> + Sync,
+    ) -> Result<Vec<T>, LoadError> {
+        thread::scope(|scope| {
+            let part = &part;
+            let spawn = |(at, tasks)| {
+                let run = move || {
+                    let result = part(at, tasks);
+                    result.inspect_err(|_| self.failed.store(true, Ordering::Relaxed))
+                };
+                thread::Builder::new().spawn_scoped(scope, run)
             };
-            let reason = self
-                .load_file(file, budget)
-                .inspect_err(|_| self.failed.store(true, Ordering::Relaxed))?;
-            skipped.extend(reason.map(|reason| Skipped {
-                path: file.path.clone(),
-                reason,
-            }));
-        }
-        Ok(skipped)
+            let spawned: Vec<_> = parts.iter().enumerate().map(spawn).collect();
+            let join = |worker: io::Result<thread::ScopedJoinHandle<'_, _>>| match worker {
+                Ok(worker) => match worker.join() {
+                    Ok(result) => result,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                },
+                Err(source) => Err(LoadError::Thread { source }),
+            };
+            // All are joined before the first error counts, and of those the one that made
+            // the others end.
+            let results: Vec<Result<T, _>> = spawned.into_iter().map(join).collect();
+            let ended = |result: &Result<T, _>| matches!(result, Err(LoadError::Cancelled));
+            let (mut ended, mut results): (Vec<_>, Vec<_>) = results.into_iter().partition(ended);
+            results.append(&mut ended);
+            results.into_iter().collect()
+        })
     }
 
-    fn load_file(&self, file: &TextFile, budget: u64) -> Result<Option<SkipReason>> {
-        let rows = match rows(file) {
-            Ok(Some(rows)) => rows,
-            Ok(None) => return Ok(Some(SkipReason::NotText)),
-            Err(error) => return Ok(Some(SkipReason::Unreadable(error.to_string()))),
-        };
-        let mut batch = Batch::default();
-        let mut bytes = 0;
-        for row in rows {
-            let row = row.with_context(|| format!("cannot read {}", file.path.display()))?;
-            batch.writes.put(self.table, &row.key, &row.value);
-            batch.bytes += row.text_bytes;
-            if batch.bytes >= BATCH_BYTES {
-                self.write(std::mem::take(&mut batch))?;
+    /// Writes the rows of files whose keys ascend from file to file.
+    fn write_in_order(&self, tasks: &[Task<'_>]) -> Result<Vec<PathBuf>, LoadError> {
+        let parts = parts(tasks, self.options.threads, self.options.part_bytes_min);
+        let written = self.in_parallel(&parts, |at, tasks| {
+            let name = format!("part-{}", at + 1);
+            let mut writer = SortedWriter::create(self.scratch, &name, Default::default())?;
+            for task in *tasks {
+                self.read(task, &mut |row| Ok(writer.put(&row.key, &row.value)?))?;
             }
-            bytes += row.text_bytes;
-            if bytes >= budget {
-                break;
-            }
-        }
-        self.write(batch)?;
-        Ok(None)
+            Ok(writer.finish()?)
+        })?;
+        Ok(written.concat())
     }
 
-    fn write(&self, batch: Batch) -> Result<()> {
-        let rows = batch.writes.len() as u64;
-        self.db.write(batch.writes)?;
-        (self.progress)(LoadProgress {
-            rows: self.rows.fetch_add(rows, Ordering::Relaxed) + rows,
-            bytes: self.bytes.fetch_add(batch.bytes, Ordering::Relaxed) + batch.bytes,
+    /// Sorts the rows of all files, and writes them.
+    fn sort_all(&self, tasks: &[Task<'_>]) -> Result<Vec<PathBuf>, LoadError> {
+        let parts = parts(tasks, self.options.threads, self.options.part_bytes_min);
+        let sort_bytes = self.options.sort_bytes / parts.len().max(1);
+        let runs = self.in_parallel(&parts, |_, tasks| {
+            let mut sorter = Sorter::new(self.scratch, sort_bytes);
+            for task in *tasks {
+                self.read(task, &mut |row| {
+                    let (file, line) = (task.place, row.line);
+                    let pushed = sorter.push(&row.key, &row.value, Origin { file, line });
+                    pushed.map_err(|source| self.scratch_error(source))
+                })?;
+            }
+            sorter.finish().map_err(|source| self.scratch_error(source))
+        })?;
+        self.write_merged(tasks, runs.into_iter().flatten().collect())
+    }
+
+    fn write_merged(&self, tasks: &[Task<'_>], runs: Vec<Run>) -> Result<Vec<PathBuf>, LoadError> {
+        let mut writer = SortedWriter::create(self.scratch, "rows", Default::default())?;
+        let mut written = 0;
+        let mut untold_bytes = 0;
+        let replaced = merge(runs, self.options.duplicates, |row| {
+            writer.put(&row.key, &row.value)?;
+            written += 1;
+            untold_bytes += (row.key.len() + row.value.len()) as u64;
+            if untold_bytes >= TELL_EVERY_BYTES {
+                untold_bytes = 0;
+                self.tell(LoadPhase::Write, written)?;
+            }
+            Ok(())
         });
+        let replaced = replaced.map_err(|error| match error {
+            MergeError::Io(source) => self.scratch_error(source),
+            MergeError::Taken(error) => error,
+            MergeError::Duplicate { key, first, second } => {
+                let place = |origin: Origin| {
+                    let task = tasks.iter().find(|task| task.place == origin.file);
+                    let path = task.map(|task| task.file.path.clone());
+                    (path.unwrap_or_default(), origin.line)
+                };
+                let (first, second) = (place(first), place(second));
+                LoadError::Duplicate { key, first, second }
+            }
+        })?;
+        self.replaced.store(replaced, Ordering::Relaxed);
+        Ok(writer.finish()?)
+    }
+
+    fn scratch_error(&self, source: io::Error) -> LoadError {
+        let path = self.scratch.to_path_buf();
+        LoadError::Scratch { path, source }
+    }
+
+    /// Hands the rows of a file to `take`. One that turns out to be bad is left out whole,
+    /// if that is asked for: it is read twice then.
+    fn read(
+        &self,
+        task: &Task<'_>,
+        take: &mut dyn FnMut(&Row) -> Result<(), LoadError>,
+    ) -> Result<(), LoadError> {
+        if self.options.skip_bad && !task.file.is_stream {
+            let unread = AtomicU64::new(0);
+            let checked = self.read_once(task, &unread, &mut |_| Ok(()));
+            if let Some(skipped) = checked.as_ref().err().and_then(LoadError::skipped) {
+                let skip = |mut all: std::sync::MutexGuard<'_, Vec<_>>| all.push(skipped);
+                skip(self.skipped.lock().unwrap_or_else(PoisonError::into_inner));
+                return Ok(());
+            }
+            checked?;
+        }
+        let (mut rows, mut bytes) = (0, 0);
+        self.read_once(task, &self.bytes_read, &mut |row| {
+            take(row)?;
+            rows += 1;
+            bytes += row.text_bytes;
+            if bytes >= TELL_EVERY_BYTES {
+                self.count(&mut rows, &mut bytes)?;
+            }
+            Ok(())
+        })?;
+        self.count(&mut rows, &mut bytes)
+    }
+
+    fn count(&self, rows: &mut u64, bytes: &mut u64) -> Result<(), LoadError> {
+        self.bytes
+            .fetch_add(std::mem::take(bytes), Ordering::Relaxed);
+        let rows = std::mem::take(rows);
+        let rows = rows + self.rows.fetch_add(rows, Ordering::Relaxed);
+        self.tell(LoadPhase::Read, rows)
+    }
+
+    fn tell(&self, phase: LoadPhase, rows: u64) -> Result<(), LoadError> {
+        self.control.progress(LoadProgress {
+            phase,
+            rows,
+            bytes_read: self.bytes_read.load(Ordering::Relaxed),
+        });
+        match self.is_ending() {
+            true => Err(LoadError::Cancelled),
+            false => Ok(()),
+        }
+    }
+
+    fn is_ending(&self) -> bool {
+        self.failed.load(Ordering::Relaxed) || self.control.is_cancelled()
+    }
+
+    fn read_once(
+        &self,
+        task: &Task<'_>,
+        bytes_read: &AtomicU64,
+        take: &mut dyn FnMut(&Row) -> Result<(), LoadError>,
+    ) -> Result<(), LoadError> {
+        let file = task.file;
+        let format = self.options.format_of(&file.path);
+        let format = format.map_err(|problem| LoadError::File {
+            path: file.path.clone(),
+            problem,
+        })?;
+        let watch = ReadWatch {
+            bytes: bytes_read,
+            is_cancelled: &|| self.is_ending(),
+        };
+        let at_line = |line| move |error| Problem::io(line, error).of(&file.path);
+        let reader = source::open(file, &watch).map_err(at_line(1))?;
+        let mut rows =
+            rows(file, format, self.options, reader).map_err(|problem| problem.of(&file.path))?;
+        self.check_columns(file, &*rows)?;
+        let (mut row, mut bytes) = (Row::default(), 0);
+        while bytes < task.budget
+            && rows
+                .read(&mut row)
+                .map_err(|problem| problem.of(&file.path))?
+        {
+            bytes += row.text_bytes;
+            take(&row)?;
+        }
         Ok(())
     }
-}
 
-#[derive(Default)]
-struct Batch {
-    writes: WriteBatch,
-    bytes: u64,
+    /// Rows of one table have the same columns.
+    fn check_columns(&self, file: &TextFile, rows: &dyn Rows) -> Result<(), LoadError> {
+        let Some(columns) = rows.columns() else {
+            return Ok(());
+        };
+        let first = self.columns.lock();
+        let mut first = first.unwrap_or_else(PoisonError::into_inner);
+        let (path, first) = first.get_or_insert_with(|| (file.path.clone(), columns.to_vec()));
+        if first == columns {
+            return Ok(());
+        }
+        let problem = format!(
+            "its columns are {}, and those of {} are {}; load them into tables of their own",
+            columns.join(", "),
+            path.display(),
+            first.join(", ")
+        );
+        let path = file.path.clone();
+        Err(LoadError::File { path, problem })
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::text::walk;
-    use ebb_storage::{Options, TableOptions};
-
-    fn files(dir: &std::path::Path) -> Found {
-        std::fs::create_dir(dir.join("in")).unwrap();
-        for n in 0..20 {
-            let line = format!("file {n} line\n");
-            std::fs::write(dir.join(format!("in/{n:02}")), line.repeat(100)).unwrap();
-        }
-        // Text in what the walk looks at, not further on.
-        let late = [&b"x\n".repeat(10_000)[..], b"\xff"].concat();
-        std::fs::write(dir.join("in/late"), late).unwrap();
-        walk(&[dir.join("in")]).unwrap()
-    }
-
-    fn load_into_new_table(found: &Found, options: &LoadOptions) -> (LoadReport, Vec<String>) {
-        let dir = tempfile::tempdir().unwrap();
-        let db = Db::open(dir.path(), Options::default()).unwrap();
-        let table = db.keyspace("k").unwrap();
-        let table = table.table("t", TableOptions::default()).unwrap();
-        let last = std::sync::Mutex::new(LoadProgress::default());
-        let progress = |now: LoadProgress| {
-            let mut last = last.lock().unwrap();
-            last.rows = last.rows.max(now.rows);
-        };
-        let report = load(&db, &table, found, options, &progress).unwrap();
-        assert_eq!(last.lock().unwrap().rows, report.rows);
-        let keys = table
-            .range::<&[u8], _>(..)
-            .map(|row| String::from_utf8(row.unwrap().0.to_vec()).unwrap());
-        (report, keys.collect())
-    }
-
-    #[test]
-    fn every_line_of_every_text_file_is_loaded_once_whatever_the_threads() {
-        let dir = tempfile::tempdir().unwrap();
-        let found = files(dir.path());
-        assert_eq!(found.files.len(), 21);
-        for threads in [1, 3] {
-            let options = LoadOptions {
-                threads,
-                max_bytes: None,
-            };
-            let (report, keys) = load_into_new_table(&found, &options);
-            assert_eq!((report.files, report.rows, keys.len()), (20, 2000, 2000));
-            assert_eq!(report.skipped.len(), 1);
-            assert!(report.skipped[0].path.ends_with("late"));
-            assert!(keys[150].ends_with("in/01:000000000051"), "{}", keys[150]);
-        }
-    }
-
-    #[test]
-    fn a_limit_cuts_at_the_same_line_whatever_the_threads() {
-        let dir = tempfile::tempdir().unwrap();
-        let found = files(dir.path());
-        let load = |threads| {
-            let options = LoadOptions {
-                threads,
-                max_bytes: Some(2995),
-            };
-            load_into_new_table(&found, &options)
-        };
-        let (report, keys) = load(1);
-        assert_eq!((report.files, report.bytes), (3, 3000));
-        assert_eq!(load(3).1, keys);
-    }
-}
+mod tests;

@@ -1,21 +1,38 @@
-//! Text files as rows: one row per line.
+//! Files into a table: lines of text, CSV records or JSON lines as rows, all of them or
+//! none.
 //!
 //! ```text
-//!   walk(paths) ─> Found { files, skipped } ─> load(db, table, ..) ─> LoadReport
-//!                            │                   │
-//!                            └─> rows(file) <────┘
-//!                                key "docs/wal.md:000000000012", value: the line
+//!   walk(paths) ─> Found { files, skipped } ─> sort(..) ─> Sorted ─> ingest(table)
+//!                                                │          rows in files of the
+//!                              source ─> rows ───┤          store's form, in a scratch
+//!                                                │          folder
+//!                                             sorter (by key, where they are not in order)
 //! ```
 //!
-//! A file is text when all of it is UTF-8 without NUL bytes. Anything else is
-//! skipped whole and said, so that no file is loaded in part.
+//! What always holds:
+//!
+//! - Nothing is in the table before [`Sorted::ingest`], and all of it after: one commit.
+//! - Whatever ends a load before that leaves only files in the scratch folder.
+//! - A file is loaded whole or not at all. One that cannot be ends the load, or is left
+//!   out and said ([`LoadOptions::skip_bad`]).
+//! - Memory is bounded, however many rows there are and in whatever order.
 
+mod error;
+mod format;
 mod load;
+mod merge;
+mod options;
+mod plan;
 mod rows;
+mod sorter;
+mod source;
 mod walk;
 mod whole;
 
-pub use load::{LoadOptions, LoadProgress, LoadReport, load};
-pub use rows::{LINE_BYTES_MAX, Row, Rows, rows};
+pub use error::LoadError;
+pub use format::TextFormat;
+pub use load::{LoadControl, LoadPhase, LoadProgress, LoadReport, Sorted, load, sort};
+pub use options::{Duplicates, LoadOptions};
+pub use rows::LINE_BYTES_MAX;
 pub use walk::{Found, SkipReason, Skipped, TextFile, walk};
 pub use whole::read_whole;

@@ -22,7 +22,7 @@ fn commands_that_read_make_no_database_and_neither_does_a_load_of_nothing() {
     let said = place.ebb("load --keyspace app --table t missing").fails(1);
     assert!(said.contains("missing"), "{said}");
     place.write("binary", b"\0\0");
-    place.ebb("load --keyspace app --table t binary").fails(1);
+    place.ebb("load --keyspace app --table t binary").fails(2);
     assert!(!place.path("ebb-data").exists());
 }
 

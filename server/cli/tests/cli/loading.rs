@@ -1,6 +1,36 @@
-//! Loading files into tables.
+//! Loading files into tables: what, and all of it or nothing.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 use crate::place::Place;
+
+const LOAD: &str = "load --keyspace app --table t";
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(text.as_bytes()).unwrap();
+    packed.finish().unwrap()
+}
+
+impl Place {
+    /// Refused with exit code 2; nothing was loaded, and no database was made for it.
+    #[track_caller]
+    fn load_refused(&self, arguments: &str) -> String {
+        let said = self.ebb(&format!("{LOAD} {arguments}")).fails(2);
+        assert!(said.contains("nothing was loaded"), "{said}");
+        assert!(!self.path("ebb-data").exists());
+        said
+    }
+
+    fn keys(&self) -> String {
+        let keys = self.ebb("scan app.t --keys-only").ok();
+        keys.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+}
 
 #[test]
 fn a_log_that_grew_past_a_million_lines_is_not_loaded_twice() {
@@ -14,4 +44,263 @@ fn a_log_that_grew_past_a_million_lines_is_not_loaded_twice() {
     };
     assert_eq!(rows(999_999), 999_999);
     assert_eq!(rows(1_000_001), 1_000_001);
+}
+
+#[test]
+fn rows_by_a_key_column_come_from_csv_and_json_packed_or_not() {
+    // There was no way to load a CSV file but as lines, its header too.
+    let place = Place::new();
+    place.write("a.csv", "id,city\n7,\"Bonn, am Rhein\"\n3,Ulm\n");
+    place.write("b.csv.gz", gzip("id,city\n5,\"two\nlines\"\n"));
+    let said = place.ebb(&format!("{LOAD} --key id a.csv b.csv.gz")).ok();
+    assert!(said.starts_with("loaded 3 rows"), "{said}");
+    assert!(said.contains("--values csv --names id,city"), "{said}");
+    assert_eq!(place.keys(), "3 5 7");
+    assert_eq!(place.ebb("get app.t 7").ok(), "7,\"Bonn, am Rhein\"\n");
+    let by_city = "run combine --table app.t --values csv --names id,city --by city --output -";
+    assert!(place.ebb(by_city).ok().contains("Ulm\t"));
+
+    place.write("c.jsonl", "{\"user\":{\"id\":9007199254740993},\"x\":1}\n");
+    place.ebb(&format!("{LOAD} --key user.id c.jsonl")).ok();
+    assert_eq!(place.keys(), "3 5 7 9007199254740993");
+
+    place.write("d.txt", "8;x\n9;y\n");
+    let report = place.ebb(&format!(
+        "{LOAD} --key 1 --delimiter ; --no-header --json d.txt"
+    ));
+    let report = report.json();
+    assert_eq!(report["rows"], 2);
+    assert_eq!(report["columns"], serde_json::Value::Null);
+    assert_eq!(place.ebb("get app.t 8").ok(), "8,x\n");
+}
+
+#[test]
+fn standard_input_is_loaded_packed_or_not() {
+    let place = Place::new();
+    for (arguments, input, keys) in [
+        (
+            "-",
+            "x\ny\n".as_bytes().to_vec(),
+            "stdin:000000000001 stdin:000000000002",
+        ),
+        (
+            "--key id --format csv -",
+            gzip("id\na\n"),
+            "a stdin:000000000001 stdin:000000000002",
+        ),
+    ] {
+        let mut load = place
+            .command(&format!("{LOAD} {arguments}"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        load.stdin.take().unwrap().write_all(&input).unwrap();
+        assert!(load.wait().unwrap().success());
+        assert_eq!(place.keys(), keys);
+    }
+}
+
+#[test]
+fn a_row_that_is_none_ends_the_load_with_its_line() {
+    // Bad rows were loaded, or their file was passed over, with exit code 0.
+    let place = Place::new();
+    place.write("good.csv", "id,v\n1,a\n");
+    for (name, content, told) in [
+        (
+            "ragged.csv",
+            "id,v\n2,b\n3\n",
+            "ragged.csv: line 3: it has 1 fields",
+        ),
+        (
+            "nameless.csv",
+            "id,v\n2,b\n,c\n",
+            "nameless.csv: line 3: column \"id\"",
+        ),
+        (
+            "twice.csv",
+            "id,v\n2,b\n1,c\n",
+            "line 2 of good.csv and in line 3 of twice.csv",
+        ),
+        (
+            "bad.jsonl",
+            "{\"id\":8}\n{\n",
+            "bad.jsonl: line 2: it is no JSON object",
+        ),
+        ("lines.txt", "2,b\n", "lines.txt: there is no column \"id\""),
+    ] {
+        place.write(name, content);
+        let said = place.load_refused(&format!("--key id good.csv {name}"));
+        assert!(said.contains(told), "{said}");
+    }
+    let said = place.ebb(&format!(
+        "{LOAD} --key id --duplicates last good.csv twice.csv"
+    ));
+    assert!(said.ok().contains("left out 1 row"));
+    assert_eq!(place.ebb("get app.t 1").ok(), "1,c\n");
+}
+
+#[test]
+fn a_line_of_20_mb_is_called_too_long_and_a_file_that_is_no_text_ends_the_load() {
+    // A long line was called "not UTF-8 text", and its file skipped with exit code 0.
+    let place = Place::new();
+    place.write("in/long.txt", format!("a\n{}\n", "x".repeat(20_000_000)));
+    let said = place.load_refused("in");
+    assert!(
+        said.contains("in/long.txt: line 2: it is longer than 16 MiB"),
+        "{said}"
+    );
+    place.write("in/picture.png", b"\x89PNG\0");
+    let said = place.load_refused("in");
+    assert!(said.contains("in/picture.png is not UTF-8 text"), "{said}");
+    assert!(said.contains("--skip-bad"), "{said}");
+    place.write("in/good.txt", "g\n");
+    let done = place.ebb(&format!("{LOAD} in --skip-bad"));
+    assert!(done.stderr.contains("left out 2 files"), "{}", done.stderr);
+    assert!(done.ok().starts_with("loaded 1 row "));
+    // The database lies here, too, and is no text; it is not meant.
+    place.ebb(&format!("{LOAD} . --skip-bad")).ok();
+    std::fs::remove_dir_all(place.path("in")).unwrap();
+    place.write("a", "a\n");
+    place.ebb(&format!("{LOAD} .")).ok();
+}
+
+#[test]
+fn threads_beyond_all_measure_are_refused() {
+    // The process ended in a panic.
+    let place = Place::new();
+    place.write("a", "a\n");
+    for threads in ["0", "99999", "x"] {
+        let said = place
+            .ebb(&format!("{LOAD} a --threads {threads}"))
+            .refused();
+        assert!(said.contains("--threads"), "{said}");
+    }
+    assert!(!place.path("ebb-data").exists());
+    place.ebb(&format!("{LOAD} a --threads 1024")).ok();
+}
+
+/// What a load that waits for more of its input has done when it gets a signal.
+fn interrupted_load(place: &Place, signal: &str) {
+    let mut load = place
+        .command(&format!("{LOAD} --key id --format csv -"))
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = load.stdin.take().unwrap();
+    let rows: String = (0..200_000).map(|n| format!("new{n},x\n")).collect();
+    stdin.write_all(b"id,v\n").unwrap();
+    // Longer than the pipe: the load listens for signals, and reads.
+    stdin.write_all(rows.as_bytes()).unwrap();
+    let kill = format!("kill {signal} {}", load.id());
+    let sent = std::process::Command::new("sh")
+        .args(["-c", &kill])
+        .status();
+    assert!(sent.unwrap().success());
+    let done = load.wait_with_output().unwrap();
+    drop(stdin);
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(6), "{said}");
+    assert!(
+        said.contains("the load was cancelled; nothing was loaded"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_interrupted_load_leaves_nothing_behind() {
+    // What had been loaded until Ctrl-C stayed in the table.
+    let place = Place::new();
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        interrupted_load(&place, signal);
+        assert!(!place.path("ebb-data").exists());
+    }
+    place.write("a", "a\n");
+    place.ebb(&format!("{LOAD} a")).ok();
+    let (keys, files) = (place.keys(), place.files("ebb-data"));
+    interrupted_load(&place, "-INT");
+    assert_eq!(place.keys(), keys);
+    assert_eq!(place.files("ebb-data"), files);
+}
+
+#[test]
+fn a_load_that_finds_no_room_leaves_nothing_behind() {
+    // Half of the rows were in the table then. A limit on the size of files stands for a
+    // disk that is full.
+    let place = Place::new();
+    place.write("a", "a\n");
+    place.ebb(&format!("{LOAD} a")).ok();
+    let (keys, files) = (place.keys(), place.files("ebb-data"));
+    let mut random = 1u64;
+    let lines = (0..100_000).map(|_| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        format!("{random:016x}\n")
+    });
+    place.write("large", lines.collect::<String>());
+    let ebb = env!("CARGO_BIN_EXE_ebb");
+    for arguments in ["large", "--format csv --no-header --key 1 large"] {
+        let limited = format!("trap '' XFSZ; ulimit -f 500; exec {ebb} {LOAD} {arguments}");
+        let done = std::process::Command::new("bash")
+            .args(["-c", &limited])
+            .current_dir(place.dir.path())
+            .env_remove("EBB_DATA")
+            .output()
+            .unwrap();
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(1), "{said}");
+        assert!(said.starts_with("ebb: cannot "), "{said}");
+        assert!(said.contains("File too large"), "{said}");
+        place.until_unlocked();
+        assert_eq!(place.keys(), keys);
+        assert_eq!(place.files("ebb-data"), files);
+    }
+}
+
+#[test]
+fn records_without_a_key_column_are_lines_and_that_is_told() {
+    let place = Place::new();
+    place.write("a.csv", "id,v\n1,a\n");
+    let done = place.ebb(&format!("{LOAD} a.csv"));
+    assert!(
+        done.stderr.contains("loaded as lines of text"),
+        "{}",
+        done.stderr
+    );
+    done.ok();
+    let done = place.ebb(&format!("{LOAD} --format csv a.csv"));
+    assert_eq!(done.stderr, "");
+    assert_eq!(place.keys(), "a.csv:000000000001 a.csv:000000000002");
+    assert_eq!(place.ebb("get app.t a.csv:000000000002").ok(), "1,a\n");
+    for nonsense in [
+        "--format text --key id a.csv",
+        "--format text --delimiter ; a.csv",
+        "--format json-lines --no-header a.csv",
+        "--delimiter ab a.csv",
+    ] {
+        place.ebb(&format!("{LOAD} {nonsense}")).refused();
+    }
+}
+
+#[test]
+fn many_rows_in_no_order_are_sorted_on_disk() {
+    // 80 MB of rows: more than are sorted in memory at once.
+    let place = Place::new();
+    let row = |n: u64| format!("{},{}\n", n * 7_919 % 100_003, "v".repeat(800));
+    let rows: String = (0..100_003).map(row).collect();
+    place.write("a.csv", format!("id,v\n{rows}"));
+    place.ebb(&format!("{LOAD} --key id a.csv")).ok();
+    assert_eq!(
+        place
+            .files("ebb-data")
+            .iter()
+            .filter(|f| f.contains("spill"))
+            .count(),
+        0
+    );
+    let count = place.ebb("scan app.t --keys-only").ok();
+    assert_eq!(count.lines().count(), 100_003);
+    assert!(count.lines().is_sorted());
 }

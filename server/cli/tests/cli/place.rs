@@ -66,6 +66,16 @@ impl Place {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
+    /// The names of all files and directories below one, sorted.
+    pub fn files(&self, name: &str) -> Vec<String> {
+        let entries = walkdir::WalkDir::new(self.path(name)).sort_by_file_name();
+        let path = |entry: walkdir::DirEntry| entry.path().display().to_string();
+        entries
+            .into_iter()
+            .map(|entry| path(entry.unwrap()))
+            .collect()
+    }
+
     pub fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ebb"));
         command

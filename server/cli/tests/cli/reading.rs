@@ -79,17 +79,17 @@ fn a_scan_whose_reader_has_seen_enough_ends_quietly() {
 }
 
 #[test]
-fn files_that_are_no_text_are_skipped_and_said() {
+fn files_that_are_no_text_are_left_out_on_request_and_said() {
     let place = Place::new();
     place.write_corpus();
-    let done = place.ebb("load --keyspace app --table lines corpus");
-    assert!(done.stderr.contains("skipped 2 files"), "{}", done.stderr);
+    let done = place.ebb("load --keyspace app --table lines corpus --skip-bad");
+    assert!(done.stderr.contains("left out 2 files"), "{}", done.stderr);
     assert!(done.stderr.contains("picture.png"), "{}", done.stderr);
     let said = done.ok();
     assert!(said.contains("rows/s") && said.contains("MB/s"), "{said}");
 
     let report = place
-        .ebb("load --keyspace app --table again corpus --json")
+        .ebb("load --keyspace app --table again corpus --skip-bad --json")
         .json();
     assert_eq!(report["files"], 13);
     assert_eq!(report["rows"], 12 * 1601);

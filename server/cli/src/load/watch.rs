@@ -1,0 +1,71 @@
+//! Shows how far a load has come, and ends it when somebody interrupts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use ebb_server::text::{Found, LoadControl, LoadPhase, LoadProgress};
+use indicatif::{HumanCount, ProgressBar};
+
+use crate::progress;
+
+pub(super) struct Watch {
+    bar: ProgressBar,
+    cancelled: Arc<AtomicBool>,
+    rows_read: AtomicU64,
+    is_writing: AtomicBool,
+}
+
+impl Watch {
+    pub(super) fn new(found: &Found, cancelled: Arc<AtomicBool>) -> Self {
+        // Nobody knows how much a pipe will say.
+        let is_known = found.files.iter().all(|file| !file.is_stream);
+        Self {
+            bar: match is_known {
+                true => progress::byte_bar(found.bytes()),
+                false => progress::byte_spinner(),
+            },
+            cancelled,
+            rows_read: AtomicU64::new(0),
+            is_writing: AtomicBool::new(false),
+        }
+    }
+
+    /// Too late to be interrupted.
+    pub(super) fn finishing(&self) {
+        self.bar.set_message("making them part of the table");
+    }
+
+    pub(super) fn done(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl LoadControl for Watch {
+    fn progress(&self, now: LoadProgress) {
+        match now.phase {
+            LoadPhase::Read => {
+                self.rows_read.fetch_max(now.rows, Ordering::Relaxed);
+                self.bar.set_position(now.bytes_read);
+                self.bar
+                    .set_message(format!("{} rows", HumanCount(now.rows)));
+            }
+            LoadPhase::Write => {
+                if !self.is_writing.swap(true, Ordering::Relaxed) {
+                    let rows = self.rows_read.load(Ordering::Relaxed);
+                    progress::restart_with_rows(&self.bar, rows);
+                }
+                self.bar.set_position(now.rows);
+            }
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.done();
+    }
+}

@@ -1,0 +1,62 @@
+//! What the bytes of a file are.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// What a file is taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum TextFormat {
+    /// Lines of UTF-8. A row's value is the line.
+    Text,
+    /// CSV records (RFC 4180), also over several lines. A row's value is the record,
+    /// with commas between its fields.
+    Csv,
+    /// A JSON object per line. A row's value is the line.
+    JsonLines,
+}
+
+impl TextFormat {
+    /// What the end of a file's name says, `.gz` left out; `None` when it says nothing.
+    pub fn of_name(path: &Path) -> Option<Self> {
+        match extension(path)?.to_ascii_lowercase().to_str()? {
+            "csv" | "tsv" => Some(Self::Csv),
+            "jsonl" | "ndjson" => Some(Self::JsonLines),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_tsv(path: &Path) -> bool {
+        extension(path).is_some_and(|end| end.eq_ignore_ascii_case("tsv"))
+    }
+}
+
+fn extension(path: &Path) -> Option<&OsStr> {
+    let end = path.extension()?;
+    match end.eq_ignore_ascii_case("gz") {
+        true => Path::new(path.file_stem()?).extension(),
+        false => Some(end),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_the_format_with_and_without_gz() {
+        for (name, format) in [
+            ("a.csv", Some(TextFormat::Csv)),
+            ("d.x/a.TSV.gz", Some(TextFormat::Csv)),
+            ("a.jsonl", Some(TextFormat::JsonLines)),
+            ("a.ndjson.gz", Some(TextFormat::JsonLines)),
+            ("csv", None),
+            ("a.txt", None),
+            (".gz", None),
+            ("-", None),
+        ] {
+            assert_eq!(TextFormat::of_name(Path::new(name)), format, "{name}");
+        }
+        assert!(TextFormat::is_tsv(Path::new("a.tsv.gz")));
+        assert!(!TextFormat::is_tsv(Path::new("a.csv")));
+    }
+}

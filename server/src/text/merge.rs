@@ -1,0 +1,132 @@
+//! Sorted runs into one order, without rows of the same key.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+
+use super::options::Duplicates;
+use super::sorter::{Origin, Run, SortedRow};
+
+/// Memory for what is read of all runs together, in bytes.
+const READ_BYTES: usize = 16 << 20;
+
+/// Why a merge ended before its end.
+#[derive(Debug)]
+pub(super) enum MergeError<E> {
+    /// A run cannot be read.
+    Io(io::Error),
+    /// Two rows have the same key, and that is refused.
+    Duplicate {
+        key: Vec<u8>,
+        first: Origin,
+        second: Origin,
+    },
+    /// What whoever takes the rows says.
+    Taken(E),
+}
+
+/// Hands the rows of all runs to `take`, ascending by key, each key once; returns how many
+/// rows another took the place of.
+pub(super) fn merge<E>(
+    runs: Vec<Run>,
+    duplicates: Duplicates,
+    mut take: impl FnMut(&SortedRow) -> Result<(), E>,
+) -> Result<u64, MergeError<E>> {
+    // A page at least: a thousand runs are of 64 GB.
+    let buffer_bytes = (READ_BYTES / runs.len().max(1)).clamp(4 << 10, 1 << 20);
+    let mut runs: Vec<Run> = (runs.into_iter())
+        .map(|run| run.with_buffer(buffer_bytes))
+        .collect();
+    let mut heads = BinaryHeap::with_capacity(runs.len());
+    for (at, run) in runs.iter_mut().enumerate() {
+        let row = run.next().map_err(MergeError::Io)?;
+        heads.extend(row.map(|row| Reverse((row, at))));
+    }
+    let (mut last, mut replaced): (Option<SortedRow>, u64) = (None, 0);
+    while let Some(Reverse((row, at))) = heads.pop() {
+        let next = runs[at].next().map_err(MergeError::Io)?;
+        heads.extend(next.map(|row| Reverse((row, at))));
+        match last.take() {
+            Some(before) if before.key == row.key => {
+                if duplicates == Duplicates::Refuse {
+                    return Err(MergeError::Duplicate {
+                        key: row.key,
+                        first: before.origin,
+                        second: row.origin,
+                    });
+                }
+                replaced += 1;
+            }
+            Some(before) => take(&before).map_err(MergeError::Taken)?,
+            None => {}
+        }
+        last = Some(row);
+    }
+    if let Some(last) = last {
+        take(&last).map_err(MergeError::Taken)?;
+    }
+    Ok(replaced)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sorter::Sorter;
+    use super::*;
+
+    fn runs(rows: &[(&str, &str)], bytes_max: usize) -> Vec<Run> {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sorter = Sorter::new(dir.path(), bytes_max);
+        for (line, (key, value)) in (1..).zip(rows) {
+            let origin = Origin { file: 0, line };
+            sorter
+                .push(key.as_bytes(), value.as_bytes(), origin)
+                .unwrap();
+        }
+        // Nothing that has a name is left of it.
+        assert_eq!(dir.path().read_dir().unwrap().count(), 0);
+        sorter.finish().unwrap()
+    }
+
+    fn merged(
+        runs: Vec<Run>,
+        duplicates: Duplicates,
+    ) -> Result<Vec<(String, String)>, MergeError<()>> {
+        let mut all = Vec::new();
+        merge(runs, duplicates, |row| {
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            all.push((text(&row.key), text(&row.value)));
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    #[test]
+    fn rows_come_sorted_however_small_the_memory() {
+        let keys: Vec<String> = (0..500).map(|n| format!("{:03}", n * 7919 % 500)).collect();
+        let rows: Vec<(&str, &str)> = keys.iter().map(|key| (&key[..], &key[1..])).collect();
+        for (bytes_max, runs_expected) in [(1 << 20, 1), (1 << 10, 10), (0, 500)] {
+            let runs = runs(&rows, bytes_max);
+            assert!(runs.len() >= runs_expected, "{} runs", runs.len());
+            let merged = merged(runs, Duplicates::Refuse).unwrap();
+            let expected = (0..500).map(|n| format!("{n:03}"));
+            assert!(merged.iter().map(|(key, _)| key.clone()).eq(expected));
+            assert!(merged.iter().all(|(key, value)| key[1..] == *value));
+        }
+    }
+
+    #[test]
+    fn of_rows_with_the_same_key_the_last_counts_or_none() {
+        let rows = [("b", "1"), ("a", "2"), ("b", "3"), ("b", "4")];
+        for bytes_max in [1 << 20, 0] {
+            let last = merged(runs(&rows, bytes_max), Duplicates::Last).unwrap();
+            let expected = [("a", "2"), ("b", "4")];
+            assert_eq!(last, expected.map(|(k, v)| (k.to_string(), v.to_string())));
+            match merged(runs(&rows, bytes_max), Duplicates::Refuse) {
+                Err(MergeError::Duplicate { key, first, second }) => {
+                    assert_eq!((&key[..], first.line, second.line), (&b"b"[..], 1, 3));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Rows in any order, sorted within bounded memory: by a buffer at a time, what does not
+//! fit in runs in a temporary file without a name, which goes with its handle, after a
+//! crash too.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where a row comes from. Of rows with the same key the lowest is the first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Origin {
+    /// The place of its file among those that are loaded.
+    pub(super) file: u32,
+    /// The line that it begins in.
+    pub(super) line: u64,
+}
+
+/// What comes before a row in the temporary file:
+///
+/// ```text
+///   key length, u32 LE | value length, u32 LE | file, u32 LE | line, u64 LE
+/// ```
+const HEADER_BYTES: usize = 20;
+
+/// Takes rows in any order.
+pub(super) struct Sorter {
+    directory: PathBuf,
+    bytes_max: usize,
+    /// Keys and values of rows that are in no run yet.
+    bytes: Vec<u8>,
+    rows: Vec<Slot>,
+    file: Option<BufWriter<File>>,
+    file_bytes: u64,
+    runs: Vec<Range<u64>>,
+}
+
+/// Where a row's key and value are among the bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slot {
+    at: usize,
+    key_bytes: u32,
+    value_bytes: u32,
+    origin: Origin,
+}
+
+impl Slot {
+    fn key<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        &bytes[self.at..][..self.key_bytes as usize]
+    }
+
+    fn value<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        &bytes[self.at + self.key_bytes as usize..][..self.value_bytes as usize]
+    }
+}
+
+impl Sorter {
+    /// An empty one that sorts about `bytes_max` at a time, and puts the rest into
+    /// `directory`.
+    pub(super) fn new(directory: &Path, bytes_max: usize) -> Self {
+        Self {
+            directory: directory.to_path_buf(),
+            bytes_max,
+            bytes: Vec::new(),
+            rows: Vec::new(),
+            file: None,
+            file_bytes: 0,
+            runs: Vec::new(),
+        }
+    }
+
+    /// # Errors
+    /// When the directory takes no file, or no more bytes.
+    ///
+    /// # Panics
+    /// For a key or value of 4 GiB.
+    pub(super) fn push(&mut self, key: &[u8], value: &[u8], origin: Origin) -> io::Result<()> {
+        let held = self.bytes.len() + self.rows.len() * size_of::<Slot>();
+        if held > 0 && held + key.len() + value.len() + size_of::<Slot>() > self.bytes_max {
+            self.write_run()?;
+        }
+        let length = |bytes: &[u8]| u32::try_from(bytes.len()).expect("rows are smaller");
+        self.rows.push(Slot {
+            at: self.bytes.len(),
+            key_bytes: length(key),
+            value_bytes: length(value),
+            origin,
+        });
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        Ok(())
+    }
+
+    /// No more rows come: what there is, in sorted runs. Without a file there is one run,
+    /// and it is in memory.
+    ///
+    /// # Errors
+    /// As [`Sorter::push`].
+    pub(super) fn finish(mut self) -> io::Result<Vec<Run>> {
+        if self.file.is_some() {
+            self.write_run()?;
+        } else {
+            self.sort();
+        }
+        let Some(file) = self.file else {
+            let (bytes, rows) = (self.bytes, self.rows.into_iter());
+            return Ok(vec![Run::Memory { bytes, rows }]);
+        };
+        let file = Arc::new(file.into_inner().map_err(|error| error.into_error())?);
+        let run = |part| Run::File(BufReader::new(Part::new(file.clone(), part)));
+        Ok(self.runs.into_iter().map(run).collect())
+    }
+
+    fn sort(&mut self) {
+        let bytes = &self.bytes;
+        let by = |a: &Slot, b: &Slot| (a.key(bytes), a.origin).cmp(&(b.key(bytes), b.origin));
+        self.rows.sort_unstable_by(by);
+    }
+
+    fn write_run(&mut self) -> io::Result<()> {
+        self.sort();
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => {
+                let file = BufWriter::new(tempfile::tempfile_in(&self.directory)?);
+                self.file.insert(file)
+            }
+        };
+        let start = self.file_bytes;
+        for row in &self.rows {
+            file.write_all(&row.key_bytes.to_le_bytes())?;
+            file.write_all(&row.value_bytes.to_le_bytes())?;
+            file.write_all(&row.origin.file.to_le_bytes())?;
+            file.write_all(&row.origin.line.to_le_bytes())?;
+            let row_bytes = row.key_bytes as usize + row.value_bytes as usize;
+            // Key and value lie side by side.
+            file.write_all(&self.bytes[row.at..][..row_bytes])?;
+            self.file_bytes += (HEADER_BYTES + row_bytes) as u64;
+        }
+        self.runs.push(start..self.file_bytes);
+        self.rows.clear();
+        self.bytes.clear();
+        Ok(())
+    }
+}
+
+/// A row out of a run.
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SortedRow {
+    pub(super) key: Vec<u8>,
+    pub(super) origin: Origin,
+    pub(super) value: Vec<u8>,
+}
+
+/// Rows in order, read once.
+pub(super) enum Run {
+    Memory {
+        bytes: Vec<u8>,
+        rows: std::vec::IntoIter<Slot>,
+    },
+    File(BufReader<Part>),
+}
+
+impl Run {
+    /// Reads about `bytes` at a time from now on, which is its memory.
+    pub(super) fn with_buffer(self, bytes: usize) -> Self {
+        match self {
+            Self::Memory { .. } => self,
+            Self::File(reader) => Self::File(BufReader::with_capacity(bytes, reader.into_inner())),
+        }
+    }
+
+    /// The next row; `None` at the end.
+    pub(super) fn next(&mut self) -> io::Result<Option<SortedRow>> {
+        match self {
+            Self::Memory { bytes, rows } => Ok(rows.next().map(|row| SortedRow {
+                key: row.key(bytes).to_vec(),
+                origin: row.origin,
+                value: row.value(bytes).to_vec(),
+            })),
+            Self::File(reader) => {
+                if reader.buffer().is_empty() && reader.get_ref().is_at_end() {
+                    return Ok(None);
+                }
+                let mut number = [0; 4];
+                let mut u32 = || {
+                    reader.read_exact(&mut number)?;
+                    Ok::<_, io::Error>(u32::from_le_bytes(number))
+                };
+                let (key_bytes, value_bytes, file) = (u32()?, u32()?, u32()?);
+                let mut line = [0; 8];
+                reader.read_exact(&mut line)?;
+                let line = u64::from_le_bytes(line);
+                let mut row = SortedRow {
+                    key: vec![0; key_bytes as usize],
+                    origin: Origin { file, line },
+                    value: vec![0; value_bytes as usize],
+                };
+                reader.read_exact(&mut row.key)?;
+                reader.read_exact(&mut row.value)?;
+                Ok(Some(row))
+            }
+        }
+    }
+}
+
+/// A part of a file that several read from.
+pub(super) struct Part {
+    file: Arc<File>,
+    left: Range<u64>,
+}
+
+impl Part {
+    fn new(file: Arc<File>, part: Range<u64>) -> Self {
+        Self { file, left: part }
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.left.is_empty()
+    }
+}
+
+impl Read for Part {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.left.end - self.left.start).unwrap_or(usize::MAX);
+        let room = left.min(buffer.len());
+        let read = self.file.read_at(&mut buffer[..room], self.left.start)?;
+        if read == 0 && room > 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.left.start += read as u64;
+        Ok(read)
+    }
+}
