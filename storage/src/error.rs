@@ -59,13 +59,17 @@ pub enum Error {
         detail: String,
     },
     /// A file of a format version that this build does not know.
-    #[error("{} has format version {found}; this build reads version {supported}", path.display())]
+    #[error(
+        "{} has format version {found}; this build knows version {supported} only, and changed \
+         nothing: open it with the build that wrote it",
+        path.display()
+    )]
     UnsupportedFormat {
         /// The file.
         path: PathBuf,
         /// The version that it names.
         found: u32,
-        /// The newest version that this build reads.
+        /// The version that this build knows.
         supported: u32,
     },
     /// Another process (or another handle) has the directory open.

@@ -38,6 +38,7 @@ mod compaction;
 mod db;
 mod error;
 mod files;
+mod formats;
 #[cfg(any(all(test, not(loom)), feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -150,12 +150,12 @@ impl From<TieredPicker> for CompactionOptions {
 
 /// Options of a table, stored with it when it is created.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TableOptions {
     /// The form of its files.
     pub sstable: SsTableOptions,
     /// The name of the operator that [`Table::merge`](crate::Table::merge)
     /// applies; none by default.
-    #[serde(default)]
     pub merge_operator: Option<String>,
 }
 

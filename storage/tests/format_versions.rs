@@ -1,5 +1,5 @@
-//! Files of other format versions: read where this build can, refused by name
-//! where it cannot, by an opening, a verification and a repair alike.
+//! Files of other format versions, older and newer: refused by name, by an opening,
+//! a verification and a repair alike, and left as they are.
 
 mod common;
 
@@ -52,8 +52,17 @@ fn set_sstable_version(bytes: &mut [u8], version: u32) {
     set_u32(bytes, at + 52, crc);
 }
 
+/// Every file of the database, by name, with its bytes.
+fn contents(mem: &MemVfs) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut paths = mem.list(DIR.as_ref()).unwrap();
+    paths.sort();
+    let bytes = |path: PathBuf| (path.clone(), mem.read_all(&path).unwrap());
+    paths.into_iter().map(bytes).collect()
+}
+
 /// All three refuse, and name the file and the versions; a repair makes nothing.
 fn assert_refused(mem: &MemVfs, path: &Path, version: u32, supported: u32) {
+    let before = contents(mem);
     let assert_named = |error: Error| match error {
         Error::UnsupportedFormat {
             path: named,
@@ -65,6 +74,7 @@ fn assert_refused(mem: &MemVfs, path: &Path, version: u32, supported: u32) {
     assert_named(Db::open(DIR, manual(mem)).unwrap_err());
     assert_named(repair(DIR, TARGET, &manual(mem), &mut |_| ()).unwrap_err());
     assert!(!mem.exists(TARGET.as_ref()).unwrap());
+    assert!(before == contents(mem), "something was changed");
     let report = verify(DIR, &manual(mem), &mut |_| ()).unwrap();
     let named = report.findings.iter().find(|found| found.path == path);
     let detail = &named.unwrap().detail;
@@ -86,37 +96,12 @@ fn assert_whole(mem: &MemVfs, dir: &str) {
 
 #[test]
 fn an_sstable_of_another_version_is_refused_by_name() {
-    for version in [0, 4, 77] {
+    for version in [0, 1, 2, 4, 77] {
         let mem = database();
         let path = file(&mem, ".sst");
         change(&mem, &path, |bytes| set_sstable_version(bytes, version));
         assert_refused(&mem, &path, version, 3);
     }
-}
-
-#[test]
-fn an_sstable_of_version_1_opens() {
-    let mem = database();
-    let path = file(&mem, ".sst");
-    change(&mem, &path, |bytes| {
-        // The properties say it too, under the checksum of their block.
-        let footer = bytes.len() - FOOTER_BYTES;
-        let start = u64::from_le_bytes(bytes[footer + 32..footer + 40].try_into().unwrap());
-        let block = &mut bytes[start as usize..footer];
-        let said = b"\"format_version\":3";
-        let at = block.windows(said.len()).position(|part| part == said);
-        block[at.unwrap() + said.len() - 1] = b'1';
-        let crc_at = block.len() - 4;
-        let crc = crc32fast::hash(&block[..crc_at]);
-        set_u32(block, crc_at, crc);
-        set_sstable_version(bytes, 1);
-    });
-    let report = verify(DIR, &manual(&mem), &mut |_| ()).unwrap();
-    assert_eq!(report.findings, []);
-    let report = repair(DIR, TARGET, &manual(&mem), &mut |_| ()).unwrap();
-    assert_eq!(report.lost, []);
-    assert_whole(&mem, TARGET);
-    assert_whole(&mem, DIR);
 }
 
 #[test]
@@ -135,7 +120,7 @@ fn a_log_of_another_version_is_refused_by_name() {
 
 #[test]
 fn a_manifest_of_another_version_is_refused_by_name() {
-    for version in [0, 2, 77] {
+    for version in [0, 1, 3, 77] {
         // From the start, or from some edit on, it says what only that version
         // knows.
         for keep in [false, true] {
@@ -146,17 +131,84 @@ fn a_manifest_of_another_version_is_refused_by_name() {
                 if !keep {
                     bytes.truncate(12);
                 }
-                let json = b"{\"of another version\":{}}";
-                let mut record = (json.len() as u32).to_le_bytes().to_vec();
-                record.extend_from_slice(json);
-                bytes.extend_from_slice(&crc32fast::hash(&record).to_le_bytes());
-                bytes.extend_from_slice(&record);
+                bytes.extend(record(b"{\"of another version\":{}}"));
             });
             let refused = repair(DIR, TARGET, &manual(&mem), &mut |_| ());
             assert!(matches!(refused, Err(Error::UnsupportedFormat { .. })));
-            assert_refused(&mem, &path, version, 1);
+            assert_refused(&mem, &path, version, 2);
         }
     }
+}
+
+/// A record of the manifest, its checksum made right.
+fn record(json: &[u8]) -> Vec<u8> {
+    let mut framed = (json.len() as u32).to_le_bytes().to_vec();
+    framed.extend_from_slice(json);
+    let mut record = crc32fast::hash(&framed).to_le_bytes().to_vec();
+    record.extend_from_slice(&framed);
+    record
+}
+
+/// The edits of a manifest.
+fn records(bytes: &[u8]) -> Vec<String> {
+    let (mut at, mut records) = (12, Vec::new());
+    while at < bytes.len() {
+        let len = u32::from_le_bytes(bytes[at + 4..at + 8].try_into().unwrap()) as usize;
+        records.push(String::from_utf8(bytes[at + 8..at + 8 + len].to_vec()).unwrap());
+        at += 8 + len;
+    }
+    records
+}
+
+/// An older build ignored the fields that a newer one had added to the manifest, and
+/// so misread it.
+#[test]
+fn a_manifest_with_a_field_that_nobody_knows_is_refused() {
+    let known = [
+        "\"wal_floor\":",
+        "\"flushed_seq\":",
+        "\"as_of\":",
+        "\"compression\":",
+        "\"smallest_seq\":",
+    ];
+    for field in known {
+        let mem = database();
+        let path = file(&mem, "MANIFEST");
+        change(&mem, &path, |bytes| {
+            let mut records = records(bytes);
+            let has_field = |json: &&mut String| json.contains(field);
+            let json = records.iter_mut().find(has_field).unwrap();
+            *json = json.replacen(field, &format!("\"of_tomorrow\":1,{field}"), 1);
+            bytes.truncate(12);
+            records
+                .iter()
+                .for_each(|json| bytes.extend(record(json.as_bytes())));
+        });
+        let before = contents(&mem);
+        let refused = Db::open(DIR, manual(&mem)).unwrap_err().to_string();
+        let is_named = refused.contains("of_tomorrow") && refused.contains("MANIFEST");
+        assert!(is_named, "{refused}");
+        assert!(before == contents(&mem), "something was changed");
+    }
+}
+
+/// A torn tail of the log was cut, and the manifest replaced, before a file of another
+/// version was met.
+#[test]
+fn what_a_crash_left_is_kept_when_another_file_is_refused() {
+    let mem = database();
+    let log = file(&mem, ".log");
+    change(&mem, &log, |bytes| bytes.extend_from_slice(&[7; 9]));
+    mem.create(&Path::new(DIR).join("000099.sst")).unwrap();
+    let sstable = mem.list(DIR.as_ref()).unwrap().into_iter();
+    let mut sstable = sstable.filter(|path| path.to_string_lossy().contains(".sst"));
+    let path = sstable.find(|path| !mem.read_all(path).unwrap().is_empty());
+    let path = path.unwrap();
+    change(&mem, &path, |bytes| set_sstable_version(bytes, 4));
+    let before = contents(&mem);
+    let refused = Db::open(DIR, manual(&mem)).unwrap_err();
+    assert!(matches!(refused, Error::UnsupportedFormat { .. }));
+    assert!(before == contents(&mem), "something was changed");
 }
 
 /// The version of a log or of a manifest is under no checksum. One that is
@@ -166,7 +218,7 @@ fn a_damaged_version_in_front_of_good_records_is_repaired() {
     for part in [".log", "MANIFEST"] {
         let mem = database();
         let path = file(&mem, part);
-        change(&mem, &path, |bytes| set_u32(bytes, 8, 3));
+        change(&mem, &path, |bytes| set_u32(bytes, 8, 9));
         let refused = Db::open(DIR, manual(&mem)).unwrap_err();
         assert!(matches!(refused, Error::UnsupportedFormat { .. }));
         let report = repair(DIR, TARGET, &manual(&mem), &mut |_| ()).unwrap();

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::{Range, Value};
 use crate::db::{DbInner, TableCore};
 use crate::error::{Error, Result};
+use crate::formats::PINNED_TABLE;
 use crate::key::{KeyRange, ReadPoint, SeqNo};
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
@@ -29,11 +30,9 @@ use crate::sstable::{BlockCache, ReadCounters};
 use crate::version::TableVersion;
 use crate::vfs::Vfs;
 
-/// Of what [`Description`] has another form than this build knows.
-const FORMAT_VERSION: u32 = 1;
-
 /// What a reader has to know of a table.
 #[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Description {
     format_version: u32,
     /// Where the files are; absolute.
@@ -45,6 +44,12 @@ struct Description {
     merge_operator: Option<String>,
     /// Those that the snapshot sees, newest first.
     runs: Vec<RunMeta>,
+}
+
+/// All that every version of a description has.
+#[derive(Debug, Deserialize)]
+struct Versioned {
+    format_version: u32,
 }
 
 /// The files of a table of a snapshot, which stay for as long as this lives,
@@ -67,7 +72,7 @@ impl PinnedTable {
         let dir = std::path::absolute(db.dir()).map_err(Error::io("find", db.dir()))?;
         let runs = version.all_runs().filter(|run| run.is_seen_at(point.seq));
         let description = Description {
-            format_version: FORMAT_VERSION,
+            format_version: PINNED_TABLE.version,
             dir,
             table: format!("{}.{}", core.keyspace, core.name),
             seq: point.seq,
@@ -205,14 +210,17 @@ impl Description {
         let bad = |what: String| {
             Error::InvalidRequest(format!("this describes no table of a snapshot: {what}"))
         };
-        let description: Self = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
-        if description.format_version != FORMAT_VERSION {
+        // The version first: another one may have other fields.
+        let Versioned { format_version } =
+            serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
+        let known = PINNED_TABLE.version;
+        if format_version != known {
             return Err(bad(format!(
-                "its form is {}; this build knows {FORMAT_VERSION}: both processes must be of \
-                 the same one",
-                description.format_version
+                "its form is {format_version}; this build knows {known}: both processes must \
+                 be of the same one"
             )));
         }
+        let description: Self = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
         for run in &description.runs {
             run.check().map_err(bad)?;
         }

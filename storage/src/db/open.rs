@@ -1,10 +1,11 @@
 //! Opening a directory: recovery.
 //!
 //! The manifest says what is in SSTables and up to which number for each table;
-//! the WAL says the rest. Nothing that recovery does changes what a second
-//! recovery would find: it cuts a torn tail, which was never acknowledged as
-//! durable, and removes files that the manifest does not name. What it read it
-//! first makes durable, since all that follows relies on it.
+//! the WAL says the rest. Recovery first reads all of it, so that what it cannot
+//! read, or does not know, is refused with nothing changed. Then it writes, and
+//! nothing of that changes what a second recovery would find: what it read it makes
+//! durable, since all that follows relies on it; it cuts a torn tail, which was never
+//! acknowledged as durable; and it removes files that the manifest does not name.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -52,14 +53,13 @@ impl Engine {
         }
         vfs.create_dir_all(dir).map_err(Error::io("create", dir))?;
         let lock = files::take_lock(&*vfs, dir)?;
-        let mut manifest = match Manifest::load(vfs.clone(), dir)? {
+        let manifest = match Manifest::load(vfs.clone(), dir)? {
             Some(manifest) => manifest,
             None => {
                 refuse_headless(&*vfs, dir)?;
                 Manifest::create(vfs.clone(), dir)?
             }
         };
-        mutation::unless(Mutation::TrustUnsyncedManifest, || manifest.settle())?;
         Self::recover(dir, options, manifest, Some(lock))
     }
 
@@ -102,6 +102,11 @@ impl Engine {
         let last_snapshot_id = snapshots.bookmarks().last_id;
         let last_snapshot_id = mutation::replace(last_snapshot_id, Mutation::ReuseSnapshotIds, 0);
         let last_seq = last_seq(recovered.last_seq, state.last_seq());
+
+        // Here everything is read, known and whole, and nothing is written yet: an
+        // upgrade of a format would go here.
+        mutation::unless(Mutation::TrustUnsyncedManifest, || manifest.settle())?;
+        recovered.settle(&*vfs, dir)?;
         forget_uncovered(&mut manifest, &mut catalog, &snapshots)?;
         let waiting = waiting_runs(&catalog);
         let waiting = mutation::replace(waiting, Mutation::RemoveWaitingRuns, Vec::new());

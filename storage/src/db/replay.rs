@@ -1,7 +1,7 @@
 //! Replaying the WAL into memtables and bookmarks.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -25,10 +25,25 @@ pub(super) struct Recovered {
     /// Number and bytes of the segments that stay, ascending.
     pub(super) segments: Vec<(FileNumber, u64)>,
     pub(super) end: Lsn,
+    /// The last segment, with its good bytes, or none.
+    last: Option<(PathBuf, u64)>,
+}
+
+impl Recovered {
+    /// Makes what was read durable, and cuts a torn tail off.
+    pub(super) fn settle(&self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+        match &self.last {
+            None => Ok(()),
+            Some((path, 0)) => vfs.remove(path).map_err(Error::io("remove", path)),
+            Some((path, good_bytes)) => mutation::unless(Mutation::LeaveTornTail, || {
+                wal::settle(vfs, dir, path, *good_bytes)
+            }),
+        }
+    }
 }
 
 /// Replays what is not yet in the manifest into the tables of `catalog` and
-/// into `snapshots`, and cuts a torn tail off.
+/// into `snapshots`. Writes nothing.
 pub(super) fn replay_wal(
     vfs: &dyn Vfs,
     dir: &Path,
@@ -74,20 +89,14 @@ pub(super) fn replay_wal(
             },
         )?;
         replay.recovered.end = replayed.end;
-        let path = &segment.path;
-        if replayed.good_bytes == 0 {
-            vfs.remove(path).map_err(Error::io("remove", path))?;
-            continue;
-        }
+        let good_bytes = replayed.good_bytes;
         if is_last {
-            mutation::unless(Mutation::LeaveTornTail, || {
-                wal::settle(vfs, dir, path, replayed.good_bytes)
-            })?;
+            replay.recovered.last = Some((segment.path.clone(), good_bytes));
         }
-        replay
-            .recovered
-            .segments
-            .push((segment.number, replayed.good_bytes));
+        if good_bytes > 0 {
+            let segments = &mut replay.recovered.segments;
+            segments.push((segment.number, good_bytes));
+        }
     }
     Ok(replay.recovered)
 }

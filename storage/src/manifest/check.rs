@@ -20,6 +20,10 @@ impl State {
                     table.id.0, id.0
                 ));
             }
+            if *id > self.last_table_id {
+                let last = self.last_table_id.0;
+                return Err(format!("table {} is above the last id, {last}", id.0));
+            }
             for run in &table.runs {
                 let name = format!("run {} of table {}", run.id.0, id.0);
                 if !runs.insert(run.id) {

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use super::state::{Edit, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{self, FileKind};
+use crate::formats::MANIFEST;
 use crate::key::FileNumber;
 use crate::mutation::{self, Mutation};
 use crate::vfs::{Vfs, WriteFile};
 
 const MAGIC: &[u8; 8] = b"ebbMANIF";
-const VERSION: u32 = 1;
 pub(super) const HEADER_BYTES: usize = 12;
 pub(super) const RECORD_HEADER_BYTES: usize = 8;
 /// A manifest of this size is replaced by one that holds just the state, unless
@@ -273,7 +273,7 @@ pub(super) fn read_all(vfs: &dyn Vfs, path: &Path) -> Result<Vec<u8>> {
 
 pub(super) fn header() -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
-    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(&MANIFEST.version.to_le_bytes());
     bytes
 }
 
@@ -296,13 +296,7 @@ pub(super) fn replay(path: &Path, bytes: &[u8]) -> Result<(State, usize)> {
     if bytes.len() < HEADER_BYTES || &bytes[..8] != MAGIC {
         return Err(corrupt(0, "this is not a manifest".into()));
     }
-    if u32_at(bytes, 8) != VERSION {
-        return Err(Error::UnsupportedFormat {
-            path: path.into(),
-            found: u32_at(bytes, 8),
-            supported: VERSION,
-        });
-    }
+    MANIFEST.check(path, u32_at(bytes, 8))?;
     let mut state: Option<State> = None;
     let mut edits = 0;
     let mut at = HEADER_BYTES;

@@ -12,6 +12,7 @@ use crate::snapshots::Bookmarks;
 
 /// A table as the manifest knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct TableMeta {
     pub(crate) id: TableId,
     pub(crate) keyspace: String,
@@ -33,21 +34,20 @@ fn is_false(flag: &bool) -> bool {
 
 /// All that the manifest says.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct State {
     pub(crate) keyspaces: Vec<String>,
     pub(crate) tables: BTreeMap<TableId, TableMeta>,
     pub(crate) bookmarks: Bookmarks,
     /// WAL segments from this number on are needed; those below may be gone.
     pub(crate) wal_floor: FileNumber,
-    /// The largest id that a table ever had, those that are gone included. A
-    /// manifest that does not say so never lost a table.
-    #[serde(default)]
+    /// The largest id that a table ever had, those that are gone included.
     pub(crate) last_table_id: TableId,
 }
 
 /// One change, applied whole or not at all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Edit {
     /// Everything: the first record of a manifest.
     State(State),
@@ -110,11 +110,7 @@ impl State {
     /// What does not fit; the state is unchanged then.
     pub(crate) fn apply(&mut self, edit: Edit) -> Result<(), String> {
         match edit {
-            Edit::State(state) => {
-                *self = state;
-                let largest = self.tables.last_key_value().map(|(id, _)| *id);
-                self.last_table_id = self.last_table_id.max(largest.unwrap_or_default());
-            }
+            Edit::State(state) => *self = state,
             Edit::AddKeyspace { name } => {
                 if self.keyspaces.contains(&name) {
                     return Err(format!("keyspace {name:?} is added twice"));
@@ -281,8 +277,6 @@ mod tests {
         assert_eq!(Some(state.bookmarks), bookmarks(12, &[9]));
     }
 
-    /// A manifest from before tables could be dropped does not say which ids were
-    /// given; those that are there were.
     #[test]
     fn the_id_of_a_table_is_never_given_again() {
         let table = |id| TableMeta {
@@ -294,12 +288,8 @@ mod tests {
             runs: Vec::new(),
             dropped: false,
         };
-        let mut old = serde_json::to_value(State::default()).unwrap();
-        old["tables"]["7"] = serde_json::to_value(table(7)).unwrap();
-        old.as_object_mut().unwrap().remove("last_table_id");
-        let old = serde_json::from_value(old).unwrap();
         let mut state = State::default();
-        state.apply(Edit::State(old)).unwrap();
+        state.apply(Edit::AddTable(table(7))).unwrap();
         let forget = Edit::DropTables {
             kept: Vec::new(),
             forgotten: vec![TableId(7)],

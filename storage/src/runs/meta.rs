@@ -7,6 +7,7 @@ use crate::mutation::{self, Mutation};
 
 /// A run as it stands in the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct RunMeta {
     pub(crate) id: RunId,
     /// The smallest sequence number that it may hold, and the largest: the
@@ -31,6 +32,7 @@ pub(crate) struct RunMeta {
 /// Versions of a run that nobody can see but readers at boundaries (snapshots and
 /// views) numbered `from..=to`: a newer version of each is in the same run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct KeptFor {
     pub(crate) from: SeqNo,
     pub(crate) to: SeqNo,

@@ -188,7 +188,7 @@ fn overwrites(files: &[Arc<RunFile>]) -> Option<KeySketch> {
         if properties.expiring > 0 || file.table().range_tombstones().is_some() {
             return None;
         }
-        all.union(properties.key_sketch.as_ref()?);
+        all.union(&properties.key_sketch);
     }
     Some(all)
 }

@@ -7,6 +7,7 @@ use crate::mutation::{self, Mutation};
 
 /// A named snapshot as it stands in the WAL and in the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct SnapshotRecord {
     /// Never used twice, so that a deletion is never of a namesake.
     pub(crate) id: u64,
@@ -34,6 +35,7 @@ impl SnapshotRecord {
 
 /// A change of the time at which a snapshot expires, as it stands in the WAL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct SnapshotExpiry {
     pub(crate) id: u64,
     /// `None`: never.
@@ -42,6 +44,7 @@ pub(crate) struct SnapshotExpiry {
 
 /// A snapshot with the number it got.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Bookmark {
     pub(crate) seq: SeqNo,
     pub(crate) record: SnapshotRecord,
@@ -60,6 +63,7 @@ impl Bookmark {
 /// All bookmarks, exact as of the commit `as_of`: the form in which the
 /// manifest keeps them. Replay skips snapshot operations numbered `<= as_of`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Bookmarks {
     pub(crate) as_of: SeqNo,
     /// The largest id that a snapshot ever had, deleted ones included.

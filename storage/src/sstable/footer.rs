@@ -11,12 +11,8 @@ use std::path::Path;
 
 use super::damage::Damage;
 use super::handle::BlockHandle;
-use crate::error::{Error, Result};
-
-/// The format version that this build writes.
-pub(super) const FORMAT_VERSION: u32 = 3;
-/// The oldest one that it reads.
-const FORMAT_VERSION_MIN: u32 = 1;
+use crate::error::Result;
+use crate::formats::SSTABLE;
 
 const MAGIC: &[u8; 8] = b"ebbSSTbl";
 const VERSION_AT: usize = 3 * BlockHandle::FIXED_BYTES;
@@ -65,7 +61,7 @@ impl Footer {
     ///
     /// # Errors
     /// `Corruption` when magic, checksum or handles are wrong;
-    /// `UnsupportedFormat` when all is well but from a later version.
+    /// `UnsupportedFormat` when all is well but of another version.
     pub(super) fn decode(bytes: &[u8; Self::BYTES], path: &Path, file_bytes: u64) -> Result<Self> {
         let offset = file_bytes.saturating_sub(Self::BYTES as u64);
         let damage = |detail| Err(Damage(detail).at(path, offset));
@@ -90,13 +86,7 @@ impl Footer {
         }
         // After the checksum: a flipped bit in the version is damage.
         let version = number(VERSION_AT);
-        if !(FORMAT_VERSION_MIN..=FORMAT_VERSION).contains(&version) {
-            return Err(Error::UnsupportedFormat {
-                path: path.to_path_buf(),
-                found: version,
-                supported: FORMAT_VERSION,
-            });
-        }
+        SSTABLE.check(path, version)?;
         let (handles, _) = bytes.as_chunks::<{ BlockHandle::FIXED_BYTES }>();
         let [filter, index, properties] = [0, 1, 2].map(|i| BlockHandle::from_fixed(&handles[i]));
         // The parts follow one another to the footer: no byte of the file is
@@ -122,9 +112,10 @@ impl Footer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
 
     const FOOTER: Footer = Footer {
-        version: FORMAT_VERSION,
+        version: SSTABLE.version,
         filter: BlockHandle {
             offset: 100,
             len: 20,
@@ -160,7 +151,7 @@ mod tests {
                 error,
                 Error::UnsupportedFormat {
                     found: 9,
-                    supported: FORMAT_VERSION,
+                    supported: 3,
                     ..
                 }
             ),

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 /// How new SSTables are laid out. Every table records what it was written with,
 /// so a change touches new files only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(deny_unknown_fields)]
 pub struct SsTableOptions {
     /// Size of a data block before compression, in bytes, 1 to 16 MiB. A single
     /// larger record gets a block of its own. Larger blocks compress better;

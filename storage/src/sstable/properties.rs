@@ -8,10 +8,12 @@ use super::damage::Damage;
 use super::handle::BlockHandle;
 use super::key_sketch::KeySketch;
 use super::options::SsTableOptions;
+use crate::formats::SSTABLE;
 use crate::key::{Kind, NUMBER_MAX, RangeTombstones, SeqNo};
 
 /// Facts about one table, written once with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Properties {
     /// Version of the file format.
     pub(crate) format_version: u32,
@@ -34,21 +36,16 @@ pub(crate) struct Properties {
     pub(crate) smallest_seq: SeqNo,
     /// The largest sequence number of any version or range tombstone.
     pub(crate) largest_seq: SeqNo,
-    /// Number of different user keys. 0 in files of older versions.
+    /// Number of different user keys.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) keys: u64,
     /// Number of versions that expire.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) expiring: u64,
     /// How many different user keys there are here and in other tables, in hex in
-    /// the file. Not in files of older versions.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "sketch_to_hex",
-        deserialize_with = "sketch_from_hex"
-    )]
-    pub(crate) key_sketch: Option<KeySketch>,
+    /// the file.
+    #[serde(serialize_with = "sketch_to_hex", deserialize_with = "sketch_from_hex")]
+    pub(crate) key_sketch: KeySketch,
     /// Length of the user keys of all versions together, in bytes.
     pub(crate) raw_key_bytes: u64,
     /// Length of the values of all versions together, in bytes.
@@ -69,6 +66,7 @@ pub(crate) struct Properties {
 
 /// What of a table's history a file stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Origin {
     /// Between its first and its last key the file has all that counts of these
     /// sequence numbers, both included: what it was made from has nothing to add.
@@ -81,6 +79,7 @@ pub(crate) struct Origin {
 
 /// Where the block of range tombstones is, and what is in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct TombstoneProperties {
     /// File offset of the stored block: behind the data blocks.
     pub(crate) offset: u64,
@@ -92,13 +91,9 @@ pub(crate) struct TombstoneProperties {
 
 impl Properties {
     /// Those of a table with nothing in it yet.
-    pub(super) fn new(
-        format_version: u32,
-        (file_number, table_id): (u64, u32),
-        options: SsTableOptions,
-    ) -> Self {
+    pub(super) fn new((file_number, table_id): (u64, u32), options: SsTableOptions) -> Self {
         Self {
-            format_version,
+            format_version: SSTABLE.version,
             file_number,
             table_id,
             entries: 0,
@@ -109,7 +104,7 @@ impl Properties {
             largest_seq: SeqNo::ZERO,
             keys: 0,
             expiring: 0,
-            key_sketch: Some(KeySketch::default()),
+            key_sketch: KeySketch::default(),
             raw_key_bytes: 0,
             raw_value_bytes: 0,
             data_bytes: 0,
@@ -137,9 +132,7 @@ impl Properties {
     /// Counts a user key in, by its hash.
     pub(super) fn count_key(&mut self, hash: u64) {
         self.keys += 1;
-        if let Some(sketch) = &mut self.key_sketch {
-            sketch.add(hash);
-        }
+        self.key_sketch.add(hash);
     }
 
     /// Counts the range tombstones in, which are stored at `handle`.
@@ -168,7 +161,7 @@ impl Properties {
         serde_json::to_vec(self).expect("numbers and strings always become JSON")
     }
 
-    /// Reads a properties payload; fields of later versions are passed over.
+    /// Reads a properties payload.
     pub(super) fn decode(payload: &Bytes) -> Result<Self, Damage> {
         let properties: Self = serde_json::from_slice(payload)
             .map_err(|e| Damage(format!("the properties do not parse: {e}")))?;
@@ -189,23 +182,13 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-fn sketch_to_hex<S: Serializer>(
-    sketch: &Option<KeySketch>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match sketch {
-        Some(sketch) => to_hex(&sketch.encode(), serializer),
-        None => serializer.serialize_none(),
-    }
+fn sketch_to_hex<S: Serializer>(sketch: &KeySketch, serializer: S) -> Result<S::Ok, S::Error> {
+    to_hex(&sketch.encode(), serializer)
 }
 
-fn sketch_from_hex<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<KeySketch>, D::Error> {
+fn sketch_from_hex<'de, D: Deserializer<'de>>(deserializer: D) -> Result<KeySketch, D::Error> {
     let bytes = from_hex(deserializer)?;
-    KeySketch::decode(&bytes)
-        .map(Some)
-        .map_err(|damage| serde::de::Error::custom(damage.0))
+    KeySketch::decode(&bytes).map_err(|damage| serde::de::Error::custom(damage.0))
 }
 
 fn to_hex<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
@@ -234,7 +217,7 @@ mod tests {
 
     #[test]
     fn any_key_survives_the_json() {
-        let mut properties = Properties::new(1, (7, 3), SsTableOptions::default());
+        let mut properties = Properties::new((7, 3), SsTableOptions::default());
         properties.smallest_key = (0..=255).collect();
         let payload = Bytes::from(properties.encode());
         assert_eq!(Properties::decode(&payload).unwrap(), properties);
@@ -242,7 +225,7 @@ mod tests {
 
     #[test]
     fn bad_hex_is_damage() {
-        let json = Properties::new(1, (7, 3), SsTableOptions::default()).encode();
+        let json = Properties::new((7, 3), SsTableOptions::default()).encode();
         let json = String::from_utf8(json).unwrap();
         for hex in ["a", "0g", "é"] {
             let bad = json.replace("smallest_key\":\"", &format!("smallest_key\":\"{hex}"));

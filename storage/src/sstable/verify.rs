@@ -71,11 +71,7 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     fn new(parts: &'a Parts) -> Self {
         let told = &parts.properties;
-        let mut seen = Properties::new(
-            told.format_version,
-            (told.file_number, told.table_id),
-            told.options.clone(),
-        );
+        let mut seen = Properties::new((told.file_number, told.table_id), told.options.clone());
         seen.created_by.clone_from(&told.created_by);
         seen.origin.clone_from(&told.origin);
         Self {
@@ -159,11 +155,6 @@ impl<'a> Walk<'a> {
                 len: at.bytes,
             };
             self.seen.count_tombstones(tombstones, handle);
-        }
-        if told.key_sketch.is_none() {
-            // It is of a version that did not count these.
-            self.seen.key_sketch = None;
-            (self.seen.keys, self.seen.expiring) = (told.keys, told.expiring);
         }
         if self.seen == *told {
             return Ok(());

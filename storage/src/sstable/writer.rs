@@ -12,13 +12,14 @@ use std::path::{Path, PathBuf};
 use super::block_builder::BlockBuilder;
 use super::compression::{Compression, PAYLOAD_BYTES_MAX, Sealer};
 use super::filter::{FilterBuilder, key_hash};
-use super::footer::{FORMAT_VERSION, Footer};
+use super::footer::Footer;
 use super::handle::BlockHandle;
 use super::index::IndexBuilder;
 use super::options::SsTableOptions;
 use super::properties::{Origin, Properties};
 use super::tombstone_block;
 use crate::error::{Error, Result};
+use crate::formats::SSTABLE;
 use crate::key::{Kind, RangeTombstones, SeqNo, compare_versions};
 use crate::mutation::{self, Mutation};
 use crate::vfs::{Vfs, WriteFile};
@@ -69,7 +70,7 @@ impl SsTableWriter {
             data: BlockBuilder::new(options.restart_interval),
             index: IndexBuilder::new(),
             filter: FilterBuilder::new(options.filter_bits_per_key),
-            properties: Properties::new(FORMAT_VERSION, ids, options),
+            properties: Properties::new(ids, options),
             tombstones: RangeTombstones::default(),
             out: Output {
                 path: path.to_path_buf(),
@@ -200,7 +201,7 @@ impl SsTableWriter {
             ..
         } = self;
         let footer = Footer {
-            version: FORMAT_VERSION,
+            version: SSTABLE.version,
             filter: out.store(&filter.finish(), Compression::None)?,
             index: out.store(index.finish(), properties.options.compression)?,
             properties: out.store(&properties.encode(), Compression::None)?,

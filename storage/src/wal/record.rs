@@ -13,11 +13,10 @@
 //! the log was known to be on the disk when the record was made: a bad record
 //! below the durable LSN of a later good one is damage, not a torn tail.
 
+use crate::formats::WAL;
 use crate::key::{FileNumber, SeqNo};
 
 pub(super) const MAGIC: &[u8; 8] = b"ebbWAL\0\0";
-/// The version of the format, WAL and payload.
-pub(super) const VERSION: u32 = 1;
 pub(crate) const SEGMENT_HEADER_BYTES: usize = 32;
 pub(super) const RECORD_HEADER_BYTES: usize = 28;
 /// The longest payload that is believed: a full batch and its framing.
@@ -81,7 +80,7 @@ pub(super) fn encode_segment_header(
 ) -> [u8; SEGMENT_HEADER_BYTES] {
     let mut out = [0; SEGMENT_HEADER_BYTES];
     out[..8].copy_from_slice(MAGIC);
-    out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    out[8..12].copy_from_slice(&WAL.version.to_le_bytes());
     out[16..24].copy_from_slice(&number.0.to_le_bytes());
     out[24..].copy_from_slice(&base_lsn.to_le_bytes());
     let crc = crc32fast::hash(&out[16..]);

@@ -10,6 +10,7 @@ use super::log::Lsn;
 use super::record::{self, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES};
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
+use crate::formats::WAL;
 use crate::key::{FileNumber, NUMBER_MAX, SeqNo};
 use crate::mutation::{self, Mutation};
 use crate::vfs::{self, Vfs};
@@ -206,14 +207,7 @@ fn check_header(bytes: &[u8], segment: &Segment, base: Option<Lsn>) -> Result<Op
             "this is not the header of a WAL segment",
         ));
     }
-    let version = record::u32_at(header, 8);
-    if version != record::VERSION {
-        return Err(Error::UnsupportedFormat {
-            path: path.clone(),
-            found: version,
-            supported: record::VERSION,
-        });
-    }
+    WAL.check(path, record::u32_at(header, 8))?;
     let number = record::u64_at(header, 16);
     if number != segment.number.0 {
         return Err(Error::corruption(

@@ -10,7 +10,8 @@ use super::record::{
     self, OPERATION_BYTES_MIN, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
 };
 use super::replay::record_at;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::formats::WAL;
 use crate::key::{NUMBER_MAX, SeqNo};
 
 /// Calls `commit(first, operations, payload)` for the records of a segment that
@@ -67,7 +68,7 @@ pub(crate) fn refuse_other_versions(bytes: &[u8], path: &Path) -> Result<()> {
         return Ok(());
     };
     let found = record::u32_at(header, 8);
-    if found == record::VERSION || &header[..8] != record::MAGIC || base_lsn(bytes).is_none() {
+    if found == WAL.version || &header[..8] != record::MAGIC || base_lsn(bytes).is_none() {
         return Ok(());
     }
     let search = Search::new(bytes);
@@ -75,11 +76,7 @@ pub(crate) fn refuse_other_versions(bytes: &[u8], path: &Path) -> Result<()> {
     if records.is_empty() || records.any(|at| search.good_record(at, SeqNo::ZERO).is_some()) {
         return Ok(());
     }
-    Err(Error::UnsupportedFormat {
-        path: path.to_path_buf(),
-        found,
-        supported: record::VERSION,
-    })
+    WAL.check(path, found)
 }
 
 /// Where in the log a segment begins, if its header is good.

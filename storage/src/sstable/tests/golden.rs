@@ -1,5 +1,4 @@
 //! Pins the format: the book, Formats: SSTable, walks through these very bytes.
-//! What differs between the versions of the format stands here once for each.
 
 use super::*;
 
@@ -17,77 +16,37 @@ const INDEX: &str = "
     00 06 02 01 02 616e746c6572 0028
     00000000 01000000
     00 6973233b";
-const PROPERTIES_AFTER_VERSION: &str = concat!(
-    r#""file_number":7,"table_id":3,"entries":3,"tombstones":1,"#,
+const PROPERTIES: &str = concat!(
+    r#"{"format_version":3,"file_number":7,"table_id":3,"entries":3,"tombstones":1,"#,
     r#""smallest_key":"616e74","largest_key":"616e746c6572","#,
     r#""smallest_seq":2,"largest_seq":300,"#,
-);
-const PROPERTIES_AFTER_SKETCH: &str = concat!(
+    r#""keys":2,"key_sketch":"7a01057f0302","#,
     r#""raw_key_bytes":15,"raw_value_bytes":5,"#,
     r#""data_bytes":40,"options":{"block_bytes":4096,"restart_interval":16,"#,
     r#""filter_bits_per_key":10,"compression":"none"},"created_by":"ebb 0.1.0"}"#,
 );
+const PROPERTIES_TRAILER: &str = "00 a1107c34";
 const HANDLES: &str = "
     2800000000000000 0e00000000000000
     3600000000000000 1a00000000000000
     5000000000000000";
+const PROPERTIES_BYTES: &str = "8101000000000000";
+const VERSION_AND_CHECKSUM: &str = "03000000 a4c415cf";
 const MAGIC: &str = "656262535354626c";
 
-/// What has the version in it, or a checksum of it.
-struct Versioned {
-    version: u8,
-    key_sketch: &'static str,
-    properties_trailer: &'static str,
-    properties_bytes: &'static str,
-    version_and_checksum: &'static str,
-}
-
-const V1: Versioned = Versioned {
-    version: 1,
-    key_sketch: "",
-    properties_trailer: "00 a80a50f6",
-    properties_bytes: "5c01000000000000",
-    version_and_checksum: "01000000 2d380fa7",
-};
-const V2: Versioned = Versioned {
-    version: 2,
-    key_sketch: "",
-    properties_trailer: "00 73a5703e",
-    properties_bytes: "5c01000000000000",
-    version_and_checksum: "02000000 c397bab5",
-};
-const V3: Versioned = Versioned {
-    version: 3,
-    key_sketch: r#""keys":2,"key_sketch":"7a01057f0302","#,
-    properties_trailer: "00 a1107c34",
-    properties_bytes: "8101000000000000",
-    version_and_checksum: "03000000 a4c415cf",
-};
-
-impl Versioned {
-    /// The file, part by part.
-    fn parts(&self) -> Vec<Vec<u8>> {
-        let Self {
-            version,
-            key_sketch,
-            ..
-        } = self;
-        let properties = format!(
-            "{{\"format_version\":{version},\
-             {PROPERTIES_AFTER_VERSION}{key_sketch}{PROPERTIES_AFTER_SKETCH}"
-        );
-        vec![
-            hex(DATA),
-            hex(FILTER),
-            hex(INDEX),
-            properties.into_bytes(),
-            hex(self.properties_trailer),
-            hex(HANDLES),
-            hex(self.properties_bytes),
-            hex(self.version_and_checksum),
-            hex(MAGIC),
-        ]
-    }
+/// The file, part by part.
+fn parts() -> [Vec<u8>; 9] {
+    [
+        hex(DATA),
+        hex(FILTER),
+        hex(INDEX),
+        PROPERTIES.into(),
+        hex(PROPERTIES_TRAILER),
+        hex(HANDLES),
+        hex(PROPERTIES_BYTES),
+        hex(VERSION_AND_CHECKSUM),
+        hex(MAGIC),
+    ]
 }
 
 fn hex(digits: &str) -> Vec<u8> {
@@ -121,7 +80,7 @@ fn the_bytes_of_a_tiny_table_are_pinned() {
 
     let found = disk.read(FILE);
     let mut at = 0;
-    for part in V3.parts() {
+    for part in parts() {
         let end = found.len().min(at + part.len());
         assert_eq!(
             found[at..end].escape_ascii().to_string(),
@@ -164,25 +123,4 @@ fn the_bytes_of_range_tombstones_are_pinned() {
     let properties = r#""data_bytes":0,"range_tombstones":{"offset":0,"bytes":22,"count":3}"#;
     assert!(text.replace('\\', "").contains(properties), "{text}");
     open(&disk, 0).unwrap().verify().unwrap();
-}
-
-#[test]
-fn tables_of_older_versions_still_open() {
-    for older in [V1, V2] {
-        opens(&older);
-    }
-}
-
-fn opens(older: &Versioned) {
-    let disk = TestDisk::default();
-    disk.write(FILE, older.parts().concat());
-    let table = open(&disk, 0).unwrap();
-    table.verify().unwrap();
-    let rows = [
-        (b"ant".to_vec(), 3, Kind::Put, b"1".to_vec()),
-        (b"antler".to_vec(), 300, Kind::Delete, Vec::new()),
-        (b"antler".to_vec(), 2, Kind::Put, b"horn".to_vec()),
-    ];
-    assert_eq!(scan(&table).unwrap(), rows);
-    assert_eq!(get(&table, b"antler", 299).unwrap().unwrap().value, "horn");
 }

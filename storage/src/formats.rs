@@ -1,0 +1,47 @@
+//! The versions of everything that outlives the process, and the one rule about
+//! them: a build knows one version of each format, and refuses every other one,
+//! older or newer, before it has changed anything.
+//!
+//! Where a format has parts that are JSON, they may have the fields that this
+//! version names and no others: what a build does not know it cannot keep.
+//!
+//! No version is frozen yet, so nothing here reads an older one. Once one is, an
+//! upgrade goes where an opening has read everything and written nothing yet
+//! ([`crate::db`], `open`): it gets the old version by [`Format::check`], and writes
+//! the new one beside it.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// The catalog, the run lists, the bookmarks.
+pub(crate) const MANIFEST: Format = Format { version: 2 };
+/// A segment of the log, with what is in its records.
+pub(crate) const WAL: Format = Format { version: 1 };
+/// A sorted file.
+pub(crate) const SSTABLE: Format = Format { version: 3 };
+/// How a pinned table is described to another process.
+pub(crate) const PINNED_TABLE: Format = Format { version: 1 };
+
+/// A format, in the one version that this build reads and writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Format {
+    pub(crate) version: u32,
+}
+
+impl Format {
+    /// Refuses a file of any other version.
+    ///
+    /// # Errors
+    /// `UnsupportedFormat`.
+    pub(crate) fn check(self, path: &Path, found: u32) -> Result<()> {
+        if found == self.version {
+            return Ok(());
+        }
+        Err(Error::UnsupportedFormat {
+            path: path.to_path_buf(),
+            found,
+            supported: self.version,
+        })
+    }
+}
