@@ -21,6 +21,7 @@ mod job_run;
 mod metrics;
 mod node_run;
 mod report;
+#[cfg(feature = "scenarios")]
 pub mod scenario;
 mod share_out;
 #[cfg(test)]

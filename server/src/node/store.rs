@@ -32,11 +32,14 @@ impl RequestSource for StoreRequests {
     }
 }
 
-/// Windows of all requests of a store, as the store sees them: for a guard that
-/// nobody tells of the load.
+/// Windows of all requests of a store, as the store sees them: for a guard to which
+/// nobody else brings latencies.
 ///
-/// A request that waits outside of the store, for a thread or for a core before it is
-/// called, waits unseen.
+/// They begin when the store is called. What a request waited before that, for a thread
+/// of the server, for a core, for a connection, is not in them, though its client waits
+/// for it; so an objective can hold here and be missed by far for the client. A server
+/// that knows when its requests came in has them
+/// [recorded](ebb_colocate::Colocated::record) instead.
 #[derive(Debug)]
 pub struct StoreWindows {
     meter: Meter,

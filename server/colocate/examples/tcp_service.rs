@@ -1,0 +1,218 @@
+//! A TCP service that runs jobs beside its requests, and what its client sees of them.
+//!
+//! ```sh
+//! cargo run --release -p ebb-colocate --example tcp_service -- 10
+//! ```
+//!
+//! The client is a process of its own. It asks at a steady rate, whatever the answers
+//! take, and counts a latency from the moment at which its request was due. The service
+//! runs three times, for so many seconds each: alone, beside jobs as plain threads would
+//! run them, and beside the same jobs co-located.
+
+use std::collections::HashMap;
+use std::env;
+use std::error::Error;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ebb_colocate::runtime::{
+    Emit, Input, JobSpec, Management, RecordSink, Split, TaskError, VecOutput,
+};
+use ebb_colocate::{Colocated, ColocatedOptions};
+
+/// Requests per second, over all connections.
+const RATE: f64 = 2000.0;
+const CONNECTIONS: u32 = 4;
+const RECORDS: u64 = 20_000;
+const RECORD_BYTES: usize = 1024;
+/// Records that a request adds up: some ten microseconds of work.
+const RECORDS_PER_REQUEST: u64 = 100;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.as_slice() {
+        ["client", address, seconds] => ask_all(address, seconds.parse()?),
+        [] => compare(10.0),
+        [seconds] => compare(seconds.parse()?),
+        _ => Err("tcp_service [SECONDS]".into()),
+    }
+}
+
+// ---- the service
+
+fn compare(seconds: f64) -> Result<(), Box<dyn Error>> {
+    let store = Arc::new(Store::new());
+    println!("service          requests/s    p50 ms    p99 ms  p99.9 ms   CPU of jobs");
+    run("alone", None, &store, seconds)?;
+
+    let mut unmanaged = ColocatedOptions::default();
+    unmanaged.runtime.management = Management::Unmanaged;
+    run("jobs, unmanaged", Some(unmanaged), &store, seconds)?;
+
+    let managed = ColocatedOptions::keeping("p99=2ms".parse()?);
+    run("jobs, co-located", Some(managed), &store, seconds)
+}
+
+/// Runs the service, and jobs beside it if there are options for them.
+fn run(
+    name: &str,
+    beside: Option<ColocatedOptions>,
+    store: &Store,
+    seconds: f64,
+) -> Result<(), Box<dyn Error>> {
+    let colocated = beside.map(Colocated::new).transpose()?;
+    let job = colocated.as_ref().map(|c| c.submit(count_words()));
+    let job = job.transpose()?;
+
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let client = Command::new(env::current_exe()?)
+        .args(["client", &listener.local_addr()?.to_string()])
+        .arg(seconds.to_string())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    thread::scope(|scope| -> io::Result<()> {
+        for _ in 0..CONNECTIONS {
+            let (connection, _) = listener.accept()?;
+            let colocated = colocated.as_ref();
+            scope.spawn(move || serve(connection, store, colocated));
+        }
+        Ok(())
+    })?;
+    let seen = client.wait_with_output()?;
+    let cpu_s = job.map_or(0.0, |job| job.status().cpu_s);
+    let seen = String::from_utf8(seen.stdout)?;
+    println!(
+        "{name:16} {} {:10.2} cores",
+        seen.trim_end(),
+        cpu_s / seconds
+    );
+    if let Some(colocated) = &colocated {
+        eprintln!("  {}", colocated.status());
+    }
+    Ok(())
+}
+
+/// Answers one request after the other until the client has gone.
+fn serve(mut connection: TcpStream, store: &Store, colocated: Option<&Colocated>) {
+    let mut request = [0; 8];
+    while connection.read_exact(&mut request).is_ok() {
+        let begun = Instant::now();
+        let answer = store.sum(u64::from_le_bytes(request));
+        if connection.write_all(&answer.to_le_bytes()).is_err() {
+            return;
+        }
+        if let Some(colocated) = colocated {
+            colocated.record(begun.elapsed());
+        }
+    }
+}
+
+struct Store(HashMap<u64, Vec<u8>>);
+
+impl Store {
+    fn new() -> Self {
+        Self(
+            (0..RECORDS)
+                .map(|key| (key, vec![key as u8; RECORD_BYTES]))
+                .collect(),
+        )
+    }
+
+    fn sum(&self, key: u64) -> u64 {
+        let keys = (0..RECORDS_PER_REQUEST).map(|n| key.wrapping_add(n * 7919) % RECORDS);
+        let records = keys.filter_map(|key| self.0.get(&key));
+        records.flatten().map(|byte| u64::from(*byte)).sum()
+    }
+}
+
+// ---- the jobs
+
+/// Counts words of more text than there is time for.
+fn count_words() -> JobSpec {
+    let map = |_key: &[u8], line: &[u8], emit: &mut dyn Emit| -> Result<(), TaskError> {
+        for word in line.split(u8::is_ascii_whitespace) {
+            emit.emit(word, b"1")?;
+        }
+        Ok(())
+    };
+    let output = Arc::new(VecOutput::new());
+    JobSpec::new("count words", Arc::new(Text), Arc::new(map), output)
+}
+
+/// As many lines as anybody wants.
+struct Text;
+
+impl Input for Text {
+    fn splits(&self) -> Result<Vec<Split>, TaskError> {
+        let split = |index| Split {
+            index,
+            ..Split::default()
+        };
+        Ok((0..1_000).map(split).collect())
+    }
+
+    fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
+        (0..100_000_u32).try_for_each(|line| {
+            let text = format!("line {line} of part {} has these eight words", split.index);
+            record(&line.to_be_bytes(), text.as_bytes())
+        })
+    }
+}
+
+// ---- the client
+
+/// Asks over all connections, and prints how many requests there were in a second, and
+/// how long they took.
+fn ask_all(address: &str, seconds: f64) -> Result<(), Box<dyn Error>> {
+    let begun = Instant::now();
+    let asked: Vec<_> = thread::scope(|scope| {
+        let ask = |number| scope.spawn(move || ask(address, number, begun, seconds));
+        let threads: Vec<_> = (0..CONNECTIONS).map(ask).collect();
+        threads.into_iter().map(|thread| thread.join()).collect()
+    });
+    let mut latencies = Vec::new();
+    for asked in asked {
+        latencies.extend(asked.map_err(|_| "a thread of the client panicked")??);
+    }
+    latencies.sort();
+    let ms = |quantile: f64| {
+        let at = (latencies.len() as f64 * quantile) as usize;
+        let latency = latencies.get(at).copied().unwrap_or_default();
+        latency.as_secs_f64() * 1e3
+    };
+    let per_s = latencies.len() as f64 / begun.elapsed().as_secs_f64();
+    println!(
+        "{per_s:10.0} {:9.3} {:9.3} {:9.3}",
+        ms(0.5),
+        ms(0.99),
+        ms(0.999)
+    );
+    Ok(())
+}
+
+/// Asks at even moments; a late answer delays none that follow in what they count.
+fn ask(address: &str, number: u32, begun: Instant, seconds: f64) -> io::Result<Vec<Duration>> {
+    let mut connection = TcpStream::connect(address)?;
+    connection.set_nodelay(true)?;
+    let mut latencies = Vec::new();
+    let mut answer = [0; 8];
+    for request in 0_u32.. {
+        let turn = f64::from(request) * f64::from(CONNECTIONS) + f64::from(number);
+        if turn / RATE >= seconds {
+            break;
+        }
+        let due = begun + Duration::from_secs_f64(turn / RATE);
+        while let Some(left) = due.checked_duration_since(Instant::now()) {
+            thread::park_timeout(left);
+        }
+        connection.write_all(&u64::from(request).to_le_bytes())?;
+        connection.read_exact(&mut answer)?;
+        latencies.push(due.elapsed());
+    }
+    Ok(latencies)
+}
