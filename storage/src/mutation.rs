@@ -128,6 +128,7 @@ mutations! {
     GetPastRangeTombstones = "a get does not look for range tombstones in runs",
     InstallAnywhere = "a merged run replaces the newest runs, whatever its inputs were",
     ClaimNothing = "two merges may have the same inputs",
+    OverlookKeptUnderRangeTombstones = "what is kept under a range tombstone for a snapshot is not counted",
     OverlookGarbage = "what nobody needs any more is left in its run",
 
     // An ingested run stands at its commit.

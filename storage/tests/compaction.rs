@@ -135,6 +135,26 @@ fn a_version_that_another_snapshot_needs_is_no_garbage() {
     assert_eq!(db.stats().tables[0].versions, 203);
 }
 
+/// A flush did not count what it keeps for a snapshot below a range tombstone, as a
+/// merge does. When the snapshot went, nothing of the run was known to be garbage,
+/// and the space of a truncated table stayed taken.
+#[test]
+fn what_a_flush_keeps_under_a_range_tombstone_comes_back_with_its_snapshot() {
+    let mem = MemVfs::new();
+    let (db, keyspace, table) = open(options(&mem, Maintenance::Manual));
+    fill(&table, 200, 1);
+    keyspace.create_snapshot("s").unwrap();
+    table.delete_range::<&[u8], _>(..).unwrap();
+    db.flush().unwrap();
+    let stats = db.stats().tables[0].clone();
+    assert!(stats.kept_bytes > stats.file_bytes * 9 / 10, "{stats:?}");
+    keyspace.delete_snapshot("s").unwrap();
+    assert!(db.stats().tables[0].garbage_bytes > 0);
+    db.compact().unwrap();
+    let stats = db.stats();
+    assert_eq!((stats.tables[0].file_bytes, stats.compactions), (0, 1));
+}
+
 /// Merges the pairs of a list of four that were flushed with some fifty commits
 /// each.
 #[derive(Debug, Default)]

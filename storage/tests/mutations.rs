@@ -199,6 +199,10 @@ const KILLERS: &[(Mutation, &str)] = &[
         "compaction::two_merges_of_one_table_go_on_beside_each_other",
     ),
     (
+        OverlookKeptUnderRangeTombstones,
+        "compaction::what_a_flush_keeps_under_a_range_tombstone_comes_back_with_its_snapshot",
+    ),
+    (
         OverlookGarbage,
         "compaction::a_version_that_another_snapshot_needs_is_no_garbage",
     ),

@@ -14,8 +14,11 @@
 //!
 //! Operands fold within their stripe, and never onto a put that some reader
 //! still sees expire.
+//!
+//! It also says of what is kept for whom it is ([`Retain::kept`]), so that it is known
+//! to be garbage when the last of them is gone. Flush and merge have this one rule.
 
-use crate::key::{Boundaries, Kind, SeqNo, Version};
+use crate::key::{Boundaries, Kind, SeqNo, Version, stripe};
 use crate::mutation::{self, Mutation};
 use crate::read::{Base, Fold, Merger};
 
@@ -26,7 +29,48 @@ pub(crate) struct Retain<'a> {
     pub(crate) merger: &'a Merger,
 }
 
-impl Retain<'_> {
+/// A version that is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) version: Version,
+    /// Into which run it goes; the oldest is 0.
+    pub(crate) part: usize,
+    /// The first and the last of the boundaries for whose readers alone it is there;
+    /// `None` when others see it too, or what hides it is in another run: rewriting
+    /// this one would not drop it when they are gone.
+    pub(crate) only_for: Option<(SeqNo, SeqNo)>,
+}
+
+impl<'a> Retain<'a> {
+    /// What [`Retain::versions`] keeps, newest first, with where it goes and for whom
+    /// it is there. What is kept is cut into runs at the ascending `splits`: a number up
+    /// to the first goes into part 0. `versions` is empty afterwards.
+    pub(crate) fn kept<'v>(
+        self,
+        key: &[u8],
+        versions: &'v mut Vec<Version>,
+        covering: &'v [SeqNo],
+        bottom: bool,
+        splits: &'v [SeqNo],
+    ) -> impl Iterator<Item = Kept> + use<'a, 'v> {
+        self.versions(key, versions, covering, bottom);
+        let mut newer = None;
+        versions.drain(..).map(move |version| {
+            let part = stripe(splits, version.seq);
+            let newer = newer.replace(version.seq);
+            let tombstone = covering.iter().rev().find(|&&seq| seq > version.seq);
+            let tombstone =
+                tombstone.filter(|_| !mutation::is(Mutation::OverlookKeptUnderRangeTombstones));
+            let hider = newer.into_iter().chain(tombstone.copied()).min();
+            let hider = hider.filter(|&hider| stripe(splits, hider) == part);
+            Kept {
+                only_for: hider.and_then(|by| self.boundaries.needed_by(version.seq, by)),
+                part,
+                version,
+            }
+        })
+    }
+
     /// Keeps of one key's versions (newest first) what a reader at some
     /// boundary, or above all, can see. `covering` are the numbers of the range
     /// tombstones over the key, newest first; they are kept elsewhere. `bottom`

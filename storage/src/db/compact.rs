@@ -5,13 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::compaction::{Pick, Reason, Retain, RunShape, TableShape, covered_run, debt_bytes};
+use crate::db::kept_runs::KeptRuns;
 use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result};
 use crate::key::{Cursor, KeyRange, RangeTombstones, RunId, Version};
 use crate::manifest::Edit;
 use crate::mutation::{self, Mutation};
 use crate::read::Merge;
-use crate::runs::{Run, RunBuilder, plain_bytes};
+use crate::runs::{Run, plain_bytes};
 use crate::version::TableVersion;
 
 /// Others hear of a merge after so many bytes of keys and values.
@@ -194,8 +195,7 @@ fn write_merged(
     let origin = origins
         .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
         .expect("a merge has inputs");
-    let sstable = table.options.sstable.clone();
-    let mut builder = RunBuilder::new(engine.runs(), table.id, sstable, table.origin(origin));
+    let mut runs = KeptRuns::new(engine, table, retain, &[], [origin]);
     let tombstones = tombstones_of(inputs);
     let mut versions = Vec::new();
     let mut last: Option<Bytes> = None;
@@ -220,17 +220,7 @@ fn write_merged(
         }
         let bottom = !older.iter().any(|run| run.covers(&key));
         let covering = tombstones.over(&key);
-        retain.versions(&key, &mut versions, covering, bottom);
-        let mut newer = None;
-        for version in versions.drain(..) {
-            let newer = newer.replace(version.seq);
-            let tombstone = covering.iter().rev().find(|&&seq| seq > version.seq);
-            let hider = newer.into_iter().chain(tombstone.copied()).min();
-            if let Some(by) = hider.and_then(|hider| boundaries.needed_by(version.seq, hider)) {
-                builder.note_kept(by, &key, &version);
-            }
-            builder.add(&key, &version)?;
-        }
+        runs.add(&key, &mut versions, covering, bottom)?;
         last = Some(key);
         if chunk_bytes >= CHUNK_BYTES {
             engine.after_chunk(std::mem::take(&mut chunk_bytes));
@@ -251,12 +241,8 @@ fn write_merged(
         .max()
         .expect("a merge has inputs");
     let has_older = |range: &KeyRange| older.iter().any(|run| run.overlaps(range));
-    let tombstones = tombstones.retained(&boundaries, has_older);
-    let output = builder.finish((smallest, largest), tombstones)?;
-    if let Some(run) = &output {
-        engine.snapshots().note_kept(&run.meta().kept_for);
-    }
-    Ok(output)
+    let mut runs = runs.finish(Some((smallest, largest)), &tombstones, has_older)?;
+    Ok(runs.pop())
 }
 
 /// The range tombstones of all of them.

@@ -13,13 +13,14 @@
 use std::sync::Arc;
 
 use crate::compaction::Retain;
+use crate::db::kept_runs::KeptRuns;
 use crate::db::{Engine, TableCore};
 use crate::error::Result;
 use crate::key::{Boundaries, KeyRange, Kind, SeqNo, stripe};
 use crate::manifest::Edit;
 use crate::memtable::{Entry, Memtable, version_of};
 use crate::mutation::{self, Mutation};
-use crate::runs::{Run, RunBuilder, plain_bytes};
+use crate::runs::{Run, plain_bytes};
 use crate::version::TableVersion;
 
 /// Both sides of a bookmark must be worth this part of a full memtable for a
@@ -107,24 +108,11 @@ fn write_runs(
         .chain(splits.iter().copied())
         .chain([end])
         .collect();
-    let mut builders: Vec<_> = ends
-        .windows(2)
-        .map(|ends| {
-            let origin = table.origin((ends[0].next(), ends[1]));
-            (
-                RunBuilder::new(
-                    engine.runs(),
-                    table.id,
-                    table.options.sstable.clone(),
-                    origin,
-                ),
-                SeqNo::MAX,
-                SeqNo::ZERO,
-            )
-        })
-        .collect();
+    let origins = ends.windows(2).map(|ends| (ends[0].next(), ends[1]));
+    let mut runs = KeptRuns::new(engine, table, retain, splits, origins);
     let tombstones = memtable.range_tombstones().unwrap_or_default();
     let mut flushed_bytes = 0;
+    let mut of_key = Vec::new();
     // Of one key, newest first.
     let mut add_key = |versions: &[Entry<'_>]| -> Result<()> {
         let key = versions[0].key();
@@ -132,33 +120,11 @@ fn write_runs(
         if let ([only], []) = (versions, covering)
             && only.kind() == Kind::Put
         {
-            // Nothing of it is dropped. Most keys are so, and need no copy.
-            let seq = only.seq();
-            let (builder, smallest, largest) = &mut builders[stripe(splits, seq)];
-            *smallest = seq.min(*smallest);
-            *largest = seq.max(*largest);
-            return builder.add_slices(key, seq, only.kind(), only.value());
+            return runs.add_only(key, only.seq(), only.value());
         }
         let bottom = !version.runs.iter().any(|run| run.covers(key));
-        let mut versions: Vec<_> = versions.iter().copied().map(version_of).collect();
-        retain.versions(key, &mut versions, covering, bottom);
-        let mut newer = None;
-        for version in versions {
-            let part = stripe(splits, version.seq);
-            let (builder, smallest, largest) = &mut builders[part];
-            // Rewriting a run drops what a newer version in the same run hides.
-            if let Some((_, newer)) = newer
-                .replace((part, version.seq))
-                .filter(|(newer_part, _)| *newer_part == part)
-                && let Some(by) = boundaries.needed_by(version.seq, newer)
-            {
-                builder.note_kept(by, key, &version);
-            }
-            *smallest = version.seq.min(*smallest);
-            *largest = version.seq.max(*largest);
-            builder.add(key, &version)?;
-        }
-        Ok(())
+        of_key.extend(versions.iter().copied().map(version_of));
+        runs.add(key, &mut of_key, covering, bottom)
     };
     let mut versions: Vec<Entry<'_>> = Vec::new();
     for entry in memtable.iter() {
@@ -180,25 +146,7 @@ fn write_runs(
         add_key(&versions)?;
     }
     let has_older = |range: &KeyRange| version.runs.iter().any(|run| run.overlaps(range));
-    let tombstones = tombstones.retained(boundaries, has_older).split(splits);
-    let mut runs: Vec<Arc<Run>> = Vec::new();
-    for ((builder, smallest, largest), tombstones) in builders.into_iter().zip(tombstones) {
-        let smallest = tombstones.seqs().fold(smallest, SeqNo::min);
-        let largest = tombstones.seqs().fold(largest, SeqNo::max);
-        match builder.finish((smallest, largest), tombstones) {
-            Ok(run) => {
-                if let Some(run) = &run {
-                    engine.snapshots().note_kept(&run.meta().kept_for);
-                }
-                runs.splice(0..0, run).for_each(drop);
-            }
-            Err(e) => {
-                runs.iter().for_each(|run| run.retire());
-                return Err(e);
-            }
-        }
-    }
-    Ok(runs)
+    runs.finish(None, &tombstones, has_older)
 }
 
 /// The bookmarks at which the memtable is worth cutting, ascending.

@@ -10,6 +10,7 @@ mod gate;
 mod idle;
 mod ingest;
 mod inner;
+mod kept_runs;
 mod open;
 mod pressure;
 mod priority;

@@ -318,3 +318,60 @@ fn every_reader_reads_the_same_as_if_all_versions_were_kept() {
         assert!(kept.is_sorted_by(|a, b| a.seq > b.seq), "{kept:?}");
     }
 }
+
+/// Versions, boundaries, range tombstones and splits; each kept version with its part
+/// and for whom it is there.
+#[test]
+fn what_is_kept_says_for_whom_unless_what_hides_it_is_in_another_run() {
+    type Told<'a> = &'a [(u64, usize, Option<(u64, u64)>)];
+    type Case<'a> = (&'a str, &'a [u64], &'a [u64], &'a [u64], Told<'a>);
+    let cases: [Case<'_>; 8] = [
+        ("8 3", &[], &[], &[], &[(8, 0, None)]),
+        ("8 3", &[5], &[], &[], &[(8, 0, None), (3, 0, Some((5, 5)))]),
+        (
+            "8 6 3",
+            &[3, 4, 7],
+            &[],
+            &[],
+            &[(8, 0, None), (6, 0, Some((7, 7))), (3, 0, Some((3, 4)))],
+        ),
+        // In another run.
+        ("8 3", &[5], &[], &[5], &[(8, 1, None), (3, 0, None)]),
+        // A range tombstone hides as a newer version does.
+        ("3", &[5], &[8], &[], &[(3, 0, Some((5, 5)))]),
+        ("3", &[5], &[8], &[5], &[(3, 0, None)]),
+        // The nearest of what hides it counts.
+        (
+            "9 3",
+            &[5, 7],
+            &[6],
+            &[],
+            &[(9, 0, None), (3, 0, Some((5, 5)))],
+        ),
+        (
+            "6 3",
+            &[5, 7],
+            &[9],
+            &[],
+            &[(6, 0, Some((7, 7))), (3, 0, Some((5, 5)))],
+        ),
+    ];
+    for (before, points, covering, splits, expected) in cases {
+        let points: Vec<_> = points.iter().map(|&seq| (seq, 0)).collect();
+        let merger = merger(true);
+        let retain = Retain {
+            boundaries: &boundaries(&points),
+            merger: &merger,
+        };
+        let (covering, splits) = (seqs(covering), seqs(splits));
+        let mut versions = versions(before);
+        let kept = retain.kept(b"k", &mut versions, &covering, false, &splits);
+        let told = |kept: Kept| {
+            let only_for = kept.only_for.map(|(first, last)| (first.0, last.0));
+            (kept.version.seq.0, kept.part, only_for)
+        };
+        let found: Vec<_> = kept.map(told).collect();
+        assert_eq!(found, expected, "{before} at {points:?} under {covering:?}");
+        assert_eq!(versions, []);
+    }
+}
