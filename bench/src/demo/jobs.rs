@@ -10,6 +10,7 @@ use ebb_scheduler::runtime::{
     Input, JobProfile, JobSpec, RecordSink, Split, TaskError, TextOutput,
 };
 use ebb_server::jobs::processes::TableWork;
+use ebb_server::jobs::records::{RecordFormat, RowSchema};
 use ebb_server::jobs::{SnapshotInput, grep, wordcount};
 use ebb_storage::{PinnedTable, SnapshotTable};
 
@@ -138,7 +139,10 @@ pub(super) fn spec(
     let output = Arc::new(TextOutput::new(path));
     let spec = match application {
         Application::WordCount => wordcount::spec(job, input, output, REDUCES),
-        Application::Grep => grep::spec(job, input, output, grep::Pattern::text(PATTERN)?),
+        Application::Grep => {
+            let rows = RecordFormat::text().shared();
+            grep::spec(job, input, output, grep::Pattern::text(PATTERN)?, rows)
+        }
     };
     Ok(spec.profile(JobProfile {
         map_task_cpu_s: task_cpu_s,

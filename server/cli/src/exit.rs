@@ -7,6 +7,7 @@ use anyhow::Error;
 use ebb_scheduler::runtime::{SubmitError, TaskError};
 use ebb_scheduler::sim::SimError;
 use ebb_scheduler::sim::scenario::ScenarioError;
+use ebb_server::jobs::records::InvalidInput;
 use ebb_server::text::LoadError;
 use ebb_storage::ErrorKind;
 
@@ -97,7 +98,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if let Some(SubmitError::Goal(_)) = cause.downcast_ref() {
         return Some(USAGE);
     }
-    if cause.is::<ScenarioError>() || cause.is::<SimError>() {
+    if cause.is::<ScenarioError>() || cause.is::<SimError>() || cause.is::<InvalidInput>() {
         return Some(USAGE);
     }
     // What an input or output met is inside, but not in the chain.

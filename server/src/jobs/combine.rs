@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, TaskError, Values};
 
 use super::Application;
-use super::outputs::Column;
-use super::records::{Columns, RecordFormat, UnknownColumn};
+use super::records::csv::push_fields;
+use super::records::{Column, Columns, RecordFormat, RowSchema, UnknownColumn};
 
 /// What a listing says about it.
 pub const APPLICATION: Application = Application {
@@ -15,41 +15,41 @@ pub const APPLICATION: Application = Application {
     summary: "Counts the rows of each group and their bytes.",
 };
 
-/// What its rows have.
-pub fn columns() -> Vec<Column> {
-    vec![
-        Column::text("group"),
-        Column::number("rows"),
-        Column::number("bytes"),
-    ]
-}
-
 /// How rows are grouped.
 #[derive(Debug, Clone)]
 pub enum Grouping {
     /// By the key up to the last colon: lines of loaded files by file. A key
     /// without one is a group.
     Key,
-    /// By a column of the value; rows without it are the group of the empty text.
-    Column(Columns),
+    /// By columns; one that a row does not have is the empty text.
+    Columns(Columns),
 }
 
 impl Grouping {
-    /// By the column called `column` of values in `format`; by the key without
-    /// one.
+    /// By the columns called `by` of rows as `schema` says; by the key without any.
     ///
     /// # Errors
     /// When there is no such column.
-    pub fn new(format: &RecordFormat, column: Option<&str>) -> Result<Self, UnknownColumn> {
-        Ok(match column {
-            None => Self::Key,
-            Some(column) => Self::Column(Columns::new(format, &[column])?),
+    pub fn new<S: AsRef<str>>(schema: &dyn RowSchema, by: &[S]) -> Result<Self, UnknownColumn> {
+        Ok(match by {
+            [] => Self::Key,
+            by => Self::Columns(Columns::new(schema, by)?),
         })
+    }
+
+    /// What the rows have: the group's columns, `rows` and `bytes`.
+    pub fn rows(&self) -> RecordFormat {
+        let group = match self {
+            Self::Key => vec![Column::text("group")],
+            Self::Columns(columns) => columns.names().iter().map(Column::text).collect(),
+        };
+        RecordFormat::rows(group, ["rows", "bytes"].map(Column::number).to_vec())
     }
 }
 
-/// A job with `reduces` reduce tasks, at least one. Its rows: the group, and as a
-/// CSV record how many rows it has and how many bytes their values have together.
+/// A job with `reduces` reduce tasks, at least one. Its rows: the group (as a CSV record
+/// where it is of several columns), and as a CSV record how many rows it has and how many
+/// bytes their values have together.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,
@@ -74,9 +74,13 @@ impl Mapper for GroupMapper {
                 let group = memchr::memrchr(b':', key).map_or(key, |at| &key[..at]);
                 emit.emit(group, one.as_bytes())
             }
-            Grouping::Column(columns) => {
-                let group = columns.read(key, value)?.pop().flatten();
-                emit.emit(&group.unwrap_or_default(), one.as_bytes())
+            Grouping::Columns(columns) => {
+                let mut group = Vec::new();
+                columns.read(key, value, |fields| {
+                    push_fields(&mut group, fields.iter());
+                    Ok(())
+                })?;
+                emit.emit(&group, one.as_bytes())
             }
         }
     }
@@ -102,6 +106,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::jobs::records::ValueFormat;
     use crate::jobs::testing::run;
 
     #[test]
@@ -125,7 +130,8 @@ mod tests {
         let expected = expected
             .into_iter()
             .map(|(group, (rows, bytes))| (group, format!("{rows},{bytes}")));
-        let grouping = Grouping::new(&RecordFormat::Csv { names: None }, Some("1")).unwrap();
+        let unnamed = RecordFormat::file(ValueFormat::UnnamedCsv);
+        let grouping = Grouping::new(&unnamed, &["1"]).unwrap();
         let found = run(&lines, 5, |input, output| {
             spec("combine", input, output, grouping, 1)
         });

@@ -6,18 +6,13 @@ use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, TaskError};
 use regex::bytes::Regex;
 
 use super::Application;
-use super::outputs::Column;
+use super::records::{RowSchema, check};
 
 /// What a listing says about it.
 pub const APPLICATION: Application = Application {
     name: "grep",
     summary: "Finds the rows whose value matches a pattern.",
 };
-
-/// What its rows have.
-pub fn columns() -> Vec<Column> {
-    ["key", "value"].map(Column::text).to_vec()
-}
 
 /// What to look for.
 #[derive(Debug, Clone)]
@@ -48,23 +43,27 @@ impl Pattern {
 }
 
 /// A job of maps only that finds the rows whose value has the pattern. Its rows:
-/// those rows as they are, in the order of their keys.
+/// those rows as they are, in the order of the input, as `schema` says.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,
     output: Arc<dyn Output>,
     pattern: Pattern,
+    schema: Arc<dyn RowSchema>,
 ) -> JobSpec {
-    JobSpec::new(name, input, Arc::new(MatchMapper { pattern }), output)
+    let mapper = MatchMapper { pattern, schema };
+    JobSpec::new(name, input, Arc::new(mapper), output)
 }
 
 struct MatchMapper {
     pattern: Pattern,
+    schema: Arc<dyn RowSchema>,
 }
 
 impl Mapper for MatchMapper {
     fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
         if self.pattern.matches(value) {
+            check(&*self.schema, key, value)?;
             emit.emit(key, value)?;
         }
         Ok(())
@@ -74,6 +73,7 @@ impl Mapper for MatchMapper {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jobs::records::RecordFormat;
     use ebb_scheduler::runtime::{Outcome, Runtime, RuntimeOptions, VecInput, VecOutput};
 
     #[test]
@@ -91,7 +91,9 @@ mod tests {
         let output = VecOutput::new();
         let input = Arc::new(VecInput::lines("ebb\nflow\nebb and flow\nneither", 3));
         let pattern = Pattern::text("ebb").unwrap();
-        let job = spec("find", input, Arc::new(output.clone()), pattern);
+        let output_of = Arc::new(output.clone());
+        let text = Arc::new(RecordFormat::text());
+        let job = spec("find", input, output_of, pattern, text);
         assert_eq!(
             runtime.submit(job).unwrap().wait().outcome,
             Outcome::Succeeded

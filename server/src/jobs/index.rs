@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ebb_scheduler::runtime::{Emit, Input, JobSpec, Output, Reducer, TaskError, Values};
 
 use super::Application;
-use super::outputs::Column;
 use super::records::csv::push_field;
+use super::records::{Column, RecordFormat};
 use super::wordcount::for_each_word;
 
 /// What a listing says about it.
@@ -25,8 +25,8 @@ const LIST_BYTES_MAX: usize = 1 << 20;
 const SEEN_BYTES_MAX: usize = 1 << 20;
 
 /// What its rows have.
-pub fn columns() -> Vec<Column> {
-    ["word", "keys"].map(Column::text).to_vec()
+pub fn rows() -> RecordFormat {
+    RecordFormat::rows(vec![Column::text("word")], vec![Column::text("keys")])
 }
 
 /// A job that indexes values by their words, those of

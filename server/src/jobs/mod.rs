@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   inputs ─> an application: mapper, combiner, reducer ─> outputs
-//!     │             │ columns of a value                      │ columns of a row
-//!     └── records <─┴─────────────────────────────────────────┘
+//!                   │ columns that it looks at                │ columns of its rows
+//!                   └───────────────> records <───────────────┘
 //! ```
 //!
 //! A job reads a table as it was when a snapshot was created, so it counts the
@@ -14,7 +14,7 @@
 //! | --- | --- |
 //! | `inputs` | snapshots of tables, files, records from a seed, as splits |
 //! | `outputs` | rows into a table, files or the terminal, all at once |
-//! | `records` | what values look like inside: CSV, JSON, numbers |
+//! | `records` | what rows look like inside: columns, CSV, JSON, numbers |
 //! | `history` | what became of jobs, in the database |
 //! | `advice` | how probably a job meets its goal, from what its last run took |
 //! | `chain` | jobs of which each reads what the one before has left |
@@ -50,7 +50,7 @@ pub use inputs::{
     FileKind, FilesInput, Generator, LINE_BYTES_MAX, SPLIT_BYTES_MIN, Side, SnapshotInput, Union,
 };
 pub use outputs::{
-    Column, FilesOutput, FilesTarget, Relay, RowFormat, RowWriter, ScratchDir, TableOutput,
+    FilesOutput, FilesTarget, LimitedOutput, Relay, RowFormat, RowWriter, ScratchDir, TableOutput,
 };
 
 /// What a listing says about a built-in application.

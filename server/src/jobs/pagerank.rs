@@ -26,8 +26,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Application;
 use super::chain::Chain;
-use super::outputs::{Column, Relay};
-use super::records::{Columns, RecordFormat, UnknownColumn};
+use super::outputs::Relay;
+use super::records::{Column, Columns, InvalidRow, RecordFormat, RowSchema, UnknownColumn, shown};
 
 /// What a listing says about it.
 pub const APPLICATION: Application = Application {
@@ -43,8 +43,8 @@ const LINKS_BYTES_MAX: usize = 64 << 20;
 const DANGLING: &[u8] = b"";
 
 /// What its rows have.
-pub fn columns() -> Vec<Column> {
-    vec![Column::text("node"), Column::number("rank")]
+pub fn rows() -> RecordFormat {
+    RecordFormat::rows(vec![Column::text("node")], vec![Column::number("rank")])
 }
 
 /// Where the links of a graph are in its values.
@@ -57,15 +57,16 @@ pub enum Edges {
 }
 
 impl Edges {
-    /// In the columns `from` and `to` of values in `format`, or in plain text.
+    /// In the columns `from` and `to` of rows as `schema` says, or in plain text.
     ///
     /// # Errors
     /// When there is no such column.
-    pub fn new(format: &RecordFormat, from: &str, to: &str) -> Result<Self, UnknownColumn> {
-        Ok(match format {
-            RecordFormat::Text => Self::Text,
-            format => Self::Columns(Columns::new(format, &[from, to])?),
-        })
+    pub fn new(schema: &dyn RowSchema, from: &str, to: &str) -> Result<Self, UnknownColumn> {
+        match Columns::new(schema, &[from, to]) {
+            Ok(columns) => Ok(Self::Columns(columns)),
+            Err(UnknownColumn::Text(_)) => Ok(Self::Text),
+            Err(error) => Err(error),
+        }
     }
 
     fn read(&self, key: &[u8], value: &[u8]) -> Result<Option<[Vec<u8>; 2]>, TaskError> {
@@ -79,18 +80,17 @@ impl Edges {
                     .filter(|name| !name.is_empty());
                 match (names.next(), names.next(), names.next()) {
                     (Some(from), Some(to), None) => Ok(Some([from.to_vec(), to.to_vec()])),
-                    _ => Err(TaskError::failed(format!(
-                        "{:?} is no link: expected two names, got {:?}",
-                        key.escape_ascii().to_string(),
-                        value.escape_ascii().to_string()
-                    ))),
+                    _ => {
+                        let problem = format!("expected two names, got {}", shown(value));
+                        Err(InvalidRow::error(key, problem))
+                    }
                 }
             }
-            Self::Columns(columns) => {
-                let fields = columns.read(key, value)?.into_iter();
-                let names = fields.flatten().filter(|name| !name.is_empty());
-                Ok(<[Vec<u8>; 2]>::try_from(names.collect::<Vec<_>>()).ok())
-            }
+            Self::Columns(columns) => columns.read(key, value, |fields| {
+                let names = fields.iter().flatten().filter(|name| !name.is_empty());
+                let names: Vec<Vec<u8>> = names.map(<[u8]>::to_vec).collect();
+                Ok(<[Vec<u8>; 2]>::try_from(names).ok())
+            }),
         }
     }
 }
@@ -463,6 +463,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::jobs::records::ValueFormat;
     use crate::jobs::testing::{input, report};
     use ebb_scheduler::runtime::{Outcome, Runtime, RuntimeOptions, VecOutput};
     use rand::{RngExt, SeedableRng};
@@ -539,8 +540,8 @@ mod tests {
                 let line = |(from, to): &(usize, usize)| format!("n{from}{separator}n{to}");
                 edges.iter().map(line).collect()
             };
-            let unnamed = RecordFormat::Csv { names: None };
-            for (lines, format) in [(lines(" \t"), RecordFormat::Text), (lines(","), unnamed)] {
+            let unnamed = RecordFormat::file(ValueFormat::UnnamedCsv);
+            for (lines, format) in [(lines(" \t"), RecordFormat::text()), (lines(","), unnamed)] {
                 let found = ranks(&lines, &format, 12);
                 let expected = by_matrix(&edges, nodes, 12);
                 assert_eq!(found.len(), nodes);

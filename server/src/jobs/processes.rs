@@ -21,6 +21,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::records::{RecordFormat, RowSchema, ValueFormat};
 use super::{LINE_BYTES_MAX, SnapshotInput, grep, wordcount};
 
 /// The first argument of a process that runs tasks.
@@ -143,7 +144,8 @@ impl TableWork {
                 wordcount::spec("word count", input, output, *reduces)
             }
             TableApplication::Grep { text } => {
-                grep::spec("grep", input, output, grep::Pattern::text(text)?)
+                let rows = RecordFormat::table(ValueFormat::text())?.shared();
+                grep::spec("grep", input, output, grep::Pattern::text(text)?, rows)
             }
         })
     }

@@ -11,8 +11,8 @@ use ebb_scheduler::sim::scenario::Scenario;
 use ebb_scheduler::sim::{Metrics, simulate};
 
 use super::Application;
-use super::outputs::Column;
 use super::records::csv::{CsvFields, record};
+use super::records::{Column, RecordFormat, number_of};
 
 /// What a listing says about it.
 pub const APPLICATION: Application = Application {
@@ -25,7 +25,7 @@ pub const APPLICATION: Application = Application {
 pub const SCENARIO: &str = include_str!("../../scenarios/transactional.toml");
 
 /// What its rows have.
-pub fn columns() -> Vec<Column> {
+pub fn rows() -> RecordFormat {
     let numbers = [
         "replicas",
         "with_goal",
@@ -33,9 +33,10 @@ pub fn columns() -> Vec<Column> {
         "utilisation",
         "makespan_s",
     ];
-    let mut columns = vec![Column::text("point")];
-    columns.extend(numbers.map(Column::number));
-    columns
+    RecordFormat::rows(
+        vec![Column::text("point")],
+        numbers.map(Column::number).to_vec(),
+    )
 }
 
 /// A job that simulates every replica of every point of `scenario` under each of
@@ -184,7 +185,8 @@ fn tell_means(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Resul
     while let Some(value) = values.next_value()? {
         parser.parse(value).map_err(TaskError::failed)?;
         for (sum, field) in sums.iter_mut().zip(parser.iter()) {
-            *sum += super::records::number::parse(field, key, "metric")?;
+            let metric = number_of(Some(field), key, "metric")?;
+            *sum += metric.unwrap_or_default().to_f64();
         }
         replicas += 1;
     }

@@ -1,91 +1,129 @@
-//! Sort: the values of rows in order, over all parts of the output.
+//! Sort: rows in the order of their values, or of columns, over all parts of the output.
 
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, Reducer, TaskError, Values};
 
 use super::Application;
-use super::outputs::Column;
-use super::records::{Columns, RecordFormat, UnknownColumn, number};
+use super::records::number::ordered_text;
+use super::records::{Columns, RowSchema, UnknownColumn, check, number_of};
 
 /// What a listing says about it.
 pub const APPLICATION: Application = Application {
     name: "sort",
-    summary: "Sorts the values, by all of them or by a column.",
+    summary: "Sorts rows, by their values or by columns.",
 };
 
-/// What its rows have.
-pub fn columns() -> Vec<Column> {
-    vec![Column::text("value")]
-}
-
-/// By what values are in order.
+/// By what rows are in order.
 #[derive(Debug, Clone)]
 pub struct Order {
     by: Columns,
     numeric: bool,
     reverse: bool,
+    schema: Arc<dyn RowSchema>,
 }
 
 impl Order {
-    /// By the column called `by` of values in `format`, or by the whole value; as
-    /// numbers when `numeric`, else by bytes; the largest first when `reverse`.
-    /// Values without the column come first, or last when `reverse`.
+    /// By the columns called `by` of rows as `schema` says, the first one first, or by
+    /// the whole value without any; as numbers when `numeric`, else by bytes; the largest
+    /// first when `reverse`. Rows without a column come first, or last when `reverse`; so
+    /// do empty fields among numbers.
     ///
     /// # Errors
     /// When there is no such column.
     pub fn new(
-        format: &RecordFormat,
-        by: Option<&str>,
+        schema: &dyn RowSchema,
+        by: &[String],
         numeric: bool,
         reverse: bool,
     ) -> Result<Self, UnknownColumn> {
         Ok(Self {
-            by: Columns::new(format, by.as_slice())?,
+            by: Columns::new(schema, by)?,
             numeric,
             reverse,
+            schema: schema.shared(),
         })
     }
 
-    /// Whether the key of a value is the value itself.
+    /// What the rows of a sort have: what those of the input have, but for the place where
+    /// they were.
+    pub fn rows(&self) -> Arc<dyn RowSchema> {
+        let without = self.schema.without_place();
+        without.unwrap_or_else(|| Arc::clone(&self.schema))
+    }
+
+    /// Whether rows of the result have their keys.
+    fn keeps_key(&self) -> bool {
+        self.schema.without_place().is_none()
+    }
+
+    /// Whether the key that a row is in order by is its value.
     fn is_plain(&self) -> bool {
         self.by.names().is_empty() && !self.numeric && !self.reverse
     }
 
-    /// Bytes in the order of the values.
+    /// Adds bytes in the order of the rows.
     ///
     /// # Errors
-    /// When `value` of row `key` has no such form, or is no number.
-    pub(super) fn key(&self, key: &[u8], value: &[u8]) -> Result<Vec<u8>, TaskError> {
-        if self.is_plain() {
-            return Ok(value.to_vec());
-        }
-        let (field, column) = match self.by.names() {
-            [] => (Some(value.to_vec()), "value"),
-            [column, ..] => (self.by.read(key, value)?.pop().flatten(), &column[..]),
-        };
-        let mut ordered = match field {
-            None => vec![0],
-            Some(field) => {
-                let mut ordered = vec![1];
-                if self.numeric {
-                    ordered.extend(number::ordered(number::parse(&field, key, column)?));
-                } else {
-                    ordered.extend(number::ordered_text(&field));
-                }
-                ordered
+    /// When the row is not what its schema says, or a field is no number.
+    pub(super) fn key(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        ordered: &mut Vec<u8>,
+    ) -> Result<(), TaskError> {
+        if self.by.names().is_empty() {
+            check(&*self.schema, key, value)?;
+            if self.is_plain() {
+                ordered.extend_from_slice(value);
+                return Ok(());
             }
-        };
+            self.push(Some(value), key, "value", ordered)?;
+        } else {
+            self.by.read(key, value, |fields| {
+                for (field, name) in fields.iter().zip(self.by.names()) {
+                    self.push(field, key, name, ordered)?;
+                }
+                Ok(())
+            })?;
+        }
         if self.reverse {
             ordered.iter_mut().for_each(|byte| *byte = !*byte);
         }
-        Ok(ordered)
+        Ok(())
+    }
+
+    /// Adds a field: none of these bytes are the start of another's.
+    fn push(
+        &self,
+        field: Option<&[u8]>,
+        key: &[u8],
+        name: &str,
+        ordered: &mut Vec<u8>,
+    ) -> Result<(), TaskError> {
+        const MISSING: u8 = 0;
+        const THERE: u8 = 1;
+        match (self.numeric, field) {
+            (true, field) => match number_of(field, key, name)? {
+                None => ordered.push(MISSING),
+                Some(number) => {
+                    ordered.push(THERE);
+                    number.push_ordered(ordered);
+                }
+            },
+            (false, None) => ordered.push(MISSING),
+            (false, Some(field)) => {
+                ordered.push(THERE);
+                ordered_text(field, ordered);
+            }
+        }
+        Ok(())
     }
 }
 
-/// A job that sorts the values in `reduces` reduce tasks, at least one. Its rows
-/// have the value as the key and nothing else; equal ones stay as many as they are.
-/// Values whose columns are equal come in the order of the input.
+/// A job that sorts rows in `reduces` reduce tasks, at least one. Its rows are those of
+/// the input, as [`Order::rows`] says; equal ones stay as many as they are. Those whose
+/// columns are equal come in the order of the input.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,
@@ -95,8 +133,14 @@ pub fn spec(
 ) -> JobSpec {
     let reducer = OrderedReducer {
         is_plain: order.is_plain(),
+        keeps_key: order.keeps_key(),
     };
-    let spec = JobSpec::new(name, input, Arc::new(KeyMapper { order }), output)
+    let mapper = KeyMapper {
+        is_plain: reducer.is_plain,
+        keeps_key: reducer.keeps_key,
+        order,
+    };
+    let spec = JobSpec::new(name, input, Arc::new(mapper), output)
         .reducer(Arc::new(reducer), reduces.max(1));
     match reduces {
         0 | 1 => spec,
@@ -104,23 +148,37 @@ pub fn spec(
     }
 }
 
-/// Emits the value under the key that it is in order by; nothing but the key
-/// where that is the value.
+/// Emits the row under the bytes that it is in order by: of key and value what is in the
+/// result, and the value only where those bytes are not the value.
+///
+/// ```text
+///   length of the key, u32 LE | key | value
+/// ```
 struct KeyMapper {
     order: Order,
+    is_plain: bool,
+    keeps_key: bool,
 }
 
 impl Mapper for KeyMapper {
     fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
-        match self.order.is_plain() {
-            true => emit.emit(value, b""),
-            false => emit.emit(&self.order.key(key, value)?, value),
+        let mut ordered = Vec::new();
+        self.order.key(key, value, &mut ordered)?;
+        match (self.is_plain, self.keeps_key) {
+            (true, true) => emit.emit(&ordered, key),
+            (true, false) => emit.emit(&ordered, b""),
+            (false, false) => emit.emit(&ordered, value),
+            (false, true) => {
+                let length = u32::try_from(key.len()).map_err(TaskError::failed)?;
+                emit.emit(&ordered, &[&length.to_le_bytes()[..], key, value].concat())
+            }
         }
     }
 }
 
 struct OrderedReducer {
     is_plain: bool,
+    keeps_key: bool,
 }
 
 impl Reducer for OrderedReducer {
@@ -130,8 +188,20 @@ impl Reducer for OrderedReducer {
         values: &mut Values<'_>,
         emit: &mut dyn Emit,
     ) -> Result<(), TaskError> {
-        while let Some(value) = values.next_value()? {
-            emit.emit(if self.is_plain { key } else { value }, b"")?;
+        while let Some(row) = values.next_value()? {
+            match (self.is_plain, self.keeps_key) {
+                (true, true) => emit.emit(row, key)?,
+                (true, false) => emit.emit(b"", key)?,
+                (false, false) => emit.emit(b"", row)?,
+                (false, true) => {
+                    let parts = row.split_first_chunk().and_then(|(length, rest)| {
+                        rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+                    });
+                    let (key, value) =
+                        parts.ok_or_else(|| TaskError::failed("a row is cut short"))?;
+                    emit.emit(key, value)?;
+                }
+            }
         }
         Ok(())
     }
@@ -140,7 +210,8 @@ impl Reducer for OrderedReducer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::testing::run_keys;
+    use crate::jobs::records::{RecordFormat, ValueFormat};
+    use crate::jobs::testing::{run, run_values};
     use crate::jobs::{
         FileKind, FilesInput, FilesOutput, FilesTarget, RowFormat, RowWriter, SnapshotInput,
     };
@@ -158,11 +229,11 @@ mod tests {
             "ab \u{e4}".chars().cycle().skip(skip).take(take).collect()
         };
         let mut lines: Vec<String> = (0..3000).map(&mut line).collect();
-        let format = RecordFormat::Text;
+        let format = RecordFormat::text();
         for reverse in [false, true] {
-            let order = Order::new(&format, None, false, reverse).unwrap();
+            let order = Order::new(&format, &[], false, reverse).unwrap();
             let sorted = |reduces| {
-                run_keys(&lines, 7, |input, output| {
+                run_values(&lines, 7, |input, output| {
                     spec("sort", input, output, order.clone(), reduces)
                 })
             };
@@ -195,9 +266,9 @@ mod tests {
         assert_eq!(input.splits().unwrap().len(), 2);
         let dir = tempfile::tempdir().unwrap();
         let target = FilesTarget::Folder(dir.path().join("sorted"));
-        let rows = RowWriter::new(RowFormat::Text, columns());
+        let order = Order::new(&RecordFormat::text(), &[], false, false).unwrap();
+        let rows = RowWriter::new(RowFormat::Text, order.rows());
         let output = Arc::new(FilesOutput::new(target, rows, dir.path()));
-        let order = Order::new(&RecordFormat::Text, None, false, false).unwrap();
         let runtime = Runtime::start(RuntimeOptions::new(2)).unwrap();
         let job = runtime
             .submit(spec("sort", input, output, order, 5))
@@ -265,13 +336,14 @@ mod tests {
         let rows = [
             r#"{"n":10,"at":1}"#,
             r#"{"n":-3.5,"at":2}"#,
-            r#"{"at":3}"#,
+            r#"{"n":" ","at":3}"#,
             r#"{"n":9,"at":4}"#,
             r#"{"n":10,"at":5}"#,
         ];
         let sorted = |reverse| {
-            let order = Order::new(&RecordFormat::Json, Some("n"), true, reverse).unwrap();
-            let sorted = run_keys(&rows, 2, |input, output| {
+            let json = RecordFormat::file(ValueFormat::Json);
+            let order = Order::new(&json, &["n".into()], true, reverse).unwrap();
+            let sorted = run_values(&rows, 2, |input, output| {
                 spec("sort", input, output, order, 1)
             });
             let at = |row: &String| row.rsplit_once(':').unwrap().1[..1].to_string();
@@ -283,12 +355,42 @@ mod tests {
 
     #[test]
     fn what_is_no_number_fails_the_job_and_says_where() {
-        let order = Order::new(&RecordFormat::Text, None, true, false).unwrap();
-        let error = order.key(b"row", b"x1").unwrap_err().to_string();
+        let order = Order::new(&RecordFormat::text(), &[], true, false).unwrap();
+        let error = order
+            .key(b"row", b"x1", &mut Vec::new())
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("row") && error.contains("no number"),
             "{error}"
         );
-        assert!(Order::new(&RecordFormat::Text, Some("a"), false, false).is_err());
+        assert!(Order::new(&RecordFormat::text(), &["a".into()], false, false).is_err());
+    }
+
+    #[test]
+    fn rows_with_keys_keep_them_and_are_sorted_by_several_columns() {
+        let names = ["city", "n"].map(str::to_string);
+        let csv = ValueFormat::csv(Some(&names)).unwrap();
+        let table = RecordFormat::table(csv).unwrap();
+        let lines = ["b,2", "a,2", "b,10", "a,1", "b,"];
+        let sorted = |by: &[&str], numeric, reverse| {
+            let by: Vec<String> = by.iter().map(|name| name.to_string()).collect();
+            let order = Order::new(&table, &by, numeric, reverse).unwrap();
+            let rows = run(&lines, 2, |input, output| {
+                spec("sort", input, output, order, 2)
+            });
+            let row = |(key, value): &(String, String)| format!("{} {value}", &key[3..]);
+            rows.iter().map(row).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(sorted(&[], false, false), "3 a,1 1 a,2 4 b, 2 b,10 0 b,2");
+        assert_eq!(
+            sorted(&["city", "n"], false, false),
+            "3 a,1 1 a,2 4 b, 2 b,10 0 b,2"
+        );
+        assert_eq!(sorted(&["n"], true, false), "4 b, 3 a,1 0 b,2 1 a,2 2 b,10");
+        assert_eq!(
+            sorted(&["key"], false, true),
+            "4 b, 3 a,1 2 b,10 1 a,2 0 b,2"
+        );
     }
 }

@@ -23,14 +23,14 @@ pub(super) fn run<S: AsRef<str>>(
     rows.map(|(key, value)| (text(key), text(value))).collect()
 }
 
-/// The keys of those rows.
-pub(super) fn run_keys<S: AsRef<str>>(
+/// The values of those rows.
+pub(super) fn run_values<S: AsRef<str>>(
     lines: &[S],
     splits: usize,
     spec: impl FnOnce(Arc<dyn Input>, Arc<dyn Output>) -> JobSpec,
 ) -> Vec<String> {
     let rows = run(lines, splits, spec).into_iter();
-    rows.map(|(key, _)| key).collect()
+    rows.map(|(_, value)| value).collect()
 }
 
 /// Lines as records.

@@ -9,7 +9,7 @@ use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, TaskError, Va
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Application;
-use super::outputs::Column;
+use super::records::{Column, RecordFormat};
 use super::sort::Order;
 
 /// What a listing says about it.
@@ -19,8 +19,8 @@ pub const APPLICATION: Application = Application {
 };
 
 /// What its rows have.
-pub fn columns() -> Vec<Column> {
-    vec![Column::text("measure"), Column::text("value")]
+pub fn rows() -> RecordFormat {
+    RecordFormat::rows(vec![Column::text("measure")], vec![Column::text("value")])
 }
 
 /// A job that looks at all values in the order of the input. Its rows: `checksum`,
@@ -151,7 +151,8 @@ struct ValueMapper {
 
 impl Mapper for ValueMapper {
     fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
-        let ordered = self.order.key(key, value)?;
+        let mut ordered = Vec::new();
+        self.order.key(key, value, &mut ordered)?;
         emit.emit(b"", &Summary::of(ordered, value).encode()?)
     }
 }
@@ -175,11 +176,10 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::jobs::records::RecordFormat;
     use crate::jobs::testing::run;
 
     fn validate(lines: &[String], splits: usize) -> BTreeMap<String, String> {
-        let order = Order::new(&RecordFormat::Text, None, false, false).unwrap();
+        let order = Order::new(&RecordFormat::text(), &[], false, false).unwrap();
         let rows = run(lines, splits, |input, output| {
             spec("validate", input, output, order)
         });

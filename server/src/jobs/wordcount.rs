@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ebb_scheduler::runtime::{Emit, Input, JobSpec, Output, TaskError, Values};
 
 use super::Application;
-use super::outputs::Column;
+use super::records::{Column, RecordFormat};
 
 /// What a listing says about it.
 pub const APPLICATION: Application = Application {
@@ -20,8 +20,8 @@ pub const APPLICATION: Application = Application {
 };
 
 /// What its rows have.
-pub fn columns() -> Vec<Column> {
-    vec![Column::text("word"), Column::number("count")]
+pub fn rows() -> RecordFormat {
+    RecordFormat::rows(vec![Column::text("word")], vec![Column::number("count")])
 }
 
 /// A job that counts words in `reduces` reduce tasks, at least one. Its rows: a

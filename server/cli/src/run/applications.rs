@@ -4,6 +4,7 @@
 mod job;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Result;
 use ebb_scheduler::sim::scenario::Scenario;
@@ -22,6 +23,7 @@ use ebb_server::jobs::index;
 use ebb_server::jobs::join::{self, JoinKind, JoinSide};
 use ebb_server::jobs::pagerank::{self, Edges, PageRank};
 use ebb_server::jobs::pi::{self, Variant};
+use ebb_server::jobs::records::RowSchema;
 use ebb_server::jobs::select::{self, Condition, Selection};
 use ebb_server::jobs::simulate;
 use ebb_server::jobs::sort::{self, Order};
@@ -40,10 +42,10 @@ struct Reduces {
 /// By what values are in order.
 #[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
 struct OrderArgs {
-    /// By this column of the value [default: by the whole value].
-    #[arg(long, value_name = "COLUMN")]
-    by: Option<String>,
-    /// As numbers.
+    /// By these columns, the first one first [default: by the whole value].
+    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
+    by: Vec<String>,
+    /// As numbers, which have to be numbers; empty fields come first.
     #[arg(long)]
     numeric: bool,
     /// The largest first.
@@ -62,7 +64,8 @@ Examples:
       --quantiles 0.5,0.99 --output latencies.csv
 
 Of each column: count, sum, min, max, mean, and the quantiles within half a percent
-of the value that has the rank. Rows without the column are not counted.";
+of the value that has the rank. Rows without the column are not counted. Sums are
+exact, however large; a mean has 20 digits.";
 
 /// Compute count, sum, min, max, mean and quantiles of columns, by group.
 #[derive(Debug, clap::Args, Serialize, Deserialize)]
@@ -92,7 +95,7 @@ impl Aggregate {
         let aggregation = Aggregation::new(&opened.format, &self.by, &self.of, quantiles);
         let aggregation = aggregation.map_err(usage)?;
         let input = opened.input.clone();
-        let output = launch.output(aggregation.row_columns())?;
+        let output = launch.output(Arc::new(aggregation.rows()))?;
         let name = aggregate::APPLICATION.name;
         let spec = aggregate::spec(name, input, output, aggregation, self.reduces.reduces);
         Ok(Work::job(spec))
@@ -110,7 +113,7 @@ fn part(text: &str) -> Result<f64, String> {
 const COMBINE_EXAMPLES: &str = "\
 Examples:
   ebb run combine --table app.lines --output -
-  ebb run combine --csv trips.csv --by city --output cities.csv";
+  ebb run combine --csv trips.csv --by city,year --output cities.csv";
 
 /// Count the rows of each group and their bytes.
 #[derive(Debug, clap::Args, Serialize, Deserialize)]
@@ -122,18 +125,18 @@ pub(super) struct Combine {
     input: InputArgs,
     #[command(flatten)]
     reduces: Reduces,
-    /// The column that makes a group [default: the key up to its last colon, which
+    /// The columns that make a group [default: the key up to its last colon, which
     /// is the file of loaded lines].
-    #[arg(long, value_name = "COLUMN")]
-    by: Option<String>,
+    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
+    by: Vec<String>,
 }
 
 impl Combine {
     fn work(&self, launch: &mut Launch<'_>) -> Result<Work> {
         let opened = launch.input(&self.input)?;
-        let grouping = Grouping::new(&opened.format, self.by.as_deref()).map_err(usage)?;
+        let grouping = Grouping::new(&opened.format, &self.by).map_err(usage)?;
         let input = opened.input.clone();
-        let output = launch.output(combine::columns())?;
+        let output = launch.output(Arc::new(grouping.rows()))?;
         let name = combine::APPLICATION.name;
         let spec = combine::spec(name, input, output, grouping, self.reduces.reduces);
         Ok(Work::job(spec))
@@ -145,7 +148,8 @@ Examples:
   ebb run grep --table app.lines --snapshot monday --output found.tsv --pattern TODO
   ebb run grep --text /var/log --regex --pattern '^error' --output -
 
-Rows of the result: those rows whose value matches, as they are.";
+Rows of the result: those rows whose value matches, as they are: with the columns
+that they have, or the place and the line of text.";
 
 /// Find the rows whose value matches a pattern.
 #[derive(Debug, clap::Args, Serialize, Deserialize)]
@@ -170,9 +174,10 @@ impl Grep {
             false => Pattern::text(&self.pattern),
         };
         let pattern = pattern.map_err(|error| usage(format!("--pattern: {error}")))?;
-        let input = launch.input(&self.input)?.input.clone();
-        let output = launch.output(grep::columns())?;
-        let spec = grep::spec(grep::APPLICATION.name, input, output, pattern);
+        let opened = launch.input(&self.input)?;
+        let (input, rows) = (opened.input.clone(), opened.format.shared());
+        let output = launch.output(Arc::clone(&rows))?;
+        let spec = grep::spec(grep::APPLICATION.name, input, output, pattern, rows);
         Ok(Work::job(spec))
     }
 }
@@ -200,7 +205,7 @@ pub(super) struct Index {
 impl Index {
     fn work(&self, launch: &mut Launch<'_>) -> Result<Work> {
         let input = launch.input(&self.input)?.input.clone();
-        let output = launch.output(index::columns())?;
+        let output = launch.output(Arc::new(index::rows()))?;
         let name = index::APPLICATION.name;
         Ok(Work::job(index::spec(
             name,
@@ -216,11 +221,12 @@ Examples:
   ebb run join --csv cities.csv --on id --with trips.csv --with-on city --output joined.csv
   ebb run join --table app.users --with app.visits --snapshot monday --left --output seen.csv
 
-Rows of the result: the key, and the left and the right value as a CSV record, for
-every pair of rows with the same key. What --with names is read as FILE.csv with a
-header, FILE.jsonl, a table when it is KEYSPACE.TABLE, else as lines of text. Of one
-key up to 64 MiB of left values are held in memory: the side with fewer rows per key
-should be the left one.";
+Rows of the result: for every pair of rows with the same key the key, called as on the
+left side, the other columns of the left row and those of the right one. Of columns
+with the same name the right one is called right_NAME. What --with names is read as
+FILE.csv with a header, FILE.jsonl, a table when it is KEYSPACE.TABLE, else as lines
+of text. Of one key up to 64 MiB of left rows are held in memory: the side with fewer
+rows per key should be the left one.";
 
 /// Put rows of two inputs that have the same key side by side.
 #[derive(Debug, clap::Args, Serialize, Deserialize)]
@@ -241,7 +247,7 @@ pub(super) struct Join {
     /// The column that is the key on the right side [default: as --on].
     #[arg(long, value_name = "COLUMN")]
     with_on: Option<String>,
-    /// Left rows without a right one too, with an empty right value.
+    /// Left rows without a right one too, with empty columns.
     #[arg(long)]
     left: bool,
 }
@@ -255,7 +261,7 @@ impl Join {
         let opened = launch.input(&right)?;
         let on = self.with_on.as_deref().or(on);
         let right = JoinSide::new(opened.input.clone(), &opened.format, on).map_err(usage)?;
-        let output = launch.output_of_any_keys(join::columns())?;
+        let output = launch.output_of_any_keys(Arc::new(join::rows(&left, &right)))?;
         let kind = match self.left {
             true => JoinKind::Left,
             false => JoinKind::Inner,
@@ -304,7 +310,7 @@ impl Pagerank {
         let opened = launch.input(&self.input)?;
         let edges = Edges::new(&opened.format, &self.from, &self.to).map_err(usage)?;
         let input = opened.input.clone();
-        let output = launch.output(pagerank::columns())?;
+        let output = launch.output(Arc::new(pagerank::rows()))?;
         // Before the first of many jobs, what would be refused for the last.
         output.check()?;
         let chain = PageRank::new(
@@ -345,7 +351,7 @@ pub(super) struct Pi {
 
 impl Pi {
     fn work(&self, launch: &mut Launch<'_>) -> Result<Work> {
-        let output = launch.output(pi::columns())?;
+        let output = launch.output(Arc::new(pi::rows()))?;
         let name = pi::APPLICATION.name;
         let tasks = launch.splits();
         let spec = pi::spec(name, output, self.points, tasks, self.seed, self.variant);
@@ -359,9 +365,10 @@ Examples:
       --columns fare,miles --output dear.csv
   ebb run select --table app.lines --keep 0.01 --output sample.tsv
 
-A condition is COLUMN OP VALUE; OP is = != < <= > >= or ~, which is \"contains\".
-Compared as numbers where both sides are numbers. A row without the column meets no
-condition.";
+A condition is COLUMN OP VALUE; OP is = != < <= > >= or ~, which is \"contains\". A
+value that is a number is compared with numbers, exactly, and any other with text; a
+field that is the other is an error. In quotes a value is text: --where \"zip = '0123'\".
+A row without the column meets no condition. `key` and `value` are columns too.";
 
 /// Select rows by conditions or as a sample, and columns of them.
 #[derive(Debug, clap::Args, Serialize, Deserialize)]
@@ -374,7 +381,7 @@ pub(super) struct Select {
     /// A condition; of several a row meets all.
     #[arg(long = "where", value_name = "CONDITION")]
     conditions: Vec<Condition>,
-    /// The columns that are wanted [default: the value as it is].
+    /// The columns that are wanted [default: the row as it is].
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     columns: Vec<String>,
     /// Only a sample of the rows: about this part of them, 0 to 1.
@@ -389,7 +396,7 @@ impl Select {
         let selection = Selection::new(&opened.format, conditions, &self.columns, self.keep);
         let selection = selection.map_err(usage)?;
         let input = opened.input.clone();
-        let output = launch.output(select::columns(&self.columns))?;
+        let output = launch.output(selection.rows())?;
         let spec = select::spec(select::APPLICATION.name, input, output, selection);
         Ok(Work::job(spec))
     }
@@ -424,7 +431,7 @@ impl Simulate {
             Some(path) => scenario_file::read(path)?,
         };
         scenario.replicas = self.replicas.unwrap_or(scenario.replicas);
-        let output = launch.output(simulate::columns())?;
+        let output = launch.output(Arc::new(simulate::rows()))?;
         let name = simulate::APPLICATION.name;
         let spec = simulate::spec(name, output, scenario, launch.splits()).map_err(usage)?;
         Ok(Work::job(spec))
@@ -434,12 +441,13 @@ impl Simulate {
 const SORT_EXAMPLES: &str = "\
 Examples:
   ebb run sort --text lines.txt --output sorted.txt
-  ebb run sort --csv trips.csv --by fare --numeric --reverse --output dearest.txt
+  ebb run sort --csv trips.csv --by fare --numeric --reverse --limit 10 --output top.csv
   ebb run validate --text sorted.txt --output -
 
-Rows of the result: the values, nothing else. Equal ones stay as many as they are.";
+Rows of the result: those of the input with their columns; of text the lines, nothing
+else. Equal ones stay as many as they are.";
 
-/// Sort the values.
+/// Sort rows, by their values or by columns.
 #[derive(Debug, clap::Args, Serialize, Deserialize)]
 #[command(after_help = SORT_EXAMPLES)]
 pub(super) struct Sort {
@@ -461,9 +469,9 @@ impl Sort {
             numeric,
             reverse,
         } = &self.order;
-        let order = Order::new(&opened.format, by.as_deref(), *numeric, *reverse);
+        let order = Order::new(&opened.format, by, *numeric, *reverse);
         let (order, input) = (order.map_err(usage)?, opened.input.clone());
-        let output = launch.output_of_any_keys(sort::columns())?;
+        let output = launch.output_of_any_keys(order.rows())?;
         let name = sort::APPLICATION.name;
         Ok(Work::job(sort::spec(
             name,
@@ -504,9 +512,9 @@ impl Validate {
             numeric,
             reverse,
         } = &self.order;
-        let order = Order::new(&opened.format, by.as_deref(), *numeric, *reverse);
+        let order = Order::new(&opened.format, by, *numeric, *reverse);
         let (order, input) = (order.map_err(usage)?, opened.input.clone());
-        let output = launch.output(validate::columns())?;
+        let output = launch.output(Arc::new(validate::rows()))?;
         let spec = validate::spec(validate::APPLICATION.name, input, output, order);
         Ok(Work::job(spec))
     }
@@ -536,7 +544,7 @@ pub(super) struct Wordcount {
 impl Wordcount {
     fn work(&self, launch: &mut Launch<'_>) -> Result<Work> {
         let input = launch.input(&self.input)?.input.clone();
-        let output = launch.output(wordcount::columns())?;
+        let output = launch.output(Arc::new(wordcount::rows()))?;
         let name = wordcount::APPLICATION.name;
         Ok(Work::job(wordcount::spec(
             name,

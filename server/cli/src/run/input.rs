@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use ebb_scheduler::runtime::Input;
-use ebb_server::jobs::records::RecordFormat;
+use ebb_server::jobs::records::{RecordFormat, ValueFormat};
 use ebb_server::jobs::{FileKind, FilesInput, Generator, SnapshotInput};
 use ebb_storage::{Db, SnapshotTable};
 use serde::{Deserialize, Serialize};
@@ -40,8 +40,8 @@ pub(super) struct InputArgs {
     /// What the values of the table are.
     #[arg(long, value_name = "KIND", default_value = "text")]
     values: ValueKind,
-    /// Names of the columns of CSV values or files without a header; else they
-    /// go by their numbers, from 1.
+    /// Names of the columns of CSV values or files without a header, all of them; else
+    /// they go by their numbers, from 1.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     names: Vec<String>,
     /// The CSV files have no header.
@@ -63,7 +63,8 @@ pub(super) struct Place {
     /// Read a table.
     #[arg(long, value_name = "KEYSPACE.TABLE")]
     pub(super) table: Option<TableName>,
-    /// Read lines of text from files, and of all files in directories.
+    /// Read lines of text from files, and of all files in directories, plain or
+    /// compressed by gzip.
     #[arg(long, value_name = "PATH", num_args = 1..)]
     pub(super) text: Vec<PathBuf>,
     /// Read records from CSV files.
@@ -200,7 +201,7 @@ impl InputArgs {
             let input = Generator::new(self.seed, records, GENERATED_VALUE_BYTES, splits);
             return Ok(Opened {
                 input: Arc::new(input),
-                format: RecordFormat::Text,
+                format: RecordFormat::text(),
                 label: format!("{records} records drawn from seed {}", self.seed),
                 source: None,
                 place: OpenedPlace::Generator(input),
@@ -231,6 +232,15 @@ impl InputArgs {
         if let (Some(option), true) = (said(&of_csv), self.place.csv.is_empty()) {
             return Err(CliError::Usage(format!("{option} is for --csv files")));
         }
+        let has_unnamed = match &self.place.table {
+            Some(_) => self.values == ValueKind::Csv,
+            None => !self.place.csv.is_empty() && self.no_header,
+        };
+        if !self.names.is_empty() && !has_unnamed {
+            let text = "--names is for CSV without a header: --csv with --no-header, or a --table \
+                        with --values csv";
+            return Err(CliError::Usage(text.to_string()));
+        }
         Ok(())
     }
 
@@ -243,13 +253,7 @@ impl InputArgs {
 
     fn open_files(&self, paths: &[PathBuf], kind: FileKind, splits: usize) -> Result<Opened> {
         let input = FilesInput::open(paths, kind, splits)?;
-        let names = input.columns().map(<[String]>::to_vec);
-        let names = names.or_else(|| (!self.names.is_empty()).then(|| self.names.clone()));
-        let format = match kind {
-            FileKind::Text => RecordFormat::Text,
-            FileKind::Csv { .. } => RecordFormat::Csv { names },
-            FileKind::JsonLines => RecordFormat::Json,
-        };
+        let format = input.format(&self.names)?;
         let label = paths.iter().map(|path| path.display().to_string());
         Ok(Opened {
             input: Arc::new(input.clone()),
@@ -273,13 +277,12 @@ impl InputArgs {
             let to = end_of_prefix(prefix.as_bytes()).map(Bytes::from);
             input = input.within(prefix.clone(), to);
         }
-        let format = match self.values {
-            ValueKind::Text => RecordFormat::Text,
-            ValueKind::Json => RecordFormat::Json,
-            ValueKind::Csv => RecordFormat::Csv {
-                names: (!self.names.is_empty()).then(|| self.names.clone()),
-            },
-        };
+        let format = RecordFormat::table(match self.values {
+            ValueKind::Text => ValueFormat::text(),
+            ValueKind::Json => ValueFormat::Json,
+            ValueKind::Csv if self.names.is_empty() => ValueFormat::csv(None)?,
+            ValueKind::Csv => ValueFormat::csv(Some(&self.names))?,
+        })?;
         Ok(Opened {
             input: Arc::new(input),
             format,

@@ -16,7 +16,8 @@ use ebb_scheduler::runtime::{
 use ebb_server::jobs::history::{
     CommitNote, History, KnownProfile, NotedJob, NotedOutput, SYSTEM_KEYSPACE,
 };
-use ebb_server::jobs::{Chain, Column, RowFormat};
+use ebb_server::jobs::records::RowSchema;
+use ebb_server::jobs::{Chain, LimitedOutput, RowFormat};
 use ebb_storage::{Db, PinnedTable};
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +50,11 @@ pub(super) struct Common {
     /// .jsonl, else text].
     #[arg(long, value_name = "FORMAT")]
     format: Option<RowFormat>,
+    /// Only the first N rows of the result, in its order. All of the input is read all
+    /// the same.
+    #[arg(long, value_name = "N")]
+    #[serde(default)]
+    limit: Option<u64>,
     /// Completion time goal: 30s, 5m. A job that ends later is exit code 7.
     #[arg(long, value_name = "TIME", value_parser = goal, allow_hyphen_values = true)]
     pub(super) goal: Option<Duration>,
@@ -240,11 +246,11 @@ impl<'a> Launch<'a> {
         Ok(&self.inputs[self.inputs.len() - 1])
     }
 
-    /// The output for rows with `columns`.
+    /// The output for rows as `rows` says.
     ///
     /// # Errors
     /// When the target is ebb's own.
-    pub(super) fn output(&self, columns: Vec<Column>) -> Result<Arc<dyn Output>> {
+    pub(super) fn output(&self, rows: Arc<dyn RowSchema>) -> Result<Arc<dyn Output>> {
         if self.told_job.is_some() {
             return Ok(Arc::new(VecOutput::new()));
         }
@@ -255,7 +261,10 @@ impl<'a> Launch<'a> {
             return Err(CliError::Usage(text).into());
         }
         let (db, format) = (self.db.as_ref(), self.common.format);
-        let output = (self.target).output(db, columns, format, self.spill_dir())?;
+        let mut output = (self.target).output(db, rows, format, self.spill_dir())?;
+        if let Some(rows_max) = self.common.limit {
+            output = Arc::new(LimitedOutput::new(output, rows_max, self.spill_dir()));
+        }
         Ok(Arc::new(NotedOutput::new(output, self.commit_note.clone())))
     }
 
@@ -269,7 +278,7 @@ impl<'a> Launch<'a> {
     ///
     /// # Errors
     /// When the target is a table.
-    pub(super) fn output_of_any_keys(&self, columns: Vec<Column>) -> Result<Arc<dyn Output>> {
+    pub(super) fn output_of_any_keys(&self, rows: Arc<dyn RowSchema>) -> Result<Arc<dyn Output>> {
         if let Target::Table(name) = &self.target {
             return Err(CliError::Usage(format!(
                 "several rows of this job may have the same key, and in table {name} one of \
@@ -277,7 +286,7 @@ impl<'a> Launch<'a> {
             ))
             .into());
         }
-        self.output(columns)
+        self.output(rows)
     }
 
     /// What is read, in words: inputs, and the snapshots of those that are tables.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use ebb_scheduler::runtime::Output;
-use ebb_server::jobs::{Column, FilesOutput, FilesTarget, RowFormat, RowWriter, TableOutput};
+use ebb_server::jobs::records::RowSchema;
+use ebb_server::jobs::{FilesOutput, FilesTarget, RowFormat, RowWriter, TableOutput};
 use ebb_storage::Db;
 
 use crate::database;
@@ -57,12 +58,12 @@ impl Target {
         })
     }
 
-    /// The output of a job whose rows have `columns`, in `format` or as the name
+    /// The output of a job whose rows are as `rows` says, in `format` or as the name
     /// says; rows that cannot wait beside the target wait in `directory`.
     pub(super) fn output(
         &self,
         db: Option<&Db>,
-        columns: Vec<Column>,
+        rows: Arc<dyn RowSchema>,
         format: Option<RowFormat>,
         directory: &Path,
     ) -> Result<Arc<dyn Output>> {
@@ -74,7 +75,7 @@ impl Target {
             FilesTarget::File(path) => RowFormat::of_name(&path.to_string_lossy()),
             FilesTarget::Folder(_) | FilesTarget::Terminal => RowFormat::Text,
         };
-        let rows = RowWriter::new(format.unwrap_or(named), columns);
+        let rows = RowWriter::new(format.unwrap_or(named), rows);
         Ok(Arc::new(FilesOutput::new(files.clone(), rows, directory)))
     }
 }

@@ -15,6 +15,7 @@ mod loading;
 mod place;
 mod reading;
 mod restarts;
+mod rows;
 mod simulating;
 
 use place::Place;

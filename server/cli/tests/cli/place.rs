@@ -18,6 +18,20 @@ pub struct Done {
 }
 
 impl Done {
+    /// What a command does.
+    pub fn of(command: &mut Command) -> Self {
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = command.output().unwrap();
+        Self {
+            code: status.code().expect("not killed"),
+            stdout: String::from_utf8(stdout).unwrap(),
+            stderr: String::from_utf8(stderr).unwrap(),
+        }
+    }
+
     #[track_caller]
     pub fn ok(self) -> String {
         assert_eq!(self.code, 0, "{}", self.stderr);
@@ -95,15 +109,6 @@ impl Place {
 
     /// Runs `ebb` with the words of `line`.
     pub fn ebb(&self, line: &str) -> Done {
-        let Output {
-            status,
-            stdout,
-            stderr,
-        } = self.command(line).output().unwrap();
-        Done {
-            code: status.code().expect("not killed"),
-            stdout: String::from_utf8(stdout).unwrap(),
-            stderr: String::from_utf8(stderr).unwrap(),
-        }
+        Done::of(&mut self.command(line))
     }
 }

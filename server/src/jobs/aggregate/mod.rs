@@ -10,9 +10,8 @@ use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, Reducer, Task
 pub use self::sketch::RELATIVE_ERROR;
 use self::sketch::{Sketch, take};
 use super::Application;
-use super::outputs::Column;
-use super::records::csv::record;
-use super::records::{Columns, RecordFormat, UnknownColumn, number};
+use super::records::csv::{push_fields, record};
+use super::records::{Column, Columns, InvalidRow, Number, RecordFormat, RowSchema, UnknownColumn};
 
 /// What a listing says about it.
 pub const APPLICATION: Application = Application {
@@ -30,39 +29,43 @@ pub struct Aggregation {
 }
 
 impl Aggregation {
-    /// Of values in `format`: the columns `of`, grouped by the columns `by`; all
+    /// Of rows as `schema` says: the columns `of`, grouped by the columns `by`; all
     /// rows are one group without any. `quantiles` lie from 0 to 1.
     ///
     /// # Errors
     /// When there is no such column.
     pub fn new(
-        format: &RecordFormat,
+        schema: &dyn RowSchema,
         by: &[String],
         of: &[String],
         quantiles: Vec<f64>,
     ) -> Result<Self, UnknownColumn> {
         let names: Vec<&String> = by.iter().chain(of).collect();
         Ok(Self {
-            columns: Columns::new(format, &names)?,
+            columns: Columns::new(schema, &names)?,
             groups: by.len(),
             quantiles,
         })
+    }
+
+    fn has_sketch(&self) -> bool {
+        !self.quantiles.is_empty()
     }
 
     fn names(&self) -> (&[String], &[String]) {
         self.columns.names().split_at(self.groups)
     }
 
-    /// What the rows have: the group (as a CSV record where it is of several
-    /// columns), `rows`, and of each column `NAME_count`, `NAME_sum`, `NAME_min`,
-    /// `NAME_max`, `NAME_avg`, and `NAME_p50` for the quantile 0.5.
-    pub fn row_columns(&self) -> Vec<Column> {
+    /// What the rows have: the group's columns, `rows`, and of each column `NAME_count`,
+    /// `NAME_sum`, `NAME_min`, `NAME_max`, `NAME_avg`, and `NAME_p50` for the quantile
+    /// 0.5.
+    pub fn rows(&self) -> RecordFormat {
         let (by, of) = self.names();
         let group = match by {
-            [] => "group".to_string(),
-            by => by.join(","),
+            [] => vec![Column::text("group")],
+            by => by.iter().map(Column::text).collect(),
         };
-        let mut columns = vec![Column::text(group), Column::number("rows")];
+        let mut columns = vec![Column::number("rows")];
         for name in of {
             for what in ["count", "sum", "min", "max", "avg"] {
                 columns.push(Column::number(format!("{name}_{what}")));
@@ -74,12 +77,13 @@ impl Aggregation {
                 columns.push(Column::number(format!("{name}_p{percent}")));
             }
         }
-        columns
+        RecordFormat::rows(group, columns)
     }
 }
 
-/// A job that aggregates in `reduces` reduce tasks, at least one. Its rows: the
-/// group, and as a CSV record what [`Aggregation::row_columns`] names. Of a row
+/// A job that aggregates in `reduces` reduce tasks, at least one. Its rows are those of
+/// [`Aggregation::rows`]. All numbers are exact, but for the mean, see
+/// [`Number::mean`], and for quantiles. Of a row
 /// without a column, or with an empty one, that column is not counted; one that is
 /// no number fails the job. A group column that is missing is the empty text.
 /// Quantiles lie within [`RELATIVE_ERROR`] of the value that has the rank.
@@ -103,60 +107,102 @@ pub fn spec(
 }
 
 /// What is known of a column of some rows.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 struct Measures {
     count: u64,
-    sum: f64,
-    min: f64,
-    max: f64,
+    sum: Number,
+    /// The smallest and the greatest, once there is one.
+    ends: Option<(Number, Number)>,
     sketch: Sketch,
 }
 
-impl Default for Measures {
-    fn default() -> Self {
-        Self {
-            count: 0,
-            sum: 0.0,
-            min: f64::INFINITY,
-            max: f64::NEG_INFINITY,
-            sketch: Sketch::default(),
-        }
-    }
-}
-
 impl Measures {
-    fn add(&mut self, value: f64, has_sketch: bool) {
-        self.count += 1;
-        self.sum += value;
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
-        if has_sketch {
-            self.sketch.add(value);
-        }
-    }
-
-    fn merge(&mut self, other: &Self) {
+    fn merge(&mut self, other: Self) {
         self.count += other.count;
-        self.sum += other.sum;
-        self.min = self.min.min(other.min);
-        self.max = self.max.max(other.max);
+        self.sum += &other.sum;
         self.sketch.merge(&other.sketch);
+        self.ends = match (self.ends.take(), other.ends) {
+            (Some((min, max)), Some((other_min, other_max))) => {
+                Some((min.min(other_min), max.max(other_max)))
+            }
+            (mine, theirs) => mine.or(theirs),
+        };
     }
 
     fn tell(&self, quantiles: &[f64], fields: &mut Vec<String>) {
         fields.push(self.count.to_string());
-        if self.count == 0 {
+        let Some((min, max)) = &self.ends else {
             fields.extend((0..4 + quantiles.len()).map(|_| String::new()));
             return;
-        }
-        let mean = self.sum / self.count as f64;
-        fields.extend([self.sum, self.min, self.max, mean].map(|number| number.to_string()));
+        };
+        let mean = self.sum.mean(self.count);
+        fields.extend([&self.sum, min, max, &mean].map(Number::to_string));
         let quantile = |&q: &f64| {
             // No bucket's middle may lie beyond the values.
             let value = self.sketch.quantile(q).unwrap_or_default();
-            value.clamp(self.min, self.max).to_string()
+            if value <= min.to_f64() {
+                min.to_string()
+            } else if value >= max.to_f64() {
+                max.to_string()
+            } else {
+                value.to_string()
+            }
         };
         fields.extend(quantiles.iter().map(quantile));
+    }
+
+    /// ```text
+    ///   count, u64 | with a count: sum | beyond 1: min, max | with quantiles: sketch
+    /// ```
+    ///
+    /// Of one value all three are the value.
+    fn encode(&self, has_sketch: bool, bytes: &mut Vec<u8>) {
+        bytes.extend(self.count.to_le_bytes());
+        if let Some((min, max)) = &self.ends {
+            self.sum.encode(bytes);
+            if self.count > 1 {
+                min.encode(bytes);
+                max.encode(bytes);
+            }
+            if has_sketch {
+                self.sketch.encode(bytes);
+            }
+        }
+    }
+
+    fn decode(bytes: &mut &[u8], has_sketch: bool) -> Option<Self> {
+        let count = u64::from_le_bytes(take(bytes)?);
+        if count == 0 {
+            return Some(Self::default());
+        }
+        let sum = Number::decode(bytes)?;
+        let ends = match count {
+            1 => (sum.clone(), sum.clone()),
+            _ => (Number::decode(bytes)?, Number::decode(bytes)?),
+        };
+        Some(Self {
+            count,
+            sum,
+            ends: Some(ends),
+            sketch: match has_sketch {
+                true => Sketch::decode(bytes)?,
+                false => Sketch::default(),
+            },
+        })
+    }
+}
+
+/// Adds what is known of a column of one row; see [`Measures::encode`].
+fn encode_one(value: Option<Number>, sketched: Option<f64>, bytes: &mut Vec<u8>) {
+    let Some(value) = value else {
+        return bytes.extend(0_u64.to_le_bytes());
+    };
+    bytes.extend(1_u64.to_le_bytes());
+    value.encode(bytes);
+    if let Some(value) = sketched {
+        let mut sketch = Sketch::default();
+        sketch.add(value);
+        sketch.encode(bytes);
     }
 }
 
@@ -175,41 +221,29 @@ impl Group {
         }
     }
 
-    fn merge(&mut self, other: &Self) {
+    fn merge(&mut self, other: Self) {
         self.rows += other.rows;
-        for (mine, theirs) in self.measures.iter_mut().zip(&other.measures) {
+        for (mine, theirs) in self.measures.iter_mut().zip(other.measures) {
             mine.merge(theirs);
         }
     }
 
     /// ```text
-    ///   rows, u64 | per column: count, u64 | sum, min, max, f64 | sketch
+    ///   rows, u64 | each column
     /// ```
-    fn encode(&self) -> Vec<u8> {
+    fn encode(&self, has_sketch: bool) -> Vec<u8> {
         let mut bytes = self.rows.to_le_bytes().to_vec();
         for measures in &self.measures {
-            bytes.extend(measures.count.to_le_bytes());
-            for number in [measures.sum, measures.min, measures.max] {
-                bytes.extend(number.to_le_bytes());
-            }
-            measures.sketch.encode(&mut bytes);
+            measures.encode(has_sketch, &mut bytes);
         }
         bytes
     }
 
-    fn decode(mut bytes: &[u8], columns: usize) -> Option<Self> {
+    fn decode(mut bytes: &[u8], columns: usize, has_sketch: bool) -> Option<Self> {
         let bytes = &mut bytes;
         let rows = u64::from_le_bytes(take(bytes)?);
-        let measures = |_| {
-            Some(Measures {
-                count: u64::from_le_bytes(take(bytes)?),
-                sum: f64::from_le_bytes(take(bytes)?),
-                min: f64::from_le_bytes(take(bytes)?),
-                max: f64::from_le_bytes(take(bytes)?),
-                sketch: Sketch::decode(bytes)?,
-            })
-        };
-        let measures = (0..columns).map(measures).collect::<Option<_>>()?;
+        let measures = (0..columns).map(|_| Measures::decode(bytes, has_sketch));
+        let measures = measures.collect::<Option<_>>()?;
         Some(Self { rows, measures })
     }
 
@@ -217,8 +251,8 @@ impl Group {
         let columns = aggregation.names().1.len();
         let mut group = Self::new(columns);
         while let Some(value) = values.next_value()? {
-            let part = Self::decode(value, columns);
-            group.merge(&part.ok_or_else(|| TaskError::failed("a group is cut short"))?);
+            let part = Self::decode(value, columns, aggregation.has_sketch());
+            group.merge(part.ok_or_else(|| TaskError::failed("a group is cut short"))?);
         }
         Ok(group)
     }
@@ -231,27 +265,42 @@ struct GroupMapper {
 
 impl Mapper for GroupMapper {
     fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
-        let (by, of) = self.aggregation.names();
-        let fields = self.aggregation.columns.read(key, value)?;
-        let (grouped, measured) = fields.split_at(by.len());
-        let bytes = |field: &Option<Vec<u8>>| field.clone().unwrap_or_default();
-        let name = match grouped {
-            [] => b"all".to_vec(),
-            [field] => bytes(field),
-            several => record(several.iter().map(bytes)),
-        };
-        let mut group = Group::new(of.len());
-        group.rows = 1;
-        let has_sketch = !self.aggregation.quantiles.is_empty();
-        for ((field, column), measures) in measured.iter().zip(of).zip(&mut group.measures) {
-            if let Some(field) = field
-                .as_deref()
-                .filter(|field| !field.trim_ascii().is_empty())
-            {
-                measures.add(number::parse(field, key, column)?, has_sketch);
+        let Aggregation {
+            columns, groups, ..
+        } = &*self.aggregation;
+        let (mut name, mut group) = (Vec::new(), 1_u64.to_le_bytes().to_vec());
+        columns.read(key, value, |fields| {
+            push_fields(&mut name, fields.iter().take(*groups));
+            for at in *groups..fields.len() {
+                let number = columns.number(at, fields.get(at), key)?;
+                let sketched = match (&number, self.aggregation.has_sketch()) {
+                    (Some(number), true) => Some(sketched(number, key, &columns.names()[at])?),
+                    _ => None,
+                };
+                encode_one(number, sketched, &mut group);
             }
+            Ok(())
+        })?;
+        if *groups == 0 {
+            name.extend_from_slice(b"all");
         }
-        emit.emit(&name, &group.encode())
+        emit.emit(&name, &group)
+    }
+}
+
+/// The float that stands for a number in a sketch, where there is one.
+fn sketched(number: &Number, key: &[u8], column: &str) -> Result<f64, TaskError> {
+    let float = number.to_f64();
+    let is_there = float.is_finite() && (float != 0.0 || *number == Number::default());
+    match is_there {
+        true => Ok(float),
+        false => Err(InvalidRow::error(
+            key,
+            format!(
+                "column {column} is {number}, and quantiles take numbers of a size from 1e-323 \
+                 to 1e308 only"
+            ),
+        )),
     }
 }
 
@@ -266,7 +315,8 @@ impl Reducer for FoldReducer {
         values: &mut Values<'_>,
         emit: &mut dyn Emit,
     ) -> Result<(), TaskError> {
-        emit.emit(key, &Group::fold(values, &self.aggregation)?.encode())
+        let group = Group::fold(values, &self.aggregation)?;
+        emit.emit(key, &group.encode(self.aggregation.has_sketch()))
     }
 }
 
@@ -295,6 +345,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::jobs::records::ValueFormat;
     use crate::jobs::testing::run;
     use rand::{RngExt, SeedableRng};
 
@@ -303,9 +354,8 @@ mod tests {
     }
 
     fn format() -> RecordFormat {
-        RecordFormat::Csv {
-            names: Some(names(&["city", "kind", "n", "x"])),
-        }
+        let columns = names(&["city", "kind", "n", "x"]);
+        RecordFormat::file(ValueFormat::csv(Some(&columns)).unwrap())
     }
 
     #[test]
@@ -333,7 +383,7 @@ mod tests {
         let quantiles = vec![0.5, 0.999];
         let aggregation =
             Aggregation::new(&format(), &names(&["city"]), &names(&["n"]), quantiles).unwrap();
-        let columns = aggregation.row_columns();
+        let columns = aggregation.rows().columns();
         let columns: Vec<_> = columns.iter().map(|column| &column.name[..]).collect();
         assert_eq!(
             columns,
@@ -368,7 +418,7 @@ mod tests {
     #[test]
     fn rows_without_groups_or_columns_are_counted() {
         let aggregation = Aggregation::new(&format(), &[], &[], vec![]).unwrap();
-        let found = run(&["a", "b", "c"], 2, |input, output| {
+        let found = run(&["a,b,1,2", "b,,,", "c,,,"], 2, |input, output| {
             spec("aggregate", input, output, aggregation, 1)
         });
         assert_eq!(found, [("all".to_string(), "3".to_string())]);
@@ -383,10 +433,51 @@ mod tests {
 
     #[test]
     fn a_group_reads_back_from_its_bytes() {
-        let mut group = Group::new(2);
-        group.measures[1].add(2.5, true);
-        let bytes = group.encode();
-        assert_eq!(Group::decode(&bytes, 2), Some(group));
-        assert_eq!(Group::decode(&bytes[..bytes.len() - 1], 2), None);
+        for has_sketch in [false, true] {
+            let mut group = Group::new(2);
+            group.rows = 3;
+            for text in ["2.5", "-7", "1e400"] {
+                let mut bytes = 1_u64.to_le_bytes().to_vec();
+                let number = Number::parse(text.as_bytes()).unwrap();
+                encode_one(None, None, &mut bytes);
+                encode_one(Some(number), has_sketch.then_some(2.5), &mut bytes);
+                group.merge(Group::decode(&bytes, 2, has_sketch).unwrap());
+            }
+            let bytes = group.encode(has_sketch);
+            let short = &bytes[..bytes.len() - 1];
+            assert_eq!(Group::decode(short, 2, has_sketch), None);
+            let measures = &group.measures[1];
+            let ends = measures.ends.as_ref().unwrap();
+            assert_eq!(
+                (ends.0.to_string(), ends.1.to_string()),
+                ("-7".into(), "1e400".into())
+            );
+            assert_eq!(
+                (group.rows, measures.count, group.measures[0].count),
+                (6, 3, 0)
+            );
+            assert_eq!(Group::decode(&bytes, 2, has_sketch), Some(group));
+        }
+    }
+
+    #[test]
+    fn sums_and_ends_are_exact_and_what_a_sketch_cannot_hold_is_refused() {
+        let lines = [
+            "a,k,9007199254740993,0.1",
+            "a,k,1,0.2",
+            "a,k,-9007199254740993,1e400",
+        ];
+        let of = names(&["n", "x"]);
+        let aggregation = Aggregation::new(&format(), &names(&["city"]), &of, vec![]).unwrap();
+        let found = run(&lines, 2, |input, output| {
+            spec("aggregate", input, output, aggregation, 1)
+        });
+        let digits = format!("1{}", "0".repeat(400));
+        let numbers = "3,3,1,-9007199254740993,9007199254740993,0.33333333333333333333,3";
+        let expected = format!("{numbers},{digits}.3,0.1,1e400,3.3333333333333333333e399");
+        assert_eq!(found, [("a".to_string(), expected)]);
+        let error = sketched(&Number::parse(b"1e400").unwrap(), b"row7", "x").unwrap_err();
+        assert!(error.to_string().contains("row7"), "{error}");
+        assert!(sketched(&Number::default(), b"row7", "x").is_ok());
     }
 }

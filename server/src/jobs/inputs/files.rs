@@ -1,5 +1,6 @@
 //! Files of text, CSV or JSON lines as the input of a job.
 
+mod content;
 mod data_file;
 mod records;
 
@@ -9,11 +10,12 @@ use std::path::PathBuf;
 use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
 use serde::{Deserialize, Serialize};
 
+use self::content::Content;
 use self::data_file::{DataFile, find};
 use self::records::{RecordError, Records};
 use super::SPLIT_BYTES_MIN;
 use super::sample::places;
-use crate::jobs::records::CsvFields;
+use crate::jobs::records::{CsvFields, InvalidInput, RecordFormat, ValueFormat, double_name};
 
 /// Digits of an offset in a key, at least, so that keys are in the order of the
 /// file up to a terabyte.
@@ -46,7 +48,11 @@ pub enum FileKind {
 ///
 /// The files are cut into at most as many splits as asked for, of about as many
 /// bytes each; a split may hold parts of several files. The borders lie between
-/// records. A file that changes while the job runs is an error.
+/// records. A file that is compressed by gzip, by its first bytes, is read as its text, in
+/// one part. A file that changes while the job runs is an error.
+///
+/// Where a row cannot be read as what it is said to be, the error names the file and the
+/// line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FilesInput {
     files: Vec<DataFile>,
@@ -61,8 +67,8 @@ impl FilesInput {
     /// those whose name, or directory, begins with a dot or an underscore.
     ///
     /// # Errors
-    /// When a file cannot be read, there is none, or the first lines of CSV files
-    /// with a header differ.
+    /// When a file cannot be read or is of a format that is not read, there is none, or
+    /// the first lines of CSV files with a header differ or name a column twice.
     pub fn open(paths: &[PathBuf], kind: FileKind, splits: usize) -> Result<Self, TaskError> {
         let mut files = Vec::new();
         for path in paths {
@@ -85,50 +91,94 @@ impl FilesInput {
         Ok(input)
     }
 
-    /// The names of the columns, where the files have a header.
-    pub fn columns(&self) -> Option<&[String]> {
-        self.columns.as_deref()
-    }
-
-    fn header(&self) -> Result<Option<Vec<String>>, TaskError> {
-        if !self.has_header() {
-            return Ok(None);
-        }
-        let mut columns: Option<Vec<String>> = None;
-        for file in self.files.iter().filter(|file| file.bytes > 0) {
-            let mut fields = CsvFields::default();
-            let mut first = Vec::new();
-            let whole = 0..file.bytes;
-            let mut records = Records::open(file, whole, self.kind).map_err(|e| file.failed(e))?;
-            records.next(&mut first).map_err(|e| file.failed(e))?;
-            fields.parse(&first).map_err(|e| file.failed(e))?;
-            let names = (0..fields.len())
-                .map(|at| String::from_utf8_lossy(fields.get(at).unwrap_or_default()).into_owned());
-            let names: Vec<String> = names.collect();
-            match &columns {
-                Some(columns) if *columns != names => {
-                    return Err(TaskError::failed(format!(
-                        "{} has other columns than {}: {} against {}",
-                        file.path.display(),
-                        self.files[0].path.display(),
-                        names.join(","),
-                        columns.join(",")
+    /// What its rows are. Columns of CSV files without a header are called `names`, or by
+    /// their numbers without any.
+    ///
+    /// # Errors
+    /// When there are more or fewer names than columns, or two are the same.
+    pub fn format(&self, names: &[String]) -> Result<RecordFormat, InvalidInput> {
+        let columns = match (self.kind, &self.columns) {
+            (FileKind::Text, _) => return Ok(RecordFormat::text()),
+            (FileKind::JsonLines, _) => return Ok(RecordFormat::file(ValueFormat::Json)),
+            (FileKind::Csv { header: true, .. }, columns) => columns.as_deref(),
+            (FileKind::Csv { header: false, .. }, columns) => match (names, columns) {
+                ([], columns) => columns.as_deref(),
+                (names, Some(columns)) if columns.len() != names.len() => {
+                    return Err(InvalidInput(format!(
+                        "{} names for the {} columns of {}",
+                        names.len(),
+                        columns.len(),
+                        self.files[0].path.display()
                     )));
                 }
-                _ => columns = Some(names),
-            }
-        }
-        Ok(columns)
+                (names, _) => Some(names),
+            },
+        };
+        Ok(RecordFormat::file(ValueFormat::csv(columns)?))
     }
 
-    fn is_splittable(&self) -> bool {
-        !matches!(
+    /// The names of the columns of CSV files, by their first lines; numbers, from 1, where
+    /// those are not a header.
+    fn header(&self) -> Result<Option<Vec<String>>, TaskError> {
+        let FileKind::Csv { header, .. } = self.kind else {
+            return Ok(None);
+        };
+        let mut first: Option<(&DataFile, Vec<String>)> = None;
+        for file in self.files.iter().filter(|file| file.bytes > 0) {
+            let Some(names) = self.first_record(file)? else {
+                continue;
+            };
+            if !header {
+                let numbers = (1..=names.len()).map(|number| number.to_string());
+                return Ok(Some(numbers.collect()));
+            }
+            if let Some(name) = double_name(&names) {
+                let problem = format!("two columns are called {name:?}");
+                return Err(file.invalid(0, &problem));
+            }
+            match &first {
+                Some((other, columns)) if *columns != names => {
+                    return Err(TaskError::failed(InvalidInput(format!(
+                        "{} has other columns than {}: {} against {}",
+                        file.path.display(),
+                        other.path.display(),
+                        names.join(","),
+                        columns.join(",")
+                    ))));
+                }
+                Some(_) => {}
+                None => first = Some((file, names)),
+            }
+        }
+        Ok(first.map(|(_, columns)| columns))
+    }
+
+    /// The fields of the first record of a file; `None` without records.
+    fn first_record(&self, file: &DataFile) -> Result<Option<Vec<String>>, TaskError> {
+        let mut record = Vec::new();
+        let mut records =
+            Records::open(file, 0..file.bytes, self.kind).map_err(|e| file.failed(e))?;
+        let found = records.next(&mut record).map_err(|e| file.failed(e))?;
+        let Some(offset) = found else {
+            return Ok(None);
+        };
+        let mut fields = CsvFields::default();
+        let parsed = fields.parse(&record);
+        parsed.map_err(|problem| file.invalid(offset, &problem.to_string()))?;
+        let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
+        Ok(Some(fields.iter().map(text).collect()))
+    }
+
+    /// Whether parts of a file can be read by themselves.
+    fn is_splittable(&self, file: &DataFile) -> bool {
+        let is_multiline = matches!(
             self.kind,
             FileKind::Csv {
                 multiline: true,
                 ..
             }
-        )
+        );
+        !is_multiline && file.content == Content::Plain
     }
 
     /// Parts of files that together are about as large as each other.
@@ -144,7 +194,7 @@ impl FilesInput {
             let mut from = 0;
             while from < file.bytes {
                 let left = file.bytes - from;
-                let to = match left <= room_bytes || !self.is_splittable() {
+                let to = match left <= room_bytes || !self.is_splittable(file) {
                     true => file.bytes,
                     false => file.border(from + room_bytes).map_err(|e| file.failed(e))?,
                 };
@@ -195,20 +245,21 @@ impl FilesInput {
                     continue;
                 }
                 set_offset(&mut key, file.name.len(), line.offset);
-                record(&key, line.text)?;
+                record(&key, line.text).map_err(|e| file.placed(line.offset, e))?;
             }
             return Ok(());
         }
         while let Some(offset) = records.next(&mut value).map_err(|e| file.failed(e))? {
             set_offset(&mut key, file.name.len(), offset);
-            record(&key, &value)?;
+            record(&key, &value).map_err(|e| file.placed(offset, e))?;
         }
         Ok(())
     }
 }
 
 impl FilesInput {
-    /// The first records that begin in `place` of a part.
+    /// The first records that begin in `place` of a part; of a file that is compressed
+    /// the first ones of all.
     fn sample_place(
         &self,
         part: &Part,
@@ -218,6 +269,7 @@ impl FilesInput {
     ) -> Result<(), TaskError> {
         let file = self.file(part)?;
         let failed = |error: RecordError| file.failed(error);
+        let is_compressed = file.content == Content::Gzip;
         let begins = match place.start == part.bytes.start {
             true => place.start,
             false => file.border(place.start).map_err(|e| failed(e.into()))?,
@@ -234,9 +286,9 @@ impl FilesInput {
         }
         for _ in 0..records {
             match found.next_of(self.kind, &mut value).map_err(failed)? {
-                Some(offset) if offset < place.end => {
+                Some(offset) if offset < place.end || is_compressed => {
                     set_offset(&mut key, file.name.len(), offset);
-                    record(&key, &value)?;
+                    record(&key, &value).map_err(|e| file.placed(offset, e))?;
                 }
                 _ => break,
             }
@@ -265,8 +317,7 @@ impl Input for FilesInput {
     }
 
     /// Some records at each of several places, which lie at even distances. Of files
-    /// with records over several lines, whose borders are known only from the start,
-    /// the first ones.
+    /// that can be read only from the start the first ones.
     fn sample(
         &self,
         split: &Split,
@@ -275,7 +326,9 @@ impl Input for FilesInput {
     ) -> Result<(), TaskError> {
         let parts: Vec<Part> = Part::all(split).collect();
         let places = places(records);
-        if !self.is_splittable() {
+        let file_of = |part: &Part| self.files.get(part.file as usize);
+        let is_splittable = |part| file_of(part).is_some_and(|file| self.is_splittable(file));
+        if !parts.iter().all(is_splittable) {
             let files = parts.len().min(places);
             for nth in 0..files {
                 let part = &parts[nth * parts.len() / files];

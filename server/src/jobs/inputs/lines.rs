@@ -2,17 +2,38 @@
 //! buffer.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use flate2::bufread::MultiGzDecoder;
 use memchr::memchr;
 
 /// The longest line that a job reads, in bytes: 64 MiB. Longer ones are an error,
 /// since a record has to fit into memory.
 pub const LINE_BYTES_MAX: usize = 64 << 20;
 
+/// What is read of a compressed file at a time.
+const COMPRESSED_BYTES: usize = 64 << 10;
+
 /// What is read at a time of a part that is read as a whole.
 pub(super) const READ_BYTES: usize = 256 << 10;
+
+/// Why there is no next line.
+#[derive(Debug)]
+pub(super) enum LineError {
+    Io(io::Error),
+    /// The line that begins at this byte is longer than may be.
+    TooLong {
+        offset: u64,
+        bytes_max: usize,
+    },
+}
+
+impl From<io::Error> for LineError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
 
 /// A line and where it begins.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,11 +45,10 @@ pub(super) struct Line<'a> {
 }
 
 /// Reads lines from one place of a file to another, both at borders of lines.
-#[derive(Debug)]
 pub(super) struct Lines {
-    file: File,
-    /// Bytes of the part that are not in the buffer yet.
-    left: u64,
+    source: Box<dyn Read + Send>,
+    /// Bytes of the part that are not in the buffer yet; `None` for all that come.
+    left: Option<u64>,
     buffer: Vec<u8>,
     /// What of the buffer has been read and not handed out.
     unread: std::ops::Range<usize>,
@@ -47,14 +67,25 @@ impl Lines {
     ) -> io::Result<Self> {
         let mut file = File::open(path)?;
         file.seek(SeekFrom::Start(part.start))?;
-        Ok(Self {
-            file,
-            left: part.end.saturating_sub(part.start),
+        let left = part.end.saturating_sub(part.start);
+        Ok(Self::of(Box::new(file), part.start, Some(left), read_bytes))
+    }
+
+    /// The lines of a whole file that is compressed by gzip. Places are those in the text.
+    pub(super) fn open_gzip(path: &Path, read_bytes: usize) -> io::Result<Self> {
+        let text = gunzip(path)?;
+        Ok(Self::of(Box::new(text), 0, None, read_bytes))
+    }
+
+    fn of(source: Box<dyn Read + Send>, offset: u64, left: Option<u64>, read_bytes: usize) -> Self {
+        Self {
+            source,
+            left,
             buffer: vec![0; read_bytes],
             unread: 0..0,
-            offset: part.start,
+            offset,
             line_bytes_max: LINE_BYTES_MAX,
-        })
+        }
     }
 
     /// The next line; `None` after the last one.
@@ -62,7 +93,7 @@ impl Lines {
     /// # Errors
     /// When the file cannot be read, is shorter than the part, or has a line that
     /// is too long.
-    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(super) fn next(&mut self) -> Result<Option<Line<'_>>, LineError> {
         let mut searched = 0;
         let newline = loop {
             let unread = &self.buffer[self.unread.clone()];
@@ -71,13 +102,10 @@ impl Lines {
             }
             searched = unread.len();
             if searched > self.line_bytes_max {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    format!(
-                        "the line at byte {} is longer than {} bytes",
-                        self.offset, self.line_bytes_max
-                    ),
-                ));
+                return Err(LineError::TooLong {
+                    offset: self.offset,
+                    bytes_max: self.line_bytes_max,
+                });
             }
             if !self.fill()? {
                 break None;
@@ -102,7 +130,7 @@ impl Lines {
 
     /// Reads on; false at the end of the part.
     fn fill(&mut self) -> io::Result<bool> {
-        if self.left == 0 {
+        if self.left == Some(0) {
             return Ok(false);
         }
         self.buffer.copy_within(self.unread.clone(), 0);
@@ -111,23 +139,33 @@ impl Lines {
             self.buffer.resize(2 * self.buffer.len(), 0);
         }
         let room = &mut self.buffer[self.unread.end..];
-        let wanted = usize::try_from(self.left).map_or(room.len(), |left| left.min(room.len()));
+        let left = self.left.and_then(|left| usize::try_from(left).ok());
+        let wanted = left.map_or(room.len(), |left| left.min(room.len()));
         let read = loop {
-            match self.file.read(&mut room[..wanted]) {
+            match self.source.read(&mut room[..wanted]) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 read => break read?,
             }
         };
+        if read == 0 && self.left.is_none() {
+            return Ok(false);
+        }
         if read == 0 {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
                 "the file became shorter while it was read",
             ));
         }
-        self.left -= read as u64;
+        self.left = self.left.map(|left| left - read as u64);
         self.unread.end += read;
         Ok(true)
     }
+}
+
+/// The text of a file that is compressed by gzip; of several such in one, of all.
+pub(super) fn gunzip(path: &Path) -> io::Result<impl Read + Send + use<>> {
+    let file = BufReader::with_capacity(COMPRESSED_BYTES, File::open(path)?);
+    Ok(MultiGzDecoder::new(file))
 }
 
 #[cfg(test)]
@@ -170,10 +208,19 @@ mod tests {
         let path = dir.path().join("f");
         std::fs::write(&path, "x".repeat(100)).unwrap();
         let mut short = Lines::open(&path, 0..200, READ_BYTES).unwrap();
-        assert!(short.next().unwrap_err().to_string().contains("shorter"));
+        let LineError::Io(error) = short.next().unwrap_err() else {
+            panic!("the line is short");
+        };
+        assert!(error.to_string().contains("shorter"), "{error}");
         let mut long = Lines::open(&path, 0..100, READ_BYTES).unwrap();
         long.line_bytes_max = 50;
-        let said = long.next().unwrap_err().to_string();
-        assert!(said.contains("at byte 0 is longer than 50"), "{said}");
+        let too_long = long.next().unwrap_err();
+        assert!(matches!(
+            too_long,
+            LineError::TooLong {
+                offset: 0,
+                bytes_max: 50
+            }
+        ));
     }
 }

@@ -281,8 +281,7 @@ struct PartWriter {
 
 impl OutputWriter for PartWriter {
     fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
-        let written = self.rows.write(key, value, &mut self.file);
-        written.map_err(TaskError::io("writing a row"))
+        self.rows.write(key, value, &mut self.file)
     }
 
     fn finish(self: Box<Self>) -> Result<(), TaskError> {
@@ -302,7 +301,8 @@ impl OutputWriter for PartWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::outputs::{Column, RowFormat};
+    use crate::jobs::outputs::RowFormat;
+    use crate::jobs::records::{Column, RecordFormat};
 
     struct Place {
         dir: tempfile::TempDir,
@@ -315,9 +315,10 @@ mod tests {
         }
 
         fn output(&self, target: fn(PathBuf) -> FilesTarget, format: RowFormat) -> FilesOutput {
-            let columns = vec![Column::text("k"), Column::number("n")];
+            let (key, value) = (vec![Column::text("k")], vec![Column::number("n")]);
+            let rows = Arc::new(RecordFormat::rows(key, value));
             let target = target(self.dir.path().join("out"));
-            FilesOutput::new(target, RowWriter::new(format, columns), "unused")
+            FilesOutput::new(target, RowWriter::new(format, rows), "unused")
         }
 
         /// All files below, with what is in them.

@@ -16,10 +16,12 @@
 //! | `staging` | rows on their way to a table or to the next job, sorted, in a file |
 //! | `files` | a job's rows into files |
 //! | `rows` | a row as a line of text, CSV or JSON |
+//! | `limit` | the first rows of a job, and no more, into any output |
 //! | `scratch` | the folder that the parts of files wait in |
 //! | `relay` | rows that one job of a chain leaves for the next |
 
 mod files;
+mod limit;
 mod relay;
 mod rows;
 mod scratch;
@@ -27,7 +29,8 @@ mod staging;
 mod table;
 
 pub use files::{FilesOutput, FilesTarget};
+pub use limit::LimitedOutput;
 pub use relay::Relay;
-pub use rows::{Column, RowFormat, RowWriter};
+pub use rows::{RowFormat, RowWriter};
 pub use scratch::ScratchDir;
 pub use table::TableOutput;

@@ -1,17 +1,21 @@
 //! A row as a line of text, CSV or JSON.
 
-use std::io::{self, Write};
-use std::str::FromStr;
+use std::io::Write;
+use std::sync::Arc;
 
+use ebb_scheduler::runtime::TaskError;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
-use crate::jobs::records::csv::{CsvFields, push_field, record};
+use crate::jobs::records::csv::{push_field, record};
+use crate::jobs::records::{Column, ColumnKind, Fields, InvalidRow, RowDecoder, RowSchema};
 
 /// What a file of rows looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum RowFormat {
-    /// `KEY<TAB>VALUE`, as they are: a tab or newline inside is not escaped.
+    /// `KEY<TAB>VALUE`, as they are, as far as rows have both: a tab or newline inside is
+    /// not escaped.
     Text,
     /// CSV (RFC 4180) with a header.
     Csv,
@@ -39,58 +43,32 @@ impl RowFormat {
     }
 }
 
-/// A column of a job's rows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Column {
-    /// What it is called, in a header and in JSON.
-    pub name: String,
-    /// Whether it holds numbers: in JSON they stand without quotes.
-    pub is_number: bool,
-}
-
-impl Column {
-    /// Of any bytes.
-    pub fn text(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            is_number: false,
-        }
-    }
-
-    /// Of numbers.
-    pub fn number(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            is_number: true,
-        }
-    }
-}
-
-/// Writes rows of some columns. The first column is the key. With two the value
-/// is the second as it is; with more the value is a CSV record of all but the
-/// first; with one it is left out.
+/// Writes rows with the columns that a schema says.
 #[derive(Debug)]
 pub struct RowWriter {
     format: RowFormat,
+    schema: Arc<dyn RowSchema>,
     columns: Vec<Column>,
-    fields: CsvFields,
+    decoder: Box<dyn RowDecoder>,
+    fields: Fields,
     line: Vec<u8>,
 }
 
 impl Clone for RowWriter {
     fn clone(&self) -> Self {
-        Self::new(self.format, self.columns.clone())
+        Self::new(self.format, Arc::clone(&self.schema))
     }
 }
 
 impl RowWriter {
-    /// Of rows with `columns`, at least one.
-    pub fn new(format: RowFormat, columns: Vec<Column>) -> Self {
-        assert!(!columns.is_empty(), "a row has a key");
+    /// Of rows as `schema` says.
+    pub fn new(format: RowFormat, schema: Arc<dyn RowSchema>) -> Self {
         Self {
             format,
-            columns,
-            fields: CsvFields::default(),
+            columns: schema.columns(),
+            decoder: schema.whole(),
+            schema,
+            fields: Fields::default(),
             line: Vec::new(),
         }
     }
@@ -113,89 +91,106 @@ impl RowWriter {
     /// Writes a row.
     ///
     /// # Errors
-    /// When writing fails, or the value is not a CSV record where it has to be
-    /// one.
-    pub fn write(&mut self, key: &[u8], value: &[u8], to: &mut impl Write) -> io::Result<()> {
-        match (self.format, self.columns.len()) {
-            (RowFormat::Text, 1) => {
-                to.write_all(key)?;
-                return to.write_all(b"\n");
+    /// When writing fails, or the row is not what its schema says.
+    pub fn write(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        to: &mut impl Write,
+    ) -> Result<(), TaskError> {
+        self.line.clear();
+        if self.format == RowFormat::Text {
+            self.schema.push_text(key, value, &mut self.line);
+        } else {
+            let decoded = self.decoder.decode(key, value, &mut self.fields);
+            decoded.map_err(|problem| InvalidRow::error(key, problem))?;
+            match self.format {
+                RowFormat::Csv => self.push_record(),
+                _ => self.push_object(key)?,
             }
-            (RowFormat::Text, _) => {
-                to.write_all(key)?;
-                to.write_all(b"\t")?;
-                to.write_all(value)?;
-                return to.write_all(b"\n");
-            }
-            (RowFormat::Csv, columns) => {
-                self.line.clear();
-                push_field(&mut self.line, key);
-                match columns {
-                    1 => {}
-                    2 => push_field(&mut self.line, value),
-                    _ => {
-                        self.line.push(b',');
-                        self.line.extend_from_slice(value);
-                    }
-                }
-            }
-            (RowFormat::JsonLines, _) => self.object(key, value)?,
         }
         self.line.push(b'\n');
         to.write_all(&self.line)
+            .map_err(TaskError::io("writing a row"))
     }
 
-    fn object(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
-        let invalid = |e| io::Error::new(io::ErrorKind::InvalidData, e);
-        let is_record = self.columns.len() > 2;
-        if is_record {
-            self.fields.parse(value).map_err(invalid)?;
+    fn push_record(&mut self) {
+        for field in self.fields.iter() {
+            push_field(&mut self.line, field.unwrap_or_default());
         }
-        self.line.clear();
+    }
+
+    fn push_object(&mut self, key: &[u8]) -> Result<(), TaskError> {
+        let invalid = |problem: serde_json::Error| {
+            InvalidRow::error(key, format!("it is no JSON: {problem}"))
+        };
+        // A row that is JSON and nothing else is the object.
+        if let ([column], Some(field)) = (&self.columns[..], self.fields.get(0))
+            && column.kind == ColumnKind::Json
+        {
+            return push_json(&mut self.line, field).map_err(invalid);
+        }
         self.line.push(b'{');
         for (at, column) in self.columns.iter().enumerate() {
-            let field = match at.checked_sub(1) {
-                None => key,
-                Some(at) if is_record => self.fields.get(at).unwrap_or_default(),
-                Some(_) => value,
-            };
             if at > 0 {
                 self.line.push(b',');
             }
-            push_member(&mut self.line, column, field)?;
+            let field = self.fields.get(at).unwrap_or_default();
+            push_member(&mut self.line, column, field).map_err(invalid)?;
         }
         self.line.push(b'}');
         Ok(())
     }
 }
 
+/// JSON as it is, in one line: outside of strings, where there are no newlines, they are
+/// blanks.
+fn push_json(line: &mut Vec<u8>, json: &[u8]) -> serde_json::Result<()> {
+    serde_json::from_slice::<&RawValue>(json)?;
+    let blank = |&byte: &u8| if byte == b'\n' { b' ' } else { byte };
+    line.extend(json.trim_ascii().iter().map(blank));
+    Ok(())
+}
+
 /// `"name":field`; `"name_hex":"..."` for what is not UTF-8, so that nothing is
 /// lost; `null` for an empty number.
-fn push_member(line: &mut Vec<u8>, column: &Column, field: &[u8]) -> io::Result<()> {
+fn push_member(line: &mut Vec<u8>, column: &Column, field: &[u8]) -> serde_json::Result<()> {
     let Ok(text) = std::str::from_utf8(field) else {
         let digits: String = field.iter().map(|byte| format!("{byte:02x}")).collect();
         serde_json::to_writer(&mut *line, &format!("{}_hex", column.name))?;
         line.push(b':');
-        return Ok(serde_json::to_writer(line, &digits)?);
+        return serde_json::to_writer(line, &digits);
     };
     serde_json::to_writer(&mut *line, &column.name)?;
     line.push(b':');
-    if column.is_number && text.is_empty() {
-        line.extend_from_slice(b"null");
-    } else if column.is_number && serde_json::Number::from_str(text).is_ok() {
-        line.extend_from_slice(field);
-    } else {
-        serde_json::to_writer(line, text)?;
+    match column.kind {
+        ColumnKind::Number | ColumnKind::Json if text.is_empty() => line.extend(b"null"),
+        ColumnKind::Number if is_json_number(text) => line.extend_from_slice(field),
+        ColumnKind::Json => push_json(line, field)?,
+        ColumnKind::Number | ColumnKind::Text => serde_json::to_writer(line, text)?,
     }
     Ok(())
+}
+
+/// Whether JSON has a number that looks like that: of any size.
+fn is_json_number(text: &str) -> bool {
+    let begins = text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+    begins && serde_json::from_str::<&RawValue>(text).is_ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jobs::records::{RecordFormat, ValueFormat};
 
     fn written(format: RowFormat, columns: &[Column], rows: &[(&[u8], &[u8])]) -> String {
-        let mut writer = RowWriter::new(format, columns.to_vec());
+        let (key, value) = columns.split_at(1);
+        let schema = RecordFormat::rows(key.to_vec(), value.to_vec());
+        written_as(format, schema, rows)
+    }
+
+    fn written_as(format: RowFormat, schema: RecordFormat, rows: &[(&[u8], &[u8])]) -> String {
+        let mut writer = RowWriter::new(format, Arc::new(schema));
         let mut all = writer.header();
         for (key, value) in rows {
             writer.write(key, value, &mut all).unwrap();
@@ -256,6 +251,54 @@ mod tests {
             written(RowFormat::JsonLines, &columns[..2], &[(b"a,b", b"1")]),
             "{\"k\":\"a,b\",\"n\":1}\n"
         );
+    }
+
+    #[test]
+    fn numbers_of_any_size_are_numbers_in_json() {
+        let columns = [Column::number("n"), Column::number("m")];
+        let rows: [(&[u8], &[u8]); 2] = [(b"1e400", b"007"), (b"12345678901234567890123", b"-")];
+        let lines = written(RowFormat::JsonLines, &columns, &rows);
+        let expected = "{\"n\":1e400,\"m\":\"007\"}\n\
+                        {\"n\":12345678901234567890123,\"m\":\"-\"}\n";
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn rows_of_json_are_their_objects_and_a_column_of_json_is_json() {
+        let lines = RecordFormat::file(ValueFormat::Json);
+        let object = b"{\"a\":\n 12345678901234567890123}";
+        let rows: [(&[u8], &[u8]); 1] = [(b"place", object)];
+        let written = |format, schema: &RecordFormat| written_as(format, schema.clone(), &rows);
+        assert_eq!(
+            written(RowFormat::JsonLines, &lines),
+            "{\"a\":  12345678901234567890123}\n"
+        );
+        let table = RecordFormat::table(ValueFormat::Json).unwrap();
+        assert_eq!(
+            written(RowFormat::JsonLines, &table),
+            "{\"key\":\"place\",\"value\":{\"a\":  12345678901234567890123}}\n"
+        );
+        let mut writer = RowWriter::new(RowFormat::JsonLines, Arc::new(table));
+        let error = writer.write(b"row7", b"{", &mut Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("row7"), "{error}");
+    }
+
+    #[test]
+    fn a_key_of_several_columns_comes_apart_and_one_that_is_a_place_is_left_out() {
+        let two = ["a", "b"].map(Column::text).to_vec();
+        let schema = RecordFormat::rows(two.clone(), vec![Column::number("n")]);
+        let rows: [(&[u8], &[u8]); 1] = [(b"\"x,y\",z", b"1")];
+        assert_eq!(
+            written_as(RowFormat::Csv, schema, &rows),
+            "a,b,n\n\"x,y\",z,1\n"
+        );
+        let schema = RecordFormat::values(two);
+        let rows: [(&[u8], &[u8]); 1] = [(b"f.csv:12", b"1,2")];
+        assert_eq!(
+            written_as(RowFormat::Csv, schema.clone(), &rows),
+            "a,b\n1,2\n"
+        );
+        assert_eq!(written_as(RowFormat::Text, schema, &rows), "1,2\n");
     }
 
     #[test]

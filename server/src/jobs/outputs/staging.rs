@@ -25,6 +25,9 @@ use tempfile::{NamedTempFile, TempPath};
 /// ```
 const HEADER_BYTES: usize = 8;
 
+/// What is written at a time of rows that are not sorted.
+const BUFFER_BYTES: usize = 64 << 10;
+
 /// What is read of a run at a time.
 const READ_BYTES: usize = 64 << 10;
 
@@ -41,6 +44,8 @@ pub(super) struct StagingWriter {
     buffer: Vec<Row>,
     buffered_bytes: usize,
     buffer_bytes_max: usize,
+    /// Whether a buffer is sorted before it is written.
+    is_sorted: bool,
 }
 
 impl StagingWriter {
@@ -57,6 +62,15 @@ impl StagingWriter {
         Ok(Self::on(file, Some(name), buffer_bytes_max))
     }
 
+    /// The same of rows that stay in the order written: one run, which is of no use to
+    /// [`merge`].
+    pub(super) fn create_unsorted(directory: &Path) -> io::Result<Self> {
+        let file = tempfile::tempfile_in(directory)?;
+        let mut writer = Self::on(file, None, BUFFER_BYTES);
+        writer.is_sorted = false;
+        Ok(writer)
+    }
+
     fn on(file: File, name: Option<TempPath>, buffer_bytes_max: usize) -> Self {
         Self {
             file: BufWriter::new(file),
@@ -67,6 +81,7 @@ impl StagingWriter {
             buffer: Vec::new(),
             buffered_bytes: 0,
             buffer_bytes_max,
+            is_sorted: true,
         }
     }
 
@@ -92,11 +107,13 @@ impl StagingWriter {
 
     fn write_buffer(&mut self) -> io::Result<()> {
         // Stable: of rows with the same key the last one written stays the last.
-        self.buffer.sort_by(|(a, _), (b, _)| a.cmp(b));
+        if self.is_sorted {
+            self.buffer.sort_by(|(a, _), (b, _)| a.cmp(b));
+        }
         let Some((first, _)) = self.buffer.first() else {
             return Ok(());
         };
-        let goes_on = !self.runs.is_empty() && *first >= self.last_key;
+        let goes_on = !self.is_sorted || *first >= self.last_key;
         let start = self.file_bytes;
         for (key, value) in &self.buffer {
             self.file.write_all(&length(key)?.to_le_bytes())?;
@@ -169,10 +186,23 @@ impl StagedRows {
 
     /// Hands all of them to `row`, run by run.
     pub(super) fn for_each(&self, row: RecordSink<'_>) -> Result<(), TaskError> {
+        self.for_each_up_to(u64::MAX, row)
+    }
+
+    /// Hands the first `rows_max` of them to `row`, run by run.
+    pub(super) fn for_each_up_to(
+        &self,
+        rows_max: u64,
+        row: RecordSink<'_>,
+    ) -> Result<(), TaskError> {
+        let mut left = rows_max;
         for run in &self.runs {
             let mut run = RunReader::new(self.file.clone(), run.clone());
             let unread = || TaskError::io("reading rows from a temporary file");
-            while let Some((key, value)) = run.next().map_err(unread())? {
+            while left > 0
+                && let Some((key, value)) = run.next().map_err(unread())?
+            {
+                left -= 1;
                 row(&key, &value)?;
             }
         }

@@ -11,7 +11,7 @@ use ebb_scheduler::runtime::{
 };
 
 use super::Application;
-use super::outputs::Column;
+use super::records::{Column, RecordFormat};
 use points::{POINTS_PER_BLOCK, inside_plain, inside_simd};
 
 /// What a listing says about it.
@@ -21,8 +21,8 @@ pub const APPLICATION: Application = Application {
 };
 
 /// What its rows have.
-pub fn columns() -> Vec<Column> {
-    vec![Column::text("measure"), Column::number("value")]
+pub fn rows() -> RecordFormat {
+    RecordFormat::rows(vec![Column::text("measure")], vec![Column::number("value")])
 }
 
 /// How points are drawn. Both ways draw the same points.

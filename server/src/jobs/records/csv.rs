@@ -167,6 +167,19 @@ pub fn push_field(record: &mut Vec<u8>, field: &[u8]) {
     record.push(b'"');
 }
 
+/// Adds fields as key or value of a row has them: one as it is, several as a CSV
+/// record. Missing ones are empty.
+pub fn push_fields<'f>(to: &mut Vec<u8>, fields: impl ExactSizeIterator<Item = Option<&'f [u8]>>) {
+    let is_record = fields.len() > 1;
+    for field in fields {
+        let field = field.unwrap_or_default();
+        match is_record {
+            true => push_field(to, field),
+            false => to.extend_from_slice(field),
+        }
+    }
+}
+
 /// A record of these fields.
 pub fn record<F: AsRef<[u8]>>(fields: impl IntoIterator<Item = F>) -> Vec<u8> {
     let mut record = Vec::new();

@@ -1,36 +1,71 @@
 //! Some members of a JSON object; the others are read past, and never in memory.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
-/// What `object` has at each of `paths`, the names of members of members: a string's
-/// text, other JSON in as few bytes as there can be. `None` where it has nothing or null.
-/// Of members with the same name the last one counts.
+use super::Fields;
+
+/// Sets the fields `places` to what `object` has at `paths`, the names of members of
+/// members: a string's text, other JSON as it is written, so that no digit of a number is
+/// lost. A field is missing where it has nothing or null. Of members with the same name
+/// the last one counts.
 ///
 /// # Errors
-/// When `object` is no JSON object.
+/// When `object` is no JSON object, and why.
 pub(super) fn members(
     object: &[u8],
     paths: &[Vec<String>],
-) -> serde_json::Result<Vec<Option<Vec<u8>>>> {
-    let mut found = vec![None; paths.len()];
-    let wanted = paths.iter().map(Vec::as_slice).enumerate().collect();
-    let members = Members {
-        wanted,
-        found: &mut found,
-    };
-    let mut json = serde_json::Deserializer::from_slice(object);
-    json.deserialize_map(members)?;
-    json.end()?;
-    Ok(found)
+    places: &[usize],
+    fields: &mut Fields,
+) -> Result<(), String> {
+    let wanted = paths.iter().map(Vec::as_slice);
+    let wanted: Vec<Wanted<'_>> = places.iter().copied().zip(wanted).collect();
+    read(object, &wanted, fields).map_err(|e| format!("it is no JSON object: {e}"))
 }
 
-/// Takes what is wanted of an object, by its place in `found`; of anything else nothing.
+fn read(object: &[u8], wanted: &[Wanted<'_>], fields: &mut Fields) -> serde_json::Result<()> {
+    let mut json = serde_json::Deserializer::from_slice(object);
+    json.deserialize_map(Members { wanted, fields })?;
+    json.end()
+}
+
+/// A field, and the path to what it is.
+type Wanted<'p> = (usize, &'p [String]);
+
+/// Takes what is wanted of an object; of anything else nothing.
 struct Members<'p, 'f> {
-    wanted: Vec<(usize, &'p [String])>,
-    found: &'f mut [Option<Vec<u8>>],
+    wanted: &'f [Wanted<'p>],
+    fields: &'f mut Fields,
+}
+
+/// The name of a member, without a copy of it as a rule.
+struct Name;
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
+        json.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(name))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(name.to_string()))
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Members<'_, '_> {
@@ -49,25 +84,24 @@ impl<'de> Visitor<'de> for Members<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
-        while let Some(name) = object.next_key::<String>()? {
-            let below = self.wanted.iter().filter_map(|&(place, path)| {
-                let (first, rest) = path.split_first()?;
-                (*first == name).then_some((place, rest))
-            });
-            let wanted: Vec<_> = below.collect();
-            if wanted.is_empty() {
+        let Self { wanted, fields } = self;
+        while let Some(name) = object.next_key_seed(Name)? {
+            let below = |wanted: &Wanted<'_>| wanted.1.first().is_some_and(|first| *first == name);
+            let mut found = wanted.iter().filter(|wanted| below(wanted)).peekable();
+            if found.peek().is_none() {
                 object.next_value::<IgnoredAny>()?;
-            } else if wanted.iter().any(|(_, rest)| rest.is_empty()) {
-                let value: Value = object.next_value()?;
-                for (place, rest) in wanted {
-                    self.found[place] = member(&value, rest);
+            } else if found.clone().any(|(_, path)| path.len() == 1) {
+                let member: &RawValue = object.next_value()?;
+                for (place, path) in found {
+                    set(*place, &path[1..], member.get(), fields)
+                        .map_err(serde::de::Error::custom)?;
                 }
             } else {
-                for (place, _) in &wanted {
-                    self.found[*place] = None;
-                }
-                let found = &mut *self.found;
-                object.next_value_seed(Members { wanted, found })?;
+                let rest: Vec<Wanted<'_>> =
+                    found.map(|&(place, path)| (place, &path[1..])).collect();
+                rest.iter().for_each(|&(place, _)| fields.unset(place));
+                let wanted = &rest;
+                object.next_value_seed(Members { wanted, fields })?;
             }
         }
         Ok(())
@@ -103,12 +137,27 @@ impl<'de> Visitor<'de> for Members<'_, '_> {
     }
 }
 
-fn member(object: &Value, path: &[String]) -> Option<Vec<u8>> {
-    let found = path.iter().try_fold(object, |at, name| at.get(name))?;
-    match found {
-        Value::Null => None,
-        Value::String(text) => Some(text.as_bytes().to_vec()),
-        other => Some(other.to_string().into_bytes()),
+/// Sets a field to what `json`, which is valid, has at `path`.
+fn set(place: usize, path: &[String], json: &str, fields: &mut Fields) -> serde_json::Result<()> {
+    fields.unset(place);
+    let json = json.trim_ascii();
+    match (path, json.as_bytes()) {
+        ([], b"null") => Ok(()),
+        ([], [b'"', text @ .., b'"']) if !text.contains(&b'\\') => {
+            fields.set(place, text);
+            Ok(())
+        }
+        ([], [b'"', ..]) => {
+            let text: String = serde_json::from_str(json)?;
+            fields.set(place, text.as_bytes());
+            Ok(())
+        }
+        ([], json) => {
+            fields.set(place, json);
+            Ok(())
+        }
+        (path, [b'{', ..]) => read(json.as_bytes(), &[(place, path)], fields),
+        _ => Ok(()),
     }
 }
 
@@ -117,7 +166,32 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
+    use serde_json::Value;
+
     use super::*;
+
+    fn found(text: &str, paths: &[Vec<String>]) -> Result<Vec<Option<String>>, String> {
+        let mut fields = Fields::default();
+        fields.reset(paths.len());
+        let places: Vec<usize> = (0..paths.len()).collect();
+        members(text.as_bytes(), paths, &places, &mut fields)?;
+        let text = |field: &[u8]| String::from_utf8(field.to_vec()).unwrap();
+        Ok(fields.iter().map(|field| field.map(text)).collect())
+    }
+
+    #[test]
+    fn no_digit_of_a_number_is_lost() {
+        let object =
+            r#"{"n": 9007199254740993, "x": 1e400, "y": 0.10, "l": [12345678901234567890123]}"#;
+        let found = found(object, &paths(&["n", "x", "y", "l"])).unwrap();
+        let digits = [
+            "9007199254740993",
+            "1e400",
+            "0.10",
+            "[12345678901234567890123]",
+        ];
+        assert_eq!(found, digits.map(|digits| Some(digits.to_string())));
+    }
 
     fn paths(paths: &[&str]) -> Vec<Vec<String>> {
         let path = |path: &&str| path.split('.').map(str::to_string).collect();
@@ -158,9 +232,16 @@ mod tests {
             let wanted: Vec<_> = (all.iter().filter(|_| rng.random())).cloned().collect();
             let text = object(&mut rng, 3);
             let whole: Value = serde_json::from_str(&text).unwrap();
-            let expected: Vec<_> = wanted.iter().map(|path| member(&whole, path)).collect();
-            let found = members(text.as_bytes(), &wanted).unwrap();
-            assert_eq!(found, expected, "{wanted:?} of {text}");
+            let found = found(&text, &wanted).unwrap();
+            for (path, field) in wanted.iter().zip(found) {
+                let expected = path.iter().try_fold(&whole, |at, name| at.get(name));
+                let field = field.map(|field| match expected {
+                    Some(Value::String(_)) => Value::String(field),
+                    _ => serde_json::from_str(&field).unwrap(),
+                });
+                let expected = expected.filter(|value| !value.is_null()).cloned();
+                assert_eq!(field, expected, "{path:?} of {text}");
+            }
         }
     }
 
@@ -180,7 +261,7 @@ mod tests {
             "{\"a\":{\"b\":1}",
             "{\"a\":[1,]}",
         ] {
-            assert!(members(bad.as_bytes(), &wanted).is_err(), "{bad}");
+            assert!(found(bad, &wanted).is_err(), "{bad}");
         }
     }
 }

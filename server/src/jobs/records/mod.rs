@@ -1,21 +1,42 @@
-//! What the values of rows look like inside: nothing, CSV or JSON.
+//! What rows look like inside, on their way into applications and out of them.
 //!
-//! Applications that look at columns get at them by [`Columns`]. Applications
-//! whose rows have several columns put them into a value as one CSV record
-//! ([`csv::record`]), whatever the output, so that the rows of one job can be
-//! what the next one reads.
+//! ```text
+//!   names ──> RowSchema ──> RowDecoder ──> Fields ──> an application, an output
+//!                              ^
+//!                         key, value
+//! ```
+//!
+//! Applications that look at columns get at them by [`Columns`]. Applications whose rows
+//! have several columns put them into key or value as one CSV record ([`csv::record`])
+//! and say so by a [`RecordFormat`], by which files are written and the next job reads.
 //!
 //! | file | what it holds |
 //! | --- | --- |
+//! | `schema` | the interface: from names to fields |
+//! | `format` | the rows of text, CSV and JSON behind it |
+//! | `columns` | the columns that an application looks at |
+//! | `fields` | the fields of a row, in one buffer |
+//! | `column` | the name of a column, and what it holds |
+//! | `problem` | what is wrong with a row, or with what is said of it |
 //! | `csv` | fields of a CSV record, and back |
 //! | `json` | some members of a JSON object |
-//! | `columns` | the columns that an application looks at |
-//! | `number` | numbers in text, and keys in the order of numbers |
+//! | `number` | exact numbers, and keys in their order |
 
+mod column;
 mod columns;
 pub mod csv;
+mod fields;
+mod format;
 mod json;
 pub mod number;
+mod problem;
+mod schema;
 
-pub use columns::{Columns, RecordFormat, UnknownColumn};
+pub use column::{Column, ColumnKind, double_name, set_apart};
+pub use columns::{Columns, check, number as number_of, shown};
 pub use csv::{CsvFields, CsvProblem, CsvRecordEnd};
+pub use fields::Fields;
+pub use format::{KEY, RecordFormat, VALUE, ValueFormat};
+pub use number::Number;
+pub use problem::{InvalidInput, InvalidRow, UnknownColumn};
+pub use schema::{RowDecoder, RowSchema};

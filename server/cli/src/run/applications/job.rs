@@ -166,7 +166,7 @@ mod tests {
     fn a_note_of_every_application_reads_as_it_was_written() {
         let common = json!({
             "cores": 1, "format": "csv", "goal": {"nanos": 0, "secs": 90}, "isolate": "process",
-            "json": false, "memory_bytes": 1048576, "output": "app.out",
+            "json": false, "limit": 10, "memory_bytes": 1048576, "output": "app.out",
             "policy": "forecast-edf", "spill_dir": "spill", "splits": 3,
         });
         let input = json!({
@@ -179,11 +179,11 @@ mod tests {
         });
         let (reduces, order) = (
             json!({"reduces": 2}),
-            json!({"by": "fare", "numeric": true, "reverse": false}),
+            json!({"by": ["fare"], "numeric": true, "reverse": false}),
         );
         let own = [
             json!({"by": ["city"], "of": ["fare"], "quantiles": [0.5, 0.99], "reduces": reduces}),
-            json!({"by": null, "reduces": reduces}),
+            json!({"by": ["city"], "reduces": reduces}),
             json!({"pattern": "x", "regex": true}),
             json!({"reduces": reduces}),
             json!({

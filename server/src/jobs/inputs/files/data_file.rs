@@ -1,18 +1,21 @@
 //! Files as they were when the job was submitted.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use ebb_scheduler::runtime::TaskError;
-use memchr::memchr;
+use memchr::{memchr, memchr_iter};
 use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
 
+use super::content::{Content, content_of};
 use super::records::RecordError;
+use crate::jobs::inputs::lines::gunzip;
+use crate::jobs::records::{InvalidInput, InvalidRow};
 
 /// A file as it was when it was found.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -20,12 +23,14 @@ pub(super) struct DataFile {
     pub(super) path: PathBuf,
     /// What its keys begin with, the colon included.
     pub(super) name: Vec<u8>,
+    /// As it lies on the disk.
     pub(super) bytes: u64,
+    pub(super) content: Content,
     modified: SystemTime,
 }
 
 impl DataFile {
-    fn new(path: PathBuf) -> io::Result<Self> {
+    fn new(path: PathBuf) -> io::Result<Result<Self, &'static str>> {
         let metadata = fs::metadata(&path)?;
         // A pipe or a device: it has no length, and no part of it can be read again.
         if !metadata.is_file() {
@@ -34,16 +39,20 @@ impl DataFile {
             ));
         }
         // One that must not be read is told now, and not by a task.
-        File::open(&path)?;
+        let content = match content_of(&mut File::open(&path)?)? {
+            Ok(content) => content,
+            Err(unread) => return Ok(Err(unread)),
+        };
         let name = path.strip_prefix(".").unwrap_or(&path);
         let mut name = name.as_os_str().as_bytes().to_vec();
         name.push(b':');
-        Ok(Self {
+        Ok(Ok(Self {
             bytes: metadata.len(),
             modified: metadata.modified()?,
+            content,
             path,
             name,
-        })
+        }))
     }
 
     /// That it is as it was when it was cut into parts.
@@ -78,14 +87,47 @@ impl DataFile {
     }
 
     pub(super) fn failed(&self, error: impl Into<RecordError>) -> TaskError {
-        let path = self.path.display();
         match error.into() {
-            RecordError::Io(source) => TaskError::io(format!("reading {path}"))(source),
-            RecordError::Csv(problem) => TaskError::failed(format!("{path}: {problem}")),
-            RecordError::OpenQuote { offset } => TaskError::failed(format!(
-                "{path}: the record at byte {offset} has a quote that is still open at the end \
-                 of its line; if fields go over several lines, say --multiline"
-            )),
+            RecordError::Io(source) => {
+                TaskError::io(format!("reading {}", self.path.display()))(source)
+            }
+            RecordError::Invalid { offset, problem } => self.invalid(offset, &problem),
+        }
+    }
+
+    /// What begins at byte `offset` of the text has a problem; says so by its line.
+    pub(super) fn invalid(&self, offset: u64, problem: &str) -> TaskError {
+        let path = self.path.display();
+        let place = match self.line_at(offset) {
+            Ok(line) => format!("line {line}"),
+            Err(_) => format!("byte {offset}"),
+        };
+        TaskError::failed(InvalidInput(format!("{path}, {place}: {problem}")))
+    }
+
+    /// What a task failed for at the record that begins at byte `offset`: a row is told
+    /// by its line rather than by its key.
+    pub(super) fn placed(&self, offset: u64, error: TaskError) -> TaskError {
+        match InvalidRow::of(&error) {
+            Some(row) => self.invalid(offset, &row.problem),
+            None => error,
+        }
+    }
+
+    /// The number of the line that begins at byte `offset`, from 1. All before it is read:
+    /// nobody counts lines until something is wrong with one.
+    fn line_at(&self, offset: u64) -> io::Result<u64> {
+        let mut text: Box<dyn Read> = match self.content {
+            Content::Plain => Box::new(File::open(&self.path)?.take(offset)),
+            Content::Gzip => Box::new(gunzip(&self.path)?.take(offset)),
+        };
+        let mut buffer = vec![0; 64 << 10];
+        let mut lines = 1;
+        loop {
+            match text.read(&mut buffer)? {
+                0 => return Ok(lines),
+                read => lines += memchr_iter(b'\n', &buffer[..read]).count() as u64,
+            }
         }
     }
 }
@@ -109,7 +151,14 @@ pub(super) fn find(path: &Path, files: &mut Vec<DataFile>) -> Result<(), TaskErr
         }
         let path = entry.into_path();
         let file = DataFile::new(path.clone());
-        files.push(file.map_err(TaskError::io(format!("reading {}", path.display())))?);
+        let file = file.map_err(TaskError::io(format!("reading {}", path.display())))?;
+        files.push(file.map_err(|unread| {
+            TaskError::failed(InvalidInput(format!(
+                "{} is a file in the format {unread}, which is not read: make text, CSV or JSON \
+                 lines of it, plain or compressed by gzip",
+                path.display()
+            )))
+        })?);
     }
     Ok(())
 }

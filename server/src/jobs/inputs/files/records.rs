@@ -6,15 +6,19 @@ use std::ops::Range;
 use memchr::memchr;
 
 use super::FileKind;
+use super::content::Content;
 use super::data_file::DataFile;
-use crate::jobs::inputs::lines::{LINE_BYTES_MAX, Lines, READ_BYTES};
-use crate::jobs::records::{CsvProblem, CsvRecordEnd};
+use crate::jobs::inputs::lines::{LINE_BYTES_MAX, LineError, Lines, READ_BYTES};
+use crate::jobs::records::CsvRecordEnd;
 
 /// Why there is no next record.
 pub(super) enum RecordError {
     Io(io::Error),
-    Csv(CsvProblem),
-    OpenQuote { offset: u64 },
+    /// What begins at this byte cannot be read as what it is said to be.
+    Invalid {
+        offset: u64,
+        problem: String,
+    },
 }
 
 impl From<io::Error> for RecordError {
@@ -23,9 +27,24 @@ impl From<io::Error> for RecordError {
     }
 }
 
-impl From<CsvProblem> for RecordError {
-    fn from(problem: CsvProblem) -> Self {
-        Self::Csv(problem)
+impl From<LineError> for RecordError {
+    fn from(error: LineError) -> Self {
+        match error {
+            LineError::Io(error) => Self::Io(error),
+            LineError::TooLong { offset, bytes_max } => Self::Invalid {
+                offset,
+                problem: format!("it is longer than {bytes_max} bytes"),
+            },
+        }
+    }
+}
+
+fn open_quote(offset: u64) -> RecordError {
+    RecordError::Invalid {
+        offset,
+        problem: "a quote is still open at the end of the line; if fields go over several \
+                  lines, say --multiline"
+            .to_string(),
     }
 }
 
@@ -50,7 +69,10 @@ impl Records {
         read_bytes: usize,
     ) -> io::Result<Self> {
         Ok(Self {
-            lines: Lines::open(&file.path, part, read_bytes)?,
+            lines: match file.content {
+                Content::Plain => Lines::open(&file.path, part, read_bytes)?,
+                Content::Gzip => Lines::open_gzip(&file.path, read_bytes)?,
+            },
             multiline: matches!(
                 kind,
                 FileKind::Csv {
@@ -106,18 +128,17 @@ impl Records {
                 return Ok(Some(offset));
             }
             if !self.multiline {
-                return Err(RecordError::OpenQuote { offset });
+                return Err(open_quote(offset));
             }
             if record.len() > LINE_BYTES_MAX {
-                let text = format!(
-                    "the record at byte {offset} is longer than {LINE_BYTES_MAX} bytes: \
-                     a quote may be missing"
+                let problem = format!(
+                    "the record is longer than {LINE_BYTES_MAX} bytes: a quote may be missing"
                 );
-                return Err(io::Error::new(io::ErrorKind::InvalidData, text).into());
+                return Err(RecordError::Invalid { offset, problem });
             }
         }
         match begins {
-            Some(offset) => Err(RecordError::OpenQuote { offset }),
+            Some(offset) => Err(open_quote(offset)),
             None => Ok(None),
         }
     }

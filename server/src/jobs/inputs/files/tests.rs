@@ -4,6 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
+use crate::jobs::records::{InvalidRow, RowSchema};
 
 const CSV: FileKind = FileKind::Csv {
     header: true,
@@ -118,7 +119,9 @@ fn the_first_line_of_each_csv_file_names_the_columns() {
     let b = place.write("b.csv", "id,the name\n3,w");
     let empty = place.write("c.csv", "");
     let input = FilesInput::open(&[a.clone(), b, empty], CSV, 4).unwrap();
-    assert_eq!(input.columns().unwrap(), ["id", "the name"]);
+    let columns = input.format(&[]).unwrap().columns().into_iter();
+    let columns: Vec<_> = columns.map(|column| column.name).collect();
+    assert_eq!(columns, ["id", "the name"]);
     assert_eq!(
         values(place.read(&input).unwrap()),
         ["1,x", "2,\"y,z\"", "3,w"]
@@ -138,7 +141,7 @@ fn records_over_several_lines_need_multiline_and_come_whole_then() {
     let input = FilesInput::open(&path, CSV, 4).unwrap();
     let error = place.read(&input).unwrap_err().to_string();
     assert!(
-        error.contains("at byte 7 has a quote that is still open") && error.contains("--multiline"),
+        error.contains("line 2: a quote is still open") && error.contains("--multiline"),
         "{error}"
     );
     let kind = FileKind::Csv {
@@ -158,7 +161,7 @@ fn records_over_several_lines_need_multiline_and_come_whole_then() {
     let unclosed = [place.write("b.csv", "n\n\"1\n2\n")];
     let input = FilesInput::open(&unclosed, kind, 4).unwrap();
     let error = place.read(&input).unwrap_err().to_string();
-    assert!(error.contains("at byte 2"), "{error}");
+    assert!(error.contains("b.csv, line 2:"), "{error}");
 }
 
 /// Each line was looked at again for every line after it: 20,000 lines took 49 s.
@@ -171,12 +174,9 @@ fn a_quote_that_is_missing_is_found_in_one_pass_over_very_many_lines() {
     };
     let lines = "she said \"\"no\"\", and so on\n".repeat(200_000);
     place.write("open.csv", format!("\"{lines}"));
-    let input = FilesInput::open(&[place.dir.path().join("open.csv")], kind, 1).unwrap();
-    let error = place.read(&input).unwrap_err().to_string();
-    assert!(
-        error.contains("at byte 0 has a quote that is still open"),
-        "{error}"
-    );
+    let open = FilesInput::open(&[place.dir.path().join("open.csv")], kind, 1);
+    let error = open.unwrap_err().to_string();
+    assert!(error.contains("line 1: a quote is still open"), "{error}");
     place.write("closed.csv", format!("\"{lines}\"\nnext\n"));
     let input = FilesInput::open(&[place.dir.path().join("closed.csv")], kind, 1).unwrap();
     let records = values(place.read(&input).unwrap());
@@ -200,4 +200,137 @@ fn a_file_that_changes_or_is_not_there_is_an_error() {
     assert!(error.unwrap_err().to_string().contains("a.txt"));
     let nothing = FilesInput::open(&[place.dir.path().into()], FileKind::Text, 1);
     assert!(nothing.unwrap_err().to_string().contains("no files"));
+}
+
+const UNNAMED: FileKind = FileKind::Csv {
+    header: false,
+    multiline: false,
+};
+
+#[test]
+fn columns_without_a_header_have_the_names_given_or_numbers() {
+    let place = Place::new();
+    let path = [place.write("a.csv", "7,8\n9,10\n")];
+    let input = FilesInput::open(&path, UNNAMED, 1).unwrap();
+    let columns = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+        let format = input.format(&names)?;
+        let columns = format.columns().into_iter().map(|column| column.name);
+        Ok(columns.collect::<Vec<_>>().join(","))
+    };
+    assert_eq!(columns(&[]).unwrap(), "1,2");
+    assert_eq!(columns(&["a", "b"]).unwrap(), "a,b");
+    let error: InvalidInput = columns(&["a"]).unwrap_err();
+    assert!(
+        error.to_string().contains("1 names for the 2 columns"),
+        "{error}"
+    );
+    assert!(columns(&["a", "a"]).is_err());
+    let double = place.write("b.csv", "a,b,a\n1,2,3\n");
+    let error = FilesInput::open(&[double], CSV, 1).unwrap_err().to_string();
+    assert!(
+        error.contains("b.csv, line 1: two columns are called \"a\""),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_row_that_an_application_refuses_is_told_by_its_line() {
+    let place = Place::new();
+    let lines = "x\n".repeat(100_000);
+    let path = [place.write("a.txt", format!("{lines}bad\n{lines}"))];
+    let input = FilesInput::open(&path, FileKind::Text, 4).unwrap();
+    let splits = input.splits().unwrap();
+    let read = |split: &Split| {
+        input.read(split, &mut |key, value| match value {
+            b"bad" => Err(InvalidRow::error(key, "it is bad")),
+            _ => Ok(()),
+        })
+    };
+    let errors: Vec<_> = splits
+        .iter()
+        .filter_map(|split| read(split).err())
+        .collect();
+    let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(errors.len(), 1);
+    assert!(
+        errors[0].ends_with("a.txt, line 100001: it is bad"),
+        "{errors:?}"
+    );
+}
+
+fn gzip(content: &str) -> Vec<u8> {
+    use std::io::Write;
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(content.as_bytes()).unwrap();
+    gzip.finish().unwrap()
+}
+
+#[test]
+fn files_compressed_by_gzip_are_read_as_their_text_in_one_part() {
+    let place = Place::new();
+    let rows: Vec<String> = (0..30_000).map(|n| format!("{n},{}", n * n)).collect();
+    let content = format!("n,square\n{}\n", rows.join("\n"));
+    let (head, tail) = content.split_at(content.len() / 2);
+    // Two such files in one are one text, as with gunzip.
+    let compressed = [gzip(head), gzip(tail)].concat();
+    let path = [
+        place.write("a.csv.gz", &compressed),
+        place.write("b.csv", "n,square\n1,1\n"),
+    ];
+    let input = FilesInput::open(&path, CSV, 8).unwrap();
+    let read = place.read(&input).unwrap();
+    assert_eq!(read[0][1].0, "a.csv.gz:000000000013");
+    let mut expected = rows.clone();
+    expected.push("1,1".to_string());
+    assert_eq!(values(read), expected);
+    let mut sampled = 0;
+    for split in input.splits().unwrap() {
+        input
+            .sample(&split, 40, &mut |_, _| {
+                sampled += 1;
+                Ok(())
+            })
+            .unwrap();
+    }
+    assert!((40..100).contains(&sampled), "{sampled}");
+    let cut = [place.write("cut.csv.gz", &compressed[..compressed.len() / 2])];
+    let input = FilesInput::open(&cut, CSV, 1).unwrap();
+    let error = place.read(&input).unwrap_err().to_string();
+    assert!(
+        error.contains("reading") && error.contains("cut.csv.gz"),
+        "{error}"
+    );
+    let bad = format!("{}\nbad\n", "x\n".repeat(5));
+    let bad = [place.write("bad.gz", gzip(&bad))];
+    let input = FilesInput::open(&bad, FileKind::Text, 1).unwrap();
+    let split = &input.splits().unwrap()[0];
+    let error = input.read(split, &mut |key, value| match value {
+        b"bad" => Err(InvalidRow::error(key, "it is bad")),
+        _ => Ok(()),
+    });
+    let error = error.unwrap_err().to_string();
+    assert!(error.ends_with("bad.gz, line 7: it is bad"), "{error}");
+}
+
+#[test]
+fn files_of_formats_that_are_not_read_are_refused_as_what_they_are() {
+    let place = Place::new();
+    for (content, name) in [
+        (&b"PAR1\x15\x04rows PAR1"[..], "Parquet"),
+        (b"BZh91AY&SY and so on", "bzip2"),
+        (b"\x28\xb5\x2f\xfd", "zstd"),
+        (b"PK\x03\x04", "zip"),
+    ] {
+        let path = place.write("data/a.csv", content);
+        let error = FilesInput::open(&[place.dir.path().join("data")], CSV, 1).unwrap_err();
+        let error = error.to_string();
+        let (path, name) = (path.display().to_string(), format!("format {name}"));
+        assert!(error.contains(&path) && error.contains(&name), "{error}");
+    }
+    // Words.
+    for content in ["PAR1 of the text", "BZhar", "PAR", ""] {
+        let path = place.write("a.txt", content);
+        FilesInput::open(&[path], FileKind::Text, 1).unwrap();
+    }
 }

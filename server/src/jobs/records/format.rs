@@ -1,0 +1,406 @@
+//! The rows that ebb itself reads and writes: keys and values of text, CSV and JSON.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::column::set_apart;
+use super::{Column, Fields, InvalidInput, RowDecoder, RowSchema, UnknownColumn};
+use super::{double_name, json};
+
+/// What the key of a row is called where nothing else is.
+pub const KEY: &str = "key";
+
+/// What the value of a row is called as a whole.
+pub const VALUE: &str = "value";
+
+/// What keys and values of rows are.
+///
+/// A column goes by its name. Fields of CSV records go by their numbers too, from 1, and
+/// `key` and `value` are the whole key and the whole value where nothing else has that
+/// name. Of JSON `a.b` is member `b` of member `a`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordFormat {
+    key: KeyFormat,
+    value: ValueFormat,
+}
+
+/// What the key of a row is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum KeyFormat {
+    /// Columns of the row, at least one: one as it is, several as a CSV record.
+    Columns(Vec<Column>),
+    /// Where the row was. Written as `key`, unless rows move.
+    Place,
+    /// Not written.
+    Unwritten,
+}
+
+/// What the value of a row is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ValueFormat {
+    /// Nothing: it is not written.
+    Nothing,
+    /// One column, as it is.
+    Text(Column),
+    /// A CSV record with exactly these fields.
+    Csv(Vec<Column>),
+    /// A CSV record whose fields have numbers only.
+    UnnamedCsv,
+    /// A JSON object, whose columns are its members.
+    Json,
+}
+
+impl ValueFormat {
+    /// Plain text.
+    pub fn text() -> Self {
+        Self::Text(Column::text(VALUE))
+    }
+
+    /// CSV records with fields of these names, or without names.
+    ///
+    /// # Errors
+    /// When two have the same name.
+    pub fn csv(names: Option<&[String]>) -> Result<Self, InvalidInput> {
+        let Some(names) = names else {
+            return Ok(Self::UnnamedCsv);
+        };
+        match double_name(names) {
+            Some(name) => Err(InvalidInput(format!("two columns are called {name:?}"))),
+            None => Ok(Self::Csv(names.iter().map(Column::text).collect())),
+        }
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::Text(column) => vec![column.clone()],
+            Self::Csv(columns) => columns.clone(),
+            Self::UnnamedCsv => vec![Column::text(VALUE)],
+            Self::Json => vec![Column::json(VALUE)],
+        }
+    }
+}
+
+/// Where a column is in a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Source {
+    Key,
+    KeyField(usize),
+    Value,
+    ValueField(usize),
+    Member(Vec<String>),
+}
+
+impl RecordFormat {
+    /// Lines of text files: the place of the line, and the line.
+    pub fn text() -> Self {
+        Self {
+            key: KeyFormat::Place,
+            value: ValueFormat::text(),
+        }
+    }
+
+    /// Records of files that have columns of their own; where they were is not written.
+    pub fn file(value: ValueFormat) -> Self {
+        Self {
+            key: KeyFormat::Unwritten,
+            value,
+        }
+    }
+
+    /// Rows of a table: a key, and a value.
+    ///
+    /// # Errors
+    /// When a column of the value is called as the key is.
+    pub fn table(value: ValueFormat) -> Result<Self, InvalidInput> {
+        if let ValueFormat::Csv(columns) = &value
+            && columns.iter().any(|column| column.name == KEY)
+        {
+            let text = format!("a column of the values is called {KEY:?}, which is the row's key");
+            return Err(InvalidInput(text));
+        }
+        Ok(Self {
+            key: KeyFormat::Columns(vec![Column::text(KEY)]),
+            value,
+        })
+    }
+
+    /// Rows whose key and value hold these columns: one as it is, several as a CSV
+    /// record. Of the key there is at least one. A name that is there already gets
+    /// `row_` before it.
+    pub fn rows(key: Vec<Column>, value: Vec<Column>) -> Self {
+        assert!(!key.is_empty(), "a row has a key");
+        let keys = key.len();
+        let mut columns: Vec<Column> = key.into_iter().chain(value).collect();
+        set_apart(&mut columns, "row_");
+        let value = columns.split_off(keys);
+        Self {
+            key: KeyFormat::Columns(columns),
+            value: Self::value_of(value),
+        }
+    }
+
+    /// Rows whose value holds these columns, at least one, and whose key is not written.
+    pub fn values(columns: Vec<Column>) -> Self {
+        Self::file(Self::value_of(columns))
+    }
+
+    fn value_of(mut columns: Vec<Column>) -> ValueFormat {
+        match columns.len() {
+            0 => ValueFormat::Nothing,
+            1 => ValueFormat::Text(columns.remove(0)),
+            _ => ValueFormat::Csv(columns),
+        }
+    }
+
+    fn key_columns(&self) -> Vec<Column> {
+        match &self.key {
+            KeyFormat::Columns(columns) => columns.clone(),
+            KeyFormat::Place => vec![Column::text(KEY)],
+            KeyFormat::Unwritten => Vec::new(),
+        }
+    }
+
+    /// Where the columns of [`RowSchema::columns`] are.
+    fn sources(&self) -> Vec<Source> {
+        let mut sources: Vec<Source> = match &self.key {
+            KeyFormat::Columns(columns) if columns.len() > 1 => {
+                (0..columns.len()).map(Source::KeyField).collect()
+            }
+            KeyFormat::Columns(_) | KeyFormat::Place => vec![Source::Key],
+            KeyFormat::Unwritten => Vec::new(),
+        };
+        match &self.value {
+            ValueFormat::Nothing => {}
+            ValueFormat::Csv(columns) => {
+                sources.extend((0..columns.len()).map(Source::ValueField));
+            }
+            ValueFormat::Text(_) | ValueFormat::UnnamedCsv | ValueFormat::Json => {
+                sources.push(Source::Value);
+            }
+        }
+        sources
+    }
+
+    fn find(&self, name: &str) -> Result<Source, UnknownColumn> {
+        let columns = self.columns();
+        let is_json = self.value == ValueFormat::Json;
+        let is_own = |column: &Column| column.name == name;
+        // Of JSON lines `value` is a member like any other.
+        let has_members_only = is_json && self.key == KeyFormat::Unwritten;
+        if !has_members_only && let Some(at) = columns.iter().position(is_own) {
+            return Ok(self.sources().swap_remove(at));
+        }
+        if is_json {
+            let mut path: Vec<String> = name.split('.').map(str::to_string).collect();
+            if !has_members_only && path[0] == VALUE {
+                path.remove(0);
+            }
+            return Ok(Source::Member(path));
+        }
+        let fields = match &self.value {
+            ValueFormat::Csv(columns) => columns.len(),
+            ValueFormat::UnnamedCsv => usize::MAX,
+            _ => 0,
+        };
+        let number = name.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+        match (name, number) {
+            (_, Some(at)) if at < fields => Ok(Source::ValueField(at)),
+            (KEY, _) => Ok(Source::Key),
+            (VALUE, _) => Ok(Source::Value),
+            _ => Err(self.unknown(name, &columns)),
+        }
+    }
+
+    fn decoder_of(&self, sources: Vec<Source>) -> Box<dyn RowDecoder> {
+        let mut decoder = Decoder {
+            count: sources.len(),
+            key_fields: match &self.key {
+                KeyFormat::Columns(columns) => columns.len(),
+                KeyFormat::Place | KeyFormat::Unwritten => 1,
+            },
+            value: self.value.clone(),
+            ..Decoder::default()
+        };
+        for (at, source) in sources.into_iter().enumerate() {
+            match source {
+                Source::Key => decoder.keys.push(at),
+                Source::Value => decoder.values.push(at),
+                Source::KeyField(field) => decoder.of_key.push((at, field)),
+                Source::ValueField(field) => decoder.of_value.push((at, field)),
+                Source::Member(path) => {
+                    decoder.members.push(at);
+                    decoder.paths.push(path);
+                }
+            }
+        }
+        Box::new(decoder)
+    }
+
+    fn unknown(&self, name: &str, columns: &[Column]) -> UnknownColumn {
+        let name = name.to_string();
+        match self.value {
+            ValueFormat::UnnamedCsv => UnknownColumn::Unnamed(name),
+            ValueFormat::Text(_) => UnknownColumn::Text(name),
+            _ => {
+                let mut known: Vec<&str> = columns.iter().map(|column| &column.name[..]).collect();
+                for any in [KEY, VALUE] {
+                    if !known.contains(&any) {
+                        known.push(any);
+                    }
+                }
+                let known = known.join(", ");
+                UnknownColumn::Named { name, known }
+            }
+        }
+    }
+}
+
+impl RowSchema for RecordFormat {
+    fn columns(&self) -> Vec<Column> {
+        let mut columns = self.key_columns();
+        columns.extend(self.value.columns());
+        columns
+    }
+
+    fn decoder(&self, names: &[&str]) -> Result<Box<dyn RowDecoder>, UnknownColumn> {
+        let sources = names.iter().map(|name| self.find(name));
+        Ok(self.decoder_of(sources.collect::<Result<_, _>>()?))
+    }
+
+    fn whole(&self) -> Box<dyn RowDecoder> {
+        self.decoder_of(self.sources())
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        let found = self.find(name).ok()?;
+        self.sources().iter().position(|source| *source == found)
+    }
+
+    fn check(&self, _key: &[u8], value: &[u8], fields: &mut Fields) -> Result<(), String> {
+        match &self.value {
+            ValueFormat::Csv(_) | ValueFormat::UnnamedCsv => {
+                parse_value(&self.value, value, fields)
+            }
+            ValueFormat::Json => json::members(value, &[], &[], fields),
+            ValueFormat::Nothing | ValueFormat::Text(_) => Ok(()),
+        }
+    }
+
+    fn push_text(&self, key: &[u8], value: &[u8], line: &mut Vec<u8>) {
+        let has_key = self.key != KeyFormat::Unwritten;
+        let has_value = self.value != ValueFormat::Nothing;
+        if has_key {
+            line.extend_from_slice(key);
+        }
+        if has_key && has_value {
+            line.push(b'\t');
+        }
+        if has_value {
+            line.extend_from_slice(value);
+        }
+    }
+
+    fn without_place(&self) -> Option<Arc<dyn RowSchema>> {
+        match self.key {
+            KeyFormat::Columns(_) => None,
+            KeyFormat::Place | KeyFormat::Unwritten => {
+                Some(Arc::new(Self::file(self.value.clone())))
+            }
+        }
+    }
+
+    fn shared(&self) -> Arc<dyn RowSchema> {
+        Arc::new(self.clone())
+    }
+}
+
+/// Takes apart what has to be taken apart, once per row: who wants no field of a CSV
+/// record does not pay for one.
+#[derive(Debug)]
+struct Decoder {
+    count: usize,
+    /// Which fields are the whole key, or the whole value.
+    keys: Vec<usize>,
+    values: Vec<usize>,
+    /// Which fields are which of the CSV record that key or value is.
+    of_key: Vec<(usize, usize)>,
+    of_value: Vec<(usize, usize)>,
+    /// Which fields are members of the JSON object that the value is; each by a path.
+    members: Vec<usize>,
+    paths: Vec<Vec<String>>,
+    key_fields: usize,
+    value: ValueFormat,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            keys: Vec::new(),
+            values: Vec::new(),
+            of_key: Vec::new(),
+            of_value: Vec::new(),
+            members: Vec::new(),
+            paths: Vec::new(),
+            key_fields: 1,
+            value: ValueFormat::Nothing,
+        }
+    }
+}
+
+impl RowDecoder for Decoder {
+    fn decode(&self, key: &[u8], value: &[u8], fields: &mut Fields) -> Result<(), String> {
+        fields.reset(self.count);
+        for &at in &self.keys {
+            fields.set(at, key);
+        }
+        for &at in &self.values {
+            fields.set(at, value);
+        }
+        if !self.of_key.is_empty() {
+            let parsed = fields.csv.parse(key);
+            parsed.map_err(|problem| format!("its key: {problem}"))?;
+            expect_fields(fields.csv.len(), self.key_fields, "its key")?;
+            for &(at, field) in &self.of_key {
+                fields.set_from_csv(at, field);
+            }
+        }
+        if !self.of_value.is_empty() {
+            parse_value(&self.value, value, fields)?;
+            for &(at, field) in &self.of_value {
+                fields.set_from_csv(at, field);
+            }
+        }
+        if !self.members.is_empty() {
+            json::members(value, &self.paths, &self.members, fields)?;
+        }
+        Ok(())
+    }
+}
+
+fn parse_value(format: &ValueFormat, value: &[u8], fields: &mut Fields) -> Result<(), String> {
+    fields
+        .csv
+        .parse(value)
+        .map_err(|problem| problem.to_string())?;
+    match format {
+        ValueFormat::Csv(columns) => expect_fields(fields.csv.len(), columns.len(), "it"),
+        _ => Ok(()),
+    }
+}
+
+fn expect_fields(found: usize, expected: usize, what: &str) -> Result<(), String> {
+    match found == expected {
+        true => Ok(()),
+        false => Err(format!(
+            "{what} has {found} fields, and there are {expected} columns"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! Numbers on their way from map tasks to reduce tasks.
+
+use bigdecimal::BigDecimal;
+use bigdecimal::num_bigint::BigInt;
+
+use super::{Form, Number, SCALE_MAX};
+
+/// What a number that does not fit into 128 bits begins with.
+const BIG: u8 = u8::MAX;
+
+impl Number {
+    /// Adds it to `to`, in as few bytes as hold its mantissa:
+    ///
+    /// ```text
+    ///   bytes of the mantissa, u8 | scale, u8 | mantissa, two's complement LE
+    ///   0xff | scale, i64 LE | bytes, u32 LE | mantissa, two's complement LE
+    /// ```
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        match &self.0 {
+            Form::Small { mantissa, scale } => {
+                // Those bits that are not the sign's, and one of the sign.
+                let bits = 129 - (mantissa ^ (mantissa >> 127)).leading_zeros();
+                let bytes = bits.div_ceil(8) as usize;
+                to.extend([bytes as u8, *scale]);
+                to.extend_from_slice(&mantissa.to_le_bytes()[..bytes]);
+            }
+            Form::Big(big) => {
+                let (mantissa, scale) = big.as_bigint_and_scale();
+                let mantissa = mantissa.to_signed_bytes_le();
+                to.push(BIG);
+                to.extend(scale.to_le_bytes());
+                to.extend((mantissa.len() as u32).to_le_bytes());
+                to.extend(mantissa);
+            }
+        }
+    }
+
+    /// A number at the start of `bytes`, which it is taken from; `None` when there is
+    /// none.
+    pub fn decode(bytes: &mut &[u8]) -> Option<Self> {
+        let (&length, rest) = bytes.split_first()?;
+        if length == BIG {
+            let (&scale, rest) = rest.split_first_chunk()?;
+            let (&length, rest) = rest.split_first_chunk()?;
+            let (mantissa, rest) = rest.split_at_checked(u32::from_le_bytes(length) as usize)?;
+            *bytes = rest;
+            let mantissa = BigInt::from_signed_bytes_le(mantissa);
+            let big = BigDecimal::new(mantissa, i64::from_le_bytes(scale));
+            return Some(Self(Form::Big(big)));
+        }
+        let (&scale, rest) = rest.split_first()?;
+        let (told, rest) = rest.split_at_checked(length.into())?;
+        let sign = match told.last()? {
+            0..128 => 0,
+            _ => u8::MAX,
+        };
+        let mut mantissa = [sign; 16];
+        mantissa.get_mut(..told.len())?.copy_from_slice(told);
+        *bytes = rest;
+        (scale <= SCALE_MAX).then(|| Self::small(i128::from_le_bytes(mantissa), scale))
+    }
+}

@@ -1,0 +1,55 @@
+//! Keys whose bytes are in the order of numbers, and of texts.
+
+use super::Number;
+
+/// What numbers of a sign begin with.
+const NEGATIVE: u8 = 1;
+const ZERO: u8 = 2;
+const POSITIVE: u8 = 3;
+
+impl Number {
+    /// Adds bytes that are in the order of the numbers, and none of which are the start
+    /// of another's. Equal numbers have the same.
+    ///
+    /// ```text
+    ///   sign, u8 | place of the point, i16 BE with its sign turned
+    ///            | digits two by two, each plus one | 0
+    /// ```
+    ///
+    /// After the sign all bits are turned where the number is negative; zero has a sign
+    /// only.
+    pub fn push_ordered(&self, to: &mut Vec<u8>) {
+        let (is_negative, digits, point) = self.digits();
+        if digits.is_empty() {
+            return to.push(ZERO);
+        }
+        to.push(if is_negative { NEGATIVE } else { POSITIVE });
+        let from = to.len();
+        // Sums of numbers within the bounds stay far from these ends.
+        let point = point.clamp(i16::MIN.into(), i16::MAX.into()) as i16;
+        to.extend(((point as u16) ^ (1 << 15)).to_be_bytes());
+        for pair in digits.as_bytes().chunks(2) {
+            let tens = 10 * (pair[0] - b'0');
+            to.push(1 + tens + pair.get(1).map_or(0, |digit| digit - b'0'));
+        }
+        to.push(0);
+        if is_negative {
+            to[from..].iter_mut().for_each(|byte| *byte = !*byte);
+        }
+    }
+}
+
+/// Adds bytes, none of which are the start of another's, in the order of `text`.
+///
+/// ```text
+///   text, each 0 as 0 0xff | 0 0
+/// ```
+pub fn ordered_text(text: &[u8], to: &mut Vec<u8>) {
+    for &byte in text {
+        to.push(byte);
+        if byte == 0 {
+            to.push(u8::MAX);
+        }
+    }
+    to.extend_from_slice(&[0, 0]);
+}

@@ -1,0 +1,156 @@
+//! Numbers from text and to text.
+
+use std::fmt;
+
+use bigdecimal::BigDecimal;
+use bigdecimal::num_bigint::{BigInt, Sign};
+
+use super::{DIGITS_MAX, EXPONENT_MAX, Form, Number, NumberProblem, SCALE_MAX};
+
+/// A number is written without an exponent if it has at most this many digits before the
+/// point.
+const PLAIN_DIGITS_MAX: i64 = 40;
+
+/// And this many zeros behind the point before its first other digit.
+const PLAIN_ZEROS_MAX: i64 = 6;
+
+pub(super) fn parse(text: &[u8]) -> Result<Number, NumberProblem> {
+    let text = text.trim_ascii();
+    let (is_negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if let Some(number) = parse_small(is_negative, digits) {
+        return Ok(number);
+    }
+    parse_any(is_negative, digits)
+}
+
+/// Digits with a point or none that fit into 128 bits whatever they are.
+fn parse_small(is_negative: bool, text: &[u8]) -> Option<Number> {
+    if text.len() > usize::from(SCALE_MAX) {
+        return None;
+    }
+    // Sixty-four bits are several times as fast, and as a rule enough.
+    let (mut low, mut high) = (0_u64, 0_i128);
+    let (mut digits, mut scale, mut has_point) = (0, 0, false);
+    for &byte in text {
+        match byte {
+            b'0'..=b'9' => {
+                let digit = byte - b'0';
+                match digits < 19 {
+                    true => low = low * 10 + u64::from(digit),
+                    false if digits == 19 => high = i128::from(low) * 10 + i128::from(digit),
+                    false => high = high * 10 + i128::from(digit),
+                }
+                digits += 1;
+                scale += u8::from(has_point);
+            }
+            b'.' if !has_point => has_point = true,
+            _ => return None,
+        }
+    }
+    let mantissa = match digits {
+        0 => return None,
+        1..=19 => i128::from(low),
+        _ => high,
+    };
+    let mantissa = if is_negative { -mantissa } else { mantissa };
+    Some(Number::small(mantissa, scale))
+}
+
+/// Any number, once it is known that it is one and how large it may become.
+fn parse_any(is_negative: bool, text: &[u8]) -> Result<Number, NumberProblem> {
+    let at = text.iter().position(|byte| matches!(byte, b'e' | b'E'));
+    let (mantissa, exponent) = match at {
+        Some(at) => (&text[..at], Some(&text[at + 1..])),
+        None => (text, None),
+    };
+    let at = mantissa.iter().position(|&byte| byte == b'.');
+    let (whole, part) = match at {
+        Some(at) => (&mantissa[..at], &mantissa[at + 1..]),
+        None => (mantissa, &[][..]),
+    };
+    let are_digits = |text: &[u8]| text.iter().all(u8::is_ascii_digit);
+    if !are_digits(whole) || !are_digits(part) || whole.len() + part.len() == 0 {
+        return Err(NumberProblem::None);
+    }
+    let exponent = exponent.map_or(Ok(0), parse_exponent)?;
+    if whole.len() + part.len() > DIGITS_MAX || exponent.unsigned_abs() > EXPONENT_MAX.into() {
+        return Err(NumberProblem::TooLarge);
+    }
+    let digits = [whole, part].concat();
+    let mantissa = BigInt::parse_bytes(&digits, 10).ok_or(NumberProblem::None)?;
+    let mantissa = if is_negative { -mantissa } else { mantissa };
+    let scale = part.len() as i64 - exponent;
+    Ok(Number::from_big(BigDecimal::new(mantissa, scale)))
+}
+
+/// What is behind the `e`, however many digits it has.
+fn parse_exponent(text: &[u8]) -> Result<i64, NumberProblem> {
+    let (sign, digits) = match text {
+        [b'-', digits @ ..] => (-1, digits),
+        [b'+', digits @ ..] => (1, digits),
+        digits => (1, digits),
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(NumberProblem::None);
+    }
+    let add = |sum: i64, digit: &u8| sum.saturating_mul(10).saturating_add((digit - b'0').into());
+    Ok(sign * digits.iter().fold(0, add))
+}
+
+impl Number {
+    /// Whether it is below zero, its digits without zeros at either end, and where the
+    /// point is from their start: `0.DIGITS * 10^point`. Zero has no digits.
+    pub(super) fn digits(&self) -> (bool, String, i64) {
+        let (is_negative, mut digits, scale) = match &self.0 {
+            Form::Small { mantissa, scale } => (
+                *mantissa < 0,
+                mantissa.unsigned_abs().to_string(),
+                i64::from(*scale),
+            ),
+            Form::Big(big) => {
+                let (mantissa, scale) = big.as_bigint_and_scale();
+                let digits = mantissa.magnitude().to_string();
+                (mantissa.sign() == Sign::Minus, digits, scale)
+            }
+        };
+        let point = digits.len() as i64 - scale;
+        digits.truncate(digits.trim_end_matches('0').len());
+        match digits.is_empty() {
+            true => (false, digits, 0),
+            false => (is_negative, digits, point),
+        }
+    }
+}
+
+/// As few digits as say it: `1.50` is `1.5`. Very large and very small ones have an
+/// exponent: `1e400`.
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (is_negative, digits, point) = self.digits();
+        if digits.is_empty() {
+            return f.write_str("0");
+        }
+        if is_negative {
+            f.write_str("-")?;
+        }
+        let length = digits.len() as i64;
+        if point > PLAIN_DIGITS_MAX.max(length) || point < -PLAIN_ZEROS_MAX {
+            let (first, rest) = digits.split_at(1);
+            let dot = if rest.is_empty() { "" } else { "." };
+            return write!(f, "{first}{dot}{rest}e{}", point - 1);
+        }
+        let zeros = |count: i64| "0".repeat(count as usize);
+        match point {
+            ..=0 => write!(f, "0.{}{digits}", zeros(-point)),
+            point if point >= length => write!(f, "{digits}{}", zeros(point - length)),
+            point => {
+                let (whole, part) = digits.split_at(point as usize);
+                write!(f, "{whole}.{part}")
+            }
+        }
+    }
+}
