@@ -171,7 +171,7 @@ def main():
     parser.add_argument("--cores", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", choices=["wordcount", "sort"])
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json-file", dest="json", type=Path)
     args = parser.parse_args()
     args.ebb = str(Path(args.ebb).resolve())
     if shutil.which("sort") is None:

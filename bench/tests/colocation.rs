@@ -11,7 +11,7 @@ fn a_trial_shows_jobs_beside_the_load_and_the_load_alone() {
     let json = dir.path().join("colocation.json");
     let output = Command::new(env!("CARGO_BIN_EXE_ebb-bench"))
         .args(["experiments", "colocation", "--part=loads,cache"])
-        .args(["--window=0.3", "--rounds=2", "--json"])
+        .args(["--window=0.3", "--rounds=2", "--json-file"])
         .arg(&json)
         .arg("--figures")
         .arg(dir.path())

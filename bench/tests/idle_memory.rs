@@ -9,7 +9,12 @@ fn entries_cost_a_filter_and_little_more() {
     let dir = tempfile::tempdir().unwrap();
     let json = dir.path().join("idle.json");
     let output = Command::new(env!("CARGO_BIN_EXE_ebb-bench"))
-        .args(["experiments", "idle-memory", "--entries=200000", "--json"])
+        .args([
+            "experiments",
+            "idle-memory",
+            "--entries=200000",
+            "--json-file",
+        ])
         .arg(&json)
         .output()
         .expect("it starts");

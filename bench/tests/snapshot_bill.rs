@@ -21,7 +21,7 @@ fn a_bill_has_both_cases_of_each_round_and_their_ratios() {
         "--wait=0.05",
         "--idle=0.05",
         "--rounds=2",
-        "--json",
+        "--json-file",
         json.to_str().unwrap(),
     ]);
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -63,7 +63,7 @@ fn a_bill_has_both_cases_of_each_round_and_their_ratios() {
 fn help_has_examples_and_a_wrong_scale_says_what_would_be_right() {
     let help = snapshot_bill(&["--help"]);
     let help = String::from_utf8(help.stdout).unwrap();
-    for part in ["--entries", "Examples:", "--json bill.json"] {
+    for part in ["--entries", "Examples:", "--json-file bill.json"] {
         assert!(help.contains(part), "{part}: {help}");
     }
     for wrong in ["--entries=0", "--rounds=0", "--wait=-1"] {

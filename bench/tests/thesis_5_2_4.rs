@@ -25,7 +25,7 @@ fn every_table_and_figure_of_the_section_is_measured() {
         "--rounds=1",
         "--iterations=3",
         "--memtable-kb=64",
-        "--json",
+        "--json-file",
         json.to_str().unwrap(),
         "--markdown",
         markdown.to_str().unwrap(),

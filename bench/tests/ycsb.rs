@@ -14,7 +14,7 @@ fn ebb_bench(args: &[&str]) -> Output {
 #[track_caller]
 fn measure(dir: &Path, args: &[&str]) -> Value {
     let json = dir.join("outcome.json");
-    let mut all = vec!["--json", json.to_str().unwrap()];
+    let mut all = vec!["--json-file", json.to_str().unwrap()];
     all.extend(args);
     let output = ebb_bench(&all);
     let stderr = String::from_utf8_lossy(&output.stderr);

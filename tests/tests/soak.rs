@@ -31,7 +31,13 @@ fn what_was_acknowledged_before_a_sigkill_is_there_after_it() {
 fn a_short_soak_counts_everything_and_finds_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let json = dir.path().join("soak.json");
-    let output = soak(&["--quick", "--seed", "1", "--json", json.to_str().unwrap()]);
+    let output = soak(&[
+        "--quick",
+        "--seed",
+        "1",
+        "--json-file",
+        json.to_str().unwrap(),
+    ]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();

@@ -55,7 +55,7 @@ pub struct RunArgs {
     pub data: PathBuf,
 
     /// Writes everything measured to FILE, after each round
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "json-file", value_name = "FILE")]
     pub json: Option<PathBuf>,
 
     /// Writes the summary as tables of Markdown to FILE
@@ -112,6 +112,6 @@ fn all_unless_named<T: ValueEnum + Ord>(named: &[T]) -> Vec<T> {
 const EXAMPLES: &str = "\
 Examples:
   ebb-peers run --quick
-  ebb-peers run --json peers.json --markdown peers.md --svg peers.svg
+  ebb-peers run --json-file peers.json --markdown peers.md --svg peers.svg
   ebb-peers run --quick --engines ebb,rocksdb --workloads load,a,c --rounds 5
   ebb-peers run --workloads held,read,bill --data /mnt/nvme";

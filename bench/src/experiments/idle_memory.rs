@@ -28,7 +28,7 @@ pub struct IdleMemoryArgs {
     scale: Scale,
 
     /// Writes everything measured to FILE
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "json-file", value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
@@ -146,6 +146,6 @@ pub fn run_case(args: &IdleMemoryCaseArgs) -> Result<()> {
 const EXAMPLES: &str = "\
 Examples:
   ebb-bench experiments idle-memory
-  ebb-bench experiments idle-memory --value-bytes 1024 --json idle.json
+  ebb-bench experiments idle-memory --value-bytes 1024 --json-file idle.json
 
 The database lies in a temporary directory (TMPDIR) and goes with the run.";

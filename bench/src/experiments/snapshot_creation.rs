@@ -42,7 +42,7 @@ pub struct CreationArgs {
     pub sync: bool,
 
     /// Writes everything measured to FILE
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "json-file", value_name = "FILE")]
     pub json: Option<PathBuf>,
 }
 
@@ -208,7 +208,7 @@ impl fmt::Display for Outcome {
 const EXAMPLES: &str = "\
 Examples:
   ebb-bench experiments snapshot-creation
-  ebb-bench experiments snapshot-creation --sync --json creation.json";
+  ebb-bench experiments snapshot-creation --sync --json-file creation.json";
 
 #[cfg(test)]
 mod tests {

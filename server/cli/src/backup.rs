@@ -1,15 +1,18 @@
 //! `ebb backup`: a second directory that opens as the database.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use indicatif::HumanBytes;
 
-use super::database::{FromTo, Location};
+use super::database::Location;
 use super::print::{Printer, counted};
+use super::progress::spinner;
 
 const EXAMPLES: &str = "\
 Examples:
-  ebb backup ./ebb-data ./ebb-backup
-  ebb backup ./ebb-data /mnt/other/ebb-backup --json
+  ebb backup ./ebb-backup
+  ebb backup --data /srv/ebb /mnt/other/ebb-backup --json
 
 Snapshots are in it. Within a file system the SSTables are hard links, so that a
 backup takes the space of the log only; elsewhere they are copied. A backup that
@@ -20,16 +23,21 @@ is interrupted does not open.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
-    directories: FromTo,
+    location: Location,
+    /// Directory of the new one; missing or empty.
+    #[arg(value_name = "NEWDIR")]
+    new_dir: PathBuf,
     /// Print one JSON object: files, bytes, linked_bytes, copied_bytes.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let FromTo { dir, new_dir } = args.directories;
-    let db = Location { data: dir }.open_existing()?;
-    let info = db.backup(&new_dir)?;
+    let db = args.location.open_existing()?;
+    let spinner = spinner("linking or copying files ...");
+    let info = db.backup(&args.new_dir);
+    spinner.finish_and_clear();
+    let info = info?;
     let mut printer = Printer::new();
     if args.json {
         printer.json(&info)?;
@@ -38,7 +46,7 @@ pub(super) fn run(args: Args) -> Result<()> {
             "backed up {} in {} to {}: {} linked, {} copied",
             HumanBytes(info.bytes),
             counted(info.files, "file"),
-            new_dir.display(),
+            args.new_dir.display(),
             HumanBytes(info.linked_bytes),
             HumanBytes(info.copied_bytes),
         ))?;

@@ -1,13 +1,19 @@
 //! Opening a database and finding things in it, with errors that tell what there
 //! is instead.
 
+use std::fmt;
+use std::iter::Sum;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use ebb_storage::{Db, ErrorKind, Keyspace, Maintenance, Options, Snapshot, SnapshotTable, Table};
+use ebb_storage::{
+    Db, ErrorKind, Keyspace, Maintenance, Options, Snapshot, SnapshotTable, Table, TableStats,
+};
+use indicatif::HumanBytes;
 
 use super::error::CliError;
 use super::names::TableName;
+use super::print::counted;
 
 /// Where the database is.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -21,17 +27,6 @@ pub(super) struct Location {
         default_value = "./ebb-data"
     )]
     pub(super) data: PathBuf,
-}
-
-/// What a command reads that makes a database of another.
-#[derive(Debug, clap::Args)]
-pub(super) struct FromTo {
-    /// Directory of the database.
-    #[arg(value_name = "DIR")]
-    pub(super) dir: PathBuf,
-    /// Directory of the new one; missing or empty.
-    #[arg(value_name = "NEWDIR")]
-    pub(super) new_dir: PathBuf,
 }
 
 impl Location {
@@ -94,6 +89,44 @@ pub(super) fn table(db: &Db, name: &TableName) -> Result<Table> {
     or_known(keyspace.existing_table(&name.table), || {
         unknown_table(&keyspace, &name.table)
     })
+}
+
+/// About how much a table has in it, to tell before it goes. Versions count, and those of
+/// a row are several until they are merged.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct TableSize {
+    versions: u64,
+    bytes: u64,
+}
+
+impl TableSize {
+    pub(super) fn of(db: &Db, name: &TableName) -> Self {
+        let stats = db.stats();
+        let is_it = |table: &&TableStats| {
+            !table.dropped && table.keyspace == name.keyspace && table.name == name.table
+        };
+        let table = stats.tables.iter().find(is_it);
+        table.map_or(Self::default(), |table| Self {
+            versions: table.versions,
+            bytes: table.file_bytes + table.memtable_bytes,
+        })
+    }
+}
+
+impl Sum for TableSize {
+    fn sum<I: Iterator<Item = Self>>(sizes: I) -> Self {
+        sizes.fold(Self::default(), |sum, size| Self {
+            versions: sum.versions + size.versions,
+            bytes: sum.bytes + size.bytes,
+        })
+    }
+}
+
+impl fmt::Display for TableSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (versions, bytes) = (counted(self.versions, "version"), HumanBytes(self.bytes));
+        write!(f, "{versions} ({bytes})")
+    }
 }
 
 /// That a keyspace has no such table.

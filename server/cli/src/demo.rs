@@ -1,13 +1,13 @@
 //! `ebb demo`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use ebb_bench::demo::{self, Comparison, DemoDay, DemoOptions, ForecastFrom, Goals, Policy};
 use ebb_colocate::Objective;
 use ebb_scheduler::policy;
-use serde::Serialize;
 
+use super::print::JsonArgs;
 use super::run::Isolation;
 
 const EXAMPLES: &str = "\
@@ -20,7 +20,7 @@ Examples:
   ebb demo --forecast learned           nothing is known of the day beforehand
   ebb demo --slo p99=5ms                analytics give way for the load's latency
   ebb demo --isolate process            tasks in processes of their own
-  ebb demo --json result.json           the result for a script
+  ebb demo --json-file result.json      the result for a script
 
 The demo uses text that is on the machine already and asks the network for
 nothing. It says which text, and how much.";
@@ -37,7 +37,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "PATH")]
     text: Option<PathBuf>,
     /// Length of the compressed day, in seconds, 5 to 3600.
-    #[arg(long, default_value_t = 60.0)]
+    #[arg(long, value_name = "N", default_value = "60", value_parser = seconds)]
     seconds: f64,
     /// Who decides what the jobs get: a policy of `ebb policies`, or `none` for
     /// nobody.
@@ -64,18 +64,19 @@ pub(super) struct Args {
     /// Run each task on a thread of this process, or in a process of its own.
     #[arg(long, value_name = "HOW", default_value = "thread")]
     isolate: Isolation,
-    /// Also write the result as JSON.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+/// The length of a day.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (5.0..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a day is run in 5 to 3600 seconds".to_string()),
+    }
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    if !(5.0..=3600.0).contains(&args.seconds) {
-        bail!(
-            "--seconds {}: a day is run in 5 to 3600 seconds",
-            args.seconds
-        );
-    }
     let policies = match args.compare {
         true => Policy::compared(),
         false => vec![args.policy],
@@ -98,24 +99,21 @@ pub(super) fn run(args: Args) -> Result<()> {
     if args.compare {
         let compared = Comparison { runs: outcomes };
         let report = compared.write_report(&options.data)?;
-        write_json(args.json.as_deref(), &compared)?;
-        println!("\n{}\n  report: {}", compared.table(), report.display());
-        return Ok(());
+        args.json.write_file(&compared)?;
+        return args.json.print(&compared, |printer| {
+            let report = report.display();
+            printer.line(format_args!("\n{}\n  report: {report}", compared.table()))
+        });
     }
     let outcome = outcomes.remove(0);
     let report = demo::write_report(&outcome, &options.data)?;
-    write_json(args.json.as_deref(), &outcome)?;
+    args.json.write_file(&outcome)?;
     let (goals, met) = outcome.goals();
-    println!(
-        "\n{}\n  {met} of {goals} goals met; report: {}",
-        outcome.table(),
-        report.display()
-    );
-    Ok(())
-}
-
-fn write_json(path: Option<&Path>, value: &impl Serialize) -> Result<()> {
-    let Some(path) = path else { return Ok(()) };
-    let json = serde_json::to_string_pretty(value)?;
-    std::fs::write(path, json + "\n").with_context(|| format!("cannot write {}", path.display()))
+    args.json.print(&outcome, |printer| {
+        printer.line(format_args!(
+            "\n{}\n  {met} of {goals} goals met; report: {}",
+            outcome.table(),
+            report.display()
+        ))
+    })
 }

@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::error::CliError;
-use super::print::{Printer, counted, table};
+use super::print::{JsonArgs, Printer, counted, table};
 
 /// Methods that are listed beside the naive ones; JSON has all.
 const METHODS_SHOWN: usize = 5;
@@ -25,7 +25,7 @@ const QUANTILES: [f64; 7] = [0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95];
 const EXAMPLES: &str = "\
 Examples:
   ebb forecast load.csv
-  ebb forecast load.csv --days 14 --horizon 2days --json forecast.json
+  ebb forecast load.csv --days 14 --horizon 2days --json-file forecast.json
   ebb forecast load.csv --report out      the pictures in out/index.html
 
 Lines of the trace are TIME,VALUE; a time is a number of seconds or
@@ -49,9 +49,8 @@ pub(super) struct Args {
     /// Past days that methods are tried on before each forecast.
     #[arg(long, value_name = "N", default_value_t = 28)]
     backtest_days: usize,
-    /// Also write everything as JSON.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArgs,
     /// Write a report with pictures into this folder.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
@@ -76,11 +75,8 @@ pub(super) fn run(args: Args) -> Result<()> {
     let next = Forecaster::new(&series, options).and_then(|mut forecaster| forecaster.from_end());
     let next = next.map_err(|error| wrong(&error))?;
 
-    if let Some(path) = &args.json {
-        let outcome = Outcome::new(&args.trace, &series, &next, &evaluation)?;
-        let json = serde_json::to_string_pretty(&outcome)?;
-        write(path, &(json + "\n"))?;
-    }
+    let outcome = Outcome::new(&args.trace, &series, &next, &evaluation)?;
+    args.json.write_file(&outcome)?;
     if let Some(folder) = &args.report {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
@@ -89,11 +85,17 @@ pub(super) fn run(args: Args) -> Result<()> {
         let html = report::html(&args.trace.to_string_lossy(), &evaluation, &svg);
         write(&folder.join("index.html"), &html)?;
     }
-    print(&series, &evaluation, args.report.as_deref())
+    args.json.print(&outcome, |printer| {
+        print(printer, &series, &evaluation, args.report.as_deref())
+    })
 }
 
-fn print(series: &Series, evaluation: &Evaluation, report: Option<&Path>) -> Result<()> {
-    let mut printer = Printer::new();
+fn print(
+    printer: &mut Printer,
+    series: &Series,
+    evaluation: &Evaluation,
+    report: Option<&Path>,
+) -> Result<()> {
     printer.line(format_args!(
         "{}, {} without a value; forecast the last {} from what was before each",
         counted(series.len() as u64, "slot"),
@@ -119,7 +121,7 @@ fn print(series: &Series, evaluation: &Evaluation, report: Option<&Path>) -> Res
             folder.join("index.html").display()
         ))?;
     }
-    printer.finish()
+    Ok(())
 }
 
 const RIGHT: [&str; 3] = ["WAPE", "/ naive", "combined on"];
@@ -221,6 +223,6 @@ fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 fn bar(days: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:32} {pos:>5} of {len} days");
+    let style = ProgressStyle::with_template("{bar:32} {pos:>5} of {len} days  {eta} left");
     ProgressBar::new(days as u64).with_style(style.expect("the template is a constant"))
 }

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::builder::RangedU64ValueParser;
-use ebb_server::jobs::history::SYSTEM_KEYSPACE;
 use ebb_server::text::{
     self, Duplicates, LoadOptions, LoadReport, SkipReason, Skipped, Sorted, TextFormat,
 };
@@ -103,17 +102,15 @@ fn delimiter(text: &str) -> Result<u8, String> {
 impl Args {
     /// The table, if its name is one.
     fn name(&self) -> Result<TableName, CliError> {
-        if self.keyspace == SYSTEM_KEYSPACE {
-            let text = format!("keyspace {SYSTEM_KEYSPACE} is ebb's own: load into another");
-            return Err(CliError::Usage(text));
-        }
         let (keyspace, table) = (&self.keyspace, &self.table);
         let name = format!("{keyspace}.{table}").parse();
-        name.map_err(|_| {
+        let name: TableName = name.map_err(|_| {
             CliError::Usage(format!(
                 "--keyspace {keyspace:?} --table {table:?}: names have letters, digits, '_' and '-'"
             ))
-        })
+        })?;
+        name.refuse_system()?;
+        Ok(name)
     }
 
     fn options(&self) -> Result<LoadOptions, CliError> {

@@ -16,19 +16,24 @@
 
 mod apps;
 mod backup;
+mod completions;
 mod database;
+mod delete;
 mod demo;
+mod drop;
 mod error;
 mod exit;
 mod forecast;
 mod get;
 mod interrupt;
 mod jobs;
+mod key_range;
 mod load;
 mod names;
 mod policies;
 mod print;
 mod progress;
+mod put;
 mod repair;
 mod run;
 mod scan;
@@ -36,6 +41,8 @@ mod scenario_file;
 mod sim;
 mod snapshot;
 mod stats;
+mod time;
+mod truncate;
 mod verify;
 
 use std::process::ExitCode;
@@ -58,6 +65,10 @@ enum Command {
     Snapshot(snapshot::Args),
     Get(get::Args),
     Scan(scan::Args),
+    Put(put::Args),
+    Delete(delete::Args),
+    Truncate(truncate::Args),
+    Drop(drop::Args),
     Run(run::Args),
     Apps(apps::Args),
     Jobs(jobs::Args),
@@ -68,6 +79,7 @@ enum Command {
     Policies(policies::Args),
     Forecast(forecast::Args),
     Sim(sim::Args),
+    Completions(completions::Args),
 }
 
 fn main() -> ExitCode {
@@ -80,6 +92,10 @@ fn main() -> ExitCode {
         Command::Snapshot(args) => snapshot::run(args),
         Command::Get(args) => get::run(args),
         Command::Scan(args) => scan::run(args),
+        Command::Put(args) => put::run(args),
+        Command::Delete(args) => delete::run(args),
+        Command::Truncate(args) => truncate::run(args),
+        Command::Drop(args) => drop::run(args),
         Command::Run(args) => run::run(args),
         Command::Apps(args) => apps::run(args),
         Command::Jobs(args) => jobs::run(args),
@@ -90,6 +106,7 @@ fn main() -> ExitCode {
         Command::Policies(args) => policies::run(args),
         Command::Forecast(args) => forecast::run(args),
         Command::Sim(args) => sim::run(args),
+        Command::Completions(args) => completions::run(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

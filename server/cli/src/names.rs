@@ -5,7 +5,10 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::str::FromStr;
 
+use ebb_server::jobs::history::SYSTEM_KEYSPACE;
 use serde::{Deserialize, Serialize};
+
+use super::error::CliError;
 
 /// A table as people write it: `KEYSPACE.TABLE`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +33,23 @@ impl FromStr for TableName {
             }),
             _ => Err("expected KEYSPACE.TABLE, as in app.users".to_string()),
         }
+    }
+}
+
+impl TableName {
+    /// # Errors
+    /// When it is in the keyspace that commands do not write to.
+    pub(super) fn refuse_system(&self) -> Result<(), CliError> {
+        match self.keyspace == SYSTEM_KEYSPACE {
+            true => Err(Self::system_refused()),
+            false => Ok(()),
+        }
+    }
+
+    /// That the keyspace is not the user's.
+    pub(super) fn system_refused() -> CliError {
+        let text = format!("keyspace {SYSTEM_KEYSPACE} is ebb's own: name another");
+        CliError::Usage(text)
     }
 }
 

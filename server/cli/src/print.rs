@@ -1,6 +1,7 @@
 //! Writing results to stdout.
 
 use std::io::{self, BufWriter, StdoutLock, Write};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use indicatif::HumanCount;
@@ -39,6 +40,11 @@ impl Printer {
         write().context(CANNOT_WRITE)
     }
 
+    /// Bytes as they are.
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out.write_all(bytes).context(CANNOT_WRITE)
+    }
+
     /// A JSON value on a line of its own.
     pub(super) fn json(&mut self, value: &impl Serialize) -> Result<()> {
         serde_json::to_writer(&mut self.out, value)
@@ -50,6 +56,50 @@ impl Printer {
     /// Hands everything to the system.
     pub(super) fn finish(mut self) -> Result<()> {
         self.out.flush().context(CANNOT_WRITE)
+    }
+}
+
+/// Prints a line of text, and nothing else.
+pub(super) fn say(text: String) -> Result<()> {
+    let mut printer = Printer::new();
+    printer.line(text)?;
+    printer.finish()
+}
+
+/// How a result is given to scripts, by commands that take a while for it.
+#[derive(Debug, clap::Args)]
+pub(super) struct JsonArgs {
+    /// Print the result as one JSON object, in place of the text.
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Also write that object into a file.
+    #[arg(long, value_name = "FILE")]
+    json_file: Option<PathBuf>,
+}
+
+impl JsonArgs {
+    /// Writes the file, if one was asked for.
+    pub(super) fn write_file(&self, result: &impl Serialize) -> Result<()> {
+        let Some(path) = &self.json_file else {
+            return Ok(());
+        };
+        let json = serde_json::to_string_pretty(result)?;
+        let written = std::fs::write(path, json + "\n");
+        written.with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Prints the object, if that was asked for, else what `text` prints.
+    pub(super) fn print(
+        &self,
+        result: &impl Serialize,
+        text: impl FnOnce(&mut Printer) -> Result<()>,
+    ) -> Result<()> {
+        let mut printer = Printer::new();
+        match self.json {
+            true => printer.json(result)?,
+            false => text(&mut printer)?,
+        }
+        printer.finish()
     }
 }
 

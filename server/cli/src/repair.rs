@@ -1,19 +1,21 @@
 //! `ebb repair`: what can be read of a damaged database, in a new one.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result};
 use ebb_storage::{Lost, Options, RepairReport};
-use indicatif::{HumanBytes, HumanCount, ProgressBar};
+use indicatif::{HumanBytes, HumanCount};
 use serde_json::Value;
 
-use super::database::FromTo;
+use super::database::Location;
 use super::error::CliError;
 use super::print::{Printer, counted, insert_bytes};
-use super::progress::REDRAW_EVERY;
+use super::progress::spinner;
 
 const EXAMPLES: &str = "\
 Examples:
-  ebb repair ./ebb-data ./ebb-repaired
-  ebb repair ./ebb-data ./ebb-repaired --json | jq '.lost[]'
+  ebb repair ./ebb-repaired
+  ebb repair --data /srv/ebb ./ebb-repaired --json | jq '.lost[]'
 
 The damaged database is only read. What is printed as lost may concern the keys
 named with it: where the newest version of a key is lost, an older one comes up.
@@ -24,17 +26,19 @@ When anything was lost the exit code is 5, and the new database is there.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
-    directories: FromTo,
+    location: Location,
+    /// Directory of the new one; missing or empty.
+    #[arg(value_name = "NEWDIR")]
+    new_dir: PathBuf,
     /// Print the report as one JSON object.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let FromTo { dir, new_dir } = args.directories;
-    let bar = ProgressBar::new_spinner();
-    bar.enable_steady_tick(REDRAW_EVERY);
-    let report = ebb_storage::repair(&dir, &new_dir, &Options::default(), &mut |versions| {
+    let (dir, new_dir) = (&args.location.data, &args.new_dir);
+    let bar = spinner("0 versions saved");
+    let report = ebb_storage::repair(dir, new_dir, &Options::default(), &mut |versions| {
         if versions % 4096 == 0 {
             bar.set_message(format!("{} versions saved", HumanCount(versions)));
         }

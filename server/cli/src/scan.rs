@@ -1,13 +1,11 @@
 //! `ebb scan`: the rows of a key range.
 
-use std::ffi::OsString;
-use std::ops::Bound;
-
 use anyhow::Result;
 use ebb_storage::Entry;
 
 use super::database::{self, Location};
-use super::names::{TableName, end_of_prefix, key_bytes};
+use super::key_range::KeyRange;
+use super::names::TableName;
 use super::print::{self, Printer};
 
 const EXAMPLES: &str = "\
@@ -30,15 +28,8 @@ pub(super) struct Args {
     /// The table.
     #[arg(value_name = "KEYSPACE.TABLE")]
     table: TableName,
-    /// The first key.
-    #[arg(long, value_name = "KEY")]
-    from: Option<OsString>,
-    /// The end: this key and those after it are left out.
-    #[arg(long, value_name = "KEY")]
-    to: Option<OsString>,
-    /// Only keys that start with this.
-    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
-    prefix: Option<OsString>,
+    #[command(flatten)]
+    range: KeyRange,
     /// Stop after this many rows.
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -57,23 +48,9 @@ pub(super) struct Args {
     json: bool,
 }
 
-impl Args {
-    fn bounds(&self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
-        let key = |argument: &Option<OsString>| argument.as_deref().map(|a| key_bytes(a).to_vec());
-        let (from, to) = match key(&self.prefix) {
-            Some(prefix) => (Some(prefix.clone()), end_of_prefix(&prefix)),
-            None => (key(&self.from), key(&self.to)),
-        };
-        (
-            from.map_or(Bound::Unbounded, Bound::Included),
-            to.map_or(Bound::Unbounded, Bound::Excluded),
-        )
-    }
-}
-
 pub(super) fn run(args: Args) -> Result<()> {
     let db = args.location.open_existing()?;
-    let bounds = args.bounds();
+    let bounds = args.range.bounds();
     let rows = match &args.snapshot {
         Some(snapshot) => database::snapshot_table(&db, &args.table, snapshot)?.scan(bounds),
         None => database::table(&db, &args.table)?.range(bounds),

@@ -8,7 +8,8 @@ use indicatif::HumanBytes;
 use serde_json::json;
 
 use super::database::{self, Location, or_known, unknown_snapshot, unknown_table};
-use super::print::{Printer, table};
+use super::print::{Printer, say, table};
+use super::time;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -79,7 +80,7 @@ struct Create {
     #[arg(long)]
     table: Option<String>,
     /// Delete it so long from now, unless renewed: 30m, 2h, 7days.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = time::to_come)]
     expires: Option<Duration>,
     /// Name of the snapshot, new in the keyspace.
     name: String,
@@ -118,7 +119,7 @@ struct Renew {
     #[arg(
         long,
         value_name = "TIME",
-        value_parser = humantime::parse_duration,
+        value_parser = time::to_come,
         required_unless_present = "never"
     )]
     expires: Option<Duration>,
@@ -206,12 +207,6 @@ fn delete(args: &Delete) -> Result<()> {
     ))
 }
 
-fn say(text: String) -> Result<()> {
-    let mut printer = Printer::new();
-    printer.line(text)?;
-    printer.finish()
-}
-
 fn list(args: &List) -> Result<()> {
     let db = args.location.open_existing()?;
     let mut listed = Vec::new();
@@ -222,7 +217,7 @@ fn list(args: &List) -> Result<()> {
         };
         listed.push((keyspace, info, pinned_bytes));
     }
-    let time = |time: SystemTime| humantime::format_rfc3339_seconds(time).to_string();
+    let rfc3339 = |time: SystemTime| humantime::format_rfc3339_seconds(time).to_string();
     let mut printer = Printer::new();
     if args.json {
         let object = |(keyspace, info, pinned_bytes): &Listed| {
@@ -232,8 +227,8 @@ fn list(args: &List) -> Result<()> {
                 "commit": info.seq.0,
                 "tables": info.tables,
                 "single_table": matches!(info.scope, SnapshotScope::Table(_)),
-                "created": time(info.created),
-                "expires": info.expires.map(time),
+                "created": rfc3339(info.created),
+                "expires": info.expires.map(rfc3339),
                 "runs": info.runs,
                 "approximate_bytes": info.approximate_bytes,
             });
@@ -250,7 +245,7 @@ fn list(args: &List) -> Result<()> {
                 keyspace.name().to_string(),
                 info.name.clone(),
                 info.seq.to_string(),
-                time(info.created),
+                rfc3339(info.created),
                 expires(info, now),
                 HumanBytes(info.approximate_bytes).to_string(),
             ];

@@ -1,19 +1,18 @@
 //! `ebb verify`: whether a database's files say what they must.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 use ebb_storage::{Options, VerifyReport};
 use indicatif::HumanBytes;
 
+use super::database::Location;
 use super::error::CliError;
 use super::print::{Printer, counted};
 use super::progress::byte_bar;
 
 const EXAMPLES: &str = "\
 Examples:
-  ebb verify ./ebb-data
-  ebb verify ./ebb-data --json | jq '.findings[].path'
+  ebb verify
+  ebb verify --data ./ebb-backup --json | jq '.findings[].path'
 
 Every file is read once and nothing is written: not even what an opening would
 recover. With anything wrong the exit code is 5; `ebb repair` then saves what can
@@ -23,17 +22,17 @@ be read into another directory.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Directory of the database.
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
+    #[command(flatten)]
+    location: Location,
     /// Print the report as one JSON object.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
+    let dir = &args.location.data;
     let bar = byte_bar(0);
-    let report = ebb_storage::verify(&args.dir, &Options::default(), &mut |progress| {
+    let report = ebb_storage::verify(dir, &Options::default(), &mut |progress| {
         bar.set_length(progress.bytes_total);
         bar.set_position(progress.bytes_done);
     });
@@ -48,9 +47,9 @@ pub(super) fn run(args: Args) -> Result<()> {
     match report.findings.len() {
         0 => Ok(()),
         n => Err(CliError::Damaged(format!(
-            "{n} {} wrong in {dir}; save what can be read with: ebb repair {dir} NEWDIR",
+            "{n} {} wrong in {dir}; save what can be read with: ebb repair --data {dir} NEWDIR",
             if n == 1 { "thing is" } else { "things are" },
-            dir = args.dir.display(),
+            dir = dir.display(),
         ))
         .into()),
     }

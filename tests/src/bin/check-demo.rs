@@ -1,4 +1,4 @@
-//! Checks the JSON that `ebb demo --json FILE` wrote, with `--compare` too:
+//! Checks the JSON that `ebb demo --json-file FILE` wrote, with `--compare` too:
 //! everything that has to hold however slow the machine is. `check-demo FILE`
 
 #![forbid(unsafe_code)]

@@ -19,7 +19,7 @@ const SCHEDULES: &str = "schedules";
 
 const EXAMPLES: &str = "\
 Examples:
-  soak --seconds 120 --seed 1 --json soak.json
+  soak --seconds 120 --seed 1 --json-file soak.json
   soak --only crash --seeds 200
   soak --schedules target/shuttle/release/schedules
   soak --replay crash:7:133:20
@@ -66,7 +66,7 @@ struct Arguments {
     schedules: Option<PathBuf>,
     /// Writes the report to this file as JSON: seed, seconds, failures, skipped,
     /// and each counter of the table as a number.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "json-file", value_name = "FILE")]
     json: Option<PathBuf>,
     /// Runs one case again.
     #[arg(long, value_name = "CASE", conflicts_with_all = ["seeds", "quick", "only", "json"])]

@@ -34,7 +34,7 @@ pub struct ColocationArgs {
     pub workload: Workload,
 
     /// Writes everything measured to FILE
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "json-file", value_name = "FILE")]
     pub json: Option<PathBuf>,
 
     /// Writes the pictures into this folder
@@ -97,7 +97,7 @@ pub struct Extent {
 const EXAMPLES: &str = "\
 Examples:
   ebb-bench experiments colocation --quick
-  ebb-bench experiments colocation --part loads,step --json colocation.json
+  ebb-bench experiments colocation --part loads,step --json-file colocation.json
   ebb-bench experiments colocation --part loads --workload a --rounds 5
 
 A database in a temporary directory (TMPDIR) goes with the run. Run nothing else

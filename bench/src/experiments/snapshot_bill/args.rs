@@ -26,7 +26,7 @@ pub struct BillArgs {
     pub rounds: u64,
 
     /// Writes everything measured to FILE
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "json-file", value_name = "FILE")]
     pub json: Option<PathBuf>,
 }
 
@@ -110,7 +110,7 @@ fn as_seconds<S: serde::Serializer>(duration: &Duration, to: S) -> Result<S::Ok,
 const EXAMPLES: &str = "\
 Examples:
   ebb-bench experiments snapshot-bill
-  ebb-bench experiments snapshot-bill --json bill.json
+  ebb-bench experiments snapshot-bill --json-file bill.json
   ebb-bench experiments snapshot-bill --entries 100000 --overwrites 800000 --rounds 1
 
 Databases lie in a temporary directory (TMPDIR) and go with the run. A database

@@ -26,7 +26,7 @@ pub struct ThesisArgs {
     pub quick: bool,
 
     /// Writes everything measured to FILE
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "json-file", value_name = "FILE")]
     pub json: Option<PathBuf>,
 
     /// Writes the tables to FILE, as Markdown
@@ -153,7 +153,7 @@ Examples:
   ebb-bench experiments thesis-5.2.4
   ebb-bench experiments thesis-5.2.4 --quick
   ebb-bench experiments thesis-5.2.4 --only snapshots --rounds 5
-  ebb-bench experiments thesis-5.2.4 --json t.json --markdown t.md --figures figures
+  ebb-bench experiments thesis-5.2.4 --json-file t.json --markdown t.md --figures figures
   ebb-bench experiments thesis-5.2.4 --records 2000000 --ops 1000000 --rounds 5
 
 The whole takes about 20 minutes on two cores, --quick about 2. Databases lie in

@@ -7,7 +7,7 @@ use super::plan::{Mix, Reads, Run};
 use super::published::{self, TABLE_5_3, TABLE_5_4, TABLE_5_5};
 use super::results::{Done, Ratio, Results};
 
-/// What `--json` writes.
+/// What `--json-file` writes.
 #[derive(Debug, Serialize)]
 pub struct Report<'a> {
     /// How much was run.

@@ -85,7 +85,7 @@ pub struct YcsbArgs {
     pub seed: u64,
 
     /// Writes everything measured to FILE
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "json-file", value_name = "FILE")]
     pub json: Option<PathBuf>,
 }
 
@@ -124,7 +124,7 @@ Examples:
   ebb-bench ycsb --workload a
   ebb-bench ycsb --workload b --records 1000000 --duration 60 --target 20000
   ebb-bench ycsb --workload c --read-from snapshot:monday --data /var/tmp/ycsb
-  ebb-bench ycsb --workload a --duration 20 --target 20000 --snapshots 50 --json a.json";
+  ebb-bench ycsb --workload a --duration 20 --target 20000 --snapshots 50 --json-file a.json";
 
 fn long_help() -> String {
     format!("{EXAMPLES}\n\nWorkloads:\n{}", Workload::listing())

@@ -7,7 +7,7 @@ use super::snapshots::SnapshotsOutcome;
 use crate::resources::Usage;
 use crate::ycsb::{LoadReport, Report};
 
-/// Everything that was measured; what `--json` writes.
+/// Everything that was measured; what `--json-file` writes.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
     /// How the run was set up.

@@ -64,7 +64,9 @@ pub(super) fn run(args: Args) -> Result<()> {
             Scenario::parse(experiment.name, text).context("a scenario that comes with ebb")?;
         scenario.replicas = args.replicas.unwrap_or(scenario.replicas);
         let result = simulate(&scenario)?;
-        print(&result)?;
+        let mut printer = Printer::new();
+        print(&mut printer, &result)?;
+        printer.finish()?;
         if let Some(folder) = &args.report {
             let folder = folder.join(experiment.name);
             let report = sim::write_report(&result, &folder)?;

@@ -29,20 +29,14 @@ pub(super) fn simulate(scenario: &Scenario) -> Result<StudyResult> {
     result
 }
 
-/// Writes JSON into a file, or to stdout for `-`.
+/// Writes JSON into a file.
 pub(super) fn write_json(result: &StudyResult, path: &Path) -> Result<()> {
-    if path == Path::new("-") {
-        let mut printer = Printer::new();
-        printer.json(result)?;
-        return printer.finish();
-    }
     let json = serde_json::to_string(result)?;
     std::fs::write(path, json + "\n").with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// A table per point, and one of its listed jobs.
-pub(super) fn print(result: &StudyResult) -> Result<()> {
-    let mut printer = Printer::new();
+pub(super) fn print(printer: &mut Printer, result: &StudyResult) -> Result<()> {
     let replicas = counted(result.replicas.into(), "replica");
     printer.line(format_args!(
         "{} ({replicas}, {:.1} s of CPU)",
@@ -60,7 +54,7 @@ pub(super) fn print(result: &StudyResult) -> Result<()> {
             printer.line(line)?;
         }
     }
-    printer.finish()
+    Ok(())
 }
 
 fn metrics(point: &PointResult) -> Vec<String> {

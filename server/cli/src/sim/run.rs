@@ -6,8 +6,9 @@ use anyhow::Result;
 use ebb_bench::sim;
 
 use super::policy_named;
-use super::print::{print, simulate, write_json};
+use super::print::{print, simulate};
 use crate::error::CliError;
+use crate::print::JsonArgs;
 use crate::scenario_file;
 
 const EXAMPLES: &str = "\
@@ -15,7 +16,7 @@ Examples:
   ebb sim run week.toml
   ebb sim run week.toml --policy fifo,reverse-adaptive --replicas 10
   ebb sim run week.toml --quantile 0.7
-  ebb sim run week.toml --json - | jq '.points[0].policies[].missed_fraction'
+  ebb sim run week.toml --json | jq '.points[0].policies[].missed_fraction'
   ebb sim run week.toml --report week/";
 
 /// Run a scenario under one or several policies, on all cores.
@@ -38,9 +39,8 @@ pub(super) struct Args {
     /// [forecast_error]. Default: as it says.
     #[arg(long, value_name = "Q", value_parser = quantile)]
     quantile: Option<f64>,
-    /// Write the result as JSON; - is stdout, instead of the table.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArgs,
     /// Write an HTML report and its pictures into this folder.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
@@ -81,8 +81,6 @@ pub(super) fn run(args: Args) -> Result<()> {
         let report = sim::write_report(&result, folder)?;
         eprintln!("report: {}", report.display());
     }
-    match &args.json {
-        Some(path) => write_json(&result, path),
-        None => print(&result),
-    }
+    args.json.write_file(&result)?;
+    args.json.print(&result, |printer| print(printer, &result))
 }

@@ -40,7 +40,7 @@ fn a_flipped_bit_is_found_and_its_file_named() {
 #[test]
 fn a_backup_holds_what_the_database_held_and_a_used_directory_is_refused() {
     let place = Place::with_corpus();
-    let info = place.ebb("backup ebb-data copy --json").json();
+    let info = place.ebb("backup copy --json").json();
     assert!(info["linked_bytes"].as_u64().unwrap() > 0);
     let before = place.ebb("scan app.lines").ok();
     place.ebb("snapshot delete --keyspace app s").ok();
@@ -48,26 +48,26 @@ fn a_backup_holds_what_the_database_held_and_a_used_directory_is_refused() {
         place.ebb("scan --data copy app.lines --snapshot s").ok(),
         before
     );
-    let said = place.ebb("backup ebb-data copy").fails(2);
+    let said = place.ebb("backup copy").fails(2);
     assert!(said.contains("copy has something in it"), "{said}");
-    let said = place.ebb("backup ebb-data other").ok();
+    let said = place.ebb("backup other").ok();
     assert!(said.contains("linked"), "{said}");
-    place.ebb("backup missing third").fails(3);
+    place.ebb("backup --data missing third").fails(3);
     assert!(!place.path("missing").exists());
 }
 
 #[test]
 fn verify_names_what_is_damaged_and_repair_saves_the_rest() {
     let place = Place::with_corpus();
-    let sound = place.ebb("verify ebb-data").ok();
+    let sound = place.ebb("verify").ok();
     assert!(sound.contains("nothing is wrong"), "{sound}");
     let before = place.ebb("scan app.lines").ok();
     let name = damage_table(&place);
 
-    let done = place.ebb("verify ebb-data --json");
+    let done = place.ebb("verify --json");
     assert_eq!(done.code, 5, "{}", done.stderr);
     assert!(
-        done.stderr.contains("ebb repair ebb-data"),
+        done.stderr.contains("ebb repair --data ./ebb-data"),
         "{}",
         done.stderr
     );
@@ -75,14 +75,14 @@ fn verify_names_what_is_damaged_and_repair_saves_the_rest() {
     let path = report["findings"][0]["path"].as_str().unwrap();
     assert!(path.ends_with(&name), "{path}");
 
-    let done = place.ebb("repair ebb-data whole");
+    let done = place.ebb("repair whole");
     assert_eq!(done.code, 5, "{}", done.stderr);
     assert!(done.stdout.contains(&name), "{}", done.stdout);
-    place.ebb("verify whole").ok();
+    place.ebb("verify --data whole").ok();
     let after = place.ebb("scan --data whole app.lines").ok();
     assert!(after.lines().count() > before.lines().count() / 2);
     assert!(after.lines().all(|line| before.contains(line)));
-    let done = place.ebb("repair ebb-data again --json");
+    let done = place.ebb("repair again --json");
     let report: Value = serde_json::from_str(&done.stdout).unwrap();
     assert_eq!(report["lost"][0]["table"], "app.lines");
     assert!(report["lost"][0]["to_key"].is_string());
@@ -94,9 +94,9 @@ fn verify_names_what_is_damaged_and_repair_saves_the_rest() {
     bytes[20] ^= 1;
     std::fs::write(place.path(&manifest), bytes).unwrap();
     place.ebb("stats").fails(5);
-    let said = place.ebb("verify ebb-data");
+    let said = place.ebb("verify");
     assert_eq!(said.code, 5);
     assert!(said.stdout.contains("MANIFEST"), "{}", said.stdout);
-    let said = place.ebb("repair ebb-data named");
+    let said = place.ebb("repair named");
     assert!(said.stdout.contains("versions of"), "{}", said.stdout);
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::place::Place;
 
 /// Ten weeks of hours with quiet weekends, some noise, and a missing line.
-fn trace() -> String {
+pub fn trace() -> String {
     let mut text = String::from("time,load\n");
     for hour in 0..70 * 24_u64 {
         let high = if hour / 24 % 7 >= 5 { 30 } else { 60 };
@@ -22,7 +22,7 @@ fn trace() -> String {
 fn a_trace_is_forecast_and_the_forecasts_are_judged() {
     let place = Place::new();
     place.write("load.csv", trace());
-    let line = "forecast load.csv --days 20 --json out.json --report out/report";
+    let line = "forecast load.csv --days 20 --json-file out.json --report out/report";
     let told = place.ebb(line).ok();
     for word in [
         "1,680 slots, 1 without",

@@ -12,11 +12,13 @@ mod history;
 mod isolation;
 mod jobs;
 mod loading;
+mod options;
 mod place;
 mod reading;
 mod restarts;
 mod rows;
 mod simulating;
+mod writing;
 
 use place::Place;
 

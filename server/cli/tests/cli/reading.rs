@@ -149,7 +149,7 @@ fn a_snapshot_with_an_expiry_is_listed_renewed_and_gone_in_time() {
     let json = place.ebb("snapshot list --json").json();
     assert!(json[1]["expires"].is_null());
     place
-        .ebb("snapshot renew --keyspace app --expires 0s soon")
+        .ebb("snapshot renew --keyspace app --expires 1ms soon")
         .ok();
     let json = place.ebb("snapshot list --json").json();
     assert_eq!(json.as_array().unwrap().len(), 1);

@@ -61,7 +61,7 @@ fn a_scenario_gives_a_table_json_and_a_report() {
     assert!(place.read("out/report.html").contains("<svg"));
     assert!(place.read("out/shares-1-fifo.svg").ends_with("</svg>\n"));
 
-    let json = place.ebb("sim run day.toml --json -").json();
+    let json = place.ebb("sim run day.toml --json").json();
     let policies = &json["points"][0]["policies"];
     let urgent = |policy: usize| &policies[policy]["jobs"][1];
     assert_eq!(urgent(0)["name"], "urgent");
@@ -74,7 +74,7 @@ fn a_scenario_gives_a_table_json_and_a_report() {
     assert_eq!(policies[1]["missed_fraction"]["mean"], 0.0);
     assert_eq!(policies[0]["replicas"].as_array().unwrap().len(), 2);
 
-    let one = place.ebb("sim run day.toml --policy ras --replicas 1 --json x.json");
+    let one = place.ebb("sim run day.toml --policy ras --replicas 1 --json-file x.json");
     one.ok();
     let json: serde_json::Value = serde_json::from_str(&place.read("x.json")).unwrap();
     assert_eq!(json["points"][0]["policies"][0]["policy"], "ras");
@@ -107,7 +107,7 @@ fn the_motivating_example_is_as_in_the_thesis() {
     let scenario = place.ebb("sim experiments motivation --scenario").ok();
     place.write("motivation.toml", scenario);
     let json = place
-        .ebb("sim run motivation.toml --policy reverse-adaptive --json -")
+        .ebb("sim run motivation.toml --policy reverse-adaptive --json")
         .json();
     let jobs = json["points"][0]["policies"][0]["jobs"].as_array().unwrap();
     assert!(jobs.iter().all(|job| job["met"] == true), "{jobs:?}");
@@ -136,7 +136,7 @@ fn a_trace_lies_beside_its_scenario() {
     );
     place.write("day.toml", traced);
     place.write("load.csv", "time,value\n0,60\n3600,60\n");
-    let json = place.ebb("sim run day.toml --policy fifo --json -").json();
+    let json = place.ebb("sim run day.toml --policy fifo --json").json();
     // 330 maps of 300 s on 5 of the 10 nodes.
     assert_eq!(
         json["points"][0]["policies"][0]["makespan_s"]["mean"],
@@ -166,7 +166,7 @@ fn a_quantile_of_the_load_is_told_in_the_file_or_on_the_command_line() {
     place.write("day.toml", with(""));
     place.write("careful.toml", with("quantile = 0.9\n"));
     let policies = |command: &str| place.ebb(command).json()["points"][0]["policies"].clone();
-    let asked = "--policy forecast-edf --json -";
+    let asked = "--policy forecast-edf --json";
     assert_eq!(
         policies(&format!("sim run day.toml --quantile 0.9 {asked}")),
         policies(&format!("sim run careful.toml {asked}"))

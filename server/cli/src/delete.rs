@@ -1,0 +1,97 @@
+//! `ebb delete`: some rows, or all of a key range.
+
+use std::ffi::OsString;
+
+use anyhow::Result;
+use ebb_storage::{Db, Table, WriteBatch};
+
+use super::database::{self, Location};
+use super::error::CliError;
+use super::key_range::KeyRange;
+use super::names::{TableName, key_bytes};
+use super::print::{self, counted};
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb delete app.users ada
+  ebb delete app.users ada grace
+  ebb delete app.users --prefix test- --yes
+  ebb delete app.users --from a --to n --yes
+
+Of several keys all are deleted by one commit, or none: a key that is not there is exit
+code 3. A range is deleted with --yes only; without it the command tells how many rows
+that would be. Snapshots keep what they see.";
+
+/// Delete rows by their keys, or all rows of a key range.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    location: Location,
+    /// The table.
+    #[arg(value_name = "KEYSPACE.TABLE")]
+    table: TableName,
+    /// The keys.
+    #[arg(value_name = "KEY", conflicts_with_all = ["from", "to", "prefix"])]
+    #[arg(required_unless_present_any = ["from", "to", "prefix"])]
+    keys: Vec<OsString>,
+    #[command(flatten)]
+    range: KeyRange,
+    /// Delete the range, however many rows it has.
+    #[arg(long)]
+    yes: bool,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    args.table.refuse_system()?;
+    let db = args.location.open_existing()?;
+    let table = database::table(&db, &args.table)?;
+    let rows = match args.keys.is_empty() {
+        true => delete_range(&args, &table)?,
+        false => delete_keys(&args, &db, &table)?,
+    };
+    db.sync()?;
+    print::say(format!(
+        "deleted {} of {}",
+        counted(rows, "row"),
+        args.table
+    ))
+}
+
+fn delete_keys(args: &Args, db: &Db, table: &Table) -> Result<u64> {
+    let mut keys: Vec<&[u8]> = args.keys.iter().map(|key| key_bytes(key)).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let mut batch = WriteBatch::new();
+    for (key, value) in keys.iter().zip(table.get_many(&keys)?) {
+        if value.is_none() {
+            return Err(CliError::NoKey {
+                key: String::from_utf8_lossy(key).into_owned(),
+                place: format!("{}; nothing was deleted", args.table),
+            }
+            .into());
+        }
+        batch.delete(table, key);
+    }
+    db.write(batch)?;
+    Ok(keys.len() as u64)
+}
+
+fn delete_range(args: &Args, table: &Table) -> Result<u64> {
+    let bounds = args.range.bounds();
+    let mut rows = 0;
+    for row in table.range(bounds.clone()) {
+        row?;
+        rows += 1;
+    }
+    if !args.yes && rows > 0 {
+        return Err(CliError::Usage(format!(
+            "this deletes {} of {}; add --yes if you mean it",
+            counted(rows, "row"),
+            args.table
+        ))
+        .into());
+    }
+    table.delete_range(bounds)?;
+    Ok(rows)
+}

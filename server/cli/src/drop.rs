@@ -1,0 +1,102 @@
+//! `ebb drop`: a table or a keyspace, for good.
+
+use anyhow::Result;
+use ebb_server::jobs::history::SYSTEM_KEYSPACE;
+use ebb_storage::{Db, Keyspace};
+
+use super::database::{self, Location, TableSize};
+use super::error::CliError;
+use super::names::TableName;
+use super::print::{self, counted};
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb drop app.users --yes
+  ebb drop app --yes
+
+Without --yes the command tells what would be lost, and does nothing. Snapshots of the
+keyspace keep the tables that they cover, and their space, until they are deleted; a
+keyspace takes its snapshots with it.";
+
+/// Drop a table, or a keyspace with all its tables and snapshots.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    location: Location,
+    /// The table, or the keyspace.
+    #[arg(value_name = "KEYSPACE[.TABLE]")]
+    name: String,
+    /// Drop it, whatever is in it.
+    #[arg(long)]
+    yes: bool,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    match args.name.contains('.') {
+        true => {
+            let name: TableName = args.name.parse().map_err(CliError::Usage)?;
+            drop_table(&args, &name)
+        }
+        false => drop_keyspace(&args),
+    }
+}
+
+fn drop_table(args: &Args, name: &TableName) -> Result<()> {
+    name.refuse_system()?;
+    let db = args.location.open_existing()?;
+    database::table(&db, name)?;
+    let size = TableSize::of(&db, name);
+    if !args.yes {
+        let text = format!("this drops {name} with {size}; add --yes if you mean it");
+        return Err(CliError::Usage(text).into());
+    }
+    let keyspace = database::keyspace(&db, &name.keyspace)?;
+    keyspace.drop_table(&name.table)?;
+    db.sync()?;
+    let kept_by = covering(&keyspace, &name.table);
+    let kept = match kept_by {
+        0 => String::new(),
+        n => format!("; {} still covers it", counted(n, "snapshot")),
+    };
+    print::say(format!("dropped table {name} with {size}{kept}"))
+}
+
+/// Snapshots that see a table.
+fn covering(keyspace: &Keyspace, table: &str) -> u64 {
+    let snapshots = keyspace.snapshots();
+    let covers = snapshots
+        .iter()
+        .filter(|info| info.tables.iter().any(|name| name == table));
+    covers.count() as u64
+}
+
+fn drop_keyspace(args: &Args) -> Result<()> {
+    let name = &args.name;
+    if name == SYSTEM_KEYSPACE {
+        return Err(TableName::system_refused().into());
+    }
+    let db = args.location.open_existing()?;
+    let what = contents(&db, &database::keyspace(&db, name)?);
+    if !args.yes {
+        let text = format!("this drops keyspace {name} with {what}; add --yes if you mean it");
+        return Err(CliError::Usage(text).into());
+    }
+    db.drop_keyspace(name)?;
+    db.sync()?;
+    print::say(format!("dropped keyspace {name} with {what}"))
+}
+
+/// What a keyspace has in it.
+fn contents(db: &Db, keyspace: &Keyspace) -> String {
+    let tables = keyspace.tables();
+    let sizes = tables.iter().map(|table| {
+        let keyspace = keyspace.name().to_string();
+        let table = table.clone();
+        TableSize::of(db, &TableName { keyspace, table })
+    });
+    let size: TableSize = sizes.sum();
+    let tables = counted(tables.len() as u64, "table");
+    let snapshots = counted(keyspace.snapshots().len() as u64, "snapshot");
+    format!("{tables}, {size} and {snapshots}")
+}

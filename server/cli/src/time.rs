@@ -1,0 +1,39 @@
+//! Times as arguments.
+
+use std::time::Duration;
+
+/// Longer ones nobody waits for: a clock would run over.
+const YEARS_MAX: u64 = 1000;
+const TIME_MAX: Duration = Duration::from_secs(YEARS_MAX * 366 * 24 * 60 * 60);
+
+/// Parses `30s` or `1h 5m`: a time to come, neither nothing nor for ever.
+pub(super) fn to_come(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Err(_) => Err("expected a time, as in 30s, 2h or 7days".to_string()),
+        Ok(time) if time.is_zero() => Err("it has to lie in the future".to_string()),
+        Ok(time) if time > TIME_MAX => Err(format!("expected at most {YEARS_MAX} years")),
+        Ok(time) => Ok(time),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_to_come_is_neither_nothing_nor_for_ever() {
+        assert_eq!(to_come("1h 5m"), Ok(Duration::from_secs(3900)));
+        assert_eq!(to_come("1000years").map(|_| ()), Ok(()));
+        for (text, said) in [
+            ("0s", "future"),
+            ("0days", "future"),
+            ("-1s", "expected a time"),
+            ("soon", "expected a time"),
+            ("2000years", "at most 1000 years"),
+            ("99999999999999years", "expected"),
+        ] {
+            let error = to_come(text).unwrap_err();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! `ebb truncate`: all rows of a table.
+
+use anyhow::Result;
+
+use super::database::{self, Location, TableSize};
+use super::error::CliError;
+use super::names::TableName;
+use super::print;
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb truncate app.users --yes
+
+Without --yes the command tells what would be lost, and does nothing. The table stays;
+snapshots keep what they see.";
+
+/// Delete all rows of a table.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    location: Location,
+    /// The table.
+    #[arg(value_name = "KEYSPACE.TABLE")]
+    table: TableName,
+    /// Delete them, however many there are.
+    #[arg(long)]
+    yes: bool,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    let name = &args.table;
+    name.refuse_system()?;
+    let db = args.location.open_existing()?;
+    let table = database::table(&db, name)?;
+    let size = TableSize::of(&db, name);
+    if !args.yes {
+        let text = format!("this deletes all rows of {name}, {size}; add --yes if you mean it");
+        return Err(CliError::Usage(text).into());
+    }
+    table.truncate()?;
+    db.sync()?;
+    print::say(format!("deleted all rows of {name}, {size}"))
+}
