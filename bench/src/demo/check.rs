@@ -3,15 +3,15 @@
 use anyhow::{Context, Result};
 use ebb_scheduler::runtime::JobReport;
 
-use super::act::failure;
+use super::day_run::failure;
 use super::jobs::{self, Application, Repeated};
 use super::outcome::WordCountCheck;
-use super::stage::Stage;
+use super::setup::Setup;
 
 /// Compares what the word counts wrote with a count that the runner had no part
 /// in.
 pub fn word_counts<'a>(
-    stage: &Stage,
+    setup: &Setup,
     run: &str,
     jobs: impl IntoIterator<Item = (&'a str, Application, &'a Repeated, &'a JobReport)>,
 ) -> Result<WordCountCheck> {
@@ -27,7 +27,7 @@ pub fn word_counts<'a>(
         let mut expected = input.count_words()?;
         check.jobs += 1;
         check.words = check.words.max(expected.len());
-        let path = jobs::output_file(stage, run, name);
+        let path = jobs::output_file(setup, run, name);
         let rows =
             std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         for row in rows

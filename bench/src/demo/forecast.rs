@@ -12,8 +12,8 @@ use ebb_scheduler::policy;
 use ebb_server::text::read_whole;
 use serde::Serialize;
 
-use super::act::Alone;
 use super::day::{Day, HOURS, LoadCost};
+use super::day_run::Alone;
 use super::options::Policy;
 
 /// How much of a forecast is planned with.
@@ -67,7 +67,7 @@ pub enum ForecastFrom {
     Known,
     /// Nothing is known: days of the load alone are measured and forecast.
     Learned,
-    /// Everything is known: what was left on the same day, played before.
+    /// Everything is known: what was left on the same day, run before.
     Oracle,
     /// A file of lines `HOUR,HUNDREDTHS`: what is left for analytics from that
     /// hour on, in hundredths of a core.
@@ -108,7 +108,7 @@ impl ForecastFrom {
     }
 
     /// f(t) of the day, in hundredths of a core. `alone` ran `faster` than the
-    /// day will; `rehearsed` is what was left on the day when it was played before,
+    /// day will; `rehearsed` is what was left on the day when it was run before,
     /// which the oracle needs.
     pub(super) fn availability(
         &self,
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oracle_says_what_was_left_when_the_day_was_played() {
+    fn the_oracle_says_what_was_left_when_the_day_was_run() {
         let day = Day { seconds: 24.0 };
         let sample = |i: u32| LoadSample {
             t_s: f64::from(i) * 0.1,

@@ -14,7 +14,7 @@ use ebb_server::jobs::records::{RecordFormat, RowSchema};
 use ebb_server::jobs::{SnapshotInput, grep, wordcount};
 use ebb_storage::{PinnedTable, SnapshotTable};
 
-use super::stage::Stage;
+use super::setup::Setup;
 
 /// What the jobs search for: rare enough that finding it is not writing it.
 const PATTERN: &str = "fn main";
@@ -120,20 +120,20 @@ impl Input for Repeated {
 }
 
 /// The file that a job's rows go to; `run` is the policy of its day.
-pub(super) fn output_file(stage: &Stage, run: &str, job: &str) -> PathBuf {
-    stage.output.join(run).join(format!("{job}.txt"))
+pub(super) fn output_file(setup: &Setup, run: &str, job: &str) -> PathBuf {
+    setup.output.join(run).join(format!("{job}.txt"))
 }
 
 /// A job of the demo, without a goal.
 pub(super) fn spec(
-    stage: &Stage,
+    setup: &Setup,
     (run, job): (&str, &str),
     application: Application,
     input: &Repeated,
     task_cpu_s: f64,
 ) -> Result<JobSpec> {
     let input: Arc<dyn Input> = Arc::new(input.clone());
-    let path = output_file(stage, run, job);
+    let path = output_file(setup, run, job);
     let folder = path.parent().expect("it lies in the folder of its run");
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let output = Arc::new(TextOutput::new(path));

@@ -12,7 +12,7 @@ use ebb_storage::SnapshotTable;
 
 use super::day::LoadCost;
 use super::jobs::{Application, Repeated, spec};
-use super::stage::{Stage, VALUE_BYTES};
+use super::setup::{Setup, VALUE_BYTES};
 use crate::ycsb::{Driver, Pace, ReadFrom, Report, RunOptions};
 
 /// Operations that are due together: those of a page that a front end builds.
@@ -50,18 +50,18 @@ pub(super) fn load_options(cores: u32, pace: Pace, duration: Option<Duration>) -
 
 /// Measures the load: the rate whose peak uses the part of the machine that the
 /// day wants, and what it uses at its ebb.
-pub(super) fn load_cost(stage: &Stage, cores: u32) -> Result<LoadCost> {
+pub(super) fn load_cost(setup: &Setup, cores: u32) -> Result<LoadCost> {
     let wanted = LoadCost::peak_cores_wanted(cores);
-    let (flat_out, used) = run(stage, cores, Pace::Closed, FLAT_OUT)?;
+    let (flat_out, used) = run(setup, cores, Pace::Closed, FLAT_OUT)?;
     let mut peak_ops_per_s = flat_out.throughput_ops_per_s * wanted / used.max(0.01);
-    let (mut report, mut peak_cores) = run(stage, cores, Pace::steady(peak_ops_per_s), AT_PEAK)?;
+    let (mut report, mut peak_cores) = run(setup, cores, Pace::steady(peak_ops_per_s), AT_PEAK)?;
     // An operation among few costs more than one among many: correct once, by
     // what the peak really used.
     peak_ops_per_s = report.throughput_ops_per_s * (wanted / peak_cores.max(0.01)).clamp(0.5, 1.5);
-    (report, peak_cores) = run(stage, cores, Pace::steady(peak_ops_per_s), AT_PEAK)?;
+    (report, peak_cores) = run(setup, cores, Pace::steady(peak_ops_per_s), AT_PEAK)?;
     peak_ops_per_s = report.throughput_ops_per_s;
     let (_, ebb_cores) = run(
-        stage,
+        setup,
         cores,
         Pace::steady(peak_ops_per_s * EBB_OF_PEAK),
         AT_EBB,
@@ -77,9 +77,9 @@ pub(super) fn load_cost(stage: &Stage, cores: u32) -> Result<LoadCost> {
 
 /// Runs the load, and says how many cores it used, the store's threads
 /// included.
-fn run(stage: &Stage, cores: u32, pace: Pace, duration: Duration) -> Result<(Report, f64)> {
+fn run(setup: &Setup, cores: u32, pace: Pace, duration: Duration) -> Result<(Report, f64)> {
     let options = load_options(cores, pace, Some(duration));
-    let driver = Driver::start(&stage.db, &stage.users, &ReadFrom::Live, options)?;
+    let driver = Driver::start(&setup.db, &setup.users, &ReadFrom::Live, options)?;
     let mut monitor = LoadMonitor::start()?;
     // Measured while it runs: a thread that has ended is not counted.
     driver.wait_for_end(duration.mul_f64(0.9));
@@ -90,7 +90,7 @@ fn run(stage: &Stage, cores: u32, pace: Pace, duration: Duration) -> Result<(Rep
 /// Measures the CPU time, in seconds, that each application needs for one pass
 /// over the text, with the load running beside it.
 pub(super) fn pass_cpu_s(
-    stage: &Stage,
+    setup: &Setup,
     text: &SnapshotTable,
     load: &LoadCost,
     cores: u32,
@@ -98,21 +98,21 @@ pub(super) fn pass_cpu_s(
 ) -> Result<Vec<f64>> {
     let pace = Pace::steady(load.peak_ops_per_s * BESIDE_TASKS);
     let driver = Driver::start(
-        &stage.db,
-        &stage.users,
+        &setup.db,
+        &setup.users,
         &ReadFrom::Live,
         load_options(cores, pace, None),
     )?;
     let left = f64::from(cores) - load.peak_cores * BESIDE_TASKS;
     let runtime = Runtime::start(RuntimeOptions {
         capacity: Arc::new(FixedCapacity::new((left * 100.0) as u32)),
-        spill_dir: stage.spill.clone(),
+        spill_dir: setup.spill.clone(),
         ..RuntimeOptions::new(cores)
     })?;
     let input = Repeated::new(text.clone(), PIECES, TASKS)?;
     let measure = |(i, application): (usize, &Application)| {
         let name = format!("measure-{i}");
-        let spec = spec(stage, ("measured", &name), *application, &input, 0.1)?;
+        let spec = spec(setup, ("measured", &name), *application, &input, 0.1)?;
         let report = runtime.submit(spec)?.wait();
         match report.outcome {
             Outcome::Succeeded => Ok(report.cpu_s / f64::from(TASKS) * input.pieces() as f64),

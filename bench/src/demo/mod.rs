@@ -1,7 +1,7 @@
 //! `ebb demo`: what ebb exists for, in a minute.
 //!
 //! ```text
-//!   corpus ─► stage ─► measure ─► plan ─► act ─► outcome ─► table, JSON, report
+//!   corpus ─► setup ─► measure ─► plan ─► day_run ─► outcome ─► table, JSON, report
 //!             store    costs      sizes   a day      │
 //!                                                     └─► comparison
 //! ```
@@ -11,11 +11,11 @@
 //! snapshots beside it. Sizes are fitted to the machine beforehand, so that a
 //! schedule that meets all goals exists with about a fifth to spare, or a twentieth.
 
-mod act;
 mod check;
 mod comparison;
 mod corpus;
 mod day;
+mod day_run;
 mod forecast;
 mod jobs;
 mod measure;
@@ -25,9 +25,9 @@ mod picture;
 mod plan;
 mod report;
 mod run;
+mod setup;
 mod show;
 mod simulated;
-mod stage;
 
 pub use comparison::Comparison;
 pub use forecast::ForecastFrom;

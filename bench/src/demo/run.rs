@@ -8,17 +8,17 @@ use ebb_scheduler::availability::Availability;
 use ebb_scheduler::runtime::JobSpec;
 use ebb_storage::{PinnedTable, SnapshotTable};
 
-use super::act::{Alone, CYCLES_PER_DAY, Played, Script, failure, grace_s, load_alone};
 use super::check;
 use super::day::{Day, HOURS, LoadCost};
+use super::day_run::{Alone, CYCLES_PER_DAY, DayRecord, DayRun, failure, grace_s, load_alone};
 use super::forecast::{ForecastFrom, Trust};
 use super::jobs::{self, Application, Repeated};
 use super::measure;
 use super::options::{DemoDay, DemoOptions, Goals, Policy};
 use super::outcome::{JobOutcome, Latency, LatencySample, Outcome, Series, Transactional};
 use super::plan::Plan;
+use super::setup::{self, Setup};
 use super::simulated::Replay;
-use super::stage::{self, Stage};
 use crate::ycsb::Report;
 
 /// The load alone runs through the same day this many times as fast.
@@ -40,16 +40,16 @@ const JOBS: [(&str, Application); 3] = [
 /// The job without one.
 const EXTRA_JOB: (&str, Application) = ("J4", Application::Grep);
 
-/// Runs the demo; `say` gets a line for people now and then. The outcomes are in
+/// Runs the demo; `notify` gets a line for people now and then. The outcomes are in
 /// the order of the days.
 ///
 /// # Errors
 /// When the folder cannot be used, no text is found, or the store fails.
-pub fn run(options: &DemoOptions, say: &dyn Fn(&str)) -> Result<Vec<Outcome>> {
-    let prepared = Prepared::new(options, say)?;
+pub fn run(options: &DemoOptions, notify: &dyn Fn(&str)) -> Result<Vec<Outcome>> {
+    let prepared = Prepared::new(options, notify)?;
     let is_oracle = |day: &DemoDay| day.forecast == ForecastFrom::Oracle;
     let rehearsed = match options.days.iter().find(|day| is_oracle(day)) {
-        Some(day) => prepared.rehearse(day, options, say)?,
+        Some(day) => prepared.rehearse(day, options, notify)?,
         None => Vec::new(),
     };
     let forecast_of =
@@ -58,14 +58,14 @@ pub fn run(options: &DemoOptions, say: &dyn Fn(&str)) -> Result<Vec<Outcome>> {
         return Ok(Vec::new());
     };
     let forecast = forecast_of(first, Trust::CAUTIOUS)?;
-    let sized = Sized::new(&prepared, &forecast, options.goals, say)?;
-    let play = |(number, day): (usize, &DemoDay)| {
-        say(&format!("the day, policy {} ...", day.policy));
+    let sized = Sized::new(&prepared, &forecast, options.goals, notify)?;
+    let run_day = |(number, day): (usize, &DemoDay)| {
+        notify(&format!("the day, policy {} ...", day.policy));
         let name = day_name(&options.days[..number], day);
         let forecast = forecast_of(day, Trust::of(&day.policy))?;
-        prepared.play(&name, day, &sized, forecast, options)
+        prepared.run_day(&name, day, &sized, forecast, options)
     };
-    options.days.iter().enumerate().map(play).collect()
+    options.days.iter().enumerate().map(run_day).collect()
 }
 
 /// What the output of a day is called: after its policy, with a number where there
@@ -80,7 +80,7 @@ fn day_name(before: &[DemoDay], day: &DemoDay) -> String {
 
 /// What all days have in common.
 struct Prepared {
-    stage: Stage,
+    setup: Setup,
     cores: u32,
     day: Day,
     reserve_cores: f64,
@@ -107,7 +107,7 @@ impl Sized {
         prepared: &Prepared,
         forecast: &Availability,
         goals: Goals,
-        say: &dyn Fn(&str),
+        notify: &dyn Fn(&str),
     ) -> Result<Self> {
         let Prepared {
             day,
@@ -118,7 +118,7 @@ impl Sized {
             ..
         } = prepared;
         let plan = Plan::new(*day, forecast, goals.filled());
-        say(&format!(
+        notify(&format!(
             "plan: a day in {:.0} s, at its peak {:.0} ops/s on {:.2} cores, others on {:.2}; three jobs of {:.1} s of CPU, one of {:.1} s",
             day.seconds,
             load.peak_ops_per_s,
@@ -141,28 +141,28 @@ impl Sized {
 }
 
 impl Prepared {
-    fn new(options: &DemoOptions, say: &dyn Fn(&str)) -> Result<Self> {
+    fn new(options: &DemoOptions, notify: &dyn Fn(&str)) -> Result<Self> {
         let cores = measure::cores();
         let day = Day {
             seconds: options.seconds,
         };
-        let stage = stage::set_up(&options.data, options.text.as_deref(), say)?;
-        stage.keyspace.create_snapshot(SNAPSHOT)?;
-        let text = stage
+        let setup = setup::set_up(&options.data, options.text.as_deref(), notify)?;
+        setup.keyspace.create_snapshot(SNAPSHOT)?;
+        let text = setup
             .keyspace
             .snapshot(SNAPSHOT)?
-            .table(stage.text.name())?;
+            .table(setup.text.name())?;
 
-        say("measuring this machine ...");
-        let load = measure::load_cost(&stage, cores)?;
+        notify("measuring this machine ...");
+        let load = measure::load_cost(&setup, cores)?;
         let costs = measure::pass_cpu_s(
-            &stage,
+            &setup,
             &text,
             &load,
             cores,
             &[Application::WordCount, Application::Grep],
         )?;
-        say(&format!(
+        notify(&format!(
             "load: {:.0} ops/s use {:.2} of {cores} cores; a pass over the text: word count {:.2} s of CPU, grep {:.2} s",
             load.peak_ops_per_s, load.peak_cores, costs[0], costs[1]
         ));
@@ -171,23 +171,23 @@ impl Prepared {
         };
         let days = options.days.iter().map(|day| day.forecast.days_alone());
         let days = days.max().unwrap_or(1);
-        say(&format!(
+        notify(&format!(
             "the load alone, for {:.0} s ...",
             fast_day.seconds * f64::from(days)
         ));
-        let alone = load_alone(&stage, fast_day, days, &load, cores)?;
+        let alone = load_alone(&setup, fast_day, days, &load, cores)?;
         let load = load.corrected(alone.mean_cores);
 
         let reserve_cores = RESERVE * f64::from(cores);
         if alone.others_cores > OTHERS_MUCH * f64::from(cores) {
-            say(&format!(
+            notify(&format!(
                 "others use {:.2} of {cores} cores: jobs will be small, and figures say little",
                 alone.others_cores
             ));
         }
         Ok(Self {
             pin: options.in_processes.then(|| text.pin()).transpose()?,
-            stage,
+            setup,
             cores,
             day,
             reserve_cores,
@@ -211,18 +211,18 @@ impl Prepared {
         forecast.map(Arc::new)
     }
 
-    /// What the load leaves on the day, from playing it once by the known forecast.
+    /// What the load leaves on the day, from running it once by the known forecast.
     fn rehearse(
         &self,
         day: &DemoDay,
         options: &DemoOptions,
-        say: &dyn Fn(&str),
+        notify: &dyn Fn(&str),
     ) -> Result<Vec<LoadSample>> {
-        say("a rehearsal of the day ...");
+        notify("a rehearsal of the day ...");
         let forecast = self.forecast(&ForecastFrom::Known, &[], Trust::CAUTIOUS)?;
         let sized = Sized::new(self, &forecast, options.goals, &|_| ())?;
-        let played = self.play("rehearsal", day, &sized, forecast, options)?;
-        Ok(played.series.load)
+        let record = self.run_day("rehearsal", day, &sized, forecast, options)?;
+        Ok(record.series.load)
     }
 
     fn spec(
@@ -232,7 +232,7 @@ impl Prepared {
         input: &Repeated,
         task_cpu_s: f64,
     ) -> Result<JobSpec> {
-        let spec = jobs::spec(&self.stage, named, application, input, task_cpu_s)?;
+        let spec = jobs::spec(&self.setup, named, application, input, task_cpu_s)?;
         Ok(match &self.pin {
             Some(pin) => spec.in_processes(Arc::new(application.work(pin).processes())),
             None => spec,
@@ -244,7 +244,7 @@ impl Prepared {
         &self,
         policy: &Policy,
         forecast: &Arc<Availability>,
-        played: &Played,
+        record: &DayRecord,
     ) -> Vec<Option<f64>> {
         let replay = |name| Replay {
             policy: name,
@@ -252,18 +252,18 @@ impl Prepared {
             cycle_s: self.day.seconds / CYCLES_PER_DAY,
             horizon_s: self.day.seconds + grace_s(self.day),
             forecast: forecast.clone(),
-            left: &played.load_history,
-            jobs: &played.jobs,
+            left: &record.load_history,
+            jobs: &record.jobs,
         };
         let simulated = match policy {
             Policy::Managed(name) => replay(name).run().ok(),
             Policy::None => None,
         };
-        simulated.unwrap_or_else(|| vec![None; played.jobs.len()])
+        simulated.unwrap_or_else(|| vec![None; record.jobs.len()])
     }
 
-    /// Plays a day; `run` is what its output is called.
-    fn play(
+    /// Runs a day; `run` is what its output is called.
+    fn run_day(
         &self,
         run: &str,
         day: &DemoDay,
@@ -271,7 +271,7 @@ impl Prepared {
         forecast: Arc<Availability>,
         options: &DemoOptions,
     ) -> Result<Outcome> {
-        self.stage.settle()?;
+        self.setup.settle()?;
         let task_cpu_s = sized.plan.task_cpu_s;
         let spec = |(name, application): (&str, Application), input| {
             self.spec((run, name), application, input, task_cpu_s)
@@ -280,8 +280,8 @@ impl Prepared {
         for ((job, input), hour) in JOBS.iter().zip(&sized.inputs).zip(options.goals.hours()) {
             specs.push(spec(*job, input)?.goal_s(self.day.seconds_of(hour)));
         }
-        let played = Script {
-            stage: &self.stage,
+        let record = DayRun {
+            setup: &self.setup,
             day: self.day,
             cores: self.cores,
             reserve_cores: self.reserve_cores,
@@ -292,36 +292,36 @@ impl Prepared {
             jobs: specs,
             extra: spec(EXTRA_JOB, &sized.extra_input)?,
         }
-        .play()?;
+        .run()?;
 
-        let counted = JOBS.iter().zip(&sized.inputs).zip(&played.jobs);
+        let counted = JOBS.iter().zip(&sized.inputs).zip(&record.jobs);
         let counted = counted
             .map(|(((name, application), input), report)| (*name, *application, input, report));
-        let word_count_check = check::word_counts(&self.stage, run, counted)?;
+        let word_count_check = check::word_counts(&self.setup, run, counted)?;
         let steps = (0..HOURS as u32 * 4).map(|i| self.day.seconds_of((f64::from(i) + 0.5) / 4.0));
         Ok(Outcome {
             policy: day.policy.name().to_string(),
             seconds: options.seconds,
             cores: self.cores,
-            scheduling_class: played.scheduling_class.clone(),
-            corpus: self.stage.corpus.clone(),
+            scheduling_class: record.scheduling_class.clone(),
+            corpus: self.setup.corpus.clone(),
             load_cost: self.load,
             objective: options.objective,
             forecast_from: day.forecast.clone(),
             goals_are: options.goals,
-            snapshot_create_us: played.snapshot_create_us.clone(),
-            jobs: job_outcomes(&played, self.simulated(&day.policy, &forecast, &played)),
+            snapshot_create_us: record.snapshot_create_us.clone(),
+            jobs: job_outcomes(&record, self.simulated(&day.policy, &forecast, &record)),
             transactional: Transactional {
                 alone: latency(&self.alone.load),
-                with_analytics: latency(&played.load),
+                with_analytics: latency(&record.load),
             },
             word_count_check,
             series: Series {
-                load: played.load_history,
-                guard: played.guarded,
-                cycles: played.cycles,
+                load: record.load_history,
+                guard: record.guarded,
+                cycles: record.cycles,
                 forecast: steps.map(|t_s| (t_s, forecast.at(t_s))).collect(),
-                latency: latency_series(&played.load),
+                latency: latency_series(&record.load),
             },
         })
     }
@@ -337,12 +337,12 @@ fn size(text: &SnapshotTable, pass_cpu_s: f64, cpu_s: f64, task_cpu_s: f64) -> R
     Repeated::new(text.clone(), pieces, tasks)
 }
 
-fn job_outcomes(played: &Played, simulated: Vec<Option<f64>>) -> Vec<JobOutcome> {
+fn job_outcomes(record: &DayRecord, simulated: Vec<Option<f64>>) -> Vec<JobOutcome> {
     let applications = JOBS
         .iter()
         .chain([&EXTRA_JOB])
         .map(|(_, application)| *application);
-    played
+    record
         .jobs
         .iter()
         .zip(applications)

@@ -11,7 +11,7 @@ use ebb_scheduler::policy::{self, Preemption};
 use ebb_scheduler::runtime::{JobReport, RuntimeOptions};
 use ebb_scheduler::sim::{Recording, SimConfig, SimJob, SimNode, Spread, TaskLength, simulate};
 
-/// What is simulated of a day that was played.
+/// What is simulated of a day that was run.
 pub(super) struct Replay<'a> {
     /// A policy of the library.
     pub(super) policy: &'a str,

@@ -246,7 +246,7 @@ impl Drop for Driver {
     }
 }
 
-/// Tells that a worker has ended, also by a panic.
+/// Notes that a worker has ended, also by a panic.
 struct Ends(Arc<Alive>);
 
 impl Drop for Ends {

@@ -49,7 +49,7 @@ pub struct LoadReport {
     pub mb_per_s: f64,
 }
 
-/// Writes the records of `numbers`, in that order. `progress` is told how many
+/// Writes the records of `numbers`, in that order. `progress` is given how many
 /// are written so far, by any thread.
 ///
 /// # Errors

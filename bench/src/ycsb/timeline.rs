@@ -33,7 +33,7 @@ pub struct Interval {
     pub p999_us: f64,
     /// The largest, in microseconds.
     pub max_us: f64,
-    /// Processor time that the driver's threads used, in seconds; each tells at
+    /// Processor time that the driver's threads used, in seconds; each shares it at
     /// most every 10 ms, so some of it may count for the next interval.
     pub cpu_s: f64,
 }
@@ -60,7 +60,7 @@ impl Timeline {
     }
 }
 
-/// What one worker tells the sampler.
+/// What one worker shares with the sampler.
 #[derive(Debug)]
 pub(super) struct Slot {
     nanos: Mutex<Histogram<u64>>,

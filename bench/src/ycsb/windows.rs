@@ -6,9 +6,9 @@ use ebb_colocate::{LatencySource, LatencyWindow, Quantile};
 
 use super::timeline::{Interval, Timeline};
 
-/// A load that tells nothing for this long has ended: its windows are much shorter.
+/// A load of which nothing comes for this long has ended: its windows are much shorter.
 const SILENCE: Duration = Duration::from_secs(1);
-/// From then on a window without requests is told this often.
+/// From then on a window without requests is given this often.
 const QUIET_WINDOW: Duration = Duration::from_millis(100);
 
 /// The windows of a load's timeline; when it has ended, windows without requests: what
@@ -18,11 +18,11 @@ pub struct TimelineWindows {
     timeline: Timeline,
     quantile: Quantile,
     seen: usize,
-    /// The end of the last window that was told, in seconds of the load's time ...
+    /// The end of the last window that was given, in seconds of the load's time ...
     ended_s: f64,
-    /// ... and when it was told.
-    told: Instant,
-    /// Told nothing for so long, it has ended.
+    /// ... and when it was given.
+    given: Instant,
+    /// With nothing to give for so long, it has ended.
     silence: Duration,
 }
 
@@ -34,19 +34,19 @@ impl TimelineWindows {
             ended_s: timeline.latest().map_or(0.0, |interval| interval.t_s),
             timeline,
             quantile,
-            told: Instant::now(),
+            given: Instant::now(),
             silence: SILENCE,
         }
     }
 
     /// A window without requests, if the load has ended.
     fn quiet(&mut self) -> Option<LatencyWindow> {
-        let elapsed = self.told.elapsed();
+        let elapsed = self.given.elapsed();
         if elapsed < self.silence {
             return None;
         }
         self.silence = self.silence.min(QUIET_WINDOW);
-        self.told = Instant::now();
+        self.given = Instant::now();
         self.ended_s += elapsed.as_secs_f64();
         Some(LatencyWindow {
             t_s: self.ended_s,
@@ -64,7 +64,7 @@ impl LatencySource for TimelineWindows {
             return self.quiet().into_iter().collect();
         };
         self.seen += intervals.len();
-        (self.ended_s, self.told) = (last.t_s, Instant::now());
+        (self.ended_s, self.given) = (last.t_s, Instant::now());
         self.silence = SILENCE;
         let window = |interval: &Interval| LatencyWindow {
             t_s: interval.t_s,

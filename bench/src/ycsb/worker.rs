@@ -25,10 +25,10 @@ use super::workload::{Distribution, Operation};
 
 /// The most records of a scan.
 const SCAN_RECORDS_MAX: usize = 100;
-/// A waiting thread looks this often whether the run is to end.
+/// A waiting thread asks this often whether the run is to end.
 const STOP_CHECK: Duration = Duration::from_millis(20);
-/// A thread tells its processor time this often; the question is a system call.
-const CPU_TELL: Duration = Duration::from_millis(10);
+/// A thread shares its processor time this often; the question is a system call.
+const CPU_SHARED_EVERY: Duration = Duration::from_millis(10);
 
 /// What all workers of a run share.
 #[derive(Debug)]
@@ -131,7 +131,7 @@ struct Worker<'a> {
     read: Chooser,
     update: Chooser,
     value: Vec<u8>,
-    told_cpu: Instant,
+    cpu_shared: Instant,
     tally: Tally,
 }
 
@@ -148,7 +148,7 @@ impl<'a> Worker<'a> {
             read: chooser(shared.source_records.unwrap_or(records)),
             update: chooser(records),
             value: Vec::new(),
-            told_cpu: shared.start,
+            cpu_shared: shared.start,
             tally: Tally {
                 nanos: std::array::from_fn(|_| histogram(DIGITS)),
                 watched: Vec::new(),
@@ -181,7 +181,7 @@ impl<'a> Worker<'a> {
             {
                 self.tally.watched.push((window, latency_ns));
             }
-            self.tell_cpu(now);
+            self.share_cpu(now);
         }
         Ok(())
     }
@@ -196,7 +196,7 @@ impl<'a> Worker<'a> {
         };
         loop {
             let now = Instant::now();
-            self.tell_cpu(now);
+            self.share_cpu(now);
             if shared.is_over(now) {
                 return None;
             }
@@ -232,9 +232,9 @@ impl<'a> Worker<'a> {
         reached
     }
 
-    fn tell_cpu(&mut self, now: Instant) {
-        if now.saturating_duration_since(self.told_cpu) >= CPU_TELL {
-            self.told_cpu = now;
+    fn share_cpu(&mut self, now: Instant) {
+        if now.saturating_duration_since(self.cpu_shared) >= CPU_SHARED_EVERY {
+            self.cpu_shared = now;
             self.slot.set_cpu(thread_cpu());
         }
     }

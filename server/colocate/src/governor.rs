@@ -17,7 +17,7 @@ use crate::recent::{Recent, SAMPLES_MAX_DEFAULT};
 /// that comes earlier goes by the last measurement.
 const MEASURE_S_MIN: f64 = 0.02;
 
-/// The part of the machine that analytics never get unless told otherwise: timers, the
+/// The part of the machine that analytics never get unless asked for: timers, the
 /// kernel, and what a forecast does not know.
 pub const RESERVE: f64 = 0.05;
 

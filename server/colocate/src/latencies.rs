@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_begin_with_the_first_request_and_then_tell_of_silence_too() {
+    fn windows_begin_with_the_first_request_and_go_on_in_silence() {
         let latencies = Latencies::new();
         let mut source =
             RecordedWindows::of_length(latencies.clone(), Quantile::P99, Duration::ZERO);

@@ -16,7 +16,7 @@ use std::path::{Component, Path, PathBuf};
 use procfs::{FromRead, Meminfo};
 
 /// The part of all memory that is never given to analytics: for what the store, the
-/// kernel and others take before the next look.
+/// kernel and others take before the next sample.
 const RESERVE: f64 = 0.05;
 
 /// More is available only once it has been for this long, in seconds. To preempt a
@@ -26,7 +26,7 @@ const STEADY_S: f64 = 5.0;
 /// More than any of the files here has, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// Where the system tells of cgroups.
+/// Where the system shows cgroups.
 const CGROUPS: &str = "sys/fs/cgroup";
 
 /// Memory of the machine or of a cgroup.
@@ -121,25 +121,25 @@ fn text(path: &Path) -> Option<String> {
 /// The least that was left in the last seconds.
 #[derive(Debug, Default)]
 pub(super) struct SteadyMemory {
-    /// Looks that no later one went below: time in seconds, and bytes; both ascend.
-    looks: VecDeque<(f64, u64)>,
+    /// Samples that no later one went below: time in seconds, and bytes; both ascend.
+    samples: VecDeque<(f64, u64)>,
 }
 
 impl SteadyMemory {
-    /// Takes in a look at `now_s`, which is not before the last one's; what has been
+    /// Takes in a sample of `now_s`, which is not before the last one's; what has been
     /// left all the time.
     pub(super) fn take(&mut self, now_s: f64, left_bytes: u64) -> u64 {
         while self
-            .looks
-            .pop_back_if(|look| look.1 >= left_bytes)
+            .samples
+            .pop_back_if(|sample| sample.1 >= left_bytes)
             .is_some()
         {}
-        self.looks.push_back((now_s, left_bytes));
+        self.samples.push_back((now_s, left_bytes));
         // The last one stays.
-        while self.looks[0].0 < now_s - STEADY_S {
-            self.looks.pop_front();
+        while self.samples[0].0 < now_s - STEADY_S {
+            self.samples.pop_front();
         }
-        self.looks[0].1
+        self.samples[0].1
     }
 }
 
@@ -255,7 +255,7 @@ VmallocChunk:          0 kB
     }
 
     #[test]
-    fn this_machine_tells_what_it_leaves() {
+    fn this_machine_shows_what_it_leaves() {
         let left_bytes = MemoryMonitor::start().left_bytes(0);
         let total_bytes = of_machine(Path::new("/proc/meminfo")).map(|memory| memory.total_bytes);
         assert!(left_bytes.unwrap() < total_bytes.unwrap());
@@ -277,6 +277,6 @@ VmallocChunk:          0 kB
         assert_eq!(steady, [50, 50, 40, 40, 40, 40, 60]);
         assert_eq!(memory.take(30.0, 80), 80);
         assert_eq!(memory.take(30.0, 70), 70);
-        assert_eq!(memory.looks.len(), 1);
+        assert_eq!(memory.samples.len(), 1);
     }
 }

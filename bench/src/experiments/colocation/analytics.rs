@@ -16,7 +16,7 @@ use ebb_server::node::{StoreRequests, StoreWindows};
 use ebb_storage::{Db, PinnedTable};
 
 use super::endless::Endless;
-use super::stage::Stage;
+use super::setup::Setup;
 use crate::ycsb::{Driver, TimelineWindows};
 
 /// What analytics never get, as a part of the machine.
@@ -98,21 +98,21 @@ impl Analytics {
     ///
     /// # Errors
     /// When they do not start.
-    pub fn start(stage: &Stage, beside: &Beside) -> Result<Option<Self>> {
+    pub fn start(setup: &Setup, beside: &Beside) -> Result<Option<Self>> {
         let (management, held) = match beside {
             Beside::Nobody => return Ok(None),
             Beside::Unmanaged => (Management::Unmanaged, Held::default()),
             Beside::Managed(held) => (Management::Managed, held.clone()),
         };
-        let cores = f64::from(stage.cores);
+        let cores = f64::from(setup.cores);
         let machine = Machine {
             reserve_cores: RESERVE * cores,
             disk_bytes_per_s: held.disk_bytes_per_s,
             forecast: Some(Arc::new(Availability::constant(cores * 100.0 / 2.0)?)),
-            ..Machine::new(stage.cores)
+            ..Machine::new(setup.cores)
         };
         let guard = held.objective.map(Guard::new);
-        let monitor = LoadMonitor::start()?.with_requests(StoreRequests::new(&stage.db));
+        let monitor = LoadMonitor::start()?.with_requests(StoreRequests::new(&setup.db));
         let governor = Arc::new(Governor::new(machine, monitor, guard));
         let policy = policy::by_name(held.policy);
         let runtime = Runtime::start(RuntimeOptions {
@@ -121,10 +121,10 @@ impl Analytics {
             restraints: held.restraints,
             cycle_s: CYCLE_S,
             capacity: governor.clone(),
-            spill_dir: stage.folder.path().join("spill"),
-            ..RuntimeOptions::new(stage.cores)
+            spill_dir: setup.folder.path().join("spill"),
+            ..RuntimeOptions::new(setup.cores)
         })?;
-        let pin = held.in_processes.then(|| stage.text.pin()).transpose()?;
+        let pin = held.in_processes.then(|| setup.text.pin()).transpose()?;
         let work = pin.as_ref().map(|pin| TableWork::word_count(pin, REDUCES));
         let mut analytics = Self {
             runtime: Arc::new(runtime),
@@ -133,7 +133,7 @@ impl Analytics {
             jobs: Vec::new(),
             _pin: pin,
         };
-        let input: Arc<dyn Input> = Arc::new(Endless::new(stage, held.through_cache)?);
+        let input: Arc<dyn Input> = Arc::new(Endless::new(setup, held.through_cache)?);
         for (number, goal_s) in GOALS_S.into_iter().enumerate() {
             let output = Arc::new(VecOutput::new());
             let mut spec = wordcount::spec(format!("J{number}"), input.clone(), output, REDUCES);

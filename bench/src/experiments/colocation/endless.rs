@@ -7,7 +7,7 @@ use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
 use ebb_server::jobs::SnapshotInput;
 use ebb_storage::SnapshotTable;
 
-use super::stage::Stage;
+use super::setup::Setup;
 
 /// Pieces of the text: a task reads one, for some tens of milliseconds.
 const PIECES: usize = 16;
@@ -26,19 +26,19 @@ pub struct Endless {
 }
 
 impl Endless {
-    /// Of the stage's text.
+    /// Of the setup's text.
     ///
     /// # Errors
     /// When it cannot be cut.
-    pub fn new(stage: &Stage, through_cache: bool) -> Result<Self> {
-        let input = SnapshotInput::new(stage.text.clone(), PIECES);
+    pub fn new(setup: &Setup, through_cache: bool) -> Result<Self> {
+        let input = SnapshotInput::new(setup.text.clone(), PIECES);
         let pieces = input
             .splits()
             .map_err(|e| anyhow!("cannot cut the text: {e}"))?;
         Ok(Self {
             input,
             pieces,
-            cached: through_cache.then(|| Cached::new(&stage.text)),
+            cached: through_cache.then(|| Cached::new(&setup.text)),
         })
     }
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   args ─► run ─► trial ─► window          parts; rounds of windows in turn
-//!                    │        │ stage        one store, one load, one text
+//!                    │        │ setup        one store, one load, one text
 //!                    │        └ analytics    endless jobs, held back by what
 //!                  ratios ─► report          within a round; tables, JSON, SVG
 //!            goals                            the demo's days in turn
@@ -22,8 +22,8 @@ mod goals;
 mod ratios;
 mod report;
 mod run;
+mod setup;
 mod shape;
-mod stage;
 mod step;
 mod trial;
 mod window;

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::args::ColocationArgs;
 use super::goals::GoalsTrial;
-use super::stage::Stage;
+use super::setup::Setup;
 use super::step::Step;
 use super::trial::{Against, Trial};
 use super::window::Window;
@@ -102,9 +102,9 @@ impl LoadRow {
 
 impl Report {
     /// Without any part yet.
-    pub fn new(args: &ColocationArgs, stage: &Stage) -> Self {
+    pub fn new(args: &ColocationArgs, setup: &Setup) -> Self {
         Self {
-            cores: stage.cores,
+            cores: setup.cores,
             workload: args.workload.to_string(),
             quick: args.quick,
             loads: Vec::new(),

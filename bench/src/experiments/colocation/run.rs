@@ -11,8 +11,8 @@ use super::analytics::{Beside, GuardSees, Held};
 use super::args::{ColocationArgs, Part};
 use super::goals;
 use super::report::{LoadRow, Report};
+use super::setup::Setup;
 use super::shape::Shape;
-use super::stage::Stage;
 use super::step;
 use super::trial::{Contender, Trial};
 use crate::console::{stop_on_interrupt, write_json};
@@ -37,19 +37,19 @@ const OBJECTIVE_OVER_ALONE: f64 = 1.5;
 /// What the store or the disk says; an interrupt.
 pub fn run(args: &ColocationArgs) -> Result<()> {
     let interrupted = stop_on_interrupt()?;
-    let stage = Stage::set_up(args, None)?;
-    let mut report = Report::new(args, &stage);
+    let setup = Setup::new(args, None)?;
+    let mut report = Report::new(args, &setup);
     for part in args.parts() {
         match part {
-            Part::Loads => loads(args, &stage, &interrupted, &mut report)?,
-            Part::Days => days(args, &stage, &interrupted, &mut report)?,
+            Part::Loads => loads(args, &setup, &interrupted, &mut report)?,
+            Part::Days => days(args, &setup, &interrupted, &mut report)?,
             Part::Step => {
                 let rounds = args.extent((4, 15), (4, 3)).rounds;
-                report.step = Some(step::run(&stage, rounds, &interrupted)?);
+                report.step = Some(step::run(&setup, rounds, &interrupted)?);
             }
-            Part::Policies => policies(args, &stage, &interrupted, &mut report)?,
-            Part::Guard => guard(args, &stage, &interrupted, &mut report)?,
-            Part::Isolate => isolate(args, &stage, &interrupted, &mut report)?,
+            Part::Policies => policies(args, &setup, &interrupted, &mut report)?,
+            Part::Guard => guard(args, &setup, &interrupted, &mut report)?,
+            Part::Isolate => isolate(args, &setup, &interrupted, &mut report)?,
             Part::Cache => cache(args, &interrupted, &mut report)?,
             Part::Goals => {
                 let extent = args.extent((30, 5), (10, 1));
@@ -94,15 +94,15 @@ fn managed(name: impl Into<String>, held: Held) -> Contender {
 
 fn loads(
     args: &ColocationArgs,
-    stage: &Stage,
+    setup: &Setup,
     interrupted: &AtomicBool,
     report: &mut Report,
 ) -> Result<()> {
     let extent = args.extent((10, 8), (4, 3));
     for load in LOADS {
-        let pace = stage.pace(Shape::Steady(load))?;
+        let pace = setup.pace(Shape::Steady(load))?;
         let name = format!("{:.0}%", load * 100.0);
-        let trial = Trial::run(stage, name, &pace, extent, &both(), interrupted)?;
+        let trial = Trial::run(setup, name, &pace, extent, &both(), interrupted)?;
         report.loads.push(LoadRow::new(load, trial));
     }
     Ok(())
@@ -110,7 +110,7 @@ fn loads(
 
 fn days(
     args: &ColocationArgs,
-    stage: &Stage,
+    setup: &Setup,
     interrupted: &AtomicBool,
     report: &mut Report,
 ) -> Result<()> {
@@ -118,9 +118,9 @@ fn days(
     let levels = if args.quick { 3..=3 } else { 1..=3 };
     for level in levels {
         let seconds = extent.window.as_secs_f64();
-        let pace = stage.pace(Shape::Day { level, seconds })?;
+        let pace = setup.pace(Shape::Day { level, seconds })?;
         let name = format!("day, level {level}");
-        let trial = Trial::run(stage, name, &pace, extent, &both(), interrupted)?;
+        let trial = Trial::run(setup, name, &pace, extent, &both(), interrupted)?;
         report.days.push(trial);
     }
     Ok(())
@@ -128,7 +128,7 @@ fn days(
 
 fn policies(
     args: &ColocationArgs,
-    stage: &Stage,
+    setup: &Setup,
     interrupted: &AtomicBool,
     report: &mut Report,
 ) -> Result<()> {
@@ -142,21 +142,21 @@ fn policies(
             managed(policy.name, held)
         })
         .collect();
-    let (pace, extent) = (middle(stage)?, args.extent((6, 5), (2, 2)));
-    let trial = Trial::run(stage, "policies", &pace, extent, &contenders, interrupted)?;
+    let (pace, extent) = (middle(setup)?, args.extent((6, 5), (2, 2)));
+    let trial = Trial::run(setup, "policies", &pace, extent, &contenders, interrupted)?;
     report.policies = Some(trial);
     Ok(())
 }
 
 fn guard(
     args: &ColocationArgs,
-    stage: &Stage,
+    setup: &Setup,
     interrupted: &AtomicBool,
     report: &mut Report,
 ) -> Result<()> {
-    let (pace, extent) = (middle(stage)?, args.extent((6, 6), (3, 2)));
+    let (pace, extent) = (middle(setup)?, args.extent((6, 6), (3, 2)));
     // What the objective is relative to.
-    let alone = Trial::run(stage, "alone", &pace, extent, &[], interrupted)?;
+    let alone = Trial::run(setup, "alone", &pace, extent, &[], interrupted)?;
     let objective = Objective {
         quantile: Quantile::P99,
         latency_us: alone.alone_p99_us * OBJECTIVE_OVER_ALONE,
@@ -202,7 +202,7 @@ fn guard(
         managed("neither", without(false, false)),
         Contender::new("unmanaged", Beside::Unmanaged),
     ];
-    let trial = Trial::run(stage, "guard", &pace, extent, &contenders, interrupted)?;
+    let trial = Trial::run(setup, "guard", &pace, extent, &contenders, interrupted)?;
     report.objective = Some(objective);
     report.guard = Some(trial);
     Ok(())
@@ -210,7 +210,7 @@ fn guard(
 
 fn isolate(
     args: &ColocationArgs,
-    stage: &Stage,
+    setup: &Setup,
     interrupted: &AtomicBool,
     report: &mut Report,
 ) -> Result<()> {
@@ -224,17 +224,17 @@ fn isolate(
     ];
     let extent = args.extent((10, 8), (4, 3));
     for load in [0.5, 0.7] {
-        let pace = stage.pace(Shape::Steady(load))?;
+        let pace = setup.pace(Shape::Steady(load))?;
         let name = format!("{:.0}%, threads and processes", load * 100.0);
-        let trial = Trial::run(stage, name, &pace, extent, &contenders, interrupted)?;
+        let trial = Trial::run(setup, name, &pace, extent, &contenders, interrupted)?;
         report.isolate.push(trial);
     }
     Ok(())
 }
 
 fn cache(args: &ColocationArgs, interrupted: &AtomicBool, report: &mut Report) -> Result<()> {
-    let stage = Stage::set_up(args, Some(SMALL_CACHE_BYTES))?;
-    let (pace, extent) = (middle(&stage)?, args.extent((6, 5), (3, 2)));
+    let setup = Setup::new(args, Some(SMALL_CACHE_BYTES))?;
+    let (pace, extent) = (middle(&setup)?, args.extent((6, 5), (3, 2)));
     let through_cache = Held {
         through_cache: true,
         ..Held::default()
@@ -242,7 +242,7 @@ fn cache(args: &ColocationArgs, interrupted: &AtomicBool, report: &mut Report) -
     let mut contenders = both().to_vec();
     contenders.push(managed("managed, through the cache", through_cache));
     let trial = Trial::run(
-        &stage,
+        &setup,
         "small cache",
         &pace,
         extent,
@@ -278,6 +278,6 @@ fn forecasts() -> Vec<DemoDay> {
     days.into_iter().flatten().collect()
 }
 
-fn middle(stage: &Stage) -> Result<Pace> {
-    stage.pace(Shape::Steady(MIDDLE))
+fn middle(setup: &Setup) -> Result<Pace> {
+    setup.pace(Shape::Steady(MIDDLE))
 }

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::analytics::{Beside, Held};
 use super::ratios::median;
+use super::setup::Setup;
 use super::shape::Shape;
-use super::stage::Stage;
 use super::window::play;
 use crate::console::progress_bar;
 use crate::ycsb::Interval;
@@ -63,8 +63,8 @@ pub struct StepWindow {
 ///
 /// # Errors
 /// What a window's; an interrupt.
-pub fn run(stage: &Stage, rounds: u32, interrupted: &AtomicBool) -> Result<Step> {
-    let pace = stage.pace(Shape::Step {
+pub fn run(setup: &Setup, rounds: u32, interrupted: &AtomicBool) -> Result<Step> {
+    let pace = setup.pace(Shape::Step {
         from: FROM,
         to: TO,
         at_s: AT_S,
@@ -80,7 +80,7 @@ pub fn run(stage: &Stage, rounds: u32, interrupted: &AtomicBool) -> Result<Step>
     for _ in 0..rounds {
         for (beside, p99_us) in beside.iter().zip(&mut p99_us) {
             ensure!(!interrupted.load(Ordering::Relaxed), "interrupted");
-            p99_us.push(after(&play(stage, &pace, LENGTH, beside)?.timeline));
+            p99_us.push(after(&play(setup, &pace, LENGTH, beside)?.timeline));
             bar.inc(1);
         }
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::analytics::Beside;
 use super::args::Extent;
 use super::ratios::{Noise, Ratios, median};
-use super::stage::Stage;
+use super::setup::Setup;
 use super::window::{Window, play};
 use crate::console::progress_bar;
 use crate::ycsb::Pace;
@@ -83,7 +83,7 @@ impl Trial {
     /// # Errors
     /// What a window's; an interrupt.
     pub fn run(
-        stage: &Stage,
+        setup: &Setup,
         name: impl Into<String>,
         pace: &Pace,
         extent: Extent,
@@ -104,7 +104,7 @@ impl Trial {
             }
             for turn in turns {
                 ensure!(!interrupted.load(Ordering::Relaxed), "interrupted");
-                let window = play(stage, pace, extent.window, &order[turn].beside)?;
+                let window = play(setup, pace, extent.window, &order[turn].beside)?;
                 windows[turn].push(window);
                 bar.inc(1);
             }

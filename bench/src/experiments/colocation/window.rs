@@ -7,7 +7,7 @@ use ebb_colocate::LoadMonitor;
 use serde::Serialize;
 
 use super::analytics::{Analytics, Beside};
-use super::stage::Stage;
+use super::setup::Setup;
 use crate::ycsb::{Interval, Pace};
 
 /// Measured up to here, as a part of the window: a thread that has ended is not
@@ -51,12 +51,12 @@ pub struct Window {
 ///
 /// # Errors
 /// What the store says; jobs that do not run; values that are wrong.
-pub fn play(stage: &Stage, pace: &Pace, length: Duration, beside: &Beside) -> Result<Window> {
-    let analytics = Analytics::start(stage, beside)?;
-    let before = stage.db.stats();
-    let driver = stage.start_load(pace.clone(), length)?;
+pub fn play(setup: &Setup, pace: &Pace, length: Duration, beside: &Beside) -> Result<Window> {
+    let analytics = Analytics::start(setup, beside)?;
+    let before = setup.db.stats();
+    let driver = setup.start_load(pace.clone(), length)?;
     let watch = match &analytics {
-        Some(analytics) => analytics.watch(&stage.db, &driver)?,
+        Some(analytics) => analytics.watch(&setup.db, &driver)?,
         None => None,
     };
     let mut monitor = LoadMonitor::start()?;
@@ -74,7 +74,7 @@ pub fn play(stage: &Stage, pace: &Pace, length: Duration, beside: &Beside) -> Re
         report.mismatches,
         report.not_found
     );
-    let stats = stage.db.stats();
+    let stats = setup.db.stats();
     let cached = stats.blocks_cached - before.blocks_cached;
     let blocks = cached + stats.blocks_read - before.blocks_read;
     let busy = used.transactional_cores + used.analytics_cores + used.others_cores.max(0.0);
@@ -88,7 +88,7 @@ pub fn play(stage: &Stage, pace: &Pace, length: Duration, beside: &Beside) -> Re
         transactional_cores: used.transactional_cores,
         analytics_cores: used.analytics_cores,
         others_cores: used.others_cores,
-        idle_cores: (f64::from(stage.cores) - busy).max(0.0),
+        idle_cores: (f64::from(setup.cores) - busy).max(0.0),
         cache_hits: (blocks > 0).then(|| cached as f64 / blocks as f64),
         allowed_min: (analytics.as_ref())
             .filter(|_| guarded)

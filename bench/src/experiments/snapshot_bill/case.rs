@@ -88,7 +88,7 @@ impl<'a> Database<'a> {
         self.check_snapshot()?;
         self.keyspace.delete_snapshot(SNAPSHOT)?;
         self.wait(self.scale.idle)?;
-        measured.space_after_drop = Some(self.watch.look()?);
+        measured.space_after_drop = Some(self.watch.sample()?);
         self.check_live()?;
         Ok(measured)
     }
@@ -156,7 +156,7 @@ impl<'a> Database<'a> {
 
     fn measured(&mut self, overwrites_per_s: Option<f64>) -> Result<Measured> {
         Ok(Measured {
-            space: self.watch.look()?,
+            space: self.watch.sample()?,
             peak: self.watch.peak()?,
             space_after_drop: None,
             overwrites_per_s,

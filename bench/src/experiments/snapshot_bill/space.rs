@@ -36,27 +36,27 @@ pub struct Peak {
     pub memory_bytes: u64,
 }
 
-/// Looks at a database's files from outside.
+/// Samples a database's files from outside.
 pub struct SpaceWatch {
     dir: PathBuf,
     disk_bytes_max: u64,
-    looked: Instant,
+    sampled: Instant,
 }
 
-/// Between two looks.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Between two samples.
+const SAMPLE_EVERY: Duration = Duration::from_millis(50);
 
 impl SpaceWatch {
     pub fn new(dir: PathBuf) -> Self {
         Self {
             dir,
             disk_bytes_max: 0,
-            looked: Instant::now(),
+            sampled: Instant::now(),
         }
     }
 
     /// What it takes now.
-    pub fn look(&mut self) -> Result<Space> {
+    pub fn sample(&mut self) -> Result<Space> {
         let files = |extension| {
             bytes_of_files(&self.dir, |path| {
                 path.extension() == Some(str::as_ref(extension))
@@ -69,23 +69,23 @@ impl SpaceWatch {
             memory_bytes: memory_bytes()?,
         };
         self.disk_bytes_max = self.disk_bytes_max.max(space.disk_bytes());
-        self.looked = Instant::now();
+        self.sampled = Instant::now();
         Ok(space)
     }
 
-    /// Looks for the peak if the last look was a while ago.
+    /// Samples for the peak if the last sample was a while ago.
     pub fn poll(&mut self) -> Result<()> {
-        match self.looked.elapsed() < LOOK_EVERY {
+        match self.sampled.elapsed() < SAMPLE_EVERY {
             true => Ok(()),
-            false => self.look().map(drop),
+            false => self.sample().map(drop),
         }
     }
 
-    /// Looks for the peak for so long; `progress` is told how long so far.
+    /// Samples for the peak for so long; `progress` is given how long so far.
     pub fn wait(&mut self, length: Duration, progress: impl Fn(Duration)) -> Result<()> {
         let from = Instant::now();
         while let Some(left) = length.checked_sub(from.elapsed()) {
-            thread::park_timeout(left.min(LOOK_EVERY));
+            thread::park_timeout(left.min(SAMPLE_EVERY));
             self.poll()?;
             progress(from.elapsed());
         }

@@ -1,4 +1,4 @@
-//! The stage: a fresh store with text and records in it.
+//! The setup: a fresh store with text and records in it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,9 +31,9 @@ impl text::LoadControl for TextBar<'_> {
     }
 }
 
-/// What the demo plays on.
+/// What the demo runs on.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(super) struct Setup {
     pub(super) db: Db,
     pub(super) keyspace: Keyspace,
     pub(super) text: Table,
@@ -45,7 +45,11 @@ pub(super) struct Stage {
 }
 
 /// Makes the folder, opens a store in it, and loads both tables.
-pub(super) fn set_up(data: &Path, asked_text: Option<&Path>, say: &dyn Fn(&str)) -> Result<Stage> {
+pub(super) fn set_up(
+    data: &Path,
+    asked_text: Option<&Path>,
+    notify: &dyn Fn(&str),
+) -> Result<Setup> {
     let (description, paths) = corpus::find(asked_text)?;
     let found = text::walk(&paths, None)?;
     if found.files.is_empty() {
@@ -85,7 +89,7 @@ pub(super) fn set_up(data: &Path, asked_text: Option<&Path>, say: &dyn Fn(&str))
     };
     let mb = |bytes: u64| bytes as f64 / 1e6;
     let (files, rows) = (corpus.files, corpus.rows);
-    say(&format!(
+    notify(&format!(
         "text: {}: {files} files, {rows} rows, {:.1} MB in {:.1} s ({:.0} MB/s)",
         corpus.description,
         mb(corpus.bytes),
@@ -104,10 +108,10 @@ pub(super) fn set_up(data: &Path, asked_text: Option<&Path>, say: &dyn Fn(&str))
     })?;
     bar.finish_and_clear();
     let seconds = started.elapsed().as_secs_f64();
-    say(&format!(
+    notify(&format!(
         "load: {RECORDS} records of {VALUE_BYTES} bytes in {seconds:.1} s"
     ));
-    let stage = Stage {
+    let setup = Setup {
         db,
         keyspace,
         text,
@@ -116,11 +120,11 @@ pub(super) fn set_up(data: &Path, asked_text: Option<&Path>, say: &dyn Fn(&str))
         output: data.join("output"),
         spill: data.join("spill"),
     };
-    stage.settle()?;
-    Ok(stage)
+    setup.settle()?;
+    Ok(setup)
 }
 
-impl Stage {
+impl Setup {
     /// What follows is measured: lets what was left to do be done before.
     pub(super) fn settle(&self) -> Result<()> {
         self.db.flush()?;

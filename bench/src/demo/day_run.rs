@@ -19,8 +19,8 @@ use super::Policy;
 use super::day::{Day, LoadCost};
 use super::measure::load_options;
 use super::plan::EXTRA_HOUR;
+use super::setup::Setup;
 use super::show::Show;
-use super::stage::Stage;
 use crate::ycsb::{Driver, Pace, ReadFrom, Report, TimelineWindows};
 
 /// Control cycles in a day: each is a tenth of an hour.
@@ -29,7 +29,7 @@ pub(super) const CYCLES_PER_DAY: f64 = 240.0;
 /// enough that a flush does not fill one.
 const SLOTS_PER_DAY: f64 = 48.0;
 /// Between two looks at how things stand.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const REFRESH_EVERY: Duration = Duration::from_millis(100);
 /// Snapshots created over the day, to see what that does to the load.
 const SNAPSHOTS: u32 = 20;
 /// Jobs that are late go on for half a day, or for a minute where that is
@@ -38,8 +38,8 @@ const GRACE_OF_DAY: f64 = 0.5;
 const GRACE_S_MIN: f64 = 60.0;
 
 /// What the day is made of.
-pub(super) struct Script<'a> {
-    pub(super) stage: &'a Stage,
+pub(super) struct DayRun<'a> {
+    pub(super) setup: &'a Setup,
     pub(super) day: Day,
     pub(super) cores: u32,
     /// Cores that are never given to analytics.
@@ -55,7 +55,7 @@ pub(super) struct Script<'a> {
 }
 
 /// What the day gave.
-pub(super) struct Played {
+pub(super) struct DayRecord {
     pub(super) load: Report,
     pub(super) jobs: Vec<JobReport>,
     pub(super) snapshot_create_us: Vec<u64>,
@@ -79,14 +79,14 @@ pub(super) struct Alone {
 /// Runs the load of so many days without jobs, and measures it in slots of which
 /// a day has [`SLOTS_PER_DAY`].
 pub(super) fn load_alone(
-    stage: &Stage,
+    setup: &Setup,
     day: Day,
     days: u32,
     load: &LoadCost,
     cores: u32,
 ) -> Result<Alone> {
     let length_s = day.seconds * f64::from(days);
-    let driver = start_load(stage, day, length_s, load, cores)?;
+    let driver = start_load(setup, day, length_s, load, cores)?;
     let (mut whole, mut slots) = (LoadMonitor::start()?, LoadMonitor::start()?);
     let slot_s = day.seconds / SLOTS_PER_DAY;
     let mut history = LoadHistory::new(slot_s);
@@ -114,7 +114,7 @@ pub(super) fn load_alone(
 }
 
 fn start_load(
-    stage: &Stage,
+    setup: &Setup,
     day: Day,
     length_s: f64,
     load: &LoadCost,
@@ -128,16 +128,16 @@ fn start_load(
         Some(Duration::from_secs_f64(length_s)),
     );
     Ok(Driver::start(
-        &stage.db,
-        &stage.users,
+        &setup.db,
+        &setup.users,
         &ReadFrom::Live,
         options,
     )?)
 }
 
-impl Script<'_> {
-    /// Plays the day.
-    pub(super) fn play(self) -> Result<Played> {
+impl DayRun<'_> {
+    /// Runs the day.
+    pub(super) fn run(self) -> Result<DayRecord> {
         let governor = Arc::new(Governor::new(
             Machine {
                 reserve_cores: self.reserve_cores,
@@ -146,7 +146,7 @@ impl Script<'_> {
             },
             LoadMonitor::start()
                 .context("cannot read the threads' CPU times")?
-                .with_requests(StoreRequests::new(&self.stage.db)),
+                .with_requests(StoreRequests::new(&self.setup.db)),
             self.objective.map(Guard::new),
         ));
         let named = |name: &str| policy::by_name(name).ok_or_else(|| anyhow!("no policy {name}"));
@@ -160,11 +160,11 @@ impl Script<'_> {
             management,
             cycle_s: self.day.seconds / CYCLES_PER_DAY,
             capacity: governor.clone(),
-            spill_dir: self.stage.spill.clone(),
+            spill_dir: self.setup.spill.clone(),
             ..RuntimeOptions::new(self.cores)
         })?);
         let driver = start_load(
-            self.stage,
+            self.setup,
             self.day,
             self.day.seconds,
             &self.load,
@@ -192,7 +192,7 @@ impl Script<'_> {
             }
             let due = (now_s / self.day.seconds * f64::from(SNAPSHOTS)) as usize;
             if snapshot_create_us.len() < due.min(SNAPSHOTS as usize) {
-                snapshot_create_us.push(create_snapshot(self.stage, due)?);
+                snapshot_create_us.push(create_snapshot(self.setup, due)?);
             }
             show.update(&runtime.status(), timeline.latest());
             let day_over = now_s >= self.day.seconds;
@@ -207,14 +207,14 @@ impl Script<'_> {
                 .iter()
                 .find(|handle| handle.status().finished_s.is_none());
             match waited {
-                Some(handle) => drop(handle.wait_timeout(LOOK_EVERY)),
-                None => drop(driver.wait_for_end(LOOK_EVERY)),
+                Some(handle) => drop(handle.wait_timeout(REFRESH_EVERY)),
+                None => drop(driver.wait_for_end(REFRESH_EVERY)),
             }
         }
         show.finish();
         drop(watch);
         let jobs = handles.iter().map(end).collect();
-        let played = Played {
+        let record = DayRecord {
             jobs,
             snapshot_create_us,
             cycles: runtime.history(),
@@ -224,8 +224,8 @@ impl Script<'_> {
             load: driver.join()?,
         };
         runtime.shutdown();
-        delete_hourly_snapshots(self.stage)?;
-        Ok(played)
+        delete_hourly_snapshots(self.setup)?;
+        Ok(record)
     }
 }
 
@@ -254,32 +254,32 @@ pub(super) fn failure(report: &JobReport) -> Option<String> {
 const HOURLY: &str = "hourly-";
 
 /// Creates a snapshot and takes the time; the one before it goes.
-fn create_snapshot(stage: &Stage, number: usize) -> Result<u64> {
-    let before = hourly_snapshots(stage);
+fn create_snapshot(setup: &Setup, number: usize) -> Result<u64> {
+    let before = hourly_snapshots(setup);
     let started = Instant::now();
-    stage
+    setup
         .keyspace
         .create_snapshot(&format!("{HOURLY}{number}"))?;
     let elapsed = started.elapsed();
-    delete(stage, before)?;
+    delete(setup, before)?;
     Ok(elapsed.as_micros() as u64)
 }
 
 /// The next day begins without those of this one.
-fn delete_hourly_snapshots(stage: &Stage) -> Result<()> {
-    delete(stage, hourly_snapshots(stage))
+fn delete_hourly_snapshots(setup: &Setup) -> Result<()> {
+    delete(setup, hourly_snapshots(setup))
 }
 
-fn hourly_snapshots(stage: &Stage) -> Vec<String> {
-    let all = stage.keyspace.snapshots().into_iter();
+fn hourly_snapshots(setup: &Setup) -> Vec<String> {
+    let all = setup.keyspace.snapshots().into_iter();
     all.map(|snapshot| snapshot.name)
         .filter(|name| name.starts_with(HOURLY))
         .collect()
 }
 
-fn delete(stage: &Stage, snapshots: Vec<String>) -> Result<()> {
+fn delete(setup: &Setup, snapshots: Vec<String>) -> Result<()> {
     for name in snapshots {
-        stage.keyspace.delete_snapshot(&name)?;
+        setup.keyspace.delete_snapshot(&name)?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What the windows play on: a store with records for the load and a snapshot of
+//! What the windows run on: a store with records for the load and a snapshot of
 //! text for the jobs, and what the load costs on this machine.
 
 use std::sync::Arc;
@@ -34,7 +34,7 @@ const MEASURED_MAX: Duration = Duration::from_secs(2);
 const CORRECTIONS: usize = 2;
 
 /// The store, and the machine.
-pub struct Stage {
+pub struct Setup {
     /// The store.
     pub db: Db,
     users: Table,
@@ -51,13 +51,13 @@ pub struct Stage {
     ops_per_core_s: f64,
 }
 
-impl Stage {
+impl Setup {
     /// Loads a fresh store, whose block cache holds `cache_bytes`, or as much as
     /// a store's does.
     ///
     /// # Errors
     /// What the store or the disk says.
-    pub fn set_up(args: &ColocationArgs, cache_bytes: Option<u64>) -> Result<Self> {
+    pub fn new(args: &ColocationArgs, cache_bytes: Option<u64>) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("ebb-colocation-").tempdir();
         let folder = folder.context("cannot create a temporary directory")?;
         let mut options = Options::default();
@@ -79,7 +79,7 @@ impl Stage {
         keyspace.create_snapshot("analysed")?;
         let text = keyspace.snapshot("analysed")?.table("text")?;
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
-        let mut stage = Self {
+        let mut setup = Self {
             db,
             users,
             text,
@@ -89,9 +89,9 @@ impl Stage {
             measured: args.window.map_or(MEASURED_MAX, |w| w.min(MEASURED_MAX)),
             ops_per_core_s: 0.0,
         };
-        let (ops_per_s, used) = stage.used_by(Pace::Closed)?;
-        stage.ops_per_core_s = ops_per_s / used.max(0.01);
-        Ok(stage)
+        let (ops_per_s, used) = setup.used_by(Pace::Closed)?;
+        setup.ops_per_core_s = ops_per_s / used.max(0.01);
+        Ok(setup)
     }
 
     /// The operations per second with which the load, with all that the store
@@ -113,7 +113,7 @@ impl Stage {
     /// Rates for a shape, from what two steady loads cost.
     ///
     /// # Errors
-    /// As [`Stage::ops_per_s`].
+    /// As [`Setup::ops_per_s`].
     pub fn pace(&self, shape: Shape) -> Result<Pace> {
         let (low, high) = shape.bounds();
         let low_ops_per_s = self.ops_per_s(low)?;
