@@ -22,11 +22,21 @@ use super::worker;
 use crate::model::JobId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Cycles begin at least this far apart, however often one is asked for: many short
+/// leases cost no more than that.
+const CYCLES_APART: Duration = Duration::from_millis(1);
 
 /// Runs until shutdown has been asked for and every job has ended.
 pub(super) fn run(shared: &Arc<Shared>) {
+    let mut began: Option<Instant> = None;
     while wait_for_cycle(shared) {
+        if let Some(rest) = began.and_then(|began| CYCLES_APART.checked_sub(began.elapsed())) {
+            thread::park_timeout(rest);
+        }
+        began = Some(Instant::now());
         for assignment in cycle(shared) {
             worker::spawn(shared, assignment);
         }

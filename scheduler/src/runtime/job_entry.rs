@@ -33,7 +33,7 @@ pub(super) struct JobContext {
     /// Known before its first task.
     pub splits: OnceLock<Vec<Split>>,
     pub ranges: JobRanges,
-    pub pacer: Pacer,
+    pub pacer: Arc<Pacer>,
     /// Where its tasks run; without, on threads of this process.
     pub pool: Option<Pool>,
 }
@@ -77,8 +77,11 @@ pub(super) struct Ended {
 }
 
 pub(super) struct JobEntry {
+    pub name: String,
     pub tracker: Tracker,
-    pub context: Arc<JobContext>,
+    pub pacer: Arc<Pacer>,
+    /// What its tasks work with; a lease has none, as its tasks are threads of others.
+    pub context: Option<Arc<JobContext>>,
     pub directory: Option<TempDir>,
     /// Per finished map, its runs in the order of emission.
     pub map_runs: Vec<Vec<Run>>,
@@ -95,12 +98,30 @@ pub(super) struct JobEntry {
 }
 
 impl JobEntry {
+    /// An entry without tasks of its own.
+    pub fn new(name: String, tracker: Tracker, pacer: Arc<Pacer>) -> Self {
+        Self {
+            name,
+            tracker,
+            pacer,
+            context: None,
+            directory: None,
+            map_runs: Vec::new(),
+            share_hundredths: 0,
+            paused_since_s: None,
+            concurrency: 0,
+            sampled_cpu_s: 0.0,
+            attempts: VecDeque::new(),
+            ended: Arc::new(OnceLock::new()),
+        }
+    }
+
     /// What it may use from `now_s` on.
     pub fn set_share(&mut self, share_hundredths: u32, now_s: f64) {
         self.share_hundredths = share_hundredths;
         let since_s = self.paused_since_s.unwrap_or(now_s);
         self.paused_since_s = (share_hundredths == 0).then_some(since_s);
-        self.context.pacer.set_share(share_hundredths);
+        self.pacer.set_share(share_hundredths);
     }
 
     /// The job as far as memory goes, in a cycle of `cycle_s` seconds that starts at
@@ -125,7 +146,8 @@ impl JobEntry {
         let (reduces_done, reduces_total) = self.tracker.progress(TaskKind::Reduce);
         JobStatus {
             id: job.id,
-            name: self.context.task.spec.name.clone(),
+            name: self.name.clone(),
+            is_lease: self.tracker.is_lease(),
             state: self.tracker.state(),
             follows: self.tracker.follows().collect(),
             submitted_s: job.submitted_s,
@@ -142,7 +164,7 @@ impl JobEntry {
             reduces_done,
             reduces_total,
             attempts_failed: self.tracker.counters().attempts_failed,
-            cpu_s: self.context.pacer.used_cpu_s(),
+            cpu_s: self.pacer.used_cpu_s(),
             cause: self.tracker.cause().map(str::to_owned),
         }
     }
@@ -154,7 +176,7 @@ impl JobEntry {
         let counters = *self.tracker.counters();
         Some(JobReport {
             id: job.id,
-            name: self.context.task.spec.name.clone(),
+            name: self.name.clone(),
             submitted_s: job.submitted_s,
             goal_s: job.goal_s,
             finished_s,
@@ -162,7 +184,7 @@ impl JobEntry {
             tasks: self.tracker.progress(TaskKind::Map).1
                 + self.tracker.progress(TaskKind::Reduce).1,
             bytes_in: counters.map_input_bytes,
-            cpu_s: self.context.pacer.used_cpu_s(),
+            cpu_s: self.pacer.used_cpu_s(),
             counters,
             outcome,
         })
@@ -191,7 +213,7 @@ impl JobEntry {
 
     /// CPU time used since this was asked last, in seconds.
     pub fn sample(&mut self) -> f64 {
-        let used_cpu_s = self.context.pacer.used_cpu_s();
+        let used_cpu_s = self.pacer.used_cpu_s();
         used_cpu_s - std::mem::replace(&mut self.sampled_cpu_s, used_cpu_s)
     }
 
@@ -222,8 +244,9 @@ impl JobEntry {
             Duty::Task { .. } | Duty::Split => None,
             Duty::Commit | Duty::Abort => self.directory.take(),
         };
+        let context = self.context.as_ref();
         Assignment {
-            context: Arc::clone(&self.context),
+            context: Arc::clone(context.expect("a lease has nothing to hand out")),
             duty,
             directory,
         }

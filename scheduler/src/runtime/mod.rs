@@ -37,6 +37,7 @@
 //! | `pacing/` | what an attempt uses, and where it waits for more |
 //! | `process/` | tasks in processes of their own |
 //! | `schedule/` | decisions: the life of a job, who gets what, who gives up memory |
+//! | `lease` | work that is not a job, under the same shares |
 //! | `capacity`, `clock`, `options` | what goes in |
 //! | `state`, `job_entry`, `control`, `worker`, `panics`, `handle`, `runner` | threads and the lock |
 //!
@@ -50,6 +51,7 @@ mod error;
 mod handle;
 mod job;
 mod job_entry;
+mod lease;
 mod options;
 mod pacing;
 mod panics;
@@ -83,6 +85,7 @@ pub use job::spec::{JobSpec, SAMPLE_RECORDS};
 pub use job::task_processes::TaskProcesses;
 pub use job::text_output::TextOutput;
 pub use job::typed;
+pub use lease::{Lease, LeaseOptions, LeasedThread};
 pub use options::{Management, Restraints, RuntimeOptions, TASK_MEMORY_BYTES_MIN};
 pub use pacing::class::SchedulingClass;
 pub use pacing::pacer::BURST_S;

@@ -9,22 +9,24 @@ use super::job::report::{CycleSample, RuntimeStatus};
 use super::job::spec::JobSpec;
 use super::job::task_context::TaskContext;
 use super::job_entry::{JobContext, JobEntry};
+use super::lease::{Lease, LeaseOptions};
 use super::options::RuntimeOptions;
-use super::pacing::class::{SchedulingClass, lower_current_thread};
-use super::pacing::pacer::Pacer;
+use super::pacing::class::{
+    SchedulingClass, current_nice, lower_current_thread, raise_current_thread,
+};
 use super::process::Pool;
 use super::schedule::tracker::Tracker;
 use super::state::{LEFT_BEHIND_MAX, Shared};
 use super::task::key_sample::JobRanges;
 use crate::model::{Job, JobId};
-use std::collections::VecDeque;
+
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
 /// A running MapReduce runner. Dropping it cancels what runs and joins all its
 /// threads.
 pub struct Runtime {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     control: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -50,7 +52,7 @@ impl Runtime {
         options.check()?;
         let class = match options.lowers_tasks() {
             true => probe_class()?,
-            false => SchedulingClass::Normal,
+            false => (SchedulingClass::Normal, true),
         };
         let shared = Arc::new(Shared::new(options, clock, class));
         let control = {
@@ -88,26 +90,20 @@ impl Runtime {
             path: spill_dir.clone(),
             source,
         })?;
-        let pacer = Pacer::new(
-            Arc::clone(&shared.clock),
-            shared.options.paces_cpu(),
-            Arc::clone(&shared.reads),
-        );
-
+        let pacer = Arc::new(shared.pacer());
         let pool = spec.processes.clone().map(Pool::new);
         let (id, submitted_s) = self.admit(&spec.after)?;
         let goal_s = spec.goal_s.map(|goal_s| submitted_s + goal_s);
         let job = Job::new(id, submitted_s, goal_s);
-        let ended = Arc::new(OnceLock::new());
         let estimates = spec.estimates(&splits);
-        let after = spec.after.clone();
+        let (name, after) = (spec.name.clone(), spec.after.clone());
+        let tracker = match is_first {
+            true => Tracker::new(job, splits.len() as u32, spec.reduces, &estimates),
+            false => Tracker::following(job, spec.reduces, &estimates),
+        };
         let mut entry = JobEntry {
-            tracker: match is_first {
-                true => Tracker::new(job, splits.len() as u32, spec.reduces, &estimates),
-                false => Tracker::following(job, spec.reduces, &estimates),
-            },
             map_runs: splits.iter().map(|_| Vec::new()).collect(),
-            context: Arc::new(JobContext {
+            context: Some(Arc::new(JobContext {
                 id,
                 task: TaskContext {
                     spec,
@@ -119,17 +115,13 @@ impl Runtime {
                     false => OnceLock::new(),
                 },
                 ranges: JobRanges::default(),
-                pacer,
+                pacer: Arc::clone(&pacer),
                 pool,
-            }),
+            })),
             directory: Some(directory),
-            share_hundredths: 0,
-            paused_since_s: None,
-            concurrency: 0,
-            sampled_cpu_s: 0.0,
-            attempts: VecDeque::new(),
-            ended: Arc::clone(&ended),
+            ..JobEntry::new(name, tracker, pacer)
         };
+        let ended = Arc::clone(&entry.ended);
         let submitted = News::Submitted(entry.status(None));
         shared.lock().news.push(submitted);
         shared.tell_news();
@@ -157,6 +149,50 @@ impl Runtime {
         })
     }
 
+    /// A share for work that is not a job: a query, an export, a backup, on threads of the
+    /// caller's. The policy sees it beside the jobs; it is listed, can be cancelled by its
+    /// id, and ends when it is dropped.
+    ///
+    /// ```
+    /// use ebb_scheduler::runtime::{LeaseOptions, Runtime, RuntimeOptions, TaskError};
+    ///
+    /// let runtime = Runtime::start(RuntimeOptions::new(2))?;
+    /// let lease = runtime.lease(
+    ///     "export",
+    ///     LeaseOptions { goal_s: Some(60.0), cpu_s: 0.5, ..LeaseOptions::default() },
+    /// )?;
+    ///
+    /// // On as many threads as the work has.
+    /// let exported = std::thread::scope(|scope| {
+    ///     let rows = scope.spawn(|| -> Result<u64, TaskError> {
+    ///         let thread = lease.enter()?; // waits for a share
+    ///         let mut rows = 0;
+    ///         for row in ["ebb", "and", "flow"] {
+    ///             thread.read(row.len())?; // waits while more was used than that
+    ///             rows += 1;
+    ///         }
+    ///         Ok(rows)
+    ///     });
+    ///     rows.join().expect("no row panics")
+    /// })?;
+    ///
+    /// assert_eq!(exported, 3);
+    /// assert_eq!(runtime.status().jobs[0].name, "export");
+    /// drop(lease);
+    /// assert!(runtime.status().jobs.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When goal or CPU time is not a positive number, or the runtime is shutting down.
+    pub fn lease(
+        &self,
+        name: impl Into<String>,
+        options: LeaseOptions,
+    ) -> Result<Lease, SubmitError> {
+        Lease::take(&self.shared, name.into(), options)
+    }
+
     /// The id of a job that is about to be accepted and comes after others, and the
     /// time.
     fn admit(&self, after: &[JobId]) -> Result<(JobId, f64), SubmitError> {
@@ -174,8 +210,7 @@ impl Runtime {
         if let Some(unknown) = after.iter().find(|id| !is_known(id)) {
             return Err(SubmitError::Follows(*unknown));
         }
-        state.last_id += 1;
-        Ok((JobId(state.last_id), self.shared.clock.now_s()))
+        Ok((state.next_id(), self.shared.clock.now_s()))
     }
 
     /// Asks a job to stop, as [`JobHandle::cancel`]. False for an unknown id too.
@@ -238,6 +273,7 @@ impl Runtime {
             state.jobs.keys().copied().collect()
         };
         for id in running {
+            self.shared.release(id);
             // One that commits at this moment is waited for below.
             let _ = self.shared.cancel(id);
         }
@@ -259,10 +295,14 @@ impl Drop for Runtime {
     }
 }
 
-/// Asks for the class on a thread of its own: it cannot always be undone.
-fn probe_class() -> Result<SchedulingClass, RuntimeError> {
+/// Asks for the class on a thread of its own, as it cannot always be undone; and
+/// whether it can.
+fn probe_class() -> Result<(SchedulingClass, bool), RuntimeError> {
     let probe = thread::Builder::new()
         .name("ebb-task".to_owned())
-        .spawn(lower_current_thread)?;
-    Ok(probe.join().unwrap_or(SchedulingClass::Normal))
+        .spawn(|| {
+            let nice = current_nice();
+            (lower_current_thread(), raise_current_thread(nice))
+        })?;
+    Ok(probe.join().unwrap_or((SchedulingClass::Normal, true)))
 }

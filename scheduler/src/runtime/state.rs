@@ -12,6 +12,7 @@ use super::options::{Management, RuntimeOptions};
 use super::pacing::attempt_state::AttemptState;
 use super::pacing::class::SchedulingClass;
 use super::pacing::cores::Cores;
+use super::pacing::pacer::Pacer;
 use super::pacing::reads::ReadBudget;
 use super::panics::catch;
 use super::schedule::memory::MemoryBudget;
@@ -73,7 +74,8 @@ impl State {
         let behind = order.partition_point(|id| Some(*id) <= self.last_claimed);
         order.rotate_left(behind);
         let has_memory = self.memory.has_room();
-        let running: u32 = self.jobs.values().map(|job| job.tracker.running()).sum();
+        let with_tasks = self.jobs.values().filter(|job| !job.tracker.is_lease());
+        let running: u32 = with_tasks.map(|job| job.tracker.running()).sum();
         let has_place = |job: &JobEntry| {
             has_memory
                 && match options.management {
@@ -109,6 +111,12 @@ impl State {
             }
         }
         None
+    }
+
+    /// An id that no other has.
+    pub fn next_id(&mut self) -> JobId {
+        self.last_id += 1;
+        JobId(self.last_id)
     }
 
     /// Makes a job that was just submitted wait for those that it comes after.
@@ -155,7 +163,7 @@ impl State {
         for (task, attempt) in preempt(space, &holders) {
             let job = self.jobs.get_mut(&task.job).expect("listed above");
             if job.tracker.preempt(task, attempt) {
-                preempted.push(Arc::clone(&job.context));
+                preempted.extend(job.context.clone());
             }
         }
         preempted
@@ -173,7 +181,7 @@ impl State {
         }
         let threads = self.left_behind;
         for job in self.jobs.values_mut() {
-            let has_tasks = job.tracker.live().is_some();
+            let has_tasks = job.tracker.live().is_some() && !job.tracker.is_lease();
             if has_tasks && job.tracker.running() == 0 {
                 job.tracker.fail(format!(
                     "threads of tasks that made no progress hold all memory, {threads} of them; \
@@ -204,26 +212,45 @@ impl State {
         for attempt_state in job.tracker.attempt_states() {
             self.leave_behind(attempt_state);
         }
-        let used_cpu_s = job.sample();
-        if let Some(sample) = self
-            .open
-            .as_mut()
-            .and_then(|open| open.jobs.iter_mut().find(|s| s.job == id))
-        {
-            sample.used_cpu_s = used_cpu_s;
-        }
-        let status = job.status(Some(now_s));
+        let status = self.part_with(&mut job, now_s);
         let ended = job.take_ended(&status, now_s);
-        let why_not = status.why_not();
-        for follower in self.jobs.values_mut() {
-            follower.tracker.other_ended(id, why_not.as_deref());
-        }
         // Only this place sets it, and a job is taken out once.
         let _ = job.ended.set(ended);
         self.ended.push_back(status);
         if self.ended.len() > ENDED_JOBS_MAX {
             self.ended.pop_front();
         }
+    }
+
+    /// Takes a lease out, of which nothing is left to be known. False when there is none
+    /// of that id any more.
+    pub fn release(&mut self, id: JobId, now_s: f64) -> bool {
+        if !(self.jobs.get(&id)).is_some_and(|job| job.tracker.is_lease()) {
+            return false;
+        }
+        let mut lease = self.jobs.remove(&id).expect("it was just seen");
+        // Threads that are still in find out at their next checkpoint.
+        lease.pacer.cancel();
+        lease.tracker.release();
+        self.part_with(&mut lease, now_s);
+        true
+    }
+
+    /// The last of a job that was taken out, for this cycle and for its followers.
+    fn part_with(&mut self, job: &mut JobEntry, now_s: f64) -> JobStatus {
+        let id = job.tracker.job.id;
+        let used_cpu_s = job.sample();
+        let samples = self.open.as_mut().map(|open| &mut open.jobs);
+        let sample = samples.and_then(|jobs| jobs.iter_mut().find(|sample| sample.job == id));
+        if let Some(sample) = sample {
+            sample.used_cpu_s = used_cpu_s;
+        }
+        let status = job.status(Some(now_s));
+        let why_not = status.why_not();
+        for follower in self.jobs.values_mut() {
+            follower.tracker.other_ended(id, why_not.as_deref());
+        }
+        status
     }
 
     /// Closes the sample of the cycle that ends now and opens the next.
@@ -262,6 +289,8 @@ pub(super) struct Shared {
     pub options: RuntimeOptions,
     pub clock: Arc<dyn Clock>,
     pub class: SchedulingClass,
+    /// A thread that was put under the class can go back.
+    pub can_raise: bool,
     pub cores: Arc<Cores>,
     /// The number of the worker started last.
     pub last_worker: AtomicU64,
@@ -277,7 +306,11 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub fn new(options: RuntimeOptions, clock: Arc<dyn Clock>, class: SchedulingClass) -> Self {
+    pub fn new(
+        options: RuntimeOptions,
+        clock: Arc<dyn Clock>,
+        (class, can_raise): (SchedulingClass, bool),
+    ) -> Self {
         let state = State {
             memory: MemoryBudget::new(&options),
             ..State::default()
@@ -286,6 +319,7 @@ impl Shared {
             options,
             clock,
             class,
+            can_raise,
             cores: Arc::new(Cores::detect()),
             last_worker: AtomicU64::new(0),
             reads: Arc::new(ReadBudget::unlimited()),
@@ -307,6 +341,23 @@ impl Shared {
         self.kick(&mut state);
     }
 
+    /// Ends a lease, if it is one.
+    pub fn release(&self, id: JobId) {
+        let mut state = self.lock();
+        if state.release(id, self.clock.now_s()) {
+            self.kick(&mut state);
+        }
+    }
+
+    /// The pacing of a job that is about to be accepted.
+    pub fn pacer(&self) -> Pacer {
+        Pacer::new(
+            Arc::clone(&self.clock),
+            self.options.paces_cpu(),
+            Arc::clone(&self.reads),
+        )
+    }
+
     /// Asks for a new plan at once.
     pub fn kick(&self, state: &mut State) {
         state.kicked = true;
@@ -319,7 +370,7 @@ impl Shared {
         if let Some(job) = state.jobs.get_mut(&id)
             && job.tracker.cancel()
         {
-            job.context.pacer.cancel();
+            job.pacer.cancel();
             self.kick(&mut state);
             return true;
         }
@@ -331,7 +382,7 @@ impl Shared {
         let mut state = self.lock();
         for (_, job) in state.jobs.range_mut(..=newest) {
             if job.tracker.fail(cause.to_owned()) {
-                job.context.pacer.cancel();
+                job.pacer.cancel();
             }
         }
     }
@@ -346,7 +397,7 @@ impl Shared {
             let could_run = options.management == Management::Unmanaged || job.share_hundredths > 0;
             given_up.extend(job.tracker.watch(now_s, could_run, options.stall_s));
             if job.tracker.state() == JobState::Stopping {
-                job.context.pacer.cancel();
+                job.pacer.cancel();
             }
             job.note_attempts(news);
         }
@@ -417,14 +468,14 @@ impl Shared {
                     _ => lost = done.runs,
                 }
                 if ended.stopped_others {
-                    job.context.pacer.wake();
+                    job.pacer.wake();
                 }
                 ended.phase_ended
             }
             (Duty::Task { task, attempt, .. }, Err(error)) => {
                 let failed = (job.tracker).task_failed(*task, *attempt, &error, now_s);
                 if failed {
-                    job.context.pacer.cancel();
+                    job.pacer.cancel();
                 }
                 failed
             }

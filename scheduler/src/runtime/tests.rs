@@ -5,6 +5,7 @@ mod failures;
 mod global_sort;
 mod hanging;
 mod journal;
+mod leases;
 mod management;
 mod memory;
 mod processes;

@@ -117,7 +117,7 @@ fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<Done, TaskErr
             segments,
         } => {
             let may_finish = || shared.may_finish(*task, *number);
-            let attempt = Attempt::start(&context.pacer, attempt_state, &may_finish)?;
+            let attempt = Attempt::start(&*context.pacer, attempt_state, &may_finish)?;
             if let Some(pool) = &context.pool {
                 return run_in_process(
                     (context, pool),

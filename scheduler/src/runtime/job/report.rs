@@ -9,9 +9,9 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobState {
-    /// No task has started.
+    /// No task has started. A lease: no thread is in.
     Waiting,
-    /// Tasks have started.
+    /// Tasks have started. A lease: threads are in.
     Running,
     /// All tasks are done; the output is being committed.
     Committing,
@@ -74,6 +74,8 @@ pub struct JobStatus {
     pub id: JobId,
     /// Its name.
     pub name: String,
+    /// Whether it is a [lease](crate::runtime::Lease): its tasks are threads of others.
+    pub is_lease: bool,
     /// Where it stands.
     pub state: JobState,
     /// Jobs that have to succeed before it can start.

@@ -1,15 +1,17 @@
 //! The kernel's scheduling class for task threads.
 
-use rustix::process::{getpriority_process, nice};
+use rustix::process::{getpriority_process, nice, setpriority_process};
 use serde::Serialize;
-use thread_priority::ThreadPriority;
 use thread_priority::unix::{
     NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,
     thread_native_id, thread_schedule_policy,
 };
+use thread_priority::{ThreadPriority, ThreadPriorityValue};
 
 /// The highest nice value there is.
 const NICEST: i32 = 19;
+
+const OTHER: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
 
 const IDLE: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
 
@@ -50,10 +52,28 @@ pub(in crate::runtime) fn lower_current_thread() -> SchedulingClass {
     current_class()
 }
 
+/// Puts the calling thread back into the ordinary class, with this nice value. False
+/// where the system does not let it: it takes a right (`CAP_SYS_NICE`, or a limit
+/// `RLIMIT_NICE`) that most processes do not have.
+pub(in crate::runtime) fn raise_current_thread(nice: i32) -> bool {
+    let middle = ThreadPriorityValue::try_from(50_u8).map(ThreadPriority::Crossplatform);
+    if let Ok(middle) = middle {
+        let _ = set_thread_priority_and_policy(thread_native_id(), middle, OTHER);
+    }
+    // Of the calling thread, on Linux.
+    let _ = setpriority_process(None, nice);
+    current_class() == class_of(false, nice) && current_nice() == nice
+}
+
+/// The nice value of the calling thread.
+pub(in crate::runtime) fn current_nice() -> i32 {
+    getpriority_process(None).unwrap_or(0)
+}
+
 /// What the calling thread runs under.
 pub(in crate::runtime) fn current_class() -> SchedulingClass {
     let is_idle = thread_schedule_policy().is_ok_and(|policy| policy == IDLE);
-    class_of(is_idle, getpriority_process(None).unwrap_or(0))
+    class_of(is_idle, current_nice())
 }
 
 fn class_of(is_idle: bool, nice: i32) -> SchedulingClass {

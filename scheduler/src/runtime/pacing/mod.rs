@@ -2,15 +2,18 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `attempt` | the account of an attempt, on its own thread |
+//! | `account` | what one thread uses, and when it looks at that |
+//! | `attempt` | one attempt at a task, on its own thread |
 //! | `attempt_state` | what others see of it, and tell it |
 //! | `pacer`, `reads`, `bucket` | CPU per job, bytes read by all jobs; the token bucket of both |
-//! | `class`, `cores` | what the kernel does: scheduling class, and which core |
+//! | `class`, `cores`, `lowered` | what the kernel does: scheduling class, and which core |
 
+pub(in crate::runtime) mod account;
 pub(in crate::runtime) mod attempt;
 pub(in crate::runtime) mod attempt_state;
 pub(in crate::runtime) mod bucket;
 pub(in crate::runtime) mod class;
 pub(in crate::runtime) mod cores;
+pub(in crate::runtime) mod lowered;
 pub(in crate::runtime) mod pacer;
 pub(in crate::runtime) mod reads;

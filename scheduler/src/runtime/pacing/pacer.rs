@@ -6,7 +6,7 @@
 //! checkpoints, and that last part is paid back. They wait in the same place
 //! while the jobs have read more than they may.
 
-use super::attempt::Throttle;
+use super::account::Throttle;
 use super::attempt_state::AttemptState;
 use super::bucket::{Bucket, Verdict};
 use super::reads::ReadBudget;

@@ -21,6 +21,17 @@ pub(in crate::runtime) struct Slot {
     pub finishing: Option<u32>,
 }
 
+impl Slot {
+    fn pending() -> Self {
+        Self {
+            state: TaskState::Pending,
+            attempts: 0,
+            failures: 0,
+            finishing: None,
+        }
+    }
+}
+
 /// An attempt that runs.
 #[derive(Debug)]
 pub(in crate::runtime) struct Running {
@@ -68,14 +79,8 @@ pub(in crate::runtime) struct TaskSet {
 
 impl TaskSet {
     pub fn new(n: u32, estimate_cpu_s: f64) -> Self {
-        let slot = |_| Slot {
-            state: TaskState::Pending,
-            attempts: 0,
-            failures: 0,
-            finishing: None,
-        };
         Self {
-            slots: (0..n).map(slot).collect(),
+            slots: (0..n).map(|_| Slot::pending()).collect(),
             pending: (0..n).collect(),
             running: BTreeMap::new(),
             done: 0,
@@ -135,6 +140,29 @@ impl TaskSet {
         Some(self.start_attempt(index, now_s))
     }
 
+    /// Starts an attempt for a thread that comes by itself: at a task that nobody is at,
+    /// or at a new one.
+    pub fn enter(&mut self, now_s: f64) -> (u32, u32, Arc<AttemptState>) {
+        let index = self.pending.pop_front().unwrap_or_else(|| {
+            self.slots.push(Slot::pending());
+            self.total() - 1
+        });
+        self.start_attempt(index, now_s)
+    }
+
+    /// A thread that came in is gone; its task waits for another.
+    pub fn leave(&mut self, index: u32, attempt: u32) {
+        if let Some(gone) = self.stop(index, attempt) {
+            self.done_cpu_s += gone.state.used_s();
+            self.put_back(index);
+        }
+    }
+
+    /// CPU time of all attempts that were entered, in seconds.
+    pub fn used_cpu_s(&self) -> f64 {
+        self.done_cpu_s + self.running_cpu_s().iter().sum::<f64>()
+    }
+
     /// Starts a copy of the straggler, if there is one.
     pub fn start_copy(&mut self, now_s: f64) -> Option<(u32, u32, Arc<AttemptState>)> {
         let index = self.straggler.take()?;
@@ -144,7 +172,8 @@ impl TaskSet {
     fn start_attempt(&mut self, index: u32, now_s: f64) -> (u32, u32, Arc<AttemptState>) {
         let slot = &mut self.slots[index as usize];
         slot.state = TaskState::Running;
-        slot.attempts += 1;
+        // Of a lease there may be very many; 0 stands for none.
+        slot.attempts = slot.attempts.wrapping_add(1).max(1);
         let attempt_state = Arc::new(AttemptState::default());
         let running = Running {
             state: Arc::clone(&attempt_state),

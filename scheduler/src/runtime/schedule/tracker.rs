@@ -6,6 +6,8 @@
 //!     └── last attempt failed, or cancelled ──> stopping ─────> ended
 //! ```
 //!
+//! Of a *lease* the tasks are threads of others: see `lease`.
+//!
 //! A job that follows others comes from further left: it waits until they have
 //! succeeded, then its input is split. No policy sees it before.
 //!
@@ -33,6 +35,8 @@ use crate::runtime::job::report::{JobState, Outcome};
 use crate::runtime::pacing::attempt_state::AttemptState;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+mod lease;
 
 /// Attempts at a task that fail before its job does; the field's usual number.
 pub const ATTEMPTS_MAX: u32 = 4;
@@ -83,6 +87,8 @@ pub(in crate::runtime) struct Tracker {
     /// Attempts that ended since they were taken last.
     records: Vec<AttemptRecord>,
     measured: MeasuredProfile,
+    /// Its tasks are threads of others.
+    lease: Option<lease::Lease>,
 }
 
 /// What came of an attempt that ended well.
@@ -111,6 +117,7 @@ impl Tracker {
             is_splitting: false,
             outcome: None,
             counters: Counters::default(),
+            lease: None,
         };
         tracker.commit_when_done();
         tracker
@@ -174,6 +181,7 @@ impl Tracker {
     /// or to clear away needs no share.
     pub fn claim(&mut self, may_start: bool, now_s: f64) -> Option<Work> {
         match self.stage {
+            _ if self.is_lease() => None,
             Stage::Tasks if may_start => {
                 let kind = self.kind();
                 let started = self.set(kind).start(now_s)?;
@@ -334,11 +342,12 @@ impl Tracker {
         self.stage == Stage::Tasks && self.set(task.kind).preempt(task.index, attempt)
     }
 
-    /// The attempts that run and were not told to stop; none when the job stops.
+    /// The attempts that run, were not told to stop and could be tried again; none when
+    /// the job stops.
     pub fn wanted(&self) -> impl Iterator<Item = (TaskKind, Wanted)> {
         let of = |set, kind| TaskSet::wanted(set).map(move |wanted| (kind, wanted));
         let all = of(&self.maps, TaskKind::Map).chain(of(&self.reduces, TaskKind::Reduce));
-        all.filter(|_| self.stage == Stage::Tasks)
+        all.filter(|_| self.stage == Stage::Tasks && !self.is_lease())
     }
 
     /// Looks at all attempts: those without progress for `stall_s` seconds in
@@ -346,6 +355,11 @@ impl Tracker {
     /// stops it can run in any case: nothing makes it wait.
     pub fn watch(&mut self, now_s: f64, could_run: bool, stall_s: f64) -> Vec<Arc<AttemptState>> {
         let elapsed_s = now_s - std::mem::replace(&mut self.watched_s, now_s);
+        if let Some(lease) = &mut self.lease {
+            // Threads of others cannot be given up, nor their work tried again.
+            lease.start_cycle(self.maps.running());
+            return Vec::new();
+        }
         let could_run = could_run || self.stage != Stage::Tasks;
         let mut given_up = Vec::new();
         for kind in [TaskKind::Map, TaskKind::Reduce] {
@@ -487,7 +501,10 @@ impl Tracker {
     }
 
     pub fn state(&self) -> JobState {
-        let started = self.maps.has_started() || self.reduces.has_started();
+        let started = match self.is_lease() {
+            true => self.running() > 0,
+            false => self.maps.has_started() || self.reduces.has_started(),
+        };
         match (self.stage, &self.outcome) {
             (Stage::Tasks, _) if started => JobState::Running,
             (Stage::Following | Stage::Splitting { .. } | Stage::Tasks, _) => JobState::Waiting,
@@ -503,8 +520,11 @@ impl Tracker {
         self.maps.running() + self.reduces.running()
     }
 
-    /// Tasks done and in all.
+    /// Tasks done and in all; of a lease nobody knows.
     pub fn progress(&self, kind: TaskKind) -> (u32, u32) {
+        if self.is_lease() {
+            return (0, 0);
+        }
         let set = match kind {
             TaskKind::Map => &self.maps,
             TaskKind::Reduce => &self.reduces,
@@ -518,6 +538,9 @@ impl Tracker {
 
     /// For the policy's view; `None` when no more tasks will start.
     pub fn live(&self) -> Option<LiveJob> {
+        if let Some(lease) = &self.lease {
+            return self.live_lease(lease);
+        }
         let running = |set: &TaskSet, kind| {
             let used_s = set.running_cpu_s().into_iter();
             used_s.map(|used_s| (kind, used_s)).collect::<Vec<_>>()

@@ -1,0 +1,169 @@
+//! What one thread uses for an attempt, and when it looks at that.
+
+use super::attempt_state::AttemptState;
+use crate::runtime::error::TaskError;
+use rustix::time::{ClockId, clock_gettime};
+use std::cell::Cell;
+use std::ops::Deref;
+use std::time::{Duration, Instant};
+
+/// Ticks, and bytes handled, between two looks at the wall clock. A look costs
+/// some 25 ns, a record rarely less.
+const TICKS_PER_LOOK: u32 = 8;
+const BYTES_PER_LOOK: usize = 4 << 10;
+
+/// Whom an attempt pays for what it uses, and who lets it go on.
+pub(in crate::runtime) trait Throttle {
+    /// Wall time between two settlements.
+    fn settle_every(&self) -> Duration;
+
+    /// Takes note of CPU time and bytes of input that were used already.
+    fn pay(&self, cpu_s: f64, read_bytes: u64);
+
+    /// Waits until the attempt with this state may use CPU, and read.
+    ///
+    /// # Errors
+    /// When it, or its job, is cancelled.
+    fn wait(&self, attempt_state: &AttemptState) -> Result<(), TaskError>;
+}
+
+/// The account of an attempt, on the one thread that works for it; hence the cells.
+/// However that ends, by a panic too, it pays for what was used: on drop. Whoever
+/// comes next waits for it if need be.
+pub(in crate::runtime) struct Account<T, S>
+where
+    T: Deref<Target: Throttle>,
+    S: Deref<Target = AttemptState>,
+{
+    throttle: T,
+    settle_every: Duration,
+    state: S,
+    settled_cpu_s: Cell<f64>,
+    settled_at: Cell<Instant>,
+    ticks: Cell<u32>,
+    bytes: Cell<usize>,
+    handled: Cell<u64>,
+    /// Bytes of input since the last settlement.
+    read_bytes: Cell<u64>,
+}
+
+impl<T, S> Account<T, S>
+where
+    T: Deref<Target: Throttle>,
+    S: Deref<Target = AttemptState>,
+{
+    /// Opens the account, and waits until the job may use CPU at all.
+    ///
+    /// # Errors
+    /// When the job is cancelled meanwhile.
+    pub fn open(throttle: T, state: S) -> Result<Self, TaskError> {
+        let account = Self {
+            settle_every: throttle.settle_every(),
+            throttle,
+            state,
+            settled_cpu_s: Cell::new(thread_cpu_s()),
+            settled_at: Cell::new(Instant::now()),
+            ticks: Cell::new(0),
+            bytes: Cell::new(0),
+            handled: Cell::new(0),
+            read_bytes: Cell::new(0),
+        };
+        account.wait()?;
+        Ok(account)
+    }
+
+    /// Whose account it is.
+    pub fn state(&self) -> &AttemptState {
+        &self.state
+    }
+
+    /// A record of the job's input, of `bytes` bytes, is about to be worked on.
+    ///
+    /// # Errors
+    /// When the job is cancelled.
+    pub fn read(&self, bytes: usize) -> Result<(), TaskError> {
+        self.read_bytes.set(self.read_bytes.get() + bytes as u64);
+        self.tick(bytes)
+    }
+
+    /// A step of work on `bytes` bytes was done. Now and then settles.
+    ///
+    /// # Errors
+    /// When the job is cancelled.
+    pub fn tick(&self, bytes: usize) -> Result<(), TaskError> {
+        self.state.step();
+        self.ticks.set(self.ticks.get() + 1);
+        self.bytes.set(self.bytes.get() + bytes);
+        if self.ticks.get() < TICKS_PER_LOOK && self.bytes.get() < BYTES_PER_LOOK {
+            return Ok(());
+        }
+        self.look()
+    }
+
+    /// Settles if the last time is long enough ago.
+    ///
+    /// # Errors
+    /// When the job is cancelled.
+    pub fn look(&self) -> Result<(), TaskError> {
+        self.state.step();
+        self.ticks.set(0);
+        self.bytes.set(0);
+        if self.settled_at.get().elapsed() < self.settle_every {
+            return Ok(());
+        }
+        self.settle()
+    }
+
+    /// Pays for what was used so far, and waits until the job may use more.
+    ///
+    /// # Errors
+    /// When the job is cancelled.
+    pub fn settle(&self) -> Result<(), TaskError> {
+        self.charge();
+        self.state.set_handled(self.handled.get());
+        let waited = self.wait();
+        self.settled_at.set(Instant::now());
+        waited
+    }
+
+    /// `units` more of the input were handled.
+    pub fn handled(&self, units: u64) {
+        self.handled.set(self.handled.get() + units);
+    }
+
+    /// Pays for what somebody else used that works for this attempt.
+    pub fn pay(&self, cpu_s: f64, read_bytes: u64) {
+        self.state.charge_s(cpu_s);
+        self.throttle.pay(cpu_s, read_bytes);
+    }
+
+    /// Waits until the job may use CPU.
+    fn wait(&self) -> Result<(), TaskError> {
+        self.state.set_waiting(true);
+        let waited = self.throttle.wait(&self.state);
+        self.state.set_waiting(false);
+        waited
+    }
+
+    fn charge(&self) {
+        let cpu_s = thread_cpu_s();
+        let used_s = cpu_s - self.settled_cpu_s.replace(cpu_s);
+        self.pay(used_s, self.read_bytes.take());
+    }
+}
+
+impl<T, S> Drop for Account<T, S>
+where
+    T: Deref<Target: Throttle>,
+    S: Deref<Target = AttemptState>,
+{
+    fn drop(&mut self) {
+        self.charge();
+    }
+}
+
+/// CPU time of the calling thread in seconds.
+pub(in crate::runtime) fn thread_cpu_s() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}

@@ -1,0 +1,491 @@
+//! Work of others under the same shares.
+
+use super::*;
+use crate::availability::Availability;
+use crate::model::{Job, JobId, TaskId, TaskKind};
+use crate::policy::{Fair, Fifo, all};
+use crate::runtime::pacing::bucket::{Bucket, Verdict};
+use crate::runtime::pacing::class::current_class;
+use crate::runtime::schedule::live_view::{LiveJob, Slot, live_view};
+use crate::runtime::schedule::tracker::{Tracker, Work};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::{JoinHandle, spawn};
+
+/// As much as the test says, of CPU and of reads.
+struct Left {
+    cpu_hundredths: AtomicU32,
+    read_bytes_per_s: AtomicU32,
+}
+
+impl Left {
+    fn new(cpu_hundredths: u32) -> Arc<Self> {
+        Arc::new(Self {
+            cpu_hundredths: AtomicU32::new(cpu_hundredths),
+            read_bytes_per_s: AtomicU32::new(u32::MAX),
+        })
+    }
+}
+
+impl CapacitySource for Left {
+    fn capacity(&self, _request: CapacityRequest) -> Capacity {
+        Capacity {
+            cpu_hundredths: self.cpu_hundredths.load(Ordering::SeqCst),
+            read_bytes_per_s: Some(u64::from(self.read_bytes_per_s.load(Ordering::SeqCst))),
+            ..Capacity::cpu(200)
+        }
+    }
+}
+
+fn start(spills: &Path, left: &Arc<Left>) -> Runtime {
+    let options = RuntimeOptions {
+        policy: Arc::new(Fair),
+        capacity: left.clone(),
+        cycle_s: 0.01,
+        ..options(spills)
+    };
+    Runtime::start(options).unwrap()
+}
+
+fn lease(runtime: &Runtime, name: &str) -> Lease {
+    runtime.lease(name, LeaseOptions::default()).unwrap()
+}
+
+/// A thread that computes under the lease until that refuses it, or `stop`.
+fn spinning(lease: &Lease, stop: &Arc<AtomicBool>) -> JoinHandle<Result<f64, TaskError>> {
+    let (lease, stop) = (lease.clone(), Arc::clone(stop));
+    spawn(move || {
+        let thread = lease.enter()?;
+        while !stop.load(Ordering::SeqCst) {
+            for n in 0..1000_u64 {
+                std::hint::black_box(n.wrapping_mul(n));
+            }
+            thread.checkpoint()?;
+        }
+        Ok(thread.used_cpu_s())
+    })
+}
+
+fn status(lease: &Lease) -> JobStatus {
+    lease.status().expect("the runtime is there")
+}
+
+#[test]
+fn two_threads_of_a_lease_use_no_more_than_its_share() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = start(spills.path(), &Left::new(30));
+    let (lease, stop) = (lease(&runtime, "query"), Arc::default());
+    let threads = [spinning(&lease, &stop), spinning(&lease, &stop)];
+    eventually("both are in", || status(&lease).tasks_running == 2);
+    let (begun_s, before_s) = (runtime.now_s(), status(&lease).cpu_s);
+    eventually("a second passes", || runtime.now_s() - begun_s > 1.0);
+    // CPU first: a slow machine only adds time.
+    let used_s = status(&lease).cpu_s - before_s;
+    let elapsed_s = runtime.now_s() - begun_s;
+    println!("{used_s:.3} s of CPU in {elapsed_s:.3} s");
+    assert!(used_s > 0.0 && used_s <= 0.30 * elapsed_s + 0.05);
+    let status = status(&lease);
+    assert_eq!(status.share_hundredths, 30);
+    assert_eq!((status.state, status.is_lease), (JobState::Running, true));
+    stop.store(true, Ordering::SeqCst);
+    let used_s: f64 = threads
+        .map(|thread| thread.join().unwrap().unwrap())
+        .iter()
+        .sum();
+    drop(lease);
+    eventually("a cycle ends without it", || {
+        (runtime.history().last()).is_some_and(|cycle| cycle.jobs.is_empty())
+    });
+    let history = runtime.history();
+    let samples = history.iter().flat_map(|cycle| &cycle.jobs);
+    let sampled_s: f64 = samples.map(|sample| sample.used_cpu_s).sum();
+    assert!(
+        sampled_s >= used_s - 1e-6,
+        "{sampled_s} s seen of {used_s} s"
+    );
+}
+
+#[test]
+fn a_lease_shares_with_jobs_and_leaves_them_its_share_when_it_is_dropped() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = start(spills.path(), &Left::new(100));
+    let output = VecOutput::new();
+    let job = runtime.submit(spinning_job(2, &output)).unwrap();
+    eventually("it has it all", || job.status().share_hundredths == 100);
+    let (lease, stop) = (lease(&runtime, "export"), Arc::default());
+    let thread = spinning(&lease, &stop);
+    eventually("each has a half", || {
+        let shares = [&job.status(), &status(&lease)].map(|status| status.share_hundredths);
+        shares == [50, 50]
+    });
+    let names = runtime.status().jobs.into_iter().map(|job| job.name);
+    assert_eq!(names.collect::<Vec<_>>(), ["spin", "export"]);
+    stop.store(true, Ordering::SeqCst);
+    thread.join().unwrap().unwrap();
+    drop(lease);
+    eventually("the job has it all again", || {
+        job.status().share_hundredths == 100
+    });
+    assert_eq!(runtime.status().jobs.len(), 1, "nothing is left of a lease");
+    assert!(job.cancel());
+}
+
+/// A query that waits for its client kept a share that jobs could have used.
+#[test]
+fn a_lease_that_no_thread_is_in_has_no_share_until_one_comes() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = start(spills.path(), &Left::new(100));
+    let output = VecOutput::new();
+    let job = runtime.submit(spinning_job(1, &output)).unwrap();
+    let lease = lease(&runtime, "query");
+    eventually("nobody comes", || {
+        let shares = [&job.status(), &status(&lease)].map(|status| status.share_hundredths);
+        shares == [100, 0]
+    });
+    assert_eq!(status(&lease).state, JobState::Waiting);
+    for _ in 0..3 {
+        let thread = lease.enter().unwrap();
+        eventually("it has a share", || status(&lease).share_hundredths == 50);
+        thread.checkpoint().unwrap();
+    }
+    assert!(job.cancel());
+}
+
+#[test]
+fn without_capacity_or_bytes_a_lease_rests_and_with_them_goes_on() {
+    let spills = tempfile::tempdir().unwrap();
+    let left = Left::new(0);
+    left.read_bytes_per_s.store(0, Ordering::SeqCst);
+    let runtime = start(spills.path(), &left);
+    let (lease, is_in) = (lease(&runtime, "backup"), Arc::new(AtomicBool::new(false)));
+    let thread = {
+        let (lease, is_in) = (lease.clone(), Arc::clone(&is_in));
+        spawn(move || {
+            let thread = lease.enter()?;
+            is_in.store(true, Ordering::SeqCst);
+            // More than is read without a look.
+            (0..100).try_for_each(|_| thread.read(64 << 10))
+        })
+    };
+    eventually("some cycles pass", || runtime.history().len() > 5);
+    assert_eq!(status(&lease).tasks_running, 1);
+    left.cpu_hundredths.store(200, Ordering::SeqCst);
+    eventually("some more", || runtime.history().len() > 10);
+    assert!(!is_in.load(Ordering::SeqCst), "there is nothing to read");
+    left.read_bytes_per_s.store(u32::MAX, Ordering::SeqCst);
+    thread.join().unwrap().unwrap();
+    assert!(is_in.load(Ordering::SeqCst));
+}
+
+#[test]
+fn a_holder_that_panics_gives_back_its_task_its_class_and_with_the_lease_the_share() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = start(spills.path(), &Left::new(100));
+    let lease = lease(&runtime, "torn");
+    let before = current_class();
+    let held = lease.clone();
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+        let thread = held.enter().unwrap();
+        thread.checkpoint().unwrap();
+        panic!("a row is torn");
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(status(&lease).tasks_running, 0);
+    if runtime.shared.can_raise {
+        assert_eq!(current_class(), before);
+    }
+    // Whoever else has it goes on.
+    lease.enter().unwrap().checkpoint().unwrap();
+    drop(lease);
+    let output = VecOutput::new();
+    let job = runtime.submit(word_count("a b a", 2, 1, &output)).unwrap();
+    assert_eq!(job.wait().outcome, Outcome::Succeeded);
+}
+
+#[test]
+fn a_cancelled_lease_refuses_its_threads_and_is_listed_until_it_is_dropped() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = start(spills.path(), &Left::new(100));
+    let (lease, stop) = (lease(&runtime, "query"), Arc::default());
+    let thread = spinning(&lease, &stop);
+    eventually("it is in", || status(&lease).tasks_running == 1);
+    assert!(runtime.cancel(lease.id()));
+    assert!(!lease.cancel(), "it was before");
+    assert!(matches!(thread.join().unwrap(), Err(TaskError::Cancelled)));
+    assert!(matches!(lease.enter(), Err(TaskError::Cancelled)));
+    eventually("some cycles pass", || runtime.history().len() > 5);
+    assert_eq!(status(&lease).state, JobState::Stopping);
+    drop(lease);
+    assert!(runtime.status().jobs.is_empty());
+}
+
+/// A lease that is held while the runtime is shut down, by that very thread or another,
+/// must not keep it waiting.
+#[test]
+fn a_shutdown_does_not_wait_for_leases_and_refuses_them() {
+    let spills = tempfile::tempdir().unwrap();
+    let left = Left::new(100);
+    let runtime = start(spills.path(), &left);
+    let (lease, stop) = (lease(&runtime, "query"), Arc::default());
+    let thread = spinning(&lease, &stop);
+    eventually("it is in", || status(&lease).tasks_running == 1);
+    left.cpu_hundredths.store(0, Ordering::SeqCst);
+    runtime.shutdown();
+    assert!(matches!(thread.join().unwrap(), Err(TaskError::Cancelled)));
+    assert!(matches!(lease.enter(), Err(TaskError::Cancelled)));
+    assert_eq!(lease.status(), None);
+    assert!(!lease.cancel());
+    let refused = runtime.lease("late", LeaseOptions::default());
+    assert!(matches!(refused, Err(SubmitError::ShuttingDown)));
+}
+
+#[test]
+fn a_lease_without_a_sensible_goal_or_cost_is_refused() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = start(spills.path(), &Left::new(100));
+    for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let with_goal = LeaseOptions {
+            goal_s: Some(bad),
+            ..LeaseOptions::default()
+        };
+        let refused = runtime.lease("no goal", with_goal);
+        assert!(matches!(refused, Err(SubmitError::Goal(_))));
+        let with_cost = LeaseOptions {
+            cpu_s: bad,
+            ..LeaseOptions::default()
+        };
+        let refused = runtime.lease("no cost", with_cost);
+        assert!(matches!(refused, Err(SubmitError::Profile(_))));
+    }
+    assert!(runtime.status().jobs.is_empty());
+}
+
+#[test]
+fn what_follows_a_lease_starts_when_that_is_dropped() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = start(spills.path(), &Left::new(100));
+    let (lease, output) = (lease(&runtime, "export"), VecOutput::new());
+    let spec = word_count("a b a", 2, 1, &output).after(lease.id());
+    let job = runtime.submit(spec).unwrap();
+    eventually("some cycles pass", || runtime.history().len() > 5);
+    assert_eq!(job.status().follows, [lease.id()]);
+    drop(lease);
+    assert_eq!(job.wait().outcome, Outcome::Succeeded);
+}
+
+const STEP_S: f64 = 0.001;
+const CYCLE_S: f64 = 0.01;
+const CORES: u32 = 4;
+
+/// A job or a lease of the model.
+struct Drawn {
+    tracker: Tracker,
+    bucket: Bucket,
+    /// Those that are at work: task, attempt, state.
+    threads: Vec<(TaskId, u32, Arc<AttemptState>)>,
+    /// CPU time of a task of a job, in seconds; `None`: a lease.
+    task_s: Option<f64>,
+    /// A lease that all its threads stay in.
+    is_steady: bool,
+    share_hundredths: u32,
+    /// Cycles that began without a thread in, since the last one came.
+    idle_cycles: u32,
+    granted_s: f64,
+    used_s: f64,
+}
+
+impl Drawn {
+    fn new(id: u64, rng: &mut ChaCha8Rng) -> Self {
+        let goal_s = rng.random_bool(0.5).then(|| rng.random_range(0.1..5.0));
+        let job = Job::new(JobId(id), 0.0, goal_s);
+        let task_s = rng.random_bool(0.5).then(|| rng.random_range(0.01..0.3));
+        let cpu_s = rng.random_range(0.01..3.0);
+        let mut drawn = Self {
+            tracker: match task_s {
+                Some(_) => Tracker::new(job, rng.random_range(1..6), 0, &JobProfile::default()),
+                None => Tracker::leased(job, cpu_s),
+            },
+            bucket: Bucket::new(0.0),
+            threads: Vec::new(),
+            task_s,
+            is_steady: task_s.is_none() && rng.random_bool(0.5),
+            share_hundredths: 0,
+            idle_cycles: 0,
+            granted_s: 0.0,
+            used_s: 0.0,
+        };
+        if drawn.is_steady {
+            let threads = rng.random_range(1..4);
+            (0..threads).for_each(|_| drawn.threads.extend(drawn.tracker.enter(0.0)));
+        }
+        drawn
+    }
+
+    fn start_cycle(&mut self, share_hundredths: u32, now_s: f64) {
+        self.share_hundredths = share_hundredths;
+        let rate = f64::from(share_hundredths) / 100.0;
+        self.bucket.set_rate(rate, BURST_S, now_s);
+        self.granted_s += rate * CYCLE_S;
+        let tasks = match share_hundredths {
+            0 => 0,
+            share => (share.div_ceil(100) + 1).min(CORES) as usize,
+        };
+        while self.task_s.is_some()
+            && self.threads.len() < tasks
+            && let Some(Work::Task {
+                task,
+                attempt,
+                attempt_state,
+            }) = self.tracker.claim(true, now_s)
+        {
+            self.threads.push((task, attempt, attempt_state));
+        }
+    }
+
+    /// A millisecond, in which each thread computes that may.
+    fn step(&mut self, now_s: f64, rng: &mut ChaCha8Rng) {
+        match (self.task_s, self.is_steady) {
+            (None, false) if self.threads.len() < 3 && rng.random_bool(0.01) => {
+                self.threads.extend(self.tracker.enter(now_s));
+                self.idle_cycles = 0;
+            }
+            (None, false) if !self.threads.is_empty() && rng.random_bool(0.02) => {
+                let (task, attempt, _) = self.threads.swap_remove(0);
+                self.tracker.leave(task, attempt);
+            }
+            _ => {}
+        }
+        for (_, _, state) in &self.threads {
+            if self.bucket.verdict(now_s) == Verdict::Go {
+                self.bucket.charge(STEP_S, now_s);
+                state.charge_s(STEP_S);
+                self.used_s += STEP_S;
+            }
+        }
+        let Some(task_s) = self.task_s else { return };
+        let is_done = |state: &AttemptState| state.used_s() >= task_s;
+        for (task, attempt, _) in self.threads.extract_if(.., |(_, _, state)| is_done(state)) {
+            self.tracker
+                .task_done(task, attempt, &Counters::default(), now_s);
+        }
+    }
+}
+
+/// Jobs and leases drawn at random, on a clock that stands still between steps, under
+/// every policy: shares never exceed the capacity, nobody uses more than his, a lease
+/// whose threads stay uses all of it, and one without threads has none.
+#[test]
+fn drawn_leases_and_jobs_use_what_they_are_given_and_are_given_what_there_is() {
+    let seed = rand::random();
+    println!("seed {seed}");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut steady_s = 0.0;
+    for policy in all().iter().cycle().take(45) {
+        let mut world: Vec<Drawn> = (1..=rng.random_range(1..6))
+            .map(|id| Drawn::new(id, &mut rng))
+            .collect();
+        let capacity = rng.random_range(0..=100 * CORES);
+        for cycle in 0..60 {
+            let now_s = f64::from(cycle) * CYCLE_S;
+            for drawn in &mut world {
+                drawn.tracker.watch(now_s, drawn.share_hundredths > 0, 1e9);
+                let is_idle = drawn.threads.is_empty();
+                drawn.idle_cycles = if is_idle { drawn.idle_cycles + 1 } else { 0 };
+            }
+            let live: Vec<LiveJob> = world.iter().filter_map(|d| d.tracker.live()).collect();
+            let forecast = Arc::new(Availability::constant(f64::from(capacity)).unwrap());
+            let cycle = (now_s, CYCLE_S);
+            let view = live_view(cycle, 0.05, Slot::new(10), capacity, forecast, &live);
+            let placement = policy.decide(&view).placement;
+            let claimants: Vec<Claimant> = (live.iter())
+                .map(|job| Claimant {
+                    job: job.job,
+                    slots: placement.slots(job.job.id),
+                    runnable_tasks: job.runnable_tasks(),
+                    copies: 0,
+                })
+                .collect();
+            let granted: BTreeMap<JobId, u32> =
+                shares(capacity, 10, &claimants).into_iter().collect();
+            assert!(granted.values().sum::<u32>() <= capacity);
+            for drawn in &mut world {
+                let share = granted.get(&drawn.tracker.job.id).copied().unwrap_or(0);
+                if drawn.task_s.is_none() && drawn.idle_cycles > 1 {
+                    assert_eq!(share, 0, "nobody came for a whole cycle");
+                }
+                drawn.start_cycle(share, now_s);
+            }
+            for step in 0..10 {
+                let now_s = now_s + f64::from(step) * STEP_S;
+                world
+                    .iter_mut()
+                    .for_each(|drawn| drawn.step(now_s, &mut rng));
+            }
+        }
+        for drawn in &world {
+            let who = format!("{} under {}", drawn.tracker.job.id, policy.name());
+            let (used_s, granted_s) = (drawn.used_s, drawn.granted_s);
+            let at_once_s = 4.0 * STEP_S;
+            assert!(
+                used_s <= granted_s + BURST_S + at_once_s,
+                "{who}: {used_s} of {granted_s}"
+            );
+            if drawn.is_steady {
+                steady_s += used_s;
+                assert!(
+                    used_s >= granted_s - at_once_s,
+                    "{who}: {used_s} of {granted_s}"
+                );
+            }
+        }
+    }
+    assert!(steady_s > 1.0, "leases were given something: {steady_s} s");
+}
+
+#[test]
+fn a_lease_is_planned_with_what_is_left_of_its_work() {
+    let mut tracker = Tracker::leased(Job::new(JobId(1), 0.0, Some(9.0)), 4.0);
+    let threads: Vec<_> = (0..2).filter_map(|_| tracker.enter(0.0)).collect();
+    threads[0].2.charge_s(3.0);
+    let live = tracker.live().unwrap();
+    let left_s: f64 = live
+        .running
+        .iter()
+        .map(|(_, used_s)| live.map_cpu_s - used_s)
+        .sum();
+    assert_eq!((live.runnable_tasks(), left_s), (2, 1.0));
+    let (task, attempt, _) = threads[0];
+    tracker.leave(task, attempt);
+    threads[1].2.charge_s(2.0);
+    let live = tracker.live().unwrap();
+    assert_eq!(
+        live.running,
+        [(TaskKind::Map, 5.0)],
+        "more than was believed"
+    );
+    assert_eq!(live.map_cpu_s, 5.0);
+    // A task that was left is taken again: there are no more than threads at once.
+    assert_eq!(tracker.enter(1.0).unwrap().0, task);
+}
+
+#[test]
+fn under_fifo_an_older_job_comes_before_a_lease() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(RuntimeOptions {
+        policy: Arc::new(Fifo),
+        capacity: Left::new(100),
+        cycle_s: 0.01,
+        ..options(spills.path())
+    });
+    let runtime = runtime.unwrap();
+    let output = VecOutput::new();
+    let job = runtime.submit(spinning_job(2, &output)).unwrap();
+    eventually("it has it all", || job.status().share_hundredths == 100);
+    let lease = lease(&runtime, "query");
+    let waiting = spinning(&lease, &Arc::default());
+    eventually("some cycles pass", || runtime.history().len() > 5);
+    assert_eq!(status(&lease).share_hundredths, 0);
+    assert!(job.cancel());
+    eventually("it has its turn", || status(&lease).cpu_s > 0.01);
+    assert!(lease.cancel());
+    assert!(waiting.join().unwrap().is_err());
+}
