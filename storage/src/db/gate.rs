@@ -19,14 +19,18 @@ pub(super) enum Passage {
     Closed,
 }
 
-/// What is behind, as one writer sees it. Called with the gate's lock held.
+/// What is behind, as one writer sees it.
 pub(super) trait Ahead {
+    /// Called without the gate's lock: it may ask a picker, which may take long, and
+    /// other writers are not to wait for that.
+    ///
     /// # Errors
     /// When there is nothing to wait for.
     fn look(&self) -> Result<Passage>;
 
     /// Sees to it that somebody works on what makes `look` say so. Called before
-    /// the first wait, and again whenever the gate was opened.
+    /// the first wait, and again whenever the gate was opened, with the gate's lock
+    /// held.
     fn ask(&self);
 
     /// The longest that the writer waits for credit.
@@ -67,6 +71,8 @@ struct Inside {
     credit: Credit,
     /// How often the gate was opened.
     openings: u64,
+    /// How often what writers see may have changed.
+    changes: u64,
 }
 
 impl Gate {
@@ -75,6 +81,7 @@ impl Gate {
             inside: Mutex::new(Inside {
                 credit: Credit::new(credit_max_bytes),
                 openings: 0,
+                changes: 0,
             }),
             changed: Condvar::new(),
         }
@@ -83,16 +90,18 @@ impl Gate {
     /// Lets everybody who waits look again, and ask again if it has to wait on:
     /// a piece of work has ended, well or not.
     pub(super) fn open(&self) {
-        // Under the lock: a writer that looked before the change and waits
-        // after it would miss it otherwise.
+        // Under the lock: a writer that looked before the change and is about to
+        // wait would miss it otherwise.
         let mut inside = self.inside.lock().unwrap();
         inside.openings += 1;
+        inside.changes += 1;
         self.changed.notify_all();
     }
 
     /// Lets everybody who waits look again: nothing more was found to do.
     pub(super) fn look_again(&self) {
-        let _inside = self.inside.lock().unwrap();
+        let mut inside = self.inside.lock().unwrap();
+        inside.changes += 1;
         self.changed.notify_all();
     }
 
@@ -114,7 +123,13 @@ impl Gate {
         let mut inside = self.inside.lock().unwrap();
         let mut asked = None;
         loop {
+            let seen = inside.changes;
+            drop(inside);
             let passage = ahead.look()?;
+            inside = self.inside.lock().unwrap();
+            if inside.changes != seen {
+                continue;
+            }
             let waited = match passage {
                 Passage::Free => return Ok(waits),
                 Passage::Costs(bytes) if inside.credit.spend(bytes) => return Ok(waits),
