@@ -72,11 +72,12 @@ pub use api::{
 };
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use compaction::{
-    Bounding, CompactionPicker, Pick, Reason, RunShape, TableShape, TieredPicker,
+    Action, Bounding, CompactionPicker, Pick, Reason, RunShape, TablePickers, TableShape,
+    TieredPicker,
 };
 pub use db::IngestInfo;
 pub use error::{Error, ErrorKind, Result};
-pub use key::{MAX_KEY_BYTES, MAX_VALUE_BYTES, SeqNo};
+pub use key::{KeyRange, MAX_KEY_BYTES, MAX_VALUE_BYTES, RunId, SeqNo};
 pub use maintenance::{
     BackupInfo, Finding, Lost, RepairReport, RepairedTable, VerifyProgress, VerifyReport, repair,
     verify,
@@ -87,6 +88,7 @@ pub use options::{
     WriteOptions,
 };
 pub use read::{MergeOperator, MergeOperators};
+pub use runs::FileShape;
 pub use sstable::{Compression, KeySketch, SsTableOptions};
 pub use stats::{RunStats, Stats, TableStats};
 

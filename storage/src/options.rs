@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, SystemClock};
-use crate::compaction::{CompactionPicker, TieredPicker};
+use crate::compaction::{CompactionPicker, TablePickers, TieredPicker};
 use crate::read::MergeOperators;
 use crate::sstable::SsTableOptions;
 use crate::vfs::{DiskVfs, Vfs};
@@ -120,8 +120,11 @@ impl Default for Options {
 /// ```
 #[derive(Debug, Clone)]
 pub struct CompactionOptions {
-    /// Decides what is merged. Default: [`TieredPicker`].
+    /// Decides what is merged in tables without a picker of their own. Default:
+    /// [`TieredPicker`].
     pub picker: Arc<dyn CompactionPicker>,
+    /// The tables with one. Default: none.
+    pub table_pickers: TablePickers,
     /// Merges that may go on at once, each in a thread of its own; at least 1. A
     /// second one does not let new runs pile up behind a long merge. Default: 2.
     pub threads: usize,
@@ -130,6 +133,14 @@ pub struct CompactionOptions {
     /// while writers are slowed for what is behind. `None`, the default: as fast
     /// as they can.
     pub bytes_per_sec: Option<u64>,
+}
+
+impl CompactionOptions {
+    /// The picker of a table.
+    pub(crate) fn picker_of(&self, keyspace: &str, name: &str) -> &dyn CompactionPicker {
+        let own = self.table_pickers.get(keyspace, name);
+        &**own.unwrap_or(&self.picker)
+    }
 }
 
 impl Default for CompactionOptions {
@@ -142,6 +153,7 @@ impl From<TieredPicker> for CompactionOptions {
     fn from(picker: TieredPicker) -> Self {
         Self {
             picker: Arc::new(picker),
+            table_pickers: TablePickers::default(),
             threads: 2,
             bytes_per_sec: None,
         }

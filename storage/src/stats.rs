@@ -194,6 +194,13 @@ pub struct TableStats {
     pub space_amplification: f64,
     /// Bytes that merges have to read until none is worth it.
     pub compaction_debt_bytes: u64,
+    /// What decides which of its runs are merged.
+    pub picker: String,
+    /// How often its answer was not carried out, because it could not be right or
+    /// gained nothing: nothing is merged then.
+    pub picks_refused: u64,
+    /// Why the last of those was not.
+    pub pick_refused: Option<String>,
     /// Number of its SSTables.
     pub files: usize,
     /// Versions in its SSTables and memtables, shadowed ones included.
@@ -207,6 +214,8 @@ pub struct TableStats {
 /// A run at one moment.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunStats {
+    /// Unlike that of any other run that the database ever had.
+    pub id: u64,
     /// Bytes of its files.
     pub bytes: u64,
     /// Number of its files.

@@ -325,10 +325,7 @@ impl CompactionPicker for UnlessSnapshot {
     fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
         let wanted = self.runs.load(Ordering::SeqCst);
         let is_worth_it = table.runs.len() == wanted && table.bookmarks.is_empty();
-        (is_worth_it && wanted > 0).then_some(Pick {
-            runs: 0..wanted,
-            reason: Reason::Count,
-        })
+        (is_worth_it && wanted > 0).then(|| Pick::merge(table.runs, Reason::Count))
     }
 }
 

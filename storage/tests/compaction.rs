@@ -167,10 +167,8 @@ impl CompactionPicker for Pairs {
         let is_flushed = |run: &RunShape| run.largest_seq.0 - run.smallest_seq.0 < 70;
         let is_pair = |pair: &[RunShape]| pair.iter().all(|run| !run.is_busy && is_flushed(run));
         let at = table.runs.windows(2).position(is_pair)?;
-        self.on.load(Ordering::Relaxed).then_some(Pick {
-            runs: at..at + 2,
-            reason: Reason::Count,
-        })
+        let pair = Pick::merge(&table.runs[at..at + 2], Reason::Count);
+        self.on.load(Ordering::Relaxed).then_some(pair)
     }
 }
 

@@ -32,6 +32,8 @@ mod full_disk;
 mod ingest;
 #[path = "model.rs"]
 mod model;
+#[path = "pickers.rs"]
+mod pickers;
 #[path = "range_deletes.rs"]
 mod range_deletes;
 #[path = "snapshots.rs"]
@@ -201,6 +203,14 @@ const KILLERS: &[(Mutation, &str)] = &[
     (
         OverlookKeptUnderRangeTombstones,
         "compaction::what_a_flush_keeps_under_a_range_tombstone_comes_back_with_its_snapshot",
+    ),
+    (
+        TrustDrops,
+        "pickers::a_drop_of_what_a_reader_needs_is_refused",
+    ),
+    (
+        RepeatFruitlessMerges,
+        "pickers::a_picker_that_never_ends_is_stopped_at_merges_that_gain_nothing",
     ),
     (
         OverlookGarbage,

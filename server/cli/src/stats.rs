@@ -55,6 +55,15 @@ pub(super) fn run(args: Args) -> Result<()> {
         "pressure   {:.0}% on writers",
         100.0 * pressures.fold(0.0, f64::max)
     ))?;
+    for table in stats.tables.iter().filter(|table| table.picks_refused > 0) {
+        printer.line(format_args!(
+            "merges     {} of {}.{} not done: {}",
+            HumanCount(table.picks_refused),
+            table.keyspace,
+            table.name,
+            table.pick_refused.as_deref().unwrap_or_default()
+        ))?;
+    }
     if let Some(failure) = &stats.maintenance_failure {
         printer.line(format_args!("failure    {failure}"))?;
     }

@@ -31,6 +31,16 @@ pub(crate) struct Claim<'a> {
     runs: Vec<RunId>,
 }
 
+/// What comes of asking for runs.
+#[derive(Debug)]
+pub(crate) enum Claiming<'a, T> {
+    Yours(Claim<'a>, T),
+    /// Somebody was faster: the runs are claimed, or merged already.
+    Gone,
+    /// No merge more is to run.
+    Full,
+}
+
 impl Claims {
     /// For at most `merges_max` merges at once; at least one.
     pub(crate) fn new(merges_max: usize) -> Self {
@@ -41,32 +51,45 @@ impl Claims {
         }
     }
 
-    /// Claims the runs that `choose` names; it is told of each run whether it is
-    /// busy. `None` when it names none, or no merge more is to run.
+    /// Claims runs for a merge. `current` tells, while nobody else can claim or give
+    /// back, whether the table still has them, and with what beside them.
     pub(crate) fn claim<T>(
         &self,
-        choose: impl FnOnce(&dyn Fn(RunId) -> bool) -> Option<(Vec<RunId>, T)>,
-    ) -> Option<(Claim<'_>, T)> {
+        runs: &[RunId],
+        current: impl FnOnce() -> Option<T>,
+    ) -> Claiming<'_, T> {
         let mut state = self.state.lock().unwrap();
         if state.merges >= self.merges_max {
-            return None;
+            return Claiming::Full;
         }
-        let unclaimed = mutation::is(Mutation::ClaimNothing);
-        let (runs, chosen) = choose(&|run| state.busy.contains(&run) && !unclaimed)?;
-        for &run in &runs {
-            assert!(
-                state.busy.insert(run) || unclaimed,
-                "a picker picks no busy run"
-            );
+        let is_busy = |run: &RunId| state.busy.contains(run);
+        if runs.iter().any(is_busy) && !mutation::is(Mutation::ClaimNothing) {
+            return Claiming::Gone;
         }
+        let Some(current) = current() else {
+            return Claiming::Gone;
+        };
+        state.busy.extend(runs);
         state.merges += 1;
-        Some((Claim { claims: self, runs }, chosen))
+        let runs = runs.to_vec();
+        Claiming::Yours(Claim { claims: self, runs }, current)
     }
 
-    /// Runs `look` with the runs as they are claimed.
-    pub(crate) fn look<T>(&self, look: impl FnOnce(&dyn Fn(RunId) -> bool) -> T) -> T {
+    /// The runs that are claimed now. Merges are decided on without the lock, which
+    /// nobody is to wait for while a picker thinks; [`Claims::claim`] looks again.
+    pub(crate) fn busy(&self) -> HashSet<RunId> {
+        let none = mutation::is(Mutation::ClaimNothing);
         let state = self.state.lock().unwrap();
-        look(&|run| state.busy.contains(&run))
+        if none {
+            HashSet::new()
+        } else {
+            state.busy.clone()
+        }
+    }
+
+    /// Whether no merge more is to run.
+    pub(crate) fn is_full(&self) -> bool {
+        self.running() >= self.merges_max
     }
 
     /// Merges under way.

@@ -23,17 +23,19 @@ pub(crate) fn covered_run(
         return None;
     }
     let boundaries = boundaries();
-    let dead = |at: usize| {
-        let (newer, run, older) = (&runs[..at], &runs[at], &runs[at + 1..]);
-        let stripe = boundaries.stripe(run.meta().smallest_seq);
-        let bounds = run.bounds();
-        let mut newer = newer.iter().filter_map(|run| run.range_tombstones());
-        let same_stripe = |seq| {
-            boundaries.stripe(seq) == stripe || mutation::is(Mutation::DropCoveredRunsOfSnapshots)
-        };
-        newer.any(|t| t.cover(&bounds, same_stripe)) || hides_nothing(run, older)
+    (0..runs.len()).find(|&at| !is_busy(runs[at].id()) && is_covered(runs, at, &boundaries))
+}
+
+/// Whether the run at this place is such a one. Once it is it stays so.
+pub(crate) fn is_covered(runs: &[Arc<Run>], at: usize, boundaries: &Boundaries) -> bool {
+    let (newer, run, older) = (&runs[..at], &runs[at], &runs[at + 1..]);
+    let stripe = boundaries.stripe(run.meta().smallest_seq);
+    let bounds = run.bounds();
+    let mut newer = newer.iter().filter_map(|run| run.range_tombstones());
+    let same_stripe = |seq| {
+        boundaries.stripe(seq) == stripe || mutation::is(Mutation::DropCoveredRunsOfSnapshots)
     };
-    (0..runs.len()).find(|&at| !is_busy(runs[at].id()) && dead(at))
+    newer.any(|t| t.cover(&bounds, same_stripe)) || hides_nothing(run, older)
 }
 
 /// Whether a run has range tombstones only, and no older one anything below them.

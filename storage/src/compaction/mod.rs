@@ -1,18 +1,37 @@
-//! Merging runs: what to merge is decided as data here, and carried out by
-//! [`crate::db`], by as many threads as the options allow.
+//! Merging runs, as decisions: what to merge, and what of it to keep. They are carried
+//! out by [`crate::db`], by as many threads as the options allow.
+//!
+//! ```text
+//!   TableShape ── CompactionPicker ──► Pick ── widen ──► whole neighbouring runs
+//!   boundaries, versions of a key ── Retain ──► what is kept, and for whom
+//! ```
+//!
+//! What always holds: content does not depend on what is picked.
 
 mod claims;
 mod covered;
+mod estimate;
+mod fruitless;
 mod pacer;
-mod picker;
+mod pick;
+mod refusal;
 mod retain;
+mod shape;
+mod table_pickers;
 mod tiered;
 mod token_bucket;
+mod widen;
 
-pub(crate) use claims::Claims;
-pub(crate) use covered::covered_run;
+pub(crate) use claims::{Claim, Claiming, Claims};
+pub(crate) use covered::{covered_run, is_covered};
+pub(crate) use estimate::debt_bytes;
+pub(crate) use fruitless::{Fruitless, Rewriting};
 pub(crate) use pacer::Pacer;
-pub(crate) use picker::debt_bytes;
-pub use picker::{CompactionPicker, Pick, Reason, RunShape, TableShape};
+pub(crate) use pick::ask;
+pub use pick::{Action, CompactionPicker, Pick, Reason};
+pub(crate) use refusal::Refusal;
 pub(crate) use retain::Retain;
+pub use shape::{RunShape, TableShape};
+pub use table_pickers::TablePickers;
 pub use tiered::{Bounding, TieredPicker};
+pub(crate) use widen::{Widened, widen};

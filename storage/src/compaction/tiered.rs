@@ -9,7 +9,11 @@
 //! that merges all for fear that half of it may be garbage, here the runs' key
 //! sketches tell how much is.
 
-use super::picker::{CompactionPicker, Pick, Reason, RunShape, TableShape, overwritten};
+use std::ops::Range;
+
+use super::estimate::overwritten;
+use super::pick::{CompactionPicker, Pick, Reason};
+use super::shape::{RunShape, TableShape};
 
 /// Whether merges respect the boundaries that snapshots draw. Content is right
 /// in every case; this decides where versions lie.
@@ -69,6 +73,20 @@ const GARBAGE_FRACTION: u64 = 4;
 
 impl CompactionPicker for TieredPicker {
     fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
+        let choice = self.choose(table)?;
+        Some(Pick::merge(&table.runs[choice.runs], choice.reason))
+    }
+}
+
+/// Whole neighbours to merge, by their places in the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Choice {
+    runs: Range<usize>,
+    reason: Reason,
+}
+
+impl TieredPicker {
+    fn choose(&self, table: &TableShape<'_>) -> Option<Choice> {
         let runs = table.runs;
         let boundaries = match self.bounding {
             Bounding::Off => &[],
@@ -122,7 +140,7 @@ impl TieredPicker {
     /// The next merge in a stratum, which begins at position `start`. Only what
     /// is not busy is looked at, stretch by stretch: runs below a merge under way
     /// are none of the business of those above it.
-    fn pick_in_stratum(&self, start: usize, runs: &[RunShape], limits: Limits) -> Option<Pick> {
+    fn pick_in_stratum(&self, start: usize, runs: &[RunShape], limits: Limits) -> Option<Choice> {
         let width_min = (limits.runs_before_merge / 2).max(2);
         let mut at = 0;
         for stretch in runs.chunk_by(|a, b| a.is_busy == b.is_busy) {
@@ -179,7 +197,7 @@ fn ladder(runs: &[RunShape], size_ratio: f64) -> usize {
 
 /// The cheapest merge after which at most `runs_max` are left, if there are more
 /// once the merges under way are done. `runs` begin at position `start`.
-fn thin_out(start: usize, runs: &[RunShape], runs_max: usize) -> Option<Pick> {
+fn thin_out(start: usize, runs: &[RunShape], runs_max: usize) -> Option<Choice> {
     let stretches = runs.chunk_by(|a, b| a.is_busy && b.is_busy);
     let len = (stretches.count() + 1).checked_sub(runs_max)?;
     if len < 2 {
@@ -193,8 +211,8 @@ fn thin_out(start: usize, runs: &[RunShape], runs_max: usize) -> Option<Pick> {
         .map(|(at, _)| decision(start + at, len, Reason::Count))
 }
 
-fn decision(start: usize, len: usize, reason: Reason) -> Pick {
-    Pick {
+fn decision(start: usize, len: usize, reason: Reason) -> Choice {
+    Choice {
         runs: start..start + len,
         reason,
     }

@@ -8,7 +8,7 @@ use super::background::Work;
 use super::gate::{Ahead, Passage};
 use super::pressure::{RUNS, cost_bytes, credit_wait_max, memtable_level, memtable_limit};
 use super::{Engine, TableCore};
-use crate::db::compact::wants_compaction;
+use crate::db::choose::wants_compaction;
 use crate::error::{Error, Result};
 use crate::options::Maintenance;
 use crate::stats::Counter;

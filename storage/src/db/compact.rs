@@ -1,19 +1,19 @@
-//! Carries a decision of the picker out.
+//! Carries out what was chosen to be merged.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::compaction::{Pick, Reason, Retain, RunShape, TableShape, covered_run, debt_bytes};
+use crate::compaction::Retain;
+use crate::db::choose::{Chosen, choose, has_merge, rewriting};
 use crate::db::kept_runs::KeptRuns;
 use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result};
-use crate::key::{Cursor, KeyRange, RangeTombstones, RunId, Version};
+use crate::key::{Boundaries, Cursor, KeyRange, RangeTombstones, Version};
 use crate::manifest::Edit;
 use crate::mutation::{self, Mutation};
 use crate::read::Merge;
-use crate::runs::{Run, plain_bytes};
-use crate::version::TableVersion;
+use crate::runs::{Run, RunMeta, plain_bytes};
 
 /// Others hear of a merge after so many bytes of keys and values.
 const CHUNK_BYTES: u64 = 256 << 10;
@@ -25,15 +25,7 @@ const CHUNK_BYTES: u64 = 256 << 10;
 /// below a merge may be merged meanwhile, but never gets a version of a key that
 /// it had not, and what is installed replaces runs by their ids.
 pub(crate) fn compact(engine: &Engine, table: &TableCore) -> Result<bool> {
-    let claimed = engine.claims().claim(|is_busy| {
-        // Loaded under the lock: an older version may have runs that are gone.
-        let version = table.version();
-        let pick = next_pick(engine, table, &version, is_busy)?;
-        let runs = &version.runs[pick.runs.clone()];
-        let ids = runs.iter().map(|run| run.id()).collect();
-        Some((ids, (version, pick)))
-    });
-    let Some((_claim, (version, pick))) = claimed else {
+    let Some(chosen) = choose(engine, table) else {
         return Ok(false);
     };
     // What is merged could not be installed. Threads that fail at merges in turn
@@ -43,96 +35,35 @@ pub(crate) fn compact(engine: &Engine, table: &TableCore) -> Result<bool> {
         return Err(Error::ReadOnly { cause });
     }
     engine.wake_compaction(|| engine.tables().iter().any(|table| has_merge(engine, table)));
-    let (inputs, older) = version.runs[pick.runs.start..].split_at(pick.runs.len());
-    merge(engine, table, inputs, older, pick.reason)
+    merge(engine, table, &chosen)
 }
 
-/// Whether a merge of the table is under way, or [`compact`] would find one worth
-/// doing.
-pub(crate) fn wants_compaction(engine: &Engine, table: &TableCore) -> bool {
-    engine.claims().look(|is_busy| {
-        let version = table.version();
-        version.runs.iter().any(|run| is_busy(run.id()))
-            || next_pick(engine, table, &version, is_busy).is_some()
-    })
-}
-
-/// Whether a merge of the table is worth doing that is not under way.
-fn has_merge(engine: &Engine, table: &TableCore) -> bool {
-    engine
-        .claims()
-        .look(|is_busy| next_pick(engine, table, &table.version(), is_busy).is_some())
-}
-
-/// The bytes that merges of a table have to read before all is done.
-pub(crate) fn table_debt_bytes(engine: &Engine, table: &TableCore, version: &TableVersion) -> u64 {
-    let table_shape = TableShape {
-        runs: &shape(engine, table, version, &|_| false),
-        bookmarks: &engine.snapshots().bookmark_seqs(table.id),
-        is_idle: false,
-    };
-    debt_bytes(&*engine.options().compaction.picker, &table_shape)
-}
-
-fn shape(
-    engine: &Engine,
-    table: &TableCore,
-    version: &TableVersion,
-    is_busy: &dyn Fn(RunId) -> bool,
-) -> Vec<RunShape> {
+fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool> {
+    let inputs = chosen.inputs();
+    // The inputs are fixed; from here on no new view can need what is dropped.
     let boundaries = engine.boundaries(table.id);
-    let shape = |run: &Arc<Run>| RunShape {
-        bytes: run.meta().bytes,
-        entries: run.meta().entries,
-        keys: run.keys(),
-        tombstones: run.tombstones(),
-        overwrites: run.overwrites().cloned(),
-        garbage_bytes: run.meta().garbage_bytes(&boundaries),
-        smallest_seq: run.meta().smallest_seq,
-        largest_seq: run.meta().largest_seq,
-        is_busy: is_busy(run.id()),
+    let output = match chosen.drops() {
+        true => None,
+        false => write_merged(engine, table, chosen, &boundaries)?,
     };
-    version.runs.iter().map(shape).collect()
-}
-
-fn next_pick(
-    engine: &Engine,
-    table: &TableCore,
-    version: &TableVersion,
-    is_busy: &dyn Fn(RunId) -> bool,
-) -> Option<Pick> {
-    let covered = covered_run(&version.runs, || engine.boundaries(table.id), is_busy);
-    if let Some(at) = covered {
-        return Some(Pick {
-            runs: at..at + 1,
-            reason: Reason::Covered,
-        });
+    if !chosen.drops() {
+        let bytes = |runs: &[Arc<Run>]| runs.iter().map(|run| run.meta().bytes).sum();
+        let counters = engine.counters();
+        counters.compaction_read_bytes.add(bytes(inputs));
+        counters.compaction_bytes.add(bytes(output.as_slice()));
     }
-    let runs = shape(engine, table, version, is_busy);
-    let pick = engine.options().compaction.picker.pick(&TableShape {
-        runs: &runs,
-        bookmarks: &engine.snapshots().bookmark_seqs(table.id),
-        is_idle: engine.is_idle(),
-    })?;
-    assert!(
-        !pick.runs.is_empty() && pick.runs.end <= runs.len(),
-        "a picker picks runs of the table: {pick:?} of {}",
-        runs.len()
-    );
-    Some(pick)
-}
-
-fn merge(
-    engine: &Engine,
-    table: &TableCore,
-    inputs: &[Arc<Run>],
-    older: &[Arc<Run>],
-    reason: Reason,
-) -> Result<bool> {
-    let output = match reason {
-        Reason::Covered => None,
-        _ => write_merged(engine, table, inputs, older)?,
-    };
+    if let ([input], Some(output)) = (inputs, &output)
+        && !gains(input.meta(), output.meta(), &boundaries)
+    {
+        // What there is stays as it is, and its picker is not heeded in this any more.
+        output.retire();
+        let garbage_bytes = input.meta().garbage_bytes(&boundaries);
+        let rewriting = rewriting(engine, input, chosen.older(), garbage_bytes);
+        let version = table.version();
+        let is_there = |id| version.runs.iter().any(|run| run.id() == id);
+        table.picks.note_fruitless(rewriting, is_there);
+        return Ok(true);
+    }
 
     // A deletion of a snapshot that this merge relied on must not be lost.
     let bookmarks = engine.unrecorded_bookmarks();
@@ -154,33 +85,31 @@ fn merge(
         return Ok(false);
     }
     engine.counters().compactions.add(1);
-    if reason != Reason::Covered {
-        engine
-            .counters()
-            .compaction_read_bytes
-            .add(inputs.iter().map(|run| run.meta().bytes).sum());
-    }
-    engine
-        .counters()
-        .compaction_bytes
-        .add(output.as_ref().map_or(0, |run| run.meta().bytes));
     for run in inputs {
         run.retire();
     }
     Ok(true)
 }
 
-/// Writes what is needed of the `inputs` as one run; `older` are the runs below.
+/// Whether a run that was rewritten alone is better than it was: smaller, or with less
+/// in it that is known to be garbage. No run can be made so for ever.
+fn gains(input: &RunMeta, output: &RunMeta, boundaries: &Boundaries) -> bool {
+    mutation::is(Mutation::RepeatFruitlessMerges)
+        || output.entries < input.entries
+        || output.bytes < input.bytes
+        || output.garbage_bytes(boundaries) < input.garbage_bytes(boundaries)
+}
+
+/// Writes what is needed of the inputs as one run.
 fn write_merged(
     engine: &Engine,
     table: &TableCore,
-    inputs: &[Arc<Run>],
-    older: &[Arc<Run>],
+    chosen: &Chosen<'_>,
+    boundaries: &Boundaries,
 ) -> Result<Option<Arc<Run>>> {
-    // The inputs are fixed; from here on no new view can need what is dropped.
-    let boundaries = engine.boundaries(table.id);
+    let (inputs, older) = (chosen.inputs(), chosen.older());
     let retain = Retain {
-        boundaries: &boundaries,
+        boundaries,
         merger: &table.merger,
     };
 

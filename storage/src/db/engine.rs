@@ -34,12 +34,12 @@ use crate::wal::{SegmentHold, Wal};
 /// queue's order lock > a table's `replacing` and the locks inside WAL,
 /// the snapshot registry and conflicts. Two are taken with none of these held:
 /// `ingesting`, above `catalog`, and the lock inside `claims`, above that of
-/// the registry: it is held while a picker decides, and not during a merge.
+/// the registry: it is held neither while a picker decides nor during a merge.
 /// Flushes do their I/O under `flushing` and `manifest` only, merges under
 /// `manifest` only (they claim their runs instead), which no reader takes, and
 /// no writer either (`Maintenance::Manual` aside). Writers hold the gate's lock
-/// before `failures`, `claims` and those inside signal and WAL; whoever opens the
-/// gate holds none of these.
+/// before those inside signal and pacer; whoever opens the gate holds none of
+/// these.
 #[derive(Debug)]
 pub(crate) struct Engine {
     /// Unlike that of any other database opened by this process.

@@ -3,6 +3,7 @@
 mod back_pressure;
 mod background;
 mod catalog;
+mod choose;
 mod compact;
 mod engine;
 mod flush;
@@ -12,6 +13,7 @@ mod ingest;
 mod inner;
 mod kept_runs;
 mod open;
+mod picks;
 mod pressure;
 mod priority;
 mod replay;

@@ -1,6 +1,6 @@
 //! Gathering what [`Stats`] says.
 
-use super::compact::table_debt_bytes;
+use super::choose::{picker, table_debt_bytes};
 use super::{Engine, TableCore};
 use crate::stats::{Counter, RunStats, Stats, TableStats};
 
@@ -66,6 +66,7 @@ impl Engine {
         let runs: Vec<_> = version
             .all_runs()
             .map(|run| RunStats {
+                id: run.id().0,
                 bytes: run.meta().bytes,
                 files: run.files().len(),
                 versions: run.meta().entries,
@@ -78,7 +79,11 @@ impl Engine {
         let metas = || version.runs.iter().map(|run| run.meta());
         let garbage_bytes = metas().map(|meta| meta.garbage_bytes(&boundaries)).sum();
         let hidden_bytes: u64 = metas().map(|meta| meta.hidden_bytes(|_| true)).sum();
+        let (picks_refused, pick_refused) = table.picks.refused();
         TableStats {
+            picker: format!("{:?}", picker(self, table)),
+            picks_refused,
+            pick_refused: pick_refused.map(|refusal| refusal.to_string()),
             kept_bytes: hidden_bytes.saturating_sub(garbage_bytes),
             garbage_bytes,
             space_amplification: match file_bytes.saturating_sub(hidden_bytes) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::picks::Picks;
 use crate::error::{Error, Result};
 use crate::key::{SeqNo, TableId};
 use crate::memtable::Memtable;
@@ -28,6 +29,8 @@ pub(crate) struct TableCore {
     /// The last time of asking for merges (`Signal::merges_asked`) at which the
     /// table needed none.
     merged_as_of: AtomicU64,
+    /// What became of what its picker said.
+    pub(super) picks: Picks,
     /// Held to replace the version, never while doing I/O.
     replacing: Mutex<()>,
     /// Versions that were replaced and may still be read.
@@ -58,6 +61,7 @@ impl TableCore {
             version: Published::from_pointee(version),
             dropped: AtomicBool::new(false),
             merged_as_of: AtomicU64::new(u64::MAX),
+            picks: Picks::default(),
             replacing: Mutex::default(),
             retired: Mutex::default(),
         })

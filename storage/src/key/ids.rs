@@ -9,10 +9,16 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub(crate) struct TableId(pub(crate) u32);
 
-/// The id of a run; never used twice.
+/// The id of a run; no two runs of a database ever have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct RunId(pub(crate) u64);
+pub struct RunId(pub u64);
+
+impl std::fmt::Display for RunId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// The number in a file's name; manifests, WAL segments and SSTables each have
 /// their own series, and no number is used twice in a series.

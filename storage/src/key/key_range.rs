@@ -7,16 +7,26 @@ use std::ops::{Bound, RangeBounds};
 
 use bytes::Bytes;
 
-/// The keys from `start` up to, not including, `end`.
+/// The keys from `start` up to, not including, `end`; none where that comes first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KeyRange {
-    pub(crate) start: Bytes,
+pub struct KeyRange {
+    /// The first.
+    pub start: Bytes,
     /// `None` is after every key.
-    pub(crate) end: Option<Bytes>,
+    pub end: Option<Bytes>,
 }
 
 impl KeyRange {
-    pub(crate) fn new<K: AsRef<[u8]>, R: RangeBounds<K>>(range: R) -> Self {
+    /// All keys.
+    pub fn all() -> Self {
+        Self {
+            start: Bytes::new(),
+            end: None,
+        }
+    }
+
+    /// The keys between these bounds.
+    pub fn new<K: AsRef<[u8]>, R: RangeBounds<K>>(range: R) -> Self {
         let owned = |key: &K| Bytes::copy_from_slice(key.as_ref());
         let behind = |key: &K| behind(key.as_ref());
         Self {
@@ -34,7 +44,7 @@ impl KeyRange {
     }
 
     /// The keys from one to another, both included.
-    pub(crate) fn spanning(first: &[u8], last: &[u8]) -> Self {
+    pub fn spanning(first: &[u8], last: &[u8]) -> Self {
         Self {
             start: Bytes::copy_from_slice(first),
             end: Some(behind(last)),
@@ -42,7 +52,7 @@ impl KeyRange {
     }
 
     /// The keys that begin with `prefix`.
-    pub(crate) fn prefix(prefix: &[u8]) -> Self {
+    pub fn prefix(prefix: &[u8]) -> Self {
         // Behind them comes the prefix with its last byte raised; one of 0xff
         // has none behind it, and the byte before counts.
         let raised = prefix.iter().rposition(|&byte| byte < u8::MAX).map(|at| {
@@ -56,21 +66,34 @@ impl KeyRange {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether no key is in it.
+    pub fn is_empty(&self) -> bool {
         !is_before(&self.start, self.end.as_ref())
     }
 
-    pub(crate) fn contains(&self, key: &[u8]) -> bool {
+    /// Whether a key is in it.
+    pub fn contains(&self, key: &[u8]) -> bool {
         *self.start <= *key && is_before(key, self.end.as_ref())
     }
 
     /// Whether a key may be in both.
-    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+    pub fn overlaps(&self, other: &Self) -> bool {
         is_before(&self.start, other.end.as_ref()) && is_before(&other.start, self.end.as_ref())
     }
 
+    /// The keys that are in both.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        let ends = self.end.iter().chain(&other.end);
+        Self {
+            start: self.start.clone().max(other.start.clone()),
+            end: ends.min().cloned(),
+        }
+    }
+
     /// The smallest range that holds both.
-    pub(crate) fn hull(&self, other: &Self) -> Self {
+    #[must_use]
+    pub fn hull(&self, other: &Self) -> Self {
         let ends = self.end.as_ref().zip(other.end.as_ref());
         Self {
             start: self.start.clone().min(other.start.clone()),
@@ -119,6 +142,41 @@ mod tests {
             assert_eq!(range.start, start);
             assert_eq!(range.end.as_deref(), end.map(str::as_bytes));
             assert_eq!(range.is_empty(), end.is_some_and(|end| end <= start));
+        }
+    }
+
+    #[test]
+    fn an_intersection_has_the_keys_of_both_and_a_hull_all_between() {
+        let range = |from: &str, to: Option<&str>| KeyRange {
+            start: Bytes::copy_from_slice(from.as_bytes()),
+            end: to.map(|to| Bytes::copy_from_slice(to.as_bytes())),
+        };
+        for (a, b, both, hull) in [
+            (
+                range("b", Some("f")),
+                range("d", None),
+                range("d", Some("f")),
+                range("b", None),
+            ),
+            (
+                range("b", Some("c")),
+                range("d", Some("e")),
+                range("d", Some("c")),
+                range("b", Some("e")),
+            ),
+            (
+                KeyRange::all(),
+                range("a", None),
+                range("a", None),
+                KeyRange::all(),
+            ),
+        ] {
+            assert_eq!(
+                (a.intersection(&b), b.intersection(&a)),
+                (both.clone(), both.clone())
+            );
+            assert_eq!((a.hull(&b), b.hull(&a)), (hull.clone(), hull));
+            assert_eq!(a.overlaps(&b), !both.is_empty());
         }
     }
 

@@ -16,6 +16,7 @@ mod cursor;
 mod file;
 mod meta;
 mod run;
+mod shape;
 mod store;
 
 pub(crate) use builder::{RunBuilder, plain_bytes};
@@ -23,4 +24,5 @@ pub(crate) use cursor::RunCursor;
 pub(crate) use file::RunFile;
 pub(crate) use meta::{KeptFor, RunMeta};
 pub(crate) use run::Run;
+pub use shape::FileShape;
 pub(crate) use store::RunStore;

@@ -1,9 +1,9 @@
 //! A run: SSTables with disjoint key ranges that together are one sorted
 //! sequence, one entry of the run list; and the range tombstones over them.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use super::{RunCursor, RunFile, RunMeta};
+use super::{FileShape, RunCursor, RunFile, RunMeta};
 use crate::error::Result;
 use crate::key::{KeyRange, RangeTombstones, RunId, SeqNo, Version, is_before};
 use crate::mutation::{self, Mutation};
@@ -18,6 +18,8 @@ pub(crate) struct Run {
     sorted: Vec<Arc<RunFile>>,
     range_tombstones: Option<Arc<RangeTombstones>>,
     overwrites: Option<Arc<KeySketch>>,
+    /// Made for the first who asks.
+    shape: OnceLock<Arc<[FileShape]>>,
 }
 
 impl Run {
@@ -31,6 +33,7 @@ impl Run {
         Arc::new(Self {
             range_tombstones: tombstones.next().cloned(),
             overwrites: overwrites(&files).map(Arc::new),
+            shape: OnceLock::new(),
             meta,
             files,
             sorted,
@@ -108,6 +111,21 @@ impl Run {
     /// that expire.
     pub(crate) fn overwrites(&self) -> Option<&Arc<KeySketch>> {
         self.overwrites.as_ref()
+    }
+
+    /// The files that hold versions, ascending by key.
+    pub(crate) fn shape(&self) -> &Arc<[FileShape]> {
+        let shape = |file: &Arc<RunFile>| FileShape {
+            keys: KeyRange::spanning(file.smallest_key(), file.largest_key()),
+            bytes: file.table().file_bytes(),
+        };
+        let all = || self.sorted.iter().map(shape).collect();
+        self.shape.get_or_init(all)
+    }
+
+    /// Whether it has values that expire.
+    pub(crate) fn expires(&self) -> bool {
+        self.sum(|properties| properties.expiring) > 0
     }
 
     /// Number of different user keys in it, as far as its files say.

@@ -73,10 +73,7 @@ struct MergeAll;
 impl CompactionPicker for MergeAll {
     fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
         let is_idle = table.runs.iter().all(|run| !run.is_busy);
-        (table.runs.len() > 1 && is_idle).then_some(Pick {
-            runs: 0..table.runs.len(),
-            reason: Reason::Space,
-        })
+        (table.runs.len() > 1 && is_idle).then(|| Pick::merge(table.runs, Reason::Space))
     }
 }
 

@@ -1,14 +1,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::super::picker::merged;
+use super::super::estimate::merged;
 use super::*;
-use crate::key::SeqNo;
+use crate::key::{RunId, SeqNo};
 use crate::sstable::{KeySketch, key_hash};
 
 /// One of which nobody knows what it overwrites.
 fn run(bytes: u64, smallest_seq: u64) -> RunShape {
     RunShape {
+        id: RunId(0),
+        files: Arc::from([]),
+        range_tombstones: None,
         bytes,
         entries: bytes,
         keys: bytes,
@@ -45,16 +48,18 @@ fn pick_with(
     runs: &[RunShape],
     bookmarks: &[u64],
     is_idle: bool,
-) -> Option<Pick> {
+) -> Option<Choice> {
     let bookmarks: Vec<_> = bookmarks.iter().map(|&s| SeqNo(s)).collect();
-    picker.pick(&TableShape {
+    picker.choose(&TableShape {
+        keyspace: "app",
+        name: "users",
         runs,
         bookmarks: &bookmarks,
         is_idle,
     })
 }
 
-fn pick(runs: &[RunShape], bookmarks: &[u64], bounding: Bounding) -> Option<Pick> {
+fn pick(runs: &[RunShape], bookmarks: &[u64], bounding: Bounding) -> Option<Choice> {
     pick_with(picker(bounding), runs, bookmarks, false)
 }
 

@@ -1,23 +1,12 @@
-//! What to merge next, as a question to a picker: the shape of a table in, a
-//! decision out. No I/O, no clock; who carries it out is `execute`.
+//! What merges would make of runs, as far as can be told without reading them.
 
-use std::fmt::Debug;
-use std::ops::Range;
 use std::sync::Arc;
 
-use crate::key::SeqNo;
+use super::pick::{CompactionPicker, ask};
+use super::shape::{RunShape, TableShape};
+use super::widen::widen;
+use crate::runs::FileShape;
 use crate::sstable::KeySketch;
-
-/// Decides what to merge. The same shape gives the same decision.
-///
-/// Content is right whatever is picked; a picker decides what reads, writes and
-/// space cost. It is asked again after each flush, each merge and each deletion
-/// of a snapshot, until it finds nothing worth it; so it must come to an end.
-pub trait CompactionPicker: Send + Sync + Debug {
-    /// The next merge of a table, if one is worth it: neighbours of its run list,
-    /// none of them busy.
-    fn pick(&self, table: &TableShape<'_>) -> Option<Pick>;
-}
 
 /// The bytes that merges will read until a picker finds nothing more worth it,
 /// with those that are under way, if nothing else is written meanwhile.
@@ -27,30 +16,43 @@ pub(crate) fn debt_bytes(picker: &dyn CompactionPicker, table: &TableShape<'_>) 
         ..run.clone()
     };
     let mut runs: Vec<_> = table.runs.iter().map(idle).collect();
-    let bookmarks = table.bookmarks;
     let mut debt_bytes = 0;
     // Each merge leaves fewer runs, or one of less garbage.
     for _ in 0..2 * table.runs.len() {
         let runs_now = TableShape {
             runs: &runs,
-            bookmarks,
             is_idle: false,
+            ..*table
         };
-        let Some(pick) = picker.pick(&runs_now) else {
+        let Ok(Some(pick)) = ask(picker, &runs_now) else {
             break;
         };
-        let merged = merged(&runs[pick.runs.clone()]);
-        debt_bytes += runs[pick.runs.clone()]
-            .iter()
-            .map(|run| run.bytes)
-            .sum::<u64>();
-        runs.splice(pick.runs, [merged]);
+        let Ok(Some(widened)) = widen(&pick, &runs_now) else {
+            break;
+        };
+        if widened.drops {
+            runs.drain(widened.runs);
+            continue;
+        }
+        let inputs = &runs[widened.runs.clone()];
+        let merged = merged(inputs);
+        debt_bytes += inputs.iter().map(|run| run.bytes).sum::<u64>();
+        let gains = inputs.len() > 1 || merged.bytes < inputs[0].bytes;
+        runs.splice(widened.runs, [merged]);
+        if !gains {
+            break;
+        }
     }
     debt_bytes
 }
 
 /// What becomes of runs that are merged, as far as can be told.
+/// It has the id of the oldest, which is gone.
+///
+/// # Panics
+/// Of no run.
 pub(super) fn merged(runs: &[RunShape]) -> RunShape {
+    let oldest = runs.last().expect("a merge has inputs");
     let sum = |of: fn(&RunShape) -> u64| runs.iter().map(of).sum::<u64>();
     let overwritten = overwritten(runs, false);
     let (entries, bytes) = match &overwritten {
@@ -59,7 +61,11 @@ pub(super) fn merged(runs: &[RunShape]) -> RunShape {
     };
     let smallest = runs.iter().map(|run| run.smallest_seq).min();
     let largest = runs.iter().map(|run| run.largest_seq).max();
+    let tombstones = runs.iter().filter_map(|run| run.range_tombstones.clone());
     RunShape {
+        id: oldest.id,
+        files: merged_files(runs),
+        range_tombstones: tombstones.reduce(|a, b| a.hull(&b)),
         bytes: sum(|run| run.bytes.saturating_sub(run.garbage_bytes)).saturating_sub(bytes),
         entries: sum(|run| run.entries).saturating_sub(entries),
         keys: sum(|run| run.keys).saturating_sub(entries),
@@ -70,6 +76,23 @@ pub(super) fn merged(runs: &[RunShape]) -> RunShape {
         largest_seq: largest.unwrap_or_default(),
         is_busy: false,
     }
+}
+
+/// The ranges of the files of all of them, those that overlap as one.
+fn merged_files(runs: &[RunShape]) -> Arc<[FileShape]> {
+    let mut all: Vec<_> = runs.iter().flat_map(|run| run.files.iter()).collect();
+    all.sort_by(|a, b| a.keys.start.cmp(&b.keys.start));
+    let mut files: Vec<FileShape> = Vec::new();
+    for file in all {
+        match files.last_mut() {
+            Some(last) if last.keys.overlaps(&file.keys) => {
+                last.keys = last.keys.hull(&file.keys);
+                last.bytes += file.bytes;
+            }
+            _ => files.push(file.clone()),
+        }
+    }
+    files.into()
 }
 
 /// Of some runs, what a merge of them drops.
@@ -115,67 +138,4 @@ fn share(of: u64, part: u64, whole: u64) -> u64 {
         .div_ceil(u128::from(whole.max(1)))
         .try_into()
         .unwrap_or(u64::MAX)
-}
-
-/// A table, as far as a picker needs it.
-#[derive(Debug, Clone, Copy)]
-pub struct TableShape<'a> {
-    /// Newest first.
-    pub runs: &'a [RunShape],
-    /// The commits at which snapshots of the table stand, ascending, each once.
-    pub bookmarks: &'a [SeqNo],
-    /// Whether nobody has written to the database for a while, and hardly anybody
-    /// read, so that a merge is in nobody's way and what it makes lasts.
-    pub is_idle: bool,
-}
-
-/// A run, as far as a picker needs it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunShape {
-    /// Bytes of its files.
-    pub bytes: u64,
-    /// Versions and range tombstones in them.
-    pub entries: u64,
-    /// Different keys in them.
-    pub keys: u64,
-    /// Of the versions, those that are tombstones.
-    pub tombstones: u64,
-    /// The keys whose older versions, in older runs, it hides. `None` when it may
-    /// hide more than those, or its own versions may go by themselves: it has range
-    /// tombstones, or values that expire.
-    pub overwrites: Option<Arc<KeySketch>>,
-    /// About how many of the bytes were kept for snapshots and views that are gone:
-    /// rewriting the run gives them back.
-    pub garbage_bytes: u64,
-    /// The smallest commit that it may hold.
-    pub smallest_seq: SeqNo,
-    /// The largest.
-    pub largest_seq: SeqNo,
-    /// Whether it is being merged.
-    pub is_busy: bool,
-}
-
-/// A decision: merge these neighbours into one run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pick {
-    /// Positions in [`TableShape::runs`]; at least one.
-    pub runs: Range<usize>,
-    /// Why.
-    pub reason: Reason,
-}
-
-/// Why a merge is worth its cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Reason {
-    /// Too much of them is older versions of keys that newer ones have too.
-    Space,
-    /// Runs of similar size: reads get cheaper for little writing.
-    Ladder,
-    /// Too many runs.
-    Count,
-    /// Nothing in it is seen any more, or it hides nothing: dropped unread.
-    Covered,
-    /// A good part of the run was kept for snapshots or views that are gone.
-    Garbage,
 }

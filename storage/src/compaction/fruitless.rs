@@ -1,0 +1,119 @@
+//! Which runs were rewritten alone for nothing, so that a picker that never comes to
+//! an end keeps nobody busy.
+//!
+//! A merge of several runs always leaves fewer of them. A run that is rewritten alone
+//! gets smaller, or knows better what of it is garbage; or else what was written is
+//! thrown away, and the same is not tried again until something is different.
+
+use crate::key::RunId;
+
+/// What comes of a rewriting of one run depends on this, and, where values expire, on
+/// the time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rewriting {
+    pub(crate) run: RunId,
+    /// About how much of it was kept for readers that are gone.
+    pub(crate) garbage_bytes: u64,
+    /// The runs below it.
+    pub(crate) older: Vec<RunId>,
+    /// When it is judged what has expired.
+    pub(crate) now_ms: u64,
+    /// Whether anything in it expires.
+    pub(crate) expires: bool,
+}
+
+/// The rewritings of a table that gained nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Fruitless {
+    tried: Vec<Tried>,
+}
+
+#[derive(Debug)]
+struct Tried {
+    rewriting: Rewriting,
+    /// Where values expire it may be worth it later: from then on.
+    again_ms: u64,
+    wait_ms: u64,
+}
+
+/// So long after the first try another one may find something expired, then twice as
+/// long each time.
+const WAIT_MS_MIN: u64 = 60_000;
+
+impl Fruitless {
+    /// Whether this was tried, and nothing is different.
+    pub(crate) fn has(&self, rewriting: &Rewriting) -> bool {
+        let is_same = |tried: &Tried| {
+            tried.rewriting.run == rewriting.run
+                && tried.rewriting.garbage_bytes == rewriting.garbage_bytes
+                && tried.rewriting.older == rewriting.older
+                && !(rewriting.expires && tried.again_ms <= rewriting.now_ms)
+        };
+        self.tried.iter().any(is_same)
+    }
+
+    /// Remembers that this gained nothing. `is_there` says which runs the table has.
+    pub(crate) fn note(&mut self, rewriting: Rewriting, is_there: impl Fn(RunId) -> bool) {
+        let before = |tried: &Tried| tried.rewriting.run == rewriting.run;
+        let before = self.tried.iter().find(|tried| before(tried));
+        let wait_ms = before.map_or(WAIT_MS_MIN, |tried| tried.wait_ms.saturating_mul(2));
+        self.tried
+            .retain(|tried| tried.rewriting.run != rewriting.run && is_there(tried.rewriting.run));
+        self.tried.push(Tried {
+            again_ms: rewriting.now_ms.saturating_add(wait_ms),
+            wait_ms,
+            rewriting,
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn rewriting(run: u64, garbage_bytes: u64, older: &[u64], now_ms: u64) -> Rewriting {
+        Rewriting {
+            run: RunId(run),
+            garbage_bytes,
+            older: older.iter().map(|&id| RunId(id)).collect(),
+            now_ms,
+            expires: false,
+        }
+    }
+
+    #[test]
+    fn a_run_is_not_rewritten_again_until_something_is_different() {
+        let mut fruitless = Fruitless::default();
+        let tried = rewriting(7, 10, &[3, 2], 0);
+        assert!(!fruitless.has(&tried));
+        fruitless.note(tried.clone(), |_| true);
+        for (other, is_known) in [
+            (tried, true),
+            (rewriting(7, 10, &[3, 2], u64::MAX), true),
+            (rewriting(8, 10, &[3, 2], 0), false),
+            (rewriting(7, 11, &[3, 2], 0), false),
+            (rewriting(7, 10, &[4], 0), false),
+        ] {
+            assert_eq!(fruitless.has(&other), is_known, "{other:?}");
+        }
+        // Those that are gone are forgotten.
+        fruitless.note(rewriting(8, 0, &[], 0), |run| run == RunId(8));
+        assert_eq!(fruitless.tried.len(), 1);
+    }
+
+    #[test]
+    fn where_values_expire_it_is_tried_again_ever_more_rarely() {
+        let mut fruitless = Fruitless::default();
+        let mut now_ms = 5;
+        for wait_ms in [60_000, 120_000, 240_000] {
+            let at = |now_ms| Rewriting {
+                expires: true,
+                ..rewriting(7, 0, &[], now_ms)
+            };
+            fruitless.note(at(now_ms), |_| true);
+            assert!(fruitless.has(&at(now_ms + wait_ms - 1)));
+            now_ms += wait_ms;
+            assert!(!fruitless.has(&at(now_ms)));
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What became of the answers of a table's picker.
+
+use crate::compaction::{Fruitless, Refusal, Rewriting};
+use crate::key::RunId;
+use crate::mutation::{self, Mutation};
+use crate::sync::Mutex;
+
+/// Of one table, since the database was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Picks(Mutex<Inside>);
+
+#[derive(Debug, Default)]
+struct Inside {
+    refused: u64,
+    last_refusal: Option<Refusal>,
+    fruitless: Fruitless,
+}
+
+impl Picks {
+    /// Counts an answer that is not carried out.
+    pub(super) fn note_refused(&self, refusal: Refusal) {
+        let mut inside = self.0.lock().unwrap();
+        inside.refused += 1;
+        inside.last_refusal = Some(refusal);
+    }
+
+    /// How many answers were not carried out, and why the last was not.
+    pub(super) fn refused(&self) -> (u64, Option<Refusal>) {
+        let inside = self.0.lock().unwrap();
+        (inside.refused, inside.last_refusal)
+    }
+
+    /// Remembers a rewriting that gained nothing.
+    pub(super) fn note_fruitless(&self, rewriting: Rewriting, is_there: impl Fn(RunId) -> bool) {
+        self.0.lock().unwrap().fruitless.note(rewriting, is_there);
+    }
+
+    /// Whether a rewriting is known to gain nothing.
+    pub(super) fn is_fruitless(&self, rewriting: &Rewriting) -> bool {
+        let forgets = mutation::is(Mutation::RepeatFruitlessMerges);
+        !forgets && self.0.lock().unwrap().fruitless.has(rewriting)
+    }
+}
