@@ -154,6 +154,8 @@ mutations! {
     RemoveInputsBeforeEdit = "files of merged runs go before the manifest names their successor",
     PinWithoutFlush = "a pinned table lacks what only a memtable has",
     PinWithoutFiles = "a pinned table does not keep its files",
+    ReuseFileNumbers = "an opening numbers files from the largest that is named, whatever there was",
+    PinOfAnyDatabase = "a pin is believed whatever database stands in its place",
     KeepObsoleteFiles = "files of merged runs stay for ever",
     KeepOrphans = "an opening leaves the files that a crash left",
 

@@ -5,9 +5,11 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind::Other;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use common::hooked_disk::{Call, HookedDisk, is_sstable};
 use common::one_table::{small, table_options};
 use common::*;
 use ebb_storage::vfs::{FaultOp, MemVfs};
@@ -28,6 +30,49 @@ fn power_lost_at_any_call_loses_nothing_that_was_synced() {
 #[test]
 fn power_lost_at_any_call_leaves_a_prefix_of_the_commits() {
     for_seeds(10..15, |seed| crash_everywhere(seed, Durability::Os));
+}
+
+/// A crash between the making of a file and the edit that names it left an orphan,
+/// whose number the next opening gave to another file. A pin from before found it.
+#[test]
+fn no_number_of_a_file_is_used_twice_whatever_the_power_does() {
+    for_seeds(50..56, |seed| {
+        let mut rng = rng(seed);
+        let (mem, made) = (MemVfs::new(), Arc::new(Mutex::new(BTreeSet::new())));
+        let names = made.clone();
+        let disk = HookedDisk::new(&mem, move |call, path| {
+            if call == Call::Create && is_sstable(path) {
+                let is_new = names.lock().unwrap().insert(path.to_path_buf());
+                assert!(is_new, "{} is made twice", path.display());
+            }
+            Ok(())
+        });
+        for round in 0..60 {
+            mem.crash_at(rng.random_range(1..400));
+            let options = Options {
+                vfs: Arc::new(disk.clone()),
+                memtable_bytes: 1 << 10,
+                ..manual(&mem)
+            };
+            let use_it = || -> ebb_storage::Result<()> {
+                let db = Db::open(DIR, options)?;
+                let keyspace = db.keyspace("app")?;
+                for at in 0..8_u8 {
+                    let name = format!("t{}", at % 2);
+                    let table = keyspace.table(&name, Default::default())?;
+                    table.put(&[round, at], &[at; 300])?;
+                    db.flush()?;
+                    if at == 5 {
+                        keyspace.drop_table(&name)?;
+                    }
+                }
+                db.compact()
+            };
+            let _ended_or_lost_power = use_it();
+            mem.restart(seed + u64::from(round));
+        }
+        assert!(made.lock().unwrap().len() > 50, "few files were made");
+    });
 }
 
 /// Threads flush and compact: where a call comes is chance, so this samples.

@@ -12,6 +12,7 @@ use ebb_storage::{Db, Error, repair, verify};
 const TARGET: &str = "/repaired";
 const HEADER_BYTES: usize = 32;
 const FOOTER_BYTES: usize = 64;
+const MANIFEST_HEADER_BYTES: usize = 32;
 
 /// One file of each kind, closed: an SSTable, a log with a commit, a manifest.
 fn database() -> MemVfs {
@@ -120,7 +121,7 @@ fn a_log_of_another_version_is_refused_by_name() {
 
 #[test]
 fn a_manifest_of_another_version_is_refused_by_name() {
-    for version in [0, 1, 3, 77] {
+    for version in [0, 1, 2, 4, 77] {
         // From the start, or from some edit on, it says what only that version
         // knows.
         for keep in [false, true] {
@@ -129,13 +130,13 @@ fn a_manifest_of_another_version_is_refused_by_name() {
             change(&mem, &path, |bytes| {
                 set_u32(bytes, 8, version);
                 if !keep {
-                    bytes.truncate(12);
+                    bytes.truncate(MANIFEST_HEADER_BYTES);
                 }
                 bytes.extend(record(b"{\"of another version\":{}}"));
             });
             let refused = repair(DIR, TARGET, &manual(&mem), &mut |_| ());
             assert!(matches!(refused, Err(Error::UnsupportedFormat { .. })));
-            assert_refused(&mem, &path, version, 2);
+            assert_refused(&mem, &path, version, 3);
         }
     }
 }
@@ -151,7 +152,7 @@ fn record(json: &[u8]) -> Vec<u8> {
 
 /// The edits of a manifest.
 fn records(bytes: &[u8]) -> Vec<String> {
-    let (mut at, mut records) = (12, Vec::new());
+    let (mut at, mut records) = (MANIFEST_HEADER_BYTES, Vec::new());
     while at < bytes.len() {
         let len = u32::from_le_bytes(bytes[at + 4..at + 8].try_into().unwrap()) as usize;
         records.push(String::from_utf8(bytes[at + 8..at + 8 + len].to_vec()).unwrap());
@@ -179,7 +180,7 @@ fn a_manifest_with_a_field_that_nobody_knows_is_refused() {
             let has_field = |json: &&mut String| json.contains(field);
             let json = records.iter_mut().find(has_field).unwrap();
             *json = json.replacen(field, &format!("\"of_tomorrow\":1,{field}"), 1);
-            bytes.truncate(12);
+            bytes.truncate(MANIFEST_HEADER_BYTES);
             records
                 .iter()
                 .for_each(|json| bytes.extend(record(json.as_bytes())));

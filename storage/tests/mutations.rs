@@ -244,6 +244,14 @@ const KILLERS: &[(Mutation, &str)] = &[
         PinWithoutFiles,
         "detached::the_files_stay_until_the_pin_is_gone_whatever_becomes_of_table_and_snapshot",
     ),
+    (
+        ReuseFileNumbers,
+        "crash::no_number_of_a_file_is_used_twice_whatever_the_power_does",
+    ),
+    (
+        PinOfAnyDatabase,
+        "detached::a_pin_is_of_one_database_and_of_no_copy_in_its_place",
+    ),
     (KeepObsoleteFiles, FILES),
     (KeepOrphans, SYNCED),
     (TrustBlocks, FLIPPED),

@@ -22,6 +22,7 @@ use crate::db::{DbInner, TableCore};
 use crate::error::{Error, Result};
 use crate::formats::PINNED_TABLE;
 use crate::key::{KeyRange, ReadPoint, SeqNo};
+use crate::manifest::{DatabaseId, read_database_id};
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
 use crate::read::{Fold, MergeOperators, Merger};
@@ -35,6 +36,8 @@ use crate::vfs::Vfs;
 #[serde(deny_unknown_fields)]
 struct Description {
     format_version: u32,
+    /// Whose files they are: numbers of files mean nothing in another database.
+    database: DatabaseId,
     /// Where the files are; absolute.
     dir: PathBuf,
     /// As `KEYSPACE.TABLE`.
@@ -73,6 +76,7 @@ impl PinnedTable {
         let runs = version.all_runs().filter(|run| run.is_seen_at(point.seq));
         let description = Description {
             format_version: PINNED_TABLE.version,
+            database: db.database_id(),
             dir,
             table: format!("{}.{}", core.keyspace, core.name),
             seq: point.seq,
@@ -151,10 +155,12 @@ impl DetachedTable {
     /// Opens what a [`PinnedTable`] describes.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for what is no description; [`Error::Io`] when a
+    /// [`Error::InvalidRequest`] for what is no description, or one of another
+    /// database than is there now, a restored copy for example; [`Error::Io`] when a
     /// file is not there, as when the pin is gone; [`Error::Corruption`].
     pub fn open(description: &str, options: DetachedOptions) -> Result<Self> {
         let description = Description::parse(description)?;
+        description.check_database(&*options.vfs)?;
         let cache = Arc::new(BlockCache::new(options.cache_bytes));
         let store = RunStore::new(options.vfs, &description.dir, cache, 0);
         let open = |meta: &RunMeta| store.open_run(meta);
@@ -206,6 +212,21 @@ impl DetachedTable {
 }
 
 impl Description {
+    /// Refuses what is of another database than the one in the directory.
+    fn check_database(&self, vfs: &dyn Vfs) -> Result<()> {
+        let found = read_database_id(vfs, &self.dir)?;
+        if found == self.database || mutation::is(Mutation::PinOfAnyDatabase) {
+            return Ok(());
+        }
+        Err(Error::InvalidRequest(format!(
+            "table {} was pinned in the database {}; in {} there is {found} now, another one \
+             or a copy: pin it again",
+            self.table,
+            self.database,
+            self.dir.display()
+        )))
+    }
+
     fn parse(text: &str) -> Result<Self> {
         let bad = |what: String| {
             Error::InvalidRequest(format!("this describes no table of a snapshot: {what}"))

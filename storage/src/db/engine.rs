@@ -14,12 +14,12 @@ use crate::db::compact::compact;
 use crate::db::flush::flush_oldest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::{Boundaries, FileNumber, Judge, ReadPoint, SeqNo, TableId};
-use crate::manifest::{Edit, Manifest, State};
+use crate::manifest::{DatabaseId, Edit, Manifest, State};
 use crate::memtable::ChunkPool;
 use crate::meter::Metering;
 use crate::mutation::{self, Mutation};
 use crate::options::{Maintenance, Options};
-use crate::runs::{Run, RunMeta, RunStore};
+use crate::runs::{FileNumbers, Run, RunMeta, RunStore};
 use crate::snapshots::{Bookmarks, SnapshotRegistry};
 use crate::sstable::BlockCache;
 use crate::stats::Counters;
@@ -30,7 +30,8 @@ use crate::wal::{SegmentHold, Wal};
 
 /// What all handles of one database share.
 ///
-/// Lock order: `flushing` > `snapshot_ops` > `catalog` > `manifest` > the
+/// Lock order: `flushing` > `snapshot_ops` > `catalog` > that of the numbers of files >
+/// `manifest` > the
 /// queue's order lock > a table's `replacing` and the locks inside WAL,
 /// the snapshot registry and conflicts. Two are taken with none of these held:
 /// `ingesting`, above `catalog`, and the lock inside `claims`, above that of
@@ -101,6 +102,11 @@ impl Engine {
         self.id
     }
 
+    /// Unlike that of any other database anywhere, copies of this one included.
+    pub(crate) fn database_id(&self) -> DatabaseId {
+        self.manifest.lock().unwrap().id()
+    }
+
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
@@ -120,6 +126,11 @@ impl Engine {
     /// The files of the runs.
     pub(crate) fn runs(&self) -> &RunStore {
         &self.runs
+    }
+
+    /// Where runs are written, and who numbers their files.
+    pub(crate) fn run_target(&self) -> (&RunStore, &dyn FileNumbers) {
+        (&self.runs, self)
     }
 
     pub(crate) fn queue(&self) -> &CommitQueue {
@@ -555,6 +566,13 @@ impl Engine {
         self.wal.sync_all()?;
         self.commit_edit(Edit::TrimWal { floor, bookmarks })?;
         self.wal.delete_closed_below(floor)
+    }
+}
+
+impl FileNumbers for Engine {
+    fn next_file_number(&self) -> Result<FileNumber> {
+        let reserve = |below| self.commit_edit(Edit::ReserveFiles { below });
+        self.runs.next_file_number(reserve)
     }
 }
 

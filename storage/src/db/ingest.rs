@@ -23,7 +23,7 @@ use crate::key::{FileNumber, SeqNo};
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
 use crate::options::{Maintenance, WriteOptions};
-use crate::runs::{Run, RunFile, RunMeta};
+use crate::runs::{FileNumbers, Run, RunFile, RunMeta};
 use crate::sstable::{BlockCache, NO_NUMBER, SsTable};
 use crate::vfs::{Way, link_or_copy};
 
@@ -179,7 +179,7 @@ impl<'a> Taken<'a> {
 
     /// Takes one file in, durable but for its name.
     fn add(&mut self, source: &SsTable) -> Result<()> {
-        let number = self.engine.runs().next_file_number();
+        let number = self.engine.next_file_number()?;
         self.numbers.push(number);
         let (vfs, from, to) = (
             self.engine.vfs(),

@@ -46,7 +46,7 @@ impl<'a> KeptRuns<'a> {
     ) -> Self {
         let part = |origin| Part {
             builder: RunBuilder::new(
-                engine.runs(),
+                engine.run_target(),
                 table.id,
                 table.options.sstable.clone(),
                 table.origin(origin),

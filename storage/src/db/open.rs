@@ -95,10 +95,10 @@ impl Engine {
         let metas = || state.runs().chain(&waiting);
         let last_file = metas().flat_map(|run| &run.files).map(|file| file.0).max();
         let last_run = metas().map(|run| run.id.0).max();
-        runs.number_from(
-            FileNumber(last_file.unwrap_or(0) + 1),
-            RunId(last_run.unwrap_or(0) + 1),
-        );
+        let after_last = FileNumber(last_file.unwrap_or(0) + 1);
+        let below = state.files_below.max(after_last);
+        let next_file = mutation::replace(below, Mutation::ReuseFileNumbers, after_last);
+        runs.number_from(next_file, below, RunId(last_run.unwrap_or(0) + 1));
         let last_snapshot_id = snapshots.bookmarks().last_id;
         let last_snapshot_id = mutation::replace(last_snapshot_id, Mutation::ReuseSnapshotIds, 0);
         let last_seq = last_seq(recovered.last_seq, state.last_seq());

@@ -39,6 +39,13 @@ impl State {
                 if run.ingested_at.is_some_and(|at| (at, at) != span) {
                     return Err(format!("{name} was ingested by a commit not in it"));
                 }
+                let below = self.files_below;
+                if let Some(above) = run.files.iter().find(|file| **file >= below) {
+                    return Err(format!(
+                        "{name} has file {}, and files are numbered below {}",
+                        above.0, below.0
+                    ));
+                }
                 if let Some(twice) = run.files.iter().find(|file| !files.insert(**file)) {
                     return Err(format!(
                         "{name} has file {}, which was named before",
@@ -52,7 +59,7 @@ impl State {
         let numbers = [
             ("sequence number", self.last_seq().0),
             ("run", runs.iter().map(|run| run.0).max().unwrap_or(0)),
-            ("file", files.iter().map(|file| file.0).max().unwrap_or(0)),
+            ("file", self.files_below.0),
             ("WAL segment", self.wal_floor.0),
             ("snapshot id", self.bookmarks.last_id),
             ("sum of bytes", sum(|run| run.bytes)),
@@ -102,6 +109,8 @@ mod tests {
         };
         let mut state = State::default();
         state.apply(Edit::AddTable(table)).unwrap();
+        let below = FileNumber(100);
+        state.apply(Edit::ReserveFiles { below }).unwrap();
         state
     }
 
@@ -118,6 +127,7 @@ mod tests {
             state(vec![run(1, &[2]), run(2, &[2])]),
             state(vec![run(u64::MAX, &[2])]),
             state(vec![run(1, &[u64::MAX])]),
+            state(vec![run(1, &[100])]),
             state(vec![
                 RunMeta {
                     bytes: u64::MAX,

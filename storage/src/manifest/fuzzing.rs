@@ -16,7 +16,7 @@ pub fn manifest(bytes: &[u8]) {
     reseal(&mut repaired);
     for bytes in [bytes, &repaired] {
         match replay(Path::new(PATH), bytes) {
-            Ok((state, _)) => comes_back(&state),
+            Ok((_, state, _)) => comes_back(&state),
             Err(e) => assert!(
                 matches!(
                     e,
@@ -92,7 +92,7 @@ pub(crate) fn edits(bytes: &[u8]) -> Vec<Vec<u8>> {
 /// A manifest of one record.
 #[cfg(test)]
 pub(super) fn written(state: &State) -> Vec<u8> {
-    let mut bytes = super::log::header();
+    let mut bytes = super::log::header(super::DatabaseId([7; 16]));
     bytes.extend_from_slice(&super::log::encode(&Edit::State(state.clone())));
     bytes
 }

@@ -1,13 +1,15 @@
 //! The manifest's file (the book, Formats: Manifest).
 //!
 //! ```text
-//!   header   magic "ebbMANIF" 8 | version u32
+//!   header   magic "ebbMANIF" 8 | version u32 | crc32 u32 of the rest | database id 16
 //!   record   crc32 u32 of the rest | length u32 | an Edit as JSON
 //! ```
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::database_id::DatabaseId;
 use super::state::{Edit, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{self, FileKind};
@@ -17,17 +19,21 @@ use crate::mutation::{self, Mutation};
 use crate::vfs::{Vfs, WriteFile};
 
 const MAGIC: &[u8; 8] = b"ebbMANIF";
-pub(super) const HEADER_BYTES: usize = 12;
+pub(super) const HEADER_BYTES: usize = 32;
 pub(super) const RECORD_HEADER_BYTES: usize = 8;
 /// A manifest of this size is replaced by one that holds just the state, unless
 /// it began with more than half of that.
 const MANIFEST_BYTES_MAX: u64 = 4 << 20;
+
+/// So often CURRENT is read until the manifest that it names is there.
+const CURRENT_TRIES_MAX: usize = 100;
 
 /// The state and the file that it is kept in.
 #[derive(Debug)]
 pub(crate) struct Manifest {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
+    id: DatabaseId,
     state: State,
     /// The manifest that CURRENT names; `None` in a new directory.
     current: Option<PathBuf>,
@@ -55,28 +61,12 @@ impl Manifest {
         {
             return Ok(None);
         }
-        let name = read_all(&*vfs, &current)?;
-        if name == files::INCOMPLETE {
-            let detail = "a backup or repair into this directory was interrupted; \
-                          remove the directory and start again";
-            return Err(Error::corruption(&current, 0, detail));
-        }
-        let path = std::str::from_utf8(&name)
-            .ok()
-            .map(|name| dir.join(name.trim_end()));
-        let Some((path, FileKind::Manifest(number))) =
-            path.and_then(|p| FileKind::of(&p).map(|kind| (p, kind)))
-        else {
-            return Err(Error::corruption(
-                &current,
-                0,
-                "it does not name a manifest",
-            ));
-        };
-        let (state, edits_read) = replay(&path, &read_all(&*vfs, &path)?)?;
+        let (path, number) = read_current(&*vfs, dir)?;
+        let (id, state, edits_read) = replay(&path, &read_all(&*vfs, &path)?)?;
         Ok(Some(Self {
             vfs,
             dir: dir.to_path_buf(),
+            id,
             state,
             current: Some(path),
             next_number: number.next(),
@@ -106,6 +96,7 @@ impl Manifest {
         Self {
             vfs,
             dir: dir.to_path_buf(),
+            id: DatabaseId::random(),
             state,
             current: None,
             next_number: FileNumber(1),
@@ -134,6 +125,11 @@ impl Manifest {
             Err(Error::DiskFull { .. }) => self.sync_dir(),
             outcome => outcome,
         }
+    }
+
+    /// Which database it is of.
+    pub(crate) fn id(&self) -> DatabaseId {
+        self.id
     }
 
     pub(crate) fn state(&self) -> &State {
@@ -210,7 +206,7 @@ impl Manifest {
         let path = self.dir.join(&name);
         self.next_number = self.next_number.next();
 
-        let mut bytes = header();
+        let mut bytes = header(self.id);
         bytes.extend_from_slice(&encode(&Edit::State(state.clone())));
         let file = self.write(&path, &bytes)?;
 
@@ -271,10 +267,70 @@ pub(super) fn read_all(vfs: &dyn Vfs, path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-pub(super) fn header() -> Vec<u8> {
+/// The live manifest of a directory, and its number.
+fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<(PathBuf, FileNumber)> {
+    let current = files::current(dir);
+    let name = read_all(vfs, &current)?;
+    if name == files::INCOMPLETE {
+        let detail = "a backup or repair into this directory was interrupted; \
+                      remove the directory and start again";
+        return Err(Error::corruption(&current, 0, detail));
+    }
+    let path = std::str::from_utf8(&name)
+        .ok()
+        .map(|name| dir.join(name.trim_end()));
+    match path.and_then(|path| FileKind::of(&path).map(|kind| (path, kind))) {
+        Some((path, FileKind::Manifest(number))) => Ok((path, number)),
+        _ => {
+            let detail = "it does not name a manifest";
+            Err(Error::corruption(&current, 0, detail))
+        }
+    }
+}
+
+/// Which database is in a directory, which somebody else may have open.
+pub(crate) fn read_database_id(vfs: &dyn Vfs, dir: &Path) -> Result<DatabaseId> {
+    let mut tries_left = CURRENT_TRIES_MAX;
+    loop {
+        let (path, _) = read_current(vfs, dir)?;
+        let read = || -> io::Result<_> {
+            let file = vfs.open_read(&path)?;
+            let mut bytes = vec![0; HEADER_BYTES.min(file.len()? as usize)];
+            file.read_exact_at(&mut bytes, 0)?;
+            Ok(bytes)
+        };
+        tries_left -= 1;
+        match read() {
+            Ok(header) => return check_header(&path, &header),
+            // Another one was named meanwhile, and this one removed.
+            Err(e) if e.kind() == io::ErrorKind::NotFound && tries_left > 0 => {}
+            Err(e) => return Err(Error::io("read", &path)(e)),
+        }
+    }
+}
+
+pub(super) fn header(id: DatabaseId) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&MANIFEST.version.to_le_bytes());
+    bytes.extend_from_slice(&crc32fast::hash(&id.0).to_le_bytes());
+    bytes.extend_from_slice(&id.0);
     bytes
+}
+
+/// The version first: a header of another one may have another length.
+fn check_header(path: &Path, bytes: &[u8]) -> Result<DatabaseId> {
+    if bytes.len() < 12 || &bytes[..8] != MAGIC {
+        return Err(Error::corruption(path, 0, "this is not a manifest"));
+    }
+    MANIFEST.check(path, u32_at(bytes, 8))?;
+    let id = bytes.get(16..HEADER_BYTES);
+    match id.filter(|id| crc32fast::hash(id) == u32_at(bytes, 12)) {
+        Some(id) => Ok(DatabaseId(id.try_into().expect("16 bytes"))),
+        None => {
+            let detail = "the database id does not have its checksum";
+            Err(Error::corruption(path, 12, detail))
+        }
+    }
 }
 
 pub(super) fn encode(edit: &Edit) -> Vec<u8> {
@@ -287,16 +343,14 @@ pub(super) fn encode(edit: &Edit) -> Vec<u8> {
     out
 }
 
-/// The state after all records, and how many edits made it. An edit is synced
+/// Which database it is of, the state after all records, and how many edits made it.
+/// An edit is synced
 /// before the next one is written, so a record that does not read and has no good
 /// one behind it was torn by a crash and never took effect: any part of it may be
 /// missing, its length too. Anything else that does not read is damage.
-pub(super) fn replay(path: &Path, bytes: &[u8]) -> Result<(State, usize)> {
+pub(super) fn replay(path: &Path, bytes: &[u8]) -> Result<(DatabaseId, State, usize)> {
     let corrupt = |at: usize, detail: String| Error::corruption(path, at as u64, detail);
-    if bytes.len() < HEADER_BYTES || &bytes[..8] != MAGIC {
-        return Err(corrupt(0, "this is not a manifest".into()));
-    }
-    MANIFEST.check(path, u32_at(bytes, 8))?;
+    let id = check_header(path, bytes)?;
     let mut state: Option<State> = None;
     let mut edits = 0;
     let mut at = HEADER_BYTES;
@@ -333,7 +387,7 @@ pub(super) fn replay(path: &Path, bytes: &[u8]) -> Result<(State, usize)> {
     state
         .check()
         .map_err(|detail| corrupt(HEADER_BYTES, detail))?;
-    Ok((state, edits))
+    Ok((id, state, edits))
 }
 
 /// The state after the records before the first that does not read, does not fit
@@ -420,7 +474,7 @@ mod tests {
     use crate::vfs::MemVfs;
 
     fn manifest(keyspaces: &[&str]) -> Vec<u8> {
-        let mut bytes = header();
+        let mut bytes = header(DatabaseId([7; 16]));
         bytes.extend_from_slice(&encode(&Edit::State(State::default())));
         for name in keyspaces {
             let name = name.to_string();
@@ -430,7 +484,7 @@ mod tests {
     }
 
     fn keyspaces(bytes: &[u8]) -> Result<Vec<String>> {
-        replay(Path::new("MANIFEST-000001"), bytes).map(|(state, _)| state.keyspaces)
+        replay(Path::new("MANIFEST-000001"), bytes).map(|(_, state, _)| state.keyspaces)
     }
 
     /// With many snapshots of many tables the state alone was longer than a manifest

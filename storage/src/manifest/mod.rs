@@ -6,12 +6,14 @@
 //! nothing is ever appended behind a torn record.
 
 mod check;
+mod database_id;
 #[cfg(any(all(test, not(loom)), feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod log;
 mod salvage;
 mod state;
 
-pub(crate) use log::Manifest;
+pub(crate) use database_id::DatabaseId;
+pub(crate) use log::{Manifest, read_database_id};
 pub(crate) use salvage::{SalvagedManifest, salvage_manifest};
 pub(crate) use state::{Edit, State, TableMeta};

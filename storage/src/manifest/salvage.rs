@@ -59,7 +59,7 @@ pub(crate) fn salvage_manifest(
             }
         };
         match replay(&path, &bytes) {
-            Ok((state, _)) => {
+            Ok((_, state, _)) => {
                 let end = replay_prefix(&bytes).map_or(0, |(_, end)| end);
                 let torn = (end < bytes.len() as u64)
                     .then(|| Error::corruption(&path, end, "the last record does not read"));
@@ -122,7 +122,7 @@ mod tests {
         let add = |name: &str| Edit::AddKeyspace { name: name.into() };
         let floor = FileNumber(u64::MAX);
         let bookmarks = None;
-        let mut bytes = header();
+        let mut bytes = header(crate::manifest::DatabaseId([7; 16]));
         for edit in [
             Edit::State(State::default()),
             add("a"),

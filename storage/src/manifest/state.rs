@@ -41,6 +41,8 @@ pub(crate) struct State {
     pub(crate) bookmarks: Bookmarks,
     /// WAL segments from this number on are needed; those below may be gone.
     pub(crate) wal_floor: FileNumber,
+    /// SSTables that there are, or ever were, have smaller numbers.
+    pub(crate) files_below: FileNumber,
     /// The largest id that a table ever had, those that are gone included.
     pub(crate) last_table_id: TableId,
 }
@@ -80,6 +82,10 @@ pub(crate) enum Edit {
         output: Option<RunMeta>,
         bookmarks: Option<Bookmarks>,
     },
+    /// SSTables may get numbers up to this one, it not included.
+    ReserveFiles {
+        below: FileNumber,
+    },
     /// The WAL is needed only from here on; what its older segments say of
     /// bookmarks is in here.
     TrimWal {
@@ -96,9 +102,11 @@ impl Edit {
             | Self::DropKeyspace { .. }
             | Self::AddTable(_)
             | Self::DropTables { .. } => true,
-            Self::State(_) | Self::Flush { .. } | Self::Compact { .. } | Self::TrimWal { .. } => {
-                false
-            }
+            Self::State(_)
+            | Self::Flush { .. }
+            | Self::Compact { .. }
+            | Self::ReserveFiles { .. }
+            | Self::TrimWal { .. } => false,
         }
     }
 }
@@ -187,6 +195,12 @@ impl State {
                 };
                 runs.splice(range, output);
                 self.set_bookmarks(bookmarks);
+            }
+            Edit::ReserveFiles { below } => {
+                if below < self.files_below {
+                    return Err(format!("the bound of files goes back to {}", below.0));
+                }
+                self.files_below = below;
             }
             Edit::TrimWal { floor, bookmarks } => {
                 if floor < self.wal_floor {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{KeptFor, Run, RunMeta, RunStore};
+use super::{FileNumbers, KeptFor, Run, RunMeta, RunStore};
 use crate::error::Result;
 use crate::key::{FileNumber, Kind, RangeTombstones, SeqNo, TableId, Version};
 use crate::mutation::Mutation;
@@ -13,6 +13,7 @@ use crate::sstable::{Origin, SsTableOptions, SsTableWriter};
 /// removed.
 pub(crate) struct RunBuilder<'a> {
     store: &'a RunStore,
+    numbers: &'a dyn FileNumbers,
     table: TableId,
     options: SsTableOptions,
     origin: Origin,
@@ -30,13 +31,14 @@ pub(crate) struct RunBuilder<'a> {
 impl<'a> RunBuilder<'a> {
     /// A run of `table`, each file of which stands for `origin`.
     pub(crate) fn new(
-        store: &'a RunStore,
+        (store, numbers): (&'a RunStore, &'a dyn FileNumbers),
         table: TableId,
         options: SsTableOptions,
         origin: Origin,
     ) -> Self {
         Self {
             store,
+            numbers,
             table,
             options,
             origin,
@@ -77,7 +79,7 @@ impl<'a> RunBuilder<'a> {
     /// The open file; a new one when there is none.
     fn writer(&mut self) -> Result<&mut SsTableWriter> {
         if self.writer.is_none() {
-            let number = self.store.next_file_number();
+            let number = self.numbers.next_file_number()?;
             self.files.push(number);
             let path = self.store.path(number);
             let mut writer = SsTableWriter::create(

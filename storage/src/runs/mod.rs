@@ -25,4 +25,4 @@ pub(crate) use file::RunFile;
 pub(crate) use meta::{KeptFor, RunMeta};
 pub(crate) use run::Run;
 pub use shape::FileShape;
-pub(crate) use store::RunStore;
+pub(crate) use store::{FileNumbers, RunStore};

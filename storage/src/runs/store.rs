@@ -9,7 +9,7 @@ use crate::files;
 use crate::key::{FileNumber, RunId};
 use crate::mutation::{self, Mutation};
 use crate::sstable::{BlockCache, SsTable};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::vfs::Vfs;
 
 /// The files of the runs of one database.
@@ -20,8 +20,25 @@ pub(crate) struct RunStore {
     cache: Arc<BlockCache>,
     /// Runs are cut into files of about so many bytes.
     file_bytes: u64,
-    next_file: AtomicU64,
+    numbers: Mutex<Numbers>,
     next_run: AtomicU64,
+}
+
+/// Those of files. None is used twice, whatever a crash forgets: only those below a
+/// bound are used that is durable.
+#[derive(Debug)]
+struct Numbers {
+    next: FileNumber,
+    below: FileNumber,
+}
+
+/// So many numbers are reserved at once: one sync of the manifest serves them all.
+const RESERVED_AT_ONCE: u64 = 256;
+
+/// Gives out the numbers of new files.
+pub(crate) trait FileNumbers {
+    /// A number that no file of the database ever had.
+    fn next_file_number(&self) -> Result<FileNumber>;
 }
 
 impl RunStore {
@@ -38,19 +55,41 @@ impl RunStore {
             dir: dir.to_path_buf(),
             cache,
             file_bytes,
-            next_file: AtomicU64::new(1),
+            numbers: Mutex::new(Numbers {
+                next: FileNumber::default(),
+                below: FileNumber::default(),
+            }),
             next_run: AtomicU64::new(1),
         }
     }
 
-    /// Numbers what is written from now on.
-    pub(crate) fn number_from(&self, file: FileNumber, run: RunId) {
-        self.next_file.store(file.0, Ordering::Relaxed);
+    /// Numbers what is written from now on: files from `next` on, with those below
+    /// `below` reserved already.
+    pub(crate) fn number_from(&self, next: FileNumber, below: FileNumber, run: RunId) {
+        *self.numbers.lock().unwrap() = Numbers { next, below };
         self.next_run.store(run.0, Ordering::Relaxed);
     }
 
-    pub(crate) fn next_file_number(&self) -> FileNumber {
-        FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
+    /// The next number of a file. Where none is reserved any more, `reserve` makes a
+    /// bound durable first.
+    pub(crate) fn next_file_number(
+        &self,
+        reserve: impl FnOnce(FileNumber) -> Result<()>,
+    ) -> Result<FileNumber> {
+        let mut numbers = self.numbers.lock().unwrap();
+        if numbers.next >= numbers.below {
+            let below = FileNumber(numbers.next.0 + RESERVED_AT_ONCE);
+            reserve(below)?;
+            numbers.below = below;
+        }
+        let number = numbers.next;
+        numbers.next = number.next();
+        Ok(number)
+    }
+
+    /// The number from which on none was given out yet.
+    pub(crate) fn files_below(&self) -> FileNumber {
+        self.numbers.lock().unwrap().next
     }
 
     pub(crate) fn next_run_id(&self) -> RunId {

@@ -31,7 +31,7 @@ use source::{Source, SourceTable};
 
 use crate::db::Engine;
 use crate::error::Result;
-use crate::key::{Kind, SeqNo, Version, compare_versions};
+use crate::key::{FileNumber, Kind, NUMBER_MAX, RunId, SeqNo, Version, compare_versions};
 use crate::maintenance::db_files::DbFiles;
 use crate::maintenance::new_dir::NewDir;
 use crate::manifest::{Manifest, State, TableMeta};
@@ -80,6 +80,11 @@ pub fn repair(
         let manifest = Manifest::unwritten(vfs.clone(), to, State::default());
         Engine::recover(to, options, manifest, None)?
     };
+    // Nothing is named yet, so no number needs to be reserved.
+    let first = FileNumber::default();
+    engine
+        .runs()
+        .number_from(first, FileNumber(NUMBER_MAX), RunId(1));
     for table in source.tables {
         let (meta, has_operands) =
             write_table(&engine, table, source.last_seq, &mut report, progress)?;
@@ -90,6 +95,7 @@ pub fn repair(
         state.tables.insert(meta.id, meta);
     }
     report.snapshots_incomplete = report::incomplete_snapshots(&state, &report.lost);
+    state.files_below = engine.runs().files_below();
     drop(engine);
     target.complete(state)?;
     Ok(report)
@@ -114,7 +120,12 @@ fn write_table(
         largest_seq: last_seq,
         merge_operator: meta.options.merge_operator.clone(),
     };
-    let mut builder = RunBuilder::new(engine.runs(), meta.id, meta.options.sstable.clone(), origin);
+    let mut builder = RunBuilder::new(
+        engine.run_target(),
+        meta.id,
+        meta.options.sstable.clone(),
+        origin,
+    );
     let (extents, versions) = sources.into_iter().unzip();
     let replaced = Replaced::new(extents);
     let mut merge = Sources::new(versions)?;

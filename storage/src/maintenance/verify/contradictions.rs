@@ -116,6 +116,7 @@ mod tests {
             keyspaces: vec!["app".into()],
             tables: [(TableId(1), table)].into(),
             last_table_id: TableId(1),
+            files_below: FileNumber(3),
             ..State::default()
         };
         state.bookmarks.as_of = SeqNo(7);

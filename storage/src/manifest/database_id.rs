@@ -1,0 +1,72 @@
+//! Which database a manifest is of.
+
+use std::fmt::{self, Display, Formatter};
+use std::hash::{BuildHasher, RandomState};
+
+use serde::{Deserialize, Serialize};
+
+/// A random number of 128 bits, new in every database, and in every copy that a
+/// backup or a repair makes. So what was told of one database is never taken for
+/// true of another one that stands in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct DatabaseId(pub(crate) [u8; 16]);
+
+impl DatabaseId {
+    /// One that no other database has.
+    pub(crate) fn random() -> Self {
+        // The keys of a hasher are drawn from the system's randomness.
+        let half = || RandomState::new().hash_one(0_u8).to_le_bytes();
+        let (low, high) = (half(), half());
+        Self(std::array::from_fn(|i| match i {
+            0..8 => low[i],
+            _ => high[i - 8],
+        }))
+    }
+}
+
+impl From<DatabaseId> for String {
+    fn from(id: DatabaseId) -> Self {
+        id.to_string()
+    }
+}
+
+impl TryFrom<String> for DatabaseId {
+    type Error = String;
+
+    fn try_from(hex: String) -> Result<Self, String> {
+        match u128::from_str_radix(&hex, 16) {
+            Ok(number) if hex.len() == 32 => Ok(Self(number.to_be_bytes())),
+            _ => Err(format!("{hex:?} is no id of a database")),
+        }
+    }
+}
+
+impl Display for DatabaseId {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_are_alike() {
+        let ids: HashSet<_> = (0..1000).map(|_| DatabaseId::random().0).collect();
+        assert_eq!(ids.len(), 1000);
+    }
+
+    #[test]
+    fn one_that_is_told_comes_back() {
+        let id = DatabaseId(std::array::from_fn(|i| i as u8));
+        assert_eq!(id.to_string(), "000102030405060708090a0b0c0d0e0f");
+        assert_eq!(DatabaseId::try_from(id.to_string()), Ok(id));
+        for bad in ["", "0", &"z".repeat(32), &"0".repeat(33)] {
+            assert!(DatabaseId::try_from(bad.to_string()).is_err(), "{bad}");
+        }
+    }
+}
