@@ -73,8 +73,22 @@ pub enum Error {
         supported: u32,
     },
     /// Another process (or another handle) has the directory open.
-    #[error("{} is in use by another process; close it there first", path.display())]
+    #[error(
+        "{} is in use by another process, which writes or reads it; close it there first",
+        path.display()
+    )]
     Locked {
+        /// The data directory.
+        path: PathBuf,
+    },
+    /// Another process (or another handle) has the directory open for writing, and it
+    /// was to be opened read-only.
+    #[error(
+        "{} is open for writing in another process, and is not read beside it; close it \
+         there first, or read a backup of it",
+        path.display()
+    )]
+    BeingWritten {
         /// The data directory.
         path: PathBuf,
     },
@@ -112,6 +126,9 @@ pub enum Error {
         /// The failure that caused it.
         cause: Arc<str>,
     },
+    /// A write to a database that was opened read-only; nothing was done.
+    #[error("the database is opened read-only; open it by Db::open to write to it")]
+    OpenedReadOnly,
     /// The disk is full. Nothing of this write was done; reads go on, and
     /// writing works again as soon as there is space.
     #[error("the disk is full at {}: nothing was written; free some space and retry", path.display())]
@@ -163,11 +180,11 @@ impl Error {
         match self {
             Self::Io { .. } => ErrorKind::Io,
             Self::Corruption { .. } | Self::UnsupportedFormat { .. } => ErrorKind::Corruption,
-            Self::Locked { .. } => ErrorKind::Locked,
+            Self::Locked { .. } | Self::BeingWritten { .. } => ErrorKind::Locked,
             Self::NoDatabase { .. } | Self::NotFound { .. } => ErrorKind::NotFound,
             Self::AlreadyExists { .. } => ErrorKind::AlreadyExists,
             Self::InvalidRequest(_) | Self::Merge { .. } => ErrorKind::InvalidRequest,
-            Self::ReadOnly { .. } => ErrorKind::ReadOnly,
+            Self::ReadOnly { .. } | Self::OpenedReadOnly => ErrorKind::ReadOnly,
             Self::DiskFull { .. } => ErrorKind::DiskFull,
             Self::Conflict { .. } | Self::TransactionTooOld => ErrorKind::Conflict,
         }

@@ -72,6 +72,24 @@ pub(crate) fn take_lock(vfs: &dyn Vfs, dir: &Path) -> Result<Box<dyn LockGuard>>
     })
 }
 
+/// Takes the lock of a directory beside others who only read it, and writes nothing.
+/// `None` where there is no lock file: no writer has one either, and none must open the
+/// directory meanwhile.
+///
+/// # Errors
+/// [`Error::BeingWritten`] when somebody has the directory open for writing.
+pub(crate) fn share_lock(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Box<dyn LockGuard>>> {
+    let path = lock(dir);
+    match vfs.lock_shared(&path) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => Err(Error::BeingWritten {
+            path: dir.to_path_buf(),
+        }),
+        Err(e) => Err(Error::io("lock", &path)(e)),
+    }
+}
+
 pub(crate) fn current(dir: &Path) -> PathBuf {
     dir.join("CURRENT")
 }

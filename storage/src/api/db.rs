@@ -52,6 +52,36 @@ impl Db {
         Ok(Self { inner })
     }
 
+    /// Opens the database of a directory to be read, and writes nothing at all: not a
+    /// file, not a name, not a lock. Any number of processes may do so at once, and the
+    /// directory may be read-only. What a crash left in the log is replayed into memory.
+    /// Everything that would write is refused by [`Error::OpenedReadOnly`].
+    ///
+    /// It shows the database as it is now, and no writer is let in while it is open. A
+    /// directory without a `LOCK` file, a plain copy for example, is read without a lock:
+    /// whoever has it must keep writers away.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path();
+    /// # use ebb_storage::{Db, Options};
+    /// # Db::open(path, Options::default())?.keyspace("app")?.table("users", Default::default())?.put(b"ada", b"1815")?;
+    /// let one = Db::open_read_only(path, Options::default())?;
+    /// let two = Db::open_read_only(path, Options::default())?;
+    /// let users = two.existing_keyspace("app")?.existing_table("users")?;
+    /// assert_eq!(users.get(b"ada")?.unwrap(), "1815");
+    /// assert!(users.put(b"ada", b"1852").is_err());
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::BeingWritten`] beside somebody who has it open by [`Db::open`]; otherwise
+    /// as there. [`Options::create_if_missing`] does not count.
+    pub fn open_read_only(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let inner = DbInner::open_read_only(dir.as_ref(), options)?;
+        Ok(Self { inner })
+    }
+
     /// The keyspace of this name; created when absent.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         self.inner.open_or_create_keyspace(name)?;

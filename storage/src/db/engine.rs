@@ -79,8 +79,18 @@ pub(crate) struct Engine {
     /// Nobody has written for a while, and hardly anybody read.
     pub(super) idle: AtomicBool,
     pub(super) stopping: AtomicBool,
+    pub(super) access: Access,
     /// Freed when the engine goes; `None` when somebody else holds it for it.
     pub(super) _lock: Option<Box<dyn LockGuard>>,
+}
+
+/// What a database was opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// To be read, beside others who do.
+    Read,
+    /// To be read and written, by nobody else.
+    Write,
 }
 
 /// A state of the database with the files that it stands in, held in place.
@@ -212,6 +222,7 @@ impl Engine {
     /// done. Any other failure stops all writes: no edit can follow, so nothing
     /// that is written could ever be flushed.
     pub(crate) fn commit_edit(&self, edit: Edit) -> Result<()> {
+        self.check_access()?;
         let outcome = self.manifest.lock().unwrap().commit(edit);
         outcome.inspect_err(|e| {
             if e.kind() != ErrorKind::DiskFull && !mutation::is(Mutation::GoOnAfterFailedEdit) {
@@ -231,6 +242,7 @@ impl Engine {
         edit: Edit,
         show: impl FnOnce(),
     ) -> Result<bool> {
+        self.check_access()?;
         let mut manifest = self.manifest.lock().unwrap();
         let is_there = manifest.state().tables.contains_key(&table.id);
         let outcome = match is_there {
@@ -342,6 +354,16 @@ impl Engine {
         of(Work::Flush).or_else(|| of(Work::Compaction))
     }
 
+    /// # Errors
+    /// `OpenedReadOnly`: everything that would write asks first.
+    #[inline]
+    pub(crate) fn check_access(&self) -> Result<()> {
+        match self.access {
+            Access::Write => Ok(()),
+            Access::Read => Err(Error::OpenedReadOnly),
+        }
+    }
+
     /// An error when the database is being closed: long work stops early.
     pub(crate) fn check_stop(&self) -> Result<()> {
         if self.stopping.load(Ordering::Relaxed) {
@@ -384,12 +406,14 @@ impl Engine {
 
     /// Flushes what was written to a table until now.
     pub(crate) fn flush_table(&self, table: &TableCore) -> Result<()> {
+        self.check_access()?;
         self.rotate(table, 0);
         self.flush_frozen()
     }
 
     /// Flushes everything that was written until now.
     pub(crate) fn flush_all(&self) -> Result<()> {
+        self.check_access()?;
         self.delete_expired_snapshots()?;
         for table in self.tables() {
             self.rotate(&table, 0);
@@ -424,6 +448,7 @@ impl Engine {
     /// Merges until nothing is worth it, in all tables, and no merge of anybody
     /// else is under way.
     pub(crate) fn compact_all(&self) -> Result<()> {
+        self.check_access()?;
         self.delete_expired_snapshots()?;
         loop {
             let seen = self.claims.ended();

@@ -45,6 +45,7 @@ pub struct IngestInfo {
 impl Engine {
     /// Adds the files to a table by one commit.
     pub(crate) fn ingest(&self, table: &Arc<TableCore>, paths: &[&Path]) -> Result<IngestInfo> {
+        self.check_access()?;
         table.check_writable()?;
         let sources = self.check_sources(paths)?;
         let (Some(first), Some(last)) = (sources.first(), sources.last()) else {

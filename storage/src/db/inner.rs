@@ -20,7 +20,15 @@ pub(crate) struct DbInner {
 impl DbInner {
     /// Opens the database of a directory, and starts its threads.
     pub(crate) fn open(dir: &Path, options: Options) -> Result<Arc<Self>> {
-        let engine = Engine::open(dir, options)?;
+        Self::start(Engine::open(dir, options)?)
+    }
+
+    /// Opens the database of a directory to be read.
+    pub(crate) fn open_read_only(dir: &Path, options: Options) -> Result<Arc<Self>> {
+        Self::start(Engine::open_read_only(dir, options)?)
+    }
+
+    fn start(engine: Arc<Engine>) -> Result<Arc<Self>> {
         let threads = Threads::start(&engine)?;
         Ok(Arc::new(Self {
             engine,
@@ -45,6 +53,8 @@ impl Drop for DbInner {
             .stop(&self.engine);
         // Nobody is left to be told of an error; what was acknowledged keeps
         // the durability it had.
-        let _ = self.engine.wal().sync_all();
+        if self.engine.check_access().is_ok() {
+            let _ = self.engine.wal().sync_all();
+        }
     }
 }

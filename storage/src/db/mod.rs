@@ -24,7 +24,7 @@ mod tables;
 mod write;
 
 pub(crate) use catalog::Catalog;
-pub(crate) use engine::Engine;
+pub(crate) use engine::{Access, Engine};
 pub use ingest::IngestInfo;
 pub(crate) use inner::DbInner;
 pub(crate) use table_core::TableCore;

@@ -5,13 +5,15 @@
 //! read, or does not know, is refused with nothing changed. Then it writes, and
 //! nothing of that changes what a second recovery would find: what it read it makes
 //! durable, since all that follows relies on it; it cuts a torn tail, which was never
-//! acknowledged as durable; and it removes files that the manifest does not name.
+//! acknowledged as durable; and it removes files that the manifest does not name. An
+//! opening to read leaves the second half out.
 
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::back_pressure::CREDIT_MAX_FRACTION;
+use super::engine::Access;
 use super::gate::Gate;
 use super::replay::replay_wal;
 use super::{Catalog, Engine, TableCore};
@@ -24,7 +26,7 @@ use crate::key::{FileNumber, RunId, SeqNo};
 use crate::manifest::{Edit, Manifest, State};
 use crate::memtable::{ChunkPool, Memtable};
 use crate::mutation::{self, Mutation};
-use crate::options::Options;
+use crate::options::{Maintenance, Options};
 use crate::read::MergeOperators;
 use crate::runs::{RunMeta, RunStore};
 use crate::snapshots::SnapshotRegistry;
@@ -60,7 +62,33 @@ impl Engine {
                 Manifest::create(vfs.clone(), dir)?
             }
         };
-        Self::recover(dir, options, manifest, Some(lock))
+        Self::recover(dir, options, manifest, Some(lock), Access::Write)
+    }
+
+    /// Opens the database of `dir` to be read, as it is, beside others who read it:
+    /// what a crash left is recovered in memory only, and nothing is written.
+    pub(super) fn open_read_only(dir: &Path, options: Options) -> Result<Arc<Self>> {
+        let vfs = options.vfs.clone();
+        let none = || Error::NoDatabase {
+            path: dir.to_path_buf(),
+        };
+        let current = files::current(dir);
+        let look = || {
+            vfs.exists(&current)
+                .map_err(Error::io("look for", &current))
+        };
+        if !look()? {
+            return Err(none());
+        }
+        let lock = files::share_lock(&*vfs, dir)?;
+        // Whoever had the lock may have replaced it.
+        let manifest = Manifest::load(vfs, dir)?.ok_or_else(none)?;
+        let options = Options {
+            // Nobody flushes or merges.
+            maintenance: Maintenance::Manual,
+            ..options
+        };
+        Self::recover(dir, options, manifest, lock, Access::Read)
     }
 
     /// An engine on what `manifest` says, and on the log in `dir`.
@@ -69,6 +97,7 @@ impl Engine {
         options: Options,
         mut manifest: Manifest,
         lock: Option<Box<dyn LockGuard>>,
+        access: Access,
     ) -> Result<Arc<Self>> {
         let vfs = options.vfs.clone();
         let state = manifest.state();
@@ -105,12 +134,14 @@ impl Engine {
 
         // Here everything is read, known and whole, and nothing is written yet: an
         // upgrade of a format would go here.
-        mutation::unless(Mutation::TrustUnsyncedManifest, || manifest.settle())?;
-        recovered.settle(&*vfs, dir)?;
-        forget_uncovered(&mut manifest, &mut catalog, &snapshots)?;
-        let waiting = waiting_runs(&catalog);
-        let waiting = mutation::replace(waiting, Mutation::RemoveWaitingRuns, Vec::new());
-        remove_orphans(&*vfs, dir, &manifest, &waiting)?;
+        if access == Access::Write {
+            mutation::unless(Mutation::TrustUnsyncedManifest, || manifest.settle())?;
+            recovered.settle(&*vfs, dir)?;
+            forget_uncovered(&mut manifest, &mut catalog, &snapshots)?;
+            let waiting = waiting_runs(&catalog);
+            let waiting = mutation::replace(waiting, Mutation::RemoveWaitingRuns, Vec::new());
+            remove_orphans(&*vfs, dir, &manifest, &waiting)?;
+        }
         Ok(Arc::new(Self {
             id,
             dir: dir.to_path_buf(),
@@ -143,6 +174,7 @@ impl Engine {
             pacer: Pacer::new(options.compaction.bytes_per_sec),
             idle: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            access,
             options,
             _lock: lock,
         }))

@@ -55,9 +55,14 @@ impl Engine {
             views: self.snapshots.views(),
             snapshots: self.snapshots.bookmarks().list.len(),
             maintenance_failure: self.maintenance_failure().map(|e| e.to_string()),
-            read_only_cause: self.wal.failure().map(|cause| cause.to_string()),
+            read_only_cause: self.read_only_cause(),
             tables,
         }
+    }
+
+    fn read_only_cause(&self) -> Option<String> {
+        let opened = self.check_access().err().map(|e| e.to_string());
+        opened.or_else(|| self.wal.failure().map(|cause| cause.to_string()))
     }
 
     fn table_stats(&self, table: &TableCore) -> TableStats {

@@ -61,6 +61,7 @@ impl Engine {
         options: WriteOptions,
         check: impl FnOnce(&Footprint) -> Result<()>,
     ) -> Result<SeqNo> {
+        self.check_access()?;
         let begun = self.metering.begin();
         let (payload, count) = payload.finish(self.now_ms())?;
         self.pass_gate(tables, payload.len())?;
@@ -240,6 +241,7 @@ impl Engine {
         undo: impl FnOnce(),
         apply: impl FnOnce(SeqNo),
     ) -> Result<SeqNo> {
+        self.check_access()?;
         let (ticket, position) = self.queue.enter(1, |seq| {
             register(seq);
             self.wal.push(seq, 1, payload)

@@ -87,14 +87,27 @@ impl Vfs for DiskVfs {
             .truncate(false)
             .write(true)
             .open(path)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Box::new(FileLock { _file: file })),
-            Err(TryLockError::WouldBlock) => Err(io::Error::new(
-                io::ErrorKind::WouldBlock,
-                format!("{} is locked by somebody else", path.display()),
-            )),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        guard(path, file.try_lock(), file)
+    }
+
+    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        let file = File::open(path)?;
+        guard(path, file.try_lock_shared(), file)
+    }
+}
+
+fn guard(
+    path: &Path,
+    tried: Result<(), TryLockError>,
+    file: File,
+) -> io::Result<Box<dyn LockGuard>> {
+    match tried {
+        Ok(()) => Ok(Box::new(FileLock { _file: file })),
+        Err(TryLockError::WouldBlock) => Err(io::Error::new(
+            io::ErrorKind::WouldBlock,
+            format!("{} is locked by somebody else", path.display()),
+        )),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 

@@ -349,4 +349,13 @@ impl Vfs for MemVfs {
             vfs: self.clone(),
         }))
     }
+
+    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        let mut machine = self.call();
+        Ok(Box::new(HeldLock {
+            path: machine.lock_shared(path)?,
+            boot: machine.boot(),
+            vfs: self.clone(),
+        }))
+    }
 }

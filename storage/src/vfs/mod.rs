@@ -61,6 +61,13 @@ pub trait Vfs: Send + Sync + Debug {
     /// Takes an exclusive lock on a lock file until the guard drops;
     /// `ErrorKind::WouldBlock` when somebody else holds it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>>;
+    /// Takes a lock that any number may share on a lock file that is there, until the
+    /// guard drops, and writes nothing; `ErrorKind::WouldBlock` when somebody holds
+    /// it by [`Vfs::lock`]. A disk that cannot do that says `ErrorKind::Unsupported`.
+    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        let _ = path;
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// A file open for positioned reads, from any number of threads.

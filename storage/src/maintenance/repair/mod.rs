@@ -29,7 +29,7 @@ use replaced::Replaced;
 pub use report::{Lost, RepairReport, RepairedTable};
 use source::{Source, SourceTable};
 
-use crate::db::Engine;
+use crate::db::{Access, Engine};
 use crate::error::Result;
 use crate::key::{FileNumber, Kind, NUMBER_MAX, RunId, SeqNo, Version, compare_versions};
 use crate::maintenance::db_files::DbFiles;
@@ -78,7 +78,7 @@ pub fn repair(
             ..options.clone()
         };
         let manifest = Manifest::unwritten(vfs.clone(), to, State::default());
-        Engine::recover(to, options, manifest, None)?
+        Engine::recover(to, options, manifest, None, Access::Write)?
     };
     // Nothing is named yet, so no number needs to be reserved.
     let first = FileNumber::default();

@@ -1,7 +1,7 @@
 //! The machine around the simulated disk: its power, its call counter, the
 //! faults it was told to show, its open files and locks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub(super) struct Machine {
     names: Names,
     files: BTreeMap<Inode, Slot>,
     next_inode: u64,
-    locks: BTreeSet<PathBuf>,
+    locks: BTreeMap<PathBuf, Held>,
 
     has_power: bool,
     boot: Boot,
@@ -26,6 +26,14 @@ pub(super) struct Machine {
     capacity_bytes: Option<u64>,
     rng: SplitMix64,
     slow: Option<Slow>,
+}
+
+/// How a lock is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Held {
+    Alone,
+    /// By so many who share it.
+    By(usize),
 }
 
 /// How long a slow disk keeps a call waiting, in turns of other threads.
@@ -67,7 +75,7 @@ impl Machine {
             names: Names::new(),
             files: BTreeMap::new(),
             next_inode: 0,
-            locks: BTreeSet::new(),
+            locks: BTreeMap::new(),
             has_power: true,
             boot: Boot(0),
             io_calls: 0,
@@ -303,9 +311,25 @@ impl Machine {
             if let Err(error) = machine.names.file(&path) {
                 machine.create_missing(path.clone(), error)?;
             }
-            match machine.locks.insert(path.clone()) {
-                true => Ok(path),
-                false => Err(io::ErrorKind::WouldBlock.into()),
+            if machine.locks.contains_key(&path) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            machine.locks.insert(path.clone(), Held::Alone);
+            Ok(path)
+        })
+    }
+
+    /// Takes a lock on a file that is there, beside others who do.
+    pub(super) fn lock_shared(&mut self, path: &Path) -> io::Result<PathBuf> {
+        self.call(self.boot, None, |machine| {
+            let path = absolute(path);
+            machine.names.file(&path)?;
+            match machine.locks.entry(path.clone()).or_insert(Held::By(0)) {
+                Held::Alone => Err(io::ErrorKind::WouldBlock.into()),
+                Held::By(readers) => {
+                    *readers += 1;
+                    Ok(path)
+                }
             }
         })
     }
@@ -384,8 +408,12 @@ impl Machine {
     }
 
     pub(super) fn unlock(&mut self, boot: Boot, path: &Path) {
-        if boot == self.boot {
-            self.locks.remove(path);
+        if boot != self.boot {
+            return;
+        }
+        match self.locks.get_mut(path) {
+            Some(Held::By(readers)) if *readers > 1 => *readers -= 1,
+            _ => drop(self.locks.remove(path)),
         }
     }
 
