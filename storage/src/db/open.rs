@@ -9,6 +9,7 @@
 //! opening to read leaves the second half out.
 
 use std::collections::HashSet;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -49,6 +50,7 @@ impl Engine {
                 .exists(&current)
                 .map_err(Error::io("look for", &current))?
         {
+            refuse_headless(&*vfs, dir)?;
             return Err(Error::NoDatabase {
                 path: dir.to_path_buf(),
             });
@@ -189,10 +191,14 @@ fn last_seq(in_wal: SeqNo, in_manifest: SeqNo) -> SeqNo {
     mutation::replace(last, Mutation::SequenceFromManifestAlone, in_manifest)
 }
 
-/// A directory with data and without CURRENT is not a new database: making one
-/// there would remove the data as orphans.
+/// A directory with data and without CURRENT is a damaged database: it is not said that
+/// there is none, and making one there would remove the data as orphans.
 fn refuse_headless(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
-    for path in vfs.list(dir).map_err(Error::io("list", dir))? {
+    let paths = match vfs.list(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        paths => paths.map_err(Error::io("list", dir))?,
+    };
+    for path in paths {
         if matches!(
             FileKind::of(&path),
             Some(FileKind::SsTable(_) | FileKind::Wal(_))

@@ -100,3 +100,25 @@ fn verify_names_what_is_damaged_and_repair_saves_the_rest() {
     let said = place.ebb("repair named");
     assert!(said.stdout.contains("versions of"), "{}", said.stdout);
 }
+
+#[test]
+fn a_database_that_lost_its_current_is_damaged_and_not_absent() {
+    // `ebb stats` said that there is no database, and exit code 3.
+    let place = Place::with_corpus();
+    let before = place.ebb("scan app.lines").ok();
+    std::fs::remove_file(place.path("ebb-data/CURRENT")).unwrap();
+    for line in [
+        "stats",
+        "scan app.lines",
+        "snapshot list",
+        "put --create app.t a b",
+    ] {
+        let said = place.ebb(line).fails(5);
+        assert!(
+            said.contains("CURRENT") && said.contains("it is missing"),
+            "{said}"
+        );
+    }
+    place.ebb("repair whole").ok();
+    assert_eq!(place.ebb("scan --data whole app.lines").ok(), before);
+}
