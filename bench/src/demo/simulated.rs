@@ -111,6 +111,7 @@ mod tests {
             cpu_s,
             counters: Counters::default(),
             outcome: Outcome::Succeeded,
+            invalid_input: false,
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 /// Why an attempt at a task failed. The task is tried again, except after
-/// [`TaskError::Cancelled`].
+/// [`TaskError::Cancelled`] and [`TaskError::Invalid`].
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TaskError {
@@ -36,6 +36,10 @@ pub enum TaskError {
     /// The job's own code, its input or its output failed.
     #[error("{0}")]
     Failed(Box<dyn StdError + Send + Sync>),
+    /// A record cannot be what it is said to be. It would be so in every attempt: the job
+    /// fails at the first.
+    #[error("{0}")]
+    Invalid(Box<dyn StdError + Send + Sync>),
     /// The task panicked with this message.
     #[error("the task panicked: {0}")]
     Panicked(String),
@@ -56,6 +60,11 @@ impl TaskError {
     /// A failure of the job's own code: any error, or a message.
     pub fn failed(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Failed(cause.into())
+    }
+
+    /// A record that cannot be what it is said to be: any error, or a message.
+    pub fn invalid(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::Invalid(cause.into())
     }
 
     /// For `map_err`: an I/O error with what was being done.

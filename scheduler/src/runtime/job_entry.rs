@@ -187,6 +187,7 @@ impl JobEntry {
             cpu_s: self.pacer.used_cpu_s(),
             counters,
             outcome,
+            invalid_input: self.tracker.has_invalid_input(),
         })
     }
 

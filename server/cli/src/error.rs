@@ -39,6 +39,16 @@ pub(super) enum CliError {
         /// Where its rows would be.
         output: String,
     },
+    /// A job that met a record that cannot be what it is said to be.
+    #[error("job {name} failed: {cause}; nothing was written to {output}")]
+    InvalidRecord {
+        /// Its name.
+        name: String,
+        /// What is wrong, and where.
+        cause: String,
+        /// Where its rows would be.
+        output: String,
+    },
     /// A job that succeeded too late.
     #[error("job {name} succeeded {late_s:.2} s after its goal; its output is in {output}")]
     GoalMissed {

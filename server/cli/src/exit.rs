@@ -27,7 +27,8 @@ pub(super) const HELP: &str = "\
 Exit codes:
   0  done
   1  failed: the system refused, or the output exists
-  2  the request makes no sense as it stands: see --help
+  2  the request makes no sense as it stands: see --help; or the input is not what it
+     is said to be
   3  not found: the database, keyspace, table, snapshot or key
   4  the data directory is in use by another process
   5  a file of the database is damaged
@@ -73,7 +74,7 @@ fn code(error: &Error) -> u8 {
 fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if let Some(error) = cause.downcast_ref::<CliError>() {
         return Some(match error {
-            CliError::Usage(_) => USAGE,
+            CliError::Usage(_) | CliError::InvalidRecord { .. } => USAGE,
             CliError::Damaged(_) => CORRUPT,
             CliError::Unknown { .. } | CliError::NoKey { .. } => NOT_FOUND,
             CliError::JobFailed { .. } => JOB_FAILED,
@@ -102,7 +103,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
         return Some(USAGE);
     }
     // What an input or output met is inside, but not in the chain.
-    if let Some(TaskError::Failed(inner)) = cause.downcast_ref() {
+    if let Some(TaskError::Failed(inner) | TaskError::Invalid(inner)) = cause.downcast_ref() {
         return code_of(&**inner);
     }
     let error: &ebb_storage::Error = cause.downcast_ref()?;

@@ -65,6 +65,10 @@ pub struct JobReport {
     pub counters: Counters,
     /// How it ended.
     pub outcome: Outcome,
+    /// Whether it failed for a record that cannot be what it is said to be
+    /// ([`TaskError::Invalid`](crate::runtime::TaskError::Invalid)): the input has to
+    /// change, or the job.
+    pub invalid_input: bool,
 }
 
 /// The progress of a job.

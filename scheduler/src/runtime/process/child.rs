@@ -1,7 +1,7 @@
 //! A process that runs tasks, from inside.
 
 use super::frame::{self, FrameError, Kind, push_row};
-use super::message::{Order, ToChild, ToParent, ToldDone, Use, Work, decode, encode};
+use super::message::{Failure, Order, ToChild, ToParent, ToldDone, Use, Work, decode, encode};
 use crate::runtime::error::TaskError;
 use crate::runtime::job::counters::Counters;
 use crate::runtime::job::output::{Output, OutputWriter};
@@ -132,7 +132,7 @@ fn serve_on<E: Display>(
         };
         let used = parent.lock().take_use(&attempt_state);
         let report = ended.and_then(|ended| ended.report(used));
-        let report = report.unwrap_or_else(|error| ToParent::Failed(used, error.to_string()));
+        let report = report.unwrap_or_else(|error| ToParent::Failed(used, Failure::of(&error)));
         parent.lock().tell(&report)?;
     }
 }

@@ -82,7 +82,31 @@ pub(super) enum ToParent {
     /// to decide.
     Done(Use, Box<ToldDone>),
     /// Ends anything.
-    Failed(Use, String),
+    Failed(Use, Failure),
+}
+
+/// Why a child did not do what it was ordered to.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Failure {
+    cause: String,
+    /// It would be so in every attempt.
+    is_invalid: bool,
+}
+
+impl Failure {
+    pub fn of(error: &TaskError) -> Self {
+        Self {
+            cause: error.to_string(),
+            is_invalid: matches!(error, TaskError::Invalid(_)),
+        }
+    }
+
+    pub fn error(self) -> TaskError {
+        match self.is_invalid {
+            true => TaskError::invalid(self.cause),
+            false => TaskError::failed(self.cause),
+        }
+    }
 }
 
 /// What a child has used.

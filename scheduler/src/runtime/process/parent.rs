@@ -154,9 +154,9 @@ impl Talk<'_> {
                     self.note(used)?;
                     return Ok(Ended::Done(*done));
                 }
-                ToParent::Failed(used, cause) => {
+                ToParent::Failed(used, failure) => {
                     self.note(used)?;
-                    return Err(TaskError::failed(cause));
+                    return Err(failure.error());
                 }
             }
         }

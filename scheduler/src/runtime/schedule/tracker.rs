@@ -80,6 +80,8 @@ pub(in crate::runtime) struct Tracker {
     /// Somebody splits the input at this moment.
     is_splitting: bool,
     outcome: Option<Outcome>,
+    /// It failed since a record cannot be what it is said to be.
+    invalid_input: bool,
     counters: Counters,
     /// When it was last looked at whether attempts make progress.
     watched_s: f64,
@@ -116,6 +118,7 @@ impl Tracker {
             follows: BTreeSet::new(),
             is_splitting: false,
             outcome: None,
+            invalid_input: false,
             counters: Counters::default(),
             lease: None,
         };
@@ -294,7 +297,8 @@ impl Tracker {
         }
     }
 
-    /// An attempt failed: another follows, or the job fails. True when it does.
+    /// An attempt failed: another follows, or the job fails. True when it does, which it
+    /// does at once where every attempt would fail so.
     pub fn task_failed(
         &mut self,
         task: TaskId,
@@ -321,9 +325,11 @@ impl Tracker {
         let set = self.set(task.kind);
         let slot = &mut set.slots[task.index as usize];
         slot.failures += u32::from(failed);
-        if slot.failures >= ATTEMPTS_MAX && failed {
+        let is_invalid = matches!(error, TaskError::Invalid(_));
+        if (slot.failures >= ATTEMPTS_MAX || is_invalid) && failed {
             slot.state = TaskState::Failed;
             self.counters.attempts_failed += 1;
+            self.invalid_input = is_invalid;
             self.stop(Outcome::Failed {
                 cause: format!("{task}, attempt {attempt}: {error}"),
             });
@@ -490,6 +496,11 @@ impl Tracker {
     /// How it ended, once it has.
     pub fn ended(&self) -> Option<&Outcome> {
         self.outcome.as_ref().filter(|_| self.stage == Stage::Ended)
+    }
+
+    /// Whether it failed since a record cannot be what it is said to be.
+    pub fn has_invalid_input(&self) -> bool {
+        self.invalid_input
     }
 
     /// Why it failed or is about to.

@@ -179,3 +179,26 @@ fn jobs_that_make_no_sense_are_refused() {
         "memory_bytes must be at least task_memory_bytes, got 16777215"
     );
 }
+
+#[test]
+fn a_record_that_is_invalid_fails_its_job_at_the_first_attempt() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let refuses = |_: &[u8], text: &[u8], _: &mut dyn Emit| match text {
+        b"b" => Err(TaskError::invalid("line 2: b is no number")),
+        _ => Ok(()),
+    };
+    let input = Arc::new(VecInput::lines("a\nb\nc", 1));
+    let output = Arc::new(VecOutput::new());
+    let job = runtime.submit(JobSpec::new("bad", input, Arc::new(refuses), output));
+    let report = job.unwrap().wait();
+    let Outcome::Failed { cause } = &report.outcome else {
+        panic!("{report:?}")
+    };
+    assert!(
+        cause.ends_with("attempt 1: line 2: b is no number"),
+        "{cause}"
+    );
+    assert!(report.invalid_input);
+    assert_eq!(report.counters.attempts_failed, 1);
+}

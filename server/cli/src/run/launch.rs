@@ -443,6 +443,7 @@ fn joined(before: JobReport, next: &JobReport) -> JobReport {
         cpu_s: before.cpu_s + next.cpu_s,
         counters,
         outcome: next.outcome.clone(),
+        invalid_input: next.invalid_input,
         ..before
     }
 }

@@ -138,6 +138,12 @@ fn verdict(target: &Target, job: &JobReport) -> Result<()> {
         output: target.to_string(),
     };
     match &job.outcome {
+        Outcome::Failed { cause } if job.invalid_input => Err(CliError::InvalidRecord {
+            name: job.name.clone(),
+            cause: cause.clone(),
+            output: target.to_string(),
+        }
+        .into()),
         Outcome::Failed { cause } => Err(failed(format!("failed: {cause}")).into()),
         Outcome::Cancelled => Err(failed("was cancelled".to_string()).into()),
         Outcome::Succeeded if job.met == Some(false) => Err(CliError::GoalMissed {

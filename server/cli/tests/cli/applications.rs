@@ -82,7 +82,7 @@ fn groups_of_csv_and_of_json_have_the_numbers_of_their_rows() {
     assert!(said.contains("city, fare, note"), "{said}");
     let said = place
         .ebb("run aggregate --csv trips --of note --output -")
-        .fails(6);
+        .fails(2);
     assert!(
         said.contains("no number") && said.contains("trips/"),
         "{said}"

@@ -150,7 +150,7 @@ fn records_that_are_none_fail_their_job_and_are_told_by_file_and_line() {
         ),
     ] {
         place.write(name, content);
-        let said = place.ebb(&format!("{run} --csv {name}")).fails(6);
+        let said = place.ebb(&format!("{run} --csv {name}")).fails(2);
         assert!(said.contains(name) && said.contains(why), "{said}");
     }
     for (line, why) in [
@@ -167,7 +167,7 @@ fn records_that_are_none_fail_their_job_and_are_told_by_file_and_line() {
             "bad.jsonl",
             format!("{{\"city\":\"Rome\",\"fare\":1}}\n{line}\n"),
         );
-        let said = place.ebb(&format!("{run} --json-lines bad.jsonl")).fails(6);
+        let said = place.ebb(&format!("{run} --json-lines bad.jsonl")).fails(2);
         let place = "bad.jsonl, line 2: ";
         assert!(said.contains(place) && said.contains(why), "{said}");
     }
@@ -179,7 +179,7 @@ fn a_line_beyond_all_measure_fails_its_job_on_threads_and_in_processes() {
     place.write("long.txt", vec![b'x'; (64 << 20) + 100_000]);
     for how in ["thread", "process"] {
         let run = format!("run wordcount --text long.txt --output x.tsv --isolate {how}");
-        let said = place.ebb(&run).fails(6);
+        let said = place.ebb(&run).fails(2);
         let why = "long.txt, line 1: it is longer than 67108864 bytes";
         assert!(said.contains(why), "{said}");
     }

@@ -36,7 +36,7 @@ fn every_job_is_noted_with_its_report_and_one_that_never_started_is_not() {
         .fails(1);
     place
         .ebb(&format!("run sort {table} --numeric --output x.txt"))
-        .fails(6);
+        .fails(2);
     assert_eq!(
         states(&place),
         [state("wordcount", "succeeded"), state("sort", "failed")]
@@ -323,14 +323,14 @@ fn a_job_is_shown_with_its_counters_and_the_attempts_at_its_tasks() {
 
     place
         .ebb("run sort --table app.lines --snapshot s --numeric --output x.txt")
-        .fails(6);
+        .fails(2);
     let failed = place.ebb("jobs last --json").json();
     let causes = failed["attempts"].as_array().unwrap().iter();
     let causes = causes.filter(|attempt| attempt["outcome"]["kind"] == "failed");
     let causes: Vec<_> = causes
         .map(|attempt| attempt["outcome"]["cause"].to_string())
         .collect();
-    assert!(causes.len() >= 4, "{failed}");
+    assert!(!causes.is_empty(), "{failed}");
     assert!(
         causes.iter().all(|cause| cause.contains("no number")),
         "{causes:?}"

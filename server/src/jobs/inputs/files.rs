@@ -138,7 +138,7 @@ impl FilesInput {
             }
             match &first {
                 Some((other, columns)) if *columns != names => {
-                    return Err(TaskError::failed(InvalidInput(format!(
+                    return Err(TaskError::invalid(InvalidInput(format!(
                         "{} has other columns than {}: {} against {}",
                         file.path.display(),
                         other.path.display(),

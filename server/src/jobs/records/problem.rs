@@ -8,6 +8,12 @@ use ebb_scheduler::runtime::TaskError;
 #[error("{0}")]
 pub struct InvalidInput(pub String);
 
+impl From<InvalidInput> for TaskError {
+    fn from(input: InvalidInput) -> Self {
+        Self::invalid(input)
+    }
+}
+
 /// A row that cannot be read as what it is said to be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the row {key:?}: {problem}")]
@@ -21,7 +27,7 @@ pub struct InvalidRow {
 impl InvalidRow {
     /// The row called `key` has a problem.
     pub fn error(key: &[u8], problem: impl ToString) -> TaskError {
-        TaskError::failed(Self {
+        TaskError::invalid(Self {
             key: key.escape_ascii().to_string(),
             problem: problem.to_string(),
         })
@@ -30,7 +36,7 @@ impl InvalidRow {
     /// What is wrong with the row that a task failed for.
     pub fn of(error: &TaskError) -> Option<&Self> {
         match error {
-            TaskError::Failed(cause) => cause.downcast_ref(),
+            TaskError::Invalid(cause) => cause.downcast_ref(),
             _ => None,
         }
     }

@@ -102,7 +102,7 @@ impl DataFile {
             Ok(line) => format!("line {line}"),
             Err(_) => format!("byte {offset}"),
         };
-        TaskError::failed(InvalidInput(format!("{path}, {place}: {problem}")))
+        TaskError::invalid(InvalidInput(format!("{path}, {place}: {problem}")))
     }
 
     /// What a task failed for at the record that begins at byte `offset`: a row is told
@@ -153,7 +153,7 @@ pub(super) fn find(path: &Path, files: &mut Vec<DataFile>) -> Result<(), TaskErr
         let file = DataFile::new(path.clone());
         let file = file.map_err(TaskError::io(format!("reading {}", path.display())))?;
         files.push(file.map_err(|unread| {
-            TaskError::failed(InvalidInput(format!(
+            TaskError::invalid(InvalidInput(format!(
                 "{} is a file in the format {unread}, which is not read: make text, CSV or JSON \
                  lines of it, plain or compressed by gzip",
                 path.display()
