@@ -217,7 +217,7 @@ impl DayRun<'_> {
         let record = DayRecord {
             jobs,
             snapshot_create_us,
-            cycles: runtime.history(),
+            cycles: runtime.cycles(),
             load_history: governor.history(),
             guarded: governor.guarded(),
             scheduling_class: runtime.scheduling_class().to_string(),

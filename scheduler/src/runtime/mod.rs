@@ -39,6 +39,7 @@
 //! | `schedule/` | decisions: the life of a job, who gets what, who gives up memory |
 //! | `lease` | work that is not a job, under the same shares |
 //! | `capacity`, `clock`, `options` | what goes in |
+//! | `cycles`, `ended_jobs` | what is remembered, within bounds |
 //! | `state`, `job_entry`, `control`, `worker`, `panics`, `handle`, `runner` | threads and the lock |
 //!
 //! Arrows between the folders only point down: `schedule` and `process`, `task`,
@@ -47,6 +48,8 @@
 mod capacity;
 mod clock;
 mod control;
+mod cycles;
+mod ended_jobs;
 mod error;
 mod handle;
 mod job;

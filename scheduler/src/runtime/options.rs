@@ -72,6 +72,9 @@ pub struct RuntimeOptions {
     pub stall_s: f64,
     /// Whether a slow task gets a second attempt where capacity is left.
     pub copies: bool,
+    /// Jobs that are remembered once they have ended: the latest. The others are listed no
+    /// more, and nothing can be submitted to come after them.
+    pub ended_jobs_max: usize,
     /// Who is told what happens to jobs.
     pub journal: Option<Arc<dyn JobJournal>>,
     /// Memory for a task's records, in bytes; at least [`TASK_MEMORY_BYTES_MIN`].
@@ -90,7 +93,7 @@ impl RuntimeOptions {
     /// All of `cores` cores under the [default policy](policy::DEFAULT): a cycle of 250
     /// ms, goals planned 5% earlier where the policy wants that, slots of a tenth of a core, 16 MiB for each
     /// task that runs, spills in the system's temporary directory, attempts given up after
-    /// ten minutes without progress, copies of slow tasks.
+    /// ten minutes without progress, copies of slow tasks, a thousand ended jobs remembered.
     #[must_use]
     pub fn new(cores: u32) -> Self {
         Self {
@@ -105,6 +108,7 @@ impl RuntimeOptions {
             spill_dir: std::env::temp_dir(),
             stall_s: 600.0,
             copies: true,
+            ended_jobs_max: 1000,
             journal: None,
             task_memory_bytes: 16 << 20,
             memory_bytes: None,

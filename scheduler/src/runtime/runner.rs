@@ -5,7 +5,7 @@ use super::control;
 use super::error::{RuntimeError, SubmitError};
 use super::handle::JobHandle;
 use super::job::journal::News;
-use super::job::report::{CycleSample, RuntimeStatus};
+use super::job::report::{CycleSample, JobReport, JobStatus, RuntimeStatus};
 use super::job::spec::JobSpec;
 use super::job::task_context::TaskContext;
 use super::job_entry::{JobContext, JobEntry};
@@ -127,8 +127,7 @@ impl Runtime {
         shared.tell_news();
 
         let mut state = shared.lock();
-        // Known when it was admitted; forgotten meanwhile only if a thousand others
-        // ended since.
+        // Known when it was admitted; it may have been forgotten meanwhile.
         let known = state.follow(&mut entry.tracker, &after);
         if state.shutting_down || known.is_err() {
             entry.tracker.cancel();
@@ -204,9 +203,7 @@ impl Runtime {
             let threads = state.left_behind;
             return Err(SubmitError::LeftBehind { threads });
         }
-        let is_known = |id: &JobId| {
-            state.jobs.contains_key(id) || state.ended.iter().any(|ended| ended.id == *id)
-        };
+        let is_known = |id: &JobId| state.jobs.contains_key(id) || state.ended.get(*id).is_some();
         if let Some(unknown) = after.iter().find(|id| !is_known(id)) {
             return Err(SubmitError::Follows(*unknown));
         }
@@ -229,24 +226,57 @@ impl Runtime {
     #[must_use]
     pub fn status(&self) -> RuntimeStatus {
         let state = self.shared.lock();
-        let mut jobs: Vec<_> = state.ended.iter().cloned().collect();
-        jobs.extend(state.jobs.values().map(|job| job.status(None)));
-        jobs.sort_by_key(|job| job.id);
         RuntimeStatus {
             now_s: self.shared.clock.now_s(),
             capacity_hundredths: state.capacity_hundredths,
             policy: self.shared.options.policy.name(),
             scheduling_class: self.shared.class,
             memory_bytes: state.memory.reserved_bytes(),
-            jobs,
+            jobs: state.list(),
         }
     }
 
-    /// The latest control cycles, oldest first: an hour of them at the default
-    /// length. The present one is not among them.
+    /// All jobs and leases that have not ended, and of those jobs that have the latest
+    /// [`ended_jobs_max`](RuntimeOptions::ended_jobs_max), by id: in the order in which
+    /// they were submitted.
     #[must_use]
-    pub fn history(&self) -> Vec<CycleSample> {
-        self.shared.lock().history.iter().cloned().collect()
+    pub fn jobs(&self) -> Vec<JobStatus> {
+        self.shared.lock().list()
+    }
+
+    /// A handle on a job that has not ended: to watch or cancel it, for who knows its id.
+    /// `None` for any other id, and for a lease.
+    #[must_use]
+    pub fn job(&self, id: JobId) -> Option<JobHandle> {
+        let state = self.shared.lock();
+        let job = state.jobs.get(&id).filter(|job| !job.tracker.is_lease())?;
+        Some(JobHandle {
+            id,
+            ended: Arc::clone(&job.ended),
+            shared: Arc::clone(&self.shared),
+        })
+    }
+
+    /// The final word on a job that has ended, as long as it is listed.
+    #[must_use]
+    pub fn report(&self, id: JobId) -> Option<JobReport> {
+        let state = self.shared.lock();
+        Some(state.ended.get(id)?.report.clone())
+    }
+
+    /// Forgets a job that has ended: it is listed no more, and nothing can be submitted
+    /// to come after it. Handles on it still have its final word. False when it has not
+    /// ended or is not known.
+    pub fn discard(&self, id: JobId) -> bool {
+        self.shared.lock().ended.discard(id)
+    }
+
+    /// The latest control cycles, oldest first: an hour of them at the default
+    /// length, or fewer where there are very many jobs. The present one is not among
+    /// them.
+    #[must_use]
+    pub fn cycles(&self) -> Vec<CycleSample> {
+        self.shared.lock().cycles.closed().cloned().collect()
     }
 
     /// What the kernel granted to task threads.

@@ -4,6 +4,8 @@
 //! outside it. The pacer's own lock is a leaf below it.
 
 use super::clock::Clock;
+use super::cycles::Cycles;
+use super::ended_jobs::{EndedJob, EndedJobs};
 use super::error::TaskError;
 use super::job::journal::News;
 use super::job::report::{CycleSample, JobSample, JobState, JobStatus};
@@ -20,16 +22,10 @@ use super::schedule::preemption::{Space, preempt};
 use super::schedule::shares::TASK_HUNDREDTHS_MAX;
 use super::schedule::tracker::{Tracker, Work};
 use crate::model::{JobId, TaskId, TaskKind};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-
-/// Control cycles remembered: an hour at the default length.
-const HISTORY_CYCLES_MAX: usize = 4 * 3600;
-
-/// Ended jobs that the status still lists.
-const ENDED_JOBS_MAX: usize = 1000;
 
 /// Threads left behind with which no more jobs are accepted. Each has a stack
 /// and whatever memory its task took.
@@ -42,7 +38,7 @@ const COPY_HUNDREDTHS_MIN: u32 = 50;
 #[derive(Default)]
 pub(super) struct State {
     pub jobs: BTreeMap<JobId, JobEntry>,
-    pub ended: VecDeque<JobStatus>,
+    pub ended: EndedJobs,
     pub last_id: u64,
     pub shutting_down: bool,
     /// The control thread should plan now, not at the end of its cycle.
@@ -51,7 +47,7 @@ pub(super) struct State {
     /// thread inherits its class and its core from the one that starts it.
     pub commits: Vec<Assignment>,
     pub capacity_hundredths: u32,
-    pub history: VecDeque<CycleSample>,
+    pub cycles: Cycles,
     /// By number, from 1.
     pub workers: BTreeMap<u64, JoinHandle<()>>,
     /// Threads that nobody waits for any more, and that still run.
@@ -60,7 +56,6 @@ pub(super) struct State {
     pub memory: MemoryBudget,
     /// What the journal has not been told.
     pub news: Vec<News>,
-    open: Option<CycleSample>,
     last_claimed: Option<JobId>,
 }
 
@@ -113,6 +108,16 @@ impl State {
         None
     }
 
+    /// All jobs and leases that are there and the jobs that ended and are remembered, by
+    /// id.
+    pub fn list(&self) -> Vec<JobStatus> {
+        let ended = self.ended.iter().map(|ended| ended.status.clone());
+        let mut jobs: Vec<_> = ended.collect();
+        jobs.extend(self.jobs.values().map(|job| job.status(None)));
+        jobs.sort_by_key(|job| job.id);
+        jobs
+    }
+
     /// An id that no other has.
     pub fn next_id(&mut self) -> JobId {
         self.last_id += 1;
@@ -127,8 +132,7 @@ impl State {
         // All of them first: the last to be met would let the job start.
         after.iter().for_each(|id| tracker.follow(*id));
         for id in after.iter().filter(|id| !self.jobs.contains_key(id)) {
-            let ended = self.ended.iter().find(|ended| ended.id == *id);
-            let why_not = ended.ok_or(*id)?.why_not();
+            let why_not = self.ended.get(*id).ok_or(*id)?.status.why_not();
             tracker.other_ended(*id, why_not.as_deref());
         }
         Ok(())
@@ -214,12 +218,12 @@ impl State {
         }
         let status = self.part_with(&mut job, now_s);
         let ended = job.take_ended(&status, now_s);
+        self.ended.push(EndedJob {
+            status,
+            report: ended.report.clone(),
+        });
         // Only this place sets it, and a job is taken out once.
         let _ = job.ended.set(ended);
-        self.ended.push_back(status);
-        if self.ended.len() > ENDED_JOBS_MAX {
-            self.ended.pop_front();
-        }
     }
 
     /// Takes a lease out, of which nothing is left to be known. False when there is none
@@ -239,12 +243,7 @@ impl State {
     /// The last of a job that was taken out, for this cycle and for its followers.
     fn part_with(&mut self, job: &mut JobEntry, now_s: f64) -> JobStatus {
         let id = job.tracker.job.id;
-        let used_cpu_s = job.sample();
-        let samples = self.open.as_mut().map(|open| &mut open.jobs);
-        let sample = samples.and_then(|jobs| jobs.iter_mut().find(|sample| sample.job == id));
-        if let Some(sample) = sample {
-            sample.used_cpu_s = used_cpu_s;
-        }
+        self.cycles.job_ended(id, job.sample());
         let status = job.status(Some(now_s));
         let why_not = status.why_not();
         for follower in self.jobs.values_mut() {
@@ -253,22 +252,9 @@ impl State {
         status
     }
 
-    /// Closes the sample of the cycle that ends now and opens the next.
+    /// Ends the cycle, and begins the next.
     pub fn sample(&mut self, now_s: f64) {
-        if let Some(mut open) = self.open.take() {
-            open.length_s = now_s - open.t_s;
-            open.memory_bytes = self.memory.take_peak_bytes();
-            for sample in &mut open.jobs {
-                if let Some(job) = self.jobs.get_mut(&sample.job) {
-                    sample.used_cpu_s = job.sample();
-                }
-            }
-            self.history.push_back(open);
-            if self.history.len() > HISTORY_CYCLES_MAX {
-                self.history.pop_front();
-            }
-        }
-        self.open = Some(CycleSample {
+        let next = CycleSample {
             t_s: now_s,
             length_s: 0.0,
             capacity_hundredths: self.capacity_hundredths,
@@ -280,7 +266,10 @@ impl State {
                     used_cpu_s: 0.0,
                 })
                 .collect(),
-        });
+        };
+        let memory_bytes = self.memory.take_peak_bytes();
+        let jobs = &mut self.jobs;
+        (self.cycles).turn(next, memory_bytes, |id| Some(jobs.get_mut(&id)?.sample()));
     }
 }
 
@@ -312,6 +301,7 @@ impl Shared {
         (class, can_raise): (SchedulingClass, bool),
     ) -> Self {
         let state = State {
+            ended: EndedJobs::new(options.ended_jobs_max),
             memory: MemoryBudget::new(&options),
             ..State::default()
         };

@@ -7,6 +7,7 @@ mod hanging;
 mod journal;
 mod leases;
 mod management;
+mod many_jobs;
 mod memory;
 mod processes;
 mod results;

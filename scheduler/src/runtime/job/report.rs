@@ -5,6 +5,20 @@ use crate::model::JobId;
 use crate::runtime::pacing::class::SchedulingClass;
 use serde::Serialize;
 
+/// The longest cause that is kept, in bytes: an error's text may be of any length, and
+/// a thousand jobs are remembered.
+const CAUSE_BYTES_MAX: usize = 4 << 10;
+
+/// What is kept of the text of an error.
+pub(in crate::runtime) fn short_cause(mut cause: String) -> String {
+    if cause.len() > CAUSE_BYTES_MAX {
+        cause.truncate(cause.floor_char_boundary(CAUSE_BYTES_MAX));
+        cause.push_str(" ...");
+        cause.shrink_to_fit();
+    }
+    cause
+}
+
 /// Where a job stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -31,7 +31,7 @@ use crate::runtime::job::attempt_record::{AttemptOutcome, AttemptRecord};
 use crate::runtime::job::counters::Counters;
 use crate::runtime::job::profile::JobProfile;
 use crate::runtime::job::profile::MeasuredProfile;
-use crate::runtime::job::report::{JobState, Outcome};
+use crate::runtime::job::report::{JobState, Outcome, short_cause};
 use crate::runtime::pacing::attempt_state::AttemptState;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -316,7 +316,7 @@ impl Tracker {
         let outcome = match error {
             TaskError::Stalled { .. } => AttemptOutcome::LeftBehind,
             error if failed => AttemptOutcome::Failed {
-                cause: error.to_string(),
+                cause: short_cause(error.to_string()),
             },
             _ if ended.is_preempted => AttemptOutcome::Preempted,
             _ => AttemptOutcome::Stopped,
@@ -590,7 +590,12 @@ impl Tracker {
 
     fn stop(&mut self, outcome: Outcome) {
         self.stage = Stage::Stopping { claimed: false };
-        self.outcome = Some(outcome);
+        self.outcome = Some(match outcome {
+            Outcome::Failed { cause } => Outcome::Failed {
+                cause: short_cause(cause),
+            },
+            other => other,
+        });
     }
 
     fn set(&mut self, kind: TaskKind) -> &mut TaskSet {

@@ -93,9 +93,9 @@ fn two_threads_of_a_lease_use_no_more_than_its_share() {
         .sum();
     drop(lease);
     eventually("a cycle ends without it", || {
-        (runtime.history().last()).is_some_and(|cycle| cycle.jobs.is_empty())
+        (runtime.cycles().last()).is_some_and(|cycle| cycle.jobs.is_empty())
     });
-    let history = runtime.history();
+    let history = runtime.cycles();
     let samples = history.iter().flat_map(|cycle| &cycle.jobs);
     let sampled_s: f64 = samples.map(|sample| sample.used_cpu_s).sum();
     assert!(
@@ -166,10 +166,10 @@ fn without_capacity_or_bytes_a_lease_rests_and_with_them_goes_on() {
             (0..100).try_for_each(|_| thread.read(64 << 10))
         })
     };
-    eventually("some cycles pass", || runtime.history().len() > 5);
+    eventually("some cycles pass", || runtime.cycles().len() > 5);
     assert_eq!(status(&lease).tasks_running, 1);
     left.cpu_hundredths.store(200, Ordering::SeqCst);
-    eventually("some more", || runtime.history().len() > 10);
+    eventually("some more", || runtime.cycles().len() > 10);
     assert!(!is_in.load(Ordering::SeqCst), "there is nothing to read");
     left.read_bytes_per_s.store(u32::MAX, Ordering::SeqCst);
     thread.join().unwrap().unwrap();
@@ -212,7 +212,7 @@ fn a_cancelled_lease_refuses_its_threads_and_is_listed_until_it_is_dropped() {
     assert!(!lease.cancel(), "it was before");
     assert!(matches!(thread.join().unwrap(), Err(TaskError::Cancelled)));
     assert!(matches!(lease.enter(), Err(TaskError::Cancelled)));
-    eventually("some cycles pass", || runtime.history().len() > 5);
+    eventually("some cycles pass", || runtime.cycles().len() > 5);
     assert_eq!(status(&lease).state, JobState::Stopping);
     drop(lease);
     assert!(runtime.status().jobs.is_empty());
@@ -266,7 +266,7 @@ fn what_follows_a_lease_starts_when_that_is_dropped() {
     let (lease, output) = (lease(&runtime, "export"), VecOutput::new());
     let spec = word_count("a b a", 2, 1, &output).after(lease.id());
     let job = runtime.submit(spec).unwrap();
-    eventually("some cycles pass", || runtime.history().len() > 5);
+    eventually("some cycles pass", || runtime.cycles().len() > 5);
     assert_eq!(job.status().follows, [lease.id()]);
     drop(lease);
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
@@ -482,7 +482,7 @@ fn under_fifo_an_older_job_comes_before_a_lease() {
     eventually("it has it all", || job.status().share_hundredths == 100);
     let lease = lease(&runtime, "query");
     let waiting = spinning(&lease, &Arc::default());
-    eventually("some cycles pass", || runtime.history().len() > 5);
+    eventually("some cycles pass", || runtime.cycles().len() > 5);
     assert_eq!(status(&lease).share_hundredths, 0);
     assert!(job.cancel());
     eventually("it has its turn", || status(&lease).cpu_s > 0.01);

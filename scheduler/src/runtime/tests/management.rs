@@ -55,7 +55,7 @@ fn a_paced_job_uses_no_more_than_its_share() {
         cpu_s <= 0.30 * elapsed_s + 0.10,
         "{cpu_s} s of CPU in {elapsed_s} s at 30 hundredths"
     );
-    let history = runtime.history();
+    let history = runtime.cycles();
     assert!(history.iter().all(|cycle| cycle.capacity_hundredths == 30));
     assert!(
         history
@@ -129,7 +129,7 @@ fn without_capacity_a_job_rests_and_with_it_goes_on() {
     let job = runtime
         .submit(word_count("a b a", 1, 1, &output).goal_s(100.0))
         .unwrap();
-    eventually("some cycles pass", || runtime.history().len() > 5);
+    eventually("some cycles pass", || runtime.cycles().len() > 5);
     assert_eq!(job.status().state, JobState::Waiting);
     ebb.left.store(200, Ordering::SeqCst);
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
@@ -253,7 +253,7 @@ fn without_bytes_to_read_a_job_rests_and_with_them_goes_on() {
     .unwrap();
     let output = VecOutput::new();
     let job = runtime.submit(word_count("a b a", 2, 1, &output)).unwrap();
-    eventually("some cycles pass", || runtime.history().len() > 5);
+    eventually("some cycles pass", || runtime.cycles().len() > 5);
     assert_eq!(job.status().maps_done, 0);
     drought.0.store(1 << 20, Ordering::SeqCst);
     assert_eq!(job.wait().outcome, Outcome::Succeeded);

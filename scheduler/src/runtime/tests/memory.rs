@@ -58,10 +58,10 @@ fn all_tasks_of_all_jobs_together_keep_to_the_memory() {
         assert!((1..=2).contains(&most.load(Ordering::SeqCst)));
         assert_eq!(runtime.status().memory_bytes, 0);
         eventually("the last cycle is over", || {
-            let history = runtime.history();
+            let history = runtime.cycles();
             history.last().is_some_and(|cycle| cycle.jobs.is_empty())
         });
-        let history = runtime.history();
+        let history = runtime.cycles();
         let most_bytes = history.iter().map(|cycle| cycle.memory_bytes).max();
         let task_bytes = TASK_MEMORY_BYTES as u64;
         assert!((task_bytes..=2 * task_bytes).contains(&most_bytes.unwrap()));
@@ -101,7 +101,7 @@ fn without_memory_left_a_job_rests_and_with_it_goes_on() {
     memory
         .left_bytes
         .store(TASK_MEMORY_BYTES as u64 - 1, Ordering::SeqCst);
-    eventually("some cycles pass", || runtime.history().len() > 5);
+    eventually("some cycles pass", || runtime.cycles().len() > 5);
     assert!(job.status().share_hundredths > 0);
     assert_eq!(job.status().tasks_running, 0);
     memory.left_bytes.store(1 << 40, Ordering::SeqCst);
@@ -313,7 +313,7 @@ fn an_urgent_job_takes_the_memory_of_a_paused_one_and_both_succeed() {
     let counters = report.counters;
     assert_eq!((counters.attempts_failed, counters.tasks_done), (0, 4));
     assert_eq!((preempted(&patient), preempted(&urgent)), (1, 0));
-    let history = scarce.runtime.history();
+    let history = scarce.runtime.cycles();
     let most_bytes = history.iter().map(|cycle| cycle.memory_bytes).max();
     assert_eq!(most_bytes, Some(TASK_MEMORY_BYTES as u64));
     scarce.runtime.shutdown();
@@ -356,9 +356,9 @@ fn a_job_takes_memory_for_no_more_tasks_than_its_share_fills() {
     let urgent = scarce.runtime.submit(urgent).unwrap();
     scarce.chosen.choose(&urgent);
     scarce.until("it takes memory", || urgent.status().tasks_running == 1);
-    let cycles = scarce.runtime.history().len();
+    let cycles = scarce.runtime.cycles().len();
     scarce.until("more cycles pass", || {
-        scarce.runtime.history().len() > cycles + 5
+        scarce.runtime.cycles().len() > cycles + 5
     });
     let running = [&patient, &urgent].map(|job| job.status().tasks_running);
     assert_eq!((running, preempted(&patient)), ([1, 1], 1));
@@ -425,8 +425,8 @@ fn memory_that_the_load_needs_is_given_back_and_all_restarts_when_it_returns() {
     eventually("both run", || running(&soon) + running(&late) == 2);
 
     memory.left_bytes.store(task_bytes, Ordering::SeqCst);
-    let cycles = runtime.history().len();
-    eventually("some cycles pass", || runtime.history().len() > cycles + 5);
+    let cycles = runtime.cycles().len();
+    eventually("some cycles pass", || runtime.cycles().len() > cycles + 5);
     assert_eq!(
         running(&soon) + running(&late),
         2,

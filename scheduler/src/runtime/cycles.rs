@@ -1,0 +1,111 @@
+//! What each control cycle gave and what was used of it, remembered within bounds.
+
+use super::job::report::CycleSample;
+use crate::model::JobId;
+use std::collections::VecDeque;
+
+/// Cycles remembered: an hour at the default length.
+const CYCLES_MAX: usize = 4 * 3600;
+
+/// Samples of jobs remembered in all cycles together: 12 MB. With more than thirty jobs at
+/// a time that is less than the cycles above.
+const JOB_SAMPLES_MAX: usize = 500_000;
+
+/// The latest cycles, and the present one.
+#[derive(Default)]
+pub(super) struct Cycles {
+    closed: VecDeque<CycleSample>,
+    /// Of all closed cycles together.
+    job_samples: usize,
+    open: Option<CycleSample>,
+}
+
+impl Cycles {
+    /// Ends the present cycle, in which at most `memory_bytes` were reserved, and begins
+    /// `next` at its `t_s`. What a job used meanwhile `used_cpu_s` says; `None`: it has
+    /// ended.
+    pub fn turn(
+        &mut self,
+        next: CycleSample,
+        memory_bytes: u64,
+        mut used_cpu_s: impl FnMut(JobId) -> Option<f64>,
+    ) {
+        let now_s = next.t_s;
+        let Some(mut ended) = self.open.replace(next) else {
+            return;
+        };
+        ended.length_s = now_s - ended.t_s;
+        ended.memory_bytes = memory_bytes;
+        for sample in &mut ended.jobs {
+            sample.used_cpu_s = used_cpu_s(sample.job).unwrap_or(sample.used_cpu_s);
+        }
+        self.job_samples += ended.jobs.len();
+        self.closed.push_back(ended);
+        while self.closed.len() > CYCLES_MAX || self.job_samples > JOB_SAMPLES_MAX {
+            let oldest = self.closed.pop_front();
+            self.job_samples -= oldest.map_or(0, |cycle| cycle.jobs.len());
+        }
+    }
+
+    /// Takes note of what a job used in the present cycle, in which it ended.
+    pub fn job_ended(&mut self, job: JobId, used_cpu_s: f64) {
+        let samples = self.open.as_mut().map(|open| &mut open.jobs);
+        let sample = samples.and_then(|jobs| jobs.iter_mut().find(|sample| sample.job == job));
+        if let Some(sample) = sample {
+            sample.used_cpu_s = used_cpu_s;
+        }
+    }
+
+    /// Those that have ended, the oldest first.
+    pub fn closed(&self) -> impl Iterator<Item = &CycleSample> {
+        self.closed.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::JobSample;
+
+    fn cycle(t_s: f64, jobs: u64) -> CycleSample {
+        let sample = |id| JobSample {
+            job: JobId(id),
+            share_hundredths: 1,
+            used_cpu_s: 0.0,
+        };
+        CycleSample {
+            t_s,
+            length_s: 0.0,
+            capacity_hundredths: 100,
+            memory_bytes: 0,
+            jobs: (1..=jobs).map(sample).collect(),
+        }
+    }
+
+    #[test]
+    fn a_cycle_has_what_each_job_used_in_it_to_its_end() {
+        let mut cycles = Cycles::default();
+        cycles.turn(cycle(1.0, 2), 0, |_| None);
+        cycles.job_ended(JobId(1), 0.25);
+        cycles.turn(cycle(1.5, 1), 7, |job| (job == JobId(2)).then_some(0.5));
+        let closed: Vec<_> = cycles.closed().collect();
+        assert_eq!((closed[0].length_s, closed[0].memory_bytes), (0.5, 7));
+        let used_s = closed[0].jobs.iter().map(|job| job.used_cpu_s);
+        assert_eq!(used_s.collect::<Vec<_>>(), [0.25, 0.5]);
+    }
+
+    /// With a thousand jobs at a time the cycles of an hour took 350 MB.
+    #[test]
+    fn few_cycles_of_many_jobs_or_many_of_few_are_remembered() {
+        let mut cycles = Cycles::default();
+        for n in 0..1200 {
+            cycles.turn(cycle(f64::from(n), 1000), 0, |_| None);
+        }
+        assert_eq!(cycles.closed().count(), 500);
+        for n in 0..2 * CYCLES_MAX {
+            cycles.turn(cycle(1200.0 + n as f64, 1), 0, |_| None);
+        }
+        assert_eq!(cycles.closed().count(), CYCLES_MAX);
+        assert_eq!(cycles.job_samples, CYCLES_MAX);
+    }
+}
