@@ -7,7 +7,7 @@
 //! compiled. With it at most one mutation is on in a process: the one of
 //! [`set`], or else that of the environment variable `EBB_MUTATION`.
 //!
-//! `tests/mutations.rs` runs, for each of them, a test that fails.
+//! `tests/mutations.rs` of the crate `ebb-tests` runs, for each of them, a test that fails.
 
 /// The mutations: a name, and what it breaks.
 macro_rules! mutations {

@@ -12,19 +12,17 @@
 //! - a second recovery finds the same;
 //! - what is written next gets numbers above every snapshot, and survives.
 
-use std::path::Path;
-
 use anyhow::{Context, Result, bail, ensure};
-use ebb_storage::vfs::{MemVfs, Vfs};
 use ebb_storage::{Db, Durability, Maintenance};
 use rand::RngExt;
 
 use crate::caught::caught;
+use crate::disk::{DIR, MemVfs, lose_power, no_orphans};
 use crate::model::{Outcome, State, World};
 use crate::operation::{Generator, Key, Mix, Operation, TableNo, Val, Write};
 use crate::report::{Budget, Counter, Report};
 use crate::seed::rng;
-use crate::session::{DIR, Session, Setup, read_everything};
+use crate::session::{Session, Setup, read_everything};
 use crate::setup::drawn;
 
 /// Operations in a list: few, because it runs once for each of its I/O calls.
@@ -33,11 +31,35 @@ const OPERATIONS: std::ops::Range<usize> = 15..50;
 const WRITTEN_BYTES: u64 = 5000;
 /// A recovery makes about this many calls; the second power loss falls within.
 const RECOVERY_CALLS: u64 = 60;
-/// One list in so many runs with threads that flush and compact. Where a call
-/// comes is chance then, so its points are sampled.
-const BACKGROUND_EVERY: u64 = 15;
-/// Of a sampled list, every so many calls.
+/// Dropping everything makes about this many.
+const EMPTYING_CALLS: u64 = 60;
+/// With threads where a call comes is chance, so every so many calls are sampled.
 const SAMPLE_EVERY: usize = 7;
+
+/// What kind of list a seed makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Some of everything.
+    Plain,
+    /// Files ingested, again and again.
+    Ingests,
+    /// Tables made and dropped, and snapshots of them.
+    Drops,
+    /// Some of everything, while threads flush and compact.
+    Threads,
+}
+
+/// Of a seed.
+pub fn kind(seed: u64) -> Kind {
+    use Kind::{Drops, Ingests, Plain, Threads};
+    let kinds = [Plain, Plain, Plain, Plain, Plain, Ingests, Drops, Threads];
+    kinds[(seed / 2 % kinds.len() as u64) as usize]
+}
+
+/// When the list of a seed has its writes acknowledged.
+pub fn durability(seed: u64) -> Durability {
+    [Durability::Sync, Durability::Os][(seed % 2) as usize]
+}
 
 /// Loses power at each call of the list of this seed.
 pub fn run(seed: u64, budget: &Budget) -> Report {
@@ -105,9 +127,20 @@ struct Run {
 impl Case {
     fn new(seed: u64) -> Result<Self> {
         let mut rng = rng(seed);
-        let background = seed % BACKGROUND_EVERY == BACKGROUND_EVERY - 1;
         let count = rng.random_range(OPERATIONS);
-        let operations = Generator::new(rng, Mix::CHANGES).list(count);
+        let mix = match kind(seed) {
+            Kind::Ingests => Mix {
+                ingest: 60,
+                ..Mix::CHANGES
+            },
+            Kind::Drops => Mix {
+                drop: 40,
+                snapshot: 80,
+                ..Mix::CHANGES
+            },
+            _ => Mix::CHANGES,
+        };
+        let operations = Generator::new(rng, mix).list(count);
         let mut worlds = vec![World::default()];
         let mut outcomes = Vec::new();
         for operation in &operations {
@@ -115,14 +148,14 @@ impl Case {
             outcomes.push(world.apply(operation));
             worlds.push(world);
         }
-        let durability = [Durability::Sync, Durability::Os][(seed % 2) as usize];
+        let durability = durability(seed);
         let mut case = Self {
             seed,
             durability,
             promised: durability,
-            maintenance: match background {
-                true => Maintenance::Background,
-                false => Maintenance::Manual,
+            maintenance: match kind(seed) {
+                Kind::Threads => Maintenance::Background,
+                _ => Maintenance::Manual,
             },
             operations,
             outcomes,
@@ -249,7 +282,46 @@ impl Case {
             "what was written next did not survive as it was: {}",
             third.difference(&written)
         );
+        if kind(self.seed) == Kind::Drops {
+            drop(session);
+            self.empties(mem, run.acknowledged, crash_at)?;
+        }
         Ok(())
+    }
+
+    /// With all tables dropped and all snapshots deleted, nothing is left of them;
+    /// also when power is lost meanwhile.
+    fn empties(&self, mem: &MemVfs, acknowledged: usize, crash_at: u64) -> Result<()> {
+        let open = || {
+            let mut setup = self.setup(mem, acknowledged);
+            // Past every expiry.
+            setup.clock.advance_ms(u64::from(u32::MAX));
+            setup.options.durability = Durability::Sync;
+            Session::open(setup)
+        };
+        let mut session = open().context("before all is dropped")?;
+        let before = read_everything(session.db()).context("before all is dropped")?;
+        for table in TableNo::all().filter(|table| before.table(*table).is_some()) {
+            session.apply(&Operation::DropTable(table))?;
+            session.apply(&Operation::CreateTable(table))?;
+        }
+        let after = read_everything(session.db()).context("with all made anew")?;
+        let mut contents = after.tables.iter().flatten();
+        ensure!(
+            contents.all(|content| content.is_empty()) && after.snapshots == before.snapshots,
+            "with all made anew: {}",
+            after.difference(&before)
+        );
+        mem.crash_at(1 + crash_at % EMPTYING_CALLS);
+        let _ = drop_everything(session.db());
+        lose_power(mem, session, crash_at);
+        let session = open().context("half of it dropped")?;
+        drop_everything(session.db())?;
+        drop(session);
+        let session = open().context("after all is dropped")?;
+        let tables = session.db().stats().tables.len();
+        ensure!(tables == 0, "{tables} tables are left, and all are dropped");
+        no_orphans(mem, session.db()).context("after all is dropped")
     }
 
     fn check(&self, acknowledged: usize, durable: usize, found: &State) -> Result<()> {
@@ -262,6 +334,21 @@ impl Case {
             )
         })
     }
+}
+
+/// Drops all tables, then deletes all snapshots; those that have expired go with the
+/// flush.
+fn drop_everything(db: &Db) -> ebb_storage::Result<()> {
+    for name in db.keyspaces() {
+        let keyspace = db.existing_keyspace(&name)?;
+        for table in keyspace.tables() {
+            keyspace.drop_table(&table)?;
+        }
+        for snapshot in keyspace.snapshots() {
+            keyspace.delete_snapshot(&snapshot.name)?;
+        }
+    }
+    db.flush()
 }
 
 /// After how many operations this is there, the most that it may be after;
@@ -300,23 +387,6 @@ pub(crate) fn reached(
         let [durable, last] = [durable, last].map(|i| content.difference(&at(i)));
         format!("{durable}; or {last}")
     })
-}
-
-/// By the files of the directory, and by the database's own account.
-fn no_orphans(mem: &MemVfs, db: &Db) -> Result<()> {
-    let files = mem.list(Path::new(DIR))?;
-    let of = |ending: &str| {
-        let ends = |path: &&std::path::PathBuf| path.to_string_lossy().ends_with(ending);
-        files.iter().filter(ends).count()
-    };
-    let stats = db.stats();
-    let tables: usize = stats.tables.iter().map(|table| table.files).sum();
-    ensure!(
-        of(".sst") == tables && of(".log") == stats.wal_segments && of(".tmp") == 0,
-        "{tables} SSTables and {} WAL segments are needed, the directory has {files:?}",
-        stats.wal_segments
-    );
-    Ok(())
 }
 
 /// New writes get numbers above every snapshot, so that none slips into one.
@@ -375,28 +445,9 @@ pub(crate) fn goes_on(session: &mut Session, found: State, flush: bool) -> Resul
     Ok(expected)
 }
 
-/// Cuts the power, lets go of the handles (which can then save nothing any
-/// more), and starts the machine again.
-pub(crate) fn lose_power<T>(mem: &MemVfs, handles: T, seed: u64) {
-    mem.crash_at(1);
-    let cut = mem.exists(Path::new(DIR));
-    debug_assert!(cut.is_err(), "the power fails in that call");
-    drop(handles);
-    mem.restart(seed);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn power_may_fail_at_any_call() {
-        for seed in 0..2 {
-            let report = run(seed, &Budget::UNLIMITED);
-            assert_eq!(report.failures, []);
-            assert!(report.counted(Counter::CrashPoints) > 200);
-        }
-    }
 
     fn fails(seeds: std::ops::Range<u64>, change: fn(&mut Case)) -> bool {
         seeds.into_iter().any(|seed| {

@@ -12,13 +12,13 @@
 //! being reopened.
 
 use anyhow::{Context, Result, bail, ensure};
-use ebb_storage::vfs::{FaultOp, MemVfs};
 use ebb_storage::{Durability, Error, ErrorKind, Maintenance};
 use rand::RngExt;
 use std::io;
 
 use crate::caught::caught;
-use crate::crash::{goes_on, lose_power};
+use crate::crash::goes_on;
+use crate::disk::{FaultOp, MemVfs, lose_power};
 use crate::model::{State, World};
 use crate::operation::{Generator, Key, Mix, Operation, TableNo, Val, Write};
 use crate::report::{Budget, Counter, Report};

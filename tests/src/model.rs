@@ -29,6 +29,7 @@ pub struct Model {
     pub world: World,
     views: [Option<State>; SLOTS as usize],
     snapshots: [Option<Tables>; SLOTS as usize],
+    pins: [Option<Tables>; SLOTS as usize],
     ranges: [Option<EntriesLeft>; SLOTS as usize],
     transactions: [Option<Transaction>; SLOTS as usize],
     /// Commits so far.
@@ -73,14 +74,25 @@ impl Model {
                 }
                 None => not_found(),
             },
-            Operation::ReadSnapshot(slot, read) => match &self.snapshots[usize::from(*slot)] {
-                Some(tables) => match tables.get(&table_of(read)) {
-                    Some(content) => read_content(content, read),
-                    None => not_found(),
-                },
-                None => Outcome::EmptySlot,
-            },
+            Operation::ReadSnapshot(slot, read) => {
+                read_tables(self.snapshots[usize::from(*slot)].as_ref(), read)
+            }
             Operation::CloseSnapshot(slot) => close(&mut self.snapshots[usize::from(*slot)]),
+            Operation::Pin {
+                slot,
+                keyspace,
+                name,
+            } => match self.world.snapshot_of(*keyspace, *name) {
+                Some(snapshot) => {
+                    self.pins[usize::from(*slot)] = Some(snapshot.tables.clone());
+                    Outcome::Done
+                }
+                None => not_found(),
+            },
+            Operation::ReadPinned(slot, read) => {
+                read_tables(self.pins[usize::from(*slot)].as_ref(), read)
+            }
+            Operation::Unpin(slot) => close(&mut self.pins[usize::from(*slot)]),
             Operation::OpenRange(slot, table, bounds) => match self.world.seen().table(*table) {
                 Some(content) => {
                     let entries = within(content, *bounds).into();
@@ -220,6 +232,14 @@ fn read_of(state: &State, read: &Read) -> Outcome {
     match state.table(table_of(read)) {
         Some(content) => read_content(content, read),
         None => not_found(),
+    }
+}
+
+fn read_tables(tables: Option<&Tables>, read: &Read) -> Outcome {
+    match tables.map(|tables| tables.get(&table_of(read))) {
+        Some(Some(content)) => read_content(content, read),
+        Some(None) => not_found(),
+        None => Outcome::EmptySlot,
     }
 }
 

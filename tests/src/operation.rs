@@ -30,8 +30,8 @@ pub const TABLES: [(&str, &str); 4] = [
 pub const KEYSPACES: [&str; 2] = ["app", "log"];
 /// Keys in the pool.
 pub const KEYS: u8 = 80;
-/// Views, iterators, snapshots and transactions, of each kind, that may be held
-/// at once.
+/// Views, iterators, snapshots, pins and transactions, of each kind, that may be
+/// held at once.
 pub const SLOTS: u8 = 4;
 
 /// A table: a position in [`TABLES`].
@@ -315,6 +315,19 @@ pub enum Operation {
     ReadSnapshot(u8, Read),
     /// Lets go of an open snapshot.
     CloseSnapshot(u8),
+    /// Pins the files of all tables of a snapshot in a slot.
+    Pin {
+        /// The slot.
+        slot: u8,
+        /// Position in [`KEYSPACES`].
+        keyspace: u8,
+        /// Its name's number.
+        name: u8,
+    },
+    /// Reads a pinned table past the database, from its files alone.
+    ReadPinned(u8, Read),
+    /// Lets go of pinned files.
+    Unpin(u8),
     /// Begins to read a range, and holds the iterator in a slot.
     OpenRange(u8, TableNo, Bounds),
     /// Reads on in a held iterator: so many entries from this end.

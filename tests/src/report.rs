@@ -9,7 +9,7 @@ use std::time::Instant;
 pub enum Counter {
     /// Power losses that were recovered from and looked at.
     CrashPoints,
-    /// Calls that failed, and disks that filled up.
+    /// Calls that failed, disks that filled up, operations refused for space.
     Faults,
     /// Single bits flipped, one to a database.
     BitsFlipped,

@@ -1,5 +1,7 @@
 //! A database that does operations.
 
+mod everything;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,19 +10,18 @@ use std::time::Duration;
 
 use ebb_storage::vfs::Vfs;
 use ebb_storage::{
-    Db, Error, ErrorKind, Keyspace, ManualClock, Options, Range, Result, Snapshot, SnapshotOptions,
-    SortedWriter, SortedWriterOptions, Table, TableOptions, Transaction, View, WriteBatch,
+    Db, DetachedOptions, DetachedTable, Error, ErrorKind, Keyspace, ManualClock, Options,
+    PinnedTable, Range, Result, Snapshot, SnapshotOptions, SortedWriter, SortedWriterOptions,
+    Table, TableOptions, Transaction, View, WriteBatch,
 };
 
-use crate::model::{Content, Entries, Outcome, State, Tables, table_of, take};
+use crate::disk::DIR;
+use crate::model::{Entries, Outcome, State, table_of, take};
 use crate::operation::{
     Bounds, KEYSPACES, Key, Operation, Read, SLOTS, TABLES, TableNo, Val, Write, snapshot_name,
 };
+pub use everything::{read_everything, read_prefixed};
 
-/// The directory of every database on a disk in memory.
-pub const DIR: &str = "/db";
-/// Where files to ingest into a database on a disk in memory are written.
-pub const INGEST_DIR: &str = "/ingest";
 /// Where backups are made, one at a time.
 const BACKUP_DIR: &str = "/backup";
 
@@ -61,9 +62,13 @@ struct Open {
     db: Db,
     views: [Option<View>; SLOTS as usize],
     snapshots: [Option<Snapshot>; SLOTS as usize],
+    pins: [Option<Pins>; SLOTS as usize],
     ranges: [Option<Range>; SLOTS as usize],
     transactions: [Option<Transaction>; SLOTS as usize],
 }
+
+/// The tables of a snapshot whose files are kept.
+type Pins = BTreeMap<TableNo, PinnedTable>;
 
 impl Session {
     /// Opens the database.
@@ -81,6 +86,17 @@ impl Session {
         Ok(())
     }
 
+    /// From the next opening on the database has these options, on its disk and with
+    /// its clock.
+    pub fn reconfigure(&mut self, options: Options) {
+        let now = &self.setup.options;
+        self.setup.options = Options {
+            vfs: now.vfs.clone(),
+            clock: now.clock.clone(),
+            ..options
+        };
+    }
+
     /// Does operations on a database that others have open too. It is not for this
     /// session to open it again.
     pub fn over(db: Db, setup: Setup) -> Self {
@@ -94,6 +110,11 @@ impl Session {
     /// After a reopening that failed.
     pub fn db(&self) -> &Db {
         &self.open.as_ref().expect("the session is open").db
+    }
+
+    /// Those of the last opening, or of the next after [`Session::reconfigure`].
+    pub fn options(&self) -> &Options {
+        &self.setup.options
     }
 
     /// Whether the last reopening succeeded.
@@ -132,6 +153,7 @@ impl Open {
             db,
             views: Default::default(),
             snapshots: Default::default(),
+            pins: Default::default(),
             ranges: Default::default(),
             transactions: Default::default(),
         }
@@ -249,6 +271,35 @@ impl Open {
             Operation::CloseSnapshot(slot) => {
                 return Ok(close(&mut self.snapshots[usize::from(*slot)]));
             }
+            Operation::Pin {
+                slot,
+                keyspace,
+                name,
+            } => {
+                let keyspace = setup.keyspace(&self.db, KEYSPACES[usize::from(*keyspace)])?;
+                let snapshot = keyspace.snapshot(&snapshot_name(*name))?;
+                self.pins[usize::from(*slot)] = Some(pins(&snapshot)?);
+            }
+            Operation::ReadPinned(slot, read) => {
+                let Some(pins) = &self.pins[usize::from(*slot)] else {
+                    return Ok(Outcome::EmptySlot);
+                };
+                let Some(pinned) = pins.get(&table_of(read)) else {
+                    return Ok(Outcome::Refused(ErrorKind::NotFound));
+                };
+                let options = DetachedOptions {
+                    vfs: setup.options.vfs.clone(),
+                    ..DetachedOptions::default()
+                };
+                let table = DetachedTable::open(pinned.description(), options)?;
+                return match read {
+                    Read::Get(_, key) => table.get(&key.bytes()).map(value),
+                    Read::Range(_, bounds, _) => {
+                        drain(table.scan::<Vec<u8>, _>(bounds.bytes()), read)
+                    }
+                };
+            }
+            Operation::Unpin(slot) => return Ok(close(&mut self.pins[usize::from(*slot)])),
             Operation::OpenRange(slot, table, bounds) => {
                 let range = range(&self.table(setup, *table)?, *bounds);
                 self.ranges[usize::from(*slot)] = Some(range);
@@ -336,14 +387,19 @@ impl Open {
             file_bytes: setup.options.file_bytes,
         };
         let mut writer = SortedWriter::create(&setup.ingest_dir, "part", options)?;
-        let entries = entries.iter().map(|(key, value)| (key.bytes(), value));
-        for (key, value) in entries.collect::<BTreeMap<_, _>>() {
+        let sorted = entries.iter().map(|(key, value)| (key.bytes(), value));
+        for (key, value) in sorted.collect::<BTreeMap<_, _>>() {
             match value {
                 Some(value) => writer.put(&key, &value.bytes())?,
                 None => writer.delete(&key)?,
             }
         }
-        table.ingest(&writer.finish()?).map(drop)
+        table.ingest(&writer.finish()?)?;
+        match entries.len().is_multiple_of(2) {
+            true => clear(&*setup.options.vfs, &setup.ingest_dir),
+            // The next writer of the same name is what takes them away.
+            false => Ok(()),
+        }
     }
 
     /// What the backup holds.
@@ -418,6 +474,13 @@ fn clear(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     })
 }
 
+/// Pins every table of a snapshot.
+fn pins(snapshot: &Snapshot) -> Result<Pins> {
+    let tables = TableNo::all().filter(|table| snapshot.tables().any(|name| name == table.name()));
+    let pin = |table: TableNo| Ok((table, snapshot.table(table.name())?.pin()?));
+    tables.map(pin).collect()
+}
+
 fn ttl(ms: u32) -> Duration {
     Duration::from_millis(u64::from(ms))
 }
@@ -450,74 +513,4 @@ fn entries_of(found: Vec<Result<ebb_storage::Entry>>) -> Result<Entries> {
         entry.map(|(key, value)| (key.to_vec(), value[..].into()))
     };
     found.into_iter().map(entry).collect()
-}
-
-/// Everything that a database holds, read out.
-///
-/// # Errors
-/// What a read says; [`Error::InvalidRequest`] for content that no database may
-/// show: keys out of order, names that were never given.
-pub fn read_everything(db: &Db) -> Result<State> {
-    read_prefixed(db, "")
-}
-
-/// The same, of the keyspaces whose names begin so.
-///
-/// # Errors
-/// As [`read_everything`].
-pub fn read_prefixed(db: &Db, prefix: &str) -> Result<State> {
-    let keyspace_of = |name: &str| db.existing_keyspace(&format!("{prefix}{name}"));
-    let mut state = State::default();
-    for table in TableNo::all() {
-        let handle = keyspace_of(table.keyspace())
-            .and_then(|keyspace| keyspace.existing_table(table.name()));
-        match handle {
-            Ok(handle) => {
-                let content = content(handle.range::<&[u8], _>(..))?;
-                state.tables[table.index()] = Some(Arc::new(content));
-            }
-            Err(e) if e.kind() == ErrorKind::NotFound => {}
-            Err(e) => return Err(e),
-        }
-    }
-    for (number, name) in KEYSPACES.iter().enumerate() {
-        let Ok(keyspace) = keyspace_of(name) else {
-            continue;
-        };
-        state.keyspaces[number] = true;
-        for info in keyspace.snapshots() {
-            let id = info.name.strip_prefix('s').and_then(|n| n.parse().ok());
-            let id = id.ok_or_else(|| odd(format!("a snapshot named {}", info.name)))?;
-            let snapshot = keyspace.snapshot(&info.name)?;
-            let mut tables: Tables = BTreeMap::new();
-            for table in &info.tables {
-                let number = TableNo::all().find(|number| number.name() == table);
-                let number = number.ok_or_else(|| odd(format!("a table named {table}")))?;
-                let range = snapshot.table(table)?.range::<&[u8], _>(..);
-                tables.insert(number, Arc::new(content(range)?));
-            }
-            if state.snapshots.insert((number as u8, id), tables).is_some() {
-                return Err(odd(format!("two snapshots named {}", info.name)));
-            }
-        }
-    }
-    Ok(state)
-}
-
-fn content(range: Range) -> Result<Content> {
-    let mut content = Content::new();
-    for entry in range {
-        let (key, value) = entry?;
-        if let Some((last, _)) = content.last_key_value()
-            && last[..] >= key[..]
-        {
-            return Err(odd(format!("{key:?} after {last:?}")));
-        }
-        content.insert(key.to_vec(), value[..].into());
-    }
-    Ok(content)
-}
-
-fn odd(found: String) -> Error {
-    Error::InvalidRequest(format!("the database holds {found}"))
 }

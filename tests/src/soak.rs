@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::report::{Budget, Counter, Failure, Report};
-use crate::{crash, damage, faults, kills, metamorphic, schedules, space};
+use crate::{crash, damage, faults, kills, metamorphic, scarcity, schedules, space};
 pub use replay::{Replayed, replay};
 
 /// Failures of one proof after which it stops: more say nothing new.
@@ -69,6 +69,15 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             counters: &[Counter::Faults],
             skipped: None,
             case: Box::new(faults::run),
+        },
+        Part {
+            name: "scarcity",
+            about: "a disk without space now and then, and power lost meanwhile",
+            share: 1,
+            parallel: true,
+            counters: &[Counter::Faults],
+            skipped: None,
+            case: Box::new(scarcity::run),
         },
         Part {
             name: "damage",

@@ -1,12 +1,10 @@
-//! What the tests of the whole engine share: seeds, a random script of
-//! operations, and the oracle that says what the database must hold.
+//! What the tests of the whole engine share. Random operations against a model of
+//! all that the engine does stand in the crate `ebb-tests`.
 
 #![allow(dead_code, unused_imports, reason = "each test file uses its own part")]
 
 pub mod hooked_disk;
 pub mod one_table;
-mod oracle;
-mod script;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -18,9 +16,7 @@ use ebb_storage::{
     Bounding, Compression, Db, Maintenance, Options, Range, Result, SsTableOptions, Table,
     TableOptions, TieredPicker,
 };
-pub use oracle::{Cell, Oracle, Seen, Tables};
 use rand::{RngExt, SeedableRng};
-pub use script::{Change, Op, Write, apply, random_key, random_op, random_script};
 
 pub type Rng = rand_chacha::ChaCha8Rng;
 /// What a reader finds in a table.
@@ -28,14 +24,6 @@ pub type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The directory that every test on a [`MemVfs`] uses.
 pub const DIR: &str = "/db";
-
-/// The tables of every random test, by keyspace and name.
-pub const TABLES: [(&str, &str); 4] = [
-    ("app", "mails"),
-    ("app", "users"),
-    ("log", "events"),
-    ("log", "quiet"),
-];
 
 pub fn rng(seed: u64) -> Rng {
     Rng::seed_from_u64(seed)
@@ -75,9 +63,6 @@ impl Drop for Replay {
     }
 }
 
-/// The time at which the clock of a random test starts, as its oracle does.
-pub const START_MS: u64 = 0;
-
 /// Options on a disk in memory under which the caller does all the work, so
 /// that a run is the same every time; with merges for a sixth of garbage.
 pub fn manual(mem: &MemVfs) -> Options {
@@ -97,48 +82,6 @@ pub fn manual(mem: &MemVfs) -> Options {
     }
 }
 
-/// [`manual`], with every number drawn.
-pub fn random_options(rng: &mut Rng, mem: &MemVfs) -> Options {
-    Options {
-        memtable_bytes: 1 << rng.random_range(10..16),
-        frozen_memtables_max: rng.random_range(1..4),
-        wal_segment_bytes: 1 << rng.random_range(9..16),
-        wal_bytes_max: 1 << rng.random_range(12..18),
-        cache_bytes: if rng.random_bool(0.3) { 0 } else { 1 << 16 },
-        file_bytes: 1 << rng.random_range(9..15),
-        compaction: TieredPicker {
-            size_ratio: [0.2, 1.0, 1.2, 3.0][rng.random_range(0..4)],
-            bounding: [Bounding::Strict, Bounding::Preferred, Bounding::Off]
-                [rng.random_range(0..3)],
-            runs_before_merge: [2, 4, 8][rng.random_range(0..3)],
-            space_amplification_max: [1.2, 2.0, 4.0][rng.random_range(0..3)],
-        }
-        .into(),
-        ..manual(mem)
-    }
-}
-
-pub fn random_table_options(rng: &mut Rng) -> TableOptions {
-    TableOptions {
-        sstable: SsTableOptions {
-            block_bytes: 1 << rng.random_range(5..12),
-            restart_interval: rng.random_range(1..17),
-            filter_bits_per_key: [0, 10][rng.random_range(0..2)],
-            compression: [Compression::None, Compression::Lz4][rng.random_range(0..2)],
-        },
-        merge_operator: Some("append".into()),
-    }
-}
-
-/// The four tables, made where they are missing.
-pub fn open_tables(db: &Db, options: &[TableOptions]) -> Result<Vec<Table>> {
-    TABLES
-        .iter()
-        .zip(options)
-        .map(|((keyspace, table), options)| db.keyspace(keyspace)?.table(table, options.clone()))
-        .collect()
-}
-
 /// Reads a range to its end; entries must ascend.
 pub fn content(range: Range) -> Result<Content> {
     let mut content = Content::new();
@@ -152,38 +95,29 @@ pub fn content(range: Range) -> Result<Content> {
     Ok(content)
 }
 
-pub type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+/// All that a database shows: its tables, and those of its snapshots, by name.
+pub type Everything = BTreeMap<String, Content>;
 
-/// Random bounds; the lower may lie above the upper.
-pub fn random_bounds(rng: &mut Rng) -> Bounds {
-    let mut bound = || match rng.random_range(0..3) {
-        0 => Bound::Included(random_key(rng)),
-        1 => Bound::Excluded(random_key(rng)),
-        _ => Bound::Unbounded,
-    };
-    (bound(), bound())
-}
-
-fn lies_within(key: &[u8], (lower, upper): &Bounds) -> bool {
-    let above = match lower {
-        Bound::Included(lower) => key >= &lower[..],
-        Bound::Excluded(lower) => key > &lower[..],
-        Bound::Unbounded => true,
-    };
-    let below = match upper {
-        Bound::Included(upper) => key <= &upper[..],
-        Bound::Excluded(upper) => key < &upper[..],
-        Bound::Unbounded => true,
-    };
-    above && below
-}
-
-/// What of a content lies within bounds, ascending.
-pub fn within(content: &Content, bounds: &Bounds) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let entries = content.iter().filter(|(key, _)| lies_within(key, bounds));
-    entries
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect()
+/// Reads everything.
+pub fn everything(db: &Db) -> Result<Everything> {
+    let mut all = Everything::new();
+    for name in db.keyspaces() {
+        let keyspace = db.existing_keyspace(&name)?;
+        for table in keyspace.tables() {
+            let range = keyspace.existing_table(&table)?.range::<&[u8], _>(..);
+            all.insert(format!("{name}.{table}"), content(range)?);
+        }
+        for info in keyspace.snapshots() {
+            let snapshot = keyspace.snapshot(&info.name)?;
+            for table in &info.tables {
+                let range = snapshot.table(table)?.range::<&[u8], _>(..);
+                let before =
+                    all.insert(format!("{name}.{table} in {}", info.name), content(range)?);
+                assert!(before.is_none(), "two snapshots named {}", info.name);
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// The files of the database with this ending, ascending.

@@ -28,8 +28,9 @@ Examples:
 Cases for --replay, as failures print them:
   crash:SEED[:CALL[:CALL]]   power lost at that call, and at that of the recovery
   faults:SEED[:call:KIND:NTH | :full:BYTES]
+  scarcity:SEED
   damage:SEED[:flip:FILE:BYTE:BIT | :cut:FILE:BYTES]
-  metamorphic:SEED[:CONFIGURATION]
+  metamorphic:SEED[:CONFIGURATION | :drawn-SEED]
   isolation:SEED
   schedules:SEED
   kills:SEED
@@ -56,7 +57,7 @@ struct Arguments {
     /// --schedules, because they take a build of their own.
     #[arg(long, conflicts_with_all = ["seconds", "seeds"])]
     quick: bool,
-    /// Only these proofs, with commas between: crash, faults, damage,
+    /// Only these proofs, with commas between: crash, faults, scarcity, damage,
     /// metamorphic, isolation, schedules, kills, space.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     only: Vec<String>,

@@ -1,9 +1,7 @@
 //! A database and its lives: from an opening to a closing, or to a power loss.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use ebb_storage::vfs::MemVfs;
 use ebb_storage::{
     Db, Durability, Maintenance, Options, Result, Table, TableOptions, TieredPicker, WriteBatch,
 };
@@ -13,6 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use super::Sabotage;
 use super::history::{History, KEYS};
 use super::worker::{Done, Shared, Worker, name_of, read_all};
+use crate::disk::{self, MemVfs};
 
 /// Openings of one database.
 const LIVES: usize = 3;
@@ -76,8 +75,7 @@ fn run_life(
     }
     if config.crashes {
         // Closing must not save anything.
-        mem.crash_at(1);
-        let _cut = ebb_storage::vfs::Vfs::exists(mem, "/".as_ref());
+        disk::cut_power(mem);
     }
     drop(tables);
     drop(db);
@@ -139,8 +137,7 @@ fn options(config: &Config, mem: &MemVfs, rng: &mut ChaCha8Rng) -> Options {
             ..TieredPicker::default()
         }
         .into(),
-        vfs: Arc::new(mem.clone()),
-        ..if manual { Options::default() } else { small }
+        ..disk::on(mem, if manual { Options::default() } else { small })
     }
 }
 

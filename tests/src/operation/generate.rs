@@ -19,7 +19,9 @@ pub struct Mix {
     pub transact: u32,
     /// Steps of the clock.
     pub advance: u32,
-    /// Tables truncated, or dropped and made again soon.
+    /// Tables truncated.
+    pub truncate: u32,
+    /// Tables dropped, and made again soon.
     pub drop: u32,
     /// Files ingested.
     pub ingest: u32,
@@ -31,7 +33,7 @@ pub struct Mix {
     pub reopen: u32,
     /// Reads of what is there now.
     pub read: u32,
-    /// Views, snapshots, iterators, transactions: taken, used, let go.
+    /// Views, snapshots, pins, iterators, transactions: taken, used, let go.
     pub hold: u32,
     /// Reads of everything.
     pub read_all: u32,
@@ -51,6 +53,7 @@ impl Mix {
         batch: 50,
         transact: 8,
         advance: 6,
+        truncate: 1,
         drop: 0,
         ingest: 6,
         snapshot: 40,
@@ -78,7 +81,8 @@ impl Mix {
         batch: 40,
         transact: 12,
         advance: 8,
-        drop: 5,
+        truncate: 2,
+        drop: 3,
         ingest: 10,
         snapshot: 45,
         maintain: 11,
@@ -136,6 +140,7 @@ impl Generator {
             mix.batch,
             mix.transact,
             mix.advance,
+            mix.truncate,
             mix.drop,
             mix.ingest,
             mix.snapshot,
@@ -168,25 +173,23 @@ impl Generator {
                 }
             }
             3 => Operation::Advance(self.rng.random_range(1..400)),
-            4 => {
+            4 => Operation::Truncate(self.table()),
+            5 => {
                 let table = self.table();
-                if self.rng.random_bool(0.4) {
-                    return Operation::Truncate(table);
-                }
                 self.dropped = Some(table);
                 Operation::DropTable(table)
             }
-            5 => self.ingest(),
-            6 => self.snapshot(),
-            7 => match self.rng.random_range(0..3) {
+            6 => self.ingest(),
+            7 => self.snapshot(),
+            8 => match self.rng.random_range(0..3) {
                 0 => Operation::Flush,
                 1 => Operation::Compact,
                 _ => Operation::Sync,
             },
-            8 => Operation::Reopen,
-            9 => Operation::Read(self.read()),
-            10 => self.hold(),
-            11 => Operation::ReadAll,
+            9 => Operation::Reopen,
+            10 => Operation::Read(self.read()),
+            11 => self.hold(),
+            12 => Operation::ReadAll,
             _ => Operation::Backup,
         }
     }
@@ -253,14 +256,16 @@ impl Generator {
             let ms = expires.then(|| self.rng.random_range(0..1000));
             return Operation::RenewSnapshot { keyspace, name, ms };
         }
-        let full = self.snapshots.len() >= self.mix.snapshots_max;
-        if full || (!self.snapshots.is_empty() && self.rng.random_bool(0.4)) {
+        let (there, max) = (self.snapshots.len(), self.mix.snapshots_max);
+        // Up to half as many as there may be they come faster than they go.
+        let goes = if 2 * there < max { 0.2 } else { 0.4 };
+        if there >= max || (there > 0 && self.rng.random_bool(goes)) {
             let (keyspace, name) = self.known_snapshot();
             self.snapshots.remove(&(keyspace, name));
             return Operation::DeleteSnapshot { keyspace, name };
         }
         // A name in use now and then, which is refused.
-        let name = self.rng.random_range(0..40);
+        let name = self.snapshot_name();
         let table = self.table();
         let keyspace = u8::from(table.index() >= 2);
         self.snapshots.insert((keyspace, name));
@@ -277,7 +282,7 @@ impl Generator {
 
     fn known_snapshot(&mut self) -> (u8, u8) {
         if self.snapshots.is_empty() || self.rng.random_bool(0.03) {
-            return (self.rng.random_range(0..2), self.rng.random_range(0..40));
+            return (self.rng.random_range(0..2), self.snapshot_name());
         }
         let at = self.rng.random_range(0..self.snapshots.len());
         *self
@@ -285,6 +290,12 @@ impl Generator {
             .iter()
             .nth(at)
             .expect("it lies below the length")
+    }
+
+    /// Out of a few more than there may be.
+    fn snapshot_name(&mut self) -> u8 {
+        let names = 4 * self.mix.snapshots_max.clamp(10, 60);
+        self.rng.random_range(0..names as u8)
     }
 
     fn bounds(&mut self) -> Bounds {
@@ -309,7 +320,7 @@ impl Generator {
 
     fn hold(&mut self) -> Operation {
         let slot = self.rng.random_range(0..SLOTS);
-        match self.rng.random_range(0..26) {
+        match self.rng.random_range(0..32) {
             0 => Operation::OpenView(slot),
             1 => Operation::CloseView(slot),
             2..=6 => Operation::ReadView(slot, self.read()),
@@ -331,6 +342,16 @@ impl Generator {
             20 if self.rng.random_bool(0.3) => Operation::Rollback(slot),
             21 => Operation::Guard(slot, self.table(), self.key()),
             22..=23 => Operation::ReadIn(slot, self.read()),
+            24 => {
+                let (keyspace, name) = self.known_snapshot();
+                Operation::Pin {
+                    slot,
+                    keyspace,
+                    name,
+                }
+            }
+            25 => Operation::Unpin(slot),
+            26..=29 => Operation::ReadPinned(slot, self.read()),
             _ => Operation::WriteIn(slot, self.write()),
         }
     }

@@ -172,6 +172,13 @@ impl fmt::Display for Operation {
             } => write!(f, "open-snapshot {slot} {} s{name}", keyspace(ks)),
             Self::ReadSnapshot(slot, read) => write!(f, "read-snapshot {slot} {read}"),
             Self::CloseSnapshot(slot) => write!(f, "close-snapshot {slot}"),
+            Self::Pin {
+                slot,
+                keyspace: ks,
+                name,
+            } => write!(f, "pin {slot} {} s{name}", keyspace(ks)),
+            Self::ReadPinned(slot, read) => write!(f, "read-pinned {slot} {read}"),
+            Self::Unpin(slot) => write!(f, "unpin {slot}"),
             Self::OpenRange(slot, table, bounds) => {
                 write!(f, "open-range {slot} {table} {bounds}")
             }
@@ -374,6 +381,13 @@ impl FromStr for Operation {
             },
             "read-snapshot" => Self::ReadSnapshot(words.number("")?, words.read()?),
             "close-snapshot" => Self::CloseSnapshot(words.number("")?),
+            "pin" => Self::Pin {
+                slot: words.number("")?,
+                keyspace: words.keyspace()?,
+                name: words.number("s")?,
+            },
+            "read-pinned" => Self::ReadPinned(words.number("")?, words.read()?),
+            "unpin" => Self::Unpin(words.number("")?),
             "open-range" => Self::OpenRange(words.number("")?, words.table()?, words.bounds()?),
             "read-on" => Self::ReadOn(words.number("")?, words.number("")?, words.ends()?),
             "close-range" => Self::CloseRange(words.number("")?),

@@ -3,8 +3,9 @@
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::report::{Budget, Counter, Report};
+use crate::setup::configuration::Way;
 use crate::soak::Programs;
-use crate::{crash, damage, faults, isolation, kills, metamorphic, schedules, space};
+use crate::{crash, damage, faults, isolation, kills, metamorphic, scarcity, schedules, space};
 
 /// Transactions of one seed of the isolation proof, in threads.
 const TRANSACTIONS: u64 = 4000;
@@ -37,7 +38,7 @@ pub enum Replayed {
 }
 
 /// Runs one case, or all of a seed: `crash:SEED[:CALL[:CALL]]`,
-/// `faults:SEED[:FAULT]`, `damage:SEED[:DAMAGE]`,
+/// `faults:SEED[:FAULT]`, `scarcity:SEED`, `damage:SEED[:DAMAGE]`,
 /// `metamorphic:SEED[:CONFIGURATION]`, `isolation:SEED`, `schedules:SEED`,
 /// `kills:SEED`, `space:SEED`.
 ///
@@ -67,10 +68,11 @@ pub fn replay(words: &str, programs: &Programs) -> Result<Replayed> {
         }
         ("faults", None) => all(faults::run(seed, unlimited)),
         ("faults", Some(fault)) => faults::replay(seed, fault.parse()?),
+        ("scarcity", None) => all(scarcity::run(seed, unlimited)),
         ("damage", None) => all(damage::run(seed, unlimited)),
         ("damage", Some(one)) => damage::replay(seed, &one.parse()?),
         ("metamorphic", None) => all(metamorphic::run(seed, unlimited)),
-        ("metamorphic", Some(name)) => metamorphic::replay(seed, metamorphic::find(name)?),
+        ("metamorphic", Some(name)) => metamorphic::replay(seed, Way::find(name)?),
         ("isolation", None) => all(isolation(seed, unlimited)),
         ("kills", None) => all(kills::run(seed, unlimited, &programs.soak)),
         ("space", None) => {

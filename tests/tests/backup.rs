@@ -1,125 +1,104 @@
 //! Backups: made beside writers, interrupted at every call, and over file
 //! systems.
 
-mod common;
-
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
 
-use common::*;
-use ebb_storage::vfs::{FaultOp, MemVfs, Vfs};
-use ebb_storage::{Db, Durability, Error, Maintenance, ManualClock, Options, Table, WriteBatch};
+use ebb_storage::{Db, Durability, Error, Maintenance, Options, Table, TieredPicker, WriteBatch};
+use ebb_tests::disk::{self, DIR, FaultOp, MemVfs, manual};
+use ebb_tests::made::{Made, open_at};
+use ebb_tests::model::World;
+use ebb_tests::operation::{Key, Mix, Operation, TableNo, Val, Write};
+use ebb_tests::seed::{Replay, for_seeds};
+use ebb_tests::session::read_everything;
 
-const TARGET: &str = "/backup";
+const TARGET: &str = "/copy";
 
-/// A database after a random script, and what it holds.
-fn database(seed: u64, mem: &MemVfs, steps: usize) -> (Db, Vec<Table>, Oracle) {
-    let mut rng = rng(seed);
-    let table_options: Vec<_> = TABLES
-        .iter()
-        .map(|_| random_table_options(&mut rng))
-        .collect();
-    let clock = ManualClock::at_ms(START_MS);
-    let options = Options {
-        durability: Durability::Sync,
-        clock: Arc::new(clock.clone()),
-        ..random_options(&mut rng, mem)
+fn database(seed: u64, mem: &MemVfs, operations: usize) -> Made {
+    let mix = Mix {
+        backup: 0,
+        ..Mix::CHANGES
     };
-    let db = Db::open(DIR, options).unwrap();
-    let tables = open_tables(&db, &table_options).unwrap();
-    let (script, mut states) = random_script(&mut rng, steps, 4);
-    for op in &script {
-        if let Op::Tick(ms) = op {
-            clock.advance_ms(*ms);
-        }
-        apply(&db, &tables, op).unwrap();
-    }
-    (db, tables, states.pop().unwrap())
+    Made::drawn(seed, mem, mix, operations).unwrap()
 }
 
-/// Opens a database that must be there, at a time.
-fn open(mem: &MemVfs, dir: &str, now_ms: u64) -> Result<Db, Error> {
-    let options = Options {
-        create_if_missing: false,
-        clock: Arc::new(ManualClock::at_ms(now_ms)),
-        ..manual(mem)
-    };
-    Db::open(dir, options)
-}
-
-fn assert_holds(db: &Db, expected: &Oracle) {
+fn assert_holds(db: &Db, expected: &World) {
     db.verify().unwrap();
-    let found = Seen::read(db).unwrap();
-    let expected = expected.seen_at(expected.now_ms);
+    let (found, expected) = (read_everything(db).unwrap(), expected.seen());
     assert!(found == expected, "{}", found.difference(&expected));
+}
+
+/// A write of this number to a table.
+fn put_later(number: u32) -> Operation {
+    let value = Val { number, bytes: 40 };
+    Operation::Write(vec![Write::Put(TableNo(1), Key(70), value)])
 }
 
 #[test]
 fn a_backup_opens_as_the_database_and_goes_its_own_way() {
-    for_seeds(0..20, |seed| {
+    for_seeds(0.., 20, |seed| {
         let mem = MemVfs::new();
-        let (db, tables, expected) = database(seed, &mem, 300);
-        let info = db.backup(TARGET).unwrap();
+        let mut source = database(seed, &mem, 300);
+        let mut copy_world = source.world.clone();
+        let tables = disk::files(&mem, DIR, ".sst").unwrap();
+        let bytes = tables.iter().map(|path| mem.file_len(path).unwrap());
+        let info = source.session.db().backup(TARGET).unwrap();
         assert_eq!(info.bytes, info.linked_bytes + info.copied_bytes);
-        let stats = db.stats();
-        let file_bytes: u64 = stats.tables.iter().map(|table| table.file_bytes).sum();
-        assert_eq!(info.linked_bytes, file_bytes);
+        assert_eq!(info.linked_bytes, bytes.sum::<u64>());
 
         // What the source does then does not show in it, and the other way.
-        for table in &tables {
-            table.put(b"later", b"source").unwrap();
+        for operation in [put_later(1), Operation::Flush, Operation::Compact] {
+            source.apply(&operation).unwrap();
         }
-        db.flush().unwrap();
-        db.compact().unwrap();
-        let copy = open(&mem, TARGET, expected.now_ms).unwrap();
-        assert_holds(&copy, &expected);
+        let copy = open_at(&mem, TARGET, &copy_world).unwrap();
+        assert_holds(&copy, &copy_world);
         let table = copy.existing_keyspace("app").unwrap();
         let table = table.existing_table("users").unwrap();
-        table.put(b"later", b"copy").unwrap();
+        let value = Val {
+            number: 2,
+            bytes: 40,
+        };
+        table.put(&Key(70).bytes(), &value.bytes()).unwrap();
+        copy_world.apply(&put_later(2));
         copy.flush().unwrap();
         copy.compact().unwrap();
-        drop(copy);
-        assert_eq!(tables[1].get(b"later").unwrap().unwrap(), "source");
-        drop((db, tables));
+        drop((table, copy));
+        assert_holds(source.session.db(), &source.world);
+        drop(source);
 
         // And survives the loss of the source, and of the power.
         mem.restart(seed);
-        for path in mem.list(DIR.as_ref()).unwrap() {
-            mem.remove(&path).unwrap();
-        }
-        let mut expected = expected;
-        expected.apply(&Op::Write(vec![Write {
-            table: 1,
-            change: Change::Put(b"later".to_vec(), b"copy".to_vec()),
-        }]));
-        assert_holds(&open(&mem, TARGET, expected.now_ms).unwrap(), &expected);
+        disk::clear(&mem, DIR).unwrap();
+        assert_holds(&open_at(&mem, TARGET, &copy_world).unwrap(), &copy_world);
     });
 }
 
 #[test]
 fn power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database() {
-    for_seeds(0..4, |seed| {
+    for_seeds(0.., 4, |seed| {
         let calls = {
             let mem = MemVfs::new();
-            let (db, _tables, _) = database(seed, &mem, 120);
+            let source = database(seed, &mem, 120);
             let before = mem.io_calls();
-            db.backup(TARGET).unwrap();
+            source.session.db().backup(TARGET).unwrap();
             mem.io_calls() - before
         };
         let (mut refused, mut complete) = (0, 0);
         for call in 1..=calls + 1 {
             let _replay = Replay(format!("EBB_SEED={seed}, call {call} of {calls}"));
             let mem = MemVfs::new();
-            let (db, tables, expected) = database(seed, &mem, 120);
+            let Made { session, world, .. } = database(seed, &mem, 120);
             mem.crash_at(call);
-            let outcome = db.backup(TARGET);
-            drop((db, tables));
+            let outcome = session.db().backup(TARGET);
+            drop(session);
             mem.restart(seed * 1000 + call);
-            assert_holds(&open(&mem, DIR, expected.now_ms).unwrap(), &expected);
-            match open(&mem, TARGET, expected.now_ms) {
+            assert_holds(&open_at(&mem, DIR, &world).unwrap(), &world);
+            match open_at(&mem, TARGET, &world) {
                 Ok(copy) => {
-                    assert_holds(&copy, &expected);
+                    assert_holds(&copy, &world);
                     complete += 1;
                 }
                 Err(error) => {
@@ -152,7 +131,8 @@ fn a_backup_that_fails_leaves_an_empty_directory_and_can_be_made_again() {
     for op in ops {
         for nth in 1..4 {
             let mem = MemVfs::new();
-            let (db, _tables, expected) = database(8, &mem, 200);
+            let Made { session, world, .. } = database(8, &mem, 200);
+            let db = session.db();
             mem.fail_next(op, nth, ErrorKind::Other);
             let outcome = db.backup(TARGET);
             if mem.armed_faults() > 0 {
@@ -166,11 +146,11 @@ fn a_backup_that_fails_leaves_an_empty_directory_and_can_be_made_again() {
                     // In the last steps nobody knows which side it fell on.
                     continue;
                 }
-                assert!(open(&mem, TARGET, expected.now_ms).is_err());
+                assert!(open_at(&mem, TARGET, &world).is_err());
                 db.backup(TARGET)
                     .unwrap_or_else(|e| panic!("{op:?} {nth}: {e}"));
             }
-            assert_holds(&open(&mem, TARGET, expected.now_ms).unwrap(), &expected);
+            assert_holds(&open_at(&mem, TARGET, &world).unwrap(), &world);
         }
     }
 }
@@ -179,45 +159,45 @@ fn a_backup_that_fails_leaves_an_empty_directory_and_can_be_made_again() {
 fn where_files_cannot_be_linked_they_are_copied() {
     for kind in [ErrorKind::CrossesDevices, ErrorKind::Unsupported] {
         let mem = MemVfs::new();
-        let (db, _tables, expected) = database(3, &mem, 300);
-        let links = db.backup("/linked").unwrap();
+        let Made { session, world, .. } = database(3, &mem, 300);
+        let links = session.db().backup("/linked").unwrap();
         assert!(links.linked_bytes > 0);
         for nth in 1..=links.files {
             mem.fail_next(FaultOp::Link, nth, kind);
         }
-        let copies = db.backup(TARGET).unwrap();
+        let copies = session.db().backup(TARGET).unwrap();
         assert_eq!((copies.linked_bytes, copies.bytes), (0, links.bytes));
-        assert_holds(&open(&mem, TARGET, expected.now_ms).unwrap(), &expected);
+        assert_holds(&open_at(&mem, TARGET, &world).unwrap(), &world);
     }
 }
 
 #[test]
 fn a_directory_with_something_in_it_is_refused_by_name() {
     let mem = MemVfs::new();
-    let (db, _tables, _) = database(1, &mem, 50);
-    mem.create_dir_all(TARGET.as_ref()).unwrap();
-    mem.create(format!("{TARGET}/mine").as_ref()).unwrap();
+    let source = database(1, &mem, 50);
+    let mine = Path::new(TARGET).join("mine");
+    disk::write(&mem, &mine, b"something").unwrap();
     for dir in [TARGET, DIR] {
-        match db.backup(dir) {
+        match source.session.db().backup(dir) {
             Err(Error::InvalidRequest(message)) => assert!(message.contains(dir), "{message}"),
             other => panic!("{other:?}"),
         }
     }
-    assert!(mem.read_all(format!("{TARGET}/mine")).is_ok());
+    assert_eq!(mem.read_all(&mine).unwrap(), b"something");
 }
 
 #[test]
 fn a_full_disk_is_told_and_leaves_nothing() {
     let mem = MemVfs::new();
-    let (db, _tables, expected) = database(2, &mem, 200);
+    let Made { session, world, .. } = database(2, &mem, 200);
     mem.set_capacity_bytes(Some(mem.used_bytes() + 100));
     let used = mem.used_bytes();
-    let error = db.backup(TARGET).unwrap_err();
+    let error = session.db().backup(TARGET).unwrap_err();
     assert!(matches!(error, Error::DiskFull { .. }), "{error}");
     assert_eq!(mem.used_bytes(), used);
     mem.set_capacity_bytes(None);
-    db.backup(TARGET).unwrap();
-    assert_holds(&open(&mem, TARGET, expected.now_ms).unwrap(), &expected);
+    session.db().backup(TARGET).unwrap();
+    assert_holds(&open_at(&mem, TARGET, &world).unwrap(), &world);
 }
 
 /// Has the writers stop also when the test fails: it waits for them.
@@ -227,6 +207,14 @@ impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
+}
+
+fn content(table: &Table) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let entry = |entry: Result<ebb_storage::Entry, Error>| {
+        let (key, value) = entry.unwrap();
+        (key.to_vec(), value.to_vec())
+    };
+    table.range::<&[u8], _>(..).map(entry).collect()
 }
 
 /// Writers commit batches over two tables, each also setting one key that they
@@ -239,9 +227,16 @@ fn a_backup_beside_writers_holds_whole_batches_and_all_acknowledged_before() {
     let options = Options {
         maintenance: Maintenance::Background,
         memtable_bytes: 4 << 10,
+        file_bytes: 8 << 10,
         wal_segment_bytes: 4 << 10,
         wal_bytes_max: 32 << 10,
         durability: Durability::Os,
+        compaction: TieredPicker {
+            space_amplification_max: 1.2,
+            runs_before_merge: 4,
+            ..TieredPicker::default()
+        }
+        .into(),
         ..manual(&mem)
     };
     let db = Db::open(DIR, options).unwrap();
@@ -283,13 +278,13 @@ fn a_backup_beside_writers_holds_whole_batches_and_all_acknowledged_before() {
             keyspace.create_snapshot(&format!("s{backup}")).unwrap();
             let dir = format!("/backup{backup}");
             db.backup(&dir).unwrap();
-            let copy = open(&mem, &dir, START_MS).unwrap();
+            let copy = open_at(&mem, &dir, &World::default()).unwrap();
             copy.verify().unwrap();
             let keyspace = copy.existing_keyspace("app").unwrap();
             assert_eq!(keyspace.snapshots().len(), backup + 1);
             let [a, b] = ["a", "b"].map(|name| {
                 let table = keyspace.existing_table(name).unwrap();
-                content(table.range::<&[u8], _>(..)).unwrap()
+                content(&table)
             });
             assert!(a == b, "a batch over two tables is in one of them only");
             for (writer, &before) in before.iter().enumerate() {

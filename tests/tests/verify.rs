@@ -1,36 +1,17 @@
 //! Verification: what it reads, what it finds, and that it changes nothing.
 
-mod common;
-
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use common::*;
-use ebb_storage::vfs::{MemVfs, Vfs};
-use ebb_storage::{Db, Error, Finding, ManualClock, Options, TableOptions, VerifyReport, verify};
+use ebb_storage::{Db, Error, Finding, TableOptions, VerifyReport, verify};
+use ebb_tests::disk::{self, DIR, MemVfs, manual};
+use ebb_tests::made::{Made, open_at};
+use ebb_tests::model::World;
+use ebb_tests::operation::Mix;
+use ebb_tests::session::read_everything;
 
 /// A database of several runs, with snapshots and a log, closed.
-fn database(mem: &MemVfs) -> Oracle {
-    let mut rng = rng(11);
-    let clock = ManualClock::at_ms(START_MS);
-    let options = Options {
-        clock: Arc::new(clock.clone()),
-        ..random_options(&mut rng, mem)
-    };
-    let db = Db::open(DIR, options).unwrap();
-    let options: Vec<_> = TABLES
-        .iter()
-        .map(|_| random_table_options(&mut rng))
-        .collect();
-    let tables = open_tables(&db, &options).unwrap();
-    let (script, states) = random_script(&mut rng, 150, 4);
-    for op in &script {
-        if let Op::Tick(ms) = op {
-            clock.advance_ms(*ms);
-        }
-        apply(&db, &tables, op).unwrap();
-    }
-    states.last().unwrap().clone()
+fn database(mem: &MemVfs) -> World {
+    Made::drawn(11, mem, Mix::CHANGES, 150).unwrap().world
 }
 
 fn look(mem: &MemVfs) -> VerifyReport {
@@ -38,10 +19,7 @@ fn look(mem: &MemVfs) -> VerifyReport {
 }
 
 fn paths(mem: &MemVfs) -> Vec<PathBuf> {
-    let mut paths = mem.list(DIR.as_ref()).unwrap();
-    paths.retain(|path| !path.ends_with("LOCK"));
-    paths.sort();
-    paths
+    disk::files(mem, DIR, "").unwrap()
 }
 
 fn bytes(mem: &MemVfs) -> Vec<Vec<u8>> {
@@ -65,22 +43,19 @@ fn a_sound_database_has_no_findings_open_or_closed() {
     assert!(closed.entries > 0 && closed.runs > 0 && closed.wal_records > 0);
     assert!(bytes(&mem) == before, "verifying changed a file");
 
-    let options = Options {
-        clock: Arc::new(ManualClock::at_ms(expected.now_ms)),
-        ..manual(&mem)
-    };
-    let db = Db::open(DIR, options).unwrap();
+    let db = open_at(&mem, DIR, &expected).unwrap();
     let open = db.verify().unwrap();
     assert_eq!((open.runs, open.entries), (closed.runs, closed.entries));
     assert_eq!(open.wal_records, closed.wal_records);
+    let expected = expected.seen();
     let snapshots = expected.snapshots.len() as u64;
     assert_eq!((open.bookmarks, closed.bookmarks), (snapshots, snapshots));
     assert!(matches!(
         verify(DIR, &manual(&mem), &mut |_| ()),
         Err(Error::Locked { .. })
     ));
-    let found = Seen::read(&db).unwrap();
-    assert!(expected.is_seen_as(&found, expected.now_ms));
+    let found = read_everything(&db).unwrap();
+    assert!(found == expected, "{}", found.difference(&expected));
 }
 
 #[test]
@@ -123,12 +98,9 @@ fn last_record(mem: &MemVfs, path: &Path) -> u64 {
 fn all_damage_is_found_not_only_the_first() {
     let mem = MemVfs::new();
     database(&mem);
-    let tables: Vec<_> = paths(&mem)
-        .into_iter()
-        .filter(|path| path.extension().is_some_and(|ext| ext == "sst"))
-        .collect();
+    let tables = disk::files(&mem, DIR, ".sst").unwrap();
     assert!(tables.len() > 2);
-    mem.remove(&tables[0]).unwrap();
+    disk::remove(&mem, &tables[0]).unwrap();
     for path in &tables[1..] {
         mem.flip_bit(path, 3, 0).unwrap();
     }
@@ -166,7 +138,7 @@ fn a_directory_whose_manifest_is_damaged_is_still_looked_through() {
 #[test]
 fn nothing_is_no_database() {
     let mem = MemVfs::new();
-    mem.create_dir_all(DIR.as_ref()).unwrap();
+    disk::create_dir(&mem, DIR).unwrap();
     for dir in [DIR, "/none"] {
         let error = verify(dir, &manual(&mem), &mut |_| ()).unwrap_err();
         assert!(matches!(error, Error::NoDatabase { .. }), "{error}");

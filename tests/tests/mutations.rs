@@ -3,11 +3,12 @@
 //! pass.
 //!
 //! ```sh
-//! cargo test -p ebb-storage --features mutations --test mutations every_mutation -- --nocapture
-//! EBB_MUTATION=DropTombstones cargo test -p ebb-storage --features mutations
+//! cargo test -p ebb-tests --features mutations --test mutations every_mutation -- --nocapture
+//! EBB_MUTATION=DropTombstones cargo test -p ebb-storage -p ebb-tests --features mutations
 //! ```
 //!
-//! The first prints the table, the second runs everything against one mutation.
+//! The first prints the table, the second runs everything against one mutation. The
+//! tests of the engine alone are taken in from its own folder.
 
 #![allow(
     clippy::duplicate_mod,
@@ -16,33 +17,35 @@
 
 #[path = "backup.rs"]
 mod backup;
-#[path = "compaction.rs"]
+#[path = "../../storage/tests/compaction.rs"]
 mod compaction;
 #[path = "crash.rs"]
 mod crash;
-#[path = "damage.rs"]
+#[path = "../../storage/tests/damage.rs"]
 mod damage;
-#[path = "detached.rs"]
+#[path = "../../storage/tests/detached.rs"]
 mod detached;
-#[path = "drop.rs"]
+#[path = "../../storage/tests/drop.rs"]
 mod drop;
+#[path = "../../storage/tests/failed_calls.rs"]
+mod failed_calls;
 #[path = "full_disk.rs"]
 mod full_disk;
-#[path = "ingest.rs"]
+#[path = "../../storage/tests/ingest.rs"]
 mod ingest;
 #[path = "model.rs"]
 mod model;
-#[path = "pickers.rs"]
+#[path = "../../storage/tests/pickers.rs"]
 mod pickers;
-#[path = "range_deletes.rs"]
+#[path = "../../storage/tests/range_deletes.rs"]
 mod range_deletes;
-#[path = "snapshots.rs"]
+#[path = "../../storage/tests/snapshots.rs"]
 mod snapshots;
-#[path = "transactions.rs"]
+#[path = "../../storage/tests/transactions.rs"]
 mod transactions;
-#[path = "traps.rs"]
+#[path = "../../storage/tests/traps.rs"]
 mod traps;
-#[path = "versions.rs"]
+#[path = "../../storage/tests/versions.rs"]
 mod versions;
 
 use std::collections::BTreeSet;
@@ -72,7 +75,7 @@ const KILLERS: &[(Mutation, &str)] = &[
     (ReturnBeforeVisible, UPDATES),
     (
         AcknowledgeWithoutWrite,
-        "crash::what_was_acknowledged_survives_a_crash_of_the_process",
+        "failed_calls::what_was_acknowledged_survives_a_crash_of_the_process",
     ),
     (
         AcknowledgeWithoutSync,
@@ -87,11 +90,11 @@ const KILLERS: &[(Mutation, &str)] = &[
     (ManifestWithoutDirSync, SYNCED),
     (
         GoOnAfterFailedSync,
-        "crash::after_an_fsync_that_failed_nothing_is_written_and_what_was_acknowledged_is_recovered",
+        "failed_calls::after_an_fsync_that_failed_nothing_is_written_and_what_was_acknowledged_is_recovered",
     ),
     (
         GoOnAfterFailedEdit,
-        "crash::after_an_edit_of_the_manifest_that_failed_no_write_is_taken",
+        "failed_calls::after_an_edit_of_the_manifest_that_failed_no_write_is_taken",
     ),
     (TrimNeededWal, SYNCED),
     (TrimWalToNothing, RETENTION),
@@ -100,7 +103,7 @@ const KILLERS: &[(Mutation, &str)] = &[
     (LeaveTornTail, PREFIX),
     (
         TrustUnsyncedManifest,
-        "crash::what_a_reopening_found_after_a_failed_fsync_is_there_for_good",
+        "failed_calls::what_a_reopening_found_after_a_failed_fsync_is_there_for_good",
     ),
     (LeaveRefusedRecord, FULL_DISK),
     (LeaveRefusedEdit, FULL_DISK),
@@ -123,7 +126,10 @@ const KILLERS: &[(Mutation, &str)] = &[
         SequenceFromWalAlone,
         "traps::sequence_reuse_a_write_after_the_log_is_cut_does_not_slip_into_a_snapshot",
     ),
-    (SequenceFromManifestAlone, SYNCED),
+    (
+        SequenceFromManifestAlone,
+        "traps::sequence_reuse_a_write_after_a_crash_does_not_slip_into_a_snapshot",
+    ),
     (
         JudgeSnapshotsNow,
         "versions::a_snapshot_judges_at_the_time_in_its_record",
@@ -223,7 +229,7 @@ const KILLERS: &[(Mutation, &str)] = &[
     (RemoveUncertainIngest, REFUSED),
     (
         IngestWithoutDirSync,
-        "ingest::power_lost_at_any_call_leaves_each_ingest_whole_or_not_at_all",
+        "crash::power_lost_at_any_call_leaves_each_ingest_whole_or_not_at_all",
     ),
     (BackupManifestFirst, COPIED),
     (BackupLogFirst, BESIDE),
@@ -246,7 +252,7 @@ const KILLERS: &[(Mutation, &str)] = &[
     ),
     (
         ReuseFileNumbers,
-        "crash::no_number_of_a_file_is_used_twice_whatever_the_power_does",
+        "failed_calls::no_number_of_a_file_is_used_twice_whatever_the_power_does",
     ),
     (
         PinOfAnyDatabase,
@@ -270,7 +276,10 @@ const KILLERS: &[(Mutation, &str)] = &[
         HoleInTheWal,
         "damage::a_file_cut_at_any_length_is_found_or_harmless",
     ),
-    (OverestimateDurable, PREFIX),
+    (
+        OverestimateDurable,
+        "failed_calls::a_hole_in_what_was_never_synced_is_a_torn_tail_and_no_damage",
+    ),
 ];
 
 const BESIDE: &str =
@@ -279,7 +288,8 @@ const COPIED: &str =
     "backup::power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database";
 const DELETED: &str =
     "range_deletes::a_deleted_range_is_gone_from_all_that_is_older_and_from_nothing_else";
-const DROPPED: &str = "drop::power_lost_at_any_call_leaves_tables_and_their_snapshots_as_they_were";
+const DROPPED: &str =
+    "crash::power_lost_at_any_call_leaves_tables_and_their_snapshots_as_they_were";
 const EXPIRY: &str = "snapshots::a_snapshot_is_gone_when_its_time_is_over_and_an_open_one_reads_on";
 const FULL_DISK: &str = "full_disk::what_is_refused_leaves_no_trace_and_what_is_acknowledged_stays";
 const INGESTED: &str = "ingest::what_is_ingested_stands_at_its_commit_among_writes_and_snapshots";
@@ -292,7 +302,7 @@ const AT_A_WRITE: &str =
     "traps::read_views_see_the_write_that_they_stand_at_whatever_becomes_of_it";
 const FILES: &str = "traps::files_stay_for_open_readers_and_go_once_nobody_needs_them";
 const FLIPPED: &str = "damage::one_flipped_bit_anywhere_is_found_or_harmless";
-const MODEL: &str = "model::the_database_agrees_with_the_oracle_whatever_happens_in_whatever_order";
+const MODEL: &str = "model::the_database_agrees_with_the_model_whatever_happens_in_whatever_order";
 const ORDER: &str = "traps::order_the_newest_value_counts_wherever_merges_put_it";
 const PREFIX: &str = "crash::power_lost_at_any_call_leaves_a_prefix_of_the_commits";
 const RETENTION: &str = "traps::wal_retention_a_quiet_table_does_not_hold_the_log_for_ever";

@@ -1,0 +1,279 @@
+//! The ways in which the metamorphic proof runs a list of operations.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ebb_storage::{
+    Bounding, CompactionOptions, Compression, Durability, Maintenance, ManualClock, Options,
+    SsTableOptions, TieredPicker,
+};
+use rand::RngExt;
+
+use super::{START_MS, drawn, drawn_options, pickers, tables};
+use crate::disk::{INGEST_DIR, MemVfs, manual};
+use crate::seed::{Rng, rng};
+use crate::session::Setup;
+
+/// Of the drawn ways one in so many has threads that flush and compact.
+const BACKGROUND_EVERY: u64 = 5;
+
+/// One way to run a list: the same reads must come out of each.
+#[derive(Debug, Clone, Copy)]
+pub enum Way {
+    /// One that has a name.
+    Named(&'static Configuration),
+    /// One of which everything is drawn from this seed: the picker, each number, and
+    /// again at each opening what can change then.
+    Drawn(u64),
+}
+
+impl Way {
+    /// The one of this name.
+    ///
+    /// # Errors
+    /// Names those that there are.
+    pub fn find(name: &str) -> Result<Self> {
+        if let Some(seed) = name.strip_prefix("drawn-") {
+            return Ok(Self::Drawn(
+                seed.parse().context("a way is drawn from a seed")?,
+            ));
+        }
+        let found = CONFIGURATIONS.iter().find(|c| c.name == name);
+        found.map(Self::Named).with_context(|| {
+            let names = CONFIGURATIONS.iter().map(|c| c.name).collect::<Vec<_>>();
+            format!("no configuration {name:?}; there are {names:?}, and \"drawn-SEED\"")
+        })
+    }
+
+    /// What [`Way::find`] finds it by.
+    pub fn name(self) -> String {
+        match self {
+            Self::Named(configuration) => configuration.name.into(),
+            Self::Drawn(seed) => format!("drawn-{seed}"),
+        }
+    }
+
+    /// The set-up on a disk.
+    pub fn setup(self, mem: &MemVfs) -> Setup {
+        match self {
+            Self::Named(configuration) => configuration.setup(mem),
+            Self::Drawn(seed) => {
+                let mut rng = rng(seed ^ 0xab);
+                let bytes = some_bytes(&mut rng);
+                let mut setup = drawn(&mut rng, mem, bytes);
+                setup.options = drawn_way(seed, &mut rng, setup.options);
+                setup
+            }
+        }
+    }
+
+    /// The options after so many reopenings, where they are others.
+    pub fn reopened(self, mem: &MemVfs, reopenings: u64) -> Option<Options> {
+        let Self::Drawn(seed) = self else {
+            return None;
+        };
+        let mut rng = rng(seed.wrapping_mul(1009) ^ reopenings);
+        let bytes = some_bytes(&mut rng);
+        let options = drawn_options(&mut rng, mem, &ManualClock::default(), bytes);
+        Some(drawn_way(seed, &mut rng, options))
+    }
+
+    /// A reopening after every so many operations.
+    pub fn reopen_every(self) -> Option<usize> {
+        match self {
+            Self::Named(configuration) => configuration.reopen_every,
+            Self::Drawn(_) => None,
+        }
+    }
+}
+
+/// Who flushes and compacts in the way that is drawn from a seed.
+pub fn drawn_maintenance(seed: u64) -> Maintenance {
+    match seed % BACKGROUND_EVERY == BACKGROUND_EVERY - 1 {
+        true => Maintenance::Background,
+        false => Maintenance::Manual,
+    }
+}
+
+/// The options of a drawn way, with all that is drawn.
+fn drawn_way(seed: u64, rng: &mut Rng, options: Options) -> Options {
+    let durability = [
+        Durability::Sync,
+        Durability::Interval(Duration::from_millis(1)),
+        Durability::Os,
+    ];
+    Options {
+        maintenance: drawn_maintenance(seed),
+        durability: durability[rng.random_range(0..3)],
+        ..options
+    }
+}
+
+/// From nearly nothing in a memtable to nearly everything.
+fn some_bytes(rng: &mut Rng) -> u64 {
+    1 << rng.random_range(12..19)
+}
+
+/// A way that has a name.
+#[derive(Debug, Clone, Copy)]
+pub struct Configuration {
+    /// What is special about it.
+    pub name: &'static str,
+    change: fn(&mut Options, &mut SsTableOptions),
+    /// A reopening after every so many operations.
+    pub reopen_every: Option<usize>,
+}
+
+impl Configuration {
+    /// The set-up on a disk.
+    pub fn setup(&self, mem: &MemVfs) -> Setup {
+        let clock = ManualClock::at_ms(START_MS);
+        let mut options = Options {
+            memtable_bytes: 8 << 10,
+            file_bytes: 4 << 10,
+            wal_segment_bytes: 8 << 10,
+            wal_bytes_max: 64 << 10,
+            cache_bytes: 256 << 10,
+            durability: Durability::Os,
+            clock: Arc::new(clock.clone()),
+            ..manual(mem)
+        };
+        let mut sstable = SsTableOptions {
+            block_bytes: 512,
+            ..SsTableOptions::default()
+        };
+        (self.change)(&mut options, &mut sstable);
+        Setup {
+            options,
+            clock,
+            tables: tables(|| sstable.clone()),
+            prefix: String::new(),
+            ingest_dir: INGEST_DIR.into(),
+        }
+    }
+}
+
+/// The ways to run a list. Each differs from the first in one thing, the last
+/// ones in many.
+pub const CONFIGURATIONS: &[Configuration] = &[
+    configuration("plain", |_, _| {}),
+    configuration("tiny blocks", |_, s| s.block_bytes = 1),
+    configuration("large blocks", |_, s| s.block_bytes = 64 << 10),
+    configuration("no compression", |_, s| s.compression = Compression::None),
+    configuration("tiny memtables", |o, _| o.memtable_bytes = 512),
+    configuration("large memtables", |o, _| o.memtable_bytes = 4 << 20),
+    configuration("no filters", |_, s| s.filter_bits_per_key = 0),
+    configuration("poor filters", |_, s| s.filter_bits_per_key = 1),
+    configuration("every key a restart", |_, s| s.restart_interval = 1),
+    configuration("one restart to a block", |_, s| s.restart_interval = 10_000),
+    configuration("no cache", |o, _| o.cache_bytes = 0),
+    configuration("small cache", |o, _| o.cache_bytes = 4 << 10),
+    configuration("large cache", |o, _| o.cache_bytes = 64 << 20),
+    configuration("tiny files", |o, _| o.file_bytes = 256),
+    configuration("large files", |o, _| o.file_bytes = 16 << 20),
+    configuration("eager merges", |o, _| o.compaction = merges(10.0)),
+    configuration("lazy merges", |o, _| o.compaction = merges(0.1)),
+    configuration("strict bounds", |o, _| {
+        o.compaction = bounds(Bounding::Strict)
+    }),
+    configuration("no bounds", |o, _| o.compaction = bounds(Bounding::Off)),
+    configuration("any neighbours merged", |o, _| {
+        o.compaction = pickers::named("any neighbours", &mut rng(7));
+    }),
+    configuration("synced writes", |o, _| o.durability = Durability::Sync),
+    configuration("synced in intervals", |o, _| {
+        o.durability = Durability::Interval(Duration::from_millis(1));
+    }),
+    configuration("tiny WAL segments", |o, _| o.wal_segment_bytes = 256),
+    configuration("a short WAL", |o, _| o.wal_bytes_max = 2 << 10),
+    Configuration {
+        reopen_every: Some(7),
+        ..configuration("reopened often", |_, _| {})
+    },
+    Configuration {
+        reopen_every: Some(50),
+        ..configuration("reopened", |_, _| {})
+    },
+    configuration("threads", |o, _| o.maintenance = Maintenance::Background),
+    configuration("threads, tiny everything", |o, s| {
+        o.maintenance = Maintenance::Background;
+        tiny(o, s);
+    }),
+    configuration("one frozen memtable", |o, _| o.frozen_memtables_max = 1),
+    configuration("tiny everything", tiny),
+    Configuration {
+        reopen_every: Some(20),
+        ..configuration("tiny everything, reopened", tiny)
+    },
+];
+
+const fn configuration(
+    name: &'static str,
+    change: fn(&mut Options, &mut SsTableOptions),
+) -> Configuration {
+    Configuration {
+        name,
+        change,
+        reopen_every: None,
+    }
+}
+
+fn tiny(options: &mut Options, sstable: &mut SsTableOptions) {
+    options.memtable_bytes = 512;
+    options.file_bytes = 256;
+    options.wal_segment_bytes = 512;
+    options.wal_bytes_max = 4 << 10;
+    options.cache_bytes = 2 << 10;
+    sstable.block_bytes = 64;
+    sstable.restart_interval = 2;
+}
+
+fn merges(size_ratio: f64) -> CompactionOptions {
+    let picker = TieredPicker {
+        size_ratio,
+        ..TieredPicker::default()
+    };
+    picker.into()
+}
+
+fn bounds(bounding: Bounding) -> CompactionOptions {
+    let picker = TieredPicker {
+        bounding,
+        ..TieredPicker::default()
+    };
+    picker.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configurations_have_names_of_their_own_by_which_they_are_found() {
+        assert!(CONFIGURATIONS.len() >= 25);
+        let names: std::collections::BTreeSet<_> = CONFIGURATIONS.iter().map(|c| c.name).collect();
+        assert_eq!(names.len(), CONFIGURATIONS.len());
+        for name in names.into_iter().chain(["drawn-17"]) {
+            assert_eq!(Way::find(name).unwrap().name(), name);
+        }
+        let error = Way::find("nothing").unwrap_err().to_string();
+        assert!(error.contains("any neighbours merged"), "{error}");
+    }
+
+    #[test]
+    fn a_drawn_way_is_another_one_at_each_opening_and_the_same_each_time() {
+        let mem = MemVfs::new();
+        let sizes = |way: Way| {
+            let options = (0..5).map(|n| way.reopened(&mem, n).unwrap());
+            let sizes = options.map(|o| (o.memtable_bytes, o.file_bytes, o.wal_segment_bytes));
+            sizes.collect::<Vec<_>>()
+        };
+        assert_eq!(sizes(Way::Drawn(3)), sizes(Way::Drawn(3)));
+        assert_ne!(sizes(Way::Drawn(3)), sizes(Way::Drawn(2)));
+        let mut different = sizes(Way::Drawn(3));
+        different.sort_unstable();
+        different.dedup();
+        assert_eq!(different.len(), 5);
+    }
+}
