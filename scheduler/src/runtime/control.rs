@@ -164,7 +164,11 @@ fn managed_shares(
             job: job.job,
             slots: placement.slots(job.job.id),
             runnable_tasks: job.runnable_tasks(),
-            copies: if options.copies { job.copies } else { 0 },
+            speculative: if options.speculation {
+                job.speculative
+            } else {
+                0
+            },
         })
         .collect();
     Ok(shares(capacity_hundredths, slot_hundredths, &claimants)

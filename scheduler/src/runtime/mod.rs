@@ -89,7 +89,7 @@ pub use job::task_processes::TaskProcesses;
 pub use job::text_output::TextOutput;
 pub use job::typed;
 pub use lease::{Lease, LeaseOptions, LeasedThread};
-pub use options::{Management, Restraints, RuntimeOptions, TASK_MEMORY_BYTES_MIN};
+pub use options::{Management, RuntimeOptions, TASK_MEMORY_BYTES_MIN, Throttles};
 pub use pacing::class::SchedulingClass;
 pub use pacing::pacer::BURST_S;
 pub use process::{TaskServer, processes_cpu_s};

@@ -23,7 +23,7 @@ pub enum Management {
 /// What holds managed analytics back: all of it, unless somebody wants to see
 /// what a part is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Restraints {
+pub struct Throttles {
     /// Task threads run under `SCHED_IDLE`, each tied to a core. Without, they
     /// are threads as any other.
     pub idle_class: bool,
@@ -32,7 +32,7 @@ pub struct Restraints {
     pub cpu_pacing: bool,
 }
 
-impl Default for Restraints {
+impl Default for Throttles {
     /// All of them.
     fn default() -> Self {
         Self {
@@ -63,7 +63,7 @@ pub struct RuntimeOptions {
     /// Whether they are held to it.
     pub management: Management,
     /// By what, when they are.
-    pub restraints: Restraints,
+    pub throttles: Throttles,
     /// Where spill files go; created when absent.
     pub spill_dir: PathBuf,
     /// An attempt that neither handles a record nor comes to a checkpoint for this
@@ -71,7 +71,7 @@ pub struct RuntimeOptions {
     /// CPU counts.
     pub stall_s: f64,
     /// Whether a slow task gets a second attempt where capacity is left.
-    pub copies: bool,
+    pub speculation: bool,
     /// Jobs that are remembered once they have ended: the latest. The others are listed no
     /// more, and nothing can be submitted to come after them.
     pub ended_jobs_max: usize,
@@ -93,7 +93,7 @@ impl RuntimeOptions {
     /// All of `cores` cores under the [default policy](policy::DEFAULT): a cycle of 250
     /// ms, goals planned 5% earlier where the policy wants that, slots of a tenth of a core, 16 MiB for each
     /// task that runs, spills in the system's temporary directory, attempts given up after
-    /// ten minutes without progress, copies of slow tasks, a thousand ended jobs remembered.
+    /// ten minutes without progress, speculation, a thousand ended jobs remembered.
     #[must_use]
     pub fn new(cores: u32) -> Self {
         Self {
@@ -104,10 +104,10 @@ impl RuntimeOptions {
             slot_share_hundredths: 10,
             capacity: Arc::new(FixedCapacity::new(cores.saturating_mul(100))),
             management: Management::Managed,
-            restraints: Restraints::default(),
+            throttles: Throttles::default(),
             spill_dir: std::env::temp_dir(),
             stall_s: 600.0,
-            copies: true,
+            speculation: true,
             ended_jobs_max: 1000,
             journal: None,
             task_memory_bytes: 16 << 20,
@@ -127,12 +127,12 @@ impl RuntimeOptions {
 
     /// Whether task threads are to run under `SCHED_IDLE`.
     pub(super) fn lowers_tasks(&self) -> bool {
-        self.management == Management::Managed && self.restraints.idle_class
+        self.management == Management::Managed && self.throttles.idle_class
     }
 
     /// Whether tasks wait for their job's share.
     pub(super) fn paces_cpu(&self) -> bool {
-        self.management == Management::Managed && self.restraints.cpu_pacing
+        self.management == Management::Managed && self.throttles.cpu_pacing
     }
 
     pub(super) fn check(&self) -> Result<(), RuntimeError> {

@@ -31,9 +31,9 @@ use std::thread::JoinHandle;
 /// and whatever memory its task took.
 pub(super) const LEFT_BEHIND_MAX: u32 = 64;
 
-/// The part of a core, in hundredths, that has to be left for a copy of a slow
+/// The part of a core, in hundredths, that has to be left for a second attempt at a slow
 /// task. With less it would take from the task that it is to help.
-const COPY_HUNDREDTHS_MIN: u32 = 50;
+const SPECULATIVE_HUNDREDTHS_MIN: u32 = 50;
 
 #[derive(Default)]
 pub(super) struct State {
@@ -62,8 +62,8 @@ pub(super) struct State {
 impl State {
     /// The next thing to do for anyone, round-robin: no job waits for memory while
     /// another is served twice. Managed, each runs as many tasks as it may; otherwise
-    /// all together as many as there are cores. With nothing else to do, a copy of a
-    /// slow task.
+    /// all together as many as there are cores. With nothing else to do, a
+    /// second attempt at a slow task.
     pub fn claim(&mut self, options: &RuntimeOptions, now_s: f64) -> Option<Assignment> {
         let mut order: Vec<JobId> = self.jobs.keys().copied().collect();
         let behind = order.partition_point(|id| Some(*id) <= self.last_claimed);
@@ -78,20 +78,22 @@ impl State {
                     Management::Unmanaged => running < options.cores,
                 }
         };
-        let has_place_for_copy = |job: &JobEntry| {
+        let has_place_for_speculation = |job: &JobEntry| {
             let used_hundredths = job.tracker.running() * TASK_HUNDREDTHS_MAX;
             let left_hundredths = job.share_hundredths.saturating_sub(used_hundredths);
-            options.copies
+            options.speculation
                 && has_place(job)
                 && (options.management == Management::Unmanaged
-                    || left_hundredths >= COPY_HUNDREDTHS_MIN)
+                    || left_hundredths >= SPECULATIVE_HUNDREDTHS_MIN)
         };
-        for copy in [false, true] {
+        for speculates in [false, true] {
             for &id in &order {
                 let job = self.jobs.get_mut(&id).expect("listed above");
-                let work = if copy {
-                    let may_start = has_place_for_copy(job);
-                    may_start.then(|| job.tracker.claim_copy(now_s)).flatten()
+                let work = if speculates {
+                    let may_start = has_place_for_speculation(job);
+                    may_start
+                        .then(|| job.tracker.claim_speculative(now_s))
+                        .flatten()
                 } else {
                     let may_start = has_place(job);
                     job.tracker.claim(may_start, now_s)

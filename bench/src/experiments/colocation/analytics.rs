@@ -8,7 +8,7 @@ use ebb_colocate::{Governor, Guard, GuardWatch, LoadMonitor, Machine, Objective}
 use ebb_scheduler::availability::Availability;
 use ebb_scheduler::policy;
 use ebb_scheduler::runtime::{
-    Input, JobHandle, Management, Restraints, Runtime, RuntimeOptions, VecOutput,
+    Input, JobHandle, Management, Runtime, RuntimeOptions, Throttles, VecOutput,
 };
 use ebb_server::jobs::processes::TableWork;
 use ebb_server::jobs::wordcount;
@@ -55,7 +55,7 @@ pub struct Held {
     /// Who decides what each gets.
     pub policy: &'static str,
     /// In the kernel, and by pacing.
-    pub restraints: Restraints,
+    pub throttles: Throttles,
     /// A latency that the guard keeps.
     pub objective: Option<Objective>,
     /// By whose account.
@@ -73,7 +73,7 @@ impl Default for Held {
     fn default() -> Self {
         Self {
             policy: policy::DEFAULT,
-            restraints: Restraints::default(),
+            throttles: Throttles::default(),
             objective: None,
             guard_sees: GuardSees::Load,
             disk_bytes_per_s: None,
@@ -118,7 +118,7 @@ impl Analytics {
         let runtime = Runtime::start(RuntimeOptions {
             policy: policy.ok_or_else(|| anyhow!("no policy {}", held.policy))?,
             management,
-            restraints: held.restraints,
+            throttles: held.throttles,
             cycle_s: CYCLE_S,
             capacity: governor.clone(),
             spill_dir: setup.folder.path().join("spill"),

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Result;
 use ebb_colocate::{Objective, Quantile};
 use ebb_scheduler::policy;
-use ebb_scheduler::runtime::Restraints;
+use ebb_scheduler::runtime::Throttles;
 
 use super::analytics::{Beside, GuardSees, Held};
 use super::args::{ColocationArgs, Part};
@@ -162,7 +162,7 @@ fn guard(
         latency_us: alone.alone_p99_us * OBJECTIVE_OVER_ALONE,
     };
     let without = |idle_class, cpu_pacing| Held {
-        restraints: Restraints {
+        throttles: Throttles {
             idle_class,
             cpu_pacing,
         },

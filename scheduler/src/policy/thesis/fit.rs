@@ -1,6 +1,6 @@
 //! Algorithm 2: the reverse fit.
 //!
-//! Deadlines cut the future into intervals. Walking them from the last to the
+//! Goals cut the future into intervals. Walking them from the last to the
 //! first, each takes as many tasks as it has room for, of the jobs whose goal
 //! has not passed by its end, the latest goal first. What is still left when
 //! the walk arrives at the end of the coming control cycle cannot wait: that is
@@ -27,7 +27,7 @@ pub struct FitJob {
     pub task_work: f64,
 }
 
-/// A stretch of the future between two deadlines.
+/// A stretch of the future between two goals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// Its start in seconds, never before the end of the coming cycle.

@@ -32,7 +32,7 @@ pub(in crate::policy) struct Need {
 /// at a time to the least satisfied job.
 ///
 /// `needs[i]` belongs to `view.jobs[i]`; `map_part` is the map part of the
-/// utility for a number of slots. Equal utilities: earliest deadline, then
+/// utility for a number of slots. Equal utilities: earliest goal, then
 /// lowest id.
 ///
 /// A job without a goal wants to be done as early as possible, but behind the

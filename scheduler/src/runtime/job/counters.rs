@@ -40,7 +40,7 @@ pub struct Counters {
     /// Attempts that were followed by another one.
     pub tasks_retried: u64,
     /// Second attempts that were started beside a slow first one.
-    pub copies_started: u64,
+    pub speculative_attempts: u64,
 }
 
 impl Counters {
@@ -65,7 +65,7 @@ impl Counters {
             tasks_done,
             attempts_failed,
             tasks_retried,
-            copies_started,
+            speculative_attempts,
         } = *self;
         let all = [
             map_input_records,
@@ -85,7 +85,7 @@ impl Counters {
             tasks_done,
             attempts_failed,
             tasks_retried,
-            copies_started,
+            speculative_attempts,
         ];
         all.into_iter().all(|counter| counter < limit)
     }
@@ -109,6 +109,6 @@ impl Counters {
         self.tasks_done += other.tasks_done;
         self.attempts_failed += other.attempts_failed;
         self.tasks_retried += other.tasks_retried;
-        self.copies_started += other.copies_started;
+        self.speculative_attempts += other.speculative_attempts;
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///              └──> dropped unfinished┘ (failed attempt) ─┴─> abort
 /// ```
 ///
-/// Two attempts at a partition may be open at once, a slow one and its copy, so
+/// Two attempts at a partition may be open at once, a slow one and a speculative one, so
 /// each needs a place of its own until it finishes. Only one of them does. An
 /// attempt that hangs is left behind: its writer may still be open, or be dropped,
 /// after the commit.

@@ -13,7 +13,7 @@ const TICKS_PER_LOOK: u32 = 8;
 const BYTES_PER_LOOK: usize = 4 << 10;
 
 /// Whom an attempt pays for what it uses, and who lets it go on.
-pub(in crate::runtime) trait Throttle {
+pub(in crate::runtime) trait Payee {
     /// Wall time between two settlements.
     fn settle_every(&self) -> Duration;
 
@@ -32,10 +32,10 @@ pub(in crate::runtime) trait Throttle {
 /// comes next waits for it if need be.
 pub(in crate::runtime) struct Account<T, S>
 where
-    T: Deref<Target: Throttle>,
+    T: Deref<Target: Payee>,
     S: Deref<Target = AttemptState>,
 {
-    throttle: T,
+    payee: T,
     settle_every: Duration,
     state: S,
     settled_cpu_s: Cell<f64>,
@@ -49,17 +49,17 @@ where
 
 impl<T, S> Account<T, S>
 where
-    T: Deref<Target: Throttle>,
+    T: Deref<Target: Payee>,
     S: Deref<Target = AttemptState>,
 {
     /// Opens the account, and waits until the job may use CPU at all.
     ///
     /// # Errors
     /// When the job is cancelled meanwhile.
-    pub fn open(throttle: T, state: S) -> Result<Self, TaskError> {
+    pub fn open(payee: T, state: S) -> Result<Self, TaskError> {
         let account = Self {
-            settle_every: throttle.settle_every(),
-            throttle,
+            settle_every: payee.settle_every(),
+            payee,
             state,
             settled_cpu_s: Cell::new(thread_cpu_s()),
             settled_at: Cell::new(Instant::now()),
@@ -134,13 +134,13 @@ where
     /// Pays for what somebody else used that works for this attempt.
     pub fn pay(&self, cpu_s: f64, read_bytes: u64) {
         self.state.charge_s(cpu_s);
-        self.throttle.pay(cpu_s, read_bytes);
+        self.payee.pay(cpu_s, read_bytes);
     }
 
     /// Waits until the job may use CPU.
     fn wait(&self) -> Result<(), TaskError> {
         self.state.set_waiting(true);
-        let waited = self.throttle.wait(&self.state);
+        let waited = self.payee.wait(&self.state);
         self.state.set_waiting(false);
         waited
     }
@@ -154,7 +154,7 @@ where
 
 impl<T, S> Drop for Account<T, S>
 where
-    T: Deref<Target: Throttle>,
+    T: Deref<Target: Payee>,
     S: Deref<Target = AttemptState>,
 {
     fn drop(&mut self) {

@@ -1,7 +1,7 @@
 //! One attempt at a task, as seen from its own thread: what it has used and
 //! counted, and where it lets itself be paced.
 
-use super::account::{Account, Throttle, thread_cpu_s};
+use super::account::{Account, Payee, thread_cpu_s};
 use super::attempt_state::AttemptState;
 use crate::runtime::error::TaskError;
 use crate::runtime::job::counters::Counters;
@@ -10,7 +10,7 @@ use std::cell::RefCell;
 /// An attempt in progress. Lives on one thread; shared there by reader and
 /// emitter, hence the cell.
 pub(in crate::runtime) struct Attempt<'a> {
-    account: Account<&'a dyn Throttle, &'a AttemptState>,
+    account: Account<&'a dyn Payee, &'a AttemptState>,
     /// Asks whether this attempt, of all at its task, may finish the output.
     may_finish: &'a dyn Fn() -> bool,
     counters: RefCell<Counters>,
@@ -22,12 +22,12 @@ impl<'a> Attempt<'a> {
     /// # Errors
     /// When the job is cancelled meanwhile.
     pub fn start(
-        throttle: &'a dyn Throttle,
+        payee: &'a dyn Payee,
         state: &'a AttemptState,
         may_finish: &'a dyn Fn() -> bool,
     ) -> Result<Self, TaskError> {
         Ok(Self {
-            account: Account::open(throttle, state)?,
+            account: Account::open(payee, state)?,
             may_finish,
             counters: RefCell::default(),
         })

@@ -6,7 +6,7 @@
 //! checkpoints, and that last part is paid back. They wait in the same place
 //! while the jobs have read more than they may.
 
-use super::account::Throttle;
+use super::account::Payee;
 use super::attempt_state::AttemptState;
 use super::bucket::{Bucket, Verdict};
 use super::reads::ReadBudget;
@@ -138,7 +138,7 @@ impl Pacer {
 }
 
 /// An attempt on a thread of this process.
-impl Throttle for Pacer {
+impl Payee for Pacer {
     fn settle_every(&self) -> Duration {
         SETTLE_EVERY
     }

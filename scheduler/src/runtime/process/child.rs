@@ -8,7 +8,7 @@ use crate::runtime::job::output::{Output, OutputWriter};
 use crate::runtime::job::partitioner::RangePartitioner;
 use crate::runtime::job::spec::JobSpec;
 use crate::runtime::job::task_context::TaskContext;
-use crate::runtime::pacing::account::Throttle;
+use crate::runtime::pacing::account::Payee;
 use crate::runtime::pacing::attempt::Attempt;
 use crate::runtime::pacing::attempt_state::AttemptState;
 use crate::runtime::pacing::cores::tie_current_thread;
@@ -312,7 +312,7 @@ fn lost(error: FrameError) -> TaskError {
     TaskError::failed(format!("talking to the parent: {error}"))
 }
 
-impl Throttle for Parent {
+impl Payee for Parent {
     fn settle_every(&self) -> Duration {
         SETTLE_EVERY
     }

@@ -33,7 +33,7 @@ pub(in crate::runtime) struct LiveJob {
     pub running: Vec<(TaskKind, f64)>,
     /// Second attempts that would help where capacity is left; no plan reckons
     /// with them.
-    pub copies: u32,
+    pub speculative: u32,
     /// Estimated CPU time of a map, in seconds.
     pub map_cpu_s: f64,
     /// Estimated CPU time of a reduce, in seconds.
@@ -184,7 +184,7 @@ mod tests {
             pending_reduces: 0,
             done_maps: 0,
             running: Vec::new(),
-            copies: 0,
+            speculative: 0,
             map_cpu_s: 3.0,
             reduce_cpu_s: 1.0,
         }

@@ -15,7 +15,7 @@ pub struct Claimant {
     /// Tasks it could run at once now.
     pub runnable_tasks: u32,
     /// Second attempts at slow tasks that it could run beside those.
-    pub copies: u32,
+    pub speculative: u32,
 }
 
 /// Turns slots into shares, in hundredths of a core, in the order given.
@@ -23,8 +23,8 @@ pub struct Claimant {
 /// Every job gets its slots, as far as its tasks can use them. What the
 /// placement leaves over (fractions of a slot, or slots that no job has enough
 /// tasks for) goes to the jobs with the earliest goal, then the oldest; and what
-/// is left when no task can use more, to copies of slow tasks. The sum is the
-/// capacity or all that tasks and copies can use, whichever is less.
+/// is left when no task can use more, to second attempts at slow tasks. The sum is the
+/// capacity or all that these can use, whichever is less.
 #[must_use]
 pub fn shares(
     capacity_hundredths: u32,
@@ -55,8 +55,8 @@ pub fn shares(
         left -= more;
     }
     for &index in &order {
-        let copies = claimants[index].copies;
-        let more = copies.saturating_mul(TASK_HUNDREDTHS_MAX).min(left);
+        let speculative = claimants[index].speculative;
+        let more = speculative.saturating_mul(TASK_HUNDREDTHS_MAX).min(left);
         granted[index] += more;
         left -= more;
     }
@@ -78,7 +78,7 @@ mod tests {
             job: Job::new(JobId(id), 0.0, goal_s),
             slots,
             runnable_tasks,
-            copies: 0,
+            speculative: 0,
         }
     }
 
@@ -119,12 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn copies_get_what_no_task_can_use() {
+    fn speculation_gets_what_no_task_can_use() {
         let mut jobs = [
             claimant(1, Some(10.0), 10, 1),
             claimant(2, Some(20.0), 0, 2),
         ];
-        jobs[0].copies = 1;
+        jobs[0].speculative = 1;
         assert_eq!(grant(300, &jobs), [100, 200]);
         assert_eq!(grant(350, &jobs), [150, 200]);
         assert_eq!(grant(900, &jobs), [200, 200]);

@@ -1,19 +1,20 @@
 //! Which task deserves a second attempt beside the first.
 //!
 //! The rule is that of LATE (Zaharia et al., *Improving MapReduce performance in
-//! heterogeneous environments*, OSDI 2008): of the attempts that are slow, copy
-//! the one that is expected to end last, and only one that a copy would overtake.
+//! heterogeneous environments*, OSDI 2008): of the tasks whose
+//! attempts are slow, take the one that is expected to end last, and only one that a new
+//! attempt would overtake.
 //! Time in which the job had no share does not count.
 
 /// An attempt is slow when it has run this many times as long as a task takes.
 const SLOWNESS: f64 = 1.5;
 
-/// Nothing is copied that has run for less, in seconds: starting a copy is not
+/// No second attempt while the first has run for less, in seconds: starting one is not
 /// free, and a look at so short a time says little.
-const COPY_AFTER_S: f64 = 1.0;
+const SPECULATE_AFTER_S: f64 = 1.0;
 
-/// A part of the tasks of one type, and at least one, may have a copy at a time.
-const COPIES_PER_TASKS: u32 = 10;
+/// A part of the tasks of one type, and at least one, may have a second attempt at a time.
+const TASKS_PER_SPECULATIVE: u32 = 10;
 
 /// An attempt, as far as its end can be foretold.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,17 +38,17 @@ impl Pace {
     }
 }
 
-/// How many of `tasks` tasks may have a copy at once.
-pub(in crate::runtime) fn copies_max(tasks: u32) -> u32 {
-    tasks.div_ceil(COPIES_PER_TASKS)
+/// How many of `tasks` tasks may have a second attempt at once.
+pub(in crate::runtime) fn speculative_max(tasks: u32) -> u32 {
+    tasks.div_ceil(TASKS_PER_SPECULATIVE)
 }
 
-/// The task to copy, if any, where tasks take `typical_s` seconds.
+/// The task to attempt again, if any, where tasks take `typical_s` seconds.
 pub(in crate::runtime) fn straggler(
     paces: impl IntoIterator<Item = Pace>,
     typical_s: f64,
 ) -> Option<u32> {
-    let slow_s = (SLOWNESS * typical_s).max(COPY_AFTER_S);
+    let slow_s = (SLOWNESS * typical_s).max(SPECULATE_AFTER_S);
     let is_slow = |pace: &Pace| pace.running_s >= slow_s && pace.left_s() > typical_s;
     (paces.into_iter().filter(is_slow))
         .max_by(|a, b| {
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slow_attempt_that_ends_last_is_copied() {
+    fn of_slow_tasks_the_one_that_ends_last_is_attempted_again() {
         let paces = [
             pace(0, 20.0, 0.5),  // ends in 20 s
             pace(1, 40.0, 0.5),  // in 40 s
@@ -79,7 +80,11 @@ mod tests {
             pace(3, 90.0, 0.9),  // in 10 s
         ];
         assert_eq!(straggler(paces, 10.0), Some(1));
-        assert_eq!(straggler(paces, 30.0), None, "a copy would not overtake it");
+        assert_eq!(
+            straggler(paces, 30.0),
+            None,
+            "a new one would not overtake it"
+        );
         assert_eq!(straggler(paces[3..].to_vec(), 10.0), None);
     }
 
@@ -92,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_of_the_tasks_may_have_a_copy() {
-        assert_eq!([0, 1, 10, 11].map(copies_max), [0, 1, 1, 2]);
+    fn a_tenth_of_the_tasks_may_have_two_attempts() {
+        assert_eq!([0, 1, 10, 11].map(speculative_max), [0, 1, 1, 2]);
     }
 }

@@ -1,6 +1,6 @@
 //! The tasks of one kind, and the attempts at them.
 
-use super::speculation::{Pace, copies_max, straggler};
+use super::speculation::{Pace, speculative_max, straggler};
 use crate::model::TaskState;
 use crate::runtime::pacing::attempt_state::AttemptState;
 use std::collections::{BTreeMap, VecDeque};
@@ -73,7 +73,7 @@ pub(in crate::runtime) struct TaskSet {
     done_cpu_s: f64,
     done_running_s: f64,
     estimate_cpu_s: f64,
-    /// A task that a copy would finish earlier.
+    /// A task that a second attempt would finish earlier.
     pub straggler: Option<u32>,
 }
 
@@ -163,8 +163,8 @@ impl TaskSet {
         self.done_cpu_s + self.running_cpu_s().iter().sum::<f64>()
     }
 
-    /// Starts a copy of the straggler, if there is one.
-    pub fn start_copy(&mut self, now_s: f64) -> Option<(u32, u32, Arc<AttemptState>)> {
+    /// Starts a second attempt at the straggler, if there is one.
+    pub fn start_speculative(&mut self, now_s: f64) -> Option<(u32, u32, Arc<AttemptState>)> {
         let index = self.straggler.take()?;
         (self.attempts_at(index) == 1).then(|| self.start_attempt(index, now_s))
     }
@@ -313,8 +313,8 @@ impl TaskSet {
             return None;
         }
         let tasks = self.total() - self.done;
-        let copies = self.running().saturating_sub(tasks);
-        if copies >= copies_max(self.total()) {
+        let speculative = self.running().saturating_sub(tasks);
+        if speculative >= speculative_max(self.total()) {
             return None;
         }
         let single = |index: u32| {

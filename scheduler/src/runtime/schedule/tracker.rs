@@ -12,7 +12,7 @@
 //! succeeded, then its input is split. No policy sees it before.
 //!
 //! Workers claim [`Work`] and report back. A task may have two attempts at a time,
-//! the second a copy where the first is slow. What holds then:
+//! the second by speculation, where the first is slow. What holds then:
 //!
 //! - Only one attempt at a task may finish the output ([`Tracker::may_finish`]),
 //!   and only one is counted ([`Tracker::task_done`]): the first.
@@ -208,13 +208,13 @@ impl Tracker {
     }
 
     /// A second attempt at a task that is slow, if there is one.
-    pub fn claim_copy(&mut self, now_s: f64) -> Option<Work> {
+    pub fn claim_speculative(&mut self, now_s: f64) -> Option<Work> {
         if self.stage != Stage::Tasks {
             return None;
         }
         let kind = self.kind();
-        let started = self.set(kind).start_copy(now_s)?;
-        self.counters.copies_started += 1;
+        let started = self.set(kind).start_speculative(now_s)?;
+        self.counters.speculative_attempts += 1;
         Some(self.work(kind, started))
     }
 
@@ -556,7 +556,7 @@ impl Tracker {
             let used_s = set.running_cpu_s().into_iter();
             used_s.map(|used_s| (kind, used_s)).collect::<Vec<_>>()
         };
-        let wants_copy = |set: &TaskSet| set.straggler.is_some();
+        let wants_speculation = |set: &TaskSet| set.straggler.is_some();
         (self.stage == Stage::Tasks).then(|| LiveJob {
             job: self.job,
             pending_maps: self.maps.pending.len() as u32,
@@ -567,7 +567,9 @@ impl Tracker {
                 running(&self.reduces, TaskKind::Reduce),
             ]
             .concat(),
-            copies: u32::from(wants_copy(&self.maps) || wants_copy(&self.reduces)),
+            speculative: u32::from(
+                wants_speculation(&self.maps) || wants_speculation(&self.reduces),
+            ),
             map_cpu_s: self.maps.mean_cpu_s(),
             reduce_cpu_s: self.reduces.mean_cpu_s(),
         })

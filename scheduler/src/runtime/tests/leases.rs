@@ -401,7 +401,7 @@ fn drawn_leases_and_jobs_use_what_they_are_given_and_are_given_what_there_is() {
                     job: job.job,
                     slots: placement.slots(job.job.id),
                     runnable_tasks: job.runnable_tasks(),
-                    copies: 0,
+                    speculative: 0,
                 })
                 .collect();
             let granted: BTreeMap<JobId, u32> =

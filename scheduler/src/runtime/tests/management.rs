@@ -260,11 +260,11 @@ fn without_bytes_to_read_a_job_rests_and_with_them_goes_on() {
 }
 
 #[test]
-fn without_restraints_tasks_are_threads_as_any_other() {
+fn without_throttles_tasks_are_threads_as_any_other() {
     let spills = tempfile::tempdir().unwrap();
     let runtime = Runtime::start(RuntimeOptions {
         capacity: Arc::new(FixedCapacity::new(1)),
-        restraints: Restraints {
+        throttles: Throttles {
             idle_class: false,
             cpu_pacing: false,
         },

@@ -13,7 +13,7 @@ fn memory_for(tasks: u32, spills: &Path) -> RuntimeOptions {
         task_memory_bytes: TASK_MEMORY_BYTES,
         memory_bytes: Some(u64::from(tasks) * TASK_MEMORY_BYTES as u64),
         // One that has lost may still run when its job has ended.
-        copies: false,
+        speculation: false,
         ..options(spills)
     }
 }

@@ -205,7 +205,7 @@ fn processes_give_the_rows_that_threads_give() {
         assert!(rows == rows_in_processes, "{application}");
         let alike = |counters: Counters| Counters {
             shuffle_cpu_ns: 0,
-            copies_started: 0,
+            speculative_attempts: 0,
             ..counters
         };
         assert_eq!(alike(counted), alike(counted_in_processes), "{application}");

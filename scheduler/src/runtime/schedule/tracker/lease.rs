@@ -92,7 +92,7 @@ impl Tracker {
             pending_reduces: 0,
             done_maps: 0,
             running: vec![(TaskKind::Map, per_thread(used_s)); threads as usize],
-            copies: 0,
+            speculative: 0,
             map_cpu_s: per_thread(used_s.max(lease.cpu_s)),
             reduce_cpu_s: self.reduces.mean_cpu_s(),
         })

@@ -177,27 +177,30 @@ fn with_a_straggler() -> (Tracker, Held) {
     }
     slow.attempt_state.set_input(100);
     slow.attempt_state.set_handled(10);
-    assert!(tracker.claim_copy(4.0).is_none(), "nobody has looked");
+    assert!(
+        tracker.claim_speculative(4.0).is_none(),
+        "nobody has looked"
+    );
     tracker.watch(4.0, true, 60.0);
-    assert_eq!(tracker.live().unwrap().copies, 1);
+    assert_eq!(tracker.live().unwrap().speculative, 1);
     (tracker, slow)
 }
 
 #[test]
-fn a_straggler_gets_one_copy_and_the_first_of_the_two_counts() {
-    for copy_wins in [false, true] {
+fn a_straggler_gets_one_second_attempt_and_the_first_of_the_two_counts() {
+    for second_wins in [false, true] {
         let (mut tracker, slow) = with_a_straggler();
-        let copy = held(tracker.claim_copy(4.0));
-        assert_eq!((copy.task, copy.attempt), (slow.task, 2));
+        let speculative = held(tracker.claim_speculative(4.0));
+        assert_eq!((speculative.task, speculative.attempt), (slow.task, 2));
         tracker.watch(8.0, true, 60.0);
-        assert!(tracker.claim_copy(8.0).is_none(), "it has one");
+        assert!(tracker.claim_speculative(8.0).is_none(), "it has one");
         let live = tracker.live().unwrap();
-        assert_eq!((live.running.len(), live.copies), (1, 0), "one task");
+        assert_eq!((live.running.len(), live.speculative), (1, 0), "one task");
 
-        let (first, second) = if copy_wins {
-            (&copy, &slow)
+        let (first, second) = if second_wins {
+            (&speculative, &slow)
         } else {
-            (&slow, &copy)
+            (&slow, &speculative)
         };
         assert!(tracker.may_finish(first.task, first.attempt));
         assert!(!tracker.may_finish(second.task, second.attempt));
@@ -207,17 +210,17 @@ fn a_straggler_gets_one_copy_and_the_first_of_the_two_counts() {
         assert!(!tracker.task_failed(second.task, second.attempt, &TaskError::Cancelled, 9.0));
         let counters = tracker.counters();
         assert_eq!((counters.tasks_done, counters.attempts_failed), (3, 0));
-        assert_eq!(counters.copies_started, 1);
+        assert_eq!(counters.speculative_attempts, 1);
     }
 }
 
 #[test]
 fn while_one_of_two_attempts_runs_the_failure_of_the_other_starts_none() {
     let (mut tracker, slow) = with_a_straggler();
-    let copy = held(tracker.claim_copy(4.0));
+    let speculative = held(tracker.claim_speculative(4.0));
     assert!(!fail(&mut tracker, &slow));
     assert!(tracker.claim(true, 5.0).is_none());
-    assert!(!fail(&mut tracker, &copy));
+    assert!(!fail(&mut tracker, &speculative));
     assert_eq!(claim_task(&mut tracker).attempt, 3);
     let counters = tracker.counters();
     assert_eq!((counters.attempts_failed, counters.tasks_retried), (2, 1));
@@ -226,11 +229,11 @@ fn while_one_of_two_attempts_runs_the_failure_of_the_other_starts_none() {
 #[test]
 fn an_attempt_that_could_not_finish_lets_another_try() {
     let (mut tracker, slow) = with_a_straggler();
-    let copy = held(tracker.claim_copy(4.0));
-    assert!(tracker.may_finish(copy.task, copy.attempt));
+    let speculative = held(tracker.claim_speculative(4.0));
+    assert!(tracker.may_finish(speculative.task, speculative.attempt));
     assert!(!tracker.may_finish(slow.task, slow.attempt), "too late");
     tracker.task_failed(slow.task, slow.attempt, &TaskError::Cancelled, 9.0);
-    assert!(!fail(&mut tracker, &copy), "its disk was full");
+    assert!(!fail(&mut tracker, &speculative), "its disk was full");
     let third = claim_task(&mut tracker);
     assert!(tracker.may_finish(third.task, third.attempt));
     assert!(done(&mut tracker, &third, 6.0).won);
@@ -288,11 +291,11 @@ fn a_preempted_attempt_that_never_notices_is_given_up_though_its_job_has_no_shar
 }
 
 #[test]
-fn of_a_task_with_a_copy_the_other_attempt_goes_on_when_one_is_preempted() {
+fn of_two_attempts_at_a_task_the_other_attempt_goes_on_when_one_is_preempted() {
     let (mut tracker, slow) = with_a_straggler();
-    let copy = held(tracker.claim_copy(4.0));
-    assert!(tracker.preempt(copy.task, copy.attempt));
-    assert!(!fail(&mut tracker, &copy));
+    let speculative = held(tracker.claim_speculative(4.0));
+    assert!(tracker.preempt(speculative.task, speculative.attempt));
+    assert!(!fail(&mut tracker, &speculative));
     assert!(tracker.claim(true, 5.0).is_none());
     assert!(tracker.may_finish(slow.task, slow.attempt));
     assert!(done(&mut tracker, &slow, 6.0).won);
@@ -480,7 +483,7 @@ impl World {
                 }
             }
             4..6 => {
-                if let Some(work) = self.tracker.claim_copy(self.now_s) {
+                if let Some(work) = self.tracker.claim_speculative(self.now_s) {
                     self.held.push(held(Some(work)));
                 }
             }
@@ -513,7 +516,7 @@ impl World {
 
 #[test]
 fn whatever_hangs_fails_or_races_no_task_counts_twice_or_never() {
-    let (mut succeeded, mut copies, mut preempted) = (0, 0, 0);
+    let (mut succeeded, mut speculative, mut preempted) = (0, 0, 0);
     for _ in 0..500 {
         let seed = rand::random();
         println!("seed {seed}");
@@ -536,7 +539,7 @@ fn whatever_hangs_fails_or_races_no_task_counts_twice_or_never() {
             succeeded += 1;
             assert_eq!(counters.tasks_done, world.finished.len() as u64);
         }
-        copies += counters.copies_started;
+        speculative += counters.speculative_attempts;
         // Every attempt that was started ended once, in one way.
         let records = world.tracker.take_records();
         let of = |outcome| {
@@ -575,5 +578,5 @@ fn whatever_hangs_fails_or_races_no_task_counts_twice_or_never() {
             }
         }
     }
-    println!("{succeeded} of 500 succeeded, {copies} copies, {preempted} preempted");
+    println!("{succeeded} of 500 succeeded, {speculative} speculative, {preempted} preempted");
 }
