@@ -62,12 +62,22 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+//! # Features
+//!
+//! Both are on by default. A service that only runs jobs leaves them out and builds a
+//! third fewer crates.
+//!
+//! - `scenarios`, and with it `simulation`: [`sim`] and [`planning`];
+//! - `typed`: [`runtime::typed`].
+
 #![forbid(unsafe_code)]
 
 pub mod availability;
 pub mod forecast;
 pub mod model;
+#[cfg(feature = "simulation")]
 pub mod planning;
 pub mod policy;
 pub mod runtime;
+#[cfg(feature = "simulation")]
 pub mod sim;

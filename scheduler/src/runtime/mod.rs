@@ -87,6 +87,7 @@ pub use job::report::{
 pub use job::spec::{JobSpec, SAMPLE_RECORDS};
 pub use job::task_processes::TaskProcesses;
 pub use job::text_output::TextOutput;
+#[cfg(feature = "typed")]
 pub use job::typed;
 pub use lease::{Lease, LeaseOptions, LeasedThread};
 pub use options::{Management, RuntimeOptions, TASK_MEMORY_BYTES_MIN, Throttles};

@@ -24,4 +24,5 @@ pub(in crate::runtime) mod spec;
 pub(in crate::runtime) mod task_context;
 pub(in crate::runtime) mod task_processes;
 pub(in crate::runtime) mod text_output;
+#[cfg(feature = "typed")]
 pub mod typed;
