@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use ebb_server::jobs::processes::{TableWork, serve_tasks_if_asked};
+use ebb_server::jobs::launch::serve_tasks_if_asked;
 
 use crate::experiments;
 use crate::ycsb::command as ycsb;
@@ -34,7 +34,7 @@ const EXIT_WRONG_READS: u8 = 3;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    if let Some(ended) = serve_tasks_if_asked(|told| TableWork::from_told(told)?.spec()) {
+    if let Some(ended) = serve_tasks_if_asked() {
         return ended;
     }
     let verdict = match Cli::parse().command {

@@ -13,5 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod jobs;
+pub mod lookup;
+pub mod names;
 pub mod node;
 pub mod text;

@@ -9,8 +9,9 @@ use anyhow::{Context, Result, anyhow};
 use ebb_scheduler::runtime::{
     Input, JobProfile, JobSpec, RecordSink, Split, TaskError, TextOutput,
 };
-use ebb_server::jobs::processes::TableWork;
+use ebb_server::jobs::launch::JobDescription;
 use ebb_server::jobs::records::{RecordFormat, RowSchema};
+use ebb_server::jobs::request::{ApplicationRequest, GrepRequest, WordcountRequest};
 use ebb_server::jobs::{SnapshotInput, grep, wordcount};
 use ebb_storage::{PinnedTable, SnapshotTable};
 
@@ -37,11 +38,15 @@ impl Application {
     }
 
     /// What processes are told that run its tasks.
-    pub(super) fn work(self, text: &PinnedTable) -> TableWork {
-        match self {
-            Self::WordCount => TableWork::word_count(text, REDUCES),
-            Self::Grep => TableWork::grep(text, PATTERN),
-        }
+    pub(super) fn description(self, text: &PinnedTable) -> JobDescription {
+        let application = match self {
+            Self::WordCount => ApplicationRequest::Wordcount(WordcountRequest { reduces: REDUCES }),
+            Self::Grep => ApplicationRequest::Grep(GrepRequest {
+                pattern: PATTERN.to_string(),
+                regex: false,
+            }),
+        };
+        JobDescription::over_table(application, text)
     }
 }
 

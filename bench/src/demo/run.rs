@@ -234,7 +234,7 @@ impl Prepared {
     ) -> Result<JobSpec> {
         let spec = jobs::spec(&self.setup, named, application, input, task_cpu_s)?;
         Ok(match &self.pin {
-            Some(pin) => spec.in_processes(Arc::new(application.work(pin).processes())),
+            Some(pin) => spec.in_processes(Arc::new(application.description(pin).processes())),
             None => spec,
         })
     }

@@ -77,7 +77,7 @@ fn cycle(shared: &Shared) -> Vec<Assignment> {
     state.memory.start_cycle(plan.memory_bytes, now_s);
     for (id, job) in &mut state.jobs {
         job.set_share(plan.shares.get(id).copied().unwrap_or(0), now_s);
-        job.concurrency = concurrency(job.share_hundredths, options.cores);
+        job.concurrency = concurrency(job.share_hundredths, job.cores(options.cores));
     }
     state.sample(now_s);
     let claimed = claim_all(shared, &mut state);
@@ -143,9 +143,10 @@ fn managed_shares(
     let options = &shared.options;
     let capacity_hundredths = capacity.cpu_hundredths;
     let slot_hundredths = options.slot_share_hundredths;
-    let live: Vec<LiveJob> = (shared.lock().jobs.values())
-        .filter_map(|job| job.tracker.live())
-        .collect();
+    let live = (shared.lock().jobs.values())
+        .filter_map(|job| Some((job.tracker.live()?, job.cores(options.cores))))
+        .collect::<Vec<_>>();
+    let (live, cores): (Vec<LiveJob>, Vec<u32>) = live.into_iter().unzip();
     let view = live_view(
         (now_s, options.cycle_s),
         options.planned_margin(),
@@ -159,16 +160,20 @@ fn managed_shares(
         let policy = catch(|| options.policy.name()).unwrap_or("without a name");
         format!("the policy {policy} panicked: {message}")
     })?;
-    let claimants: Vec<Claimant> = (live.iter())
-        .map(|job| Claimant {
-            job: job.job,
-            slots: placement.slots(job.job.id),
-            runnable_tasks: job.runnable_tasks(),
-            speculative: if options.speculation {
+    let claimants: Vec<Claimant> = (live.iter().zip(&cores))
+        .map(|(job, &cores)| {
+            let runnable_tasks = job.runnable_tasks().min(cores);
+            let speculative = if options.speculation {
                 job.speculative
             } else {
                 0
-            },
+            };
+            Claimant {
+                job: job.job,
+                slots: placement.slots(job.job.id),
+                runnable_tasks,
+                speculative: speculative.min(cores - runnable_tasks),
+            }
         })
         .collect();
     Ok(shares(capacity_hundredths, slot_hundredths, &claimants)

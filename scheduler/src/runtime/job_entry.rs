@@ -5,7 +5,7 @@ use super::error::TaskError;
 use super::job::attempt_record::AttemptRecord;
 use super::job::counters::Counters;
 use super::job::input::Split;
-use super::job::journal::News;
+use super::job::journal::{Event, JobJournal, News};
 use super::job::partitioner::RangePartitioner;
 use super::job::profile::MeasuredProfile;
 use super::job::report::{JobReport, JobStatus, Outcome};
@@ -124,6 +124,13 @@ impl JobEntry {
         self.pacer.set_share(share_hundredths);
     }
 
+    /// Cores that it may use at most, on a machine of `cores`.
+    pub fn cores(&self, cores: u32) -> u32 {
+        let context = self.context.as_ref();
+        let most = context.and_then(|context| context.task.spec.cores);
+        most.unwrap_or(cores).clamp(1, cores.max(1))
+    }
+
     /// The job as far as memory goes, in a cycle of `cycle_s` seconds that starts at
     /// `now_s` and in which it has started what it could.
     pub fn holder(&self, now_s: f64, cycle_s: f64) -> Holder {
@@ -206,10 +213,24 @@ impl JobEntry {
     pub fn note_attempts(&mut self, news: &mut Vec<News>) {
         let job = self.tracker.job.id;
         let records = self.tracker.take_records();
-        news.extend((records.iter().cloned()).map(|record| News::AttemptEnded(job, record)));
+        if self.journal().is_some() {
+            let events = records.iter().cloned();
+            let events = events.map(|record| Event::AttemptEnded(job, record));
+            news.extend(events.filter_map(|event| self.news(event)));
+        }
         self.attempts.extend(records);
         let surplus = self.attempts.len().saturating_sub(ATTEMPTS_KEPT_MAX);
         self.attempts.drain(..surplus);
+    }
+
+    /// What is to be told of this job, if anybody is.
+    pub fn news(&self, event: Event) -> Option<News> {
+        let journal = Arc::clone(self.journal()?);
+        Some(News { journal, event })
+    }
+
+    fn journal(&self) -> Option<&Arc<dyn JobJournal>> {
+        self.context.as_ref()?.task.spec.journal.as_ref()
     }
 
     /// CPU time used since this was asked last, in seconds.

@@ -2,7 +2,6 @@
 
 use super::capacity::{CapacitySource, FixedCapacity};
 use super::error::RuntimeError;
-use super::job::journal::JobJournal;
 use crate::policy::{self, Policy};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -75,8 +74,6 @@ pub struct RuntimeOptions {
     /// Jobs that are remembered once they have ended: the latest. The others are listed no
     /// more, and nothing can be submitted to come after them.
     pub ended_jobs_max: usize,
-    /// Who is told what happens to jobs.
-    pub journal: Option<Arc<dyn JobJournal>>,
     /// Memory for a task's records, in bytes; at least [`TASK_MEMORY_BYTES_MIN`].
     /// A tenth of it bounds the records that maps emit for reduces.
     pub task_memory_bytes: usize,
@@ -109,7 +106,6 @@ impl RuntimeOptions {
             stall_s: 600.0,
             speculation: true,
             ended_jobs_max: 1000,
-            journal: None,
             task_memory_bytes: 16 << 20,
             memory_bytes: None,
         }

@@ -4,7 +4,7 @@ use super::clock::{Clock, MonotonicClock};
 use super::control;
 use super::error::{RuntimeError, SubmitError};
 use super::handle::JobHandle;
-use super::job::journal::News;
+use super::job::journal::Event;
 use super::job::report::{CycleSample, JobReport, JobStatus, RuntimeStatus};
 use super::job::spec::JobSpec;
 use super::job::task_context::TaskContext;
@@ -122,8 +122,8 @@ impl Runtime {
             ..JobEntry::new(name, tracker, pacer)
         };
         let ended = Arc::clone(&entry.ended);
-        let submitted = News::Submitted(entry.status(None));
-        shared.lock().news.push(submitted);
+        let submitted = entry.news(Event::Submitted(entry.status(None)));
+        shared.lock().news.extend(submitted);
         shared.tell_news();
 
         let mut state = shared.lock();
@@ -134,7 +134,8 @@ impl Runtime {
             entry.tracker.abort_done();
             let report = entry.report(shared.clock.now_s());
             let measured = *entry.tracker.measured();
-            (state.news).extend(report.map(|report| News::Ended(Box::new((report, measured)))));
+            let ended = report.map(|report| Event::Ended(Box::new((report, measured))));
+            (state.news).extend(ended.and_then(|ended| entry.news(ended)));
             drop(state);
             shared.tell_news();
             return Err(known.map_or_else(SubmitError::Follows, |()| SubmitError::ShuttingDown));

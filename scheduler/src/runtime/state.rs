@@ -7,7 +7,7 @@ use super::clock::Clock;
 use super::cycles::Cycles;
 use super::ended_jobs::{EndedJob, EndedJobs};
 use super::error::TaskError;
-use super::job::journal::News;
+use super::job::journal::{Event, News};
 use super::job::report::{CycleSample, JobSample, JobState, JobStatus};
 use super::job_entry::{Assignment, Done, Duty, JobContext, JobEntry};
 use super::options::{Management, RuntimeOptions};
@@ -54,7 +54,7 @@ pub(super) struct State {
     pub left_behind: u32,
     /// What all attempts hold.
     pub memory: MemoryBudget,
-    /// What the journal has not been told.
+    /// What journals have not been told.
     pub news: Vec<News>,
     last_claimed: Option<JobId>,
 }
@@ -75,7 +75,9 @@ impl State {
             has_memory
                 && match options.management {
                     Management::Managed => job.tracker.running() < job.concurrency,
-                    Management::Unmanaged => running < options.cores,
+                    Management::Unmanaged => {
+                        running < options.cores && job.tracker.running() < job.cores(options.cores)
+                    }
                 }
         };
         let has_place_for_speculation = |job: &JobEntry| {
@@ -288,7 +290,7 @@ pub(super) struct Shared {
     /// What all jobs may read.
     pub reads: Arc<ReadBudget>,
     state: Mutex<State>,
-    /// Held while the journal is told; never taken with the state's.
+    /// Held while a journal is told; never taken with the state's.
     telling: Mutex<()>,
     /// Wakes the control thread.
     pub kick: Condvar,
@@ -401,19 +403,15 @@ impl Shared {
         self.tell_news();
     }
 
-    /// Tells the journal all the news there are, if it is there. Not with the
-    /// lock: it may do I/O. When this returns, whatever was news before has been
+    /// Tells the journals all the news there are. Not with the
+    /// lock: they may do I/O. When this returns, whatever was news before has been
     /// told, by this thread or another.
     pub fn tell_news(&self) {
-        let Some(journal) = &self.options.journal else {
-            self.lock().news.clear();
-            return;
-        };
         let _telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
         let news = std::mem::take(&mut self.lock().news);
         for news in news {
             // The job does not depend on whether anybody takes note.
-            let _ = catch(|| news.tell(journal.as_ref()));
+            let _ = catch(|| news.tell());
         }
     }
 
@@ -491,7 +489,7 @@ impl Shared {
         let has_ended = job.tracker.ended().is_some() && !matches!(duty, Duty::Task { .. });
         if let Some(report) = job.report(now_s).filter(|_| has_ended) {
             let measured = *job.tracker.measured();
-            news.push(News::Ended(Box::new((report, measured))));
+            news.extend(job.news(Event::Ended(Box::new((report, measured)))));
         }
         if replan {
             self.kick(&mut state);

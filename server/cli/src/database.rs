@@ -1,17 +1,16 @@
-//! Opening a database and finding things in it, with errors that tell what there
-//! is instead.
+//! Opening a database; what is in it is found by `ebb_server::lookup`.
 
 use std::fmt;
 use std::iter::Sum;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use ebb_storage::{
-    Db, ErrorKind, Keyspace, Maintenance, Options, Snapshot, SnapshotTable, Table, TableStats,
+pub(super) use ebb_server::lookup::{
+    keyspace, or_known, snapshot_table, table, unknown_snapshot, unknown_table,
 };
+use ebb_storage::{Db, Maintenance, Options, TableStats};
 use indicatif::HumanBytes;
 
-use super::error::CliError;
 use super::names::TableName;
 use super::print::counted;
 
@@ -73,24 +72,6 @@ impl Location {
     }
 }
 
-/// The keyspace of this name.
-pub(super) fn keyspace(db: &Db, name: &str) -> Result<Keyspace> {
-    or_known(db.existing_keyspace(name), || CliError::Unknown {
-        what: "keyspace",
-        name: name.to_string(),
-        place: "the database".to_string(),
-        known: db.keyspaces(),
-    })
-}
-
-/// The table of this name, as it is now.
-pub(super) fn table(db: &Db, name: &TableName) -> Result<Table> {
-    let keyspace = keyspace(db, &name.keyspace)?;
-    or_known(keyspace.existing_table(&name.table), || {
-        unknown_table(&keyspace, &name.table)
-    })
-}
-
 /// About how much a table has in it, to tell before it goes. Versions count, and those of
 /// a row are several until they are merged.
 #[derive(Debug, Clone, Copy, Default)]
@@ -127,50 +108,4 @@ impl fmt::Display for TableSize {
         let (versions, bytes) = (counted(self.versions, "version"), HumanBytes(self.bytes));
         write!(f, "{versions} ({bytes})")
     }
-}
-
-/// That a keyspace has no such table.
-pub(super) fn unknown_table(keyspace: &Keyspace, table: &str) -> CliError {
-    CliError::Unknown {
-        what: "table",
-        name: table.to_string(),
-        place: format!("keyspace {}", keyspace.name()),
-        known: keyspace.tables(),
-    }
-}
-
-/// That a keyspace has no such snapshot.
-pub(super) fn unknown_snapshot(keyspace: &Keyspace, snapshot: &str) -> CliError {
-    let known = keyspace.snapshots().into_iter().map(|info| info.name);
-    CliError::Unknown {
-        what: "snapshot",
-        name: snapshot.to_string(),
-        place: format!("keyspace {}", keyspace.name()),
-        known: known.collect(),
-    }
-}
-
-/// The table of this name, as it was when a snapshot was created.
-pub(super) fn snapshot_table(db: &Db, name: &TableName, snapshot: &str) -> Result<SnapshotTable> {
-    let keyspace = keyspace(db, &name.keyspace)?;
-    let snapshot: Snapshot = or_known(keyspace.snapshot(snapshot), || {
-        unknown_snapshot(&keyspace, snapshot)
-    })?;
-    or_known(snapshot.table(&name.table), || CliError::Unknown {
-        what: "table",
-        name: name.table.clone(),
-        place: format!("snapshot {} of {}", snapshot.name(), keyspace.name()),
-        known: snapshot.tables().map(str::to_string).collect(),
-    })
-}
-
-/// `unknown` in the place of an error that says that the thing is not there.
-pub(super) fn or_known<T>(
-    result: ebb_storage::Result<T>,
-    unknown: impl FnOnce() -> CliError,
-) -> Result<T> {
-    result.map_err(|error| match error.kind() {
-        ErrorKind::NotFound => unknown().into(),
-        _ => error.into(),
-    })
 }

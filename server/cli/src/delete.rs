@@ -8,7 +8,7 @@ use ebb_storage::{Db, Table, WriteBatch};
 use super::database::{self, Location};
 use super::error::CliError;
 use super::key_range::KeyRange;
-use super::names::{TableName, key_bytes};
+use super::names::{TableName, key_bytes, refuse_system};
 use super::print::{self, counted};
 
 const EXAMPLES: &str = "\
@@ -43,7 +43,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    args.table.refuse_system()?;
+    refuse_system(&args.table)?;
     let db = args.location.open_existing()?;
     let table = database::table(&db, &args.table)?;
     let rows = match args.keys.is_empty() {

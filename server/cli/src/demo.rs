@@ -8,7 +8,7 @@ use ebb_colocate::Objective;
 use ebb_scheduler::policy;
 
 use super::print::JsonArgs;
-use super::run::Isolation;
+use super::run::IsolationArg;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,7 +63,7 @@ pub(super) struct Args {
     slo: Option<Objective>,
     /// Run each task on a thread of this process, or in a process of its own.
     #[arg(long, value_name = "HOW", default_value = "thread")]
-    isolate: Isolation,
+    isolate: IsolationArg,
     #[command(flatten)]
     json: JsonArgs,
 }
@@ -93,7 +93,7 @@ pub(super) fn run(args: Args) -> Result<()> {
             .collect(),
         goals: args.goals,
         objective: args.slo,
-        in_processes: args.isolate == Isolation::Process,
+        in_processes: args.isolate == IsolationArg::Process,
     };
     let mut outcomes = demo::run(&options, &|line| eprintln!("  {line}"))?;
     if args.compare {

@@ -6,7 +6,7 @@ use ebb_storage::{Db, Keyspace};
 
 use super::database::{self, Location, TableSize};
 use super::error::CliError;
-use super::names::TableName;
+use super::names::{TableName, refuse_system, system_refused};
 use super::print::{self, counted};
 
 const EXAMPLES: &str = "\
@@ -43,7 +43,7 @@ pub(super) fn run(args: Args) -> Result<()> {
 }
 
 fn drop_table(args: &Args, name: &TableName) -> Result<()> {
-    name.refuse_system()?;
+    refuse_system(name)?;
     let db = args.location.open_existing()?;
     database::table(&db, name)?;
     let size = TableSize::of(&db, name);
@@ -74,7 +74,7 @@ fn covering(keyspace: &Keyspace, table: &str) -> u64 {
 fn drop_keyspace(args: &Args) -> Result<()> {
     let name = &args.name;
     if name == SYSTEM_KEYSPACE {
-        return Err(TableName::system_refused().into());
+        return Err(system_refused().into());
     }
     let db = args.location.open_existing()?;
     let what = contents(&db, &database::keyspace(&db, name)?);

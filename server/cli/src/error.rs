@@ -9,18 +9,6 @@ pub(super) enum CliError {
     /// Files of a database are damaged; each was told on stdout.
     #[error("{0}")]
     Damaged(String),
-    /// A keyspace, table or snapshot that is not there; tells which are.
-    #[error("no {what} named {name:?} in {place}; {}", list(.what, .known))]
-    Unknown {
-        /// "keyspace", "table" or "snapshot".
-        what: &'static str,
-        /// Its name.
-        name: String,
-        /// Where it was looked for.
-        place: String,
-        /// The names that are there.
-        known: Vec<String>,
-    },
     /// A key without a value.
     #[error("no key {key:?} in {place}")]
     NoKey {
@@ -59,19 +47,4 @@ pub(super) enum CliError {
         /// Where its rows are.
         output: String,
     },
-}
-
-/// Names on one line beyond which a list is of no help.
-const NAMES_MAX: usize = 10;
-
-fn list(what: &str, known: &[String]) -> String {
-    if known.is_empty() {
-        return format!("there are no {what}s yet");
-    }
-    let shown = known.iter().take(NAMES_MAX).map(String::as_str);
-    let shown = shown.collect::<Vec<_>>().join(", ");
-    match known.len().saturating_sub(NAMES_MAX) {
-        0 => format!("there are: {shown}"),
-        more => format!("there are: {shown} and {more} more"),
-    }
 }

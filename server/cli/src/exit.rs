@@ -8,6 +8,8 @@ use ebb_scheduler::runtime::{SubmitError, TaskError};
 use ebb_scheduler::sim::SimError;
 use ebb_scheduler::sim::scenario::ScenarioError;
 use ebb_server::jobs::records::InvalidInput;
+use ebb_server::jobs::request::RequestError;
+use ebb_server::lookup::Unknown;
 use ebb_server::text::LoadError;
 use ebb_storage::ErrorKind;
 
@@ -76,10 +78,16 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
         return Some(match error {
             CliError::Usage(_) | CliError::InvalidRecord { .. } => USAGE,
             CliError::Damaged(_) => CORRUPT,
-            CliError::Unknown { .. } | CliError::NoKey { .. } => NOT_FOUND,
+            CliError::NoKey { .. } => NOT_FOUND,
             CliError::JobFailed { .. } => JOB_FAILED,
             CliError::GoalMissed { .. } => GOAL_MISSED,
         });
+    }
+    if cause.is::<Unknown>() {
+        return Some(NOT_FOUND);
+    }
+    if cause.is::<RequestError>() {
+        return Some(USAGE);
     }
     if let Some(error) = cause.downcast_ref::<LoadError>() {
         return Some(match error {

@@ -1,25 +1,46 @@
 //! Ctrl-C, SIGTERM and SIGHUP, for commands that clean up before they end.
+//!
+//! A signal that whoever started the process had ignored stays ignored, so that `nohup`
+//! does what it says.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use anyhow::{Context, Result};
+use procfs::process::Process;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
-/// As shells tell it of a command that Ctrl-C ended.
-const EXIT_INTERRUPTED: i32 = 130;
+/// As shells tell it of a command that a signal ended, less the signal's number.
+const EXIT_SIGNAL: i32 = 128;
 
 /// True after the first signal, for whoever works to end early; the second ends the
 /// process. To be asked for once in a process.
 pub(super) fn cancelled() -> Result<Arc<AtomicBool>> {
+    let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter();
+    let wanted = wanted.filter(|&signal| !is_ignored(signal));
+    let signals = Signals::new(wanted).context("cannot listen for an interrupt")?;
     let cancelled = Arc::new(AtomicBool::new(false));
-    let handler = {
-        let cancelled = cancelled.clone();
-        move || {
-            if cancelled.swap(true, Ordering::Relaxed) {
-                std::process::exit(EXIT_INTERRUPTED);
-            }
-        }
-    };
-    ctrlc::set_handler(handler).context("cannot listen for an interrupt")?;
+    let told = Arc::clone(&cancelled);
+    thread::Builder::new()
+        .name("ebb-signals".to_owned())
+        .spawn(move || wait(signals, &told))
+        .context("cannot listen for an interrupt")?;
     Ok(cancelled)
+}
+
+fn wait(mut signals: Signals, cancelled: &AtomicBool) {
+    for signal in signals.forever() {
+        if cancelled.swap(true, Ordering::Relaxed) {
+            std::process::exit(EXIT_SIGNAL + signal);
+        }
+    }
+}
+
+/// Whether the process was started so that it does not hear `signal`.
+fn is_ignored(signal: i32) -> bool {
+    let status = Process::myself().and_then(|process| process.status());
+    // A bit for each signal, from 1. Where the system does not tell, it is heard.
+    status.is_ok_and(|status| status.sigign & 1 << (signal - 1) != 0)
 }

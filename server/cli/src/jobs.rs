@@ -1,18 +1,19 @@
 //! `ebb jobs`: what became of jobs, and those to be started again.
 
 mod detail;
+mod discard;
 mod profiles;
+mod restart;
 mod timeline;
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Result;
-use ebb_server::jobs::history::{History, NotedJob, NotedState};
+use ebb_server::jobs::history::{History, JobRecord, RecordState};
+use ebb_server::lookup::Unknown;
 
 use super::database::Location;
-use super::error::CliError;
 use super::print::{Printer, table};
-use super::run;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,13 +22,14 @@ Examples:
   ebb jobs 1795293012345 --json | jq '.attempts[] | select(.outcome.kind == \"failed\")'
   ebb jobs --json | jq '.[] | select(.state == \"failed\")'
   ebb jobs --profiles
-  ebb jobs --restart
+  ebb jobs restart
+  ebb jobs discard 1795293012345
 
-A job is unfinished when its process ended before it. --restart starts such jobs
-again, the oldest first, over the snapshot that they had, as the next `ebb run` does;
-one that had put its output in place has succeeded, one whose process ended three times
-before it has failed. The latest 1,000 ended jobs are remembered, in tables jobs and
-attempts of keyspace system; of each job the first 10,000 attempts.
+A job is unfinished when its process ended before it. It starts again when it is asked
+to: over the snapshot that it had. One that had put its output in place has succeeded;
+one whose process ended three times before it has failed. The latest 1,000 ended jobs
+are remembered, in tables jobs and attempts of keyspace ebb_system; of each job the first
+10,000 attempts.
 
 What the tasks of an application took is kept in table profiles when a job succeeds,
 by what it read and computed. The next job of the application starts from it: tasks are
@@ -35,34 +37,43 @@ believed to take as long, in proportion to the input.";
 
 /// List the jobs that ran over this database, and what became of them.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(super) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     #[command(flatten)]
     location: Location,
     /// Show one job: what it counted, and its attempts; `last` is the latest.
     #[arg(value_name = "ID")]
     id: Option<String>,
-    /// Start unfinished jobs again, one after the other.
+    /// Start unfinished jobs again, as `ebb jobs restart` does.
     #[arg(long, conflicts_with = "id")]
     restart: bool,
     /// Show what the tasks of the applications took.
     #[arg(long, conflicts_with_all = ["id", "restart"])]
     profiles: bool,
-    /// Print a JSON array: id, application, arguments, state, times, report. Of one
-    /// job an object, with its attempts.
-    #[arg(long, conflicts_with = "restart")]
+    /// Print a JSON array: id, application, request, state, times, report. Of one job
+    /// an object, with its attempts; of jobs that start again their reports, an object a
+    /// line.
+    #[arg(long)]
     json: bool,
 }
 
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Restart(restart::Args),
+    Discard(discard::Args),
+}
+
 pub(super) fn run(args: Args) -> Result<()> {
+    match args.command {
+        Some(Command::Restart(restart)) => return restart::run(restart),
+        Some(Command::Discard(discard)) => return discard::run(discard),
+        None if args.restart => return restart::run_all(args.location, args.json),
+        None => {}
+    }
     let db = args.location.open_existing()?;
     let history = History::existing(&db)?;
-    if args.restart {
-        let unfinished = history.map(|history| history.unfinished());
-        let unfinished = unfinished.transpose()?.unwrap_or_default();
-        drop(db);
-        return run::start_all_again(&args.location, unfinished);
-    }
     if args.profiles {
         let profiles = history.map(|history| history.profiles());
         return profiles::print(&profiles.transpose()?.unwrap_or_default(), args.json);
@@ -94,12 +105,12 @@ pub(super) fn run(args: Args) -> Result<()> {
 }
 
 /// The job of this id, or the latest.
-fn find<'a>(jobs: &'a [NotedJob], id: &str) -> Result<&'a NotedJob, CliError> {
+fn find<'a>(jobs: &'a [JobRecord], id: &str) -> Result<&'a JobRecord, Unknown> {
     let found = match id {
         "last" => jobs.last(),
         id => jobs.iter().find(|job| job.id == id),
     };
-    found.ok_or_else(|| CliError::Unknown {
+    found.ok_or_else(|| Unknown {
         what: "job",
         name: id.to_string(),
         place: "the history".to_string(),
@@ -107,27 +118,27 @@ fn find<'a>(jobs: &'a [NotedJob], id: &str) -> Result<&'a NotedJob, CliError> {
     })
 }
 
-fn state(job: &NotedJob) -> &'static str {
+fn state(job: &JobRecord) -> &'static str {
     match job.state {
-        NotedState::Started => "unfinished",
-        NotedState::Succeeded => "succeeded",
-        NotedState::Failed => "failed",
-        NotedState::Cancelled => "cancelled",
+        RecordState::Started => "unfinished",
+        RecordState::Succeeded => "succeeded",
+        RecordState::Failed => "failed",
+        RecordState::Cancelled => "cancelled",
     }
 }
 
-fn started(job: &NotedJob) -> String {
+fn started(job: &JobRecord) -> String {
     let started = UNIX_EPOCH + Duration::from_millis(job.started_unix_ms);
     humantime::format_rfc3339_seconds(started).to_string()
 }
 
 /// From its first start to its end, in seconds.
-fn took_s(job: &NotedJob) -> Option<f64> {
+fn took_s(job: &JobRecord) -> Option<f64> {
     let took_ms = job.ended_unix_ms?.saturating_sub(job.started_unix_ms);
     Some(took_ms as f64 / 1e3)
 }
 
-fn row(job: &NotedJob) -> Vec<String> {
+fn row(job: &JobRecord) -> Vec<String> {
     let report = job.report.as_ref();
     let rows = report.and_then(|report| report["counters"]["output_records"].as_u64());
     vec![

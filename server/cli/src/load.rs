@@ -18,7 +18,7 @@ use self::watch::Watch;
 use super::database::Location;
 use super::error::CliError;
 use super::interrupt;
-use super::names::TableName;
+use super::names::{TableName, refuse_system};
 use super::print::{Printer, counted};
 
 const EXAMPLES: &str = "\
@@ -109,7 +109,7 @@ impl Args {
                 "--keyspace {keyspace:?} --table {table:?}: names have letters, digits, '_' and '-'"
             ))
         })?;
-        name.refuse_system()?;
+        refuse_system(&name)?;
         Ok(name)
     }
 

@@ -37,7 +37,6 @@ mod put;
 mod repair;
 mod run;
 mod scan;
-mod scenario_file;
 mod sim;
 mod snapshot;
 mod stats;
@@ -83,7 +82,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    if let Some(ended) = run::serve_tasks_if_asked() {
+    if let Some(ended) = ebb_server::jobs::launch::serve_tasks_if_asked() {
         return ended;
     }
     let result = match Cli::parse().command {

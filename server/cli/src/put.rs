@@ -10,7 +10,7 @@ use ebb_storage::{ErrorKind, MAX_VALUE_BYTES, Table, TableOptions, WriteBatch};
 
 use super::database::{self, Location};
 use super::error::CliError;
-use super::names::{TableName, key_bytes};
+use super::names::{TableName, key_bytes, refuse_system};
 use super::time;
 
 const EXAMPLES: &str = "\
@@ -45,7 +45,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    args.table.refuse_system()?;
+    refuse_system(&args.table)?;
     let key = key_bytes(&args.key);
     let value = match args.value {
         Some(value) => value.into_vec(),

@@ -1,35 +1,28 @@
 //! `ebb run`: a built-in application over a snapshot, files or drawn records.
+//!
+//! ```text
+//!   arguments ─> request ─> Node::submit ─> watch ─> report, exit code
+//! ```
 
+mod advice;
 mod applications;
+mod common;
 mod input;
-mod isolate;
-mod launch;
 mod memory;
-mod note;
 mod report;
-mod restart;
-mod source;
 mod source_text;
-mod spills;
 mod target;
-mod told;
 mod watch;
 
-use anyhow::{Context, Result};
-use serde_json::json;
+use anyhow::Result;
+use ebb_server::node::{JobEnd, Node, RunningJob, Stop};
 
-use self::applications::Job;
-pub(super) use self::isolate::Isolation;
-pub use self::isolate::serve_tasks_if_asked;
-use self::launch::{Interrupt, Launch};
-use self::note::Note;
-use self::report::Report;
-use self::restart::start_again;
-pub(super) use self::restart::start_all_again;
-use self::told::Load;
-use super::error::CliError;
+use self::applications::JobArgs;
+pub(super) use self::common::IsolationArg;
+pub(super) use self::report::{Report, tell_done};
+pub(super) use self::watch::watch;
+use super::interrupt;
 use super::print::counted;
-use ebb_server::jobs::history::{History, KnownProfile, NotedJob};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,141 +33,67 @@ Examples:
   ebb run aggregate --csv trips.csv --by city --of fare --output -
   ebb run wordcount --table app.lines --output app.counts --goal 30s --dry-run
   ebb run index --table app.lines --output app.words --isolate process
+  ebb run pi --output - --priority normal
 
 `ebb apps` lists the applications; `ebb run APPLICATION --help` tells all of one.
 
-Jobs over this database whose processes were killed are started again first. The same
-command as that of such a job is that job, over the snapshot that it had.";
+Ctrl-C, SIGTERM and SIGHUP cancel the job: its output is not written, and the exit code
+is 6. A second one ends the process at once, and leaves the job unfinished, as SIGKILL
+does: `ebb jobs restart` starts it again, `ebb jobs discard` forgets it.";
 
 /// Run a job over a snapshot of a table, or over files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(subcommand)]
-    job: Job,
+    job: JobArgs,
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let job = args.job;
-    let common = job.common().clone();
-    let location = common.location.clone();
-    let interrupt = Interrupt::listen()?;
-    let launch = Launch::new(&common, &location, job.reads_table())?;
+    let common = args.job.common().clone();
+    let node = common.open_node(args.job.reads_table())?;
+    let request = args.job.into_request(&node)?;
+    let name = request.application.name();
     if common.dry_run {
-        return tell_only(&job, launch);
+        let (expected, inputs) = node.expect(&request)?;
+        return advice::print(&request, &expected, &inputs, common.json);
     }
-    let unfinished = launch.unfinished()?;
-    if unfinished.is_empty() {
-        return run_job(job, launch, &interrupt, None);
+    let cancelled = interrupt::cancelled()?;
+    tell_unfinished(&node)?;
+    let job = node.submit(request)?;
+    if let Some(expected) = job.expected() {
+        advice::warn(job.request(), expected);
     }
-    if common.no_restart {
-        let jobs = counted(unfinished.len() as u64, "job");
-        eprintln!("ebb: {jobs} unfinished since a process ended; see ebb jobs --restart");
-        return run_job(job, launch, &interrupt, None);
-    }
-    // Each opens the database for itself, as its arguments say.
-    drop(launch);
-    let here = std::env::current_dir().context(NOWHERE)?;
-    let (mut same, others): (Vec<_>, Vec<_>) =
-        (unfinished.into_iter()).partition(|noted| job.is_noted_as(noted, &here));
-    if let Err(error) = start_again(&location, &interrupt, others, Report::Aside) {
-        eprintln!("ebb: {error:#}");
-    }
-    std::env::set_current_dir(&here).context(NOWHERE)?;
-    if !same.is_empty() {
-        return start_again(&location, &interrupt, vec![same.remove(0)], Report::Asked);
-    }
-    if interrupt.is_interrupted() {
-        return Err(CliError::JobFailed {
-            name: job.name().to_string(),
-            what: "was cancelled before it began".to_string(),
-            output: common.output,
-        }
-        .into());
-    }
-    let launch = Launch::new(&common, &location, job.reads_table())?;
-    run_job(job, launch, &interrupt, None)
+    let end = watch(&job, &cancelled);
+    let policy = node.runtime().status().policy;
+    let report = Report {
+        job: &job,
+        end: &end,
+        policy,
+        json: common.json,
+    };
+    let told = report.tell();
+    node.shutdown(Stop::Cancel);
+    told.and_then(|()| recorded(name, &job, &end))
 }
 
-/// Says what can be said of a job without running it.
-fn tell_only(job: &Job, mut launch: Launch<'_>) -> Result<()> {
-    let load = Load::start();
-    let history = launch.existing_history()?;
-    let work = job.work(&mut launch)?;
-    let known = known_profile(history.as_ref(), job)?;
-    launch.told = told::tell(&launch, &work, known.as_ref(), load)?;
-    told::print(&launch, &work, job.name())
-}
-
-fn known_profile(history: Option<&History>, job: &Job) -> Result<Option<KnownProfile>> {
-    let known = history.map(|history| history.known_profile(job.name(), &job.work_arguments()));
-    Ok(known.transpose()?.flatten())
-}
-
-const NOWHERE: &str = "cannot tell where this is";
-
-/// Runs a job and notes what becomes of it; under its old note when it is `noted`
-/// already.
-fn run_job(
-    mut job: Job,
-    mut launch: Launch<'_>,
-    interrupt: &Interrupt,
-    noted: Option<NotedJob>,
-) -> Result<()> {
-    let load = launch.common.goal.map(|_| Load::start());
-    let history = launch.history()?;
-    let is_restart = noted.is_some();
-    let noted = match (&history, noted) {
-        (Some(history), Some(noted)) => Some(history.begin_again(&noted)?),
-        _ => None,
-    };
-    let known = known_profile(history.as_ref(), &job)?;
-    let work = job.work(&mut launch);
-    let work = work.and_then(|work| isolate::isolated(work, &job, &mut launch));
-    if let Some(name) = launch.own_snapshot() {
-        job.set_own_snapshot(name);
+/// Says that jobs wait for somebody to say what becomes of them.
+fn tell_unfinished(node: &Node) -> Result<()> {
+    let unfinished = node.unfinished()?.len() as u64;
+    if unfinished > 0 {
+        let jobs = counted(unfinished, "job");
+        eprintln!("ebb: {jobs} unfinished since a process ended: see ebb jobs");
     }
-    let note = match (&history, noted) {
-        (Some(history), Some(noted)) => Some(Note::new(history, noted, &launch.commit_note)?),
-        (Some(history), None) if work.is_ok() => {
-            let directory = std::env::current_dir().context(NOWHERE)?;
-            let noted = history.begin(job.name(), json!(job), directory)?;
-            Some(Note::new(history, noted, &launch.commit_note)?)
-        }
-        _ => None,
-    };
-    let journal = note.as_ref().map(Note::journal);
-    let report = work.and_then(|work| {
-        if let Some(load) = load {
-            launch.told = told::tell(&launch, &work, known.as_ref(), load)?;
-            told::warn(&launch, &work, job.name());
-        }
-        launch.run(work, interrupt, journal, known.as_ref())
-    });
-    let noted = match (note, &report) {
-        (None, _) => Ok(()),
-        (Some(note), Ok(report)) => {
-            let (work, input) = (job.work_arguments(), launch.input_label());
-            note.end(report, &work, &input, launch.told.as_ref())
-        }
-        (Some(note), Err(error)) if is_restart => note.fail(&format!("{error:#}")),
-        // It never started.
-        (Some(note), Err(_)) => note.forget(),
-    };
-    // What became of the job is told whether it could be noted or not.
-    match (
-        report.and_then(|report| report::tell(&launch, &report)),
-        noted,
-    ) {
-        (Ok(()), noted) => noted.with_context(|| {
-            let target = &launch.target;
-            format!("the output is in {target}, but the end of the job could not be noted")
-        }),
-        (Err(error), noted) => {
-            if let Err(unnoted) = noted {
-                eprintln!("ebb: the end of the job could not be noted: {unnoted:#}");
-            }
-            Err(error)
+    Ok(())
+}
+
+/// That the end of a job is in the history.
+fn recorded(name: &str, job: &RunningJob, end: &JobEnd) -> Result<()> {
+    match &end.unrecorded {
+        None => Ok(()),
+        Some(error) => {
+            let output = &job.request().output.to;
+            anyhow::bail!("{name}: the output is in {output}, but its end is not recorded: {error}")
         }
     }
 }

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::database::{self, Location, TableSize};
 use super::error::CliError;
-use super::names::TableName;
+use super::names::{TableName, refuse_system};
 use super::print;
 
 const EXAMPLES: &str = "\
@@ -30,7 +30,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<()> {
     let name = &args.table;
-    name.refuse_system()?;
+    refuse_system(name)?;
     let db = args.location.open_existing()?;
     let table = database::table(&db, name)?;
     let size = TableSize::of(&db, name);

@@ -1,6 +1,15 @@
-//! Jobs of which each reads what the one before has left.
+//! What a request comes down to: one job, or several of which each reads what the one
+//! before has left.
 
 use ebb_scheduler::runtime::{JobReport, JobSpec, TaskError};
+
+/// What is to be run.
+pub enum Work {
+    /// One job.
+    Job(Box<JobSpec>),
+    /// Several, one after the other.
+    Chain(Box<dyn Chain>),
+}
 
 /// Says which job is next. Whoever runs a chain submits one job at a time and stops
 /// at the first that does not succeed.
@@ -23,11 +32,11 @@ pub trait Chain: Send {
     ///
     /// # Errors
     /// When there was none.
-    fn told(&self) -> Result<Vec<u8>, TaskError>;
+    fn describe(&self) -> Result<Vec<u8>, TaskError>;
 
-    /// In such a process, the job that `told` tells of; without its output.
+    /// In such a process, the job that `step` describes; without its output.
     ///
     /// # Errors
-    /// When it tells of none.
-    fn told_job(&self, told: &[u8]) -> Result<JobSpec, TaskError>;
+    /// When it describes none.
+    fn described_job(&self, step: &[u8]) -> Result<JobSpec, TaskError>;
 }

@@ -23,18 +23,22 @@
 
 pub mod advice;
 pub mod aggregate;
-mod chain;
+pub mod chain;
 pub mod combine;
+mod error;
 pub mod grep;
 pub mod history;
 pub mod index;
 mod inputs;
 pub mod join;
+pub mod launch;
 mod outputs;
 pub mod pagerank;
 pub mod pi;
-pub mod processes;
+mod processes;
 pub mod records;
+pub mod request;
+pub mod restart;
 pub mod select;
 pub mod simulate;
 pub mod sort;
@@ -45,7 +49,8 @@ pub mod wordcount;
 
 use serde::Serialize;
 
-pub use chain::Chain;
+pub use chain::{Chain, Work};
+pub use error::JobError;
 pub use inputs::{
     FileKind, FilesInput, Generator, LINE_BYTES_MAX, SPLIT_BYTES_MIN, Side, SnapshotInput, Union,
 };

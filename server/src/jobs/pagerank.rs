@@ -244,14 +244,14 @@ impl Chain for PageRank {
         Ok(Some(self.job(step, left, output)))
     }
 
-    fn told(&self) -> Result<Vec<u8>, TaskError> {
+    fn describe(&self) -> Result<Vec<u8>, TaskError> {
         let step = self.step.ok_or_else(|| TaskError::failed("no job yet"))?;
         // Not JSON, whose numbers may come back as their neighbours.
         postcard::to_stdvec(&step).map_err(TaskError::failed)
     }
 
-    fn told_job(&self, told: &[u8]) -> Result<JobSpec, TaskError> {
-        let step = postcard::from_bytes(told).map_err(TaskError::failed)?;
+    fn described_job(&self, step: &[u8]) -> Result<JobSpec, TaskError> {
+        let step = postcard::from_bytes(step).map_err(TaskError::failed)?;
         let output = Arc::new(VecOutput::new());
         Ok(self.job(step, self.relay.clone(), output))
     }

@@ -1,8 +1,10 @@
 //! Simulate: the thesis's placement simulation as a job, as CPU-bound as work can
 //! be: every record is a scenario's replica under a policy.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use anyhow::Result;
 use ebb_scheduler::policy;
 use ebb_scheduler::runtime::{
     Emit, Input, JobSpec, Mapper, Output, RecordSink, Split, TaskError, Values,
@@ -13,6 +15,7 @@ use ebb_scheduler::sim::{Metrics, simulate};
 use super::Application;
 use super::records::csv::{CsvFields, record};
 use super::records::{Column, RecordFormat, number_of};
+use crate::text::read_whole;
 
 /// What a listing says about it.
 pub const APPLICATION: Application = Application {
@@ -37,6 +40,20 @@ pub fn rows() -> RecordFormat {
         vec![Column::text("point")],
         numbers.map(Column::number).to_vec(),
     )
+}
+
+/// Reads a scenario; files that it names lie beside it.
+///
+/// # Errors
+/// When one cannot be read or is too large, or it is no scenario.
+pub fn read_scenario(path: &Path) -> Result<Scenario> {
+    let text = read_whole(path)?;
+    let beside = |name: &str| {
+        let path = path.parent().unwrap_or(Path::new("")).join(name);
+        read_whole(&path).map_err(|error| format!("{error:#}"))
+    };
+    let scenario = Scenario::parse_with(&path.display().to_string(), &text, &beside)?;
+    Ok(scenario)
 }
 
 /// A job that simulates every replica of every point of `scenario` under each of

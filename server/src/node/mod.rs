@@ -1,8 +1,151 @@
-//! The node: the store, and the co-location loop beside it.
+//! A node: one database, the jobs beside it, and what keeps them out of its way.
 //!
-//! `store` shows what a store measures of itself to crate `ebb-colocate`, which knows
-//! no store.
+//! ```text
+//!   front ends: command line, servers, demo, experiments
+//!        │ JobRequest, id
+//!        v
+//!   Node ── jobs: submit, list, watch, cancel, discard, restart
+//!    │ └─ drive: a thread per job ──> history, in the database
+//!    └─ assembly: Db, governor, guard, runtime
+//! ```
+//!
+//! What always holds: a node knows nothing of who asks; it prints nothing and listens to
+//! no signal. Any number of its jobs run at once, under one policy. A job is recorded
+//! before it starts, and its end before anybody hears of it.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `options` | how a node is set up |
+//! | `assembly` | database, governor and runtime, put together in one place |
+//! | `jobs` | what can be done with jobs |
+//! | `running`, `drive` | a job that runs, and the thread that sees it to its end |
+//! | `registry` | the jobs that run |
+//! | `spills` | the folder for sorted runs |
+//! | `store` | what a store measures of its own requests |
 
+mod assembly;
+mod drive;
+mod jobs;
+mod options;
+mod registry;
+mod running;
+mod spills;
 mod store;
+#[cfg(test)]
+mod tests;
 
-pub use store::{StoreRequests, StoreWindows};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use ebb_colocate::{Governor, GuardWatch, LatencySource};
+use ebb_scheduler::runtime::Runtime;
+use ebb_storage::{Db, Options};
+
+use self::assembly::Assembly;
+pub use self::jobs::Restarted;
+pub use self::options::{NodeOptions, machine_cores};
+use self::registry::Registry;
+pub use self::running::{JobEnd, JobProgress, ReadInput, RunningJob, Stop};
+use self::spills::Spills;
+pub use self::store::{StoreRequests, StoreWindows};
+use crate::jobs::JobError;
+use crate::jobs::history::History;
+use crate::jobs::launch::Site;
+
+/// A node. Dropping it parks what runs, as [`shutdown`](Self::shutdown) does.
+pub struct Node {
+    registry: Arc<Registry>,
+    history: OnceLock<History>,
+    site: Site,
+    assembly: Assembly,
+    /// After what may write there.
+    _spills: Spills,
+}
+
+impl Node {
+    /// Opens the database in `data` and starts a node over it.
+    ///
+    /// # Errors
+    /// When the database cannot be opened, an option is out of range, or the system
+    /// refuses a thread or a folder.
+    pub fn open(data: &Path, db: Options, options: NodeOptions) -> Result<Self, JobError> {
+        let db = Db::open(data, db)?;
+        let spill_dir = options.spill_dir.is_none().then(|| data.join("spill"));
+        let spills = spill_dir.map(|parent| Spills::create_in(parent, true));
+        Self::assemble(Some(db), spills.transpose()?, options)
+    }
+
+    /// Starts a node over a database that is open, or without one.
+    ///
+    /// # Errors
+    /// As [`Node::open`].
+    pub fn start(db: Option<Db>, options: NodeOptions) -> Result<Self, JobError> {
+        Self::assemble(db, None, options)
+    }
+
+    fn assemble(
+        db: Option<Db>,
+        spills: Option<Spills>,
+        options: NodeOptions,
+    ) -> Result<Self, JobError> {
+        let named = || options.spill_dir.clone().unwrap_or_else(std::env::temp_dir);
+        let spills = match spills {
+            Some(spills) => spills,
+            None => Spills::create_in(named(), false)?,
+        };
+        let runtime = options.runtime();
+        let (cores, task_memory_bytes) = (runtime.cores, runtime.task_memory_bytes);
+        let assembly = Assembly::start(db.as_ref(), spills.path(), options)?;
+        Ok(Self {
+            registry: Arc::default(),
+            history: OnceLock::new(),
+            site: Site {
+                db,
+                spill_dir: spills.path().to_path_buf(),
+                cores,
+                task_memory_bytes,
+            },
+            assembly,
+            _spills: spills,
+        })
+    }
+
+    /// The database, where there is one.
+    pub fn db(&self) -> Option<&Db> {
+        self.site.db.as_ref()
+    }
+
+    /// What runs the jobs: for jobs that are made by hand, and for what it tells of itself.
+    pub fn runtime(&self) -> &Arc<Runtime> {
+        self.assembly.runtime()
+    }
+
+    /// What says how much jobs may use; none where that is fixed.
+    pub fn governor(&self) -> Option<&Arc<Governor>> {
+        self.assembly.governor()
+    }
+
+    /// Lets the guard see the latencies of the load until what this returns is dropped;
+    /// nothing to drop where what jobs may use is fixed.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub fn watch(&self, source: impl LatencySource + 'static) -> io::Result<Option<GuardWatch>> {
+        self.assembly.watch(source)
+    }
+
+    /// Takes no more jobs, stops those that run and waits until they have ended: cancelled,
+    /// or parked, which leaves them unfinished, to be started again by the next node over
+    /// the database. May be called more than once.
+    pub fn shutdown(&self, how: Stop) {
+        self.registry.close(how);
+        self.assembly.runtime().shutdown();
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.shutdown(Stop::Park);
+    }
+}

@@ -10,7 +10,8 @@ use ebb_scheduler::policy;
 use ebb_scheduler::runtime::{
     Input, JobHandle, Management, Runtime, RuntimeOptions, Throttles, VecOutput,
 };
-use ebb_server::jobs::processes::TableWork;
+use ebb_server::jobs::launch::JobDescription;
+use ebb_server::jobs::request::{ApplicationRequest, WordcountRequest};
 use ebb_server::jobs::wordcount;
 use ebb_server::node::{StoreRequests, StoreWindows};
 use ebb_storage::{Db, PinnedTable};
@@ -125,7 +126,9 @@ impl Analytics {
             ..RuntimeOptions::new(setup.cores)
         })?;
         let pin = held.in_processes.then(|| setup.text.pin()).transpose()?;
-        let work = pin.as_ref().map(|pin| TableWork::word_count(pin, REDUCES));
+        let application = ApplicationRequest::Wordcount(WordcountRequest { reduces: REDUCES });
+        let described = |pin| JobDescription::over_table(application.clone(), pin);
+        let description = pin.as_ref().map(described);
         let mut analytics = Self {
             runtime: Arc::new(runtime),
             governor,
@@ -138,7 +141,7 @@ impl Analytics {
             let output = Arc::new(VecOutput::new());
             let mut spec = wordcount::spec(format!("J{number}"), input.clone(), output, REDUCES);
             spec.goal_s = goal_s;
-            spec.processes = work.as_ref().map(|work| Arc::new(work.processes()));
+            spec.processes = (description.as_ref()).map(|of| Arc::new(of.processes()));
             analytics.jobs.push(analytics.runtime.submit(spec)?);
         }
         let started = Instant::now();

@@ -4,25 +4,33 @@ use super::attempt_record::AttemptRecord;
 use super::profile::MeasuredProfile;
 use super::report::{JobReport, JobStatus};
 use crate::model::JobId;
+use std::sync::Arc;
 
-/// What a journal is to be told.
-pub(in crate::runtime) enum News {
+/// What the journal of a job is to be told.
+pub(in crate::runtime) struct News {
+    pub journal: Arc<dyn JobJournal>,
+    pub event: Event,
+}
+
+/// What happened.
+pub(in crate::runtime) enum Event {
     Submitted(JobStatus),
     AttemptEnded(JobId, AttemptRecord),
     Ended(Box<(JobReport, MeasuredProfile)>),
 }
 
 impl News {
-    pub fn tell(&self, journal: &dyn JobJournal) {
-        match self {
-            Self::Submitted(job) => journal.submitted(job),
-            Self::AttemptEnded(job, attempt) => journal.attempt_ended(*job, attempt),
-            Self::Ended(end) => journal.ended(&end.0, &end.1),
+    pub fn tell(&self) {
+        let journal = self.journal.as_ref();
+        match &self.event {
+            Event::Submitted(job) => journal.submitted(job),
+            Event::AttemptEnded(job, attempt) => journal.attempt_ended(*job, attempt),
+            Event::Ended(end) => journal.ended(&end.0, &end.1),
         }
     }
 }
 
-/// Is told of what happens to jobs, so that it outlives the process.
+/// Is told of what happens to a job, or to several, so that it outlives the process.
 ///
 /// One call at a time, in the order in which things happened. Of one job: first
 /// `submitted`, then any `attempt_ended`, each once, and at last `ended`, before

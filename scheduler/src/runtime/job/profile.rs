@@ -70,6 +70,12 @@ pub struct MeasuredProfile {
     pub reduce: TaskMeasures,
 }
 
+/// How many times as large as what was measured, or as small, an input may be for
+/// anything to be said of it. A task has costs that do not grow with its bytes: of four
+/// rows they are all there is, and in proportion to them a large job would seem a hundred
+/// times as long as it is.
+const REACH: f64 = 10.0;
+
 impl MeasuredProfile {
     /// Adds an attempt, if its result counts.
     pub fn add(&mut self, attempt: &AttemptRecord) {
@@ -81,9 +87,26 @@ impl MeasuredProfile {
         }
     }
 
+    /// Whether it says anything about a run over `bytes_in` bytes, 0 when not known: not
+    /// when that is more than ten times as much as was measured, or as little.
+    #[must_use]
+    pub fn reaches(&self, bytes_in: u64) -> bool {
+        let growth = self.growth(bytes_in).unwrap_or(1.0);
+        (1.0 / REACH..=REACH).contains(&growth)
+    }
+
+    /// How many times as many bytes that is.
+    fn growth(&self, bytes_in: u64) -> Option<f64> {
+        match (bytes_in, self.map.bytes_in) {
+            (0, _) | (_, 0) => None,
+            (next, measured) => Some(next as f64 / measured as f64),
+        }
+    }
+
     /// What tasks of the next run will take if work is in proportion to the
     /// input: `bytes_in` bytes, 0 when not known, in `maps` maps and `reduces`
-    /// reduces. What was not measured is left as in `otherwise`.
+    /// reduces. What was not measured is left as in `otherwise`, and so is all of it
+    /// where the profile does not [reach](Self::reaches).
     #[must_use]
     pub fn estimates(
         &self,
@@ -92,10 +115,10 @@ impl MeasuredProfile {
         reduces: u32,
         otherwise: JobProfile,
     ) -> JobProfile {
-        let growth = match (bytes_in, self.map.bytes_in) {
-            (0, _) | (_, 0) => None,
-            (next, measured) => Some(next as f64 / measured as f64),
-        };
+        if !self.reaches(bytes_in) {
+            return otherwise;
+        }
+        let growth = self.growth(bytes_in);
         let per_task = |measures: &TaskMeasures, tasks: u32, otherwise_s: f64| {
             let cpu_s = match growth {
                 Some(growth) => measures.cpu_s * growth / f64::from(tasks.max(1)),
@@ -146,6 +169,24 @@ mod tests {
         };
         measured.add(&failed);
         measured
+    }
+
+    /// A profile of 4 rows made a job of 178,000 seem a hundred times as long as it was.
+    #[test]
+    fn a_profile_says_nothing_of_inputs_that_are_far_from_its_own() {
+        let otherwise = JobProfile::default();
+        for (bytes, reaches) in [
+            (0, true),
+            (400, true),
+            (4000, true),
+            (4001, false),
+            (40, true),
+            (39, false),
+        ] {
+            assert_eq!(measured().reaches(bytes), reaches, "{bytes}");
+            let estimates = measured().estimates(bytes, 3, 1, otherwise);
+            assert_eq!(estimates != otherwise, reaches, "{bytes}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::fold::{Fold, FoldCombiner};
 use super::functions::{Mapper, Reducer};
 use super::input::{Input, Split};
+use super::journal::JobJournal;
 use super::output::Output;
 use super::partitioner::{Partitioner, Partitioning};
 use super::profile::{JobProfile, MeasuredProfile};
@@ -43,6 +44,10 @@ pub struct JobSpec {
     pub profile: JobProfile,
     /// What an earlier run of the same job took: better estimates than those.
     pub measured: Option<MeasuredProfile>,
+    /// Who is told what happens to it.
+    pub journal: Option<Arc<dyn JobJournal>>,
+    /// Cores that it may use at most, at least 1; `None`: those of the runtime.
+    pub cores: Option<u32>,
     /// Where its tasks run; without, on threads of this process.
     pub processes: Option<Arc<TaskProcesses>>,
     /// Jobs of the same runtime that have to succeed before this one starts. Its
@@ -72,6 +77,8 @@ impl JobSpec {
             goal_s: None,
             profile: JobProfile::default(),
             measured: None,
+            journal: None,
+            cores: None,
             processes: None,
             after: Vec::new(),
         }
@@ -139,6 +146,20 @@ impl JobSpec {
     #[must_use]
     pub fn in_processes(mut self, processes: Arc<TaskProcesses>) -> Self {
         self.processes = Some(processes);
+        self
+    }
+
+    /// With `journal` told what happens to it.
+    #[must_use]
+    pub fn journal(mut self, journal: Arc<dyn JobJournal>) -> Self {
+        self.journal = Some(journal);
+        self
+    }
+
+    /// On at most `cores` cores at a time.
+    #[must_use]
+    pub fn cores(mut self, cores: u32) -> Self {
+        self.cores = Some(cores);
         self
     }
 

@@ -55,11 +55,7 @@ fn with_book(spills: &Path, torn: bool) -> (Runtime, Arc<Book>) {
         torn,
         ..Book::default()
     });
-    let options = RuntimeOptions {
-        journal: Some(book.clone()),
-        ..options(spills)
-    };
-    (Runtime::start(options).unwrap(), book)
+    (Runtime::start(options(spills)).unwrap(), book)
 }
 
 #[test]
@@ -68,7 +64,7 @@ fn a_journal_is_told_everything_once_before_the_wait_ends() {
     let (runtime, book) = with_book(spills.path(), false);
     let output = VecOutput::new();
     let job = runtime
-        .submit(word_count("a\nb\na", 3, 2, &output))
+        .submit(word_count("a\nb\na", 3, 2, &output).journal(book.clone()))
         .unwrap();
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
     let lines = book.about(&job);
@@ -82,11 +78,16 @@ fn a_journal_is_told_everything_once_before_the_wait_ends() {
     let fails = |_: &[u8], _: &[u8], _: &mut dyn Emit| Err(TaskError::failed("no"));
     let mut spec = word_count("a", 1, 1, &output);
     spec.mapper = Arc::new(fails);
-    let job = runtime.submit(spec).unwrap();
+    let job = runtime.submit(spec.journal(book.clone())).unwrap();
     assert!(matches!(job.wait().outcome, Outcome::Failed { .. }));
     let lines = book.about(&job);
     assert_eq!(lines.len(), 2 + ATTEMPTS_MAX as usize);
     assert_eq!(lines[4], r#"Map 0 4 Failed { cause: "no" }"#);
+
+    // Of a job without a journal nobody is told.
+    let job = runtime.submit(word_count("a", 1, 1, &output)).unwrap();
+    assert_eq!(job.wait().outcome, Outcome::Succeeded);
+    assert!(book.about(&job).is_empty());
 }
 
 #[test]
@@ -94,7 +95,8 @@ fn a_journal_that_panics_does_not_disturb_the_jobs() {
     let spills = tempfile::tempdir().unwrap();
     let (runtime, book) = with_book(spills.path(), true);
     let output = VecOutput::new();
-    let job = runtime.submit(word_count("a b\na", 2, 1, &output)).unwrap();
+    let spec = word_count("a b\na", 2, 1, &output).journal(book.clone());
+    let job = runtime.submit(spec).unwrap();
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
     assert_eq!(counts(&output), count_independently("a b\na"));
     assert_eq!(book.about(&job).len(), 5);

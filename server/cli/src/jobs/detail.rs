@@ -2,7 +2,7 @@
 
 use ebb_scheduler::model::TaskKind;
 use ebb_scheduler::runtime::AttemptOutcome;
-use ebb_server::jobs::history::{NotedAttempt, NotedJob};
+use ebb_server::jobs::history::{JobAttempt, JobRecord};
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 
@@ -17,14 +17,14 @@ const LISTED_MAX: usize = 15;
 const CAUSE_CHARS_MAX: usize = 200;
 
 /// The job with its attempts.
-pub(super) fn object(job: &NotedJob, attempts: &[NotedAttempt]) -> Value {
+pub(super) fn object(job: &JobRecord, attempts: &[JobAttempt]) -> Value {
     let mut object = json!(job);
     object["attempts"] = json!(attempts);
     object
 }
 
 /// The same for people.
-pub(super) fn lines(job: &NotedJob, attempts: &[NotedAttempt]) -> Vec<String> {
+pub(super) fn lines(job: &JobRecord, attempts: &[JobAttempt]) -> Vec<String> {
     let took = took_s(job).map_or_else(String::new, |took_s| format!(" after {took_s:.2} s"));
     let mut lines = vec![format!(
         "{} {}: {}{took}",
@@ -32,7 +32,10 @@ pub(super) fn lines(job: &NotedJob, attempts: &[NotedAttempt]) -> Vec<String> {
         job.id,
         state(job)
     )];
-    let mut begun = format!("  started  {} in {}", started(job), job.directory.display());
+    let mut begun = format!("  started  {}", started(job));
+    if let Some(directory) = job.request["directory"].as_str() {
+        begun += &format!(" in {directory}");
+    }
     if job.starts > 1 {
         begun += &format!(", {} times", job.starts);
     }
@@ -77,7 +80,7 @@ fn counters(counters: &Value) -> Vec<String> {
 }
 
 /// `map 3`, or in a chain `2: map 3`.
-fn task(attempt: &NotedAttempt, is_chain: bool) -> String {
+fn task(attempt: &JobAttempt, is_chain: bool) -> String {
     let kind = match attempt.record.kind {
         TaskKind::Map => "map",
         TaskKind::Reduce => "reduce",
@@ -89,18 +92,18 @@ fn task(attempt: &NotedAttempt, is_chain: bool) -> String {
     format!("{of}{kind} {}", attempt.record.index)
 }
 
-fn is_chain(attempts: &[NotedAttempt]) -> bool {
+fn is_chain(attempts: &[JobAttempt]) -> bool {
     attempts.iter().any(|attempt| attempt.job > 1)
 }
 
-fn slowest(job: &NotedJob, attempts: &[NotedAttempt]) -> Vec<String> {
+fn slowest(job: &JobRecord, attempts: &[JobAttempt]) -> Vec<String> {
     let head = [
         "task", "attempt", "from s", "took s", "CPU s", "in", "out", "spilled", "memory", "ended",
     ];
-    let took_s = |attempt: &NotedAttempt| attempt.record.ended_s - attempt.record.started_s;
+    let took_s = |attempt: &JobAttempt| attempt.record.ended_s - attempt.record.started_s;
     let mut slowest: Vec<_> = attempts.iter().collect();
     slowest.sort_by(|a, b| took_s(b).total_cmp(&took_s(a)));
-    let row = |attempt: &&NotedAttempt| {
+    let row = |attempt: &&JobAttempt| {
         let record = &attempt.record;
         let ended = match record.outcome {
             AttemptOutcome::Done => "done",
@@ -140,7 +143,7 @@ fn slowest(job: &NotedJob, attempts: &[NotedAttempt]) -> Vec<String> {
 }
 
 /// The causes of those that failed, the latest last.
-fn failed(attempts: &[NotedAttempt]) -> Vec<String> {
+fn failed(attempts: &[JobAttempt]) -> Vec<String> {
     let causes = attempts.iter().filter_map(|attempt| {
         let cause = match &attempt.record.outcome {
             AttemptOutcome::Failed { cause } => &cause[..],
@@ -168,15 +171,15 @@ fn failed(attempts: &[NotedAttempt]) -> Vec<String> {
 mod tests {
     use super::super::timeline::testing::attempt;
     use super::*;
-    use ebb_server::jobs::history::NotedState;
+    use ebb_server::jobs::history::RecordState;
 
-    fn job(report: Value) -> NotedJob {
-        NotedJob {
+    fn job(report: Value) -> JobRecord {
+        JobRecord {
             id: "1795293012345".into(),
             application: "sort".into(),
-            arguments: json!({}),
-            directory: "/d".into(),
-            state: NotedState::Failed,
+            request: json!({"directory": "/d"}),
+            own_snapshots: Vec::new(),
+            state: RecordState::Failed,
             started_unix_ms: 1_795_293_012_345,
             starts: 2,
             commits: false,
@@ -219,8 +222,8 @@ mod tests {
 
     #[test]
     fn a_job_without_a_report_or_attempts_is_told_by_its_note() {
-        let unfinished = NotedJob {
-            state: NotedState::Started,
+        let unfinished = JobRecord {
+            state: RecordState::Started,
             ended_unix_ms: None,
             report: None,
             starts: 1,

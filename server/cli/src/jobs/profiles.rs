@@ -2,13 +2,13 @@
 
 use anyhow::Result;
 use ebb_scheduler::runtime::TaskMeasures;
-use ebb_server::jobs::history::NotedProfile;
+use ebb_server::jobs::history::ProfileRecord;
 use indicatif::HumanBytes;
 
 use crate::print::{Printer, table};
 
 /// Prints them, a row per type of task.
-pub(super) fn print(profiles: &[NotedProfile], json: bool) -> Result<()> {
+pub(super) fn print(profiles: &[ProfileRecord], json: bool) -> Result<()> {
     let mut printer = Printer::new();
     if json {
         printer.json(&profiles)?;
@@ -31,7 +31,7 @@ pub(super) fn print(profiles: &[NotedProfile], json: bool) -> Result<()> {
     printer.finish()
 }
 
-fn rows(profile: &NotedProfile) -> Vec<Vec<String>> {
+fn rows(profile: &ProfileRecord) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (name, measured) in &profile.measured {
         for (kind, measures) in [("maps", measured.map), ("reduces", measured.reduce)] {
@@ -43,7 +43,7 @@ fn rows(profile: &NotedProfile) -> Vec<Vec<String>> {
     rows
 }
 
-fn row(profile: &NotedProfile, name: &str, kind: &str, measures: &TaskMeasures) -> Vec<String> {
+fn row(profile: &ProfileRecord, name: &str, kind: &str, measures: &TaskMeasures) -> Vec<String> {
     let mib = measures.bytes_in as f64 / f64::from(1 << 20);
     let per_mib = (mib > 0.0).then(|| format!("{:.4}", measures.cpu_s / mib));
     vec![

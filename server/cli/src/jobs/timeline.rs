@@ -2,7 +2,7 @@
 
 use ebb_scheduler::model::TaskKind;
 use ebb_scheduler::runtime::AttemptOutcome;
-use ebb_server::jobs::history::NotedAttempt;
+use ebb_server::jobs::history::JobAttempt;
 
 /// Columns of the picture.
 const COLUMNS: usize = 64;
@@ -17,8 +17,8 @@ const COLUMNS: usize = 64;
 /// ```
 ///
 /// `+` stands for ten and more. Empty without attempts.
-pub(super) fn timeline(attempts: &[NotedAttempt]) -> Vec<String> {
-    let times = |time_s: fn(&NotedAttempt) -> f64| attempts.iter().map(time_s);
+pub(super) fn timeline(attempts: &[JobAttempt]) -> Vec<String> {
+    let times = |time_s: fn(&JobAttempt) -> f64| attempts.iter().map(time_s);
     let begins_s = times(|attempt| attempt.record.started_s).fold(f64::INFINITY, f64::min);
     let ends_s = times(|attempt| attempt.record.ended_s).fold(0.0, f64::max);
     if attempts.is_empty() {
@@ -81,13 +81,8 @@ pub(super) mod testing {
     use ebb_scheduler::runtime::AttemptRecord;
 
     /// An attempt that ended well.
-    pub(in super::super) fn attempt(
-        kind: TaskKind,
-        index: u32,
-        from: f64,
-        to: f64,
-    ) -> NotedAttempt {
-        NotedAttempt {
+    pub(in super::super) fn attempt(kind: TaskKind, index: u32, from: f64, to: f64) -> JobAttempt {
+        JobAttempt {
             job: 1,
             record: AttemptRecord {
                 kind,

@@ -1,37 +1,20 @@
-//! The arguments of the applications, as far as they differ, and what each makes of
-//! them; `job` is any one of them.
+//! The arguments of the applications, as far as they differ; `job` is any one of them.
 
 mod job;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use anyhow::Result;
-use ebb_scheduler::sim::scenario::Scenario;
-use serde::{Deserialize, Serialize};
+use ebb_server::jobs::pi::Variant;
+use ebb_server::jobs::request::OrderRequest;
+use ebb_server::jobs::select::Condition;
 
-pub(super) use self::job::Job;
+pub(super) use self::job::JobArgs;
+use super::common::Common;
 use super::input::InputArgs;
-use super::launch::{Common, Launch, Work};
 use super::source_text::SourceText;
-use crate::error::CliError;
-use crate::scenario_file;
-use ebb_server::jobs::aggregate::{self, Aggregation};
-use ebb_server::jobs::combine::{self, Grouping};
-use ebb_server::jobs::grep::{self, Pattern};
-use ebb_server::jobs::index;
-use ebb_server::jobs::join::{self, JoinKind, JoinSide};
-use ebb_server::jobs::pagerank::{self, Edges, PageRank};
-use ebb_server::jobs::pi::{self, Variant};
-use ebb_server::jobs::records::RowSchema;
-use ebb_server::jobs::select::{self, Condition, Selection};
-use ebb_server::jobs::simulate;
-use ebb_server::jobs::sort::{self, Order};
-use ebb_server::jobs::validate;
-use ebb_server::jobs::wordcount;
 
 /// How many reduce tasks.
-#[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
+#[derive(Debug, Clone, clap::Args)]
 struct Reduces {
     /// Reduce tasks.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -40,7 +23,7 @@ struct Reduces {
 }
 
 /// By what values are in order.
-#[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
+#[derive(Debug, Clone, clap::Args)]
 struct OrderArgs {
     /// By these columns, the first one first [default: by the whole value].
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
@@ -53,8 +36,14 @@ struct OrderArgs {
     reverse: bool,
 }
 
-fn usage(error: impl std::fmt::Display) -> CliError {
-    CliError::Usage(error.to_string())
+impl From<OrderArgs> for OrderRequest {
+    fn from(order: OrderArgs) -> Self {
+        Self {
+            by: order.by,
+            numeric: order.numeric,
+            reverse: order.reverse,
+        }
+    }
 }
 
 const AGGREGATE_EXAMPLES: &str = "\
@@ -68,7 +57,7 @@ of the value that has the rank. Rows without the column are not counted. Sums ar
 exact, however large; a mean has 20 digits.";
 
 /// Compute count, sum, min, max, mean and quantiles of columns, by group.
-#[derive(Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Debug, clap::Args)]
 #[command(after_help = AGGREGATE_EXAMPLES)]
 pub(super) struct Aggregate {
     #[command(flatten)]
@@ -88,20 +77,6 @@ pub(super) struct Aggregate {
     quantiles: Vec<f64>,
 }
 
-impl Aggregate {
-    fn work(&self, launch: &mut Launch<'_>) -> Result<Work> {
-        let opened = launch.input(&self.input)?;
-        let quantiles = self.quantiles.clone();
-        let aggregation = Aggregation::new(&opened.format, &self.by, &self.of, quantiles);
-        let aggregation = aggregation.map_err(usage)?;
-        let input = opened.input.clone();
-        let output = launch.output(Arc::new(aggregation.rows()))?;
-        let name = aggregate::APPLICATION.name;
-        let spec = aggregate::spec(name, input, output, aggregation, self.reduces.reduces);
-        Ok(Work::job(spec))
-    }
-}
-
 /// A number from 0 to 1.
 fn part(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
@@ -116,7 +91,7 @@ Examples:
   ebb run combine --csv trips.csv --by city,year --output cities.csv";
 
 /// Count the rows of each group and their bytes.
-#[derive(Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Debug, clap::Args)]
 #[command(after_help = COMBINE_EXAMPLES)]
 pub(super) struct Combine {
     #[command(flatten)]
@@ -131,18 +106,6 @@ pub(super) struct Combine {
     by: Vec<String>,
 }
 
-impl Combine {
-    fn work(&self, launch: &mut Launch<'_>) -> Result<Work> {
-        let opened = launch.input(&self.input)?;
-        let grouping = Grouping::new(&opened.format, &self.by).map_err(usage)?;
-        let input = opened.input.clone();
-        let output = launch.output(Arc::new(grouping.rows()))?;
-        let name = combine::APPLICATION.name;
-        let spec = combine::spec(name, input, output, grouping, self.reduces.reduces);
-        Ok(Work::job(spec))
-    }
-}
-
 const GREP_EXAMPLES: &str = "\
 Examples:
   ebb run grep --table app.lines --snapshot monday --output found.tsv --pattern TODO
@@ -152,7 +115,7 @@ Rows of the result: those rows whose value matches, as they are: with the column
 that they have, or the place and the line of text.";
 
 /// Find the rows whose value matches a pattern.
-#[derive(Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Debug, clap::Args)]
 #[command(after_help = GREP_EXAMPLES)]
 pub(super) struct Grep {
     #[command(flatten)]
@@ -167,21 +130,6 @@ pub(super) struct Grep {
     regex: bool,
 }
 
-impl Grep {
-    fn work(&self, launch: &mut Launch<'_>) -> Result<Work> {
-        let pattern = match self.regex {
-            true => Pattern::regex(&self.pattern),
-            false => Pattern::text(&self.pattern),
-        };
-        let pattern = pattern.map_err(|error| usage(format!("--pattern: {error}")))?;
-        let opened = launch.input(&self.input)?;
-        let (input, rows) = (opened.input.clone(), opened.format.shared());
-        let output = launch.output(Arc::clone(&rows))?;
-        let spec = grep::spec(grep::APPLICATION.name, input, output, pattern, rows);
-        Ok(Work::job(spec))
-    }
-}
-
 const INDEX_EXAMPLES: &str = "\
 Examples:
   ebb run index --table app.lines --snapshot monday --output app.words
@@ -191,7 +139,7 @@ Rows of the result: a word, and the keys of the rows it occurs in as a CSV recor
 Beyond a MiB the list goes on in rows WORD#2, WORD#3 and so on.";
 
 /// List for each word the keys of the rows it occurs in.
-#[derive(Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Debug, clap::Args)]
 #[command(after_help = INDEX_EXAMPLES)]
 pub(super) struct Index {
     #[command(flatten)]
@@ -200,20 +148,6 @@ pub(super) struct Index {
     input: InputArgs,
     #[command(flatten)]
     reduces: Reduces,
-}
-
-impl Index {
-    fn work(&self, launch: &mut Launch<'_>) -> Result<Work> {
-        let input = launch.input(&self.input)?.input.clone();
-        let output = launch.output(Arc::new(index::rows()))?;
-        let name = index::APPLICATION.name;
-        Ok(Work::job(index::spec(
-            name,
-            input,
-            output,
-            self.reduces.reduces,
-        )))
-    }
 }
 
 const JOIN_EXAMPLES: &str = "\
@@ -229,7 +163,7 @@ of text. Of one key up to 64 MiB of left rows are held in memory: the side with 
 rows per key should be the left one.";
 
 /// Put rows of two inputs that have the same key side by side.
-#[derive(Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Debug, clap::Args)]
 #[command(after_help = JOIN_EXAMPLES)]
 pub(super) struct Join {
     #[command(flatten)]
@@ -252,26 +186,6 @@ pub(super) struct Join {
     left: bool,
 }
 
-impl Join {
-    fn work(&self, launch: &mut Launch<'_>) -> Result<Work> {
-        let right = self.with.input(&self.input);
-        let opened = launch.input(&self.input)?;
-        let on = self.on.as_deref();
-        let left = JoinSide::new(opened.input.clone(), &opened.format, on).map_err(usage)?;
-        let opened = launch.input(&right)?;
-        let on = self.with_on.as_deref().or(on);
-        let right = JoinSide::new(opened.input.clone(), &opened.format, on).map_err(usage)?;
-        let output = launch.output_of_any_keys(Arc::new(join::rows(&left, &right)))?;
-        let kind = match self.left {
-            true => JoinKind::Left,
-            false => JoinKind::Inner,
-        };
-        let name = join::APPLICATION.name;
-        let spec = join::spec(name, left, right, output, kind, self.reduces.reduces);
-        Ok(Work::job(spec))
-    }
-}
-
 const PAGERANK_EXAMPLES: &str = "\
 Examples:
   ebb run pagerank --text links.txt --output ranks.tsv
@@ -281,7 +195,7 @@ A link is a line with two names, or two columns. Rows of the result: a node and 
 rank; all ranks add up to 1. Every iteration is a job.";
 
 /// Rank nodes by the links to them.
-#[derive(Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Debug, clap::Args)]
 #[command(after_help = PAGERANK_EXAMPLES)]
 pub(super) struct Pagerank {
     #[command(flatten)]
@@ -305,35 +219,13 @@ pub(super) struct Pagerank {
     damping: f64,
 }
 
-impl Pagerank {
-    fn work(&self, launch: &mut Launch<'_>) -> Result<Work> {
-        let opened = launch.input(&self.input)?;
-        let edges = Edges::new(&opened.format, &self.from, &self.to).map_err(usage)?;
-        let input = opened.input.clone();
-        let output = launch.output(Arc::new(pagerank::rows()))?;
-        // Before the first of many jobs, what would be refused for the last.
-        output.check()?;
-        let chain = PageRank::new(
-            pagerank::APPLICATION.name,
-            input,
-            edges,
-            output,
-            launch.spill_dir(),
-            self.damping,
-            self.iterations,
-            self.reduces.reduces,
-        );
-        Ok(Work::Chain(Box::new(chain)))
-    }
-}
-
 const PI_EXAMPLES: &str = "\
 Examples:
   ebb run pi --output -
   ebb run pi --points 100000000000 --variant simd --output pi.tsv --goal 60s";
 
 /// Draw points to compute pi.
-#[derive(Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Debug, clap::Args)]
 #[command(after_help = PI_EXAMPLES)]
 pub(super) struct Pi {
     #[command(flatten)]
@@ -349,16 +241,6 @@ pub(super) struct Pi {
     variant: Variant,
 }
 
-impl Pi {
-    fn work(&self, launch: &mut Launch<'_>) -> Result<Work> {
-        let output = launch.output(Arc::new(pi::rows()))?;
-        let name = pi::APPLICATION.name;
-        let tasks = launch.splits();
-        let spec = pi::spec(name, output, self.points, tasks, self.seed, self.variant);
-        Ok(Work::job(spec))
-    }
-}
-
 const SELECT_EXAMPLES: &str = "\
 Examples:
   ebb run select --csv trips.csv --where 'fare >= 50' --where 'city = Bonn' \\
@@ -371,7 +253,7 @@ field that is the other is an error. In quotes a value is text: --where \"zip = 
 A row without the column meets no condition. `key` and `value` are columns too.";
 
 /// Select rows by conditions or as a sample, and columns of them.
-#[derive(Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Debug, clap::Args)]
 #[command(after_help = SELECT_EXAMPLES)]
 pub(super) struct Select {
     #[command(flatten)]
@@ -389,19 +271,6 @@ pub(super) struct Select {
     keep: f64,
 }
 
-impl Select {
-    fn work(&self, launch: &mut Launch<'_>) -> Result<Work> {
-        let opened = launch.input(&self.input)?;
-        let conditions = self.conditions.clone();
-        let selection = Selection::new(&opened.format, conditions, &self.columns, self.keep);
-        let selection = selection.map_err(usage)?;
-        let input = opened.input.clone();
-        let output = launch.output(selection.rows())?;
-        let spec = select::spec(select::APPLICATION.name, input, output, selection);
-        Ok(Work::job(spec))
-    }
-}
-
 const SIMULATE_EXAMPLES: &str = "\
 Examples:
   ebb run simulate --output -
@@ -411,7 +280,7 @@ Without a scenario: figure 5.21 of the thesis. `ebb sim run` does the same on al
 cores at once.";
 
 /// Simulate a scenario under policies, a replica per record.
-#[derive(Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Debug, clap::Args)]
 #[command(after_help = SIMULATE_EXAMPLES)]
 pub(super) struct Simulate {
     #[command(flatten)]
@@ -424,20 +293,6 @@ pub(super) struct Simulate {
     replicas: Option<u32>,
 }
 
-impl Simulate {
-    fn work(&self, launch: &mut Launch<'_>) -> Result<Work> {
-        let mut scenario = match &self.scenario {
-            None => Scenario::parse("the thesis's", simulate::SCENARIO)?,
-            Some(path) => scenario_file::read(path)?,
-        };
-        scenario.replicas = self.replicas.unwrap_or(scenario.replicas);
-        let output = launch.output(Arc::new(simulate::rows()))?;
-        let name = simulate::APPLICATION.name;
-        let spec = simulate::spec(name, output, scenario, launch.splits()).map_err(usage)?;
-        Ok(Work::job(spec))
-    }
-}
-
 const SORT_EXAMPLES: &str = "\
 Examples:
   ebb run sort --text lines.txt --output sorted.txt
@@ -448,7 +303,7 @@ Rows of the result: those of the input with their columns; of text the lines, no
 else. Equal ones stay as many as they are.";
 
 /// Sort rows, by their values or by columns.
-#[derive(Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Debug, clap::Args)]
 #[command(after_help = SORT_EXAMPLES)]
 pub(super) struct Sort {
     #[command(flatten)]
@@ -461,28 +316,6 @@ pub(super) struct Sort {
     order: OrderArgs,
 }
 
-impl Sort {
-    fn work(&self, launch: &mut Launch<'_>) -> Result<Work> {
-        let opened = launch.input(&self.input)?;
-        let OrderArgs {
-            by,
-            numeric,
-            reverse,
-        } = &self.order;
-        let order = Order::new(&opened.format, by, *numeric, *reverse);
-        let (order, input) = (order.map_err(usage)?, opened.input.clone());
-        let output = launch.output_of_any_keys(order.rows())?;
-        let name = sort::APPLICATION.name;
-        Ok(Work::job(sort::spec(
-            name,
-            input,
-            output,
-            order,
-            self.reduces.reduces,
-        )))
-    }
-}
-
 const VALIDATE_EXAMPLES: &str = "\
 Examples:
   ebb run validate --text sorted.txt --output -
@@ -493,7 +326,7 @@ how many values come before one that should be before them; records; and if some
 misplaced the first of them as misplaced_first.";
 
 /// Tell whether values are in order, how many they are, and a checksum.
-#[derive(Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Debug, clap::Args)]
 #[command(after_help = VALIDATE_EXAMPLES)]
 pub(super) struct Validate {
     #[command(flatten)]
@@ -502,22 +335,6 @@ pub(super) struct Validate {
     input: InputArgs,
     #[command(flatten)]
     order: OrderArgs,
-}
-
-impl Validate {
-    fn work(&self, launch: &mut Launch<'_>) -> Result<Work> {
-        let opened = launch.input(&self.input)?;
-        let OrderArgs {
-            by,
-            numeric,
-            reverse,
-        } = &self.order;
-        let order = Order::new(&opened.format, by, *numeric, *reverse);
-        let (order, input) = (order.map_err(usage)?, opened.input.clone());
-        let output = launch.output(Arc::new(validate::rows()))?;
-        let spec = validate::spec(validate::APPLICATION.name, input, output, order);
-        Ok(Work::job(spec))
-    }
 }
 
 const WORDCOUNT_EXAMPLES: &str = "\
@@ -530,7 +347,7 @@ A word is a maximal run of bytes that are ASCII letters, ASCII digits or above
 0x7f; ASCII letters count as lower case. Rows of the result: the word, the count.";
 
 /// Count how often each word occurs in the values.
-#[derive(Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Debug, clap::Args)]
 #[command(after_help = WORDCOUNT_EXAMPLES)]
 pub(super) struct Wordcount {
     #[command(flatten)]
@@ -539,18 +356,4 @@ pub(super) struct Wordcount {
     input: InputArgs,
     #[command(flatten)]
     reduces: Reduces,
-}
-
-impl Wordcount {
-    fn work(&self, launch: &mut Launch<'_>) -> Result<Work> {
-        let input = launch.input(&self.input)?.input.clone();
-        let output = launch.output(Arc::new(wordcount::rows()))?;
-        let name = wordcount::APPLICATION.name;
-        Ok(Work::job(wordcount::spec(
-            name,
-            input,
-            output,
-            self.reduces.reduces,
-        )))
-    }
 }

@@ -2,23 +2,17 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::Arc;
 
-use anyhow::{Context, Result};
-use bytes::Bytes;
-use ebb_scheduler::runtime::Input;
-use ebb_server::jobs::records::{RecordFormat, ValueFormat};
-use ebb_server::jobs::{FileKind, FilesInput, Generator, SnapshotInput};
-use ebb_storage::{Db, SnapshotTable};
-use serde::{Deserialize, Serialize};
+use ebb_server::jobs::request::{
+    CsvInput, GeneratedInput, InputRequest, JsonLinesInput, KeySelection, TableInput, TextInput,
+    ValueKind,
+};
 
-use super::source::Source;
-use crate::database;
 use crate::error::CliError;
-use crate::names::{TableName, end_of_prefix};
+use crate::names::TableName;
 
 /// What every job takes that reads something.
-#[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
+#[derive(Debug, Clone, clap::Args)]
 pub(super) struct InputArgs {
     #[command(flatten)]
     place: Place,
@@ -27,10 +21,6 @@ pub(super) struct InputArgs {
     /// a week].
     #[arg(long, value_name = "NAME")]
     snapshot: Option<String>,
-    /// The snapshot was made for this job by a process that ended before it.
-    #[arg(skip)]
-    #[serde(default)]
-    owns_snapshot: bool,
     /// Only the keys of the table from A to B, B left out; A.. and ..B are open.
     #[arg(long, value_name = "A..B")]
     range: Option<KeyRange>,
@@ -39,7 +29,7 @@ pub(super) struct InputArgs {
     prefix: Option<String>,
     /// What the values of the table are.
     #[arg(long, value_name = "KIND", default_value = "text")]
-    values: ValueKind,
+    values: ValueArg,
     /// Names of the columns of CSV values or files without a header, all of them; else
     /// they go by their numbers, from 1.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
@@ -57,7 +47,7 @@ pub(super) struct InputArgs {
 }
 
 /// Exactly one of these.
-#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, clap::Args)]
 #[group(required = true, multiple = false)]
 pub(super) struct Place {
     /// Read a table.
@@ -80,9 +70,8 @@ pub(super) struct Place {
 }
 
 /// What values of a table are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum ValueKind {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ValueArg {
     /// Nothing that has columns.
     Text,
     /// A CSV record each.
@@ -91,8 +80,18 @@ enum ValueKind {
     Json,
 }
 
+impl From<ValueArg> for ValueKind {
+    fn from(values: ValueArg) -> Self {
+        match values {
+            ValueArg::Text => Self::Text,
+            ValueArg::Csv => Self::Csv,
+            ValueArg::Json => Self::Json,
+        }
+    }
+}
+
 /// Keys from one (included) to another (left out); empty ends are open.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct KeyRange {
     from: String,
     to: String,
@@ -114,55 +113,10 @@ impl FromStr for KeyRange {
     }
 }
 
-/// Bytes of a generated value: with its key 100.
-const GENERATED_VALUE_BYTES: usize = 90;
-
-/// An input that is there.
-pub(super) struct Opened {
-    pub(super) input: Arc<dyn Input>,
-    pub(super) format: RecordFormat,
-    /// What a report calls it.
-    pub(super) label: String,
-    /// The snapshot that it reads.
-    pub(super) source: Option<Source>,
-    /// What a process of its own has to read.
-    pub(super) place: OpenedPlace,
-}
-
-/// Where the records of an input are.
-pub(super) enum OpenedPlace {
-    Table(SnapshotTable),
-    Files(FilesInput),
-    Generator(Generator),
-    /// In a process of its own, which tells nobody.
-    Told,
-}
-
 impl InputArgs {
     /// Whether a database is needed.
     pub(super) fn is_table(&self) -> bool {
         self.place.table.is_some()
-    }
-
-    /// Reads the snapshot that was made for the job, which goes with it.
-    pub(super) fn set_own_snapshot(&mut self, name: &str) {
-        self.snapshot = Some(name.to_string());
-        self.owns_snapshot = true;
-    }
-
-    /// Takes that back: reads what it was told to.
-    pub(super) fn forget_own_snapshot(&mut self) {
-        if std::mem::take(&mut self.owns_snapshot) {
-            self.snapshot = None;
-        }
-    }
-
-    /// Deletes the snapshot that was made for the job.
-    pub(super) fn delete_own_snapshot(&self, db: &Db) {
-        if let (true, Some(table)) = (self.owns_snapshot, &self.place.table) {
-            // Dropped, it takes the snapshot with it. One that cannot be had is gone.
-            drop(Source::new(db, table, self.snapshot.as_deref(), true));
-        }
     }
 
     /// The same for another place. Ranges of keys, and how files are written, are
@@ -172,44 +126,57 @@ impl InputArgs {
             snapshot: self.snapshot.clone().filter(|_| place.table.is_some()),
             values: match place.table {
                 Some(_) => self.values,
-                None => ValueKind::Text,
+                None => ValueArg::Text,
             },
             multiline: self.multiline && !place.csv.is_empty(),
             place,
             range: None,
             prefix: None,
-            owns_snapshot: false,
             no_header: false,
             names: Vec::new(),
             seed: self.seed,
         }
     }
 
-    /// Finds what is to be read, and cuts it into at most `splits` splits.
-    pub(super) fn open(&self, db: Option<&Db>, splits: usize) -> Result<Opened> {
+    /// The input.
+    ///
+    /// # Errors
+    /// When options are for another place.
+    pub(super) fn into_request(self) -> Result<InputRequest, CliError> {
         self.check()?;
-        let place = &self.place;
-        let files = [
-            (&place.text, FileKind::Text),
-            (&place.csv, self.csv_kind()),
-            (&place.json_lines, FileKind::JsonLines),
-        ];
-        if let Some((paths, kind)) = files.into_iter().find(|(paths, _)| !paths.is_empty()) {
-            return self.open_files(paths, kind, splits);
-        }
-        if let Some(records) = place.generate {
-            let input = Generator::new(self.seed, records, GENERATED_VALUE_BYTES, splits);
-            return Ok(Opened {
-                input: Arc::new(input),
-                format: RecordFormat::text(),
-                label: format!("{records} records drawn from seed {}", self.seed),
-                source: None,
-                place: OpenedPlace::Generator(input),
-            });
-        }
-        let table = place.table.as_ref();
-        let table = table.ok_or_else(|| CliError::Usage("nothing to read is named".into()))?;
-        self.open_table(db.context("there is no database")?, table, splits)
+        let Self { place, names, .. } = self;
+        Ok(match place {
+            Place {
+                table: Some(table), ..
+            } => InputRequest::Table(TableInput {
+                table,
+                snapshot: self.snapshot,
+                keys: match (self.range, self.prefix) {
+                    (Some(KeyRange { from, to }), _) => KeySelection::Range { from, to },
+                    (None, Some(prefix)) => KeySelection::Prefix(prefix),
+                    (None, None) => KeySelection::All,
+                },
+                values: self.values.into(),
+                names,
+            }),
+            Place {
+                generate: Some(records),
+                ..
+            } => InputRequest::Generated(GeneratedInput {
+                records,
+                seed: self.seed,
+            }),
+            Place { csv, .. } if !csv.is_empty() => InputRequest::Csv(CsvInput {
+                paths: csv,
+                header: !self.no_header,
+                multiline: self.multiline,
+                names,
+            }),
+            Place { json_lines, .. } if !json_lines.is_empty() => {
+                InputRequest::JsonLines(JsonLinesInput { paths: json_lines })
+            }
+            Place { text, .. } => InputRequest::Text(TextInput { paths: text }),
+        })
     }
 
     /// That nothing is said of a table or of CSV files where there are none. Among
@@ -219,7 +186,7 @@ impl InputArgs {
             ("--snapshot", self.snapshot.is_some()),
             ("--range", self.range.is_some()),
             ("--prefix", self.prefix.is_some()),
-            ("--values", self.values != ValueKind::Text),
+            ("--values", self.values != ValueArg::Text),
         ];
         let of_csv = [
             ("--no-header", self.no_header),
@@ -233,7 +200,7 @@ impl InputArgs {
             return Err(CliError::Usage(format!("{option} is for --csv files")));
         }
         let has_unnamed = match &self.place.table {
-            Some(_) => self.values == ValueKind::Csv,
+            Some(_) => self.values == ValueArg::Csv,
             None => !self.place.csv.is_empty() && self.no_header,
         };
         if !self.names.is_empty() && !has_unnamed {
@@ -242,54 +209,6 @@ impl InputArgs {
             return Err(CliError::Usage(text.to_string()));
         }
         Ok(())
-    }
-
-    fn csv_kind(&self) -> FileKind {
-        FileKind::Csv {
-            header: !self.no_header,
-            multiline: self.multiline,
-        }
-    }
-
-    fn open_files(&self, paths: &[PathBuf], kind: FileKind, splits: usize) -> Result<Opened> {
-        let input = FilesInput::open(paths, kind, splits)?;
-        let format = input.format(&self.names)?;
-        let label = paths.iter().map(|path| path.display().to_string());
-        Ok(Opened {
-            input: Arc::new(input.clone()),
-            format,
-            label: label.collect::<Vec<_>>().join(" "),
-            source: None,
-            place: OpenedPlace::Files(input),
-        })
-    }
-
-    fn open_table(&self, db: &Db, name: &TableName, splits: usize) -> Result<Opened> {
-        let given = self.snapshot.as_deref();
-        let source = Source::new(db, name, given, self.owns_snapshot)?;
-        let table = database::snapshot_table(db, name, source.name())?;
-        let mut input = SnapshotInput::new(table.clone(), splits);
-        if let Some(KeyRange { from, to }) = &self.range {
-            let to = (!to.is_empty()).then(|| Bytes::from(to.clone()));
-            input = input.within(from.clone(), to);
-        }
-        if let Some(prefix) = &self.prefix {
-            let to = end_of_prefix(prefix.as_bytes()).map(Bytes::from);
-            input = input.within(prefix.clone(), to);
-        }
-        let format = RecordFormat::table(match self.values {
-            ValueKind::Text => ValueFormat::text(),
-            ValueKind::Json => ValueFormat::Json,
-            ValueKind::Csv if self.names.is_empty() => ValueFormat::csv(None)?,
-            ValueKind::Csv => ValueFormat::csv(Some(&self.names))?,
-        })?;
-        Ok(Opened {
-            input: Arc::new(input),
-            format,
-            label: name.to_string(),
-            source: Some(source),
-            place: OpenedPlace::Table(table),
-        })
     }
 }
 

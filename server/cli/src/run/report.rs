@@ -1,49 +1,115 @@
 //! What is said of a job at its end.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use ebb_scheduler::runtime::{JobReport, Outcome};
+use ebb_server::jobs::history::JobRecord;
+use ebb_server::jobs::request::{JobRequest, OutputPlace};
+use ebb_server::node::{JobEnd, RunningJob};
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 
-use super::launch::{Common, Launch};
-use super::target::Target;
 use crate::error::CliError;
 use crate::print::Printer;
 
-/// Whose report it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Report {
-    /// Of the job that the command is for.
-    Asked,
-    /// Of one that had to be done before.
-    Aside,
+/// A job that has ended.
+pub(crate) struct Report<'a> {
+    pub(crate) job: &'a RunningJob,
+    pub(crate) end: &'a JobEnd,
+    /// That of its node.
+    pub(crate) policy: &'a str,
+    pub(crate) json: bool,
 }
 
-/// Prints the report of a job: to stderr when its rows went to stdout, or when
-/// another's report will.
-///
-/// # Errors
-/// When the job failed or was late, so that the exit code tells it.
-pub(super) fn tell(launch: &Launch<'_>, job: &JobReport) -> Result<()> {
-    let (args, target) = (launch.common, &launch.target);
-    let text = match (args.json, &job.outcome) {
-        (true, _) => vec![object(args, launch, job).to_string()],
-        (false, Outcome::Succeeded) => lines(args, launch, job),
-        (false, _) => Vec::new(),
-    };
-    print(launch, &text)?;
-    verdict(target, job)
+impl Report<'_> {
+    /// Prints it: to stderr when the job's rows went to stdout.
+    ///
+    /// # Errors
+    /// When the job failed or was late, so that the exit code tells it.
+    pub(crate) fn tell(&self) -> Result<()> {
+        let report = &self.end.report;
+        let output = &self.job.request().output.to;
+        let text = match (self.json, &report.outcome) {
+            (true, _) => vec![self.object().to_string()],
+            (false, Outcome::Succeeded) => self.lines(),
+            (false, _) => Vec::new(),
+        };
+        print(&text, *output == OutputPlace::Terminal)?;
+        verdict(output, report)
+    }
+
+    fn object(&self) -> Value {
+        let mut object = json!(self.end.report);
+        let inputs = self.job.inputs();
+        let names: Vec<_> = inputs.iter().map(|input| &input.name).collect();
+        object["job"] = json!(self.job.id());
+        object["input"] = json!(names.first());
+        object["snapshot"] = json!(inputs.first().and_then(|input| input.snapshot.as_ref()));
+        if names.len() > 1 {
+            object["inputs"] = json!(names);
+        }
+        object["output"] = json!(self.job.request().output.to.to_string());
+        object["policy"] = json!(self.policy);
+        object["advice"] = json!(self.job.expected().and_then(|expected| expected.advice()));
+        object
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let job = &self.end.report;
+        let counters = &job.counters;
+        let took_s = job.finished_s - job.submitted_s;
+        let goal = self.job.request().goal_s.map(goal_text);
+        let goal = match (goal, job.met) {
+            (Some(goal), Some(true)) => format!("; goal of {goal} met"),
+            (Some(goal), _) => format!("; goal of {goal} missed"),
+            (None, _) => String::new(),
+        };
+        let shuffle = match counters.reduce_groups {
+            0 => String::new(),
+            _ => format!(
+                "; {} records to disk ({}) of {} mapped",
+                HumanCount(counters.spilled_records),
+                HumanBytes(counters.spilled_bytes),
+                HumanCount(counters.map_output_records),
+            ),
+        };
+        let inputs = self.job.inputs().iter().map(|input| match &input.snapshot {
+            Some(snapshot) => format!("{} at {snapshot}", input.name),
+            None => input.name.clone(),
+        });
+        let inputs: Vec<String> = inputs.collect();
+        let mut lines = vec![format!("{} succeeded in {took_s:.2} s{goal}", job.name)];
+        if !inputs.is_empty() {
+            lines.push(format!(
+                "  input   {}: {} rows, {}",
+                inputs.join(" and "),
+                HumanCount(counters.map_input_records),
+                HumanBytes(job.bytes_in),
+            ));
+        }
+        lines.push(format!(
+            "  work    {} tasks, {:.2} s of CPU, {} attempts failed{shuffle}",
+            job.tasks, job.cpu_s, counters.attempts_failed
+        ));
+        lines.push(format!(
+            "  output  {}: {} rows, {}",
+            self.job.request().output.to,
+            HumanCount(counters.output_records),
+            HumanBytes(counters.output_bytes),
+        ));
+        lines
+    }
 }
 
-/// The same for a job of which nothing is known but that it succeeded: application `name`
-/// by its note `id`.
-pub(super) fn tell_done(launch: &Launch<'_>, name: &str, id: &str) -> Result<()> {
-    let output = launch.target.to_string();
-    let text = match launch.common.json {
+/// Says of a job that it succeeded in an earlier process, of which nothing else is known.
+pub(crate) fn tell_done(record: &JobRecord, request: &JobRequest, json: bool) -> Result<()> {
+    let (name, output) = (&record.application, request.output.to.to_string());
+    let text = match json {
         true => vec![
             json!({
                 "name": name,
-                "job": id,
+                "job": record.id,
                 "outcome": {"kind": "succeeded"},
                 "output": output,
             })
@@ -54,11 +120,11 @@ pub(super) fn tell_done(launch: &Launch<'_>, name: &str, id: &str) -> Result<()>
             format!("  output  {output}"),
         ],
     };
-    print(launch, &text)
+    print(&text, false)
 }
 
-fn print(launch: &Launch<'_>, text: &[String]) -> Result<()> {
-    if launch.target.is_terminal() || launch.report == Report::Aside {
+fn print(text: &[String], to_stderr: bool) -> Result<()> {
+    if to_stderr {
         text.iter().for_each(|line| eprintln!("{line}"));
         return Ok(());
     }
@@ -69,69 +135,12 @@ fn print(launch: &Launch<'_>, text: &[String]) -> Result<()> {
     printer.finish()
 }
 
-fn object(args: &Common, launch: &Launch<'_>, job: &JobReport) -> Value {
-    let mut object = json!(job);
-    let inputs = launch.told_inputs();
-    let names: Vec<_> = inputs.iter().map(|(name, _)| name).collect();
-    object["input"] = json!(names.first());
-    object["snapshot"] = json!(inputs.first().and_then(|(_, snapshot)| *snapshot));
-    if let [_, others @ ..] = &inputs[..]
-        && !others.is_empty()
-    {
-        object["inputs"] = json!(names);
-    }
-    object["output"] = json!(launch.target.to_string());
-    object["policy"] = json!(args.policy);
-    object["advice"] = json!(launch.told);
-    object
+/// A goal as it was asked for.
+pub(super) fn goal_text(goal_s: f64) -> String {
+    humantime::format_duration(Duration::from_secs_f64(goal_s)).to_string()
 }
 
-fn lines(args: &Common, launch: &Launch<'_>, job: &JobReport) -> Vec<String> {
-    let counters = &job.counters;
-    let took_s = job.finished_s - job.submitted_s;
-    let goal = args.goal.map(humantime::format_duration);
-    let goal = match (goal, job.met) {
-        (Some(goal), Some(true)) => format!("; goal of {goal} met"),
-        (Some(goal), _) => format!("; goal of {goal} missed"),
-        (None, _) => String::new(),
-    };
-    let shuffle = match counters.reduce_groups {
-        0 => String::new(),
-        _ => format!(
-            "; {} records to disk ({}) of {} mapped",
-            HumanCount(counters.spilled_records),
-            HumanBytes(counters.spilled_bytes),
-            HumanCount(counters.map_output_records),
-        ),
-    };
-    let inputs = launch.told_inputs().into_iter().map(|input| match input {
-        (name, Some(snapshot)) => format!("{name} at {snapshot}"),
-        (name, None) => name.to_string(),
-    });
-    let inputs: Vec<String> = inputs.collect();
-    let mut lines = vec![format!("{} succeeded in {took_s:.2} s{goal}", job.name)];
-    if !inputs.is_empty() {
-        lines.push(format!(
-            "  input   {}: {} rows, {}",
-            inputs.join(" and "),
-            HumanCount(counters.map_input_records),
-            HumanBytes(job.bytes_in),
-        ));
-    }
-    lines.push(format!(
-        "  work    {} tasks, {:.2} s of CPU, {} attempts failed{shuffle}",
-        job.tasks, job.cpu_s, counters.attempts_failed
-    ));
-    lines.push(format!(
-        "  output  {}: {} rows, {}",
-        launch.target,
-        HumanCount(counters.output_records),
-        HumanBytes(counters.output_bytes),
-    ));
-    lines
-}
-
-fn verdict(target: &Target, job: &JobReport) -> Result<()> {
+fn verdict(target: &OutputPlace, job: &JobReport) -> Result<()> {
     let failed = |what: String| CliError::JobFailed {
         name: job.name.clone(),
         what,

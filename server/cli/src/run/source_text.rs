@@ -5,15 +5,14 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use ebb_server::jobs::RowFormat;
-use serde::{Deserialize, Serialize};
 
-use super::input::{InputArgs, Place};
+use super::input::Place;
 use crate::names::TableName;
 
 /// `FILE.csv`, `FILE.jsonl`, `KEYSPACE.TABLE` or another file, which is text.
 ///
 /// `lines.txt` has the form of a table's name too: what exists as a file is one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SourceText(String);
 
 impl FromStr for SourceText {
@@ -35,8 +34,8 @@ impl SourceText {
         self.table().is_some()
     }
 
-    /// The arguments that read it: those of the other side, for another place.
-    pub(super) fn input(&self, other: &InputArgs) -> InputArgs {
+    /// Where it is read from.
+    pub(super) fn place(&self) -> Place {
         let path = || vec![PathBuf::from(&self.0)];
         let mut place = Place::default();
         match (self.table(), RowFormat::of_name(&self.0)) {
@@ -45,6 +44,6 @@ impl SourceText {
             (None, RowFormat::JsonLines) => place.json_lines = path(),
             (None, RowFormat::Text) => place.text = path(),
         }
-        other.at(place)
+        place
     }
 }

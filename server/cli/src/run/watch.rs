@@ -1,24 +1,38 @@
 //! Waiting for a job, with a bar per phase.
 
-use ebb_scheduler::runtime::{JobHandle, JobReport, JobState, JobStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ebb_scheduler::runtime::{JobState, JobStatus};
+use ebb_server::node::{JobEnd, JobProgress, RunningJob};
 use indicatif::ProgressBar;
 
 use crate::progress::{PhaseBars, REDRAW_EVERY};
 
-/// Waits until the job has ended; shows meanwhile how far it is. `place` is the
-/// number of the job in a chain, and the length of that.
-pub(super) fn watch(handle: &JobHandle, place: Option<(u32, u32)>) -> JobReport {
-    let bars = Bars::new(&handle.status(), place);
+/// Waits until the job has ended; shows meanwhile how far it is, and cancels it when
+/// `cancelled` says so.
+pub(crate) fn watch(job: &RunningJob, cancelled: &AtomicBool) -> Arc<JobEnd> {
+    let mut bars: Option<Bars> = None;
     loop {
-        if let Some(report) = handle.wait_timeout(REDRAW_EVERY) {
-            bars.clear();
-            return report;
+        if let Some(end) = job.wait_timeout(REDRAW_EVERY) {
+            bars.iter().for_each(Bars::clear);
+            return end;
         }
-        bars.show(&handle.status());
+        if cancelled.load(Ordering::Relaxed) {
+            // Too late while the output is being put in place: then it succeeds.
+            job.cancel();
+        }
+        let progress = job.progress();
+        if bars.as_ref().is_some_and(|bars| bars.step != progress.step) {
+            bars.take().iter().for_each(Bars::clear);
+        }
+        bars.get_or_insert_with(|| Bars::new(&progress))
+            .show(&progress.status);
     }
 }
 
 struct Bars {
+    step: u32,
     maps: ProgressBar,
     reduces: Option<ProgressBar>,
     /// What stands before the message.
@@ -26,13 +40,22 @@ struct Bars {
 }
 
 impl Bars {
-    fn new(status: &JobStatus, place: Option<(u32, u32)>) -> Self {
+    fn new(progress: &JobProgress) -> Self {
         let phases = PhaseBars::new();
+        let JobProgress {
+            step,
+            steps,
+            status,
+        } = progress;
         Self {
+            step: *step,
             maps: phases.add("maps", status.maps_total),
             reduces: (status.reduces_total > 0)
                 .then(|| phases.add("reduces", status.reduces_total)),
-            place: place.map_or_else(String::new, |(job, jobs)| format!("job {job} of {jobs}: ")),
+            place: match steps {
+                1 => String::new(),
+                steps => format!("job {step} of {steps}: "),
+            },
         }
     }
 

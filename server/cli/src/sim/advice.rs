@@ -9,13 +9,14 @@ use ebb_scheduler::planning::{Past, Told, observe, reliability, tell_each_half};
 use ebb_scheduler::policy::{self, Policy};
 use ebb_scheduler::sim::SimError;
 use ebb_scheduler::sim::scenario::Point;
+use ebb_server::jobs::simulate::read_scenario;
 use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::policy_named;
 use crate::error::CliError;
 use crate::print::{Printer, counted, table};
-use crate::{progress, scenario_file};
+use crate::progress;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,7 +63,7 @@ struct PointReliability {
 
 pub(super) fn run(args: Args) -> Result<()> {
     let path = &args.scenario;
-    let scenario = scenario_file::read(path)?;
+    let scenario = read_scenario(path)?;
     let replicas = args.replicas.unwrap_or(scenario.replicas);
     let policy = policy_named(&args.policy)?;
     if replicas < 2 {

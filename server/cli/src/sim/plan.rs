@@ -8,12 +8,13 @@ use ebb_scheduler::model::JobId;
 use ebb_scheduler::planning::{Change, Outlook, Saving, plan};
 use ebb_scheduler::policy;
 use ebb_scheduler::sim::scenario::Point;
+use ebb_server::jobs::simulate::read_scenario;
 use serde::Serialize;
 
 use super::policy_named;
 use crate::error::CliError;
 use crate::print::{Printer, counted, table};
-use crate::{progress, scenario_file};
+use crate::progress;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -70,7 +71,7 @@ struct PlannedJob {
 
 pub(super) fn run(args: Args) -> Result<()> {
     let path = &args.scenario;
-    let scenario = scenario_file::read(path)?;
+    let scenario = read_scenario(path)?;
     let usage = |what: String| CliError::Usage(format!("{}: {what}", path.display()));
     let [point] = scenario.points.as_slice() else {
         let what = "a plan is for one set of values: take the [sweep] out";

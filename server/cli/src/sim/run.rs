@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use ebb_bench::sim;
+use ebb_server::jobs::simulate::read_scenario;
 
 use super::policy_named;
 use super::print::{print, simulate};
 use crate::error::CliError;
 use crate::print::JsonArgs;
-use crate::scenario_file;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,7 +54,7 @@ fn quantile(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let mut scenario = scenario_file::read(&args.scenario)?;
+    let mut scenario = read_scenario(&args.scenario)?;
     if !args.policy.is_empty() {
         scenario.policies = args.policy;
     }

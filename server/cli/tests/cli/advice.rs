@@ -108,6 +108,38 @@ fn other_work_of_the_application_is_a_hint_and_a_chain_is_none() {
     said.ok();
 }
 
+/// Advice was off by a factor of 100: from a profile of 4 rows, for a job of 178,000.
+#[test]
+fn from_a_profile_of_a_few_rows_nothing_is_told_of_many() {
+    let place = Place::with_corpus();
+    place.write("few.txt", "a b\nb c\nc d\nd e\n");
+    place.write("many.txt", "some words in a line\n".repeat(178_000));
+    for table in ["few", "many"] {
+        let load = format!("load --keyspace app --table {table} {table}.txt");
+        place.ebb(&load).ok();
+    }
+    place
+        .ebb("run wordcount --table app.few --output app.a")
+        .ok();
+    let run = "run wordcount --table app.many --output app.b --goal 1h";
+    let told = place.ebb(&format!("{run} --dry-run")).ok();
+    assert!(told.contains("is not known: it reads"), "{told}");
+    let told = place.ebb(&format!("{run} --dry-run --json")).json();
+    assert!(told["advice"].is_null(), "{told}");
+    let why = told["unknown_because"].as_str().unwrap();
+    assert!(why.contains("which read "), "{why}");
+    let ran = place.ebb(&format!("{run} --json"));
+    assert!(ran.stderr.contains("is not known"), "{}", ran.stderr);
+    assert_eq!(ran.json()["met"], true);
+    // From its own profile it is known.
+    let again = "run wordcount --table app.many --output app.c --goal 1h --dry-run --json";
+    let told = place.ebb(again).json();
+    assert!(
+        told["advice"]["median_s"].as_f64().unwrap() < 3600.0,
+        "{told}"
+    );
+}
+
 #[test]
 fn what_would_be_refused_is_refused_in_a_dry_run() {
     let place = Place::with_corpus();

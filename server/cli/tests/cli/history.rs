@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::process::Stdio;
 
-use ebb_server::jobs::history::{History, NotedState};
+use ebb_server::jobs::history::{History, OwnSnapshot, RecordState};
+use ebb_server::jobs::request::OutputPlace;
 use ebb_storage::{Db, Options};
 use serde_json::Value;
 use walkdir::WalkDir;
@@ -24,7 +25,7 @@ fn state(application: &str, state: &str) -> (String, String) {
 }
 
 #[test]
-fn every_job_is_noted_with_its_report_and_one_that_never_started_is_not() {
+fn every_job_is_recorded_with_its_report_and_one_that_never_started_is_not() {
     let place = Place::with_corpus();
     assert_eq!(place.ebb("jobs --json").json(), serde_json::json!([]));
     let table = "--table app.lines --snapshot s";
@@ -53,12 +54,31 @@ fn every_job_is_noted_with_its_report_and_one_that_never_started_is_not() {
     );
 }
 
+/// Adds to the history a job that is as its process left it, and that this build does not
+/// understand.
+fn leave_strange(place: &Place, id: &str, version: u64) {
+    {
+        let db = Db::open(place.path("ebb-data"), Options::default()).unwrap();
+        let history = History::open(&db).unwrap();
+        let mut record = history.jobs().unwrap().pop().unwrap();
+        record.id = id.to_string();
+        record.state = RecordState::Started;
+        record.request["version"] = version.into();
+        record.request["colour"] = "blue".into();
+        let jobs = db.existing_keyspace("ebb_system").unwrap();
+        let jobs = jobs.existing_table("jobs").unwrap();
+        let row = serde_json::to_vec(&record).unwrap();
+        jobs.put(id.as_bytes(), &row).unwrap();
+    }
+    place.until_unlocked();
+}
+
 #[test]
 fn a_job_that_its_process_left_starts_again_over_its_own_snapshot() {
     let place = Place::with_corpus();
     let counts: BTreeMap<String, u64> = count_words(&place.path("corpus"));
-    // What a killed process leaves: a note without an end, and the snapshot that it
-    // made. The arguments are those of a job that ran.
+    // What a killed process leaves: a record without an end, and the snapshot that it
+    // made. The request is that of a job that ran.
     place
         .ebb("run wordcount --table app.lines --output app.first")
         .ok();
@@ -69,18 +89,16 @@ fn a_job_that_its_process_left_starts_again_over_its_own_snapshot() {
         let db = Db::open(place.path("ebb-data"), Options::default()).unwrap();
         let history = History::open(&db).unwrap();
         let ended = history.jobs().unwrap().pop().unwrap();
-        assert_eq!(ended.state, NotedState::Succeeded);
-        let mut arguments = ended.arguments.clone();
-        let args = &mut arguments["arguments"];
-        assert_eq!(args["input"]["owns_snapshot"], true);
-        args["input"]["snapshot"] = "run-7".into();
-        args["common"]["output"] = "again.tsv".into();
-        history
-            .begin("wordcount", arguments, place.dir.path())
-            .unwrap();
-        history
-            .begin("wordcount", Value::Null, place.dir.path())
-            .unwrap();
+        assert_eq!(ended.state, RecordState::Succeeded);
+        assert_eq!(ended.own_snapshots[0].name, "run-1");
+        let mut request = ended.request().unwrap();
+        request.output.to = OutputPlace::File("again.tsv".into());
+        let own = OwnSnapshot {
+            input: 0,
+            keyspace: "app".to_string(),
+            name: "run-7".to_string(),
+        };
+        history.begin(&request, vec![own]).unwrap();
     }
     place.until_unlocked();
     // Written after the snapshot: not in the result.
@@ -89,27 +107,10 @@ fn a_job_that_its_process_left_starts_again_over_its_own_snapshot() {
         .ebb("load --keyspace app --table lines later.txt")
         .ok();
     assert!(place.ebb("jobs").ok().contains("unfinished"));
-    let said = place.ebb("run wordcount --table app.lines --output app.next --no-restart");
-    assert!(said.stderr.contains("2 jobs unfinished"), "{}", said.stderr);
-
-    let restarted = place.ebb("jobs --restart");
-    assert!(
-        restarted.stderr.contains("another version"),
-        "{}",
-        restarted.stderr
-    );
-    assert_eq!(restarted.code, 2);
-    let found = place.read("again.tsv");
-    let found: BTreeMap<String, u64> = found
-        .lines()
-        .map(|line| line.split_once('\t').unwrap())
-        .map(|(word, count)| (word.to_string(), count.parse().unwrap()))
-        .collect();
-    assert_eq!(found, counts);
-    let last: Vec<_> = states(&place).into_iter().rev().take(3).collect();
+    place.ebb("jobs restart").ok();
+    assert_eq!(self::counts(&place.read("again.tsv")), counts);
     let wordcount = |end| state("wordcount", end);
-    let expected = ["succeeded", "failed", "succeeded"].map(wordcount);
-    assert_eq!(last, expected);
+    assert_eq!(states(&place), ["succeeded", "succeeded"].map(wordcount));
     let left = place.ebb("snapshot list --json").json();
     let names: Vec<_> = left
         .as_array()
@@ -118,6 +119,27 @@ fn a_job_that_its_process_left_starts_again_over_its_own_snapshot() {
         .map(|s| &s["name"])
         .collect();
     assert_eq!(names, ["s"]);
+}
+
+#[test]
+fn a_job_of_another_version_is_refused_and_left_as_it_is() {
+    let place = Place::with_corpus();
+    let run = "run wordcount --table app.lines --snapshot s";
+    place.ebb(&format!("{run} --output app.first")).ok();
+    leave_strange(&place, "7000000000000", 2);
+    leave_strange(&place, "7000000000001", 1);
+    let said = place.ebb("jobs restart").fails(2);
+    assert!(said.contains("has version 2"), "{said}");
+    assert!(said.contains("unknown field `colour`"), "{said}");
+    let wordcount = |end| state("wordcount", end);
+    let left = ["succeeded", "started", "started"].map(wordcount);
+    assert_eq!(states(&place), left);
+    // It is shown, and can be discarded.
+    let shown = place.ebb("jobs 7000000000000").ok();
+    assert!(shown.contains("unfinished"), "{shown}");
+    place.ebb("jobs discard 7000000000000 7000000000001").ok();
+    let cancelled = ["succeeded", "cancelled", "cancelled"].map(wordcount);
+    assert_eq!(states(&place), cancelled);
 }
 
 /// Starts a job with an output file, and kills its process when its first maps are
@@ -172,8 +194,10 @@ fn counts(text: &str) -> BTreeMap<String, u64> {
     all
 }
 
+/// After a process was killed the next `ebb run` first executed the old jobs, before its
+/// own.
 #[test]
-fn a_job_whose_process_was_killed_is_done_by_the_next_run_over_its_own_snapshot() {
+fn a_job_whose_process_was_killed_waits_until_it_is_asked_for() {
     let place = Place::new();
     let expected = many_lines(&place);
     let job = "run wordcount --table app.many --splits 30 --output killed.tsv --json";
@@ -183,13 +207,24 @@ fn a_job_whose_process_was_killed_is_done_by_the_next_run_over_its_own_snapshot(
     place.write("ebb-data/spill/mine.txt", "of somebody else");
 
     let next = place.ebb("run grep --table app.many --pattern later --output next.tsv --json");
-    assert!(
-        next.stderr.contains("starting wordcount"),
-        "{}",
-        next.stderr
-    );
-    // One object: that of the job that was asked for.
+    assert!(next.stderr.contains("1 job unfinished"), "{}", next.stderr);
     assert_eq!(next.json()["name"], "grep");
+    assert!(!place.path("killed.tsv").exists());
+    let left = std::fs::read_dir(place.path("ebb-data/spill")).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(
+        left,
+        ["mine.txt"],
+        "what the killed process spilled is gone"
+    );
+
+    let again = place.ebb("jobs restart --json");
+    assert!(
+        again.stderr.contains("starting wordcount"),
+        "{}",
+        again.stderr
+    );
+    assert_eq!(again.json()["name"], "wordcount");
     assert_eq!(counts(&place.read("killed.tsv")), expected);
     assert_eq!(place.read("next.tsv").lines().count(), 1);
     let last: Vec<_> = states(&place).into_iter().rev().take(2).collect();
@@ -202,53 +237,103 @@ fn a_job_whose_process_was_killed_is_done_by_the_next_run_over_its_own_snapshot(
     assert_eq!(jobs[jobs.len() - 2]["starts"], 2);
     let snapshots = place.ebb("snapshot list --json").json();
     assert_eq!(snapshots, serde_json::json!([]), "its own went with it");
-    let left = std::fs::read_dir(place.path("ebb-data/spill")).unwrap();
-    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(
-        left,
-        ["mine.txt"],
-        "what the killed process spilled is gone"
-    );
+    // There is nothing left to ask for.
+    place.ebb("jobs restart").ok();
+    assert_eq!(states(&place).len(), jobs.len());
 }
 
 #[test]
-fn the_same_command_again_is_the_job_that_was_killed() {
+fn a_discarded_job_is_cancelled_and_its_snapshot_goes() {
     let place = Place::new();
-    let expected = many_lines(&place);
+    many_lines(&place);
     let job = "run wordcount --table app.many --splits 30 --output killed.tsv";
     kill_in_the_middle(&place, job, "killed.tsv");
-    let before = states(&place).len();
-    let again = place.ebb(job);
-    assert!(
-        again.stderr.contains("starting wordcount"),
-        "{}",
-        again.stderr
+    let said = place.ebb("jobs discard last").ok();
+    assert!(said.starts_with("discarded wordcount"), "{said}");
+    assert_eq!(
+        states(&place).pop().unwrap(),
+        state("wordcount", "cancelled")
     );
-    assert!(again.ok().starts_with("wordcount succeeded"));
-    assert_eq!(counts(&place.read("killed.tsv")), expected);
-    assert_eq!(states(&place).len(), before, "no job beside");
+    let snapshots = place.ebb("snapshot list --json").json();
+    assert_eq!(snapshots, serde_json::json!([]));
+    place.ebb("jobs restart").ok();
+    assert!(!place.path("killed.tsv").exists());
+    let said = place.ebb("jobs discard last").fails(2);
+    assert!(said.contains("has ended"), "{said}");
+    let said = place.ebb("jobs discard 17").fails(3);
+    assert!(said.contains("no job named \"17\""), "{said}");
+}
+
+/// Starts a job, and sends its process a signal when its first tasks run.
+fn signal_in_the_middle(place: &Place, line: &str, signal: &str) -> (Option<i32>, String) {
+    let mut command = place.command(line);
+    let mut child = (command.stdout(Stdio::null()).stderr(Stdio::piped()))
+        .spawn()
+        .unwrap();
+    let spill = || WalkDir::new(place.path("ebb-data/spill")).into_iter();
+    let is_at_work = || {
+        let mut folders = spill().flatten();
+        folders.any(|entry| entry.file_name().to_string_lossy().starts_with("ebb-job-"))
+    };
+    while !is_at_work() && child.try_wait().unwrap().is_none() {}
+    let mut kill = std::process::Command::new("kill");
+    let kill = kill.arg(signal).arg(child.id().to_string()).status();
+    assert!(kill.unwrap().success());
+    let done = child.wait_with_output().unwrap();
+    (done.status.code(), String::from_utf8(done.stderr).unwrap())
+}
+
+/// SIGTERM and SIGHUP left a job unfinished, and the next `ebb run` executed it first.
+#[test]
+fn sigterm_and_sighup_cancel_a_job_as_ctrl_c_does() {
+    let place = Place::with_corpus();
+    let job = "run pi --points 100000000000000 --output app.pi";
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        let (code, said) = signal_in_the_middle(&place, job, signal);
+        assert_eq!(code, Some(6), "{signal}: {said}");
+        assert!(said.contains("was cancelled"), "{said}");
+        assert_eq!(states(&place).pop().unwrap(), state("pi", "cancelled"));
+    }
+    let next = place.ebb("run pi --points 1 --output app.pi");
+    assert!(!next.stderr.contains("unfinished"), "{}", next.stderr);
+    next.ok();
+    assert_eq!(states(&place).len(), 4);
+}
+
+/// A job under `nohup` was cancelled when the terminal went.
+#[test]
+fn a_signal_that_is_ignored_stays_ignored() {
+    let place = Place::with_corpus();
+    let ebb = env!("CARGO_BIN_EXE_ebb");
+    let line = format!(
+        "trap '' HUP; {ebb} run pi --points 300000000 --output app.pi & \
+         for n in 1 2 3 4 5 6 7 8 9; do kill -HUP $!; sleep 0.03; done; wait $!"
+    );
+    let mut shell = std::process::Command::new("sh");
+    let shell = shell.args(["-c", &line]).current_dir(place.dir.path());
+    let done = shell.output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{said}");
+    assert_eq!(states(&place).pop().unwrap(), state("pi", "succeeded"));
 }
 
 #[test]
 fn a_job_that_ended_its_process_three_times_is_not_started_again() {
     let place = Place::with_corpus();
+    place.ebb("run pi --points 1 --output app.pi").ok();
     {
         let db = Db::open(place.path("ebb-data"), Options::default()).unwrap();
         let history = History::open(&db).unwrap();
-        let deadly = history.begin("pi", Value::Null, place.dir.path()).unwrap();
-        let deadly = history.begin_again(&deadly).unwrap();
-        history.begin_again(&deadly).unwrap();
+        let request = history.jobs().unwrap().pop().unwrap().request().unwrap();
+        let deadly = history.begin(&request, Vec::new()).unwrap();
+        let deadly = history.begin_again(&deadly, Vec::new()).unwrap();
+        history.begin_again(&deadly, Vec::new()).unwrap();
     }
     place.until_unlocked();
-    let done = place.ebb("run grep --table app.lines --pattern x --output ./x.tsv");
-    assert!(
-        done.stderr.contains("was started 3 times"),
-        "{}",
-        done.stderr
-    );
-    done.ok();
-    assert_eq!(states(&place)[0], state("pi", "failed"));
-    let cause = place.ebb("jobs --json").json()[0]["report"]["outcome"]["cause"].clone();
+    let said = place.ebb("jobs restart").fails(2);
+    assert!(said.contains("was started 3 times"), "{said}");
+    assert_eq!(states(&place)[1], state("pi", "failed"));
+    let cause = place.ebb("jobs --json").json()[1]["report"]["outcome"]["cause"].clone();
     assert!(
         cause.as_str().unwrap().contains("not started again"),
         "{cause}"
@@ -263,19 +348,13 @@ fn what_was_for_a_terminal_that_is_gone_is_not_started_again() {
     {
         let db = Db::open(place.path("ebb-data"), Options::default()).unwrap();
         let history = History::open(&db).unwrap();
-        let ended = history.jobs().unwrap().pop().unwrap();
-        let arguments = ended.arguments.clone();
-        history
-            .begin("wordcount", arguments, &ended.directory)
-            .unwrap();
+        let request = history.jobs().unwrap().pop().unwrap().request().unwrap();
+        history.begin(&request, Vec::new()).unwrap();
     }
     place.until_unlocked();
+    let said = place.ebb("jobs restart").fails(2);
+    assert!(said.contains("for the terminal"), "{said}");
     let again = place.ebb(job);
-    assert!(
-        again.stderr.contains("for the terminal"),
-        "{}",
-        again.stderr
-    );
     assert_eq!(counts(&again.ok()), count_words(&place.path("corpus")));
     let wordcount = |end| state("wordcount", end);
     assert_eq!(
@@ -390,12 +469,14 @@ fn what_tasks_took_is_kept_by_application_and_work() {
 fn the_systems_own_keyspace_is_not_for_others() {
     let place = Place::with_corpus();
     place.write("a.txt", "a\n");
-    place.ebb("load --keyspace system --table t a.txt").fails(2);
+    place
+        .ebb("load --keyspace ebb_system --table t a.txt")
+        .fails(2);
     place
         .ebb("run wordcount --table app.lines --output app.counts")
         .ok();
     let said = place
-        .ebb("run wordcount --table app.lines --output system.counts")
+        .ebb("run wordcount --table app.lines --output ebb_system.counts")
         .fails(2);
     assert!(said.contains("ebb's own"), "{said}");
 }

@@ -2,7 +2,8 @@
 
 use std::process::Stdio;
 
-use ebb_server::jobs::history::{History, NotedJob};
+use ebb_server::jobs::history::{History, JobRecord, OwnSnapshot};
+use ebb_server::jobs::request::{JobRequest, OutputPlace};
 use ebb_storage::{Db, Options};
 use serde_json::{Value, json};
 
@@ -18,21 +19,27 @@ fn with_history<T>(place: &Place, f: impl FnOnce(&History) -> T) -> T {
     done
 }
 
-/// The note of a job as its process left it that was killed, of a job that ran with the
-/// same arguments but for `changed`. It had a snapshot of its own, called `run-7`.
-fn left(place: &Place, commits: bool, changed: impl FnOnce(&mut Value)) -> NotedJob {
+/// The snapshots of a job that made `run-7` for itself.
+fn own() -> Vec<OwnSnapshot> {
+    vec![OwnSnapshot {
+        input: 0,
+        keyspace: "app".to_string(),
+        name: "run-7".to_string(),
+    }]
+}
+
+/// The record of a job as its process left it that was killed, of a job that ran by the
+/// same request but for `changed`. It had a snapshot of its own, called `run-7`.
+fn left(place: &Place, commits: bool, changed: impl FnOnce(&mut JobRequest)) -> JobRecord {
     (place.ebb("snapshot create --keyspace app --table lines run-7")).ok();
     with_history(place, |history| {
-        let ended = history.jobs().unwrap().pop().unwrap();
-        let mut arguments = ended.arguments;
-        arguments["arguments"]["input"]["snapshot"] = "run-7".into();
-        changed(&mut arguments["arguments"]["common"]);
-        let directory = ended.directory;
-        let noted = history.begin("grep", arguments, directory).unwrap();
+        let mut request = history.jobs().unwrap().pop().unwrap().request().unwrap();
+        changed(&mut request);
+        let record = history.begin(&request, own()).unwrap();
         if commits {
-            history.begin_commit(&noted).unwrap();
+            history.begin_commit(&record).unwrap();
         }
-        noted
+        record
     })
 }
 
@@ -63,19 +70,22 @@ fn a_job_that_was_killed_when_its_output_appeared_has_succeeded() {
         child.wait().unwrap();
         last(&place)["state"] == "started"
     });
-    assert!(was_in_time, "every job noted its end before it was killed");
+    assert!(
+        was_in_time,
+        "every job recorded its end before it was killed"
+    );
     let found = place.read("found.tsv");
     assert!(found.lines().count() > 100);
 
-    let again = place.ebb(job);
+    let again = place.ebb("jobs restart");
     assert!(again.stderr.contains("had succeeded"), "{}", again.stderr);
     let said = again.ok();
     assert!(said.contains("grep succeeded"), "{said}");
     assert!(said.contains("file found.tsv"), "{said}");
     assert_eq!(place.read("found.tsv"), found);
-    let noted = last(&place);
+    let recorded = last(&place);
     assert_eq!(
-        (&noted["state"], &noted["starts"]),
+        (&recorded["state"], &recorded["starts"]),
         (&json!("succeeded"), &json!(1))
     );
     assert_eq!(snapshots(&place), ["s"], "its own went with it");
@@ -87,16 +97,16 @@ fn a_job_that_was_killed_when_its_output_appeared_has_succeeded() {
 #[test]
 fn rows_in_a_table_are_those_of_the_job_that_came_to_put_them_there() {
     let place = Place::with_corpus();
-    let job = "run grep --table app.lines --pattern Ebb --json";
+    let job = "run grep --table app.lines --pattern Ebb";
     place.ebb(&format!("{job} --output app.found")).ok();
     // However often it was started: the last start has done it.
-    let noted = left(&place, false, |_| {});
+    let recorded = left(&place, false, |_| {});
     with_history(&place, |history| {
-        let noted = history.begin_again(&noted).unwrap();
-        let noted = history.begin_again(&noted).unwrap();
-        history.begin_commit(&noted).unwrap();
+        let recorded = history.begin_again(&recorded, own()).unwrap();
+        let recorded = history.begin_again(&recorded, own()).unwrap();
+        history.begin_commit(&recorded).unwrap();
     });
-    let restarted = place.ebb("jobs --restart").json();
+    let restarted = place.ebb("jobs restart --json").json();
     assert_eq!(restarted["outcome"]["kind"], "succeeded");
     assert_eq!(restarted["output"], "table app.found");
     assert_eq!(restarted["job"], last(&place)["id"]);
@@ -110,7 +120,9 @@ fn a_job_that_came_to_it_and_has_no_output_starts_again() {
     let place = Place::with_corpus();
     let job = "run grep --table app.lines --pattern Ebb";
     place.ebb(&format!("{job} --output found.tsv")).ok();
-    left(&place, true, |common| common["output"] = "again.tsv".into());
+    left(&place, true, |request| {
+        request.output.to = OutputPlace::File("again.tsv".into());
+    });
     let restarted = place.ebb("jobs --restart");
     assert!(
         restarted.stderr.contains("starting grep"),
@@ -128,17 +140,19 @@ fn what_somebody_else_put_there_is_kept_and_fails_the_job() {
     let job = "run grep --table app.lines --pattern Ebb";
     place.ebb(&format!("{job} --output found.tsv")).ok();
     place.write("mine.tsv", "mine");
-    left(&place, false, |common| common["output"] = "mine.tsv".into());
+    left(&place, false, |request| {
+        request.output.to = OutputPlace::File("mine.tsv".into());
+    });
     let said = place.ebb("jobs --restart").fails(1);
     assert!(said.contains("mine.tsv exists"), "{said}");
     assert_eq!(place.read("mine.tsv"), "mine");
     assert_eq!(last(&place)["state"], "failed");
     assert_eq!(snapshots(&place), ["s"]);
     // Nor is one left of a job that is given up.
-    let noted = left(&place, false, |_| {});
+    let recorded = left(&place, false, |_| {});
     with_history(&place, |history| {
-        let noted = history.begin_again(&noted).unwrap();
-        history.begin_again(&noted).unwrap();
+        let recorded = history.begin_again(&recorded, own()).unwrap();
+        history.begin_again(&recorded, own()).unwrap();
     });
     place.ebb("jobs --restart").fails(2);
     assert_eq!(snapshots(&place), ["s"]);

@@ -2,16 +2,18 @@
 //! key `JOB/NUMBER`, so that those of a job lie together and in their order.
 
 use ebb_scheduler::runtime::AttemptRecord;
-use ebb_storage::{Db, Result, Table, WriteBatch};
+use ebb_storage::{Db, Table, WriteBatch};
 use serde::{Deserialize, Serialize};
+
+use super::{Result, read_row};
 
 /// Attempts that are kept of a job: the first so many. Of those after them only
 /// the number is.
 pub const ATTEMPTS_KEPT_MAX: u32 = 10_000;
 
-/// An attempt at a task of a noted job.
+/// An attempt at a task of a recorded job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NotedAttempt {
+pub struct JobAttempt {
     /// Which job of a chain, from 1; 1 in one that is none.
     pub job: u64,
     /// What became of it, and what it took.
@@ -28,22 +30,21 @@ pub(super) struct AttemptTable {
 
 impl AttemptTable {
     /// Adds attempts, the first as number `first` of the job, all by one commit.
-    pub(super) fn add(&self, job: &str, first: u32, attempts: &[NotedAttempt]) -> Result<()> {
+    pub(super) fn add(&self, job: &str, first: u32, attempts: &[JobAttempt]) -> Result<()> {
         let mut batch = WriteBatch::new();
         for (number, attempt) in (first..).zip(attempts) {
             let value = serde_json::to_vec(attempt).expect("a record has text keys only");
             batch.put(&self.table, format!("{job}/{number:08}").as_bytes(), &value);
         }
-        self.db.write(batch)
+        Ok(self.db.write(batch)?)
     }
 
-    /// Those of a job, in the order in which they ended. What is no attempt is
-    /// passed over.
-    pub(super) fn of(&self, job: &str) -> Result<Vec<NotedAttempt>> {
+    /// Those of a job, in the order in which they ended.
+    pub(super) fn of(&self, job: &str) -> Result<Vec<JobAttempt>> {
         let mut attempts = Vec::new();
         for row in self.table.prefix(format!("{job}/").as_bytes()) {
-            let (_, value) = row?;
-            attempts.extend(serde_json::from_slice::<NotedAttempt>(&value));
+            let (key, value) = row?;
+            attempts.push(read_row("attempts", &key, &value)?);
         }
         Ok(attempts)
     }
@@ -51,7 +52,7 @@ impl AttemptTable {
     /// Forgets those of a job.
     pub(super) fn forget(&self, job: &str) -> Result<()> {
         // '0' comes right after '/'.
-        self.table
-            .delete_range(format!("{job}/")..format!("{job}0"))
+        let all = format!("{job}/")..format!("{job}0");
+        Ok(self.table.delete_range(all)?)
     }
 }

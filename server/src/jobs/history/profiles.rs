@@ -2,12 +2,14 @@
 //! from. A row per application and work, its key `APPLICATION/HASH`.
 
 use ebb_scheduler::runtime::MeasuredProfile;
-use ebb_storage::{Result, Table};
+use ebb_storage::Table;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Profiles that are kept of an application; of more, those that were noted last.
+use super::{Result, read_row};
+
+/// Profiles that are kept of an application; of more, those that were recorded last.
 const PROFILES_MAX: usize = 100;
 
 /// Runs of which is known how far off what was told was; of more, the latest.
@@ -18,7 +20,7 @@ const CHAIN_JOBS_MAX: usize = 100;
 
 /// What the jobs of one run took.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NotedProfile {
+pub struct ProfileRecord {
     /// Of which application.
     pub application: String,
     /// What was read, in words; empty where nothing was.
@@ -26,16 +28,15 @@ pub struct NotedProfile {
     /// The job it was measured in.
     pub job: String,
     /// When, in milliseconds since 1970.
-    pub noted_unix_ms: u64,
+    pub recorded_unix_ms: u64,
     /// By the name of the job: one, or those of a chain.
     pub measured: Vec<(String, MeasuredProfile)>,
     /// Of the latest runs of the same work, how long they took over what was estimated
     /// before they started, where something was.
-    #[serde(default)]
     pub took_over_estimate: Vec<f64>,
 }
 
-impl NotedProfile {
+impl ProfileRecord {
     /// What the job of this name took.
     pub fn measured(&self, name: &str) -> Option<MeasuredProfile> {
         let found = self.measured.iter().find(|(of, _)| of == name);
@@ -47,7 +48,7 @@ impl NotedProfile {
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownProfile {
     /// What is known.
-    pub noted: NotedProfile,
+    pub profile: ProfileRecord,
     /// Whether it is of the same work over the same input; else it is of the same
     /// application only.
     pub is_same_work: bool,
@@ -61,7 +62,7 @@ pub(super) struct ProfileTable {
 
 impl ProfileTable {
     /// Keeps a profile under `work`: what the job does, and over what.
-    pub(super) fn note(&self, work: &Value, mut profile: NotedProfile) -> Result<()> {
+    pub(super) fn record(&self, work: &Value, mut profile: ProfileRecord) -> Result<()> {
         let application = profile.application.clone();
         profile.measured.truncate(CHAIN_JOBS_MAX);
         if let Some(before) = self.same(&application, work)? {
@@ -84,40 +85,42 @@ impl ProfileTable {
 
     /// That of the same work, or the latest of the application.
     pub(super) fn known(&self, application: &str, work: &Value) -> Result<Option<KnownProfile>> {
-        if let Some(noted) = self.same(application, work)? {
+        if let Some(profile) = self.same(application, work)? {
             return Ok(Some(KnownProfile {
-                noted,
+                profile,
                 is_same_work: true,
             }));
         }
         let of_it = self.of(application)?.into_iter();
         let latest = of_it.max_by(|(_, a), (_, b)| a.job.cmp(&b.job));
-        Ok(latest.map(|(_, noted)| KnownProfile {
-            noted,
+        Ok(latest.map(|(_, profile)| KnownProfile {
+            profile,
             is_same_work: false,
         }))
     }
 
-    fn same(&self, application: &str, work: &Value) -> Result<Option<NotedProfile>> {
-        let found = self.table.get(key(application, work).as_bytes())?;
-        Ok(found.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    fn same(&self, application: &str, work: &Value) -> Result<Option<ProfileRecord>> {
+        let key = key(application, work);
+        let found = self.table.get(key.as_bytes())?;
+        let found = found.map(|value| read_row("profiles", key.as_bytes(), &value));
+        found.transpose()
     }
 
-    /// All of them, by application. What is no profile is passed over.
-    pub(super) fn all(&self) -> Result<Vec<NotedProfile>> {
+    /// All of them, by application.
+    pub(super) fn all(&self) -> Result<Vec<ProfileRecord>> {
         let profiles = self.with_prefix("")?.into_iter();
-        Ok(profiles.map(|(_, noted)| noted).collect())
+        Ok(profiles.map(|(_, profile)| profile).collect())
     }
 
-    fn of(&self, application: &str) -> Result<Vec<(Vec<u8>, NotedProfile)>> {
+    fn of(&self, application: &str) -> Result<Vec<(Vec<u8>, ProfileRecord)>> {
         self.with_prefix(&format!("{application}/"))
     }
 
-    fn with_prefix(&self, prefix: &str) -> Result<Vec<(Vec<u8>, NotedProfile)>> {
+    fn with_prefix(&self, prefix: &str) -> Result<Vec<(Vec<u8>, ProfileRecord)>> {
         let mut profiles = Vec::new();
         for row in self.table.prefix(prefix.as_bytes()) {
             let (key, value) = row?;
-            profiles.extend(serde_json::from_slice(&value).map(|noted| (key.to_vec(), noted)));
+            profiles.push((key.to_vec(), read_row("profiles", &key, &value)?));
         }
         Ok(profiles)
     }

@@ -1,4 +1,4 @@
-//! Notes the attempts of a job while it runs.
+//! Records the attempts of a job while it runs.
 //!
 //! Who brings the news is a task's thread, which may lose its core at any time,
 //! and a write takes locks that transactions wait for. So a thread of ordinary
@@ -13,10 +13,9 @@ use ebb_scheduler::model::JobId;
 use ebb_scheduler::runtime::{
     AttemptOutcome, AttemptRecord, JobJournal, JobReport, JobStatus, MeasuredProfile, Outcome,
 };
-use ebb_storage::Result;
 
-use super::attempts::{ATTEMPTS_KEPT_MAX, AttemptTable, NotedAttempt};
-use super::{History, NotedJob};
+use super::attempts::{ATTEMPTS_KEPT_MAX, AttemptTable, JobAttempt};
+use super::{History, JobRecord, Result};
 
 /// Attempts that become part of the database by one commit, at most.
 const BATCH_MAX: usize = 256;
@@ -24,7 +23,7 @@ const BATCH_MAX: usize = 256;
 /// What is kept of why an attempt failed, in bytes: it may hold a record.
 const CAUSE_BYTES_MAX: usize = 1000;
 
-/// Is told by a runtime what happens to the jobs of one note.
+/// Is told by a runtime what happens to the runtime's jobs of one recorded job.
 #[derive(Debug)]
 pub struct Recorder {
     state: Mutex<State>,
@@ -33,9 +32,23 @@ pub struct Recorder {
 #[derive(Debug)]
 struct State {
     /// Until it is finished.
-    writer: Option<(Sender<NotedAttempt>, JoinHandle<Result<()>>)>,
+    writer: Option<(Sender<JobAttempt>, JoinHandle<Result<()>>)>,
     sent: u32,
+    /// The runtime's jobs, in the order in which they were submitted.
+    steps: Vec<JobId>,
     recorded: Recorded,
+}
+
+impl State {
+    /// Which of the steps this job of the runtime is, from 1.
+    fn step(&mut self, job: JobId) -> u64 {
+        let known = self.steps.iter().position(|step| *step == job);
+        let step = known.unwrap_or_else(|| {
+            self.steps.push(job);
+            self.steps.len() - 1
+        });
+        step as u64 + 1
+    }
 }
 
 /// What was recorded.
@@ -53,7 +66,7 @@ impl Recorder {
     ///
     /// # Errors
     /// When no thread can be started.
-    pub fn start(history: &History, job: &NotedJob) -> io::Result<Self> {
+    pub fn start(history: &History, job: &JobRecord) -> io::Result<Self> {
         let (sender, attempts) = channel();
         let (table, id) = (history.attempts.clone(), job.id.clone());
         let writer = thread::Builder::new()
@@ -63,6 +76,7 @@ impl Recorder {
             state: Mutex::new(State {
                 writer: Some((sender, writer)),
                 sent: 0,
+                steps: Vec::new(),
                 recorded: Recorded::default(),
             }),
         })
@@ -107,7 +121,7 @@ fn bounded(mut attempt: AttemptRecord) -> AttemptRecord {
 }
 
 /// Writes attempts until nobody sends any more.
-fn write(table: &AttemptTable, job: &str, attempts: &Receiver<NotedAttempt>) -> Result<()> {
+fn write(table: &AttemptTable, job: &str, attempts: &Receiver<JobAttempt>) -> Result<()> {
     let mut number = 0;
     while let Ok(first) = attempts.recv() {
         let mut batch = vec![first];
@@ -119,7 +133,11 @@ fn write(table: &AttemptTable, job: &str, attempts: &Receiver<NotedAttempt>) -> 
 }
 
 impl JobJournal for Recorder {
-    fn submitted(&self, _job: &JobStatus) {}
+    fn submitted(&self, job: &JobStatus) {
+        self.with(|state| {
+            state.step(job.id);
+        });
+    }
 
     fn attempt_ended(&self, job: JobId, attempt: &AttemptRecord) {
         self.with(|state| {
@@ -128,8 +146,8 @@ impl JobJournal for Recorder {
                 return;
             }
             state.sent += 1;
-            let attempt = NotedAttempt {
-                job: job.0,
+            let attempt = JobAttempt {
+                job: state.step(job),
                 record: bounded(attempt.clone()),
             };
             if let Some((sender, _)) = &state.writer {

@@ -8,6 +8,22 @@ use serde_json::json;
 use std::sync::Arc;
 
 use super::*;
+use crate::jobs::pi::Variant;
+use crate::jobs::request::{ApplicationRequest, OutputPlace, PiRequest};
+
+/// A job that is told from others by its `seed`.
+fn pi(seed: u64) -> JobRequest {
+    let application = ApplicationRequest::Pi(PiRequest {
+        points: 1,
+        seed,
+        variant: Variant::Plain,
+    });
+    JobRequest::new(application, Vec::new(), OutputPlace::Terminal.into(), "/d")
+}
+
+fn begin(history: &History, seed: u64) -> JobRecord {
+    history.begin(&pi(seed), Vec::new()).unwrap()
+}
 
 #[test]
 fn a_job_that_began_is_unfinished_until_it_ends_over_restarts() {
@@ -16,26 +32,26 @@ fn a_job_that_began_is_unfinished_until_it_ends_over_restarts() {
     let db = open();
     assert!(History::existing(&db).unwrap().is_none());
     let history = History::open(&db).unwrap();
-    let first = history
-        .begin("grep", json!({"pattern": "x"}), "/d")
-        .unwrap();
-    let second = history.begin("sort", json!({}), "/d").unwrap();
-    let third = history.begin("pi", json!({}), "/d").unwrap();
+    let first = begin(&history, 1);
+    let second = begin(&history, 1);
+    let third = begin(&history, 1);
     assert!(first.id < second.id && second.id < third.id);
     history.forget(&third.id).unwrap();
     let report = Some(json!({"cpu_s": 1.5}));
     history
-        .end(&second, NotedState::Succeeded, report.clone())
+        .end(&second, RecordState::Succeeded, report.clone())
         .unwrap();
     drop((history, db));
     let db = open();
     let history = History::existing(&db).unwrap().unwrap();
-    assert_eq!(history.unfinished().unwrap(), [first]);
     let jobs = history.jobs().unwrap();
     assert_eq!(jobs.len(), 2);
+    assert_eq!(jobs[0], first);
+    assert_eq!(history.job(&first.id).unwrap(), Some(first));
+    assert_eq!(history.job("17").unwrap(), None);
     assert_eq!(
         (jobs[1].state, &jobs[1].report),
-        (NotedState::Succeeded, &report)
+        (RecordState::Succeeded, &report)
     );
     assert!(jobs[1].ended_unix_ms.is_some());
 }
@@ -45,15 +61,15 @@ fn ended_jobs_are_forgotten_in_the_end_and_unfinished_ones_are_not() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), Options::default()).unwrap();
     let history = History::open(&db).unwrap();
-    let unfinished = history.begin("first", json!(null), "/d").unwrap();
+    let unfinished = begin(&history, 1);
     for n in 0..ENDED_JOBS_MAX + 5 {
-        let job = history.begin("next", json!(n), "/d").unwrap();
-        history.end(&job, NotedState::Failed, None).unwrap();
+        let job = begin(&history, n as u64);
+        history.end(&job, RecordState::Failed, None).unwrap();
     }
     let jobs = history.jobs().unwrap();
     assert_eq!(jobs.len(), ENDED_JOBS_MAX + 1);
     assert_eq!(jobs[0], unfinished);
-    assert_eq!(jobs[1].arguments, json!(5));
+    assert_eq!(jobs[1].request().unwrap(), pi(5));
 }
 
 fn attempt(index: u32, outcome: AttemptOutcome) -> AttemptRecord {
@@ -84,8 +100,8 @@ fn attempts_are_kept_in_their_order_and_go_with_their_job() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), Options::default()).unwrap();
     let history = History::open(&db).unwrap();
-    let first = history.begin("sort", json!({}), "/d").unwrap();
-    let second = history.begin("sort", json!({}), "/d").unwrap();
+    let first = begin(&history, 1);
+    let second = begin(&history, 1);
     let mut expected = Vec::new();
     let recorder = Recorder::start(&history, &first).unwrap();
     for n in 0..700 {
@@ -97,7 +113,7 @@ fn attempts_are_kept_in_their_order_and_go_with_their_job() {
         let record = attempt(n, outcome);
         recorder.attempt_ended(JobId(u64::from(n / 400) + 1), &record);
         let job = u64::from(n / 400) + 1;
-        expected.push(NotedAttempt { job, record });
+        expected.push(JobAttempt { job, record });
     }
     let recorded = recorder.finish().unwrap();
     assert_eq!(recorded.attempts_dropped, 0);
@@ -111,7 +127,7 @@ fn attempts_are_kept_in_their_order_and_go_with_their_job() {
     assert_eq!(history.attempts(&first.id).unwrap(), []);
     assert_eq!(history.attempts(&second.id).unwrap().len(), 1);
     // What a start left is not mixed with what the next one leaves.
-    let again = history.begin_again(&second).unwrap();
+    let again = history.begin_again(&second, Vec::new()).unwrap();
     assert_eq!(again.starts, 2);
     assert_eq!(history.attempts(&second.id).unwrap(), []);
     assert_eq!(history.jobs().unwrap(), [again]);
@@ -122,7 +138,7 @@ fn a_cause_that_holds_a_long_record_is_cut() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), Options::default()).unwrap();
     let history = History::open(&db).unwrap();
-    let job = history.begin("sort", json!({}), "/d").unwrap();
+    let job = begin(&history, 1);
     let recorder = Recorder::start(&history, &job).unwrap();
     recorder.attempt_ended(JobId(1), &attempt(0, failed(&"\u{e4}".repeat(5000))));
     recorder.finish().unwrap();
@@ -136,7 +152,7 @@ fn of_very_many_attempts_the_first_are_kept_and_the_others_counted() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), Options::default()).unwrap();
     let history = History::open(&db).unwrap();
-    let job = history.begin("sort", json!({}), "/d").unwrap();
+    let job = begin(&history, 1);
     let recorder = Recorder::start(&history, &job).unwrap();
     for n in 0..ATTEMPTS_KEPT_MAX + 7 {
         recorder.attempt_ended(JobId(1), &attempt(n, AttemptOutcome::Done));
@@ -148,13 +164,38 @@ fn of_very_many_attempts_the_first_are_kept_and_the_others_counted() {
 }
 
 #[test]
-fn a_note_of_before_attempts_were_kept_still_reads() {
-    let old = r#"{"id":"1","application":"grep","arguments":{},"directory":"/d","state":"started",
-        "started_unix_ms":7,"ended_unix_ms":null,"report":null}"#;
-    let job: NotedJob = serde_json::from_str(old).unwrap();
-    assert_eq!(
-        (job.starts, job.commits, job.attempts_dropped),
-        (1, false, 0)
+fn a_history_of_another_version_is_refused_and_not_touched() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let job = begin(&History::open(&db).unwrap(), 1);
+    let format = db.existing_keyspace(SYSTEM_KEYSPACE).unwrap();
+    let format = format.existing_table("format").unwrap();
+    for other in ["0", "2", "10"] {
+        format.put(b"version", other.as_bytes()).unwrap();
+        let opened = History::open(&db).unwrap_err();
+        let existing = History::existing(&db).unwrap_err();
+        for error in [opened, existing] {
+            assert!(matches!(error, HistoryError::Version { .. }), "{error}");
+        }
+        assert_eq!(format.get(b"version").unwrap().unwrap(), other);
+    }
+    format.put(b"version", b"1").unwrap();
+    let history = History::existing(&db).unwrap().unwrap();
+    assert_eq!(history.jobs().unwrap(), [job]);
+}
+
+#[test]
+fn a_row_that_is_no_job_is_told_by_its_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let history = History::open(&db).unwrap();
+    let jobs = db.existing_keyspace(SYSTEM_KEYSPACE).unwrap();
+    let jobs = jobs.existing_table("jobs").unwrap();
+    jobs.put(b"0000000000007", b"{}").unwrap();
+    let error = history.jobs().unwrap_err().to_string();
+    assert!(
+        error.contains("0000000000007") && error.contains("ebb_system.jobs"),
+        "{error}"
     );
 }
 
@@ -170,30 +211,33 @@ fn the_same_work_is_known_best_and_otherwise_the_latest_of_the_application() {
         measured.add(&task);
         measured
     };
-    let note = |application: &str, work: Value, cpu_s: f64| {
-        let job = history.begin(application, json!({}), "/d").unwrap();
+    let record = |application: &str, work: Value, cpu_s: f64| {
+        let job = JobRecord {
+            application: application.to_string(),
+            ..begin(&history, 1)
+        };
         let jobs = vec![(application.to_string(), measured(cpu_s))];
-        (history.note_profile(&job, &work, "app.t", jobs, Some(cpu_s))).unwrap();
+        (history.record_profile(&job, &work, "app.t", jobs, Some(cpu_s))).unwrap();
     };
     let known = |application: &str, work: Value| {
         let known = history.known_profile(application, &work).unwrap()?;
-        let measured = known.noted.measured(application).unwrap();
+        let measured = known.profile.measured(application).unwrap();
         Some((measured.map.cpu_s, known.is_same_work))
     };
     assert_eq!(known("sort", json!({"by": "a"})), None);
-    note("sort", json!({"by": "a"}), 1.0);
-    note("sort", json!({"by": "b"}), 2.0);
-    note("sorting", json!({"by": "c"}), 3.0);
+    record("sort", json!({"by": "a"}), 1.0);
+    record("sort", json!({"by": "b"}), 2.0);
+    record("sorting", json!({"by": "c"}), 3.0);
     assert_eq!(known("sort", json!({"by": "a"})), Some((1.0, true)));
-    note("sort", json!({"by": "a"}), 4.0);
+    record("sort", json!({"by": "a"}), 4.0);
     assert_eq!(known("sort", json!({"by": "a"})), Some((4.0, true)));
     let same = history.known_profile("sort", &json!({"by": "a"})).unwrap();
-    assert_eq!(same.unwrap().noted.took_over_estimate, [1.0, 4.0]);
+    assert_eq!(same.unwrap().profile.took_over_estimate, [1.0, 4.0]);
     let (_, is_same_work) = known("sort", json!({"by": "c"})).unwrap();
     assert!(!is_same_work);
     assert_eq!(known("grep", json!({})), None);
     for n in 0..200 {
-        note("sort", json!(n), 5.0);
+        record("sort", json!(n), 5.0);
     }
     let all = history.profiles().unwrap();
     let of = |name: &str| all.iter().filter(|p| p.application == name).count();
@@ -212,7 +256,7 @@ fn history_on(vfs: &MemVfs) -> History {
 #[test]
 fn that_an_output_is_put_in_place_is_on_the_disk_before_it_is() {
     /// Looks when it is committed at what a crash of the machine would leave.
-    struct Looks(MemVfs, NotedJob);
+    struct Looks(MemVfs, JobRecord);
     impl Output for Looks {
         fn open(&self, _: u32, _: u32) -> std::result::Result<Box<dyn OutputWriter>, TaskError> {
             unreachable!("nothing is written")
@@ -221,8 +265,8 @@ fn that_an_output_is_put_in_place_is_on_the_disk_before_it_is() {
         fn commit(&self) -> std::result::Result<(), TaskError> {
             let after = self.0.fork();
             after.restart(7);
-            let noted = history_on(&after).unfinished().unwrap();
-            let commits = NotedJob {
+            let noted = history_on(&after).jobs().unwrap();
+            let commits = JobRecord {
                 commits: true,
                 ..self.1.clone()
             };
@@ -235,24 +279,24 @@ fn that_an_output_is_put_in_place_is_on_the_disk_before_it_is() {
 
     let vfs = MemVfs::new();
     let history = history_on(&vfs);
-    let job = history.begin("sort", json!({}), "/d").unwrap();
-    let note = CommitNote::default();
-    let output = NotedOutput::new(Arc::new(Looks(vfs, job.clone())), note.clone());
+    let job = begin(&history, 1);
+    let note = CommitRecord::default();
+    let output = RecordedOutput::new(Arc::new(Looks(vfs, job.clone())), note.clone());
     note.set(&history, &job);
     output.commit().unwrap();
     // What the next start does is not noted of the last one.
-    let again = history.begin_again(&history.jobs().unwrap()[0]).unwrap();
+    let again = (history.begin_again(&history.jobs().unwrap()[0], Vec::new())).unwrap();
     assert!(!again.commits);
     assert_eq!(history.jobs().unwrap(), [again]);
 }
 
 #[test]
-fn an_output_whose_commit_cannot_be_noted_is_not_put_in_place() {
+fn an_output_whose_commit_cannot_be_recorded_is_not_put_in_place() {
     let vfs = MemVfs::new();
     let history = history_on(&vfs);
-    let job = history.begin("sort", json!({}), "/d").unwrap();
-    let (rows, note) = (VecOutput::new(), CommitNote::default());
-    let output = NotedOutput::new(Arc::new(rows.clone()), note.clone());
+    let job = begin(&history, 1);
+    let (rows, note) = (VecOutput::new(), CommitRecord::default());
+    let output = RecordedOutput::new(Arc::new(rows.clone()), note.clone());
     note.set(&history, &job);
     let mut writer = output.open(0, 1).unwrap();
     writer.write(b"k", b"v").unwrap();

@@ -5,7 +5,7 @@ mod data_file;
 mod records;
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
 use serde::{Deserialize, Serialize};
@@ -70,12 +70,25 @@ impl FilesInput {
     /// When a file cannot be read or is of a format that is not read, there is none, or
     /// the first lines of CSV files with a header differ or name a column twice.
     pub fn open(paths: &[PathBuf], kind: FileKind, splits: usize) -> Result<Self, TaskError> {
+        let paths = paths.iter().map(|path| (path.clone(), path.as_path()));
+        Self::open_as(&paths.collect::<Vec<_>>(), kind, splits)
+    }
+
+    /// The same of paths that keys call by other names: a path and its name each.
+    ///
+    /// # Errors
+    /// As [`FilesInput::open`].
+    pub fn open_as(
+        paths: &[(PathBuf, &Path)],
+        kind: FileKind,
+        splits: usize,
+    ) -> Result<Self, TaskError> {
         let mut files = Vec::new();
-        for path in paths {
-            find(path, &mut files)?;
+        for (path, name) in paths {
+            find(path, name, &mut files)?;
         }
         if files.is_empty() {
-            let names: Vec<_> = paths.iter().map(|p| p.display().to_string()).collect();
+            let names: Vec<_> = paths.iter().map(|(_, p)| p.display().to_string()).collect();
             return Err(TaskError::failed(format!(
                 "there are no files in {}",
                 names.join(", ")

@@ -30,7 +30,7 @@ pub(super) struct DataFile {
 }
 
 impl DataFile {
-    fn new(path: PathBuf) -> io::Result<Result<Self, &'static str>> {
+    fn new(path: PathBuf, name: &Path) -> io::Result<Result<Self, &'static str>> {
         let metadata = fs::metadata(&path)?;
         // A pipe or a device: it has no length, and no part of it can be read again.
         if !metadata.is_file() {
@@ -43,7 +43,7 @@ impl DataFile {
             Ok(content) => content,
             Err(unread) => return Ok(Err(unread)),
         };
-        let name = path.strip_prefix(".").unwrap_or(&path);
+        let name = name.strip_prefix(".").unwrap_or(name);
         let mut name = name.as_os_str().as_bytes().to_vec();
         name.push(b':');
         Ok(Ok(Self {
@@ -132,16 +132,17 @@ impl DataFile {
     }
 }
 
-/// Adds the files in `path`, a file or a directory, in the order of their names.
-pub(super) fn find(path: &Path, files: &mut Vec<DataFile>) -> Result<(), TaskError> {
+/// Adds the files in `root`, a file or a directory, in the order of their names. Their
+/// keys call it `called`.
+pub(super) fn find(root: &Path, called: &Path, files: &mut Vec<DataFile>) -> Result<(), TaskError> {
     let is_data = |entry: &walkdir::DirEntry| {
         let name = entry.file_name().as_bytes();
         entry.depth() == 0 || !(name.starts_with(b".") || name.starts_with(b"_"))
     };
-    let entries = WalkDir::new(path).sort_by_file_name();
+    let entries = WalkDir::new(root).sort_by_file_name();
     for entry in entries.into_iter().filter_entry(is_data) {
         let entry = entry.map_err(|e| {
-            let at = e.path().unwrap_or(path).display().to_string();
+            let at = e.path().unwrap_or(root).display().to_string();
             let cause = e.into_io_error();
             let cause = cause.unwrap_or_else(|| io::Error::other("links lead in a circle"));
             TaskError::io(format!("looking for files in {at}"))(cause)
@@ -150,7 +151,11 @@ pub(super) fn find(path: &Path, files: &mut Vec<DataFile>) -> Result<(), TaskErr
             continue;
         }
         let path = entry.into_path();
-        let file = DataFile::new(path.clone());
+        let name = match path.strip_prefix(root) {
+            Ok(below) if below != Path::new("") => called.join(below),
+            _ => called.to_path_buf(),
+        };
+        let file = DataFile::new(path.clone(), &name);
         let file = file.map_err(TaskError::io(format!("reading {}", path.display())))?;
         files.push(file.map_err(|unread| {
             TaskError::invalid(InvalidInput(format!(

@@ -1,10 +1,9 @@
-//! Where a job's sorted runs and waiting rows are: a folder of its own, which goes
-//! with the process. What a killed one left goes when the next is made beside it.
+//! Where the sorted runs and waiting rows of a node's jobs are: a folder of its own, which
+//! goes with the node. What a killed one left goes when the next is made beside it.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
-use ebb_server::jobs::ScratchDir;
+use crate::jobs::{JobError, ScratchDir};
 
 /// A folder in the database's own, in one that was named, or in the system's.
 pub(super) struct Spills {
@@ -17,10 +16,9 @@ pub(super) struct Spills {
 impl Spills {
     /// A new one in `parent`, made when absent. One that `is_parent_ours` goes too
     /// when nothing is left in it.
-    pub(super) fn create_in(parent: PathBuf, is_parent_ours: bool) -> Result<Self> {
+    pub(super) fn create_in(parent: PathBuf, is_parent_ours: bool) -> Result<Self, JobError> {
         let made = std::fs::create_dir_all(&parent).and_then(|()| ScratchDir::create_in(&parent));
-        let scratch = made
-            .with_context(|| format!("cannot make a folder for spills in {}", parent.display()))?;
+        let scratch = made.map_err(JobError::folder(&parent))?;
         Ok(Self {
             scratch: Some(scratch),
             parent,

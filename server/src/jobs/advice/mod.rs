@@ -5,6 +5,13 @@
 //! is simulated, many times over, by [`ebb_scheduler::planning`]: a job on so many
 //! cores, with task lengths as they were, give or take how far off such estimates
 //! have been.
+//!
+//! Where little is known, that is what is told: of an input more than ten times as large
+//! as the one that was measured, or as small, nothing is ([`Expectation::Unknown`]); up to
+//! there the answer is the wider, the less alike they are.
+
+mod expectation;
+mod free_cores;
 
 use distrs::Normal;
 use ebb_scheduler::availability::Availability;
@@ -16,6 +23,9 @@ use ebb_scheduler::sim::{SimConfig, SimError, SimJob, TaskLength};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
+
+pub use self::expectation::{Expectation, Expected, JobAdvice, WhyUnknown};
+pub use self::free_cores::FreeCores;
 
 /// How sure a goal has to be to be called safe.
 pub const CONFIDENCE: f64 = 0.95;
@@ -32,6 +42,10 @@ const TASKS_MAX: usize = 200_000;
 const SAME_WORK_LOG_SD: f64 = 0.2;
 const OTHER_WORK_LOG_SD: f64 = 0.5;
 
+/// By how much farther off it is believed to be of an input e times as large as the one
+/// that was measured, or e times as small: what of a task's work does not grow with its
+/// bytes is not known.
+const LOG_SD_PER_E: f64 = 0.5;
 /// A slot has at least so much of a core, in hundredths, whatever others use: under
 /// it nothing can be said.
 const FREE_HUNDREDTHS_MIN: f64 = 5.0;
@@ -169,7 +183,8 @@ pub fn advise(question: &Question) -> Result<Advice, SimError> {
 
 /// Mean and standard deviation of the logarithm of how long it takes over what is
 /// estimated: as if there had been one run more, as far off as is believed of those
-/// that nothing is known of.
+/// that nothing is known of; and farther, the less the input is like the one that was
+/// measured.
 fn off(question: &Question) -> (f64, f64) {
     let believed = match question.is_same_work {
         true => SAME_WORK_LOG_SD,
@@ -180,7 +195,15 @@ fn off(question: &Question) -> (f64, f64) {
     let runs = past.len() as f64 + 1.0;
     let mean = past.iter().sum::<f64>() / runs;
     let squares = past.iter().map(|log| (log - mean).powi(2)).sum::<f64>();
-    (mean, ((squares + believed.powi(2)) / runs).sqrt())
+    let growth = match (question.bytes_in, question.measured.map.bytes_in) {
+        (0, _) | (_, 0) => 1.0,
+        (next, measured) => next as f64 / measured as f64,
+    };
+    let stretched = (LOG_SD_PER_E * growth.ln()).powi(2);
+    (
+        mean,
+        ((squares + believed.powi(2)) / runs + stretched).sqrt(),
+    )
 }
 
 /// Lengths around a mean, as different from each other as those measured: of n

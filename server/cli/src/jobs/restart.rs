@@ -1,0 +1,120 @@
+//! `ebb jobs restart`: unfinished jobs, started again.
+
+use anyhow::{Error, Result};
+use ebb_server::node::{Node, NodeOptions, Restarted, RunningJob, Stop};
+use ebb_storage::{Maintenance, Options};
+
+use crate::database::Location;
+use crate::error::CliError;
+use crate::interrupt;
+use crate::run::{Report, tell_done, watch};
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb jobs restart
+  ebb jobs restart 1795293012345
+
+All of them run at once, as far as there are cores. Ctrl-C cancels them.";
+
+/// Start unfinished jobs again, over the snapshots that they had.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    location: Location,
+    /// Which [default: all that are unfinished].
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+    /// Print the jobs' reports as JSON, an object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    restart(&args.location, args.ids, args.json)
+}
+
+/// All that are unfinished.
+pub(super) fn run_all(location: Location, json: bool) -> Result<()> {
+    restart(&location, Vec::new(), json)
+}
+
+/// # Errors
+/// That of the last job that did not succeed; the others are told on stderr.
+fn restart(location: &Location, ids: Vec<String>, json: bool) -> Result<()> {
+    let db = Options {
+        create_if_missing: false,
+        maintenance: Maintenance::Background,
+        ..Options::default()
+    };
+    let node = Node::open(&location.data, db, NodeOptions::command())?;
+    let ids = match ids.is_empty() {
+        false => ids,
+        true => (node.unfinished()?.into_iter()).map(|job| job.id).collect(),
+    };
+    let cancelled = interrupt::cancelled()?;
+    let mut failed = Failures::default();
+    let mut running = Vec::new();
+    for id in &ids {
+        match start(&node, id, json) {
+            Ok(job) => running.extend(job),
+            Err(error) => failed.add(error),
+        }
+    }
+    let policy = node.runtime().status().policy;
+    for job in &running {
+        let end = watch(job, &cancelled);
+        let report = Report {
+            job,
+            end: &end,
+            policy,
+            json,
+        };
+        if let Err(error) = report.tell() {
+            failed.add(error);
+        }
+    }
+    node.shutdown(Stop::Cancel);
+    failed.result()
+}
+
+/// Starts one again; nothing to wait for when it is done already.
+fn start(node: &Node, id: &str, json: bool) -> Result<Option<RunningJob>> {
+    match node.restart(id)? {
+        Restarted::Runs(job) => {
+            let (application, id) = (&job.record().application, job.id());
+            eprintln!("ebb: starting {application} {id} again, which a process left unfinished");
+            Ok(Some(job))
+        }
+        Restarted::HadSucceeded { record, request } => {
+            let (application, id) = (&record.application, &record.id);
+            let output = &request.output.to;
+            eprintln!(
+                "ebb: {application} {id}, whose process ended before it could say so, had \
+                 succeeded: {output} is there, which it was about to put in place (if it is \
+                 somebody else's, move it away and run the job anew)"
+            );
+            tell_done(&record, &request, json)?;
+            Ok(None)
+        }
+        Restarted::GivenUp { cause } => Err(CliError::Usage(cause).into()),
+    }
+}
+
+/// What went wrong, one of which becomes the exit code.
+#[derive(Default)]
+struct Failures {
+    last: Option<Error>,
+}
+
+impl Failures {
+    fn add(&mut self, error: Error) {
+        if let Some(earlier) = self.last.replace(error) {
+            eprintln!("ebb: {earlier:#}");
+        }
+    }
+
+    fn result(self) -> Result<()> {
+        self.last.map_or(Ok(()), Err)
+    }
+}

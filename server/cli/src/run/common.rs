@@ -1,0 +1,179 @@
+//! What every job takes, whatever it reads and computes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
+use ebb_scheduler::policy;
+use ebb_server::jobs::RowFormat;
+use ebb_server::jobs::request::{
+    ApplicationRequest, InputRequest, Isolation, JobRequest, OutputRequest,
+};
+use ebb_server::node::{Node, NodeOptions};
+use ebb_storage::{Maintenance, Options};
+
+use super::{memory, target};
+use crate::database::Location;
+
+/// What every job takes.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Common {
+    #[command(flatten)]
+    location: Location,
+    /// Where the rows go when the job succeeds, all at once: a new file; with a
+    /// slash at its end a new folder with a file per task and _SUCCESS; a table
+    /// without rows; or - for the terminal. It is a table when it has the form
+    /// KEYSPACE.TABLE and the keyspace exists; write ./NAME for a file of such a
+    /// name.
+    #[arg(long, value_name = "FILE|FOLDER/|KEYSPACE.TABLE|-")]
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    output: String,
+    /// What files of rows look like [default: as the file's name ends: .csv,
+    /// .jsonl, else text].
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<RowFormat>,
+    /// Only the first N rows of the result, in its order. All of the input is read all
+    /// the same.
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Completion time goal: 30s, 5m. A job that ends later is exit code 7.
+    #[arg(long, value_name = "TIME", value_parser = goal, allow_hyphen_values = true)]
+    goal: Option<Duration>,
+    /// The scheduling policy; see `ebb policies`.
+    #[arg(long, value_name = "NAME", default_value = policy::DEFAULT)]
+    #[arg(value_parser = policies())]
+    policy: String,
+    /// Whether other processes come first (idle), or the job's tasks run as any
+    /// other process does (normal).
+    #[arg(long, value_name = "HOW", default_value = "idle")]
+    priority: Priority,
+    /// Map tasks at most [default: four per core].
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    splits: Option<u32>,
+    /// Cores the job may use at most [default: those of the machine].
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
+    cores: Option<u32>,
+    /// Memory for the records of all tasks together, as in 256MiB; what does not fit
+    /// goes to --spill-dir [default: 16 MiB per core].
+    #[arg(long = "memory", value_name = "SIZE", value_parser = memory::size)]
+    memory_bytes: Option<u64>,
+    /// Where sorted runs are kept meanwhile, in a hidden folder [default: a directory
+    /// in --data].
+    #[arg(long, value_name = "DIR")]
+    spill_dir: Option<PathBuf>,
+    /// Do not run the job: tell how long it takes, and how probably it meets its
+    /// goal.
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Run each task on a thread of this process, or in a process of its own: one that
+    /// hangs can be killed then, and one that fails or takes too much memory hurts
+    /// nothing but its job.
+    #[arg(long, value_name = "HOW", default_value = "thread")]
+    isolate: IsolationArg,
+    /// Print the job's report as a JSON object.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Parses `30s` or `1h 5m`: a time to come.
+fn goal(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text.trim_start_matches('-')) {
+        Err(_) => Err("expected a time, as in 30s or 5m".to_string()),
+        Ok(goal) if goal.is_zero() || text.starts_with('-') => {
+            Err("a completion time goal must lie in the future".to_string())
+        }
+        Ok(goal) => Ok(goal),
+    }
+}
+
+fn policies() -> PossibleValuesParser {
+    PossibleValuesParser::new(policy::descriptors().into_iter().map(|policy| policy.name))
+}
+
+/// What comes before the tasks of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Priority {
+    /// Every other process.
+    Idle,
+    /// None.
+    Normal,
+}
+
+/// Where tasks run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum IsolationArg {
+    /// On threads of this process.
+    Thread,
+    /// Each in a process of its own.
+    Process,
+}
+
+impl From<IsolationArg> for Isolation {
+    fn from(isolation: IsolationArg) -> Self {
+        match isolation {
+            IsolationArg::Thread => Self::Thread,
+            IsolationArg::Process => Self::Process,
+        }
+    }
+}
+
+impl Common {
+    /// The node that the job runs on: over the database where one is needed, for a table
+    /// to read or where the output may be one.
+    pub(super) fn open_node(&self, reads_table: bool) -> Result<Node> {
+        let mut options = NodeOptions {
+            spill_dir: self.spill_dir.clone(),
+            ..NodeOptions::command()
+        };
+        let runtime = options.runtime_mut();
+        runtime.policy = policy::by_name(&self.policy).context("clap checked the name")?;
+        if let Some(all_bytes) = self.memory_bytes {
+            // A job has as many tasks at a time as it may use cores.
+            let tasks = self
+                .cores
+                .map_or(runtime.cores, |most| most.min(runtime.cores));
+            let task_bytes = memory::of_a_task(all_bytes, tasks)?;
+            runtime.task_memory_bytes = task_bytes;
+            runtime.memory_bytes = Some(task_bytes as u64 * u64::from(tasks));
+        }
+        if self.priority == Priority::Normal {
+            options = options.at_normal_priority();
+        }
+        let data = &self.location.data;
+        let may_write = target::may_be_table(&self.output) && data.exists();
+        if !reads_table && !may_write {
+            return Ok(Node::start(None, options)?);
+        }
+        let db = Options {
+            create_if_missing: false,
+            maintenance: Maintenance::Background,
+            ..Options::default()
+        };
+        Ok(Node::open(data, db, options)?)
+    }
+
+    /// The request of a job that computes this, on such a node.
+    pub(super) fn request(
+        self,
+        application: ApplicationRequest,
+        inputs: Vec<InputRequest>,
+        node: &Node,
+    ) -> Result<JobRequest> {
+        let output = OutputRequest {
+            to: target::choose(node.db(), &self.output),
+            format: self.format,
+            limit: self.limit,
+        };
+        let here = std::env::current_dir().context("cannot tell where this is")?;
+        Ok(JobRequest {
+            goal_s: self.goal.map(|goal| goal.as_secs_f64()),
+            splits: self.splits,
+            cores: self.cores,
+            isolation: self.isolate.into(),
+            ..JobRequest::new(application, inputs, output, here)
+        })
+    }
+}

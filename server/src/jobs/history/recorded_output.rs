@@ -1,0 +1,68 @@
+//! Records that a job is about to put its output in place, before it does.
+//!
+//! A process that ends between the two leaves a record without an end, and whoever finds it
+//! has to know whose the output is:
+//!
+//! ```text
+//!   recorded   the output is there    it was put there by
+//!   started    yes                    somebody else: the job had not come to it
+//!   commits    yes                    the job
+//!   either     no                     nobody: the job starts again
+//! ```
+
+use std::sync::{Arc, OnceLock};
+
+use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
+
+use super::{History, JobRecord};
+
+/// The record that outputs write to; of a job that is not recorded, none. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct CommitRecord {
+    record: Arc<OnceLock<(History, JobRecord)>>,
+}
+
+impl CommitRecord {
+    /// From now on commits are recorded of `job`. The first call counts.
+    pub fn set(&self, history: &History, job: &JobRecord) {
+        let _ = self.record.set((history.clone(), job.clone()));
+    }
+}
+
+/// An output whose commit is recorded first.
+pub struct RecordedOutput {
+    output: Arc<dyn Output>,
+    commits: CommitRecord,
+}
+
+impl RecordedOutput {
+    /// Records commits of `output` in `commits`.
+    pub fn new(output: Arc<dyn Output>, commits: CommitRecord) -> Self {
+        Self { output, commits }
+    }
+}
+
+impl Output for RecordedOutput {
+    fn check(&self) -> Result<(), TaskError> {
+        self.output.check()
+    }
+
+    fn open(&self, partition: u32, attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
+        self.output.open(partition, attempt)
+    }
+
+    /// What cannot be recorded is not done either: the job fails, and when that cannot be
+    /// recorded it starts again.
+    fn commit(&self) -> Result<(), TaskError> {
+        if let Some((history, job)) = self.commits.record.get() {
+            history.begin_commit(job).map_err(|error| {
+                TaskError::failed(format!("recording it in the history of jobs: {error}"))
+            })?;
+        }
+        self.output.commit()
+    }
+
+    fn abort(&self) {
+        self.output.abort();
+    }
+}

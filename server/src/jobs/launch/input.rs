@@ -1,0 +1,169 @@
+//! The inputs of a request, opened.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ebb_scheduler::runtime::Input;
+use ebb_storage::{Db, SnapshotTable};
+
+use super::site::{Site, resolve};
+use super::snapshot::JobSnapshot;
+use crate::jobs::error::JobError;
+use crate::jobs::history::OwnSnapshot;
+use crate::jobs::records::{RecordFormat, ValueFormat};
+use crate::jobs::request::{
+    CsvInput, GeneratedInput, InputRequest, JobRequest, KeySelection, TableInput, ValueKind,
+};
+use crate::jobs::{FileKind, FilesInput, Generator, SnapshotInput};
+use crate::lookup;
+use crate::names::end_of_prefix;
+
+/// Bytes of a generated value: with its key 100.
+const GENERATED_VALUE_BYTES: usize = 90;
+
+/// An input that is open.
+pub struct OpenInput {
+    /// Its records.
+    pub input: Arc<dyn Input>,
+    /// What their values are.
+    pub format: RecordFormat,
+    /// What a report calls it.
+    pub label: String,
+    /// The snapshot that it reads.
+    pub snapshot: Option<JobSnapshot>,
+    /// What a process of its own has to read.
+    pub(super) place: OpenPlace,
+}
+
+/// Where the records of an input are.
+pub(super) enum OpenPlace {
+    Table(SnapshotTable),
+    Files(FilesInput),
+    Generator(Generator),
+}
+
+impl OpenInput {
+    /// What an application needs of it.
+    pub(super) fn readable(&self) -> (Arc<dyn Input>, RecordFormat) {
+        (Arc::clone(&self.input), self.format.clone())
+    }
+
+    fn of_files(files: FilesInput, names: &[String], paths: &[PathBuf]) -> Result<Self, JobError> {
+        let label = paths.iter().map(|path| path.display().to_string());
+        Ok(Self {
+            format: files.format(names).map_err(JobError::senseless)?,
+            input: Arc::new(files.clone()),
+            label: label.collect::<Vec<_>>().join(" "),
+            snapshot: None,
+            place: OpenPlace::Files(files),
+        })
+    }
+}
+
+/// Finds what `request` reads, and cuts each input into at most `splits` splits.
+pub(super) fn open(
+    request: &JobRequest,
+    own: &[OwnSnapshot],
+    site: &Site,
+    splits: u32,
+) -> Result<Vec<OpenInput>, JobError> {
+    let files = Files {
+        directory: &request.directory,
+        splits: splits as usize,
+    };
+    let mut opened = Vec::new();
+    for (number, input) in (0..).zip(&request.inputs) {
+        opened.push(match input {
+            InputRequest::Table(table) => {
+                let name = || JobError::NoDatabase(table.table.to_string());
+                let db = site.db.as_ref().ok_or_else(name)?;
+                let own = own.iter().find(|own| own.input == number);
+                open_table(db, table, own, files.splits)?
+            }
+            InputRequest::Text(text) => {
+                let input = files.open(&text.paths, FileKind::Text)?;
+                OpenInput::of_files(input, &[], &text.paths)?
+            }
+            InputRequest::Csv(csv) => files.open_csv(csv)?,
+            InputRequest::JsonLines(json) => {
+                let input = files.open(&json.paths, FileKind::JsonLines)?;
+                OpenInput::of_files(input, &[], &json.paths)?
+            }
+            InputRequest::Generated(generated) => open_generator(generated, files.splits),
+        });
+    }
+    Ok(opened)
+}
+
+struct Files<'a> {
+    directory: &'a Path,
+    splits: usize,
+}
+
+impl Files<'_> {
+    fn open(&self, paths: &[PathBuf], kind: FileKind) -> Result<FilesInput, JobError> {
+        let paths = paths
+            .iter()
+            .map(|path| (resolve(self.directory, path), path.as_path()));
+        let paths: Vec<_> = paths.collect();
+        Ok(FilesInput::open_as(&paths, kind, self.splits)?)
+    }
+
+    fn open_csv(&self, csv: &CsvInput) -> Result<OpenInput, JobError> {
+        let kind = FileKind::Csv {
+            header: csv.header,
+            multiline: csv.multiline,
+        };
+        let input = self.open(&csv.paths, kind)?;
+        OpenInput::of_files(input, &csv.names, &csv.paths)
+    }
+}
+
+fn open_generator(generated: &GeneratedInput, splits: usize) -> OpenInput {
+    let GeneratedInput { records, seed } = *generated;
+    let input = Generator::new(seed, records, GENERATED_VALUE_BYTES, splits);
+    OpenInput {
+        input: Arc::new(input),
+        format: RecordFormat::text(),
+        label: format!("{records} records drawn from seed {seed}"),
+        snapshot: None,
+        place: OpenPlace::Generator(input),
+    }
+}
+
+fn open_table(
+    db: &Db,
+    request: &TableInput,
+    own: Option<&OwnSnapshot>,
+    splits: usize,
+) -> Result<OpenInput, JobError> {
+    let snapshot = JobSnapshot::of(db, request, own)?;
+    let table = lookup::snapshot_table(db, &request.table, snapshot.name())?;
+    let input = SnapshotInput::new(table.clone(), splits);
+    let input = match &request.keys {
+        KeySelection::All => input,
+        KeySelection::Range { from, to } => {
+            let to = (!to.is_empty()).then(|| Bytes::from(to.clone()));
+            input.within(from.clone(), to)
+        }
+        KeySelection::Prefix(prefix) => {
+            let to = end_of_prefix(prefix.as_bytes()).map(Bytes::from);
+            input.within(prefix.clone(), to)
+        }
+    };
+    let values = match request.values {
+        ValueKind::Text => Ok(ValueFormat::text()),
+        ValueKind::Json => Ok(ValueFormat::Json),
+        ValueKind::Csv if request.names.is_empty() => ValueFormat::csv(None),
+        ValueKind::Csv => ValueFormat::csv(Some(&request.names)),
+    };
+    let format = values.and_then(RecordFormat::table);
+    Ok(OpenInput {
+        input: Arc::new(input),
+        format: format.map_err(JobError::senseless)?,
+        label: request.table.to_string(),
+        snapshot: Some(snapshot),
+        place: OpenPlace::Table(table),
+    })
+}

@@ -1,0 +1,120 @@
+//! From a request to a job that can be submitted: its inputs and its output are opened,
+//! and its application makes of them what the runtime runs.
+//!
+//! ```text
+//!   JobRequest ─> input, output ─> application ─> Work: one job, or a chain of them
+//!                     │                             │ isolate: in processes
+//!                     └──── JobDescription ─────────┴──> serve, in such a process
+//! ```
+//!
+//! What always holds: a process of `--isolate process` makes the job by the same code
+//! from the same request; only its inputs come from what it is told.
+
+mod application;
+mod description;
+mod input;
+mod isolate;
+mod output;
+mod serve;
+mod site;
+mod snapshot;
+
+use ebb_storage::PinnedTable;
+
+use self::application::{Materials, make};
+pub use self::description::{InputDescription, JobDescription};
+pub use self::input::OpenInput;
+use self::output::OpenOutput;
+pub use self::output::output_is_there;
+pub use self::serve::serve_tasks_if_asked;
+pub use self::site::Site;
+pub use self::snapshot::delete_own_snapshots;
+use super::chain::Work;
+use super::error::JobError;
+use super::history::{CommitRecord, OwnSnapshot};
+use super::request::{Isolation, JobRequest};
+
+/// A job that can be submitted. What it has open stays open until this is dropped; the
+/// snapshots that were made for it go then too, unless they are [kept](Self::keep).
+pub struct Launched {
+    /// What is to be run. Taken by whoever runs it.
+    pub work: Option<Work>,
+    /// What is read.
+    pub inputs: Vec<OpenInput>,
+    /// Where it is noted that the output is about to be put in place.
+    pub commits: CommitRecord,
+    /// Cores that the job may use.
+    pub cores: u32,
+    /// What processes of its own read.
+    _pins: Vec<PinnedTable>,
+}
+
+/// Opens the inputs and the output of `request` at `site`. A table is read at the
+/// snapshot that is named, at the one in `own` that an earlier start of the same job made
+/// for itself, or at a new one.
+///
+/// # Errors
+/// When the request makes no sense, or what it names is not there or refuses.
+pub fn launch(
+    request: &JobRequest,
+    own: &[OwnSnapshot],
+    site: &Site,
+) -> Result<Launched, JobError> {
+    request.check()?;
+    let cores = request
+        .cores
+        .map_or(site.cores, |most| most.min(site.cores));
+    let splits = request.splits.unwrap_or(4 * cores);
+    let inputs = input::open(request, own, site, splits)?;
+    let commits = CommitRecord::default();
+    let output = OpenOutput::Rows {
+        request,
+        site,
+        commits: commits.clone(),
+    };
+    let mut work = make(
+        request,
+        &Materials {
+            inputs: inputs.iter().map(OpenInput::readable).collect(),
+            output,
+            splits,
+            spill_dir: &site.spill_dir,
+        },
+    )?;
+    let mut pins = Vec::new();
+    if request.isolation == Isolation::Process {
+        let description = isolate::describe(request, &inputs, splits, &mut pins)?;
+        work = isolate::isolated(work, description, site.task_memory_bytes)?;
+    }
+    Ok(Launched {
+        work: Some(work),
+        inputs,
+        commits,
+        cores,
+        _pins: pins,
+    })
+}
+
+impl Launched {
+    /// The snapshots that were made for the job.
+    pub fn own_snapshots(&self) -> Vec<OwnSnapshot> {
+        let inputs = (0..).zip(&self.inputs);
+        let own = inputs.filter_map(|(input, opened)| opened.snapshot.as_ref()?.own(input));
+        own.collect()
+    }
+
+    /// Leaves these snapshots where they are, for the job's next start.
+    pub fn keep(&mut self) {
+        for opened in &mut self.inputs {
+            if let Some(snapshot) = &mut opened.snapshot {
+                snapshot.keep();
+            }
+        }
+    }
+
+    /// What is read, in words.
+    pub fn input_label(&self) -> String {
+        let labels = self.inputs.iter().map(|opened| &opened.label[..]);
+        labels.collect::<Vec<_>>().join(" and ")
+    }
+}

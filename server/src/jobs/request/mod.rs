@@ -1,0 +1,192 @@
+//! A job as somebody asks for it: plain data that a command line, a server or a test
+//! makes alike, and the form in which a job is kept until it has ended.
+//!
+//! ```text
+//!   command line ┐                         ┌─> launch: a job that runs
+//!   HTTP, CQL    ├─> JobRequest ─> Node ───┤
+//!   a restart    ┘                         └─> history: the same, as JSON
+//! ```
+//!
+//! What always holds: a request of another version, or with a field that this build does
+//! not know, is refused with an error that says so; nothing of it is guessed.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `application` | what is computed: a struct per application |
+//! | `input`, `output` | where rows come from, where they go |
+//! | `check` | what a request must keep to, before anything is opened |
+
+mod application;
+mod check;
+mod input;
+mod output;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub use self::application::{
+    AggregateRequest, ApplicationRequest, CombineRequest, GrepRequest, IndexRequest, JoinRequest,
+    OrderRequest, PagerankRequest, PiRequest, SelectRequest, SimulateRequest, SortRequest,
+    ValidateRequest, WordcountRequest,
+};
+pub use self::input::{
+    CsvInput, GeneratedInput, InputRequest, JsonLinesInput, KeySelection, TableInput, TextInput,
+    ValueKind,
+};
+pub use self::output::{OutputPlace, OutputRequest};
+
+/// The version of [`JobRequest`] that this build writes, and the only one that it reads.
+/// An upgrade of an older one would go into [`JobRequest::from_json`].
+pub const REQUEST_VERSION: u32 = 1;
+
+/// A job: what to compute, from what, to where and by when.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobRequest {
+    /// [`REQUEST_VERSION`].
+    #[serde(default)]
+    pub version: RequestVersion,
+    /// What is computed.
+    pub application: ApplicationRequest,
+    /// What is read: as many as the application takes, see
+    /// [`ApplicationRequest::inputs`].
+    #[serde(default)]
+    pub inputs: Vec<InputRequest>,
+    /// Where the rows go.
+    pub output: OutputRequest,
+    /// The directory that relative paths in it start from; absolute.
+    pub directory: PathBuf,
+    /// Completion time goal in seconds after the submission, positive.
+    #[serde(default)]
+    pub goal_s: Option<f64>,
+    /// Map tasks at most, 1 to 10,000; `None`: four per core.
+    #[serde(default)]
+    pub splits: Option<u32>,
+    /// Cores that the job may use at most, 1 to 1024; `None`: those of its node.
+    #[serde(default)]
+    pub cores: Option<u32>,
+    /// Where its tasks run.
+    #[serde(default)]
+    pub isolation: Isolation,
+}
+
+/// Where tasks run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Isolation {
+    /// On threads of the node's process.
+    #[default]
+    Thread,
+    /// Each in a process of its own.
+    Process,
+}
+
+/// A version that this build knows: there is one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "u32", try_from = "u32")]
+pub struct RequestVersion;
+
+impl From<RequestVersion> for u32 {
+    fn from(_: RequestVersion) -> Self {
+        REQUEST_VERSION
+    }
+}
+
+impl TryFrom<u32> for RequestVersion {
+    type Error = RequestError;
+
+    fn try_from(found: u32) -> Result<Self, RequestError> {
+        match found {
+            REQUEST_VERSION => Ok(Self),
+            found => Err(RequestError::Version { found }),
+        }
+    }
+}
+
+/// A request that cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// It is of another version.
+    #[error(
+        "the job request has version {found}, and this build of ebb knows version \
+         {REQUEST_VERSION} only: use the build that wrote it"
+    )]
+    Version {
+        /// Which.
+        found: u32,
+    },
+    /// It has fields or values that are none of a request.
+    #[error("the job request cannot be read: {0}")]
+    Malformed(serde_json::Error),
+    /// It makes no sense; says why.
+    #[error("{0}")]
+    Senseless(String),
+}
+
+impl JobRequest {
+    /// A job without a goal, on threads, relative to `directory`.
+    pub fn new(
+        application: ApplicationRequest,
+        inputs: Vec<InputRequest>,
+        output: OutputRequest,
+        directory: impl Into<PathBuf>,
+    ) -> Self {
+        Self {
+            version: RequestVersion,
+            application,
+            inputs,
+            output,
+            directory: directory.into(),
+            goal_s: None,
+            splits: None,
+            cores: None,
+            isolation: Isolation::default(),
+        }
+    }
+
+    /// The request that `value` is.
+    ///
+    /// # Errors
+    /// When it is of another version, or has a field that is not known.
+    pub fn from_json(value: Value) -> Result<Self, RequestError> {
+        // Asked first: of another version any field may be unknown.
+        if let Some(found) = value.get("version").and_then(Value::as_u64) {
+            RequestVersion::try_from(u32::try_from(found).unwrap_or(u32::MAX))?;
+        }
+        serde_json::from_value(value).map_err(RequestError::Malformed)
+    }
+
+    /// The form in which it is kept and sent.
+    pub fn to_json(&self) -> Value {
+        json!(self)
+    }
+
+    /// Whether a table is read or written.
+    pub fn needs_database(&self) -> bool {
+        let reads = |input: &InputRequest| matches!(input, InputRequest::Table(_));
+        self.inputs.iter().any(reads) || matches!(self.output.to, OutputPlace::Table(_))
+    }
+
+    /// The request as far as what there is to do depends on it: what is read and what is
+    /// computed, but not at which snapshot, in how many tasks, by when and where to. Two
+    /// jobs with the same work take about as long.
+    pub fn work(&self) -> Value {
+        let mut application = json!(self.application);
+        for options in application.as_object_mut().into_iter().flatten() {
+            if let Some(options) = options.1.as_object_mut() {
+                options.remove("reduces");
+            }
+        }
+        let mut inputs = self.inputs.clone();
+        for input in &mut inputs {
+            if let InputRequest::Table(table) = input {
+                table.snapshot = None;
+            }
+        }
+        json!({ "application": application, "inputs": inputs })
+    }
+}

@@ -1,0 +1,86 @@
+//! Names and keys as people write them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A table as people write it: `KEYSPACE.TABLE`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct TableName {
+    /// The part before the dot.
+    pub keyspace: String,
+    /// The part behind it.
+    pub table: String,
+}
+
+impl FromStr for TableName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // The same letters that the store allows, so that a bad name is refused
+        // before a job has run for its result.
+        let legal = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+        let is_name = |name: &str| !name.is_empty() && name.chars().all(legal);
+        match text.split_once('.') {
+            Some((keyspace, table)) if is_name(keyspace) && is_name(table) => Ok(Self {
+                keyspace: keyspace.to_string(),
+                table: table.to_string(),
+            }),
+            _ => Err("expected KEYSPACE.TABLE, as in app.users".to_string()),
+        }
+    }
+}
+
+impl From<TableName> for String {
+    fn from(name: TableName) -> Self {
+        name.to_string()
+    }
+}
+
+impl TryFrom<String> for TableName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for TableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.keyspace, self.table)
+    }
+}
+
+/// The smallest key above all that start with `prefix`; `None` when there is
+/// none.
+pub fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte < u8::MAX)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_name_has_two_legal_parts() {
+        let name: TableName = "app.users-2".parse().unwrap();
+        assert_eq!((&*name.keyspace, &*name.table), ("app", "users-2"));
+        assert_eq!(name.to_string(), "app.users-2");
+        for bad in ["", "app", ".users", "app.", "a.b.c", "a/b.c", "app.us ers"] {
+            assert!(bad.parse::<TableName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_prefix_is_above_all_its_keys_and_no_other() {
+        assert_eq!(end_of_prefix(b"ab").unwrap(), b"ac");
+        assert_eq!(end_of_prefix(b"a\xff\xff").unwrap(), b"b");
+        assert_eq!(end_of_prefix(b"\xff\xff"), None);
+        assert_eq!(end_of_prefix(b""), None);
+    }
+}

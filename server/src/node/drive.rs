@@ -1,0 +1,218 @@
+//! The thread that sees a job to its end: the steps of a chain one after the other, then
+//! the record of how it ended.
+
+use std::sync::Arc;
+
+use ebb_scheduler::runtime::{JobHandle, JobReport, JobSpec, Outcome, Runtime};
+use serde_json::json;
+
+use super::registry::Registry;
+use super::running::{JobEnd, RunningJob, Stop};
+use crate::jobs::history::{History, HistoryError, JobRecord, KnownProfile, RecordState, Recorder};
+use crate::jobs::launch::Launched;
+use crate::jobs::{Chain, JobError, Work};
+
+/// The steps of a job.
+pub(super) struct Steps {
+    pub(super) runtime: Arc<Runtime>,
+    /// Where the steps come from, if there are several.
+    chain: Option<Box<dyn Chain>>,
+    /// When the whole is to be done, in seconds of the runtime's time.
+    goal_s: Option<f64>,
+    cores: u32,
+    known: Option<KnownProfile>,
+    recorder: Option<Arc<Recorder>>,
+}
+
+impl Steps {
+    /// Submits the first step of `work`, which is to be done in `goal_s` seconds.
+    pub(super) fn begin(
+        runtime: Arc<Runtime>,
+        work: Work,
+        goal_s: Option<f64>,
+        cores: u32,
+        known: Option<KnownProfile>,
+        recorder: Option<Arc<Recorder>>,
+    ) -> Result<(Self, JobHandle), JobError> {
+        let mut steps = Self {
+            goal_s: goal_s.map(|goal_s| runtime.now_s() + goal_s),
+            runtime,
+            chain: None,
+            cores,
+            known,
+            recorder,
+        };
+        let handle = match work {
+            Work::Job(spec) => steps.submit(JobSpec { goal_s, ..*spec })?,
+            Work::Chain(chain) => {
+                steps.chain = Some(chain);
+                let first = steps.next(1, None)?;
+                first.ok_or_else(|| JobError::senseless("a chain without jobs"))?
+            }
+        };
+        Ok((steps, handle))
+    }
+
+    /// How many there are.
+    pub(super) fn length(&self) -> u32 {
+        self.chain.as_ref().map_or(1, |chain| chain.length())
+    }
+
+    /// Submits the step of this number, after the one that `done` tells of. What is left of
+    /// the time to the goal is shared out evenly over the steps that are left.
+    fn next(
+        &mut self,
+        number: u32,
+        done: Option<&JobReport>,
+    ) -> Result<Option<JobHandle>, JobError> {
+        let Some(chain) = &mut self.chain else {
+            return Ok(None);
+        };
+        let Some(mut spec) = chain.next(done)? else {
+            return Ok(None);
+        };
+        if let Some(goal_s) = self.goal_s {
+            let left_s = goal_s - self.runtime.now_s();
+            let left_steps = f64::from(chain.length().saturating_sub(number) + 1);
+            // Late already: as soon as possible.
+            spec = spec.goal_s((left_s / left_steps).max(1e-3));
+        }
+        self.submit(spec).map(Some)
+    }
+
+    fn submit(&self, mut spec: JobSpec) -> Result<JobHandle, JobError> {
+        let known = self.known.as_ref();
+        let measured = known.and_then(|known| known.profile.measured(&spec.name));
+        spec.measured = spec.measured.or(measured);
+        spec = spec.cores(self.cores);
+        if let Some(recorder) = &self.recorder {
+            spec = spec.journal(Arc::clone(recorder) as _);
+        }
+        Ok(self.runtime.submit(spec)?)
+    }
+
+    /// Waits for the step that runs and for those behind it; reports the whole.
+    fn see_through(&mut self, job: &RunningJob) -> JobReport {
+        let mut whole = job.handle().wait();
+        let mut last = whole.clone();
+        for number in 2.. {
+            if last.outcome != Outcome::Succeeded {
+                break;
+            }
+            if self.chain.is_some() && number <= self.length() && job.stopped().is_some() {
+                whole.outcome = Outcome::Cancelled;
+                break;
+            }
+            match self.next(number, Some(&last)) {
+                Ok(None) => break,
+                Ok(Some(handle)) => job.begin_step(handle, number),
+                Err(error) => {
+                    let cause = format!("job {number} of the chain: {error}");
+                    whole.outcome = Outcome::Failed { cause };
+                    break;
+                }
+            }
+            last = job.handle().wait();
+            whole = joined(whole, &last);
+        }
+        if let Some(chain) = &self.chain {
+            whole.name = chain.name().to_string();
+            whole.goal_s = self.goal_s;
+            let is_in_time = |goal_s| whole.finished_s <= goal_s;
+            let succeeded = whole.outcome == Outcome::Succeeded;
+            whole.met = self.goal_s.map(|goal_s| succeeded && is_in_time(goal_s));
+        }
+        whole
+    }
+}
+
+/// Two jobs that follow each other as one.
+fn joined(before: JobReport, next: &JobReport) -> JobReport {
+    let mut counters = before.counters;
+    counters.add(&next.counters);
+    // The rows of the whole are those of the last.
+    counters.output_records = next.counters.output_records;
+    counters.output_bytes = next.counters.output_bytes;
+    JobReport {
+        finished_s: next.finished_s,
+        tasks: before.tasks + next.tasks,
+        cpu_s: before.cpu_s + next.cpu_s,
+        counters,
+        outcome: next.outcome.clone(),
+        invalid_input: next.invalid_input,
+        ..before
+    }
+}
+
+/// The record of a job that runs, and who writes down what its tasks take.
+pub(super) struct Recording {
+    pub(super) history: History,
+    pub(super) record: JobRecord,
+    pub(super) recorder: Arc<Recorder>,
+}
+
+impl Recording {
+    /// Records how the job ended; if well, what it took too, for the next one that does
+    /// the same work. That attempts could not be written is no reason not to record the
+    /// end.
+    fn end(
+        &mut self,
+        report: &JobReport,
+        job: &RunningJob,
+        input: &str,
+    ) -> Result<(), HistoryError> {
+        let recorded = self.recorder.finish();
+        if let Ok(recorded) = &recorded {
+            self.record.attempts_dropped = recorded.attempts_dropped;
+        }
+        let state = match report.outcome {
+            Outcome::Succeeded => RecordState::Succeeded,
+            Outcome::Failed { .. } => RecordState::Failed,
+            Outcome::Cancelled => RecordState::Cancelled,
+        };
+        (self.history).end(&self.record, state, Some(json!(report)))?;
+        let measured = recorded?.measured;
+        if state == RecordState::Succeeded {
+            let took_s = report.finished_s - report.submitted_s;
+            let advice = job.expected().and_then(|expected| expected.advice());
+            let off = advice.map(|known| known.advice.took_over_estimate(took_s));
+            let work = job.request().work();
+            (self.history).record_profile(&self.record, &work, input, measured, off)?;
+        }
+        Ok(())
+    }
+}
+
+/// Sees a job to its end, on a thread of its own.
+pub(super) fn drive(
+    job: &RunningJob,
+    mut steps: Steps,
+    mut launched: Launched,
+    recording: Option<Recording>,
+    registry: &Registry,
+) {
+    let report = steps.see_through(job);
+    let parked = report.outcome == Outcome::Cancelled && job.stopped() == Some(Stop::Park);
+    let ended = match recording {
+        // What its tasks did is written; the record stays as that of a job that runs.
+        Some(recording) if parked => recording.recorder.finish().map(|_| ()),
+        Some(mut recording) => recording.end(&report, job, &launched.input_label()),
+        None => Ok(()),
+    };
+    if parked {
+        launched.keep();
+    }
+    // Snapshots of its own go before anybody hears of the end.
+    drop((steps, launched));
+    registry.remove(job.id());
+    job.set_end(JobEnd {
+        report,
+        parked,
+        unrecorded: ended.err().map(JobError::from),
+    });
+}
+
+/// The cause of a failure as the history keeps it.
+pub(super) fn failed(cause: &str) -> serde_json::Value {
+    json!({"outcome": {"kind": "failed", "cause": cause}})
+}

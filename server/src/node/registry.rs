@@ -1,0 +1,81 @@
+//! The jobs that a node runs.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use super::running::{RunningJob, Stop};
+
+/// By id, until they have ended.
+#[derive(Default)]
+pub(super) struct Registry {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: BTreeMap<String, RunningJob>,
+    /// Those that see jobs to their end.
+    drivers: Vec<JoinHandle<()>>,
+    /// The last id that was given where there is no history.
+    last_id: u64,
+    closed: Option<Stop>,
+}
+
+impl Registry {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An id above all that were given, for a job that no history has.
+    pub(super) fn next_id(&self, now_unix_ms: u64) -> String {
+        let mut state = self.lock();
+        state.last_id = now_unix_ms.max(state.last_id + 1);
+        format!("{:013}", state.last_id)
+    }
+
+    /// Adds a job. One that comes after the node was closed is stopped as the others were.
+    pub(super) fn add(&self, job: RunningJob) {
+        let closed = {
+            let mut state = self.lock();
+            state.jobs.insert(job.id().to_string(), job.clone());
+            state.closed
+        };
+        if let Some(how) = closed {
+            job.stop(how);
+        }
+    }
+
+    /// Keeps the thread that sees a job to its end; of others those that are done go.
+    pub(super) fn keep(&self, driver: JoinHandle<()>) {
+        let mut state = self.lock();
+        state.drivers.retain(|driver| !driver.is_finished());
+        state.drivers.push(driver);
+    }
+
+    /// Takes out a job that has ended.
+    pub(super) fn remove(&self, id: &str) {
+        self.lock().jobs.remove(id);
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<RunningJob> {
+        self.lock().jobs.get(id).cloned()
+    }
+
+    pub(super) fn all(&self) -> Vec<RunningJob> {
+        self.lock().jobs.values().cloned().collect()
+    }
+
+    /// Stops all jobs, and waits until they have ended.
+    pub(super) fn close(&self, how: Stop) {
+        self.lock().closed.get_or_insert(how);
+        for job in self.all() {
+            job.stop(how);
+        }
+        let drivers = std::mem::take(&mut self.lock().drivers);
+        for driver in drivers {
+            // A panic in it was printed.
+            let _ = driver.join();
+        }
+    }
+}

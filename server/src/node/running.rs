@@ -1,0 +1,223 @@
+//! A job that a node runs, as whoever submitted it holds it.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ebb_scheduler::runtime::{JobHandle, JobReport, JobStatus};
+
+use crate::jobs::JobError;
+use crate::jobs::advice::Expectation;
+use crate::jobs::history::JobRecord;
+use crate::jobs::request::JobRequest;
+
+/// A job of a node. Dropping it does not touch the job. Clones are the same job.
+#[derive(Clone)]
+pub struct RunningJob {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    record: JobRecord,
+    request: JobRequest,
+    inputs: Vec<ReadInput>,
+    expected: Option<Expectation>,
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+struct State {
+    /// The runtime's job that runs, or ran last.
+    step: Step,
+    stop: Option<Stop>,
+    end: Option<Arc<JobEnd>>,
+}
+
+/// One job of the runtime: the whole of a job, or one of a chain.
+#[derive(Clone)]
+struct Step {
+    handle: JobHandle,
+    number: u32,
+    of: u32,
+}
+
+/// An input as a report names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadInput {
+    /// The table, or the files.
+    pub name: String,
+    /// The snapshot of the table.
+    pub snapshot: Option<String>,
+}
+
+/// Why a job is asked to stop before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Nobody wants it any more.
+    Cancel,
+    /// Its node stops: it stays unfinished, and may be started again.
+    Park,
+}
+
+/// How a job ended.
+#[derive(Debug)]
+pub struct JobEnd {
+    /// The runtime's report; of a chain, of all its jobs together.
+    pub report: JobReport,
+    /// Whether it was parked: recorded as unfinished.
+    pub parked: bool,
+    /// Why its end is not in the history, if it should be and is not.
+    pub unrecorded: Option<JobError>,
+}
+
+/// How far a job is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobProgress {
+    /// Which of its jobs runs, from 1.
+    pub step: u32,
+    /// How many there are in all; 1 but for a chain.
+    pub steps: u32,
+    /// How far that is.
+    pub status: JobStatus,
+}
+
+impl RunningJob {
+    /// A job whose first step was submitted, of `steps`.
+    pub(super) fn new(
+        record: JobRecord,
+        request: JobRequest,
+        inputs: Vec<ReadInput>,
+        expected: Option<Expectation>,
+        handle: JobHandle,
+        steps: u32,
+    ) -> Self {
+        let step = Step {
+            handle,
+            number: 1,
+            of: steps,
+        };
+        Self {
+            shared: Arc::new(Shared {
+                record,
+                request,
+                inputs,
+                expected,
+                state: Mutex::new(State {
+                    step,
+                    stop: None,
+                    end: None,
+                }),
+                ended: Condvar::new(),
+            }),
+        }
+    }
+
+    /// Its id: digits, ascending with time.
+    pub fn id(&self) -> &str {
+        &self.shared.record.id
+    }
+
+    /// Its record as it was at this start.
+    pub fn record(&self) -> &JobRecord {
+        &self.shared.record
+    }
+
+    /// What was asked for.
+    pub fn request(&self) -> &JobRequest {
+        &self.shared.request
+    }
+
+    /// What it reads.
+    pub fn inputs(&self) -> &[ReadInput] {
+        &self.shared.inputs
+    }
+
+    /// How long it was expected to take before it started; asked only where it has a goal.
+    pub fn expected(&self) -> Option<&Expectation> {
+        self.shared.expected.as_ref()
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> JobProgress {
+        let step = self.lock().step.clone();
+        JobProgress {
+            step: step.number,
+            steps: step.of,
+            status: step.handle.status(),
+        }
+    }
+
+    /// Waits until it has ended, and its end is recorded.
+    pub fn wait(&self) -> Arc<JobEnd> {
+        let state = self.lock();
+        let waited = (self.shared.ended).wait_while(state, |state| state.end.is_none());
+        let state = waited.unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(state.end.as_ref().expect("waited for"))
+    }
+
+    /// As [`wait`](Self::wait), for at most `timeout`; `None` if it has not ended by then.
+    pub fn wait_timeout(&self, timeout: Duration) -> Option<Arc<JobEnd>> {
+        let state = self.lock();
+        let waited =
+            (self.shared.ended).wait_timeout_while(state, timeout, |state| state.end.is_none());
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.end.clone()
+    }
+
+    /// How it ended, once it has.
+    pub fn end(&self) -> Option<Arc<JobEnd>> {
+        self.lock().end.clone()
+    }
+
+    /// Asks it to stop. False when it has ended, or its output is being put in place: then
+    /// it succeeds.
+    pub fn cancel(&self) -> bool {
+        self.stop(Stop::Cancel)
+    }
+
+    pub(super) fn stop(&self, how: Stop) -> bool {
+        let handle = {
+            let mut state = self.lock();
+            if state.end.is_some() {
+                return false;
+            }
+            // The first word counts.
+            state.stop.get_or_insert(how);
+            state.step.handle.clone()
+        };
+        handle.cancel()
+    }
+
+    /// Whether it was asked to stop.
+    pub(super) fn stopped(&self) -> Option<Stop> {
+        self.lock().stop
+    }
+
+    /// From now on this step runs.
+    pub(super) fn begin_step(&self, handle: JobHandle, number: u32) {
+        let stopped = {
+            let mut state = self.lock();
+            state.step.handle = handle.clone();
+            state.step.number = number;
+            state.stop
+        };
+        // It was asked between two steps.
+        if stopped.is_some() {
+            handle.cancel();
+        }
+    }
+
+    /// The step that runs.
+    pub(super) fn handle(&self) -> JobHandle {
+        self.lock().step.handle.clone()
+    }
+
+    pub(super) fn set_end(&self, end: JobEnd) {
+        self.lock().end = Some(Arc::new(end));
+        self.shared.ended.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        let state = self.shared.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,205 @@
+use std::path::Path;
+use std::time::Duration;
+
+use ebb_scheduler::runtime::Outcome;
+use ebb_storage::TableOptions;
+
+use super::*;
+use crate::jobs::history::RecordState;
+use crate::jobs::pi::Variant;
+use crate::jobs::request::{
+    ApplicationRequest, InputRequest, JobRequest, OutputPlace, PiRequest, TableInput,
+    WordcountRequest,
+};
+
+fn open(data: &Path) -> Node {
+    Node::open(data, Options::default(), NodeOptions::command()).unwrap()
+}
+
+/// A node over a table of words.
+fn with_words(data: &Path) -> Node {
+    let node = open(data);
+    let app = node.db().unwrap().keyspace("app").unwrap();
+    let words = app.table("words", TableOptions::default()).unwrap();
+    for n in 0..200_u32 {
+        words.put(&n.to_be_bytes(), b"ebb flow ebb").unwrap();
+    }
+    node
+}
+
+fn wordcount(output: OutputPlace) -> JobRequest {
+    let application = ApplicationRequest::Wordcount(WordcountRequest { reduces: 1 });
+    let table = TableInput::new("app.words".parse().unwrap());
+    JobRequest::new(
+        application,
+        vec![InputRequest::Table(table)],
+        output.into(),
+        "/",
+    )
+}
+
+fn table(name: &str) -> OutputPlace {
+    OutputPlace::Table(name.parse().unwrap())
+}
+
+/// A job that does not end in the time of a test.
+fn endless(output: OutputPlace) -> JobRequest {
+    let application = ApplicationRequest::Pi(PiRequest {
+        points: 1 << 50,
+        seed: 1,
+        variant: Variant::Plain,
+    });
+    JobRequest::new(application, Vec::new(), output.into(), "/")
+}
+
+fn snapshots(node: &Node) -> usize {
+    let app = node.db().unwrap().existing_keyspace("app").unwrap();
+    app.snapshots().len()
+}
+
+#[test]
+fn many_jobs_run_at_once_and_each_is_recorded_under_its_own_id() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let endless = node.submit(endless(table("app.pi"))).unwrap();
+    // With a goal, or they would come after the one that was first.
+    let count = |n| JobRequest {
+        goal_s: Some(3600.0),
+        ..wordcount(table(&format!("app.c{n}")))
+    };
+    let counts: Vec<_> = (0..4).map(|n| node.submit(count(n)).unwrap()).collect();
+    for job in &counts {
+        let end = job.wait();
+        assert_eq!(end.report.outcome, Outcome::Succeeded);
+        assert!(end.unrecorded.is_none() && !end.parked);
+        assert_eq!(node.job(job.id()).unwrap().state, RecordState::Succeeded);
+        let attempts = node.attempts(job.id()).unwrap();
+        assert_eq!(attempts.len() as u32, end.report.tasks);
+        assert!(attempts.iter().all(|attempt| attempt.job == 1));
+    }
+    assert_eq!(snapshots(&node), 0, "their own went with them");
+    assert!(endless.wait_timeout(Duration::ZERO).is_none());
+    assert_eq!(node.jobs().unwrap().len(), 5);
+    assert_eq!(node.unfinished().unwrap(), [], "it runs here");
+    assert_eq!(node.running(endless.id()).unwrap().progress().steps, 1);
+    let refused = node.discard(endless.id()).unwrap_err().to_string();
+    assert!(refused.contains("is running"), "{refused}");
+    assert!(node.restart(endless.id()).is_err());
+
+    assert!(node.cancel(endless.id()).unwrap());
+    assert_eq!(endless.wait().report.outcome, Outcome::Cancelled);
+    assert!(!node.cancel(endless.id()).unwrap(), "it has ended");
+    assert!(node.running(endless.id()).is_none());
+    let record = node.job("last").unwrap();
+    assert_eq!(record.state, RecordState::Succeeded);
+    assert_eq!(
+        node.job(endless.id()).unwrap().state,
+        RecordState::Cancelled
+    );
+    assert!(node.cancel("17").is_err());
+}
+
+#[test]
+fn what_is_refused_leaves_no_record_and_no_snapshot() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let app = node.db().unwrap().keyspace("app").unwrap();
+    let taken = app.table("taken", TableOptions::default()).unwrap();
+    taken.put(b"k", b"v").unwrap();
+    assert!(node.submit(wordcount(table("app.taken"))).is_err());
+    assert!(node.submit(wordcount(table("none.x"))).is_err());
+    assert!(node.submit(wordcount(table("ebb_system.x"))).is_err());
+    let mut none = wordcount(table("app.x"));
+    none.inputs.clear();
+    assert!(node.submit(none).is_err());
+    assert!(node.expect(&wordcount(table("app.taken"))).is_err());
+    node.expect(&wordcount(table("app.x"))).unwrap();
+    assert_eq!((node.jobs().unwrap().len(), snapshots(&node)), (0, 0));
+}
+
+#[test]
+fn a_parked_job_starts_again_on_the_next_node_over_its_snapshot() {
+    let dir = tempfile::tempdir().unwrap();
+    let id = {
+        let node = with_words(dir.path());
+        // Never more than a hundredth of a core: it does not end before it is parked.
+        let job = node.submit(endless(table("app.pi"))).unwrap();
+        node.shutdown(Stop::Park);
+        let end = job.wait();
+        assert!(end.parked && end.unrecorded.is_none());
+        let closed = node.submit(wordcount(table("app.late")));
+        assert!(closed.is_err(), "it takes no more");
+        job.id().to_string()
+    };
+    let node = open(dir.path());
+    let unfinished = node.unfinished().unwrap();
+    assert_eq!(unfinished.len(), 1);
+    assert_eq!((&unfinished[0].id, unfinished[0].starts), (&id, 1));
+    let Restarted::Runs(job) = node.restart(&id).unwrap() else {
+        panic!("it does not run");
+    };
+    assert_eq!((job.id(), job.record().starts), (&id[..], 2));
+    assert!(job.cancel());
+    job.wait();
+    assert_eq!(node.job(&id).unwrap().state, RecordState::Cancelled);
+    assert!(node.restart(&id).is_err(), "it has ended");
+    assert_eq!(node.unfinished().unwrap(), []);
+}
+
+#[test]
+fn snapshots_of_a_parked_job_wait_for_it_and_go_when_it_is_discarded() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let node = with_words(dir.path());
+        // As a process leaves it that was killed.
+        let request = wordcount(table("app.counts"));
+        let site = node.site.clone();
+        let mut launched = crate::jobs::launch::launch(&request, &[], &site).unwrap();
+        let history = History::open(node.db().unwrap()).unwrap();
+        history.begin(&request, launched.own_snapshots()).unwrap();
+        history.begin(&request, Vec::new()).unwrap();
+        launched.keep();
+    }
+    let node = open(dir.path());
+    assert_eq!(snapshots(&node), 1);
+    // Written later: not in the snapshot.
+    let app = node.db().unwrap().keyspace("app").unwrap();
+    let words = app.existing_table("words").unwrap();
+    words.put(b"later", b"later").unwrap();
+    let unfinished = node.unfinished().unwrap();
+    node.discard(&unfinished[1].id).unwrap();
+    let Restarted::Runs(job) = node.restart(&unfinished[0].id).unwrap() else {
+        panic!("it does not run");
+    };
+    assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
+    let counts = app.existing_table("counts").unwrap();
+    assert_eq!(counts.get(b"ebb").unwrap().unwrap(), "400");
+    assert_eq!(counts.get(b"later").unwrap(), None);
+    assert_eq!(snapshots(&node), 0);
+    let states: Vec<_> = (node.jobs().unwrap().iter()).map(|job| job.state).collect();
+    assert_eq!(states, [RecordState::Succeeded, RecordState::Cancelled]);
+}
+
+#[test]
+fn a_node_without_a_database_runs_jobs_and_remembers_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::start(None, NodeOptions::command().at_normal_priority()).unwrap();
+    assert!(node.governor().is_none());
+    let pi = |name: &str| JobRequest {
+        application: ApplicationRequest::Pi(PiRequest {
+            points: 1,
+            seed: 1,
+            variant: Variant::Plain,
+        }),
+        ..endless(OutputPlace::File(dir.path().join(name)))
+    };
+    let [first, second] = ["a.tsv", "b.tsv"].map(|name| node.submit(pi(name)).unwrap());
+    assert!(second.id() > first.id());
+    for job in [first, second] {
+        assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
+    }
+    assert!(dir.path().join("b.tsv").exists());
+    assert_eq!(node.jobs().unwrap(), []);
+    let refused = node.submit(wordcount(table("app.counts"))).err().unwrap();
+    assert!(refused.to_string().contains("no database"), "{refused}");
+}
