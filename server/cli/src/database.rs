@@ -8,9 +8,10 @@ use anyhow::Result;
 pub(super) use ebb_server::lookup::{
     keyspace, or_known, snapshot_table, table, unknown_snapshot, unknown_table,
 };
-use ebb_storage::{Db, Maintenance, Options, TableStats};
+use ebb_storage::{Db, ErrorKind, Maintenance, Options, TableStats};
 use indicatif::HumanBytes;
 
+use super::lock_holder::holder;
 use super::names::TableName;
 use super::print::counted;
 
@@ -29,8 +30,17 @@ pub(super) struct Location {
 }
 
 impl Location {
-    /// Opens the database for a short command. It flushes and merges nothing
-    /// beside: a look at a database should not start to rewrite it.
+    /// Opens the database for a command that only reads: beside others that do, and without
+    /// writing a byte.
+    ///
+    /// # Errors
+    /// When there is none, or somebody has it open for writing.
+    pub(super) fn open_to_read(&self) -> Result<Db> {
+        self.told_with_holder(Db::open_read_only(&self.data, Options::default()))
+    }
+
+    /// Opens the database for a short command that writes. It flushes and merges nothing
+    /// beside: a row put should not start to rewrite it.
     ///
     /// # Errors
     /// When there is none: none is made.
@@ -68,7 +78,21 @@ impl Location {
             maintenance,
             ..Options::default()
         };
-        Ok(Db::open(&self.data, options)?)
+        self.told_with_holder(Db::open(&self.data, options))
+    }
+
+    /// Of a database that is locked, also says by whom.
+    fn told_with_holder(&self, opened: ebb_storage::Result<Db>) -> Result<Db> {
+        opened.map_err(|error| match error.kind() {
+            ErrorKind::Locked => match holder(&self.data) {
+                Some(holder) => {
+                    let text = format!("{error} ({holder})");
+                    anyhow::Error::new(error).context(text)
+                }
+                None => error.into(),
+            },
+            _ => error.into(),
+        })
     }
 }
 

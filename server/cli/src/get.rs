@@ -39,7 +39,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let db = args.location.open_existing()?;
+    let db = args.location.open_to_read()?;
     let key = key_bytes(&args.key);
     let value = match &args.snapshot {
         Some(snapshot) => database::snapshot_table(&db, &args.table, snapshot)?.get(key)?,

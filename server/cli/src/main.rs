@@ -29,6 +29,7 @@ mod interrupt;
 mod jobs;
 mod key_range;
 mod load;
+mod lock_holder;
 mod names;
 mod policies;
 mod print;

@@ -49,7 +49,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let db = args.location.open_existing()?;
+    let db = args.location.open_to_read()?;
     let bounds = args.range.bounds();
     let rows = match &args.snapshot {
         Some(snapshot) => database::snapshot_table(&db, &args.table, snapshot)?.scan(bounds),

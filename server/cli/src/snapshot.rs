@@ -208,7 +208,7 @@ fn delete(args: &Delete) -> Result<()> {
 }
 
 fn list(args: &List) -> Result<()> {
-    let db = args.location.open_existing()?;
+    let db = args.location.open_to_read()?;
     let mut listed = Vec::new();
     for (keyspace, info) in infos(&db, args.keyspace.as_deref())? {
         let pinned_bytes = match args.pinned {

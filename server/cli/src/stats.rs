@@ -28,7 +28,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let stats = args.location.open_existing()?.stats();
+    let stats = args.location.open_to_read()?.stats();
     let mut printer = Printer::new();
     if args.json {
         printer.json(&stats)?;

@@ -80,6 +80,7 @@ impl Engine {
                 .map_err(Error::io("look for", &current))
         };
         if !look()? {
+            refuse_headless(&*vfs, dir)?;
             return Err(none());
         }
         let lock = files::share_lock(&*vfs, dir)?;

@@ -1,5 +1,7 @@
 //! Refusals: what is said, and the exit code.
 
+use std::os::unix::fs::PermissionsExt;
+
 use ebb_storage::{Db, Options};
 
 use crate::place::Place;
@@ -71,13 +73,20 @@ fn requests_that_make_no_sense_are_exit_code_2() {
 }
 
 #[test]
-fn a_database_that_another_process_has_open_is_locked() {
+fn a_database_that_another_process_writes_is_locked_and_who_that_is_is_told() {
     let place = Place::with_corpus();
     let db = Db::open(place.path("ebb-data"), Options::default()).unwrap();
-    for line in ["stats", "scan app.lines", "verify"] {
+    let me = format!("process {}", std::process::id());
+    for (line, told) in [
+        ("stats", "open for writing in another process"),
+        ("scan app.lines", "open for writing in another process"),
+        ("put app.lines a b", "in use by another process"),
+    ] {
         let said = place.ebb(line).fails(4);
-        assert!(said.contains("ebb-data"), "{said}");
+        assert!(said.contains("ebb-data") && said.contains(told), "{said}");
+        assert!(said.contains(&me), "{said}");
     }
+    place.ebb("verify").fails(4);
     // From here, too, and it is not in the way of whoever has it.
     assert!(Db::open(place.path("ebb-data"), Options::default()).is_err());
     db.sync().unwrap();
@@ -87,12 +96,32 @@ fn a_database_that_another_process_has_open_is_locked() {
 }
 
 #[test]
-fn a_directory_that_another_process_has_open_is_exit_code_4() {
+fn many_read_a_database_at_once_and_change_nothing() {
+    // Two readers excluded each other, and a directory that is read-only could not be
+    // read.
     let place = Place::with_corpus();
-    let db = Db::open(place.path("ebb-data"), Options::default()).unwrap();
-    let said = place.ebb("stats").fails(4);
-    assert!(said.contains("in use"), "{said}");
-    drop(db);
+    let data = place.path("ebb-data");
+    let before = place.files("ebb-data");
+    let mode = |mode| {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&data, permissions).unwrap();
+    };
+    mode(0o555);
+    let reader = Db::open_read_only(&data, Options::default()).unwrap();
+    for line in [
+        "get app.lines corpus/d0/00.txt:000000000001",
+        "scan app.lines --limit 1",
+        "scan app.lines --snapshot s --limit 1",
+        "stats",
+        "snapshot list --pinned",
+    ] {
+        place.ebb(line).ok();
+    }
+    mode(0o755);
+    assert_eq!(place.files("ebb-data"), before);
+    let said = place.ebb("put app.lines a b").fails(4);
+    assert!(said.contains("writes or reads it"), "{said}");
+    drop(reader);
     place.until_unlocked();
-    place.ebb("stats").ok();
+    place.ebb("put app.lines a b").ok();
 }
