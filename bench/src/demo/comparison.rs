@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use super::outcome::{JobOutcome, Outcome, time};
 use super::picture;
-use super::report::{STYLE, escape, legend, write_as};
+use super::report::{STYLE, legend, write_as};
+use crate::chart::escape;
 
 /// All days.
 #[derive(Debug, Clone, Serialize)]
@@ -137,8 +138,8 @@ impl Comparison {
         page += &legend(first);
         for run in &self.runs {
             let _ = write!(page, "<h2>{}</h2>", escape(&run.policy));
-            page += &picture::cores(run);
-            page += &picture::latency(run);
+            page += &picture::cores(run).to_html();
+            page += &picture::latency(run).to_html();
         }
         page + "</html>\n"
     }

@@ -1,185 +1,68 @@
 //! The pictures of a day, as SVG: cores over time (the thesis's Figure 5.15)
 //! and, on the same time axis, latency and what the guard did about it.
 
-use std::fmt::Write as _;
-
 use super::day::HOURS;
 use super::outcome::Outcome;
+use crate::chart::{Picture, Plane, text};
 
-/// One colour per job, in the order of submission; told apart also without
-/// colour vision.
+/// One colour per job, in the order of submission; distinct also without colour vision.
 pub(super) const JOB_COLOURS: [&str; 4] = ["#4269d0", "#efb118", "#ff725c", "#6cc5b0"];
+/// The report's style sheet says which.
 pub(super) const LOAD_COLOUR: &str = "var(--load)";
 
-const WIDTH: f64 = 960.0;
-const LEFT: f64 = 64.0;
-const RIGHT: f64 = 16.0;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 40.0;
 
-/// Where values go on the paper.
-struct Axes {
-    height: f64,
-    x_max: f64,
-    /// Lower and upper end of the values.
-    y: (f64, f64),
-    log: bool,
+/// The hours of a day to the right, so high.
+fn plane(height: f64, y: (f64, f64)) -> Plane {
+    Plane::new(TOP, height - TOP - BOTTOM, (0.0, HOURS), y)
 }
 
-impl Axes {
-    fn x(&self, value: f64) -> f64 {
-        LEFT + value / self.x_max * (WIDTH - LEFT - RIGHT)
-    }
+/// The hours, and a line for each value.
+fn draw_frame(svg: &mut String, plane: &Plane, ticks: impl Iterator<Item = (f64, String)>) {
+    plane.grid(svg, ticks);
+    let hours = (0..=HOURS as u32).step_by(3);
+    plane.labels(svg, hours.map(|hour| (f64::from(hour), hour.to_string())));
+    plane.x_label(svg, "hour of the compressed day");
+}
 
-    fn y(&self, value: f64) -> f64 {
-        let scale = |value: f64| {
-            if self.log {
-                value.max(1e-9).log10()
-            } else {
-                value
-            }
-        };
-        let (low, high) = (scale(self.y.0), scale(self.y.1));
-        let part = ((scale(value) - low) / (high - low)).clamp(0.0, 1.0);
-        self.height - BOTTOM - part * (self.height - TOP - BOTTOM)
-    }
-
-    /// The frame, the hours, and a line for each value.
-    fn frame(&self, title: &str, ticks: &[(f64, String)]) -> String {
-        let (bottom, right) = (self.height - BOTTOM, WIDTH - RIGHT);
-        let mut svg = format!(
-            r#"<svg viewBox="0 0 {WIDTH} {}" role="img" aria-label="{title}">"#,
-            self.height
-        );
-        for (value, label) in ticks {
-            let y = self.y(*value);
-            let _ = write!(
-                svg,
-                r#"<line class="grid" x1="{LEFT}" x2="{right}" y1="{y:.1}" y2="{y:.1}"/>"#
-            );
-            let _ = write!(
-                svg,
-                r#"<text x="{}" y="{:.1}" text-anchor="end">{label}</text>"#,
-                LEFT - 8.0,
-                y + 4.0
-            );
-        }
-        for hour in (0..=HOURS as u32).step_by(3) {
-            let x = self.x(f64::from(hour));
-            let _ = write!(
-                svg,
-                r#"<line class="grid" x1="{x:.1}" x2="{x:.1}" y1="{bottom}" y2="{:.1}"/>"#,
-                bottom + 4.0
-            );
-            let _ = write!(
-                svg,
-                r#"<text x="{x:.1}" y="{}" text-anchor="middle">{hour}</text>"#,
-                bottom + 18.0
-            );
-        }
-        let _ = write!(
+/// The goals, as vertical lines.
+fn draw_goals(svg: &mut String, plane: &Plane, outcome: &Outcome) {
+    for (job, colour) in outcome.jobs.iter().zip(JOB_COLOURS) {
+        let Some(goal_s) = job.goal_s else { continue };
+        let hour = outcome.day().hour_of(goal_s);
+        plane.upright(svg, hour, &format!(r#"class="goal" stroke="{colour}""#));
+        let at = (plane.at_x(hour) - 4.0, TOP + 12.0);
+        text(
             svg,
-            r#"<text x="{LEFT}" y="14" class="title">{title}</text>"#
+            at,
+            r#"text-anchor="end""#,
+            &format!("goal {}", job.name),
         );
-        let middle = (LEFT + right) / 2.0;
-        let _ = write!(
-            svg,
-            r#"<text x="{middle}" y="{}" text-anchor="middle">hour of the compressed day</text>"#,
-            self.height - 4.0
-        );
-        svg
-    }
-
-    /// The goals, as vertical lines.
-    fn goals(&self, outcome: &Outcome) -> String {
-        let mut svg = String::new();
-        for (job, colour) in outcome.jobs.iter().zip(JOB_COLOURS) {
-            let Some(goal_s) = job.goal_s else { continue };
-            let x = self.x(outcome.day().hour_of(goal_s));
-            let _ = write!(
-                svg,
-                r#"<line class="goal" stroke="{colour}" x1="{x:.1}" x2="{x:.1}" y1="{TOP}" y2="{}"/>"#,
-                self.height - BOTTOM
-            );
-            let _ = write!(
-                svg,
-                r#"<text x="{:.1}" y="{}" text-anchor="end">goal {}</text>"#,
-                x - 4.0,
-                TOP + 12.0,
-                job.name
-            );
-        }
-        svg
-    }
-
-    /// A filled area between two series of (hour, low, high), drawn in steps.
-    fn area(&self, points: &[(f64, f64, f64)], fill: &str, title: &str) -> String {
-        let mut path = String::new();
-        let low = points.iter().rev().map(|&(hour, low, _)| (hour, low));
-        let high = points.iter().map(|&(hour, _, high)| (hour, high));
-        for (i, (hour, value)) in high.chain(low).enumerate() {
-            let _ = write!(
-                path,
-                "{}{:.1} {:.1}",
-                if i == 0 { "M" } else { "L" },
-                self.x(hour),
-                self.y(value)
-            );
-        }
-        format!(r#"<path d="{path}Z" fill="{fill}"><title>{title}</title></path>"#)
-    }
-
-    fn line(&self, points: impl Iterator<Item = (f64, f64)>, class: &str, title: &str) -> String {
-        let mut path = String::new();
-        for (i, (hour, value)) in points.enumerate() {
-            let _ = write!(
-                path,
-                "{}{:.1} {:.1}",
-                if i == 0 { "M" } else { "L" },
-                self.x(hour),
-                self.y(value)
-            );
-        }
-        format!(r#"<path class="{class}" d="{path}"><title>{title}</title></path>"#)
     }
 }
 
 /// Cores over time: the transactional share on top, each job's below.
-pub(super) fn cores(outcome: &Outcome) -> String {
+pub(super) fn cores(outcome: &Outcome) -> Picture {
     let day = outcome.day();
     let cores = f64::from(outcome.cores);
-    let axes = Axes {
-        height: 380.0,
-        x_max: HOURS,
-        y: (0.0, cores),
-        log: false,
-    };
-    let ticks: Vec<_> = (0..=4)
-        .map(|i| cores * f64::from(i) / 4.0)
-        .map(|v| (v, format!("{v:.1}")))
-        .collect();
-    let mut svg = axes.frame("Cores over time", &ticks);
+    let mut picture = Picture::new("Cores over time", 380.0);
+    let plane = plane(380.0, (0.0, cores));
+    let svg = &mut picture.body;
+    let quarters = (0..=4).map(|i| cores * f64::from(i) / 4.0);
+    draw_frame(svg, &plane, quarters.map(|v| (v, format!("{v:.1}"))));
 
-    let load = outcome
-        .series
-        .load
-        .iter()
-        .filter(|sample| sample.t_s <= outcome.seconds);
+    let load = outcome.series.load.iter();
+    let load = load.filter(|sample| sample.t_s <= outcome.seconds);
+    let left = |used: f64| (cores - used).max(0.0);
     let load: Vec<_> = load
-        .map(|s| {
-            (
-                day.hour_of(s.t_s),
-                (cores - s.transactional_cores).max(0.0),
-                cores,
-            )
-        })
+        .map(|s| (day.hour_of(s.t_s), left(s.transactional_cores), cores))
         .collect();
-    svg += &axes.area(&load, LOAD_COLOUR, "transactional load");
+    let fill = |colour: &str| format!(r#"fill="{colour}""#);
+    plane.area(svg, &load, &fill(LOAD_COLOUR), "transactional load");
 
-    let cycles: Vec<_> = outcome
-        .series
-        .cycles
-        .iter()
+    let cycles = outcome.series.cycles.iter();
+    let cycles: Vec<_> = cycles
         .filter(|c| c.length_s > 0.0 && c.t_s <= outcome.seconds)
         .collect();
     let mut below = vec![0.0; cycles.len()];
@@ -194,33 +77,22 @@ pub(super) fn cores(outcome: &Outcome) -> String {
                 (day.hour_of(cycle.t_s), low, *below)
             })
             .collect();
-        svg += &axes.area(&points, colour, &job.name);
+        plane.area(svg, &points, &fill(colour), &job.name);
     }
-    let forecast = outcome
-        .series
-        .forecast
-        .iter()
-        .map(|&(t_s, hundredths)| (day.hour_of(t_s), hundredths / 100.0));
-    svg += &axes.line(
-        forecast,
-        "forecast",
-        "f(t): forecast of what the load leaves",
-    );
-    svg + &axes.goals(outcome) + "</svg>"
+    let forecast = outcome.series.forecast.iter();
+    let forecast = forecast.map(|&(t_s, hundredths)| (day.hour_of(t_s), hundredths / 100.0));
+    let title = "f(t): forecast of what the load leaves";
+    plane.line(svg, forecast, r#"class="forecast""#, title);
+    draw_goals(svg, &plane, outcome);
+    picture
 }
 
 /// Latency of the load over time.
-pub(super) fn latency(outcome: &Outcome) -> String {
+pub(super) fn latency(outcome: &Outcome) -> Picture {
     let day = outcome.day();
     let samples = &outcome.series.latency;
     let most = samples.iter().map(|s| s.p99_us).fold(1000.0, f64::max);
     let top = 10f64.powf(most.log10().ceil());
-    let axes = Axes {
-        height: 260.0,
-        x_max: HOURS,
-        y: (1.0, top),
-        log: true,
-    };
     let label = |us: f64| {
         if us < 1e3 {
             format!("{us} us")
@@ -230,63 +102,45 @@ pub(super) fn latency(outcome: &Outcome) -> String {
             format!("{} s", us / 1e6)
         }
     };
-    let ticks: Vec<_> = (0..=top.log10() as i32)
-        .map(|power| 10f64.powi(power))
-        .map(|us| (us, label(us)))
-        .collect();
-    let mut svg = axes.frame(
-        "Latency of the transactional load, from the intended start",
-        &ticks,
-    );
+    let title = "Latency of the transactional load, from the intended start";
+    let mut picture = Picture::new(title, 260.0);
+    let plane = plane(260.0, (1.0, top)).log_y();
+    let svg = &mut picture.body;
+    let powers = (0..=top.log10() as i32).map(|power| 10f64.powi(power));
+    draw_frame(svg, &plane, powers.map(|us| (us, label(us))));
     let alone = outcome.transactional.alone.p99_us;
-    svg += &axes.line(
-        [(0.0, alone), (HOURS, alone)].into_iter(),
-        "alone",
-        "p99 alone",
-    );
-    svg += &axes.line(
-        samples.iter().map(|s| (day.hour_of(s.t_s), s.p99_us)),
-        "p99",
-        "p99",
-    );
-    svg += &axes.line(
-        samples.iter().map(|s| (day.hour_of(s.t_s), s.p50_us)),
-        "p50",
-        "median",
-    );
-    svg + &axes.goals(outcome) + "</svg>"
+    let ends = [(0.0, alone), (HOURS, alone)];
+    plane.line(svg, ends, r#"class="alone""#, "p99 alone");
+    let p99 = samples.iter().map(|s| (day.hour_of(s.t_s), s.p99_us));
+    plane.line(svg, p99, r#"class="p99""#, "p99");
+    let p50 = samples.iter().map(|s| (day.hour_of(s.t_s), s.p50_us));
+    plane.line(svg, p50, r#"class="p50""#, "median");
+    draw_goals(svg, &plane, outcome);
+    picture
 }
 
 /// What the guard allowed over time.
-pub(super) fn guard(outcome: &Outcome) -> String {
+pub(super) fn guard(outcome: &Outcome) -> Picture {
     let day = outcome.day();
-    let axes = Axes {
-        height: 200.0,
-        x_max: HOURS,
-        y: (0.0, 100.0),
-        log: false,
-    };
-    let ticks: Vec<_> = (0..=4)
-        .map(|i| f64::from(i) * 25.0)
-        .map(|v| (v, format!("{v:.0}%")))
-        .collect();
-    let mut svg = axes.frame("Part of what the load leaves that the guard allows", &ticks);
+    let title = "Part of what the load leaves that the guard allows";
+    let mut picture = Picture::new(title, 200.0);
+    let plane = plane(200.0, (0.0, 100.0));
+    let svg = &mut picture.body;
+    let quarters = (0..=4).map(|i| f64::from(i) * 25.0);
+    draw_frame(svg, &plane, quarters.map(|v| (v, format!("{v:.0}%"))));
     let samples = outcome.series.guard.iter();
     let allowed = samples
         .filter(|sample| sample.window.t_s <= outcome.seconds)
         .map(|sample| (day.hour_of(sample.window.t_s), sample.allowed * 100.0));
-    svg += &axes.line(allowed, "p50", "allowed");
-    svg + "</svg>"
+    plane.line(svg, allowed, r#"class="p50""#, "allowed");
+    picture
 }
 
-/// A picture with its own colours, for a place without the report's style sheet.
-pub(super) fn standalone(svg: &str) -> String {
-    const STYLE: &str = "<style>\
-        text{font:12px system-ui,sans-serif;fill:#5b6775}.title{font-weight:600;fill:#1d2733}\
-        .grid{stroke:#dfe4ea}.goal{stroke-width:1.5;stroke-dasharray:5 4}\
-        .forecast{fill:none;stroke:#1d2733;stroke-width:2}</style>\
-        <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>";
-    let svg = svg.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1);
-    svg.replacen('>', &format!(">{STYLE}"), 1)
-        .replace(LOAD_COLOUR, "#c9d1da")
+/// The picture of cores with its own colours, for a place without the report's style
+/// sheet.
+pub(super) fn cores_alone(outcome: &Outcome) -> String {
+    const STYLE: &str = ".goal{stroke-width:1.5;stroke-dasharray:5 4}\
+        .forecast{fill:none;stroke:#1d2733;stroke-width:2}";
+    let svg = cores(outcome).to_svg_with(STYLE);
+    svg.replace(LOAD_COLOUR, "#c9d1da")
 }

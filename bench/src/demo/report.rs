@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 
 use super::outcome::Outcome;
 use super::picture::{self, JOB_COLOURS, LOAD_COLOUR};
+use crate::chart::escape;
 
 pub(super) const STYLE: &str = "
 :root { --ink: #1d2733; --soft: #5b6775; --paper: #fff; --grid: #dfe4ea; --load: #c9d1da; }
@@ -45,7 +46,7 @@ pub(super) fn write_as(outcome: &Outcome, folder: &Path, suffix: &str) -> Result
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
     };
     write(&report, html(outcome))?;
-    let cores = picture::standalone(&picture::cores(outcome));
+    let cores = picture::cores_alone(outcome);
     write(&folder.join(format!("cores{suffix}.svg")), cores)?;
     Ok(report)
 }
@@ -64,14 +65,14 @@ fn html(outcome: &Outcome) -> String {
         class = escape(&outcome.scheduling_class),
     );
     page += &legend(outcome);
-    page += &picture::cores(outcome);
-    page += &picture::latency(outcome);
+    page += &picture::cores(outcome).to_html();
+    page += &picture::latency(outcome).to_html();
     page += "<p class=\"legend\"><span style=\"color:#ff725c\">p99</span><span style=\"color:#4269d0\">median</span>\
              <span>dotted: p99 without analytics</span></p>";
     page += &jobs(outcome);
     page += &load(outcome);
     if let Some(objective) = outcome.objective {
-        page += &picture::guard(outcome);
+        page += &picture::guard(outcome).to_html();
         let _ = write!(
             page,
             "<p class=\"sub\">{}</p>",
@@ -165,11 +166,4 @@ fn notes(outcome: &Outcome) -> String {
         check.differences,
         times.len(),
     )
-}
-
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }

@@ -8,8 +8,9 @@ use anyhow::{Context, Result};
 use ebb_scheduler::sim::Interval;
 
 use super::analysis::Analysis;
-use super::picture::{bars, escape, running_tasks, satisfaction, shares};
+use super::picture::{bars, running_tasks, satisfaction, shares};
 use super::result::{PointResult, PolicyResult, StudyResult};
+use crate::chart::escape;
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;color:#1d2733;max-width:1000px;\
     margin:2rem auto;padding:0 1rem}h1{margin-bottom:0}.sub{color:#5b6775}svg{width:100%;height:auto}\

@@ -80,8 +80,12 @@ pub(super) fn run(args: Args) -> Result<()> {
     if let Some(folder) = &args.report {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
-        let svg = picture::load(&evaluation);
-        write(&folder.join("forecast.svg"), &picture::standalone(&svg))?;
+        let picture = picture::load(&evaluation);
+        if let Some(picture) = &picture {
+            let svg = picture.to_svg_with(picture::STYLE);
+            write(&folder.join("forecast.svg"), &svg)?;
+        }
+        let svg = picture.map(|picture| picture.to_html()).unwrap_or_default();
         let html = report::html(&args.trace.to_string_lossy(), &evaluation, &svg);
         write(&folder.join("index.html"), &html)?;
     }

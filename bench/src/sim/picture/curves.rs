@@ -1,8 +1,6 @@
 //! Curves over a common axis.
 
-use super::plane::{LEFT, Plane, legend, open};
-use super::{COLOURS, escape};
-use std::fmt::Write as _;
+use crate::chart::{COLOURS, Picture, Plane};
 
 const HEIGHT: f64 = 360.0;
 
@@ -19,7 +17,7 @@ pub struct Curves<'a> {
     pub y_label: &'a str,
     /// Both ends of that axis.
     pub y: (f64, f64),
-    /// The curves, told apart by colour.
+    /// The curves, each of a colour of its own.
     pub lines: Vec<Line>,
     /// A dotted line across.
     pub level: Option<f64>,
@@ -38,41 +36,20 @@ impl Curves<'_> {
     /// Draws them.
     #[must_use]
     pub fn to_svg(&self) -> String {
-        let mut svg = open(self.title, HEIGHT);
-        let names = self.lines.iter().map(|line| line.name.as_str());
-        legend(&mut svg, names);
-        let plane = Plane {
-            top: 62.0,
-            height: HEIGHT - 62.0 - 48.0,
-            x: self.x,
-            y: self.y,
-        };
-        let _ = write!(
-            svg,
-            "<text x=\"8\" y=\"52\">{}</text>",
-            escape(self.y_label)
-        );
-        plane.grid_y(&mut svg, 5);
-        plane.labels_x(&mut svg, self.x_label);
+        let mut picture = Picture::new(self.title, HEIGHT);
+        picture.legend(self.lines.iter().map(|line| line.name.as_str()));
+        let plane = Plane::new(62.0, HEIGHT - 62.0 - 48.0, self.x, self.y);
+        let svg = &mut picture.body;
+        plane.y_label(svg, self.y_label);
+        plane.grid_y(svg, 5);
+        plane.labels_x(svg, self.x_label);
         if let Some(level) = self.level {
-            let at = plane.at_y(level);
-            let _ = write!(
-                svg,
-                "<line class=\"level\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>",
-                plane.at_x(self.x.1)
-            );
+            plane.across(svg, level, r#"class="level""#);
         }
         for (line, colour) in self.lines.iter().zip(COLOURS.iter().cycle()) {
-            let points = line.points.iter();
-            let points: Vec<String> = points
-                .map(|&(x, y)| format!("{:.1},{:.1}", plane.at_x(x), plane.at_y(y)))
-                .collect();
-            let _ = write!(
-                svg,
-                "<polyline class=\"curve\" stroke=\"{colour}\" points=\"{}\"/>",
-                points.join(" ")
-            );
+            let how = format!(r#"class="curve" stroke="{colour}""#);
+            plane.line(svg, line.points.iter().copied(), &how, "");
         }
-        svg + "</svg>\n"
+        picture.to_svg()
     }
 }

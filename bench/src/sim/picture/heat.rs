@@ -1,12 +1,12 @@
 //! A value over two axes, as colour.
 
-use super::escape;
-use super::plane::{LEFT, Plane, RIGHT, WIDTH, open};
 use std::fmt::Write as _;
+
+use crate::chart::{LEFT, Picture, Plane, RIGHT, WIDTH, escape, text};
 
 const HEIGHT: f64 = 420.0;
 const SCALE_WIDTH: f64 = 240.0;
-/// Steps of colour: a few levels are told apart, a gradient is not.
+/// Steps of colour: a few levels are distinct, those of a gradient are not.
 const STEPS: u32 = 10;
 
 /// A function of two numbers over a grid.
@@ -35,21 +35,13 @@ impl Heat<'_> {
     /// Draws it.
     #[must_use]
     pub fn to_svg(&self) -> String {
-        let mut svg = open(self.title, HEIGHT);
-        let plane = Plane {
-            top: 62.0,
-            height: HEIGHT - 62.0 - 48.0,
-            x: self.x,
-            y: self.y,
-        };
-        self.draw_scale(&mut svg);
-        let _ = write!(
-            svg,
-            "<text x=\"8\" y=\"52\">{}</text>",
-            escape(self.y_label)
-        );
-        plane.grid_y(&mut svg, 6);
-        plane.labels_x(&mut svg, self.x_label);
+        let mut picture = Picture::new(self.title, HEIGHT);
+        let plane = Plane::new(62.0, HEIGHT - 62.0 - 48.0, self.x, self.y);
+        let svg = &mut picture.body;
+        self.draw_scale(svg);
+        plane.y_label(svg, self.y_label);
+        plane.grid_y(svg, 6);
+        plane.labels_x(svg, self.x_label);
         let step = |(low, high): (f64, f64), count: u32| (high - low) / f64::from(count);
         let (x_step, y_step) = (step(self.x, self.columns), step(self.y, self.rows));
         for row in 0..self.rows {
@@ -79,7 +71,7 @@ impl Heat<'_> {
                 from = column;
             }
         }
-        svg + "</svg>\n"
+        picture.to_svg()
     }
 
     /// From 0 to [`STEPS`] - 1; what lies beyond the scale has its last colour.
@@ -105,15 +97,10 @@ impl Heat<'_> {
                 colour(level)
             );
         }
-        let _ = write!(
-            svg,
-            "<text x=\"{left:.0}\" y=\"48\">{low}</text>\
-             <text x=\"{:.0}\" y=\"48\" text-anchor=\"end\">{high}</text>\
-             <text x=\"{:.0}\" y=\"33\" text-anchor=\"end\">{}</text>",
-            WIDTH - RIGHT,
-            (left - 8.0).max(LEFT),
-            escape(label)
-        );
+        let end = r#"text-anchor="end""#;
+        text(svg, (left, 48.0), "", &low.to_string());
+        text(svg, (WIDTH - RIGHT, 48.0), end, &high.to_string());
+        text(svg, ((left - 8.0).max(LEFT), 33.0), end, &escape(label));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Pictures of studies and analyses, as SVG that stands alone.
+//! What studies and analyses look like: SVG that stands alone.
 //!
 //! ```text
 //!   study    ─► bars (goals missed, ...)   shares (who held what)
@@ -10,7 +10,6 @@
 mod bars;
 mod curves;
 mod heat;
-mod plane;
 mod reliability;
 mod rows;
 mod shares;
@@ -22,11 +21,6 @@ pub use reliability::reliability;
 pub use rows::{running_tasks, satisfaction};
 pub use shares::shares;
 
-/// Told apart also without colour vision.
-const COLOURS: [&str; 8] = [
-    "#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5",
-];
-
 /// Hours where the whole is hours long, seconds otherwise.
 fn time(t_s: f64, whole_s: f64) -> String {
     if whole_s > 4.0 * 3600.0 {
@@ -34,10 +28,4 @@ fn time(t_s: f64, whole_s: f64) -> String {
     } else {
         format!("{t_s:.0} s")
     }
-}
-
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('"', "&quot;")
 }

@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 
 use ebb_scheduler::planning::Told;
 
-use super::COLOURS;
-use super::plane::{Plane, legend, open};
+use crate::chart::{COLOURS, Picture, Plane};
 
 const HEIGHT: f64 = 420.0;
 
@@ -14,37 +13,21 @@ const HEIGHT: f64 = 420.0;
 /// area of a dot grows with its number of jobs.
 #[must_use]
 pub fn reliability(title: &str, lines: &[(String, Vec<Told>)]) -> String {
-    let mut svg = open(title, HEIGHT);
-    legend(&mut svg, lines.iter().map(|(name, _)| name.as_str()));
-    let plane = Plane {
-        top: 62.0,
-        height: HEIGHT - 62.0 - 48.0,
-        x: (0.0, 100.0),
-        y: (0.0, 100.0),
-    };
-    svg += "<text x=\"8\" y=\"52\">met, %</text>";
-    plane.grid_y(&mut svg, 5);
-    plane.labels_x(&mut svg, "told, %");
-    let _ = write!(
-        svg,
-        "<line class=\"level\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\"/>",
-        plane.at_x(0.0),
-        plane.at_y(0.0),
-        plane.at_x(100.0),
-        plane.at_y(100.0)
-    );
+    let mut picture = Picture::new(title, HEIGHT);
+    picture.legend(lines.iter().map(|(name, _)| name.as_str()));
+    let plane = Plane::new(62.0, HEIGHT - 62.0 - 48.0, (0.0, 100.0), (0.0, 100.0));
+    let svg = &mut picture.body;
+    plane.y_label(svg, "met, %");
+    plane.grid_y(svg, 5);
+    plane.labels_x(svg, "told, %");
+    plane.line(svg, [(0.0, 0.0), (100.0, 100.0)], r#"class="level""#, "");
     for ((_, told), colour) in lines.iter().zip(COLOURS.iter().cycle()) {
-        let at = |told: &Told| (plane.at_x(100.0 * told.told), plane.at_y(100.0 * told.met));
-        let points: Vec<String> = (told.iter().map(at))
-            .map(|(x, y)| format!("{x:.1},{y:.1}"))
-            .collect();
-        let _ = write!(
-            svg,
-            "<polyline class=\"curve\" stroke=\"{colour}\" points=\"{}\"/>",
-            points.join(" ")
-        );
+        let at = |told: &Told| (100.0 * told.told, 100.0 * told.met);
+        let how = format!(r#"class="curve" stroke="{colour}""#);
+        plane.line(svg, told.iter().map(at), &how, "");
         for told in told {
             let (x, y) = at(told);
+            let (x, y) = (plane.at_x(x), plane.at_y(y));
             let radius = (f64::from(told.jobs).sqrt() / 6.0).clamp(1.5, 12.0);
             let _ = write!(
                 svg,
@@ -56,5 +39,5 @@ pub fn reliability(title: &str, lines: &[(String, Vec<Told>)]) -> String {
             );
         }
     }
-    svg + "</svg>\n"
+    picture.to_svg()
 }

@@ -1,12 +1,9 @@
 //! A row for each job over a common time axis.
 
-use std::fmt::Write as _;
-
 use ebb_scheduler::model::{Pool, TaskKind};
 use ebb_scheduler::sim::TaskRecord;
 
-use super::plane::{LEFT, Plane, RIGHT, WIDTH, open};
-use super::{COLOURS, escape};
+use crate::chart::{COLOURS, LEFT, Picture, Plane, escape, text};
 use crate::sim::result::{JobResult, PolicyResult};
 
 const ROW: f64 = 84.0;
@@ -18,7 +15,7 @@ const PARTS: usize = 480;
 /// Less satisfied is drawn as this.
 const UTILITY_MIN: f64 = -2.0;
 
-/// A line within a row.
+/// A line within a row; not a number is a gap.
 struct Trace {
     values: Vec<f64>,
     how: &'static str,
@@ -191,78 +188,46 @@ fn mean_running(
 
 fn draw(title: &str, end_s: f64, rows: &[Row]) -> String {
     let step = ROW + GAP;
-    let height = TOP + step * rows.len() as f64 + BOTTOM;
-    let mut svg = open(title, height);
+    let mut picture = Picture::new(title, TOP + step * rows.len() as f64 + BOTTOM);
+    let svg = &mut picture.body;
     for (number, (row, colour)) in rows.iter().zip(COLOURS.iter().cycle()).enumerate() {
-        let plane = Plane {
-            top: TOP + step * number as f64,
-            height: ROW,
-            x: (0.0, end_s),
-            y: row.y,
-        };
-        plane.grid_y(&mut svg, 3);
-        let _ = write!(
+        let top = TOP + step * number as f64;
+        let plane = Plane::new(top, ROW, (0.0, end_s), row.y);
+        plane.grid_y(svg, 3);
+        text(
             svg,
-            "<text class=\"title\" x=\"{LEFT}\" y=\"{:.1}\">{}</text>",
-            plane.top - 5.0,
-            escape(&row.label)
+            (LEFT, top - 5.0),
+            r#"class="title""#,
+            &escape(&row.label),
         );
-        let (top, bottom) = (plane.top, plane.top + ROW);
         if let Some(level) = row.level {
-            let at = plane.at_y(level);
-            let _ = write!(
-                svg,
-                "<line class=\"level\" x1=\"{LEFT}\" x2=\"{:.0}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>",
-                WIDTH - RIGHT
-            );
+            plane.across(svg, level, r#"class="level""#);
         }
         for &(t_s, what) in row.marks.iter().filter(|(t_s, _)| *t_s <= end_s) {
-            let at = plane.at_x(t_s);
-            let _ = write!(
-                svg,
-                "<line class=\"mark\" stroke=\"{colour}\" x1=\"{at:.1}\" x2=\"{at:.1}\" \
-                 y1=\"{top:.1}\" y2=\"{bottom:.1}\"/>\
-                 <text x=\"{:.1}\" y=\"{:.1}\">{what}</text>",
-                at + 3.0,
-                top + 10.0
-            );
+            plane.upright(svg, t_s, &format!(r#"class="mark" stroke="{colour}""#));
+            text(svg, (plane.at_x(t_s) + 3.0, top + 10.0), "", what);
         }
         for trace in &row.traces {
-            draw_trace(&mut svg, &plane, trace, colour, end_s);
+            let how = format!(r#"class="curve" stroke="{colour}" {}"#, trace.how);
+            plane.line(svg, trace.points(end_s), &how, "");
         }
         if number + 1 == rows.len() {
-            plane.labels_x(&mut svg, "seconds");
+            plane.labels_x(svg, "seconds");
         }
     }
-    svg + "</svg>\n"
+    picture.to_svg()
 }
 
-/// Straight lines between the parts' middles; not a number is a gap.
-fn draw_trace(svg: &mut String, plane: &Plane, trace: &Trace, colour: &str, end_s: f64) {
-    let mut path = String::new();
-    let mut pen_down = false;
-    for (part, value) in trace.values.iter().enumerate() {
-        if value.is_nan() {
-            pen_down = false;
-            continue;
-        }
-        let neighbours = [part.wrapping_sub(1), part + 1].map(|part| trace.values.get(part));
-        if neighbours == [Some(value); 2] {
-            continue;
-        }
-        let t_s = (part as f64 + 0.5) / PARTS as f64 * end_s;
-        let how = if pen_down { 'L' } else { 'M' };
-        let _ = write!(
-            path,
-            "{how}{:.1} {:.1}",
-            plane.at_x(t_s),
-            plane.at_y(*value)
-        );
-        pen_down = true;
+impl Trace {
+    /// The middles of the parts; those within a stretch of one value are left out.
+    fn points(&self, end_s: f64) -> impl Iterator<Item = (f64, f64)> {
+        let is_within = |part: usize| {
+            let neighbours = [part.wrapping_sub(1), part + 1].map(|part| self.values.get(part));
+            neighbours == [self.values.get(part); 2]
+        };
+        let parts = self.values.iter().enumerate();
+        parts
+            .filter(move |(part, _)| !is_within(*part))
+            .map(move |(part, value)| ((part as f64 + 0.5) / PARTS as f64 * end_s, *value))
     }
-    let _ = write!(
-        svg,
-        "<path class=\"curve\" stroke=\"{colour}\" {} d=\"{path}\"/>",
-        trace.how
-    );
 }

@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
+use ebb_bench::chart::escape;
 use ebb_scheduler::forecast::Evaluation;
 
 use super::picture::STYLE;
 use super::{COVERAGE_HEAD, coverage_rows};
 
 pub(super) fn html(trace: &str, evaluation: &Evaluation, svg: &str) -> String {
-    let trace = escaped(trace);
+    let trace = escape(trace);
     let Evaluation {
         origins,
         wape,
@@ -55,14 +56,8 @@ fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     }
     table += "</tr>";
     for row in rows {
-        let cells = row.iter().map(|cell| format!("<td>{}</td>", escaped(cell)));
+        let cells = row.iter().map(|cell| format!("<td>{}</td>", escape(cell)));
         let _ = write!(table, "<tr>{}</tr>", cells.collect::<String>());
     }
     table + "</table>"
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }

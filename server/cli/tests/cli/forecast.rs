@@ -47,7 +47,7 @@ fn a_trace_is_forecast_and_the_forecasts_are_judged() {
     assert!(at(0) <= at(3) && at(3) <= at(6));
 
     let svg = place.read("out/report/forecast.svg");
-    assert!(svg.starts_with("<svg xmlns=") && svg.ends_with("</svg>"));
+    assert!(svg.starts_with("<svg xmlns=") && svg.ends_with("</svg>\n"));
     assert!(svg.contains("class=\"band\"") && !svg.contains("NaN"));
     assert!(place.read("out/report/index.html").contains("naive day"));
 }

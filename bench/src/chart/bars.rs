@@ -8,7 +8,11 @@
 //!             group  group    x label
 //! ```
 
-use std::fmt::{self, Write};
+use std::fmt::Write as _;
+
+use super::picture::{Picture, WIDTH, escape, text};
+use super::plane::{LEFT, Plane, RIGHT};
+use super::scale::{label, round_step};
 
 /// Groups of bars, one bar of a group for each series.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,22 +77,19 @@ impl Bar {
     }
 }
 
-/// One for each series; told apart also without colour vision.
-pub const COLOURS: [&str; 5] = ["#4269d0", "#a3b6e8", "#ff725c", "#efb118", "#6cc5b0"];
+/// One for each series: a colour and a light one of it, then others. Distinct also without
+/// colour vision.
+pub(super) const COLOURS: [&str; 5] = ["#4269d0", "#a3b6e8", "#ff725c", "#efb118", "#6cc5b0"];
 
-const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#5b6775}\
-    .title{font-weight:600;fill:#1d2733}.grid{stroke:#dfe4ea}.error{stroke:#1d2733}\
+const STYLE: &str = ".error{stroke:#1d2733}\
     .line{fill:none;stroke:#1d2733;stroke-width:1.5}.dot{fill:#1d2733}\
-    .level{stroke:#1d2733;stroke-width:2;stroke-dasharray:6 3}";
+    .least{stroke:#1d2733;stroke-width:2;stroke-dasharray:6 3}";
 
-const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 360.0;
-const LEFT: f64 = 64.0;
-/// Room for the ticks of the line's axis.
-const RIGHT_WITH_LINE: f64 = 64.0;
-const RIGHT: f64 = 12.0;
 const TOP: f64 = 66.0;
 const BOTTOM: f64 = 52.0;
+/// Room for the ticks of the line's axis.
+const RIGHT_WITH_LINE: f64 = 64.0;
 /// Between the entries of the legend.
 const LEGEND_STEP: f64 = 140.0;
 /// The part of a group's width that its bars take.
@@ -98,188 +99,162 @@ const BAR_FILLED: f64 = 0.9;
 /// About so many lines across.
 const TICKS: f64 = 6.0;
 
+const MIDDLE: &str = r#"text-anchor="middle""#;
+
 impl BarChart {
     /// Draws it. It stands alone: colours and background are its own.
     pub fn to_svg(&self) -> String {
-        let mut svg = String::new();
-        self.write(&mut svg)
-            .expect("writing to a string does not fail");
-        svg
+        self.draw().to_svg_with(STYLE)
     }
 
-    fn write(&self, svg: &mut String) -> fmt::Result {
-        open(svg, HEIGHT, &escape(&self.title))?;
-        self.write_inside(svg)?;
-        svg.write_str("</svg>\n")
-    }
-
-    fn write_inside(&self, svg: &mut String) -> fmt::Result {
-        text(svg, (LEFT, 16.0), "class=\"title\"", &escape(&self.title))?;
-        self.write_legend(svg)?;
+    fn draw(&self) -> Picture {
+        let mut picture = Picture::new(&self.title, HEIGHT);
+        let svg = &mut picture.body;
+        self.draw_legend(svg);
         let bars = self.groups.iter().flat_map(|group| group.bars.iter());
-        let highest = bars.flatten().map(|bar| bar.high.max(bar.value));
-        let axis = Axis::new(self.y_max, highest);
-        for tick in axis.ticks() {
-            let (y, label) = (axis.y(tick), axis.label(tick));
-            write!(
-                svg,
-                r#"<line class="grid" x1="{LEFT}" x2="{}" y1="{y:.1}" y2="{y:.1}"/>"#,
-                self.right()
-            )?;
-            text(svg, (LEFT - 6.0, y + 4.0), END, &label)?;
-        }
-        text(svg, (8.0, TOP - 12.0), "", &escape(&self.y_label))?;
-        let middle = (LEFT + self.right()) / 2.0;
-        text(svg, (middle, HEIGHT - 8.0), MIDDLE, &escape(&self.x_label))?;
-        let width = (self.right() - LEFT) / self.groups.len().max(1) as f64;
+        let axis = Axis::new(
+            self.y_max,
+            bars.flatten().map(|bar| bar.high.max(bar.value)),
+        );
+        let plane = self.plane(axis.max);
+        plane.grid(svg, axis.ticks());
+        text(svg, (8.0, TOP - 12.0), "", &escape(&self.y_label));
+        plane.x_label(svg, &self.x_label);
+        plane.labels(
+            svg,
+            self.groups
+                .iter()
+                .enumerate()
+                .map(|(position, group)| (position as f64 + 0.5, escape(&group.label))),
+        );
         for (position, group) in self.groups.iter().enumerate() {
-            group.write(svg, &axis, LEFT + width * position as f64, width)?;
+            group.draw(svg, &plane, position as f64);
         }
         match &self.line {
-            None => Ok(()),
-            Some(Line::Through(_)) => self.write_line(svg, width),
-            Some(Line::Levels(_)) => self.write_levels(svg, &axis, width),
+            None => (),
+            Some(Line::Through(_)) => self.draw_line(svg),
+            Some(Line::Levels(_)) => self.draw_levels(svg, &plane),
         }
+        picture
+    }
+
+    /// Groups are one wide, from 0 on.
+    fn plane(&self, y_max: f64) -> Plane {
+        let groups = self.groups.len().max(1) as f64;
+        let mut plane = Plane::new(TOP, HEIGHT - TOP - BOTTOM, (0.0, groups), (0.0, y_max));
+        plane.x.pixels.1 = match self.line {
+            Some(Line::Through(_)) => WIDTH - RIGHT_WITH_LINE,
+            _ => WIDTH - RIGHT,
+        };
+        plane
     }
 
     /// What each group has as its level, across its bars.
-    fn write_levels(&self, svg: &mut String, axis: &Axis, width: f64) -> fmt::Result {
+    fn draw_levels(&self, svg: &mut String, plane: &Plane) {
         for (position, group) in self.groups.iter().enumerate() {
             let Some(level) = group.line else { continue };
-            let x = LEFT + width * (position as f64 + (1.0 - FILLED) / 2.0);
-            let (y, across) = (axis.y(level), width * FILLED);
-            write!(
-                svg,
-                r#"<path class="level" d="M{x:.1} {y:.1}h{across:.1}"/>"#
-            )?;
-        }
-        Ok(())
-    }
-
-    /// The right end of the groups.
-    fn right(&self) -> f64 {
-        match self.line {
-            Some(Line::Through(_)) => WIDTH - RIGHT_WITH_LINE,
-            _ => WIDTH - RIGHT,
+            let from = position as f64 + (1.0 - FILLED) / 2.0;
+            let ends = [from, from + FILLED].map(|x| (x, level));
+            plane.line(svg, ends, r#"class="least""#, "");
         }
     }
 
-    fn write_legend(&self, svg: &mut String) -> fmt::Result {
+    fn draw_legend(&self, svg: &mut String) {
         for (position, name) in self.series.iter().enumerate() {
             let x = LEFT + LEGEND_STEP * position as f64;
-            write!(
+            let colour = COLOURS[position % COLOURS.len()];
+            let _ = write!(
                 svg,
-                r#"<rect x="{x}" y="24" width="12" height="12" fill="{}"/>"#,
-                COLOURS[position % COLOURS.len()]
-            )?;
-            text(svg, (x + 17.0, 35.0), "", &escape(name))?;
+                r#"<rect x="{x}" y="24" width="12" height="12" fill="{colour}"/>"#
+            );
+            text(svg, (x + 17.0, 35.0), "", &escape(name));
         }
         let x = LEFT + LEGEND_STEP * self.series.len() as f64;
         let name = match &self.line {
-            None => return Ok(()),
+            None => return,
             Some(Line::Through(name)) => {
                 let middle = x + 6.0;
-                write!(
+                let _ = write!(
                     svg,
                     r#"<path class="line" d="M{x} 30h12"/><circle class="dot" cx="{middle}" cy="30" r="3"/>"#
-                )?;
+                );
                 name
             }
             Some(Line::Levels(name)) => {
-                write!(svg, r#"<path class="level" d="M{x} 30h12"/>"#)?;
+                let _ = write!(svg, r#"<path class="least" d="M{x} 30h12"/>"#);
                 name
             }
         };
-        text(svg, (x + 17.0, 35.0), "", &escape(name))
+        text(svg, (x + 17.0, 35.0), "", &escape(name));
     }
 
     /// The line through the groups, and its axis on the right.
-    fn write_line(&self, svg: &mut String, width: f64) -> fmt::Result {
-        let middle = |position: usize| LEFT + width * (position as f64 + 0.5);
-        let points: Vec<_> = self
-            .groups
-            .iter()
-            .enumerate()
-            .filter_map(|(position, group)| Some((middle(position), group.line?)))
-            .collect();
+    fn draw_line(&self, svg: &mut String) {
+        let points = self.groups.iter().enumerate();
+        let points =
+            points.filter_map(|(position, group)| Some((position as f64 + 0.5, group.line?)));
+        let points: Vec<_> = points.collect();
         if points.is_empty() {
-            return Ok(());
+            return;
         }
         let axis = Axis::new(None, points.iter().map(|(_, value)| *value));
-        for tick in axis.ticks() {
-            let at = (self.right() + 6.0, axis.y(tick) + 4.0);
-            text(svg, at, "", &axis.label(tick))?;
+        let plane = self.plane(axis.max);
+        for (tick, label) in axis.ticks() {
+            let at = (plane.x.pixels.1 + 6.0, plane.at_y(tick) + 4.0);
+            text(svg, at, "", &label);
         }
-        svg.write_str(r#"<path class="line" d=""#)?;
-        for (position, (x, value)) in points.iter().enumerate() {
-            let step = if position == 0 { 'M' } else { 'L' };
-            write!(svg, "{step}{x:.1} {:.1}", axis.y(*value))?;
-        }
-        svg.write_str(r#""/>"#)?;
+        plane.line(svg, points.iter().copied(), r#"class="line""#, "");
         for (x, value) in points {
-            write!(
+            let (x, y) = (plane.at_x(x), plane.at_y(value));
+            let _ = write!(
                 svg,
-                r#"<circle class="dot" cx="{x:.1}" cy="{:.1}" r="3"/>"#,
-                axis.y(value)
-            )?;
+                r#"<circle class="dot" cx="{x:.1}" cy="{y:.1}" r="3"/>"#
+            );
         }
-        Ok(())
     }
 }
 
 /// Several charts as one picture, the first on top; `title` is not drawn.
 pub fn stack(title: &str, charts: &[BarChart]) -> String {
-    let mut svg = String::new();
-    let mut write = || {
-        open(&mut svg, HEIGHT * charts.len() as f64, &escape(title))?;
-        for (position, chart) in charts.iter().enumerate() {
-            let y = HEIGHT * position as f64;
-            write!(svg, r#"<g transform="translate(0 {y})">"#)?;
-            chart.write_inside(&mut svg)?;
-            svg.write_str("</g>")?;
-        }
-        svg.write_str("</svg>\n")
-    };
-    write().expect("writing to a string does not fail");
-    svg
-}
-
-fn open(svg: &mut String, height: f64, escaped_title: &str) -> fmt::Result {
-    write!(
-        svg,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escaped_title}"><style>{STYLE}</style><rect width="100%" height="100%" fill="white"/>"#
-    )
+    let mut picture = Picture::untitled(title, HEIGHT * charts.len() as f64);
+    for (position, chart) in charts.iter().enumerate() {
+        let y = HEIGHT * position as f64;
+        let body = chart.draw().body;
+        let _ = write!(
+            picture.body,
+            r#"<g transform="translate(0 {y})">{body}</g>"#
+        );
+    }
+    picture.to_svg_with(STYLE)
 }
 
 impl Group {
-    fn write(&self, svg: &mut String, axis: &Axis, left: f64, width: f64) -> fmt::Result {
-        let place = width * FILLED / self.bars.len().max(1) as f64;
-        let first = left + width * (1.0 - FILLED) / 2.0;
+    fn draw(&self, svg: &mut String, plane: &Plane, left: f64) {
+        let place = FILLED / self.bars.len().max(1) as f64;
         for (position, bar) in self.bars.iter().enumerate() {
             let Some(bar) = bar else { continue };
-            let x = first + place * position as f64;
-            let (top, colour) = (axis.y(bar.value), COLOURS[position % COLOURS.len()]);
-            write!(
+            let from = left + (1.0 - FILLED) / 2.0 + place * position as f64;
+            let (x, end) = (plane.at_x(from), plane.at_x(from + place * BAR_FILLED));
+            let (top, colour) = (plane.at_y(bar.value), COLOURS[position % COLOURS.len()]);
+            let _ = write!(
                 svg,
                 r#"<rect x="{x:.1}" y="{top:.1}" width="{:.1}" height="{:.1}" fill="{colour}"/>"#,
-                place * BAR_FILLED,
-                axis.y(0.0) - top
-            )?;
-            let middle = x + place * BAR_FILLED / 2.0;
+                end - x,
+                plane.at_y(0.0) - top
+            );
+            let middle = (x + end) / 2.0;
             if bar.low < bar.high {
-                let (low, high) = (axis.y(bar.low), axis.y(bar.high));
-                write!(
+                let (low, high) = (plane.at_y(bar.low), plane.at_y(bar.high));
+                let _ = write!(
                     svg,
                     r#"<line class="error" x1="{middle:.1}" x2="{middle:.1}" y1="{low:.1}" y2="{high:.1}"/>"#
-                )?;
+                );
             }
-            if bar.value > axis.max {
+            if bar.value > plane.y.values.1 {
                 let label = format!("{:.1}", bar.value);
-                text(svg, (middle, top - 4.0), MIDDLE, &label)?;
+                text(svg, (middle, top - 4.0), MIDDLE, &label);
             }
         }
-        let at = (left + width / 2.0, HEIGHT - BOTTOM + 18.0);
-        text(svg, at, MIDDLE, &escape(&self.label))
     }
 }
 
@@ -299,49 +274,25 @@ impl Axis {
                 step: 1.0,
             };
         }
-        // The next of 1, 2, 5, 10, ... that makes few enough lines.
-        let rough = end / TICKS;
-        let power = 10f64.powf(rough.log10().floor());
-        let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
-        let step = step.into_iter().find(|step| *step >= rough * 0.999);
-        let step = step.unwrap_or(10.0 * power);
+        let step = round_step(end, TICKS);
         Self {
             max: max.unwrap_or((end / step).ceil() * step),
             step,
         }
     }
 
-    fn ticks(&self) -> impl Iterator<Item = f64> {
+    fn ticks(&self) -> impl Iterator<Item = (f64, String)> {
         let count = (self.max / self.step + 1e-9).floor() as u32;
-        (0..=count).map(|i| f64::from(i) * self.step)
+        let ticks = (0..=count).map(|i| f64::from(i) * self.step);
+        ticks.map(|tick| (tick, self.label(tick)))
     }
 
     fn label(&self, tick: f64) -> String {
-        let decimals = (-self.step.log10().floor()).max(0.0) as usize;
         match self.max >= 10_000.0 && tick > 0.0 {
             true => format!("{}k", tick / 1e3),
-            false => format!("{tick:.decimals$}"),
+            false => label(tick, self.step),
         }
     }
-
-    fn y(&self, value: f64) -> f64 {
-        let part = value.clamp(0.0, self.max) / self.max;
-        HEIGHT - BOTTOM - part * (HEIGHT - TOP - BOTTOM)
-    }
-}
-
-const END: &str = r#"text-anchor="end""#;
-const MIDDLE: &str = r#"text-anchor="middle""#;
-
-/// `escaped` at a place.
-fn text(svg: &mut String, (x, y): (f64, f64), how: &str, escaped: &str) -> fmt::Result {
-    write!(svg, r#"<text x="{x:.1}" y="{y:.1}" {how}>{escaped}</text>"#)
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('"', "&quot;")
 }
 
 #[cfg(test)]
@@ -378,7 +329,7 @@ mod tests {
             let axis = Axis::new(None, [highest].into_iter());
             assert!((axis.max - max).abs() < 1e-9, "{highest}: {}", axis.max);
             assert!((axis.step - step).abs() < 1e-9, "{highest}: {}", axis.step);
-            let last = axis.ticks().last().unwrap();
+            let (last, _) = axis.ticks().last().unwrap();
             assert!((last - max).abs() < 1e-9, "{highest}: {last}");
         }
         assert_eq!(Axis::new(Some(0.8), [].into_iter()).label(0.4), "0.4");
@@ -403,10 +354,10 @@ mod tests {
         chart.groups[1].line = None;
         chart.line = Some(Line::Levels("least".into()));
         let svg = chart.to_svg();
-        let axis = Axis::new(None, [10.0].into_iter());
-        assert!(svg.contains(&format!(" {:.1}h", axis.y(5.0))), "{svg}");
+        let y = chart.plane(10.0).at_y(5.0);
+        assert!(svg.contains(&format!(" {y:.1}L")), "{svg}");
         // One in the legend.
-        assert_eq!(svg.matches(r#"class="level""#).count(), 2);
+        assert_eq!(svg.matches(r#"class="least""#).count(), 2);
     }
 
     #[test]

@@ -1,0 +1,21 @@
+//! Pictures of results, as SVG: the one place that draws.
+//!
+//! ```text
+//!   Picture   a title, a body, a style: alone in a file, or within a page
+//!     ├─ Plane      two axes in it: grid, labels, lines, areas, levels, marks
+//!     │    └─ scale     from values to pixels; round values between two ends
+//!     └─ BarChart   groups of bars, with spreads, levels and a line through them
+//! ```
+//!
+//! What a study, a day of the demo or a forecast looks like is said beside each of them,
+//! by these.
+
+mod bars;
+mod picture;
+mod plane;
+mod scale;
+
+pub use bars::{Bar, BarChart, Group, Line, stack};
+pub use picture::{COLOURS, Picture, WIDTH, escape, text};
+pub use plane::{LEFT, Plane, RIGHT};
+pub use scale::{Scale, label, short, ticks};

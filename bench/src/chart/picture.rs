@@ -1,0 +1,131 @@
+//! A picture: what is drawn, and how it looks.
+
+use std::fmt::Write as _;
+
+use super::plane::LEFT;
+
+/// Of every picture, in pixels.
+pub const WIDTH: f64 = 960.0;
+
+/// For lines, areas and whatever a legend names; distinct also without colour vision.
+pub const COLOURS: [&str; 8] = [
+    "#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5",
+];
+
+/// Of what all pictures have.
+const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#5b6775}\
+    .title{font-weight:600;fill:#1d2733}.grid{stroke:#dfe4ea}\
+    .curve{fill:none;stroke-width:1.6}.level{stroke:#1d2733;stroke-dasharray:2 4}\
+    .mark{stroke-width:1.2;stroke-dasharray:5 4}";
+
+/// A picture that is being drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Picture {
+    title: String,
+    height: f64,
+    /// SVG, drawn so far.
+    pub body: String,
+}
+
+impl Picture {
+    /// One so high, with its title at the top left.
+    #[must_use]
+    pub fn new(title: &str, height: f64) -> Self {
+        let mut picture = Self::untitled(title, height);
+        let escaped = escape(title);
+        text(
+            &mut picture.body,
+            (LEFT, 16.0),
+            r#"class="title""#,
+            &escaped,
+        );
+        picture
+    }
+
+    /// One whose title is only for those who do not see it.
+    #[must_use]
+    pub fn untitled(title: &str, height: f64) -> Self {
+        Self {
+            title: title.into(),
+            height,
+            body: String::new(),
+        }
+    }
+
+    /// The names below the title, each behind its colour.
+    pub fn legend<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+        let mut x = LEFT;
+        for (name, colour) in names.zip(COLOURS.iter().cycle()) {
+            let _ = write!(
+                self.body,
+                r#"<rect x="{x:.0}" y="24" width="10" height="10" fill="{colour}"/>"#
+            );
+            text(&mut self.body, (x + 14.0, 33.0), "", &escape(name));
+            x += 32.0 + 7.0 * name.chars().count() as f64;
+        }
+    }
+
+    /// As a file of its own, with its own colours and background.
+    #[must_use]
+    pub fn to_svg(&self) -> String {
+        self.to_svg_with("")
+    }
+
+    /// The same, with more style sheet: for classes that the body names and no other
+    /// picture has.
+    #[must_use]
+    pub fn to_svg_with(&self, style: &str) -> String {
+        let ground = r##"<rect width="100%" height="100%" fill="#fff"/>"##;
+        let head = format!("<style>{STYLE}{style}</style>{ground}");
+        self.element(r#" xmlns="http://www.w3.org/2000/svg""#, &head) + "\n"
+    }
+
+    /// Within a page, whose style sheet it follows.
+    #[must_use]
+    pub fn to_html(&self) -> String {
+        self.element("", "")
+    }
+
+    fn element(&self, attributes: &str, head: &str) -> String {
+        format!(
+            r#"<svg{attributes} viewBox="0 0 {WIDTH} {}" role="img" aria-label="{}">{head}{}</svg>"#,
+            self.height,
+            escape(&self.title),
+            self.body
+        )
+    }
+}
+
+/// `escaped` at a place; `how` are more attributes.
+pub fn text(svg: &mut String, (x, y): (f64, f64), how: &str, escaped: &str) {
+    let _ = write!(svg, r#"<text x="{x:.1}" y="{y:.1}" {how}>{escaped}</text>"#);
+}
+
+/// Text as it stands between tags and in attributes.
+#[must_use]
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_alone_has_colours_and_one_in_a_page_has_the_page_s() {
+        let mut picture = Picture::new("a < b & \"c\"", 100.0);
+        picture.legend(["x > y"].into_iter());
+        let alone = picture.to_svg_with(".own{fill:red}");
+        assert!(alone.starts_with("<svg xmlns=") && alone.ends_with("</svg>\n"));
+        assert!(alone.contains(".own{fill:red}</style><rect"), "{alone}");
+        let within = picture.to_html();
+        assert!(within.starts_with("<svg viewBox=") && !within.contains("<style>"));
+        for svg in [alone, within] {
+            assert_eq!(svg.matches("a &lt; b &amp; &quot;c&quot;").count(), 2);
+            assert!(svg.contains(">x &gt; y</text>"), "{svg}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! From values to pixels, and round values between two ends.
+
+/// An axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale {
+    /// The values at both ends; what lies beyond is drawn at the end.
+    pub values: (f64, f64),
+    /// The pixels at both ends.
+    pub pixels: (f64, f64),
+    /// Whether a pixel is a factor rather than a difference; both values are positive.
+    pub is_log: bool,
+}
+
+impl Scale {
+    /// Where a value is drawn, in pixels.
+    pub fn at(&self, value: f64) -> f64 {
+        let scaled = |value: f64| match self.is_log {
+            true => value.max(1e-9).log10(),
+            false => value,
+        };
+        let (low, high) = (scaled(self.values.0), scaled(self.values.1));
+        let part = ((scaled(value) - low) / (high - low)).clamp(0.0, 1.0);
+        self.pixels.0 + part * (self.pixels.1 - self.pixels.0)
+    }
+}
+
+/// The distance of about `count` round values over a length: 1, 2 or 5 times a power of
+/// ten.
+pub(super) fn round_step(length: f64, count: f64) -> f64 {
+    let rough = length / count.max(1.0);
+    let power = 10f64.powf(rough.log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
+    let step = steps.into_iter().find(|step| *step >= rough * 0.999);
+    step.unwrap_or(10.0 * power)
+}
+
+/// About `count` round values between the ends, both included if they are round.
+pub fn ticks((low, high): (f64, f64), count: usize) -> Vec<f64> {
+    let step = round_step(high - low, count as f64);
+    let first = (low / step - 1e-9).ceil() as i64;
+    let last = (high / step + 1e-9).floor() as i64;
+    (first..=last).map(|tick| tick as f64 * step).collect()
+}
+
+/// Two decimals at most, none that say nothing.
+pub fn short(value: f64) -> String {
+    let text = format!("{value:.2}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    match text {
+        "-0" => "0".into(),
+        text => text.into(),
+    }
+}
+
+/// With as many decimals as steps of `step` need.
+pub fn label(value: f64, step: f64) -> String {
+    let decimals = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
+    format!("{value:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_within_the_ends() {
+        assert_eq!(ticks((0.0, 100.0), 5), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+        assert_eq!(ticks((-2.0, 1.0), 3), [-2.0, -1.0, 0.0, 1.0]);
+        assert_eq!(ticks((0.0, 6130.0), 4), [0.0, 2000.0, 4000.0, 6000.0]);
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(short(0.25), "0.25");
+        assert_eq!(short(20.0), "20");
+        assert_eq!(short(-0.0), "0");
+        for (value, step, text) in [
+            (5000.0, 5000.0, "5000"),
+            (0.2, 0.2, "0.2"),
+            (0.05, 0.05, "0.05"),
+        ] {
+            assert_eq!(label(value, step), text);
+        }
+    }
+
+    #[test]
+    fn values_beyond_the_ends_are_drawn_at_them() {
+        let scale = Scale {
+            values: (1.0, 1000.0),
+            pixels: (200.0, 50.0),
+            is_log: true,
+        };
+        let at = [0.0, 1.0, 10.0, 1000.0, 1e9].map(|value| scale.at(value).round());
+        assert_eq!(at, [200.0, 200.0, 150.0, 50.0, 50.0]);
+        let scale = Scale {
+            is_log: false,
+            ..scale
+        };
+        assert_eq!(scale.at(500.5), 125.0);
+    }
+}
