@@ -5,7 +5,7 @@
 //!   sim           scenarios under several policies: studies, pictures
 //!   ycsb          the transactional load; `ebb-bench ycsb` measures the process around it
 //!   experiments   one question each, with processes of their own
-//!   chart         pictures of results
+//!   chart         pictures of results: the one place that draws
 //!   console  resources    bars and files; what a process uses
 //! ```
 //!
