@@ -1,6 +1,7 @@
 //! Set-ups of databases: drawn ones, small enough that everything happens
 //! within a few operations, and the named ones of the metamorphic proof.
 
+pub mod any_picker;
 pub mod configuration;
 pub mod pickers;
 

@@ -181,6 +181,18 @@ pub const CONFIGURATIONS: &[Configuration] = &[
     configuration("any neighbours merged", |o, _| {
         o.compaction = pickers::named("any neighbours", &mut rng(7));
     }),
+    configuration("any valid picks", |o, _| {
+        o.compaction = pickers::named("any valid", &mut rng(7));
+    }),
+    configuration("any picks, tiny everything", |o, s| {
+        tiny(o, s);
+        o.compaction = pickers::named("anything", &mut rng(7));
+    }),
+    configuration("any picks, threads, tiny everything", |o, s| {
+        tiny(o, s);
+        o.maintenance = Maintenance::Background;
+        o.compaction = pickers::named("anything", &mut rng(8));
+    }),
     configuration("synced writes", |o, _| o.durability = Durability::Sync),
     configuration("synced in intervals", |o, _| {
         o.durability = Durability::Interval(Duration::from_millis(1));

@@ -11,6 +11,7 @@ use ebb_storage::{
 };
 use rand::RngExt;
 
+use super::any_picker::{AnyValid, Anything};
 use crate::seed::Rng;
 
 /// A name, how often it is drawn against the others, and how it is made, with
@@ -22,6 +23,12 @@ pub const PICKERS: &[Entry] = &[
     ("tiered", 3, |rng| Arc::new(tiered(rng))),
     ("any neighbours", 1, |rng| {
         Arc::new(AnyNeighbours { seed: rng.random() })
+    }),
+    ("any valid", 1, |rng| {
+        Arc::new(AnyValid { seed: rng.random() })
+    }),
+    ("anything", 1, |rng| {
+        Arc::new(Anything { seed: rng.random() })
     }),
 ];
 
