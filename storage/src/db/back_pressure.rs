@@ -1,6 +1,7 @@
 //! What slows writers down, and by how much: the tables' backlogs, as a writer
 //! of them sees them.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,14 @@ struct Write<'a> {
     engine: &'a Engine,
     tables: &'a [Arc<TableCore>],
     bytes: usize,
+    /// What there was to do when it was last looked at.
+    behind: Cell<Behind>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Behind {
+    flush: bool,
+    compaction: bool,
 }
 
 impl Ahead for Write<'_> {
@@ -35,10 +44,15 @@ impl Ahead for Write<'_> {
     /// pay for below it, because nobody earns anything.
     fn look(&self) -> Result<Passage> {
         let mut worst = 0.0_f64;
+        let mut behind = Behind::default();
         for table in self.tables {
             for (work, pressure) in self.engine.pressures(table) {
                 if pressure == 0.0 {
                     continue;
+                }
+                match work {
+                    Work::Flush => behind.flush = true,
+                    Work::Compaction => behind.compaction = true,
                 }
                 if let Some(cause) = self.engine.wal.failure() {
                     return Err(Error::ReadOnly { cause });
@@ -50,6 +64,7 @@ impl Ahead for Write<'_> {
                 }
             }
         }
+        self.behind.set(behind);
         Ok(if worst >= 1.0 {
             Passage::Closed
         } else {
@@ -61,14 +76,14 @@ impl Ahead for Write<'_> {
     }
 
     fn ask(&self) {
-        for (work, pressure) in self.tables.iter().flat_map(|t| self.engine.pressures(t)) {
-            match work {
-                _ if pressure == 0.0 => {}
-                // Somebody else may have failed at it.
-                Work::Flush => self.engine.signal.flush(),
-                // A new snapshot may have made the merge worth it a moment ago.
-                Work::Compaction => self.engine.signal.compact(),
-            }
+        let behind = self.behind.get();
+        if behind.flush {
+            // Somebody else may have failed at it.
+            self.engine.signal.flush();
+        }
+        if behind.compaction {
+            // A new snapshot may have made the merge worth it a moment ago.
+            self.engine.signal.compact();
         }
         // What they do may be what this writer waits for.
         self.engine.pacer.hurry();
@@ -106,6 +121,7 @@ impl Engine {
             engine: self,
             tables,
             bytes,
+            behind: Cell::default(),
         })?;
         if let Some(waited) = waits.closed {
             self.counters.stall_us.add(waited.as_micros() as u64);
