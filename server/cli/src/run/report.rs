@@ -92,12 +92,21 @@ impl Report<'_> {
             "  work    {} tasks, {:.2} s of CPU, {} attempts failed{shuffle}",
             job.tasks, job.cpu_s, counters.attempts_failed
         ));
-        lines.push(format!(
-            "  output  {}: {} rows, {}",
-            self.job.request().output.to,
-            HumanCount(counters.output_records),
-            HumanBytes(counters.output_bytes),
-        ));
+        let output = &self.job.request().output;
+        let rows = counters.output_records;
+        let written = match output.limit.filter(|&limit| limit < rows) {
+            Some(limit) => format!(
+                "{} rows, the first of {}",
+                HumanCount(limit),
+                HumanCount(rows)
+            ),
+            None => format!(
+                "{} rows, {}",
+                HumanCount(rows),
+                HumanBytes(counters.output_bytes)
+            ),
+        };
+        lines.push(format!("  output  {}: {written}", output.to));
         lines
     }
 }

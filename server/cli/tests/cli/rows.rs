@@ -234,7 +234,11 @@ fn a_limit_leaves_the_first_rows_of_the_result() {
         .collect();
     place.write("n.csv", format!("id,n\n{}", rows.concat()));
     let top = "run sort --csv n.csv --by n --numeric --reverse --splits 4 --reduces 3 --limit 3";
-    place.ebb(&format!("{top} --output top.csv")).ok();
+    let said = place.ebb(&format!("{top} --output top.csv")).ok();
+    assert!(
+        said.contains("top.csv: 3 rows, the first of 30,000"),
+        "{said}"
+    );
     let found = place.read("top.csv");
     let found: Vec<&str> = found
         .lines()
