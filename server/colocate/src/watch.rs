@@ -45,20 +45,29 @@ impl Stop {
     }
 }
 
-/// A governor that is watched. When it is dropped, by a panic of the source too, the
-/// guard gives back what it took.
+/// A governor that is watched from the first window on: a source that has nothing to give
+/// does not keep what another's windows took. When it is dropped, by a panic of the source
+/// too, the guard gives that back.
 struct Watched {
     governor: Arc<Governor>,
     runtime: Arc<Runtime>,
+    has_begun: bool,
 }
 
 impl Watched {
-    fn begin(governor: Arc<Governor>, runtime: Arc<Runtime>) -> Self {
-        governor.begin_watch();
-        Self { governor, runtime }
+    fn new(governor: Arc<Governor>, runtime: Arc<Runtime>) -> Self {
+        Self {
+            governor,
+            runtime,
+            has_begun: false,
+        }
     }
 
-    fn take_all(&self, windows: Vec<LatencyWindow>) {
+    fn take_all(&mut self, windows: Vec<LatencyWindow>) {
+        if !windows.is_empty() && !self.has_begun {
+            self.governor.begin_watch();
+            self.has_begun = true;
+        }
         let take = |changed, window| self.governor.take_window(window) || changed;
         if windows.into_iter().fold(false, take) {
             self.runtime.replan();
@@ -68,7 +77,7 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        if self.governor.end_watch() {
+        if self.has_begun && self.governor.end_watch() {
             self.runtime.replan();
         }
     }
@@ -87,7 +96,7 @@ impl GuardWatch {
         let stop = Arc::new(Stop::default());
         let thread = {
             let stop = stop.clone();
-            let watched = Watched::begin(governor, runtime);
+            let mut watched = Watched::new(governor, runtime);
             let body = move || {
                 while !stop.wait(POLL_EVERY) {
                     watched.take_all(source.ended());
@@ -143,6 +152,16 @@ mod tests {
                 requests: 1000,
                 latency_us: 1e6,
             }]
+        }
+    }
+
+    /// Nothing to give, as of a service that does not record.
+    struct Idle(Arc<Mutex<u32>>);
+
+    impl LatencySource for Idle {
+        fn ended(&mut self) -> Vec<LatencyWindow> {
+            *self.0.lock().unwrap() += 1;
+            Vec::new()
         }
     }
 
@@ -208,8 +227,16 @@ mod tests {
             GuardWatch::start(governor.clone(), runtime.clone(), source).unwrap()
         };
         let allowed = || governor.latest().map(|cycle| cycle.allowed);
-        let (first, second) = (watch(u32::MAX), watch(u32::MAX));
+        let first = watch(u32::MAX);
         wait_until("not stopped", || allowed() == Some(0.0));
+        let before = *asked.lock().unwrap();
+        let second = watch(u32::MAX);
+        let idle = Idle(Arc::default());
+        let idle_asked = idle.0.clone();
+        let _idle = GuardWatch::start(governor.clone(), runtime.clone(), idle).unwrap();
+        wait_until("not asked", || {
+            *asked.lock().unwrap() > before + 20 && *idle_asked.lock().unwrap() > 1
+        });
         drop(first);
         runtime.replan();
         assert_eq!(
