@@ -21,7 +21,7 @@ pub(crate) const WAL: Format = Format { version: 1 };
 /// A sorted file.
 pub(crate) const SSTABLE: Format = Format { version: 3 };
 /// How a pinned table is described to another process.
-pub(crate) const PINNED_TABLE: Format = Format { version: 2 };
+pub(crate) const PINNED_TABLE: Format = Format { version: 3 };
 
 /// A format, in the one version that this build reads and writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

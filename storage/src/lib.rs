@@ -14,7 +14,8 @@
 //! ├ read                 one key's versions to a value, many sources as one
 //! │
 //! key            numbers, ids, ranges, versions: vocabulary without I/O
-//! vfs            the only door to the disk
+//! table_store    the door for immutable tables
+//! vfs            the only door to the disk: the log, the manifest, local tables
 //! ```
 //!
 //! Arrows of use point down only.
@@ -60,6 +61,7 @@ mod snapshots;
 mod sstable;
 mod stats;
 mod sync;
+mod table_store;
 mod varint;
 mod version;
 pub mod vfs;
@@ -91,6 +93,7 @@ pub use read::{MergeOperator, MergeOperators};
 pub use runs::FileShape;
 pub use sstable::{Compression, KeySketch, SsTableOptions};
 pub use stats::{RunStats, Stats, TableStats};
+pub use table_store::{Imported, LocalTables, TableStore};
 
 /// The examples of the book's guide, compiled and run with the tests.
 #[cfg(doctest)]

@@ -1,5 +1,6 @@
 //! How a database and its tables are set up.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::compaction::{CompactionPicker, TablePickers, TieredPicker};
 use crate::read::MergeOperators;
 use crate::sstable::SsTableOptions;
+use crate::table_store::{LocalTables, TableStore};
 use crate::vfs::{DiskVfs, Vfs};
 
 /// When a write is acknowledged.
@@ -79,6 +81,9 @@ pub struct Options {
     pub maintenance: Maintenance,
     /// The file system. Default: the real one.
     pub vfs: Arc<dyn Vfs>,
+    /// Where the tables lie; `None`, the default, is the database's directory, on
+    /// `vfs`. Log and manifest are there always. A store is of one database only.
+    pub table_store: Option<Arc<dyn TableStore>>,
     /// Tells the time to what expires. Default: the clock of the machine.
     pub clock: Arc<dyn Clock>,
     /// The merge operators that tables may name. Default: the built-in ones.
@@ -100,8 +105,19 @@ impl Default for Options {
             compaction: CompactionOptions::default(),
             maintenance: Maintenance::default(),
             vfs: Arc::new(DiskVfs),
+            table_store: None,
             clock: Arc::new(SystemClock),
             merge_operators: MergeOperators::default(),
+        }
+    }
+}
+
+impl Options {
+    /// Where the tables of the database in `dir` lie.
+    pub(crate) fn tables(&self, dir: &Path) -> Arc<dyn TableStore> {
+        match &self.table_store {
+            Some(store) => store.clone(),
+            None => Arc::new(LocalTables::new(self.vfs.clone(), dir)),
         }
     }
 }

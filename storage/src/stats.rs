@@ -145,6 +145,8 @@ pub struct Stats {
     /// The longest that one write was held up in both ways together, in
     /// microseconds.
     pub gate_us_max: u64,
+    /// Bytes that more tables may take where they lie, if that can be told.
+    pub free_bytes: Option<u64>,
     /// Bytes of the WAL's segments.
     pub wal_bytes: u64,
     /// Bytes written to the WAL.

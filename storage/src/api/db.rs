@@ -235,7 +235,7 @@ impl Db {
     pub fn verify_all(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
         let capture = self.inner.capture()?;
         Ok(verify_state(
-            &self.inner.options().vfs,
+            self.inner.options(),
             self.inner.dir(),
             &capture.state,
             &capture.segments,

@@ -11,7 +11,7 @@
 //! them, the snapshot's number and the time at which it judges what expires are
 //! all that a reader needs. Nothing is locked, and nothing is written.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -28,6 +28,7 @@ use crate::mutation::{self, Mutation};
 use crate::read::{Fold, MergeOperators, Merger};
 use crate::runs::{RunMeta, RunStore};
 use crate::sstable::{BlockCache, ReadCounters};
+use crate::table_store::{LocalTables, TableStore};
 use crate::version::TableVersion;
 use crate::vfs::Vfs;
 
@@ -38,8 +39,8 @@ struct Description {
     format_version: u32,
     /// Whose files they are: numbers of files mean nothing in another database.
     database: DatabaseId,
-    /// Where the files are; absolute.
-    dir: PathBuf,
+    /// Where the files are: [`TableStore::locator`].
+    store: String,
     /// As `KEYSPACE.TABLE`.
     table: String,
     seq: SeqNo,
@@ -72,21 +73,19 @@ impl PinnedTable {
             mutation::unless(Mutation::PinWithoutFlush, || db.flush_table(core))?;
         }
         let version = core.version();
-        let dir = std::path::absolute(db.dir()).map_err(Error::io("find", db.dir()))?;
+        let store = db.runs().tables().locator();
         let runs = version.all_runs().filter(|run| run.is_seen_at(point.seq));
         let description = Description {
             format_version: PINNED_TABLE.version,
             database: db.database_id(),
-            dir,
+            store: store.map_err(Error::io("tell another process of", db.dir()))?,
             table: format!("{}.{}", core.keyspace, core.name),
             seq: point.seq,
             judge_ms: point.judge_ms,
             merge_operator: core.options.merge_operator.clone(),
             runs: runs.map(|run| run.meta().clone()).collect(),
         };
-        let description = serde_json::to_string(&description).map_err(|e| {
-            Error::InvalidRequest(format!("a path that is not Unicode cannot be told: {e}"))
-        })?;
+        let description = serde_json::to_string(&description).expect("its keys are strings");
         Ok(Self {
             description,
             _files: match mutation::is(Mutation::PinWithoutFiles) {
@@ -136,6 +135,9 @@ pub struct DetachedOptions {
     pub cache_bytes: u64,
     /// The disk that the files are on.
     pub vfs: Arc<dyn Vfs>,
+    /// Where the tables are, if not in the database's directory: what it has as
+    /// [`Options::table_store`](crate::Options::table_store).
+    pub table_store: Option<Arc<dyn TableStore>>,
     /// Among them the table's, if it has one.
     pub merge_operators: MergeOperators,
 }
@@ -146,6 +148,7 @@ impl Default for DetachedOptions {
         Self {
             cache_bytes: 0,
             vfs: Arc::new(crate::vfs::DiskVfs),
+            table_store: None,
             merge_operators: MergeOperators::default(),
         }
     }
@@ -160,9 +163,9 @@ impl DetachedTable {
     /// file is not there, as when the pin is gone; [`Error::Corruption`].
     pub fn open(description: &str, options: DetachedOptions) -> Result<Self> {
         let description = Description::parse(description)?;
-        description.check_database(&*options.vfs)?;
+        let tables = description.tables(&options)?;
         let cache = Arc::new(BlockCache::new(options.cache_bytes));
-        let store = RunStore::new(options.vfs, &description.dir, cache, 0);
+        let store = RunStore::new(tables, cache, 0);
         let open = |meta: &RunMeta| store.open_run(meta);
         let runs = description.runs.iter().map(open).collect::<Result<_>>()?;
         let operator = description.merge_operator.as_deref();
@@ -212,19 +215,41 @@ impl DetachedTable {
 }
 
 impl Description {
-    /// Refuses what is of another database than the one in the directory.
-    fn check_database(&self, vfs: &dyn Vfs) -> Result<()> {
-        let found = read_database_id(vfs, &self.dir)?;
-        if found == self.database || mutation::is(Mutation::PinOfAnyDatabase) {
-            return Ok(());
+    /// The store that the files are in.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when it is none that is at hand, or now another database's.
+    fn tables(&self, options: &DetachedOptions) -> Result<Arc<dyn TableStore>> {
+        if let Some(store) = &options.table_store {
+            let found = store
+                .locator()
+                .map_err(Error::io("find", Path::new("tables")))?;
+            return match found == self.store {
+                true => Ok(store.clone()),
+                false => Err(self.elsewhere(&found)),
+            };
         }
-        Err(Error::InvalidRequest(format!(
-            "table {} was pinned in the database {}; in {} there is {found} now, another one \
-             or a copy: pin it again",
-            self.table,
-            self.database,
-            self.dir.display()
-        )))
+        let Some(dir) = LocalTables::dir_of(&self.store) else {
+            return Err(self.elsewhere("no store that was given"));
+        };
+        let found = read_database_id(&*options.vfs, dir)?;
+        if found != self.database && !mutation::is(Mutation::PinOfAnyDatabase) {
+            return Err(Error::InvalidRequest(format!(
+                "table {} was pinned in the database {}; in {} there is {found} now, another one \
+                 or a copy: pin it again",
+                self.table,
+                self.database,
+                dir.display()
+            )));
+        }
+        Ok(Arc::new(LocalTables::new(options.vfs.clone(), dir)))
+    }
+
+    fn elsewhere(&self, found: &str) -> Error {
+        Error::InvalidRequest(format!(
+            "table {} was pinned in the store {}, and DetachedOptions::table_store is {found}",
+            self.table, self.store
+        ))
     }
 
     fn parse(text: &str) -> Result<Self> {

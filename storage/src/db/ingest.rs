@@ -25,7 +25,7 @@ use crate::mutation::{self, Mutation};
 use crate::options::{Maintenance, WriteOptions};
 use crate::runs::{FileNumbers, Run, RunFile, RunMeta};
 use crate::sstable::{BlockCache, NO_NUMBER, SsTable};
-use crate::vfs::{Way, link_or_copy};
+use crate::table_store::Imported;
 
 /// What an ingest brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,24 +182,18 @@ impl<'a> Taken<'a> {
     fn add(&mut self, source: &SsTable) -> Result<()> {
         let number = self.engine.next_file_number()?;
         self.numbers.push(number);
-        let (vfs, from, to) = (
-            self.engine.vfs(),
-            source.path(),
-            self.engine.runs().path(number),
-        );
-        if link_or_copy(vfs, from, &to, source.file_bytes())? == Way::Copied {
-            return Ok(());
+        let tables = self.engine.runs().tables();
+        if tables.import(source.path(), source.file_bytes(), number.0)? == Imported::Linked {
+            self.linked += 1;
         }
-        self.linked += 1;
-        // Nothing is cut off; it syncs the bytes, whoever wrote them.
-        vfs.truncate(&to, source.file_bytes())
-            .map_err(Error::io("sync", &to))
+        Ok(())
     }
 
     /// Makes the names durable and opens the files.
     fn open(&self) -> Result<Vec<Arc<RunFile>>> {
         let store = self.engine.runs();
-        store.sync_names(Mutation::IngestWithoutDirSync)?;
+        let last = *self.numbers.last().expect("a file was taken");
+        store.finish(last, Mutation::IngestWithoutDirSync)?;
         let open = |&number| store.open_file(number);
         self.numbers.iter().map(open).collect()
     }

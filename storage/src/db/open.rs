@@ -34,6 +34,7 @@ use crate::snapshots::SnapshotRegistry;
 use crate::sstable::BlockCache;
 use crate::stats::Counters;
 use crate::sync::{AtomicBool, Mutex, Ordering, RwLock};
+use crate::table_store::TableStore;
 use crate::version::TableVersion;
 use crate::vfs::{LockGuard, Vfs};
 use crate::wal::Wal;
@@ -50,7 +51,7 @@ impl Engine {
                 .exists(&current)
                 .map_err(Error::io("look for", &current))?
         {
-            refuse_headless(&*vfs, dir)?;
+            refuse_headless(&*vfs, dir, &*options.tables(dir))?;
             return Err(Error::NoDatabase {
                 path: dir.to_path_buf(),
             });
@@ -60,7 +61,7 @@ impl Engine {
         let manifest = match Manifest::load(vfs.clone(), dir)? {
             Some(manifest) => manifest,
             None => {
-                refuse_headless(&*vfs, dir)?;
+                refuse_headless(&*vfs, dir, &*options.tables(dir))?;
                 Manifest::create(vfs.clone(), dir)?
             }
         };
@@ -80,7 +81,7 @@ impl Engine {
                 .map_err(Error::io("look for", &current))
         };
         if !look()? {
-            refuse_headless(&*vfs, dir)?;
+            refuse_headless(&*vfs, dir, &*options.tables(dir))?;
             return Err(none());
         }
         let lock = files::share_lock(&*vfs, dir)?;
@@ -107,7 +108,7 @@ impl Engine {
         let cache = Arc::new(BlockCache::new(options.cache_bytes));
         let chunks = Arc::new(ChunkPool::new(options.memtable_bytes));
         let id = DATABASES_OPENED.fetch_add(1, Ordering::Relaxed);
-        let runs = RunStore::new(vfs.clone(), dir, cache, options.file_bytes);
+        let runs = RunStore::new(options.tables(dir), cache, options.file_bytes);
         let mut catalog = open_tables(id, &chunks, &runs, &options.merge_operators, state)?;
         let snapshots = SnapshotRegistry::new(state.bookmarks.clone());
         let recovered = replay_wal(
@@ -143,7 +144,7 @@ impl Engine {
             forget_uncovered(&mut manifest, &mut catalog, &snapshots)?;
             let waiting = waiting_runs(&catalog);
             let waiting = mutation::replace(waiting, Mutation::RemoveWaitingRuns, Vec::new());
-            remove_orphans(&*vfs, dir, &manifest, &waiting)?;
+            remove_orphans(&*vfs, dir, runs.tables(), &manifest, &waiting)?;
         }
         Ok(Arc::new(Self {
             id,
@@ -194,21 +195,23 @@ fn last_seq(in_wal: SeqNo, in_manifest: SeqNo) -> SeqNo {
 
 /// A directory with data and without CURRENT is a damaged database: it is not said that
 /// there is none, and making one there would remove the data as orphans.
-fn refuse_headless(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+fn refuse_headless(vfs: &dyn Vfs, dir: &Path, tables: &dyn TableStore) -> Result<()> {
     let paths = match vfs.list(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         paths => paths.map_err(Error::io("list", dir))?,
     };
-    for path in paths {
-        if matches!(
-            FileKind::of(&path),
-            Some(FileKind::SsTable(_) | FileKind::Wal(_))
-        ) {
+    let mut logs = paths
+        .into_iter()
+        .filter(|path| matches!(FileKind::of(path), Some(FileKind::Wal(_))));
+    let listed = tables.list().map_err(Error::io("list", dir))?;
+    let table = || listed.first().map(|&number| tables.name(number));
+    match logs.next().or_else(table) {
+        None => Ok(()),
+        Some(path) => {
             let detail = format!("it is missing, though {} is there", path.display());
-            return Err(Error::corruption(&files::current(dir), 0, detail));
+            Err(Error::corruption(&files::current(dir), 0, detail))
         }
     }
-    Ok(())
 }
 
 fn open_tables(
@@ -294,23 +297,33 @@ fn waiting_runs(catalog: &Catalog) -> Vec<RunMeta> {
 fn remove_orphans(
     vfs: &dyn Vfs,
     dir: &Path,
+    tables: &dyn TableStore,
     manifest: &Manifest,
     waiting: &[RunMeta],
 ) -> Result<()> {
     let state = manifest.state();
     let runs = state.runs().chain(waiting);
     let live: HashSet<_> = runs.flat_map(|run| &run.files).copied().collect();
+    if mutation::is(Mutation::KeepOrphans) {
+        return Ok(());
+    }
+    for number in tables.list().map_err(Error::io("list", dir))? {
+        if !live.contains(&FileNumber(number)) {
+            let removed = tables.delete(number);
+            removed.map_err(Error::io("remove", &tables.name(number)))?;
+        }
+    }
     for path in vfs.list(dir).map_err(Error::io("list", dir))? {
         let orphan = match FileKind::of(&path) {
-            Some(FileKind::SsTable(number)) => !live.contains(&number),
             Some(FileKind::Wal(number)) => number < state.wal_floor,
             Some(FileKind::Manifest(_)) => manifest
                 .current()
                 .is_some_and(|live| live.file_name() != path.file_name()),
             Some(FileKind::Temporary) => true,
-            None => false,
+            // In the directory of a database with another store they are nobody's.
+            Some(FileKind::SsTable(_)) | None => false,
         };
-        if orphan && !mutation::is(Mutation::KeepOrphans) {
+        if orphan {
             vfs.remove(&path).map_err(Error::io("remove", &path))?;
         }
     }

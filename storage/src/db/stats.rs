@@ -28,6 +28,7 @@ impl Engine {
             compaction_yield_us: counters.compaction_yield_us.get(),
             compactions_running: self.claims.running(),
             compaction_debt_bytes: tables.iter().map(|t| t.compaction_debt_bytes).sum(),
+            free_bytes: self.runs.tables().free_bytes().ok().flatten(),
             wal_bytes_written,
             wal_syncs: self.wal.syncs(),
             writes: counters.writes.get(),

@@ -12,6 +12,7 @@ use crate::memtable::Memtable;
 use crate::read::MergeOperators;
 use crate::runs::{Run, RunFile, RunMeta};
 use crate::sstable::{BlockCache, SsTable, SsTableWriter};
+use crate::table_store::LocalTables;
 use crate::version::TableVersion;
 use crate::vfs::{MemVfs, Vfs};
 
@@ -41,8 +42,8 @@ fn run(disk: &MemVfs, number: u64, path: &str) -> Arc<Run> {
         ingested_at: None,
         kept_for: Vec::new(),
     };
-    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
-    Run::new(meta, vec![RunFile::new(table, path.into(), vfs)])
+    let tables = Arc::new(LocalTables::new(Arc::new(disk.clone()), "/"));
+    Run::new(meta, vec![RunFile::new(table, FileNumber(number), tables)])
 }
 
 impl Files {

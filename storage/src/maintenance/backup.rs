@@ -19,10 +19,11 @@ use serde::Serialize;
 use crate::db::Engine;
 use crate::error::{Error, Result};
 use crate::files;
+use crate::key::FileNumber;
 use crate::maintenance::new_dir::NewDir;
 use crate::manifest::Manifest;
 use crate::mutation::{self, Mutation};
-use crate::vfs::{Way, copy_file, link_or_copy};
+use crate::vfs::{self, Way, copy_file, link_or_copy};
 
 /// What a backup consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -49,8 +50,7 @@ pub(crate) fn backup(engine: &Engine, dir: &Path) -> Result<BackupInfo> {
     let mut info = BackupInfo::default();
     for run in capture.state.runs().chain(&capture.waiting) {
         for &number in &run.files {
-            let from = files::sstable(engine.dir(), number);
-            add_sstable(engine, &from, &files::sstable(dir, number), &mut info)?;
+            add_sstable(engine, number, &files::sstable(dir, number), &mut info)?;
         }
     }
     for &(number, bytes) in &capture.segments {
@@ -65,13 +65,25 @@ pub(crate) fn backup(engine: &Engine, dir: &Path) -> Result<BackupInfo> {
     Ok(info)
 }
 
-fn add_sstable(engine: &Engine, from: &Path, to: &Path, info: &mut BackupInfo) -> Result<()> {
-    let file = engine
-        .vfs()
-        .open_read(from)
-        .map_err(Error::io("open", from))?;
-    let bytes = file.len().map_err(Error::io("get the length of", from))?;
-    match link_or_copy(engine.vfs(), from, to, bytes)? {
+fn add_sstable(
+    engine: &Engine,
+    number: FileNumber,
+    to: &Path,
+    info: &mut BackupInfo,
+) -> Result<()> {
+    let (tables, vfs) = (engine.runs().tables(), engine.vfs());
+    let from = tables.name(number.0);
+    let table = tables.open(number.0).map_err(Error::io("open", &from))?;
+    let bytes = table.len().map_err(Error::io("get the length of", &from))?;
+    let way = match tables.local_file(number.0) {
+        Some(from) => link_or_copy(vfs, &from, to, bytes)?,
+        None => {
+            let copied = vfs::copy_open(&*table, vfs, to, bytes);
+            copied.map_err(Error::no_space_or_io("copy", to))?;
+            Way::Copied
+        }
+    };
+    match way {
         Way::Linked => info.linked_bytes += bytes,
         Way::Copied => info.copied_bytes += bytes,
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
 use crate::key::FileNumber;
+use crate::table_store::TableStore;
 use crate::vfs::{LockGuard, Vfs};
 
 /// The files of a database, by their numbers, ascending.
@@ -23,15 +24,19 @@ impl DbFiles {
     /// # Errors
     /// [`Error::NoDatabase`] when there is nothing of a database;
     /// [`Error::Locked`], [`Error::Io`].
-    pub(crate) fn lock(vfs: &dyn Vfs, dir: &Path) -> Result<(Self, Option<Box<dyn LockGuard>>)> {
+    pub(crate) fn lock(
+        vfs: &dyn Vfs,
+        tables: &dyn TableStore,
+        dir: &Path,
+    ) -> Result<(Self, Option<Box<dyn LockGuard>>)> {
         // No lock file is made where there is no database.
-        Self::list(vfs, dir)?;
+        Self::list(vfs, tables, dir)?;
         let lock = lock_to_read(vfs, dir)?;
         // Once more: whoever had the lock may have replaced any of them.
-        Ok((Self::list(vfs, dir)?, lock))
+        Ok((Self::list(vfs, tables, dir)?, lock))
     }
 
-    fn list(vfs: &dyn Vfs, dir: &Path) -> Result<Self> {
+    fn list(vfs: &dyn Vfs, tables: &dyn TableStore, dir: &Path) -> Result<Self> {
         let none = || Error::NoDatabase {
             path: dir.to_path_buf(),
         };
@@ -41,12 +46,13 @@ impl DbFiles {
         let mut files = Self::default();
         for path in vfs.list(dir).map_err(Error::io("list", dir))? {
             match FileKind::of(&path) {
-                Some(FileKind::SsTable(number)) => files.sstables.push(number),
                 Some(FileKind::Wal(number)) => files.segments.push(number),
                 Some(FileKind::Manifest(number)) => files.manifests.push(number),
-                Some(FileKind::Temporary) | None => {}
+                Some(FileKind::SsTable(_) | FileKind::Temporary) | None => {}
             }
         }
+        let listed = tables.list().map_err(Error::io("list", dir))?;
+        files.sstables = listed.into_iter().map(FileNumber).collect();
         for list in [
             &mut files.sstables,
             &mut files.segments,
@@ -90,6 +96,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::table_store::LocalTables;
     use crate::vfs::{MemVfs, ReadFile, WriteFile};
 
     /// Whoever has the directory open merges two files and closes it, just before
@@ -155,7 +162,9 @@ mod tests {
             mem.create(&files::sstable(dir, FileNumber(number)))
                 .unwrap();
         }
-        let (found, _lock) = DbFiles::lock(&Closing(mem), dir).unwrap();
+        let vfs: Arc<dyn Vfs> = Arc::new(Closing(mem));
+        let tables = LocalTables::new(vfs.clone(), dir);
+        let (found, _lock) = DbFiles::lock(&*vfs, &tables, dir).unwrap();
         assert_eq!(found.sstables, [FileNumber(3)]);
     }
 
@@ -164,7 +173,8 @@ mod tests {
         let mem = MemVfs::new();
         let dir = Path::new("/db");
         mem.create_dir_all(dir).unwrap();
-        let none = DbFiles::lock(&mem, dir);
+        let tables = LocalTables::new(Arc::new(mem.clone()), dir);
+        let none = DbFiles::lock(&mem, &tables, dir);
         assert!(matches!(none, Err(Error::NoDatabase { .. })));
         assert!(mem.list(dir).unwrap().is_empty());
     }

@@ -81,10 +81,10 @@ impl<'a> RunBuilder<'a> {
         if self.writer.is_none() {
             let number = self.numbers.next_file_number()?;
             self.files.push(number);
-            let path = self.store.path(number);
-            let mut writer = SsTableWriter::create(
-                self.store.vfs(),
-                &path,
+            let (tables, name) = (self.store.tables(), self.store.name(number));
+            let mut writer = SsTableWriter::begin(
+                tables.create(number.0),
+                &name,
                 (number.0, self.table.0),
                 self.options.clone(),
             )?;
@@ -137,10 +137,10 @@ impl<'a> RunBuilder<'a> {
             self.writer()?.set_range_tombstones(tombstones);
         }
         self.finish_file()?;
-        if self.files.is_empty() {
+        let Some(&last) = self.files.last() else {
             return Ok(None);
-        }
-        self.store.sync_names(Mutation::TableWithoutDirSync)?;
+        };
+        self.store.finish(last, Mutation::TableWithoutDirSync)?;
         let meta = RunMeta {
             id: self.store.next_run_id(),
             smallest_seq: span.0,

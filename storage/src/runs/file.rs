@@ -1,28 +1,32 @@
 //! One open file of a run.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::key::FileNumber;
 use crate::mutation::{self, Mutation};
 use crate::sstable::SsTable;
 use crate::sync::{AtomicBool, Ordering};
-use crate::vfs::Vfs;
+use crate::table_store::TableStore;
 
 /// An open SSTable whose file goes when it is obsolete and nobody holds it.
 #[derive(Debug)]
 pub(crate) struct RunFile {
     table: Arc<SsTable>,
-    path: PathBuf,
-    vfs: Arc<dyn Vfs>,
+    number: FileNumber,
+    tables: Arc<dyn TableStore>,
     obsolete: AtomicBool,
 }
 
 impl RunFile {
-    pub(crate) fn new(table: Arc<SsTable>, path: PathBuf, vfs: Arc<dyn Vfs>) -> Arc<Self> {
+    pub(crate) fn new(
+        table: Arc<SsTable>,
+        number: FileNumber,
+        tables: Arc<dyn TableStore>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             table,
-            path,
-            vfs,
+            number,
+            tables,
             obsolete: AtomicBool::new(false),
         })
     }
@@ -46,7 +50,7 @@ impl RunFile {
         if mutation::is(Mutation::RemoveFilesInUse)
             || mutation::is(Mutation::RemoveInputsBeforeEdit)
         {
-            let _ = self.vfs.remove(&self.path);
+            let _ = self.tables.delete(self.number.0);
         }
     }
 }
@@ -56,7 +60,7 @@ impl Drop for RunFile {
         if self.obsolete.load(Ordering::Relaxed) {
             // A file that cannot be removed now is an orphan, which the next
             // opening removes.
-            let _ = self.vfs.remove(&self.path);
+            let _ = self.tables.delete(self.number.0);
         }
     }
 }

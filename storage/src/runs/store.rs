@@ -1,22 +1,20 @@
 //! Where the files of a database's runs are, and which numbers they get.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Run, RunFile, RunMeta};
 use crate::error::{Error, Result};
-use crate::files;
 use crate::key::{FileNumber, RunId};
 use crate::mutation::{self, Mutation};
 use crate::sstable::{BlockCache, SsTable};
 use crate::sync::{AtomicU64, Mutex, Ordering};
-use crate::vfs::Vfs;
+use crate::table_store::TableStore;
 
 /// The files of the runs of one database.
 #[derive(Debug)]
 pub(crate) struct RunStore {
-    vfs: Arc<dyn Vfs>,
-    dir: PathBuf,
+    tables: Arc<dyn TableStore>,
     cache: Arc<BlockCache>,
     /// Runs are cut into files of about so many bytes.
     file_bytes: u64,
@@ -42,17 +40,15 @@ pub(crate) trait FileNumbers {
 }
 
 impl RunStore {
-    /// The files in `dir`, to be read; [`Self::number_from`] comes before any is
+    /// The files in `tables`, to be read; [`Self::number_from`] comes before any is
     /// written.
     pub(crate) fn new(
-        vfs: Arc<dyn Vfs>,
-        dir: &Path,
+        tables: Arc<dyn TableStore>,
         cache: Arc<BlockCache>,
         file_bytes: u64,
     ) -> Self {
         Self {
-            vfs,
-            dir: dir.to_path_buf(),
+            tables,
             cache,
             file_bytes,
             numbers: Mutex::new(Numbers {
@@ -96,8 +92,8 @@ impl RunStore {
         RunId(self.next_run.fetch_add(1, Ordering::Relaxed))
     }
 
-    pub(crate) fn vfs(&self) -> &dyn Vfs {
-        &*self.vfs
+    pub(crate) fn tables(&self) -> &dyn TableStore {
+        &*self.tables
     }
 
     pub(crate) fn cache(&self) -> &Arc<BlockCache> {
@@ -108,27 +104,37 @@ impl RunStore {
         self.file_bytes
     }
 
-    pub(crate) fn path(&self, number: FileNumber) -> PathBuf {
-        files::sstable(&self.dir, number)
+    /// What errors call a file.
+    pub(crate) fn name(&self, number: FileNumber) -> PathBuf {
+        self.tables.name(number.0)
     }
 
-    /// Makes the names of files that were written durable; `skip` leaves it out.
-    pub(crate) fn sync_names(&self, skip: Mutation) -> Result<()> {
-        mutation::unless(skip, || self.vfs.sync_dir(&self.dir))
-            .map_err(Error::io("sync", &self.dir))
+    /// Makes the names of files durable that were written, `last` among them; `skip`
+    /// leaves it out.
+    pub(crate) fn finish(&self, last: FileNumber, skip: Mutation) -> Result<()> {
+        mutation::unless(skip, || self.tables.finish()).map_err(Error::io("sync", &self.name(last)))
     }
 
     /// Removes a file. One that cannot be removed now is an orphan, which the next
     /// opening removes.
     pub(crate) fn remove(&self, number: FileNumber) {
-        let _ = self.vfs.remove(&self.path(number));
+        let _ = self.tables.delete(number.0);
     }
 
     /// Opens one file.
     pub(crate) fn open_file(&self, number: FileNumber) -> Result<Arc<RunFile>> {
-        let path = self.path(number);
-        let table = SsTable::open(&*self.vfs, &path, number.0, self.cache.clone())?;
-        Ok(RunFile::new(table, path, self.vfs.clone()))
+        let table = self.open_table(number)?;
+        Ok(RunFile::new(table, number, self.tables.clone()))
+    }
+
+    /// Opens one file by itself.
+    pub(crate) fn open_table(&self, number: FileNumber) -> Result<Arc<SsTable>> {
+        let name = self.name(number);
+        let file = self
+            .tables
+            .open(number.0)
+            .map_err(Error::io("open", &name))?;
+        SsTable::read(file, &name, number.0, self.cache.clone())
     }
 
     /// Opens the files of a run.

@@ -71,6 +71,16 @@ impl SsTable {
         cache: Arc<BlockCache>,
     ) -> Result<Arc<Self>> {
         let file = vfs.open_read(path).map_err(Error::io("open", path))?;
+        Self::read(file, path, file_number, cache)
+    }
+
+    /// [`Self::open`] of a file that is open, which errors call `path`.
+    pub(crate) fn read(
+        file: Arc<dyn ReadFile>,
+        path: &Path,
+        file_number: u64,
+        cache: Arc<BlockCache>,
+    ) -> Result<Arc<Self>> {
         let parts = Parts::read(&*file, path, file_number)?;
         Ok(Arc::new(Self {
             path: path.to_path_buf(),

@@ -7,6 +7,7 @@
 //! may look like a block.
 
 use std::cmp::Ordering;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use super::properties::Properties;
 use super::tombstone_block;
 use crate::error::{Error, Result};
 use crate::key::{RangeTombstones, SeqNo, Version, compare_versions};
-use crate::vfs::{ReadFile, Vfs};
+use crate::vfs::ReadFile;
 
 /// A version with its key.
 pub(crate) type KeyVersion = (Bytes, Version);
@@ -59,8 +60,8 @@ impl Salvage {
     /// # Errors
     /// `UnsupportedFormat` for a sound file of another version; `Io` when it
     /// cannot be opened.
-    pub(crate) fn open(vfs: &dyn Vfs, path: &Path) -> Result<Self> {
-        let file = vfs.open_read(path).map_err(Error::io("open", path))?;
+    pub(crate) fn open(file: io::Result<Arc<dyn ReadFile>>, path: &Path) -> Result<Self> {
+        let file = file.map_err(Error::io("open", path))?;
         let bytes = read_what_reads(&*file, path)?;
         let mut salvage = Self {
             path: path.to_path_buf(),

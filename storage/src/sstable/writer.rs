@@ -7,6 +7,7 @@
 //! See the book, Formats: SSTable.
 
 use std::cmp::Ordering;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::block_builder::BlockBuilder;
@@ -62,10 +63,19 @@ impl SsTableWriter {
         ids: (u64, u32),
         options: SsTableOptions,
     ) -> Result<Self> {
+        Self::begin(vfs.create(path), path, ids, options)
+    }
+
+    /// [`Self::create`] of a file that was just made, or could not be, which errors
+    /// call `path`.
+    pub(crate) fn begin(
+        file: io::Result<Box<dyn WriteFile>>,
+        path: &Path,
+        ids: (u64, u32),
+        options: SsTableOptions,
+    ) -> Result<Self> {
         options.validate()?;
-        let file = vfs
-            .create(path)
-            .map_err(Error::no_space_or_io("create", path))?;
+        let file = file.map_err(Error::no_space_or_io("create", path))?;
         Ok(Self {
             data: BlockBuilder::new(options.restart_interval),
             index: IndexBuilder::new(),

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use super::Vfs;
+use super::{ReadFile, Vfs};
 use crate::mutation::{self, Mutation};
 
 /// Bytes in memory at a time: more saves nothing, and a part of what is freed stays
@@ -17,7 +17,16 @@ const BUFFER_BYTES: usize = 128 << 10;
 /// `ErrorKind::UnexpectedEof` when the file is shorter; what the system says.
 /// The new file is left as far as it came.
 pub fn copy(vfs: &dyn Vfs, from: &Path, to: &Path, len: u64) -> io::Result<()> {
-    let source = vfs.open_read(from)?;
+    copy_open(&*vfs.open_read(from)?, vfs, to, len)
+}
+
+/// [`copy`] of a file that is open.
+pub(crate) fn copy_open(
+    source: &dyn ReadFile,
+    vfs: &dyn Vfs,
+    to: &Path,
+    len: u64,
+) -> io::Result<()> {
     let mut target = vfs.create(to)?;
     let mut buffer = vec![0; BUFFER_BYTES.min(usize::try_from(len).unwrap_or(BUFFER_BYTES))];
     let mut at = 0;

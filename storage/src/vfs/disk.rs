@@ -81,6 +81,12 @@ impl Vfs for DiskVfs {
         path.try_exists()
     }
 
+    #[cfg(target_os = "linux")]
+    fn free_bytes(&self, dir: &Path) -> io::Result<Option<u64>> {
+        let told = rustix::fs::statvfs(dir)?;
+        Ok(Some(told.f_bavail.saturating_mul(told.f_frsize)))
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
         let file = OpenOptions::new()
             .create(true)

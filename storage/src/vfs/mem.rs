@@ -341,6 +341,10 @@ impl Vfs for MemVfs {
         self.call().exists(path)
     }
 
+    fn free_bytes(&self, _: &Path) -> io::Result<Option<u64>> {
+        Ok(self.machine().free_bytes())
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
         let mut machine = self.call();
         Ok(Box::new(HeldLock {

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use copy::copy;
+pub(crate) use copy::copy_open;
 pub use disk::DiskVfs;
 pub(crate) use link_or_copy::{Way, copy_file, link_or_copy};
 pub use mem::{FaultOp, MemVfs};
@@ -56,6 +57,11 @@ pub trait Vfs: Send + Sync + Debug {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Makes created, renamed and removed names of a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Bytes that more files of a directory may take; `None` where nobody can tell.
+    fn free_bytes(&self, dir: &Path) -> io::Result<Option<u64>> {
+        let _ = dir;
+        Ok(None)
+    }
     /// Whether a file or directory is there.
     fn exists(&self, path: &Path) -> io::Result<bool>;
     /// Takes an exclusive lock on a lock file until the guard drops;

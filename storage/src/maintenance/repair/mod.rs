@@ -57,8 +57,8 @@ pub fn repair(
     progress: &mut dyn FnMut(u64),
 ) -> Result<RepairReport> {
     let (from, to, vfs) = (from.as_ref(), to.as_ref(), &options.vfs);
-    let (files, _lock) = DbFiles::lock(&**vfs, from)?;
-    let source = Source::read(&**vfs, from, &files)?;
+    let (files, _lock) = DbFiles::lock(&**vfs, &*options.tables(from), from)?;
+    let source = Source::read(&**vfs, &*options.tables(from), from, &files)?;
     let target = NewDir::claim(vfs.clone(), to)?;
     let mut report = RepairReport {
         snapshots: source.state.bookmarks.list.len() as u64,
@@ -75,6 +75,8 @@ pub fn repair(
     let engine = {
         let options = Options {
             maintenance: Maintenance::Manual,
+            // What is repaired is a directory of its own.
+            table_store: None,
             ..options.clone()
         };
         let manifest = Manifest::unwritten(vfs.clone(), to, State::default());

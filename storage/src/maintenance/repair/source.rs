@@ -1,6 +1,7 @@
 //! Reading the damaged database: which files count, and what they hold.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use crate::memtable::{Memtable, version_of};
 use crate::options::TableOptions;
 use crate::runs::RunMeta;
 use crate::sstable::Salvage;
+use crate::table_store::TableStore;
 use crate::vfs::Vfs;
 use crate::{files, wal};
 
@@ -51,7 +53,12 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn read(vfs: &dyn Vfs, dir: &Path, files: &DbFiles) -> Result<Self> {
+    pub(super) fn read(
+        vfs: &dyn Vfs,
+        tables: &dyn TableStore,
+        dir: &Path,
+        files: &DbFiles,
+    ) -> Result<Self> {
         let mut manifest = salvage_manifest(vfs, dir, &files.manifests)?;
         let mut torn = manifest.torn.take();
         if manifest.damage.is_none() && lacks_files(&manifest, files) {
@@ -59,6 +66,7 @@ impl Source {
         }
         let mut reader = Reader {
             vfs,
+            tables,
             dir,
             exact: manifest.damage.is_none() && manifest.state.is_some(),
             state: State::default(),
@@ -114,6 +122,7 @@ impl Place {
 
 struct Reader<'a> {
     vfs: &'a dyn Vfs,
+    tables: &'a dyn TableStore,
     dir: &'a Path,
     /// Whether the manifest says which files count.
     exact: bool,
@@ -210,9 +219,9 @@ impl Reader<'_> {
 
     /// Takes the versions of an SSTable; `place` is where it belongs, when known.
     fn file(&mut self, number: FileNumber, place: Option<Place>) -> Result<()> {
-        let path = files::sstable(self.dir, number);
+        let path = self.tables.name(number.0);
         let name = place.map(|place| self.name(place.table));
-        let salvage = match Salvage::open(self.vfs, &path) {
+        let salvage = match Salvage::open(self.tables.open(number.0), &path) {
             Ok(salvage) => salvage,
             Err(error @ Error::UnsupportedFormat { .. }) => return Err(error),
             Err(error) => {
@@ -466,8 +475,12 @@ impl Reader<'_> {
                 let counts = self.logged(table, seq).is_some();
                 let run = run.ingested_by(seq);
                 for &number in run.files.iter().filter(|_| counts) {
-                    let path = files::sstable(self.dir, number);
-                    let is_there = self.vfs.exists(&path);
+                    let is_there = match self.tables.open(number.0) {
+                        Ok(_) => Ok(true),
+                        Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+                        Err(e) => Err(e),
+                    };
+                    let path = self.tables.name(number.0);
                     // It is gone once it is merged, which the manifest had said.
                     if self.exact || is_there.map_err(Error::io("look for", &path))? {
                         self.unclaimed.remove(&number);

@@ -12,7 +12,7 @@ use crate::key::{FileNumber, SeqNo};
 use crate::maintenance::db_files::DbFiles;
 use crate::manifest::{Manifest, State, TableMeta};
 use crate::options::Options;
-use crate::runs::RunMeta;
+use crate::runs::{RunMeta, RunStore};
 use crate::sstable::{BlockCache, SsTable};
 use crate::vfs::Vfs;
 use crate::wal::{self, Lsn, Segment};
@@ -29,8 +29,8 @@ pub fn verify(
     progress: &mut dyn FnMut(VerifyProgress),
 ) -> Result<VerifyReport> {
     let (dir, vfs) = (dir.as_ref(), &options.vfs);
-    let (files, _lock) = DbFiles::lock(&**vfs, dir)?;
-    let mut check = Check::new(vfs, dir, progress);
+    let (files, _lock) = DbFiles::lock(&**vfs, &*options.tables(dir), dir)?;
+    let mut check = Check::new(options, dir, progress);
     match Manifest::load(vfs.clone(), dir) {
         Ok(Some(manifest)) => {
             let state = manifest.state();
@@ -53,13 +53,13 @@ pub fn verify(
 /// must stay meanwhile. `segments` are those of the WAL with the bytes that
 /// count.
 pub(crate) fn verify_state(
-    vfs: &Arc<dyn Vfs>,
+    options: &Options,
     dir: &Path,
     state: &State,
     segments: &[(FileNumber, u64)],
     progress: &mut dyn FnMut(VerifyProgress),
 ) -> VerifyReport {
-    let mut check = Check::new(vfs, dir, progress);
+    let mut check = Check::new(options, dir, progress);
     let with_path = |&(number, bytes): &(FileNumber, u64)| {
         let path = files::wal(dir, number);
         (Segment { number, path }, bytes)
@@ -71,8 +71,8 @@ pub(crate) fn verify_state(
 
 struct Check<'a> {
     vfs: &'a Arc<dyn Vfs>,
+    runs: RunStore,
     dir: &'a Path,
-    cache: Arc<BlockCache>,
     report: VerifyReport,
     bytes_total: u64,
     progress: &'a mut dyn FnMut(VerifyProgress),
@@ -80,14 +80,14 @@ struct Check<'a> {
 
 impl<'a> Check<'a> {
     fn new(
-        vfs: &'a Arc<dyn Vfs>,
+        options: &'a Options,
         dir: &'a Path,
         progress: &'a mut dyn FnMut(VerifyProgress),
     ) -> Self {
         Self {
-            vfs,
+            vfs: &options.vfs,
+            runs: RunStore::new(options.tables(dir), Arc::new(BlockCache::new(0)), 0),
             dir,
-            cache: Arc::new(BlockCache::new(0)),
             report: VerifyReport::default(),
             bytes_total: 0,
             progress,
@@ -135,6 +135,11 @@ impl<'a> Check<'a> {
 
     fn file_bytes(&self, path: &Path) -> u64 {
         let file = self.vfs.open_read(path);
+        file.and_then(|file| file.len()).unwrap_or(0)
+    }
+
+    fn table_bytes(&self, number: FileNumber) -> u64 {
+        let file = self.runs.tables().open(number.0);
         file.and_then(|file| file.len()).unwrap_or(0)
     }
 
@@ -203,12 +208,11 @@ impl<'a> Check<'a> {
 
     /// Checks an SSTable against itself; `None` when it does not open.
     fn sstable(&mut self, number: FileNumber) -> Option<Arc<SsTable>> {
-        let path = files::sstable(self.dir, number);
-        let file = match SsTable::open(&**self.vfs, &path, number.0, self.cache.clone()) {
+        let file = match self.runs.open_table(number) {
             Ok(file) => file,
             Err(error) => {
                 self.add_error(error);
-                self.read(self.file_bytes(&path));
+                self.read(self.table_bytes(number));
                 return None;
             }
         };
@@ -267,9 +271,10 @@ impl<'a> Check<'a> {
 
     /// Checks every file without knowing what it is for.
     fn by_itself(&mut self, files: &DbFiles) {
-        let paths = files.sstables.iter().map(|&n| files::sstable(self.dir, n));
-        let paths = paths.chain(files.segments.iter().map(|&n| files::wal(self.dir, n)));
-        self.bytes_total = paths.map(|path| self.file_bytes(&path)).sum();
+        let tables = files.sstables.iter().map(|&n| self.table_bytes(n));
+        let segments = files.segments.iter().map(|&n| files::wal(self.dir, n));
+        let segments = segments.map(|path| self.file_bytes(&path));
+        self.bytes_total = tables.chain(segments).sum();
         for &number in &files.sstables {
             self.sstable(number);
         }

@@ -1,0 +1,106 @@
+//! Tables as files of a directory.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Imported, TableStore};
+use crate::error::{Error, Result};
+use crate::files::{self, FileKind};
+use crate::key::FileNumber;
+use crate::vfs::{ReadFile, Vfs, Way, WriteFile, link_or_copy};
+
+/// The prefix of the locators of directories.
+const SCHEME: &str = "file:";
+
+/// The files `NUMBER.sst` of a directory.
+#[derive(Debug)]
+pub struct LocalTables {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+}
+
+impl LocalTables {
+    /// Those of a directory on a disk.
+    pub fn new(vfs: Arc<dyn Vfs>, dir: impl Into<PathBuf>) -> Self {
+        Self {
+            vfs,
+            dir: dir.into(),
+        }
+    }
+
+    /// The directory that a locator names, if it names one.
+    pub(crate) fn dir_of(locator: &str) -> Option<&Path> {
+        locator.strip_prefix(SCHEME).map(Path::new)
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        files::sstable(&self.dir, FileNumber(number))
+    }
+}
+
+impl TableStore for LocalTables {
+    fn locator(&self) -> io::Result<String> {
+        let dir = std::path::absolute(&self.dir)?;
+        match dir.to_str() {
+            Some(dir) => Ok(format!("{SCHEME}{dir}")),
+            None => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a path that is not Unicode cannot be told",
+            )),
+        }
+    }
+
+    fn name(&self, number: u64) -> PathBuf {
+        self.path(number)
+    }
+
+    fn create(&self, number: u64) -> io::Result<Box<dyn WriteFile>> {
+        self.vfs.create(&self.path(number))
+    }
+
+    fn import(&self, from: &Path, bytes: u64, number: u64) -> Result<Imported> {
+        let to = self.path(number);
+        if link_or_copy(&*self.vfs, from, &to, bytes)? == Way::Copied {
+            return Ok(Imported::Copied);
+        }
+        // Nothing is cut off; it syncs the bytes, whoever wrote them.
+        self.vfs
+            .truncate(&to, bytes)
+            .map_err(Error::io("sync", &to))?;
+        Ok(Imported::Linked)
+    }
+
+    fn finish(&self) -> io::Result<()> {
+        self.vfs.sync_dir(&self.dir)
+    }
+
+    fn open(&self, number: u64) -> io::Result<Arc<dyn ReadFile>> {
+        self.vfs.open_read(&self.path(number))
+    }
+
+    fn list(&self) -> io::Result<Vec<u64>> {
+        let number = |path: &PathBuf| match FileKind::of(path) {
+            Some(FileKind::SsTable(number)) => Some(number.0),
+            _ => None,
+        };
+        Ok(self
+            .vfs
+            .list(&self.dir)?
+            .iter()
+            .filter_map(number)
+            .collect())
+    }
+
+    fn delete(&self, number: u64) -> io::Result<()> {
+        self.vfs.remove(&self.path(number))
+    }
+
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        self.vfs.free_bytes(&self.dir)
+    }
+
+    fn local_file(&self, number: u64) -> Option<PathBuf> {
+        Some(self.path(number))
+    }
+}
