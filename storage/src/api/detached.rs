@@ -44,7 +44,7 @@ struct Description {
     /// As `KEYSPACE.TABLE`.
     table: String,
     seq: SeqNo,
-    judge_ms: u64,
+    read_time_ms: u64,
     merge_operator: Option<String>,
     /// Those that the snapshot sees, newest first.
     runs: Vec<RunMeta>,
@@ -81,7 +81,7 @@ impl PinnedTable {
             store: store.map_err(Error::io("tell another process of", db.dir()))?,
             table: format!("{}.{}", core.keyspace, core.name),
             seq: point.seq,
-            judge_ms: point.judge_ms,
+            read_time_ms: point.read_time_ms,
             merge_operator: core.options.merge_operator.clone(),
             runs: runs.map(|run| run.meta().clone()).collect(),
         };
@@ -178,14 +178,14 @@ impl DetachedTable {
             )),
             point: ReadPoint {
                 seq: description.seq,
-                judge_ms: description.judge_ms,
+                read_time_ms: description.read_time_ms,
             },
         })
     }
 
     /// The value that a key had.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        let mut fold = Fold::new(self.point.judge());
+        let mut fold = Fold::new(self.point.read_time());
         let mut reads = ReadCounters::default();
         self.version
             .get(key, self.point.seq, &mut fold, &mut reads)?;

@@ -143,7 +143,7 @@ impl Range {
     /// Begins to read a key.
     #[inline]
     fn begin(&self, key: &[u8]) -> Fold<'static> {
-        let mut fold = Fold::new(self.point.judge());
+        let mut fold = Fold::new(self.point.read_time());
         if self.range_tombstones.is_empty() {
             return fold;
         }

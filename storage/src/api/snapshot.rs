@@ -93,7 +93,7 @@ impl View {
     }
 
     fn get_in(&self, core: &TableCore, key: &[u8]) -> Result<Option<Value>> {
-        let point = (self.point.seq, self.point.judge());
+        let point = (self.point.seq, self.point.read_time());
         get_at(&self.db, core, &core.peek(), key, point)
     }
 

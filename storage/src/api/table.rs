@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::api::{Range, WriteBatch};
 use crate::db::{DbInner, Engine, IngestInfo, TableCore};
 use crate::error::Result;
-use crate::key::{Judge, KeyRange, SeqNo};
+use crate::key::{KeyRange, ReadTime, SeqNo};
 use crate::meter::{Begun, RequestKind, Scan};
 use crate::options::WriteOptions;
 use crate::read::Fold;
@@ -138,7 +138,7 @@ impl Table {
         // from the moment of the first line is as good as one from the second.
         let version = self.core.peek();
         let seq = self.db.queue().visible();
-        let at = (seq, self.db.judge_now());
+        let at = (seq, self.db.read_time_now());
         let value = get_at(&self.db, &self.core, &version, key, at)?;
         end_read(&self.db, begun, [&value]);
         Ok(value)
@@ -175,7 +175,7 @@ impl Table {
         let point = self.db.snapshots().register_view(|| self.db.read_point());
         let version = self.core.version();
         self.db.end_view(point);
-        let at = (point.seq, point.judge());
+        let at = (point.seq, point.read_time());
         let get = |key: &K| get_at(&self.db, &self.core, &version, key.as_ref(), at);
         let values: Vec<_> = keys.iter().map(get).collect::<Result<_>>()?;
         end_read(&self.db, begun, &values);
@@ -227,10 +227,10 @@ pub(crate) fn get_at(
     core: &TableCore,
     version: &TableVersion,
     key: &[u8],
-    (seq, judge): (SeqNo, Judge<'_>),
+    (seq, read_time): (SeqNo, ReadTime<'_>),
 ) -> Result<Option<Value>> {
     let mut reads = ReadCounters::default();
-    let mut fold = Fold::new(judge);
+    let mut fold = Fold::new(read_time);
     version.get(key, seq, &mut fold, &mut reads)?;
     engine.counters().count_read(&reads);
     fold.finish(key, &core.merger)

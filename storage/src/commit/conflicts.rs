@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::footprint::{Footprint, TableKey, TableRange};
+use super::write_set::{TableKey, TableRange, WriteSet};
 use crate::key::SeqNo;
 use crate::mutation::{self, Mutation};
 use crate::sync::{AtomicU64, Mutex, Ordering};
@@ -27,7 +27,7 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 /// Memory that the index may take, estimated: about four million short keys.
 const BYTES_MAX: usize = 512 << 20;
 /// What a key costs beside its bytes: the reference counts, its places in the
-/// footprint and in the map.
+/// write set and in the map.
 const POINT_OVERHEAD_BYTES: usize = 112;
 /// Commits of more keys than this are searched one by one rather than put into
 /// the map: that would be done under the order lock, key by key.
@@ -71,7 +71,7 @@ struct Writes {
 #[derive(Debug)]
 struct Commit {
     seq: SeqNo,
-    footprint: Footprint,
+    write_set: WriteSet,
 }
 
 /// Why a transaction cannot commit.
@@ -138,7 +138,7 @@ impl Conflicts {
     pub(crate) fn check(
         &self,
         since: SeqNo,
-        writes: &Footprint,
+        writes: &WriteSet,
         guards: &[TableKey],
     ) -> Result<(), Clash> {
         let guards = mutation::replace(guards, Mutation::SkipGuards, &[]);
@@ -167,14 +167,14 @@ impl Conflicts {
 
     /// Remembers what the commit that starts at `seq` writes. Called under the
     /// order lock.
-    pub(crate) fn record(&self, seq: SeqNo, footprint: Footprint) -> Pruned {
+    pub(crate) fn record(&self, seq: SeqNo, write_set: WriteSet) -> Pruned {
         let mut index = self.index.lock().unwrap();
         // The last transaction may have ended a moment ago.
         if index.living.is_empty() {
             return Pruned::default();
         }
-        let points = 2 * footprint.points().len() + PRUNED_POINTS_MIN;
-        index.add(Arc::new(Commit { seq, footprint }));
+        let points = 2 * write_set.points().len() + PRUNED_POINTS_MIN;
+        index.add(Arc::new(Commit { seq, write_set }));
         index.prune(points, self.bytes_max)
     }
 }
@@ -187,12 +187,12 @@ impl Writes {
 
 impl Commit {
     fn is_wide(&self) -> bool {
-        self.footprint.points().len() > MAPPED_POINTS_MAX || !self.footprint.ranges().is_empty()
+        self.write_set.points().len() > MAPPED_POINTS_MAX || !self.write_set.ranges().is_empty()
     }
 
     fn bytes(&self) -> usize {
-        let points = self.footprint.points().iter().map(|point| point.key.len());
-        let ranges = self.footprint.ranges().iter();
+        let points = self.write_set.points().iter().map(|point| point.key.len());
+        let ranges = self.write_set.ranges().iter();
         let ranges = ranges.flat_map(|range| [range.start.len(), range.end.len()]);
         points
             .chain(ranges)
@@ -208,11 +208,11 @@ impl Index {
         self.map.get(key).is_some_and(|writes| {
             writes.put > since && !(merges && mutation::is(Mutation::MergesNeverClash))
                 || writes.merge > since && !merges && !mutation::is(Mutation::OverlookMerges)
-        }) || self.wide_since(since).any(|footprint| {
-            footprint
+        }) || self.wide_since(since).any(|write_set| {
+            write_set
                 .point(key)
                 .is_some_and(|point| !(merges && point.merges))
-                || footprint.ranges().iter().any(|range| {
+                || write_set.ranges().iter().any(|range| {
                     range.contains(key) && !mutation::is(Mutation::OverlookRangeDeletes)
                 })
         })
@@ -227,18 +227,18 @@ impl Index {
         if let Some((key, _)) = mapped.find(|(_, writes)| writes.newest() > since) {
             return Some(key.clone());
         }
-        self.wide_since(since).find_map(|footprint| {
-            let point = footprint.first_in(range).map(|point| point.key.clone());
-            let mut ranges = footprint.ranges().iter();
+        self.wide_since(since).find_map(|write_set| {
+            let point = write_set.first_in(range).map(|point| point.key.clone());
+            let mut ranges = write_set.ranges().iter();
             point.or_else(|| ranges.find_map(|other| range.overlap(other)))
         })
     }
 
-    fn wide_since(&self, since: SeqNo) -> impl Iterator<Item = &Footprint> {
+    fn wide_since(&self, since: SeqNo) -> impl Iterator<Item = &WriteSet> {
         let newest_first = self.wide.iter().rev();
         newest_first
             .take_while(move |commit| commit.seq > since)
-            .map(|commit| &commit.footprint)
+            .map(|commit| &commit.write_set)
     }
 
     fn add(&mut self, commit: Arc<Commit>) {
@@ -246,7 +246,7 @@ impl Index {
         if commit.is_wide() {
             self.wide.push_back(commit.clone());
         } else {
-            for point in commit.footprint.points() {
+            for point in commit.write_set.points() {
                 let writes = self.map.entry(point.key.clone()).or_default();
                 if point.merges {
                     writes.merge = commit.seq;
@@ -275,8 +275,8 @@ impl Index {
             if commit.is_wide() {
                 self.wide.pop_front();
             } else {
-                points += commit.footprint.points().len();
-                for point in commit.footprint.points() {
+                points += commit.write_set.points().len();
+                for point in commit.write_set.points() {
                     let writes = self.map.get(&point.key);
                     if writes.is_some_and(|writes| writes.newest() == commit.seq) {
                         self.map.remove(&point.key);

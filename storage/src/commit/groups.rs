@@ -19,7 +19,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::patience::Patience;
+use super::group_commit_delay::GroupCommitDelay;
 use crate::error::Result;
 use crate::sync::{Condvar, Mutex};
 
@@ -39,7 +39,7 @@ struct State<T> {
     /// Whether the group before is at the disk.
     is_busy: bool,
     is_leader_waiting: bool,
-    patience: Patience,
+    delay: GroupCommitDelay,
     /// The leader waits until there are so many members; 0 when for none.
     wanted: usize,
 }
@@ -77,7 +77,7 @@ impl<T> Groups<T> {
                 open: Arc::default(),
                 is_busy: false,
                 is_leader_waiting: false,
-                patience: Patience::default(),
+                delay: GroupCommitDelay::default(),
                 wanted: 0,
             }),
             turn: Condvar::new(),
@@ -143,14 +143,14 @@ impl<T> Groups<T> {
         }
         state.is_leader_waiting = false;
         let before = state.members.len();
-        if let Some(hold) = state.patience.hold(before) {
+        if let Some(hold) = state.delay.hold(before) {
             state.wanted = hold.wanted;
             let is_short = |state: &mut State<T>| state.members.len() < hold.wanted;
             let waited = self.turn.wait_timeout_while(state, hold.time_max, is_short);
             (state, _) = waited.unwrap();
             state.wanted = 0;
             let after = state.members.len();
-            state.patience.held(hold, before, after);
+            state.delay.held(hold, before, after);
         }
         state.is_busy = true;
         state.open = Arc::default();
@@ -181,7 +181,7 @@ impl<T> Drop for Turn<'_, T> {
         let state = &self.groups.state;
         let mut state = state.lock().unwrap_or_else(|e| e.into_inner());
         let behind = state.members.len();
-        state.patience.synced(self.members, behind, took);
+        state.delay.synced(self.members, behind, took);
         state.is_busy = false;
         let is_leader_waiting = state.is_leader_waiting;
         drop(state);

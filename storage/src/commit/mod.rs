@@ -1,17 +1,16 @@
 //! How writes become commits: batches, numbers, visibility, conflicts.
 
 mod conflicts;
-mod footprint;
+mod group_commit_delay;
 mod groups;
 mod ops;
-mod patience;
 mod payload;
 mod queue;
+mod write_set;
 
 #[cfg(all(test, loom))]
 pub(crate) use conflicts::Pruned;
 pub(crate) use conflicts::{Clash, Conflicts};
-pub(crate) use footprint::{Footprint, TableKey, split_table_key, table_key};
 pub(crate) use groups::Groups;
 pub(crate) use ops::{
     Op, OpReader, encode_ingest, encode_snapshot_create, encode_snapshot_delete,
@@ -19,3 +18,4 @@ pub(crate) use ops::{
 };
 pub(crate) use payload::Payload;
 pub(crate) use queue::{CommitQueue, Place, Ticket};
+pub(crate) use write_set::{TableKey, WriteSet, split_table_key, table_key};

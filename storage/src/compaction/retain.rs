@@ -114,7 +114,7 @@ impl<'a> Retain<'a> {
     fn stripe(self, key: &[u8], versions: &[Version], covering: &[SeqNo], kept: &mut Vec<Version>) {
         let newest = versions[0].seq;
         let stripe = self.boundaries.stripe(newest);
-        let mut fold = Fold::new(self.boundaries.judge(stripe));
+        let mut fold = Fold::new(self.boundaries.read_time(stripe));
         let mut covering = covering.iter();
         let hides = |seq: &&SeqNo| {
             let same_stripe = self.boundaries.stripe(**seq) == stripe;

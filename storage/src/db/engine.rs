@@ -13,7 +13,7 @@ use crate::compaction::{Claims, Pacer};
 use crate::db::compact::compact;
 use crate::db::flush::flush_oldest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::key::{Boundaries, FileNumber, Judge, ReadPoint, SeqNo, TableId};
+use crate::key::{Boundaries, FileNumber, ReadPoint, ReadTime, SeqNo, TableId};
 use crate::manifest::{DatabaseId, Edit, Manifest, State};
 use crate::memtable::ChunkPool;
 use crate::meter::Metering;
@@ -194,13 +194,13 @@ impl Engine {
     pub(crate) fn read_point(&self) -> ReadPoint {
         ReadPoint {
             seq: self.queue.visible(),
-            judge_ms: self.now_ms(),
+            read_time_ms: self.now_ms(),
         }
     }
 
     /// Judges for a reader who looks at one key now.
-    pub(crate) fn judge_now(&self) -> Judge<'_> {
-        Judge::Now(&self.clock)
+    pub(crate) fn read_time_now(&self) -> ReadTime<'_> {
+        ReadTime::Now(&self.clock)
     }
 
     /// The boundaries of a table, for flushes and compactions whose input is

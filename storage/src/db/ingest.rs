@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Engine, TableCore};
-use crate::commit::{Footprint, encode_ingest};
+use crate::commit::{WriteSet, encode_ingest};
 use crate::error::{Error, Result};
 use crate::key::{FileNumber, SeqNo};
 use crate::memtable::Memtable;
@@ -51,7 +51,7 @@ impl Engine {
         let (Some(first), Some(last)) = (sources.first(), sources.last()) else {
             return Err(Error::InvalidRequest("no file to ingest".into()));
         };
-        let footprint = Footprint::of_range(
+        let write_set = WriteSet::of_range(
             table.id,
             &first.properties().smallest_key,
             &last.properties().largest_key,
@@ -92,7 +92,7 @@ impl Engine {
             table.update(|version| Some(version.ingested(&layer)));
             let position = self.wal.push(seq, 1, &payload);
             let needed = self.conflicts.is_needed() && !mutation::is(Mutation::IngestIsNoWrite);
-            let pruned = needed.then(|| self.conflicts.record(seq, footprint));
+            let pruned = needed.then(|| self.conflicts.record(seq, write_set));
             Ok::<_, Error>((position, layer, pruned))
         })?;
         drop(pruned);

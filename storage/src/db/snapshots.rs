@@ -65,7 +65,7 @@ impl Engine {
         // every commit holds the time until the bookmark does.
         let hold = || ReadPoint {
             seq: SeqNo::MAX,
-            judge_ms: self.now_ms(),
+            read_time_ms: self.now_ms(),
         };
         let held = self.snapshots.register_view(hold);
         let record = SnapshotRecord {
@@ -74,8 +74,10 @@ impl Engine {
             name: name.to_string(),
             tables,
             single_table: table.is_some(),
-            created_ms: held.judge_ms,
-            expires_ms: options.expires_in.map(|time| after(held.judge_ms, time)),
+            created_ms: held.read_time_ms,
+            expires_ms: options
+                .expires_in
+                .map(|time| after(held.read_time_ms, time)),
         };
         let payload = encode_snapshot_create(&record);
         let outcome = self.commit_record(

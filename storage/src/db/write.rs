@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{Engine, TableCore};
-use crate::commit::{Footprint, Op, OpReader, Payload, Place, Ticket};
+use crate::commit::{Op, OpReader, Payload, Place, Ticket, WriteSet};
 use crate::error::{Error, Result};
 use crate::key::{ReadPoint, SeqNo, TableId};
 use crate::memtable::Memtable;
@@ -59,27 +59,27 @@ impl Engine {
         payload: Payload,
         tables: &[Arc<TableCore>],
         options: WriteOptions,
-        check: impl FnOnce(&Footprint) -> Result<()>,
+        check: impl FnOnce(&WriteSet) -> Result<()>,
     ) -> Result<SeqNo> {
         self.check_access()?;
         let begun = self.metering.begin();
         let (payload, count) = payload.finish(self.now_ms())?;
         self.pass_gate(tables, payload.len())?;
         // Decoded without the lock, as a rule.
-        let footprint = self.conflicts.is_needed().then(|| Footprint::of(&payload));
+        let write_set = self.conflicts.is_needed().then(|| WriteSet::of(&payload));
         let (ticket, (position, memtables, pruned)) =
             self.queue.try_enter(u64::from(count), |first| {
                 mutation::unless(Mutation::WriteToDroppedTables, || {
                     tables.iter().try_for_each(|table| table.check_writable())
                 })?;
-                let footprint = self
+                let write_set = self
                     .conflicts
                     .is_needed()
-                    .then(|| footprint.unwrap_or_else(|| Footprint::of(&payload)));
-                if let Some(footprint) = &footprint
+                    .then(|| write_set.unwrap_or_else(|| WriteSet::of(&payload)));
+                if let Some(write_set) = &write_set
                     && !mutation::is(Mutation::SkipConflictCheck)
                 {
-                    check(footprint)?;
+                    check(write_set)?;
                 }
                 let segment = self.wal.segment_number();
                 let pin = |table: &Arc<TableCore>| {
@@ -89,7 +89,7 @@ impl Engine {
                 };
                 let memtables: Vec<_> = tables.iter().map(pin).collect();
                 let position = self.wal.push(first, count, &payload);
-                let pruned = footprint.map(|footprint| self.conflicts.record(first, footprint));
+                let pruned = write_set.map(|write_set| self.conflicts.record(first, write_set));
                 Ok::<_, Error>((position, memtables, pruned))
             })?;
         drop(pruned);
@@ -223,7 +223,7 @@ impl Engine {
             self.conflicts.begin(last);
             self.snapshots.register_view(|| ReadPoint {
                 seq: last,
-                judge_ms: self.now_ms(),
+                read_time_ms: self.now_ms(),
             })
         });
         self.queue.wait_visible(at.seq);

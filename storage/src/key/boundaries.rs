@@ -10,7 +10,7 @@
 //! is not lower than any that the asker knows of). Each reader judges what
 //! expires at one time of its own.
 
-use crate::key::{Judge, SeqNo};
+use crate::key::{ReadTime, SeqNo};
 use crate::mutation::{self, Mutation};
 
 /// Where a reader stands.
@@ -19,12 +19,12 @@ pub(crate) struct ReadPoint {
     /// It sees what is numbered up to here.
     pub(crate) seq: SeqNo,
     /// When it judges what expires, in milliseconds since the Unix epoch.
-    pub(crate) judge_ms: u64,
+    pub(crate) read_time_ms: u64,
 }
 
 impl ReadPoint {
-    pub(crate) fn judge(self) -> Judge<'static> {
-        Judge::At(self.judge_ms)
+    pub(crate) fn read_time(self) -> ReadTime<'static> {
+        ReadTime::At(self.read_time_ms)
     }
 }
 
@@ -46,7 +46,7 @@ impl Boundaries {
         let mut seqs: Vec<SeqNo> = Vec::with_capacity(points.len());
         let mut judged_ms = vec![now_ms];
         for point in points.iter().rev() {
-            let earliest = point.judge_ms.min(judged_ms[judged_ms.len() - 1]);
+            let earliest = point.read_time_ms.min(judged_ms[judged_ms.len() - 1]);
             if seqs.last() == Some(&point.seq) {
                 *judged_ms.last_mut().expect("starts with one") = earliest;
             } else {
@@ -83,10 +83,10 @@ impl Boundaries {
     }
 
     /// Judges for all who can see a stripe.
-    pub(crate) fn judge(&self, stripe: usize) -> Judge<'static> {
+    pub(crate) fn read_time(&self, stripe: usize) -> ReadTime<'static> {
         let now = self.judged_ms.len() - 1;
         let judged = mutation::replace(stripe, Mutation::ExpireForAll, now);
-        Judge::EarliestOf(self.judged_ms[judged])
+        ReadTime::EarliestOf(self.judged_ms[judged])
     }
 }
 
@@ -104,7 +104,7 @@ mod tests {
     fn a_hidden_version_is_needed_by_the_boundaries_up_to_the_newer_one() {
         let point = |seq| ReadPoint {
             seq: SeqNo(seq),
-            judge_ms: 0,
+            read_time_ms: 0,
         };
         let boundaries = Boundaries::new([3, 5, 8].map(point).to_vec(), 0);
         for (version, newer, expected) in [
@@ -138,9 +138,9 @@ mod tests {
             ),
             (&[(5, 120)], &[5], &[100, 100]),
         ] {
-            let points = points.iter().map(|&(seq, judge_ms)| ReadPoint {
+            let points = points.iter().map(|&(seq, read_time_ms)| ReadPoint {
                 seq: SeqNo(seq),
-                judge_ms,
+                read_time_ms,
             });
             let boundaries = Boundaries::new(points.collect(), 100);
             let found: Vec<_> = boundaries.seqs.iter().map(|seq| seq.0).collect();

@@ -35,7 +35,7 @@ pub(crate) fn ttl_ms(ttl: Duration) -> u64 {
 
 /// The time at which puts that expire are judged.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Judge<'a> {
+pub(crate) enum ReadTime<'a> {
     /// A reader's, fixed.
     At(u64),
     /// Now, asked for only if an entry has an expiry.
@@ -44,7 +44,7 @@ pub(crate) enum Judge<'a> {
     EarliestOf(u64),
 }
 
-/// What a [`Judge`] says.
+/// What a [`ReadTime`] says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Live,
@@ -53,8 +53,8 @@ pub(crate) enum Verdict {
     Undecided,
 }
 
-impl Judge<'_> {
-    pub(crate) fn judge(self, expiry_ms: u64) -> Verdict {
+impl ReadTime<'_> {
+    pub(crate) fn verdict(self, expiry_ms: u64) -> Verdict {
         let (now_ms, otherwise) = match self {
             Self::At(at_ms) => (at_ms, Verdict::Live),
             Self::Now(clock) => (clock.now_ms(), Verdict::Live),
@@ -87,10 +87,10 @@ mod tests {
             } else {
                 Verdict::Live
             };
-            assert_eq!(Judge::At(now_ms).judge(100), verdict, "at {now_ms}");
+            assert_eq!(ReadTime::At(now_ms).verdict(100), verdict, "at {now_ms}");
         }
-        assert_eq!(Judge::EarliestOf(99).judge(100), Verdict::Undecided);
-        assert_eq!(Judge::EarliestOf(100).judge(100), Verdict::Expired);
+        assert_eq!(ReadTime::EarliestOf(99).verdict(100), Verdict::Undecided);
+        assert_eq!(ReadTime::EarliestOf(100).verdict(100), Verdict::Expired);
     }
 
     #[test]

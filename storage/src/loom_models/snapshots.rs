@@ -169,7 +169,10 @@ fn view_beside_a_flush(
 }
 
 fn point(seq: SeqNo) -> ReadPoint {
-    ReadPoint { seq, judge_ms: 0 }
+    ReadPoint {
+        seq,
+        read_time_ms: 0,
+    }
 }
 
 fn register_at_once(key: &OneKey) -> ReadPoint {

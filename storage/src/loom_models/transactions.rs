@@ -6,7 +6,7 @@ use loom::sync::Mutex;
 use loom::thread;
 
 use super::{TABLE, explore};
-use crate::commit::{Clash, CommitQueue, Conflicts, Footprint, Pruned, table_key};
+use crate::commit::{Clash, CommitQueue, Conflicts, Pruned, WriteSet, table_key};
 use crate::key::SeqNo;
 
 /// One key, and all that was ever written to it.
@@ -31,8 +31,8 @@ impl Register {
         })
     }
 
-    fn footprint() -> Footprint {
-        Footprint::of_keys([table_key(TABLE, b"x")])
+    fn write_set() -> WriteSet {
+        WriteSet::of_keys([table_key(TABLE, b"x")])
     }
 
     fn write(&self) {
@@ -44,7 +44,7 @@ impl Register {
 
     fn record(&self, seq: SeqNo) -> Option<Pruned> {
         let needed = self.conflicts.is_needed();
-        needed.then(|| self.conflicts.record(seq, Self::footprint()))
+        needed.then(|| self.conflicts.record(seq, Self::write_set()))
     }
 
     fn insert(&self, seq: SeqNo, read: Option<SeqNo>) {
@@ -71,7 +71,7 @@ impl Register {
     fn update(&self, at: SeqNo) -> bool {
         let read = self.newest_at(at);
         let entered = self.queue.try_enter(1, |seq| {
-            self.conflicts.check(at, &Self::footprint(), &[])?;
+            self.conflicts.check(at, &Self::write_set(), &[])?;
             Ok::<_, Clash>(self.record(seq))
         });
         let committed = entered.is_ok();
@@ -163,8 +163,8 @@ fn loom_a_validation_outside_of_the_order_lock_is_caught() {
     race(|register| {
         let at = register.begin();
         let read = register.newest_at(at);
-        let footprint = Register::footprint();
-        let valid = register.conflicts.check(at, &footprint, &[]).is_ok();
+        let write_set = Register::write_set();
+        let valid = register.conflicts.check(at, &write_set, &[]).is_ok();
         if valid {
             let (ticket, pruned) = register.queue.enter(1, |seq| register.record(seq));
             drop(pruned);

@@ -14,13 +14,13 @@ use bytes::Bytes;
 
 use crate::error::Result;
 use crate::key::expiry::{Verdict, split};
-use crate::key::{Judge, Kind, SeqNo, Version};
+use crate::key::{Kind, ReadTime, SeqNo, Version};
 use crate::read::Merger;
 
 /// One key being read.
 #[derive(Debug)]
 pub(crate) struct Fold<'a> {
-    judge: Judge<'a>,
+    read_time: ReadTime<'a>,
     /// Versions numbered below are under a range tombstone.
     hidden_below: SeqNo,
     /// Newest first.
@@ -42,9 +42,9 @@ pub(crate) enum Base {
 
 impl<'a> Fold<'a> {
     #[inline]
-    pub(crate) fn new(judge: Judge<'a>) -> Self {
+    pub(crate) fn new(read_time: ReadTime<'a>) -> Self {
         Self {
-            judge,
+            read_time,
             hidden_below: SeqNo::ZERO,
             operands: Vec::new(),
             base: Base::Open,
@@ -84,7 +84,7 @@ impl<'a> Fold<'a> {
                 }
                 Kind::ExpiringPut => {
                     let (expiry_ms, value) = split(&version.value);
-                    match self.judge.judge(expiry_ms) {
+                    match self.read_time.verdict(expiry_ms) {
                         Verdict::Live => Base::Value(value),
                         Verdict::Expired => Base::Nothing,
                         Verdict::Undecided => Base::Undecided,

@@ -55,7 +55,7 @@ impl Bookmark {
     pub(crate) fn point(&self) -> ReadPoint {
         ReadPoint {
             seq: self.seq,
-            judge_ms: self.record.created_ms,
+            read_time_ms: self.record.created_ms,
         }
     }
 }

@@ -83,7 +83,7 @@ impl SnapshotRegistry {
         for kept in kept {
             let first = ReadPoint {
                 seq: kept.from,
-                judge_ms: 0,
+                read_time_ms: 0,
             };
             let points = views.range(first..).map(|(point, _)| *point);
             costly.extend(points.take_while(|point| point.seq <= kept.to));

@@ -1,7 +1,7 @@
 use std::ops::RangeBounds;
 
 use super::*;
-use crate::commit::footprint::{Point, table_key};
+use crate::commit::write_set::{Point, table_key};
 use crate::key::{KeyRange, TableId};
 
 const TABLE: TableId = TableId(7);
@@ -10,8 +10,8 @@ fn key(key: &str) -> TableKey {
     table_key(TABLE, key.as_bytes())
 }
 
-fn writes(keys: &[&str]) -> Footprint {
-    Footprint::of_keys(keys.iter().map(|name| key(name)))
+fn writes(keys: &[&str]) -> WriteSet {
+    WriteSet::of_keys(keys.iter().map(|name| key(name)))
 }
 
 /// The key with which a transaction that began at `since` clashes.
@@ -35,8 +35,8 @@ fn a_key_written_since_clashes_and_no_other() {
     assert_eq!(guarded, Err(Clash::Key(key("d"))));
 }
 
-fn range(range: impl RangeBounds<&'static str>) -> Footprint {
-    Footprint::of_key_range(TABLE, &KeyRange::new::<&str, _>(range))
+fn range(range: impl RangeBounds<&'static str>) -> WriteSet {
+    WriteSet::of_key_range(TABLE, &KeyRange::new::<&str, _>(range))
 }
 
 #[test]
@@ -45,12 +45,12 @@ fn a_range_clashes_with_its_keys_and_with_ranges_that_overlap() {
     conflicts.begin(SeqNo(10));
     drop(conflicts.record(SeqNo(11), range("b".."d")));
     let merge = |name| {
-        Footprint::of_points([Point {
+        WriteSet::of_points([Point {
             key: key(name),
             merges: true,
         }])
     };
-    for (footprint, first) in [
+    for (write_set, first) in [
         (writes(&["a", "d"]), None),
         (writes(&["a", "b"]), Some("b")),
         (merge("c"), Some("c")),
@@ -60,8 +60,8 @@ fn a_range_clashes_with_its_keys_and_with_ranges_that_overlap() {
         (range("c".."z"), Some("c")),
     ] {
         let expected = first.map_or(Ok(()), |first| Err(Clash::Key(key(first))));
-        assert_eq!(conflicts.check(SeqNo(10), &footprint, &[]), expected);
-        assert_eq!(conflicts.check(SeqNo(11), &footprint, &[]), Ok(()));
+        assert_eq!(conflicts.check(SeqNo(10), &write_set, &[]), expected);
+        assert_eq!(conflicts.check(SeqNo(11), &write_set, &[]), Ok(()));
     }
 }
 
@@ -75,7 +75,7 @@ fn a_change_of_a_whole_table_clashes_with_each_of_its_keys_and_with_no_other_tab
         assert_eq!(clash(&conflicts, 10, &[name]), expected);
     }
     for other in [TableId(6), TableId(8)] {
-        let writes = Footprint::of_keys([table_key(other, b"")]);
+        let writes = WriteSet::of_keys([table_key(other, b"")]);
         assert_eq!(conflicts.check(SeqNo(10), &writes, &[]), Ok(()));
     }
     // And the other way round: it meets what was written before.
@@ -93,7 +93,7 @@ fn a_wide_commit_clashes_like_any_other() {
     let conflicts = Conflicts::new();
     conflicts.begin(SeqNo(10));
     let names: Vec<_> = (0..=MAPPED_POINTS_MAX).map(|n| format!("{n:06}")).collect();
-    let keys = Footprint::of_keys(names.iter().map(|name| key(name)));
+    let keys = WriteSet::of_keys(names.iter().map(|name| key(name)));
     drop(conflicts.record(SeqNo(11), keys));
     assert!(conflicts.index.lock().unwrap().map.is_empty());
     let expected = Some(Clash::Key(key("000500")));
@@ -104,14 +104,14 @@ fn a_wide_commit_clashes_like_any_other() {
 
 #[test]
 fn merges_clash_with_anything_but_merges() {
-    let footprint = |merges: &[bool]| {
+    let write_set = |merges: &[bool]| {
         let point = |merges| Point {
             key: key("x"),
             merges,
         };
-        Footprint::of_points(merges.iter().copied().map(point))
+        WriteSet::of_points(merges.iter().copied().map(point))
     };
-    let (merge, put) = (footprint(&[true, true]), footprint(&[true, false]));
+    let (merge, put) = (write_set(&[true, true]), write_set(&[true, false]));
     let wide = |merges| {
         let points = (0..=MAPPED_POINTS_MAX).map(|n| Point {
             key: key(&format!("{n}")),
@@ -121,9 +121,9 @@ fn merges_clash_with_anything_but_merges() {
             key: key("x"),
             merges,
         };
-        Footprint::of_points(points.chain([x]))
+        WriteSet::of_points(points.chain([x]))
     };
-    let clashes = |before: &Footprint, after: &Footprint, guards: &[TableKey]| {
+    let clashes = |before: &WriteSet, after: &WriteSet, guards: &[TableKey]| {
         let conflicts = Conflicts::new();
         conflicts.begin(SeqNo(10));
         drop(conflicts.record(SeqNo(11), before.clone()));
@@ -132,17 +132,17 @@ fn merges_clash_with_anything_but_merges() {
         conflicts.check(SeqNo(10), after, guards).is_err()
     };
     for (merge, put) in [(&merge, &put), (&wide(true), &wide(false))] {
-        assert!(!clashes(merge, &footprint(&[true]), &[]));
-        assert!(clashes(put, &footprint(&[true]), &[]));
-        assert!(clashes(merge, &footprint(&[false]), &[]));
-        assert!(clashes(put, &footprint(&[false]), &[]));
-        assert!(clashes(merge, &footprint(&[true]), &[key("x")]), "guarded");
+        assert!(!clashes(merge, &write_set(&[true]), &[]));
+        assert!(clashes(put, &write_set(&[true]), &[]));
+        assert!(clashes(merge, &write_set(&[false]), &[]));
+        assert!(clashes(put, &write_set(&[false]), &[]));
+        assert!(clashes(merge, &write_set(&[true]), &[key("x")]), "guarded");
     }
     // A put stays known behind a later merge.
     let conflicts = Conflicts::new();
     conflicts.begin(SeqNo(10));
-    drop(conflicts.record(SeqNo(11), footprint(&[false])));
-    drop(conflicts.record(SeqNo(12), footprint(&[true])));
+    drop(conflicts.record(SeqNo(11), write_set(&[false])));
+    drop(conflicts.record(SeqNo(12), write_set(&[true])));
     assert!(conflicts.check(SeqNo(10), &merge, &[]).is_err());
     assert!(conflicts.check(SeqNo(11), &merge, &[]).is_ok());
     assert!(conflicts.check(SeqNo(11), &put, &[]).is_err());

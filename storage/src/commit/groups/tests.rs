@@ -137,7 +137,7 @@ fn a_leader_that_panics_takes_its_group_along_and_no_other() {
 fn a_group_waits_for_those_who_were_woken_a_moment_ago() {
     let (groups, synced) = (Groups::new(), Synced::default());
     let hour = Duration::from_secs(3600);
-    groups.state.lock().unwrap().patience.synced(1, 2, hour);
+    groups.state.lock().unwrap().delay.synced(1, 2, hour);
     thread::scope(|scope| {
         let (groups, synced) = (&groups, &synced);
         let mut threads = Vec::new();

@@ -4,7 +4,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::*;
 use crate::key::expiry::EXPIRY_BYTES;
-use crate::key::{Judge, ReadPoint};
+use crate::key::{ReadPoint, ReadTime};
 use crate::read::{MergeOperator, MergeOperators};
 
 const NOW_MS: u64 = 100;
@@ -79,9 +79,9 @@ fn seqs(list: &[u64]) -> Vec<SeqNo> {
 
 /// Boundaries as (number, time at which it judges).
 fn boundaries(list: &[(u64, u64)]) -> Boundaries {
-    let point = |&(seq, judge_ms): &(u64, u64)| ReadPoint {
+    let point = |&(seq, read_time_ms): &(u64, u64)| ReadPoint {
         seq: SeqNo(seq),
-        judge_ms,
+        read_time_ms,
     };
     Boundaries::new(list.iter().map(point).collect(), NOW_MS)
 }
@@ -234,10 +234,10 @@ fn what_a_range_tombstone_of_its_stripe_hides_goes() {
 fn read(
     versions: &[Version],
     covering: &[SeqNo],
-    (seq, judge_ms): (u64, u64),
+    (seq, read_time_ms): (u64, u64),
     merger: &Merger,
 ) -> Option<Option<Bytes>> {
-    let mut fold = Fold::new(Judge::At(judge_ms));
+    let mut fold = Fold::new(ReadTime::At(read_time_ms));
     if let Some(&tombstone) = covering.iter().find(|tombstone| tombstone.0 <= seq) {
         fold.hide_below(tombstone);
     }

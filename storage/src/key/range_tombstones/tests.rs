@@ -40,7 +40,7 @@ fn show(tombstones: &RangeTombstones) -> String {
 fn boundaries(list: &[u64]) -> Boundaries {
     let point = |&seq: &u64| ReadPoint {
         seq: SeqNo(seq),
-        judge_ms: 0,
+        read_time_ms: 0,
     };
     Boundaries::new(list.iter().map(point).collect(), 0)
 }

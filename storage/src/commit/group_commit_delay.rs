@@ -20,7 +20,7 @@ const SKIPPED_MAX: u32 = 256;
 
 /// What was learnt of the disk and of those who write.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(super) struct GroupCommitDelay {
     /// Of a sync, smoothed.
     sync_time: Duration,
     /// How many commits the last group and the one behind it had together, when
@@ -40,7 +40,7 @@ pub(super) struct Hold {
     pub(super) time_max: Duration,
 }
 
-impl Patience {
+impl GroupCommitDelay {
     /// A group of so many was synced, while so many `behind` it came.
     pub(super) fn synced(&mut self, members: usize, behind: usize, took: Duration) {
         self.sync_time = match self.sync_time {
@@ -83,10 +83,10 @@ mod tests {
 
     const SYNC: Duration = Duration::from_millis(2);
 
-    fn after(members: usize, behind: usize, took: Duration) -> Patience {
-        let mut patience = Patience::default();
-        patience.synced(members, behind, took);
-        patience
+    fn after(members: usize, behind: usize, took: Duration) -> GroupCommitDelay {
+        let mut delay = GroupCommitDelay::default();
+        delay.synced(members, behind, took);
+        delay
     }
 
     #[test]
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_alone_or_when_all_are_there_or_for_a_fast_disk() {
-        assert_eq!(Patience::default().hold(1), None);
+        assert_eq!(GroupCommitDelay::default().hold(1), None);
         assert_eq!(after(1, 0, SYNC).hold(1), None);
         assert_eq!(after(32, 32, SYNC).hold(64), None);
         assert_eq!(after(32, 32, Duration::from_micros(50)).hold(32), None);
@@ -110,32 +110,32 @@ mod tests {
     /// ever more seldom, and often again once they do.
     #[test]
     fn waits_in_vain_grow_rare() {
-        let mut patience = after(2, 2, SYNC);
+        let mut delay = after(2, 2, SYNC);
         let mut waits = Vec::new();
         for group in 0..1200 {
-            if let Some(hold) = patience.hold(2) {
-                patience.held(hold, 2, 2);
+            if let Some(hold) = delay.hold(2) {
+                delay.held(hold, 2, 2);
                 waits.push(group);
             }
         }
         assert_eq!(waits, [0, 2, 5, 10, 19, 36, 69, 134, 263, 520, 777, 1034]);
-        while patience.hold(2).is_none() {}
+        while delay.hold(2).is_none() {}
         let hold = Hold {
             wanted: 4,
             time_max: SYNC / 2,
         };
-        patience.held(hold, 2, 3);
-        assert_eq!(patience.hold(2), Some(hold));
+        delay.held(hold, 2, 3);
+        assert_eq!(delay.hold(2), Some(hold));
     }
 
     #[test]
     fn the_time_of_a_sync_follows_the_disk_smoothly() {
-        let mut patience = after(2, 2, SYNC);
-        patience.synced(2, 2, 5 * SYNC);
-        assert_eq!(patience.hold(2).unwrap().time_max, SYNC);
+        let mut delay = after(2, 2, SYNC);
+        delay.synced(2, 2, 5 * SYNC);
+        assert_eq!(delay.hold(2).unwrap().time_max, SYNC);
         for _ in 0..20 {
-            patience.synced(2, 2, Duration::from_micros(50));
+            delay.synced(2, 2, Duration::from_micros(50));
         }
-        assert_eq!(patience.hold(2), None);
+        assert_eq!(delay.hold(2), None);
     }
 }

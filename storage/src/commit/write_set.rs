@@ -61,26 +61,26 @@ impl TableRange {
 
 /// The keys that a commit writes.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Footprint {
+pub(crate) struct WriteSet {
     /// Ascending, each key once.
     points: Vec<Point>,
     ranges: Vec<TableRange>,
 }
 
-impl Footprint {
+impl WriteSet {
     /// Of the operations of a batch.
     pub(crate) fn of(payload: &[u8]) -> Self {
-        let mut footprint = Self::default();
+        let mut write_set = Self::default();
         for item in OpReader::new(payload, SeqNo::ZERO) {
             match item.expect("what a batch encodes reads back").1 {
                 Op::Write {
                     table, key, kind, ..
-                } => footprint.points.push(Point {
+                } => write_set.points.push(Point {
                     key: table_key(table, key),
                     merges: kind == Kind::Merge,
                 }),
                 Op::RangeDelete { table, range } => {
-                    footprint.ranges.push(TableRange::new(table, &range));
+                    write_set.ranges.push(TableRange::new(table, &range));
                 }
                 Op::Ingest { .. }
                 | Op::SnapshotCreate(_)
@@ -88,8 +88,8 @@ impl Footprint {
                 | Op::SnapshotExpiry(_) => {}
             }
         }
-        footprint.settle();
-        footprint
+        write_set.settle();
+        write_set
     }
 
     /// Of all keys of a table from `first` to `last`, both included.
@@ -112,10 +112,10 @@ impl Footprint {
 
     #[cfg(test)]
     pub(crate) fn of_points(points: impl IntoIterator<Item = Point>) -> Self {
-        let mut footprint = Self::default();
-        footprint.points.extend(points);
-        footprint.settle();
-        footprint
+        let mut write_set = Self::default();
+        write_set.points.extend(points);
+        write_set.settle();
+        write_set
     }
 
     /// Of a change to all keys of a range.
