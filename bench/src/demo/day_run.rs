@@ -5,15 +5,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use ebb_colocate::{
-    Governor, Guard, GuardSample, GuardWatch, LoadHistory, LoadMonitor, LoadSample, Machine,
-    Objective,
+    ColocatedOptions, GuardSample, LoadHistory, LoadMonitor, LoadSample, Objective,
 };
 use ebb_scheduler::availability::Availability;
 use ebb_scheduler::policy;
 use ebb_scheduler::runtime::{
-    CycleSample, JobHandle, JobReport, JobSpec, Management, Outcome, Runtime, RuntimeOptions,
+    CycleSample, JobHandle, JobReport, JobSpec, Management, Outcome, RuntimeOptions,
 };
-use ebb_server::node::StoreRequests;
+use ebb_server::node::{Node, NodeOptions, Stop};
 
 use super::Policy;
 use super::day::{Day, LoadCost};
@@ -138,31 +137,33 @@ fn start_load(
 impl DayRun<'_> {
     /// Runs the day.
     pub(super) fn run(self) -> Result<DayRecord> {
-        let governor = Arc::new(Governor::new(
-            Machine {
-                reserve_cores: self.reserve_cores,
-                forecast: Some(self.forecast.clone()),
-                ..Machine::new(self.cores)
-            },
-            LoadMonitor::start()
-                .context("cannot read the threads' CPU times")?
-                .with_requests(StoreRequests::new(&self.setup.db)),
-            self.objective.map(Guard::new),
-        ));
         let named = |name: &str| policy::by_name(name).ok_or_else(|| anyhow!("no policy {name}"));
         let (policy, management) = match &self.policy {
             Policy::Managed(name) => (named(name)?, Management::Managed),
             // Unmanaged, nobody asks it.
             Policy::None => (named("fifo")?, Management::Unmanaged),
         };
-        let runtime = Arc::new(Runtime::start(RuntimeOptions {
-            policy,
-            management,
-            cycle_s: self.day.seconds / CYCLES_PER_DAY,
-            capacity: governor.clone(),
-            spill_dir: self.setup.spill.clone(),
-            ..RuntimeOptions::new(self.cores)
-        })?);
+        let node = Node::start(
+            Some(self.setup.db.clone()),
+            NodeOptions {
+                colocated: ColocatedOptions {
+                    objective: self.objective,
+                    reserve_cores: self.reserve_cores,
+                    forecast: Some(self.forecast.clone()),
+                    runtime: RuntimeOptions {
+                        policy,
+                        management,
+                        cycle_s: self.day.seconds / CYCLES_PER_DAY,
+                        ..RuntimeOptions::new(self.cores)
+                    },
+                    ..ColocatedOptions::new(self.cores)
+                },
+                spill_dir: Some(self.setup.spill.clone()),
+                ..NodeOptions::new(self.cores)
+            },
+        )?;
+        let runtime = node.runtime();
+        let governor = node.governor().context("the node has no governor")?;
         let driver = start_load(
             self.setup,
             self.day,
@@ -172,7 +173,7 @@ impl DayRun<'_> {
         )?;
         let watch = |objective: Objective| {
             let windows = TimelineWindows::new(driver.timeline(), objective.quantile);
-            GuardWatch::start(governor.clone(), runtime.clone(), windows)
+            node.watch(windows)
         };
         let watch = self.objective.map(watch).transpose()?;
         let mut handles = Vec::new();
@@ -223,7 +224,7 @@ impl DayRun<'_> {
             scheduling_class: runtime.scheduling_class().to_string(),
             load: driver.join()?,
         };
-        runtime.shutdown();
+        node.shutdown(Stop::Cancel);
         delete_hourly_snapshots(self.setup)?;
         Ok(record)
     }

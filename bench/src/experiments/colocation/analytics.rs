@@ -4,16 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use ebb_colocate::{Governor, Guard, GuardWatch, LoadMonitor, Machine, Objective};
+use ebb_colocate::{ColocatedOptions, GuardWatch, Objective};
 use ebb_scheduler::availability::Availability;
 use ebb_scheduler::policy;
-use ebb_scheduler::runtime::{
-    Input, JobHandle, Management, Runtime, RuntimeOptions, Throttles, VecOutput,
-};
+use ebb_scheduler::runtime::{Input, JobHandle, Management, RuntimeOptions, Throttles, VecOutput};
 use ebb_server::jobs::launch::JobDescription;
 use ebb_server::jobs::request::{ApplicationRequest, WordcountRequest};
 use ebb_server::jobs::wordcount;
-use ebb_server::node::{StoreRequests, StoreWindows};
+use ebb_server::node::{Node, NodeOptions, Stop, StoreWindows};
 use ebb_storage::{Db, PinnedTable};
 
 use super::endless::Endless;
@@ -86,8 +84,7 @@ impl Default for Held {
 
 /// Jobs that run until this is dropped.
 pub struct Analytics {
-    runtime: Arc<Runtime>,
-    governor: Arc<Governor>,
+    node: Node,
     objective: Option<(Objective, GuardSees)>,
     jobs: Vec<JobHandle>,
     /// What processes read.
@@ -106,32 +103,34 @@ impl Analytics {
             Beside::Managed(held) => (Management::Managed, held.clone()),
         };
         let cores = f64::from(setup.cores);
-        let machine = Machine {
-            reserve_cores: RESERVE * cores,
-            disk_bytes_per_s: held.disk_bytes_per_s,
-            forecast: Some(Arc::new(Availability::constant(cores * 100.0 / 2.0)?)),
-            ..Machine::new(setup.cores)
-        };
-        let guard = held.objective.map(Guard::new);
-        let monitor = LoadMonitor::start()?.with_requests(StoreRequests::new(&setup.db));
-        let governor = Arc::new(Governor::new(machine, monitor, guard));
         let policy = policy::by_name(held.policy);
-        let runtime = Runtime::start(RuntimeOptions {
-            policy: policy.ok_or_else(|| anyhow!("no policy {}", held.policy))?,
-            management,
-            throttles: held.throttles,
-            cycle_s: CYCLE_S,
-            capacity: governor.clone(),
-            spill_dir: setup.folder.path().join("spill"),
-            ..RuntimeOptions::new(setup.cores)
-        })?;
+        let node = Node::start(
+            Some(setup.db.clone()),
+            NodeOptions {
+                colocated: ColocatedOptions {
+                    objective: held.objective,
+                    reserve_cores: RESERVE * cores,
+                    disk_bytes_per_s: held.disk_bytes_per_s,
+                    forecast: Some(Arc::new(Availability::constant(cores * 100.0 / 2.0)?)),
+                    runtime: RuntimeOptions {
+                        policy: policy.ok_or_else(|| anyhow!("no policy {}", held.policy))?,
+                        management,
+                        throttles: held.throttles,
+                        cycle_s: CYCLE_S,
+                        ..RuntimeOptions::new(setup.cores)
+                    },
+                    ..ColocatedOptions::new(setup.cores)
+                },
+                spill_dir: Some(setup.folder.path().join("spill")),
+                ..NodeOptions::new(setup.cores)
+            },
+        )?;
         let pin = held.in_processes.then(|| setup.text.pin()).transpose()?;
         let application = ApplicationRequest::Wordcount(WordcountRequest { reduces: REDUCES });
         let described = |pin| JobDescription::over_table(application.clone(), pin);
         let description = pin.as_ref().map(described);
         let mut analytics = Self {
-            runtime: Arc::new(runtime),
-            governor,
+            node,
             objective: (held.objective).map(|objective| (objective, held.guard_sees)),
             jobs: Vec::new(),
             _pin: pin,
@@ -142,7 +141,7 @@ impl Analytics {
             let mut spec = wordcount::spec(format!("J{number}"), input.clone(), output, REDUCES);
             spec.goal_s = goal_s;
             spec.processes = (description.as_ref()).map(|of| Arc::new(of.processes()));
-            analytics.jobs.push(analytics.runtime.submit(spec)?);
+            analytics.jobs.push(analytics.node.runtime().submit(spec)?);
         }
         let started = Instant::now();
         while analytics.jobs.iter().all(|job| job.status().maps_done == 0) {
@@ -162,30 +161,30 @@ impl Analytics {
     /// When the system refuses a thread.
     pub fn watch(&self, db: &Db, load: &Driver) -> Result<Option<GuardWatch>> {
         let watch = |(objective, sees): (Objective, GuardSees)| {
-            let (governor, runtime) = (self.governor.clone(), self.runtime.clone());
             let quantile = objective.quantile;
             match sees {
                 GuardSees::Load => {
                     let windows = TimelineWindows::new(load.timeline(), quantile);
-                    GuardWatch::start(governor, runtime, windows)
+                    self.node.watch(windows)
                 }
-                GuardSees::Store => {
-                    GuardWatch::start(governor, runtime, StoreWindows::new(db, quantile))
-                }
+                GuardSees::Store => self.node.watch(StoreWindows::new(db, quantile)),
             }
         };
         let watch = self.objective.map(watch).transpose();
-        watch.context("cannot start the guard")
+        Ok(watch.context("cannot start the guard")?.flatten())
     }
 
     /// What the kernel granted to task threads.
     pub fn scheduling_class(&self) -> String {
-        self.runtime.scheduling_class().to_string()
+        self.node.runtime().scheduling_class().to_string()
     }
 
     /// The least that the guard allowed of what was left, 0 to 1.
     pub fn allowed_min(&self) -> f64 {
-        let samples = self.governor.guarded();
+        let governor = self.node.governor();
+        let samples = governor
+            .map(|governor| governor.guarded())
+            .unwrap_or_default();
         samples
             .iter()
             .map(|sample| sample.allowed)
@@ -212,6 +211,6 @@ impl Analytics {
 
 impl Drop for Analytics {
     fn drop(&mut self) {
-        self.runtime.shutdown();
+        self.node.shutdown(Stop::Cancel);
     }
 }

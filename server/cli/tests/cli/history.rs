@@ -306,7 +306,7 @@ fn a_signal_that_is_ignored_stays_ignored() {
     let place = Place::with_corpus();
     let ebb = env!("CARGO_BIN_EXE_ebb");
     let line = format!(
-        "trap '' HUP; {ebb} run pi --points 300000000 --output app.pi & \
+        "trap '' HUP; {ebb} run pi --points 50000000 --priority normal --output app.pi & \
          for n in 1 2 3 4 5 6 7 8 9; do kill -HUP $!; sleep 0.03; done; wait $!"
     );
     let mut shell = std::process::Command::new("sh");
