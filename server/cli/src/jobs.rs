@@ -72,7 +72,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         None if args.restart => return restart::run_all(args.location, args.json),
         None => {}
     }
-    let db = args.location.open_existing()?;
+    let db = args.location.open_to_read()?;
     let history = History::existing(&db)?;
     if args.profiles {
         let profiles = history.map(|history| history.profiles());

@@ -163,7 +163,7 @@ impl Common {
         node: &Node,
     ) -> Result<JobRequest> {
         let output = OutputRequest {
-            to: target::choose(node.db(), &self.output),
+            to: target::choose(node.db(), &self.output)?,
             format: self.format,
             limit: self.limit,
         };

@@ -114,6 +114,7 @@ fn many_read_a_database_at_once_and_change_nothing() {
         "scan app.lines --snapshot s --limit 1",
         "stats",
         "snapshot list --pinned",
+        "jobs",
     ] {
         place.ebb(line).ok();
     }

@@ -102,3 +102,24 @@ fn lengths_of_time_that_make_no_sense_are_refused() {
     }
     assert!(!place.path("ebb-demo").exists());
 }
+
+#[test]
+fn an_output_in_a_keyspace_that_is_not_there_is_no_file() {
+    // `--output newks.t` wrote a file, where a table was meant.
+    let place = Place::new();
+    place.write("a.txt", "x\n");
+    place.ebb("load --keyspace app --table t a.txt").ok();
+    for input in ["--table app.t", "--text a.txt"] {
+        let run = format!("run wordcount {input}");
+        let said = place.ebb(&format!("{run} --output newks.t")).fails(2);
+        assert!(
+            said.contains("no keyspace newks") && said.contains("./newks.t"),
+            "{said}"
+        );
+    }
+    assert!(!place.path("newks.t").exists());
+    place
+        .ebb("run wordcount --text a.txt --output ./newks.t")
+        .ok();
+    assert_eq!(place.read("newks.t"), "x\t1\n");
+}
