@@ -71,6 +71,13 @@
 //! - `typed`: [`runtime::typed`].
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests look at clocks and files themselves"
+    )
+)]
 
 pub mod availability;
 pub mod forecast;

@@ -11,6 +11,13 @@
 //! storage and the other two know nothing of each other.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests look at clocks and files themselves"
+    )
+)]
 
 pub mod jobs;
 pub mod lookup;

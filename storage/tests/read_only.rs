@@ -1,5 +1,10 @@
 //! Databases opened to be read: many at once, beside no writer, and without a trace.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests and examples look at clocks and files themselves"
+)]
+
 mod common;
 
 use std::collections::BTreeMap;

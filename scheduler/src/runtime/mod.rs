@@ -46,7 +46,12 @@
 //! `shuffle`, `pacing`, `job`.
 
 mod capacity;
+#[expect(clippy::disallowed_methods, reason = "the door to the time")]
 mod clock;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "paces threads that run in real time"
+)]
 mod control;
 mod cycles;
 mod ended_jobs;
@@ -55,6 +60,7 @@ mod handle;
 mod job;
 mod job_entry;
 mod lease;
+#[expect(clippy::disallowed_methods, reason = "makes the folder for spills")]
 mod options;
 mod pacing;
 mod panics;
@@ -62,6 +68,10 @@ mod process;
 mod runner;
 mod schedule;
 mod shuffle;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "removes the runs of attempts that ended"
+)]
 mod state;
 mod task;
 #[cfg(test)]

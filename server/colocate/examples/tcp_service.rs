@@ -9,6 +9,11 @@
 //! runs three times, for so many seconds each: alone, beside jobs as plain threads would
 //! run them, and beside the same jobs co-located.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests and examples look at clocks and files themselves"
+)]
+
 use std::collections::HashMap;
 use std::env;
 use std::error::Error;

@@ -14,16 +14,36 @@
 //! carry; `colocated` puts all together for a service to embed.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests look at clocks and files themselves"
+    )
+)]
 
 mod colocated;
 mod estimate;
 mod governor;
 mod guard;
 mod history;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "measures real requests in real time"
+)]
 mod latencies;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "reads what the kernel says of memory"
+)]
 mod memory;
+#[expect(clippy::disallowed_methods, reason = "measures over real time")]
 mod monitor;
 mod recent;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "reads what the kernel says of threads"
+)]
 mod threads;
 mod watch;
 

@@ -27,6 +27,7 @@ pub mod chain;
 pub mod combine;
 mod error;
 pub mod grep;
+#[expect(clippy::disallowed_methods, reason = "notes when jobs ran")]
 pub mod history;
 pub mod index;
 mod inputs;
@@ -35,6 +36,7 @@ pub mod launch;
 mod outputs;
 pub mod pagerank;
 pub mod pi;
+#[expect(clippy::disallowed_methods, reason = "the door to the files of jobs")]
 mod processes;
 pub mod records;
 pub mod request;

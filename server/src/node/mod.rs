@@ -29,7 +29,15 @@ mod jobs;
 mod options;
 mod registry;
 mod running;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "measures real requests in real time"
+)]
 mod spills;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "measures real requests in real time"
+)]
 mod store;
 #[cfg(test)]
 mod tests;

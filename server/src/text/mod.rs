@@ -19,14 +19,27 @@
 
 mod error;
 mod format;
+#[expect(clippy::disallowed_methods, reason = "tells how long a load took")]
 mod load;
 mod merge;
 mod options;
 mod plan;
 mod rows;
 mod sorter;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the door to files that users name"
+)]
 mod source;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the door to files that users name"
+)]
 mod walk;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the door to files that users name"
+)]
 mod whole;
 
 pub use error::LoadError;

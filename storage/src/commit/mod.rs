@@ -2,6 +2,10 @@
 
 mod conflicts;
 mod group_commit_delay;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "waits for neighbours in real time; no content depends on it"
+)]
 mod groups;
 mod ops;
 mod payload;

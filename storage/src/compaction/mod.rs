@@ -12,6 +12,10 @@ mod claims;
 mod covered;
 mod estimate;
 mod fruitless;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "paces real work in real time; no content depends on it"
+)]
 mod pacer;
 mod pick;
 mod refusal;

@@ -5,6 +5,7 @@
 //! call ([`MemVfs`]).
 
 mod copy;
+#[expect(clippy::disallowed_methods, reason = "the door to the disk")]
 mod disk;
 mod link_or_copy;
 mod mem;

@@ -7,6 +7,10 @@
 
 #[cfg(any(all(test, not(loom)), feature = "fuzzing"))]
 pub(crate) mod fuzzing;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "measures how long a sync took; no content depends on it"
+)]
 mod log;
 mod progress;
 mod range_checksums;

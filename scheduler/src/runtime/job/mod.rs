@@ -23,6 +23,7 @@ pub(in crate::runtime) mod report;
 pub(in crate::runtime) mod spec;
 pub(in crate::runtime) mod task_context;
 pub(in crate::runtime) mod task_processes;
+#[expect(clippy::disallowed_methods, reason = "the door to a job's files")]
 pub(in crate::runtime) mod text_output;
 #[cfg(feature = "typed")]
 pub mod typed;

@@ -8,6 +8,10 @@
 //! | `pacer`, `reads`, `bucket` | CPU per job, bytes read by all jobs; the token bucket of both |
 //! | `class`, `cores`, `lowered` | what the kernel does: scheduling class, and which core |
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "paces threads that run in real time"
+)]
 pub(in crate::runtime) mod account;
 pub(in crate::runtime) mod attempt;
 pub(in crate::runtime) mod attempt_state;

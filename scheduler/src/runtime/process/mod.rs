@@ -33,6 +33,10 @@ mod child;
 mod frame;
 mod message;
 mod parent;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "processes start and live in real time, and tell by files"
+)]
 mod pool;
 
 pub use child::TaskServer;

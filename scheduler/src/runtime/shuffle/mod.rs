@@ -10,6 +10,10 @@
 pub(in crate::runtime) mod fold_index;
 pub(in crate::runtime) mod key_prefix;
 pub(in crate::runtime) mod merge;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the door to sorted runs on the disk"
+)]
 pub(in crate::runtime) mod run;
 pub(in crate::runtime) mod sort_buffer;
 pub(in crate::runtime) mod sorted;

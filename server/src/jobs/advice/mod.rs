@@ -11,6 +11,7 @@
 //! there the answer is the wider, the less alike they are.
 
 mod expectation;
+#[expect(clippy::disallowed_methods, reason = "the door to the files of jobs")]
 mod free_cores;
 
 use distrs::Normal;

@@ -1,6 +1,10 @@
 //! Files of text, CSV or JSON lines as the input of a job.
 
 mod content;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the door to files that users name"
+)]
 mod data_file;
 mod records;
 

@@ -21,6 +21,10 @@
 
 mod files;
 mod generator;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the door to files that users name"
+)]
 mod lines;
 mod sample;
 mod snapshot;
