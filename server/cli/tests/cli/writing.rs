@@ -67,7 +67,7 @@ fn a_put_makes_nothing_unless_it_is_asked_to() {
     let place = Place::with_rows();
     let said = place.ebb("put app.u 1 one").fails(3);
     assert!(said.contains("there are: t"), "{said}");
-    place.ebb("put system.jobs 1 one").fails(2);
+    place.ebb("put ebb_system.jobs 1 one").fails(2);
     for line in ["put app.t", "put app 1 one", "put app.t 1 one --ttl 0s"] {
         place.ebb(line).refused();
     }
@@ -109,8 +109,8 @@ fn what_deletes_much_is_done_when_it_is_meant() {
         place.ebb(line).fails(3);
     }
     for line in [
-        "drop system --yes",
-        "drop system.jobs --yes",
+        "drop ebb_system --yes",
+        "drop ebb_system.jobs --yes",
         "drop a.b.c --yes",
     ] {
         place.ebb(line).fails(2);
