@@ -7,7 +7,7 @@
 use super::error::{SubmitError, TaskError};
 use super::job::report::JobStatus;
 use super::job_entry::JobEntry;
-use super::pacing::account::Account;
+use super::pacing::account::{Account, Payee};
 use super::pacing::attempt_state::AttemptState;
 use super::pacing::lowered::Lowered;
 use super::pacing::pacer::Pacer;
@@ -17,6 +17,37 @@ use crate::model::{Job, JobId, TaskId};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// CPU time of all threads while they were in, of any runtime, in nanoseconds.
+static CPU_NS: AtomicU64 = AtomicU64::new(0);
+
+/// CPU time that threads used while they worked under a [`Lease`], of whatever runtime of
+/// this process, in seconds; as of their last checkpoints. Who measures a load by threads
+/// takes it for analytics.
+#[must_use]
+pub fn leased_cpu_s() -> f64 {
+    CPU_NS.load(Ordering::Relaxed) as f64 / 1e9
+}
+
+/// The pacing of a lease, which also counts what all leases use.
+struct LeasePacer(Arc<Pacer>);
+
+impl Payee for LeasePacer {
+    fn settle_every(&self) -> Duration {
+        self.0.settle_every()
+    }
+
+    fn pay(&self, cpu_s: f64, read_bytes: u64) {
+        CPU_NS.fetch_add((cpu_s * 1e9) as u64, Ordering::Relaxed);
+        self.0.pay(cpu_s, read_bytes);
+    }
+
+    fn wait(&self, attempt_state: &AttemptState) -> Result<(), TaskError> {
+        self.0.wait(attempt_state)
+    }
+}
 
 /// What is to be known of the work under a [`Lease`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,7 +84,7 @@ pub struct Lease(Arc<Held>);
 struct Held {
     id: JobId,
     owns_threads: bool,
-    pacer: Arc<Pacer>,
+    pacer: Arc<LeasePacer>,
     shared: Arc<Shared>,
 }
 
@@ -98,7 +129,7 @@ impl Lease {
         Ok(Self(Arc::new(Held {
             id,
             owns_threads: options.owns_threads,
-            pacer,
+            pacer: Arc::new(LeasePacer(pacer)),
             shared: Arc::clone(shared),
         })))
     }
@@ -183,7 +214,7 @@ impl Drop for Entered {
 /// too, the thread has paid for what it used and is of its own class again.
 pub struct LeasedThread {
     // In this order: paid for while it is known; raised before it takes the lock.
-    account: Account<Arc<Pacer>, Arc<AttemptState>>,
+    account: Account<Arc<LeasePacer>, Arc<AttemptState>>,
     _lowered: Option<Lowered>,
     _entered: Entered,
     _stays: PhantomData<*const ()>,

@@ -99,7 +99,7 @@ pub use job::task_processes::TaskProcesses;
 pub use job::text_output::TextOutput;
 #[cfg(feature = "typed")]
 pub use job::typed;
-pub use lease::{Lease, LeaseOptions, LeasedThread};
+pub use lease::{Lease, LeaseOptions, LeasedThread, leased_cpu_s};
 pub use options::{Management, RuntimeOptions, TASK_MEMORY_BYTES_MIN, Throttles};
 pub use pacing::class::SchedulingClass;
 pub use pacing::pacer::BURST_S;

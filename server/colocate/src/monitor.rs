@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::time::Instant;
 
-use ebb_scheduler::runtime::processes_cpu_s;
+use ebb_scheduler::runtime::{leased_cpu_s, processes_cpu_s};
 use procfs::{CurrentSI, KernelStats};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use rustix::time::{ClockId, clock_gettime};
@@ -18,14 +18,15 @@ use crate::threads::Threads;
 pub struct MeasuredLoad {
     /// The time between them, in seconds.
     pub length_s: f64,
-    /// Cores used by all threads of the process but those that run analytics tasks.
+    /// Cores used by all threads of the process but those that run analytics tasks, or
+    /// work under a lease meanwhile.
     pub transactional_cores: f64,
     /// How many of these threads waited for a core that something else had.
     pub transactional_waiting: f64,
     /// What these threads read from the disk and wrote to it, in bytes per second.
     pub transactional_disk_bytes_per_s: f64,
-    /// Cores used by threads that run analytics tasks, and by processes that run them
-    /// for this one.
+    /// Cores used by threads that run analytics tasks or work under a lease, and by
+    /// processes that run tasks for this one.
     pub analytics_cores: f64,
     /// Cores used by other processes, and by the host where the machine is a virtual
     /// one. The kernel counts idle time in ticks of 10 ms, so over a short time this
@@ -69,6 +70,8 @@ pub struct LoadMonitor {
     process_s: f64,
     /// Of processes that run tasks for this one.
     tasks_s: f64,
+    /// Of threads under leases.
+    leased_s: f64,
     machine: Machine,
     idle_s: f64,
     /// Who counts requests, if they are counted.
@@ -87,6 +90,7 @@ impl LoadMonitor {
             threads: Threads::find()?,
             process_s: process_cpu_s(),
             tasks_s: processes_cpu_s(),
+            leased_s: leased_cpu_s(),
             idle_s: machine.idle_s()?,
             machine,
             requests: None,
@@ -117,14 +121,17 @@ impl LoadMonitor {
         let process_cores =
             (process_s - std::mem::replace(&mut self.process_s, process_s)) / length_s;
         let tasks_cores = (tasks_s - std::mem::replace(&mut self.tasks_s, tasks_s)) / length_s;
+        let leased_s = leased_cpu_s();
+        let leased_cores = (leased_s - std::mem::replace(&mut self.leased_s, leased_s)) / length_s;
         let idle_cores = (idle_s - std::mem::replace(&mut self.idle_s, idle_s)) / length_s;
         let seconds = |ns: u64| ns as f64 / 1e9;
         Ok(MeasuredLoad {
             length_s,
-            transactional_cores: seconds(transactional.cpu_ns) / length_s,
+            // Of a thread that has ended the kernel tells nothing any more.
+            transactional_cores: (seconds(transactional.cpu_ns) / length_s - leased_cores).max(0.0),
             transactional_waiting: seconds(transactional.waited_ns) / length_s,
             transactional_disk_bytes_per_s: transactional.disk_bytes as f64 / length_s,
-            analytics_cores: seconds(analytics.cpu_ns) / length_s + tasks_cores,
+            analytics_cores: seconds(analytics.cpu_ns) / length_s + leased_cores + tasks_cores,
             others_cores: self.machine.cores() - idle_cores - process_cores - tasks_cores,
             requests: (self.requests.as_mut()).map(|source| source.take()),
         })

@@ -23,7 +23,6 @@
 //! - Stopping waits for the attempts that run and were not given up, so that
 //!   nothing uses the job's files when they are cleared away.
 
-use super::live_view::LiveJob;
 use super::task_set::{Running, TaskSet, Wanted};
 use crate::model::{Job, JobId, TaskId, TaskKind, TaskState};
 use crate::runtime::error::TaskError;
@@ -31,12 +30,13 @@ use crate::runtime::job::attempt_record::{AttemptOutcome, AttemptRecord};
 use crate::runtime::job::counters::Counters;
 use crate::runtime::job::profile::JobProfile;
 use crate::runtime::job::profile::MeasuredProfile;
-use crate::runtime::job::report::{JobState, Outcome, short_cause};
+use crate::runtime::job::report::{Outcome, short_cause};
 use crate::runtime::pacing::attempt_state::AttemptState;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 mod lease;
+mod look;
 
 /// Attempts at a task that fail before its job does; the field's usual number.
 pub const ATTEMPTS_MAX: u32 = 4;
@@ -491,88 +491,6 @@ impl Tracker {
             self.stop(outcome);
         }
         in_time
-    }
-
-    /// How it ended, once it has.
-    pub fn ended(&self) -> Option<&Outcome> {
-        self.outcome.as_ref().filter(|_| self.stage == Stage::Ended)
-    }
-
-    /// Whether it failed since a record cannot be what it is said to be.
-    pub fn has_invalid_input(&self) -> bool {
-        self.invalid_input
-    }
-
-    /// Why it failed or is about to.
-    pub fn cause(&self) -> Option<&str> {
-        match &self.outcome {
-            Some(Outcome::Failed { cause }) => Some(cause),
-            _ => None,
-        }
-    }
-
-    pub fn state(&self) -> JobState {
-        let started = match self.is_lease() {
-            true => self.running() > 0,
-            false => self.maps.has_started() || self.reduces.has_started(),
-        };
-        match (self.stage, &self.outcome) {
-            (Stage::Tasks, _) if started => JobState::Running,
-            (Stage::Following | Stage::Splitting { .. } | Stage::Tasks, _) => JobState::Waiting,
-            (Stage::Committing { .. }, _) => JobState::Committing,
-            (Stage::Stopping { .. }, _) => JobState::Stopping,
-            (Stage::Ended, Some(Outcome::Succeeded)) => JobState::Succeeded,
-            (Stage::Ended, Some(Outcome::Cancelled)) => JobState::Cancelled,
-            (Stage::Ended, _) => JobState::Failed,
-        }
-    }
-
-    pub fn running(&self) -> u32 {
-        self.maps.running() + self.reduces.running()
-    }
-
-    /// Tasks done and in all; of a lease nobody knows.
-    pub fn progress(&self, kind: TaskKind) -> (u32, u32) {
-        if self.is_lease() {
-            return (0, 0);
-        }
-        let set = match kind {
-            TaskKind::Map => &self.maps,
-            TaskKind::Reduce => &self.reduces,
-        };
-        (set.done, set.total())
-    }
-
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// For the policy's view; `None` when no more tasks will start.
-    pub fn live(&self) -> Option<LiveJob> {
-        if let Some(lease) = &self.lease {
-            return self.live_lease(lease);
-        }
-        let running = |set: &TaskSet, kind| {
-            let used_s = set.running_cpu_s().into_iter();
-            used_s.map(|used_s| (kind, used_s)).collect::<Vec<_>>()
-        };
-        let wants_speculation = |set: &TaskSet| set.straggler.is_some();
-        (self.stage == Stage::Tasks).then(|| LiveJob {
-            job: self.job,
-            pending_maps: self.maps.pending.len() as u32,
-            pending_reduces: self.reduces.pending.len() as u32,
-            done_maps: self.maps.done,
-            running: [
-                running(&self.maps, TaskKind::Map),
-                running(&self.reduces, TaskKind::Reduce),
-            ]
-            .concat(),
-            speculative: u32::from(
-                wants_speculation(&self.maps) || wants_speculation(&self.reduces),
-            ),
-            map_cpu_s: self.maps.mean_cpu_s(),
-            reduce_cpu_s: self.reduces.mean_cpu_s(),
-        })
     }
 
     /// The kind of task that runs at present.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::runtime::job::report::JobState;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, BTreeSet};
