@@ -42,8 +42,9 @@
 //! | `cycles`, `ended_jobs` | what is remembered, within bounds |
 //! | `state`, `job_entry`, `control`, `worker`, `panics`, `handle`, `runner` | threads and the lock |
 //!
-//! Arrows between the folders only point down: `schedule` and `process`, `task`,
-//! `shuffle`, `pacing`, `job`.
+//! Arrows between the folders point down: `schedule` and `process`, `task`, `shuffle`,
+//! `pacing`, `job`; but a reducer takes the shuffle's [`Values`], and a status names the
+//! scheduling class.
 
 mod capacity;
 #[expect(clippy::disallowed_methods, reason = "the door to the time")]
