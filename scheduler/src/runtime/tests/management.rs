@@ -72,6 +72,25 @@ fn a_paced_job_uses_no_more_than_its_share() {
 }
 
 #[test]
+fn a_job_on_one_core_leaves_the_others_to_those_behind_it() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(RuntimeOptions {
+        capacity: Arc::new(FixedCapacity::new(200)),
+        ..options(spills.path())
+    })
+    .unwrap();
+    let output = VecOutput::new();
+    let one = runtime.submit(spinning_job(4, &output).cores(1)).unwrap();
+    let other = runtime.submit(spinning_job(4, &output)).unwrap();
+    eventually("both have a core", || {
+        let shares = [&one, &other].map(|job| job.status().share_hundredths);
+        shares == [100, 100] && other.status().tasks_running > 0
+    });
+    assert_eq!(one.status().tasks_running, 1);
+    assert!(one.cancel() && other.cancel());
+}
+
+#[test]
 fn an_urgent_job_takes_the_share_of_one_that_can_wait() {
     let spills = tempfile::tempdir().unwrap();
     let runtime = Runtime::start(RuntimeOptions {
