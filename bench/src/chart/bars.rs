@@ -10,8 +10,8 @@
 
 use std::fmt::Write as _;
 
-use super::picture::{Picture, WIDTH, escape, text};
-use super::plane::{LEFT, Plane, RIGHT};
+use super::picture::{LEFT, Picture, RIGHT, WIDTH, escape, text};
+use super::plane::Plane;
 use super::scale::{label, round_step};
 
 /// Groups of bars, one bar of a group for each series.

@@ -2,10 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::plane::LEFT;
-
 /// Of every picture, in pixels.
 pub const WIDTH: f64 = 960.0;
+/// Left of every plane, for the labels of its values; titles and legends begin there.
+/// In pixels.
+pub const LEFT: f64 = 72.0;
+/// Right of every plane, in pixels.
+pub const RIGHT: f64 = 20.0;
 
 /// For lines, areas and whatever a legend names; distinct also without colour vision.
 pub const COLOURS: [&str; 8] = [

@@ -2,13 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::picture::{WIDTH, escape, text};
+use super::picture::{LEFT, RIGHT, WIDTH, escape, text};
 use super::scale::{Scale, short, ticks};
-
-/// Left of every plane, for the labels of its values; in pixels.
-pub const LEFT: f64 = 72.0;
-/// Right of it.
-pub const RIGHT: f64 = 20.0;
 
 const END: &str = r#"text-anchor="end""#;
 const MIDDLE: &str = r#"text-anchor="middle""#;
