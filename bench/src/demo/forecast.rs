@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::day::{Day, HOURS, LoadCost};
 use super::day_run::Alone;
-use super::options::Policy;
+use super::policy::Policy;
 
 /// How much of a forecast is planned with.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -23,6 +23,7 @@ mod options;
 mod outcome;
 mod picture;
 mod plan;
+mod policy;
 mod report;
 mod run;
 mod setup;
@@ -31,7 +32,8 @@ mod simulated;
 
 pub use comparison::Comparison;
 pub use forecast::ForecastFrom;
-pub use options::{DemoDay, DemoOptions, Goals, Policy};
+pub use options::{DemoDay, DemoOptions, Goals};
 pub use outcome::Outcome;
+pub use policy::Policy;
 pub use report::write as write_report;
 pub use run::run;

@@ -14,9 +14,10 @@ use super::day_run::{Alone, CYCLES_PER_DAY, DayRecord, DayRun, failure, grace_s,
 use super::forecast::{ForecastFrom, Trust};
 use super::jobs::{self, Application, Repeated};
 use super::measure;
-use super::options::{DemoDay, DemoOptions, Goals, Policy};
+use super::options::{DemoDay, DemoOptions, Goals};
 use super::outcome::{JobOutcome, Latency, LatencySample, Outcome, Series, Transactional};
 use super::plan::Plan;
+use super::policy::Policy;
 use super::setup::{self, Setup};
 use super::simulated::Replay;
 use crate::ycsb::Report;
