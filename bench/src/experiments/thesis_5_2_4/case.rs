@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::args::{CaseArgs, Scale};
 use super::data::{self, KEYSPACE, TABLE};
-use super::plan::{Load, Memory, Reads, Run};
+use super::plan::{Load, Memory, Run};
+use super::reads::Reads;
 use super::uncached_disk::UncachedDisk;
 use crate::resources::Usage;
 use crate::ycsb::{

@@ -1,7 +1,9 @@
 //! The figures, as charts.
 
-use super::plan::{Mix, Part, Reads, Run, SSTABLE_FREQUENCIES};
+use super::mix::Mix;
+use super::plan::{Part, Run, SSTABLE_FREQUENCIES};
 use super::published::{TABLE_5_3, TABLE_5_4, TargetRow};
+use super::reads::Reads;
 use super::results::{Results, Spread};
 use super::tables::{iterations_of, snapshots_shown};
 use crate::chart::{Bar, BarChart, Group, Line};

@@ -7,7 +7,9 @@
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use super::mix::Mix;
 use super::published::{TABLE_5_3, TABLE_5_4, TargetRow};
+use super::reads::Reads;
 
 /// How often workload A makes SSTables, relative to the default (Figure 5.10).
 pub const SSTABLE_FREQUENCIES: [u32; 4] = [1, 2, 4, 8];
@@ -42,38 +44,6 @@ pub enum Part {
     Snapshots,
 }
 
-/// A workload of section 5.2.4.1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mix {
-    /// 50% read, 50% update.
-    A,
-    /// 95% read, 5% update.
-    B,
-    /// 50% read, 50% read-modify-write.
-    C,
-    /// Read only.
-    D,
-    /// 95% read of the latest, 5% insert.
-    E,
-}
-
-/// The stores and ways to read that are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reads {
-    /// Merges know no boundaries, and there is no snapshot.
-    Original,
-    /// Merges know boundaries, and there is no snapshot (S/R).
-    Regular,
-    /// Live reads beside a snapshot taken before the first execution (S/RwS).
-    BesideSnapshot,
-    /// Reads of that snapshot (S/SR, S/1).
-    Snapshot,
-    /// Reads of a snapshot taken before each execution and kept (S/N).
-    NewestSnapshot,
-}
-
 /// How many operations are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -98,58 +68,6 @@ pub enum Memory {
 impl Part {
     /// All of them, in the order of the thesis.
     pub const ALL: [Self; 3] = [Self::Throughput, Self::Workloads, Self::Snapshots];
-}
-
-impl Mix {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::A, Self::B, Self::C, Self::D, Self::E];
-
-    /// Its name as a workload of the driver.
-    pub fn workload(self) -> &'static str {
-        match self {
-            Self::A => "thesis-a",
-            Self::B => "thesis-b",
-            Self::C => "thesis-c",
-            Self::D => "thesis-d",
-            Self::E => "thesis-e",
-        }
-    }
-
-    /// Its letter in the thesis.
-    pub fn letter(self) -> &'static str {
-        match self {
-            Self::A => "A",
-            Self::B => "B",
-            Self::C => "C",
-            Self::D => "D",
-            Self::E => "E",
-        }
-    }
-}
-
-impl Reads {
-    /// The columns of tables 5.3 and 5.4.
-    pub const COLUMNS: [Self; 4] = [
-        Self::Original,
-        Self::Regular,
-        Self::BesideSnapshot,
-        Self::Snapshot,
-    ];
-    /// Those of Table 5.5 and figures 5.9 and 5.10.
-    pub const TWO: [Self; 2] = [Self::Original, Self::Snapshot];
-    /// Those of Figure 5.12.
-    pub const OVER_ITERATIONS: [Self; 3] = [Self::Original, Self::Snapshot, Self::NewestSnapshot];
-
-    /// The thesis's name for it.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Original => "Original",
-            Self::Regular => "S/R",
-            Self::BesideSnapshot => "S/RwS",
-            Self::Snapshot => "S/SR",
-            Self::NewestSnapshot => "S/N",
-        }
-    }
 }
 
 impl Run {
@@ -326,13 +244,5 @@ mod tests {
             Run::series(Reads::NewestSnapshot, 10).label(),
             "A S/N 10 times"
         );
-    }
-
-    #[test]
-    fn workloads_are_those_of_the_driver() {
-        for mix in Mix::ALL {
-            let workload: crate::ycsb::Workload = mix.workload().parse().unwrap();
-            assert!(workload.name.ends_with(&mix.letter().to_lowercase()));
-        }
     }
 }

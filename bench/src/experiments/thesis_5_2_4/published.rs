@@ -1,7 +1,8 @@
 //! What the thesis published: mean latencies of reads, in milliseconds, on 20
 //! machines.
 
-use super::plan::{Mix, Reads};
+use super::mix::Mix;
+use super::reads::Reads;
 
 /// A row of tables 5.3 and 5.4.
 #[derive(Debug, Clone, Copy)]

@@ -3,8 +3,10 @@
 use serde::Serialize;
 
 use super::args::Scale;
-use super::plan::{Mix, Reads, Run};
+use super::mix::Mix;
+use super::plan::Run;
 use super::published::{self, TABLE_5_3, TABLE_5_4, TABLE_5_5};
+use super::reads::Reads;
 use super::results::{Done, Ratio, Results};
 
 /// What `--json-file` writes.

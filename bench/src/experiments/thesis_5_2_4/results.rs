@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use super::case::Execution;
-use super::plan::{Mix, Reads, Run};
+use super::mix::Mix;
+use super::plan::Run;
+use super::reads::Reads;
 
 /// A process that ran.
 #[derive(Debug, Clone, Serialize)]

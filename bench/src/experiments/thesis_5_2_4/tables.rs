@@ -1,9 +1,11 @@
 //! The tables: the thesis's ratios beside ours.
 
-use super::plan::{Mix, Part, Reads, Run, SSTABLE_FREQUENCIES};
+use super::mix::Mix;
+use super::plan::{Part, Run, SSTABLE_FREQUENCIES};
 use super::published::{
     self, SNAPSHOT_EACH_MS, SSTABLES_AFTER, TABLE_5_3, TABLE_5_4, TABLE_5_5, TargetRow,
 };
+use super::reads::Reads;
 use super::results::{Ratio, Results, Spread};
 use super::table::Table;
 
