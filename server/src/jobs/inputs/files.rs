@@ -6,6 +6,7 @@ mod content;
     reason = "the door to files that users name"
 )]
 mod data_file;
+mod record_error;
 mod records;
 
 use std::ops::Range;
@@ -16,7 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use self::content::Content;
 use self::data_file::{DataFile, find};
-use self::records::{RecordError, Records};
+use self::record_error::RecordError;
+use self::records::Records;
 use super::SPLIT_BYTES_MIN;
 use super::sample::places;
 use crate::jobs::records::{CsvFields, InvalidInput, RecordFormat, ValueFormat, double_name};

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
 
 use super::content::{Content, content_of};
-use super::records::RecordError;
+use super::record_error::RecordError;
 use crate::jobs::inputs::lines::gunzip;
 use crate::jobs::records::{InvalidInput, InvalidRow};
 

@@ -8,36 +8,9 @@ use memchr::memchr;
 use super::FileKind;
 use super::content::Content;
 use super::data_file::DataFile;
-use crate::jobs::inputs::lines::{LINE_BYTES_MAX, LineError, Lines, READ_BYTES};
+use super::record_error::RecordError;
+use crate::jobs::inputs::lines::{LINE_BYTES_MAX, Lines, READ_BYTES};
 use crate::jobs::records::CsvRecordEnd;
-
-/// Why there is no next record.
-pub(super) enum RecordError {
-    Io(io::Error),
-    /// What begins at this byte cannot be read as what it is said to be.
-    Invalid {
-        offset: u64,
-        problem: String,
-    },
-}
-
-impl From<io::Error> for RecordError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl From<LineError> for RecordError {
-    fn from(error: LineError) -> Self {
-        match error {
-            LineError::Io(error) => Self::Io(error),
-            LineError::TooLong { offset, bytes_max } => Self::Invalid {
-                offset,
-                problem: format!("it is longer than {bytes_max} bytes"),
-            },
-        }
-    }
-}
 
 fn open_quote(offset: u64) -> RecordError {
     RecordError::Invalid {
