@@ -3,6 +3,9 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+/// What a gzip file begins with; no UTF-8 text does.
+pub(super) const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
 /// What a file is taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum TextFormat {

@@ -10,13 +10,11 @@ use flate2::bufread::MultiGzDecoder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::error::CancelledRead;
+use super::format::GZIP_MAGIC;
 use super::walk::TextFile;
 
 /// What is read at a time.
 const READ_BYTES: usize = 128 << 10;
-
-/// What a gzip file begins with; no UTF-8 text does.
-pub(super) const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Between two looks at whether the load is cancelled, while a pipe has nothing to say.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

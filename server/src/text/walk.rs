@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use walkdir::{DirEntry, WalkDir};
 
-use super::source::GZIP_MAGIC;
+use super::format::GZIP_MAGIC;
 
 /// Bytes at the start of a file that tell text from binary. What looks like text
 /// here and is not further on is found when it is read.
