@@ -7,7 +7,6 @@ use ebb_scheduler::runtime::Input;
 use ebb_scheduler::sim::scenario::Scenario;
 
 use super::output::OpenOutput;
-use super::site::resolve;
 use crate::jobs::aggregate::{self, Aggregation};
 use crate::jobs::chain::Work;
 use crate::jobs::combine::{self, Grouping};
@@ -25,6 +24,8 @@ use crate::jobs::{index, pi, simulate, validate, wordcount};
 pub(super) struct Materials<'a> {
     /// As many as the application takes, with what their values are.
     pub(super) inputs: Vec<(Arc<dyn Input>, RecordFormat)>,
+    /// What is simulated instead of the thesis's scenario.
+    pub(super) scenario: Option<Scenario>,
     pub(super) output: OpenOutput<'a>,
     /// Map tasks at most.
     pub(super) splits: u32,
@@ -131,10 +132,9 @@ pub(super) fn make(request: &JobRequest, materials: &Materials<'_>) -> Result<Wo
             select::spec(name, input, output, selection)
         }
         ApplicationRequest::Simulate(options) => {
-            let mut scenario = match &options.scenario {
+            let mut scenario = match materials.scenario.clone() {
                 None => Scenario::parse("the thesis's", simulate::SCENARIO).map_err(|e| no(&e))?,
-                Some(path) => simulate::read_scenario(&resolve(&request.directory, path))
-                    .map_err(JobError::Scenario)?,
+                Some(scenario) => scenario,
             };
             scenario.replicas = options.replicas.unwrap_or(scenario.replicas);
             let output = output.of(Arc::new(simulate::rows()))?;

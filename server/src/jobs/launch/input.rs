@@ -1,13 +1,15 @@
 //! The inputs of a request, opened.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use ebb_scheduler::runtime::Input;
+use ebb_scheduler::sim::scenario::Scenario;
 use ebb_storage::{Db, SnapshotTable};
 
-use super::site::{Site, resolve};
+use super::paths::Paths;
+use super::site::Site;
 use super::snapshot::JobSnapshot;
 use crate::jobs::error::JobError;
 use crate::jobs::history::OwnSnapshot;
@@ -15,6 +17,7 @@ use crate::jobs::records::{RecordFormat, ValueFormat};
 use crate::jobs::request::{
     CsvInput, GeneratedInput, InputRequest, JobRequest, KeySelection, TableInput, ValueKind,
 };
+use crate::jobs::simulate;
 use crate::jobs::{FileKind, FilesInput, Generator, SnapshotInput};
 use crate::lookup;
 use crate::names::end_of_prefix;
@@ -61,19 +64,20 @@ impl OpenInput {
     }
 }
 
-/// Finds what `request` reads, and cuts each input into at most `splits` splits.
+/// Opens what `request` reads, its files at `paths`, and cuts each input into at most `splits` splits.
 pub(super) fn open(
     request: &JobRequest,
+    paths: &Paths,
     own: &[OwnSnapshot],
     site: &Site,
     splits: u32,
 ) -> Result<Vec<OpenInput>, JobError> {
-    let files = Files {
-        directory: &request.directory,
-        splits: splits as usize,
-    };
     let mut opened = Vec::new();
-    for (number, input) in (0..).zip(&request.inputs) {
+    for ((number, input), found) in (0..).zip(&request.inputs).zip(&paths.inputs) {
+        let files = Files {
+            found,
+            splits: splits as usize,
+        };
         opened.push(match input {
             InputRequest::Table(table) => {
                 let name = || JobError::NoDatabase(table.table.to_string());
@@ -96,17 +100,23 @@ pub(super) fn open(
     Ok(opened)
 }
 
+/// The scenario that is named, read.
+pub(super) fn scenario(paths: &Paths) -> Result<Option<Scenario>, JobError> {
+    let read = paths.scenario.as_deref().map(simulate::read_scenario);
+    read.transpose().map_err(JobError::Scenario)
+}
+
+/// The files of an input.
 struct Files<'a> {
-    directory: &'a Path,
+    /// Where they are, in the order in which they were asked for.
+    found: &'a [PathBuf],
     splits: usize,
 }
 
 impl Files<'_> {
-    fn open(&self, paths: &[PathBuf], kind: FileKind) -> Result<FilesInput, JobError> {
-        let paths = paths
-            .iter()
-            .map(|path| (resolve(self.directory, path), path.as_path()));
-        let paths: Vec<_> = paths.collect();
+    fn open(&self, asked: &[PathBuf], kind: FileKind) -> Result<FilesInput, JobError> {
+        let asked = asked.iter().map(PathBuf::as_path);
+        let paths: Vec<_> = self.found.iter().cloned().zip(asked).collect();
         Ok(FilesInput::open_as(&paths, kind, self.splits)?)
     }
 

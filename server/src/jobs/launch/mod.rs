@@ -2,9 +2,9 @@
 //! and its application makes of them what the runtime runs.
 //!
 //! ```text
-//!   JobRequest ─> input, output ─> application ─> Work: one job, or a chain of them
-//!                     │                             │ isolate: in processes
-//!                     └──── JobDescription ─────────┴──> serve, in such a process
+//!   JobRequest ─> paths ─> input, output ─> application ─> Work: one job, or a chain
+//!                              │                             │ isolate: in processes
+//!                              └──── JobDescription ─────────┴──> serve, in such a process
 //! ```
 //!
 //! What always holds: a process of `--isolate process` makes the job by the same code
@@ -15,6 +15,7 @@ mod description;
 mod input;
 mod isolate;
 mod output;
+mod paths;
 mod serve;
 mod site;
 mod snapshot;
@@ -26,6 +27,7 @@ pub use self::description::{InputDescription, JobDescription};
 pub use self::input::OpenInput;
 use self::output::OpenOutput;
 pub use self::output::output_is_there;
+use self::paths::Paths;
 pub use self::serve::serve_tasks_if_asked;
 pub use self::site::Site;
 pub use self::snapshot::delete_own_snapshots;
@@ -65,7 +67,9 @@ pub fn launch(
         .cores
         .map_or(site.cores, |most| most.min(site.cores));
     let splits = request.splits.unwrap_or(4 * cores);
-    let inputs = input::open(request, own, site, splits)?;
+    let paths = Paths::of(request);
+    let inputs = input::open(request, &paths, own, site, splits)?;
+    let scenario = input::scenario(&paths)?;
     let commits = CommitRecord::default();
     let output = OpenOutput::Rows {
         request,
@@ -76,6 +80,7 @@ pub fn launch(
         request,
         &Materials {
             inputs: inputs.iter().map(OpenInput::readable).collect(),
+            scenario,
             output,
             splits,
             spill_dir: &site.spill_dir,

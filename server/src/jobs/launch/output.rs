@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use ebb_scheduler::runtime::{Output, VecOutput};
 
-use super::site::{Site, resolve};
+use super::paths::resolve;
+use super::site::Site;
 use crate::jobs::error::JobError;
 use crate::jobs::history::{CommitRecord, RecordedOutput, SYSTEM_KEYSPACE};
 use crate::jobs::records::RowSchema;

@@ -1,6 +1,6 @@
 //! Where a job is launched.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ebb_storage::Db;
 
@@ -15,14 +15,4 @@ pub struct Site {
     pub cores: u32,
     /// Memory for the records of a task, in bytes.
     pub task_memory_bytes: usize,
-}
-
-/// `path` as it is found: below `directory` where it is relative. Where that is the
-/// directory of this process it stays as it is, so that messages name it as it was asked
-/// for.
-pub(super) fn resolve(directory: &Path, path: &Path) -> PathBuf {
-    match std::env::current_dir() {
-        Ok(here) if here == directory => path.to_path_buf(),
-        _ => directory.join(path),
-    }
 }
