@@ -60,7 +60,7 @@ pub(super) struct Args {
     /// What the files are [default: lines of text; with --key as their names end: .csv,
     /// .tsv, .jsonl, .ndjson].
     #[arg(long, value_name = "FORMAT")]
-    format: Option<TextFormat>,
+    format: Option<FormatArg>,
     /// What is between the fields of CSV: one character, or tab [default: a comma; a tab
     /// in files called .tsv]. The files are CSV then.
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
@@ -72,7 +72,7 @@ pub(super) struct Args {
     /// What to do about rows of the input that have the same key: load nothing, or take
     /// the last one.
     #[arg(long, value_name = "WHICH", default_value = "refuse")]
-    duplicates: Duplicates,
+    duplicates: DuplicatesArg,
     /// Leave out files that are no text, or cannot be read, and say so; else nothing is
     /// loaded.
     #[arg(long)]
@@ -87,6 +87,46 @@ pub(super) struct Args {
     /// Files, directories with files, and - for standard input.
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
+}
+
+/// What a file is taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum FormatArg {
+    /// Lines of UTF-8. A row's value is the line.
+    Text,
+    /// CSV records (RFC 4180), also over several lines. A row's value is the record,
+    /// with commas between its fields.
+    Csv,
+    /// A JSON object per line. A row's value is the line.
+    JsonLines,
+}
+
+impl From<FormatArg> for TextFormat {
+    fn from(arg: FormatArg) -> Self {
+        match arg {
+            FormatArg::Text => Self::Text,
+            FormatArg::Csv => Self::Csv,
+            FormatArg::JsonLines => Self::JsonLines,
+        }
+    }
+}
+
+/// What becomes of several rows with the same key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum DuplicatesArg {
+    /// Nothing is loaded.
+    Refuse,
+    /// The last one counts: by the order of the files, then of the lines.
+    Last,
+}
+
+impl From<DuplicatesArg> for Duplicates {
+    fn from(arg: DuplicatesArg) -> Self {
+        match arg {
+            DuplicatesArg::Refuse => Self::Refuse,
+            DuplicatesArg::Last => Self::Last,
+        }
+    }
 }
 
 /// A byte between fields.
@@ -116,7 +156,8 @@ impl Args {
     fn options(&self) -> Result<LoadOptions, CliError> {
         let usage = |text: &str| Err(CliError::Usage(text.to_string()));
         let is_csv = self.delimiter.is_some() || self.no_header;
-        let format = self.format.or(is_csv.then_some(TextFormat::Csv));
+        let format = self.format.map(TextFormat::from);
+        let format = format.or(is_csv.then_some(TextFormat::Csv));
         if is_csv && format != Some(TextFormat::Csv) {
             return usage("--delimiter and --no-header are for --format csv");
         }
@@ -131,7 +172,7 @@ impl Args {
             delimiter: self.delimiter,
             header: !self.no_header,
             key: self.key.clone(),
-            duplicates: self.duplicates,
+            duplicates: self.duplicates.into(),
             skip_bad: self.skip_bad,
             threads: self.threads.unwrap_or(default.threads),
             ..default

@@ -7,7 +7,7 @@ use std::path::Path;
 pub(super) const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// What a file is taken for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextFormat {
     /// Lines of UTF-8. A row's value is the line.
     Text,

@@ -6,7 +6,7 @@ use std::thread;
 use super::format::TextFormat;
 
 /// What becomes of several rows with the same key.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Duplicates {
     /// Nothing is loaded.
     #[default]

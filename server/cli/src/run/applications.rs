@@ -238,7 +238,25 @@ pub(super) struct Pi {
     seed: u64,
     /// How they are drawn; both draw the same points.
     #[arg(long, value_name = "VARIANT", default_value = "plain")]
-    variant: Variant,
+    variant: VariantArg,
+}
+
+/// How points are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum VariantArg {
+    /// One after the other.
+    Plain,
+    /// Eight at once.
+    Simd,
+}
+
+impl From<VariantArg> for Variant {
+    fn from(arg: VariantArg) -> Self {
+        match arg {
+            VariantArg::Plain => Self::Plain,
+            VariantArg::Simd => Self::Simd,
+        }
+    }
 }
 
 const SELECT_EXAMPLES: &str = "\

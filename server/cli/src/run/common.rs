@@ -16,6 +16,28 @@ use ebb_storage::{Maintenance, Options};
 use super::{memory, target};
 use crate::database::Location;
 
+/// What a file of rows looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum FormatArg {
+    /// `KEY<TAB>VALUE`, as they are, as far as rows have both: a tab or newline inside is
+    /// not escaped.
+    Text,
+    /// CSV (RFC 4180) with a header.
+    Csv,
+    /// A JSON object per line.
+    JsonLines,
+}
+
+impl From<FormatArg> for RowFormat {
+    fn from(arg: FormatArg) -> Self {
+        match arg {
+            FormatArg::Text => Self::Text,
+            FormatArg::Csv => Self::Csv,
+            FormatArg::JsonLines => Self::JsonLines,
+        }
+    }
+}
+
 /// What every job takes.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Common {
@@ -32,7 +54,7 @@ pub(super) struct Common {
     /// What files of rows look like [default: as the file's name ends: .csv,
     /// .jsonl, else text].
     #[arg(long, value_name = "FORMAT")]
-    format: Option<RowFormat>,
+    format: Option<FormatArg>,
     /// Only the first N rows of the result, in its order. All of the input is read all
     /// the same.
     #[arg(long, value_name = "N")]
@@ -164,7 +186,7 @@ impl Common {
     ) -> Result<JobRequest> {
         let output = OutputRequest {
             to: target::choose(node.db(), &self.output)?,
-            format: self.format,
+            format: self.format.map(RowFormat::from),
             limit: self.limit,
         };
         let here = std::env::current_dir().context("cannot tell where this is")?;

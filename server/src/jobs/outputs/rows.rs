@@ -11,7 +11,7 @@ use crate::jobs::records::csv::{push_field, record};
 use crate::jobs::records::{Column, ColumnKind, Fields, InvalidRow, RowDecoder, RowSchema};
 
 /// What a file of rows looks like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RowFormat {
     /// `KEY<TAB>VALUE`, as they are, as far as rows have both: a tab or newline inside is

@@ -26,9 +26,7 @@ pub fn rows() -> RecordFormat {
 }
 
 /// How points are drawn. Both ways draw the same points.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, clap::ValueEnum,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Variant {
     /// One after the other.

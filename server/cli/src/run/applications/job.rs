@@ -116,7 +116,7 @@ impl JobArgs {
                 let application = ApplicationRequest::Pi(PiRequest {
                     points: args.points,
                     seed: args.seed,
-                    variant: args.variant,
+                    variant: args.variant.into(),
                 });
                 (application, Vec::new())
             }
