@@ -1,7 +1,7 @@
 //! Who the load monitor says has used the CPU, beside a job in processes. These run this
 //! very test program, in which only `door` looks at what they are told.
 
-#![allow(
+#![expect(
     clippy::disallowed_methods,
     reason = "tests and examples look at clocks and files themselves"
 )]

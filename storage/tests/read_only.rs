@@ -1,6 +1,6 @@
 //! Databases opened to be read: many at once, beside no writer, and without a trace.
 
-#![allow(
+#![expect(
     clippy::disallowed_methods,
     reason = "tests and examples look at clocks and files themselves"
 )]

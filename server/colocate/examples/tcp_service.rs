@@ -9,7 +9,7 @@
 //! runs three times, for so many seconds each: alone, beside jobs as plain threads would
 //! run them, and beside the same jobs co-located.
 
-#![allow(
+#![expect(
     clippy::disallowed_methods,
     reason = "tests and examples look at clocks and files themselves"
 )]

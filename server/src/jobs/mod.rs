@@ -33,10 +33,17 @@ pub mod index;
 mod inputs;
 pub mod join;
 pub mod launch;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the door to files that users name"
+)]
 mod outputs;
 pub mod pagerank;
 pub mod pi;
-#[expect(clippy::disallowed_methods, reason = "the door to the files of jobs")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "looks up which files a process has open"
+)]
 mod processes;
 pub mod records;
 pub mod request;

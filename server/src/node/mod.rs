@@ -31,7 +31,7 @@ mod registry;
 mod running;
 #[expect(
     clippy::disallowed_methods,
-    reason = "measures real requests in real time"
+    reason = "makes and removes the folder for spills"
 )]
 mod spills;
 #[expect(

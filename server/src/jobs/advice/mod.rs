@@ -11,7 +11,7 @@
 //! there the answer is the wider, the less alike they are.
 
 mod expectation;
-#[expect(clippy::disallowed_methods, reason = "the door to the files of jobs")]
+#[expect(clippy::disallowed_methods, reason = "measures over real time")]
 mod free_cores;
 
 use distrs::Normal;

@@ -20,36 +20,12 @@
 //! | `scratch` | the folder that the parts of files wait in |
 //! | `relay` | rows that one job of a chain leaves for the next |
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the door to files that users name"
-)]
 mod files;
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the door to files that users name"
-)]
 mod limit;
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the door to files that users name"
-)]
 mod relay;
 mod rows;
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the door to files that users name"
-)]
 mod scratch;
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the door to files that users name"
-)]
 mod staging;
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the door to files that users name"
-)]
 mod table;
 
 pub use files::{FilesOutput, FilesTarget};
