@@ -1,0 +1,1 @@
+//! Partition and clustering keys whose bytes sort as CQL sorts the values.

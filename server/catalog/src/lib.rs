@@ -1,0 +1,16 @@
+//! Tables with columns over a key-value store, as bytes and rules without I/O.
+//!
+//! ```text
+//! schema   keyspaces, tables, columns and user-defined types, as records and as DDL
+//! row      a write as a merge operand; reconciliation; a row as of a time
+//! key      partition and clustering keys whose bytes sort as CQL sorts the values
+//! types    CQL types and their native serialization
+//! ```
+//!
+//! Arrows of use point down only.
+#![forbid(unsafe_code)]
+
+pub mod key;
+pub mod row;
+pub mod schema;
+pub mod types;

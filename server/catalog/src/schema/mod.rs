@@ -1,0 +1,1 @@
+//! Keyspaces, tables, columns and user-defined types, as records and as DDL.

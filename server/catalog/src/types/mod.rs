@@ -1,0 +1,1 @@
+//! CQL types and their native serialization.

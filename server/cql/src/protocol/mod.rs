@@ -1,0 +1,1 @@
+//! Frames of the native protocol, version 4.
