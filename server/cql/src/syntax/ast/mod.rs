@@ -1,0 +1,104 @@
+//! What a statement says.
+//!
+//! The tree of CQL 3.4.5 (Cassandra 4.1) and of ebb's own statements about snapshots.
+//! It owns its strings, holds no positions and no types of a schema. Two texts that
+//! differ in white space, comments, the case of words or redundant quotes give equal
+//! trees.
+//!
+//! ```text
+//! name         names, and names in a keyspace
+//! types        types as they are written
+//! term         values: constants, markers, literals, calls, arithmetic
+//! relation     what WHERE and IF ask
+//! select       SELECT, its selectors
+//! write        INSERT, UPDATE, DELETE, BATCH
+//! definition   CREATE, ALTER, DROP of keyspaces, tables, types, indexes
+//! snapshot     CREATE, DROP, LIST SNAPSHOT
+//! describe     DESCRIBE
+//! ```
+mod definition;
+mod describe;
+mod name;
+mod relation;
+mod select;
+mod snapshot;
+mod term;
+mod types;
+mod write;
+
+pub use definition::*;
+pub use describe::*;
+pub use name::*;
+pub use relation::*;
+pub use select::*;
+pub use snapshot::*;
+pub use term::*;
+pub use types::*;
+pub use write::*;
+
+/// One statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Statement {
+    /// `SELECT`.
+    Select(Select),
+    /// `INSERT`, `UPDATE` or `DELETE`.
+    Write(Write),
+    /// `BEGIN BATCH ... APPLY BATCH`.
+    Batch(Batch),
+    /// `TRUNCATE [TABLE] t`.
+    Truncate(QualifiedName),
+    /// `USE ks`.
+    Use(Name),
+    /// `CREATE KEYSPACE`.
+    CreateKeyspace(CreateKeyspace),
+    /// `ALTER KEYSPACE`.
+    AlterKeyspace(AlterKeyspace),
+    /// `DROP KEYSPACE`.
+    DropKeyspace(DropKeyspace),
+    /// `CREATE TABLE`.
+    CreateTable(CreateTable),
+    /// `ALTER TABLE`.
+    AlterTable(AlterTable),
+    /// `DROP TABLE`.
+    DropTable(DropObject),
+    /// `CREATE TYPE`.
+    CreateType(CreateType),
+    /// `ALTER TYPE`.
+    AlterType(AlterType),
+    /// `DROP TYPE`.
+    DropType(DropObject),
+    /// `CREATE [CUSTOM] INDEX`.
+    CreateIndex(CreateIndex),
+    /// `DROP INDEX`.
+    DropIndex(DropObject),
+    /// `DESCRIBE`.
+    Describe(Describe),
+    /// `CREATE SNAPSHOT`.
+    CreateSnapshot(CreateSnapshot),
+    /// `DROP SNAPSHOT`.
+    DropSnapshot(DropSnapshot),
+    /// `LIST SNAPSHOTS`.
+    ListSnapshots(ListSnapshots),
+    /// A statement of CQL that ebb does not serve.
+    Unsupported(Unsupported),
+}
+
+/// A statement that is known by its first words only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsupported {
+    /// Its name in capitals: `CREATE MATERIALIZED VIEW`, `GRANT`.
+    pub what: &'static str,
+    /// The whole statement as it came, without white space around it and without its
+    /// semicolon.
+    pub text: String,
+}
+
+/// A statement and the markers in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parsed {
+    /// The statement.
+    pub statement: Statement,
+    /// What each marker is called, `None` for `?`; [`Marker::index`] counts in here. A
+    /// name that stands twice in a statement is two markers.
+    pub markers: Vec<Option<Name>>,
+}

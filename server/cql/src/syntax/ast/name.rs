@@ -1,0 +1,78 @@
+//! Names, and names in a keyspace.
+
+use std::borrow::Borrow;
+
+/// The name of a keyspace, table, column, type, field, function, index or snapshot, in
+/// the form in which it is compared: what was written without quotes is in small
+/// letters, what was quoted is as it was.
+///
+/// Any text, also the empty one: which names a table may have is not the syntax's to
+/// say. The name `ks@s` of a keyspace at a snapshot is one name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(String);
+
+impl Name {
+    /// A name that is compared as `name`, letter by letter.
+    pub fn new(name: impl Into<String>) -> Self {
+        Name(name.into())
+    }
+
+    /// As it is compared.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// As it is compared.
+    pub fn into_string(self) -> String {
+        self.0
+    }
+}
+
+impl From<&str> for Name {
+    fn from(name: &str) -> Self {
+        Name::new(name)
+    }
+}
+
+impl AsRef<str> for Name {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for Name {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PartialEq<str> for Name {
+    fn eq(&self, other: &str) -> bool {
+        self.0 == other
+    }
+}
+
+impl PartialEq<&str> for Name {
+    fn eq(&self, other: &&str) -> bool {
+        self.0 == *other
+    }
+}
+
+/// `ks.name`, or `name` in the keyspace in use: a table, type, function, aggregate,
+/// index or view.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QualifiedName {
+    /// The keyspace where one is named.
+    pub keyspace: Option<Name>,
+    /// The name in it.
+    pub name: Name,
+}
+
+impl From<Name> for QualifiedName {
+    fn from(name: Name) -> Self {
+        QualifiedName {
+            keyspace: None,
+            name,
+        }
+    }
+}

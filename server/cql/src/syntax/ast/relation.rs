@@ -1,0 +1,147 @@
+//! What WHERE and IF ask.
+
+use super::{Marker, Name, Term};
+
+/// One relation of a WHERE clause; all of them must hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Relation {
+    /// `c < v`.
+    Column {
+        /// The column.
+        column: Name,
+        /// How it compares.
+        operator: Operator,
+        /// With what.
+        value: Term,
+    },
+    /// `c IN (a, b)`, `c IN ?`.
+    In {
+        /// The column.
+        column: Name,
+        /// One of these.
+        values: InValues,
+    },
+    /// `c IS NOT NULL`.
+    IsNotNull(Name),
+    /// `m[k] = v`.
+    Element {
+        /// The map.
+        column: Name,
+        /// The key in it.
+        key: Term,
+        /// How its value compares.
+        operator: Operator,
+        /// With what.
+        value: Term,
+    },
+    /// `token(a, b) > v`.
+    Token {
+        /// The columns, at least one, as written.
+        columns: Vec<Name>,
+        /// How their token compares: by order or equality.
+        operator: Operator,
+        /// With what.
+        value: Term,
+    },
+    /// `(a, b) > (1, 2)`, `(a, b) > ?`.
+    Tuple {
+        /// The columns, at least one.
+        columns: Vec<Name>,
+        /// How they compare: by order or equality.
+        operator: Operator,
+        /// A [`Term::Tuple`] or a [`Term::Marker`].
+        value: Term,
+    },
+    /// `(a, b) IN ((1, 2), (3, 4))`, `(a, b) IN (?, ?)`, `(a, b) IN ?`.
+    TupleIn {
+        /// The columns, at least one.
+        columns: Vec<Name>,
+        /// One of these, each a [`Term::Tuple`] or a [`Term::Marker`].
+        values: InValues,
+    },
+}
+
+/// How a column compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "each is called as it is written")]
+pub enum Operator {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Contains,
+    ContainsKey,
+    Like,
+}
+
+impl Operator {
+    /// As it is written.
+    pub fn text(self) -> &'static str {
+        match self {
+            Operator::Equal => "=",
+            Operator::NotEqual => "!=",
+            Operator::Less => "<",
+            Operator::LessOrEqual => "<=",
+            Operator::Greater => ">",
+            Operator::GreaterOrEqual => ">=",
+            Operator::Contains => "CONTAINS",
+            Operator::ContainsKey => "CONTAINS KEY",
+            Operator::Like => "LIKE",
+        }
+    }
+}
+
+/// What stands after IN.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InValues {
+    /// `(a, b)`, perhaps none.
+    List(Vec<Term>),
+    /// `?`: the whole list comes with the request.
+    Marker(Marker),
+}
+
+/// What IF asks of a row before UPDATE or DELETE writes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Condition {
+    /// There is no IF.
+    #[default]
+    None,
+    /// `IF EXISTS`.
+    Exists,
+    /// `IF c = 1 AND ...`, at least one.
+    All(Vec<ColumnCondition>),
+}
+
+/// `c = v`, `c[k] > v`, `c.f IN (a, b)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnCondition {
+    /// The column.
+    pub column: Name,
+    /// What of it.
+    pub part: Part,
+    /// What is asked.
+    pub test: ColumnTest,
+}
+
+/// What of a column is meant.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Part {
+    /// All of it.
+    #[default]
+    Whole,
+    /// `c[k]`: of a map, set or list.
+    Element(Term),
+    /// `c.f`: of a user-defined type.
+    Field(Name),
+}
+
+/// What a condition asks of its column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ColumnTest {
+    /// `= v`, `< v`, `CONTAINS v`.
+    Compare(Operator, Term),
+    /// `IN (a, b)`.
+    In(InValues),
+}

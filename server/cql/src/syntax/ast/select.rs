@@ -1,0 +1,149 @@
+//! SELECT, its selectors.
+
+use super::{ArithmeticOperator, Constant, Marker, Name, QualifiedName, Relation, Term, TypeName};
+
+/// ```text
+/// SELECT [JSON] [DISTINCT] selection FROM table [USING SNAPSHOT s] [WHERE relations]
+///   [GROUP BY ...] [ORDER BY ...] [PER PARTITION LIMIT n] [LIMIT n] [ALLOW FILTERING]
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Select {
+    /// Each row as one JSON text.
+    pub json: bool,
+    /// Each partition once.
+    pub distinct: bool,
+    /// What of each row.
+    pub selection: Selection,
+    /// The table.
+    pub from: QualifiedName,
+    /// `USING SNAPSHOT s`, ebb's own: the table as it was then.
+    pub snapshot: Option<Name>,
+    /// Which rows; all of them must hold.
+    pub relations: Vec<Relation>,
+    /// Columns or calls over columns.
+    pub group_by: Vec<Selector>,
+    /// By which columns, in this order.
+    pub order_by: Vec<(Name, Order)>,
+    /// A [`Term::Constant`] or a [`Term::Marker`].
+    pub per_partition_limit: Option<Term>,
+    /// A [`Term::Constant`] or a [`Term::Marker`].
+    pub limit: Option<Term>,
+    /// `ALLOW FILTERING`.
+    pub allow_filtering: bool,
+}
+
+/// What of each row is returned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selection {
+    /// `*`.
+    All,
+    /// At least one.
+    Some(Vec<Selected>),
+}
+
+/// `selector [AS alias]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selected {
+    /// What is computed.
+    pub selector: Selector,
+    /// What the result's column is called, where it is said.
+    pub alias: Option<Name>,
+}
+
+/// An expression over a row's columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selector {
+    /// A column.
+    Column(Name),
+    /// A constant.
+    Constant(Constant),
+    /// `null`.
+    Null,
+    /// `?` or `:name`.
+    Marker(Marker),
+    /// `count(*)`; also `count` of any constant.
+    CountRows,
+    /// `writetime(c)`.
+    WriteTime(Box<Selector>),
+    /// `maxwritetime(c)`.
+    MaxWriteTime(Box<Selector>),
+    /// `ttl(c)`. What these three ask of is a [`Selector::Column`], or parts of one by
+    /// [`Selector::Field`], [`Selector::Element`] and [`Selector::Slice`].
+    Ttl(Box<Selector>),
+    /// `f(a, b)`.
+    Call {
+        /// The function or aggregate.
+        function: QualifiedName,
+        /// What it is called with.
+        args: Vec<Selector>,
+    },
+    /// `CAST(value AS type)`; Cassandra takes native types only.
+    Cast {
+        /// The value.
+        selector: Box<Selector>,
+        /// The type.
+        to: TypeName,
+    },
+    /// `u.field`.
+    Field {
+        /// The user-defined type's value.
+        of: Box<Selector>,
+        /// The field.
+        field: Name,
+    },
+    /// `m[k]`.
+    Element {
+        /// The collection.
+        of: Box<Selector>,
+        /// The key.
+        key: Term,
+    },
+    /// `m[a..b]`, `m[a..]`, `m[..b]`; at least one end.
+    Slice {
+        /// The collection.
+        of: Box<Selector>,
+        /// The first key.
+        from: Option<Term>,
+        /// The last key.
+        to: Option<Term>,
+    },
+    /// `(type) value`.
+    Hint {
+        /// The type.
+        to: TypeName,
+        /// The value.
+        selector: Box<Selector>,
+    },
+    /// `(a, b)`, at least one. `(a)` with a single one is a tuple or a value between
+    /// parentheses.
+    Tuple(Vec<Selector>),
+    /// `[a, b]`.
+    List(Vec<Selector>),
+    /// `{a, b}`; also `{}`, which may mean an empty map.
+    Set(Vec<Selector>),
+    /// `{a: b}`, at least one: a map, or a user-defined type where every key is a
+    /// [`Selector::Column`] that is called as a field.
+    Map(Vec<(Selector, Selector)>),
+    /// `-value`, of a value that is not a number as it stands there.
+    Negation(Box<Selector>),
+    /// `a + b`. Operands that bind less than the operator are a [`Selector::Tuple`] of
+    /// one.
+    Arithmetic {
+        /// Left of the operator.
+        left: Box<Selector>,
+        /// The operator.
+        operator: ArithmeticOperator,
+        /// Right of the operator.
+        right: Box<Selector>,
+    },
+}
+
+/// Ascending or descending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Order {
+    /// `ASC`, and where nothing is said.
+    #[default]
+    Ascending,
+    /// `DESC`.
+    Descending,
+}
