@@ -1,0 +1,287 @@
+//! What a column's value may be.
+
+use std::sync::Arc;
+
+use super::{TypeError, UserType};
+
+/// How deep types may nest, user-defined types counted. Recursion over a type ends here.
+pub const DEPTH_MAX: usize = 32;
+/// How many types may be part of one type, each use of a user-defined type counted anew.
+/// Without it twenty small user-defined types describe a million fields.
+pub const NODES_MAX: usize = 4096;
+
+/// A CQL type. `varchar` is [`Text`](Self::Text).
+///
+/// Types that come from clients or records pass through [`CqlType::parse`] or
+/// [`CqlType::check`], which hold them to [`DEPTH_MAX`], [`NODES_MAX`] and CQL's rules.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the variants are CQL's own names")]
+pub enum CqlType {
+    Ascii,
+    Bigint,
+    Blob,
+    Boolean,
+    Counter,
+    Date,
+    Decimal,
+    Double,
+    Duration,
+    Float,
+    Inet,
+    Int,
+    Smallint,
+    Text,
+    Time,
+    Timestamp,
+    Timeuuid,
+    Tinyint,
+    Uuid,
+    Varint,
+    /// `list<element>`; one cell for each element unless frozen.
+    List {
+        element: Arc<CqlType>,
+        frozen: bool,
+    },
+    /// `set<element>`; one cell for each element unless frozen.
+    Set {
+        element: Arc<CqlType>,
+        frozen: bool,
+    },
+    /// `map<key, value>`; one cell for each key unless frozen.
+    Map {
+        key: Arc<CqlType>,
+        value: Arc<CqlType>,
+        frozen: bool,
+    },
+    /// `tuple<...>`, always frozen.
+    Tuple(Arc<[CqlType]>),
+    /// A user-defined type; one cell for each field unless frozen.
+    Udt {
+        definition: Arc<UserType>,
+        frozen: bool,
+    },
+}
+
+impl CqlType {
+    /// Every native type.
+    pub const NATIVE: [Self; 20] = [
+        Self::Ascii,
+        Self::Bigint,
+        Self::Blob,
+        Self::Boolean,
+        Self::Counter,
+        Self::Date,
+        Self::Decimal,
+        Self::Double,
+        Self::Duration,
+        Self::Float,
+        Self::Inet,
+        Self::Int,
+        Self::Smallint,
+        Self::Text,
+        Self::Time,
+        Self::Timestamp,
+        Self::Timeuuid,
+        Self::Tinyint,
+        Self::Uuid,
+        Self::Varint,
+    ];
+
+    /// A `list`, not frozen.
+    pub fn list(element: Self) -> Self {
+        Self::List {
+            element: Arc::new(element),
+            frozen: false,
+        }
+    }
+
+    /// A `set`, not frozen.
+    pub fn set(element: Self) -> Self {
+        Self::Set {
+            element: Arc::new(element),
+            frozen: false,
+        }
+    }
+
+    /// A `map`, not frozen.
+    pub fn map(key: Self, value: Self) -> Self {
+        Self::Map {
+            key: Arc::new(key),
+            value: Arc::new(value),
+            frozen: false,
+        }
+    }
+
+    /// A `tuple`, which freezes what it holds.
+    pub fn tuple(types: impl IntoIterator<Item = Self>) -> Self {
+        Self::Tuple(types.into_iter().map(Self::freeze).collect())
+    }
+
+    /// A user-defined type, not frozen.
+    pub fn udt(definition: Arc<UserType>) -> Self {
+        Self::Udt {
+            definition,
+            frozen: false,
+        }
+    }
+
+    /// The type as `frozen<...>` makes it: one cell, and all that it holds frozen too.
+    /// Native types stay what they are.
+    #[must_use]
+    pub fn freeze(self) -> Self {
+        let inner = |t: Arc<Self>| Arc::new(Arc::unwrap_or_clone(t).freeze());
+        match self {
+            Self::List { element, .. } => Self::List {
+                element: inner(element),
+                frozen: true,
+            },
+            Self::Set { element, .. } => Self::Set {
+                element: inner(element),
+                frozen: true,
+            },
+            Self::Map { key, value, .. } => Self::Map {
+                key: inner(key),
+                value: inner(value),
+                frozen: true,
+            },
+            Self::Tuple(types) => Self::tuple(types.iter().cloned()),
+            Self::Udt { definition, .. } => Self::Udt {
+                definition,
+                frozen: true,
+            },
+            native => native,
+        }
+    }
+
+    /// Whether a value lies in several cells: a collection or user-defined type that is not
+    /// frozen.
+    pub fn is_multi_cell(&self) -> bool {
+        matches!(
+            self,
+            Self::List { frozen: false, .. }
+                | Self::Set { frozen: false, .. }
+                | Self::Map { frozen: false, .. }
+                | Self::Udt { frozen: false, .. }
+        )
+    }
+
+    /// Whether it is a list, set or map, frozen or not.
+    pub fn is_collection(&self) -> bool {
+        matches!(
+            self,
+            Self::List { .. } | Self::Set { .. } | Self::Map { .. }
+        )
+    }
+
+    /// Whether it is neither a collection, a tuple nor a user-defined type.
+    pub fn is_native(&self) -> bool {
+        !self.is_collection() && !matches!(self, Self::Tuple(_) | Self::Udt { .. })
+    }
+
+    /// Whether a duration is part of it: such values have no order and are no key.
+    pub fn contains_duration(&self) -> bool {
+        match self {
+            Self::Duration => true,
+            Self::Udt { definition, .. } => definition.contains_duration(),
+            other => other.parts().any(Self::contains_duration),
+        }
+    }
+
+    /// Whether the user-defined type `name` is part of it, at any depth.
+    pub fn mentions(&self, name: &str) -> bool {
+        match self {
+            Self::Udt { definition, .. } => {
+                definition.name() == name
+                    || definition.fields().iter().any(|(_, t)| t.mentions(name))
+            }
+            other => other.parts().any(|t| t.mentions(name)),
+        }
+    }
+
+    /// How deep it nests; a native type has depth 1.
+    pub fn depth(&self) -> usize {
+        match self {
+            Self::Udt { definition, .. } => definition.depth() + 1,
+            other => 1 + other.parts().map(Self::depth).max().unwrap_or(0),
+        }
+    }
+
+    /// How many types it is made of, itself counted.
+    pub fn nodes(&self) -> usize {
+        match self {
+            Self::Udt { definition, .. } => definition.nodes().saturating_add(1),
+            other => other
+                .parts()
+                .fold(1, |sum: usize, t| sum.saturating_add(t.nodes())),
+        }
+    }
+
+    /// The types that it is made of directly, fields of user-defined types excepted.
+    fn parts(&self) -> impl Iterator<Item = &Self> {
+        let (one, two, many): (Option<&Self>, Option<&Self>, &[Self]) = match self {
+            Self::List { element, .. } | Self::Set { element, .. } => (Some(element), None, &[]),
+            Self::Map { key, value, .. } => (Some(key), Some(value), &[]),
+            Self::Tuple(types) => (None, None, types),
+            _ => (None, None, &[]),
+        };
+        one.into_iter().chain(two).chain(many)
+    }
+
+    /// Holds a type to what CQL allows and to our bounds.
+    ///
+    /// # Errors
+    /// In Cassandra's words: counters and durations where they may not be, collections and
+    /// user-defined types that are not frozen inside of others.
+    pub fn check(&self) -> Result<(), TypeError> {
+        self.check_bounds()?;
+        self.check_rules()
+    }
+
+    pub(super) fn check_bounds(&self) -> Result<(), TypeError> {
+        if self.depth() > DEPTH_MAX {
+            return Err(TypeError::new(format!(
+                "A type may nest {DEPTH_MAX} deep at most"
+            )));
+        }
+        if self.nodes() > NODES_MAX {
+            return Err(TypeError::new(format!(
+                "A type may be made of {NODES_MAX} types at most"
+            )));
+        }
+        Ok(())
+    }
+
+    fn check_rules(&self) -> Result<(), TypeError> {
+        let refuse = |what: &str| Err(TypeError::new(format!("{what}: {self}")));
+        if self.parts().any(|t| *t == Self::Counter) {
+            return refuse(match self {
+                Self::Tuple(_) => "Counters are not allowed inside tuples",
+                _ => "Counters are not allowed inside collections",
+            });
+        }
+        match self {
+            Self::Set { element, .. } if **element == Self::Duration => {
+                return refuse("Durations are not allowed inside sets");
+            }
+            Self::Map { key, .. } if **key == Self::Duration => {
+                return refuse("Durations are not allowed as map keys");
+            }
+            Self::Udt {
+                definition,
+                frozen: false,
+            } if definition.fields().iter().any(|(_, t)| t.is_multi_cell()) => {
+                return Err(TypeError::new(
+                    "Non-frozen UDTs with nested non-frozen collections are not supported",
+                ));
+            }
+            _ => {}
+        }
+        if let Some(inner) = self.parts().find(|t| t.is_multi_cell()) {
+            return refuse(match inner {
+                Self::Udt { .. } => "Non-frozen UDTs are not allowed inside collections",
+                _ => "Non-frozen collections are not allowed inside collections",
+            });
+        }
+        self.parts().try_for_each(Self::check_rules)
+    }
+}

@@ -1,0 +1,190 @@
+//! The parts of collections, tuples and user-defined types (native protocol v3 and later).
+//!
+//! ```text
+//! list, set   count: i32 | count x element
+//! map         count: i32 | count x (key, value)
+//! tuple, udt  one element per type; trailing ones may be missing and are null then
+//! element     length: i32, negative is null | length x byte
+//! ```
+//!
+//! All integers are big endian.
+
+use super::TypeError;
+
+/// Reads the elements of a list or set. For a map use [`pairs`].
+///
+/// # Errors
+/// Where there is no count or it is negative. A count that lies is seen only by the
+/// iteration, which ends with an error at the end of the bytes.
+pub fn elements(bytes: &[u8]) -> Result<Elements<'_>, TypeError> {
+    let (count, rest) = split_count(bytes)?;
+    Ok(Elements {
+        left: count as u64,
+        rest,
+    })
+}
+
+/// Reads keys and values of a map in turn: two elements for each entry.
+///
+/// # Errors
+/// As [`elements`].
+pub fn pairs(bytes: &[u8]) -> Result<Elements<'_>, TypeError> {
+    let (count, rest) = split_count(bytes)?;
+    Ok(Elements {
+        left: 2 * count as u64,
+        rest,
+    })
+}
+
+/// Reads the components of a tuple or the fields of a user-defined type, as many as there are.
+pub fn components(bytes: &[u8]) -> Components<'_> {
+    Components { rest: bytes }
+}
+
+/// How many elements or entries a collection says it has.
+///
+/// # Errors
+/// Where there is no count or it is negative.
+pub fn count(bytes: &[u8]) -> Result<usize, TypeError> {
+    split_count(bytes).map(|(count, _)| count)
+}
+
+fn split_count(bytes: &[u8]) -> Result<(usize, &[u8]), TypeError> {
+    let (count, rest) = split_i32(bytes)
+        .ok_or_else(|| TypeError::new("Not enough bytes to read the size of a collection"))?;
+    match usize::try_from(count) {
+        Ok(count) => Ok((count, rest)),
+        Err(_) => Err(TypeError::new(
+            "The data cannot be deserialized as a collection: its size is negative",
+        )),
+    }
+}
+
+pub(super) fn split_i32(bytes: &[u8]) -> Option<(i32, &[u8])> {
+    let (head, rest) = bytes.split_first_chunk::<4>()?;
+    Some((i32::from_be_bytes(*head), rest))
+}
+
+/// One element off the front: `Some(None)` is null, `None` is too few bytes.
+fn take<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
+    let (len, after) = split_i32(rest)?;
+    let Ok(len) = usize::try_from(len) else {
+        *rest = after;
+        return Some(None);
+    };
+    let (element, after) = after.split_at_checked(len)?;
+    *rest = after;
+    Some(Some(element))
+}
+
+/// The elements of a collection; `None` is a null, which CQL does not allow there.
+/// After an error it ends.
+#[derive(Debug, Clone)]
+pub struct Elements<'a> {
+    left: u64,
+    rest: &'a [u8],
+}
+
+impl<'a> Elements<'a> {
+    /// The bytes that no element has taken yet; after the last one there should be none.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Result<Option<&'a [u8]>, TypeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        Some(take(&mut self.rest).ok_or_else(|| {
+            self.left = 0;
+            TypeError::new("Not enough bytes to read a collection")
+        }))
+    }
+}
+
+/// The components of a tuple or user-defined type. After an error it ends.
+#[derive(Debug, Clone)]
+pub struct Components<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Components<'a> {
+    /// The bytes that no component has taken yet.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+}
+
+impl<'a> Iterator for Components<'a> {
+    type Item = Result<Option<&'a [u8]>, TypeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        Some(take(&mut self.rest).ok_or_else(|| {
+            self.rest = &[];
+            TypeError::new("Not enough bytes to read a component")
+        }))
+    }
+}
+
+/// Appends one element: its length and its bytes, or null.
+///
+/// # Panics
+/// Where the element is longer than `i32::MAX`; frames are far smaller.
+pub fn write_element(element: Option<&[u8]>, out: &mut Vec<u8>) {
+    match element {
+        Some(bytes) => {
+            let len = i32::try_from(bytes.len()).expect("values are smaller than a frame");
+            out.extend(len.to_be_bytes());
+            out.extend(bytes);
+        }
+        None => out.extend((-1i32).to_be_bytes()),
+    }
+}
+
+/// A list or set from its elements, in the order given.
+///
+/// # Panics
+/// Beyond `i32::MAX` elements or bytes in one of them.
+pub fn build<'a>(elements: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut out = vec![0; 4];
+    let mut count = 0i32;
+    for element in elements {
+        write_element(Some(element), &mut out);
+        count += 1;
+    }
+    out[..4].copy_from_slice(&count.to_be_bytes());
+    out
+}
+
+/// A map from its entries, in the order given.
+///
+/// # Panics
+/// Beyond `i32::MAX` entries or bytes in one part of them.
+pub fn build_map<'a>(entries: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Vec<u8> {
+    let mut out = vec![0; 4];
+    let mut count = 0i32;
+    for (key, value) in entries {
+        write_element(Some(key), &mut out);
+        write_element(Some(value), &mut out);
+        count += 1;
+    }
+    out[..4].copy_from_slice(&count.to_be_bytes());
+    out
+}
+
+/// A tuple or user-defined type from its components.
+///
+/// # Panics
+/// Where a component is longer than `i32::MAX`.
+pub fn build_tuple<'a>(components: impl IntoIterator<Item = Option<&'a [u8]>>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for component in components {
+        write_element(component, &mut out);
+    }
+    out
+}

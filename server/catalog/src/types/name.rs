@@ -1,0 +1,212 @@
+//! Types as `system_schema` spells them: `frozen<map<text, int>>`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::identifier::Quoted;
+use super::{CqlType, DEPTH_MAX, TypeError, UserType};
+
+impl CqlType {
+    /// Reads a type. `resolve` finds the user-defined types of its keyspace by name.
+    ///
+    /// # Errors
+    /// Where the text is no type, a name is unknown, or [`CqlType::check`] refuses it.
+    pub fn parse(
+        text: &str,
+        resolve: &dyn Fn(&str) -> Option<Arc<UserType>>,
+    ) -> Result<Self, TypeError> {
+        let mut parser = Parser {
+            rest: text,
+            text,
+            resolve,
+        };
+        let ty = parser.parse_type(0)?;
+        if !parser.rest.trim_start().is_empty() {
+            return Err(parser.refuse("more than one type"));
+        }
+        ty.check()?;
+        Ok(ty)
+    }
+
+    /// A native type's name, of any case; `varchar` is `text`.
+    pub fn native(name: &str) -> Option<Self> {
+        if name.eq_ignore_ascii_case("varchar") {
+            return Some(Self::Text);
+        }
+        Self::NATIVE.into_iter().find(|t| {
+            t.native_name()
+                .is_some_and(|n| n.eq_ignore_ascii_case(name))
+        })
+    }
+
+    fn native_name(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Ascii => "ascii",
+            Self::Bigint => "bigint",
+            Self::Blob => "blob",
+            Self::Boolean => "boolean",
+            Self::Counter => "counter",
+            Self::Date => "date",
+            Self::Decimal => "decimal",
+            Self::Double => "double",
+            Self::Duration => "duration",
+            Self::Float => "float",
+            Self::Inet => "inet",
+            Self::Int => "int",
+            Self::Smallint => "smallint",
+            Self::Text => "text",
+            Self::Time => "time",
+            Self::Timestamp => "timestamp",
+            Self::Timeuuid => "timeuuid",
+            Self::Tinyint => "tinyint",
+            Self::Uuid => "uuid",
+            Self::Varint => "varint",
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for CqlType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = self.native_name() {
+            return f.write_str(name);
+        }
+        let frozen = !self.is_multi_cell();
+        if frozen {
+            f.write_str("frozen<")?;
+        }
+        match self {
+            Self::List { element, .. } => write!(f, "list<{element}>")?,
+            Self::Set { element, .. } => write!(f, "set<{element}>")?,
+            Self::Map { key, value, .. } => write!(f, "map<{key}, {value}>")?,
+            Self::Tuple(types) => {
+                f.write_str("tuple<")?;
+                for (i, ty) in types.iter().enumerate() {
+                    let comma = if i == 0 { "" } else { ", " };
+                    write!(f, "{comma}{ty}")?;
+                }
+                f.write_str(">")?;
+            }
+            Self::Udt { definition, .. } => write!(f, "{}", Quoted(definition.name()))?,
+            _ => unreachable!("native types have names"),
+        }
+        if frozen {
+            f.write_str(">")?;
+        }
+        Ok(())
+    }
+}
+
+struct Parser<'a> {
+    rest: &'a str,
+    text: &'a str,
+    resolve: &'a dyn Fn(&str) -> Option<Arc<UserType>>,
+}
+
+impl Parser<'_> {
+    fn refuse(&self, what: &str) -> TypeError {
+        let at = self.text.len() - self.rest.len();
+        TypeError::new(format!("Unknown type {}: {what} at {at}", self.text))
+    }
+
+    fn take(&mut self, symbol: char) -> bool {
+        let rest = self.rest.trim_start();
+        match rest.strip_prefix(symbol) {
+            Some(after) => {
+                self.rest = after;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn expect(&mut self, symbol: char) -> Result<(), TypeError> {
+        if self.take(symbol) {
+            Ok(())
+        } else {
+            Err(self.refuse(&format!("'{symbol}' expected")))
+        }
+    }
+
+    /// A name in lower case, or a quoted one as it is, and which of both it was.
+    fn name(&mut self) -> Result<(String, bool), TypeError> {
+        self.rest = self.rest.trim_start();
+        if let Some(mut rest) = self.rest.strip_prefix('"') {
+            let mut name = String::new();
+            loop {
+                let end = rest
+                    .find('"')
+                    .ok_or_else(|| self.refuse("a quote without its end"))?;
+                name.push_str(&rest[..end]);
+                rest = &rest[end + 1..];
+                match rest.strip_prefix('"') {
+                    Some(after) => {
+                        name.push('"');
+                        rest = after;
+                    }
+                    None => break,
+                }
+            }
+            self.rest = rest;
+            return Ok((name, true));
+        }
+        let end = self
+            .rest
+            .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+            .unwrap_or(self.rest.len());
+        if end == 0 {
+            return Err(self.refuse("a name expected"));
+        }
+        let name = self.rest[..end].to_ascii_lowercase();
+        self.rest = &self.rest[end..];
+        Ok((name, false))
+    }
+
+    fn parse_type(&mut self, depth: usize) -> Result<CqlType, TypeError> {
+        // `frozen<...>` is no level of the type, but one of this recursion.
+        if depth > 2 * DEPTH_MAX {
+            return Err(TypeError::new(format!(
+                "A type may nest {DEPTH_MAX} deep at most"
+            )));
+        }
+        let (name, quoted) = self.name()?;
+        if !quoted && self.take('<') {
+            let ty = self.parse_generic(&name, depth)?;
+            self.expect('>')?;
+            return Ok(ty);
+        }
+        if !quoted && let Some(native) = CqlType::native(&name) {
+            return Ok(native);
+        }
+        match (self.resolve)(&name) {
+            Some(definition) => Ok(CqlType::udt(definition)),
+            None => Err(TypeError::new(format!("Unknown type {}", Quoted(&name)))),
+        }
+    }
+
+    fn parse_generic(&mut self, name: &str, depth: usize) -> Result<CqlType, TypeError> {
+        let inner = self.parse_type(depth + 1)?;
+        Ok(match name {
+            "list" => CqlType::list(inner),
+            "set" => CqlType::set(inner),
+            "map" => {
+                self.expect(',')?;
+                CqlType::map(inner, self.parse_type(depth + 1)?)
+            }
+            "tuple" => {
+                let mut types = vec![inner];
+                while self.take(',') {
+                    types.push(self.parse_type(depth + 1)?);
+                }
+                CqlType::tuple(types)
+            }
+            "frozen" if inner.is_native() => {
+                return Err(TypeError::new(format!(
+                    "frozen<> is only allowed on collections, tuples, and user-defined types (got {inner})"
+                )));
+            }
+            "frozen" => inner.freeze(),
+            _ => return Err(self.refuse("only list, set, map, tuple and frozen take types")),
+        })
+    }
+}

@@ -1,0 +1,70 @@
+//! Types as the native protocol's result metadata says them: an `[option]`, which is an id
+//! of 16 bits and what belongs to it (native protocol v4, sections 3 and 4.2.5.2).
+
+use super::CqlType;
+
+/// Durations have an id since v5. In v4 Cassandra sends its class, which all drivers know.
+const DURATION_CLASS: &str = "org.apache.cassandra.db.marshal.DurationType";
+
+impl CqlType {
+    /// Appends the type as an `[option]` of protocol v4.
+    pub fn write_option(&self, out: &mut Vec<u8>) {
+        let id: u16 = match self {
+            Self::Duration => 0x00,
+            Self::Ascii => 0x01,
+            Self::Bigint => 0x02,
+            Self::Blob => 0x03,
+            Self::Boolean => 0x04,
+            Self::Counter => 0x05,
+            Self::Decimal => 0x06,
+            Self::Double => 0x07,
+            Self::Float => 0x08,
+            Self::Int => 0x09,
+            Self::Timestamp => 0x0B,
+            Self::Uuid => 0x0C,
+            Self::Text => 0x0D,
+            Self::Varint => 0x0E,
+            Self::Timeuuid => 0x0F,
+            Self::Inet => 0x10,
+            Self::Date => 0x11,
+            Self::Time => 0x12,
+            Self::Smallint => 0x13,
+            Self::Tinyint => 0x14,
+            Self::List { .. } => 0x20,
+            Self::Map { .. } => 0x21,
+            Self::Set { .. } => 0x22,
+            Self::Udt { .. } => 0x30,
+            Self::Tuple(_) => 0x31,
+        };
+        out.extend(id.to_be_bytes());
+        match self {
+            Self::Duration => write_string(DURATION_CLASS, out),
+            Self::List { element, .. } | Self::Set { element, .. } => element.write_option(out),
+            Self::Map { key, value, .. } => {
+                key.write_option(out);
+                value.write_option(out);
+            }
+            Self::Tuple(types) => {
+                out.extend((types.len() as u16).to_be_bytes());
+                types.iter().for_each(|t| t.write_option(out));
+            }
+            Self::Udt { definition, .. } => {
+                write_string(definition.keyspace(), out);
+                write_string(definition.name(), out);
+                out.extend((definition.fields().len() as u16).to_be_bytes());
+                for (name, ty) in definition.fields() {
+                    write_string(name, out);
+                    ty.write_option(out);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A `[string]`: a length of 16 bits and as many bytes. Names are far shorter than that.
+fn write_string(text: &str, out: &mut Vec<u8>) {
+    let len = text.floor_char_boundary(usize::from(u16::MAX));
+    out.extend((len as u16).to_be_bytes());
+    out.extend(&text.as_bytes()[..len]);
+}

@@ -1,0 +1,157 @@
+use std::sync::Arc;
+
+use super::{address, parse};
+use crate::types::identifier::Quoted;
+use crate::types::{CqlType, DEPTH_MAX, UserType};
+
+fn refusal(text: &str) -> String {
+    CqlType::parse(text, &|name| (name == "address").then(address))
+        .unwrap_err()
+        .to_string()
+}
+
+#[test]
+fn types_print_as_system_schema_spells_them() {
+    for text in [
+        "int",
+        "frozen<map<text, int>>",
+        "map<text, frozen<list<int>>>",
+        "list<frozen<tuple<int, text>>>",
+        "frozen<tuple<frozen<list<int>>, text>>",
+        "frozen<address>",
+        "address",
+        "set<frozen<address>>",
+        "frozen<set<frozen<set<inet>>>>",
+    ] {
+        assert_eq!(parse(text).to_string(), text);
+    }
+    for native in CqlType::NATIVE {
+        assert_eq!(parse(&native.to_string()), native);
+    }
+}
+
+#[test]
+fn other_spellings_mean_the_same() {
+    for (text, printed) in [
+        (" VarChar ", "text"),
+        ("Map<INT,varchar>", "map<int, text>"),
+        ("tuple<list<int>>", "frozen<tuple<frozen<list<int>>>>"),
+        ("frozen<list<set<int>>>", "frozen<list<frozen<set<int>>>>"),
+        ("\"address\"", "address"),
+        ("frozen < frozen<list<int>> >", "frozen<list<int>>"),
+    ] {
+        assert_eq!(parse(text).to_string(), printed);
+    }
+}
+
+#[test]
+fn refusals_are_cassandras() {
+    for (text, message) in [
+        (
+            "list<list<int>>",
+            "Non-frozen collections are not allowed inside collections: list<list<int>>",
+        ),
+        (
+            "list<address>",
+            "Non-frozen UDTs are not allowed inside collections: list<address>",
+        ),
+        (
+            "list<counter>",
+            "Counters are not allowed inside collections: list<counter>",
+        ),
+        (
+            "set<duration>",
+            "Durations are not allowed inside sets: set<duration>",
+        ),
+        (
+            "map<duration, int>",
+            "Durations are not allowed as map keys: map<duration, int>",
+        ),
+        (
+            "frozen<int>",
+            "frozen<> is only allowed on collections, tuples, and user-defined types (got int)",
+        ),
+        ("nothing", "Unknown type nothing"),
+        ("\"int\"", "Unknown type int"),
+    ] {
+        assert_eq!(refusal(text), message);
+    }
+    for text in [
+        "",
+        "int int",
+        "list<int",
+        "list<>",
+        "map<int>",
+        "\"a",
+        "int<text>",
+        "<",
+    ] {
+        assert!(!refusal(text).is_empty());
+    }
+}
+
+#[test]
+fn nesting_is_bounded() {
+    let nest = |n: usize| format!("{}int{}", "frozen<list<".repeat(n), ">>".repeat(n));
+    parse(&nest(DEPTH_MAX - 1));
+    for n in [DEPTH_MAX, DEPTH_MAX + 1, 100_000] {
+        assert!(refusal(&nest(n)).contains("deep"), "{n}");
+    }
+}
+
+#[test]
+fn small_types_do_not_add_up_to_a_huge_one() {
+    let mut last = CqlType::Int;
+    for level in 0.. {
+        let fields = ["a", "b", "c", "d"].map(|f| (f.into(), last.clone()));
+        match UserType::new("ks", &format!("t{level}"), fields) {
+            Ok(t) => last = CqlType::udt(Arc::new(t)).freeze(),
+            Err(e) => {
+                assert!(e.to_string().contains("4096"), "{e}");
+                assert!(level < 7);
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn names_are_quoted_where_they_must_be() {
+    for (name, printed) in [
+        ("abc_1", "abc_1"),
+        ("Abc", "\"Abc\""),
+        ("1a", "\"1a\""),
+        ("_a", "\"_a\""),
+        ("select", "\"select\""),
+        ("where", "\"where\""),
+        ("key", "key"),
+        ("a\"b", "\"a\"\"b\""),
+        ("", "\"\""),
+    ] {
+        assert_eq!(Quoted(name).to_string(), printed);
+    }
+}
+
+#[test]
+fn metadata_names_types_by_id() {
+    let option = |text: &str| {
+        let mut out = Vec::new();
+        parse(text).write_option(&mut out);
+        out
+    };
+    assert_eq!(option("text"), [0, 0x0d]);
+    assert_eq!(
+        option("map<int, frozen<list<uuid>>>"),
+        [0, 0x21, 0, 9, 0, 0x20, 0, 0x0c]
+    );
+    assert_eq!(
+        option("tuple<tinyint, date>"),
+        [0, 0x31, 0, 2, 0, 0x14, 0, 0x11]
+    );
+    let mut udt = vec![0, 0x30];
+    udt.extend(
+        b"\0\x02ks\0\x07address\0\x03\0\x06street\0\x0d\0\x06Number\0\x09\0\x06phones\0\x22\0\x0d",
+    );
+    assert_eq!(option("address"), udt);
+    assert_eq!(option("duration")[..4], [0, 0, 0, 44]);
+}

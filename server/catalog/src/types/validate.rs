@@ -1,0 +1,169 @@
+//! Whether bytes from a client are a value of a type, with Cassandra 4.1's messages.
+
+use super::elements::{Elements, components, elements, pairs, split_i32};
+use super::{CqlType, TypeError, vint};
+
+impl CqlType {
+    /// Holds untrusted bytes to the type. An empty value is one of most types; of
+    /// `smallint`, `tinyint`, `date`, `time`, `duration` and collections it is not.
+    ///
+    /// # Errors
+    /// In Cassandra's words, with what was expected and what came.
+    pub fn validate(&self, bytes: &[u8]) -> Result<(), TypeError> {
+        let len = bytes.len();
+        let refuse = |message: String| Err(TypeError::new(message));
+        match self {
+            Self::Int if len != 4 && len != 0 => {
+                refuse(format!("Expected 4 or 0 byte int ({len})"))
+            }
+            Self::Bigint | Self::Counter if len != 8 && len != 0 => {
+                refuse(format!("Expected 8 or 0 byte long ({len})"))
+            }
+            Self::Timestamp if len != 8 && len != 0 => {
+                refuse(format!("Expected 8 or 0 byte long for date ({len})"))
+            }
+            Self::Smallint if len != 2 => {
+                refuse(format!("Expected 2 bytes for a smallint ({len})"))
+            }
+            Self::Tinyint if len != 1 => refuse(format!("Expected 1 byte for a tinyint ({len})")),
+            Self::Boolean if len > 1 => refuse(format!("Expected 1 or 0 byte value ({len})")),
+            Self::Float if len != 4 && len != 0 => {
+                refuse(format!("Expected 4 or 0 byte value for a float ({len})"))
+            }
+            Self::Double if len != 8 && len != 0 => {
+                refuse(format!("Expected 8 or 0 byte value for a double ({len})"))
+            }
+            Self::Date if len != 4 => refuse(format!("Expected 4 byte long for date ({len})")),
+            Self::Time if len != 8 => refuse(format!("Expected 8 byte long for time ({len})")),
+            // Cassandra takes a scale without digits and then fails to read it.
+            Self::Decimal if (1..5).contains(&len) => {
+                refuse(format!("Expected 0 or at least 5 bytes ({len})"))
+            }
+            Self::Inet if len != 0 && len != 4 && len != 16 => refuse(format!(
+                "Expected 4 or 16 byte inetaddress; got {len} bytes"
+            )),
+            Self::Uuid | Self::Timeuuid if len != 16 && len != 0 => {
+                refuse(format!("UUID should be 16 or 0 bytes ({len})"))
+            }
+            Self::Timeuuid if len == 16 && bytes[6] & 0xf0 != 0x10 => {
+                refuse("Invalid version for TimeUUID type.".to_owned())
+            }
+            Self::Ascii => match bytes.iter().find(|b| !b.is_ascii()) {
+                Some(&b) => refuse(format!("Invalid byte for ascii: {}", b as i8)),
+                None => Ok(()),
+            },
+            Self::Text => match std::str::from_utf8(bytes) {
+                Ok(_) => Ok(()),
+                Err(_) => refuse("String didn't validate.".to_owned()),
+            },
+            Self::Duration => validate_duration(bytes),
+            Self::List { element, .. } => {
+                validate_collection("list", elements(bytes)?, &[element.as_ref()])
+            }
+            Self::Set { element, .. } => {
+                validate_collection("set", elements(bytes)?, &[element.as_ref()])
+            }
+            Self::Map { key, value, .. } => {
+                validate_collection("map", pairs(bytes)?, &[key.as_ref(), value.as_ref()])
+            }
+            Self::Tuple(types) => validate_tuple(bytes, types),
+            Self::Udt { definition, .. } => {
+                let fields = definition.fields();
+                validate_components(
+                    bytes,
+                    fields.iter().map(|(_, t)| t),
+                    |i| format!("{i}th field {}", fields[i].0),
+                    "UDT",
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn validate_collection(
+    kind: &str,
+    mut parts: Elements<'_>,
+    types: &[&CqlType],
+) -> Result<(), TypeError> {
+    for (place, part) in parts.by_ref().enumerate() {
+        let part =
+            part.map_err(|_| TypeError::new(format!("Not enough bytes to read a {kind}")))?;
+        let part = part.ok_or_else(|| TypeError::new("Null value read when not allowed"))?;
+        types[place % types.len()].validate(part)?;
+    }
+    if parts.rest().is_empty() {
+        Ok(())
+    } else {
+        Err(TypeError::new(format!(
+            "Unexpected extraneous bytes after {kind} value"
+        )))
+    }
+}
+
+fn validate_tuple(bytes: &[u8], types: &[CqlType]) -> Result<(), TypeError> {
+    validate_components(bytes, types.iter(), |i| format!("{i}th component"), "tuple")
+}
+
+fn validate_components<'a>(
+    bytes: &[u8],
+    types: impl Iterator<Item = &'a CqlType>,
+    name: impl Fn(usize) -> String,
+    kind: &str,
+) -> Result<(), TypeError> {
+    let mut parts = components(bytes);
+    for (i, ty) in types.enumerate() {
+        let before = parts.rest();
+        match parts.next() {
+            None => return Ok(()),
+            Some(Ok(None)) => {}
+            Some(Ok(Some(part))) => ty.validate(part)?,
+            Some(Err(_)) => {
+                let what = match split_i32(before) {
+                    None => "Not enough bytes to read size of",
+                    Some(_) => "Not enough bytes to read",
+                };
+                return Err(TypeError::new(format!("{what} {}", name(i))));
+            }
+        }
+    }
+    if parts.rest().is_empty() {
+        Ok(())
+    } else {
+        Err(TypeError::new(format!(
+            "Invalid remaining data after end of {kind} value"
+        )))
+    }
+}
+
+fn validate_duration(mut bytes: &[u8]) -> Result<(), TypeError> {
+    let refuse = |message: String| Err(TypeError::new(message));
+    if bytes.len() < 3 {
+        return refuse(format!(
+            "Expected at least 3 bytes for a duration ({})",
+            bytes.len()
+        ));
+    }
+    let parts = [(); 3].map(|()| vint::read_signed(&mut bytes));
+    let [Some(months), Some(days), Some(nanos)] = parts else {
+        return refuse("Not enough bytes to read a duration".to_owned());
+    };
+    if !bytes.is_empty() {
+        return refuse("Unexpected extraneous bytes after duration value".to_owned());
+    }
+    for (name, value) in [("months", months), ("days", days)] {
+        if i32::try_from(value).is_err() {
+            return refuse(format!(
+                "The duration {name} must be a 32 bits integer but was: {value}"
+            ));
+        }
+    }
+    let parts = [months, days, nanos];
+    if parts.iter().any(|&p| p < 0) && parts.iter().any(|&p| p > 0) {
+        return refuse(format!(
+            "The duration months, days and nanoseconds must be all of the same sign \
+             ({months}, {days}, {nanos})"
+        ));
+    }
+    Ok(())
+}
