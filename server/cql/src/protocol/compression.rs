@@ -1,0 +1,77 @@
+//! LZ4 as the protocol frames it: the length of the plain body as four bytes,
+//! big-endian, then one raw LZ4 block.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use lz4_flex::block;
+
+use super::fault::{ProtocolError, Result};
+
+/// Smaller bodies are sent as they are: they would hardly shrink.
+pub const COMPRESSED_BODY_BYTES_MIN: usize = 512;
+/// A block's byte stands for at most 255 plain ones.
+const EXPANSION_MAX: usize = 255;
+const LENGTH_BYTES: usize = 4;
+
+/// What both ends agreed on in STARTUP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compression {
+    /// No body is compressed.
+    #[default]
+    None,
+    /// Bodies may be.
+    Lz4,
+}
+
+impl Compression {
+    /// By its name in STARTUP and SUPPORTED; letters of both cases do. Snappy is not
+    /// offered.
+    pub fn from_name(name: &str) -> Option<Self> {
+        name.eq_ignore_ascii_case("lz4").then_some(Self::Lz4)
+    }
+}
+
+/// The plain body. What it allocates is bounded by `body_bytes_max` and by 255 times
+/// what was sent, whatever length is claimed.
+pub(super) fn decompress(body: &[u8], body_bytes_max: usize) -> Result<Bytes> {
+    let Some((length, block)) = body.split_first_chunk::<LENGTH_BYTES>() else {
+        return Err(ProtocolError::Truncated {
+            what: "a compressed body",
+            needed_bytes: LENGTH_BYTES,
+            left_bytes: body.len(),
+        });
+    };
+    let length = u32::from_be_bytes(*length);
+    let bound = body_bytes_max.min(block.len().saturating_mul(EXPANSION_MAX));
+    let wrong = ProtocolError::Length {
+        what: "a compressed body",
+        length: length.into(),
+    };
+    let plain_bytes = usize::try_from(length).map_err(|_| wrong.clone())?;
+    if plain_bytes > bound {
+        return Err(wrong);
+    }
+    let mut plain = vec![0; plain_bytes];
+    match block::decompress_into(block, &mut plain) {
+        Ok(written) if written == plain_bytes => Ok(plain.into()),
+        Ok(_) => Err(wrong),
+        Err(_) => Err(ProtocolError::Forbidden("the body is no LZ4 block")),
+    }
+}
+
+/// Replaces what `out` has from `start` on by its compressed form, where that is
+/// smaller. Says whether it did.
+pub(super) fn compress_tail(out: &mut BytesMut, start: usize) -> bool {
+    let plain = &out[start..];
+    if plain.len() < COMPRESSED_BODY_BYTES_MIN {
+        return false;
+    }
+    let compressed = block::compress(plain);
+    if LENGTH_BYTES + compressed.len() >= plain.len() {
+        return false;
+    }
+    let length = u32::try_from(plain.len()).expect("a body is below 4 GiB");
+    out.truncate(start);
+    out.put_u32(length);
+    out.put_slice(&compressed);
+    true
+}

@@ -1,0 +1,164 @@
+//! Frames out of a stream of bytes.
+
+use bytes::{Buf, BytesMut};
+
+use super::compression::{Compression, decompress};
+use super::fault::ProtocolError;
+use super::frame::{Direction, Frame, HEADER_BYTES, RESPONSE_BIT, VERSION, flag};
+
+/// The longest body that is taken unless asked otherwise. Cassandra's limit is
+/// 256 MiB for the frame and 16 MiB for one mutation; a connection must be able to
+/// hold a frame in memory, so this is the smaller.
+pub const BODY_BYTES_MAX_DEFAULT: usize = 16 << 20;
+
+/// Bytes that are no frame to be answered in its stream and forgotten.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// A version that is not spoken. The answer is a protocol error in a frame of
+    /// version 4, from which drivers step down; the text is theirs to parse.
+    #[error("Invalid or unsupported protocol version ({version}); supported versions are (4/v4)")]
+    Version {
+        /// As it was sent, without the bit for the direction.
+        version: u8,
+        /// The request's stream; 0 where the header does not say.
+        stream: i16,
+    },
+    /// A frame of the other direction.
+    #[error("the frame goes in the wrong direction (version byte {version_byte:#04x})")]
+    Direction {
+        /// As it was sent.
+        version_byte: u8,
+        /// The frame's stream.
+        stream: i16,
+    },
+    /// A body that is longer than this end takes.
+    #[error("a body of {body_bytes} bytes is longer than the limit of {body_bytes_max}")]
+    TooLong {
+        /// The claimed length.
+        body_bytes: u32,
+        /// The limit.
+        body_bytes_max: usize,
+        /// The frame's stream.
+        stream: i16,
+    },
+    /// A body that was not to be compressed, or does not decompress. The frame is
+    /// used up, and those after it can be decoded.
+    #[error("{error}")]
+    Body {
+        /// What is wrong.
+        error: ProtocolError,
+        /// The frame's stream.
+        stream: i16,
+    },
+}
+
+impl FrameError {
+    /// The stream to answer in.
+    pub fn stream(&self) -> i16 {
+        match self {
+            Self::Version { stream, .. }
+            | Self::Direction { stream, .. }
+            | Self::TooLong { stream, .. }
+            | Self::Body { stream, .. } => *stream,
+        }
+    }
+
+    /// Where the next frame starts is not known: answer, then close the connection.
+    pub fn is_fatal(&self) -> bool {
+        !matches!(self, Self::Body { .. })
+    }
+}
+
+/// Splits a stream of bytes into frames.
+///
+/// It never reserves room for a body that has not come: the caller's buffer grows by
+/// what is received, and a claimed length past the limit is an error at once.
+#[derive(Debug, Clone)]
+pub struct FrameDecoder {
+    direction: Direction,
+    body_bytes_max: usize,
+    compression: Compression,
+}
+
+impl FrameDecoder {
+    /// For frames that go one way, with bodies of at most so many bytes, before and
+    /// after decompression.
+    pub fn new(direction: Direction, body_bytes_max: usize) -> Self {
+        Self {
+            direction,
+            body_bytes_max,
+            compression: Compression::None,
+        }
+    }
+
+    /// From here on bodies may be compressed so.
+    pub fn set_compression(&mut self, compression: Compression) {
+        self.compression = compression;
+    }
+
+    /// Takes the first frame off the buffer; `None` while it is not all there.
+    ///
+    /// # Errors
+    /// [`FrameError::is_fatal`] ones leave the buffer as it is; after others the
+    /// next call goes on behind the frame.
+    pub fn decode(&self, buffer: &mut BytesMut) -> Result<Option<Frame>, FrameError> {
+        let Some(&version_byte) = buffer.first() else {
+            return Ok(None);
+        };
+        let version = version_byte & !RESPONSE_BIT;
+        if version < 3 {
+            // Their headers have eight bytes, one of them the stream.
+            let stream = buffer.get(2).map_or(0, |&stream| (stream as i8).into());
+            return Err(FrameError::Version { version, stream });
+        }
+        let Some(header) = buffer.first_chunk::<HEADER_BYTES>() else {
+            return Ok(None);
+        };
+        let [_, flags, s0, s1, opcode, l0, l1, l2, l3] = *header;
+        let stream = i16::from_be_bytes([s0, s1]);
+        if version != VERSION {
+            return Err(FrameError::Version { version, stream });
+        }
+        if version_byte != self.direction.version_byte() {
+            return Err(FrameError::Direction {
+                version_byte,
+                stream,
+            });
+        }
+        let body_bytes = u32::from_be_bytes([l0, l1, l2, l3]);
+        let body_bytes_max = self.body_bytes_max;
+        let body_len = usize::try_from(body_bytes).unwrap_or(usize::MAX);
+        if body_len > body_bytes_max {
+            return Err(FrameError::TooLong {
+                body_bytes,
+                body_bytes_max,
+                stream,
+            });
+        }
+        if buffer.len() - HEADER_BYTES < body_len {
+            return Ok(None);
+        }
+        buffer.advance(HEADER_BYTES);
+        let mut body = buffer.split_to(body_len).freeze();
+        if flags & flag::COMPRESSION != 0 {
+            let plain = match self.compression {
+                Compression::None => Err(ProtocolError::Forbidden(
+                    "the body is compressed, and STARTUP did not ask for it",
+                )),
+                Compression::Lz4 => decompress(&body, body_bytes_max),
+            };
+            body = plain.map_err(|error| FrameError::Body { error, stream })?;
+        }
+        // A client has no negative streams: the answer could be taken for an event.
+        if stream < 0 && self.direction == Direction::Request {
+            let error = ProtocolError::Forbidden("the stream of a request is negative");
+            return Err(FrameError::Body { error, stream });
+        }
+        Ok(Some(Frame {
+            flags,
+            stream,
+            opcode,
+            body,
+        }))
+    }
+}

@@ -1,0 +1,411 @@
+//! Errors as answers, with Cassandra's codes.
+
+use bytes::{BufMut, BytesMut};
+
+use super::consistency::Consistency;
+use super::decoder::FrameError;
+use super::events::words;
+use super::fault::{ProtocolError, Result};
+use super::reader::Reader;
+use super::writer;
+
+/// The response ERROR.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ErrorResponse {
+    /// What happened, for the driver.
+    pub kind: ErrorKind,
+    /// What happened, for people. What is past 65,535 bytes is not sent.
+    pub message: String,
+}
+
+/// What happened, by what the driver is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// A bug or a broken machine.
+    Server,
+    /// The request was not as the protocol wants it.
+    Protocol,
+    /// The client is not who it says.
+    BadCredentials,
+    /// Too few replicas were alive to start.
+    Unavailable {
+        /// Asked for.
+        consistency: Consistency,
+        /// Replicas that it takes.
+        required: i32,
+        /// Replicas that there were.
+        alive: i32,
+    },
+    /// More than the server takes; later is better.
+    Overloaded,
+    /// The server is not ready.
+    IsBootstrapping,
+    /// TRUNCATE failed.
+    Truncate,
+    /// A write took too long; it may still happen.
+    WriteTimeout {
+        /// Asked for.
+        consistency: Consistency,
+        /// Replicas that answered.
+        received: i32,
+        /// Replicas that were waited for.
+        block_for: i32,
+        /// What was written.
+        write_type: WriteType,
+    },
+    /// A read took too long.
+    ReadTimeout {
+        /// Asked for.
+        consistency: Consistency,
+        /// Replicas that answered.
+        received: i32,
+        /// Replicas that were waited for.
+        block_for: i32,
+        /// Whether the replica asked for data was among them.
+        data_present: bool,
+    },
+    /// A read failed, not for time.
+    ReadFailure {
+        /// Asked for.
+        consistency: Consistency,
+        /// Replicas that answered.
+        received: i32,
+        /// Replicas that were waited for.
+        block_for: i32,
+        /// Replicas that failed.
+        failures: i32,
+        /// Whether the replica asked for data answered.
+        data_present: bool,
+    },
+    /// A function of a user failed.
+    FunctionFailure {
+        /// Where it lies.
+        keyspace: String,
+        /// Its name.
+        function: String,
+        /// The CQL types of its arguments.
+        argument_types: Vec<String>,
+    },
+    /// A write failed, not for time.
+    WriteFailure {
+        /// Asked for.
+        consistency: Consistency,
+        /// Replicas that answered.
+        received: i32,
+        /// Replicas that were waited for.
+        block_for: i32,
+        /// Replicas that failed.
+        failures: i32,
+        /// What was written.
+        write_type: WriteType,
+    },
+    /// The statement is no CQL.
+    Syntax,
+    /// The client may not do that.
+    Unauthorized,
+    /// The statement is CQL, but does not fit the schema or the data.
+    Invalid,
+    /// The statement asks for settings that cannot be.
+    Config,
+    /// What CREATE names is there.
+    AlreadyExists {
+        /// The keyspace, or that of the table.
+        keyspace: String,
+        /// The table; empty for a keyspace.
+        table: String,
+    },
+    /// No such prepared statement: prepare it again.
+    Unprepared {
+        /// As EXECUTE or BATCH had it.
+        id: Vec<u8>,
+    },
+}
+
+words! {
+    /// What a write was.
+    WriteType, "type of a write",
+    /// One statement.
+    Simple = "SIMPLE",
+    /// A logged batch whose log is written.
+    Batch = "BATCH",
+    /// An unlogged batch.
+    UnloggedBatch = "UNLOGGED_BATCH",
+    /// A counter.
+    Counter = "COUNTER",
+    /// The log of a batch.
+    BatchLog = "BATCH_LOG",
+    /// A conditional write.
+    Cas = "CAS",
+    /// A view's copy.
+    View = "VIEW",
+    /// A log of changes.
+    Cdc = "CDC",
+}
+
+impl ErrorKind {
+    /// The code on the wire.
+    pub fn code(&self) -> i32 {
+        match self {
+            Self::Server => 0x0000,
+            Self::Protocol => 0x000A,
+            Self::BadCredentials => 0x0100,
+            Self::Unavailable { .. } => 0x1000,
+            Self::Overloaded => 0x1001,
+            Self::IsBootstrapping => 0x1002,
+            Self::Truncate => 0x1003,
+            Self::WriteTimeout { .. } => 0x1100,
+            Self::ReadTimeout { .. } => 0x1200,
+            Self::ReadFailure { .. } => 0x1300,
+            Self::FunctionFailure { .. } => 0x1400,
+            Self::WriteFailure { .. } => 0x1500,
+            Self::Syntax => 0x2000,
+            Self::Unauthorized => 0x2100,
+            Self::Invalid => 0x2200,
+            Self::Config => 0x2300,
+            Self::AlreadyExists { .. } => 0x2400,
+            Self::Unprepared { .. } => 0x2500,
+        }
+    }
+}
+
+impl ErrorResponse {
+    /// An error of any kind.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { kind, message }
+    }
+
+    /// [`ErrorKind::Server`].
+    pub fn server(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Server, message)
+    }
+
+    /// [`ErrorKind::Protocol`].
+    pub fn protocol(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Protocol, message)
+    }
+
+    /// [`ErrorKind::Syntax`].
+    pub fn syntax(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Syntax, message)
+    }
+
+    /// [`ErrorKind::Invalid`].
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Invalid, message)
+    }
+
+    /// [`ErrorKind::Config`].
+    pub fn config(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Config, message)
+    }
+
+    /// [`ErrorKind::Unauthorized`].
+    pub fn unauthorized(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unauthorized, message)
+    }
+
+    /// [`ErrorKind::Overloaded`].
+    pub fn overloaded(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Overloaded, message)
+    }
+
+    /// [`ErrorKind::Unprepared`], in Cassandra's words.
+    pub fn unprepared(id: &[u8]) -> Self {
+        let hex: String = id.iter().take(64).map(|b| format!("{b:02x}")).collect();
+        Self::new(
+            ErrorKind::Unprepared { id: id.to_vec() },
+            format!(
+                "Prepared query with ID {hex} not found (either the query was not prepared \
+                 on this host or you have prepared too many queries and it has been evicted)"
+            ),
+        )
+    }
+
+    /// [`ErrorKind::AlreadyExists`] of a table, or with an empty one of a keyspace, in
+    /// Cassandra's words.
+    pub fn already_exists(keyspace: &str, table: &str) -> Self {
+        let message = match table {
+            "" => format!("Cannot add existing keyspace \"{keyspace}\""),
+            _ => {
+                format!("Cannot add already existing table \"{table}\" to keyspace \"{keyspace}\"")
+            }
+        };
+        let (keyspace, table) = (keyspace.to_owned(), table.to_owned());
+        Self::new(ErrorKind::AlreadyExists { keyspace, table }, message)
+    }
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        let code = reader.int("the code of an error")?;
+        let message = reader.string("the message of an error")?.to_owned();
+        let kind = ErrorKind::read(code, reader)?;
+        Ok(Self { kind, message })
+    }
+
+    pub(super) fn write(&self, out: &mut BytesMut) {
+        out.put_i32(self.kind.code());
+        writer::string_cut(out, &self.message);
+        self.kind.write(out);
+    }
+}
+
+impl ErrorKind {
+    fn read(code: i32, reader: &mut Reader<'_>) -> Result<Self> {
+        // Rust evaluates fields in the order written, which is that on the wire.
+        let replicas = "a count of replicas";
+        let name = "a name";
+        Ok(match code {
+            0x0000 => Self::Server,
+            0x000A => Self::Protocol,
+            0x0100 => Self::BadCredentials,
+            0x1000 => Self::Unavailable {
+                consistency: reader.consistency()?,
+                required: reader.int(replicas)?,
+                alive: reader.int(replicas)?,
+            },
+            0x1001 => Self::Overloaded,
+            0x1002 => Self::IsBootstrapping,
+            0x1003 => Self::Truncate,
+            0x1100 => Self::WriteTimeout {
+                consistency: reader.consistency()?,
+                received: reader.int(replicas)?,
+                block_for: reader.int(replicas)?,
+                write_type: WriteType::read(reader)?,
+            },
+            0x1200 => Self::ReadTimeout {
+                consistency: reader.consistency()?,
+                received: reader.int(replicas)?,
+                block_for: reader.int(replicas)?,
+                data_present: reader.byte("data present")? != 0,
+            },
+            0x1300 => Self::ReadFailure {
+                consistency: reader.consistency()?,
+                received: reader.int(replicas)?,
+                block_for: reader.int(replicas)?,
+                failures: reader.int(replicas)?,
+                data_present: reader.byte("data present")? != 0,
+            },
+            0x1400 => Self::FunctionFailure {
+                keyspace: reader.string(name)?.to_owned(),
+                function: reader.string(name)?.to_owned(),
+                argument_types: {
+                    let types = reader.string_list("the types of arguments")?;
+                    types.into_iter().map(str::to_owned).collect()
+                },
+            },
+            0x1500 => Self::WriteFailure {
+                consistency: reader.consistency()?,
+                received: reader.int(replicas)?,
+                block_for: reader.int(replicas)?,
+                failures: reader.int(replicas)?,
+                write_type: WriteType::read(reader)?,
+            },
+            0x2000 => Self::Syntax,
+            0x2100 => Self::Unauthorized,
+            0x2200 => Self::Invalid,
+            0x2300 => Self::Config,
+            0x2400 => Self::AlreadyExists {
+                keyspace: reader.string(name)?.to_owned(),
+                table: reader.string(name)?.to_owned(),
+            },
+            0x2500 => Self::Unprepared {
+                id: reader.short_bytes("the id of a statement")?.to_owned(),
+            },
+            _ => {
+                return Err(ProtocolError::UnknownCode {
+                    what: "code of an error",
+                    code: code as u32,
+                });
+            }
+        })
+    }
+
+    fn write(&self, out: &mut BytesMut) {
+        let counts = |out: &mut BytesMut, consistency: &Consistency, counts: &[i32]| {
+            out.put_u16(consistency.code());
+            counts.iter().for_each(|count| out.put_i32(*count));
+        };
+        match self {
+            Self::Server
+            | Self::Protocol
+            | Self::BadCredentials
+            | Self::Overloaded
+            | Self::IsBootstrapping
+            | Self::Truncate
+            | Self::Syntax
+            | Self::Unauthorized
+            | Self::Invalid
+            | Self::Config => {}
+            Self::Unavailable {
+                consistency,
+                required,
+                alive,
+            } => counts(out, consistency, &[*required, *alive]),
+            Self::WriteTimeout {
+                consistency,
+                received,
+                block_for,
+                write_type,
+            } => {
+                counts(out, consistency, &[*received, *block_for]);
+                writer::string(out, write_type.word());
+            }
+            Self::ReadTimeout {
+                consistency,
+                received,
+                block_for,
+                data_present,
+            } => {
+                counts(out, consistency, &[*received, *block_for]);
+                out.put_u8((*data_present).into());
+            }
+            Self::ReadFailure {
+                consistency,
+                received,
+                block_for,
+                failures,
+                data_present,
+            } => {
+                counts(out, consistency, &[*received, *block_for, *failures]);
+                out.put_u8((*data_present).into());
+            }
+            Self::WriteFailure {
+                consistency,
+                received,
+                block_for,
+                failures,
+                write_type,
+            } => {
+                counts(out, consistency, &[*received, *block_for, *failures]);
+                writer::string(out, write_type.word());
+            }
+            Self::FunctionFailure {
+                keyspace,
+                function,
+                argument_types,
+            } => {
+                writer::string(out, keyspace);
+                writer::string(out, function);
+                writer::string_list(out, argument_types);
+            }
+            Self::AlreadyExists { keyspace, table } => {
+                writer::string(out, keyspace);
+                writer::string(out, table);
+            }
+            Self::Unprepared { id } => writer::short_bytes(out, id),
+        }
+    }
+}
+
+impl From<ProtocolError> for ErrorResponse {
+    fn from(error: ProtocolError) -> Self {
+        Self::protocol(error.to_string())
+    }
+}
+
+impl From<FrameError> for ErrorResponse {
+    fn from(error: FrameError) -> Self {
+        Self::protocol(error.to_string())
+    }
+}

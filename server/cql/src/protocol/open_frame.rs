@@ -1,0 +1,108 @@
+//! A frame around a body that is written in place.
+
+use bytes::{BufMut, BytesMut};
+
+use super::compression::{Compression, compress_tail};
+use super::frame::{Direction, HEADER_BYTES, Opcode, flag};
+use super::request::Request;
+use super::response::Response;
+use super::writer;
+
+/// What a response's body starts with.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Head<'a> {
+    /// Of the trace, where the request asked for one.
+    pub tracing_id: Option<[u8; 16]>,
+    /// Told with the response; each is cut at 65,535 bytes, and so is their count.
+    pub warnings: &'a [String],
+}
+
+/// A frame whose header waits for its body: everything appended to the buffer until
+/// [`finish`](Self::finish) is the body.
+#[derive(Debug)]
+#[must_use = "a frame that is not finished has no length"]
+pub struct OpenFrame {
+    start: usize,
+}
+
+impl OpenFrame {
+    /// Opens a frame at the end of `out`.
+    pub fn begin(out: &mut BytesMut, direction: Direction, stream: i16, opcode: Opcode) -> Self {
+        let start = out.len();
+        out.put_u8(direction.version_byte());
+        out.put_u8(0);
+        out.put_i16(stream);
+        out.put_u8(opcode as u8);
+        out.put_u32(0);
+        Self { start }
+    }
+
+    /// Opens a response, with its head.
+    pub fn response(out: &mut BytesMut, stream: i16, opcode: Opcode, head: &Head<'_>) -> Self {
+        let frame = Self::begin(out, Direction::Response, stream, opcode);
+        if let Some(id) = head.tracing_id {
+            out[frame.start + 1] |= flag::TRACING;
+            out.put_slice(&id);
+        }
+        if !head.warnings.is_empty() {
+            out[frame.start + 1] |= flag::WARNING;
+            let count = head.warnings.len().min(u16::MAX.into());
+            writer::list(out, &head.warnings[..count], |out, warning| {
+                writer::string_cut(out, warning);
+            });
+        }
+        frame
+    }
+
+    /// Asks for a trace of the request.
+    pub fn trace(&self, out: &mut BytesMut) {
+        out[self.start + 1] |= flag::TRACING;
+    }
+
+    /// Bytes of the body so far.
+    pub fn body_bytes(&self, out: &BytesMut) -> usize {
+        out.len() - self.start - HEADER_BYTES
+    }
+
+    /// Ends the frame. The body is compressed where that was agreed and is worth it.
+    ///
+    /// # Panics
+    /// When the body has 2 GiB or more; `out` must be the buffer that it began in.
+    pub fn finish(self, out: &mut BytesMut, compression: Compression) {
+        let body = self.start + HEADER_BYTES;
+        if compression == Compression::Lz4 && compress_tail(out, body) {
+            out[self.start + 1] |= flag::COMPRESSION;
+        }
+        let length = i32::try_from(out.len() - body).expect("a body is below 2 GiB");
+        out[body - 4..body].copy_from_slice(&length.to_be_bytes());
+    }
+
+    /// Takes the frame back, with all of its body: something else is to be said.
+    pub fn abandon(self, out: &mut BytesMut) {
+        out.truncate(self.start);
+    }
+}
+
+impl Response {
+    /// Appends the whole frame.
+    pub fn encode(
+        &self,
+        out: &mut BytesMut,
+        stream: i16,
+        head: &Head<'_>,
+        compression: Compression,
+    ) {
+        let frame = OpenFrame::response(out, stream, self.opcode(), head);
+        self.encode_body(out);
+        frame.finish(out, compression);
+    }
+}
+
+impl Request<'_> {
+    /// Appends the whole frame.
+    pub fn encode(&self, out: &mut BytesMut, stream: i16, compression: Compression) {
+        let frame = OpenFrame::begin(out, Direction::Request, stream, self.opcode());
+        self.encode_body(out);
+        frame.finish(out, compression);
+    }
+}

@@ -1,0 +1,193 @@
+//! The notations of the specification (its section 3), read from borrowed bytes.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::consistency::Consistency;
+use super::fault::{ProtocolError, Result};
+
+/// A bound value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// No value; writing it deletes.
+    Null,
+    /// Leave what is there alone.
+    Unset,
+    /// A value in its type's format.
+    Bytes(&'a [u8]),
+}
+
+/// Reads items one after the other. What it returns borrows from the bytes; it
+/// allocates nothing, and a failed read leaves it anywhere.
+#[derive(Debug, Clone, Copy)]
+pub struct Reader<'a> {
+    left: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// A reader from the first byte.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { left: bytes }
+    }
+
+    /// What was not read yet.
+    pub fn rest(&self) -> &'a [u8] {
+        self.left
+    }
+
+    /// The next `n` bytes.
+    pub fn take(&mut self, n: usize, what: &'static str) -> Result<&'a [u8]> {
+        let Some((taken, left)) = self.left.split_at_checked(n) else {
+            return Err(ProtocolError::Truncated {
+                what,
+                needed_bytes: n,
+                left_bytes: self.left.len(),
+            });
+        };
+        self.left = left;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N]> {
+        let Some((taken, left)) = self.left.split_first_chunk() else {
+            return Err(ProtocolError::Truncated {
+                what,
+                needed_bytes: N,
+                left_bytes: self.left.len(),
+            });
+        };
+        self.left = left;
+        Ok(*taken)
+    }
+
+    /// `[byte]`.
+    pub fn byte(&mut self, what: &'static str) -> Result<u8> {
+        self.array::<1>(what).map(|[byte]| byte)
+    }
+
+    /// `[short]`.
+    pub fn short(&mut self, what: &'static str) -> Result<u16> {
+        self.array(what).map(u16::from_be_bytes)
+    }
+
+    /// `[int]`.
+    pub fn int(&mut self, what: &'static str) -> Result<i32> {
+        self.array(what).map(i32::from_be_bytes)
+    }
+
+    /// `[long]`.
+    pub fn long(&mut self, what: &'static str) -> Result<i64> {
+        self.array(what).map(i64::from_be_bytes)
+    }
+
+    /// `[uuid]`.
+    pub fn uuid(&mut self, what: &'static str) -> Result<[u8; 16]> {
+        self.array(what)
+    }
+
+    /// An `[int]` that counts.
+    pub fn count(&mut self, what: &'static str) -> Result<usize> {
+        let count = self.int(what)?;
+        usize::try_from(count).map_err(|_| ProtocolError::Length {
+            what,
+            length: count.into(),
+        })
+    }
+
+    fn text(bytes: &'a [u8], what: &'static str) -> Result<&'a str> {
+        std::str::from_utf8(bytes).map_err(|_| ProtocolError::NotUtf8 { what })
+    }
+
+    /// `[string]`.
+    pub fn string(&mut self, what: &'static str) -> Result<&'a str> {
+        Self::text(self.short_bytes(what)?, what)
+    }
+
+    /// `[long string]`.
+    pub fn long_string(&mut self, what: &'static str) -> Result<&'a str> {
+        let length = self.count(what)?;
+        Self::text(self.take(length, what)?, what)
+    }
+
+    /// `[short bytes]`.
+    pub fn short_bytes(&mut self, what: &'static str) -> Result<&'a [u8]> {
+        let length = self.short(what)?;
+        self.take(length.into(), what)
+    }
+
+    /// `[bytes]`: every negative length is a null.
+    pub fn bytes(&mut self, what: &'static str) -> Result<Option<&'a [u8]>> {
+        match usize::try_from(self.int(what)?) {
+            Ok(length) => self.take(length, what).map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// `[value]`: -1 is a null, -2 unset, other negative lengths are errors.
+    pub fn value(&mut self, what: &'static str) -> Result<Value<'a>> {
+        match self.int(what)? {
+            -1 => Ok(Value::Null),
+            -2 => Ok(Value::Unset),
+            length => match usize::try_from(length) {
+                Ok(n) => self.take(n, what).map(Value::Bytes),
+                Err(_) => Err(ProtocolError::Length {
+                    what,
+                    length: length.into(),
+                }),
+            },
+        }
+    }
+
+    /// `[inet]`: address and port.
+    pub fn inet(&mut self, what: &'static str) -> Result<SocketAddr> {
+        let address = match self.byte(what)? {
+            4 => IpAddr::from(self.array::<4>(what)?),
+            16 => IpAddr::from(self.array::<16>(what)?),
+            length => {
+                return Err(ProtocolError::Length {
+                    what,
+                    length: length.into(),
+                });
+            }
+        };
+        let port = self.int(what)?;
+        let port = u16::try_from(port).map_err(|_| ProtocolError::Length {
+            what,
+            length: port.into(),
+        })?;
+        Ok(SocketAddr::new(address, port))
+    }
+
+    /// `[consistency]`.
+    pub fn consistency(&mut self) -> Result<Consistency> {
+        Consistency::from_code(self.short("consistency level")?)
+    }
+
+    /// `[string list]`. The list takes at most eight times its bytes.
+    pub fn string_list(&mut self, what: &'static str) -> Result<Vec<&'a str>> {
+        let count = self.short(what)?;
+        (0..count).map(|_| self.string(what)).collect()
+    }
+
+    /// `[string map]`, in the order sent, repeated keys kept.
+    pub fn string_map(&mut self, what: &'static str) -> Result<Vec<(&'a str, &'a str)>> {
+        let count = self.short(what)?;
+        let pair = |_| Ok((self.string(what)?, self.string(what)?));
+        (0..count).map(pair).collect()
+    }
+
+    /// `[string multimap]`, in the order sent, repeated keys kept.
+    pub fn string_multimap(&mut self, what: &'static str) -> Result<Vec<(&'a str, Vec<&'a str>)>> {
+        let count = self.short(what)?;
+        let pair = |_| Ok((self.string(what)?, self.string_list(what)?));
+        (0..count).map(pair).collect()
+    }
+
+    /// Steps over a `[bytes map]`.
+    pub fn skip_bytes_map(&mut self, what: &'static str) -> Result<()> {
+        for _ in 0..self.short(what)? {
+            self.string(what)?;
+            self.bytes(what)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,259 @@
+//! What a server answers.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::columns::{Columns, NO_METADATA};
+use super::error_response::ErrorResponse;
+use super::events::{Event, SchemaChange};
+use super::fault::{ProtocolError, Result};
+use super::frame::{Frame, Opcode, flag};
+use super::reader::Reader;
+use super::rows::{Rows, read_metadata};
+use super::writer;
+
+/// The first number of a RESULT's body.
+pub(super) mod result_kind {
+    pub const VOID: i32 = 1;
+    pub const ROWS: i32 = 2;
+    pub const SET_KEYSPACE: i32 = 3;
+    pub const PREPARED: i32 = 4;
+    pub const SCHEMA_CHANGE: i32 = 5;
+}
+
+/// A response. Servers write rows by [`RowsWriter`](super::RowsWriter) instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Response {
+    /// The request failed.
+    Error(ErrorResponse),
+    /// STARTUP or REGISTER is done.
+    Ready,
+    /// STARTUP needs to know who it is.
+    Authenticate {
+        /// The mechanism, by its Java class.
+        authenticator: String,
+    },
+    /// What STARTUP may choose.
+    Supported {
+        /// Each option with its possible values.
+        options: Vec<(String, Vec<String>)>,
+    },
+    /// The statement is done and has nothing to say.
+    Void,
+    /// The statement's rows.
+    Rows(Rows),
+    /// USE is done.
+    SetKeyspace {
+        /// The one in use.
+        keyspace: String,
+    },
+    /// The statement can be executed.
+    Prepared(Prepared),
+    /// The schema is another.
+    SchemaChange(SchemaChange),
+    /// Told without being asked.
+    Event(Event),
+    /// A step of the authentication.
+    AuthChallenge {
+        /// What the mechanism says.
+        token: Option<Bytes>,
+    },
+    /// The client is who it says.
+    AuthSuccess {
+        /// What the mechanism says.
+        token: Option<Bytes>,
+    },
+}
+
+/// A prepared statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prepared {
+    /// What EXECUTE and BATCH name it by.
+    pub id: Bytes,
+    /// The markers, in their order.
+    pub markers: Columns,
+    /// The markers of the partition key's columns, in the key's order; empty unless all
+    /// have one. Drivers find the replica by them.
+    pub partition_key_markers: Vec<u16>,
+    /// The result's columns; `None` for what is no SELECT.
+    pub columns: Option<Columns>,
+}
+
+/// A response with what came before it in the body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Of the trace that the request asked for.
+    pub tracing_id: Option<[u8; 16]>,
+    /// What the server thinks of the request.
+    pub warnings: Vec<String>,
+    /// The response.
+    pub response: Response,
+}
+
+impl Response {
+    /// The opcode of its frame.
+    pub fn opcode(&self) -> Opcode {
+        match self {
+            Self::Error(_) => Opcode::Error,
+            Self::Ready => Opcode::Ready,
+            Self::Authenticate { .. } => Opcode::Authenticate,
+            Self::Supported { .. } => Opcode::Supported,
+            Self::Void
+            | Self::Rows(_)
+            | Self::SetKeyspace { .. }
+            | Self::Prepared(_)
+            | Self::SchemaChange(_) => Opcode::Result,
+            Self::Event(_) => Opcode::Event,
+            Self::AuthChallenge { .. } => Opcode::AuthChallenge,
+            Self::AuthSuccess { .. } => Opcode::AuthSuccess,
+        }
+    }
+
+    /// Appends the body. A frame goes around it by [`OpenFrame`](super::OpenFrame).
+    ///
+    /// # Panics
+    /// Where a string, a list or an id is longer than its length field can say.
+    pub fn encode_body(&self, out: &mut BytesMut) {
+        match self {
+            Self::Error(error) => error.write(out),
+            Self::Ready => {}
+            Self::Authenticate { authenticator } => writer::string(out, authenticator),
+            Self::Supported { options } => writer::list(out, options, |out, (key, values)| {
+                writer::string(out, key);
+                writer::string_list(out, values);
+            }),
+            Self::Void => out.put_i32(result_kind::VOID),
+            Self::Rows(rows) => rows.write(out),
+            Self::SetKeyspace { keyspace } => {
+                out.put_i32(result_kind::SET_KEYSPACE);
+                writer::string(out, keyspace);
+            }
+            Self::Prepared(prepared) => prepared.write(out),
+            Self::SchemaChange(change) => {
+                out.put_i32(result_kind::SCHEMA_CHANGE);
+                change.write(out);
+            }
+            Self::Event(event) => event.write(out),
+            Self::AuthChallenge { token } | Self::AuthSuccess { token } => {
+                writer::bytes(out, token.as_deref());
+            }
+        }
+    }
+
+    fn read(opcode: Opcode, reader: &mut Reader<'_>, body: &Bytes) -> Result<Self> {
+        let token = "a token of the authentication";
+        Ok(match opcode {
+            Opcode::Error => Self::Error(ErrorResponse::read(reader)?),
+            Opcode::Ready => Self::Ready,
+            Opcode::Authenticate => Self::Authenticate {
+                authenticator: reader.string("the authenticator")?.to_owned(),
+            },
+            Opcode::Supported => {
+                let options = reader.string_multimap("the options")?.into_iter();
+                let owned = |(key, values): (&str, Vec<&str>)| {
+                    let values = values.into_iter().map(str::to_owned);
+                    (key.to_owned(), values.collect())
+                };
+                Self::Supported {
+                    options: options.map(owned).collect(),
+                }
+            }
+            Opcode::Result => match reader.int("the kind of a result")? {
+                result_kind::VOID => Self::Void,
+                result_kind::ROWS => Self::Rows(Rows::read(reader, body)?),
+                result_kind::SET_KEYSPACE => Self::SetKeyspace {
+                    keyspace: reader.string("a keyspace")?.to_owned(),
+                },
+                result_kind::PREPARED => Self::Prepared(Prepared::read(reader, body)?),
+                result_kind::SCHEMA_CHANGE => Self::SchemaChange(SchemaChange::read(reader)?),
+                code => {
+                    return Err(ProtocolError::UnknownCode {
+                        what: "kind of a result",
+                        code: code as u32,
+                    });
+                }
+            },
+            Opcode::Event => Self::Event(Event::read(reader)?),
+            Opcode::AuthChallenge => Self::AuthChallenge {
+                token: reader.bytes(token)?.map(|token| body.slice_ref(token)),
+            },
+            Opcode::AuthSuccess => Self::AuthSuccess {
+                token: reader.bytes(token)?.map(|token| body.slice_ref(token)),
+            },
+            request => {
+                return Err(ProtocolError::Direction {
+                    opcode: request.name(),
+                });
+            }
+        })
+    }
+}
+
+impl Answer {
+    /// The answer in a frame. Bytes behind it are ignored, as the specification asks.
+    ///
+    /// # Errors
+    /// When the opcode is unknown or a request's, or the body is not as it says.
+    pub fn decode(frame: &Frame) -> Result<Self> {
+        let opcode = Opcode::from_code(frame.opcode)?;
+        let has = |flag| frame.flags & flag != 0;
+        let mut reader = Reader::new(&frame.body);
+        let tracing_id = match has(flag::TRACING) {
+            true => Some(reader.uuid("the id of a trace")?),
+            false => None,
+        };
+        let warnings = match has(flag::WARNING) {
+            true => reader.string_list("the warnings")?,
+            false => Vec::new(),
+        };
+        if has(flag::CUSTOM_PAYLOAD) {
+            reader.skip_bytes_map("the custom payload")?;
+        }
+        Ok(Self {
+            tracing_id,
+            warnings: warnings.into_iter().map(str::to_owned).collect(),
+            response: Response::read(opcode, &mut reader, &frame.body)?,
+        })
+    }
+}
+
+impl Prepared {
+    fn read(reader: &mut Reader<'_>, body: &Bytes) -> Result<Self> {
+        let id = body.slice_ref(reader.short_bytes("the id of a statement")?);
+        let flags = reader.int("the flags of markers")?;
+        let count = reader.count("the count of markers")?;
+        let keys = reader.count("the count of the partition key's markers")?;
+        let keys = (0..keys).map(|_| reader.short("a marker of the partition key"));
+        let partition_key_markers = keys.collect::<Result<_>>()?;
+        let markers = Columns::read(reader, body, flags, count)?;
+        let (columns, _, _) = read_metadata(reader, body)?;
+        Ok(Self {
+            id,
+            markers,
+            partition_key_markers,
+            columns,
+        })
+    }
+
+    fn write(&self, out: &mut BytesMut) {
+        out.put_i32(result_kind::PREPARED);
+        writer::short_bytes(out, &self.id);
+        out.put_i32(self.markers.flags());
+        out.put_i32(self.markers.len() as i32);
+        out.put_i32(self.partition_key_markers.len() as i32);
+        for marker in &self.partition_key_markers {
+            out.put_u16(*marker);
+        }
+        self.markers.write_specs(out);
+        match &self.columns {
+            Some(columns) => {
+                out.put_i32(columns.flags());
+                out.put_i32(columns.len() as i32);
+                columns.write_specs(out);
+            }
+            None => {
+                out.put_i32(NO_METADATA);
+                out.put_i32(0);
+            }
+        }
+    }
+}

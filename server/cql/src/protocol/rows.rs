@@ -1,0 +1,248 @@
+//! Rows: written cell by cell into the connection's buffer, and read in place.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use super::columns::{Columns, HAS_MORE_PAGES, NO_METADATA};
+use super::fault::{ProtocolError, Result};
+use super::reader::Reader;
+use super::response::result_kind;
+use super::writer;
+
+/// Writes a RESULT of kind Rows straight into a buffer, inside of an open frame.
+///
+/// ```text
+/// kind  flags  columns  [paging state]  [columns' names and types]  rows  cells ...
+/// ```
+///
+/// Flags and the count of rows are set at the end. So is the paging state, which is
+/// known only when the page is cut: the rows then move to make room for it. A result
+/// without one is never moved, and nothing is allocated but the buffer's own growth.
+#[derive(Debug)]
+pub struct RowsWriter<'a> {
+    out: &'a mut BytesMut,
+    flags_at: usize,
+    specs_at: usize,
+    rows_at: usize,
+    columns: usize,
+    cells_in_row: usize,
+    rows: u32,
+}
+
+impl<'a> RowsWriter<'a> {
+    /// Starts the body, with the columns unless the client knows them.
+    pub fn new(out: &'a mut BytesMut, columns: &Columns, skip_metadata: bool) -> Self {
+        out.put_i32(result_kind::ROWS);
+        let flags_at = out.len();
+        match skip_metadata {
+            true => out.put_i32(NO_METADATA),
+            false => out.put_i32(columns.flags()),
+        }
+        out.put_i32(columns.len() as i32);
+        let specs_at = out.len();
+        if !skip_metadata {
+            columns.write_specs(out);
+        }
+        let rows_at = out.len();
+        out.put_i32(0);
+        Self {
+            out,
+            flags_at,
+            specs_at,
+            rows_at,
+            columns: columns.len(),
+            cells_in_row: 0,
+            rows: 0,
+        }
+    }
+
+    /// The next cell of the row; `None` is a null.
+    ///
+    /// # Panics
+    /// When the row has all its cells; from 2 GiB.
+    pub fn cell(&mut self, value: Option<&[u8]>) {
+        self.count_cell();
+        writer::bytes(self.out, value);
+    }
+
+    /// The next cell of the row, whose value `write` appends: a collection or a value
+    /// that is computed needs no buffer of its own. `write` must only append.
+    ///
+    /// # Panics
+    /// When the row has all its cells; from 2 GiB.
+    pub fn cell_with<T>(&mut self, write: impl FnOnce(&mut BytesMut) -> T) -> T {
+        self.count_cell();
+        let length_at = self.out.len();
+        self.out.put_i32(0);
+        let start = self.out.len();
+        let result = write(self.out);
+        let length = i32::try_from(self.out.len() - start).expect("less than 2 GiB");
+        patch(self.out, length_at, length);
+        result
+    }
+
+    fn count_cell(&mut self) {
+        assert!(
+            self.cells_in_row < self.columns,
+            "a row has a cell a column"
+        );
+        self.cells_in_row += 1;
+    }
+
+    /// Ends the row.
+    ///
+    /// # Panics
+    /// When cells are missing; past 2^31 - 1 rows.
+    pub fn end_row(&mut self) {
+        assert_eq!(self.cells_in_row, self.columns, "a row has a cell a column");
+        self.cells_in_row = 0;
+        self.rows += 1;
+        assert!(self.rows <= i32::MAX as u32, "a page has less rows");
+    }
+
+    /// Takes back the cells since the last [`end_row`](Self::end_row): the row belongs
+    /// to the next page, or failed. `row_start` is [`bytes`](Self::bytes) of then.
+    ///
+    /// # Panics
+    /// When `row_start` is before the first row or past what was written.
+    pub fn abandon_row(&mut self, row_start: usize) {
+        assert!(row_start <= self.bytes(), "nothing was written there");
+        self.out.truncate(self.rows_at + 4 + row_start);
+        self.cells_in_row = 0;
+    }
+
+    /// Rows that are ended.
+    pub fn rows(&self) -> u32 {
+        self.rows
+    }
+
+    /// Bytes of all cells so far, without what stands before the first row.
+    pub fn bytes(&self) -> usize {
+        self.out.len() - self.rows_at - 4
+    }
+
+    /// Ends the result; with a paging state there is more to come.
+    ///
+    /// # Panics
+    /// When a row is not ended.
+    pub fn finish(self, paging_state: Option<&[u8]>) {
+        assert_eq!(self.cells_in_row, 0, "the last row is ended");
+        patch(self.out, self.rows_at, self.rows as i32);
+        let Some(state) = paging_state else {
+            return;
+        };
+        let mut flags = &self.out[self.flags_at..];
+        let flags = flags.get_i32() | HAS_MORE_PAGES;
+        patch(self.out, self.flags_at, flags);
+        let end = self.out.len();
+        writer::bytes(self.out, Some(state));
+        let moved = self.out.len() - end;
+        self.out[self.specs_at..].rotate_right(moved);
+    }
+}
+
+fn patch(out: &mut BytesMut, at: usize, number: i32) {
+    out[at..at + 4].copy_from_slice(&number.to_be_bytes());
+}
+
+/// Rows as they were received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rows {
+    /// Absent where the request asked to leave them out.
+    pub columns: Option<Columns>,
+    /// Where the next page starts, when there is one.
+    pub paging_state: Option<Bytes>,
+    column_count: usize,
+    row_count: usize,
+    cells: Bytes,
+}
+
+impl Rows {
+    pub(super) fn read(reader: &mut Reader<'_>, body: &Bytes) -> Result<Self> {
+        let (columns, column_count, paging_state) = read_metadata(reader, body)?;
+        let row_count = reader.count("the count of rows")?;
+        let from = reader.rest();
+        // Rows without columns have no bytes: they would be counted for free.
+        if column_count == 0 && row_count > 0 {
+            return Err(ProtocolError::Forbidden("the rows have no columns"));
+        }
+        for _ in 0..row_count {
+            for _ in 0..column_count {
+                reader.bytes("a cell")?;
+            }
+        }
+        let cells = body.slice_ref(&from[..from.len() - reader.rest().len()]);
+        Ok(Self {
+            columns,
+            paging_state,
+            column_count,
+            row_count,
+            cells,
+        })
+    }
+
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        self.row_count
+    }
+
+    /// No row.
+    pub fn is_empty(&self) -> bool {
+        self.row_count == 0
+    }
+
+    /// Cells of each row.
+    pub fn column_count(&self) -> usize {
+        self.column_count
+    }
+
+    /// All cells, row after row; `None` is a null.
+    pub fn cells(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        let mut reader = Reader::new(&self.cells);
+        let count = self.row_count.saturating_mul(self.column_count);
+        // All were read before: they cannot fail now.
+        (0..count).map_while(move |_| reader.bytes("a cell").ok())
+    }
+}
+
+pub(super) type Metadata = (Option<Columns>, usize, Option<Bytes>);
+
+/// Reads the metadata of rows.
+pub(super) fn read_metadata(reader: &mut Reader<'_>, body: &Bytes) -> Result<Metadata> {
+    let flags = reader.int("the flags of rows")?;
+    let column_count = reader.count("the count of columns")?;
+    let paging_state = match flags & HAS_MORE_PAGES {
+        0 => None,
+        _ => reader.bytes("the paging state")?,
+    };
+    let columns = match flags & NO_METADATA {
+        0 => Some(Columns::read(reader, body, flags, column_count)?),
+        _ => None,
+    };
+    let paging_state = paging_state.map(|state| body.slice_ref(state));
+    Ok((columns, column_count, paging_state))
+}
+
+impl Rows {
+    /// Appends the body that they were read from.
+    pub(super) fn write(&self, out: &mut BytesMut) {
+        out.put_i32(result_kind::ROWS);
+        let more = match self.paging_state {
+            Some(_) => HAS_MORE_PAGES,
+            None => 0,
+        };
+        let metadata = match &self.columns {
+            Some(columns) => columns.flags(),
+            None => NO_METADATA,
+        };
+        out.put_i32(metadata | more);
+        out.put_i32(self.column_count as i32);
+        if let Some(state) = &self.paging_state {
+            writer::bytes(out, Some(state));
+        }
+        if let Some(columns) = &self.columns {
+            columns.write_specs(out);
+        }
+        out.put_i32(self.row_count as i32);
+        out.put_slice(&self.cells);
+    }
+}

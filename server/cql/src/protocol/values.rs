@@ -1,0 +1,118 @@
+//! Values bound to a statement, as they lie in the request.
+
+use bytes::BytesMut;
+
+use super::fault::Result;
+use super::reader::{Reader, Value};
+use super::writer;
+
+/// Values of one statement: checked once, read in place as often as wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Values<'a> {
+    count: u16,
+    named: bool,
+    // `count` times [string] where named, and [value].
+    bytes: &'a [u8],
+}
+
+impl<'a> Values<'a> {
+    pub(super) fn read(reader: &mut Reader<'a>, named: bool) -> Result<Self> {
+        let count = reader.short("the count of values")?;
+        let from = reader.rest();
+        for _ in 0..count {
+            if named {
+                reader.string("the name of a value")?;
+            }
+            reader.value("a value")?;
+        }
+        let bytes = &from[..from.len() - reader.rest().len()];
+        Ok(Self {
+            count,
+            named,
+            bytes,
+        })
+    }
+
+    pub(super) fn write(&self, out: &mut BytesMut) {
+        out.extend_from_slice(&self.count.to_be_bytes());
+        out.extend_from_slice(self.bytes);
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.count.into()
+    }
+
+    /// None at all.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Each has the name of its marker.
+    pub fn is_named(&self) -> bool {
+        self.named
+    }
+
+    /// In the order sent, with their names where they have any.
+    pub fn iter(&self) -> impl Iterator<Item = (Option<&'a str>, Value<'a>)> + use<'a> {
+        let (named, mut reader) = (self.named, Reader::new(self.bytes));
+        (0..self.count).map_while(move |_| {
+            let name = named.then(|| reader.string("the name of a value"));
+            // Both were read before: they cannot fail now.
+            Some((name.transpose().ok()?, reader.value("a value").ok()?))
+        })
+    }
+}
+
+/// Values to be sent.
+#[derive(Debug, Clone, Default)]
+pub struct ValuesBuf {
+    count: u16,
+    named: bool,
+    bytes: BytesMut,
+}
+
+impl ValuesBuf {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One more, by its place.
+    ///
+    /// # Panics
+    /// After named ones, and past 65,535.
+    pub fn push(&mut self, value: Value<'_>) -> &mut Self {
+        assert!(!self.named, "the values before this have names");
+        self.append(value)
+    }
+
+    /// One more, by the name of its marker.
+    ///
+    /// # Panics
+    /// After ones without a name, and past 65,535.
+    pub fn push_named(&mut self, name: &str, value: Value<'_>) -> &mut Self {
+        assert!(
+            self.named || self.count == 0,
+            "the values before this have no names"
+        );
+        self.named = true;
+        writer::string(&mut self.bytes, name);
+        self.append(value)
+    }
+
+    fn append(&mut self, value: Value<'_>) -> &mut Self {
+        self.count = self.count.checked_add(1).expect("at most 65,535 values");
+        writer::value(&mut self.bytes, value);
+        self
+    }
+
+    /// As a request carries them.
+    pub fn as_values(&self) -> Values<'_> {
+        Values {
+            count: self.count,
+            named: self.named,
+            bytes: &self.bytes,
+        }
+    }
+}

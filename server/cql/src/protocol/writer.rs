@@ -1,0 +1,109 @@
+//! The notations of the specification (its section 3), written to a buffer.
+//!
+//! What comes from this process always fits: the functions panic where a name or a
+//! list is longer than its length field can say, but for messages of errors, which
+//! are cut.
+
+use std::net::{IpAddr, SocketAddr};
+
+use bytes::{BufMut, BytesMut};
+
+use super::reader::Value;
+
+fn short_len(n: usize) -> u16 {
+    u16::try_from(n).expect("at most 65,535 bytes or items")
+}
+
+fn int_len(n: usize) -> i32 {
+    i32::try_from(n).expect("less than 2 GiB")
+}
+
+/// `[string]`.
+///
+/// # Panics
+/// Past 65,535 bytes.
+pub fn string(out: &mut BytesMut, text: &str) {
+    short_bytes(out, text.as_bytes());
+}
+
+/// `[string]`, cut at the last character that fits.
+pub fn string_cut(out: &mut BytesMut, text: &str) {
+    string(out, &text[..text.floor_char_boundary(u16::MAX.into())]);
+}
+
+/// `[long string]`.
+///
+/// # Panics
+/// From 2 GiB.
+pub fn long_string(out: &mut BytesMut, text: &str) {
+    bytes(out, Some(text.as_bytes()));
+}
+
+/// `[short bytes]`.
+///
+/// # Panics
+/// Past 65,535 bytes.
+pub fn short_bytes(out: &mut BytesMut, value: &[u8]) {
+    out.put_u16(short_len(value.len()));
+    out.put_slice(value);
+}
+
+/// `[bytes]`.
+///
+/// # Panics
+/// From 2 GiB.
+pub fn bytes(out: &mut BytesMut, value: Option<&[u8]>) {
+    match value {
+        None => out.put_i32(-1),
+        Some(value) => {
+            out.put_i32(int_len(value.len()));
+            out.put_slice(value);
+        }
+    }
+}
+
+/// `[value]`.
+///
+/// # Panics
+/// From 2 GiB.
+pub fn value(out: &mut BytesMut, value: Value<'_>) {
+    match value {
+        Value::Null => out.put_i32(-1),
+        Value::Unset => out.put_i32(-2),
+        Value::Bytes(value) => bytes(out, Some(value)),
+    }
+}
+
+/// `[inet]`.
+pub fn inet(out: &mut BytesMut, address: SocketAddr) {
+    match address.ip() {
+        IpAddr::V4(ip) => {
+            out.put_u8(4);
+            out.put_slice(&ip.octets());
+        }
+        IpAddr::V6(ip) => {
+            out.put_u8(16);
+            out.put_slice(&ip.octets());
+        }
+    }
+    out.put_i32(address.port().into());
+}
+
+/// A count of items as a `[short]`, then each by `item`.
+///
+/// # Panics
+/// Past 65,535 items.
+pub fn list<T>(out: &mut BytesMut, items: &[T], mut item: impl FnMut(&mut BytesMut, &T)) {
+    out.put_u16(short_len(items.len()));
+    for each in items {
+        item(out, each);
+    }
+}
+
+/// `[string list]`.
+///
+/// # Panics
+/// Past 65,535 items, or bytes in one.
+pub fn string_list<S: AsRef<str>>(out: &mut BytesMut, texts: &[S]) {
+    list(out, texts, |out, text| string(out, text.as_ref()));
+}
