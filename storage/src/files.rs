@@ -10,9 +10,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
 use crate::key::{FileNumber, NUMBER_MAX};
-use crate::vfs::{LockGuard, Vfs};
 
 /// What a file of the directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,38 +54,6 @@ const WAL_TMP: &str = "WAL.tmp";
 
 pub(crate) fn lock(dir: &Path) -> PathBuf {
     dir.join("LOCK")
-}
-
-/// Takes the lock of a directory for as long as the guard lives.
-///
-/// # Errors
-/// [`Error::Locked`] when somebody else has it.
-pub(crate) fn take_lock(vfs: &dyn Vfs, dir: &Path) -> Result<Box<dyn LockGuard>> {
-    let path = lock(dir);
-    vfs.lock(&path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::WouldBlock => Error::Locked {
-            path: dir.to_path_buf(),
-        },
-        _ => Error::io("lock", &path)(e),
-    })
-}
-
-/// Takes the lock of a directory beside others who only read it, and writes nothing.
-/// `None` where there is no lock file: no writer has one either, and none must open the
-/// directory meanwhile.
-///
-/// # Errors
-/// [`Error::BeingWritten`] when somebody has the directory open for writing.
-pub(crate) fn share_lock(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Box<dyn LockGuard>>> {
-    let path = lock(dir);
-    match vfs.lock_shared(&path) {
-        Ok(lock) => Ok(Some(lock)),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => Err(Error::BeingWritten {
-            path: dir.to_path_buf(),
-        }),
-        Err(e) => Err(Error::io("lock", &path)(e)),
-    }
 }
 
 pub(crate) fn current(dir: &Path) -> PathBuf {

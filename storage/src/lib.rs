@@ -14,8 +14,11 @@
 //! ├ read                 one key's versions to a value, many sources as one
 //! │
 //! key            numbers, ids, ranges, versions: vocabulary without I/O
+//! disk           a disk for both doors: that of this machine
+//! simulation     another one, in memory, that loses power when a test says so
 //! table_store    the door for immutable tables
-//! vfs            the only door to the disk: the log, the manifest, local tables
+//! log_store      the door for what is appended: log, manifest, lock
+//! file_system    files and directories, as both doors ask for them
 //! ```
 //!
 //! Arrows of use point down only.
@@ -26,7 +29,7 @@
 //! content never changes, whatever is written after it.
 //!
 //! What the crate never does: it never calls the file system but through
-//! [`vfs`], never asks for the time but through [`Clock`], and knows nothing of
+//! [`LogStore`] and [`TableStore`], never asks for the time but through [`Clock`], and knows nothing of
 //! jobs or schedulers.
 
 // Allowed in leaf modules that the book names (Architecture).
@@ -45,13 +48,16 @@ mod clock;
 mod commit;
 mod compaction;
 mod db;
+mod disk;
 mod error;
+mod file_system;
 mod files;
 mod formats;
 #[cfg(any(all(test, not(loom)), feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod key;
+mod log_store;
 #[cfg(all(test, loom))]
 mod loom_models;
 mod maintenance;
@@ -69,6 +75,7 @@ mod mutation;
 mod options;
 mod read;
 mod runs;
+pub mod simulation;
 mod snapshots;
 mod sstable;
 mod stats;
@@ -76,7 +83,6 @@ mod sync;
 mod table_store;
 mod varint;
 mod version;
-pub mod vfs;
 mod wal;
 
 pub use api::{
@@ -90,8 +96,11 @@ pub use compaction::{
     TieredPicker,
 };
 pub use db::IngestInfo;
+pub use disk::{Disk, LocalDisk};
 pub use error::{Error, ErrorKind, Result};
+pub use file_system::{FileSystem, ReadFile, SyncFile, WriteFile};
 pub use key::{KeyRange, MAX_KEY_BYTES, MAX_VALUE_BYTES, RunId, SeqNo};
+pub use log_store::{LockGuard, LogStore};
 pub use maintenance::{
     BackupInfo, Finding, Lost, RepairReport, RepairedTable, VerifyProgress, VerifyReport, repair,
     verify,
@@ -105,7 +114,7 @@ pub use read::{MergeOperator, MergeOperators};
 pub use runs::FileShape;
 pub use sstable::{Compression, KeySketch, SsTableOptions};
 pub use stats::{RunStats, Stats, TableStats};
-pub use table_store::{Imported, LocalTables, TableStore};
+pub use table_store::{Imported, LocalTables, TableFiles, TableStore};
 
 /// The examples of the book's guide, compiled and run with the tests.
 #[cfg(doctest)]

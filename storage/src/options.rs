@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, SystemClock};
 use crate::compaction::{CompactionPicker, TablePickers, TieredPicker};
+use crate::disk::{Disk, LocalDisk};
 use crate::read::MergeOperators;
 use crate::sstable::SsTableOptions;
 use crate::table_store::{LocalTables, TableStore};
-use crate::vfs::{DiskVfs, Vfs};
 
 /// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,10 +79,11 @@ pub struct Options {
     pub compaction: CompactionOptions,
     /// Who flushes and compacts.
     pub maintenance: Maintenance,
-    /// The file system. Default: the real one.
-    pub vfs: Arc<dyn Vfs>,
+    /// The disk with the directory: log and manifest lie there, and tables unless
+    /// `table_store` says else. Default: the one of this machine.
+    pub disk: Arc<dyn Disk>,
     /// Where the tables lie; `None`, the default, is the database's directory, on
-    /// `vfs`. Log and manifest are there always. A store is of one database only.
+    /// `disk`. Log and manifest are there always. A store is of one database only.
     pub table_store: Option<Arc<dyn TableStore>>,
     /// Tells the time to what expires. Default: the clock of the machine.
     pub clock: Arc<dyn Clock>,
@@ -104,7 +105,7 @@ impl Default for Options {
             idle_after: Some(Duration::from_secs(2)),
             compaction: CompactionOptions::default(),
             maintenance: Maintenance::default(),
-            vfs: Arc::new(DiskVfs),
+            disk: Arc::new(LocalDisk),
             table_store: None,
             clock: Arc::new(SystemClock),
             merge_operators: MergeOperators::default(),
@@ -117,7 +118,7 @@ impl Options {
     pub(crate) fn tables(&self, dir: &Path) -> Arc<dyn TableStore> {
         match &self.table_store {
             Some(store) => store.clone(),
-            None => Arc::new(LocalTables::new(self.vfs.clone(), dir)),
+            None => Arc::new(LocalTables::new(self.disk.clone(), dir)),
         }
     }
 }

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use common::hooked_disk::{Call, Door, HookedDisk, is_sstable};
 use common::*;
-use ebb_storage::vfs::{MemVfs, Vfs};
+use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    Bounding, CompactionOptions, CompactionPicker, Db, Durability, Error, Keyspace, Maintenance,
-    Options, Pick, Reason, Table, TableOptions, TableShape, TieredPicker,
+    Bounding, CompactionOptions, CompactionPicker, Db, Disk, Durability, Error, Keyspace,
+    Maintenance, Options, Pick, Reason, Table, TableOptions, TableShape, TieredPicker,
 };
 
 fn open(options: Options) -> (Db, Keyspace, Table) {
@@ -24,13 +24,13 @@ fn open(options: Options) -> (Db, Keyspace, Table) {
     (db, keyspace, table)
 }
 
-fn options(vfs: Arc<dyn Vfs>) -> Options {
+fn options(disk: Arc<dyn Disk>) -> Options {
     Options {
         durability: Durability::Os,
         maintenance: Maintenance::Background,
         memtable_bytes: MEMTABLE_BYTES,
         frozen_memtables_max: 1,
-        vfs,
+        disk,
         ..Options::default()
     }
 }
@@ -58,7 +58,7 @@ fn until(condition: impl Fn() -> bool) {
 fn held_disk() -> (HookedDisk, Arc<Door>) {
     let door = Arc::new(Door::default());
     let held = door.clone();
-    let disk = HookedDisk::new(&MemVfs::new(), move |call, path| {
+    let disk = HookedDisk::new(&MemDisk::new(), move |call, path| {
         if call == Call::Create && is_sstable(path) {
             held.pass();
         }
@@ -176,7 +176,7 @@ impl CompactionPicker for Switched {
 fn writers_wait_for_merges_until_there_are_fewer_runs() {
     ends(|| {
         let picker = Arc::new(Switched::default());
-        let options = options(Arc::new(MemVfs::new()));
+        let options = options(Arc::new(MemDisk::new()));
         let (db, _keyspace, table) = open(Options {
             compaction: CompactionOptions {
                 picker: picker.clone(),
@@ -206,7 +206,7 @@ fn writers_wait_for_merges_until_there_are_fewer_runs() {
 #[test]
 fn strict_bounding_and_many_snapshots_hold_nobody_up_for_ever() {
     ends(|| {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let strict = TieredPicker {
             bounding: Bounding::Strict,
             ..TieredPicker::default()
@@ -264,7 +264,7 @@ fn write_two_runs(db: &Db, table: &Table) {
 #[test]
 fn closing_the_database_ends_a_merge_that_is_paced() {
     ends(|| {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let paced = |bytes_per_sec| Options {
             compaction: CompactionOptions {
                 bytes_per_sec,
@@ -338,7 +338,7 @@ fn a_merge_that_a_new_snapshot_makes_worthless_is_not_waited_for() {
         // The thread that merges is kept at the end of another merge.
         let door = Arc::new(Door::default());
         let held = door.clone();
-        let disk = HookedDisk::new(&MemVfs::new(), move |call, _| {
+        let disk = HookedDisk::new(&MemDisk::new(), move |call, _| {
             if call == Call::SyncDir && thread::current().name() == Some("ebb-compact") {
                 held.pass();
             }
@@ -425,7 +425,7 @@ fn a_flush_that_fails_for_its_caller_leaves_no_writer_waiting() {
         let (door, merge) = (Arc::new(Door::default()), Arc::new(Door::default()));
         let fails = Arc::new(AtomicBool::new(false));
         let held = (door.clone(), merge.clone(), fails.clone());
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let disk = HookedDisk::new(&mem, move |call, path| {
             match (call, thread::current().name()) {
                 (Call::Create, Some(CALLER)) if is_sstable(path) => {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::hooked_disk::{Call, HookedDisk, is_sstable};
 use common::*;
-use ebb_storage::vfs::{FaultOp, MemVfs};
+use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
     CompactionOptions, CompactionPicker, Compression, Db, Durability, Error, Keyspace, Maintenance,
     Options, Pick, Reason, RunShape, SsTableOptions, Stats, Table, TableOptions, TableShape,
@@ -35,7 +35,7 @@ fn table_options(sstable: SsTableOptions) -> TableOptions {
     }
 }
 
-fn options(mem: &MemVfs, maintenance: Maintenance) -> Options {
+fn options(mem: &MemDisk, maintenance: Maintenance) -> Options {
     Options {
         durability: Durability::Os,
         memtable_bytes: 1 << 20,
@@ -58,7 +58,7 @@ fn fill(table: &Table, keys: u32, value: u8) {
 fn an_idle_database_gives_the_space_of_a_deleted_snapshot_back() {
     let (done, outcome) = mpsc::channel();
     thread::spawn(move || {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let (db, keyspace, table) = open(options(&mem, Maintenance::Background));
         fill(&table, 200, 1);
         db.flush().unwrap();
@@ -106,7 +106,7 @@ fn an_idle_database_gives_the_space_of_a_deleted_snapshot_back() {
 /// What snapshots that share versions keep is garbage when the last one goes.
 #[test]
 fn a_version_that_another_snapshot_needs_is_no_garbage() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, keyspace, table) = open(options(&mem, Maintenance::Manual));
     fill(&table, 200, 1);
     for name in ["a", "b", "c"] {
@@ -140,7 +140,7 @@ fn a_version_that_another_snapshot_needs_is_no_garbage() {
 /// and the space of a truncated table stayed taken.
 #[test]
 fn what_a_flush_keeps_under_a_range_tombstone_comes_back_with_its_snapshot() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, keyspace, table) = open(options(&mem, Maintenance::Manual));
     fill(&table, 200, 1);
     keyspace.create_snapshot("s").unwrap();
@@ -177,7 +177,7 @@ impl CompactionPicker for Pairs {
 fn two_merges_of_one_table_go_on_beside_each_other() {
     let (done, outcome) = mpsc::channel();
     thread::spawn(move || {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let picker = Arc::new(Pairs::default());
         let both = Barrier::new(2);
         let merges = picker.clone();
@@ -189,7 +189,7 @@ fn two_merges_of_one_table_go_on_beside_each_other() {
             Ok(())
         });
         let (db, _keyspace, table) = open(Options {
-            vfs: Arc::new(disk),
+            disk: Arc::new(disk),
             compaction: CompactionOptions {
                 picker: picker.clone(),
                 threads: 2,
@@ -220,7 +220,7 @@ fn two_merges_of_one_table_go_on_beside_each_other() {
 
 #[test]
 fn what_is_written_read_and_left_to_merge_is_counted() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, _keyspace, table) = open(options(&mem, Maintenance::Manual));
     for value in 0..4 {
         fill(&table, 100, value);
@@ -259,7 +259,7 @@ fn what_is_written_read_and_left_to_merge_is_counted() {
 /// threads woke each other for the one that failed for ever.
 #[test]
 fn after_a_failure_nothing_is_merged_that_could_not_be_installed() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, _keyspace, table) = open(options(&mem, Maintenance::Manual));
     for value in 0..2 {
         fill(&table, 100, value);

@@ -7,13 +7,13 @@ use std::path::Path;
 
 use common::one_table::small;
 use common::*;
-use ebb_storage::vfs::MemVfs;
+use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Durability, Error, Options};
 
 /// A database with every kind of file, WAL segments before and behind what is
 /// flushed, and a snapshot; what it holds; its directory.
-fn small_database() -> (MemVfs, Everything) {
-    let mem = MemVfs::new();
+fn small_database() -> (MemDisk, Everything) {
+    let mem = MemDisk::new();
     let (db, users) = small(&mem, Durability::Sync);
     for round in 0..3 {
         for i in 0..12 {
@@ -41,7 +41,7 @@ fn small_database() -> (MemVfs, Everything) {
 }
 
 /// The same after a restart and a flush: nothing is left in the log.
-fn small_flushed_database() -> (MemVfs, Everything) {
+fn small_flushed_database() -> (MemDisk, Everything) {
     let (mem, expected) = small_database();
     let (db, _table) = small(&mem, Durability::Sync);
     db.flush().unwrap();
@@ -50,14 +50,14 @@ fn small_flushed_database() -> (MemVfs, Everything) {
 }
 
 /// All files of the database that damage may hit.
-fn all_files(mem: &MemVfs) -> Vec<std::path::PathBuf> {
+fn all_files(mem: &MemDisk) -> Vec<std::path::PathBuf> {
     let mut all = files(mem, "");
     all.retain(|path| path != &Path::new(DIR).join("LOCK"));
     all
 }
 
 /// Opens and reads a damaged database; the error must name a file of it.
-fn read_damaged(mem: &MemVfs) -> Result<Everything, Error> {
+fn read_damaged(mem: &MemDisk) -> Result<Everything, Error> {
     let options = Options {
         cache_bytes: 0,
         ..manual(mem)
@@ -77,7 +77,7 @@ fn read_damaged(mem: &MemVfs) -> Result<Everything, Error> {
 
 /// The states of a log whose last records are lost: what damage to the last
 /// segment alone cannot be told from (a torn tail looks the same).
-fn states_of_a_torn_tail(mem: &MemVfs) -> Vec<Everything> {
+fn states_of_a_torn_tail(mem: &MemDisk) -> Vec<Everything> {
     let last = files(mem, ".log").pop().unwrap();
     let mut states = Vec::new();
     for len in (0..=mem.file_len(&last).unwrap()).rev() {
@@ -98,7 +98,7 @@ fn one_flipped_bit_anywhere_is_found_or_harmless() {
     }
 }
 
-fn flip_one_bit_anywhere(mem: &MemVfs, expected: &Everything) {
+fn flip_one_bit_anywhere(mem: &MemDisk, expected: &Everything) {
     let torn = states_of_a_torn_tail(mem);
     assert!(torn[0] == *expected);
     let (last_wal, mut refused, mut harmless) = (files(mem, ".log").pop().unwrap(), 0, 0);
@@ -130,7 +130,7 @@ fn a_file_cut_at_any_length_is_found_or_harmless() {
     }
 }
 
-fn cut_at_any_length(mem: &MemVfs, expected: &Everything) {
+fn cut_at_any_length(mem: &MemDisk, expected: &Everything) {
     let torn = states_of_a_torn_tail(mem);
     let last_wal = files(mem, ".log").pop().unwrap();
     for path in all_files(mem) {

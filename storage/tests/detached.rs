@@ -6,21 +6,21 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use common::{DIR, content, files, manual};
-use ebb_storage::vfs::{MemVfs, Vfs};
+use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    Db, DetachedOptions, DetachedTable, Error, Keyspace, Maintenance, Options, PinnedTable, Result,
-    Table, TableOptions,
+    Db, DetachedOptions, DetachedTable, Error, FileSystem, Keyspace, Maintenance, Options,
+    PinnedTable, Result, Table, TableOptions,
 };
 
 struct Fixture {
-    mem: MemVfs,
+    mem: MemDisk,
     db: Db,
     keyspace: Keyspace,
     table: Table,
 }
 
 fn fixture() -> Fixture {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let db = Db::open(DIR, manual(&mem)).unwrap();
     let keyspace = db.keyspace("app").unwrap();
     let table = keyspace.table("t", TableOptions::default()).unwrap();
@@ -45,16 +45,16 @@ impl Fixture {
     }
 }
 
-fn open(mem: &MemVfs, description: &str) -> Result<DetachedTable> {
+fn open(mem: &MemDisk, description: &str) -> Result<DetachedTable> {
     let options = DetachedOptions {
-        vfs: Arc::new(mem.clone()),
+        disk: Arc::new(mem.clone()),
         ..DetachedOptions::default()
     };
     DetachedTable::open(description, options)
 }
 
 /// The values that a description leads to, each once.
-fn values(mem: &MemVfs, description: &str) -> Vec<String> {
+fn values(mem: &MemDisk, description: &str) -> Vec<String> {
     let table = open(mem, description).unwrap();
     let content = content(table.scan::<&[u8], _>(..)).unwrap();
     assert_eq!(content.len(), 100);

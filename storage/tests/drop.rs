@@ -5,11 +5,11 @@
 mod common;
 
 use common::{DIR, content, files, files_in_use, for_seeds, manual, rng};
-use ebb_storage::vfs::MemVfs;
+use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Error, Keyspace, Maintenance, Options, Table, TableOptions, WriteBatch};
 use rand::RngExt;
 
-fn open(mem: &MemVfs) -> (Db, Keyspace) {
+fn open(mem: &MemDisk) -> (Db, Keyspace) {
     let db = Db::open(DIR, manual(mem)).unwrap();
     let keyspace = db.keyspace("app").unwrap();
     (db, keyspace)
@@ -30,7 +30,7 @@ fn assert_dropped(outcome: Result<(), Error>) {
 
 #[test]
 fn a_dropped_table_takes_no_write_and_is_read_on_by_those_who_have_it() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, keyspace) = open(&mem);
     let (old, other) = (table(&keyspace, "t"), table(&keyspace, "other"));
     old.put(b"a", b"1").unwrap();
@@ -69,7 +69,7 @@ fn a_dropped_table_takes_no_write_and_is_read_on_by_those_who_have_it() {
 
 #[test]
 fn each_snapshot_sees_the_table_of_its_time() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     {
         let (db, keyspace) = open(&mem);
         for round in ["1", "2", "3"] {
@@ -116,7 +116,7 @@ fn each_snapshot_sees_the_table_of_its_time() {
 /// belong to nobody.
 #[test]
 fn the_log_of_a_forgotten_table_is_passed_over_and_goes() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let options = || Options {
         wal_segment_bytes: 1 << 10,
         ..manual(&mem)
@@ -147,7 +147,7 @@ fn the_log_of_a_forgotten_table_is_passed_over_and_goes() {
 /// table would have the old one's writes.
 #[test]
 fn the_id_of_a_dropped_table_is_not_given_again() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     {
         let (_db, keyspace) = open(&mem);
         table(&keyspace, "t").put(b"a", b"1").unwrap();
@@ -161,7 +161,7 @@ fn the_id_of_a_dropped_table_is_not_given_again() {
 
 #[test]
 fn a_dropped_keyspace_leaves_nothing() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, keyspace) = open(&mem);
     let t = table(&keyspace, "t");
     t.put(b"a", b"1").unwrap();
@@ -190,7 +190,7 @@ fn a_dropped_keyspace_leaves_nothing() {
 #[test]
 fn tables_are_dropped_under_threads_that_write_flush_and_compact() {
     for_seeds(0..3, |seed| {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let options = || Options {
             maintenance: Maintenance::Background,
             memtable_bytes: 4 << 10,

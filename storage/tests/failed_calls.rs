@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex};
 use common::hooked_disk::{Call, HookedDisk, is_sstable};
 use common::one_table::small;
 use common::*;
-use ebb_storage::vfs::{FaultOp, MemVfs};
+use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{Db, Durability, Error, Options, TableOptions};
 use rand::RngExt;
 
 #[test]
 fn after_an_fsync_that_failed_nothing_is_written_and_what_was_acknowledged_is_recovered() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, table) = small(&mem, Durability::Sync);
     table.put(b"a", b"1").unwrap();
     mem.fail_next(FaultOp::Sync, 1, Other);
@@ -54,7 +54,7 @@ fn after_an_fsync_that_failed_nothing_is_written_and_what_was_acknowledged_is_re
 #[test]
 fn what_a_reopening_found_after_a_failed_fsync_is_there_for_good() {
     for seed in 0..20 {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let (db, table) = small(&mem, Durability::Sync);
         table.put(b"a", b"1").unwrap();
         mem.fail_next(FaultOp::Sync, 1, Other);
@@ -88,7 +88,7 @@ fn what_a_reopening_found_after_a_failed_fsync_is_there_for_good() {
 /// process: what the disk shows at that moment is what the next process finds.
 #[test]
 fn what_was_acknowledged_survives_a_crash_of_the_process() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, table) = small(&mem, Durability::Os);
     let keyspace = db.existing_keyspace("app").unwrap();
     for i in 0..40_u8 {
@@ -115,7 +115,7 @@ fn a_hole_in_what_was_never_synced_is_a_torn_tail_and_no_damage() {
     const WRITES: u8 = 40;
     let mut found = std::collections::BTreeSet::new();
     for seed in 0..20 {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let options = Options {
             durability: Durability::Os,
             memtable_bytes: 1 << 20,
@@ -145,7 +145,7 @@ fn a_hole_in_what_was_never_synced_is_a_torn_tail_and_no_damage() {
 fn no_number_of_a_file_is_used_twice_whatever_the_power_does() {
     for_seeds(50..56, |seed| {
         let mut rng = rng(seed);
-        let (mem, made) = (MemVfs::new(), Arc::new(Mutex::new(BTreeSet::new())));
+        let (mem, made) = (MemDisk::new(), Arc::new(Mutex::new(BTreeSet::new())));
         let names = made.clone();
         let disk = HookedDisk::new(&mem, move |call, path| {
             if call == Call::Create && is_sstable(path) {
@@ -157,7 +157,7 @@ fn no_number_of_a_file_is_used_twice_whatever_the_power_does() {
         for round in 0..60 {
             mem.crash_at(rng.random_range(1..400));
             let options = Options {
-                vfs: Arc::new(disk.clone()),
+                disk: Arc::new(disk.clone()),
                 memtable_bytes: 1 << 10,
                 ..manual(&mem)
             };
@@ -186,7 +186,7 @@ fn no_number_of_a_file_is_used_twice_whatever_the_power_does() {
 /// any more; but writes were still taken, into memtables that only grew.
 #[test]
 fn after_an_edit_of_the_manifest_that_failed_no_write_is_taken() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, table) = small(&mem, Durability::Os);
     table.put(b"a", b"1").unwrap();
     mem.fail_next(FaultOp::Sync, 1, Other);
@@ -203,7 +203,7 @@ fn after_an_edit_of_the_manifest_that_failed_no_write_is_taken() {
 
 #[test]
 fn a_read_that_fails_is_an_error_and_the_next_one_may_succeed() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let options = Options {
         cache_bytes: 0,
         ..manual(&mem)

@@ -6,8 +6,8 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::*;
-use ebb_storage::vfs::{MemVfs, Vfs};
-use ebb_storage::{Db, Error, repair, verify};
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{Db, Error, FileSystem, repair, verify};
 
 const TARGET: &str = "/repaired";
 const HEADER_BYTES: usize = 32;
@@ -15,8 +15,8 @@ const FOOTER_BYTES: usize = 64;
 const MANIFEST_HEADER_BYTES: usize = 32;
 
 /// One file of each kind, closed: an SSTable, a log with a commit, a manifest.
-fn database() -> MemVfs {
-    let mem = MemVfs::new();
+fn database() -> MemDisk {
+    let mem = MemDisk::new();
     let db = Db::open(DIR, manual(&mem)).unwrap();
     let keyspace = db.keyspace("app").unwrap();
     let table = keyspace.table("users", Default::default()).unwrap();
@@ -28,14 +28,14 @@ fn database() -> MemVfs {
 }
 
 /// The newest file with this in its name.
-fn file(mem: &MemVfs, part: &str) -> PathBuf {
+fn file(mem: &MemDisk, part: &str) -> PathBuf {
     let mut paths = mem.list(DIR.as_ref()).unwrap();
     paths.retain(|path| path.to_string_lossy().contains(part));
     paths.sort();
     paths.pop().unwrap()
 }
 
-fn change(mem: &MemVfs, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+fn change(mem: &MemDisk, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     let mut bytes = mem.read_all(path).unwrap();
     change(&mut bytes);
     mem.create(path).unwrap().append(&bytes).unwrap();
@@ -54,7 +54,7 @@ fn set_sstable_version(bytes: &mut [u8], version: u32) {
 }
 
 /// Every file of the database, by name, with its bytes.
-fn contents(mem: &MemVfs) -> Vec<(PathBuf, Vec<u8>)> {
+fn contents(mem: &MemDisk) -> Vec<(PathBuf, Vec<u8>)> {
     let mut paths = mem.list(DIR.as_ref()).unwrap();
     paths.sort();
     let bytes = |path: PathBuf| (path.clone(), mem.read_all(&path).unwrap());
@@ -62,7 +62,7 @@ fn contents(mem: &MemVfs) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 /// All three refuse, and name the file and the versions; a repair makes nothing.
-fn assert_refused(mem: &MemVfs, path: &Path, version: u32, supported: u32) {
+fn assert_refused(mem: &MemDisk, path: &Path, version: u32, supported: u32) {
     let before = contents(mem);
     let assert_named = |error: Error| match error {
         Error::UnsupportedFormat {
@@ -86,7 +86,7 @@ fn assert_refused(mem: &MemVfs, path: &Path, version: u32, supported: u32) {
 }
 
 /// What [`database`] wrote is all there, in the source or what repair made of it.
-fn assert_whole(mem: &MemVfs, dir: &str) {
+fn assert_whole(mem: &MemDisk, dir: &str) {
     let db = Db::open(dir, manual(mem)).unwrap();
     let table = db.existing_keyspace("app").unwrap();
     let table = table.existing_table("users").unwrap();

@@ -8,16 +8,16 @@ use std::thread;
 
 use common::one_table::{small, table_options};
 use common::*;
-use ebb_storage::vfs::MemVfs;
+use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Compression, Db, Durability, Error, Maintenance, Options, SsTableOptions, TableOptions,
 };
 
 #[test]
 fn a_full_disk_is_a_clean_error_wherever_it_strikes() {
-    let whole = fill(&MemVfs::new()).1.unwrap();
+    let whole = fill(&MemDisk::new()).1.unwrap();
     for room in (0..whole).step_by(97) {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         mem.set_capacity_bytes(Some(room));
         let (acknowledged, outcome) = fill(&mem);
         match outcome {
@@ -37,7 +37,7 @@ const WRITES: usize = 120;
 
 /// Writes until an error; what was written reads back all the while. Returns
 /// the writes acknowledged, and the bytes on disk in the end.
-fn fill(mem: &MemVfs) -> (usize, Result<u64, Error>) {
+fn fill(mem: &MemDisk) -> (usize, Result<u64, Error>) {
     let mut acknowledged = 0;
     let mut fill = || {
         let options = Options {
@@ -73,7 +73,7 @@ fn fill(mem: &MemVfs) -> (usize, Result<u64, Error>) {
 #[test]
 fn background_threads_try_again_by_themselves_and_nobody_waits_for_space() {
     for_seeds(0..4, |seed| {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let options = Options {
             durability: [Durability::Os, Durability::Sync][seed as usize % 2],
             maintenance: Maintenance::Background,
@@ -141,7 +141,7 @@ fn background_threads_try_again_by_themselves_and_nobody_waits_for_space() {
 /// committed.
 #[test]
 fn a_put_succeeds_though_the_flush_that_it_triggers_does_not() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let options = Options {
         memtable_bytes: 4 << 10,
         ..manual(&mem)

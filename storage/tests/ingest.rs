@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Content, DIR, content, files, files_in_use, manual};
-use ebb_storage::vfs::{FaultOp, MemVfs, Vfs};
+use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
-    Db, Durability, Error, Keyspace, Maintenance, Options, SortedWriter, SortedWriterOptions,
-    SsTableOptions, Table, TableOptions, repair, verify,
+    Db, Durability, Error, FileSystem, Keyspace, Maintenance, Options, SortedWriter,
+    SortedWriterOptions, SsTableOptions, Table, TableOptions, repair, verify,
 };
 
 /// Where the files are written.
@@ -21,9 +21,9 @@ const OUT: &str = "/out";
 
 type Rows = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-fn writer(mem: &MemVfs, name: &str) -> Result<SortedWriter, Error> {
+fn writer(mem: &MemDisk, name: &str) -> Result<SortedWriter, Error> {
     let options = SortedWriterOptions {
-        vfs: Arc::new(mem.clone()),
+        disk: Arc::new(mem.clone()),
         sstable: SsTableOptions {
             block_bytes: 128,
             ..SsTableOptions::default()
@@ -33,7 +33,7 @@ fn writer(mem: &MemVfs, name: &str) -> Result<SortedWriter, Error> {
     SortedWriter::create(OUT, name, options)
 }
 
-fn write(mem: &MemVfs, name: &str, rows: &Rows) -> Result<Vec<PathBuf>, Error> {
+fn write(mem: &MemDisk, name: &str, rows: &Rows) -> Result<Vec<PathBuf>, Error> {
     let mut writer = writer(mem, name)?;
     for (key, value) in rows {
         match value {
@@ -50,7 +50,7 @@ fn rows(rows: &[(&str, Option<&str>)]) -> Rows {
     rows.iter().map(row).collect()
 }
 
-fn open(mem: &MemVfs) -> (Db, Keyspace, Table) {
+fn open(mem: &MemDisk) -> (Db, Keyspace, Table) {
     let db = Db::open(DIR, manual(mem)).unwrap();
     let keyspace = db.keyspace("app").unwrap();
     let table = keyspace.table("t", TableOptions::default()).unwrap();
@@ -71,7 +71,7 @@ fn assert_refused<T: std::fmt::Debug>(outcome: Result<T, Error>, said: &str) {
 
 #[test]
 fn keys_have_to_ascend_and_the_first_that_does_not_is_named() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let mut w = writer(&mem, "w").unwrap();
     w.put(b"a", b"1").unwrap();
     w.put(b"c", b"1").unwrap();
@@ -89,7 +89,7 @@ fn keys_have_to_ascend_and_the_first_that_does_not_is_named() {
 
 #[test]
 fn what_is_ingested_stands_at_its_commit_among_writes_and_snapshots() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, keyspace, table) = open(&mem);
     for key in ["a", "b", "c", "d"] {
         table.put(key.as_bytes(), b"below").unwrap();
@@ -177,10 +177,10 @@ fn a_second_writer_of_the_same_name_leaves_what_was_ingested() {
         assert_eq!(text(table, "a").as_deref(), Some("2"));
         db.verify().unwrap();
     };
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, _keyspace, table) = open(&mem);
     let options = SortedWriterOptions {
-        vfs: Arc::new(mem.clone()),
+        disk: Arc::new(mem.clone()),
         ..SortedWriterOptions::default()
     };
     check(&db, &table, Path::new(OUT), options);
@@ -195,7 +195,7 @@ fn a_second_writer_of_the_same_name_leaves_what_was_ingested() {
 
 #[test]
 fn what_cannot_be_ingested_is_refused_and_leaves_nothing() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, keyspace, table) = open(&mem);
     let first = rows(&[("a", Some("1")), ("m", Some("1"))]);
     let second = rows(&[("k", Some("2")), ("z", Some("2"))]);
@@ -242,7 +242,7 @@ fn an_ingest_that_the_log_refuses_is_not_seen() {
     // What was not synced survives the restart or does not, as the seed says.
     for fault in [FaultOp::Append, FaultOp::Sync] {
         for (nth, seed) in (1..8).flat_map(|nth| (0..6).map(move |seed| (nth, seed))) {
-            let mem = MemVfs::new();
+            let mem = MemDisk::new();
             let options = || Options {
                 durability: Durability::Sync,
                 ..manual(&mem)
@@ -289,7 +289,7 @@ fn an_ingest_that_the_log_refuses_is_not_seen() {
 
 #[test]
 fn a_transaction_is_in_conflict_with_what_was_ingested_into_its_keys() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, _, table) = open(&mem);
     let new = rows(&[("b", Some("new")), ("d", Some("new"))]);
     let paths = write(&mem, "w", &new).unwrap();
@@ -308,7 +308,7 @@ fn a_transaction_is_in_conflict_with_what_was_ingested_into_its_keys() {
 
 /// Rows written, ingested, written, ingested and written; the first so many of
 /// the ingests are in the manifest, the others wait.
-fn layered(mem: &MemVfs, installed: usize) -> (Db, Keyspace, Table) {
+fn layered(mem: &MemDisk, installed: usize) -> (Db, Keyspace, Table) {
     let (db, keyspace, table) = open(mem);
     for (round, key) in ["b", "d"].into_iter().enumerate() {
         table.put(b"a", format!("{round}").as_bytes()).unwrap();
@@ -347,7 +347,7 @@ fn assert_layered(db: &Db) {
 #[test]
 fn a_backup_has_what_was_ingested_and_not_flushed() {
     for installed in 0..3 {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let opened = layered(&mem, installed);
         opened.0.backup("/backup").unwrap();
         drop(opened);
@@ -365,7 +365,7 @@ fn a_backup_has_what_was_ingested_and_not_flushed() {
 /// Verifying once passed over the files that only the log names.
 #[test]
 fn the_files_of_waiting_runs_are_verified() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, keyspace, table) = layered(&mem, 0);
     let report = db.verify_all(&mut |_| ()).unwrap();
     assert_eq!(
@@ -393,7 +393,7 @@ fn the_files_of_waiting_runs_are_verified() {
 #[test]
 fn a_repair_has_what_was_ingested_whether_flushed_or_not() {
     for installed in 0..3 {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         drop(layered(&mem, installed));
         let report = repair(DIR, "/repaired", &manual(&mem), &mut |_| ()).unwrap();
         assert_eq!(report.lost, []);
@@ -408,7 +408,7 @@ fn a_repair_has_what_was_ingested_whether_flushed_or_not() {
 #[test]
 fn without_a_manifest_the_log_says_whose_an_ingested_file_is() {
     for installed in 0..3 {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         drop(layered(&mem, installed));
         for path in mem.list(Path::new(DIR)).unwrap() {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -439,7 +439,7 @@ fn without_a_manifest_the_log_says_whose_an_ingested_file_is() {
 /// and written to before it took the end of the log.
 #[test]
 fn tables_created_beside_a_verification_are_no_damage() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, keyspace, _) = open(&mem);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -462,7 +462,7 @@ fn tables_created_beside_a_verification_are_no_damage() {
 /// of a key the last commit counts.
 #[test]
 fn threads_see_each_ingest_whole() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let options = Options {
         maintenance: Maintenance::Background,
         memtable_bytes: 4 << 10,

@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use common::{DIR, manual};
-use ebb_storage::vfs::MemVfs;
+use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Compression, Db, Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Maintenance, Options, SortedWriter,
     SortedWriterOptions, SsTableOptions, Table, TableOptions, WriteBatch,
@@ -42,7 +42,7 @@ fn batch(fill: impl FnOnce(&mut WriteBatch)) -> WriteBatch {
 
 #[test]
 fn the_longest_key_is_taken_by_every_way_in_and_one_longer_by_none() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, table) = open(manual(&mem));
     let key = |first: u8, bytes: usize| {
         let mut key = vec![b'k'; bytes];
@@ -58,7 +58,7 @@ fn the_longest_key_is_taken_by_every_way_in_and_one_longer_by_none() {
     txn.put(&table, &fits(b'd'), b"txn").unwrap();
     txn.commit().unwrap();
     let sorted = SortedWriterOptions {
-        vfs: Arc::new(mem.clone()),
+        disk: Arc::new(mem.clone()),
         ..SortedWriterOptions::default()
     };
     let mut writer = SortedWriter::create("/out", "w", sorted).unwrap();
@@ -119,7 +119,7 @@ fn the_longest_key_is_taken_by_every_way_in_and_one_longer_by_none() {
 
 #[test]
 fn the_empty_key_and_empty_values_are_like_all_others_by_every_way_in() {
-    type Put = fn(&Db, &Table, &MemVfs);
+    type Put = fn(&Db, &Table, &MemDisk);
     let ways: [Put; 5] = [
         |_, table, _| table.put(b"", b"").unwrap(),
         |_, table, _| table.merge(b"", b"").unwrap(),
@@ -132,7 +132,7 @@ fn the_empty_key_and_empty_values_are_like_all_others_by_every_way_in() {
         },
         |_, table, mem| {
             let sorted = SortedWriterOptions {
-                vfs: Arc::new(mem.clone()),
+                disk: Arc::new(mem.clone()),
                 ..SortedWriterOptions::default()
             };
             let mut writer = SortedWriter::create("/out", "w", sorted).unwrap();
@@ -141,7 +141,7 @@ fn the_empty_key_and_empty_values_are_like_all_others_by_every_way_in() {
         },
     ];
     for put in ways {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let (db, table) = open(manual(&mem));
         let check = |table: &Table| {
             assert_eq!(table.get(b"").unwrap().unwrap(), "");
@@ -245,7 +245,7 @@ fn the_longest_value_goes_through_everything_and_one_longer_nowhere() {
 
 #[test]
 fn options_that_contradict_the_stored_ones_are_named_beside_them() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, table) = open(manual(&mem));
     let keyspace = db.existing_keyspace("app").unwrap();
     let contradicting = |change: fn(&mut TableOptions), stored: &str, asked: &str| {

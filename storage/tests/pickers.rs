@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Content, DIR, content, files, files_in_use, for_seeds, manual, rng};
-use ebb_storage::vfs::MemVfs;
+use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Action, CompactionOptions, CompactionPicker, Db, Durability, KeyRange, Keyspace, Maintenance,
     Options, Pick, Reason, RunId, RunShape, Table, TableOptions, TablePickers, TableShape,
@@ -89,7 +89,7 @@ impl CompactionPicker for Leveled {
     }
 }
 
-fn with_picker(mem: &MemVfs, picker: Arc<dyn CompactionPicker>) -> Options {
+fn with_picker(mem: &MemDisk, picker: Arc<dyn CompactionPicker>) -> Options {
     Options {
         durability: Durability::Os,
         compaction: CompactionOptions {
@@ -146,7 +146,7 @@ fn until(condition: impl Fn() -> bool) {
 fn leveled_compaction_can_be_said_and_keeps_content() {
     for_seeds(0..4, |seed| {
         let mut rng = rng(seed);
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let picker = Arc::new(Leveled::new());
         let (db, keyspace, table) = open(Options {
             memtable_bytes: 2 << 10,
@@ -201,7 +201,7 @@ fn leveled_compaction_can_be_said_and_keeps_content() {
 /// What is only ever appended is pushed down without overlapping anything.
 #[test]
 fn leveled_compaction_moves_what_overlaps_nothing() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let picker = Arc::new(Leveled::new());
     let (db, _keyspace, table) = open(Options {
         file_bytes: 2 << 10,
@@ -242,7 +242,7 @@ where
 /// anything of. It was believed, and live rows were gone.
 #[test]
 fn a_drop_of_what_a_reader_needs_is_refused() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let drop_last = |table: &TableShape<'_>| {
         Some(Pick::merge(table.runs.last(), Reason::Space).to(Action::Drop))
     };
@@ -302,7 +302,7 @@ fn nonsense_is_refused_and_said_and_changes_nothing() {
     for maintenance in [Maintenance::Manual, Maintenance::Background] {
         for (answer, why) in nonsense {
             ends(move || {
-                let mem = MemVfs::new();
+                let mem = MemDisk::new();
                 let ready = |table: &TableShape<'_>| table.runs.len() >= 3;
                 let picker = says(move |table| ready(table).then(|| answer(table)));
                 let (db, _keyspace, table) = open(Options {
@@ -331,7 +331,7 @@ fn nonsense_is_refused_and_said_and_changes_nothing() {
 /// A run that gives nothing back when it is rewritten would be so for ever.
 #[test]
 fn a_picker_that_never_ends_is_stopped_at_merges_that_gain_nothing() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let asked = Arc::new(AtomicUsize::new(0));
     let picker = {
         let asked = asked.clone();
@@ -370,7 +370,7 @@ fn a_picker_that_never_ends_is_stopped_at_merges_that_gain_nothing() {
 #[test]
 fn nobody_waits_for_a_picker_that_thinks_long() {
     ends(|| {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let thinks = Arc::new(AtomicBool::new(true));
         let met = Arc::new(AtomicBool::new(false));
         let picker = {
@@ -399,7 +399,7 @@ fn nobody_waits_for_a_picker_that_thinks_long() {
 
 #[test]
 fn each_table_has_the_picker_that_the_opening_gives_it() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let never = || Says(|_: &TableShape<'_>| None);
     let always =
         says(|table| (table.runs.len() > 1).then(|| Pick::merge(table.runs, Reason::Count)));

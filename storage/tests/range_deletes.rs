@@ -5,7 +5,7 @@ mod common;
 
 use common::one_table::{all, merging, open, refused};
 use common::{content, manual};
-use ebb_storage::vfs::MemVfs;
+use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Keyspace, Table, TableOptions, WriteBatch};
 
 /// A range of keys as text, "a-m" from a up to m.
@@ -37,7 +37,7 @@ fn keys(table: &Table) -> String {
 
 #[test]
 fn a_deleted_range_is_gone_from_all_that_is_older_and_from_nothing_else() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, keyspace, table) = open(manual(&mem), merging("append"));
     put_all(&table, "abcdefgh");
     db.flush().unwrap();
@@ -93,7 +93,7 @@ fn a_deleted_range_is_gone_from_all_that_is_older_and_from_nothing_else() {
 #[test]
 fn an_empty_or_inverted_range_writes_nothing() {
     use std::ops::Bound::*;
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, _, table) = open(manual(&mem), TableOptions::default());
     put_all(&table, "abc");
     let before = db.view().seq();
@@ -121,7 +121,7 @@ fn an_empty_or_inverted_range_writes_nothing() {
 #[test]
 fn bounds_of_a_deleted_range_may_be_the_key_behind_the_longest() {
     use ebb_storage::MAX_KEY_BYTES;
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (_db, _, table) = open(manual(&mem), TableOptions::default());
     let longest = vec![b'k'; MAX_KEY_BYTES];
     table.put(&longest, b"1").unwrap();
@@ -139,7 +139,7 @@ fn bounds_of_a_deleted_range_may_be_the_key_behind_the_longest() {
 #[test]
 fn a_truncated_table_gives_its_space_back_unread() {
     for with_snapshot in [false, true] {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let (db, keyspace, table) = open(manual(&mem), TableOptions::default());
         for i in 0..3000_u64 {
             let value = i
@@ -177,7 +177,7 @@ fn a_truncated_table_gives_its_space_back_unread() {
 /// are deleted once more takes along what its tombstones hid elsewhere.
 #[test]
 fn a_run_whose_keys_are_covered_stays_for_its_range_tombstones() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, _, table) = open(manual(&mem), TableOptions::default());
     // Enough for the others not to be merged with it.
     let value: Vec<u8> = (0..9000_u32).map(|i| ((i * i) >> 7) as u8).collect();
@@ -199,7 +199,7 @@ fn a_run_whose_keys_are_covered_stays_for_its_range_tombstones() {
 /// older runs, and nothing that goes on in its own.
 #[test]
 fn range_tombstones_stay_while_anything_is_under_them_and_go_in_the_end() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, keyspace, table) = open(manual(&mem), TableOptions::default());
     let value: Vec<u8> = (0..9000_u32).map(|i| ((i * i) >> 7) as u8).collect();
     table.put(b"x", &value).unwrap();
@@ -231,7 +231,7 @@ fn range_tombstones_stay_while_anything_is_under_them_and_go_in_the_end() {
 /// A view that began before a truncation goes on reading what was there.
 #[test]
 fn a_view_keeps_runs_that_a_truncation_covers() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, _, table) = open(manual(&mem), TableOptions::default());
     put_all(&table, "abc");
     // Enough for the tombstone not to be merged with it.

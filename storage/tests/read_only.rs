@@ -14,18 +14,21 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{DIR, content, files, manual};
-use ebb_storage::vfs::{LockGuard, MemVfs, ReadFile, Vfs, WriteFile};
-use ebb_storage::{Db, Error, ErrorKind, Options, Result, Table, WriteBatch, verify};
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{
+    Db, Error, ErrorKind, FileSystem, LockGuard, LogStore, Options, ReadFile, Result, Table,
+    TableFiles, WriteBatch, WriteFile, verify,
+};
 
 /// A disk that takes no change, and remembers who asked for one.
 #[derive(Debug, Clone)]
 struct Sealed {
-    mem: MemVfs,
+    mem: MemDisk,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Sealed {
-    fn new(mem: &MemVfs) -> Self {
+    fn new(mem: &MemDisk) -> Self {
         Self {
             mem: mem.clone(),
             asked: Arc::default(),
@@ -34,7 +37,7 @@ impl Sealed {
 
     fn options(&self) -> Options {
         Options {
-            vfs: Arc::new(self.clone()),
+            disk: Arc::new(self.clone()),
             ..manual(&self.mem)
         }
     }
@@ -51,21 +54,13 @@ impl Sealed {
     }
 }
 
-impl Vfs for Sealed {
+impl FileSystem for Sealed {
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
         self.refuse("create", path)
     }
 
     fn truncate(&self, path: &Path, _: u64) -> io::Result<()> {
         self.refuse("truncate", path)
-    }
-
-    fn rename(&self, from: &Path, _: &Path) -> io::Result<()> {
-        self.refuse("rename", from)
-    }
-
-    fn link(&self, _: &Path, to: &Path) -> io::Result<()> {
-        self.refuse("link", to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -78,14 +73,6 @@ impl Vfs for Sealed {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.refuse("sync", dir)
-    }
-
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-        self.refuse("lock", path)
-    }
-
-    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-        self.mem.lock_shared(path)
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
@@ -101,14 +88,34 @@ impl Vfs for Sealed {
     }
 }
 
+impl LogStore for Sealed {
+    fn rename(&self, from: &Path, _: &Path) -> io::Result<()> {
+        self.refuse("rename", from)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        self.refuse("lock", path)
+    }
+
+    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        self.mem.lock_shared(path)
+    }
+}
+
+impl TableFiles for Sealed {
+    fn link(&self, _: &Path, to: &Path) -> io::Result<()> {
+        self.refuse("link", to)
+    }
+}
+
 fn users(db: &Db) -> Table {
     let keyspace = db.existing_keyspace("app").unwrap();
     keyspace.existing_table("users").unwrap()
 }
 
 /// A database, closed, with rows in files and rows in the log only.
-fn database() -> MemVfs {
-    let mem = MemVfs::new();
+fn database() -> MemDisk {
+    let mem = MemDisk::new();
     let db = Db::open(DIR, manual(&mem)).unwrap();
     let keyspace = db.keyspace("app").unwrap();
     let table = keyspace.table("users", Default::default()).unwrap();
@@ -119,7 +126,7 @@ fn database() -> MemVfs {
     mem
 }
 
-fn bytes(mem: &MemVfs) -> BTreeMap<PathBuf, Vec<u8>> {
+fn bytes(mem: &MemDisk) -> BTreeMap<PathBuf, Vec<u8>> {
     let paths = files(mem, "").into_iter();
     let with_bytes = |path: PathBuf| (path.clone(), mem.read_all(&path).unwrap());
     paths.map(with_bytes).collect()
@@ -252,7 +259,7 @@ fn what_a_crash_left_is_read_around_and_stays() {
 
 #[test]
 fn nothing_is_made_where_no_database_is() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     mem.create_dir_all(DIR.as_ref()).unwrap();
     let disk = Sealed::new(&mem);
     for dir in [DIR, "/nowhere"] {

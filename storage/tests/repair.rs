@@ -6,21 +6,22 @@ mod common;
 use std::path::PathBuf;
 
 use common::*;
-use ebb_storage::vfs::{MemVfs, Vfs};
+use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    Bounding, Db, Error, Options, RepairReport, TableOptions, TieredPicker, repair, verify,
+    Bounding, Db, Error, FileSystem, Options, RepairReport, TableOptions, TieredPicker, repair,
+    verify,
 };
 
 const TARGET: &str = "/repaired";
 
-fn paths(mem: &MemVfs) -> Vec<PathBuf> {
+fn paths(mem: &MemDisk) -> Vec<PathBuf> {
     let mut paths = mem.list(DIR.as_ref()).unwrap();
     paths.retain(|path| !path.ends_with("LOCK"));
     paths.sort();
     paths
 }
 
-fn run(mem: &MemVfs) -> RepairReport {
+fn run(mem: &MemDisk) -> RepairReport {
     let report = repair(DIR, TARGET, &manual(mem), &mut |_| ()).unwrap();
     let verified = verify(TARGET, &manual(mem), &mut |_| ()).unwrap();
     assert_eq!(verified.findings, []);
@@ -29,7 +30,7 @@ fn run(mem: &MemVfs) -> RepairReport {
 
 #[test]
 fn a_damaged_block_costs_its_keys_only() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let keys: Vec<_> = (0..2000)
         .map(|i| format!("key{i:05}").into_bytes())
         .collect();
@@ -74,7 +75,7 @@ fn a_damaged_block_costs_its_keys_only() {
 
 #[test]
 fn the_source_must_be_a_database_that_nobody_has_open_and_the_target_empty() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let fails =
         |from: &str, to: &str| repair(from, to, &manual(&mem), &mut |_| ()).expect_err("refused");
     assert!(matches!(fails("/none", TARGET), Error::NoDatabase { .. }));
@@ -100,7 +101,7 @@ fn what_a_merge_replaced_is_not_folded_in_again() {
             (left, true, true),
         ]
     }) {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let options = Options {
             compaction: TieredPicker {
                 bounding: Bounding::Off,
@@ -163,7 +164,7 @@ fn what_a_merge_replaced_is_not_folded_in_again() {
 /// showed the older one, and neither could be told from the other.
 #[test]
 fn a_snapshot_whose_deletion_is_lost_gives_way_to_the_next_of_its_name() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let db = Db::open(DIR, manual(&mem)).unwrap();
     let keyspace = db.keyspace("app").unwrap();
     let table = keyspace.table("users", TableOptions::default()).unwrap();

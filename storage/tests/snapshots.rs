@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{DIR, files, for_seeds, manual, rng};
-use ebb_storage::vfs::MemVfs;
+use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Db, Error, ErrorKind, Keyspace, Maintenance, ManualClock, Options, SnapshotOptions,
     SnapshotScope, Table, TableOptions,
@@ -18,7 +18,7 @@ use rand::RngExt;
 const SECOND: Duration = Duration::from_secs(1);
 
 struct Fixture {
-    mem: MemVfs,
+    mem: MemDisk,
     clock: ManualClock,
     db: Db,
     keyspace: Keyspace,
@@ -26,10 +26,10 @@ struct Fixture {
 }
 
 fn fixture(maintenance: Maintenance) -> Fixture {
-    open(MemVfs::new(), ManualClock::at_ms(1_000_000), maintenance)
+    open(MemDisk::new(), ManualClock::at_ms(1_000_000), maintenance)
 }
 
-fn open(mem: MemVfs, clock: ManualClock, maintenance: Maintenance) -> Fixture {
+fn open(mem: MemDisk, clock: ManualClock, maintenance: Maintenance) -> Fixture {
     let options = Options {
         maintenance,
         clock: Arc::new(clock.clone()),
@@ -318,7 +318,7 @@ fn counting_what_a_snapshot_pins_leaves_the_cache_alone() {
 #[test]
 fn hundreds_of_snapshots_leave_no_tiny_files_and_few_runs() {
     for maintenance in [Maintenance::Manual, Maintenance::Background] {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let options = Options {
             maintenance,
             memtable_bytes: 64 << 10,

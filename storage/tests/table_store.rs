@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use common::{DIR, content, files, manual};
-use ebb_storage::vfs::{MemVfs, ReadFile, SyncFile, WriteFile};
+use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    Db, DetachedOptions, DetachedTable, Error, Imported, Options, Result, SortedWriter,
-    SortedWriterOptions, Table, TableStore, repair, verify,
+    Db, DetachedOptions, DetachedTable, Error, Imported, Options, ReadFile, Result, SortedWriter,
+    SortedWriterOptions, SyncFile, Table, TableStore, WriteFile, repair, verify,
 };
 
 /// A store as objects are: no directory, no second names, and what is deleted goes
@@ -20,7 +20,7 @@ use ebb_storage::{
 struct Shelf {
     name: &'static str,
     /// Where files that are imported are read from.
-    disk: MemVfs,
+    disk: MemDisk,
     inside: Arc<Mutex<Inside>>,
 }
 
@@ -33,7 +33,7 @@ struct Inside {
 }
 
 impl Shelf {
-    fn new(name: &'static str, disk: &MemVfs) -> Self {
+    fn new(name: &'static str, disk: &MemDisk) -> Self {
         Self {
             name,
             disk: disk.clone(),
@@ -181,7 +181,7 @@ fn filled(shelf: &Shelf) -> Db {
 
 #[test]
 fn a_database_whose_tables_are_elsewhere_lives_as_any_other() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let shelf = Shelf::new("one", &mem);
     let db = filled(&shelf);
     assert!(files(&mem, ".sst").is_empty());
@@ -214,16 +214,16 @@ fn a_database_whose_tables_are_elsewhere_lives_as_any_other() {
         .unwrap();
 }
 
-fn outside(mem: &MemVfs) -> SortedWriterOptions {
+fn outside(mem: &MemDisk) -> SortedWriterOptions {
     SortedWriterOptions {
-        vfs: Arc::new(mem.clone()),
+        disk: Arc::new(mem.clone()),
         ..SortedWriterOptions::default()
     }
 }
 
 #[test]
 fn tables_that_a_crash_left_unnamed_are_deleted() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let shelf = Shelf::new("one", &mem);
     drop(filled(&shelf));
     shelf.sweep();
@@ -235,7 +235,7 @@ fn tables_that_a_crash_left_unnamed_are_deleted() {
 
 #[test]
 fn a_backup_and_a_repair_of_it_are_directories_of_their_own() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let shelf = Shelf::new("one", &mem);
     let db = filled(&shelf);
     let info = db.backup("/copy").unwrap();
@@ -252,14 +252,14 @@ fn a_backup_and_a_repair_of_it_are_directories_of_their_own() {
 
 #[test]
 fn a_pinned_table_is_found_by_its_store_and_in_no_other() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let shelf = Shelf::new("one", &mem);
     let db = filled(&shelf);
     let then = db.keyspace("app").unwrap().snapshot("then").unwrap();
     let pinned = then.table("users").unwrap().pin().unwrap();
     let open = |store: Option<Shelf>| {
         let options = DetachedOptions {
-            vfs: Arc::new(mem.clone()),
+            disk: Arc::new(mem.clone()),
             table_store: store.map(|shelf| Arc::new(shelf) as _),
             ..DetachedOptions::default()
         };

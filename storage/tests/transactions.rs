@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{DIR, for_seeds, manual, rng};
-use ebb_storage::vfs::MemVfs;
+use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Db, Entry, Error, ErrorKind, ManualClock, Options, Result, Table, TableOptions, Transaction,
     WriteBatch,
@@ -22,7 +22,7 @@ fn open(options: Options) -> (Db, Table, Table) {
 }
 
 fn in_memory() -> (Db, Table, Table) {
-    open(manual(&MemVfs::new()))
+    open(manual(&MemDisk::new()))
 }
 
 fn text(value: Option<ebb_storage::Value>) -> Option<String> {
@@ -206,7 +206,7 @@ fn own_merges_and_expiring_puts_are_read_like_committed_ones() {
     let clock = ManualClock::at_ms(1_000);
     let (db, _, _) = open(Options {
         clock: std::sync::Arc::new(clock.clone()),
-        ..manual(&MemVfs::new())
+        ..manual(&MemDisk::new())
     });
     let log = log_table(&db);
     log.put(b"a", b"0").unwrap();
@@ -327,7 +327,7 @@ fn log_table(db: &Db) -> Table {
 fn no_update_is_lost_among_threads() {
     let (db, users, _) = open(Options {
         maintenance: ebb_storage::Maintenance::Background,
-        ..manual(&MemVfs::new())
+        ..manual(&MemDisk::new())
     });
     let keys = [b"x", b"y"];
     let number = |value: Option<ebb_storage::Value>| -> u64 {
@@ -480,7 +480,7 @@ fn compare_range(
 /// durability; what was not committed is not there.
 #[test]
 fn a_synced_commit_survives_a_power_loss() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, users, mails) = open(manual(&mem));
     let mut txn = db.begin_with(ebb_storage::TransactionOptions { sync: true });
     txn.put(&users, b"a", b"1").unwrap();

@@ -10,15 +10,15 @@ use std::thread;
 use std::time::Duration;
 
 use common::*;
-use ebb_storage::vfs::{MemVfs, Vfs};
+use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    Bounding, Db, Durability, Error, Keyspace, Maintenance, Options, SeqNo, Table, TableOptions,
-    TieredPicker, WriteBatch, WriteOptions,
+    Bounding, Db, Durability, Error, FileSystem, Keyspace, Maintenance, Options, SeqNo, Table,
+    TableOptions, TieredPicker, WriteBatch, WriteOptions,
 };
 
 /// A database that writes nothing to the disk of its own accord but the log,
 /// and syncs nothing that is not flushed or asked for.
-fn options(mem: &MemVfs) -> Options {
+fn options(mem: &MemDisk) -> Options {
     Options {
         durability: Durability::Os,
         memtable_bytes: 1 << 20,
@@ -26,7 +26,7 @@ fn options(mem: &MemVfs) -> Options {
     }
 }
 
-fn open(mem: &MemVfs) -> (Db, Keyspace, Table) {
+fn open(mem: &MemDisk) -> (Db, Keyspace, Table) {
     open_with(options(mem))
 }
 
@@ -60,7 +60,7 @@ fn names(keyspace: &Keyspace) -> Vec<String> {
 #[test]
 fn sequence_reuse_a_write_after_a_crash_does_not_slip_into_a_snapshot() {
     for seed in 0..50 {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let (db, keyspace, table) = open(&mem);
         table.put(b"k", b"old").unwrap();
         keyspace.create_snapshot("s").unwrap();
@@ -87,7 +87,7 @@ fn sequence_reuse_a_write_after_a_crash_does_not_slip_into_a_snapshot() {
 #[test]
 fn sequence_reuse_a_write_after_the_log_is_cut_does_not_slip_into_a_snapshot() {
     for cut in 0.. {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let (db, keyspace, table) = open(&mem);
         for value in ["oldest", "older", "old"] {
             table.put(b"k", value.as_bytes()).unwrap();
@@ -121,7 +121,7 @@ fn sequence_reuse_a_write_after_the_log_is_cut_does_not_slip_into_a_snapshot() {
 #[test]
 fn sequence_reuse_a_bookmark_is_never_more_durable_than_the_writes_below_it() {
     for seed in 0..50 {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let (db, keyspace, table) = open(&mem);
         for value in ["1", "2"] {
             table.put(b"other", value.as_bytes()).unwrap();
@@ -146,8 +146,8 @@ fn sequence_reuse_a_bookmark_is_never_more_durable_than_the_writes_below_it() {
 fn resurrection_replay_does_not_revive_a_deleted_snapshot() {
     for (crash, bounding) in [(false, Bounding::Preferred), (true, Bounding::Off)] {
         for seed in 0..20 {
-            let mem = MemVfs::new();
-            let with = |mem: &MemVfs| {
+            let mem = MemDisk::new();
+            let with = |mem: &MemDisk| {
                 let compaction = TieredPicker {
                     bounding,
                     ..TieredPicker::default()
@@ -193,7 +193,7 @@ fn resurrection_replay_does_not_revive_a_deleted_snapshot() {
 #[test]
 fn resurrection_a_merge_makes_the_deletion_that_it_relies_on_durable() {
     for seed in 0..50 {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let (db, keyspace, table) = open(&mem);
         table.put(b"k", b"1").unwrap();
         db.flush().unwrap();
@@ -217,7 +217,7 @@ fn resurrection_a_merge_makes_the_deletion_that_it_relies_on_durable() {
 #[test]
 fn shared_s_deleting_one_of_two_snapshots_of_the_same_content_keeps_the_other() {
     for deleted in ["a", "b"] {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let (db, keyspace, table) = open(&mem);
         table.put(b"k", b"old").unwrap();
         keyspace.create_snapshot("a").unwrap();
@@ -242,7 +242,7 @@ fn shared_s_deleting_one_of_two_snapshots_of_the_same_content_keeps_the_other() 
 /// A list sorted by number, or a flush of the newest first, shows an old value.
 #[test]
 fn order_the_newest_value_counts_wherever_merges_put_it() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let with_memtables_of = |bytes| {
         open_with(Options {
             memtable_bytes: bytes,
@@ -288,7 +288,7 @@ fn order_the_newest_value_counts_wherever_merges_put_it() {
 /// the value that it deleted. One that is never dropped costs space for ever.
 #[test]
 fn tombstones_stay_while_an_older_run_has_the_key_and_go_in_the_end() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, _keyspace, table) = open(&mem);
     // An old run, too large to be merged with what follows.
     table.put(b"k", b"old").unwrap();
@@ -332,7 +332,7 @@ fn tombstones_stay_while_an_older_run_has_the_key_and_go_in_the_end() {
 /// segment. Unless it is flushed for the log's sake, no segment ever goes.
 #[test]
 fn wal_retention_a_quiet_table_does_not_hold_the_log_for_ever() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let limited = || Options {
         wal_segment_bytes: 4 << 10,
         wal_bytes_max: 32 << 10,
@@ -382,7 +382,7 @@ fn wal_synced_before_install_a_batch_over_two_tables_does_not_tear() {
     const WRITES: usize = 14;
     let mut lost = 0;
     for seed in 0..50 {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let small = Options {
             memtable_bytes: 4 << 10,
             ..options(&mem)
@@ -417,7 +417,7 @@ fn wal_synced_before_install_a_batch_over_two_tables_does_not_tear() {
 /// the reader sees half of a batch or misses a version.
 #[test]
 fn read_views_show_all_tables_at_one_instant_under_writers_and_merges() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, keyspace, users) = open_with(Options {
         maintenance: Maintenance::Background,
         memtable_bytes: 8 << 10,
@@ -498,14 +498,14 @@ fn read_views_show_all_tables_at_one_instant_under_writers_and_merges() {
     assert!(db.stats().compactions > 0, "nothing was merged meanwhile");
 }
 
-fn manifest(mem: &MemVfs) -> PathBuf {
+fn manifest(mem: &MemDisk) -> PathBuf {
     let mut manifests = files(mem, "");
     manifests.retain(|path| path.to_string_lossy().contains("MANIFEST"));
     manifests.pop().unwrap()
 }
 
 /// Opens with each byte below `end` damaged: the manifest has to be named.
-fn assert_damage_is_named(mem: &MemVfs, manifest: &Path, end: u64) {
+fn assert_damage_is_named(mem: &MemDisk, manifest: &Path, end: u64) {
     for byte in 0..end {
         let bit = (byte % 8) as u8;
         mem.flip_bit(manifest, byte, bit).unwrap();
@@ -524,7 +524,7 @@ fn assert_damage_is_named(mem: &MemVfs, manifest: &Path, end: u64) {
 /// lost files without a word.
 #[test]
 fn damage_to_an_edit_of_the_manifest_does_not_pass_for_a_torn_one() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, keyspace, table) = open(&mem);
     let mut before_last = 0;
     for value in [b"1", b"2"] {
@@ -543,7 +543,7 @@ fn damage_to_an_edit_of_the_manifest_does_not_pass_for_a_torn_one() {
 /// one that was created last was gone.
 #[test]
 fn damage_to_what_the_manifest_says_of_tables_does_not_pass_for_a_torn_edit() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, keyspace, table) = open(&mem);
     for drops in [false, true] {
         match drops {
@@ -565,7 +565,7 @@ fn damage_to_what_the_manifest_says_of_tables_does_not_pass_for_a_torn_edit() {
 /// boundary taken for the first number above it loses that write to the next one.
 #[test]
 fn read_views_see_the_write_that_they_stand_at_whatever_becomes_of_it() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, _keyspace, table) = open(&mem);
     let mut views = Vec::new();
     for i in 0..8 {
@@ -594,7 +594,7 @@ fn read_views_see_the_write_that_they_stand_at_whatever_becomes_of_it() {
 /// middle of them. They must stay for it, and go once nobody needs them.
 #[test]
 fn files_stay_for_open_readers_and_go_once_nobody_needs_them() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, keyspace, table) = open(&mem);
     let write = |value: &str| {
         for i in 0..200 {
@@ -653,7 +653,7 @@ fn files_stay_for_open_readers_and_go_once_nobody_needs_them() {
 /// given again, and the iterator's drop removed a live file of the new opening.
 #[test]
 fn files_of_a_later_opening_are_not_removed_by_an_iterator_of_an_earlier_one() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, keyspace, table) = open(&mem);
     table.put(b"a", b"").unwrap();
     table.put(b"z", b"").unwrap();
@@ -687,7 +687,7 @@ fn writers_do_not_wait_for_merges_that_never_come() {
     let (done, outcome) = mpsc::channel();
     thread::spawn(move || {
         for maintenance in [Maintenance::Background, Maintenance::Manual] {
-            let mem = MemVfs::new();
+            let mem = MemDisk::new();
             let strict = |memtable_bytes| Options {
                 maintenance,
                 memtable_bytes,
@@ -724,7 +724,7 @@ fn writers_do_not_wait_for_merges_that_never_come() {
 #[test]
 fn a_write_that_asks_for_a_sync_survives_with_all_before_it() {
     for seed in 0..20 {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let (db, keyspace, table) = open(&mem);
         table.put(b"before", b"1").unwrap();
         keyspace.create_snapshot("s").unwrap();

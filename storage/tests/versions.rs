@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::one_table::{all, get, merging, open, refused, text};
 use common::{content, lose_power, manual};
-use ebb_storage::vfs::MemVfs;
+use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Durability, Error, Keyspace, ManualClock, MergeOperator, MergeOperators, Options, Table,
     TableOptions, WriteBatch,
@@ -15,7 +15,7 @@ use ebb_storage::{
 
 #[test]
 fn operands_fold_over_memtables_runs_snapshots_and_restarts() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, keyspace, table) = open(manual(&mem), merging("append"));
     table.put(b"a", b"0").unwrap();
     table.merge(b"b", b"1").unwrap();
@@ -66,7 +66,7 @@ fn operands_fold_over_memtables_runs_snapshots_and_restarts() {
 /// A flush of many operands of a key leaves one version.
 #[test]
 fn a_flush_folds_operands() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, _, table) = open(manual(&mem), merging("add"));
     for i in 0..100_u64 {
         table.merge(b"n", &i.to_le_bytes()).unwrap();
@@ -97,7 +97,7 @@ impl MergeOperator for Mine {
 
 #[test]
 fn a_table_without_an_operator_takes_no_operands() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, keyspace, table) = open(manual(&mem), TableOptions::default());
     refused(table.merge(b"a", b"1"), &["app.users", "no merge operator"]);
     let mut batch = WriteBatch::new();
@@ -117,7 +117,7 @@ const LARGER: &str = "large enough for the run below to be worth a merge";
 /// An operator may be missing from one opening and be there in the next.
 #[test]
 fn a_table_whose_operator_is_not_known_keeps_its_operands() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let knowing = || Options {
         merge_operators: MergeOperators::default().with(Mine),
         ..manual(&mem)
@@ -147,7 +147,7 @@ fn a_table_whose_operator_is_not_known_keeps_its_operands() {
 
 #[test]
 fn an_operator_that_fails_is_named_with_the_key_and_loses_nothing() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let options = Options {
         merge_operators: MergeOperators::none().with(Mine),
         ..manual(&mem)
@@ -172,7 +172,7 @@ fn an_operator_that_fails_is_named_with_the_key_and_loses_nothing() {
     assert_eq!(all(&table), "k=newer other=xxx");
 }
 
-fn clocked(mem: &MemVfs, clock: &ManualClock) -> Options {
+fn clocked(mem: &MemDisk, clock: &ManualClock) -> Options {
     Options {
         clock: std::sync::Arc::new(clock.clone()),
         ..manual(mem)
@@ -183,7 +183,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn a_put_with_a_ttl_goes_at_its_time_wherever_it_lies() {
-    let (mem, clock) = (MemVfs::new(), ManualClock::at_ms(1000));
+    let (mem, clock) = (MemDisk::new(), ManualClock::at_ms(1000));
     let (db, keyspace, table) = open(clocked(&mem, &clock), merging("append"));
     table.put(b"a", b"old").unwrap();
     table.put_with_ttl(b"a", b"new", SECOND).unwrap();
@@ -234,7 +234,7 @@ fn a_put_with_a_ttl_goes_at_its_time_wherever_it_lies() {
 
 #[test]
 fn what_expired_for_all_is_gone_from_the_files() {
-    let (mem, clock) = (MemVfs::new(), ManualClock::at_ms(1000));
+    let (mem, clock) = (MemDisk::new(), ManualClock::at_ms(1000));
     let (db, _, table) = open(clocked(&mem, &clock), TableOptions::default());
     for i in 0..100 {
         let key = format!("key{i}");
@@ -264,7 +264,7 @@ fn what_expired_for_all_is_gone_from_the_files() {
 /// entry a new life.
 #[test]
 fn an_expiry_does_not_move_with_a_restart() {
-    let (mem, clock) = (MemVfs::new(), ManualClock::at_ms(1000));
+    let (mem, clock) = (MemDisk::new(), ManualClock::at_ms(1000));
     let options = || Options {
         durability: Durability::Sync,
         ..clocked(&mem, &clock)
@@ -284,7 +284,7 @@ fn an_expiry_does_not_move_with_a_restart() {
 /// one expired in between; the earlier one keeps it from being dropped.
 #[test]
 fn a_snapshot_judges_at_the_time_in_its_record() {
-    let (mem, clock) = (MemVfs::new(), ManualClock::at_ms(1000));
+    let (mem, clock) = (MemDisk::new(), ManualClock::at_ms(1000));
     let (db, keyspace, table) = open(clocked(&mem, &clock), TableOptions::default());
     table.put_with_ttl(b"a", b"1", SECOND).unwrap();
     keyspace.create_snapshot("early").unwrap();
@@ -310,7 +310,7 @@ fn a_snapshot_judges_at_the_time_in_its_record() {
 
 #[test]
 fn keys_and_prefixes_are_read_at_one_instant_and_ranges_are_measured_and_cut() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, keyspace, table) = open(manual(&mem), TableOptions::default());
     for i in 0..2000_u64 {
         let value = i
@@ -360,7 +360,7 @@ fn keys_and_prefixes_are_read_at_one_instant_and_ranges_are_measured_and_cut() {
 #[test]
 fn keys_and_values_may_be_empty_and_as_long_as_allowed_and_not_longer() {
     use ebb_storage::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let (db, _, table) = open(manual(&mem), merging("append"));
     table.put(b"", b"").unwrap();
     let key = vec![b'k'; MAX_KEY_BYTES];

@@ -17,7 +17,7 @@ use ebb_storage::{Db, Durability, Maintenance};
 use rand::RngExt;
 
 use crate::caught::caught;
-use crate::disk::{DIR, MemVfs, lose_power, no_orphans};
+use crate::disk::{DIR, MemDisk, lose_power, no_orphans};
 use crate::model::{Outcome, State, World};
 use crate::operation::{Generator, Key, Mix, Operation, TableNo, Val, Write};
 use crate::report::{Budget, Counter, Report};
@@ -115,7 +115,7 @@ struct Case {
 
 /// How far a run came.
 struct Run {
-    mem: MemVfs,
+    mem: MemDisk,
     /// Operations that returned without an error.
     acknowledged: usize,
     /// Operations that must survive.
@@ -184,7 +184,7 @@ impl Case {
 
     /// The same at each call. The clock of the machine goes on over a power
     /// loss: it shows what the run had reached.
-    fn setup(&self, mem: &MemVfs, acknowledged: usize) -> Setup {
+    fn setup(&self, mem: &MemDisk, acknowledged: usize) -> Setup {
         let mut setup = drawn(&mut rng(self.seed ^ 0xebb), mem, WRITTEN_BYTES);
         setup.options.durability = self.durability;
         setup.clock.advance_ms(self.worlds[acknowledged].now_ms);
@@ -193,7 +193,7 @@ impl Case {
 
     /// Runs the list until it ends or the power does.
     fn run(&self, crash_at: Option<u64>) -> Run {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         if let Some(call) = crash_at {
             mem.crash_at(call);
         }
@@ -291,7 +291,7 @@ impl Case {
 
     /// With all tables dropped and all snapshots deleted, nothing is left of them;
     /// also when power is lost meanwhile.
-    fn empties(&self, mem: &MemVfs, acknowledged: usize, crash_at: u64) -> Result<()> {
+    fn empties(&self, mem: &MemDisk, acknowledged: usize, crash_at: u64) -> Result<()> {
         let open = || {
             let mut setup = self.setup(mem, acknowledged);
             // Past every expiry.

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use ebb_storage::{Durability, Error, Options};
 
 use crate::caught::caught;
-use crate::disk::{self, DIR, MemVfs};
+use crate::disk::{self, DIR, MemDisk};
 use crate::memory;
 use crate::model::State;
 use crate::operation::{Generator, Mix, Operation};
@@ -115,7 +115,7 @@ pub fn replay(seed: u64, damage: &Damage) -> Result<()> {
 
 struct Case {
     seed: u64,
-    mem: MemVfs,
+    mem: MemDisk,
     /// What is there without damage, then without the last record of the log,
     /// and so on.
     states: Vec<State>,
@@ -125,7 +125,7 @@ struct Case {
 
 impl Case {
     fn new(seed: u64) -> Result<Self> {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let mut operations = Generator::new(rng(seed), Mix::CHANGES).list(OPERATIONS);
         // Something in files, in most cases something in the log too.
         operations.insert(OPERATIONS / 2, Operation::Flush);
@@ -213,7 +213,7 @@ impl Case {
         }
     }
 
-    fn read(&self, mem: &MemVfs) -> ebb_storage::Result<State> {
+    fn read(&self, mem: &MemDisk) -> ebb_storage::Result<State> {
         let setup = self.setup.clone();
         let session = Session::open(Setup {
             options: Options {

@@ -5,9 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ebb_storage::vfs::Vfs;
-pub use ebb_storage::vfs::{FaultOp, MemVfs};
-use ebb_storage::{Db, Options};
+pub use ebb_storage::simulation::{FaultOp, MemDisk};
+use ebb_storage::{Db, FileSystem, Options};
 
 /// The directory of every database under proof.
 pub const DIR: &str = "/db";
@@ -16,7 +15,7 @@ pub const INGEST_DIR: &str = "/ingest";
 
 /// Options on a disk; the caller does all the work, so that a run is the same
 /// every time.
-pub fn manual(mem: &MemVfs) -> Options {
+pub fn manual(mem: &MemDisk) -> Options {
     on(
         mem,
         Options {
@@ -27,9 +26,9 @@ pub fn manual(mem: &MemVfs) -> Options {
 }
 
 /// The same options on another disk.
-pub fn on(mem: &MemVfs, options: Options) -> Options {
+pub fn on(mem: &MemDisk, options: Options) -> Options {
     Options {
-        vfs: Arc::new(mem.clone()),
+        disk: Arc::new(mem.clone()),
         ..options
     }
 }
@@ -39,7 +38,7 @@ pub fn on(mem: &MemVfs, options: Options) -> Options {
 ///
 /// # Errors
 /// What the disk says.
-pub fn files(mem: &MemVfs, dir: &str, ending: &str) -> io::Result<Vec<PathBuf>> {
+pub fn files(mem: &MemDisk, dir: &str, ending: &str) -> io::Result<Vec<PathBuf>> {
     if !mem.exists(dir.as_ref())? {
         return Ok(Vec::new());
     }
@@ -53,7 +52,7 @@ pub fn files(mem: &MemVfs, dir: &str, ending: &str) -> io::Result<Vec<PathBuf>> 
 ///
 /// # Errors
 /// What the disk says.
-pub fn create_dir(mem: &MemVfs, dir: &str) -> io::Result<()> {
+pub fn create_dir(mem: &MemDisk, dir: &str) -> io::Result<()> {
     mem.create_dir_all(dir.as_ref())
 }
 
@@ -61,7 +60,7 @@ pub fn create_dir(mem: &MemVfs, dir: &str) -> io::Result<()> {
 ///
 /// # Errors
 /// What the disk says.
-pub fn remove(mem: &MemVfs, path: &Path) -> io::Result<()> {
+pub fn remove(mem: &MemDisk, path: &Path) -> io::Result<()> {
     mem.remove(path)
 }
 
@@ -69,7 +68,7 @@ pub fn remove(mem: &MemVfs, path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// What the disk says.
-pub fn clear(mem: &MemVfs, dir: &str) -> io::Result<()> {
+pub fn clear(mem: &MemDisk, dir: &str) -> io::Result<()> {
     let files = files(mem, dir, "")?;
     files.iter().try_for_each(|path| mem.remove(path))
 }
@@ -78,7 +77,7 @@ pub fn clear(mem: &MemVfs, dir: &str) -> io::Result<()> {
 ///
 /// # Errors
 /// What the disk says.
-pub fn write(mem: &MemVfs, path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn write(mem: &MemDisk, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     mem.create_dir_all(dir)?;
     let mut file = mem.create(path)?;
@@ -89,14 +88,14 @@ pub fn write(mem: &MemVfs, path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Cuts the power, lets go of the handles (which can then save nothing any
 /// more), and starts the machine again.
-pub fn lose_power<T>(mem: &MemVfs, handles: T, seed: u64) {
+pub fn lose_power<T>(mem: &MemDisk, handles: T, seed: u64) {
     cut_power(mem);
     drop(handles);
     mem.restart(seed);
 }
 
 /// Cuts the power.
-pub fn cut_power(mem: &MemVfs) {
+pub fn cut_power(mem: &MemDisk) {
     mem.crash_at(1);
     let cut = mem.exists(Path::new(DIR));
     debug_assert!(cut.is_err(), "the power fails in that call");
@@ -107,7 +106,7 @@ pub fn cut_power(mem: &MemVfs) {
 ///
 /// # Errors
 /// What is there, and what is needed.
-pub fn no_orphans(mem: &MemVfs, db: &Db) -> anyhow::Result<()> {
+pub fn no_orphans(mem: &MemDisk, db: &Db) -> anyhow::Result<()> {
     let files = files(mem, DIR, "")?;
     let of = |ending: &str| {
         let ends = |path: &&PathBuf| path.to_string_lossy().ends_with(ending);

@@ -18,7 +18,7 @@ use std::io;
 
 use crate::caught::caught;
 use crate::crash::goes_on;
-use crate::disk::{FaultOp, MemVfs, lose_power};
+use crate::disk::{FaultOp, MemDisk, lose_power};
 use crate::model::{State, World};
 use crate::operation::{Generator, Key, Mix, Operation, TableNo, Val, Write};
 use crate::report::{Budget, Counter, Report};
@@ -179,7 +179,7 @@ impl Case {
         }
     }
 
-    fn setup(&self, mem: &MemVfs) -> Setup {
+    fn setup(&self, mem: &MemDisk) -> Setup {
         let mut setup = drawn(&mut rng(self.seed ^ 0xfa), mem, WRITTEN_BYTES);
         setup.options.durability = self.durability;
         setup.options.maintenance = self.maintenance;
@@ -188,7 +188,7 @@ impl Case {
 
     /// Bytes on the disk after the whole list.
     fn whole_bytes(&self) -> u64 {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         if let Ok(mut session) = Session::open(self.setup(&mem)) {
             for operation in &self.operations {
                 let _ = session.apply(operation);
@@ -199,7 +199,7 @@ impl Case {
 
     /// Runs the list with the fault; whether it struck.
     fn survives(&self, fault: Fault) -> Result<bool> {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         if self.maintenance == Maintenance::Background {
             mem.set_slow(4, self.seed);
         }
@@ -248,7 +248,7 @@ impl Case {
     /// Does one operation, which may fail.
     fn step_on(
         &self,
-        mem: &MemVfs,
+        mem: &MemDisk,
         session: &mut Session,
         operation: &Operation,
         (expected, fault): (&mut Expected, Fault),
@@ -337,7 +337,7 @@ impl Case {
     /// the power (again). Returns whether the fault struck at all.
     fn survives_the_end(
         &self,
-        mem: &MemVfs,
+        mem: &MemDisk,
         setup: &Setup,
         session: Session,
         mut expected: Expected,

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use ebb_storage::{Db, Durability, ManualClock, Options};
 use rand::RngExt;
 
-use crate::disk::{MemVfs, manual};
+use crate::disk::{MemDisk, manual};
 use crate::model::{Outcome, World};
 use crate::operation::{Generator, Mix, Operation, TableNo};
 use crate::seed::rng;
@@ -31,7 +31,7 @@ impl Made {
     ///
     /// # Errors
     /// What the database says, or does otherwise than the model.
-    pub fn drawn(seed: u64, mem: &MemVfs, mix: Mix, operations: usize) -> Result<Self> {
+    pub fn drawn(seed: u64, mem: &MemDisk, mix: Mix, operations: usize) -> Result<Self> {
         let mut rng = rng(seed);
         let bytes = 1 << rng.random_range(13..16);
         let mut setup = drawn(&mut rng, mem, bytes);
@@ -77,7 +77,7 @@ impl Made {
 ///
 /// # Errors
 /// What the database says.
-pub fn open_at(mem: &MemVfs, dir: &str, world: &World) -> ebb_storage::Result<Db> {
+pub fn open_at(mem: &MemDisk, dir: &str, world: &World) -> ebb_storage::Result<Db> {
     let options = Options {
         create_if_missing: false,
         clock: Arc::new(ManualClock::at_ms(START_MS + world.now_ms)),

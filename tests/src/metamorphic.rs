@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use ebb_storage::Maintenance;
 
 use crate::caught::caught;
-use crate::disk::{MemVfs, no_orphans};
+use crate::disk::{MemDisk, no_orphans};
 use crate::model::{Model, Outcome};
 use crate::operation::{Generator, Mix, Operation, print_list};
 use crate::report::{Budget, Counter, Report};
@@ -118,7 +118,7 @@ fn run_one(way: Way, operations: &[Operation]) -> (usize, Result<()>) {
 /// A list that is being run.
 struct Run {
     way: Way,
-    mem: MemVfs,
+    mem: MemDisk,
     session: Session,
     model: Model,
     reopenings: u64,
@@ -126,7 +126,7 @@ struct Run {
 
 impl Run {
     fn begin(way: Way) -> Result<Self> {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let session = Session::open(way.setup(&mem))?;
         Ok(Self {
             way,
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_wrong_answer_is_caught_and_made_short() {
         let wrong = |list: &[Operation]| {
-            let mem = MemVfs::new();
+            let mem = MemDisk::new();
             let mut session = Session::open(CONFIGURATIONS[0].setup(&mem)).unwrap();
             let mut model = Model::default();
             list.iter().any(|operation| {

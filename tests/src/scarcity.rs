@@ -11,7 +11,7 @@ use ebb_storage::{Durability, ErrorKind};
 use rand::RngExt;
 
 use crate::caught::caught;
-use crate::disk::{MemVfs, lose_power, no_orphans};
+use crate::disk::{MemDisk, lose_power, no_orphans};
 use crate::model::{State, World};
 use crate::operation::{Generator, Mix, Operation};
 use crate::report::{Budget, Counter, Report};
@@ -44,7 +44,7 @@ pub fn run(seed: u64, _: &Budget) -> Report {
 /// Counts what was refused.
 fn survives(seed: u64, refused: &mut u64) -> Result<()> {
     let mut rng = rng(seed);
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let bytes = 1 << rng.random_range(13..16);
     let mut setup = drawn(&mut rng, &mem, bytes);
     setup.options.durability = Durability::Sync;
@@ -84,7 +84,7 @@ fn survives(seed: u64, refused: &mut u64) -> Result<()> {
 }
 
 /// There is little space left, or as much as one likes.
-fn change_space(rng: &mut Rng, mem: &MemVfs) {
+fn change_space(rng: &mut Rng, mem: &MemDisk) {
     let room = mem.used_bytes() + rng.random_range(0..3000);
     mem.set_capacity_bytes(rng.random_bool(0.7).then_some(room));
 }
@@ -94,7 +94,7 @@ fn goes_on(
     states: &mut States,
     session: &mut Session,
     generator: &mut Generator,
-    mem: &MemVfs,
+    mem: &MemDisk,
 ) -> Result<()> {
     for operation in [Operation::Flush, Operation::Compact] {
         states.does(session, &operation)?;
@@ -135,7 +135,7 @@ impl States {
         &mut self,
         session: &mut Session,
         operation: &Operation,
-        mem: &MemVfs,
+        mem: &MemDisk,
     ) -> Result<bool> {
         let mut after = self.world.clone();
         let must = after.apply(operation);

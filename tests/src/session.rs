@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebb_storage::vfs::Vfs;
 use ebb_storage::{
-    Db, DetachedOptions, DetachedTable, Error, ErrorKind, Keyspace, ManualClock, Options,
+    Db, DetachedOptions, DetachedTable, Disk, Error, ErrorKind, Keyspace, ManualClock, Options,
     PinnedTable, Range, Result, Snapshot, SnapshotOptions, SortedWriter, SortedWriterOptions,
     Table, TableOptions, Transaction, View, WriteBatch,
 };
@@ -91,7 +90,7 @@ impl Session {
     pub fn reconfigure(&mut self, options: Options) {
         let now = &self.setup.options;
         self.setup.options = Options {
-            vfs: now.vfs.clone(),
+            disk: now.disk.clone(),
             clock: now.clock.clone(),
             ..options
         };
@@ -288,7 +287,7 @@ impl Open {
                     return Ok(Outcome::Refused(ErrorKind::NotFound));
                 };
                 let options = DetachedOptions {
-                    vfs: setup.options.vfs.clone(),
+                    disk: setup.options.disk.clone(),
                     ..DetachedOptions::default()
                 };
                 let table = DetachedTable::open(pinned.description(), options)?;
@@ -382,7 +381,7 @@ impl Open {
     fn ingest(&self, setup: &Setup, no: TableNo, entries: &[(Key, Option<Val>)]) -> Result<()> {
         let table = self.table(setup, no)?;
         let options = SortedWriterOptions {
-            vfs: setup.options.vfs.clone(),
+            disk: setup.options.disk.clone(),
             sstable: setup.tables[no.index()].sstable.clone(),
             file_bytes: setup.options.file_bytes,
         };
@@ -396,7 +395,7 @@ impl Open {
         }
         table.ingest(&writer.finish()?)?;
         match entries.len().is_multiple_of(2) {
-            true => clear(&*setup.options.vfs, &setup.ingest_dir),
+            true => clear(&*setup.options.disk, &setup.ingest_dir),
             // The next writer of the same name is what takes them away.
             false => Ok(()),
         }
@@ -404,13 +403,13 @@ impl Open {
 
     /// What the backup holds.
     fn backup(&self, setup: &Setup) -> Result<State> {
-        clear(&*setup.options.vfs, BACKUP_DIR.as_ref())?;
+        clear(&*setup.options.disk, BACKUP_DIR.as_ref())?;
         self.db.backup(BACKUP_DIR)?;
         let db = Db::open(BACKUP_DIR, setup.options.clone())?;
         db.verify()?;
         let state = read_everything(&db)?;
         drop(db);
-        clear(&*setup.options.vfs, BACKUP_DIR.as_ref())?;
+        clear(&*setup.options.disk, BACKUP_DIR.as_ref())?;
         Ok(state)
     }
 
@@ -458,11 +457,11 @@ impl Open {
 }
 
 /// Removes the files of a directory.
-fn clear(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+fn clear(disk: &dyn Disk, dir: &Path) -> Result<()> {
     let clear = || -> io::Result<()> {
-        if vfs.exists(dir)? {
-            for file in vfs.list(dir)? {
-                vfs.remove(&file)?;
+        if disk.exists(dir)? {
+            for file in disk.list(dir)? {
+                disk.remove(&file)?;
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use ebb_storage::{Compression, ManualClock, Options, SsTableOptions, TableOptions};
 use rand::RngExt;
 
-use crate::disk::{INGEST_DIR, MemVfs, manual};
+use crate::disk::{INGEST_DIR, MemDisk, manual};
 use crate::operation::{TABLES, TableNo};
 use crate::seed::Rng;
 use crate::session::Setup;
@@ -30,7 +30,7 @@ pub fn tables(mut sstable: impl FnMut() -> SsTableOptions) -> [TableOptions; TAB
 /// Options with every number drawn, and a picker, for lists of some `bytes` of
 /// writes: each memtable and file takes a fraction of them. A WAL segment may take
 /// nearly all, so that a crash finds much in it that is not synced.
-pub fn drawn_options(rng: &mut Rng, mem: &MemVfs, clock: &ManualClock, bytes: u64) -> Options {
+pub fn drawn_options(rng: &mut Rng, mem: &MemDisk, clock: &ManualClock, bytes: u64) -> Options {
     let mut part = |of: std::ops::Range<u64>| bytes / rng.random_range(of);
     let options = Options {
         memtable_bytes: part(3..10) as usize,
@@ -49,7 +49,7 @@ pub fn drawn_options(rng: &mut Rng, mem: &MemVfs, clock: &ManualClock, bytes: u6
 }
 
 /// A set-up with [`drawn_options`], and tables whose every number is drawn.
-pub fn drawn(rng: &mut Rng, mem: &MemVfs, bytes: u64) -> Setup {
+pub fn drawn(rng: &mut Rng, mem: &MemDisk, bytes: u64) -> Setup {
     let clock = ManualClock::at_ms(START_MS);
     let options = drawn_options(rng, mem, &clock, bytes);
     let sstable = || SsTableOptions {

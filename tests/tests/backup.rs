@@ -8,7 +8,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ebb_storage::{Db, Durability, Error, Maintenance, Options, Table, TieredPicker, WriteBatch};
-use ebb_tests::disk::{self, DIR, FaultOp, MemVfs, manual};
+use ebb_tests::disk::{self, DIR, FaultOp, MemDisk, manual};
 use ebb_tests::made::{Made, open_at};
 use ebb_tests::model::World;
 use ebb_tests::operation::{Key, Mix, Operation, TableNo, Val, Write};
@@ -17,7 +17,7 @@ use ebb_tests::session::read_everything;
 
 const TARGET: &str = "/copy";
 
-fn database(seed: u64, mem: &MemVfs, operations: usize) -> Made {
+fn database(seed: u64, mem: &MemDisk, operations: usize) -> Made {
     let mix = Mix {
         backup: 0,
         ..Mix::CHANGES
@@ -40,7 +40,7 @@ fn put_later(number: u32) -> Operation {
 #[test]
 fn a_backup_opens_as_the_database_and_goes_its_own_way() {
     for_seeds(0.., 20, |seed| {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let mut source = database(seed, &mem, 300);
         let mut copy_world = source.world.clone();
         let tables = disk::files(&mem, DIR, ".sst").unwrap();
@@ -80,7 +80,7 @@ fn a_backup_opens_as_the_database_and_goes_its_own_way() {
 fn power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database() {
     for_seeds(0.., 4, |seed| {
         let calls = {
-            let mem = MemVfs::new();
+            let mem = MemDisk::new();
             let source = database(seed, &mem, 120);
             let before = mem.io_calls();
             source.session.db().backup(TARGET).unwrap();
@@ -89,7 +89,7 @@ fn power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database() {
         let (mut refused, mut complete) = (0, 0);
         for call in 1..=calls + 1 {
             let _replay = Replay(format!("EBB_SEED={seed}, call {call} of {calls}"));
-            let mem = MemVfs::new();
+            let mem = MemDisk::new();
             let Made { session, world, .. } = database(seed, &mem, 120);
             mem.crash_at(call);
             let outcome = session.db().backup(TARGET);
@@ -130,7 +130,7 @@ fn a_backup_that_fails_leaves_an_empty_directory_and_can_be_made_again() {
     ];
     for op in ops {
         for nth in 1..4 {
-            let mem = MemVfs::new();
+            let mem = MemDisk::new();
             let Made { session, world, .. } = database(8, &mem, 200);
             let db = session.db();
             mem.fail_next(op, nth, ErrorKind::Other);
@@ -158,7 +158,7 @@ fn a_backup_that_fails_leaves_an_empty_directory_and_can_be_made_again() {
 #[test]
 fn where_files_cannot_be_linked_they_are_copied() {
     for kind in [ErrorKind::CrossesDevices, ErrorKind::Unsupported] {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let Made { session, world, .. } = database(3, &mem, 300);
         let links = session.db().backup("/linked").unwrap();
         assert!(links.linked_bytes > 0);
@@ -173,7 +173,7 @@ fn where_files_cannot_be_linked_they_are_copied() {
 
 #[test]
 fn a_directory_with_something_in_it_is_refused_by_name() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let source = database(1, &mem, 50);
     let mine = Path::new(TARGET).join("mine");
     disk::write(&mem, &mine, b"something").unwrap();
@@ -188,7 +188,7 @@ fn a_directory_with_something_in_it_is_refused_by_name() {
 
 #[test]
 fn a_full_disk_is_told_and_leaves_nothing() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let Made { session, world, .. } = database(2, &mem, 200);
     mem.set_capacity_bytes(Some(mem.used_bytes() + 100));
     let used = mem.used_bytes();
@@ -223,7 +223,7 @@ fn content(table: &Table) -> BTreeMap<Vec<u8>, Vec<u8>> {
 fn a_backup_beside_writers_holds_whole_batches_and_all_acknowledged_before() {
     const WRITERS: usize = 3;
     const BACKUPS: usize = 6;
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let options = Options {
         maintenance: Maintenance::Background,
         memtable_bytes: 4 << 10,

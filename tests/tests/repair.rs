@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 use ebb_storage::{Db, Error, Lost, ManualClock, RepairReport, SsTableOptions, repair, verify};
-use ebb_tests::disk::{self, DIR, INGEST_DIR, MemVfs, manual};
+use ebb_tests::disk::{self, DIR, INGEST_DIR, MemDisk, manual};
 use ebb_tests::made::{Made, open_at};
 use ebb_tests::model::{Content, State, World};
 use ebb_tests::operation::{
@@ -83,7 +83,7 @@ struct Case {
 }
 
 /// A database of several runs, with snapshots and a log, closed.
-fn database(seed: u64, mem: &MemVfs, operations: usize) -> Case {
+fn database(seed: u64, mem: &MemDisk, operations: usize) -> Case {
     let mix = Mix {
         drop: 0,
         ingest: 0,
@@ -93,18 +93,18 @@ fn database(seed: u64, mem: &MemVfs, operations: usize) -> Case {
     Case::of(seed, Made::drawn(seed, mem, mix, operations).unwrap())
 }
 
-fn paths(mem: &MemVfs) -> Vec<PathBuf> {
+fn paths(mem: &MemDisk) -> Vec<PathBuf> {
     disk::files(mem, DIR, "").unwrap()
 }
 
-fn run(mem: &MemVfs) -> RepairReport {
+fn run(mem: &MemDisk) -> RepairReport {
     let report = repair(DIR, TARGET, &manual(mem), &mut |_| ()).unwrap();
     let verified = verify(TARGET, &manual(mem), &mut |_| ()).unwrap();
     assert_eq!(verified.findings, []);
     report
 }
 
-fn clear(mem: &MemVfs) {
+fn clear(mem: &MemDisk) {
     disk::clear(mem, TARGET).unwrap();
 }
 
@@ -143,7 +143,7 @@ impl Case {
 
     /// Holds the result against what was there. Tables whose names are lost are
     /// looked at by what they hold.
-    fn check(&self, mem: &MemVfs, report: &RepairReport) -> State {
+    fn check(&self, mem: &MemDisk, report: &RepairReport) -> State {
         let db = open_at(mem, TARGET, &self.world).unwrap();
         for table in TableNo::all() {
             let Some(found) = self.read(&db, report, table.keyspace(), table.name()) else {
@@ -230,7 +230,7 @@ impl Case {
 #[test]
 fn a_sound_database_is_repaired_to_itself() {
     for_seeds(0.., 10, |seed| {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let case = database(seed, &mem, 250);
         let before: Vec<_> = paths(&mem)
             .iter()
@@ -256,7 +256,7 @@ fn a_sound_database_is_repaired_to_itself() {
 #[test]
 fn every_flipped_bit_costs_what_is_named_and_no_more() {
     for_seeds(20.., 2, |seed| {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let case = database(seed, &mem, 60);
         for path in paths(&mem) {
             let len = mem.file_len(&path).unwrap();
@@ -286,7 +286,7 @@ fn is_about(lost: &Path, damaged: &Path) -> bool {
 fn files_that_are_cut_or_gone_cost_what_is_named() {
     for_seeds(30.., 8, |seed| {
         let names = paths(&{
-            let mem = MemVfs::new();
+            let mem = MemDisk::new();
             database(seed, &mem, 80);
             mem
         });
@@ -295,7 +295,7 @@ fn files_that_are_cut_or_gone_cost_what_is_named() {
         for path in names {
             let _replay = Replay(format!("EBB_SEED={seed}, {}", path.display()));
             for eighth in 0..8 {
-                let mem = MemVfs::new();
+                let mem = MemDisk::new();
                 let mut case = database(seed, &mem, 80);
                 let len = mem.file_len(&path).unwrap();
                 match eighth {
@@ -313,7 +313,7 @@ fn files_that_are_cut_or_gone_cost_what_is_named() {
 #[test]
 fn much_damage_at_once_is_survived() {
     for_seeds(50.., 30, |seed| {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let mut case = database(seed, &mem, 200);
         let mut rng = rng(seed ^ 0xda);
         let paths = paths(&mem);
@@ -346,13 +346,13 @@ fn much_damage_at_once_is_survived() {
 
 #[test]
 fn an_interrupted_repair_does_not_open() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let case = database(5, &mem, 100);
     let before = mem.io_calls();
     run(&mem);
     let calls = mem.io_calls() - before;
     for call in (1..calls).step_by(3) {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         database(5, &mem, 100);
         mem.crash_at(call);
         let outcome = repair(DIR, TARGET, &manual(&mem), &mut |_| ());
@@ -369,7 +369,7 @@ fn an_interrupted_repair_does_not_open() {
 }
 
 /// Two files of versions, below one of range tombstones alone, and one of both.
-fn deletions(mem: &MemVfs) -> Case {
+fn deletions(mem: &MemDisk) -> Case {
     let [mails, users] = [TableNo(0), TableNo(1)];
     let key = |i: u8| Key(16 + i);
     let put = |table, i: u8| {
@@ -426,7 +426,7 @@ fn deletions(mem: &MemVfs) -> Case {
 
 #[test]
 fn every_flipped_bit_among_range_deletions_costs_what_is_named_and_no_more() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let case = deletions(&mem);
     let report = run(&mem);
     assert!(case.check(&mem, &report) == case.expected);
@@ -463,7 +463,7 @@ fn every_flipped_bit_among_range_deletions_costs_what_is_named_and_no_more() {
 
 #[test]
 fn range_deletions_outlive_the_manifest() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let case = deletions(&mem);
     for path in paths(&mem) {
         if path.to_string_lossy().contains("MANIFEST") {

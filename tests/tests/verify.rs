@@ -3,33 +3,33 @@
 use std::path::{Path, PathBuf};
 
 use ebb_storage::{Db, Error, Finding, TableOptions, VerifyReport, verify};
-use ebb_tests::disk::{self, DIR, MemVfs, manual};
+use ebb_tests::disk::{self, DIR, MemDisk, manual};
 use ebb_tests::made::{Made, open_at};
 use ebb_tests::model::World;
 use ebb_tests::operation::Mix;
 use ebb_tests::session::read_everything;
 
 /// A database of several runs, with snapshots and a log, closed.
-fn database(mem: &MemVfs) -> World {
+fn database(mem: &MemDisk) -> World {
     Made::drawn(11, mem, Mix::CHANGES, 150).unwrap().world
 }
 
-fn look(mem: &MemVfs) -> VerifyReport {
+fn look(mem: &MemDisk) -> VerifyReport {
     verify(DIR, &manual(mem), &mut |_| ()).unwrap()
 }
 
-fn paths(mem: &MemVfs) -> Vec<PathBuf> {
+fn paths(mem: &MemDisk) -> Vec<PathBuf> {
     disk::files(mem, DIR, "").unwrap()
 }
 
-fn bytes(mem: &MemVfs) -> Vec<Vec<u8>> {
+fn bytes(mem: &MemDisk) -> Vec<Vec<u8>> {
     let read = |path: &PathBuf| mem.read_all(path).unwrap();
     paths(mem).iter().map(read).collect()
 }
 
 #[test]
 fn a_sound_database_has_no_findings_open_or_closed() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let expected = database(&mem);
     let before = bytes(&mem);
     let mut last = 0;
@@ -60,7 +60,7 @@ fn a_sound_database_has_no_findings_open_or_closed() {
 
 #[test]
 fn every_damaged_file_is_named_and_nothing_panics() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     database(&mem);
     for path in paths(&mem) {
         let len = mem.file_len(&path).unwrap();
@@ -80,7 +80,7 @@ fn every_damaged_file_is_named_and_nothing_panics() {
 }
 
 /// Where the last record of a manifest begins; the end of any other file.
-fn last_record(mem: &MemVfs, path: &Path) -> u64 {
+fn last_record(mem: &MemDisk, path: &Path) -> u64 {
     let bytes = mem.read_all(path).unwrap();
     if !path.to_string_lossy().contains("MANIFEST") {
         return bytes.len() as u64;
@@ -96,7 +96,7 @@ fn last_record(mem: &MemVfs, path: &Path) -> u64 {
 
 #[test]
 fn all_damage_is_found_not_only_the_first() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     database(&mem);
     let tables = disk::files(&mem, DIR, ".sst").unwrap();
     assert!(tables.len() > 2);
@@ -119,7 +119,7 @@ fn all_damage_is_found_not_only_the_first() {
 
 #[test]
 fn a_directory_whose_manifest_is_damaged_is_still_looked_through() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     database(&mem);
     let manifest = paths(&mem)
         .into_iter()
@@ -137,7 +137,7 @@ fn a_directory_whose_manifest_is_damaged_is_still_looked_through() {
 
 #[test]
 fn nothing_is_no_database() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     disk::create_dir(&mem, DIR).unwrap();
     for dir in [DIR, "/none"] {
         let error = verify(dir, &manual(&mem), &mut |_| ()).unwrap_err();
@@ -150,7 +150,7 @@ fn nothing_is_no_database() {
 /// the last file of a run may hold range tombstones only, and no keys.
 #[test]
 fn a_run_with_range_tombstones_is_sound() {
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     let db = Db::open(DIR, manual(&mem)).unwrap();
     let keyspace = db.keyspace("app").unwrap();
     let table = keyspace.table("users", TableOptions::default()).unwrap();

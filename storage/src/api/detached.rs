@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Range, Value};
 use crate::db::{DbInner, TableCore};
+use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::formats::PINNED_TABLE;
 use crate::key::{KeyRange, ReadPoint, SeqNo};
@@ -30,7 +31,6 @@ use crate::runs::{RunMeta, RunStore};
 use crate::sstable::{BlockCache, ReadCounters};
 use crate::table_store::{LocalTables, TableStore};
 use crate::version::TableVersion;
-use crate::vfs::Vfs;
 
 /// What a reader has to know of a table.
 #[derive(Debug, Serialize, Deserialize)]
@@ -134,7 +134,7 @@ pub struct DetachedOptions {
     /// Bytes of the block cache, which [`DetachedTable::get`] goes by; 0 for none.
     pub cache_bytes: u64,
     /// The disk that the files are on.
-    pub vfs: Arc<dyn Vfs>,
+    pub disk: Arc<dyn Disk>,
     /// Where the tables are, if not in the database's directory: what it has as
     /// [`Options::table_store`](crate::Options::table_store).
     pub table_store: Option<Arc<dyn TableStore>>,
@@ -147,7 +147,7 @@ impl Default for DetachedOptions {
     fn default() -> Self {
         Self {
             cache_bytes: 0,
-            vfs: Arc::new(crate::vfs::DiskVfs),
+            disk: Arc::new(crate::disk::LocalDisk),
             table_store: None,
             merge_operators: MergeOperators::default(),
         }
@@ -232,7 +232,7 @@ impl Description {
         let Some(dir) = LocalTables::dir_of(&self.store) else {
             return Err(self.elsewhere("no store that was given"));
         };
-        let found = read_database_id(&*options.vfs, dir)?;
+        let found = read_database_id(&*options.disk, dir)?;
         if found != self.database && !mutation::is(Mutation::PinOfAnyDatabase) {
             return Err(Error::InvalidRequest(format!(
                 "table {} was pinned in the database {}; in {} there is {found} now, another one \
@@ -242,7 +242,7 @@ impl Description {
                 dir.display()
             )));
         }
-        Ok(Arc::new(LocalTables::new(options.vfs.clone(), dir)))
+        Ok(Arc::new(LocalTables::new(options.disk.clone(), dir)))
     }
 
     fn elsewhere(&self, found: &str) -> Error {

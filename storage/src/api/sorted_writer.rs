@@ -4,16 +4,17 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::disk::LocalDisk;
 use crate::error::{Error, Result};
+use crate::file_system::FileSystem;
 use crate::key::{Kind, SeqNo, check_lengths};
 use crate::sstable::{NO_NUMBER, SsTableOptions, SsTableWriter};
-use crate::vfs::{DiskVfs, Vfs};
 
 /// Options of a [`SortedWriter`].
 #[derive(Debug, Clone)]
 pub struct SortedWriterOptions {
     /// The file system. Default: the real one.
-    pub vfs: Arc<dyn Vfs>,
+    pub disk: Arc<dyn FileSystem>,
     /// The form of the files.
     pub sstable: SsTableOptions,
     /// A file of about this many bytes is followed by the next. Default: 64 MiB.
@@ -23,7 +24,7 @@ pub struct SortedWriterOptions {
 impl Default for SortedWriterOptions {
     fn default() -> Self {
         Self {
-            vfs: Arc::new(DiskVfs),
+            disk: Arc::new(LocalDisk),
             sstable: SsTableOptions::default(),
             file_bytes: 64 << 20,
         }
@@ -77,7 +78,7 @@ impl SortedWriter {
             )));
         }
         let dir = dir.as_ref().to_path_buf();
-        let made = options.vfs.create_dir_all(&dir);
+        let made = options.disk.create_dir_all(&dir);
         made.map_err(Error::no_space_or_io("create", &dir))?;
         Ok(Self {
             options,
@@ -110,7 +111,7 @@ impl SortedWriter {
     pub fn finish(mut self) -> Result<Vec<PathBuf>> {
         self.finish_file()?;
         let dir = &self.dir;
-        let synced = self.options.vfs.sync_dir(dir);
+        let synced = self.options.disk.sync_dir(dir);
         synced.map_err(Error::io("sync", dir))?;
         self.finished = true;
         Ok(std::mem::take(&mut self.files))
@@ -135,7 +136,7 @@ impl SortedWriter {
             let path = self.dir.join(name);
             // A table that ingested a file of this name shares its bytes, and
             // would lose them if they were overwritten.
-            match self.options.vfs.remove(&path) {
+            match self.options.disk.remove(&path) {
                 Err(e) if e.kind() != ErrorKind::NotFound => {
                     return Err(Error::io("remove", &path)(e));
                 }
@@ -143,7 +144,7 @@ impl SortedWriter {
             }
             self.files.push(path.clone());
             self.writer = Some(SsTableWriter::create(
-                &*self.options.vfs,
+                &*self.options.disk,
                 &path,
                 (NO_NUMBER, 0),
                 self.options.sstable.clone(),
@@ -180,7 +181,7 @@ impl Drop for SortedWriter {
         if !self.finished {
             for path in &self.files {
                 // Nobody is left to be told; the files are of no use.
-                let _ = self.options.vfs.remove(path);
+                let _ = self.options.disk.remove(path);
             }
         }
     }

@@ -12,8 +12,10 @@ use crate::commit::{CommitQueue, Conflicts, Groups};
 use crate::compaction::{Claims, Pacer};
 use crate::db::compact::compact;
 use crate::db::flush::flush_oldest;
+use crate::disk::Disk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::{Boundaries, FileNumber, ReadPoint, ReadTime, SeqNo, TableId};
+use crate::log_store::LockGuard;
 use crate::manifest::{DatabaseId, Edit, Manifest, State};
 use crate::memtable::ChunkPool;
 use crate::meter::Metering;
@@ -25,7 +27,6 @@ use crate::sstable::BlockCache;
 use crate::stats::Counters;
 use crate::sync::{AtomicBool, Mutex, Ordering, RwLock, RwLockReadGuard};
 use crate::version::TableVersion;
-use crate::vfs::{LockGuard, Vfs};
 use crate::wal::{SegmentHold, Wal};
 
 /// What all handles of one database share.
@@ -125,8 +126,8 @@ impl Engine {
         &self.options
     }
 
-    pub(crate) fn vfs(&self) -> &dyn Vfs {
-        &*self.options.vfs
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        &*self.options.disk
     }
 
     pub(crate) fn cache(&self) -> &Arc<BlockCache> {

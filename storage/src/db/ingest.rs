@@ -129,7 +129,7 @@ impl Engine {
         for path in paths {
             // Nothing of it is kept in memory: it is read once.
             let cache = Arc::new(BlockCache::new(0));
-            let source = SsTable::open(self.vfs(), path, NO_NUMBER, cache)?;
+            let source = SsTable::open(self.disk(), path, NO_NUMBER, cache)?;
             let properties = source.properties();
             let numbers = (properties.smallest_seq, properties.largest_seq);
             if numbers != (SeqNo::ZERO, SeqNo::ZERO) || properties.range_tombstones.is_some() {

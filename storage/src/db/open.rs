@@ -21,9 +21,11 @@ use super::{Catalog, Engine, TableCore};
 use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts, Groups};
 use crate::compaction::{Claims, Pacer};
+use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
 use crate::key::{FileNumber, RunId, SeqNo};
+use crate::log_store::{self, LockGuard};
 use crate::manifest::{Edit, Manifest, State};
 use crate::memtable::{ChunkPool, Memtable};
 use crate::mutation::{self, Mutation};
@@ -36,7 +38,6 @@ use crate::stats::Counters;
 use crate::sync::{AtomicBool, Mutex, Ordering, RwLock};
 use crate::table_store::TableStore;
 use crate::version::TableVersion;
-use crate::vfs::{LockGuard, Vfs};
 use crate::wal::Wal;
 
 static DATABASES_OPENED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
@@ -44,25 +45,25 @@ static DATABASES_OPENED: std::sync::atomic::AtomicU64 = std::sync::atomic::Atomi
 impl Engine {
     /// Opens the database of `dir`, recovering what a crash left.
     pub(super) fn open(dir: &Path, options: Options) -> Result<Arc<Self>> {
-        let vfs = options.vfs.clone();
+        let disk = options.disk.clone();
         let current = files::current(dir);
         if !options.create_if_missing
-            && !vfs
+            && !disk
                 .exists(&current)
                 .map_err(Error::io("look for", &current))?
         {
-            refuse_headless(&*vfs, dir, &*options.tables(dir))?;
+            refuse_headless(&*disk, dir, &*options.tables(dir))?;
             return Err(Error::NoDatabase {
                 path: dir.to_path_buf(),
             });
         }
-        vfs.create_dir_all(dir).map_err(Error::io("create", dir))?;
-        let lock = files::take_lock(&*vfs, dir)?;
-        let manifest = match Manifest::load(vfs.clone(), dir)? {
+        disk.create_dir_all(dir).map_err(Error::io("create", dir))?;
+        let lock = log_store::take_lock(&*disk, dir)?;
+        let manifest = match Manifest::load(disk.clone(), dir)? {
             Some(manifest) => manifest,
             None => {
-                refuse_headless(&*vfs, dir, &*options.tables(dir))?;
-                Manifest::create(vfs.clone(), dir)?
+                refuse_headless(&*disk, dir, &*options.tables(dir))?;
+                Manifest::create(disk.clone(), dir)?
             }
         };
         Self::recover(dir, options, manifest, Some(lock), Access::Write)
@@ -71,22 +72,22 @@ impl Engine {
     /// Opens the database of `dir` to be read, as it is, beside others who read it:
     /// what a crash left is recovered in memory only, and nothing is written.
     pub(super) fn open_read_only(dir: &Path, options: Options) -> Result<Arc<Self>> {
-        let vfs = options.vfs.clone();
+        let disk = options.disk.clone();
         let none = || Error::NoDatabase {
             path: dir.to_path_buf(),
         };
         let current = files::current(dir);
         let look = || {
-            vfs.exists(&current)
+            disk.exists(&current)
                 .map_err(Error::io("look for", &current))
         };
         if !look()? {
-            refuse_headless(&*vfs, dir, &*options.tables(dir))?;
+            refuse_headless(&*disk, dir, &*options.tables(dir))?;
             return Err(none());
         }
-        let lock = files::share_lock(&*vfs, dir)?;
+        let lock = log_store::share_lock(&*disk, dir)?;
         // Whoever had the lock may have replaced it.
-        let manifest = Manifest::load(vfs, dir)?.ok_or_else(none)?;
+        let manifest = Manifest::load(disk, dir)?.ok_or_else(none)?;
         let options = Options {
             // Nobody flushes or merges.
             maintenance: Maintenance::Manual,
@@ -103,7 +104,7 @@ impl Engine {
         lock: Option<Box<dyn LockGuard>>,
         access: Access,
     ) -> Result<Arc<Self>> {
-        let vfs = options.vfs.clone();
+        let disk = options.disk.clone();
         let state = manifest.state();
         let cache = Arc::new(BlockCache::new(options.cache_bytes));
         let chunks = Arc::new(ChunkPool::new(options.memtable_bytes));
@@ -112,7 +113,7 @@ impl Engine {
         let mut catalog = open_tables(id, &chunks, &runs, &options.merge_operators, state)?;
         let snapshots = SnapshotRegistry::new(state.bookmarks.clone());
         let recovered = replay_wal(
-            &*vfs,
+            &*disk,
             dir,
             state,
             &catalog,
@@ -140,11 +141,11 @@ impl Engine {
         // upgrade of a format would go here.
         if access == Access::Write {
             mutation::unless(Mutation::TrustUnsyncedManifest, || manifest.settle())?;
-            recovered.settle(&*vfs, dir)?;
+            recovered.settle(&*disk, dir)?;
             forget_uncovered(&mut manifest, &mut catalog, &snapshots)?;
             let waiting = waiting_runs(&catalog);
             let waiting = mutation::replace(waiting, Mutation::RemoveWaitingRuns, Vec::new());
-            remove_orphans(&*vfs, dir, runs.tables(), &manifest, &waiting)?;
+            remove_orphans(&*disk, dir, runs.tables(), &manifest, &waiting)?;
         }
         Ok(Arc::new(Self {
             id,
@@ -155,7 +156,7 @@ impl Engine {
             groups: Groups::new(),
             conflicts: Conflicts::new(),
             wal: Wal::new(
-                vfs,
+                disk,
                 dir,
                 options.wal_segment_bytes.min(options.wal_bytes_max / 2),
                 recovered.segments,
@@ -195,8 +196,8 @@ fn last_seq(in_wal: SeqNo, in_manifest: SeqNo) -> SeqNo {
 
 /// A directory with data and without CURRENT is a damaged database: it is not said that
 /// there is none, and making one there would remove the data as orphans.
-fn refuse_headless(vfs: &dyn Vfs, dir: &Path, tables: &dyn TableStore) -> Result<()> {
-    let paths = match vfs.list(dir) {
+fn refuse_headless(disk: &dyn Disk, dir: &Path, tables: &dyn TableStore) -> Result<()> {
+    let paths = match disk.list(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         paths => paths.map_err(Error::io("list", dir))?,
     };
@@ -295,7 +296,7 @@ fn waiting_runs(catalog: &Catalog) -> Vec<RunMeta> {
 /// Removes the files that a crash left: those that neither the manifest names
 /// nor `waiting` does.
 fn remove_orphans(
-    vfs: &dyn Vfs,
+    disk: &dyn Disk,
     dir: &Path,
     tables: &dyn TableStore,
     manifest: &Manifest,
@@ -313,7 +314,7 @@ fn remove_orphans(
             removed.map_err(Error::io("remove", &tables.name(number)))?;
         }
     }
-    for path in vfs.list(dir).map_err(Error::io("list", dir))? {
+    for path in disk.list(dir).map_err(Error::io("list", dir))? {
         let orphan = match FileKind::of(&path) {
             Some(FileKind::Wal(number)) => number < state.wal_floor,
             Some(FileKind::Manifest(_)) => manifest
@@ -324,7 +325,7 @@ fn remove_orphans(
             Some(FileKind::SsTable(_)) | None => false,
         };
         if orphan {
-            vfs.remove(&path).map_err(Error::io("remove", &path))?;
+            disk.remove(&path).map_err(Error::io("remove", &path))?;
         }
     }
     Ok(())
@@ -332,7 +333,8 @@ fn remove_orphans(
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use crate::vfs::{MemVfs, Vfs};
+    use crate::file_system::FileSystem;
+    use crate::simulation::MemDisk;
     use crate::{Db, Maintenance, Options};
 
     /// A snapshot was deleted to free a full disk, and the table that only it had
@@ -340,9 +342,9 @@ mod tests {
     /// either, and gave up: the database could not even be read.
     #[test]
     fn a_table_that_cannot_be_forgotten_for_want_of_space_is_no_hindrance() {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let options = Options {
-            vfs: std::sync::Arc::new(mem.clone()),
+            disk: std::sync::Arc::new(mem.clone()),
             maintenance: Maintenance::Manual,
             ..Options::default()
         };

@@ -10,12 +10,12 @@ use super::{Catalog, TableCore};
 use crate::commit::{Op, OpReader};
 use crate::error::{Error, Result};
 use crate::key::{FileNumber, SeqNo, TableId};
+use crate::log_store::LogStore;
 use crate::manifest::State;
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
 use crate::runs::RunStore;
 use crate::snapshots::SnapshotRegistry;
-use crate::vfs::Vfs;
 use crate::wal::{self, Lsn, Segment};
 
 /// What the WAL holds beyond the manifest.
@@ -31,12 +31,12 @@ pub(super) struct Recovered {
 
 impl Recovered {
     /// Makes what was read durable, and cuts a torn tail off.
-    pub(super) fn settle(&self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    pub(super) fn settle(&self, log_store: &dyn LogStore, dir: &Path) -> Result<()> {
         match &self.last {
             None => Ok(()),
-            Some((path, 0)) => vfs.remove(path).map_err(Error::io("remove", path)),
+            Some((path, 0)) => log_store.remove(path).map_err(Error::io("remove", path)),
             Some((path, good_bytes)) => mutation::unless(Mutation::LeaveTornTail, || {
-                wal::settle(vfs, dir, path, *good_bytes)
+                wal::settle(log_store, dir, path, *good_bytes)
             }),
         }
     }
@@ -45,7 +45,7 @@ impl Recovered {
 /// Replays what is not yet in the manifest into the tables of `catalog` and
 /// into `snapshots`. Writes nothing.
 pub(super) fn replay_wal(
-    vfs: &dyn Vfs,
+    log_store: &dyn LogStore,
     dir: &Path,
     state: &State,
     catalog: &Catalog,
@@ -53,7 +53,7 @@ pub(super) fn replay_wal(
     memtable_bytes: usize,
     runs: &RunStore,
 ) -> Result<Recovered> {
-    let segments = wal::segments(vfs, dir, state.wal_floor)?;
+    let segments = wal::segments(log_store, dir, state.wal_floor)?;
     let tables = catalog.tables().map(|table| {
         (
             table.id,
@@ -75,7 +75,7 @@ pub(super) fn replay_wal(
         let is_last = i + 1 == segments.len();
         let base = (i > 0).then_some(replay.recovered.end);
         let replayed = wal::replay_segment(
-            vfs,
+            log_store,
             segment,
             is_last,
             base,

@@ -17,9 +17,10 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use crate::commit::OpReader;
+use crate::file_system::FileSystem;
 use crate::key::SeqNo;
 use crate::options::{Maintenance, Options};
-use crate::vfs::{MemVfs, Vfs};
+use crate::simulation::MemDisk;
 use crate::{Db, Error, varint};
 
 pub use crate::manifest::fuzzing::{current, edit, manifest};
@@ -94,7 +95,7 @@ pub fn database(bytes: &[u8]) {
     let Some((&which, content)) = bytes.split_first() else {
         return;
     };
-    static BASE: OnceLock<MemVfs> = OnceLock::new();
+    static BASE: OnceLock<MemDisk> = OnceLock::new();
     for repaired in [false, true] {
         let disk = BASE.get_or_init(small_database).fork();
         let mut files = disk.list(Path::new(DIR)).expect("it was made");
@@ -122,18 +123,18 @@ pub fn database(bytes: &[u8]) {
 
 const DIR: &str = "/db";
 
-fn options(disk: &MemVfs) -> Options {
+fn options(disk: &MemDisk) -> Options {
     Options {
         maintenance: Maintenance::Manual,
         cache_bytes: 0,
-        vfs: Arc::new(disk.clone()),
+        disk: Arc::new(disk.clone()),
         ..Options::default()
     }
 }
 
 /// Two tables with runs and a log, and a snapshot.
-fn small_database() -> MemVfs {
-    let disk = MemVfs::new();
+fn small_database() -> MemDisk {
+    let disk = MemDisk::new();
     let db = Db::open(DIR, options(&disk)).expect("a new database opens");
     let app = db.keyspace("app").expect("a new keyspace");
     let tables = ["a", "b"].map(|name| {
@@ -165,7 +166,7 @@ fn small_database() -> MemVfs {
     disk
 }
 
-fn read_and_write(disk: &MemVfs) -> crate::Result<()> {
+fn read_and_write(disk: &MemDisk) -> crate::Result<()> {
     let db = Db::open(DIR, options(disk))?;
     for keyspace in db.keyspaces() {
         let keyspace = db.existing_keyspace(&keyspace)?;

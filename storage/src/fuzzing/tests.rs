@@ -149,7 +149,7 @@ fn write_the_corpora() {
 /// memory leaves it, made the merge that read it panic in its writer.
 #[test]
 fn a_merge_of_versions_out_of_order_names_the_file() {
-    let disk = MemVfs::new();
+    let disk = MemDisk::new();
     let form = crate::SsTableOptions {
         restart_interval: 1,
         compression: crate::Compression::None,

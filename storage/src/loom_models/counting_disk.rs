@@ -7,8 +7,9 @@ use std::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use std::sync::atomic::AtomicBool;
 
+use crate::file_system::{FileSystem, ReadFile, SyncFile, WriteFile};
 use crate::key::FileNumber;
-use crate::vfs::{LockGuard, ReadFile, SyncFile, Vfs, WriteFile};
+use crate::log_store::{LockGuard, LogStore};
 use crate::wal::{Lsn, Wal};
 
 /// A disk that counts record bytes, those appended and those synced.
@@ -81,7 +82,7 @@ impl SyncFile for Handle {
     }
 }
 
-impl Vfs for CountingDisk {
+impl FileSystem for CountingDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
         let file = Arc::new(CountingFile {
             lies: self.lies,
@@ -112,10 +113,6 @@ impl Vfs for CountingDisk {
         Ok(())
     }
 
-    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
-        unreachable!()
-    }
-
     fn remove(&self, _: &Path) -> io::Result<()> {
         unreachable!()
     }
@@ -131,6 +128,12 @@ impl Vfs for CountingDisk {
     fn exists(&self, _: &Path) -> io::Result<bool> {
         unreachable!()
     }
+}
+
+impl LogStore for CountingDisk {
+    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        unreachable!()
+    }
 
     fn lock(&self, _: &Path) -> io::Result<Box<dyn LockGuard>> {
         unreachable!()
@@ -139,7 +142,7 @@ impl Vfs for CountingDisk {
 
 /// A log on this disk.
 pub(super) fn log(disk: &CountingDisk, segment_bytes_max: u64) -> Wal {
-    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    let log_store: Arc<dyn LogStore> = Arc::new(disk.clone());
     let (dir, next) = (Path::new("/db"), FileNumber(1));
-    Wal::new(vfs, dir, segment_bytes_max, Vec::new(), next, Lsn(0))
+    Wal::new(log_store, dir, segment_bytes_max, Vec::new(), next, Lsn(0))
 }

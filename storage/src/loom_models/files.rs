@@ -7,25 +7,26 @@ use loom::thread;
 
 use super::{TABLE, explore};
 use crate::db::TableCore;
+use crate::file_system::FileSystem;
 use crate::key::{FileNumber, Kind, RunId, SeqNo};
 use crate::memtable::Memtable;
 use crate::read::MergeOperators;
 use crate::runs::{Run, RunFile, RunMeta};
+use crate::simulation::MemDisk;
 use crate::sstable::{BlockCache, SsTable, SsTableWriter};
 use crate::table_store::LocalTables;
 use crate::version::TableVersion;
-use crate::vfs::{MemVfs, Vfs};
 
 const OLD: &str = "/000001.sst";
 const NEW: &str = "/000002.sst";
 
 /// A table of one run, which a merge replaces.
 struct Files {
-    disk: MemVfs,
+    disk: MemDisk,
     table: Arc<TableCore>,
 }
 
-fn run(disk: &MemVfs, number: u64, path: &str) -> Arc<Run> {
+fn run(disk: &MemDisk, number: u64, path: &str) -> Arc<Run> {
     let path = Path::new(path);
     let mut writer = SsTableWriter::create(disk, path, (number, 1), Default::default()).unwrap();
     writer.add(b"k", SeqNo(1), Kind::Put, b"v").unwrap();
@@ -48,7 +49,7 @@ fn run(disk: &MemVfs, number: u64, path: &str) -> Arc<Run> {
 
 impl Files {
     fn new() -> Arc<Self> {
-        let disk = MemVfs::new();
+        let disk = MemDisk::new();
         let table = TableCore::new(
             0,
             TABLE,

@@ -18,12 +18,13 @@ use serde::Serialize;
 
 use crate::db::Engine;
 use crate::error::{Error, Result};
+use crate::file_system::copy_open;
 use crate::files;
 use crate::key::FileNumber;
 use crate::maintenance::new_dir::NewDir;
 use crate::manifest::Manifest;
 use crate::mutation::{self, Mutation};
-use crate::vfs::{self, Way, copy_file, link_or_copy};
+use crate::table_store::{Way, copy_file, link_or_copy};
 
 /// What a backup consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -40,12 +41,12 @@ pub struct BackupInfo {
 
 /// See [`Db::backup`](crate::Db::backup).
 pub(crate) fn backup(engine: &Engine, dir: &Path) -> Result<BackupInfo> {
-    let target = NewDir::claim(engine.options().vfs.clone(), dir)?;
+    let target = NewDir::claim(engine.options().disk.clone(), dir)?;
     let capture = engine.capture()?;
     mutation::linger(&[Mutation::BackupHoldsNoLog, Mutation::BackupHoldsNoFiles]);
     if mutation::is(Mutation::BackupManifestFirst) {
-        let vfs = engine.options().vfs.clone();
-        Manifest::create_with(vfs, dir, capture.state.clone())?;
+        let disk = engine.options().disk.clone();
+        Manifest::create_with(disk, dir, capture.state.clone())?;
     }
     let mut info = BackupInfo::default();
     for run in capture.state.runs().chain(&capture.waiting) {
@@ -56,7 +57,7 @@ pub(crate) fn backup(engine: &Engine, dir: &Path) -> Result<BackupInfo> {
     for &(number, bytes) in &capture.segments {
         let from = files::wal(engine.dir(), number);
         let to = files::wal(dir, number);
-        copy_file(engine.vfs(), &from, &to, bytes)?;
+        copy_file(engine.disk(), &from, &to, bytes)?;
         info.files += 1;
         info.bytes += bytes;
         info.copied_bytes += bytes;
@@ -71,14 +72,14 @@ fn add_sstable(
     to: &Path,
     info: &mut BackupInfo,
 ) -> Result<()> {
-    let (tables, vfs) = (engine.runs().tables(), engine.vfs());
+    let (tables, disk) = (engine.runs().tables(), engine.disk());
     let from = tables.name(number.0);
     let table = tables.open(number.0).map_err(Error::io("open", &from))?;
     let bytes = table.len().map_err(Error::io("get the length of", &from))?;
     let way = match tables.local_file(number.0) {
-        Some(from) => link_or_copy(vfs, &from, to, bytes)?,
+        Some(from) => link_or_copy(disk, &from, to, bytes)?,
         None => {
-            let copied = vfs::copy_open(&*table, vfs, to, bytes);
+            let copied = copy_open(&*table, disk, to, bytes);
             copied.map_err(Error::no_space_or_io("copy", to))?;
             Way::Copied
         }

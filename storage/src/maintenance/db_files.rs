@@ -5,8 +5,8 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
 use crate::key::FileNumber;
+use crate::log_store::{self, LockGuard, LogStore};
 use crate::table_store::TableStore;
-use crate::vfs::{LockGuard, Vfs};
 
 /// The files of a database, by their numbers, ascending.
 #[derive(Debug, Default)]
@@ -25,26 +25,26 @@ impl DbFiles {
     /// [`Error::NoDatabase`] when there is nothing of a database;
     /// [`Error::Locked`], [`Error::Io`].
     pub(crate) fn lock(
-        vfs: &dyn Vfs,
+        log_store: &dyn LogStore,
         tables: &dyn TableStore,
         dir: &Path,
     ) -> Result<(Self, Option<Box<dyn LockGuard>>)> {
         // No lock file is made where there is no database.
-        Self::list(vfs, tables, dir)?;
-        let lock = lock_to_read(vfs, dir)?;
+        Self::list(log_store, tables, dir)?;
+        let lock = lock_to_read(log_store, dir)?;
         // Once more: whoever had the lock may have replaced any of them.
-        Ok((Self::list(vfs, tables, dir)?, lock))
+        Ok((Self::list(log_store, tables, dir)?, lock))
     }
 
-    fn list(vfs: &dyn Vfs, tables: &dyn TableStore, dir: &Path) -> Result<Self> {
+    fn list(log_store: &dyn LogStore, tables: &dyn TableStore, dir: &Path) -> Result<Self> {
         let none = || Error::NoDatabase {
             path: dir.to_path_buf(),
         };
-        if !vfs.exists(dir).map_err(Error::io("look for", dir))? {
+        if !log_store.exists(dir).map_err(Error::io("look for", dir))? {
             return Err(none());
         }
         let mut files = Self::default();
-        for path in vfs.list(dir).map_err(Error::io("list", dir))? {
+        for path in log_store.list(dir).map_err(Error::io("list", dir))? {
             match FileKind::of(&path) {
                 Some(FileKind::Wal(number)) => files.segments.push(number),
                 Some(FileKind::Manifest(number)) => files.manifests.push(number),
@@ -64,7 +64,7 @@ impl DbFiles {
         let is_empty =
             files.sstables.is_empty() && files.segments.is_empty() && files.manifests.is_empty();
         if is_empty
-            && !vfs
+            && !log_store
                 .exists(&current)
                 .map_err(Error::io("look for", &current))?
         {
@@ -74,8 +74,8 @@ impl DbFiles {
     }
 }
 
-fn lock_to_read(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Box<dyn LockGuard>>> {
-    match files::take_lock(vfs, dir) {
+fn lock_to_read(log_store: &dyn LogStore, dir: &Path) -> Result<Option<Box<dyn LockGuard>>> {
+    match log_store::take_lock(log_store, dir) {
         Ok(lock) => Ok(Some(lock)),
         Err(Error::Io { source, .. })
             if matches!(
@@ -96,23 +96,16 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::table_store::LocalTables;
-    use crate::vfs::{MemVfs, ReadFile, WriteFile};
+    use crate::file_system::{FileSystem, ReadFile, WriteFile};
+    use crate::simulation::MemDisk;
+    use crate::table_store::{LocalTables, TableFiles};
 
     /// Whoever has the directory open merges two files and closes it, just before
     /// the lock is taken.
     #[derive(Debug)]
-    struct Closing(MemVfs);
+    struct Closing(MemDisk);
 
-    impl Vfs for Closing {
-        fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-            let sstable = |number| files::sstable(Path::new("/db"), FileNumber(number));
-            self.0.create(&sstable(3))?;
-            self.0.remove(&sstable(1))?;
-            self.0.remove(&sstable(2))?;
-            self.0.lock(path)
-        }
-
+    impl FileSystem for Closing {
         fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
             self.0.list(dir)
         }
@@ -133,10 +126,6 @@ mod tests {
             unreachable!()
         }
 
-        fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
-            unreachable!()
-        }
-
         fn remove(&self, _: &Path) -> io::Result<()> {
             unreachable!()
         }
@@ -150,27 +139,43 @@ mod tests {
         }
     }
 
+    impl LogStore for Closing {
+        fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+            let sstable = |number| files::sstable(Path::new("/db"), FileNumber(number));
+            self.0.create(&sstable(3))?;
+            self.0.remove(&sstable(1))?;
+            self.0.remove(&sstable(2))?;
+            self.0.lock(path)
+        }
+
+        fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+            unreachable!()
+        }
+    }
+
+    impl TableFiles for Closing {}
+
     /// A repair that began while the database was being closed knew the files from
     /// before: the manifest named one that was not among them, so it was taken
     /// for damaged, and every file for one that counts.
     #[test]
     fn the_files_are_those_that_are_there_under_the_lock() {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let dir = Path::new("/db");
         mem.create_dir_all(dir).unwrap();
         for number in [1, 2] {
             mem.create(&files::sstable(dir, FileNumber(number)))
                 .unwrap();
         }
-        let vfs: Arc<dyn Vfs> = Arc::new(Closing(mem));
-        let tables = LocalTables::new(vfs.clone(), dir);
-        let (found, _lock) = DbFiles::lock(&*vfs, &tables, dir).unwrap();
+        let disk = Arc::new(Closing(mem));
+        let tables = LocalTables::new(disk.clone(), dir);
+        let (found, _lock) = DbFiles::lock(&*disk, &tables, dir).unwrap();
         assert_eq!(found.sstables, [FileNumber(3)]);
     }
 
     #[test]
     fn a_directory_without_a_database_gets_no_lock_file() {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let dir = Path::new("/db");
         mem.create_dir_all(dir).unwrap();
         let tables = LocalTables::new(Arc::new(mem.clone()), dir);

@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
+use crate::log_store::{self, LockGuard, LogStore};
 use crate::manifest::{Manifest, State};
-use crate::vfs::{LockGuard, Vfs};
 
 /// The directory, locked. Dropped without [`NewDir::complete`], the files in it
 /// are removed.
 #[derive(Debug)]
 pub(crate) struct NewDir {
-    vfs: Arc<dyn Vfs>,
+    log_store: Arc<dyn LogStore>,
     dir: PathBuf,
     complete: bool,
     _lock: Box<dyn LockGuard>,
@@ -29,22 +29,23 @@ impl NewDir {
     /// # Errors
     /// [`Error::InvalidRequest`] names a directory that has something in it;
     /// [`Error::Locked`].
-    pub(crate) fn claim(vfs: Arc<dyn Vfs>, dir: &Path) -> Result<Self> {
-        refuse_used(&*vfs, dir)?;
-        vfs.create_dir_all(dir)
+    pub(crate) fn claim(log_store: Arc<dyn LogStore>, dir: &Path) -> Result<Self> {
+        refuse_used(&*log_store, dir)?;
+        log_store
+            .create_dir_all(dir)
             .map_err(Error::no_space_or_io("create", dir))?;
-        let lock = files::take_lock(&*vfs, dir)?;
+        let lock = log_store::take_lock(&*log_store, dir)?;
         // Once more: somebody may have had the lock meanwhile.
-        refuse_used(&*vfs, dir)?;
+        refuse_used(&*log_store, dir)?;
         let new = Self {
-            vfs,
+            log_store,
             dir: dir.to_path_buf(),
             complete: false,
             _lock: lock,
         };
         let current = files::current(dir);
         let mut file = new
-            .vfs
+            .log_store
             .create(&current)
             .map_err(Error::no_space_or_io("create", &current))?;
         file.append(files::INCOMPLETE)
@@ -58,7 +59,7 @@ impl NewDir {
     /// their bytes are durable.
     pub(crate) fn complete(mut self, state: State) -> Result<()> {
         self.sync()?;
-        let made = Manifest::create_with(self.vfs.clone(), &self.dir, state).map(drop);
+        let made = Manifest::create_with(self.log_store.clone(), &self.dir, state).map(drop);
         // A failure may leave either side of the rename; behind it nothing that
         // is named may go.
         self.complete = made.is_ok() || !self.is_incomplete();
@@ -68,7 +69,7 @@ impl NewDir {
     /// Whether CURRENT is still the one that says so.
     fn is_incomplete(&self) -> bool {
         let read = || {
-            let current = self.vfs.open_read(&files::current(&self.dir))?;
+            let current = self.log_store.open_read(&files::current(&self.dir))?;
             let mut bytes = vec![0; files::INCOMPLETE.len()];
             current.read_exact_at(&mut bytes, 0)?;
             io::Result::Ok(bytes)
@@ -77,7 +78,7 @@ impl NewDir {
     }
 
     fn sync(&self) -> Result<()> {
-        self.vfs
+        self.log_store
             .sync_dir(&self.dir)
             .map_err(Error::io("sync", &self.dir))
     }
@@ -85,13 +86,13 @@ impl NewDir {
     /// Removes what is there, CURRENT last: what cannot be removed stays
     /// refused.
     fn clear(&self) -> io::Result<()> {
-        for path in self.vfs.list(&self.dir)? {
+        for path in self.log_store.list(&self.dir)? {
             if FileKind::of(&path).is_some() {
-                self.vfs.remove(&path)?;
+                self.log_store.remove(&path)?;
             }
         }
-        self.vfs.sync_dir(&self.dir)?;
-        self.vfs.remove(&files::current(&self.dir))
+        self.log_store.sync_dir(&self.dir)?;
+        self.log_store.remove(&files::current(&self.dir))
     }
 }
 
@@ -104,12 +105,12 @@ impl Drop for NewDir {
     }
 }
 
-fn refuse_used(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
-    if !vfs.exists(dir).map_err(Error::io("look for", dir))? {
+fn refuse_used(log_store: &dyn LogStore, dir: &Path) -> Result<()> {
+    if !log_store.exists(dir).map_err(Error::io("look for", dir))? {
         return Ok(());
     }
     let lock = files::lock(dir);
-    let found = vfs.list(dir).map_err(Error::io("list", dir))?;
+    let found = log_store.list(dir).map_err(Error::io("list", dir))?;
     match found.into_iter().find(|path| *path != lock) {
         Some(path) => Err(Error::InvalidRequest(format!(
             "{} has something in it ({}); name a directory that is empty or not there yet",

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::log::{HEADER_BYTES, Manifest, RECORD_HEADER_BYTES, replay, u32_at};
 use super::state::{Edit, State};
-use crate::vfs::{MemVfs, Vfs};
+use crate::log_store::LogStore;
+use crate::simulation::MemDisk;
 use crate::{Error, files};
 
 const PATH: &str = "MANIFEST-000001";
@@ -47,12 +48,12 @@ fn comes_back(state: &State) {
 
 /// The content of CURRENT beside an empty manifest.
 pub fn current(bytes: &[u8]) {
-    let (disk, dir) = (MemVfs::new(), Path::new("/"));
-    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
-    drop(Manifest::create(vfs.clone(), dir).expect("there is room"));
+    let (disk, dir) = (MemDisk::new(), Path::new("/"));
+    let disk: Arc<dyn LogStore> = Arc::new(disk.clone());
+    drop(Manifest::create(disk.clone(), dir).expect("there is room"));
     let mut file = disk.create(&files::current(dir)).expect("there is room");
     file.append(bytes).expect("there is room");
-    match Manifest::load(vfs, dir) {
+    match Manifest::load(disk, dir) {
         Ok(manifest) => assert!(manifest.is_some(), "CURRENT is there"),
         Err(Error::Corruption { .. }) => {}
         Err(Error::Io { source, .. }) => {

@@ -12,11 +12,12 @@ use std::sync::Arc;
 use super::database_id::DatabaseId;
 use super::state::{Edit, State};
 use crate::error::{Error, ErrorKind, Result};
+use crate::file_system::WriteFile;
 use crate::files::{self, FileKind};
 use crate::formats::MANIFEST;
 use crate::key::FileNumber;
+use crate::log_store::LogStore;
 use crate::mutation::{self, Mutation};
-use crate::vfs::{Vfs, WriteFile};
 
 const MAGIC: &[u8; 8] = b"ebbMANIF";
 pub(super) const HEADER_BYTES: usize = 32;
@@ -31,7 +32,7 @@ const CURRENT_TRIES_MAX: usize = 100;
 /// The state and the file that it is kept in.
 #[derive(Debug)]
 pub(crate) struct Manifest {
-    vfs: Arc<dyn Vfs>,
+    log_store: Arc<dyn LogStore>,
     dir: PathBuf,
     id: DatabaseId,
     state: State,
@@ -53,18 +54,18 @@ pub(crate) struct Manifest {
 impl Manifest {
     /// Reads the manifest that CURRENT names; `None` when the directory holds
     /// no database.
-    pub(crate) fn load(vfs: Arc<dyn Vfs>, dir: &Path) -> Result<Option<Self>> {
+    pub(crate) fn load(log_store: Arc<dyn LogStore>, dir: &Path) -> Result<Option<Self>> {
         let current = files::current(dir);
-        if !vfs
+        if !log_store
             .exists(&current)
             .map_err(Error::io("look for", &current))?
         {
             return Ok(None);
         }
-        let (path, number) = read_current(&*vfs, dir)?;
-        let (id, state, edits_read) = replay(&path, &read_all(&*vfs, &path)?)?;
+        let (path, number) = read_current(&*log_store, dir)?;
+        let (id, state, edits_read) = replay(&path, &read_all(&*log_store, &path)?)?;
         Ok(Some(Self {
-            vfs,
+            log_store,
             dir: dir.to_path_buf(),
             id,
             state,
@@ -78,23 +79,27 @@ impl Manifest {
     }
 
     /// A manifest for a new database, written at once.
-    pub(crate) fn create(vfs: Arc<dyn Vfs>, dir: &Path) -> Result<Self> {
-        Self::create_with(vfs, dir, State::default())
+    pub(crate) fn create(log_store: Arc<dyn LogStore>, dir: &Path) -> Result<Self> {
+        Self::create_with(log_store, dir, State::default())
     }
 
     /// The first manifest of a directory, written at once; the directory holds
     /// the database of `state` when this returns, and none before.
-    pub(crate) fn create_with(vfs: Arc<dyn Vfs>, dir: &Path, state: State) -> Result<Self> {
-        let mut manifest = Self::unwritten(vfs, dir, state);
+    pub(crate) fn create_with(
+        log_store: Arc<dyn LogStore>,
+        dir: &Path,
+        state: State,
+    ) -> Result<Self> {
+        let mut manifest = Self::unwritten(log_store, dir, state);
         let state = manifest.state.clone();
         manifest.roll(&state)?;
         Ok(manifest)
     }
 
     /// A manifest in memory, which the first edit would write.
-    pub(crate) fn unwritten(vfs: Arc<dyn Vfs>, dir: &Path, state: State) -> Self {
+    pub(crate) fn unwritten(log_store: Arc<dyn LogStore>, dir: &Path, state: State) -> Self {
         Self {
-            vfs,
+            log_store,
             dir: dir.to_path_buf(),
             id: DatabaseId::random(),
             state,
@@ -186,7 +191,7 @@ impl Manifest {
         if let Err(e) = appended {
             if e.kind() == ErrorKind::DiskFull {
                 mutation::unless(Mutation::LeaveRefusedEdit, || {
-                    self.vfs.truncate(path, bytes)
+                    self.log_store.truncate(path, bytes)
                 })
                 .map_err(Error::io("cut back", path))?;
                 self.file = Some((file, bytes));
@@ -214,13 +219,15 @@ impl Manifest {
         self.write(&tmp, format!("{name}\n").as_bytes())
             .inspect_err(|_| self.remove_unnamed(&path))?;
         self.sync_dir()?;
-        self.vfs
+        self.log_store
             .rename(&tmp, &current)
             .map_err(Error::io("rename", &tmp))?;
         self.sync_dir()?;
 
         if let Some(old) = self.current.replace(path) {
-            self.vfs.remove(&old).map_err(Error::io("remove", &old))?;
+            self.log_store
+                .remove(&old)
+                .map_err(Error::io("remove", &old))?;
         }
         let bytes = bytes.len() as u64;
         self.bytes_max = MANIFEST_BYTES_MAX.max(2 * bytes);
@@ -235,7 +242,7 @@ impl Manifest {
 
     fn create_and_write(&self, path: &Path, bytes: &[u8]) -> Result<Box<dyn WriteFile>> {
         let mut file = self
-            .vfs
+            .log_store
             .create(path)
             .map_err(Error::no_space_or_io("create", path))?;
         file.append(bytes)
@@ -248,19 +255,19 @@ impl Manifest {
     /// Removes a file that CURRENT does not name yet; one that stays is an orphan,
     /// which the next opening removes.
     fn remove_unnamed(&self, path: &Path) {
-        let _ = self.vfs.remove(path);
+        let _ = self.log_store.remove(path);
     }
 
     fn sync_dir(&self) -> Result<()> {
         mutation::unless(Mutation::ManifestWithoutDirSync, || {
-            self.vfs.sync_dir(&self.dir)
+            self.log_store.sync_dir(&self.dir)
         })
         .map_err(Error::io("sync", &self.dir))
     }
 }
 
-pub(super) fn read_all(vfs: &dyn Vfs, path: &Path) -> Result<Vec<u8>> {
-    let file = vfs.open_read(path).map_err(Error::io("open", path))?;
+pub(super) fn read_all(log_store: &dyn LogStore, path: &Path) -> Result<Vec<u8>> {
+    let file = log_store.open_read(path).map_err(Error::io("open", path))?;
     let mut bytes = vec![0; file.len().map_err(Error::io("read", path))? as usize];
     file.read_exact_at(&mut bytes, 0)
         .map_err(Error::io("read", path))?;
@@ -268,9 +275,9 @@ pub(super) fn read_all(vfs: &dyn Vfs, path: &Path) -> Result<Vec<u8>> {
 }
 
 /// The live manifest of a directory, and its number.
-fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<(PathBuf, FileNumber)> {
+fn read_current(log_store: &dyn LogStore, dir: &Path) -> Result<(PathBuf, FileNumber)> {
     let current = files::current(dir);
-    let name = read_all(vfs, &current)?;
+    let name = read_all(log_store, &current)?;
     if name == files::INCOMPLETE {
         let detail = "a backup or repair into this directory was interrupted; \
                       remove the directory and start again";
@@ -289,12 +296,12 @@ fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<(PathBuf, FileNumber)> {
 }
 
 /// Which database is in a directory, which somebody else may have open.
-pub(crate) fn read_database_id(vfs: &dyn Vfs, dir: &Path) -> Result<DatabaseId> {
+pub(crate) fn read_database_id(log_store: &dyn LogStore, dir: &Path) -> Result<DatabaseId> {
     let mut tries_left = CURRENT_TRIES_MAX;
     loop {
-        let (path, _) = read_current(vfs, dir)?;
+        let (path, _) = read_current(log_store, dir)?;
         let read = || -> io::Result<_> {
-            let file = vfs.open_read(&path)?;
+            let file = log_store.open_read(&path)?;
             let mut bytes = vec![0; HEADER_BYTES.min(file.len()? as usize)];
             file.read_exact_at(&mut bytes, 0)?;
             Ok(bytes)
@@ -469,9 +476,10 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::file_system::FileSystem;
     use crate::key::SeqNo;
+    use crate::simulation::MemDisk;
     use crate::snapshots::{Bookmarks, SnapshotRecord};
-    use crate::vfs::MemVfs;
 
     fn manifest(keyspaces: &[&str]) -> Vec<u8> {
         let mut bytes = header(DatabaseId([7; 16]));
@@ -491,14 +499,14 @@ mod tests {
     /// may become: each flush and each merge wrote all of it.
     #[test]
     fn a_large_state_is_not_written_anew_with_each_edit() {
-        let vfs = Arc::new(MemVfs::new());
+        let disk = Arc::new(MemDisk::new());
         let dir = Path::new("/db");
-        vfs.create_dir_all(dir).unwrap();
+        disk.create_dir_all(dir).unwrap();
         let state = State {
             keyspaces: vec!["x".repeat(MANIFEST_BYTES_MAX as usize)],
             ..State::default()
         };
-        let mut manifest = Manifest::create_with(vfs, dir, state).unwrap();
+        let mut manifest = Manifest::create_with(disk, dir, state).unwrap();
         let first = manifest.current().map(Path::to_path_buf);
         let mut trim = |floor, bookmarks| {
             let floor = FileNumber(floor);

@@ -7,7 +7,7 @@ use super::state::State;
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
 use crate::key::FileNumber;
-use crate::vfs::Vfs;
+use crate::log_store::LogStore;
 
 /// What is left of the manifest.
 #[derive(Debug)]
@@ -29,12 +29,12 @@ pub(crate) struct SalvagedManifest {
 /// [`Error::InvalidRequest`] for a directory that was never completed;
 /// [`Error::UnsupportedFormat`].
 pub(crate) fn salvage_manifest(
-    vfs: &dyn Vfs,
+    log_store: &dyn LogStore,
     dir: &Path,
     manifests: &[FileNumber],
 ) -> Result<SalvagedManifest> {
     let current = files::current(dir);
-    let name = super::log::read_all(vfs, &current).unwrap_or_default();
+    let name = super::log::read_all(log_store, &current).unwrap_or_default();
     if name == files::INCOMPLETE {
         return Err(Error::InvalidRequest(format!(
             "{} is what an interrupted backup or repair left; remove it and start again",
@@ -51,7 +51,7 @@ pub(crate) fn salvage_manifest(
     let paths = [named, newest];
     let mut damage = None;
     for path in paths.into_iter().flatten() {
-        let bytes = match super::log::read_all(vfs, &path) {
+        let bytes = match super::log::read_all(log_store, &path) {
             Ok(bytes) => bytes,
             Err(error) => {
                 damage.get_or_insert(error);
@@ -107,13 +107,14 @@ mod tests {
     use super::super::log::{encode, header};
     use super::super::state::Edit;
     use super::*;
-    use crate::vfs::MemVfs;
+    use crate::file_system::FileSystem;
+    use crate::simulation::MemDisk;
 
     /// An edit whose checksum is good, and after which the state makes no sense,
     /// was taken over by a repair: the new database did not open.
     #[test]
     fn what_makes_no_sense_of_the_state_is_not_salvaged() {
-        let (mem, dir) = (MemVfs::new(), Path::new("/db"));
+        let (mem, dir) = (MemDisk::new(), Path::new("/db"));
         mem.create_dir_all(dir).unwrap();
         let name = files::manifest_name(FileNumber(1));
         mem.create(&files::current(dir))

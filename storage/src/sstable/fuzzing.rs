@@ -18,8 +18,9 @@ use super::properties::Properties;
 use super::reader::{ReadCounters, SsTable};
 use super::table_cursor::SsTableCursor;
 use super::tombstone_block;
+use crate::file_system::FileSystem;
 use crate::key::{Cursor, SeqNo};
-use crate::vfs::{MemVfs, Vfs};
+use crate::simulation::MemDisk;
 use crate::{Error, Result};
 
 const NUMBER: u64 = 7;
@@ -136,7 +137,7 @@ pub fn sstable(bytes: &[u8]) {
 type Scanned = Vec<(Vec<u8>, SeqNo)>;
 
 fn read(bytes: &[u8]) -> Result<()> {
-    let (disk, path) = (MemVfs::new(), Path::new("/t.sst"));
+    let (disk, path) = (MemDisk::new(), Path::new("/t.sst"));
     let mut file = disk.create(path).expect("there is room");
     file.append(bytes).expect("there is room");
     let table = SsTable::open(&disk, path, NUMBER, Arc::new(BlockCache::new(0)))?;
@@ -275,7 +276,7 @@ pub(crate) fn tables() -> Vec<(&'static str, Vec<u8>)> {
         ("default", SsTableOptions::default()),
     ];
     let table = |options: SsTableOptions| {
-        let (disk, path) = (MemVfs::new(), Path::new("/t.sst"));
+        let (disk, path) = (MemDisk::new(), Path::new("/t.sst"));
         let mut writer = SsTableWriter::create(&disk, path, (NUMBER, 1), options).unwrap();
         for key in 0..12_u64 {
             let name = format!("key-{key:03}");
@@ -327,7 +328,7 @@ fn a_misplaced_restart_point_of_the_index_is_damage() {
     // The last restart offset stands before the number of them and the trailer.
     bytes[end - TRAILER_BYTES - 8] ^= 1;
     reseal(&mut bytes);
-    let (disk, path) = (MemVfs::new(), Path::new("/t.sst"));
+    let (disk, path) = (MemDisk::new(), Path::new("/t.sst"));
     disk.create(path).unwrap().append(&bytes).unwrap();
     let found = SsTable::open(&disk, path, NUMBER, Arc::new(BlockCache::new(0)));
     assert!(matches!(found, Err(Error::Corruption { .. })), "{found:?}");

@@ -13,7 +13,7 @@ use std::path::Path;
 use super::handle::BlockHandle;
 use super::read_at::{read_at, read_once_at};
 use crate::error::Result;
-use crate::vfs::ReadFile;
+use crate::file_system::ReadFile;
 
 /// How much is read at once when the second block follows the first, in bytes:
 /// some blocks of the default size, as many as a short scan may well want.

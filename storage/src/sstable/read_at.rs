@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::vfs::ReadFile;
+use crate::file_system::ReadFile;
 
 /// Fills `buf` from `offset`, which was within the file when it was opened.
 ///

@@ -22,8 +22,8 @@ use super::read_ahead::{self, ReadAhead};
 use super::read_at::read_at;
 use super::tombstone_block;
 use crate::error::{Error, Result};
+use crate::file_system::{FileSystem, ReadFile};
 use crate::key::{RangeTombstones, SeqNo, Version};
-use crate::vfs::{ReadFile, Vfs};
 
 /// What a lookup cost, summed over the runs it went to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -65,12 +65,12 @@ impl SsTable {
     /// `Corruption` names what is wrong and where, also when this is the file of
     /// another number; `UnsupportedFormat` for a later version; `Io`.
     pub(crate) fn open(
-        vfs: &dyn Vfs,
+        disk: &dyn FileSystem,
         path: &Path,
         file_number: u64,
         cache: Arc<BlockCache>,
     ) -> Result<Arc<Self>> {
-        let file = vfs.open_read(path).map_err(Error::io("open", path))?;
+        let file = disk.open_read(path).map_err(Error::io("open", path))?;
         Self::read(file, path, file_number, cache)
     }
 

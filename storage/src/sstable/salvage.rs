@@ -23,8 +23,8 @@ use super::index::{Index, IndexEntry};
 use super::properties::Properties;
 use super::tombstone_block;
 use crate::error::{Error, Result};
+use crate::file_system::ReadFile;
 use crate::key::{RangeTombstones, SeqNo, Version, compare_versions};
-use crate::vfs::ReadFile;
 
 /// A version with its key.
 pub(crate) type KeyVersion = (Bytes, Version);

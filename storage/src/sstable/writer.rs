@@ -20,10 +20,10 @@ use super::options::SsTableOptions;
 use super::properties::{Origin, Properties};
 use super::tombstone_block;
 use crate::error::{Error, Result};
+use crate::file_system::{FileSystem, WriteFile};
 use crate::formats::SSTABLE;
 use crate::key::{Kind, RangeTombstones, SeqNo, compare_versions};
 use crate::mutation::{self, Mutation};
-use crate::vfs::{Vfs, WriteFile};
 
 /// Finished blocks are gathered up to this size before the file is appended to.
 const APPEND_BYTES: usize = 256 << 10;
@@ -58,12 +58,12 @@ impl SsTableWriter {
     /// # Errors
     /// `InvalidRequest` when an option is out of its range; `Io`.
     pub(crate) fn create(
-        vfs: &dyn Vfs,
+        disk: &dyn FileSystem,
         path: &Path,
         ids: (u64, u32),
         options: SsTableOptions,
     ) -> Result<Self> {
-        Self::begin(vfs.create(path), path, ids, options)
+        Self::begin(disk.create(path), path, ids, options)
     }
 
     /// [`Self::create`] of a file that was just made, or could not be, which errors

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use super::{Imported, TableStore};
 use crate::error::{Error, Result};
+use crate::file_system::{ReadFile, WriteFile};
 use crate::files::{self, FileKind};
 use crate::key::FileNumber;
-use crate::vfs::{ReadFile, Vfs, Way, WriteFile, link_or_copy};
+use crate::table_store::{TableFiles, Way, link_or_copy};
 
 /// The prefix of the locators of directories.
 const SCHEME: &str = "file:";
@@ -16,15 +17,15 @@ const SCHEME: &str = "file:";
 /// The files `NUMBER.sst` of a directory.
 #[derive(Debug)]
 pub struct LocalTables {
-    vfs: Arc<dyn Vfs>,
+    disk: Arc<dyn TableFiles>,
     dir: PathBuf,
 }
 
 impl LocalTables {
     /// Those of a directory on a disk.
-    pub fn new(vfs: Arc<dyn Vfs>, dir: impl Into<PathBuf>) -> Self {
+    pub fn new(disk: Arc<dyn TableFiles>, dir: impl Into<PathBuf>) -> Self {
         Self {
-            vfs,
+            disk,
             dir: dir.into(),
         }
     }
@@ -56,27 +57,27 @@ impl TableStore for LocalTables {
     }
 
     fn create(&self, number: u64) -> io::Result<Box<dyn WriteFile>> {
-        self.vfs.create(&self.path(number))
+        self.disk.create(&self.path(number))
     }
 
     fn import(&self, from: &Path, bytes: u64, number: u64) -> Result<Imported> {
         let to = self.path(number);
-        if link_or_copy(&*self.vfs, from, &to, bytes)? == Way::Copied {
+        if link_or_copy(&*self.disk, from, &to, bytes)? == Way::Copied {
             return Ok(Imported::Copied);
         }
         // Nothing is cut off; it syncs the bytes, whoever wrote them.
-        self.vfs
+        self.disk
             .truncate(&to, bytes)
             .map_err(Error::io("sync", &to))?;
         Ok(Imported::Linked)
     }
 
     fn finish(&self) -> io::Result<()> {
-        self.vfs.sync_dir(&self.dir)
+        self.disk.sync_dir(&self.dir)
     }
 
     fn open(&self, number: u64) -> io::Result<Arc<dyn ReadFile>> {
-        self.vfs.open_read(&self.path(number))
+        self.disk.open_read(&self.path(number))
     }
 
     fn list(&self) -> io::Result<Vec<u64>> {
@@ -85,7 +86,7 @@ impl TableStore for LocalTables {
             _ => None,
         };
         Ok(self
-            .vfs
+            .disk
             .list(&self.dir)?
             .iter()
             .filter_map(number)
@@ -93,11 +94,11 @@ impl TableStore for LocalTables {
     }
 
     fn delete(&self, number: u64) -> io::Result<()> {
-        self.vfs.remove(&self.path(number))
+        self.disk.remove(&self.path(number))
     }
 
     fn free_bytes(&self) -> io::Result<Option<u64>> {
-        self.vfs.free_bytes(&self.dir)
+        self.disk.free_bytes(&self.dir)
     }
 
     fn local_file(&self, number: u64) -> Option<PathBuf> {

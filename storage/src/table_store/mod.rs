@@ -7,19 +7,23 @@
 //! ```
 //!
 //! Nothing here asks for a directory, a rename or a lock: an object store can do all of
-//! it. What grows or is replaced (the log, the manifest) goes through [`crate::vfs`].
+//! it. What grows or is replaced (the log, the manifest) goes through [`LogStore`](crate::LogStore).
 
+mod link_or_copy;
 mod local;
+mod table_files;
 
 use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(crate) use link_or_copy::{Way, copy_file, link_or_copy};
 pub use local::LocalTables;
+pub use table_files::TableFiles;
 
 use crate::error::Result;
-use crate::vfs::{ReadFile, WriteFile};
+use crate::file_system::{ReadFile, WriteFile};
 
 /// Where the tables of one database lie, and of no other one. By default that is the
 /// database's directory ([`LocalTables`]); set another one in

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use super::record::{RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES};
 use super::replay::{Segment, replay_segment};
 use crate::commit::OpReader;
+use crate::file_system::FileSystem;
 use crate::key::FileNumber;
-use crate::vfs::{MemVfs, Vfs};
+use crate::simulation::MemDisk;
 use crate::{Error, Result};
 
 const NUMBER: FileNumber = FileNumber(1);
@@ -33,7 +34,7 @@ fn is_damage(error: &Error) -> bool {
 }
 
 fn replay(bytes: &[u8], last: bool) -> Result<()> {
-    let (disk, path) = (MemVfs::new(), PathBuf::from("/segment"));
+    let (disk, path) = (MemDisk::new(), PathBuf::from("/segment"));
     let mut file = disk.create(&path).expect("there is room");
     file.append(bytes).expect("there is room");
     let number = NUMBER;

@@ -23,9 +23,9 @@ use super::record::RecordHeader;
 use super::segment_files::SegmentFiles;
 use crate::error::{Error, Result};
 use crate::key::{FileNumber, SeqNo};
+use crate::log_store::LogStore;
 use crate::mutation::{self, Mutation};
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, spin_until};
-use crate::vfs::Vfs;
 
 /// Memory for groups is kept up to this, so that a large value does not hold on to
 /// as much for ever.
@@ -73,7 +73,7 @@ impl Wal {
     /// segments that are there (number, bytes), ascending. A segment is opened
     /// by the first write, never by opening the log.
     pub(crate) fn new(
-        vfs: Arc<dyn Vfs>,
+        log_store: Arc<dyn LogStore>,
         dir: &Path,
         segment_bytes_max: u64,
         old: Vec<(FileNumber, u64)>,
@@ -86,7 +86,7 @@ impl Wal {
             lsn: end.0,
         };
         Self {
-            files: SegmentFiles::new(vfs, dir, segment_bytes_max, next, bytes),
+            files: SegmentFiles::new(log_store, dir, segment_bytes_max, next, bytes),
             buffer: Mutex::new(Buffer {
                 bytes: Vec::new(),
                 end: end.pushed,

@@ -9,11 +9,12 @@ use bytes::Bytes;
 use super::log::Lsn;
 use super::record::{self, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES};
 use crate::error::{Error, Result};
+use crate::file_system::copy;
 use crate::files::{self, FileKind};
 use crate::formats::WAL;
 use crate::key::{FileNumber, NUMBER_MAX, SeqNo};
+use crate::log_store::LogStore;
 use crate::mutation::{self, Mutation};
-use crate::vfs::{self, Vfs};
 
 /// A segment found in the directory.
 #[derive(Debug, Clone)]
@@ -39,8 +40,12 @@ pub(crate) struct Replayed {
 /// # Errors
 /// [`Error::Corruption`] when a segment is missing. The log is never trimmed to
 /// nothing, so with a floor above the first number there is at least one.
-pub(crate) fn segments(vfs: &dyn Vfs, dir: &Path, floor: FileNumber) -> Result<Vec<Segment>> {
-    let mut found: Vec<Segment> = vfs
+pub(crate) fn segments(
+    log_store: &dyn LogStore,
+    dir: &Path,
+    floor: FileNumber,
+) -> Result<Vec<Segment>> {
+    let mut found: Vec<Segment> = log_store
         .list(dir)
         .map_err(Error::io("list", dir))?
         .into_iter()
@@ -72,13 +77,13 @@ pub(crate) fn segments(vfs: &dyn Vfs, dir: &Path, floor: FileNumber) -> Result<V
 /// # Errors
 /// [`Error::Corruption`] with file and offset for everything but a torn tail.
 pub(crate) fn replay_segment(
-    vfs: &dyn Vfs,
+    log_store: &dyn LogStore,
     segment: &Segment,
     last_segment: bool,
     base: Option<Lsn>,
     commit: impl FnMut(SeqNo, u32, Bytes, u64) -> Result<()>,
 ) -> Result<Replayed> {
-    let bytes = read_all(vfs, &segment.path)?;
+    let bytes = read_all(log_store, &segment.path)?;
     replay_bytes(&bytes, segment, last_segment, base, commit)
 }
 
@@ -156,15 +161,21 @@ pub(crate) fn replay_bytes(
 ///
 /// # Errors
 /// [`Error::Io`]; the segment is as it was, or as it shall be.
-pub(crate) fn settle(vfs: &dyn Vfs, dir: &Path, segment: &Path, good_bytes: u64) -> Result<()> {
+pub(crate) fn settle(
+    log_store: &dyn LogStore,
+    dir: &Path,
+    segment: &Path,
+    good_bytes: u64,
+) -> Result<()> {
     let tmp = files::wal_tmp(dir);
-    match vfs::copy(vfs, segment, &tmp, good_bytes) {
+    match copy(log_store, segment, &tmp, good_bytes) {
         Ok(()) => {
-            vfs.rename(&tmp, segment)
+            log_store
+                .rename(&tmp, segment)
                 .map_err(Error::io("rename", &tmp))?;
-            vfs.sync_dir(dir).map_err(Error::io("sync", dir))
+            log_store.sync_dir(dir).map_err(Error::io("sync", dir))
         }
-        Err(e) if no_space(&e) => vfs
+        Err(e) if no_space(&e) => log_store
             .truncate(segment, good_bytes)
             .map_err(Error::io("truncate", segment)),
         Err(e) => Err(Error::io("copy", segment)(e)),
@@ -179,8 +190,8 @@ fn no_space(e: &io::Error) -> bool {
 }
 
 /// All bytes of a segment.
-pub(crate) fn read_all(vfs: &dyn Vfs, path: &Path) -> Result<Bytes> {
-    let file = vfs.open_read(path).map_err(Error::io("open", path))?;
+pub(crate) fn read_all(log_store: &dyn LogStore, path: &Path) -> Result<Bytes> {
+    let file = log_store.open_read(path).map_err(Error::io("open", path))?;
     let len = file.len().map_err(Error::io("read", path))?;
     let mut bytes = vec![0; len as usize];
     file.read_exact_at(&mut bytes, 0)
@@ -283,14 +294,15 @@ mod tests {
 
     use super::super::log::Wal;
     use super::*;
-    use crate::vfs::MemVfs;
+    use crate::file_system::FileSystem;
+    use crate::simulation::MemDisk;
 
-    fn log_of(records: u64, sync_each: bool) -> (MemVfs, Segment) {
-        let vfs = MemVfs::default();
+    fn log_of(records: u64, sync_each: bool) -> (MemDisk, Segment) {
+        let disk = MemDisk::default();
         let dir = Path::new("/db");
-        vfs.create_dir_all(dir).unwrap();
+        disk.create_dir_all(dir).unwrap();
         let wal = Wal::new(
-            Arc::new(vfs.clone()),
+            Arc::new(disk.clone()),
             dir,
             1 << 20,
             Vec::new(),
@@ -305,13 +317,13 @@ mod tests {
                 wal.write_to(lsn).unwrap()
             }
         }
-        let segment = segments(&vfs, dir, FileNumber(1)).unwrap().remove(0);
-        (vfs, segment)
+        let segment = segments(&disk, dir, FileNumber(1)).unwrap().remove(0);
+        (disk, segment)
     }
 
-    fn replay(vfs: &MemVfs, segment: &Segment, last: bool) -> Result<Vec<u64>> {
+    fn replay(disk: &MemDisk, segment: &Segment, last: bool) -> Result<Vec<u64>> {
         let mut seqs = Vec::new();
-        replay_segment(vfs, segment, last, None, |first, _, _, _| {
+        replay_segment(disk, segment, last, None, |first, _, _, _| {
             seqs.push(first.0);
             Ok(())
         })?;
@@ -320,11 +332,11 @@ mod tests {
 
     #[test]
     fn a_log_cut_anywhere_replays_a_prefix_when_it_is_the_last_segment() {
-        let (vfs, segment) = log_of(5, false);
-        let len = vfs.file_len(&segment.path).unwrap();
+        let (disk, segment) = log_of(5, false);
+        let len = disk.file_len(&segment.path).unwrap();
         for cut in (0..len).rev() {
-            vfs.cut(&segment.path, cut).unwrap();
-            let seqs = replay(&vfs, &segment, true).unwrap();
+            disk.cut(&segment.path, cut).unwrap();
+            let seqs = replay(&disk, &segment, true).unwrap();
             assert_eq!(
                 seqs,
                 (1..=seqs.len() as u64).collect::<Vec<_>>(),
@@ -336,12 +348,13 @@ mod tests {
 
     #[test]
     fn a_flipped_bit_below_what_a_later_record_knows_durable_is_damage() {
-        let (vfs, segment) = log_of(5, true);
-        let len = vfs.file_len(&segment.path).unwrap();
+        let (disk, segment) = log_of(5, true);
+        let len = disk.file_len(&segment.path).unwrap();
         let (mut refused, mut tail) = (0, 0);
         for byte in 0..len {
-            vfs.flip_bit(&segment.path, byte, (byte % 8) as u8).unwrap();
-            match replay(&vfs, &segment, true) {
+            disk.flip_bit(&segment.path, byte, (byte % 8) as u8)
+                .unwrap();
+            match replay(&disk, &segment, true) {
                 Err(Error::Corruption { .. } | Error::UnsupportedFormat { .. }) => refused += 1,
                 // Only the last record, on whose durability nothing follows.
                 Ok(seqs) => {
@@ -350,8 +363,9 @@ mod tests {
                 }
                 Err(e) => panic!("byte {byte}: {e}"),
             }
-            vfs.flip_bit(&segment.path, byte, (byte % 8) as u8).unwrap();
-            assert!(matches!(replay(&vfs, &segment, false), Ok(seqs) if seqs.len() == 5));
+            disk.flip_bit(&segment.path, byte, (byte % 8) as u8)
+                .unwrap();
+            assert!(matches!(replay(&disk, &segment, false), Ok(seqs) if seqs.len() == 5));
         }
         assert_eq!(tail, RECORD_HEADER_BYTES as u64 + 9);
         assert_eq!(refused + tail, len);
@@ -359,11 +373,11 @@ mod tests {
 
     #[test]
     fn a_torn_record_before_the_last_segment_is_damage() {
-        let (vfs, segment) = log_of(5, false);
-        vfs.cut(&segment.path, vfs.file_len(&segment.path).unwrap() - 1)
+        let (disk, segment) = log_of(5, false);
+        disk.cut(&segment.path, disk.file_len(&segment.path).unwrap() - 1)
             .unwrap();
         assert!(matches!(
-            replay(&vfs, &segment, false),
+            replay(&disk, &segment, false),
             Err(Error::Corruption { .. })
         ));
     }
@@ -377,15 +391,15 @@ mod tests {
             Path::new("/db"),
         );
         let replayed = |base: u64, first: u64| {
-            let vfs = MemVfs::default();
-            vfs.create_dir_all(dir).unwrap();
+            let disk = MemDisk::default();
+            disk.create_dir_all(dir).unwrap();
             let mut bytes = record::encode_segment_header(FileNumber(1), base).to_vec();
             let payload = crate::commit::encode_snapshot_delete(1);
             RecordHeader::encode(&mut bytes, 0, SeqNo(first), 2, &payload);
-            vfs.create(&path).unwrap().append(&bytes).unwrap();
+            disk.create(&path).unwrap().append(&bytes).unwrap();
             let (number, path) = (FileNumber(1), path.clone());
             let segment = Segment { number, path };
-            replay_segment(&vfs, &segment, false, None, |first, _, payload, at| {
+            replay_segment(&disk, &segment, false, None, |first, _, payload, at| {
                 let ops = crate::commit::OpReader::new(&payload, first);
                 let read: Result<Vec<_>, _> = ops.collect();
                 read.map(drop)
@@ -407,13 +421,13 @@ mod tests {
     /// database was refused as damaged.
     #[test]
     fn a_hole_among_segments_that_are_not_needed_is_no_damage() {
-        let (vfs, dir) = (MemVfs::default(), Path::new("/db"));
-        vfs.create_dir_all(dir).unwrap();
+        let (disk, dir) = (MemDisk::default(), Path::new("/db"));
+        disk.create_dir_all(dir).unwrap();
         for number in [1, 3, 4, 5] {
-            vfs.create(&files::wal(dir, FileNumber(number))).unwrap();
+            disk.create(&files::wal(dir, FileNumber(number))).unwrap();
         }
         let found = |floor| {
-            let found = segments(&vfs, dir, FileNumber(floor))?;
+            let found = segments(&disk, dir, FileNumber(floor))?;
             Ok::<_, Error>(found.iter().map(|s| s.number.0).collect::<Vec<_>>())
         };
         assert_eq!(found(4).unwrap(), [4, 5]);

@@ -11,17 +11,18 @@ use std::sync::Arc;
 use super::Lsn;
 use super::record;
 use crate::error::{Error, ErrorKind, Result};
+use crate::file_system::{SyncFile, WriteFile};
 use crate::files;
 use crate::key::FileNumber;
+use crate::log_store::LogStore;
 use crate::mutation::{self, Mutation};
 use crate::sync::{AtomicU64, Ordering};
-use crate::vfs::{SyncFile, Vfs, WriteFile};
 
 /// Where the segments are, and how much is in them. Which of them there are, who
 /// writes and who syncs is the log's.
 #[derive(Debug)]
 pub(super) struct SegmentFiles {
-    vfs: Arc<dyn Vfs>,
+    log_store: Arc<dyn LogStore>,
     dir: PathBuf,
     segment_bytes_max: u64,
     /// The number of the segment that the next written record goes to, or a
@@ -64,14 +65,14 @@ impl SegmentFiles {
     /// `next` is the segment that the first write makes; those that are there have
     /// so many `bytes`.
     pub(super) fn new(
-        vfs: Arc<dyn Vfs>,
+        log_store: Arc<dyn LogStore>,
         dir: &Path,
         segment_bytes_max: u64,
         next: FileNumber,
         bytes: u64,
     ) -> Self {
         Self {
-            vfs,
+            log_store,
             dir: dir.to_path_buf(),
             segment_bytes_max,
             next_number: AtomicU64::new(next.0),
@@ -104,7 +105,9 @@ impl SegmentFiles {
     pub(super) fn remove(&self, number: FileNumber, bytes: u64) -> Result<()> {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         let path = files::wal(&self.dir, number);
-        self.vfs.remove(&path).map_err(Error::io("remove", &path))
+        self.log_store
+            .remove(&path)
+            .map_err(Error::io("remove", &path))
     }
 
     /// Appends a group to the open segment, after closing it when it is full, or if
@@ -151,7 +154,7 @@ impl SegmentFiles {
             if e.kind() == ErrorKind::DiskFull {
                 // What fitted goes, durably: a crash must not bring it back.
                 mutation::unless(Mutation::LeaveRefusedRecord, || {
-                    self.vfs.truncate(&segment.path, segment.bytes)
+                    self.log_store.truncate(&segment.path, segment.bytes)
                 })
                 .map_err(Error::io("cut back", &segment.path))?;
             }
@@ -169,12 +172,12 @@ impl SegmentFiles {
             if e.kind() == ErrorKind::DiskFull {
                 // The next try takes the same number, so that there is no hole;
                 // what cannot be removed now is then overwritten.
-                let _ = self.vfs.remove(&path);
+                let _ = self.log_store.remove(&path);
             }
         })?;
         let syncer = Arc::from(file.syncer().map_err(Error::io("open", &path))?);
         mutation::unless(Mutation::SegmentWithoutDirSync, || {
-            self.vfs.sync_dir(&self.dir)
+            self.log_store.sync_dir(&self.dir)
         })
         .map_err(Error::io("sync", &self.dir))?;
         // Only now: records pushed before may still go to this segment, never
@@ -197,7 +200,7 @@ impl SegmentFiles {
         base: Lsn,
     ) -> Result<Box<dyn WriteFile>> {
         let mut file = self
-            .vfs
+            .log_store
             .create(path)
             .map_err(Error::no_space_or_io("create", path))?;
         file.append(&record::encode_segment_header(number, base.0))

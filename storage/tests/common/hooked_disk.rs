@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 
-use ebb_storage::vfs::{LockGuard, MemVfs, ReadFile, Vfs, WriteFile};
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{FileSystem, LockGuard, LogStore, ReadFile, TableFiles, WriteFile};
 
 /// A call that a test is told of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +21,7 @@ type Hook = dyn Fn(Call, &Path) -> io::Result<()> + Send + Sync;
 /// of the call.
 #[derive(Clone)]
 pub struct HookedDisk {
-    pub mem: MemVfs,
+    pub mem: MemDisk,
     hook: Arc<Hook>,
 }
 
@@ -28,7 +29,7 @@ impl HookedDisk {
     /// The hook is called by the thread that makes the call, with what is created
     /// or synced.
     pub fn new(
-        mem: &MemVfs,
+        mem: &MemDisk,
         hook: impl Fn(Call, &Path) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         Self {
@@ -49,7 +50,7 @@ impl fmt::Debug for HookedDisk {
     }
 }
 
-impl Vfs for HookedDisk {
+impl FileSystem for HookedDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
         (self.hook)(Call::Create, path)?;
         self.mem.create(path)
@@ -68,10 +69,6 @@ impl Vfs for HookedDisk {
         self.mem.truncate(path, len)
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.mem.rename(from, to)
-    }
-
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.mem.remove(path)
     }
@@ -87,11 +84,19 @@ impl Vfs for HookedDisk {
     fn exists(&self, path: &Path) -> io::Result<bool> {
         self.mem.exists(path)
     }
+}
+
+impl LogStore for HookedDisk {
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.mem.rename(from, to)
+    }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
         self.mem.lock(path)
     }
 }
+
+impl TableFiles for HookedDisk {}
 
 /// A door that is open at first.
 #[derive(Debug, Default)]

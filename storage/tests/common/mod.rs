@@ -11,10 +11,10 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ebb_storage::vfs::{MemVfs, Vfs};
+use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    Bounding, Compression, Db, Maintenance, Options, Range, Result, SsTableOptions, Table,
-    TableOptions, TieredPicker,
+    Bounding, Compression, Db, FileSystem, Maintenance, Options, Range, Result, SsTableOptions,
+    Table, TableOptions, TieredPicker,
 };
 use rand::{RngExt, SeedableRng};
 
@@ -22,7 +22,7 @@ pub type Rng = rand_chacha::ChaCha8Rng;
 /// What a reader finds in a table.
 pub type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// The directory that every test on a [`MemVfs`] uses.
+/// The directory that every test on a [`MemDisk`] uses.
 pub const DIR: &str = "/db";
 
 pub fn rng(seed: u64) -> Rng {
@@ -65,10 +65,10 @@ impl Drop for Replay {
 
 /// Options on a disk in memory under which the caller does all the work, so
 /// that a run is the same every time; with merges for a sixth of garbage.
-pub fn manual(mem: &MemVfs) -> Options {
+pub fn manual(mem: &MemDisk) -> Options {
     Options {
         maintenance: Maintenance::Manual,
-        vfs: Arc::new(mem.clone()),
+        disk: Arc::new(mem.clone()),
         memtable_bytes: 16 << 10,
         file_bytes: 8 << 10,
         cache_bytes: 1 << 20,
@@ -121,7 +121,7 @@ pub fn everything(db: &Db) -> Result<Everything> {
 }
 
 /// The files of the database with this ending, ascending.
-pub fn files(mem: &MemVfs, ending: &str) -> Vec<PathBuf> {
+pub fn files(mem: &MemDisk, ending: &str) -> Vec<PathBuf> {
     let mut files = mem.list(Path::new(DIR)).unwrap();
     files.retain(|path| path.to_string_lossy().ends_with(ending));
     files.sort();
@@ -135,7 +135,7 @@ pub fn files_in_use(db: &Db) -> usize {
 
 /// Cuts the power, lets go of the handles (which can then save nothing any
 /// more), and starts the machine again.
-pub fn lose_power<T>(mem: &MemVfs, handles: T, seed: u64) {
+pub fn lose_power<T>(mem: &MemDisk, handles: T, seed: u64) {
     mem.crash_at(1);
     mem.exists(Path::new(DIR)).unwrap_err();
     drop(handles);
@@ -143,8 +143,8 @@ pub fn lose_power<T>(mem: &MemVfs, handles: T, seed: u64) {
 }
 
 /// A disk with the same database, all of it durable.
-pub fn copy(mem: &MemVfs) -> MemVfs {
-    let copy = MemVfs::new();
+pub fn copy(mem: &MemDisk) -> MemDisk {
+    let copy = MemDisk::new();
     copy.create_dir_all(Path::new(DIR)).unwrap();
     for path in files(mem, "") {
         let mut file = copy.create(&path).unwrap();

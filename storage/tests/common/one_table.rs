@@ -1,6 +1,6 @@
 //! Databases of one table, and what is read of it as text.
 
-use ebb_storage::vfs::MemVfs;
+use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Durability, Error, Keyspace, Options, SsTableOptions, Table, TableOptions};
 
 use super::{DIR, content, manual};
@@ -13,7 +13,7 @@ pub fn table_options(sstable: SsTableOptions) -> TableOptions {
 }
 
 /// A database with one table, synced writes and small files.
-pub fn small(mem: &MemVfs, durability: Durability) -> (Db, Table) {
+pub fn small(mem: &MemDisk, durability: Durability) -> (Db, Table) {
     let options = Options {
         durability,
         file_bytes: 1 << 10,

@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use super::Sabotage;
 use super::history::{History, KEYS};
 use super::worker::{Done, Shared, Worker, name_of, read_all};
-use crate::disk::{self, MemVfs};
+use crate::disk::{self, MemDisk};
 
 /// Openings of one database.
 const LIVES: usize = 3;
@@ -29,7 +29,7 @@ pub(super) struct Config {
 /// Runs a database through its lives; `check` gets the history of each.
 pub(super) fn run_database(config: &Config, mut check: impl FnMut(usize, &History)) {
     let mut rng = ChaCha8Rng::seed_from_u64(config.seed);
-    let mem = MemVfs::new();
+    let mem = MemDisk::new();
     for life in 0..LIVES {
         let mut history = History::default();
         if let Err(e) = run_life(config, &mem, &mut rng, &mut history) {
@@ -44,7 +44,7 @@ pub(super) fn run_database(config: &Config, mut check: impl FnMut(usize, &Histor
 
 fn run_life(
     config: &Config,
-    mem: &MemVfs,
+    mem: &MemDisk,
     rng: &mut ChaCha8Rng,
     history: &mut History,
 ) -> Result<()> {
@@ -110,7 +110,7 @@ fn work(shared: &Shared<'_>, threads: usize, rng: &mut ChaCha8Rng) -> Vec<Done> 
 /// One worker does the maintenance itself, in steps of its own and nowhere else:
 /// what a failed commit left is then known to be nothing, and the life repeats
 /// from its seed.
-fn options(config: &Config, mem: &MemVfs, rng: &mut ChaCha8Rng) -> Options {
+fn options(config: &Config, mem: &MemDisk, rng: &mut ChaCha8Rng) -> Options {
     let manual = config.threads == 1;
     let small = Options {
         memtable_bytes: 1 << rng.random_range(11..15),

@@ -131,7 +131,7 @@ mod tests {
     use ebb_storage::{CompactionOptions, Db, Options, TableOptions};
 
     use super::*;
-    use crate::disk::{DIR, MemVfs, manual};
+    use crate::disk::{DIR, MemDisk, manual};
 
     /// Passes a picker's answers on, and counts those of parts and those that move.
     #[derive(Debug)]
@@ -166,7 +166,7 @@ mod tests {
                 let options = Options {
                     file_bytes: 500,
                     compaction,
-                    ..manual(&MemVfs::new())
+                    ..manual(&MemDisk::new())
                 };
                 let db = Db::open(DIR, options).unwrap();
                 let keyspace = db.keyspace("app").unwrap();

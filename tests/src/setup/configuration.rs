@@ -11,7 +11,7 @@ use ebb_storage::{
 use rand::RngExt;
 
 use super::{START_MS, drawn, drawn_options, pickers, tables};
-use crate::disk::{INGEST_DIR, MemVfs, manual};
+use crate::disk::{INGEST_DIR, MemDisk, manual};
 use crate::seed::{Rng, rng};
 use crate::session::Setup;
 
@@ -55,7 +55,7 @@ impl Way {
     }
 
     /// The set-up on a disk.
-    pub fn setup(self, mem: &MemVfs) -> Setup {
+    pub fn setup(self, mem: &MemDisk) -> Setup {
         match self {
             Self::Named(configuration) => configuration.setup(mem),
             Self::Drawn(seed) => {
@@ -69,7 +69,7 @@ impl Way {
     }
 
     /// The options after so many reopenings, where they are others.
-    pub fn reopened(self, mem: &MemVfs, reopenings: u64) -> Option<Options> {
+    pub fn reopened(self, mem: &MemDisk, reopenings: u64) -> Option<Options> {
         let Self::Drawn(seed) = self else {
             return None;
         };
@@ -127,7 +127,7 @@ pub struct Configuration {
 
 impl Configuration {
     /// The set-up on a disk.
-    pub fn setup(&self, mem: &MemVfs) -> Setup {
+    pub fn setup(&self, mem: &MemDisk) -> Setup {
         let clock = ManualClock::at_ms(START_MS);
         let mut options = Options {
             memtable_bytes: 8 << 10,
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_drawn_way_is_another_one_at_each_opening_and_the_same_each_time() {
-        let mem = MemVfs::new();
+        let mem = MemDisk::new();
         let sizes = |way: Way| {
             let options = (0..5).map(|n| way.reopened(&mem, n).unwrap());
             let sizes = options.map(|o| (o.memtable_bytes, o.file_bytes, o.wal_segment_bytes));

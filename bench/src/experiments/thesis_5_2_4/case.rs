@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use ebb_storage::vfs::{DiskVfs, Vfs};
-use ebb_storage::{Bounding, Db, Keyspace, Options, RunStats, Stats, Table, TieredPicker};
+use ebb_storage::{
+    Bounding, Db, Disk, Keyspace, LocalDisk, Options, RunStats, Stats, Table, TieredPicker,
+};
 use serde::{Deserialize, Serialize};
 
 use super::args::{CaseArgs, Scale};
@@ -134,13 +135,13 @@ impl<'a> Database<'a> {
             ..TieredPicker::default()
         };
         let data_bytes = scale.data_bytes();
-        let (vfs, cache_bytes): (Arc<dyn Vfs>, _) = match run.memory {
+        let (disk, cache_bytes): (Arc<dyn Disk>, _) = match run.memory {
             Memory::Part => (
                 Arc::new(UncachedDisk),
                 data_bytes / 100 * scale.memory_percent,
             ),
             // New versions of everything, and what a block costs beside its bytes.
-            Memory::All => (Arc::new(DiskVfs), 3 * data_bytes),
+            Memory::All => (Arc::new(LocalDisk), 3 * data_bytes),
         };
         let memtable_bytes = (scale.memtable_kb << 10) / u64::from(run.sstable_frequency);
         let options = Options {
@@ -148,7 +149,7 @@ impl<'a> Database<'a> {
             memtable_bytes: memtable_bytes as usize,
             cache_bytes,
             compaction: picker.into(),
-            vfs,
+            disk,
             ..Options::default()
         };
         let db = Db::open(dir, options)?;

@@ -12,7 +12,9 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ebb_storage::vfs::{DiskVfs, LockGuard, ReadFile, SyncFile, Vfs, WriteFile};
+use ebb_storage::{
+    FileSystem, LocalDisk, LockGuard, LogStore, ReadFile, SyncFile, TableFiles, WriteFile,
+};
 use rustix::fs::{Advice, fadvise};
 
 /// The real disk, except that SSTables leave nothing in the page cache.
@@ -22,9 +24,9 @@ pub struct UncachedDisk;
 /// Pages are dropped whole.
 const PAGE_BYTES: u64 = 4096;
 
-impl Vfs for UncachedDisk {
+impl FileSystem for UncachedDisk {
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
-        let inner = DiskVfs.open_read(path)?;
+        let inner = LocalDisk.open_read(path)?;
         if !is_sstable(path) {
             return Ok(inner);
         }
@@ -34,7 +36,7 @@ impl Vfs for UncachedDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
-        let inner = DiskVfs.create(path)?;
+        let inner = LocalDisk.create(path)?;
         if !is_sstable(path) {
             return Ok(inner);
         }
@@ -43,39 +45,43 @@ impl Vfs for UncachedDisk {
     }
 
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
-        DiskVfs.truncate(path, len)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        DiskVfs.rename(from, to)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        DiskVfs.link(from, to)
+        LocalDisk.truncate(path, len)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        DiskVfs.remove(path)
+        LocalDisk.remove(path)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
-        DiskVfs.list(dir)
+        LocalDisk.list(dir)
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        DiskVfs.create_dir_all(dir)
+        LocalDisk.create_dir_all(dir)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        DiskVfs.sync_dir(dir)
+        LocalDisk.sync_dir(dir)
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        DiskVfs.exists(path)
+        LocalDisk.exists(path)
+    }
+}
+
+impl LogStore for UncachedDisk {
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        LocalDisk.rename(from, to)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-        DiskVfs.lock(path)
+        LocalDisk.lock(path)
+    }
+}
+
+impl TableFiles for UncachedDisk {
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        LocalDisk.link(from, to)
     }
 }
 
@@ -158,7 +164,7 @@ mod tests {
     fn a_database_works_on_it() {
         let dir = tempfile::tempdir().unwrap();
         let options = ebb_storage::Options {
-            vfs: Arc::new(UncachedDisk),
+            disk: Arc::new(UncachedDisk),
             cache_bytes: 0,
             ..Default::default()
         };

@@ -3,7 +3,7 @@ use ebb_scheduler::runtime::{
     AttemptOutcome, AttemptRecord, JobJournal, Output, OutputWriter, TaskError, VecOutput,
 };
 use ebb_storage::Options;
-use ebb_storage::vfs::MemVfs;
+use ebb_storage::simulation::MemDisk;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -245,9 +245,9 @@ fn the_same_work_is_known_best_and_otherwise_the_latest_of_the_application() {
 }
 
 /// In memory, on a disk that may fill up.
-fn history_on(vfs: &MemVfs) -> History {
+fn history_on(disk: &MemDisk) -> History {
     let options = Options {
-        vfs: Arc::new(vfs.clone()),
+        disk: Arc::new(disk.clone()),
         ..Options::default()
     };
     History::open(&Db::open("/db", options).unwrap()).unwrap()
@@ -256,7 +256,7 @@ fn history_on(vfs: &MemVfs) -> History {
 #[test]
 fn that_an_output_is_put_in_place_is_on_the_disk_before_it_is() {
     /// Looks when it is committed at what a crash of the machine would leave.
-    struct Looks(MemVfs, JobRecord);
+    struct Looks(MemDisk, JobRecord);
     impl Output for Looks {
         fn open(&self, _: u32, _: u32) -> std::result::Result<Box<dyn OutputWriter>, TaskError> {
             unreachable!("nothing is written")
@@ -277,11 +277,11 @@ fn that_an_output_is_put_in_place_is_on_the_disk_before_it_is() {
         fn abort(&self) {}
     }
 
-    let vfs = MemVfs::new();
-    let history = history_on(&vfs);
+    let disk = MemDisk::new();
+    let history = history_on(&disk);
     let job = begin(&history, 1);
     let note = CommitRecord::default();
-    let output = RecordedOutput::new(Arc::new(Looks(vfs, job.clone())), note.clone());
+    let output = RecordedOutput::new(Arc::new(Looks(disk, job.clone())), note.clone());
     note.set(&history, &job);
     output.commit().unwrap();
     // What the next start does is not noted of the last one.
@@ -292,8 +292,8 @@ fn that_an_output_is_put_in_place_is_on_the_disk_before_it_is() {
 
 #[test]
 fn an_output_whose_commit_cannot_be_recorded_is_not_put_in_place() {
-    let vfs = MemVfs::new();
-    let history = history_on(&vfs);
+    let disk = MemDisk::new();
+    let history = history_on(&disk);
     let job = begin(&history, 1);
     let (rows, note) = (VecOutput::new(), CommitRecord::default());
     let output = RecordedOutput::new(Arc::new(rows.clone()), note.clone());
@@ -301,11 +301,11 @@ fn an_output_whose_commit_cannot_be_recorded_is_not_put_in_place() {
     let mut writer = output.open(0, 1).unwrap();
     writer.write(b"k", b"v").unwrap();
     writer.finish().unwrap();
-    vfs.set_capacity_bytes(Some(vfs.used_bytes()));
+    disk.set_capacity_bytes(Some(disk.used_bytes()));
     let error = output.commit().unwrap_err().to_string();
     assert!(error.contains("history of jobs"), "{error}");
     assert_eq!(rows.rows(), None);
-    vfs.set_capacity_bytes(None);
+    disk.set_capacity_bytes(None);
     output.commit().unwrap();
     assert_eq!(rows.rows().unwrap().len(), 1);
 }

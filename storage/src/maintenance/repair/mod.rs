@@ -56,10 +56,10 @@ pub fn repair(
     options: &Options,
     progress: &mut dyn FnMut(u64),
 ) -> Result<RepairReport> {
-    let (from, to, vfs) = (from.as_ref(), to.as_ref(), &options.vfs);
-    let (files, _lock) = DbFiles::lock(&**vfs, &*options.tables(from), from)?;
-    let source = Source::read(&**vfs, &*options.tables(from), from, &files)?;
-    let target = NewDir::claim(vfs.clone(), to)?;
+    let (from, to, disk) = (from.as_ref(), to.as_ref(), &options.disk);
+    let (files, _lock) = DbFiles::lock(&**disk, &*options.tables(from), from)?;
+    let source = Source::read(&**disk, &*options.tables(from), from, &files)?;
+    let target = NewDir::claim(disk.clone(), to)?;
     let mut report = RepairReport {
         snapshots: source.state.bookmarks.list.len() as u64,
         lost: source.lost,
@@ -79,7 +79,7 @@ pub fn repair(
             table_store: None,
             ..options.clone()
         };
-        let manifest = Manifest::unwritten(vfs.clone(), to, State::default());
+        let manifest = Manifest::unwritten(disk.clone(), to, State::default());
         Engine::recover(to, options, manifest, None, Access::Write)?
     };
     // Nothing is named yet, so no number needs to be reserved.
@@ -243,7 +243,7 @@ mod tests {
     use crate::Db;
     use crate::commit::encode_snapshot_delete;
     use crate::key::FileNumber;
-    use crate::vfs::MemVfs;
+    use crate::simulation::MemDisk;
     use crate::wal::{Lsn, Wal};
 
     /// Numbers at the end of their range, in commits whose checksums are good, were
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn a_repaired_database_opens_whatever_numbers_the_log_names() {
         let options = Options {
-            vfs: Arc::new(MemVfs::new()),
+            disk: Arc::new(MemDisk::new()),
             maintenance: Maintenance::Manual,
             ..Options::default()
         };
@@ -262,7 +262,7 @@ mod tests {
         drop((table, app, db));
         let dir = Path::new("/from");
         let next = FileNumber(2);
-        let wal = Wal::new(options.vfs.clone(), dir, 1 << 20, Vec::new(), next, Lsn(0));
+        let wal = Wal::new(options.disk.clone(), dir, 1 << 20, Vec::new(), next, Lsn(0));
         let delete_in_last_table = [2, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, b'k'];
         let delete_last_snapshot = encode_snapshot_delete(u64::MAX);
         let position = wal.push(SeqNo(100), 1, &delete_last_snapshot);

@@ -13,6 +13,7 @@ use super::{Versions, report};
 use crate::commit::{Op, OpReader};
 use crate::error::{Error, Result};
 use crate::key::{FileNumber, NUMBER_MAX, RangeTombstones, SeqNo, TableId};
+use crate::log_store::LogStore;
 use crate::maintenance::db_files::DbFiles;
 use crate::maintenance::verify::{finding, tables_of};
 use crate::manifest::{SalvagedManifest, State, TableMeta, salvage_manifest};
@@ -21,7 +22,6 @@ use crate::options::TableOptions;
 use crate::runs::RunMeta;
 use crate::sstable::Salvage;
 use crate::table_store::TableStore;
-use crate::vfs::Vfs;
 use crate::{files, wal};
 
 /// The keyspace of tables whose names are lost.
@@ -54,18 +54,18 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn read(
-        vfs: &dyn Vfs,
+        log_store: &dyn LogStore,
         tables: &dyn TableStore,
         dir: &Path,
         files: &DbFiles,
     ) -> Result<Self> {
-        let mut manifest = salvage_manifest(vfs, dir, &files.manifests)?;
+        let mut manifest = salvage_manifest(log_store, dir, &files.manifests)?;
         let mut torn = manifest.torn.take();
         if manifest.damage.is_none() && lacks_files(&manifest, files) {
             manifest.damage = torn.take();
         }
         let mut reader = Reader {
-            vfs,
+            log_store,
             tables,
             dir,
             exact: manifest.damage.is_none() && manifest.state.is_some(),
@@ -121,7 +121,7 @@ impl Place {
 }
 
 struct Reader<'a> {
-    vfs: &'a dyn Vfs,
+    log_store: &'a dyn LogStore,
     tables: &'a dyn TableStore,
     dir: &'a Path,
     /// Whether the manifest says which files count.
@@ -355,7 +355,7 @@ impl Reader<'_> {
             }
             expected = number.next();
             let path = files::wal(self.dir, number);
-            let bytes = match wal::read_all(self.vfs, &path) {
+            let bytes = match wal::read_all(self.log_store, &path) {
                 Ok(bytes) => bytes,
                 Err(error) => {
                     self.lose(error, None, "; its commits are lost");

@@ -9,12 +9,12 @@ use super::report::{Finding, VerifyProgress, VerifyReport, finding};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::key::{FileNumber, SeqNo};
+use crate::log_store::LogStore;
 use crate::maintenance::db_files::DbFiles;
 use crate::manifest::{Manifest, State, TableMeta};
 use crate::options::Options;
 use crate::runs::{RunMeta, RunStore};
 use crate::sstable::{BlockCache, SsTable};
-use crate::vfs::Vfs;
 use crate::wal::{self, Lsn, Segment};
 
 /// Verifies the database of a directory without opening it: nothing is
@@ -28,10 +28,10 @@ pub fn verify(
     options: &Options,
     progress: &mut dyn FnMut(VerifyProgress),
 ) -> Result<VerifyReport> {
-    let (dir, vfs) = (dir.as_ref(), &options.vfs);
-    let (files, _lock) = DbFiles::lock(&**vfs, &*options.tables(dir), dir)?;
+    let (dir, disk) = (dir.as_ref(), &options.disk);
+    let (files, _lock) = DbFiles::lock(&**disk, &*options.tables(dir), dir)?;
     let mut check = Check::new(options, dir, progress);
-    match Manifest::load(vfs.clone(), dir) {
+    match Manifest::load(disk.clone(), dir) {
         Ok(Some(manifest)) => {
             let state = manifest.state();
             let segments = check.segments(state.wal_floor);
@@ -70,7 +70,7 @@ pub(crate) fn verify_state(
 }
 
 struct Check<'a> {
-    vfs: &'a Arc<dyn Vfs>,
+    log_store: &'a dyn LogStore,
     runs: RunStore,
     dir: &'a Path,
     report: VerifyReport,
@@ -85,7 +85,7 @@ impl<'a> Check<'a> {
         progress: &'a mut dyn FnMut(VerifyProgress),
     ) -> Self {
         Self {
-            vfs: &options.vfs,
+            log_store: &*options.disk,
             runs: RunStore::new(options.tables(dir), Arc::new(BlockCache::new(0)), 0),
             dir,
             report: VerifyReport::default(),
@@ -118,7 +118,7 @@ impl<'a> Check<'a> {
 
     /// The WAL segments from `floor` on with their lengths; holes are findings.
     fn segments(&mut self, floor: FileNumber) -> Vec<(Segment, u64)> {
-        match wal::segments(&**self.vfs, self.dir, floor) {
+        match wal::segments(self.log_store, self.dir, floor) {
             Ok(segments) => segments
                 .into_iter()
                 .map(|segment| {
@@ -134,7 +134,7 @@ impl<'a> Check<'a> {
     }
 
     fn file_bytes(&self, path: &Path) -> u64 {
-        let file = self.vfs.open_read(path);
+        let file = self.log_store.open_read(path);
         file.and_then(|file| file.len()).unwrap_or(0)
     }
 
@@ -253,7 +253,7 @@ impl<'a> Check<'a> {
         base: Option<Lsn>,
         log: &mut LogCheck<'_>,
     ) -> Result<Lsn> {
-        let mut bytes = wal::read_all(&**self.vfs, &segment.path)?;
+        let mut bytes = wal::read_all(self.log_store, &segment.path)?;
         bytes.truncate(usize::try_from(bytes_max).unwrap_or(usize::MAX));
         self.read(bytes.len() as u64);
         let mut records = 0;

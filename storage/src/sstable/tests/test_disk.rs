@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::vfs::{LockGuard, ReadFile, SyncFile, Vfs, WriteFile};
+use crate::file_system::{FileSystem, ReadFile, SyncFile, WriteFile};
 
 type Files = Arc<Mutex<BTreeMap<PathBuf, Arc<Vec<u8>>>>>;
 
@@ -101,7 +101,7 @@ impl WriteFile for Appender {
     }
 }
 
-impl Vfs for TestDisk {
+impl FileSystem for TestDisk {
     fn open_read(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
         if !self.exists(path)? {
             return Err(ErrorKind::NotFound.into());
@@ -132,10 +132,6 @@ impl Vfs for TestDisk {
         Err(not_for_tables())
     }
 
-    fn rename(&self, _: &Path, _: &Path) -> Result<()> {
-        Err(not_for_tables())
-    }
-
     fn remove(&self, _: &Path) -> Result<()> {
         Err(not_for_tables())
     }
@@ -149,10 +145,6 @@ impl Vfs for TestDisk {
     }
 
     fn sync_dir(&self, _: &Path) -> Result<()> {
-        Err(not_for_tables())
-    }
-
-    fn lock(&self, _: &Path) -> Result<Box<dyn LockGuard>> {
         Err(not_for_tables())
     }
 }

@@ -1,20 +1,21 @@
 use super::*;
+use crate::file_system::FileSystem;
 use crate::files;
-use crate::vfs::{FaultOp, MemVfs};
+use crate::simulation::{FaultOp, MemDisk};
 
 const DIR: &str = "/db";
 
-fn log(segment_bytes_max: u64) -> (MemVfs, Wal) {
-    let mem = MemVfs::new();
+fn log(segment_bytes_max: u64) -> (MemDisk, Wal) {
+    let mem = MemDisk::new();
     mem.create_dir_all(Path::new(DIR)).unwrap();
-    let vfs: Arc<dyn Vfs> = Arc::new(mem.clone());
+    let disk: Arc<dyn LogStore> = Arc::new(mem.clone());
     let (dir, next) = (Path::new(DIR), FileNumber(1));
-    let wal = Wal::new(vfs, dir, segment_bytes_max, Vec::new(), next, Lsn(0));
+    let wal = Wal::new(disk, dir, segment_bytes_max, Vec::new(), next, Lsn(0));
     (mem, wal)
 }
 
 /// The first sequence numbers of the records that a recovery finds.
-fn recovered(mem: &MemVfs) -> Vec<u64> {
+fn recovered(mem: &MemDisk) -> Vec<u64> {
     let segments = super::super::segments(mem, Path::new(DIR), FileNumber(1)).unwrap();
     let (mut found, mut base) = (Vec::new(), None);
     for (i, segment) in segments.iter().enumerate() {

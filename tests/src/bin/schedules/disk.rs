@@ -4,13 +4,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ebb_storage::vfs::{LockGuard, MemVfs, ReadFile, SyncFile, Vfs, WriteFile};
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{FileSystem, LockGuard, LogStore, ReadFile, SyncFile, TableFiles, WriteFile};
 use shuttle::sync::atomic::{AtomicBool, Ordering};
 
-/// A [`MemVfs`] with a switch of threads possible before each call.
+/// A [`MemDisk`] with a switch of threads possible before each call.
 #[derive(Debug, Clone)]
 pub(crate) struct SwitchingDisk {
-    disk: MemVfs,
+    disk: MemDisk,
     switch: Arc<AtomicBool>,
 }
 
@@ -22,7 +23,7 @@ struct Open<T> {
 }
 
 impl SwitchingDisk {
-    pub(crate) fn new(disk: &MemVfs) -> Self {
+    pub(crate) fn new(disk: &MemDisk) -> Self {
         Self {
             disk: disk.clone(),
             switch: Arc::default(),
@@ -40,7 +41,7 @@ fn switch(point: &AtomicBool) {
     point.load(Ordering::Relaxed);
 }
 
-impl Vfs for SwitchingDisk {
+impl FileSystem for SwitchingDisk {
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
         switch(&self.switch);
         Ok(Arc::new(self.open(self.disk.open_read(path)?)))
@@ -54,16 +55,6 @@ impl Vfs for SwitchingDisk {
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
         switch(&self.switch);
         self.disk.truncate(path, len)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        switch(&self.switch);
-        self.disk.rename(from, to)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        switch(&self.switch);
-        self.disk.link(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -90,10 +81,24 @@ impl Vfs for SwitchingDisk {
         switch(&self.switch);
         self.disk.exists(path)
     }
+}
+
+impl LogStore for SwitchingDisk {
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        switch(&self.switch);
+        self.disk.rename(from, to)
+    }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
         switch(&self.switch);
         self.disk.lock(path)
+    }
+}
+
+impl TableFiles for SwitchingDisk {
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        switch(&self.switch);
+        self.disk.link(from, to)
     }
 }
 

@@ -8,9 +8,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ebb_storage::vfs::{MemVfs, Vfs};
+use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    Db, Durability, Options, Snapshot, Table, TableOptions, TieredPicker, View, WriteBatch,
+    Db, Durability, FileSystem, Options, Snapshot, Table, TableOptions, TieredPicker, View,
+    WriteBatch,
 };
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
@@ -63,7 +64,7 @@ const TABLES: [&str; 2] = ["a", "b"];
 const SHARED: &str = "shared";
 
 /// A database that flushes after a few batches, or after each.
-fn options(disk: &MemVfs) -> Options {
+fn options(disk: &MemDisk) -> Options {
     let few = [1, 1200, 3000];
     Options {
         durability: Durability::Os,
@@ -81,7 +82,7 @@ fn options(disk: &MemVfs) -> Options {
             ..TieredPicker::default()
         }
         .into(),
-        vfs: Arc::new(SwitchingDisk::new(disk)),
+        disk: Arc::new(SwitchingDisk::new(disk)),
         ..Options::default()
     }
 }
@@ -198,7 +199,7 @@ impl Content {
 /// Two writers over two tables, and a reader.
 fn batches() {
     const BATCHES: u64 = 4;
-    let disk = MemVfs::new();
+    let disk = MemDisk::new();
     let store = Store::open(options(&disk));
     let writers: Vec<_> = (0..2)
         .map(|writer| {
@@ -243,7 +244,7 @@ fn batches() {
 /// A writer, and a thread that creates, opens and deletes snapshots.
 fn snapshots() {
     const BATCHES: u64 = 6;
-    let disk = MemVfs::new();
+    let disk = MemDisk::new();
     let store = Store::open(options(&disk));
     let (started, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let writer = {
@@ -305,7 +306,7 @@ fn snapshots() {
 /// merges beside the background ones.
 fn iterators() {
     const BATCHES: u64 = 5;
-    let disk = MemVfs::new();
+    let disk = MemDisk::new();
     let store = Store::open(options(&disk));
     store.write(0, 1);
     let writer = {
@@ -351,7 +352,7 @@ fn iterators() {
 }
 
 /// The SSTables on the disk.
-fn files(disk: &MemVfs) -> Vec<std::path::PathBuf> {
+fn files(disk: &MemDisk) -> Vec<std::path::PathBuf> {
     let mut files = disk.list(DIR.as_ref()).expect("the directory is there");
     files.retain(|path| path.extension().is_some_and(|e| e == "sst"));
     files.sort();
@@ -361,7 +362,7 @@ fn files(disk: &MemVfs) -> Vec<std::path::PathBuf> {
 /// Every handle goes while there is work; the last one closes.
 fn closing() {
     const BATCHES: u64 = 3;
-    let disk = MemVfs::new();
+    let disk = MemDisk::new();
     for opening in 0..2 {
         let store = Store::open(options(&disk));
         let before = store.now();
@@ -393,7 +394,7 @@ fn closing() {
 fn increments() {
     const TIMES: u64 = 2;
     const THREADS: u64 = 3;
-    let disk = MemVfs::new();
+    let disk = MemDisk::new();
     let store = Store::open(options(&disk));
     let threads: Vec<_> = (0..THREADS)
         .map(|_| {
@@ -440,7 +441,7 @@ fn count_of(value: &[u8]) -> u64 {
 /// merges are under way.
 fn power() {
     const BATCHES: u64 = 4;
-    let disk = MemVfs::new();
+    let disk = MemDisk::new();
     let synced = || Options {
         durability: Durability::Sync,
         ..options(&disk)

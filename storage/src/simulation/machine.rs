@@ -10,7 +10,7 @@ use super::file::MemFile;
 use super::names::{Inode, Names, absolute};
 use super::rng::SplitMix64;
 
-/// The state all clones of a `MemVfs` share.
+/// The state all clones of a `MemDisk` share.
 pub(super) struct Machine {
     names: Names,
     files: BTreeMap<Inode, Slot>,
@@ -187,7 +187,7 @@ impl Machine {
         self.has_power = true;
     }
 
-    // Calls of the `Vfs` traits. Each begins by asking `verdict`.
+    // Calls of the disk traits. Each begins by asking `verdict`.
 
     pub(super) fn open(&mut self, path: &Path) -> io::Result<Inode> {
         self.call(self.boot, None, |machine| {

@@ -1,7 +1,7 @@
 //! The real file system.
 //!
 //! A thin layer over `std::fs`: each method is the system call its name says,
-//! plus the syncs the [`Vfs`] contract asks for.
+//! plus the syncs the [`FileSystem`] contract asks for.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 #[cfg(target_os = "linux")]
@@ -14,16 +14,18 @@ use std::sync::Arc;
 #[cfg(target_os = "linux")]
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-use super::{LockGuard, ReadFile, SyncFile, Vfs, WriteFile};
+use crate::file_system::{FileSystem, ReadFile, SyncFile, WriteFile};
+use crate::log_store::{LockGuard, LogStore};
+use crate::table_store::TableFiles;
 
 /// The real file system.
 ///
 /// Paths mean what they mean to `std::fs`: relative ones start at the current
 /// directory of the process.
 #[derive(Debug, Clone, Default)]
-pub struct DiskVfs;
+pub struct LocalDisk;
 
-impl Vfs for DiskVfs {
+impl FileSystem for LocalDisk {
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
         Ok(Arc::new(DiskFile(File::open(path)?)))
     }
@@ -41,15 +43,6 @@ impl Vfs for DiskVfs {
         let file = OpenOptions::new().write(true).open(path)?;
         file.set_len(len)?;
         file.sync_all()
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        // A link to a symbolic link would be one to a name that may go.
-        fs::hard_link(fs::canonicalize(from)?, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -80,11 +73,11 @@ impl Vfs for DiskVfs {
     fn exists(&self, path: &Path) -> io::Result<bool> {
         path.try_exists()
     }
+}
 
-    #[cfg(target_os = "linux")]
-    fn free_bytes(&self, dir: &Path) -> io::Result<Option<u64>> {
-        let told = rustix::fs::statvfs(dir)?;
-        Ok(Some(told.f_bavail.saturating_mul(told.f_frsize)))
+impl LogStore for LocalDisk {
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
@@ -99,6 +92,19 @@ impl Vfs for DiskVfs {
     fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
         let file = File::open(path)?;
         guard(path, file.try_lock_shared(), file)
+    }
+}
+
+impl TableFiles for LocalDisk {
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        // A link to a symbolic link would be one to a name that may go.
+        fs::hard_link(fs::canonicalize(from)?, to)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn free_bytes(&self, dir: &Path) -> io::Result<Option<u64>> {
+        let told = rustix::fs::statvfs(dir)?;
+        Ok(Some(told.f_bavail.saturating_mul(told.f_frsize)))
     }
 }
 
@@ -203,7 +209,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
         fs::write(&path, b"pid 7").unwrap();
-        drop(DiskVfs.lock(&path).unwrap());
+        drop(LocalDisk.lock(&path).unwrap());
         assert_eq!(fs::read(&path).unwrap(), b"pid 7");
     }
 
@@ -215,7 +221,7 @@ mod tests {
         let [file, symbolic, link] = ["file", "symbolic", "link"].map(|name| dir.path().join(name));
         fs::write(&file, b"rows").unwrap();
         std::os::unix::fs::symlink("file", &symbolic).unwrap();
-        DiskVfs.link(&symbolic, &link).unwrap();
+        LocalDisk.link(&symbolic, &link).unwrap();
         fs::remove_file(&file).unwrap();
         assert_eq!(fs::read(&link).unwrap(), b"rows");
     }
@@ -226,7 +232,7 @@ mod tests {
         let path = dir.path().join("f");
         let bytes: Vec<u8> = (0..100_000_u32).map(|i| (i % 251) as u8).collect();
         fs::write(&path, &bytes).unwrap();
-        let file = DiskVfs.open_read(&path).unwrap();
+        let file = LocalDisk.open_read(&path).unwrap();
         for (from, to) in [
             (0, 100_000),
             (1, 2),
@@ -255,7 +261,7 @@ mod tests {
     #[test]
     fn a_directory_in_the_way_of_a_file_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(DiskVfs.create(dir.path()).is_err());
-        assert!(DiskVfs.remove(dir.path()).is_err());
+        assert!(LocalDisk.create(dir.path()).is_err());
+        assert!(LocalDisk.remove(dir.path()).is_err());
     }
 }

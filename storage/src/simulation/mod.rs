@@ -1,6 +1,6 @@
 //! A file system in memory that can lose power at any call.
 //!
-//! [`MemVfs`] is the face: the [`Vfs`] traits and the test's controls.
+//! [`MemDisk`] is the face: the crate's disk traits and the test's controls.
 //! `machine` holds the power switch and decides each call's outcome, `names`
 //! the directory tree and its journal, `file` the bytes.
 
@@ -21,7 +21,9 @@ use std::thread;
 use handles::{HeldLock, OpenFile};
 use machine::Machine;
 
-use super::{LockGuard, ReadFile, SyncFile, Vfs, WriteFile};
+use crate::file_system::{FileSystem, ReadFile, WriteFile};
+use crate::log_store::{LockGuard, LogStore};
+use crate::table_store::TableFiles;
 
 /// A file system in memory with the rules of a disk: what was not synced may
 /// be lost when the power fails, and the power fails when the test says so.
@@ -35,47 +37,48 @@ use super::{LockGuard, ReadFile, SyncFile, Vfs, WriteFile};
 ///   none, all, or some: the length is drawn between the synced and the seen
 ///   one, and each 512-byte sector up to it reached the disk or reads as
 ///   zeros.
-/// * Created, linked, renamed and removed names that [`Vfs::sync_dir`] made durable,
+/// * Created, linked, renamed and removed names that [`FileSystem::sync_dir`] made durable,
 ///   always. Of the later ones of each directory a random prefix of their
 ///   order, as on a journaling file system. A rename happened whole or not at
 ///   all, also between two directories. So a file that was synced, but not its
 ///   directory, may be gone whole, and a removed one may be back.
-/// * Directories made by [`Vfs::create_dir_all`], at once.
-/// * The cut of [`Vfs::truncate`], once it returned. The emptying of an
-///   existing file by [`Vfs::create`] may be undone until that file is synced.
+/// * Directories made by [`FileSystem::create_dir_all`], at once.
+/// * The cut of [`FileSystem::truncate`], once it returned. The emptying of an
+///   existing file by [`FileSystem::create`] may be undone until that file is synced.
 ///
-/// A sync that failed by [`MemVfs::fail_next`] spoils what it was to write: as
+/// A sync that failed by [`MemDisk::fail_next`] spoils what it was to write: as
 /// on Linux, a later sync of the file succeeds without those bytes, and a
 /// power loss treats them as unsynced.
 ///
 /// # Which calls count
 ///
-/// Every call of the [`Vfs`] traits, reading ones too, is one I/O call, also
+/// Every call of the crate's disk traits, reading ones too, is one I/O call, also
 /// when it fails. Dropping a handle or a lock is none, nor are the methods of
-/// `MemVfs` itself, nor calls without power.
+/// `MemDisk` itself, nor calls without power.
 ///
 /// # Example
 ///
 /// A commit is safe at whatever call the power fails:
 ///
 /// ```
-/// use ebb_storage::vfs::{MemVfs, Vfs};
+/// use ebb_storage::{FileSystem, LogStore};
+/// use ebb_storage::simulation::MemDisk;
 /// use std::path::Path;
 ///
-/// fn commit(vfs: &dyn Vfs) -> std::io::Result<()> {
-///     let mut file = vfs.create(Path::new("CURRENT.tmp"))?;
+/// fn commit(disk: &dyn LogStore) -> std::io::Result<()> {
+///     let mut file = disk.create(Path::new("CURRENT.tmp"))?;
 ///     file.append(b"new")?;
 ///     file.sync()?;
-///     vfs.rename(Path::new("CURRENT.tmp"), Path::new("CURRENT"))?;
-///     vfs.sync_dir(Path::new("/"))
+///     disk.rename(Path::new("CURRENT.tmp"), Path::new("CURRENT"))?;
+///     disk.sync_dir(Path::new("/"))
 /// }
 ///
 /// for nth_call in 1.. {
-///     let vfs = MemVfs::new();
-///     vfs.crash_at(nth_call);
-///     let acknowledged = commit(&vfs).is_ok();
-///     vfs.restart(7);
-///     match vfs.read_all("CURRENT") {
+///     let disk = MemDisk::new();
+///     disk.crash_at(nth_call);
+///     let acknowledged = commit(&disk).is_ok();
+///     disk.restart(7);
+///     match disk.read_all("CURRENT") {
 ///         Ok(bytes) => assert_eq!(bytes, b"new"),
 ///         Err(_) => assert!(!acknowledged),
 ///     }
@@ -85,11 +88,11 @@ use super::{LockGuard, ReadFile, SyncFile, Vfs, WriteFile};
 /// }
 /// ```
 #[derive(Clone)]
-pub struct MemVfs {
+pub struct MemDisk {
     machine: Arc<Mutex<Machine>>,
 }
 
-/// The kind of call a fault of [`MemVfs::fail_next`] strikes.
+/// The kind of call a fault of [`MemDisk::fail_next`] strikes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultOp {
@@ -98,26 +101,26 @@ pub enum FaultOp {
     /// [`WriteFile::sync`] and [`SyncFile::sync`]; the bytes it was to write
     /// stay unsynced for good.
     Sync,
-    /// [`Vfs::sync_dir`]; a later one makes up for it.
+    /// [`FileSystem::sync_dir`]; a later one makes up for it.
     SyncDir,
-    /// [`Vfs::create`]; changes nothing.
+    /// [`FileSystem::create`]; changes nothing.
     Create,
-    /// [`Vfs::rename`]; changes nothing.
+    /// [`LogStore::rename`]; changes nothing.
     Rename,
-    /// [`Vfs::link`]; changes nothing.
+    /// [`TableFiles::link`]; changes nothing.
     Link,
-    /// [`Vfs::remove`]; changes nothing.
+    /// [`FileSystem::remove`]; changes nothing.
     Remove,
     /// [`ReadFile::read_exact_at`]; leaves the buffer as it was.
     Read,
-    /// [`Vfs::truncate`]; changes nothing.
+    /// [`FileSystem::truncate`]; changes nothing.
     Truncate,
     /// Every call, those that have no kind of their own too. One of the above
     /// fails as it says there; another changes nothing.
     Any,
 }
 
-impl MemVfs {
+impl MemDisk {
     /// An empty disk, with power.
     pub fn new() -> Self {
         Self {
@@ -134,7 +137,7 @@ impl MemVfs {
     /// Replaces what an earlier `crash_at` asked for.
     ///
     /// That call and all after it fail with [`io::ErrorKind::Other`],
-    /// "simulated power loss", until [`MemVfs::restart`]. What the call was to
+    /// "simulated power loss", until [`MemDisk::restart`]. What the call was to
     /// do happens in part, under the rules for what was not synced: a crash in
     /// a sync, for instance, may find all, some or none of the bytes durable.
     ///
@@ -158,7 +161,7 @@ impl MemVfs {
     /// dead (every call on them goes on failing), armed crashes and faults are
     /// disarmed; the capacity stays.
     ///
-    /// Programs of before the crash hold the `MemVfs` too, and their calls on
+    /// Programs of before the crash hold the `MemDisk` too, and their calls on
     /// it get through again: stop them first.
     pub fn restart(&self, seed: u64) {
         self.machine().restart(seed);
@@ -175,7 +178,7 @@ impl MemVfs {
         self.machine().fail_next(op, nth, kind);
     }
 
-    /// Faults of [`MemVfs::fail_next`] that have not struck yet.
+    /// Faults of [`MemDisk::fail_next`] that have not struck yet.
     pub fn armed_faults(&self) -> usize {
         self.machine().armed_faults()
     }
@@ -229,7 +232,7 @@ impl MemVfs {
     }
 
     /// Cuts a file to `len` bytes, or fills it with zeros up to there,
-    /// durably: [`Vfs::truncate`] that counts as no call and never fails for
+    /// durably: [`FileSystem::truncate`] that counts as no call and never fails for
     /// lack of power.
     ///
     /// # Errors
@@ -267,7 +270,7 @@ impl MemVfs {
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// [`MemVfs::machine`] for a call of the traits: a slow disk lets other
+    /// [`MemDisk::machine`] for a call of the traits: a slow disk lets other
     /// threads go first.
     fn call(&self) -> MutexGuard<'_, Machine> {
         let turns = self.machine().turns();
@@ -278,25 +281,25 @@ impl MemVfs {
     }
 }
 
-impl Default for MemVfs {
+impl Default for MemDisk {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for MemVfs {
+impl fmt::Debug for MemDisk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemVfs").finish_non_exhaustive()
+        f.debug_struct("MemDisk").finish_non_exhaustive()
     }
 }
 
-impl Vfs for MemVfs {
+impl FileSystem for MemDisk {
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
         let mut machine = self.call();
         Ok(Arc::new(OpenFile {
             inode: machine.open(path)?,
             boot: machine.boot(),
-            vfs: self.clone(),
+            disk: self.clone(),
         }))
     }
 
@@ -305,20 +308,12 @@ impl Vfs for MemVfs {
         Ok(Box::new(OpenFile {
             inode: machine.create(path)?,
             boot: machine.boot(),
-            vfs: self.clone(),
+            disk: self.clone(),
         }))
     }
 
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
         self.call().truncate(path, len)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.call().rename(from, to)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.machine().link(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -340,9 +335,11 @@ impl Vfs for MemVfs {
     fn exists(&self, path: &Path) -> io::Result<bool> {
         self.call().exists(path)
     }
+}
 
-    fn free_bytes(&self, _: &Path) -> io::Result<Option<u64>> {
-        Ok(self.machine().free_bytes())
+impl LogStore for MemDisk {
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call().rename(from, to)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
@@ -350,7 +347,7 @@ impl Vfs for MemVfs {
         Ok(Box::new(HeldLock {
             path: machine.lock(path)?,
             boot: machine.boot(),
-            vfs: self.clone(),
+            disk: self.clone(),
         }))
     }
 
@@ -359,7 +356,17 @@ impl Vfs for MemVfs {
         Ok(Box::new(HeldLock {
             path: machine.lock_shared(path)?,
             boot: machine.boot(),
-            vfs: self.clone(),
+            disk: self.clone(),
         }))
+    }
+}
+
+impl TableFiles for MemDisk {
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.machine().link(from, to)
+    }
+
+    fn free_bytes(&self, _: &Path) -> io::Result<Option<u64>> {
+        Ok(self.machine().free_bytes())
     }
 }

@@ -3,43 +3,45 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::MemDisk;
 use super::machine::Boot;
 use super::names::Inode;
-use super::{LockGuard, MemVfs, ReadFile, SyncFile, WriteFile};
+use crate::file_system::{ReadFile, SyncFile, WriteFile};
+use crate::log_store::LockGuard;
 
 /// An open file, whichever way it was opened: the trait it is handed out
 /// behind says what may be done with it.
 #[derive(Debug)]
 pub(super) struct OpenFile {
-    pub(super) vfs: MemVfs,
+    pub(super) disk: MemDisk,
     pub(super) boot: Boot,
     pub(super) inode: Inode,
 }
 
 impl ReadFile for OpenFile {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        let mut machine = self.vfs.call();
+        let mut machine = self.disk.call();
         machine.read(self.boot, self.inode, buf, offset)
     }
 
     fn len(&self) -> io::Result<u64> {
-        self.vfs.call().len(self.boot, self.inode)
+        self.disk.call().len(self.boot, self.inode)
     }
 }
 
 impl WriteFile for OpenFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.vfs.call().append(self.boot, self.inode, bytes)
+        self.disk.call().append(self.boot, self.inode, bytes)
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.vfs.call().sync(self.boot, self.inode)
+        self.disk.call().sync(self.boot, self.inode)
     }
 
     fn syncer(&self) -> io::Result<Box<dyn SyncFile>> {
-        self.vfs.call().reopen(self.boot, self.inode)?;
+        self.disk.call().reopen(self.boot, self.inode)?;
         Ok(Box::new(OpenFile {
-            vfs: self.vfs.clone(),
+            disk: self.disk.clone(),
             ..*self
         }))
     }
@@ -47,20 +49,20 @@ impl WriteFile for OpenFile {
 
 impl SyncFile for OpenFile {
     fn sync(&self) -> io::Result<()> {
-        self.vfs.call().sync(self.boot, self.inode)
+        self.disk.call().sync(self.boot, self.inode)
     }
 }
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
-        self.vfs.machine().close(self.boot, self.inode);
+        self.disk.machine().close(self.boot, self.inode);
     }
 }
 
 /// A held lock.
 #[derive(Debug)]
 pub(super) struct HeldLock {
-    pub(super) vfs: MemVfs,
+    pub(super) disk: MemDisk,
     pub(super) boot: Boot,
     pub(super) path: PathBuf,
 }
@@ -69,6 +71,6 @@ impl LockGuard for HeldLock {}
 
 impl Drop for HeldLock {
     fn drop(&mut self) {
-        self.vfs.machine().unlock(self.boot, &self.path);
+        self.disk.machine().unlock(self.boot, &self.path);
     }
 }

@@ -1,9 +1,9 @@
-//! Copying a file through the door to the disk.
+//! Copying a file through an open [`FileSystem`].
 
 use std::io;
 use std::path::Path;
 
-use super::{ReadFile, Vfs};
+use super::{FileSystem, ReadFile};
 use crate::mutation::{self, Mutation};
 
 /// Bytes in memory at a time: more saves nothing, and a part of what is freed stays
@@ -11,23 +11,23 @@ use crate::mutation::{self, Mutation};
 const BUFFER_BYTES: usize = 128 << 10;
 
 /// Copies the first `len` bytes of a file into a new one and makes its bytes
-/// durable; its name is after a [`Vfs::sync_dir`].
+/// durable; its name is after a [`FileSystem::sync_dir`].
 ///
 /// # Errors
 /// `ErrorKind::UnexpectedEof` when the file is shorter; what the system says.
 /// The new file is left as far as it came.
-pub fn copy(vfs: &dyn Vfs, from: &Path, to: &Path, len: u64) -> io::Result<()> {
-    copy_open(&*vfs.open_read(from)?, vfs, to, len)
+pub(crate) fn copy(disk: &dyn FileSystem, from: &Path, to: &Path, len: u64) -> io::Result<()> {
+    copy_open(&*disk.open_read(from)?, disk, to, len)
 }
 
 /// [`copy`] of a file that is open.
 pub(crate) fn copy_open(
     source: &dyn ReadFile,
-    vfs: &dyn Vfs,
+    disk: &dyn FileSystem,
     to: &Path,
     len: u64,
 ) -> io::Result<()> {
-    let mut target = vfs.create(to)?;
+    let mut target = disk.create(to)?;
     let mut buffer = vec![0; BUFFER_BYTES.min(usize::try_from(len).unwrap_or(BUFFER_BYTES))];
     let mut at = 0;
     while at < len {

@@ -3,8 +3,9 @@
 use std::io;
 use std::path::Path;
 
-use super::{Vfs, copy};
+use super::TableFiles;
 use crate::error::{Error, Result};
+use crate::file_system::copy;
 
 /// How a file came to be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,14 +18,14 @@ pub(crate) enum Way {
 
 /// Gives a file of `len` bytes, which never changes, the name `to`: a link, or a
 /// copy where it can have no link there. The name is durable after a
-/// [`Vfs::sync_dir`].
+/// `sync_dir`.
 ///
 /// # Errors
 /// [`Error::DiskFull`] names `to`, [`Error::Io`] names `from`.
-pub(crate) fn link_or_copy(vfs: &dyn Vfs, from: &Path, to: &Path, len: u64) -> Result<Way> {
-    match vfs.link(from, to) {
+pub(crate) fn link_or_copy(disk: &dyn TableFiles, from: &Path, to: &Path, len: u64) -> Result<Way> {
+    match disk.link(from, to) {
         Ok(()) => Ok(Way::Linked),
-        Err(e) if has_no_link(&e) => copy_file(vfs, from, to, len).map(|()| Way::Copied),
+        Err(e) if has_no_link(&e) => copy_file(disk, from, to, len).map(|()| Way::Copied),
         Err(e) => Err(failed("link", from, to)(e)),
     }
 }
@@ -33,8 +34,8 @@ pub(crate) fn link_or_copy(vfs: &dyn Vfs, from: &Path, to: &Path, len: u64) -> R
 ///
 /// # Errors
 /// As [`link_or_copy`].
-pub(crate) fn copy_file(vfs: &dyn Vfs, from: &Path, to: &Path, len: u64) -> Result<()> {
-    copy(vfs, from, to, len).map_err(failed("copy", from, to))
+pub(crate) fn copy_file(disk: &dyn TableFiles, from: &Path, to: &Path, len: u64) -> Result<()> {
+    copy(disk, from, to, len).map_err(failed("copy", from, to))
 }
 
 /// Whether this says that the file cannot have a name there, rather than that
@@ -64,7 +65,8 @@ fn failed(action: &'static str, from: &Path, to: &Path) -> impl FnOnce(io::Error
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::vfs::{FaultOp, MemVfs};
+    use crate::file_system::FileSystem;
+    use crate::simulation::{FaultOp, MemDisk};
 
     /// An ingest of a file that had as many links as there may be was an error,
     /// where a backup made a copy.
@@ -78,7 +80,7 @@ mod tests {
             (Some(io::ErrorKind::TooManyLinks), Some(Way::Copied)),
             (Some(io::ErrorKind::Other), None),
         ] {
-            let mem = MemVfs::new();
+            let mem = MemDisk::new();
             mem.create_dir_all(Path::new("/db")).unwrap();
             let (from, to) = (Path::new("/db/a"), Path::new("/db/b"));
             mem.create(from).unwrap().append(b"bytes").unwrap();

@@ -1,0 +1,43 @@
+//! The lock of a database's directory: one writer, or any number of readers.
+
+use std::io;
+use std::path::Path;
+
+use super::{LockGuard, LogStore};
+use crate::error::{Error, Result};
+use crate::files;
+
+/// Takes the lock of a directory for as long as the guard lives.
+///
+/// # Errors
+/// [`Error::Locked`] when somebody else has it.
+pub(crate) fn take_lock(log_store: &dyn LogStore, dir: &Path) -> Result<Box<dyn LockGuard>> {
+    let path = files::lock(dir);
+    log_store.lock(&path).map_err(|e| match e.kind() {
+        io::ErrorKind::WouldBlock => Error::Locked {
+            path: dir.to_path_buf(),
+        },
+        _ => Error::io("lock", &path)(e),
+    })
+}
+
+/// Takes the lock of a directory beside others who only read it, and writes nothing.
+/// `None` where there is no lock file: no writer has one either, and none must open the
+/// directory meanwhile.
+///
+/// # Errors
+/// [`Error::BeingWritten`] when somebody has the directory open for writing.
+pub(crate) fn share_lock(
+    log_store: &dyn LogStore,
+    dir: &Path,
+) -> Result<Option<Box<dyn LockGuard>>> {
+    let path = files::lock(dir);
+    match log_store.lock_shared(&path) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(Error::BeingWritten {
+            path: dir.to_path_buf(),
+        }),
+        Err(e) => Err(Error::io("lock", &path)(e)),
+    }
+}
