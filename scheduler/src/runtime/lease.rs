@@ -11,41 +11,86 @@ use super::pacing::account::{Account, Payee};
 use super::pacing::attempt_state::AttemptState;
 use super::pacing::lowered::Lowered;
 use super::pacing::pacer::Pacer;
+use super::pacing::thread_use::ThreadUse;
 use super::schedule::tracker::Tracker;
 use super::state::Shared;
 use crate::model::{Job, JobId, TaskId};
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Wall time between two looks at what the kernel counts of a thread beside CPU time: two
+/// small files, some 10 us.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// CPU time of all threads while they were in, of any runtime, in nanoseconds.
 static CPU_NS: AtomicU64 = AtomicU64::new(0);
+/// The time that they waited for a core meanwhile, in nanoseconds.
+static WAITED_NS: AtomicU64 = AtomicU64::new(0);
+/// What they read from the disk and wrote to it meanwhile.
+static DISK_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// CPU time that threads used while they worked under a [`Lease`], of whatever runtime of
-/// this process, in seconds; as of their last checkpoints. Who measures a load by threads
-/// takes it for analytics.
+/// What threads used while they worked under a [`Lease`], of all runtimes of this process.
+/// A load monitor that sees these threads among all others counts this for analytics. CPU
+/// time is as of the last checkpoints; the rest may be 5 ms older.
 #[must_use]
-pub fn leased_cpu_s() -> f64 {
-    CPU_NS.load(Ordering::Relaxed) as f64 / 1e9
+pub fn leased_use() -> ThreadUse {
+    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    ThreadUse {
+        cpu_ns: load(&CPU_NS),
+        waited_ns: load(&WAITED_NS),
+        disk_bytes: load(&DISK_BYTES),
+    }
 }
 
-/// The pacing of a lease, which also counts what all leases use.
-struct LeasePacer(Arc<Pacer>);
+/// The pacing of one thread under a lease, which also counts what all leases use.
+struct LeasePayee {
+    pacer: Arc<Pacer>,
+    /// What the thread had used at the last look, and when that was.
+    seen: Cell<(ThreadUse, Instant)>,
+}
 
-impl Payee for LeasePacer {
+impl LeasePayee {
+    /// For the calling thread, from now on.
+    fn new(pacer: Arc<Pacer>) -> Self {
+        let seen = Cell::new((ThreadUse::of_this_thread(), Instant::now()));
+        Self { pacer, seen }
+    }
+
+    /// Counts what the thread waited for and moved since the last look.
+    fn look(&self) {
+        let now = ThreadUse::of_this_thread();
+        let (before, _) = self.seen.replace((now, Instant::now()));
+        let used = now - before;
+        WAITED_NS.fetch_add(used.waited_ns, Ordering::Relaxed);
+        DISK_BYTES.fetch_add(used.disk_bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for LeasePayee {
+    fn drop(&mut self) {
+        self.look();
+    }
+}
+
+impl Payee for LeasePayee {
     fn settle_every(&self) -> Duration {
-        self.0.settle_every()
+        self.pacer.settle_every()
     }
 
     fn pay(&self, cpu_s: f64, read_bytes: u64) {
         CPU_NS.fetch_add((cpu_s * 1e9) as u64, Ordering::Relaxed);
-        self.0.pay(cpu_s, read_bytes);
+        if self.seen.get().1.elapsed() >= LOOK_EVERY {
+            self.look();
+        }
+        self.pacer.pay(cpu_s, read_bytes);
     }
 
     fn wait(&self, attempt_state: &AttemptState) -> Result<(), TaskError> {
-        self.0.wait(attempt_state)
+        self.pacer.wait(attempt_state)
     }
 }
 
@@ -62,6 +107,9 @@ pub struct LeaseOptions {
     /// the class of tasks even where the system does not let a thread go back to its
     /// own, for which it takes a right that most processes do not have.
     pub owns_threads: bool,
+    /// Its threads keep their own scheduling class: for work that takes a lock for which a
+    /// transaction may wait. Under a low class it would hold that lock for too long.
+    pub keeps_class: bool,
 }
 
 impl Default for LeaseOptions {
@@ -71,6 +119,7 @@ impl Default for LeaseOptions {
             goal_s: None,
             cpu_s: 1.0,
             owns_threads: false,
+            keeps_class: false,
         }
     }
 }
@@ -83,8 +132,8 @@ pub struct Lease(Arc<Held>);
 
 struct Held {
     id: JobId,
-    owns_threads: bool,
-    pacer: Arc<LeasePacer>,
+    options: LeaseOptions,
+    pacer: Arc<Pacer>,
     shared: Arc<Shared>,
 }
 
@@ -128,8 +177,8 @@ impl Lease {
         drop(state);
         Ok(Self(Arc::new(Held {
             id,
-            owns_threads: options.owns_threads,
-            pacer: Arc::new(LeasePacer(pacer)),
+            options,
+            pacer,
             shared: Arc::clone(shared),
         })))
     }
@@ -159,8 +208,12 @@ impl Lease {
     /// they use the share.
     ///
     /// Where the runtime runs tasks under `SCHED_IDLE`, the thread does so too meanwhile,
-    /// if it can go back or is the lease's own: it must hold no lock for which a
-    /// transaction may wait.
+    /// if it can go back or is the lease's own, unless the lease keeps its class: it must
+    /// hold no lock for which a transaction may wait.
+    ///
+    /// Memory of the work is not accounted: `RuntimeOptions::memory_bytes` is for tasks.
+    /// What a leased thread allocates counts as memory that the process uses, which leaves
+    /// tasks less where the capacity source measures it.
     ///
     /// # Errors
     /// [`TaskError::Cancelled`] when the lease was cancelled, its jobs' policy or capacity
@@ -183,10 +236,13 @@ impl Lease {
             task,
             attempt,
         };
-        let lowers = shared.options.lowers_tasks() && (shared.can_raise || self.0.owns_threads);
+        let options = &self.0.options;
+        let may_lower = !options.keeps_class && (shared.can_raise || options.owns_threads);
+        let lowers = shared.options.lowers_tasks() && may_lower;
+        let payee = LeasePayee::new(Arc::clone(&self.0.pacer));
         let lowered = lowers.then(|| Lowered::begin(&shared.cores, self.0.id));
         Ok(LeasedThread {
-            account: Account::open(Arc::clone(&self.0.pacer), attempt_state)?,
+            account: Account::open(Box::new(payee), attempt_state)?,
             _lowered: lowered.flatten(),
             _entered: entered,
             _stays: PhantomData,
@@ -214,7 +270,7 @@ impl Drop for Entered {
 /// too, the thread has paid for what it used and is of its own class again.
 pub struct LeasedThread {
     // In this order: paid for while it is known; raised before it takes the lock.
-    account: Account<Arc<LeasePacer>, Arc<AttemptState>>,
+    account: Account<Box<LeasePayee>, Arc<AttemptState>>,
     _lowered: Option<Lowered>,
     _entered: Entered,
     _stays: PhantomData<*const ()>,

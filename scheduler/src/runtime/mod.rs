@@ -60,6 +60,10 @@ mod error;
 mod handle;
 mod job;
 mod job_entry;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "looks at what threads use in real time"
+)]
 mod lease;
 #[expect(clippy::disallowed_methods, reason = "makes the folder for spills")]
 mod options;
@@ -100,10 +104,11 @@ pub use job::task_processes::TaskProcesses;
 pub use job::text_output::TextOutput;
 #[cfg(feature = "typed")]
 pub use job::typed;
-pub use lease::{Lease, LeaseOptions, LeasedThread, leased_cpu_s};
+pub use lease::{Lease, LeaseOptions, LeasedThread, leased_use};
 pub use options::{Management, RuntimeOptions, TASK_MEMORY_BYTES_MIN, Throttles};
 pub use pacing::class::SchedulingClass;
 pub use pacing::pacer::BURST_S;
+pub use pacing::thread_use::ThreadUse;
 pub use process::{TaskServer, processes_cpu_s};
 pub use runner::Runtime;
 pub use schedule::shares::{Claimant, shares};

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::time::Instant;
 
-use ebb_scheduler::runtime::{leased_cpu_s, processes_cpu_s};
+use ebb_scheduler::runtime::{ThreadUse, leased_use, processes_cpu_s};
 use procfs::{CurrentSI, KernelStats};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use rustix::time::{ClockId, clock_gettime};
@@ -70,8 +70,8 @@ pub struct LoadMonitor {
     process_s: f64,
     /// Of processes that run tasks for this one.
     tasks_s: f64,
-    /// Of threads under leases.
-    leased_s: f64,
+    /// Of threads while they work under leases.
+    leased: ThreadUse,
     machine: Machine,
     idle_s: f64,
     /// Who counts requests, if they are counted.
@@ -90,7 +90,7 @@ impl LoadMonitor {
             threads: Threads::find()?,
             process_s: process_cpu_s(),
             tasks_s: processes_cpu_s(),
-            leased_s: leased_cpu_s(),
+            leased: leased_use(),
             idle_s: machine.idle_s()?,
             machine,
             requests: None,
@@ -121,17 +121,19 @@ impl LoadMonitor {
         let process_cores =
             (process_s - std::mem::replace(&mut self.process_s, process_s)) / length_s;
         let tasks_cores = (tasks_s - std::mem::replace(&mut self.tasks_s, tasks_s)) / length_s;
-        let leased_s = leased_cpu_s();
-        let leased_cores = (leased_s - std::mem::replace(&mut self.leased_s, leased_s)) / length_s;
+        let now = leased_use();
+        let leased = now - std::mem::replace(&mut self.leased, now);
         let idle_cores = (idle_s - std::mem::replace(&mut self.idle_s, idle_s)) / length_s;
         let seconds = |ns: u64| ns as f64 / 1e9;
+        // Not below 0: of a thread that has ended the kernel shows nothing any more.
+        let load = transactional - leased;
+        let analytics_s = seconds(analytics.cpu_ns) + seconds(leased.cpu_ns);
         Ok(MeasuredLoad {
             length_s,
-            // Of a thread that has ended the kernel tells nothing any more.
-            transactional_cores: (seconds(transactional.cpu_ns) / length_s - leased_cores).max(0.0),
-            transactional_waiting: seconds(transactional.waited_ns) / length_s,
-            transactional_disk_bytes_per_s: transactional.disk_bytes as f64 / length_s,
-            analytics_cores: seconds(analytics.cpu_ns) / length_s + leased_cores + tasks_cores,
+            transactional_cores: seconds(load.cpu_ns) / length_s,
+            transactional_waiting: seconds(load.waited_ns) / length_s,
+            transactional_disk_bytes_per_s: load.disk_bytes as f64 / length_s,
+            analytics_cores: analytics_s / length_s + tasks_cores,
             others_cores: self.machine.cores() - idle_cores - process_cores - tasks_cores,
             requests: (self.requests.as_mut()).map(|source| source.take()),
         })

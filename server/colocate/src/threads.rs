@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
-use std::ops::{AddAssign, Sub};
 use std::path::Path;
+
+use ebb_scheduler::runtime::ThreadUse;
 
 /// The name that the scheduler's runtime gives to threads that run tasks.
 pub(super) const ANALYTICS_THREAD: &str = "ebb-task";
@@ -14,42 +15,10 @@ const THREADS: &str = "/proc/self/task";
 /// it starts, and until then has that of the thread that started it.
 const NAMES_READ: u8 = 2;
 
-/// What a thread, or some of them, used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Use {
-    /// CPU time, in nanoseconds.
-    pub(super) cpu_ns: u64,
-    /// The time that it could have run and had no core, in nanoseconds.
-    pub(super) waited_ns: u64,
-    /// Read from the disk or written to it; a write counts when it reaches the page
-    /// cache. 0 where the kernel does not count that.
-    pub(super) disk_bytes: u64,
-}
-
-impl Sub for Use {
-    type Output = Self;
-
-    fn sub(self, before: Self) -> Self {
-        Self {
-            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
-            waited_ns: self.waited_ns.saturating_sub(before.waited_ns),
-            disk_bytes: self.disk_bytes.saturating_sub(before.disk_bytes),
-        }
-    }
-}
-
-impl AddAssign for Use {
-    fn add_assign(&mut self, more: Self) {
-        self.cpu_ns += more.cpu_ns;
-        self.waited_ns += more.waited_ns;
-        self.disk_bytes += more.disk_bytes;
-    }
-}
-
 /// A thread at the last sample.
 #[derive(Debug, Clone, Copy)]
 struct Thread {
-    used: Use,
+    used: ThreadUse,
     runs_analytics: bool,
     /// How often its name was asked for.
     names_read: u8,
@@ -75,9 +44,9 @@ impl Threads {
     ///
     /// # Errors
     /// As [`Threads::find`].
-    pub(super) fn sample(&mut self) -> io::Result<[Use; 2]> {
+    pub(super) fn sample(&mut self) -> io::Result<[ThreadUse; 2]> {
         let mut threads = HashMap::with_capacity(self.0.len());
-        let mut used_by_class = [Use::default(); 2];
+        let mut used_by_class = [ThreadUse::default(); 2];
         for entry in fs::read_dir(THREADS)? {
             let entry = entry?;
             let name = entry.file_name();
@@ -85,7 +54,7 @@ impl Threads {
                 continue;
             };
             // A thread may end between the listing and the reading.
-            let Ok(used) = read_use(&entry.path()) else {
+            let Ok(used) = ThreadUse::read(&entry.path()) else {
                 continue;
             };
             // One that has used less than before is another one of the same id.
@@ -100,7 +69,8 @@ impl Threads {
                 },
             };
             let class = usize::from(thread.runs_analytics);
-            used_by_class[class] += used - before.map_or(Use::default(), |before| before.used);
+            used_by_class[class] +=
+                used - before.map_or(ThreadUse::default(), |before| before.used);
             threads.insert(id, thread);
         }
         self.0 = threads;
@@ -112,57 +82,12 @@ fn runs_analytics(thread: &Path) -> bool {
     fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.trim() == ANALYTICS_THREAD)
 }
 
-fn read_use(thread: &Path) -> io::Result<Use> {
-    let schedstat = fs::read_to_string(thread.join("schedstat"))?;
-    // Not every kernel has it.
-    let io = fs::read_to_string(thread.join("io")).unwrap_or_default();
-    let [cpu_ns, waited_ns] = parse_schedstat(&schedstat).ok_or_else(|| {
-        let said = "schedstat does not begin with two numbers";
-        io::Error::new(io::ErrorKind::InvalidData, said)
-    })?;
-    Ok(Use {
-        cpu_ns,
-        waited_ns,
-        disk_bytes: parse_io(&io),
-    })
-}
-
-/// The time on a core and the time waiting for one, in nanoseconds.
-fn parse_schedstat(text: &str) -> Option<[u64; 2]> {
-    let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
-    Some([numbers.next()??, numbers.next()??])
-}
-
-/// Bytes that were fetched from the disk, and that are to be written to it.
-fn parse_io(text: &str) -> u64 {
-    let number = |name: &str| {
-        let mut lines = text.lines();
-        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        value.and_then(|value| value.trim().parse::<u64>().ok())
-    };
-    let counted = ["read_bytes", "write_bytes"].map(|name| number(name).unwrap_or(0));
-    counted[0].saturating_add(counted[1])
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
     use super::*;
-
-    #[test]
-    fn what_the_kernel_says_is_read_as_it_says_it() {
-        assert_eq!(parse_schedstat("120 7 3\n"), Some([120, 7]));
-        for bad in ["", "120", "x 7 3", "-1 2 3"] {
-            assert_eq!(parse_schedstat(bad), None, "{bad:?}");
-        }
-        let io = "rchar: 1\nwchar: 2\nsyscr: 3\nread_bytes: 40\nwrite_bytes: 500\n\
-                  cancelled_write_bytes: 6\n";
-        assert_eq!(parse_io(io), 540);
-        assert_eq!(parse_io(""), 0);
-        assert_eq!(parse_io("read_bytes: much\nwrite_bytes: 5"), 5);
-    }
 
     #[test]
     fn a_busy_thread_counts_for_its_class() {

@@ -1,0 +1,103 @@
+//! What a thread used, as the kernel counts it: `schedstat` and `io` under `/proc`.
+//!
+//! Both sides of co-location read it here: a lease for its own threads, the load monitor
+//! for all threads of the process. So they deduct the same numbers from each other.
+
+use std::fs;
+use std::io;
+use std::ops::{AddAssign, Sub};
+use std::path::Path;
+
+/// What a thread, or some of them, used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ThreadUse {
+    /// CPU time, in nanoseconds.
+    pub cpu_ns: u64,
+    /// The time that it was ready to run and had no core, in nanoseconds.
+    pub waited_ns: u64,
+    /// Read from the disk or written to it; a write counts when it reaches the page
+    /// cache. 0 where the kernel does not count that.
+    pub disk_bytes: u64,
+}
+
+impl Sub for ThreadUse {
+    type Output = Self;
+
+    /// Not below 0.
+    fn sub(self, before: Self) -> Self {
+        Self {
+            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
+            waited_ns: self.waited_ns.saturating_sub(before.waited_ns),
+            disk_bytes: self.disk_bytes.saturating_sub(before.disk_bytes),
+        }
+    }
+}
+
+impl AddAssign for ThreadUse {
+    fn add_assign(&mut self, more: Self) {
+        self.cpu_ns += more.cpu_ns;
+        self.waited_ns += more.waited_ns;
+        self.disk_bytes += more.disk_bytes;
+    }
+}
+
+impl ThreadUse {
+    /// What the thread used whose directory this is, such as `/proc/self/task/17`.
+    ///
+    /// # Errors
+    /// When the kernel does not show it: the thread has ended, or this is not Linux.
+    pub fn read(thread: &Path) -> io::Result<Self> {
+        let schedstat = fs::read_to_string(thread.join("schedstat"))?;
+        // Not every kernel has it.
+        let io = fs::read_to_string(thread.join("io")).unwrap_or_default();
+        let [cpu_ns, waited_ns] = parse_schedstat(&schedstat).ok_or_else(|| {
+            let said = "schedstat does not begin with two numbers";
+            io::Error::new(io::ErrorKind::InvalidData, said)
+        })?;
+        Ok(Self {
+            cpu_ns,
+            waited_ns,
+            disk_bytes: parse_io(&io),
+        })
+    }
+
+    /// What the calling thread used; nothing where the kernel does not show it.
+    pub(in crate::runtime) fn of_this_thread() -> Self {
+        Self::read(Path::new("/proc/thread-self")).unwrap_or_default()
+    }
+}
+
+/// The time on a core and the time waiting for one, in nanoseconds.
+fn parse_schedstat(text: &str) -> Option<[u64; 2]> {
+    let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
+    Some([numbers.next()??, numbers.next()??])
+}
+
+/// Bytes that were fetched from the disk, and that are to be written to it.
+fn parse_io(text: &str) -> u64 {
+    let number = |name: &str| {
+        let mut lines = text.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.and_then(|value| value.trim().parse::<u64>().ok())
+    };
+    let counted = ["read_bytes", "write_bytes"].map(|name| number(name).unwrap_or(0));
+    counted[0].saturating_add(counted[1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_writes_is_read_as_it_is() {
+        assert_eq!(parse_schedstat("120 7 3\n"), Some([120, 7]));
+        for bad in ["", "120", "x 7 3", "-1 2 3"] {
+            assert_eq!(parse_schedstat(bad), None, "{bad:?}");
+        }
+        let io = "rchar: 1\nwchar: 2\nsyscr: 3\nread_bytes: 40\nwrite_bytes: 500\n\
+                  cancelled_write_bytes: 6\n";
+        assert_eq!(parse_io(io), 540);
+        assert_eq!(parse_io(""), 0);
+        assert_eq!(parse_io("read_bytes: much\nwrite_bytes: 5"), 5);
+    }
+}
