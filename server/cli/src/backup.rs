@@ -1,4 +1,5 @@
-//! `ebb backup`: a second directory that opens as the database.
+//! `ebb backup`: a second directory that opens as the database. It runs unpaced: the
+//! process has the database to itself.
 
 use std::path::PathBuf;
 

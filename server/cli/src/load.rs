@@ -1,4 +1,5 @@
-//! `ebb load`: files into a table, all of their rows or none.
+//! `ebb load`: files into a table, all of their rows or none. It runs unpaced: the process
+//! has the database to itself.
 
 mod scratch;
 mod watch;

@@ -1,4 +1,5 @@
-//! `ebb scan`: the rows of a key range.
+//! `ebb scan`: the rows of a key range. It runs unpaced: no process that serves a load has
+//! the database open.
 
 use anyhow::Result;
 use ebb_storage::Entry;

@@ -1,4 +1,4 @@
-//! `ebb verify`: whether a database's files say what they must.
+//! `ebb verify`: checks a database's files. It runs unpaced: nobody has the database open.
 
 use anyhow::Result;
 use ebb_storage::{Options, VerifyReport};

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use ebb_scheduler::availability::Availability;
 use ebb_scheduler::runtime::{
-    JobHandle, JobSpec, Runtime, RuntimeError, RuntimeOptions, RuntimeStatus, SubmitError,
+    JobHandle, JobSpec, Lease, LeaseOptions, Runtime, RuntimeError, RuntimeOptions, RuntimeStatus,
+    SubmitError,
 };
 use serde::Serialize;
 use thiserror::Error;
@@ -206,6 +207,31 @@ impl Colocated {
     /// behind then.
     pub fn submit(&self, job: JobSpec) -> Result<JobHandle, SubmitError> {
         self.runtime.submit(job)
+    }
+
+    /// A share for work of the service that can wait, such as an export or a report, as
+    /// [`Runtime::lease`]: its threads run beside the jobs, and what they use under it
+    /// counts for analytics.
+    ///
+    /// ```
+    /// # use ebb_colocate::{Colocated, ColocatedOptions, runtime::LeaseOptions};
+    /// let colocated = Colocated::new(ColocatedOptions::default())?;
+    /// let lease = colocated.lease("report", LeaseOptions::default())?;
+    /// let thread = lease.enter()?; // waits for a share
+    /// for row in ["ebb", "and", "flow"] {
+    ///     thread.read(row.len())?; // waits while more was used than that
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When goal or CPU time is not a positive number, or the runtime is shutting down.
+    pub fn lease(
+        &self,
+        name: impl Into<String>,
+        options: LeaseOptions,
+    ) -> Result<Lease, SubmitError> {
+        self.runtime.lease(name, options)
     }
 
     /// How the service and its jobs are.

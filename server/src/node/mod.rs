@@ -5,6 +5,7 @@
 //!        │ JobRequest, id
 //!        v
 //!   Node ── jobs: submit, list, watch, cancel, discard, restart
+//!    │ ├─ leased: backup, verify, scan, load
 //!    │ └─ drive: a thread per job ──> history, in the database
 //!    └─ assembly: Db, governor, guard, runtime
 //! ```
@@ -18,6 +19,7 @@
 //! | `options` | how a node is set up |
 //! | `assembly` | database, governor and runtime, put together in one place |
 //! | `jobs` | what can be done with jobs |
+//! | `leased` | work beside the jobs: backup, verify, scan, load |
 //! | `running`, `drive` | a job that runs, and the thread that sees it to its end |
 //! | `registry` | the jobs that run |
 //! | `spills` | the folder for sorted runs |
@@ -26,6 +28,7 @@
 mod assembly;
 mod drive;
 mod jobs;
+mod leased;
 mod options;
 mod registry;
 mod running;

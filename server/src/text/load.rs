@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
+use ebb_scheduler::runtime::{Lease, LeasedThread};
 use ebb_storage::{SortedWriter, Table};
 use serde::Serialize;
 
@@ -149,6 +150,30 @@ impl Sorted {
     }
 }
 
+/// A thread of a load, under a lease if there is one.
+struct Pace(Option<LeasedThread>);
+
+impl Pace {
+    /// Waits until the calling thread may work.
+    fn begin(lease: Option<&Lease>) -> Result<Self, LoadError> {
+        let thread = lease.map(Lease::enter).transpose();
+        thread.map(Self).map_err(|_| LoadError::Cancelled)
+    }
+
+    /// Waits until it may work on.
+    fn checkpoint(&self) -> Result<(), LoadError> {
+        let checked = self.0.as_ref().map_or(Ok(()), LeasedThread::checkpoint);
+        checked.map_err(|_| LoadError::Cancelled)
+    }
+
+    /// As [`checkpoint`](Self::checkpoint), with a row that was read.
+    fn read(&self, row: &Row) -> Result<(), LoadError> {
+        let read = |thread: &LeasedThread| thread.read(row.text_bytes as usize);
+        let checked = self.0.as_ref().map_or(Ok(()), read);
+        checked.map_err(|_| LoadError::Cancelled)
+    }
+}
+
 /// What the threads of a load share.
 struct Work<'a> {
     options: &'a LoadOptions,
@@ -200,13 +225,14 @@ impl<'a> Work<'a> {
     fn in_parallel<P: Sync, T: Send>(
         &self,
         parts: &[P],
-        part: impl Fn(usize, &P) -> Result<T, LoadError> + Sync,
+        part: impl Fn(usize, &P, &Pace) -> Result<T, LoadError> + Sync,
     ) -> Result<Vec<T>, LoadError> {
         thread::scope(|scope| {
             let part = &part;
             let spawn = |(at, tasks)| {
                 let run = move || {
-                    let result = part(at, tasks);
+                    let paced = Pace::begin(self.options.lease.as_ref());
+                    let result = paced.and_then(|pace| part(at, tasks, &pace));
                     result.inspect_err(|_| self.failed.store(true, Ordering::Relaxed))
                 };
                 thread::Builder::new().spawn_scoped(scope, run)
@@ -232,11 +258,11 @@ impl<'a> Work<'a> {
     /// Writes the rows of files whose keys ascend from file to file.
     fn write_in_order(&self, tasks: &[Task<'_>]) -> Result<Vec<PathBuf>, LoadError> {
         let parts = parts(tasks, self.options.threads, self.options.part_bytes_min);
-        let written = self.in_parallel(&parts, |at, tasks| {
+        let written = self.in_parallel(&parts, |at, tasks, pace| {
             let name = format!("part-{}", at + 1);
             let mut writer = SortedWriter::create(self.scratch, &name, Default::default())?;
             for task in *tasks {
-                self.read(task, &mut |row| Ok(writer.put(&row.key, &row.value)?))?;
+                self.read(task, pace, &mut |row| Ok(writer.put(&row.key, &row.value)?))?;
             }
             Ok(writer.finish()?)
         })?;
@@ -247,10 +273,10 @@ impl<'a> Work<'a> {
     fn sort_all(&self, tasks: &[Task<'_>]) -> Result<Vec<PathBuf>, LoadError> {
         let parts = parts(tasks, self.options.threads, self.options.part_bytes_min);
         let sort_bytes = self.options.sort_bytes / parts.len().max(1);
-        let runs = self.in_parallel(&parts, |_, tasks| {
+        let runs = self.in_parallel(&parts, |_, tasks, pace| {
             let mut sorter = Sorter::new(self.scratch, sort_bytes);
             for task in *tasks {
-                self.read(task, &mut |row| {
+                self.read(task, pace, &mut |row| {
                     let (file, line) = (task.place, row.line);
                     let pushed = sorter.push(&row.key, &row.value, Origin { file, line });
                     pushed.map_err(|source| self.scratch_error(source))
@@ -258,14 +284,26 @@ impl<'a> Work<'a> {
             }
             sorter.finish().map_err(|source| self.scratch_error(source))
         })?;
-        self.write_merged(tasks, runs.into_iter().flatten().collect())
+        let runs = Mutex::new(runs.into_iter().flatten().collect());
+        // On a thread of the load's own, as all of it.
+        let written = self.in_parallel(&[()], |_, (), pace| {
+            let runs = std::mem::take(&mut *runs.lock().unwrap_or_else(PoisonError::into_inner));
+            self.write_merged(tasks, runs, pace)
+        })?;
+        Ok(written.concat())
     }
 
-    fn write_merged(&self, tasks: &[Task<'_>], runs: Vec<Run>) -> Result<Vec<PathBuf>, LoadError> {
+    fn write_merged(
+        &self,
+        tasks: &[Task<'_>],
+        runs: Vec<Run>,
+        pace: &Pace,
+    ) -> Result<Vec<PathBuf>, LoadError> {
         let mut writer = SortedWriter::create(self.scratch, "rows", Default::default())?;
         let mut written = 0;
         let mut untold_bytes = 0;
         let replaced = merge(runs, self.options.duplicates, |row| {
+            pace.checkpoint()?;
             writer.put(&row.key, &row.value)?;
             written += 1;
             untold_bytes += (row.key.len() + row.value.len()) as u64;
@@ -302,11 +340,12 @@ impl<'a> Work<'a> {
     fn read(
         &self,
         task: &Task<'_>,
+        pace: &Pace,
         take: &mut dyn FnMut(&Row) -> Result<(), LoadError>,
     ) -> Result<(), LoadError> {
         if self.options.skip_bad && !task.file.is_stream {
             let unread = AtomicU64::new(0);
-            let checked = self.read_once(task, &unread, &mut |_| Ok(()));
+            let checked = self.read_once(task, &unread, &mut |row| pace.read(row));
             if let Some(skipped) = checked.as_ref().err().and_then(LoadError::skipped) {
                 let skip = |mut all: std::sync::MutexGuard<'_, Vec<_>>| all.push(skipped);
                 skip(self.skipped.lock().unwrap_or_else(PoisonError::into_inner));
@@ -316,6 +355,7 @@ impl<'a> Work<'a> {
         }
         let (mut rows, mut bytes) = (0, 0);
         self.read_once(task, &self.bytes_read, &mut |row| {
+            pace.read(row)?;
             take(row)?;
             rows += 1;
             bytes += row.text_bytes;

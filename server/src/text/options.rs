@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::thread;
 
+use ebb_scheduler::runtime::Lease;
+
 use super::format::TextFormat;
 
 /// What becomes of several rows with the same key.
@@ -16,7 +18,7 @@ pub enum Duplicates {
 }
 
 /// How to load.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct LoadOptions {
     /// What the files are. `None` with a key column: as their names end; without:
     /// lines of text.
@@ -42,6 +44,9 @@ pub struct LoadOptions {
     pub max_bytes: Option<u64>,
     /// Memory for rows that are sorted, of all threads together, in bytes.
     pub sort_bytes: usize,
+    /// What the threads work under; a lease [for threads of its
+    /// own](ebb_scheduler::runtime::LeaseOptions::owns_threads). `None`: they are not paced.
+    pub lease: Option<Lease>,
 }
 
 impl Default for LoadOptions {
@@ -59,6 +64,7 @@ impl Default for LoadOptions {
             part_bytes_min: 8 << 20,
             max_bytes: None,
             sort_bytes: 64 << 20,
+            lease: None,
         }
     }
 }
