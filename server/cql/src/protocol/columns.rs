@@ -1,9 +1,11 @@
 //! Names and types of a result's columns or a statement's markers, as they travel.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use ebb_catalog::types::CqlType;
 
 use super::fault::{ProtocolError, Result};
 use super::reader::Reader;
+use super::writer;
 
 /// All columns are of one table, which is named once.
 pub(super) const GLOBAL_TABLE: i32 = 0x0001;
@@ -23,6 +25,19 @@ pub struct Columns {
     bytes: Bytes,
 }
 
+/// A column to be sent, or the marker of a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ColumnSpec<'a> {
+    /// Of its table.
+    pub keyspace: &'a str,
+    /// Its table.
+    pub table: &'a str,
+    /// Its name, its alias, or what computes it. What is past 65,535 bytes is not sent.
+    pub name: &'a str,
+    /// What its values are.
+    pub ty: &'a CqlType,
+}
+
 /// A column as it was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column<'a> {
@@ -37,6 +52,41 @@ pub struct Column<'a> {
 }
 
 impl Columns {
+    /// Columns in their order. The table is named once where it is the same for all.
+    ///
+    /// # Panics
+    /// Where the name of a keyspace or table has more than 65,535 bytes; past 2^31 - 1
+    /// columns.
+    pub fn new(specs: &[ColumnSpec<'_>]) -> Self {
+        let count = i32::try_from(specs.len()).expect("less than 2^31 columns");
+        let global = specs.first().map(|spec| (spec.keyspace, spec.table));
+        let one_table = |global: &(&str, &str)| {
+            let mut all = specs.iter();
+            all.all(|spec| (spec.keyspace, spec.table) == *global)
+        };
+        let global = global.filter(one_table);
+        let (mut out, mut option) = (BytesMut::new(), Vec::new());
+        if let Some((keyspace, table)) = global {
+            writer::string(&mut out, keyspace);
+            writer::string(&mut out, table);
+        }
+        for spec in specs {
+            if global.is_none() {
+                writer::string(&mut out, spec.keyspace);
+                writer::string(&mut out, spec.table);
+            }
+            writer::string_cut(&mut out, spec.name);
+            option.clear();
+            spec.ty.write_option(&mut option);
+            out.put_slice(&option);
+        }
+        Self {
+            count: count.unsigned_abs(),
+            global_table: global.is_some(),
+            bytes: out.freeze(),
+        }
+    }
+
     /// How many columns.
     pub fn len(&self) -> usize {
         self.count as usize

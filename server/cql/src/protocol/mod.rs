@@ -30,7 +30,7 @@ mod rows;
 mod values;
 pub mod writer;
 
-pub use columns::{Column, Columns};
+pub use columns::{Column, ColumnSpec, Columns};
 pub use compression::{COMPRESSED_BODY_BYTES_MIN, Compression};
 pub use consistency::Consistency;
 pub use decoder::{BODY_BYTES_MAX_DEFAULT, FrameDecoder, FrameError};
@@ -38,7 +38,7 @@ pub use error_response::{ErrorKind, ErrorResponse, WriteType};
 pub use events::{
     Event, EventTypes, SchemaChange, SchemaChangeKind, SchemaTarget, StatusChange, TopologyChange,
 };
-pub use fault::{ProtocolError, Result};
+pub use fault::ProtocolError;
 pub use frame::{
     Direction, EVENT_STREAM, Frame, HEADER_BYTES, Opcode, RESPONSE_BIT, VERSION, flag,
 };
@@ -51,3 +51,6 @@ pub use request::{
 pub use response::{Answer, Prepared, Response};
 pub use rows::{Rows, RowsWriter};
 pub use values::{Values, ValuesBuf};
+
+#[cfg(test)]
+mod tests;

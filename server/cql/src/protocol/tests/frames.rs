@@ -1,0 +1,231 @@
+//! Frames that are halves, lies or nothing.
+
+use bytes::{BufMut, BytesMut};
+
+use super::super::*;
+use super::samples::*;
+
+fn requests() -> FrameDecoder {
+    FrameDecoder::new(Direction::Request, 1000)
+}
+
+fn header(version: u8, flags: u8, stream: i16, opcode: u8, length: u32) -> BytesMut {
+    let mut out = BytesMut::new();
+    out.put_u8(version);
+    out.put_u8(flags);
+    out.put_i16(stream);
+    out.put_u8(opcode);
+    out.put_u32(length);
+    out
+}
+
+#[test]
+fn frames_come_out_however_they_are_cut() {
+    let mut sent = BytesMut::new();
+    for text in ["a", "b", "c"] {
+        Request::Prepare { text }.encode(&mut sent, 0, Compression::None);
+    }
+    for piece in [1, 2, 7, 10, 1000] {
+        let mut buffer = BytesMut::new();
+        let mut texts = Vec::new();
+        for bytes in sent.chunks(piece) {
+            buffer.extend_from_slice(bytes);
+            while let Some(frame) = requests().decode(&mut buffer).unwrap() {
+                match Request::decode(&frame).unwrap() {
+                    Request::Prepare { text } => texts.push(text.to_owned()),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        assert_eq!(texts, ["a", "b", "c"]);
+    }
+}
+
+#[test]
+fn a_version_that_is_not_spoken_is_answered_in_its_stream() {
+    for version in [3, 5, 6, 0x41, 0x42, b'G'] {
+        let error = requests().decode(&mut header(version, 0, 9, 5, 0));
+        let error = error.unwrap_err();
+        assert_eq!(error, FrameError::Version { version, stream: 9 });
+        assert!(error.is_fatal());
+        let mut out = BytesMut::new();
+        let answer = Response::Error(error.clone().into());
+        answer.encode(
+            &mut out,
+            error.stream(),
+            &Head::default(),
+            Compression::None,
+        );
+        assert_eq!(out[..5], [0x84, 0, 0, 9, 0]);
+        let frame = decode_one(&out, Direction::Response, Compression::None).unwrap();
+        let Response::Error(error) = Answer::decode(&frame).unwrap().response else {
+            panic!("no error");
+        };
+        assert_eq!(error.kind, ErrorKind::Protocol);
+        assert!(error.message.contains("supported versions are (4/v4)"));
+    }
+}
+
+/// Headers of version 1 and 2 have eight bytes: waiting for nine waits for ever.
+#[test]
+fn a_version_with_shorter_headers_is_refused_at_once() {
+    let error = requests().decode(&mut BytesMut::from(&[2, 0, 5, 5, 0, 0, 0, 0][..]));
+    let (version, stream) = (2, 5);
+    assert_eq!(error, Err(FrameError::Version { version, stream }));
+}
+
+#[test]
+fn a_length_past_the_limit_is_refused_before_the_body_comes() {
+    for body_bytes in [1001, u32::MAX] {
+        let mut buffer = header(4, 0, 1, 7, body_bytes);
+        let error = requests().decode(&mut buffer).unwrap_err();
+        assert!(matches!(error, FrameError::TooLong { stream: 1, .. }));
+        assert!(error.is_fatal());
+    }
+    let waits = requests().decode(&mut header(4, 0, 1, 7, 1000));
+    assert_eq!(waits, Ok(None));
+}
+
+#[test]
+fn a_response_is_no_request() {
+    let error = requests().decode(&mut header(0x84, 0, 1, 2, 0));
+    assert!(matches!(error, Err(FrameError::Direction { .. })));
+}
+
+#[test]
+fn a_negative_stream_is_refused_and_the_next_frame_comes_out() {
+    let mut buffer = header(4, 0, -2, 5, 0);
+    buffer.unsplit(header(4, 0, 2, 5, 0));
+    let error = requests().decode(&mut buffer).unwrap_err();
+    assert_eq!((error.stream(), error.is_fatal()), (-2, false));
+    let frame = requests().decode(&mut buffer).unwrap().unwrap();
+    assert_eq!(Request::decode(&frame), Ok(Request::Options));
+}
+
+#[test]
+fn opcodes_that_no_request_has_are_errors() {
+    for opcode in 0..=u8::MAX {
+        let frame = requests().decode(&mut header(4, 0, 0, opcode, 0));
+        let frame = frame.unwrap().unwrap();
+        let error = Request::decode(&frame);
+        match Opcode::from_code(opcode) {
+            Err(unknown) => assert_eq!(error, Err(unknown)),
+            Ok(Opcode::Options) => assert_eq!(error, Ok(Request::Options)),
+            Ok(_) => assert!(error.is_err(), "an empty body does for opcode {opcode}"),
+        }
+    }
+}
+
+#[test]
+fn a_body_compressed_without_asking_ends_its_request_only() {
+    let mut buffer = header(4, flag::COMPRESSION, 6, 7, 4);
+    buffer.put_u32(0);
+    let error = requests().decode(&mut buffer).unwrap_err();
+    assert_eq!((error.stream(), error.is_fatal()), (6, false));
+    assert!(buffer.is_empty());
+}
+
+#[test]
+fn a_bomb_is_refused_by_what_it_claims() {
+    let plain = vec![0; 1 << 20];
+    let block = lz4_flex::block::compress(&plain);
+    let mut decoder = FrameDecoder::new(Direction::Request, 1 << 19);
+    decoder.set_compression(Compression::Lz4);
+    // More than the limit, more than such a block can hold, and other than it holds.
+    let lies = [1 << 20, u32::MAX, 5, (1 << 20) - 1, (1 << 19) - 1];
+    for length in lies {
+        let mut buffer = header(4, flag::COMPRESSION, 0, 7, block.len() as u32 + 4);
+        buffer.put_u32(length);
+        buffer.extend_from_slice(&block);
+        let error = decoder.decode(&mut buffer).unwrap_err();
+        assert!(!error.is_fatal(), "{error}");
+    }
+    let mut small = header(4, flag::COMPRESSION, 0, 7, 6);
+    small.put_u32(100_000);
+    small.put_u16(0);
+    assert!(decoder.decode(&mut small).is_err());
+}
+
+#[test]
+fn lengths_that_mean_nothing_are_errors() {
+    let body = |value_length: i32| {
+        let mut out = BytesMut::new();
+        writer::long_string(&mut out, "SELECT 1");
+        out.extend_from_slice(&[0, 1, 0x01, 0, 1]);
+        out.put_i32(value_length);
+        Frame {
+            flags: 0,
+            stream: 0,
+            opcode: Opcode::Query as u8,
+            body: out.freeze(),
+        }
+    };
+    assert!(Request::decode(&body(0)).is_ok());
+    assert!(Request::decode(&body(-1)).is_ok());
+    assert!(Request::decode(&body(-2)).is_ok());
+    for length in [-3, i32::MIN, 1, i32::MAX] {
+        assert!(Request::decode(&body(length)).is_err(), "{length}");
+    }
+}
+
+#[test]
+fn a_body_cut_anywhere_is_an_error() {
+    each_request(|request| {
+        let mut out = BytesMut::new();
+        request.encode_body(&mut out);
+        for cut in 0..out.len() {
+            let frame = Frame {
+                flags: 0,
+                stream: 0,
+                opcode: request.opcode() as u8,
+                body: out.clone().freeze().slice(..cut),
+            };
+            assert!(Request::decode(&frame).is_err(), "{request:?} at {cut}");
+        }
+    });
+    for response in responses() {
+        let mut out = BytesMut::new();
+        response.encode_body(&mut out);
+        for cut in 0..out.len() {
+            let frame = Frame {
+                flags: 0,
+                stream: 0,
+                opcode: response.opcode() as u8,
+                body: out.clone().freeze().slice(..cut),
+            };
+            assert!(Answer::decode(&frame).is_err(), "{response:?} at {cut}");
+        }
+    }
+}
+
+#[test]
+fn a_custom_payload_is_stepped_over() {
+    let mut body = BytesMut::new();
+    writer::list(&mut body, &["a", "b"], |out, key| {
+        writer::string(out, key);
+        writer::bytes(out, Some(b"for another handler"));
+    });
+    Request::Prepare { text: "x" }.encode_body(&mut body);
+    let frame = Frame {
+        flags: flag::CUSTOM_PAYLOAD,
+        stream: 0,
+        opcode: Opcode::Prepare as u8,
+        body: body.freeze(),
+    };
+    assert_eq!(Request::decode(&frame), Ok(Request::Prepare { text: "x" }));
+}
+
+#[test]
+fn a_batch_with_names_of_values_is_refused() {
+    // Unlogged, no statements, ONE, names for values.
+    let frame = Frame {
+        flags: 0,
+        stream: 0,
+        opcode: Opcode::Batch as u8,
+        body: (&[1, 0, 0, 0, 1, 0x40][..]).into(),
+    };
+    assert!(matches!(
+        Request::decode(&frame),
+        Err(ProtocolError::Flags { flags: 0x40, .. })
+    ));
+}

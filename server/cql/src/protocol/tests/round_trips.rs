@@ -1,0 +1,130 @@
+//! What is written is read as it was.
+
+use bytes::BytesMut;
+
+use super::super::*;
+use super::samples::*;
+
+const COMPRESSIONS: [Compression; 2] = [Compression::None, Compression::Lz4];
+
+#[test]
+fn requests_come_back() {
+    for compression in COMPRESSIONS {
+        let mut count = 0;
+        each_request(|request| {
+            let mut out = BytesMut::new();
+            request.encode(&mut out, 77, compression);
+            let frame = decode_one(&out, Direction::Request, compression).unwrap();
+            assert_eq!(frame.stream, 77);
+            assert_eq!(Request::decode(&frame).unwrap(), request);
+            count += 1;
+        });
+        assert_eq!(count, 10);
+    }
+}
+
+#[test]
+fn responses_come_back_with_their_heads() {
+    let warnings = ["too large".to_owned(), "too many".to_owned()];
+    let heads = [
+        Head::default(),
+        Head {
+            tracing_id: Some(*b"a trace of mine!"),
+            warnings: &warnings,
+        },
+    ];
+    for response in responses() {
+        for head in heads {
+            for compression in COMPRESSIONS {
+                let mut out = BytesMut::new();
+                response.encode(&mut out, 3, &head, compression);
+                let frame = decode_one(&out, Direction::Response, compression).unwrap();
+                let answer = Answer::decode(&frame).unwrap();
+                assert_eq!(answer.response, response);
+                assert_eq!(answer.tracing_id, head.tracing_id);
+                assert_eq!(answer.warnings, head.warnings);
+            }
+        }
+    }
+}
+
+#[test]
+fn values_are_read_as_often_as_wanted() {
+    let mut values = ValuesBuf::new();
+    values.push(Value::Bytes(b"a")).push(Value::Unset);
+    let values = values.as_values();
+    for _ in 0..2 {
+        let all: Vec<_> = values.iter().collect();
+        assert_eq!(all, [(None, Value::Bytes(b"a")), (None, Value::Unset)]);
+    }
+}
+
+#[test]
+fn rows_come_back_cell_by_cell() {
+    let cells = [
+        Some(&[0, 0, 0, 7][..]),
+        None,
+        Some(b"made in place"),
+        Some(b""),
+        Some(b"x"),
+        Some(b""),
+    ];
+    for columns in [columns(), columns_of_two_tables()] {
+        for skip_metadata in [false, true] {
+            for state in [None, Some(&b"where it ended"[..]), Some(b"")] {
+                let frame = Frame {
+                    flags: 0,
+                    stream: 0,
+                    opcode: Opcode::Result as u8,
+                    body: rows_body(&columns, skip_metadata, state).freeze(),
+                };
+                let Response::Rows(rows) = Answer::decode(&frame).unwrap().response else {
+                    panic!("no rows");
+                };
+                assert_eq!((rows.len(), rows.column_count()), (2, 3));
+                assert!(rows.cells().eq(cells));
+                assert_eq!(rows.paging_state.as_deref(), state);
+                let expected = (!skip_metadata).then_some(&columns);
+                assert_eq!(rows.columns.as_ref(), expected);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_that_is_abandoned_leaves_no_trace() {
+    let columns = columns();
+    let write = |abandon: bool| {
+        let mut out = BytesMut::from(&b"before"[..]);
+        let mut rows = RowsWriter::new(&mut out, &columns, false);
+        let row = |rows: &mut RowsWriter<'_>| (0..3).for_each(|_| rows.cell(Some(b"cell")));
+        row(&mut rows);
+        rows.end_row();
+        assert_eq!(rows.bytes(), 24);
+        if abandon {
+            let start = rows.bytes();
+            rows.cell(Some(b"half a row"));
+            rows.abandon_row(start);
+        }
+        row(&mut rows);
+        rows.end_row();
+        assert_eq!((rows.rows(), rows.bytes()), (2, 48));
+        rows.finish(Some(b"state"));
+        out
+    };
+    assert_eq!(write(true), write(false));
+}
+
+#[test]
+fn columns_name_a_table_once_only_where_it_is_one() {
+    let names = |columns: &Columns| -> Vec<String> {
+        let name = |c: Column<'_>| format!("{}.{}.{}", c.keyspace, c.table, c.name);
+        columns.iter().map(name).collect()
+    };
+    assert_eq!(names(&columns()), ["ks.t.a", "ks.t.b", "ks.t.count(*)"]);
+    assert_eq!(
+        names(&columns_of_two_tables()),
+        ["ks.t.a", "ks.u.b", "ks.t.c"]
+    );
+    assert_eq!(names(&Columns::default()), [""; 0]);
+}
