@@ -80,8 +80,17 @@ fn every_workload_reads_what_it_wrote_and_reports_it() {
         ] {
             assert!(positive.as_f64() > Some(0.0), "{name}: {outcome:#}");
         }
-        for field in ["stalls", "stall_s", "delays", "delay_s", "wait_us_max"] {
-            assert!(outcome["gate"][field].is_number(), "{name}: {outcome:#}");
+        for field in [
+            "stalls",
+            "stall_s",
+            "throttles",
+            "throttle_s",
+            "wait_us_max",
+        ] {
+            assert!(
+                outcome["write_stalls"][field].is_number(),
+                "{name}: {outcome:#}"
+            );
         }
         let percentiles = &outcome["latencies"][operation];
         let us = |field: &str| percentiles[field].as_f64().unwrap();

@@ -40,9 +40,9 @@ pub(crate) struct Counters {
     pub(crate) stalls: Counter,
     pub(crate) stall_us: Counter,
     pub(crate) stall_us_max: Counter,
-    pub(crate) delays: Counter,
-    pub(crate) delay_us: Counter,
-    pub(crate) gate_us_max: Counter,
+    pub(crate) throttles: Counter,
+    pub(crate) throttle_us: Counter,
+    pub(crate) write_wait_us_max: Counter,
     pub(crate) reads_by_runs: [Counter; Stats::READS_BY_RUNS],
     pub(crate) runs_touched: Counter,
     pub(crate) blocks_read: Counter,
@@ -139,12 +139,12 @@ pub struct Stats {
     pub stall_us_max: u64,
     /// Writes that were slowed before it came to that, to the pace of flushes and
     /// compactions.
-    pub delays: u64,
+    pub throttles: u64,
     /// The time that they waited, in microseconds.
-    pub delay_us: u64,
+    pub throttle_us: u64,
     /// The longest that one write was held up in both ways together, in
     /// microseconds.
-    pub gate_us_max: u64,
+    pub write_wait_us_max: u64,
     /// Bytes that more tables may take where they lie, if that can be told.
     pub free_bytes: Option<u64>,
     /// Bytes of the WAL's segments.

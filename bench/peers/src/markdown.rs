@@ -63,7 +63,7 @@ const METRICS: [(&str, &str); 26] = [
         "memory_over_none",
         "Memory with a snapshot by memory without",
     ),
-    ("gate_max_us", "Longest time that a write was held up, us"),
+    ("write_wait_max_us", "Longest time that a write was held up, us"),
 ];
 
 /// Renders it: medians, in brackets the rounds from the smallest to the largest,

@@ -70,7 +70,7 @@ impl Phase {
             let written_bytes = after.written_bytes - before.written_bytes;
             phase.set("engine_written_bytes", written_bytes as f64);
             // Of all phases until now: what it was in this one alone is not told.
-            phase.set("gate_max_us", after.gate_max_us as f64);
+            phase.set("write_wait_max_us", after.write_wait_max_us as f64);
         }
         phase.set("directory_bytes", directory_bytes(dir)? as f64);
         phase.set("memory_peak_bytes", memory_peak_bytes()? as f64);

@@ -39,7 +39,7 @@ fn write_all(text: &mut String, rows: &[Row], entrants: &[Entrant]) -> std::fmt:
             .iter()
             .filter(|row| {
                 !HIDDEN.contains(&row.metric.as_str())
-                    && (!row.metric.ends_with("_max_us") || row.metric == "gate_max_us")
+                    && (!row.metric.ends_with("_max_us") || row.metric == "write_wait_max_us")
             })
             .collect();
         shown.sort_by_key(|row| !row.metric.starts_with("ops_per"));

@@ -59,7 +59,7 @@ struct Outcome {
     /// The p99 of creations over that of commits.
     creation_over_commit_p99: f64,
     /// The longest that a write was held up for background work, in microseconds.
-    gate_us_max: u64,
+    write_wait_us_max: u64,
 }
 
 /// In microseconds.
@@ -125,7 +125,7 @@ pub fn run(args: &CreationArgs) -> Result<()> {
         creation_over_commit_p99: creation.p99_us / commit.p99_us,
         commit,
         creation,
-        gate_us_max: db.stats().gate_us_max,
+        write_wait_us_max: db.stats().write_wait_us_max,
     };
     print!("{outcome}");
     if let Some(path) = &args.json {
@@ -196,11 +196,11 @@ impl fmt::Display for Outcome {
         }
         writeln!(
             f,
-            "p99 of creation over commit {:.2}; {} writers, {:.0} commits/s; gate at most {:.1} ms",
+            "p99 of creation over commit {:.2}; {} writers, {:.0} commits/s; writes held up for at most {:.1} ms",
             self.creation_over_commit_p99,
             self.writers,
             self.writes_per_s,
-            self.gate_us_max as f64 / 1e3,
+            self.write_wait_us_max as f64 / 1e3,
         )
     }
 }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::background::{Failures, Signal, Work};
-use super::gate::Gate;
 use super::write::Member;
+use super::write_stall::WriteStall;
 use super::{Catalog, TableCore};
 use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts, Groups};
@@ -39,9 +39,9 @@ use crate::wal::{SegmentHold, Wal};
 /// the registry: it is held neither while a picker decides nor during a merge.
 /// Flushes do their I/O under `flushing` and `manifest` only, merges under
 /// `manifest` only (they claim their runs instead), which no reader takes, and
-/// no writer either (`Maintenance::Manual` aside). Writers hold the gate's lock
-/// before those inside signal and pacer; whoever opens the gate holds none of
-/// these.
+/// no writer either (`Maintenance::Manual` aside). Writers hold the lock of the write stall
+/// before those inside signal and pacer; whoever says that work has ended holds
+/// none of these.
 #[derive(Debug)]
 pub(crate) struct Engine {
     /// Unlike that of any other database opened by this process.
@@ -70,7 +70,7 @@ pub(crate) struct Engine {
     /// Of requests, while somebody asks.
     pub(super) metering: Arc<Metering>,
     pub(super) signal: Signal,
-    pub(super) gate: Gate,
+    pub(super) write_stall: WriteStall,
     pub(super) failures: Mutex<Failures>,
     /// Held by whoever flushes: one at a time in a database.
     pub(super) flushing: Mutex<()>,
@@ -304,7 +304,7 @@ impl Engine {
     /// Refuses writes from now on; reads go on.
     pub(super) fn stop_writes(&self, cause: &str) {
         self.wal.poison(cause);
-        self.gate.open();
+        self.write_stall.work_ended();
     }
 
     /// The bookmarks, when they changed since the manifest last heard of them.
@@ -324,10 +324,10 @@ impl Engine {
         Some(Bookmarks { as_of, ..bookmarks })
     }
 
-    /// Gives writers credit for bytes of keys and values that went through a flush
+    /// Gives writers tokens for bytes of keys and values that went through a flush
     /// or a merge.
-    pub(crate) fn earn(&self, bytes: u64) {
-        self.gate.earn(bytes);
+    pub(crate) fn refill_tokens(&self, bytes: u64) {
+        self.write_stall.refill(bytes);
     }
 
     /// Remembers how a piece of work ended, for those who wait for it.
@@ -338,7 +338,7 @@ impl Engine {
         }
         self.failures.lock().unwrap().note(work, failed);
         if failed.is_some() {
-            self.gate.open();
+            self.write_stall.work_ended();
         }
     }
 
@@ -434,7 +434,7 @@ impl Engine {
         loop {
             for table in self.tables() {
                 while flush_oldest(self, &table)? {
-                    self.gate.open();
+                    self.write_stall.work_ended();
                     self.signal.compact();
                 }
             }
@@ -473,12 +473,12 @@ impl Engine {
     fn merge_while_worth_it(&self) -> Result<()> {
         for table in self.tables() {
             while compact(self, &table)? {
-                self.gate.open();
+                self.write_stall.work_ended();
                 self.release_retired();
             }
         }
         // What was worth merging when a writer began to wait may not be now.
-        self.gate.look_again();
+        self.write_stall.look_again();
         self.release_retired();
         Ok(())
     }

@@ -137,11 +137,11 @@ fn write_runs(
         }
         flushed_bytes += plain_bytes(entry.key(), entry.value());
         if flushed_bytes >= CREDIT_BYTES {
-            engine.earn(std::mem::take(&mut flushed_bytes));
+            engine.refill_tokens(std::mem::take(&mut flushed_bytes));
         }
         versions.push(entry);
     }
-    engine.earn(flushed_bytes);
+    engine.refill_tokens(flushed_bytes);
     if !versions.is_empty() {
         add_key(&versions)?;
     }

@@ -80,7 +80,7 @@ impl Engine {
             linked_files,
         };
         // It costs no flush: it waits only where one more memtable would.
-        self.pass_gate(std::slice::from_ref(table), 0)?;
+        self.admit_write(std::slice::from_ref(table), 0)?;
 
         let one = self.ingesting.lock().unwrap();
         let payload = encode_ingest(table.id, &meta);

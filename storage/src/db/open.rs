@@ -13,10 +13,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::back_pressure::CREDIT_MAX_FRACTION;
+use super::backlog::TOKENS_MAX_FRACTION;
 use super::engine::Access;
-use super::gate::Gate;
 use super::replay::replay_wal;
+use super::write_stall::WriteStall;
 use super::{Catalog, Engine, TableCore};
 use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts, Groups};
@@ -172,7 +172,7 @@ impl Engine {
             counters: Counters::default(),
             metering: Arc::default(),
             signal: Default::default(),
-            gate: Gate::new(options.memtable_bytes / CREDIT_MAX_FRACTION),
+            write_stall: WriteStall::new(options.memtable_bytes / TOKENS_MAX_FRACTION),
             failures: Mutex::default(),
             flushing: Mutex::default(),
             claims: Claims::new(options.compaction.threads),

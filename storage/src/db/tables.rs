@@ -156,7 +156,7 @@ impl Engine {
         };
         let last = mark(true);
         // Nobody flushes it for those who wait there.
-        self.gate.open();
+        self.write_stall.work_ended();
         self.queue.wait_visible(last);
         let bookmarks = self.unrecorded_bookmarks();
         let (kept, forgotten): (Vec<_>, Vec<_>) =

@@ -64,7 +64,7 @@ impl Engine {
         self.check_access()?;
         let begun = self.metering.begin();
         let (payload, count) = payload.finish(self.now_ms())?;
-        self.pass_gate(tables, payload.len())?;
+        self.admit_write(tables, payload.len())?;
         // Decoded without the lock, as a rule.
         let write_set = self.conflicts.is_needed().then(|| WriteSet::of(&payload));
         let (ticket, (position, memtables, pruned)) =

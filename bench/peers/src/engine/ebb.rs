@@ -100,7 +100,7 @@ impl Engine for Ebb {
         let stats = self.db.stats();
         Some(Counts {
             written_bytes: stats.wal_bytes_written + stats.flush_bytes + stats.compaction_bytes,
-            gate_max_us: stats.gate_us_max,
+            write_wait_max_us: stats.write_wait_us_max,
         })
     }
 }

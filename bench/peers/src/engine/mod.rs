@@ -102,7 +102,7 @@ pub struct Counts {
     pub written_bytes: u64,
     /// The longest that a write was held up by flushes and merges, in
     /// microseconds.
-    pub gate_max_us: u64,
+    pub write_wait_max_us: u64,
 }
 
 /// What every store is given alike.

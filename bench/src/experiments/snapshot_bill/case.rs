@@ -32,7 +32,7 @@ pub struct Measured {
     pub overwrites_per_s: Option<f64>,
     /// The longest that a write was held up for background work, in
     /// microseconds.
-    pub gate_us_max: u64,
+    pub write_wait_us_max: u64,
 }
 
 /// Runs a case and prints what it measured.
@@ -160,7 +160,7 @@ impl<'a> Database<'a> {
             peak: self.watch.peak()?,
             space_after_drop: None,
             overwrites_per_s,
-            gate_us_max: self.db.stats().gate_us_max,
+            write_wait_us_max: self.db.stats().write_wait_us_max,
         })
     }
 

@@ -176,7 +176,7 @@ mod tests {
             },
             space_after_drop: dropped_bytes.map(space),
             overwrites_per_s: None,
-            gate_us_max: 0,
+            write_wait_us_max: 0,
         }
     }
 

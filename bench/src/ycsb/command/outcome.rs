@@ -31,7 +31,7 @@ pub struct Outcome {
     /// What point reads of the run cost.
     pub reads: Reads,
     /// Writes that were held up for background work.
-    pub gate: Gate,
+    pub write_stalls: WriteStalls,
     /// Length of all files of the database after the run, in bytes.
     pub directory_bytes: u64,
     /// The most memory that the process had, load included, in bytes.
@@ -101,16 +101,16 @@ pub struct Reads {
 
 /// Writes that were held up until flushes or compactions caught up.
 #[derive(Debug, Serialize)]
-pub struct Gate {
+pub struct WriteStalls {
     /// Writes of the run that were stopped.
     pub stalls: u64,
     /// How long all together, in seconds.
     pub stall_s: f64,
     /// Writes of the run that were slowed, to the pace of flushes and
     /// compactions.
-    pub delays: u64,
+    pub throttles: u64,
     /// How long all together, in seconds.
-    pub delay_s: f64,
+    pub throttle_s: f64,
     /// The longest that one write was held up, load included, in microseconds.
     pub wait_us_max: u64,
 }

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use ebb_storage::{Db, ErrorKind, Keyspace, Options, Stats, Table, TableOptions};
 
 use super::args::YcsbArgs;
-use super::outcome::{Gate, Outcome, Reads, Settings, Written};
+use super::outcome::{Outcome, Reads, Settings, WriteStalls, Written};
 use super::snapshots::SnapshotProbe;
 use super::table;
 use crate::console::{progress_bar, stop_on_interrupt, write_json};
@@ -121,7 +121,7 @@ impl Bench {
             written: Written::between(&before, &after, run_bytes),
             written_with_load: Written::between(&at_open, &after, run_bytes + load_bytes),
             reads: Reads::between(&before, &after),
-            gate: Gate::between(&before, &after),
+            write_stalls: WriteStalls::between(&before, &after),
             directory_bytes,
             memory_peak_bytes: memory_peak_bytes()?,
             snapshots,
@@ -243,14 +243,14 @@ impl Reads {
     }
 }
 
-impl Gate {
+impl WriteStalls {
     fn between(before: &Stats, after: &Stats) -> Self {
         Self {
             stalls: after.stalls - before.stalls,
             stall_s: (after.stall_us - before.stall_us) as f64 / 1e6,
-            delays: after.delays - before.delays,
-            delay_s: (after.delay_us - before.delay_us) as f64 / 1e6,
-            wait_us_max: after.gate_us_max,
+            throttles: after.throttles - before.throttles,
+            throttle_s: (after.throttle_us - before.throttle_us) as f64 / 1e6,
+            wait_us_max: after.write_wait_us_max,
         }
     }
 }

@@ -83,7 +83,7 @@ fn write_costs(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
         usage,
         written,
         reads,
-        gate,
+        write_stalls,
         ..
     } = outcome;
     writeln!(
@@ -144,12 +144,12 @@ fn write_costs(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     )?;
     writeln!(
         text,
-        "gate           {} writes stopped for {:.3} s, {} slowed for {:.3} s; at most {:.1} ms, load included",
-        gate.stalls,
-        gate.stall_s,
-        gate.delays,
-        gate.delay_s,
-        gate.wait_us_max as f64 / 1e3
+        "write stalls   {} writes stopped for {:.3} s, {} throttled for {:.3} s; at most {:.1} ms, load included",
+        write_stalls.stalls,
+        write_stalls.stall_s,
+        write_stalls.throttles,
+        write_stalls.throttle_s,
+        write_stalls.wait_us_max as f64 / 1e3
     )?;
     writeln!(
         text,

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::background::Work;
-use super::gate::{Ahead, Passage};
-use super::pressure::{RUNS, cost_bytes, credit_wait_max, memtable_level, memtable_limit};
+use super::write_stall::{Admission, Backlog};
+use super::write_throttling::{
+    RUNS, cost_bytes, memtable_level, memtable_limit, throttle_wait_max,
+};
 use super::{Engine, TableCore};
 use crate::db::choose::wants_compaction;
 use crate::error::{Error, Result};
@@ -17,7 +19,7 @@ use crate::version::TableVersion;
 
 /// Writers may spend what was flushed and merged before they needed it up to
 /// this part of a memtable.
-pub(super) const CREDIT_MAX_FRACTION: usize = 8;
+pub(super) const TOKENS_MAX_FRACTION: usize = 8;
 
 /// A merge waits so long for writes and syncs of the log, each time: a merge that
 /// reads from memory needs about as long for a chunk.
@@ -38,11 +40,11 @@ struct Behind {
     compaction: bool,
 }
 
-impl Ahead for Write<'_> {
+impl Backlog for Write<'_> {
     /// A backlog that nobody can work on for want of space is an error once it
     /// is at its hard limit, because nobody knows for how long, and nothing to
-    /// pay for below it, because nobody earns anything.
-    fn look(&self) -> Result<Passage> {
+    /// pay for below it, because nobody brings tokens.
+    fn look(&self) -> Result<Admission> {
         let mut worst = 0.0_f64;
         let mut behind = Behind::default();
         for table in self.tables {
@@ -66,11 +68,11 @@ impl Ahead for Write<'_> {
         }
         self.behind.set(behind);
         Ok(if worst >= 1.0 {
-            Passage::Closed
+            Admission::Stalled
         } else {
             match cost_bytes(self.bytes, worst) {
-                0 => Passage::Free,
-                cost => Passage::Costs(cost),
+                0 => Admission::Free,
+                cost => Admission::Throttled(cost),
             }
         })
     }
@@ -89,15 +91,15 @@ impl Ahead for Write<'_> {
         self.engine.pacer.hurry();
     }
 
-    fn credit_wait_max(&self) -> Duration {
-        credit_wait_max(self.bytes)
+    fn throttle_wait_max(&self) -> Duration {
+        throttle_wait_max(self.bytes)
     }
 
-    fn waits(&self, passage: Passage) {
+    fn waits(&self, admission: Admission) {
         let counters = &self.engine.counters;
-        match passage {
-            Passage::Closed => counters.stalls.add(1),
-            _ => counters.delays.add(1),
+        match admission {
+            Admission::Stalled => counters.stalls.add(1),
+            _ => counters.throttles.add(1),
         }
     }
 }
@@ -106,7 +108,7 @@ impl Engine {
     /// Holds up a write of `bytes` to these tables while one of them has too much
     /// unfinished work that somebody else does; when that finds no space, it is an
     /// error instead.
-    pub(super) fn pass_gate(&self, tables: &[Arc<TableCore>], bytes: usize) -> Result<()> {
+    pub(super) fn admit_write(&self, tables: &[Arc<TableCore>], bytes: usize) -> Result<()> {
         if self.options.maintenance == Maintenance::Manual {
             let too_many = |table: &Arc<TableCore>| {
                 memtable_pressure(self.options.frozen_memtables_max, &table.peek(), 0) >= 1.0
@@ -117,21 +119,23 @@ impl Engine {
             }
             return Ok(());
         }
-        let waits = self.gate.pass(&Write {
+        let waits = self.write_stall.admit(&Write {
             engine: self,
             tables,
             bytes,
             behind: Cell::default(),
         })?;
-        if let Some(waited) = waits.closed {
+        if let Some(waited) = waits.stalled {
             self.counters.stall_us.add(waited.as_micros() as u64);
             self.counters.stall_us_max.raise(waited.as_micros() as u64);
         }
-        if let Some(waited) = waits.credit {
-            self.counters.delay_us.add(waited.as_micros() as u64);
+        if let Some(waited) = waits.throttled {
+            self.counters.throttle_us.add(waited.as_micros() as u64);
         }
         if let Some(waited) = waits.total() {
-            self.counters.gate_us_max.raise(waited.as_micros() as u64);
+            self.counters
+                .write_wait_us_max
+                .raise(waited.as_micros() as u64);
         }
         Ok(())
     }
@@ -173,7 +177,7 @@ impl Engine {
     /// counts them to the writers who are slowed, and gives way to those who are
     /// not. Returns when it may go on.
     pub(crate) fn after_chunk(&self, bytes: u64) {
-        self.gate.earn(bytes);
+        self.write_stall.refill(bytes);
         let is_pressed = || self.tables().iter().any(|table| self.pressure(table) > 0.0);
         let paced = self.pacer.pace(bytes, is_pressed);
         let count = |counter: &Counter, time: Duration| counter.add(time.as_micros() as u64);

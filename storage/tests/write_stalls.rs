@@ -67,7 +67,7 @@ fn held_disk() -> (HookedDisk, Arc<Door>) {
     (disk, door)
 }
 
-/// While no flush gets on, writers spend the credit that there is, which lasts
+/// While no flush gets on, writers spend the tokens that there are, which lasts
 /// for a part of the way to the limit. Then each write waits for a moment, and at
 /// the limit all wait for the flush, which lets them go on.
 #[test]
@@ -88,12 +88,12 @@ fn writers_are_slowed_before_they_are_stopped_and_flushes_let_them_go_on() {
                     }
                 });
             }
-            until(|| db.stats().delays >= 3);
+            until(|| db.stats().throttles >= 3);
             let pressed = pressure();
             assert!(pressed > 0.2, "{pressed}");
             until(|| db.stats().stalls == 3);
             let (stats, pressed) = (db.stats(), pressure());
-            assert!(stats.delays > 30, "{} on the way", stats.delays);
+            assert!(stats.throttles > 30, "{} on the way", stats.throttles);
             assert_eq!(pressed, 1.0);
             let held = stats.tables[0].memtable_bytes as usize;
             assert!(held < 5 * MEMTABLE_BYTES / 2, "{held}");
@@ -102,17 +102,17 @@ fn writers_are_slowed_before_they_are_stopped_and_flushes_let_them_go_on() {
         db.flush().unwrap();
         let stats = db.stats();
         assert_eq!((stats.writes, pressure()), (3000, 0.0));
-        assert!(stats.delay_us > 0, "they waited for credit");
-        let waited_us = stats.delay_us + stats.stall_us;
-        assert!((stats.stall_us_max..=waited_us).contains(&stats.gate_us_max));
+        assert!(stats.throttle_us > 0, "they waited for tokens");
+        let waited_us = stats.throttle_us + stats.stall_us;
+        assert!((stats.stall_us_max..=waited_us).contains(&stats.write_wait_us_max));
         let keys = table.range::<&[u8], _>(..).count();
         assert_eq!(keys, 3000);
     });
 }
 
-/// With no memtable that may wait there is nothing between free and closed.
+/// With no memtable that may wait there is nothing between free and stalled.
 #[test]
-fn a_closed_gate_counts_as_a_stall_and_opens_with_the_flush() {
+fn a_stall_is_counted_and_ends_with_the_flush() {
     ends(|| {
         let (disk, door) = held_disk();
         let (db, _keyspace, table) = open(Options {
@@ -130,9 +130,9 @@ fn a_closed_gate_counts_as_a_stall_and_opens_with_the_flush() {
         });
         assert_eq!(table.get(b"b").unwrap().unwrap(), "2");
         let stats = db.stats();
-        assert_eq!((stats.stalls, stats.delays), (1, 0));
+        assert_eq!((stats.stalls, stats.throttles), (1, 0));
         assert!(stats.stall_us > 0 && stats.stall_us == stats.stall_us_max);
-        assert_eq!(stats.gate_us_max, stats.stall_us);
+        assert_eq!(stats.write_wait_us_max, stats.stall_us);
     });
 }
 

@@ -4,11 +4,11 @@
 //! ```text
 //!   level     0 ───── soft ────────────── hard ──►
 //!   pressure  0        0    (continuous)    1
-//!   writers   pass freely │ pay with credit │ wait
+//!   writers   pass freely │ are throttled   │ stall
 //! ```
 //!
-//! Credit is work that was done in the background, in bytes flushed and merged.
-//! What a written byte costs of it rises continuously with the pressure, from
+//! Tokens are work that was done in the background, in bytes flushed and merged.
+//! What a written byte costs of them rises continuously with the pressure, from
 //! nothing, so writers and background work meet where the one is as fast as the
 //! other can be, and not at a wall.
 
@@ -63,37 +63,37 @@ pub(super) fn memtable_level(frozen: usize, open_bytes: usize, bytes_max: usize)
 /// a large write would leave a debt that outlives the pressure.
 const PRICE_MAX: f64 = 64.0;
 
-/// The credit that a write of `bytes` costs: at a pressure of one half a byte for
+/// The tokens that a write of `bytes` costs: at a pressure of one half a byte for
 /// a byte, without pressure nothing.
 pub(super) fn cost_bytes(bytes: usize, pressure: f64) -> u64 {
     let price = (pressure / (1.0 - pressure)).min(PRICE_MAX);
     (bytes as f64 * price).ceil() as u64
 }
 
-/// A write of this many bytes, or fewer, waits so long for credit; a larger one in
+/// A write of this many bytes, or fewer, waits so long for tokens; a larger one in
 /// proportion, up to so many times as long.
 const WAIT_UNIT_BYTES: usize = 4 << 10;
 const WAIT_UNIT: Duration = Duration::from_millis(1);
 const WAIT_UNITS_MAX: usize = 8;
 
-/// The longest that a write of `bytes` waits for credit. One writer fills at most
-/// 4 MiB in a second so, if no write has more than 32 KiB: work that earns nothing
+/// The longest that a write of `bytes` waits for tokens. One writer fills at most
+/// 4 MiB in a second so, if no write has more than 32 KiB: work that brings none
 /// for a second holds nobody up for longer than this, and costs a part of a
 /// memtable.
-pub(super) fn credit_wait_max(bytes: usize) -> Duration {
+pub(super) fn throttle_wait_max(bytes: usize) -> Duration {
     let units = bytes.div_ceil(WAIT_UNIT_BYTES).clamp(1, WAIT_UNITS_MAX);
     WAIT_UNIT * units as u32
 }
 
 /// Work done in the background that no write was admitted for yet.
 #[derive(Debug)]
-pub(super) struct Credit {
+pub(super) struct Tokens {
     /// Below 0 after a write that cost more than there was.
     balance_bytes: i64,
     max_bytes: i64,
 }
 
-impl Credit {
+impl Tokens {
     /// Never more than `max_bytes` (at least 1), however long nobody needs any;
     /// all of it at first.
     pub(super) fn new(max_bytes: usize) -> Self {
@@ -104,7 +104,7 @@ impl Credit {
         }
     }
 
-    pub(super) fn earn(&mut self, bytes: u64) {
+    pub(super) fn refill(&mut self, bytes: u64) {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.balance_bytes = self.balance_bytes.saturating_add(bytes).min(self.max_bytes);
     }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_waits_for_credit_in_proportion_to_its_size_within_bounds() {
+    fn a_write_waits_for_tokens_in_proportion_to_its_size_within_bounds() {
         for (bytes, wait_ms) in [
             (0, 1),
             (4096, 1),
@@ -196,7 +196,7 @@ mod tests {
             (usize::MAX, 8),
         ] {
             let wait = Duration::from_millis(wait_ms);
-            assert_eq!(credit_wait_max(bytes), wait, "{bytes}");
+            assert_eq!(throttle_wait_max(bytes), wait, "{bytes}");
         }
     }
 
@@ -217,37 +217,37 @@ mod tests {
         assert_eq!(cost_bytes(0, 1.0), 0);
     }
 
-    /// Whatever their sizes, what was admitted cost what was earned, and what
+    /// Whatever their sizes, what was admitted cost what was brought, and what
     /// there was at first, and at most one write more.
     #[test]
     fn writes_are_admitted_in_proportion_to_the_work_done() {
         for pressure in [0.1, 0.5, 0.9, 0.999] {
             for sizes in [&[100][..], &[1, 10_000], &[5000, 1, 1]] {
-                let mut credit = Credit::new(1000);
+                let mut tokens = Tokens::new(1000);
                 let mut sizes = sizes.iter().cycle().peekable();
                 let (mut admitted, mut largest) = (0, 0);
                 for _ in 0..10_000 {
-                    credit.earn(500);
-                    while credit.spend(cost_bytes(**sizes.peek().unwrap(), pressure)) {
+                    tokens.refill(500);
+                    while tokens.spend(cost_bytes(**sizes.peek().unwrap(), pressure)) {
                         let cost = cost_bytes(*sizes.next().unwrap(), pressure);
                         (admitted, largest) = (admitted + cost, largest.max(cost));
                     }
                 }
-                let earned = 500 * 10_000 + 1000;
-                assert!(admitted >= earned - 500, "{admitted} at {pressure}");
-                assert!(admitted < earned + largest, "{admitted} at {pressure}");
+                let brought = 500 * 10_000 + 1000;
+                assert!(admitted >= brought - 500, "{admitted} at {pressure}");
+                assert!(admitted < brought + largest, "{admitted} at {pressure}");
             }
         }
     }
 
     #[test]
-    fn credit_that_nobody_needs_is_not_hoarded() {
-        let mut credit = Credit::new(100);
-        credit.earn(u64::MAX);
-        assert!(credit.spend(101) && !credit.spend(0));
-        credit.earn(1);
-        assert!(!credit.spend(0));
-        credit.earn(1);
-        assert!(credit.spend(u64::MAX) && !credit.spend(1));
+    fn tokens_that_nobody_needs_are_not_hoarded() {
+        let mut tokens = Tokens::new(100);
+        tokens.refill(u64::MAX);
+        assert!(tokens.spend(101) && !tokens.spend(0));
+        tokens.refill(1);
+        assert!(!tokens.spend(0));
+        tokens.refill(1);
+        assert!(tokens.spend(u64::MAX) && !tokens.spend(1));
     }
 }

@@ -1,0 +1,341 @@
+//! Write stalls: where writers wait for the work that is behind, or are throttled to
+//! the pace at which it is done.
+
+#[cfg(all(test, loom))]
+mod loom_models;
+
+use std::time::{Duration, Instant};
+
+use super::write_throttling::Tokens;
+use crate::error::Result;
+use crate::sync::{Condvar, Mutex};
+
+/// What becomes of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// Goes backlog.
+    Free,
+    /// Goes backlog for so many tokens.
+    Throttled(u64),
+    /// Waits for work that is behind.
+    Stalled,
+}
+
+/// What is behind, as one writer sees it.
+pub(super) trait Backlog {
+    /// Called without the lock of the stall: it may ask a picker, which may take long, and
+    /// other writers are not to wait for that.
+    ///
+    /// # Errors
+    /// When there is nothing to wait for.
+    fn look(&self) -> Result<Admission>;
+
+    /// Sees to it that somebody works on what makes `look` say so. Called before
+    /// the first wait, and again whenever a piece of work has ended, with the lock
+    /// held.
+    fn ask(&self);
+
+    /// The longest that the writer waits for tokens.
+    fn throttle_wait_max(&self) -> Duration;
+
+    /// Told before the first wait for it what the writer waits for.
+    fn waits(&self, admission: Admission);
+}
+
+/// How long a writer waited for what; `None` where it did not wait.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Waits {
+    /// Until work was done.
+    pub(super) stalled: Option<Duration>,
+    /// For tokens.
+    pub(super) throttled: Option<Duration>,
+}
+
+impl Waits {
+    /// Both together.
+    pub(super) fn total(self) -> Option<Duration> {
+        match (self.stalled, self.throttled) {
+            (Some(stalled), Some(throttled)) => Some(stalled + throttled),
+            (stalled, throttled) => stalled.or(throttled),
+        }
+    }
+}
+
+/// Where writers wait while flushes or compactions are behind.
+#[derive(Debug)]
+pub(crate) struct WriteStall {
+    inside: Mutex<Inside>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Inside {
+    tokens: Tokens,
+    /// Pieces of work that ended.
+    works_ended: u64,
+    /// How often what writers see may have changed.
+    changes: u64,
+}
+
+impl WriteStall {
+    pub(super) fn new(tokens_max_bytes: usize) -> Self {
+        Self {
+            inside: Mutex::new(Inside {
+                tokens: Tokens::new(tokens_max_bytes),
+                works_ended: 0,
+                changes: 0,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Lets everybody who waits look again, and ask again if it has to wait on:
+    /// a piece of work has ended, well or not.
+    pub(super) fn work_ended(&self) {
+        // Under the lock: a writer that looked before the change and is about to
+        // wait would miss it otherwise.
+        let mut inside = self.inside.lock().unwrap();
+        inside.works_ended += 1;
+        inside.changes += 1;
+        self.changed.notify_all();
+    }
+
+    /// Lets everybody who waits look again: nothing more was found to do.
+    pub(super) fn look_again(&self) {
+        let mut inside = self.inside.lock().unwrap();
+        inside.changes += 1;
+        self.changed.notify_all();
+    }
+
+    /// Gives writers tokens for bytes that were flushed or merged.
+    pub(super) fn refill(&self, bytes: u64) {
+        let mut inside = self.inside.lock().unwrap();
+        inside.tokens.refill(bytes);
+        self.changed.notify_all();
+    }
+
+    /// Waits until the backlog admits the write. Whoever waited for tokens as long as it
+    /// may goes backlog without: what is behind may bring none for a while
+    /// (an fsync of a large file), and below its hard limit there is room.
+    pub(super) fn admit(&self, backlog: &impl Backlog) -> Result<Waits> {
+        let mut waits = Waits::default();
+        if backlog.look()? == Admission::Free {
+            return Ok(waits);
+        }
+        let mut inside = self.inside.lock().unwrap();
+        let mut asked = None;
+        loop {
+            let seen = inside.changes;
+            drop(inside);
+            let admission = backlog.look()?;
+            inside = self.inside.lock().unwrap();
+            if inside.changes != seen {
+                continue;
+            }
+            let waited = match admission {
+                Admission::Free => return Ok(waits),
+                Admission::Throttled(bytes) if inside.tokens.spend(bytes) => return Ok(waits),
+                Admission::Throttled(_) => &mut waits.throttled,
+                Admission::Stalled => &mut waits.stalled,
+            };
+            let so_far = waited.unwrap_or_default();
+            let left = backlog.throttle_wait_max().saturating_sub(so_far);
+            if admission != Admission::Stalled && left.is_zero() {
+                return Ok(waits);
+            }
+            if waited.is_none() {
+                backlog.waits(admission);
+            }
+            if asked != Some(inside.works_ended) {
+                asked = Some(inside.works_ended);
+                backlog.ask();
+            }
+            let from = Instant::now();
+            inside = match admission {
+                Admission::Stalled => self.changed.wait(inside).unwrap(),
+                _ => self.changed.wait_timeout(inside, left).unwrap().0,
+            };
+            *waited.get_or_insert_default() += from.elapsed();
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    const STALLED: u64 = u64::MAX;
+
+    /// A admission that costs so much, for everybody; 0 is free.
+    struct Shared {
+        cost: AtomicU64,
+        looks: AtomicU64,
+        asked: AtomicU64,
+        throttle_wait_max: Duration,
+    }
+
+    impl Shared {
+        fn new(cost: u64) -> Self {
+            Self {
+                cost: AtomicU64::new(cost),
+                looks: AtomicU64::new(0),
+                asked: AtomicU64::new(0),
+                throttle_wait_max: Duration::MAX,
+            }
+        }
+
+        fn is_over(&self) -> bool {
+            self.cost.load(Ordering::SeqCst) == 0
+        }
+    }
+
+    impl Backlog for Shared {
+        fn look(&self) -> Result<Admission> {
+            self.looks.fetch_add(1, Ordering::SeqCst);
+            Ok(match self.cost.load(Ordering::SeqCst) {
+                0 => Admission::Free,
+                STALLED => Admission::Stalled,
+                cost => Admission::Throttled(cost),
+            })
+        }
+
+        fn ask(&self) {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+        }
+
+        fn throttle_wait_max(&self) -> Duration {
+            self.throttle_wait_max
+        }
+
+        fn waits(&self, _: Admission) {}
+    }
+
+    fn until(condition: impl Fn() -> bool) {
+        while !condition() {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn writers_under_pressure_are_admitted_in_proportion_to_the_work() {
+        let (stall, backlog) = (WriteStall::new(1000), Shared::new(250));
+        let admitted = AtomicU64::new(0);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !backlog.is_over() {
+                        stall.admit(&backlog).unwrap();
+                        if !backlog.is_over() {
+                            admitted.fetch_add(1, Ordering::SeqCst);
+                        }
+                    }
+                });
+            }
+            for round in 0..1000 {
+                // All that is paid for come through, and the last may owe a part.
+                let paid = (1000_u64 + round * 100).div_ceil(250);
+                until(|| admitted.load(Ordering::SeqCst) >= paid);
+                assert_eq!(admitted.load(Ordering::SeqCst), paid, "round {round}");
+                stall.refill(100);
+            }
+            backlog.cost.store(0, Ordering::SeqCst);
+            stall.work_ended();
+        });
+    }
+
+    #[test]
+    fn stalls_and_throttling_are_told_apart() {
+        let (stall, backlog) = (WriteStall::new(1), Shared::new(1));
+        let waits = stall.admit(&backlog).unwrap();
+        assert!(
+            waits.stalled.is_none() && waits.throttled.is_none(),
+            "{waits:?}"
+        );
+        backlog.cost.store(STALLED, Ordering::SeqCst);
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| stall.admit(&backlog).unwrap());
+            until(|| backlog.asked.load(Ordering::SeqCst) == 1);
+            backlog.cost.store(1, Ordering::SeqCst);
+            let looks = backlog.looks.load(Ordering::SeqCst);
+            stall.look_again();
+            until(|| backlog.looks.load(Ordering::SeqCst) > looks);
+            stall.refill(1);
+            let waits = writer.join().unwrap();
+            assert!(
+                waits.stalled.is_some() && waits.throttled.is_some(),
+                "{waits:?}"
+            );
+        });
+        assert_eq!(backlog.asked.load(Ordering::SeqCst), 1, "no work has ended");
+    }
+
+    #[test]
+    fn whoever_waits_on_asks_again_when_work_has_ended() {
+        let (stall, backlog) = (WriteStall::new(1), Shared::new(STALLED));
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| stall.admit(&backlog).unwrap());
+            for asked in 1..10 {
+                until(|| backlog.asked.load(Ordering::SeqCst) == asked);
+                stall.work_ended();
+            }
+            backlog.cost.store(0, Ordering::SeqCst);
+            stall.work_ended();
+            assert!(writer.join().unwrap().stalled.is_some());
+        });
+    }
+
+    #[test]
+    fn an_error_ends_the_wait() {
+        struct Fails<'a>(&'a Shared);
+        impl Backlog for Fails<'_> {
+            fn look(&self) -> Result<Admission> {
+                match self.0.is_over() {
+                    true => Err(crate::Error::ReadOnly { cause: "x".into() }),
+                    false => self.0.look(),
+                }
+            }
+
+            fn ask(&self) {
+                self.0.ask();
+            }
+
+            fn throttle_wait_max(&self) -> Duration {
+                self.0.throttle_wait_max
+            }
+
+            fn waits(&self, _: Admission) {}
+        }
+        let (stall, backlog) = (WriteStall::new(1), Shared::new(STALLED));
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| stall.admit(&Fails(&backlog)).map(drop));
+            until(|| backlog.asked.load(Ordering::SeqCst) == 1);
+            backlog.cost.store(0, Ordering::SeqCst);
+            stall.work_ended();
+            writer.join().unwrap().unwrap_err();
+        });
+    }
+
+    /// While a flush synced its file it brought no tokens, and a write of a kilobyte
+    /// waited for all of that, with room for thousands more.
+    #[test]
+    fn throttling_ends_though_no_token_comes() {
+        let stall = WriteStall::new(1);
+        let backlog = Shared {
+            throttle_wait_max: Duration::from_millis(1),
+            ..Shared::new(1)
+        };
+        stall.admit(&backlog).unwrap();
+        for _ in 0..3 {
+            let waited = stall.admit(&backlog).unwrap().throttled;
+            assert!(waited.unwrap() >= backlog.throttle_wait_max);
+        }
+        stall.refill(1);
+        assert!(
+            stall.admit(&backlog).unwrap().throttled.is_none(),
+            "nothing is owed"
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! Loom models of [`WriteStall`]: see `loom_models`.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::*;
+use crate::sync::{AtomicU64, Ordering};
+
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(3);
+    builder.check(model);
+}
+
+/// Stalls while memtables wait; throttles while runs do.
+struct Behind {
+    memtables: AtomicU64,
+    runs: AtomicU64,
+}
+
+impl Behind {
+    fn new(memtables: u64, runs: u64) -> Self {
+        Self {
+            memtables: AtomicU64::new(memtables),
+            runs: AtomicU64::new(runs),
+        }
+    }
+}
+
+impl Backlog for Behind {
+    fn look(&self) -> Result<Admission> {
+        Ok(if self.memtables.load(Ordering::SeqCst) > 0 {
+            Admission::Stalled
+        } else if self.runs.load(Ordering::SeqCst) > 0 {
+            Admission::Throttled(1)
+        } else {
+            Admission::Free
+        })
+    }
+
+    fn ask(&self) {}
+
+    fn throttle_wait_max(&self) -> Duration {
+        Duration::MAX
+    }
+
+    fn waits(&self, _: Admission) {}
+}
+
+/// A stall at which nobody has tokens.
+fn empty_stall() -> WriteStall {
+    let stall = WriteStall::new(1);
+    assert!(stall.inside.lock().unwrap().tokens.spend(1));
+    stall
+}
+
+/// Two writers meet a flush that ends.
+fn flush_ends(end: fn(&WriteStall)) {
+    explore(move || {
+        let shared = Arc::new((empty_stall(), Behind::new(1, 0)));
+        let writer = || {
+            let shared = shared.clone();
+            move || shared.0.admit(&shared.1).map(|_| ()).unwrap()
+        };
+        let other = thread::spawn(writer());
+        let flusher = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                shared.1.memtables.store(0, Ordering::SeqCst);
+                end(&shared.0);
+            })
+        };
+        writer()();
+        other.join().unwrap();
+        flusher.join().unwrap();
+    });
+}
+
+/// Whoever waits, or is about to, gets through once the work is done.
+#[test]
+fn loom_writers_pass_once_the_work_is_done() {
+    flush_ends(WriteStall::work_ended);
+}
+
+/// Broken: those who wait are told without the lock, which a writer may hold who
+/// looked before the change and waits after it.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_a_work_end_told_without_the_lock_is_caught() {
+    flush_ends(|stall| stall.changed.notify_all());
+}
+
+/// Two merges bring what two writers need, who pay all of it.
+fn merges_refill(refill: fn(&WriteStall)) {
+    explore(move || {
+        let shared = Arc::new((empty_stall(), Behind::new(0, 1)));
+        shared.0.inside.lock().unwrap().tokens = {
+            let mut tokens = Tokens::new(2);
+            assert!(tokens.spend(2));
+            tokens
+        };
+        let writer = {
+            let shared = shared.clone();
+            thread::spawn(move || shared.0.admit(&shared.1).map(|_| ()).unwrap())
+        };
+        let merge = {
+            let shared = shared.clone();
+            thread::spawn(move || refill(&shared.0))
+        };
+        let (stall, behind) = &*shared;
+        refill(stall);
+        stall.admit(behind).unwrap();
+        writer.join().unwrap();
+        merge.join().unwrap();
+        let has_more = stall.inside.lock().unwrap().tokens.spend(1);
+        assert!(!has_more, "two writers paid for themselves");
+    });
+}
+
+/// What merges bring, writers can spend, all of it and once.
+#[test]
+fn loom_tokens_are_spent_once() {
+    merges_refill(|stall| stall.refill(1));
+}
+
+/// Broken: the tokens are read, and written back after the lock was let go: what
+/// is brought or spent in between is undone.
+#[test]
+#[should_panic(expected = "two writers paid")]
+fn loom_tokens_written_back_without_the_lock_is_caught() {
+    merges_refill(|stall| {
+        let is_rich = stall.inside.lock().unwrap().tokens.spend(0);
+        let mut tokens = Tokens::new(2);
+        let _ = tokens.spend(if is_rich { 1 } else { 2 });
+        tokens.refill(1);
+        stall.inside.lock().unwrap().tokens = tokens;
+        stall.changed.notify_all();
+    });
+}
