@@ -11,6 +11,7 @@ mod choose;
 mod compact;
 mod engine;
 mod flush;
+mod flush_and_trim;
 mod idle;
 mod ingest;
 mod inner;

@@ -1,0 +1,186 @@
+//! Flushing memtables, and trimming the log by what was flushed.
+//!
+//! ```text
+//!   rotate ─► frozen memtables ─► flush_oldest, one at a time ─► trim_wal
+//! ```
+//!
+//! A memtable holds on to the segments that have its writes. A segment goes once no
+//! memtable needs it and the manifest has what it says of snapshots.
+
+use std::sync::Arc;
+
+use super::background::Work;
+use super::{Engine, TableCore};
+use crate::db::flush::flush_oldest;
+use crate::error::Result;
+use crate::key::SeqNo;
+use crate::manifest::Edit;
+use crate::mutation::{self, Mutation};
+use crate::options::Maintenance;
+use crate::sync::Ordering;
+
+impl Engine {
+    /// Flushes what was written to a table until now.
+    pub(crate) fn flush_table(&self, table: &TableCore) -> Result<()> {
+        self.check_access()?;
+        self.rotate(table, 0);
+        self.flush_frozen()
+    }
+
+    /// Flushes everything that was written until now.
+    pub(crate) fn flush_all(&self) -> Result<()> {
+        self.check_access()?;
+        self.delete_expired_snapshots()?;
+        for table in self.tables() {
+            self.rotate(&table, 0);
+        }
+        self.flush_frozen()
+    }
+
+    /// Flushes everything that is frozen, of all tables, and trims the WAL.
+    pub(super) fn flush_frozen(&self) -> Result<()> {
+        let _one = self.flushing.lock().unwrap();
+        let outcome = self.flush_and_trim();
+        self.note_outcome(Work::Flush, &outcome);
+        outcome
+    }
+
+    fn flush_and_trim(&self) -> Result<()> {
+        loop {
+            for table in self.tables() {
+                while flush_oldest(self, &table)? {
+                    self.write_stall.work_ended();
+                    self.signal.compact();
+                }
+            }
+            self.release_retired();
+            self.trim_wal()?;
+            if !self.rotate_for_wal() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Has the memtable of a table flushed and the table merged, by whoever does
+    /// that. Takes `flushing`.
+    pub(crate) fn flush_soon(&self, table: &TableCore) {
+        self.rotate(table, 0);
+        self.maintain();
+    }
+
+    /// After a commit that may have filled these tables' memtables, or the WAL:
+    /// has flushed what is too much. Takes `flushing`. The commit is done, so a
+    /// failure is not its failure; [`Engine::maintenance_failure`] tells.
+    pub(super) fn after_commit(&self, tables: &[Arc<TableCore>]) {
+        let limit = self.options.memtable_bytes;
+        let mut full = self.wal.bytes() > self.options.wal_bytes_max;
+        for table in tables {
+            if table.peek().memtable.bytes() >= limit {
+                full |= self.rotate(table, limit);
+            }
+        }
+        if full {
+            self.maintain();
+        }
+    }
+
+    /// Has done, by whoever does it, what a commit left to do. That it fails is
+    /// no failure of the commit: what stays is tried again.
+    fn maintain(&self) {
+        match self.options.maintenance {
+            Maintenance::Background => self.signal.flush(),
+            Maintenance::Manual => {
+                let _ = self.delete_expired_snapshots();
+                let _ = self.flush_frozen().and_then(|()| self.compact_more());
+            }
+        }
+    }
+
+    /// Says whether the database is idle. When it becomes so, everything in memory
+    /// is frozen, the log begins anew, so that all of it can go with the next flush,
+    /// and merges are looked for that are worth it only then.
+    pub(super) fn set_idle(&self, idle: bool) -> Result<()> {
+        if self.idle.swap(idle, Ordering::Relaxed) || !idle {
+            return Ok(());
+        }
+        for table in self.tables() {
+            self.rotate(&table, 0);
+        }
+        self.signal.compact();
+        self.wal.roll()
+    }
+
+    /// Freezes the memtable of a table if it has reached `bytes_min`; true when
+    /// there is something to flush now.
+    pub(super) fn rotate(&self, table: &TableCore, bytes_min: usize) -> bool {
+        self.queue.pause(|next| {
+            let end = SeqNo(next.0 - 1);
+            table.update(|version| {
+                (version.memtable.bytes() >= bytes_min)
+                    .then(|| version.rotated(end))
+                    .flatten()
+            })
+        })
+    }
+
+    /// When the WAL is too large: freezes the memtables that hold on to its
+    /// oldest segment.
+    fn rotate_for_wal(&self) -> bool {
+        if self.wal.bytes() <= self.options.wal_bytes_max
+            || mutation::is(Mutation::QuietTableHoldsWal)
+        {
+            return false;
+        }
+        let first = |table: &Arc<TableCore>| table.peek().memtable.first_segment();
+        let tables = self.tables();
+        // The open segment stays whatever is flushed.
+        let open = self.wal.segment_number();
+        let oldest = tables.iter().filter_map(first).min();
+        let Some(oldest) = oldest.filter(|&oldest| oldest < open) else {
+            return false;
+        };
+        let mut rotated = false;
+        for table in tables.iter().filter(|table| first(table) == Some(oldest)) {
+            rotated |= self.rotate(table, 0);
+        }
+        rotated
+    }
+
+    /// Lets WAL segments go that no memtable needs any more, once what they say
+    /// of snapshots is in the manifest. The newest one stays: from a log that is
+    /// gone altogether, nobody could tell that edits of the manifest are lost.
+    fn trim_wal(&self) -> Result<()> {
+        let (floor, last) = {
+            // Taken before the order lock: whoever changes the catalog holds it
+            // during an fsync, which no writer may wait for.
+            let catalog = self.catalog.read().unwrap();
+            self.queue.pause(|next| {
+                let needed = catalog.tables().filter_map(|table| {
+                    let version = table.peek();
+                    let memtables = std::iter::once(&version.memtable).chain(&version.frozen);
+                    memtables
+                        .filter_map(|memtable| memtable.first_segment())
+                        .min()
+                });
+                (
+                    needed
+                        .min()
+                        .filter(|_| !mutation::is(Mutation::TrimNeededWal))
+                        .unwrap_or_else(|| self.wal.segment_number()),
+                    SeqNo(next.0 - 1),
+                )
+            })
+        };
+        let kept = floor.min(self.wal.newest_segment());
+        let floor = mutation::replace(kept, Mutation::TrimWalToNothing, floor);
+        if !self.wal.has_closed_below(floor) || mutation::is(Mutation::NeverTrimWal) {
+            return Ok(());
+        }
+        // A deletion of a snapshot may be in the log and not done yet.
+        self.queue.wait_visible(last);
+        let bookmarks = self.unrecorded_bookmarks();
+        self.wal.sync_all()?;
+        self.commit_edit(Edit::TrimWal { floor, bookmarks })?;
+        self.wal.delete_closed_below(floor)
+    }
+}
