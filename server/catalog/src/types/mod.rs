@@ -13,13 +13,15 @@
 //! literal               a value as CQL writes it, both ways
 //! ```
 
+pub(crate) mod compare;
 mod cql_type;
 pub mod elements;
 pub mod identifier;
 mod name;
+pub mod number;
 mod option;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod user_type;
 mod validate;
 pub mod vint;

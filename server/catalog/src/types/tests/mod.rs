@@ -1,6 +1,8 @@
 //! Types and values, held against what Cassandra 4.1 does.
 
+mod compare;
 mod elements;
+pub(crate) mod generate;
 mod names;
 mod validate;
 
@@ -17,6 +19,31 @@ pub(super) fn address() -> Arc<UserType> {
     Arc::new(UserType::new("ks", "address", fields).unwrap())
 }
 
-pub(super) fn parse(text: &str) -> CqlType {
+pub(crate) fn parse(text: &str) -> CqlType {
     CqlType::parse(text, &|name| (name == "address").then(address)).unwrap()
+}
+
+/// Types that keys may have, every native one and some nested ones.
+pub(crate) fn ordered_types() -> Vec<CqlType> {
+    let nested = [
+        "frozen<list<decimal>>",
+        "frozen<set<timeuuid>>",
+        "frozen<map<varint, blob>>",
+        "frozen<map<float, frozen<list<int>>>>",
+        "tuple<int, text, frozen<set<double>>>",
+        "frozen<address>",
+        "tuple<tuple<uuid, boolean>, smallint>",
+    ];
+    let native = CqlType::NATIVE.into_iter();
+    native
+        .filter(|t| !matches!(t, CqlType::Duration | CqlType::Counter))
+        .chain(nested.map(parse))
+        .collect()
+}
+
+pub(crate) fn seeded(test: &str) -> rand_chacha::ChaCha8Rng {
+    // `EBB_SEED` replays.
+    let seed = std::env::var("EBB_SEED").map_or_else(|_| rand::random(), |s| s.parse().unwrap());
+    println!("{test}: EBB_SEED={seed}");
+    rand::SeedableRng::seed_from_u64(seed)
 }

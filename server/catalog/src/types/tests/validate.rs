@@ -1,7 +1,6 @@
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use rand::RngExt;
 
-use super::parse;
+use super::{generate, ordered_types, parse, seeded};
 
 #[test]
 fn lengths_are_held_to_the_type() {
@@ -123,9 +122,7 @@ fn contents_are_held_to_the_type() {
 
 #[test]
 fn random_bytes_are_refused_or_taken_without_harm() {
-    let seed = rand::random();
-    println!("seed {seed}");
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut rng = seeded("validate");
     for ty in [
         "frozen<map<text, frozen<list<decimal>>>>",
         "tuple<duration, address>",
@@ -141,6 +138,17 @@ fn random_bytes_are_refused_or_taken_without_harm() {
                 }
             }
             let _ = ty.validate(&bytes);
+        }
+    }
+}
+
+#[test]
+fn generated_values_are_valid() {
+    let mut rng = seeded("generate");
+    for ty in ordered_types() {
+        for _ in 0..500 {
+            let value = generate::value(&ty, &mut rng);
+            assert_eq!(ty.validate(&value), Ok(()), "{ty} {value:x?}");
         }
     }
 }

@@ -1,0 +1,189 @@
+//! The order of values: that of Cassandra 4.1's comparators, type by type.
+
+use std::cmp::Ordering;
+
+use super::elements::{components, elements, pairs};
+use super::number::{Digits, compare_varints};
+use super::{CqlType, TypeError};
+
+impl CqlType {
+    /// Which of two values comes first.
+    ///
+    /// Empty values come before all others. Numbers go by value (so decimal 1.0 equals
+    /// 1.00, and every NaN equals every other and comes last; -0.0 lies before 0.0), text and
+    /// blobs by bytes, `uuid` by version and then time or bytes, `timeuuid` by time and then
+    /// signed bytes, `inet` by bytes, collections and tuples element by element.
+    ///
+    /// A `duration` has no order in CQL; it goes by its bytes here, so that equal ones are
+    /// equal. Bytes that the type does not validate come last; the order is total over them.
+    pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        match self {
+            Self::Ascii
+            | Self::Text
+            | Self::Blob
+            | Self::Inet
+            | Self::Date
+            | Self::Time
+            | Self::Duration => a.cmp(b),
+            Self::Boolean => fixed(a, b, |[a]: [u8; 1], [b]| (a != 0).cmp(&(b != 0))),
+            Self::Tinyint => fixed(a, b, |[a]: [u8; 1], [b]| (a as i8).cmp(&(b as i8))),
+            Self::Smallint => fixed(a, b, |a, b| {
+                i16::from_be_bytes(a).cmp(&i16::from_be_bytes(b))
+            }),
+            Self::Int => fixed(a, b, |a, b| {
+                i32::from_be_bytes(a).cmp(&i32::from_be_bytes(b))
+            }),
+            Self::Bigint | Self::Counter | Self::Timestamp => fixed(a, b, |a, b| {
+                i64::from_be_bytes(a).cmp(&i64::from_be_bytes(b))
+            }),
+            Self::Float => fixed(a, b, |a, b| {
+                one_nan_f32(f32::from_be_bytes(a)).total_cmp(&one_nan_f32(f32::from_be_bytes(b)))
+            }),
+            Self::Double => fixed(a, b, |a, b| {
+                one_nan_f64(f64::from_be_bytes(a)).total_cmp(&one_nan_f64(f64::from_be_bytes(b)))
+            }),
+            Self::Varint => compare_varints(a, b),
+            Self::Decimal => match (Digits::of(a), Digits::of(b)) {
+                (Some(a), Some(b)) => a.cmp(&b),
+                (x, y) => rank(a, x.is_some())
+                    .cmp(&rank(b, y.is_some()))
+                    .then(a.cmp(b)),
+            },
+            Self::Uuid => fixed(a, b, |a, b| uuid_order(a).cmp(&uuid_order(b))),
+            Self::Timeuuid => fixed(a, b, |a, b| timeuuid_order(a).cmp(&timeuuid_order(b))),
+            Self::List { element, .. } | Self::Set { element, .. } => {
+                compare_collections(a, b, |a, b| {
+                    let (a, b) = (elements(a)?, elements(b)?);
+                    Ok(compare_parts(a, b, &[element]))
+                })
+            }
+            Self::Map { key, value, .. } => compare_collections(a, b, |a, b| {
+                let (a, b) = (pairs(a)?, pairs(b)?);
+                Ok(compare_parts(a, b, &[key, value]))
+            }),
+            Self::Tuple(types) => compare_tuples(a, b, types.iter()),
+            Self::Udt { definition, .. } => {
+                compare_tuples(a, b, definition.fields().iter().map(|(_, t)| t))
+            }
+        }
+    }
+}
+
+/// Empty values first, then those of the right length, then wrong ones.
+fn rank(bytes: &[u8], valid: bool) -> u8 {
+    match (bytes.is_empty(), valid) {
+        (true, _) => 0,
+        (false, true) => 1,
+        (false, false) => 2,
+    }
+}
+
+fn fixed<const N: usize>(
+    a: &[u8],
+    b: &[u8],
+    compare: impl Fn([u8; N], [u8; N]) -> Ordering,
+) -> Ordering {
+    match (a.try_into(), b.try_into()) {
+        (Ok(a), Ok(b)) => compare(a, b),
+        _ => rank(a, a.len() == N)
+            .cmp(&rank(b, b.len() == N))
+            .then(a.cmp(b)),
+    }
+}
+
+fn one_nan_f32(value: f32) -> f32 {
+    if value.is_nan() { f32::NAN } else { value }
+}
+
+fn one_nan_f64(value: f64) -> f64 {
+    if value.is_nan() { f64::NAN } else { value }
+}
+
+/// The high half of a v1 uuid with its time in order: version and high bits, middle, low.
+pub(crate) fn time_first(high: u64) -> u64 {
+    high << 48 | (high << 16) & 0xffff_0000_0000 | high >> 32
+}
+
+/// What [`time_first`] made, back.
+pub(crate) fn time_last(ordered: u64) -> u64 {
+    ordered >> 48 | (ordered >> 16) & 0xffff_0000 | ordered << 32
+}
+
+/// The halves of a uuid as integers.
+pub(crate) fn halves(uuid: [u8; 16]) -> (u64, u64) {
+    let whole = u128::from_be_bytes(uuid);
+    ((whole >> 64) as u64, whole as u64)
+}
+
+/// A `uuid` as its order sees it: version, then time (v1) or bytes, then the low half.
+pub(crate) fn uuid_order(uuid: [u8; 16]) -> (u8, u64, u64) {
+    let (high, low) = halves(uuid);
+    let version = uuid[6] >> 4;
+    let high = if version == 1 { time_first(high) } else { high };
+    (version, high, low)
+}
+
+/// A `timeuuid` as its order sees it: time, then the low half by signed bytes.
+pub(crate) fn timeuuid_order(uuid: [u8; 16]) -> (u64, u64) {
+    let (high, low) = halves(uuid);
+    (time_first(high), low ^ SIGN_OF_EACH_BYTE)
+}
+
+/// Flips the sign of each byte, which makes unsigned what compared as signed.
+pub(crate) const SIGN_OF_EACH_BYTE: u64 = 0x8080_8080_8080_8080;
+
+fn compare_collections(
+    a: &[u8],
+    b: &[u8],
+    compare: impl Fn(&[u8], &[u8]) -> Result<Ordering, TypeError>,
+) -> Ordering {
+    let valid = |bytes: &[u8]| elements(bytes).is_ok();
+    rank(a, valid(a))
+        .cmp(&rank(b, valid(b)))
+        .then_with(|| compare(a, b).unwrap_or_else(|_| a.cmp(b)))
+}
+
+fn compare_parts<'a>(
+    mut a: impl Iterator<Item = Result<Option<&'a [u8]>, TypeError>>,
+    mut b: impl Iterator<Item = Result<Option<&'a [u8]>, TypeError>>,
+    types: &[&CqlType],
+) -> Ordering {
+    for ty in types.iter().cycle() {
+        // What cannot be read ends a collection, as its last element does.
+        let (a, b) = (a.next().and_then(Result::ok), b.next().and_then(Result::ok));
+        let (a, b) = match (a, b) {
+            (Some(a), Some(b)) => (a, b),
+            (a, b) => return a.is_some().cmp(&b.is_some()),
+        };
+        let order = compare_options(ty, a, b);
+        if order.is_ne() {
+            return order;
+        }
+    }
+    Ordering::Equal
+}
+
+fn compare_tuples<'a>(a: &[u8], b: &[u8], types: impl Iterator<Item = &'a CqlType>) -> Ordering {
+    if a.is_empty() || b.is_empty() {
+        return b.is_empty().cmp(&a.is_empty());
+    }
+    let (mut a, mut b) = (components(a), components(b));
+    for ty in types {
+        // Missing components are null.
+        let a = a.next().and_then(Result::ok).flatten();
+        let b = b.next().and_then(Result::ok).flatten();
+        let order = compare_options(ty, a, b);
+        if order.is_ne() {
+            return order;
+        }
+    }
+    Ordering::Equal
+}
+
+/// Null comes first.
+fn compare_options(ty: &CqlType, a: Option<&[u8]>, b: Option<&[u8]>) -> Ordering {
+    match (a, b) {
+        (Some(a), Some(b)) => ty.compare(a, b),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    }
+}
