@@ -1,0 +1,226 @@
+//! A table's keys: from values to bytes and back.
+
+use super::ordered::{self, Malformed, Reader};
+use super::partition::split;
+use super::{ByteRange, KEY_LEN_MAX, KeyError, PartitionKey, Token};
+use crate::types::{CqlType, TypeError};
+
+/// The byte after a partition's prefix: its header.
+const HEADER: u8 = 0;
+/// The byte after a partition's prefix: one of its rows.
+pub(super) const ROW: u8 = 1;
+
+/// Which way a clustering column sorts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Order {
+    /// The least value first.
+    #[default]
+    Asc,
+    /// The greatest value first, and empty values last.
+    Desc,
+}
+
+/// A clustering column, as far as keys see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusteringColumn {
+    /// Frozen where it is a collection; no duration.
+    pub ty: CqlType,
+    /// Its direction.
+    pub order: Order,
+}
+
+/// What the keys of a table are made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyLayout {
+    partition: Vec<CqlType>,
+    clustering: Vec<ClusteringColumn>,
+}
+
+/// A key of the engine, taken apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DecodedKey<'a> {
+    /// What all keys of the partition begin with.
+    pub prefix: &'a [u8],
+    /// The partition's token.
+    pub token: Token,
+    /// The serialized partition key.
+    pub partition_key: &'a [u8],
+    /// What of the partition it is.
+    pub place: Place<'a>,
+}
+
+/// What of its partition a key is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// The header: static columns and deletions.
+    Header,
+    /// A row, by its encoded clustering columns.
+    Row(&'a [u8]),
+}
+
+impl<'a> DecodedKey<'a> {
+    /// Takes a key apart; that needs no layout. The clustering columns stay encoded, see
+    /// [`KeyLayout::clustering_values`].
+    ///
+    /// # Errors
+    /// [`KeyError::Corrupt`].
+    pub fn read(key: &'a [u8]) -> Result<Self, KeyError> {
+        let corrupt = |what, at| KeyError::Corrupt {
+            what,
+            at,
+            len: key.len(),
+        };
+        let cut = || corrupt("it is cut off", key.len());
+        let (token, rest) = key.split_first_chunk::<8>().ok_or_else(cut)?;
+        let (len, rest) = rest.split_first_chunk::<2>().ok_or_else(cut)?;
+        let len = usize::from(u16::from_be_bytes(*len));
+        let (partition_key, rest) = rest.split_at_checked(len).ok_or_else(cut)?;
+        let (prefix, _) = key.split_at(8 + 2 + len);
+        let place = match rest {
+            [] => return Err(cut()),
+            [HEADER] => Place::Header,
+            [ROW, clustering @ ..] => Place::Row(clustering),
+            _ => return Err(corrupt("neither a header nor a row", prefix.len())),
+        };
+        Ok(Self {
+            prefix,
+            token: Token::from_ordered(*token),
+            partition_key,
+            place,
+        })
+    }
+}
+
+impl KeyLayout {
+    /// From the types of the partition key, and the clustering columns, in their order.
+    pub fn new(partition: Vec<CqlType>, clustering: Vec<ClusteringColumn>) -> Self {
+        Self {
+            partition,
+            clustering,
+        }
+    }
+
+    /// The types of the partition key.
+    pub fn partition(&self) -> &[CqlType] {
+        &self.partition
+    }
+
+    /// The clustering columns.
+    pub fn clustering(&self) -> &[ClusteringColumn] {
+        &self.clustering
+    }
+
+    /// A partition key from validated values, one for each of its columns.
+    ///
+    /// # Errors
+    /// As [`PartitionKey::new`]; [`KeyError::Value`] where the values are not as many as the
+    /// columns.
+    pub fn partition_key(&self, values: &[&[u8]]) -> Result<PartitionKey, KeyError> {
+        self.count("partition", values, self.partition.len())?;
+        PartitionKey::new(values)
+    }
+
+    /// The values of a serialized partition key, in the order of its columns.
+    ///
+    /// # Errors
+    /// [`KeyError::Corrupt`].
+    pub fn partition_values<'a>(&self, key: &'a [u8]) -> Result<Vec<&'a [u8]>, KeyError> {
+        split(key, self.partition.len()).ok_or(KeyError::Corrupt {
+            what: "a partition key of other columns",
+            at: 0,
+            len: key.len(),
+        })
+    }
+
+    /// Appends clustering values, all or the first few, in their ordered form.
+    ///
+    /// # Errors
+    /// [`KeyError::ClusteringTooLong`]; [`KeyError::Value`] for a value that is not one of
+    /// its type, or more values than columns.
+    pub fn encode_clustering(&self, values: &[&[u8]], out: &mut Vec<u8>) -> Result<(), KeyError> {
+        if values.len() > self.clustering.len() {
+            self.count("clustering", values, self.clustering.len())?;
+        }
+        let sum: usize = values.iter().map(|v| v.len()).sum();
+        if sum > KEY_LEN_MAX {
+            return Err(KeyError::ClusteringTooLong(sum));
+        }
+        for (column, value) in self.clustering.iter().zip(values) {
+            let start = out.len();
+            ordered::encode(&column.ty, value, out)?;
+            if column.order == Order::Desc {
+                out[start..].iter_mut().for_each(|b| *b = !*b);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a clustering value can be had back from its key: see
+    /// [`ordered::is_reconstructible`]. Where not, the row keeps it.
+    pub fn is_reconstructible(&self, column: usize, value: &[u8]) -> bool {
+        ordered::is_reconstructible(&self.clustering[column].ty, value)
+    }
+
+    /// The values of encoded clustering columns, one for each column. Those that are not
+    /// reconstructible come as another value that compares as equal.
+    ///
+    /// # Errors
+    /// [`KeyError::Corrupt`].
+    pub fn clustering_values(&self, encoded: &[u8]) -> Result<Vec<Vec<u8>>, KeyError> {
+        let corrupt = |Malformed { what, at }| KeyError::Corrupt {
+            what,
+            at,
+            len: encoded.len(),
+        };
+        let mut reader = Reader::new(encoded, false);
+        let mut values = Vec::with_capacity(self.clustering.len());
+        for column in &self.clustering {
+            reader.set_inverted(column.order == Order::Desc);
+            values.push(ordered::decode(&column.ty, &mut reader).map_err(corrupt)?);
+        }
+        if reader.at() < encoded.len() {
+            return Err(corrupt(Malformed {
+                what: "more than the clustering columns",
+                at: reader.at(),
+            }));
+        }
+        Ok(values)
+    }
+
+    /// The key of a row.
+    ///
+    /// # Errors
+    /// As [`encode_clustering`](Self::encode_clustering), and [`KeyError::Value`] where a
+    /// clustering value is missing.
+    pub fn row_key(&self, partition: &PartitionKey, values: &[&[u8]]) -> Result<Vec<u8>, KeyError> {
+        self.count("clustering", values, self.clustering.len())?;
+        let mut key = partition.prefix();
+        key.push(ROW);
+        self.encode_clustering(values, &mut key)?;
+        Ok(key)
+    }
+
+    fn count(&self, kind: &str, values: &[&[u8]], columns: usize) -> Result<(), KeyError> {
+        if values.len() == columns {
+            return Ok(());
+        }
+        Err(KeyError::Value(TypeError::new(format!(
+            "Expected {columns} values for the {kind} columns but got {}",
+            values.len()
+        ))))
+    }
+}
+
+impl PartitionKey {
+    /// The key of the partition's header.
+    pub fn header_key(&self) -> Vec<u8> {
+        let mut key = self.prefix();
+        key.push(HEADER);
+        key
+    }
+
+    /// All keys of the partition, header and rows.
+    pub fn range(&self) -> ByteRange {
+        ByteRange::of_prefix(self.prefix())
+    }
+}

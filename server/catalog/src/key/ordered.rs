@@ -1,0 +1,483 @@
+//! One value as bytes whose order is the type's.
+//!
+//! ```text
+//! ascii text blob inet     bytes, 00 as 00 01 | 00 00
+//! tinyint smallint         sign flipped
+//! date time                as they are
+//! boolean                  00 empty | 01 false | 02 true
+//! int bigint timestamp     00 empty | 01, sign flipped
+//! float double             00 empty | 01, bits: negative ones inverted, else the sign flipped
+//! uuid                     00 empty | 1 + version, high half (v1: time first), low half
+//! timeuuid                 00 empty | 01, high half time first, low half with each sign flipped
+//! varint                   00 empty | 01 negative or 02, length, two's complement
+//! decimal                  00 empty | 01 negative, 02 zero or 03, exponent: 8, digits in pairs
+//!                          of 1 + 0..99, 00; negative: all after the first byte inverted
+//! list set map             00 empty | 01, for each part 01 and its ordered form, 00
+//! tuple udt                00 empty | 01, for each type 00 null | 01 and its ordered form
+//! ```
+//!
+//! A length is one byte below 255, else 255 and four bytes; of a negative `varint` it is
+//! inverted. Every form says where it ends. A column that sorts descending has all its bytes
+//! inverted.
+//!
+//! Values that compare as equal have one form, so not every value can be read back: see
+//! [`is_reconstructible`].
+
+use num_bigint::Sign;
+
+use crate::types::compare::{SIGN_OF_EACH_BYTE, halves, time_first, time_last, uuid_order};
+use crate::types::elements::{components, elements, pairs, write_element};
+use crate::types::number::{Digits, is_negative, minimal};
+use crate::types::{CqlType, TypeError};
+
+const EMPTY: u8 = 0;
+const PRESENT: u8 = 1;
+const NEGATIVE: u8 = 1;
+const ZERO: u8 = 2;
+const POSITIVE: u8 = 3;
+
+/// Appends the ordered form of a value.
+///
+/// # Errors
+/// Where the value is not one of the type, as far as its form depends on it (text is not
+/// looked at), or the type has no order.
+pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
+    match ty {
+        CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Inet => {
+            encode_bytes(value, out);
+        }
+        CqlType::Tinyint => out.push(fixed::<1>(ty, value)?[0] ^ 0x80),
+        CqlType::Smallint => out.extend(flip_sign(fixed::<2>(ty, value)?)),
+        CqlType::Date => out.extend(fixed::<4>(ty, value)?),
+        CqlType::Time => out.extend(fixed::<8>(ty, value)?),
+        CqlType::Duration | CqlType::Counter => return Err(no_order(ty)),
+        _ if value.is_empty() => out.push(EMPTY),
+        CqlType::Boolean => out.push(1 + u8::from(fixed::<1>(ty, value)? != [0])),
+        CqlType::Int => {
+            out.push(PRESENT);
+            out.extend(flip_sign(fixed::<4>(ty, value)?));
+        }
+        CqlType::Bigint | CqlType::Timestamp => {
+            out.push(PRESENT);
+            out.extend(flip_sign(fixed::<8>(ty, value)?));
+        }
+        CqlType::Float => {
+            let value = f32::from_be_bytes(fixed(ty, value)?);
+            let bits = if value.is_nan() { f32::NAN } else { value }.to_bits();
+            let negative = bits >> 31 == 1;
+            out.push(PRESENT);
+            out.extend(if negative { !bits } else { bits ^ 1 << 31 }.to_be_bytes());
+        }
+        CqlType::Double => {
+            let value = f64::from_be_bytes(fixed(ty, value)?);
+            let bits = if value.is_nan() { f64::NAN } else { value }.to_bits();
+            let negative = bits >> 63 == 1;
+            out.push(PRESENT);
+            out.extend(if negative { !bits } else { bits ^ 1 << 63 }.to_be_bytes());
+        }
+        CqlType::Uuid => {
+            let (version, high, low) = uuid_order(fixed(ty, value)?);
+            out.push(1 + version);
+            out.extend(high.to_be_bytes());
+            out.extend(low.to_be_bytes());
+        }
+        CqlType::Timeuuid => {
+            let (high, low) = halves(fixed(ty, value)?);
+            out.push(PRESENT);
+            out.extend(time_first(high).to_be_bytes());
+            out.extend((low ^ SIGN_OF_EACH_BYTE).to_be_bytes());
+        }
+        CqlType::Varint => encode_varint(minimal(value), out),
+        CqlType::Decimal => {
+            let digits = Digits::of(value).ok_or_else(|| invalid(ty, value))?;
+            encode_decimal(&digits, out);
+        }
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+            encode_parts(elements(value)?, &[element], out)?;
+        }
+        CqlType::Map { key, value: of, .. } => encode_parts(pairs(value)?, &[key, of], out)?,
+        CqlType::Tuple(types) => encode_tuple(value, types.iter(), out)?,
+        CqlType::Udt { definition, .. } => {
+            encode_tuple(value, definition.fields().iter().map(|(_, t)| t), out)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether [`decode`] gives back these very bytes, so that a key alone is enough to keep them.
+///
+/// It does for text, blobs, integers of fixed length, dates, times, uuids and addresses,
+/// always. It does not for a `boolean` that is neither 0 nor 1, a NaN of unusual bits, a
+/// `varint` with needless sign bytes, a `decimal` that ends in zeros (1.00 comes back as 1),
+/// a tuple whose last components are missing, and whatever holds one of these.
+pub fn is_reconstructible(ty: &CqlType, value: &[u8]) -> bool {
+    if always_reconstructible(ty) {
+        return true;
+    }
+    let mut form = Vec::new();
+    encode(ty, value, &mut form).is_ok()
+        && decode(ty, &mut Reader::new(&form, false)).is_ok_and(|back| back == value)
+}
+
+/// Whether every value of the type is [reconstructible](is_reconstructible).
+pub fn always_reconstructible(ty: &CqlType) -> bool {
+    match ty {
+        CqlType::Ascii
+        | CqlType::Bigint
+        | CqlType::Blob
+        | CqlType::Date
+        | CqlType::Inet
+        | CqlType::Int
+        | CqlType::Smallint
+        | CqlType::Text
+        | CqlType::Time
+        | CqlType::Timestamp
+        | CqlType::Timeuuid
+        | CqlType::Tinyint
+        | CqlType::Uuid => true,
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+            always_reconstructible(element)
+        }
+        CqlType::Map { key, value, .. } => {
+            always_reconstructible(key) && always_reconstructible(value)
+        }
+        _ => false,
+    }
+}
+
+fn invalid(ty: &CqlType, value: &[u8]) -> TypeError {
+    match ty.validate(value) {
+        Err(e) => e,
+        Ok(()) => TypeError::new(format!("{} bytes are no {ty}", value.len())),
+    }
+}
+
+fn no_order(ty: &CqlType) -> TypeError {
+    TypeError::new(format!("Values of type {ty} have no order"))
+}
+
+fn fixed<const N: usize>(ty: &CqlType, value: &[u8]) -> Result<[u8; N], TypeError> {
+    value.try_into().map_err(|_| invalid(ty, value))
+}
+
+fn flip_sign<const N: usize>(mut bytes: [u8; N]) -> [u8; N] {
+    bytes[0] ^= 0x80;
+    bytes
+}
+
+fn encode_bytes(mut value: &[u8], out: &mut Vec<u8>) {
+    out.reserve(value.len() + 2);
+    while let Some(zero) = value.iter().position(|&b| b == 0) {
+        out.extend(&value[..=zero]);
+        out.push(1);
+        value = &value[zero + 1..];
+    }
+    out.extend(value);
+    out.extend([0, 0]);
+}
+
+fn encode_varint(value: &[u8], out: &mut Vec<u8>) {
+    let negative = is_negative(value);
+    out.push(if negative { NEGATIVE } else { ZERO });
+    let mask = if negative { 0xff } else { 0 };
+    if value.len() < 0xff {
+        out.push(value.len() as u8 ^ mask);
+    } else {
+        let len = u32::try_from(value.len()).unwrap_or(u32::MAX);
+        out.push(0xff ^ mask);
+        out.extend(len.to_be_bytes().map(|b| b ^ mask));
+    }
+    out.extend(value);
+}
+
+fn encode_decimal(value: &Digits, out: &mut Vec<u8>) {
+    let (first, mask) = match value.sign {
+        Sign::Minus => (NEGATIVE, 0xff),
+        Sign::NoSign => return out.push(ZERO),
+        Sign::Plus => (POSITIVE, 0),
+    };
+    out.push(first);
+    out.extend(flip_sign(value.exponent.to_be_bytes()).map(|b| b ^ mask));
+    for pair in value.digits.chunks(2) {
+        let two = 10 * pair[0] + pair.get(1).copied().unwrap_or(0);
+        out.push((1 + two) ^ mask);
+    }
+    out.push(mask);
+}
+
+fn encode_parts<'a>(
+    parts: impl Iterator<Item = Result<Option<&'a [u8]>, TypeError>>,
+    types: &[&CqlType],
+    out: &mut Vec<u8>,
+) -> Result<(), TypeError> {
+    out.push(PRESENT);
+    for (part, ty) in parts.zip(types.iter().cycle()) {
+        let part = part?.ok_or_else(|| TypeError::new("Null value read when not allowed"))?;
+        out.push(PRESENT);
+        encode(ty, part, out)?;
+    }
+    out.push(EMPTY);
+    Ok(())
+}
+
+fn encode_tuple<'a>(
+    value: &[u8],
+    types: impl Iterator<Item = &'a CqlType>,
+    out: &mut Vec<u8>,
+) -> Result<(), TypeError> {
+    out.push(PRESENT);
+    let mut parts = components(value);
+    for ty in types {
+        match parts.next().transpose()?.flatten() {
+            Some(part) => {
+                out.push(PRESENT);
+                encode(ty, part, out)?;
+            }
+            None => out.push(EMPTY),
+        }
+    }
+    Ok(())
+}
+
+/// Reads ordered forms off the front of a key; a descending column's bytes come inverted.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    mask: u8,
+}
+
+/// What is wrong with an ordered form, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed {
+    /// What was found.
+    pub what: &'static str,
+    /// The byte of the reader's input.
+    pub at: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads `bytes` from their begin, `inverted` as a descending column is.
+    pub fn new(bytes: &'a [u8], inverted: bool) -> Self {
+        Self {
+            bytes,
+            at: 0,
+            mask: if inverted { 0xff } else { 0 },
+        }
+    }
+
+    /// Says whether what follows is inverted.
+    pub fn set_inverted(&mut self, inverted: bool) {
+        self.mask = if inverted { 0xff } else { 0 };
+    }
+
+    /// How many bytes were read.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    fn fail<T>(&self, what: &'static str) -> Result<T, Malformed> {
+        Err(Malformed { what, at: self.at })
+    }
+
+    fn byte(&mut self) -> Result<u8, Malformed> {
+        self.array::<1>().map(|[b]| b)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        match self.bytes[self.at..].first_chunk::<N>() {
+            Some(bytes) => {
+                self.at += N;
+                Ok(bytes.map(|b| b ^ self.mask))
+            }
+            None => self.fail("a value is cut off"),
+        }
+    }
+
+    fn many(&mut self, len: usize) -> Result<Vec<u8>, Malformed> {
+        match self.bytes[self.at..].get(..len) {
+            Some(bytes) => {
+                self.at += len;
+                Ok(bytes.iter().map(|b| b ^ self.mask).collect())
+            }
+            None => self.fail("a value is cut off"),
+        }
+    }
+
+    /// A first byte that is 0 or 1.
+    fn present(&mut self) -> Result<bool, Malformed> {
+        match self.byte()? {
+            EMPTY => Ok(false),
+            PRESENT => Ok(true),
+            _ => self.fail("an unknown first byte"),
+        }
+    }
+}
+
+/// Takes one value off the front: for values that are [`is_reconstructible`] the one that was
+/// encoded, else one that compares as equal to it.
+///
+/// # Errors
+/// Where the bytes are not an ordered form of the type.
+pub fn decode(ty: &CqlType, reader: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
+    Ok(match ty {
+        CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Inet => decode_bytes(reader)?,
+        CqlType::Tinyint => flip_sign(reader.array::<1>()?).to_vec(),
+        CqlType::Smallint => flip_sign(reader.array::<2>()?).to_vec(),
+        CqlType::Date => reader.array::<4>()?.to_vec(),
+        CqlType::Time => reader.array::<8>()?.to_vec(),
+        CqlType::Duration | CqlType::Counter => return reader.fail("a type without order"),
+        CqlType::Boolean => match reader.byte()? {
+            EMPTY => Vec::new(),
+            truth @ (1 | 2) => vec![truth - 1],
+            _ => return reader.fail("an unknown first byte"),
+        },
+        CqlType::Uuid => decode_uuid(reader)?,
+        CqlType::Varint => decode_varint(reader)?,
+        CqlType::Decimal => decode_decimal(reader)?,
+        _ if !reader.present()? => Vec::new(),
+        CqlType::Int => flip_sign(reader.array::<4>()?).to_vec(),
+        CqlType::Bigint | CqlType::Timestamp => flip_sign(reader.array::<8>()?).to_vec(),
+        CqlType::Float => {
+            let bits = u32::from_be_bytes(reader.array()?);
+            let positive = bits >> 31 == 1;
+            if positive { bits ^ 1 << 31 } else { !bits }
+                .to_be_bytes()
+                .to_vec()
+        }
+        CqlType::Double => {
+            let bits = u64::from_be_bytes(reader.array()?);
+            let positive = bits >> 63 == 1;
+            if positive { bits ^ 1 << 63 } else { !bits }
+                .to_be_bytes()
+                .to_vec()
+        }
+        CqlType::Timeuuid => {
+            let high = time_last(u64::from_be_bytes(reader.array()?));
+            let low = u64::from_be_bytes(reader.array()?) ^ SIGN_OF_EACH_BYTE;
+            [high.to_be_bytes(), low.to_be_bytes()].concat()
+        }
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+            decode_parts(reader, &[element])?
+        }
+        CqlType::Map { key, value, .. } => decode_parts(reader, &[key, value])?,
+        CqlType::Tuple(types) => decode_tuple(reader, types.iter())?,
+        CqlType::Udt { definition, .. } => {
+            decode_tuple(reader, definition.fields().iter().map(|(_, t)| t))?
+        }
+    })
+}
+
+fn decode_bytes(reader: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
+    let mut out = Vec::new();
+    loop {
+        match reader.byte()? {
+            0 => match reader.byte()? {
+                0 => return Ok(out),
+                1 => out.push(0),
+                _ => return reader.fail("a zero that is neither escaped nor an end"),
+            },
+            byte => out.push(byte),
+        }
+    }
+}
+
+fn decode_uuid(reader: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
+    let version = match reader.byte()? {
+        EMPTY => return Ok(Vec::new()),
+        first => first - 1,
+    };
+    let mut high = u64::from_be_bytes(reader.array()?);
+    if version == 1 {
+        high = time_last(high);
+    }
+    if high >> 12 & 0xf != version.into() {
+        return reader.fail("a uuid whose version is not the one before it");
+    }
+    Ok([high.to_be_bytes(), reader.array::<8>()?].concat())
+}
+
+fn decode_varint(reader: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
+    let mask = match reader.byte()? {
+        EMPTY => return Ok(Vec::new()),
+        NEGATIVE => 0xff,
+        ZERO => 0,
+        _ => return reader.fail("an unknown sign"),
+    };
+    let len = match reader.byte()? ^ mask {
+        0xff => u32::from_be_bytes(reader.array()?.map(|b| b ^ mask)),
+        len => len.into(),
+    };
+    let value = reader.many(len as usize)?;
+    if value.is_empty() || is_negative(&value) != (mask == 0xff) {
+        return reader.fail("a number whose sign is not the one before it");
+    }
+    Ok(value)
+}
+
+fn decode_decimal(reader: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
+    let (sign, mask) = match reader.byte()? {
+        EMPTY => return Ok(Vec::new()),
+        NEGATIVE => (Sign::Minus, 0xff),
+        ZERO => (Sign::NoSign, 0),
+        POSITIVE => (Sign::Plus, 0),
+        _ => return reader.fail("an unknown sign"),
+    };
+    let mut value = Digits {
+        sign,
+        exponent: 0,
+        digits: Vec::new(),
+    };
+    if sign != Sign::NoSign {
+        value.exponent = i64::from_be_bytes(flip_sign(reader.array()?.map(|b| b ^ mask)));
+        loop {
+            match reader.byte()? ^ mask {
+                0 => break,
+                pair @ 1..=100 => value.digits.extend([(pair - 1) / 10, (pair - 1) % 10]),
+                _ => return reader.fail("a pair of digits above 99"),
+            }
+        }
+        while value.digits.last() == Some(&0) {
+            value.digits.pop();
+        }
+        if value.digits.is_empty() {
+            return reader.fail("a number without digits that is not zero");
+        }
+    }
+    match value.to_decimal() {
+        Some(decimal) => Ok(decimal),
+        None => reader.fail("an exponent beyond that of a decimal"),
+    }
+}
+
+fn decode_parts(reader: &mut Reader<'_>, types: &[&CqlType]) -> Result<Vec<u8>, Malformed> {
+    let mut out = vec![0; 4];
+    let mut count = 0u32;
+    while reader.present()? {
+        for (i, ty) in types.iter().enumerate() {
+            // The value of a map follows its key.
+            if i > 0 && !reader.present()? {
+                return reader.fail("a key without its value");
+            }
+            write_element(Some(&decode(ty, reader)?), &mut out);
+        }
+        count += 1;
+    }
+    out[..4].copy_from_slice(&count.to_be_bytes());
+    Ok(out)
+}
+
+fn decode_tuple<'a>(
+    reader: &mut Reader<'_>,
+    types: impl Iterator<Item = &'a CqlType>,
+) -> Result<Vec<u8>, Malformed> {
+    let mut out = Vec::new();
+    for ty in types {
+        let part = match reader.present()? {
+            true => Some(decode(ty, reader)?),
+            false => None,
+        };
+        write_element(part.as_deref(), &mut out);
+    }
+    Ok(out)
+}

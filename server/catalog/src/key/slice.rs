@@ -1,0 +1,220 @@
+//! What restrictions on keys select, as ranges of bytes.
+
+use std::cmp::Ordering;
+use std::ops::Bound;
+
+use super::layout::{KeyLayout, Order, ROW};
+use super::{KeyError, PartitionKey, Token};
+
+/// The bytes from `from` to before `to`; `None` is the end of all.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ByteRange {
+    /// The first key that may be part of it.
+    pub from: Vec<u8>,
+    /// The first key after it.
+    pub to: Option<Vec<u8>>,
+}
+
+impl ByteRange {
+    /// All keys that begin with `prefix`.
+    pub fn of_prefix(prefix: Vec<u8>) -> Self {
+        Self {
+            to: successor(&prefix),
+            from: prefix,
+        }
+    }
+
+    /// Whether nothing lies in it.
+    pub fn is_empty(&self) -> bool {
+        self.to.as_ref().is_some_and(|to| *to <= self.from)
+    }
+
+    /// Whether a key lies in it.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        *self.from <= *key && self.to.as_ref().is_none_or(|to| *key < **to)
+    }
+
+    /// A range of encoded clustering columns as one of row keys of a partition. The header
+    /// is never part of it.
+    #[must_use]
+    pub fn in_partition(&self, partition: &PartitionKey) -> Self {
+        let mut rows = partition.prefix();
+        rows.push(ROW);
+        let to = match &self.to {
+            Some(to) => Some([&rows[..], to].concat()),
+            None => successor(&rows),
+        };
+        rows.extend(&self.from);
+        Self { from: rows, to }
+    }
+}
+
+/// The least byte string above all that begin with `prefix`.
+fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&b| b != 0xff)?;
+    let mut out = prefix[..=last].to_vec();
+    out[last] += 1;
+    Some(out)
+}
+
+/// The keys of partitions whose tokens lie between two bounds. The schema's key lies in none.
+pub fn token_range(start: Bound<Token>, end: Bound<Token>) -> ByteRange {
+    let after = |token: Token| successor(&token.to_ordered());
+    let from = match start {
+        Bound::Unbounded => Some(Token::MIN.to_ordered().to_vec()),
+        Bound::Included(token) => Some(token.to_ordered().to_vec()),
+        Bound::Excluded(token) => after(token),
+    };
+    let Some(from) = from else {
+        // Nothing lies after the last token.
+        let end = Token::MAX.to_ordered().to_vec();
+        return ByteRange {
+            from: end.clone(),
+            to: Some(end),
+        };
+    };
+    let to = match end {
+        Bound::Unbounded => None,
+        Bound::Included(token) => after(token),
+        Bound::Excluded(token) => Some(token.to_ordered().to_vec()),
+    };
+    ByteRange { from, to }
+}
+
+/// One end of a slice: values of consecutive clustering columns, compared as a tuple.
+#[derive(Debug, Clone, Copy)]
+pub struct SliceBound<'a> {
+    /// At least one; of fewer columns than the other end is fine.
+    pub values: &'a [&'a [u8]],
+    /// Whether rows that begin with these values are part of the slice.
+    pub inclusive: bool,
+}
+
+impl<'a> SliceBound<'a> {
+    /// The bound on the columns after the first, for rows whose first column equals its own.
+    fn rest(self) -> Self {
+        Self {
+            values: &self.values[1..],
+            ..self
+        }
+    }
+}
+
+impl KeyLayout {
+    /// The rows whose first clustering columns are `equal`, and whose next ones lie between
+    /// two tuples *by value*: `a = 1 AND (b, c) > (2, 3) AND b <= 5`.
+    ///
+    /// Where directions are mixed, a range of tuples is several ranges of keys. They are
+    /// disjoint, do not touch, and come in the order of keys, relative to the partition's rows
+    /// (see [`ByteRange::in_partition`]). None is empty; a contradiction gives none at all.
+    ///
+    /// # Errors
+    /// As [`KeyLayout::encode_clustering`].
+    pub fn slices(
+        &self,
+        equal: &[&[u8]],
+        lower: Option<SliceBound<'_>>,
+        upper: Option<SliceBound<'_>>,
+    ) -> Result<Vec<ByteRange>, KeyError> {
+        let mut out = Vec::new();
+        self.add_slices(equal, lower, upper, &mut out)?;
+        Ok(out)
+    }
+
+    fn add_slices<'a>(
+        &self,
+        equal: &[&'a [u8]],
+        lower: Option<SliceBound<'a>>,
+        upper: Option<SliceBound<'a>>,
+        out: &mut Vec<ByteRange>,
+    ) -> Result<(), KeyError> {
+        // A bound of no values left holds for every row here, or for none.
+        for bound in [lower, upper].into_iter().flatten() {
+            if bound.values.is_empty() && !bound.inclusive {
+                return Ok(());
+            }
+        }
+        let low = lower.filter(|b| !b.values.is_empty());
+        let high = upper.filter(|b| !b.values.is_empty());
+        let range = ByteRange::of_prefix(self.encoded(equal)?);
+        let (least, greatest) = (low.map(|b| b.values[0]), high.map(|b| b.values[0]));
+        if least.is_none() && greatest.is_none() {
+            push(range, out);
+            return Ok(());
+        }
+        let Some(column) = self.clustering().get(equal.len()) else {
+            // More values than columns: the encoding says so.
+            let one = least.or(greatest);
+            let values: Vec<&[u8]> = equal.iter().copied().chain(one).collect();
+            return self.encoded(&values).map(drop);
+        };
+        if let (Some(a), Some(b)) = (least, greatest) {
+            match column.ty.compare(a, b) {
+                Ordering::Greater => return Ok(()),
+                Ordering::Equal => {
+                    return self.add_at(equal, (Some(a), low, high), out);
+                }
+                Ordering::Less => {}
+            }
+        }
+
+        // In the order of values: rows at the least value, between both, at the greatest.
+        // A descending column has them the other way round.
+        let at_least = (least, low, None);
+        let at_greatest = (greatest, None, high);
+        let (first, last) = match column.order {
+            Order::Asc => (at_least, at_greatest),
+            Order::Desc => (at_greatest, at_least),
+        };
+        let from = match first.0 {
+            Some(value) => successor(&self.encoded(&[equal, &[value][..]].concat())?),
+            None => Some(range.from),
+        };
+        let to = match last.0 {
+            Some(value) => Some(self.encoded(&[equal, &[value][..]].concat())?),
+            None => range.to,
+        };
+        self.add_at(equal, first, out)?;
+        if let Some(from) = from {
+            push(ByteRange { from, to }, out);
+        }
+        self.add_at(equal, last, out)
+    }
+
+    /// The slices of the rows whose next column is a bound's first value.
+    fn add_at<'a>(
+        &self,
+        equal: &[&'a [u8]],
+        (value, lower, upper): (
+            Option<&'a [u8]>,
+            Option<SliceBound<'a>>,
+            Option<SliceBound<'a>>,
+        ),
+        out: &mut Vec<ByteRange>,
+    ) -> Result<(), KeyError> {
+        let Some(value) = value else { return Ok(()) };
+        self.add_slices(
+            &[equal, &[value][..]].concat(),
+            lower.map(SliceBound::rest),
+            upper.map(SliceBound::rest),
+            out,
+        )
+    }
+
+    fn encoded(&self, values: &[&[u8]]) -> Result<Vec<u8>, KeyError> {
+        let mut out = Vec::new();
+        self.encode_clustering(values, &mut out)?;
+        Ok(out)
+    }
+}
+
+/// Appends a range, or lengthens the last one where both touch.
+fn push(range: ByteRange, out: &mut Vec<ByteRange>) {
+    if range.is_empty() {
+        return;
+    }
+    match out.last_mut() {
+        Some(last) if last.to.as_ref() == Some(&range.from) => last.to = range.to,
+        _ => out.push(range),
+    }
+}

@@ -1,0 +1,6 @@
+//! Keys, held against Cassandra's hash and comparators.
+
+mod layout;
+mod murmur3;
+mod ordered;
+mod slice;
