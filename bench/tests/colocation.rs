@@ -10,7 +10,12 @@ fn a_trial_shows_jobs_beside_the_load_and_the_load_alone() {
     let dir = tempfile::tempdir().unwrap();
     let json = dir.path().join("colocation.json");
     let output = Command::new(env!("CARGO_BIN_EXE_ebb-bench"))
-        .args(["experiments", "colocation", "--part=loads,cache"])
+        .args([
+            "experiments",
+            "colocation",
+            "--part=loads,cache",
+            "--load=30,70",
+        ])
         .args(["--window=0.3", "--rounds=2", "--json-file"])
         .arg(&json)
         .arg("--figures")
@@ -26,10 +31,13 @@ fn a_trial_shows_jobs_beside_the_load_and_the_load_alone() {
         .iter()
         .map(|row| row["load"].as_f64().unwrap())
         .collect();
-    assert_eq!(shares, [0.3, 0.5, 0.7]);
+    assert_eq!(shares, [0.3, 0.7]);
     for row in loads {
         for figure in [
+            "load_achieved",
             "managed_p99_over_alone",
+            "managed_p99_over_alone_low",
+            "managed_p99_over_alone_high",
             "unmanaged_p99_over_alone",
             "alone_again_p99_over_alone",
             "noise_p99",
@@ -39,6 +47,11 @@ fn a_trial_shows_jobs_beside_the_load_and_the_load_alone() {
             let value = row[figure].as_f64().unwrap_or(-1.0);
             assert!(value > 0.0, "{figure} in {row:#}");
         }
+        let [low, high] = ["low", "high"].map(|end| {
+            let name = format!("managed_p99_over_alone_{end}");
+            row[name.as_str()].as_f64().unwrap()
+        });
+        assert!(low <= high, "{row:#}");
         assert_eq!(row["trial"]["alone"][1].as_array().unwrap().len(), 2);
     }
     for against in found["cache"]["contenders"].as_array().unwrap() {
@@ -50,7 +63,7 @@ fn a_trial_shows_jobs_beside_the_load_and_the_load_alone() {
     assert!(found["step"].is_null() && found["guard"].is_null());
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(
-        table.contains("alone again") && table.contains("70%:"),
+        table.contains("alone again") && table.contains("70%, batches of 50:"),
         "{table}"
     );
     let picture = std::fs::read_to_string(dir.path().join("colocation-latency.svg")).unwrap();

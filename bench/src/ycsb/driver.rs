@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use ebb_storage::{Db, Error, Result, Table};
 
+use super::agenda::Agenda;
 use super::inserts::Inserts;
 use super::options::RunOptions;
-use super::pace::{Arrival, Arrivals, Pace};
+use super::pace::{Arrivals, Pace};
 use super::report::Report;
+use super::sections;
 use super::source::{ReadFrom, Source};
 use super::timeline::{Sampler, Slot, Timeline};
 use super::watch::{Board, Watch};
@@ -85,9 +87,12 @@ impl Driver {
             source_records,
             inserts: Inserts::new(records),
             start,
-            arrivals: match &options.pace {
+            agenda: match &options.pace {
                 Pace::Closed => None,
-                Pace::Open(rate) => Some(Mutex::new(Arrivals::new(rate.clone(), options.burst))),
+                Pace::Open(rate) => {
+                    let arrivals = Arrivals::new(rate.clone(), options.burst);
+                    Some(Mutex::new(Agenda::new(arrivals)))
+                }
             },
             issued: AtomicU64::new(0),
             version_before,
@@ -186,24 +191,20 @@ impl Driver {
         }
         let ended = tallies.iter().map(|tally| tally.ended).max();
         let ended = ended.unwrap_or(self.shared.start);
-        Ok(Report::new(
-            &tallies,
-            &self.shared,
-            ended,
-            self.unserved(ended),
-            self.timeline.since(0),
-        ))
+        let mut report = Report::new(&tallies, &self.shared, ended, self.timeline.since(0));
+        self.count_unserved(ended, &mut report);
+        Ok(report)
     }
 
-    /// Arrivals before the end that nobody took.
-    fn unserved(&self, ended: Instant) -> u64 {
+    /// Counts the operations that were due before the end and that nobody took.
+    fn count_unserved(&self, ended: Instant, report: &mut Report) {
         let options = &self.shared.options;
-        let Some(arrivals) = &self.shared.arrivals else {
-            return 0;
+        let Some(agenda) = &self.shared.agenda else {
+            return;
         };
         let all_done = |max| self.shared.issued.load(Ordering::Relaxed) >= max;
         if options.operations_max.is_some_and(all_done) {
-            return 0;
+            return;
         }
         let ended = options
             .duration
@@ -211,10 +212,14 @@ impl Driver {
         let ended_s = ended
             .saturating_duration_since(self.shared.start)
             .as_secs_f64();
-        let mut arrivals = arrivals.lock().unwrap();
-        std::iter::repeat_with(|| arrivals.next(ended_s))
-            .take_while(|arrival| matches!(arrival, Arrival::At(_)))
-            .count() as u64
+        for (due_s, operations) in agenda.lock().unwrap().take_unserved(ended_s) {
+            report.operations_unserved += operations;
+            let due = Duration::from_secs_f64(due_s);
+            if let Some(position) = sections::position(&options.section_ends, due) {
+                let waited = Duration::from_secs_f64((ended_s - due_s).max(0.0));
+                report.sections[position].add_unserved(waited, operations);
+            }
+        }
     }
 
     fn join_threads(&mut self) -> Vec<Tally> {

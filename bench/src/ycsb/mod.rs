@@ -3,7 +3,7 @@
 //! ```text
 //!   workload ── which operations        chooser ── which record
 //!   pace ────── when                    records ── what it looks like, and the check
-//!                      \   /
+//!   agenda ──── who        \   /
 //!   load             worker  ◄── source   reads: the live table or a snapshot
 //!                      │
 //!                    driver ──► timeline  live, interval by interval
@@ -32,6 +32,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod agenda;
 mod chooser;
 pub(crate) mod command;
 mod driver;
@@ -42,6 +43,7 @@ mod options;
 mod pace;
 mod records;
 mod report;
+mod sections;
 mod source;
 mod timeline;
 mod watch;
@@ -61,6 +63,7 @@ pub use records::{
     write_value,
 };
 pub use report::{OperationReport, Report};
+pub use sections::Section;
 pub use source::{ReadFrom, Source};
 pub use timeline::{Interval, Timeline};
 pub use watch::{Watch, WatchGroup, WatchReport};

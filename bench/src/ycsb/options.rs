@@ -46,6 +46,9 @@ pub struct RunOptions {
     pub latency_from: LatencyFrom,
     /// Length of the intervals of the timeline. Default: 100 ms.
     pub interval: Duration,
+    /// Ends of the sections that the report of an open loop has, ascending, from the
+    /// run's beginning on. Default: none.
+    pub section_ends: Vec<Duration>,
 }
 
 /// From when a latency counts, where operations are due at a given rate.
@@ -79,6 +82,7 @@ impl RunOptions {
             burst: 1,
             latency_from: LatencyFrom::default(),
             interval: Duration::from_millis(100),
+            section_ends: Vec::new(),
         }
     }
 
@@ -94,6 +98,8 @@ impl RunOptions {
             "a burst of no operations".to_string()
         } else if self.interval.is_zero() {
             "the intervals of the timeline have no length".to_string()
+        } else if !self.section_ends.is_sorted() {
+            "the ends of sections are not in order".to_string()
         } else {
             return Ok(());
         };

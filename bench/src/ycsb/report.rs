@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::latencies::{DIGITS, Latencies, histogram};
+use super::sections::Section;
 use super::timeline::{Interval, Slot};
 use super::watch::{WatchGroup, group};
 use super::worker::{Shared, Tally};
@@ -63,6 +64,9 @@ pub struct Report {
     pub watches: BTreeMap<&'static str, WatchGroup>,
     /// The run interval by interval.
     pub timeline: Vec<Interval>,
+    /// The sections that were asked for, of an open loop.
+    #[serde(skip)]
+    pub sections: Vec<Section>,
 }
 
 /// One kind of operation.
@@ -76,12 +80,11 @@ pub struct OperationReport {
 }
 
 impl Report {
-    /// Merges what the workers saw until `ended`.
+    /// Merges what the workers saw until `ended`; what nobody came to is not in it yet.
     pub(super) fn new(
         tallies: &[Tally],
         shared: &Shared,
         ended: Instant,
-        operations_unserved: u64,
         timeline: Vec<Interval>,
     ) -> Self {
         let elapsed = ended.saturating_duration_since(shared.start);
@@ -121,12 +124,12 @@ impl Report {
             distribution: shared.distribution,
             read_from: shared.read_from.to_string(),
             threads: shared.options.threads,
-            open_loop: shared.arrivals.is_some(),
+            open_loop: shared.agenda.is_some(),
             records: shared.records,
             elapsed_s: elapsed.as_secs_f64(),
             operations: all.count,
             throughput_ops_per_s: per_second(all.count),
-            operations_unserved,
+            operations_unserved: 0,
             latencies,
             latencies_all: all,
             latencies_writes: summary(Operation::writes, &Operation::ALL),
@@ -138,6 +141,19 @@ impl Report {
             pacing_cpu_s: pacing_cpu.as_secs_f64(),
             watches: group(&shared.board.windows(), watched.copied()),
             timeline,
+            sections: sections(tallies),
         }
     }
+}
+
+/// Section by section, over all workers.
+fn sections(tallies: &[Tally]) -> Vec<Section> {
+    let mut all: Vec<Section> = Vec::new();
+    for tally in tallies {
+        all.resize_with(tally.sections.len(), Section::default);
+        for (sum, part) in all.iter_mut().zip(&tally.sections) {
+            sum.add(part);
+        }
+    }
+    all
 }

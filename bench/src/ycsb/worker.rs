@@ -12,12 +12,13 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::time::{ClockId, clock_gettime};
 
+use super::agenda::{Agenda, Due, Turn};
 use super::chooser::Chooser;
 use super::inserts::Inserts;
 use super::latencies::{DIGITS, histogram};
 use super::options::{LatencyFrom, RunOptions};
-use super::pace::{Arrival, Arrivals};
 use super::records::{Stamp, key, read_stamp, write_value};
+use super::sections::{self, Section};
 use super::source::{ReadFrom, Source};
 use super::timeline::Slot;
 use super::watch::{Board, overlapped};
@@ -44,7 +45,7 @@ pub(super) struct Shared {
     pub(super) source_records: Option<u64>,
     pub(super) inserts: Inserts,
     pub(super) start: Instant,
-    pub(super) arrivals: Option<Mutex<Arrivals>>,
+    pub(super) agenda: Option<Mutex<Agenda>>,
     /// Operations handed out so far.
     pub(super) issued: AtomicU64,
     /// No value in the store carries a larger version when the run begins.
@@ -60,6 +61,8 @@ pub(super) struct Shared {
 /// What one worker has seen.
 pub(super) struct Tally {
     pub(super) nanos: [Histogram<u64>; Operation::ALL.len()],
+    /// By the moment at which operations were due.
+    pub(super) sections: Vec<Section>,
     /// Window and latency in nanoseconds of writes that overlapped one.
     pub(super) watched: Vec<(usize, u64)>,
     pub(super) mismatches: u64,
@@ -124,6 +127,14 @@ pub(super) fn run(shared: &Shared, index: usize) -> Tally {
     worker.tally
 }
 
+/// The operation that a worker does next.
+struct Next {
+    due: Instant,
+    taken: Instant,
+    /// Of an open loop.
+    of_agenda: Option<Due>,
+}
+
 struct Worker<'a> {
     shared: &'a Shared,
     slot: &'a Slot,
@@ -151,6 +162,10 @@ impl<'a> Worker<'a> {
             cpu_shared: shared.start,
             tally: Tally {
                 nanos: std::array::from_fn(|_| histogram(DIGITS)),
+                sections: match &shared.agenda {
+                    Some(_) => vec![Section::default(); shared.options.section_ends.len()],
+                    None => Vec::new(),
+                },
                 watched: Vec::new(),
                 mismatches: 0,
                 not_found: 0,
@@ -163,16 +178,17 @@ impl<'a> Worker<'a> {
     }
 
     fn work(&mut self) -> Result<()> {
-        while let Some(due) = self.next_due() {
+        while let Some(next) = self.next() {
             let percent = self.rng.random_range(0..100);
             let operation = self.shared.options.workload.operation(percent);
             let before = self.shared.board.state();
             let from = match self.shared.options.latency_from {
-                LatencyFrom::Due => due,
+                LatencyFrom::Due => next.due,
                 LatencyFrom::Start => Instant::now(),
             };
             self.perform(operation)?;
             let now = Instant::now();
+            self.note_in_section(&next, now);
             let latency_ns = now.duration_since(from).as_nanos() as u64;
             self.tally.nanos[operation.index()].saturating_record(latency_ns);
             self.slot.record(latency_ns);
@@ -186,50 +202,84 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// The moment at which the next operation is due, after having waited for
-    /// it; `None` when the run is over.
-    fn next_due(&mut self) -> Option<Instant> {
+    /// Takes the next operation, after having waited until it is due; `None` when the
+    /// run is over.
+    fn next(&mut self) -> Option<Next> {
         let shared = self.shared;
-        let Some(arrivals) = &shared.arrivals else {
+        let Some(agenda) = &shared.agenda else {
             let now = Instant::now();
-            return (!shared.is_over(now) && shared.take_one()).then_some(now);
+            let next = Next {
+                due: now,
+                taken: now,
+                of_agenda: None,
+            };
+            return (!shared.is_over(now) && shared.take_one()).then_some(next);
         };
+        let mut has_waited = false;
         loop {
             let now = Instant::now();
             self.share_cpu(now);
             if shared.is_over(now) {
                 return None;
             }
-            let mut horizon_s = (now.duration_since(shared.start) + STOP_CHECK).as_secs_f64();
+            let now_s = now.duration_since(shared.start).as_secs_f64();
+            let mut horizon_s = now_s + STOP_CHECK.as_secs_f64();
             if let Some(duration) = shared.options.duration {
                 horizon_s = horizon_s.min(duration.as_secs_f64());
             }
-            let arrival = {
-                let mut arrivals = arrivals.lock().unwrap();
-                let arrival = arrivals.next(horizon_s);
-                if matches!(arrival, Arrival::At(_)) && !shared.take_one() {
-                    return None;
+            let turn = {
+                let mut agenda = agenda.lock().unwrap();
+                if has_waited {
+                    agenda.has_waited();
                 }
-                arrival
+                agenda.next(now_s, horizon_s)
             };
-            let (Arrival::At(at_s) | Arrival::NoneBefore(at_s)) = arrival;
-            let moment = shared.start + Duration::from_secs_f64(at_s);
-            let reached = self.pace_to(moment);
-            if matches!(arrival, Arrival::At(_)) {
-                return reached.then_some(moment);
+            match turn {
+                Turn::Take(due) => {
+                    let next = Next {
+                        due: shared.start + Duration::from_secs_f64(due.due_s),
+                        taken: now,
+                        of_agenda: Some(due),
+                    };
+                    return shared.take_one().then_some(next);
+                }
+                Turn::WaitUntil(t_s) => {
+                    self.pace_to(shared.start + Duration::from_secs_f64(t_s));
+                    has_waited = true;
+                }
             }
         }
     }
 
+    /// Records an operation of an open loop that is done.
+    fn note_in_section(&mut self, next: &Next, now: Instant) {
+        let Some(of_agenda) = &next.of_agenda else {
+            return;
+        };
+        let completes_batch = of_agenda.completes_batch();
+        let ends = &self.shared.options.section_ends;
+        let due = next.due.duration_since(self.shared.start);
+        let Some(position) = sections::position(ends, due) else {
+            return;
+        };
+        let nanos = |until: Instant| until.saturating_duration_since(next.due).as_nanos() as u64;
+        let section = &mut self.tally.sections[position];
+        section.latencies.saturating_record(nanos(now));
+        section.dispatch.saturating_record(nanos(next.taken));
+        if completes_batch {
+            section.batches.saturating_record(nanos(now));
+        }
+    }
+
     /// [`Shared::wait_until`], counting what the wait costs.
-    fn pace_to(&mut self, moment: Instant) -> bool {
+    fn pace_to(&mut self, moment: Instant) {
         if moment <= Instant::now() {
-            return true;
+            return;
         }
         let before = thread_cpu();
-        let reached = self.shared.wait_until(moment);
+        // Whether the run is to end is asked next.
+        self.shared.wait_until(moment);
         self.tally.pacing_cpu += thread_cpu() - before;
-        reached
     }
 
     fn share_cpu(&mut self, now: Instant) {

@@ -29,6 +29,16 @@ pub struct ColocationArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub window: Option<Duration>,
 
+    /// Only these steady loads, in hundredths of the machine (part loads)
+    #[arg(long = "load", value_name = "PERCENT", value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub loads: Vec<u32>,
+
+    /// Operations of steady loads that are due together (part loads); several in turn
+    #[arg(long = "batch", value_name = "N", value_delimiter = ',', default_value = "50",
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub batches: Vec<u32>,
+
     /// The load's YCSB workload
     #[arg(long, value_name = "NAME", default_value = "b")]
     pub workload: Workload,
@@ -78,9 +88,25 @@ impl ColocationArgs {
     /// How long and how often, where a part wants `full` and `quick`.
     pub fn extent(&self, full: (u64, u32), quick: (u64, u32)) -> Extent {
         let (window_s, rounds) = if self.quick { quick } else { full };
+        let rounds = self.rounds.unwrap_or(rounds);
         Extent {
             window: self.window.unwrap_or(Duration::from_secs(window_s)),
-            rounds: self.rounds.unwrap_or(rounds),
+            rounds,
+            rounds_max: rounds,
+        }
+    }
+
+    /// The same, where a part plays as many rounds more as it finds that it needs, up to
+    /// so many, unless their number was given.
+    pub fn extent_up_to(&self, rounds_max: u32, full: (u64, u32), quick: (u64, u32)) -> Extent {
+        let extent = self.extent(full, quick);
+        Extent {
+            rounds_max: match self.rounds {
+                Some(rounds) => rounds,
+                None if self.quick => extent.rounds,
+                None => rounds_max,
+            },
+            ..extent
         }
     }
 }
@@ -92,16 +118,19 @@ pub struct Extent {
     pub window: Duration,
     /// At least 1.
     pub rounds: u32,
+    /// Rounds that may be played where so many are not enough.
+    pub rounds_max: u32,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   ebb-bench experiments colocation --quick
   ebb-bench experiments colocation --part loads,step --json-file colocation.json
+  ebb-bench experiments colocation --part loads --load 50 --batch 1,10,50
   ebb-bench experiments colocation --part loads --workload a --rounds 5
 
 A database in a temporary directory (TMPDIR) goes with the run. Run nothing else
-meanwhile. All parts at full length take about two hours.";
+meanwhile: windows that others spoil do not count. All parts at full length take hours.";
 
 #[cfg(test)]
 mod tests {
@@ -123,11 +152,18 @@ mod tests {
         let extent = |window_s, rounds| Extent {
             window: Duration::from_secs(window_s),
             rounds,
+            rounds_max: rounds,
         };
         assert_eq!(all.extent((10, 8), (4, 3)), extent(10, 8));
         assert_eq!(parse("x --quick").extent((10, 8), (4, 3)), extent(4, 3));
         let some = parse("x --part step,loads --rounds 2 --window 7");
         assert_eq!(some.parts(), [Part::Step, Part::Loads]);
         assert_eq!(some.extent((10, 8), (4, 3)), extent(7, 2));
+        let planned = |words| parse(words).extent_up_to(60, (2, 10), (2, 4));
+        assert_eq!(planned("x").rounds_max, 60);
+        assert_eq!(planned("x --quick"), extent(2, 4));
+        assert_eq!(planned("x --rounds 9"), extent(2, 9));
+        let points = parse("x --load 30,70 --batch 1,10");
+        assert_eq!((points.loads, points.batches), (vec![30, 70], vec![1, 10]));
     }
 }

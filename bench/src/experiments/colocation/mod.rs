@@ -2,21 +2,28 @@
 //! leaves they use.
 //!
 //! ```text
-//!   args ─► run ─► trial ─► window          parts; rounds of windows in turn
+//!   args ─► run ─► trial ─► window          parts; rounds of windows in random order
 //!                    │        │ setup        one store, one load, one text
-//!                    │        └ analytics    endless jobs, held back by what
-//!                  ratios ─► report          within a round; tables, JSON, SVG
+//!                    │        │ analytics    endless jobs, held back by what
+//!                    │        └ disturbance  what others did to it
+//!                  ratios ─► report          all windows together; tables, JSON, SVG
+//!                    │ counts, bootstrap     latencies put together, and how sure
 //!            goals                            the demo's days in turn
 //! ```
 //!
-//! A *window* is some seconds of the load, with nobody or somebody beside it. The
-//! windows of a *trial* take turns, each round the other way round, and each
-//! round has the load alone twice: what the second differs from the first is
-//! noise, and what differs less than that is no result. The load is an open loop,
-//! whose latencies count from the moment at which an operation was due.
+//! A *window* is two seconds of the load, with nobody or somebody beside it, after half a
+//! second that does not count. The windows of a *trial* have an order that is drawn for
+//! each round. All latencies of a condition's windows go into one histogram; its quantile
+//! is compared with that of the load alone, and the interval comes from drawing windows
+//! again (`bootstrap`). Each round has the load alone twice: what the two differ in is
+//! noise, and a run whose noise is wider than a claim proves nothing. The load is an open
+//! loop, whose latencies count from the moment at which an operation was due.
 
 mod analytics;
 mod args;
+mod bootstrap;
+mod counts;
+mod disturbance;
 mod endless;
 mod goals;
 mod ratios;

@@ -1,71 +1,107 @@
-//! Ratios within a round, and what they come to over the rounds.
+//! What windows of one condition have over those of another.
 
-use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
+use super::bootstrap::{Estimate, ratios};
+use super::counts::{Counts, Pool};
 use super::window::Window;
 
-/// Windows of one kind against the load alone, round by round: medians.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+/// Windows beside somebody against windows of the load alone: all that counted of each,
+/// put together.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratios {
+    /// Windows that counted.
+    pub windows: usize,
     /// Of the medians of latency.
-    pub p50_over_alone: f64,
+    pub p50: Estimate,
     /// Of the 99th percentiles.
-    pub p99_over_alone: f64,
+    pub p99: Estimate,
     /// Of the 99.9th percentiles.
-    pub p999_over_alone: f64,
-    /// Cores used by jobs over the cores that the load alone left idle.
+    pub p999: Estimate,
+    /// Of the 99th percentiles of the time until a whole batch was done.
+    pub batch_p99: Estimate,
+    /// Of the 99th percentiles of the time until a thread took an operation that was due.
+    pub dispatch_p99: Estimate,
+    /// Of the 99th percentiles before a window counts: what the first moments of a load
+    /// cost that nobody has measured yet; none without such.
+    pub lead_p99: Option<Estimate>,
+    /// CPU used by jobs over the CPU that the load alone left idle.
     pub idle_cpu_used: f64,
     /// Of the block cache's hit rates; none where no block was asked for.
-    pub cache_hits_over_alone: Option<f64>,
+    pub cache_hits: Option<f64>,
 }
 
 impl Ratios {
-    /// `windows` against `alone`, the windows of the same rounds; at least one
-    /// of each.
-    pub fn new(windows: &[Window], alone: &[Window]) -> Self {
-        let ratio =
-            |of: fn(&Window) -> f64| median(windows.iter().zip(alone).map(|(w, a)| of(w) / of(a)));
-        let idle_used = windows.iter().zip(alone);
-        let idle_used = idle_used.map(|(w, a)| w.analytics_cores / a.idle_cores.max(1e-3));
-        let hits: Option<Vec<f64>> = windows
-            .iter()
-            .zip(alone)
-            .map(|(w, a)| Some(w.cache_hits? / a.cache_hits?))
-            .collect();
-        Self {
-            p50_over_alone: ratio(|w| w.p50_us),
-            p99_over_alone: ratio(|w| w.p99_us),
-            p999_over_alone: ratio(|w| w.p999_us),
-            idle_cpu_used: median(idle_used),
-            cache_hits_over_alone: hits.map(median),
-        }
-    }
-}
-
-/// How far two windows of the load alone are apart.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Noise {
-    /// The upper 95% of alone against alone, of the 99th percentiles.
-    pub p99: f64,
-    /// The same of the 99.9th percentiles.
-    pub p999: f64,
-}
-
-impl Noise {
-    /// Of the load alone, twice in each round; at least one round. Which of the
-    /// two is called the second is chance, so each pair counts both ways.
-    pub fn new(alone: &[Window], again: &[Window]) -> Self {
-        let upper = |of: fn(&Window) -> f64| {
-            let ratios = alone.iter().zip(again).map(|(a, b)| of(a) / of(b));
-            let mut both: Vec<f64> = ratios.flat_map(|ratio| [ratio, 1.0 / ratio]).collect();
-            both.sort_by(f64::total_cmp);
-            both[((both.len() as f64 * 0.95).ceil() as usize).clamp(1, both.len()) - 1]
+    /// `beside` against `alone`, at least one window of each.
+    pub fn new(beside: &[&Window], alone: &[&Window]) -> Self {
+        let of = |of: fn(&Window) -> &Counts| {
+            let pool = |windows: &[&Window]| -> Pool {
+                Pool::new(&windows.iter().map(|window| of(window)).collect::<Vec<_>>())
+            };
+            (pool(beside), pool(alone))
         };
+        let (latencies, alone_latencies) = of(|window| &window.latencies);
+        let [p50, p99, p999] = ratios(&latencies, &alone_latencies, [0.5, 0.99, 0.999]);
+        let p99_of = |(beside, alone): (Pool, Pool)| {
+            let [p99] = ratios(&beside, &alone, [0.99]);
+            p99
+        };
+        let has_lead = beside.iter().chain(alone).all(|window| window.has_lead);
+        let hits = |windows: &[&Window]| {
+            let hits: Option<Vec<f64>> = windows.iter().map(|window| window.cache_hits).collect();
+            hits.map(mean)
+        };
+        let idle = mean(alone.iter().map(|window| window.idle_cores));
+        let used = mean(beside.iter().map(|window| window.analytics_cores));
         Self {
-            p99: upper(|w| w.p99_us),
-            p999: upper(|w| w.p999_us),
+            windows: beside.len(),
+            p50,
+            p99,
+            p999,
+            batch_p99: p99_of(of(|window| &window.batches)),
+            dispatch_p99: p99_of(of(|window| &window.dispatch)),
+            lead_p99: has_lead.then(|| p99_of(of(|window| &window.lead))),
+            idle_cpu_used: used / idle.max(1e-3),
+            cache_hits: hits(beside).zip(hits(alone)).map(|(b, a)| b / a),
         }
     }
+}
+
+impl Serialize for Ratios {
+    /// Each estimate as three figures: `p99_over_alone`, `p99_over_alone_low` and
+    /// `p99_over_alone_high`.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let estimates = [
+            ("p50", Some(self.p50)),
+            ("p99", Some(self.p99)),
+            ("p999", Some(self.p999)),
+            ("batch_p99", Some(self.batch_p99)),
+            ("dispatch_p99", Some(self.dispatch_p99)),
+            ("lead_p99", self.lead_p99),
+        ];
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("windows_counted", &self.windows)?;
+        for (name, estimate) in estimates {
+            let name = format!("{name}_over_alone");
+            map.serialize_entry(&name, &estimate.map(|it| it.value))?;
+            map.serialize_entry(&format!("{name}_low"), &estimate.map(|it| it.low))?;
+            map.serialize_entry(&format!("{name}_high"), &estimate.map(|it| it.high))?;
+        }
+        map.serialize_entry("idle_cpu_used", &self.idle_cpu_used)?;
+        map.serialize_entry("cache_hits_over_alone", &self.cache_hits)?;
+        map.end()
+    }
+}
+
+/// Of at least one value.
+pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
+    let (mut sum, mut count) = (0.0, 0.0);
+    for value in values {
+        sum += value;
+        count += 1.0;
+    }
+    sum / count
 }
 
 /// Of at least one value.
@@ -80,14 +116,25 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+    use crate::experiments::colocation::disturbance::Disturbance;
 
-    fn window(p99_us: f64, analytics_cores: f64) -> Window {
+    /// A window of a hundred operations, two of which took as long as it says.
+    pub fn window(slowest_us: u64, analytics_cores: f64) -> Window {
+        let operations = |slowest_us: u64| -> Counts {
+            let quick = std::iter::repeat_n(100_000, 98);
+            quick.chain([slowest_us * 1000; 2]).collect()
+        };
         Window {
+            latencies: operations(slowest_us),
+            batches: operations(2 * slowest_us),
+            dispatch: operations(slowest_us / 2),
+            lead: operations(3 * slowest_us),
+            has_lead: true,
             p50_us: 100.0,
-            p99_us,
-            p999_us: 10.0 * p99_us,
+            p99_us: slowest_us as f64,
+            p999_us: slowest_us as f64,
             ops_per_s: 1000.0,
             operations_unserved: 0,
             transactional_cores: 0.6,
@@ -97,34 +144,36 @@ mod tests {
             cache_hits: None,
             allowed_min: None,
             scheduling_class: None,
-            timeline: Vec::new(),
+            disturbance: Disturbance::default(),
+            pieces: Vec::new(),
         }
     }
 
     #[test]
-    fn ratios_are_medians_of_those_within_a_round() {
-        let alone = [window(100.0, 0.0), window(400.0, 0.0), window(1000.0, 0.0)];
-        let beside = [window(110.0, 1.4), window(400.0, 0.7), window(3000.0, 1.33)];
-        let ratios = Ratios::new(&beside, &alone);
-        assert!((ratios.p99_over_alone - 1.1).abs() < 1e-12, "{ratios:?}");
-        assert!((ratios.p999_over_alone - 1.1).abs() < 1e-12);
-        assert!((ratios.idle_cpu_used - 0.95).abs() < 1e-12);
-        assert_eq!(ratios.cache_hits_over_alone, None);
-    }
-
-    #[test]
-    fn noise_is_how_far_equal_windows_are_apart_either_way() {
-        let noise = Noise::new(
-            &[window(100.0, 0.0), window(120.0, 0.0)],
-            &[window(110.0, 0.0), window(100.0, 0.0)],
-        );
-        assert!((noise.p99 - 1.2).abs() < 1e-12, "{noise:?}");
-        assert!((noise.p999 - 1.2).abs() < 1e-12);
+    fn windows_are_put_together_before_they_are_compared() {
+        let alone = [window(1000, 0.0), window(1000, 0.0)];
+        let beside = [window(1100, 1.4), window(1100, 0.7)];
+        let ratios = Ratios::new(&beside.each_ref(), &alone.each_ref());
+        assert!((ratios.p99.value - 1.1).abs() < 1e-9, "{ratios:?}");
+        assert!((ratios.p99.high - 1.1).abs() < 1e-9, "equal windows");
+        assert_eq!(ratios.p50.value, 1.0);
+        assert!((ratios.lead_p99.unwrap().value - 1.1).abs() < 1e-9);
+        assert!((ratios.idle_cpu_used - 0.75).abs() < 1e-12);
+        assert_eq!(ratios.cache_hits, None);
+        let json = serde_json::to_value(ratios).unwrap();
+        for name in [
+            "p99_over_alone",
+            "p99_over_alone_low",
+            "p99_over_alone_high",
+        ] {
+            assert!((json[name].as_f64().unwrap() - 1.1).abs() < 1e-9, "{json}");
+        }
     }
 
     #[test]
     fn a_median_of_evenly_many_lies_between_two() {
         assert_eq!(median([3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median([4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(mean([4.0, 1.0, 1.0]), 2.0);
     }
 }

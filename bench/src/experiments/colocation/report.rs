@@ -8,12 +8,13 @@ use ebb_colocate::Objective;
 use serde::Serialize;
 
 use super::args::ColocationArgs;
+use super::bootstrap::Estimate;
 use super::goals::GoalsTrial;
+use super::ratios::Ratios;
 use super::setup::Setup;
 use super::step::Step;
 use super::trial::{Against, Trial};
-use super::window::Window;
-use crate::chart::{Bar, BarChart, Group, Line};
+use crate::chart::{Bar, BarChart, Group};
 
 /// All of it; parts that did not run are empty.
 #[derive(Debug, Serialize)]
@@ -24,6 +25,11 @@ pub struct Report {
     pub workload: String,
     /// Whether windows were short and rounds few.
     pub quick: bool,
+    /// The kernel's version.
+    pub kernel: Option<String>,
+    /// Whether the kernel schedules by session (`sched_autogroup_enabled`): the idle
+    /// class then yields only to threads of its own session. None where it does not say.
+    pub autogroup: Option<bool>,
     /// Steady loads.
     pub loads: Vec<LoadRow>,
     /// Compressed days.
@@ -49,18 +55,31 @@ pub struct Report {
 /// A steady load: the figures that matter by name, and the trial.
 #[derive(Debug, Serialize)]
 pub struct LoadRow {
-    /// The load's part of the machine, 0 to 1.
+    /// The part of the machine that the load was to use, 0 to 1.
     pub load: f64,
+    /// The part that it used alone.
+    pub load_achieved: f64,
+    /// Operations that were due together.
+    pub batch: u32,
     /// The p99 with managed jobs over that alone.
     pub managed_p99_over_alone: f64,
+    /// The lower end of the interval that holds it in 95 of 100 cases.
+    pub managed_p99_over_alone_low: f64,
+    /// The upper end.
+    pub managed_p99_over_alone_high: f64,
     /// The p99 with unmanaged jobs over that alone.
     pub unmanaged_p99_over_alone: f64,
     /// The p99 alone a second time over that alone.
     pub alone_again_p99_over_alone: f64,
-    /// The upper 95% of alone against alone.
+    /// How far alone against alone may be from 1, as a factor: the end of its interval
+    /// that is further.
     pub noise_p99: f64,
     /// The same of the p99.9.
     pub managed_p999_over_alone: f64,
+    /// The same of the p99.9.
+    pub managed_p999_over_alone_low: f64,
+    /// The same of the p99.9.
+    pub managed_p999_over_alone_high: f64,
     /// The same of the p99.9.
     pub unmanaged_p999_over_alone: f64,
     /// The same of the p99.9.
@@ -77,22 +96,26 @@ pub struct LoadRow {
 
 impl LoadRow {
     /// Of a trial with `unmanaged` and `managed`.
-    pub fn new(load: f64, trial: Trial) -> Self {
-        let of = |name: &str| {
-            let found = trial.contenders.iter().find(|against| against.name == name);
-            found.expect("the trial has it").ratios
-        };
-        let (managed, unmanaged) = (of("managed"), of("unmanaged"));
+    pub fn new(load: f64, batch: u32, cores: u32, trial: Trial) -> Self {
+        let managed = trial.contender("managed").ratios;
+        let unmanaged = trial.contender("unmanaged").ratios;
+        let again = trial.alone_again;
         Self {
             load,
-            managed_p99_over_alone: managed.p99_over_alone,
-            unmanaged_p99_over_alone: unmanaged.p99_over_alone,
-            alone_again_p99_over_alone: trial.alone_again.p99_over_alone,
-            noise_p99: trial.noise.p99,
-            managed_p999_over_alone: managed.p999_over_alone,
-            unmanaged_p999_over_alone: unmanaged.p999_over_alone,
-            alone_again_p999_over_alone: trial.alone_again.p999_over_alone,
-            noise_p999: trial.noise.p999,
+            load_achieved: trial.transactional_cores / f64::from(cores),
+            batch,
+            managed_p99_over_alone: managed.p99.value,
+            managed_p99_over_alone_low: managed.p99.low,
+            managed_p99_over_alone_high: managed.p99.high,
+            unmanaged_p99_over_alone: unmanaged.p99.value,
+            alone_again_p99_over_alone: again.p99.value,
+            noise_p99: again.p99.farthest_from_one(),
+            managed_p999_over_alone: managed.p999.value,
+            managed_p999_over_alone_low: managed.p999.low,
+            managed_p999_over_alone_high: managed.p999.high,
+            unmanaged_p999_over_alone: unmanaged.p999.value,
+            alone_again_p999_over_alone: again.p999.value,
+            noise_p999: again.p999.farthest_from_one(),
             idle_cpu_used: managed.idle_cpu_used,
             unmanaged_idle_cpu_used: unmanaged.idle_cpu_used,
             trial,
@@ -107,6 +130,12 @@ impl Report {
             cores: setup.cores,
             workload: args.workload.to_string(),
             quick: args.quick,
+            kernel: procfs::sys::kernel::Version::current()
+                .map(|version| format!("{}.{}.{}", version.major, version.minor, version.patch))
+                .ok(),
+            autogroup: std::fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled")
+                .ok()
+                .map(|text| text.trim() == "1"),
             loads: Vec::new(),
             days: Vec::new(),
             step: None,
@@ -133,6 +162,7 @@ impl Report {
             let _ = writeln!(out, "The guard's objective was {objective}.\n");
         }
         if let Some(step) = &self.step {
+            out += &table(&step.trial);
             out += &step_table(step);
         }
         for trial in [&self.goals, &self.forecast].into_iter().flatten() {
@@ -171,7 +201,7 @@ fn table(trial: &Trial) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "{}: {:.0} ops/s use {:.2} cores and leave {:.2}; alone p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us; {} rounds of {:.0} s",
+        "{}: {:.0} ops/s use {:.2} cores and leave {:.2}; alone p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us\n  {} rounds of {:.1} s after {:.1} s; {} windows spoiled by others{}; {} rounds for +-5%",
         trial.name,
         trial.ops_per_s,
         trial.transactional_cores,
@@ -181,44 +211,63 @@ fn table(trial: &Trial) -> String {
         trial.alone_p999_us,
         trial.rounds,
         trial.window_s,
+        trial.lead_s,
+        trial.windows_spoiled,
+        if trial.spoiled_count {
+            ", which count"
+        } else {
+            ""
+        },
+        trial.rounds_needed,
     );
     let _ = writeln!(
         out,
-        "  {:<26} {:>6} {:>6} {:>7} {:>10} {:>11}",
-        "over alone", "p50", "p99", "p99.9", "idle used", "cache hits"
+        "  {:<26} {:>4} {:>5} {:>18} {:>18} {:>18} {:>18} {:>18} {:>9} {:>10}",
+        "over alone",
+        "n",
+        "p50",
+        "p99",
+        "p99.9",
+        "batch p99",
+        "dispatch p99",
+        "lead p99",
+        "idle used",
+        "cache hits"
     );
-    let row = |out: &mut String, name: &str, ratios: &super::ratios::Ratios| {
-        let hits = ratios.cache_hits_over_alone;
-        let hits = hits.map_or("-".to_string(), |hits| format!("{hits:.3}"));
-        let _ = writeln!(
-            out,
-            "  {name:<26} {:>6.2} {:>6.2} {:>7.2} {:>10.2} {hits:>11}",
-            ratios.p50_over_alone,
-            ratios.p99_over_alone,
-            ratios.p999_over_alone,
-            ratios.idle_cpu_used
-        );
-    };
     for against in &trial.contenders {
         row(&mut out, &against.name, &against.ratios);
     }
     row(&mut out, "alone again", &trial.alone_again);
+    out.push('\n');
+    out
+}
+
+fn row(out: &mut String, name: &str, ratios: &Ratios) {
+    let hits = ratios.cache_hits;
+    let hits = hits.map_or("-".to_string(), |hits| format!("{hits:.3}"));
+    let interval = |it: Estimate| format!("{:.2} ({:.2}-{:.2})", it.value, it.low, it.high);
     let _ = writeln!(
         out,
-        "  {:<26} {:>6} {:>6.2} {:>7.2}\n",
-        "noise (upper 95%)", "", trial.noise.p99, trial.noise.p999
+        "  {name:<26} {:>4} {:>5.2} {:>18} {:>18} {:>18} {:>18} {:>18} {:>9.2} {hits:>10}",
+        ratios.windows,
+        ratios.p50.value,
+        interval(ratios.p99),
+        interval(ratios.p999),
+        interval(ratios.batch_p99),
+        interval(ratios.dispatch_p99),
+        ratios.lead_p99.map_or("-".to_string(), interval),
+        ratios.idle_cpu_used
     );
-    out
 }
 
 fn step_table(step: &Step) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "A step from {:.0} to {:.0}% of the machine, {} rounds: p99 of each 100 ms over that alone\n  {:>8} {:>12} {:>9} {:>10} {:>12}",
+        "A step from {:.0} to {:.0}% of the machine, {} rounds: p99 of each 100 ms over that alone\n  {:>8} {:>12} {:>19} {:>10} {:>12}",
         step.from * 100.0,
         step.to * 100.0,
-        step.rounds,
+        step.trial.rounds,
         "after",
         "alone, us",
         "managed",
@@ -228,10 +277,12 @@ fn step_table(step: &Step) -> String {
     for window in &step.windows {
         let _ = writeln!(
             out,
-            "  {:>5} ms {:>12.0} {:>9.2} {:>10.2} {:>12.2}",
+            "  {:>5} ms {:>12.0} {:>6.2} ({:.2}-{:.2}) {:>10.2} {:>12.2}",
             window.after_ms,
             window.alone_p99_us,
             window.managed_p99_over_alone,
+            window.managed_p99_over_alone_low,
+            window.managed_p99_over_alone_high,
             window.unmanaged_p99_over_alone,
             window.alone_again_p99_over_alone
         );
@@ -250,78 +301,58 @@ fn step_table(step: &Step) -> String {
     out
 }
 
-/// The least, the median and the most over the rounds.
-fn spread(windows: &[Window], alone: &[Window], of: fn(&Window, &Window) -> f64) -> Bar {
-    let values: Vec<f64> = windows.iter().zip(alone).map(|(w, a)| of(w, a)).collect();
-    Bar {
-        value: super::ratios::median(values.iter().copied()),
-        low: values.iter().copied().fold(f64::INFINITY, f64::min),
-        high: values.iter().copied().fold(0.0, f64::max),
-    }
-}
-
 fn latency_chart(trials: &[&Trial]) -> BarChart {
-    let p99 = |w: &Window, a: &Window| w.p99_us / a.p99_us;
-    chart(
-        trials,
-        "p99 of the load beside jobs, over that alone",
-        "p99 / alone",
-        Some(4.0),
-        true,
-        p99,
-        |trial| Some(trial.noise.p99),
-    )
+    let bar = |estimate: Estimate| Bar {
+        value: estimate.value,
+        low: estimate.low,
+        high: estimate.high,
+    };
+    let groups = trials.iter().map(|trial| {
+        let beside = trial.contenders.iter().map(|against| &against.ratios);
+        let all = beside.chain([&trial.alone_again]);
+        Group {
+            label: trial.name.clone(),
+            bars: all.map(|ratios| Some(bar(ratios.p99))).collect(),
+            line: None,
+        }
+    });
+    let mut series = names(trials);
+    series.push("alone again".to_string());
+    BarChart {
+        title: "p99 of the load beside jobs, over that alone".to_string(),
+        x_label: "load".to_string(),
+        y_label: "p99 / alone".to_string(),
+        y_max: Some(4.0),
+        series,
+        groups: groups.collect(),
+        line: None,
+    }
 }
 
 fn cpu_chart(trials: &[&Trial]) -> BarChart {
-    let used = |w: &Window, a: &Window| w.analytics_cores / a.idle_cores.max(1e-3);
-    chart(
-        trials,
-        "CPU that jobs used, over what the load alone leaves idle",
-        "used / idle",
-        None,
-        false,
-        used,
-        |_| None,
-    )
-}
-
-fn chart(
-    trials: &[&Trial],
-    title: &str,
-    y_label: &str,
-    y_max: Option<f64>,
-    with_alone: bool,
-    of: fn(&Window, &Window) -> f64,
-    level: fn(&Trial) -> Option<f64>,
-) -> BarChart {
-    let first = &trials[0].contenders;
-    let mut series: Vec<String> = first.iter().map(|against| against.name.clone()).collect();
-    if with_alone {
-        series.push("alone again".to_string());
-    }
     let groups = trials.iter().map(|trial| {
-        let [alone, again] = &trial.alone;
-        let bar = |against: &Against| Some(spread(&against.windows, alone, of));
-        let mut bars: Vec<_> = trial.contenders.iter().map(bar).collect();
-        if with_alone {
-            bars.push(Some(spread(again, alone, of)));
-        }
+        let used = |against: &Against| Some(Bar::exact(against.ratios.idle_cpu_used));
         Group {
             label: trial.name.clone(),
-            bars,
-            line: level(trial),
+            bars: trial.contenders.iter().map(used).collect(),
+            line: None,
         }
     });
     BarChart {
-        title: title.to_string(),
+        title: "CPU that jobs used, over what the load alone leaves idle".to_string(),
         x_label: "load".to_string(),
-        y_label: y_label.to_string(),
-        y_max,
-        series,
+        y_label: "used / idle".to_string(),
+        y_max: None,
+        series: names(trials),
         groups: groups.collect(),
-        line: with_alone.then(|| Line::Levels("noise".to_string())),
+        line: None,
     }
+}
+
+/// Of contenders, which all trials have in the same order.
+fn names(trials: &[&Trial]) -> Vec<String> {
+    let contenders = trials[0].contenders.iter();
+    contenders.map(|against| against.name.clone()).collect()
 }
 
 fn step_chart(step: &Step) -> BarChart {

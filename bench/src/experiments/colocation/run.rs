@@ -1,6 +1,7 @@
 //! The parts, one after the other.
 
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::Result;
 use ebb_colocate::{Objective, Quantile};
@@ -11,16 +12,19 @@ use super::analytics::{Beside, GuardSees, Held};
 use super::args::{ColocationArgs, Part};
 use super::goals;
 use super::report::{LoadRow, Report};
-use super::setup::Setup;
+use super::setup::{BATCH, Load, Setup};
 use super::shape::Shape;
 use super::step;
 use super::trial::{Contender, Trial};
 use crate::console::{stop_on_interrupt, write_json};
 use crate::demo::{DemoDay, ForecastFrom, Goals, Policy};
-use crate::ycsb::Pace;
 
-/// The steady loads, as parts of the machine.
-const LOADS: [f64; 3] = [0.3, 0.5, 0.7];
+/// The steady loads, in hundredths of the machine.
+const LOADS: [u32; 3] = [30, 50, 70];
+/// Rounds of a steady load at most, where its windows ask for more.
+const ROUNDS_MAX: u32 = 60;
+/// Jobs that nobody manages play in every so manyth round: they are far off.
+const UNMANAGED_EVERY: u32 = 5;
 /// The load of the parts that have one.
 const MIDDLE: f64 = 0.5;
 /// A block cache for about a third of the records.
@@ -44,7 +48,7 @@ pub fn run(args: &ColocationArgs) -> Result<()> {
             Part::Loads => loads(args, &setup, &interrupted, &mut report)?,
             Part::Days => days(args, &setup, &interrupted, &mut report)?,
             Part::Step => {
-                let rounds = args.extent((4, 15), (4, 3)).rounds;
+                let rounds = args.extent((1, 20), (1, 3)).rounds;
                 report.step = Some(step::run(&setup, rounds, &interrupted)?);
             }
             Part::Policies => policies(args, &setup, &interrupted, &mut report)?,
@@ -81,10 +85,14 @@ pub fn run(args: &ColocationArgs) -> Result<()> {
     Ok(())
 }
 
-fn both() -> [Contender; 2] {
+/// Jobs that nobody manages, in every so manyth round, and managed ones.
+pub fn both(unmanaged_every: u32) -> [Contender; 2] {
     [
-        Contender::new("unmanaged", Beside::Unmanaged),
         managed("managed", Held::default()),
+        Contender {
+            every: unmanaged_every,
+            ..Contender::new("unmanaged", Beside::Unmanaged)
+        },
     ]
 }
 
@@ -98,12 +106,22 @@ fn loads(
     interrupted: &AtomicBool,
     report: &mut Report,
 ) -> Result<()> {
-    let extent = args.extent((10, 8), (4, 3));
-    for load in LOADS {
-        let pace = setup.pace(Shape::Steady(load))?;
-        let name = format!("{:.0}%", load * 100.0);
-        let trial = Trial::run(setup, name, &pace, extent, &both(), interrupted)?;
-        report.loads.push(LoadRow::new(load, trial));
+    let extent = args.extent_up_to(ROUNDS_MAX, (2, 10), (2, 6));
+    let loads = match &args.loads[..] {
+        [] => &LOADS[..],
+        some => some,
+    };
+    for &percent in loads {
+        for &batch in &args.batches {
+            let share = f64::from(percent) / 100.0;
+            let load = setup.steady(share, batch)?;
+            let name = format!("{percent}%, batches of {batch}");
+            let jobs = both(UNMANAGED_EVERY);
+            let trial = Trial::run(setup, name, &load, extent, &jobs, interrupted)?;
+            report
+                .loads
+                .push(LoadRow::new(share, batch, setup.cores, trial));
+        }
     }
     Ok(())
 }
@@ -118,9 +136,15 @@ fn days(
     let levels = if args.quick { 3..=3 } else { 1..=3 };
     for level in levels {
         let seconds = extent.window.as_secs_f64();
-        let pace = setup.pace(Shape::Day { level, seconds })?;
+        let load = Load {
+            pace: setup.pace(Shape::Day { level, seconds })?,
+            batch: BATCH,
+            // All of the day counts.
+            lead: Duration::ZERO,
+            cuts: Vec::new(),
+        };
         let name = format!("day, level {level}");
-        let trial = Trial::run(setup, name, &pace, extent, &both(), interrupted)?;
+        let trial = Trial::run(setup, name, &load, extent, &both(1), interrupted)?;
         report.days.push(trial);
     }
     Ok(())
@@ -142,8 +166,8 @@ fn policies(
             managed(policy.name, held)
         })
         .collect();
-    let (pace, extent) = (middle(setup)?, args.extent((6, 5), (2, 2)));
-    let trial = Trial::run(setup, "policies", &pace, extent, &contenders, interrupted)?;
+    let (load, extent) = (middle(setup)?, args.extent((2, 12), (2, 2)));
+    let trial = Trial::run(setup, "policies", &load, extent, &contenders, interrupted)?;
     report.policies = Some(trial);
     Ok(())
 }
@@ -154,9 +178,9 @@ fn guard(
     interrupted: &AtomicBool,
     report: &mut Report,
 ) -> Result<()> {
-    let (pace, extent) = (middle(setup)?, args.extent((6, 6), (3, 2)));
+    let (load, extent) = (middle(setup)?, args.extent((2, 12), (2, 2)));
     // What the objective is relative to.
-    let alone = Trial::run(setup, "alone", &pace, extent, &[], interrupted)?;
+    let alone = Trial::run(setup, "alone", &load, extent, &[], interrupted)?;
     let objective = Objective {
         quantile: Quantile::P99,
         latency_us: alone.alone_p99_us * OBJECTIVE_OVER_ALONE,
@@ -202,7 +226,7 @@ fn guard(
         managed("neither", without(false, false)),
         Contender::new("unmanaged", Beside::Unmanaged),
     ];
-    let trial = Trial::run(setup, "guard", &pace, extent, &contenders, interrupted)?;
+    let trial = Trial::run(setup, "guard", &load, extent, &contenders, interrupted)?;
     report.objective = Some(objective);
     report.guard = Some(trial);
     Ok(())
@@ -222,11 +246,11 @@ fn isolate(
         managed("threads", Held::default()),
         managed("processes", in_processes),
     ];
-    let extent = args.extent((10, 8), (4, 3));
-    for load in [0.5, 0.7] {
-        let pace = setup.pace(Shape::Steady(load))?;
-        let name = format!("{:.0}%, threads and processes", load * 100.0);
-        let trial = Trial::run(setup, name, &pace, extent, &contenders, interrupted)?;
+    let extent = args.extent((2, 20), (2, 4));
+    for share in [0.5, 0.7] {
+        let load = setup.steady(share, BATCH)?;
+        let name = format!("{:.0}%, threads and processes", share * 100.0);
+        let trial = Trial::run(setup, name, &load, extent, &contenders, interrupted)?;
         report.isolate.push(trial);
     }
     Ok(())
@@ -234,17 +258,17 @@ fn isolate(
 
 fn cache(args: &ColocationArgs, interrupted: &AtomicBool, report: &mut Report) -> Result<()> {
     let setup = Setup::new(args, Some(SMALL_CACHE_BYTES))?;
-    let (pace, extent) = (middle(&setup)?, args.extent((6, 5), (3, 2)));
+    let (load, extent) = (middle(&setup)?, args.extent((2, 15), (2, 2)));
     let through_cache = Held {
         through_cache: true,
         ..Held::default()
     };
-    let mut contenders = both().to_vec();
+    let mut contenders = both(1).to_vec();
     contenders.push(managed("managed, through the cache", through_cache));
     let trial = Trial::run(
         &setup,
         "small cache",
-        &pace,
+        &load,
         extent,
         &contenders,
         interrupted,
@@ -278,6 +302,6 @@ fn forecasts() -> Vec<DemoDay> {
     days.into_iter().flatten().collect()
 }
 
-fn middle(setup: &Setup) -> Result<Pace> {
-    setup.pace(Shape::Steady(MIDDLE))
+fn middle(setup: &Setup) -> Result<Load> {
+    setup.steady(MIDDLE, BATCH)
 }

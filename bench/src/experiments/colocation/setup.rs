@@ -20,18 +20,36 @@ const RECORDS: u64 = 100_000;
 /// Of a record: small enough that what a request costs is the store's work, not
 /// copying.
 const VALUE_BYTES: usize = 256;
-/// Operations that are due together: those of a page that a front end builds. One
-/// by one they would wake a thread tens of thousands of times a second, and what
-/// is measured would be the wake-ups.
-const BURST: u32 = 50;
+/// Operations that are due together where nothing else is asked for: those of a page
+/// that a front end builds.
+pub const BATCH: u32 = 50;
+/// What a load does before it counts: its threads get warm, and the governor sees it.
+pub const LEAD: Duration = Duration::from_millis(500);
 /// The text that jobs read again and again.
 const TEXT_BYTES: usize = 32 << 20;
 const WORDS: u32 = 30_000;
 const ROWS_IN_BATCH: usize = 500;
 /// The longest measurement of what the load costs; a window, where that is less.
 const MEASURED_MAX: Duration = Duration::from_secs(2);
-/// How often a rate is corrected by what it used.
-const CORRECTIONS: usize = 2;
+/// How far what a load uses may be from what it is to use, as a part of it.
+const SHARE_OFF_MAX: f64 = 0.02;
+/// How often a rate is corrected at most until it is that near.
+const CORRECTIONS_MAX: usize = 8;
+
+/// A load, and how it is looked at.
+#[derive(Debug, Clone)]
+pub struct Load {
+    /// When operations are due.
+    pub pace: Pace,
+    /// Operations that are due together. One by one they wake a thread tens of
+    /// thousands of times a second, and much of what is measured is the wake-ups.
+    pub batch: u32,
+    /// How long it runs before it counts.
+    pub lead: Duration,
+    /// Ends of the pieces in which what counts is cut, but for the last; from the end of
+    /// the lead on.
+    pub cuts: Vec<Duration>,
+}
 
 /// The store, and the machine.
 pub struct Setup {
@@ -89,25 +107,48 @@ impl Setup {
             measured: args.window.map_or(MEASURED_MAX, |w| w.min(MEASURED_MAX)),
             ops_per_core_s: 0.0,
         };
-        let (ops_per_s, used) = setup.used_by(Pace::Closed)?;
+        let (ops_per_s, used) = setup.used_by(Pace::Closed, 1)?;
         setup.ops_per_core_s = ops_per_s / used.max(0.01);
         Ok(setup)
     }
 
-    /// The operations per second with which the load, with all that the store
-    /// does for it, uses `share` of the machine.
+    /// The operations per second with which the load, in batches of so many and with all
+    /// that the store does for it, uses `share` of the machine, give or take a fiftieth of
+    /// it where the machine is steady enough to tell.
     ///
     /// # Errors
     /// What the store says, or `/proc` does not.
-    pub fn ops_per_s(&self, share: f64) -> Result<f64> {
+    pub fn ops_per_s(&self, share: f64, batch: u32) -> Result<f64> {
         let wanted = share * f64::from(self.cores);
         let mut ops_per_s = self.ops_per_core_s * wanted;
-        for _ in 0..CORRECTIONS {
-            let (done, used) = self.used_by(Pace::steady(ops_per_s))?;
+        // The one that came nearest, and how near.
+        let mut nearest = (f64::INFINITY, ops_per_s);
+        for _ in 0..CORRECTIONS_MAX {
+            let (done, used) = self.used_by(Pace::steady(ops_per_s), batch)?;
+            let off = (used / wanted - 1.0).abs();
+            if off < nearest.0 {
+                nearest = (off, done);
+            }
+            if off <= SHARE_OFF_MAX {
+                break;
+            }
             // An operation among few costs more than one among many.
             ops_per_s = done * (wanted / used.max(0.01)).clamp(0.5, 2.0);
         }
-        Ok(ops_per_s)
+        Ok(nearest.1)
+    }
+
+    /// A steady load that uses `share` of the machine.
+    ///
+    /// # Errors
+    /// As [`Setup::ops_per_s`].
+    pub fn steady(&self, share: f64, batch: u32) -> Result<Load> {
+        Ok(Load {
+            pace: Pace::steady(self.ops_per_s(share, batch)?),
+            batch,
+            lead: LEAD,
+            cuts: Vec::new(),
+        })
     }
 
     /// Rates for a shape, from what two steady loads cost.
@@ -116,30 +157,32 @@ impl Setup {
     /// As [`Setup::ops_per_s`].
     pub fn pace(&self, shape: Shape) -> Result<Pace> {
         let (low, high) = shape.bounds();
-        let low_ops_per_s = self.ops_per_s(low)?;
-        if low == high {
-            return Ok(Pace::steady(low_ops_per_s));
-        }
-        let slope = (self.ops_per_s(high)? - low_ops_per_s) / (high - low);
+        let low_ops_per_s = self.ops_per_s(low, BATCH)?;
+        let slope = (self.ops_per_s(high, BATCH)? - low_ops_per_s) / (high - low);
         Ok(Pace::Open(Arc::new(move |t_s| {
             low_ops_per_s + (shape.at(t_s) - low) * slope
         })))
     }
 
-    /// Starts the load.
+    /// Starts the load, which counts for `length` after its lead. The sections of its
+    /// report are the lead, and the pieces.
     ///
     /// # Errors
     /// What the store says.
-    pub fn start_load(&self, pace: Pace, length: Duration) -> Result<Driver> {
+    pub fn start_load(&self, load: &Load, length: Duration) -> Result<Driver> {
+        let mut section_ends = vec![load.lead];
+        section_ends.extend(load.cuts.iter().map(|cut| load.lead + *cut));
+        section_ends.push(load.lead + length);
         let options = RunOptions {
             threads: self.cores.max(2) as usize,
-            pace,
-            duration: Some(length),
+            pace: load.pace.clone(),
+            duration: Some(load.lead + length),
+            section_ends,
             value_bytes: VALUE_BYTES,
             // A thread that spins for its next operation would use what the
             // analytics could.
             spin: Duration::ZERO,
-            burst: BURST,
+            burst: load.batch,
             ..RunOptions::new(self.workload)
         };
         Ok(Driver::start(
@@ -151,9 +194,16 @@ impl Setup {
     }
 
     /// Operations per second, and cores used.
-    fn used_by(&self, pace: Pace) -> Result<(f64, f64)> {
+    fn used_by(&self, pace: Pace, batch: u32) -> Result<(f64, f64)> {
         let length = self.measured;
-        let driver = self.start_load(pace, length)?;
+        let load = Load {
+            pace,
+            batch,
+            lead: LEAD.min(length),
+            cuts: Vec::new(),
+        };
+        let driver = self.start_load(&load, length)?;
+        driver.wait_for_end(load.lead);
         let mut monitor = LoadMonitor::start()?;
         // Measured while it runs: a thread that has ended is not counted.
         driver.wait_for_end(length.mul_f64(0.95));

@@ -10,8 +10,6 @@ const PEAK_OF_DAY: f64 = 18.0 / 24.0;
 /// A load's part of the machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
-    /// The same all the time.
-    Steady(f64),
     /// A day of so many seconds, of burstiness level 1, 2 or 3.
     Day {
         /// The level.
@@ -34,7 +32,6 @@ impl Shape {
     /// The part of the machine that the load is to use at a time.
     pub fn at(self, t_s: f64) -> f64 {
         match self {
-            Self::Steady(share) => share,
             Self::Day { level, seconds } => {
                 let (left, amplitude) = LEVELS[level - 1];
                 let phase = (TAU * (t_s / seconds - PEAK_OF_DAY)).cos();
@@ -53,7 +50,6 @@ impl Shape {
     /// The least and the most.
     pub fn bounds(self) -> (f64, f64) {
         match self {
-            Self::Steady(share) => (share, share),
             Self::Day { level, .. } => {
                 let (left, amplitude) = LEVELS[level - 1];
                 (1.0 - left - amplitude, 1.0 - left + amplitude)

@@ -1,26 +1,26 @@
-//! A step of the load, looked at in windows of a tenth of a second.
+//! A step of the load, looked at in pieces of a tenth of a second.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use serde::Serialize;
 
-use super::analytics::{Beside, Held};
-use super::ratios::median;
-use super::setup::Setup;
+use super::args::Extent;
+use super::bootstrap::{Estimate, ratios};
+use super::counts::Pool;
+use super::run::both;
+use super::setup::{BATCH, Load, Setup};
 use super::shape::Shape;
-use super::window::play;
-use crate::console::progress_bar;
-use crate::ycsb::Interval;
+use super::trial::Trial;
+use super::window::Window;
 
 const FROM: f64 = 0.1;
-const TO: f64 = 0.8;
-/// When the step comes, in seconds, and how long the load goes on.
-const AT_S: f64 = 2.0;
-const LENGTH: Duration = Duration::from_secs(4);
-/// Windows after the step that are shown.
-const SHOWN: usize = 10;
+const TO: f64 = 0.6;
+/// How long the load is small before it grows, and is looked at after that.
+const BEFORE: Duration = Duration::from_secs(1);
+const AFTER: Duration = Duration::from_secs(1);
+const PIECE: Duration = Duration::from_millis(100);
 /// Back means: at most this much more than alone.
 const BACK: f64 = 1.2;
 
@@ -31,20 +31,20 @@ pub struct Step {
     pub from: f64,
     /// After.
     pub to: f64,
-    /// How often each was played.
-    pub rounds: u32,
-    /// The windows of 100 ms after the step.
+    /// The pieces of 100 ms after the step.
     pub windows: Vec<StepWindow>,
-    /// The first window, from 1, after which the managed p99 stays within 1.2 of
+    /// The first piece, from 1, after which the managed p99 stays within 1.2 of
     /// alone for as long as is shown; none if it does not.
     pub managed_back_in_window: Option<usize>,
     /// The same unmanaged.
     pub unmanaged_back_in_window: Option<usize>,
     /// The same of the load alone again: noise.
     pub alone_again_back_in_window: Option<usize>,
+    /// The whole second after the step.
+    pub trial: Trial,
 }
 
-/// A window after the step: medians of the p99 over the rounds.
+/// A piece after the step: all that was due in it, over the rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct StepWindow {
     /// Its start after the step, in milliseconds.
@@ -53,6 +53,10 @@ pub struct StepWindow {
     pub alone_p99_us: f64,
     /// Managed over alone.
     pub managed_p99_over_alone: f64,
+    /// The lower end of the interval.
+    pub managed_p99_over_alone_low: f64,
+    /// The upper end.
+    pub managed_p99_over_alone_high: f64,
     /// Unmanaged over alone.
     pub unmanaged_p99_over_alone: f64,
     /// The load alone again, over alone.
@@ -67,70 +71,62 @@ pub fn run(setup: &Setup, rounds: u32, interrupted: &AtomicBool) -> Result<Step>
     let pace = setup.pace(Shape::Step {
         from: FROM,
         to: TO,
-        at_s: AT_S,
+        at_s: BEFORE.as_secs_f64(),
     })?;
-    let beside = [
-        Beside::Nobody,
-        Beside::Managed(Held::default()),
-        Beside::Unmanaged,
-        Beside::Nobody,
-    ];
-    let mut p99_us: [Vec<Vec<f64>>; 4] = Default::default();
-    let bar = progress_bar("step", u64::from(rounds) * beside.len() as u64);
-    for _ in 0..rounds {
-        for (beside, p99_us) in beside.iter().zip(&mut p99_us) {
-            ensure!(!interrupted.load(Ordering::Relaxed), "interrupted");
-            p99_us.push(after(&play(setup, &pace, LENGTH, beside)?.timeline));
-            bar.inc(1);
-        }
-    }
-    bar.finish_and_clear();
-    let [alone, managed, unmanaged, again] = p99_us.map(|rounds| medians(&rounds));
-    let windows: Vec<_> = (0..SHOWN)
-        .map(|window| StepWindow {
-            after_ms: window as u64 * 100,
-            alone_p99_us: alone[window],
-            managed_p99_over_alone: managed[window] / alone[window],
-            unmanaged_p99_over_alone: unmanaged[window] / alone[window],
-            alone_again_p99_over_alone: again[window] / alone[window],
-        })
+    let pieces = (AFTER.as_millis() / PIECE.as_millis()) as u32;
+    let load = Load {
+        pace,
+        batch: BATCH,
+        lead: BEFORE,
+        cuts: (1..pieces).map(|piece| PIECE * piece).collect(),
+    };
+    let extent = Extent {
+        window: AFTER,
+        rounds,
+        rounds_max: rounds,
+    };
+    let trial = Trial::run(setup, "step", &load, extent, &both(1), interrupted)?;
+    let windows: Vec<_> = (0..pieces as usize)
+        .map(|piece| step_window(&trial, piece))
         .collect();
     let back = |of: fn(&StepWindow) -> f64| back_in_window(windows.iter().map(of));
     Ok(Step {
         from: FROM,
         to: TO,
-        rounds,
         managed_back_in_window: back(|w| w.managed_p99_over_alone),
         unmanaged_back_in_window: back(|w| w.unmanaged_p99_over_alone),
         alone_again_back_in_window: back(|w| w.alone_again_p99_over_alone),
         windows,
+        trial,
     })
 }
 
-/// The p99 of the intervals that begin after the step, in microseconds.
-fn after(timeline: &[Interval]) -> Vec<f64> {
-    // An interval ends a moment after its tenth of a second.
-    let begins_after = |interval: &&Interval| interval.t_s - interval.length_s > AT_S - 0.05;
-    let mut p99_us: Vec<f64> = timeline
-        .iter()
-        .filter(begins_after)
-        .map(|interval| interval.p99_us)
-        .take(SHOWN)
-        .collect();
-    // After a stall some are missing; the last one stands for them.
-    let last = p99_us.last().copied().unwrap_or(f64::NAN);
-    p99_us.resize(SHOWN, last);
-    p99_us
+fn step_window(trial: &Trial, piece: usize) -> StepWindow {
+    let pool = |windows: &[Window]| {
+        let counted = trial.counted(windows);
+        let pieces = counted.iter().map(|window| &window.pieces[piece]);
+        Pool::new(&pieces.collect::<Vec<_>>())
+    };
+    let [alone, again] = trial.alone.each_ref().map(|windows| pool(windows));
+    let over_alone = |beside: &Pool| -> Estimate {
+        let [p99] = ratios(beside, &alone, [0.99]);
+        p99
+    };
+    let beside = |name: &str| over_alone(&pool(&trial.contender(name).windows));
+    let managed = beside("managed");
+    let [alone_p99_us] = alone.quantiles_us(0..alone.len(), [0.99]);
+    StepWindow {
+        after_ms: piece as u64 * PIECE.as_millis() as u64,
+        alone_p99_us,
+        managed_p99_over_alone: managed.value,
+        managed_p99_over_alone_low: managed.low,
+        managed_p99_over_alone_high: managed.high,
+        unmanaged_p99_over_alone: beside("unmanaged").value,
+        alone_again_p99_over_alone: over_alone(&again).value,
+    }
 }
 
-/// Window by window over the rounds.
-fn medians(rounds: &[Vec<f64>]) -> Vec<f64> {
-    (0..SHOWN)
-        .map(|window| median(rounds.iter().map(|round| round[window])))
-        .collect()
-}
-
-/// The first window from which on all ratios are small, from 1.
+/// The first piece from which on all ratios are small, from 1.
 fn back_in_window(
     ratios: impl DoubleEndedIterator<Item = f64> + ExactSizeIterator,
 ) -> Option<usize> {
@@ -144,35 +140,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn back_is_the_first_window_after_the_last_bad_one() {
+    fn back_is_the_first_piece_after_the_last_bad_one() {
         let back = |ratios: &[f64]| back_in_window(ratios.iter().copied());
         assert_eq!(back(&[1.0, 1.1, 0.9]), Some(1));
         assert_eq!(back(&[3.0, 1.1, 0.9]), Some(2));
         assert_eq!(back(&[1.0, 1.3, 0.9]), Some(3));
         assert_eq!(back(&[1.0, 1.0, 1.3]), None);
-    }
-
-    #[test]
-    fn intervals_count_from_the_step_on() {
-        let interval = |t_s: f64| Interval {
-            t_s,
-            length_s: 0.1,
-            ops: 1,
-            target_ops_per_s: None,
-            p50_us: 0.0,
-            p99_us: t_s,
-            p999_us: 0.0,
-            max_us: 0.0,
-            cpu_s: 0.0,
-        };
-        let timeline: Vec<_> = (1..=25).map(|n| interval(f64::from(n) * 0.1001)).collect();
-        let p99_us = after(&timeline);
-        assert_eq!(p99_us.len(), SHOWN);
-        assert!((p99_us[0] - 2.1).abs() < 0.01, "{p99_us:?}");
-        assert_eq!(
-            p99_us[SHOWN - 1],
-            p99_us[4],
-            "the last one stands for what is missing"
-        );
     }
 }

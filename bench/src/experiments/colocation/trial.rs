@@ -1,18 +1,29 @@
-//! A trial: windows that take turns, and what they came to.
+//! A trial: windows in random order, and what they came to.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, ensure};
-use indicatif::ProgressBar;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
 use super::analytics::Beside;
 use super::args::Extent;
-use super::ratios::{Noise, Ratios, median};
-use super::setup::Setup;
+use super::bootstrap::windows_needed;
+use super::counts::Pool;
+use super::ratios::{Ratios, mean};
+use super::setup::{Load, Setup};
 use super::window::{Window, play};
 use crate::console::progress_bar;
-use crate::ycsb::Pace;
+
+/// Orders the windows of a round: each run has the same order.
+const SEED: u64 = 0xebb;
+/// How narrow the interval of alone against alone is to be, to either side, where the
+/// number of rounds was not given.
+const HALF_WIDTH: f64 = 0.05;
+/// The conditions that are the load alone come first.
+const ALONE: [&str; 2] = ["alone", "alone again"];
 
 /// Somebody beside the load, and what the trial calls it.
 #[derive(Debug, Clone)]
@@ -21,14 +32,17 @@ pub struct Contender {
     pub name: String,
     /// Who.
     pub beside: Beside,
+    /// Plays in each round of so many, from the first on; at least 1.
+    pub every: u32,
 }
 
 impl Contender {
-    /// With a name.
+    /// With a name, in every round.
     pub fn new(name: impl Into<String>, beside: Beside) -> Self {
         Self {
             name: name.into(),
             beside,
+            every: 1,
         }
     }
 }
@@ -38,15 +52,24 @@ impl Contender {
 pub struct Trial {
     /// What the load was.
     pub name: String,
-    /// Length of each window, in seconds.
+    /// Length of each window, in seconds, and of what came before it.
     pub window_s: f64,
+    /// The part of each before that, which does not count.
+    pub lead_s: f64,
     /// How often windows took turns.
     pub rounds: u32,
-    /// Median of the load alone, in microseconds.
+    /// The rounds after which alone against alone would have an interval of 5% to either
+    /// side, judged by all windows of the load alone.
+    pub rounds_needed: u32,
+    /// Windows of all conditions that others spoiled.
+    pub windows_spoiled: usize,
+    /// Whether spoiled windows count all the same: some condition had no others.
+    pub spoiled_count: bool,
+    /// Median of the load alone, in microseconds, over all windows that count.
     pub alone_p50_us: f64,
-    /// 99th percentile of the load alone: the median of the rounds.
+    /// 99 in 100 were at most this.
     pub alone_p99_us: f64,
-    /// The same of the 99.9th percentile.
+    /// 999 in 1000 were at most this.
     pub alone_p999_us: f64,
     /// Operations per second of the load alone.
     pub ops_per_s: f64,
@@ -54,11 +77,9 @@ pub struct Trial {
     pub transactional_cores: f64,
     /// Cores that the load alone left idle.
     pub idle_cores: f64,
-    /// The load alone a second time, against the first.
+    /// Every second window of the load alone against the others: what is not 1 is noise.
     pub alone_again: Ratios,
-    /// How far the two are apart.
-    pub noise: Noise,
-    /// The others, against the first.
+    /// The others, against all windows of the load alone.
     pub contenders: Vec<Against>,
     /// The windows of the load alone, of both times.
     pub alone: [Vec<Window>; 2],
@@ -69,7 +90,7 @@ pub struct Trial {
 pub struct Against {
     /// Its name.
     pub name: String,
-    /// Medians over the rounds.
+    /// What its windows have over those alone.
     #[serde(flatten)]
     pub ratios: Ratios,
     /// Its windows, round by round.
@@ -77,63 +98,223 @@ pub struct Against {
 }
 
 impl Trial {
-    /// Lets the load run alone, with each of the contenders beside it, and alone
-    /// again, and so on; every other round backwards.
+    /// Lets the load run alone twice and with each of the contenders beside it, in an
+    /// order of each round's own, and so on.
     ///
     /// # Errors
     /// What a window's; an interrupt.
     pub fn run(
         setup: &Setup,
         name: impl Into<String>,
-        pace: &Pace,
+        load: &Load,
         extent: Extent,
         contenders: &[Contender],
         interrupted: &AtomicBool,
     ) -> Result<Self> {
         let name = name.into();
-        let mut order = vec![Contender::new("alone", Beside::Nobody)];
-        order.extend(contenders.iter().cloned());
-        order.push(Contender::new("alone again", Beside::Nobody));
-        let mut windows: Vec<Vec<Window>> = vec![Vec::new(); order.len()];
-        let bar: ProgressBar =
-            progress_bar(name.clone(), u64::from(extent.rounds) * order.len() as u64);
-        for round in 0..extent.rounds {
-            let mut turns: Vec<usize> = (0..order.len()).collect();
-            if round % 2 == 1 {
-                turns.reverse();
-            }
-            for turn in turns {
+        let alone = ALONE.map(|name| Contender::new(name, Beside::Nobody));
+        let conditions: Vec<&Contender> = alone.iter().chain(contenders).collect();
+        let mut windows: Vec<Vec<Window>> = vec![Vec::new(); conditions.len()];
+        let mut rng = ChaCha8Rng::seed_from_u64(SEED);
+        let bar = progress_bar(name.clone(), u64::from(extent.rounds));
+        let (mut round, mut rounds) = (0, extent.rounds);
+        while round < rounds {
+            for turn in turns(&conditions, round, &mut rng) {
                 ensure!(!interrupted.load(Ordering::Relaxed), "interrupted");
-                let window = play(setup, pace, extent.window, &order[turn].beside)?;
+                let window = play(setup, load, extent.window, &conditions[turn].beside)?;
                 windows[turn].push(window);
-                bar.inc(1);
             }
+            round += 1;
+            if round == rounds && rounds < extent.rounds_max {
+                // By the load alone: how the others do cannot decide how often they play.
+                let needed = needed(&windows[..2]);
+                rounds = needed.clamp(rounds, extent.rounds_max);
+                bar.set_length(u64::from(rounds));
+            }
+            bar.inc(1);
         }
         bar.finish_and_clear();
-        let again = windows.pop().expect("the load ran alone again");
-        let alone = windows.remove(0);
-        let of = |of: fn(&Window) -> f64| median(alone.iter().map(of));
-        let against = contenders.iter().zip(windows);
-        Ok(Self {
+        Ok(Self::of(name, load, extent, contenders, windows))
+    }
+
+    /// Of the windows of all conditions, in the order alone, again, contenders; at least
+    /// one of each.
+    fn of(
+        name: String,
+        load: &Load,
+        extent: Extent,
+        contenders: &[Contender],
+        windows: Vec<Vec<Window>>,
+    ) -> Self {
+        let spoiled_count = windows.iter().any(|windows| kept(windows).is_empty());
+        let all = windows.iter().flatten();
+        let windows_spoiled = all.filter(|window| window.disturbance.spoils()).count();
+        let rounds = windows[0].len() as u32;
+        let rounds_needed = needed(&windows[..2]);
+        let mut windows = windows.into_iter();
+        let alone: [Vec<Window>; 2] =
+            std::array::from_fn(|_| windows.next().expect("the load ran alone twice"));
+        let [first, again] = (alone.each_ref()).map(|windows| counted(windows, spoiled_count));
+        let both: Vec<&Window> = first.iter().chain(&again).copied().collect();
+        let latencies: Vec<_> = both.iter().map(|window| &window.latencies).collect();
+        let pool = Pool::new(&latencies);
+        let [p50_us, p99_us, p999_us] = pool.quantiles_us(0..pool.len(), [0.5, 0.99, 0.999]);
+        let of = |of: fn(&Window) -> f64| mean(both.iter().map(|window| of(window)));
+        Self {
             name,
             window_s: extent.window.as_secs_f64(),
-            rounds: extent.rounds,
-            alone_p50_us: of(|w| w.p50_us),
-            alone_p99_us: of(|w| w.p99_us),
-            alone_p999_us: of(|w| w.p999_us),
+            lead_s: load.lead.as_secs_f64(),
+            rounds,
+            rounds_needed,
+            windows_spoiled,
+            spoiled_count,
+            alone_p50_us: p50_us,
+            alone_p99_us: p99_us,
+            alone_p999_us: p999_us,
             ops_per_s: of(|w| w.ops_per_s),
             transactional_cores: of(|w| w.transactional_cores),
             idle_cores: of(|w| w.idle_cores),
-            alone_again: Ratios::new(&again, &alone),
-            noise: Noise::new(&alone, &again),
-            contenders: against
+            alone_again: Ratios::new(&again, &first),
+            contenders: (contenders.iter().zip(windows))
                 .map(|(contender, windows)| Against {
                     name: contender.name.clone(),
-                    ratios: Ratios::new(&windows, &alone),
+                    ratios: Ratios::new(&counted(&windows, spoiled_count), &both),
                     windows,
                 })
                 .collect(),
-            alone: [alone, again],
-        })
+            alone,
+        }
+    }
+}
+
+impl Trial {
+    /// Those of its windows that count.
+    pub fn counted<'a>(&self, windows: &'a [Window]) -> Vec<&'a Window> {
+        counted(windows, self.spoiled_count)
+    }
+
+    /// The contender of this name, which the trial has.
+    pub fn contender(&self, name: &str) -> &Against {
+        let found = self.contenders.iter().find(|against| against.name == name);
+        found.unwrap_or_else(|| panic!("nobody is called {name} in {}", self.name))
+    }
+}
+
+/// Which conditions play in a round, in its order.
+fn turns(conditions: &[&Contender], round: u32, rng: &mut ChaCha8Rng) -> Vec<usize> {
+    let plays = |turn: &usize| round.is_multiple_of(conditions[*turn].every);
+    let mut turns: Vec<usize> = (0..conditions.len()).filter(plays).collect();
+    turns.shuffle(rng);
+    turns
+}
+
+/// Those that others did not spoil.
+fn kept(windows: &[Window]) -> Vec<&Window> {
+    let quiet = |window: &&Window| !window.disturbance.spoils();
+    windows.iter().filter(quiet).collect()
+}
+
+fn counted(windows: &[Window], spoiled_count: bool) -> Vec<&Window> {
+    match spoiled_count {
+        true => windows.iter().collect(),
+        false => kept(windows),
+    }
+}
+
+/// The rounds that windows of the load alone ask for; those that were spoiled are played
+/// again as often as so far. As many as were played where too few count to tell.
+fn needed(alone: &[Vec<Window>]) -> u32 {
+    let played = alone.iter().map(Vec::len).sum::<usize>();
+    let kept: Vec<_> = alone.iter().flat_map(|windows| kept(windows)).collect();
+    if kept.len() < 2 {
+        return played as u32;
+    }
+    let latencies: Vec<_> = kept.iter().map(|window| &window.latencies).collect();
+    let needed = windows_needed(&Pool::new(&latencies), HALF_WIDTH);
+    (f64::from(needed) * played as f64 / kept.len() as f64).ceil() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::experiments::colocation::disturbance::Disturbance;
+    use crate::experiments::colocation::ratios::tests::window;
+    use crate::ycsb::Pace;
+
+    fn spoiled(slowest_us: u64) -> Window {
+        Window {
+            disturbance: Disturbance {
+                steal: 0.01,
+                others: 0.0,
+            },
+            ..window(slowest_us, 0.0)
+        }
+    }
+
+    fn trial(windows: Vec<Vec<Window>>) -> Trial {
+        let load = Load {
+            pace: Pace::steady(1.0),
+            batch: 1,
+            lead: Duration::ZERO,
+            cuts: Vec::new(),
+        };
+        let extent = Extent {
+            window: Duration::from_secs(1),
+            rounds: 2,
+            rounds_max: 2,
+        };
+        let managed = Contender::new("managed", Beside::Unmanaged);
+        Trial::of("t".to_string(), &load, extent, &[managed], windows)
+    }
+
+    #[test]
+    fn a_spoiled_window_is_left_out_whoever_it_belongs_to() {
+        let trial = trial(vec![
+            vec![window(1000, 0.0), spoiled(50_000)],
+            vec![window(1000, 0.0), window(1000, 0.0)],
+            vec![spoiled(90_000), window(1200, 0.7)],
+        ]);
+        assert_eq!((trial.windows_spoiled, trial.spoiled_count), (2, false));
+        assert_eq!(trial.alone_p99_us, 1000.0);
+        let managed = &trial.contenders[0].ratios;
+        assert_eq!((managed.windows, trial.alone_again.windows), (1, 2));
+        assert!((managed.p99.value - 1.2).abs() < 1e-9);
+        assert!((managed.idle_cpu_used - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn where_a_condition_has_only_spoiled_windows_all_count_and_the_trial_says_so() {
+        let trial = trial(vec![
+            vec![window(1000, 0.0)],
+            vec![window(1000, 0.0)],
+            vec![spoiled(3000)],
+        ]);
+        assert!(trial.spoiled_count);
+        assert!((trial.contenders[0].ratios.p99.value - 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn each_round_has_an_order_of_its_own_and_all_who_play_in_it() {
+        let rare = Contender {
+            every: 4,
+            ..Contender::new("rare", Beside::Unmanaged)
+        };
+        let often = Contender::new("often", Beside::Nobody);
+        let conditions = [&often, &often, &often, &rare];
+        let mut rng = ChaCha8Rng::seed_from_u64(SEED);
+        let orders: Vec<_> = (0..8).map(|n| turns(&conditions, n, &mut rng)).collect();
+        for (round, order) in orders.iter().enumerate() {
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            let all = if round % 4 == 0 {
+                vec![0, 1, 2, 3]
+            } else {
+                vec![0, 1, 2]
+            };
+            assert_eq!(sorted, all);
+        }
+        assert!(orders.iter().any(|order| order[0] != orders[0][0]));
     }
 }

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use ebb_colocate::LoadMonitor;
 use serde::Serialize;
 
 use super::analytics::{Analytics, Beside};
-use super::setup::Setup;
-use crate::ycsb::{Interval, Pace};
+use super::counts::Counts;
+use super::disturbance::{Disturbance, Observer};
+use super::setup::{Load, Setup};
+use crate::ycsb::Section;
 
-/// Measured up to here, as a part of the window: a thread that has ended is not
+/// CPU is measured up to here, as a part of what counts: a thread that has ended is not
 /// counted.
 const MEASURED: f64 = 0.98;
 
@@ -42,28 +44,48 @@ pub struct Window {
     pub allowed_min: Option<f64>,
     /// What the kernel granted to task threads; none without jobs.
     pub scheduling_class: Option<String>,
-    /// The load, interval by interval.
+    /// What others took of the machine, from the start of the load to its end.
+    pub disturbance: Disturbance,
+    /// From when operations were due to their end, of those that count.
     #[serde(skip)]
-    pub timeline: Vec<Interval>,
+    pub latencies: Counts,
+    /// The same of whole batches.
+    #[serde(skip)]
+    pub batches: Counts,
+    /// From when operations were due until a thread took them.
+    #[serde(skip)]
+    pub dispatch: Counts,
+    /// The latencies before those that count ...
+    #[serde(skip)]
+    pub lead: Counts,
+    /// ... if there are such.
+    #[serde(skip)]
+    pub has_lead: bool,
+    /// The latencies that count, piece by piece, where the load is cut in pieces.
+    #[serde(skip)]
+    pub pieces: Vec<Counts>,
 }
 
-/// Plays one window.
+/// Plays one window of `length`, after the load's lead.
 ///
 /// # Errors
 /// What the store says; jobs that do not run; values that are wrong.
-pub fn play(setup: &Setup, pace: &Pace, length: Duration, beside: &Beside) -> Result<Window> {
+pub fn play(setup: &Setup, load: &Load, length: Duration, beside: &Beside) -> Result<Window> {
     let analytics = Analytics::start(setup, beside)?;
-    let before = setup.db.stats();
-    let driver = setup.start_load(pace.clone(), length)?;
+    let observer = Observer::start()?;
+    let driver = setup.start_load(load, length)?;
     let watch = match &analytics {
         Some(analytics) => analytics.watch(&setup.db, &driver)?,
         None => None,
     };
+    driver.wait_for_end(load.lead);
+    let before = setup.db.stats();
     let mut monitor = LoadMonitor::start()?;
     driver.wait_for_end(length.mul_f64(MEASURED));
     let used = monitor.sample()?;
     let guarded = watch.is_some();
     let report = driver.join()?;
+    let disturbance = observer.end()?;
     drop(watch);
     if let Some(analytics) = &analytics {
         analytics.check()?;
@@ -78,12 +100,17 @@ pub fn play(setup: &Setup, pace: &Pace, length: Duration, beside: &Beside) -> Re
     let cached = stats.blocks_cached - before.blocks_cached;
     let blocks = cached + stats.blocks_read - before.blocks_read;
     let busy = used.transactional_cores + used.analytics_cores + used.others_cores.max(0.0);
-    let latencies = &report.latencies_all;
+    let (lead, pieces) = (report.sections.split_first()).context("a load has sections")?;
+    let mut counted = Section::default();
+    for piece in pieces {
+        counted.add(piece);
+    }
+    let quantile_us = |quantile| counted.latencies.value_at_quantile(quantile) as f64 / 1e3;
     Ok(Window {
-        p50_us: latencies.p50_us,
-        p99_us: latencies.p99_us,
-        p999_us: latencies.p999_us,
-        ops_per_s: report.throughput_ops_per_s,
+        p50_us: quantile_us(0.5),
+        p99_us: quantile_us(0.99),
+        p999_us: quantile_us(0.999),
+        ops_per_s: counted.latencies.len() as f64 / length.as_secs_f64(),
         operations_unserved: report.operations_unserved,
         transactional_cores: used.transactional_cores,
         analytics_cores: used.analytics_cores,
@@ -94,6 +121,15 @@ pub fn play(setup: &Setup, pace: &Pace, length: Duration, beside: &Beside) -> Re
             .filter(|_| guarded)
             .map(Analytics::allowed_min),
         scheduling_class: analytics.as_ref().map(Analytics::scheduling_class),
-        timeline: report.timeline,
+        disturbance,
+        latencies: Counts::from(&counted.latencies),
+        batches: Counts::from(&counted.batches),
+        dispatch: Counts::from(&counted.dispatch),
+        lead: Counts::from(&lead.latencies),
+        has_lead: !lead.latencies.is_empty(),
+        pieces: pieces
+            .iter()
+            .map(|piece| Counts::from(&piece.latencies))
+            .collect(),
     })
 }

@@ -157,6 +157,33 @@ fn an_open_loop_keeps_its_rate_and_ends_in_time() {
     assert!(report.pacing_cpu_s > 0.0 && report.pacing_cpu_s < report.driver_cpu_s);
 }
 
+#[test]
+fn sections_hold_what_was_due_in_them_and_batches_end_with_their_last_operation() {
+    let store = loaded();
+    let section_ends = [100, 300].map(Duration::from_millis).to_vec();
+    let report = store.start(RunOptions {
+        pace: Pace::steady(5000.0),
+        burst: 10,
+        duration: Some(Duration::from_millis(400)),
+        section_ends,
+        ..options("a")
+    });
+    let report = report.join().unwrap();
+    let [first, second] = &report.sections[..] else {
+        panic!("{} sections", report.sections.len());
+    };
+    let operations = [first, second].map(|section| section.latencies.len());
+    assert_eq!(operations, [500, 1000], "{}", report.operations);
+    for section in [first, second] {
+        assert_eq!(section.dispatch.len(), section.latencies.len());
+        assert_eq!(section.batches.len() * 10, section.latencies.len());
+        assert_eq!(section.batches.max(), section.latencies.max());
+        assert!(section.batches.min() > section.latencies.min());
+        assert!(section.dispatch.max() < section.latencies.max());
+    }
+    assert!(store.run("c", 10).sections.is_empty(), "of a closed loop");
+}
+
 /// A closed loop would show the few microseconds that each operation takes; who
 /// had asked at this rate would have waited for all that came before.
 #[test]
@@ -164,12 +191,16 @@ fn an_open_loop_counts_the_wait_that_an_overload_causes() {
     let store = loaded();
     let report = store.start(RunOptions {
         pace: Pace::steady(1e8),
+        section_ends: vec![Duration::from_millis(300)],
         duration: Some(Duration::from_millis(300)),
         ..options("a")
     });
     let report = report.join().unwrap();
     assert!(report.latencies_all.p50_us > 10_000.0, "{report:?}");
     assert!(report.operations_unserved > 1_000_000);
+    // What nobody came to has waited, on average, for half of the run.
+    let waited_ns = report.sections[0].latencies.mean();
+    assert!((1e8..2e8).contains(&waited_ns), "{waited_ns}");
 }
 
 #[test]

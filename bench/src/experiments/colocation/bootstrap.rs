@@ -1,0 +1,108 @@
+//! How sure a ratio of two tails is: the bootstrap, over windows.
+//!
+//! Operations of one window depend on each other (a stall hits many), windows hardly do.
+//! So windows are drawn again, with replacement, and the quantiles of what they hold
+//! together are compared. The interval holds 95% of these ratios, with their distances
+//! from the measured one widened by what drawing from few windows makes too small. The
+//! draws have a fixed seed: the same windows give the same interval.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+
+use super::counts::Pool;
+
+/// Draws for each interval: its ends are then off by about a fortieth of its width.
+const DRAWS: usize = 1000;
+const SEED: u64 = 0xebb;
+/// The standard normal's 97.5th percentile.
+const Z95: f64 = 1.96;
+
+/// What was measured, and the interval that holds the truth in 95 of 100 cases.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Estimate {
+    /// As measured.
+    pub value: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// How far the ends are from 1, as a factor, whichever is further.
+    pub fn farthest_from_one(&self) -> f64 {
+        self.high.max(1.0 / self.low)
+    }
+}
+
+/// For each of the `quantiles`: what `beside` has over what `alone` has. Both hold at
+/// least a window.
+pub fn ratios<const N: usize>(beside: &Pool, alone: &Pool, quantiles: [f64; N]) -> [Estimate; N] {
+    let measured = divide(
+        beside.quantiles_us(0..beside.len(), quantiles),
+        alone.quantiles_us(0..alone.len(), quantiles),
+    );
+    let mut rng = ChaCha8Rng::seed_from_u64(SEED);
+    let mut drawn: [Vec<f64>; N] = std::array::from_fn(|_| Vec::with_capacity(DRAWS));
+    for _ in 0..DRAWS {
+        let ratios = divide(
+            beside.quantiles_us(draw(beside.len(), &mut rng), quantiles),
+            alone.quantiles_us(draw(alone.len(), &mut rng), quantiles),
+        );
+        for (ratio, drawn) in ratios.into_iter().zip(&mut drawn) {
+            drawn.push(ratio.ln());
+        }
+    }
+    let few = beside.len().min(alone.len()) as f64;
+    let widened = widening(few);
+    std::array::from_fn(|which| {
+        let value = measured[which].ln();
+        drawn[which].sort_by(f64::total_cmp);
+        let end = |part: f64| {
+            let end = drawn[which][((DRAWS - 1) as f64 * part).round() as usize];
+            (value + (end - value) * widened).exp()
+        };
+        Estimate {
+            value: measured[which],
+            low: end(0.025),
+            high: end(0.975),
+        }
+    })
+}
+
+/// The windows that each of two conditions needs until the ratio of their p99 has an
+/// interval of at most `half_width` (as 0.05) to either side, judged by equal windows so
+/// far, at least two.
+pub fn windows_needed(so_far: &Pool, half_width: f64) -> u32 {
+    let quantiles = [0.99];
+    let mut rng = ChaCha8Rng::seed_from_u64(SEED);
+    let mut logs = Vec::with_capacity(DRAWS);
+    for _ in 0..DRAWS {
+        let [p99_us] = so_far.quantiles_us(draw(so_far.len(), &mut rng), quantiles);
+        logs.push(p99_us.ln());
+    }
+    let mean = logs.iter().sum::<f64>() / DRAWS as f64;
+    let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / DRAWS as f64;
+    // Of one window, were a p99 a mean; and two conditions differ by twice as much.
+    let windows = so_far.len() as f64;
+    let of_one = variance * widening(windows).powi(2) * windows;
+    let needed = 2.0 * of_one * (Z95 / (1.0 + half_width).ln()).powi(2);
+    needed.ceil().max(2.0) as u32
+}
+
+/// By how much the spread of draws from so many windows is too small.
+fn widening(windows: f64) -> f64 {
+    (windows / (windows - 1.0).max(0.5)).sqrt()
+}
+
+fn draw(windows: usize, rng: &mut ChaCha8Rng) -> impl Iterator<Item = usize> {
+    (0..windows).map(move |_| rng.random_range(0..windows))
+}
+
+fn divide<const N: usize>(above: [f64; N], below: [f64; N]) -> [f64; N] {
+    std::array::from_fn(|which| above[which] / below[which])
+}
+
+#[cfg(test)]
+mod tests;

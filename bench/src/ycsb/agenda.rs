@@ -1,0 +1,205 @@
+//! Agenda: which operation of an open loop a thread does next.
+//!
+//! An operation belongs to nobody until it is due. A thread that finds none due sleeps
+//! until the one comes that is its own by count (the first if nobody else waits, the
+//! second if one does), and then takes the oldest that is due, whichever that is. So no
+//! two threads wake up for one operation, and one that wakes up late delays only what
+//! no other thread is free to do.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::pace::{Arrival, Arrivals};
+
+/// What is to be done, and when: shared by the workers, behind a lock.
+#[derive(Debug)]
+pub(super) struct Agenda {
+    arrivals: Arrivals,
+    /// Batches that have come or will, in order; all of them have operations left.
+    ahead: VecDeque<Batch>,
+    /// Threads that wait for an operation of their own.
+    waiting: u64,
+}
+
+/// Operations that are due at the same moment.
+#[derive(Debug)]
+struct Batch {
+    due_s: f64,
+    /// Those that nobody took yet, at least 1.
+    left: u32,
+    /// Those that are not done yet; none where a batch is one operation.
+    undone: Option<Arc<AtomicU32>>,
+}
+
+/// What a thread is to do.
+#[derive(Debug)]
+pub(super) enum Turn {
+    /// An operation that is due.
+    Take(Due),
+    /// Nothing is due: ask again at this second, and say [`Agenda::has_waited`] before.
+    WaitUntil(f64),
+}
+
+/// An operation that a thread has taken.
+#[derive(Debug)]
+pub(super) struct Due {
+    /// The second at which it was due.
+    pub(super) due_s: f64,
+    undone: Option<Arc<AtomicU32>>,
+}
+
+impl Due {
+    /// To be called once, when it is done: whether all of its batch is.
+    pub(super) fn completes_batch(&self) -> bool {
+        match &self.undone {
+            Some(undone) => undone.fetch_sub(1, Ordering::AcqRel) == 1,
+            None => true,
+        }
+    }
+}
+
+impl Agenda {
+    pub(super) fn new(arrivals: Arrivals) -> Self {
+        Self {
+            arrivals,
+            ahead: VecDeque::new(),
+            waiting: 0,
+        }
+    }
+
+    /// What a thread does that is free at `now_s`; one that has nothing to do asks again
+    /// at `horizon_s` at the latest.
+    pub(super) fn next(&mut self, now_s: f64, horizon_s: f64) -> Turn {
+        self.look_ahead(1, horizon_s);
+        if let Some(batch) = self.ahead.front_mut().filter(|it| it.due_s <= now_s) {
+            batch.left -= 1;
+            let due = Due {
+                due_s: batch.due_s,
+                undone: batch.undone.clone(),
+            };
+            if batch.left == 0 {
+                self.ahead.pop_front();
+            }
+            return Turn::Take(due);
+        }
+        self.waiting += 1;
+        let own_s = self.look_ahead(self.waiting, horizon_s);
+        Turn::WaitUntil(own_s.unwrap_or(horizon_s).min(horizon_s))
+    }
+
+    /// A thread that was told to wait has done so.
+    pub(super) fn has_waited(&mut self) {
+        self.waiting -= 1;
+    }
+
+    /// Batches that are due by `until_s`, each with the operations of it that nobody took;
+    /// forgets them.
+    pub(super) fn take_unserved(&mut self, until_s: f64) -> impl Iterator<Item = (f64, u64)> {
+        let Self {
+            ahead, arrivals, ..
+        } = self;
+        let size = u64::from(arrivals.burst());
+        let come = ahead.drain(..).filter(move |it| it.due_s <= until_s);
+        let come = come.map(|batch| (batch.due_s, u64::from(batch.left)));
+        come.chain(std::iter::from_fn(move || match arrivals.next(until_s) {
+            Arrival::At(due_s) => Some((due_s, size)),
+            Arrival::NoneBefore(_) => None,
+        }))
+    }
+
+    /// When the operation is due before which `place - 1` others are; `None`: not before
+    /// `horizon_s`.
+    fn look_ahead(&mut self, place: u64, horizon_s: f64) -> Option<f64> {
+        let mut operations = 0;
+        for batch in &self.ahead {
+            operations += u64::from(batch.left);
+            if operations >= place {
+                return Some(batch.due_s);
+            }
+        }
+        while let Arrival::At(due_s) = self.arrivals.next(horizon_s) {
+            let size = self.arrivals.burst();
+            self.ahead.push_back(Batch {
+                due_s,
+                left: size,
+                undone: (size > 1).then(|| Arc::new(AtomicU32::new(size))),
+            });
+            operations += u64::from(size);
+            if operations >= place {
+                return Some(due_s);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agenda(ops_per_s: f64, burst: u32) -> Agenda {
+        Agenda::new(Arrivals::new(Arc::new(move |_| ops_per_s), burst))
+    }
+
+    fn wait(agenda: &mut Agenda, now_s: f64) -> f64 {
+        match agenda.next(now_s, now_s + 1.0) {
+            Turn::WaitUntil(t_s) => t_s,
+            Turn::Take(due) => panic!("{due:?} at {now_s} s"),
+        }
+    }
+
+    fn take(agenda: &mut Agenda, now_s: f64) -> Due {
+        match agenda.next(now_s, now_s + 1.0) {
+            Turn::Take(due) => due,
+            Turn::WaitUntil(t_s) => panic!("nothing until {t_s} s at {now_s} s"),
+        }
+    }
+
+    fn near(left: f64, right: f64) -> bool {
+        (left - right).abs() < 1e-9
+    }
+
+    #[test]
+    fn each_waits_for_its_own_and_takes_the_oldest() {
+        let mut agenda = agenda(100.0, 1);
+        // The first is due at once.
+        assert!(near(take(&mut agenda, 0.0).due_s, 0.0));
+        assert!(near(wait(&mut agenda, 0.001), 0.01));
+        assert!(near(wait(&mut agenda, 0.002), 0.02));
+        // The one that was to take the operation of 10 ms is late: the other does.
+        agenda.has_waited();
+        assert!(near(take(&mut agenda, 0.02).due_s, 0.01));
+        assert!(near(take(&mut agenda, 0.02).due_s, 0.02));
+        agenda.has_waited();
+        assert!(near(wait(&mut agenda, 0.021), 0.03), "nobody else waits");
+    }
+
+    #[test]
+    fn all_wake_up_for_a_batch_that_needs_them_and_the_last_one_completes_it() {
+        let mut agenda = agenda(300.0, 3);
+        let first: Vec<Due> = (0..3).map(|_| take(&mut agenda, 0.0)).collect();
+        assert!(near(wait(&mut agenda, 0.001), 0.01) && near(wait(&mut agenda, 0.001), 0.01));
+        let completes: Vec<bool> = first.iter().map(Due::completes_batch).collect();
+        assert_eq!(completes, [false, false, true]);
+    }
+
+    #[test]
+    fn what_nobody_took_is_counted_once() {
+        let mut agenda = agenda(100.0, 2);
+        take(&mut agenda, 0.0);
+        wait(&mut agenda, -1.0);
+        let unserved: Vec<_> = agenda.take_unserved(0.11).collect();
+        let operations: u64 = unserved.iter().map(|(_, operations)| operations).sum();
+        let due_by_then = 2 * 5 + 2;
+        assert_eq!(operations, due_by_then - 1, "{unserved:?}");
+        assert!(near(unserved[0].0, 0.0) && near(unserved[5].0, 0.1));
+        assert_eq!(agenda.take_unserved(0.11).count(), 0);
+    }
+
+    #[test]
+    fn nothing_before_the_horizon_means_to_ask_again_there() {
+        let mut agenda = agenda(0.0, 1);
+        assert!(near(wait(&mut agenda, 3.0), 4.0));
+    }
+}
