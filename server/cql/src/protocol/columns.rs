@@ -112,7 +112,7 @@ impl Columns {
     }
 
     pub(super) fn flags(&self) -> i32 {
-        match self.global_table && !self.is_empty() {
+        match self.global_table {
             true => GLOBAL_TABLE,
             false => 0,
         }
@@ -135,6 +135,9 @@ impl Columns {
         let global = global_table.then(|| table(reader)).transpose()?;
         for _ in 0..count {
             column(reader, global)?;
+        }
+        if count == 0 {
+            return Ok(Self::default());
         }
         let bytes = body.slice_ref(&from[..from.len() - reader.rest().len()]);
         Ok(Self {

@@ -21,6 +21,8 @@ mod error_response;
 mod events;
 mod fault;
 mod frame;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod open_frame;
 mod prepared_id;
 mod reader;

@@ -28,7 +28,7 @@ impl<'a> Values<'a> {
         let bytes = &from[..from.len() - reader.rest().len()];
         Ok(Self {
             count,
-            named,
+            named: named && count > 0,
             bytes,
         })
     }

@@ -91,7 +91,7 @@ impl<'a> QueryParameters<'a> {
                 | flag(self.paging_state.is_some(), PAGING_STATE)
                 | flag(self.serial_consistency.is_some(), SERIAL_CONSISTENCY)
                 | flag(self.timestamp_us.is_some(), TIMESTAMP)
-                | flag(self.values.is_named() && !self.values.is_empty(), NAMES),
+                | flag(self.values.is_named(), NAMES),
         );
         if !self.values.is_empty() {
             self.values.write(out);

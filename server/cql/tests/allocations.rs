@@ -1,0 +1,126 @@
+//! What requests and rows cost in memory. One test, so that nobody else allocates.
+
+use bytes::BytesMut;
+use ebb_catalog::types::CqlType;
+use ebb_cql::protocol::{
+    BODY_BYTES_MAX_DEFAULT, ColumnSpec, Columns, Compression, Direction, Frame, FrameDecoder, Head,
+    Opcode, OpenFrame, QueryParameters, Request, RowsWriter, Value, ValuesBuf,
+};
+use peak_alloc::PeakAlloc;
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+/// The most bytes that `run` held at a time beyond those held before.
+fn peak_bytes(run: impl FnOnce()) -> usize {
+    MEMORY.reset_peak_usage();
+    let before = MEMORY.current_usage();
+    run();
+    MEMORY.peak_usage() - before
+}
+
+fn frame(opcode: Opcode, body: Vec<u8>) -> Frame {
+    Frame {
+        flags: 0,
+        stream: 0,
+        opcode: opcode as u8,
+        body: body.into(),
+    }
+}
+
+#[test]
+fn the_hot_path_allocates_nothing_and_lies_little() {
+    // An EXECUTE, decoded and its values read.
+    let mut values = ValuesBuf::new();
+    for _ in 0..100 {
+        values.push(Value::Bytes(b"a value"));
+    }
+    let parameters = QueryParameters {
+        values: values.as_values(),
+        skip_metadata: true,
+        ..QueryParameters::default()
+    };
+    let mut buffer = BytesMut::with_capacity(1 << 16);
+    let request = Request::Execute {
+        id: &[7; 16],
+        parameters,
+    };
+    for _ in 0..3 {
+        request.encode(&mut buffer, 1, Compression::None);
+    }
+    let decoder = FrameDecoder::new(Direction::Request, BODY_BYTES_MAX_DEFAULT);
+    let decode = |buffer: &mut BytesMut| {
+        let frame = decoder.decode(buffer).unwrap().unwrap();
+        let Ok(Request::Execute { parameters, .. }) = Request::decode(&frame) else {
+            panic!("no EXECUTE");
+        };
+        assert_eq!(parameters.values.iter().count(), 100);
+        frame
+    };
+    // The first frame makes the buffer one that is shared: once for a buffer.
+    let first = decode(&mut buffer);
+    for _ in 0..2 {
+        assert_eq!(peak_bytes(|| drop(decode(&mut buffer))), 0);
+    }
+    drop(first);
+
+    // A page of rows, into a buffer that has room.
+    let column = ColumnSpec {
+        keyspace: "ks",
+        table: "t",
+        name: "v",
+        ty: &CqlType::Blob,
+    };
+    let columns = Columns::new(&[column]);
+    let mut out = BytesMut::with_capacity(1 << 20);
+    let peak = peak_bytes(|| {
+        let frame = OpenFrame::response(&mut out, 1, Opcode::Result, &Head::default());
+        let mut rows = RowsWriter::new(&mut out, &columns, false);
+        for _ in 0..1000 {
+            rows.cell(Some(&[1; 100]));
+            rows.end_row();
+        }
+        rows.finish(Some(b"state"));
+        frame.finish(&mut out, Compression::None);
+    });
+    assert_eq!(peak, 0);
+
+    // Counts that claim far more than there is: a batch, rows, columns, options.
+    let lies = [
+        (Opcode::Batch, vec![1, 0xff, 0xff, 0, 0, 0, 0, 0]),
+        (Opcode::Startup, vec![0xff; 100]),
+        (Opcode::Register, vec![0xff; 100]),
+        (Opcode::Query, vec![0x7f; 100]),
+        (Opcode::Execute, vec![0x7f; 100]),
+        (Opcode::Prepare, vec![0x7f; 100]),
+    ];
+    for (opcode, body) in lies {
+        let frame = frame(opcode, body);
+        let peak = peak_bytes(|| assert!(Request::decode(&frame).is_err()));
+        assert!(peak < 4096, "{opcode:?} took {peak} bytes");
+    }
+
+    // A batch of the most statements that its bytes can hold takes a small multiple.
+    let statements = 20_000u16;
+    let mut body = vec![1];
+    body.extend(statements.to_be_bytes());
+    (0..statements).for_each(|_| body.extend([1, 0, 0, 0, 0]));
+    body.extend([0, 1, 0]);
+    let sent_bytes = body.len();
+    let frame = frame(Opcode::Batch, body);
+    let peak = peak_bytes(|| drop(Request::decode(&frame).unwrap()));
+    assert!(
+        peak <= 64 * sent_bytes,
+        "{peak} bytes for {sent_bytes} sent"
+    );
+
+    // A compressed body claims the limit, and has nothing.
+    let mut decoder = decoder;
+    decoder.set_compression(Compression::Lz4);
+    let claim = (BODY_BYTES_MAX_DEFAULT as u32).to_be_bytes();
+    let mut bomb = BytesMut::from(&[4, 1, 0, 0, 7, 0, 0, 0, 6][..]);
+    bomb.extend_from_slice(&claim);
+    bomb.extend_from_slice(&[0, 0]);
+    let peak = peak_bytes(|| assert!(decoder.decode(&mut bomb).is_err()));
+    assert!(peak < 4096, "a bomb took {peak} bytes");
+}
