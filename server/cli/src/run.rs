@@ -1,12 +1,15 @@
 //! `ebb run`: a built-in application over a snapshot, files or drawn records.
 //!
 //! ```text
-//!   arguments ─> request ─> Node::submit ─> watch ─> report, exit code
+//!   arguments ─> applications, input, common ─> JobRequest
+//!                                                  v
+//!       exit code <─ report <─ watch <─ Node::submit, in execute
 //! ```
 
 mod advice;
 mod applications;
 mod common;
+mod execute;
 mod input;
 mod memory;
 mod report;
@@ -15,14 +18,12 @@ mod target;
 mod watch;
 
 use anyhow::Result;
-use ebb_server::node::{JobEnd, Node, RunningJob, Stop};
 
 use self::applications::JobArgs;
 pub(super) use self::common::IsolationArg;
+use self::execute::execute;
 pub(super) use self::report::{Report, tell_done};
 pub(super) use self::watch::watch;
-use super::interrupt;
-use super::print::counted;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,47 +54,8 @@ pub(super) fn run(args: Args) -> Result<()> {
     let common = args.job.common().clone();
     let node = common.open_node(args.job.reads_table())?;
     let request = args.job.into_request(&node)?;
-    let name = request.application.name();
-    if common.dry_run {
-        let (expected, inputs) = node.expect(&request)?;
-        return advice::print(&request, &expected, &inputs, common.json);
-    }
-    let cancelled = interrupt::cancelled()?;
-    tell_unfinished(&node)?;
-    let job = node.submit(request)?;
-    if let Some(expected) = job.expected() {
-        advice::warn(job.request(), expected);
-    }
-    let end = watch(&job, &cancelled);
-    let policy = node.runtime().status().policy;
-    let report = Report {
-        job: &job,
-        end: &end,
-        policy,
-        json: common.json,
-    };
-    let told = report.tell();
-    node.shutdown(Stop::Cancel);
-    told.and_then(|()| recorded(name, &job, &end))
-}
-
-/// Says that jobs wait for somebody to say what becomes of them.
-fn tell_unfinished(node: &Node) -> Result<()> {
-    let unfinished = node.unfinished()?.len() as u64;
-    if unfinished > 0 {
-        let jobs = counted(unfinished, "job");
-        eprintln!("ebb: {jobs} unfinished since a process ended: see ebb jobs");
-    }
-    Ok(())
-}
-
-/// That the end of a job is in the history.
-fn recorded(name: &str, job: &RunningJob, end: &JobEnd) -> Result<()> {
-    match &end.unrecorded {
-        None => Ok(()),
-        Some(error) => {
-            let output = &job.request().output.to;
-            anyhow::bail!("{name}: the output is in {output}, but its end is not recorded: {error}")
-        }
+    match common.dry_run {
+        true => advice::estimate(&request, &node, common.json),
+        false => execute(request, &node, common.json),
     }
 }

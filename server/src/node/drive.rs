@@ -1,20 +1,24 @@
-//! The thread that sees a job to its end: the steps of a chain one after the other, then
-//! the record of how it ended.
+//! A job that was launched, driven to its end by a thread of its own: the steps of a chain
+//! one after the other, then the record of how it ended.
 
 use std::sync::Arc;
+use std::thread;
 
 use ebb_scheduler::runtime::{JobHandle, JobReport, JobSpec, Outcome, Runtime};
 use serde_json::json;
 
+use super::Node;
+use super::expect::Prospect;
 use super::registry::Registry;
 use super::running::{JobEnd, RunningJob, Stop};
 use crate::jobs::history::{History, HistoryError, JobRecord, KnownProfile, RecordState, Recorder};
 use crate::jobs::launch::Launched;
+use crate::jobs::request::JobRequest;
 use crate::jobs::{Chain, JobError, Work};
 
 /// The steps of a job.
-pub(super) struct Steps {
-    pub(super) runtime: Arc<Runtime>,
+struct Steps {
+    runtime: Arc<Runtime>,
     /// Where the steps come from, if there are several.
     chain: Option<Box<dyn Chain>>,
     /// When the whole is to be done, in seconds of the runtime's time.
@@ -26,7 +30,7 @@ pub(super) struct Steps {
 
 impl Steps {
     /// Submits the first step of `work`, which is to be done in `goal_s` seconds.
-    pub(super) fn begin(
+    fn submit_first(
         runtime: Arc<Runtime>,
         work: Work,
         goal_s: Option<f64>,
@@ -54,7 +58,7 @@ impl Steps {
     }
 
     /// How many there are.
-    pub(super) fn length(&self) -> u32 {
+    fn length(&self) -> u32 {
         self.chain.as_ref().map_or(1, |chain| chain.length())
     }
 
@@ -145,10 +149,10 @@ fn joined(before: JobReport, next: &JobReport) -> JobReport {
 }
 
 /// The record of a job that runs, and who writes down what its tasks take.
-pub(super) struct Recording {
-    pub(super) history: History,
-    pub(super) record: JobRecord,
-    pub(super) recorder: Arc<Recorder>,
+struct Recording {
+    history: History,
+    record: JobRecord,
+    recorder: Arc<Recorder>,
 }
 
 impl Recording {
@@ -183,8 +187,64 @@ impl Recording {
     }
 }
 
+/// Submits what was launched, and has a thread see to its end.
+pub(super) fn begin(
+    node: &Node,
+    request: JobRequest,
+    record: JobRecord,
+    mut launched: Launched,
+    prospect: Prospect,
+) -> Result<RunningJob, JobError> {
+    let recording = match node.history()? {
+        Some(history) => {
+            let recorder = Recorder::start(history, &record);
+            launched.commits.set(history, &record);
+            Some(Recording {
+                history: history.clone(),
+                record: record.clone(),
+                recorder: Arc::new(recorder.map_err(JobError::system("start a thread"))?),
+            })
+        }
+        None => None,
+    };
+    let Some(work) = launched.work.take() else {
+        unreachable!("nobody has taken it yet");
+    };
+    let (steps, handle) = Steps::submit_first(
+        Arc::clone(node.runtime()),
+        work,
+        request.goal_s,
+        launched.cores,
+        prospect.known,
+        recording.as_ref().map(|of| Arc::clone(&of.recorder)),
+    )?;
+    let job = RunningJob::new(
+        record,
+        request,
+        prospect.inputs,
+        prospect.expected,
+        handle.clone(),
+        steps.length(),
+    );
+    let (registry, driven) = (Arc::clone(&node.registry), job.clone());
+    node.registry.add(job.clone());
+    let driver = thread::Builder::new()
+        .name("ebb-job".to_owned())
+        .spawn(move || drive(&driven, steps, launched, recording, &registry));
+    match driver {
+        Ok(driver) => node.registry.keep(driver),
+        Err(error) => {
+            node.registry.remove(job.id());
+            handle.cancel();
+            let _ = handle.wait();
+            return Err(JobError::system("start a thread")(error));
+        }
+    }
+    Ok(job)
+}
+
 /// Sees a job to its end, on a thread of its own.
-pub(super) fn drive(
+fn drive(
     job: &RunningJob,
     mut steps: Steps,
     mut launched: Launched,

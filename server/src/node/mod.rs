@@ -4,9 +4,10 @@
 //!   front ends: command line, servers, demo, experiments
 //!        │ JobRequest, id
 //!        v
-//!   Node ── jobs: submit, list, watch, cancel, discard, restart
+//!   Node ── submit, expect, restart
+//!    │ ├─ start ─> launch ─> drive: a thread per job ──> history, in the database
+//!    │ ├─ jobs: list, watch, cancel, discard
 //!    │ ├─ leased: backup, verify, scan, load
-//!    │ └─ drive: a thread per job ──> history, in the database
 //!    └─ assembly: Db, governor, guard, runtime
 //! ```
 //!
@@ -18,7 +19,8 @@
 //! | --- | --- |
 //! | `options` | how a node is set up |
 //! | `assembly` | database, governor and runtime, put together in one place |
-//! | `jobs` | what can be done with jobs |
+//! | `start`, `expect` | how a job starts, and what is known of it before |
+//! | `jobs` | the jobs that run, and those that the history remembers |
 //! | `leased` | work beside the jobs: backup, verify, scan, load |
 //! | `running`, `drive` | a job that runs, and the thread that sees it to its end |
 //! | `registry` | the jobs that run |
@@ -27,6 +29,7 @@
 
 mod assembly;
 mod drive;
+mod expect;
 mod jobs;
 mod leased;
 mod options;
@@ -37,6 +40,7 @@ mod running;
     reason = "makes and removes the folder for spills"
 )]
 mod spills;
+mod start;
 #[expect(
     clippy::disallowed_methods,
     reason = "measures real requests in real time"
@@ -54,15 +58,17 @@ use ebb_scheduler::runtime::Runtime;
 use ebb_storage::{Db, Options};
 
 use self::assembly::Assembly;
-pub use self::jobs::Restarted;
 pub use self::options::{NodeOptions, machine_cores};
 use self::registry::Registry;
 pub use self::running::{JobEnd, JobProgress, ReadInput, RunningJob, Stop};
 use self::spills::Spills;
+pub use self::start::Restarted;
 pub use self::store::{StoreRequests, StoreWindows};
 use crate::jobs::JobError;
+use crate::jobs::advice::Expectation;
 use crate::jobs::history::History;
 use crate::jobs::launch::Site;
+use crate::jobs::request::JobRequest;
 
 /// A node. Dropping it parks what runs, as [`shutdown`](Self::shutdown) does.
 pub struct Node {
@@ -120,6 +126,34 @@ impl Node {
             assembly,
             _spills: spills,
         })
+    }
+
+    /// Starts a job. Its inputs and its output are opened on the calling thread; it is
+    /// recorded, where there is a database, before its first task starts.
+    ///
+    /// # Errors
+    /// When the request makes no sense, what it names is not there, or its output refuses.
+    /// Nothing is left of it then.
+    pub fn submit(&self, request: JobRequest) -> Result<RunningJob, JobError> {
+        start::submit(self, request)
+    }
+
+    /// What can be told of a job before it starts; nothing of it is left.
+    ///
+    /// # Errors
+    /// As [`Node::submit`].
+    pub fn expect(&self, request: &JobRequest) -> Result<(Expectation, Vec<ReadInput>), JobError> {
+        start::expect(self, request)
+    }
+
+    /// Starts an unfinished job again, over the snapshots that were made for it; or says
+    /// and records why not.
+    ///
+    /// # Errors
+    /// When there is no such job, it runs or has ended, or this build cannot follow its
+    /// request: then it stays as it is. When it does not start, it is recorded as failed.
+    pub fn restart(&self, id: &str) -> Result<Restarted, JobError> {
+        start::restart(self, id)
     }
 
     /// The database, where there is one.

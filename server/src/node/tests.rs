@@ -154,7 +154,7 @@ fn snapshots_of_a_parked_job_wait_for_it_and_go_when_it_is_discarded() {
         // As a process leaves it that was killed.
         let request = wordcount(table("app.counts"));
         let site = node.site.clone();
-        let mut launched = crate::jobs::launch::launch(&request, &[], &site).unwrap();
+        let mut launched = crate::jobs::launch::Launched::open(&request, &[], &site).unwrap();
         let history = History::open(node.db().unwrap()).unwrap();
         history.begin(&request, launched.own_snapshots()).unwrap();
         history.begin(&request, Vec::new()).unwrap();

@@ -1,17 +1,18 @@
-//! What is told before a job starts: how probably it meets its goal.
+//! An estimate of a job before it starts: how long it takes, and how probably it meets
+//! its goal.
 
 use std::time::Duration;
 
 use anyhow::Result;
 use ebb_server::jobs::advice::{Advice, Expectation, JobAdvice};
 use ebb_server::jobs::request::JobRequest;
-use ebb_server::node::ReadInput;
+use ebb_server::node::{Node, ReadInput};
 use serde_json::json;
 
 use super::report::goal_text;
 use crate::print::{Printer, counted};
 
-/// Says before a job starts what can be said of its goal.
+/// Prints to stderr how probably a job meets its goal.
 pub(super) fn warn(request: &JobRequest, expected: &Expectation) {
     let text = match (expected, request.goal_s) {
         (Expectation::Known(told), Some(goal_s)) => {
@@ -24,8 +25,13 @@ pub(super) fn warn(request: &JobRequest, expected: &Expectation) {
     eprintln!("ebb: {text}");
 }
 
-/// Says on stdout what can be said of a job that is not started.
-pub(super) fn print(
+/// Prints the estimate of a job instead of running it.
+pub(super) fn estimate(request: &JobRequest, node: &Node, json: bool) -> Result<()> {
+    let (expected, inputs) = node.expect(request)?;
+    print(request, &expected, &inputs, json)
+}
+
+fn print(
     request: &JobRequest,
     expected: &Expectation,
     inputs: &[ReadInput],

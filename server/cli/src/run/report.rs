@@ -1,4 +1,4 @@
-//! What is said of a job at its end.
+//! The report of a job that has ended, on stdout or stderr.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
-use crate::print::Printer;
+use crate::print::{Printer, counted};
 
 /// A job that has ended.
 pub(crate) struct Report<'a> {
@@ -37,6 +37,17 @@ impl Report<'_> {
         };
         print(&text, *output == OutputPlace::Terminal)?;
         verdict(output, report)
+    }
+
+    /// # Errors
+    /// When the end of the job is not in the history, as it should be.
+    pub(crate) fn check_recorded(&self) -> Result<()> {
+        let Some(error) = &self.end.unrecorded else {
+            return Ok(());
+        };
+        let request = self.job.request();
+        let (name, output) = (request.application.name(), &request.output.to);
+        anyhow::bail!("{name}: the output is in {output}, but its end is not recorded: {error}")
     }
 
     fn object(&self) -> Value {
@@ -68,8 +79,8 @@ impl Report<'_> {
         let shuffle = match counters.reduce_groups {
             0 => String::new(),
             _ => format!(
-                "; {} records to disk ({}) of {} mapped",
-                HumanCount(counters.spilled_records),
+                "; {} to disk ({}) of {} mapped",
+                counted(counters.spilled_records, "record"),
                 HumanBytes(counters.spilled_bytes),
                 HumanCount(counters.map_output_records),
             ),
@@ -82,27 +93,29 @@ impl Report<'_> {
         let mut lines = vec![format!("{} succeeded in {took_s:.2} s{goal}", job.name)];
         if !inputs.is_empty() {
             lines.push(format!(
-                "  input   {}: {} rows, {}",
+                "  input   {}: {}, {}",
                 inputs.join(" and "),
-                HumanCount(counters.map_input_records),
+                counted(counters.map_input_records, "row"),
                 HumanBytes(job.bytes_in),
             ));
         }
         lines.push(format!(
-            "  work    {} tasks, {:.2} s of CPU, {} attempts failed{shuffle}",
-            job.tasks, job.cpu_s, counters.attempts_failed
+            "  work    {}, {:.2} s of CPU, {} failed{shuffle}",
+            counted(u64::from(job.tasks), "task"),
+            job.cpu_s,
+            counted(counters.attempts_failed, "attempt"),
         ));
         let output = &self.job.request().output;
         let rows = counters.output_records;
         let written = match output.limit.filter(|&limit| limit < rows) {
             Some(limit) => format!(
-                "{} rows, the first of {}",
-                HumanCount(limit),
+                "{}, the first of {}",
+                counted(limit, "row"),
                 HumanCount(rows)
             ),
             None => format!(
-                "{} rows, {}",
-                HumanCount(rows),
+                "{}, {}",
+                counted(rows, "row"),
                 HumanBytes(counters.output_bytes)
             ),
         };

@@ -8,14 +8,13 @@ use ebb_scheduler::runtime::Input;
 use ebb_scheduler::sim::scenario::Scenario;
 use ebb_storage::{Db, SnapshotTable};
 
-use super::paths::Paths;
 use super::site::Site;
 use super::snapshot::JobSnapshot;
 use crate::jobs::error::JobError;
 use crate::jobs::history::OwnSnapshot;
 use crate::jobs::records::{RecordFormat, ValueFormat};
 use crate::jobs::request::{
-    CsvInput, GeneratedInput, InputRequest, JobRequest, KeySelection, TableInput, ValueKind,
+    CsvInput, GeneratedInput, InputRequest, JobRequest, KeySelection, Paths, TableInput, ValueKind,
 };
 use crate::jobs::simulate;
 use crate::jobs::{FileKind, FilesInput, Generator, SnapshotInput};

@@ -2,9 +2,9 @@
 //! and its application makes of them what the runtime runs.
 //!
 //! ```text
-//!   JobRequest ─> paths ─> input, output ─> application ─> Work: one job, or a chain
-//!                              │                             │ isolate: in processes
-//!                              └──── JobDescription ─────────┴──> serve, in such a process
+//!   JobRequest ─> input, output ─> application ─> Work: one job, or a chain
+//!                     │                             │ isolate: in processes
+//!                     └──── JobDescription ─────────┴──> serve, in such a process
 //! ```
 //!
 //! What always holds: a process of `--isolate process` makes the job by the same code
@@ -15,7 +15,6 @@ mod description;
 mod input;
 mod isolate;
 mod output;
-mod paths;
 mod serve;
 mod site;
 mod snapshot;
@@ -27,7 +26,6 @@ pub use self::description::{InputDescription, JobDescription};
 pub use self::input::OpenInput;
 use self::output::OpenOutput;
 pub use self::output::output_is_there;
-use self::paths::Paths;
 pub use self::serve::serve_tasks_if_asked;
 pub use self::site::Site;
 pub use self::snapshot::delete_own_snapshots;
@@ -51,56 +49,53 @@ pub struct Launched {
     _pins: Vec<PinnedTable>,
 }
 
-/// Opens the inputs and the output of `request` at `site`. A table is read at the
-/// snapshot that is named, at the one in `own` that an earlier start of the same job made
-/// for itself, or at a new one.
-///
-/// # Errors
-/// When the request makes no sense, or what it names is not there or refuses.
-pub fn launch(
-    request: &JobRequest,
-    own: &[OwnSnapshot],
-    site: &Site,
-) -> Result<Launched, JobError> {
-    request.check()?;
-    let cores = request
-        .cores
-        .map_or(site.cores, |most| most.min(site.cores));
-    let splits = request.splits.unwrap_or(4 * cores);
-    let paths = Paths::of(request);
-    let inputs = input::open(request, &paths, own, site, splits)?;
-    let scenario = input::scenario(&paths)?;
-    let commits = CommitRecord::default();
-    let output = OpenOutput::Rows {
-        request,
-        site,
-        commits: commits.clone(),
-    };
-    let mut work = make(
-        request,
-        &Materials {
-            inputs: inputs.iter().map(OpenInput::readable).collect(),
-            scenario,
-            output,
-            splits,
-            spill_dir: &site.spill_dir,
-        },
-    )?;
-    let mut pins = Vec::new();
-    if request.isolation == Isolation::Process {
-        let description = isolate::describe(request, &inputs, splits, &mut pins)?;
-        work = isolate::isolated(work, description, site.task_memory_bytes)?;
-    }
-    Ok(Launched {
-        work: Some(work),
-        inputs,
-        commits,
-        cores,
-        _pins: pins,
-    })
-}
-
 impl Launched {
+    /// Opens the inputs and the output of `request` at `site`. A table is read at the
+    /// snapshot that is named, at the one in `own` that an earlier start of the same job made
+    /// for itself, or at a new one.
+    ///
+    /// # Errors
+    /// When the request makes no sense, or what it names is not there or refuses.
+    pub fn open(request: &JobRequest, own: &[OwnSnapshot], site: &Site) -> Result<Self, JobError> {
+        request.check()?;
+        let cores = request
+            .cores
+            .map_or(site.cores, |most| most.min(site.cores));
+        let splits = request.splits.unwrap_or(4 * cores);
+        let paths = request.paths();
+        let inputs = input::open(request, &paths, own, site, splits)?;
+        let scenario = input::scenario(&paths)?;
+        let commits = CommitRecord::default();
+        let output = OpenOutput::Rows {
+            request,
+            paths: &paths,
+            site,
+            commits: commits.clone(),
+        };
+        let mut work = make(
+            request,
+            &Materials {
+                inputs: inputs.iter().map(OpenInput::readable).collect(),
+                scenario,
+                output,
+                splits,
+                spill_dir: &site.spill_dir,
+            },
+        )?;
+        let mut pins = Vec::new();
+        if request.isolation == Isolation::Process {
+            let description = isolate::describe(request, &inputs, splits, &mut pins)?;
+            work = isolate::isolated(work, description, site.task_memory_bytes)?;
+        }
+        Ok(Self {
+            work: Some(work),
+            inputs,
+            commits,
+            cores,
+            _pins: pins,
+        })
+    }
+
     /// The snapshots that were made for the job.
     pub fn own_snapshots(&self) -> Vec<OwnSnapshot> {
         let inputs = (0..).zip(&self.inputs);

@@ -1,16 +1,14 @@
 //! The output of a request, opened.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::{Output, VecOutput};
 
-use super::paths::resolve;
 use super::site::Site;
 use crate::jobs::error::JobError;
 use crate::jobs::history::{CommitRecord, RecordedOutput, SYSTEM_KEYSPACE};
 use crate::jobs::records::RowSchema;
-use crate::jobs::request::{JobRequest, OutputPlace};
+use crate::jobs::request::{JobRequest, OutputPlace, Paths};
 use crate::jobs::{FilesOutput, FilesTarget, LimitedOutput, RowFormat, RowWriter, TableOutput};
 use crate::lookup;
 use crate::names::TableName;
@@ -20,6 +18,7 @@ pub(super) enum OpenOutput<'a> {
     /// To where its request says.
     Rows {
         request: &'a JobRequest,
+        paths: &'a Paths,
         site: &'a Site,
         commits: CommitRecord,
     },
@@ -32,13 +31,14 @@ impl OpenOutput<'_> {
     pub(super) fn of(&self, rows: Arc<dyn RowSchema>) -> Result<Arc<dyn Output>, JobError> {
         let Self::Rows {
             request,
+            paths,
             site,
             commits,
         } = self
         else {
             return Ok(Arc::new(VecOutput::new()));
         };
-        let mut output: Arc<dyn Output> = match files_target(request) {
+        let mut output: Arc<dyn Output> = match files_target(request, paths) {
             None => Arc::new(table_output(request, site)?),
             Some(files) => {
                 let named = match &files {
@@ -79,7 +79,7 @@ impl OpenOutput<'_> {
 /// # Errors
 /// When the system or the store does not tell.
 pub fn output_is_there(request: &JobRequest, site: &Site) -> Result<bool, JobError> {
-    match files_target(request) {
+    match files_target(request, &request.paths()) {
         Some(files) => files
             .exists()
             .map_err(JobError::system("look for the output")),
@@ -88,13 +88,12 @@ pub fn output_is_there(request: &JobRequest, site: &Site) -> Result<bool, JobErr
 }
 
 /// Where rows go, if not to a table.
-fn files_target(request: &JobRequest) -> Option<FilesTarget> {
-    let at = |path: &Path| resolve(&request.directory, path);
-    match &request.output.to {
-        OutputPlace::File(path) => Some(FilesTarget::File(at(path))),
-        OutputPlace::Folder(path) => Some(FilesTarget::Folder(at(path))),
-        OutputPlace::Terminal => Some(FilesTarget::Terminal),
-        OutputPlace::Table(_) => None,
+fn files_target(request: &JobRequest, paths: &Paths) -> Option<FilesTarget> {
+    match (&request.output.to, paths.output.clone()) {
+        (OutputPlace::File(_), path) => path.map(FilesTarget::File),
+        (OutputPlace::Folder(_), path) => path.map(FilesTarget::Folder),
+        (OutputPlace::Terminal, _) => Some(FilesTarget::Terminal),
+        (OutputPlace::Table(_), _) => None,
     }
 }
 

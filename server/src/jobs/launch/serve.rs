@@ -9,7 +9,6 @@ use super::application::{Materials, make};
 use super::description::{InputDescription, JobDescription};
 use super::input;
 use super::output::OpenOutput;
-use super::paths::Paths;
 use crate::jobs::chain::Work;
 use crate::jobs::error::JobError;
 use crate::jobs::processes;
@@ -33,7 +32,7 @@ fn described_job(told: &[u8]) -> Result<JobSpec, JobError> {
     let inputs: Result<Vec<_>, _> = inputs.into_iter().map(InputDescription::open).collect();
     let materials = Materials {
         inputs: inputs?,
-        scenario: input::scenario(&Paths::of(&request))?,
+        scenario: input::scenario(&request.paths())?,
         output: OpenOutput::Parent,
         splits,
         spill_dir: Path::new(""),

@@ -1,4 +1,4 @@
-//! A job as somebody asks for it: plain data that a command line, a server or a test
+//! A job as a user asks for it: plain data that a command line, a server or a test
 //! makes alike, and the form in which a job is kept until it has ended.
 //!
 //! ```text
@@ -15,11 +15,13 @@
 //! | `application` | what is computed: a struct per application |
 //! | `input`, `output` | where rows come from, where they go |
 //! | `check` | what a request must keep to, before anything is opened |
+//! | `paths` | where its files are |
 
 mod application;
 mod check;
 mod input;
 mod output;
+mod paths;
 #[cfg(test)]
 mod tests;
 
@@ -38,6 +40,7 @@ pub use self::input::{
     ValueKind,
 };
 pub use self::output::{OutputPlace, OutputRequest};
+pub(crate) use self::paths::Paths;
 
 /// The version of [`JobRequest`] that this build writes, and the only one that it reads.
 /// An upgrade of an older one would go into [`JobRequest::from_json`].

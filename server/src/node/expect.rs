@@ -1,0 +1,55 @@
+//! What is known of a job before its first task starts.
+
+use super::Node;
+use super::running::ReadInput;
+use crate::jobs::JobError;
+use crate::jobs::advice::{Expectation, Expected, FreeCores};
+use crate::jobs::history::KnownProfile;
+use crate::jobs::launch::Launched;
+use crate::jobs::request::JobRequest;
+
+/// What is known of a job that was launched.
+pub(super) struct Prospect {
+    /// What the history has of the tasks of such a job.
+    pub(super) known: Option<KnownProfile>,
+    /// How long it will take; only where that was asked for.
+    pub(super) expected: Option<Expectation>,
+    /// The inputs as a report names them.
+    pub(super) inputs: Vec<ReadInput>,
+}
+
+/// Looks up what is known of the job of `request`; with the cores that are `free` also how
+/// long it will take.
+pub(super) fn prospect(
+    node: &Node,
+    request: &JobRequest,
+    launched: &Launched,
+    free: Option<FreeCores>,
+) -> Result<Prospect, JobError> {
+    let name = request.application.name();
+    let known = match node.existing_history()? {
+        Some(history) => history.known_profile(name, &request.work())?,
+        None => None,
+    };
+    let Some(work) = &launched.work else {
+        unreachable!("nobody has taken it yet");
+    };
+    let expected = Expected {
+        name,
+        work,
+        known: node.db().map(|_| known.as_ref()),
+        cores: launched.cores,
+        machine_cores: super::machine_cores(),
+        goal_s: request.goal_s,
+    };
+    let expected = free.map(|free| expected.expect(free)).transpose()?;
+    let inputs = launched.inputs.iter().map(|opened| ReadInput {
+        name: opened.label.clone(),
+        snapshot: (opened.snapshot.as_ref()).map(|snapshot| snapshot.name().to_string()),
+    });
+    Ok(Prospect {
+        inputs: inputs.collect(),
+        known,
+        expected,
+    })
+}

@@ -1,0 +1,103 @@
+//! How a job of a node starts: it is launched, recorded and driven.
+
+use ebb_scheduler::runtime::SubmitError;
+use serde_json::json;
+
+use super::Node;
+use super::drive::{begin, failed};
+use super::expect::prospect;
+use super::running::{ReadInput, RunningJob};
+use crate::jobs::advice::{Expectation, FreeCores};
+use crate::jobs::history::{JobRecord, RecordState};
+use crate::jobs::launch::{Launched, output_is_there};
+use crate::jobs::request::JobRequest;
+use crate::jobs::restart::{Fate, fate};
+use crate::jobs::{JobError, Work};
+
+/// What came of a job that was to start again.
+pub enum Restarted {
+    /// It runs.
+    Runs(RunningJob),
+    /// It had succeeded: its output is there, which it was about to put in place.
+    HadSucceeded {
+        /// Its record.
+        record: JobRecord,
+        /// What it was.
+        request: Box<JobRequest>,
+    },
+    /// It does not start again, and is recorded as failed.
+    GivenUp {
+        /// Why.
+        cause: String,
+    },
+}
+
+/// See [`Node::submit`].
+pub(super) fn submit(node: &Node, request: JobRequest) -> Result<RunningJob, JobError> {
+    let free = request.goal_s.map(|_| FreeCores::start());
+    let launched = Launched::open(&request, &[], &node.site)?;
+    let history = node.history()?;
+    let record = match history {
+        Some(history) => history.begin(&request, launched.own_snapshots())?,
+        None => node.unrecorded(&request),
+    };
+    let id = record.id.clone();
+    let started = match prospect(node, &request, &launched, free) {
+        Ok(prospect) => begin(node, request, record, launched, prospect),
+        Err(error) => Err(error),
+    };
+    if let (Err(_), Some(history)) = (&started, history) {
+        // It never started.
+        history.forget(&id)?;
+    }
+    started
+}
+
+/// See [`Node::expect`].
+pub(super) fn expect(
+    node: &Node,
+    request: &JobRequest,
+) -> Result<(Expectation, Vec<ReadInput>), JobError> {
+    let free = FreeCores::start();
+    let launched = Launched::open(request, &[], &node.site)?;
+    if let Some(Work::Job(spec)) = &launched.work {
+        spec.output.check().map_err(SubmitError::Output)?;
+    }
+    let prospect = prospect(node, request, &launched, Some(free))?;
+    let Some(expected) = prospect.expected else {
+        unreachable!("it was asked for");
+    };
+    Ok((expected, prospect.inputs))
+}
+
+/// See [`Node::restart`].
+pub(super) fn restart(node: &Node, id: &str) -> Result<Restarted, JobError> {
+    let record = node.job(id)?;
+    node.check_not_running(&record)?;
+    let history = node.recorded()?;
+    let there = |request: &JobRequest| output_is_there(request, &node.site);
+    let request = match fate(&record, there)? {
+        Fate::Start(request) => request,
+        Fate::Succeeded(request) => {
+            let report = json!({"outcome": {"kind": "succeeded"}});
+            node.end_unstarted(&record, RecordState::Succeeded, report)?;
+            return Ok(Restarted::HadSucceeded { record, request });
+        }
+        Fate::GiveUp(cause) => {
+            node.end_unstarted(&record, RecordState::Failed, failed(&cause))?;
+            return Ok(Restarted::GivenUp { cause });
+        }
+    };
+    let free = request.goal_s.map(|_| FreeCores::start());
+    let started =
+        Launched::open(&request, &record.own_snapshots, &node.site).and_then(|launched| {
+            let again = history.begin_again(&record, launched.own_snapshots())?;
+            let prospect = prospect(node, &request, &launched, free)?;
+            begin(node, *request, again, launched, prospect)
+        });
+    if let Err(error) = &started {
+        let again = history.job(&record.id)?.unwrap_or(record);
+        node.end_unstarted(&again, RecordState::Failed, failed(&error.to_string()))?;
+    }
+    started.map(Restarted::Runs)
+}
