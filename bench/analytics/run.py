@@ -102,7 +102,7 @@ def prepare(args):
                 words.write(value + b"\n")
         drawn.unlink()
     if not data.exists():
-        ebb = [args.ebb, "load", "--data", str(data), "--keyspace", "app", "--table", "lines"]
+        ebb = [args.ebb, "load", "--data", str(data), "--table", "app.lines"]
         subprocess.run(ebb + [str(text)], check=True)
         snapshot = [args.ebb, "snapshot", "create", "--data", str(data), "--keyspace", "app", "s"]
         subprocess.run(snapshot, check=True)

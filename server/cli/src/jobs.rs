@@ -46,15 +46,11 @@ pub(super) struct Args {
     /// Show one job: what it counted, and its attempts; `last` is the latest.
     #[arg(value_name = "ID")]
     id: Option<String>,
-    /// Start unfinished jobs again, as `ebb jobs restart` does.
-    #[arg(long, conflicts_with = "id")]
-    restart: bool,
     /// Show what the tasks of the applications took.
-    #[arg(long, conflicts_with_all = ["id", "restart"])]
+    #[arg(long, conflicts_with = "id")]
     profiles: bool,
     /// Print a JSON array: id, application, request, state, times, report. Of one job
-    /// an object, with its attempts; of jobs that start again their reports, an object a
-    /// line.
+    /// an object, with its attempts.
     #[arg(long)]
     json: bool,
 }
@@ -69,7 +65,6 @@ pub(super) fn run(args: Args) -> Result<()> {
     match args.command {
         Some(Command::Restart(restart)) => return restart::run(restart),
         Some(Command::Discard(discard)) => return discard::run(discard),
-        None if args.restart => return restart::run_all(args.location, args.json),
         None => {}
     }
     let db = args.location.open_to_read()?;

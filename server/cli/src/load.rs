@@ -24,12 +24,12 @@ use super::print::{Printer, counted};
 
 const EXAMPLES: &str = "\
 Examples:
-  ebb load --keyspace app --table lines README.md docs
-  ebb load --keyspace app --table trips --key id trips.csv
-  ebb load --keyspace app --table trips --key id --delimiter ';' 2025.csv.gz 2026.csv.gz
-  ebb load --keyspace app --table events --key user.id --duplicates last events.jsonl
-  zcat web.log.gz | ebb load --keyspace logs --table web -
-  ebb load --keyspace app --table lines --skip-bad --json . | jq .rows
+  ebb load --table app.lines README.md docs
+  ebb load --table app.trips --key id trips.csv
+  ebb load --table app.trips --key id --delimiter ';' 2025.csv.gz 2026.csv.gz
+  ebb load --table app.events --key user.id --duplicates last events.jsonl
+  zcat web.log.gz | ebb load --table logs.web -
+  ebb load --table app.lines --skip-bad --json . | jq .rows
 
 Without --key every line becomes a row: the key is the file's path as given and the
 number of the line (docs/wal.md:000000000012), the value is the line. With --key every
@@ -40,7 +40,7 @@ column; the value is the whole record. Keys are in the order of their bytes: 10 
 All rows are loaded by one commit, or none: a line that is no row, a file that is no text,
 Ctrl-C and a full disk leave the table as it was. Rows of the table whose keys are loaded
 again are overwritten. Below a directory, hidden files and directories called target are
-left out. Files packed by gzip are unpacked. Keyspace and table are created when absent.";
+left out. Files packed by gzip are unpacked.";
 
 /// Load files into a table: lines of text, CSV or JSON lines, all rows or none.
 #[derive(Debug, clap::Args)]
@@ -48,12 +48,9 @@ left out. Files packed by gzip are unpacked. Keyspace and table are created when
 pub(super) struct Args {
     #[command(flatten)]
     location: Location,
-    /// The keyspace.
-    #[arg(long)]
-    keyspace: String,
-    /// The table.
-    #[arg(long)]
-    table: String,
+    /// The table, created when absent, and so is its keyspace.
+    #[arg(long, value_name = "KEYSPACE.TABLE")]
+    table: TableName,
     /// The column that is the key: its name, for CSV also its number from 1, for JSON
     /// also a.b for member b of member a [default: the file and the line's number].
     #[arg(long, value_name = "COLUMN")]
@@ -141,19 +138,6 @@ fn delimiter(text: &str) -> Result<u8, String> {
 }
 
 impl Args {
-    /// The table, if its name is one.
-    fn name(&self) -> Result<TableName, CliError> {
-        let (keyspace, table) = (&self.keyspace, &self.table);
-        let name = format!("{keyspace}.{table}").parse();
-        let name: TableName = name.map_err(|_| {
-            CliError::Usage(format!(
-                "--keyspace {keyspace:?} --table {table:?}: names have letters, digits, '_' and '-'"
-            ))
-        })?;
-        refuse_system(&name)?;
-        Ok(name)
-    }
-
     fn options(&self) -> Result<LoadOptions, CliError> {
         let usage = |text: &str| Err(CliError::Usage(text.to_string()));
         let is_csv = self.delimiter.is_some() || self.no_header;
@@ -182,7 +166,8 @@ impl Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let (name, options) = (args.name()?, args.options()?);
+    refuse_system(&args.table)?;
+    let options = args.options()?;
     // Before a database is made for nothing.
     let found = text::walk(&args.paths, Some(&args.location.data))?;
     if !args.skip_bad {
@@ -204,7 +189,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         Some(db) => db,
         None => args.location.open_or_create()?,
     };
-    let report = ingest(&db, &name, sorted)?;
+    let report = ingest(&db, &args.table, sorted)?;
     // So that the next command need not replay the log.
     let flushed = db.flush();
     drop(scratch);
@@ -212,7 +197,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     if let Err(error) = flushed {
         eprintln!("ebb: all rows are loaded; what follows went wrong: {error}");
     }
-    print(&args, &name, &report)
+    print(&args, &report)
 }
 
 /// Makes the rows part of the table. When they cannot be, what was made for them goes.
@@ -239,7 +224,7 @@ fn ingest(db: &Db, name: &TableName, sorted: Sorted) -> Result<LoadReport> {
     Ok(report?)
 }
 
-fn print(args: &Args, name: &TableName, report: &LoadReport) -> Result<()> {
+fn print(args: &Args, report: &LoadReport) -> Result<()> {
     tell_skipped(&report.skipped);
     let mut printer = Printer::new();
     if args.json {
@@ -248,10 +233,11 @@ fn print(args: &Args, name: &TableName, report: &LoadReport) -> Result<()> {
     }
     let per_second = |count: u64| count as f64 / report.seconds.max(1e-9);
     printer.line(format_args!(
-        "loaded {} ({}) of {} into {name} in {:.2} s: {} rows/s, {:.1} MB/s",
+        "loaded {} ({}) of {} into {} in {:.2} s: {} rows/s, {:.1} MB/s",
         counted(report.rows, "row"),
         DecimalBytes(report.bytes),
         counted(report.files, "file"),
+        args.table,
         report.seconds,
         HumanFloatCount(per_second(report.rows).round()),
         per_second(report.bytes) / 1e6,

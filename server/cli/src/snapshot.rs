@@ -2,19 +2,20 @@
 
 use std::time::{Duration, SystemTime};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use ebb_storage::{Db, Keyspace, SnapshotInfo, SnapshotOptions, SnapshotScope};
 use indicatif::HumanBytes;
 use serde_json::json;
 
 use super::database::{self, Location, or_known, unknown_snapshot, unknown_table};
+use super::names::TableName;
 use super::print::{Printer, say, table};
 use super::time;
 
 const EXAMPLES: &str = "\
 Examples:
   ebb snapshot create --keyspace app monday
-  ebb snapshot create --keyspace app --table users before-import
+  ebb snapshot create --table app.users before-import
   ebb snapshot create --keyspace app --expires 2h for-the-report
   ebb snapshot list --pinned
   ebb snapshot renew --keyspace app --expires 2h for-the-report
@@ -23,7 +24,7 @@ Examples:
 const CREATE_EXAMPLES: &str = "\
 Examples:
   ebb snapshot create --keyspace app monday
-  ebb snapshot create --keyspace app --table users before-import
+  ebb snapshot create --table app.users before-import
   ebb snapshot create --keyspace app --expires 2h for-the-report
 
 Creating a snapshot costs as much as a small write; nothing is copied. It stays
@@ -73,17 +74,25 @@ enum Action {
 struct Create {
     #[command(flatten)]
     location: Location,
-    /// The keyspace.
-    #[arg(long)]
-    keyspace: String,
-    /// Only this table of it.
-    #[arg(long)]
-    table: Option<String>,
+    #[command(flatten)]
+    scope: Scope,
     /// Delete it so long from now, unless renewed: 30m, 2h, 7days.
     #[arg(long, value_name = "TIME", value_parser = time::to_come)]
     expires: Option<Duration>,
     /// Name of the snapshot, new in the keyspace.
     name: String,
+}
+
+/// What a snapshot covers: exactly one of these.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct Scope {
+    /// All tables of this keyspace.
+    #[arg(long)]
+    keyspace: Option<String>,
+    /// Only this table.
+    #[arg(long, value_name = "KEYSPACE.TABLE")]
+    table: Option<TableName>,
 }
 
 /// List snapshots, oldest first in each keyspace.
@@ -154,20 +163,23 @@ pub(super) fn run(args: Args) -> Result<()> {
 
 fn create(args: &Create) -> Result<()> {
     let db = args.location.open_existing()?;
-    let keyspace = database::keyspace(&db, &args.keyspace)?;
+    let Scope { keyspace, table } = &args.scope;
+    let named = keyspace.as_ref();
+    let named = named.or(table.as_ref().map(|table| &table.keyspace));
+    let keyspace = database::keyspace(&db, named.context("clap asked for one of them")?)?;
     let options = SnapshotOptions {
-        table: args.table.clone(),
+        table: table.as_ref().map(|name| name.table.clone()),
         expires_in: args.expires,
     };
     let created = keyspace.create_snapshot_with(&args.name, options);
-    let what = match &args.table {
-        Some(table) => {
-            or_known(created, || unknown_table(&keyspace, table))?;
-            format!("table {}.{table}", args.keyspace)
+    let what = match table {
+        Some(name) => {
+            or_known(created, || unknown_table(&keyspace, &name.table))?;
+            format!("table {name}")
         }
         None => {
             created?;
-            format!("keyspace {}", args.keyspace)
+            format!("keyspace {}", keyspace.name())
         }
     };
     // What the command said is there has to be there after a power cut.

@@ -30,18 +30,14 @@ pub(super) struct Args {
     json: bool,
 }
 
-pub(super) fn run(args: Args) -> Result<()> {
-    restart(&args.location, args.ids, args.json)
-}
-
-/// All that are unfinished.
-pub(super) fn run_all(location: Location, json: bool) -> Result<()> {
-    restart(&location, Vec::new(), json)
-}
-
 /// # Errors
-/// That of the last job that did not succeed; the others are told on stderr.
-fn restart(location: &Location, ids: Vec<String>, json: bool) -> Result<()> {
+/// That of the last job that did not succeed; those of the others are printed to stderr.
+pub(super) fn run(args: Args) -> Result<()> {
+    let Args {
+        location,
+        ids,
+        json,
+    } = args;
     let db = Options {
         create_if_missing: false,
         maintenance: Maintenance::Background,

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ebb_server::text::{Found, LoadControl, LoadPhase, LoadProgress};
-use indicatif::{HumanCount, ProgressBar};
+use indicatif::ProgressBar;
 
+use crate::print::counted;
 use crate::progress;
 
 pub(super) struct Watch {
@@ -46,8 +47,7 @@ impl LoadControl for Watch {
             LoadPhase::Read => {
                 self.rows_read.fetch_max(now.rows, Ordering::Relaxed);
                 self.bar.set_position(now.bytes_read);
-                self.bar
-                    .set_message(format!("{} rows", HumanCount(now.rows)));
+                self.bar.set_message(counted(now.rows, "row"));
             }
             LoadPhase::Write => {
                 if !self.is_writing.swap(true, Ordering::Relaxed) {

@@ -115,7 +115,7 @@ fn from_a_profile_of_a_few_rows_nothing_is_told_of_many() {
     place.write("few.txt", "a b\nb c\nc d\nd e\n");
     place.write("many.txt", "some words in a line\n".repeat(178_000));
     for table in ["few", "many"] {
-        let load = format!("load --keyspace app --table {table} {table}.txt");
+        let load = format!("load --table app.{table} {table}.txt");
         place.ebb(&load).ok();
     }
     place

@@ -12,7 +12,7 @@ impl Place {
         let place = Self::new();
         place.write_corpus();
         place
-            .ebb("load --keyspace app --table lines corpus --skip-bad --threads 3")
+            .ebb("load --table app.lines corpus --skip-bad --threads 3")
             .ok();
         place.ebb("snapshot create --keyspace app s").ok();
         place

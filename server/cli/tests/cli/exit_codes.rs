@@ -21,10 +21,10 @@ fn commands_that_read_make_no_database_and_neither_does_a_load_of_nothing() {
         let said = place.ebb(line).fails(3);
         assert!(said.contains("no database in ./ebb-data"), "{said}");
     }
-    let said = place.ebb("load --keyspace app --table t missing").fails(1);
+    let said = place.ebb("load --table app.t missing").fails(1);
     assert!(said.contains("missing"), "{said}");
     place.write("binary", b"\0\0");
-    place.ebb("load --keyspace app --table t binary").fails(2);
+    place.ebb("load --table app.t binary").fails(2);
     assert!(!place.path("ebb-data").exists());
 }
 
@@ -45,7 +45,7 @@ fn what_is_not_there_is_exit_code_3_and_what_is_there_is_told() {
     let said = fails("get app.lines nothing --snapshot s");
     assert!(said.contains("app.lines at snapshot s"), "{said}");
     fails("snapshot delete --keyspace app t");
-    fails("snapshot create --keyspace app --table rows t");
+    fails("snapshot create --table app.rows t");
     fails("snapshot list --keyspace web");
     assert!(!place.path("x.tsv").exists());
 }
@@ -57,7 +57,7 @@ fn requests_that_make_no_sense_are_exit_code_2() {
     for line in [
         "scan lines",
         "scan app.lines --prefix a --from b",
-        "load --keyspace a/b --table t corpus",
+        "load --table a/b.t corpus",
         "snapshot create --keyspace app a.b",
         &format!("{run} --pattern x --policy lottery"),
         &format!("{run} --pattern x --goal soon"),

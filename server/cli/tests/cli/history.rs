@@ -82,9 +82,7 @@ fn a_job_that_its_process_left_starts_again_over_its_own_snapshot() {
     place
         .ebb("run wordcount --table app.lines --output app.first")
         .ok();
-    place
-        .ebb("snapshot create --keyspace app --table lines run-7")
-        .ok();
+    place.ebb("snapshot create --table app.lines run-7").ok();
     {
         let db = Db::open(place.path("ebb-data"), Options::default()).unwrap();
         let history = History::open(&db).unwrap();
@@ -103,9 +101,7 @@ fn a_job_that_its_process_left_starts_again_over_its_own_snapshot() {
     place.until_unlocked();
     // Written after the snapshot: not in the result.
     place.write("later.txt", "later\n");
-    place
-        .ebb("load --keyspace app --table lines later.txt")
-        .ok();
+    place.ebb("load --table app.lines later.txt").ok();
     assert!(place.ebb("jobs").ok().contains("unfinished"));
     place.ebb("jobs restart").ok();
     assert_eq!(self::counts(&place.read("again.tsv")), counts);
@@ -180,7 +176,7 @@ fn many_lines(place: &Place) -> BTreeMap<String, u64> {
         text += &format!("{}\n", "-".repeat(100));
     }
     place.write("many.txt", text);
-    place.ebb("load --keyspace app --table many many.txt").ok();
+    place.ebb("load --table app.many many.txt").ok();
     counts
 }
 
@@ -203,7 +199,7 @@ fn a_job_whose_process_was_killed_waits_until_it_is_asked_for() {
     let job = "run wordcount --table app.many --splits 30 --output killed.tsv --json";
     kill_in_the_middle(&place, job, "killed.tsv");
     place.write("later.txt", "later\n");
-    place.ebb("load --keyspace app --table many later.txt").ok();
+    place.ebb("load --table app.many later.txt").ok();
     place.write("ebb-data/spill/mine.txt", "of somebody else");
 
     let next = place.ebb("run grep --table app.many --pattern later --output next.tsv --json");
@@ -470,9 +466,7 @@ fn what_tasks_took_is_kept_by_application_and_work() {
 fn the_systems_own_keyspace_is_not_for_others() {
     let place = Place::with_corpus();
     place.write("a.txt", "a\n");
-    place
-        .ebb("load --keyspace ebb_system --table t a.txt")
-        .fails(2);
+    place.ebb("load --table ebb_system.t a.txt").fails(2);
     place
         .ebb("run wordcount --table app.lines --output app.counts")
         .ok();

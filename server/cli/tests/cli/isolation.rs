@@ -95,7 +95,7 @@ fn each_job_of_a_chain_runs_in_processes_and_leaves_nothing_behind() {
     assert!((sum - 1.0).abs() < 1e-9, "{sum}");
 
     // Of a table, and with what is left between the jobs in the database's folder.
-    (place.ebb("load --keyspace app --table links links.csv")).ok();
+    (place.ebb("load --table app.links links.csv")).ok();
     let run = "run pagerank --table app.links --values csv --iterations 3 --isolate process";
     place.ebb(&format!("{run} --output app.ranks")).ok();
     let rows = place.ebb("scan app.ranks").ok();

@@ -22,9 +22,7 @@ fn words_of_a_snapshot_are_counted_as_they_stood_in_the_files() {
     // What is loaded after the snapshot must not count.
     place.write("corpus/d0/00.txt", "overwritten\n".repeat(1601));
     place.write("corpus/new.txt", "new\n");
-    place
-        .ebb("load --keyspace app --table lines corpus --skip-bad")
-        .ok();
+    place.ebb("load --table app.lines corpus --skip-bad").ok();
 
     let run = "run wordcount --table app.lines --snapshot s --goal 60s";
     let said = place
@@ -130,7 +128,7 @@ fn a_job_that_meets_a_damaged_block_fails_and_writes_nothing() {
         .map(|n| &text[n * 512..(n + 1) * 512])
         .collect();
     place.write("noise.txt", lines.join("\n"));
-    place.ebb("load --keyspace app --table t noise.txt").ok();
+    place.ebb("load --table app.t noise.txt").ok();
     place.ebb("snapshot create --keyspace app s").ok();
     let run = "run grep --pattern 00 --table app.t --snapshot s";
     let report = place.ebb(&format!("{run} --output all.tsv --splits 6 --json"));

@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 
 use crate::place::Place;
 
-const LOAD: &str = "load --keyspace app --table t";
+const LOAD: &str = "load --table app.t";
 
 fn gzip(text: &str) -> Vec<u8> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
@@ -47,7 +47,7 @@ fn a_log_that_grew_past_a_million_lines_is_not_loaded_twice() {
     let place = Place::new();
     let rows = |lines: usize| {
         place.write("a.log", "x\n".repeat(lines));
-        place.ebb("load --keyspace app --table t a.log").ok();
+        place.ebb("load --table app.t a.log").ok();
         place.ebb("scan app.t --keys-only").ok().lines().count()
     };
     assert_eq!(rows(999_999), 999_999);

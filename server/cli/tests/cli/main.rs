@@ -26,9 +26,7 @@ use place::Place;
 fn the_data_directory_comes_from_the_flag_or_the_environment() {
     let place = Place::new();
     place.write("a.txt", "one\n");
-    place
-        .ebb("load --data here/db --keyspace app --table t a.txt")
-        .ok();
+    place.ebb("load --data here/db --table app.t a.txt").ok();
     let from_environment = place
         .command("scan app.t")
         .env("EBB_DATA", "here/db")

@@ -39,9 +39,7 @@ fn every_command_on_a_database_goes_by_the_environment() {
     // backup, verify and repair wanted the directory as an argument.
     let place = Place::new();
     place.write("a", "a\n");
-    place
-        .ebb("load --data here --keyspace app --table t a")
-        .ok();
+    place.ebb("load --data here --table app.t a").ok();
     for line in [
         "stats",
         "verify",
@@ -108,7 +106,7 @@ fn an_output_in_a_keyspace_that_is_not_there_is_no_file() {
     // `--output newks.t` wrote a file, where a table was meant.
     let place = Place::new();
     place.write("a.txt", "x\n");
-    place.ebb("load --keyspace app --table t a.txt").ok();
+    place.ebb("load --table app.t a.txt").ok();
     for input in ["--table app.t", "--text a.txt"] {
         let run = format!("run wordcount {input}");
         let said = place.ebb(&format!("{run} --output newks.t")).fails(2);

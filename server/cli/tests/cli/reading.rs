@@ -11,14 +11,10 @@ fn get_and_scan_read_now_and_at_a_snapshot() {
     let place = Place::new();
     place.write("a.txt", "one\ntwo\nthree\n");
     place.write("b.txt", "x\n");
-    place
-        .ebb("load --keyspace app --table t ./a.txt b.txt")
-        .ok();
-    place
-        .ebb("snapshot create --keyspace app --table t before")
-        .ok();
+    place.ebb("load --table app.t ./a.txt b.txt").ok();
+    place.ebb("snapshot create --table app.t before").ok();
     place.write("a.txt", "ONE\n");
-    place.ebb("load --keyspace app --table t a.txt").ok();
+    place.ebb("load --table app.t a.txt").ok();
 
     let ebb = |line: &str| place.ebb(line).ok();
     assert_eq!(ebb("get app.t a.txt:000000000001"), "ONE\n");
@@ -82,14 +78,14 @@ fn a_scan_whose_reader_has_seen_enough_ends_quietly() {
 fn files_that_are_no_text_are_left_out_on_request_and_said() {
     let place = Place::new();
     place.write_corpus();
-    let done = place.ebb("load --keyspace app --table lines corpus --skip-bad");
+    let done = place.ebb("load --table app.lines corpus --skip-bad");
     assert!(done.stderr.contains("left out 2 files"), "{}", done.stderr);
     assert!(done.stderr.contains("picture.png"), "{}", done.stderr);
     let said = done.ok();
     assert!(said.contains("rows/s") && said.contains("MB/s"), "{said}");
 
     let report = place
-        .ebb("load --keyspace app --table again corpus --skip-bad --json")
+        .ebb("load --table app.again corpus --skip-bad --json")
         .json();
     assert_eq!(report["files"], 13);
     assert_eq!(report["rows"], 12 * 1601);

@@ -31,7 +31,7 @@ fn own() -> Vec<OwnSnapshot> {
 /// The record of a job as its process left it that was killed, of a job that ran by the
 /// same request but for `changed`. It had a snapshot of its own, called `run-7`.
 fn left(place: &Place, commits: bool, changed: impl FnOnce(&mut JobRequest)) -> JobRecord {
-    (place.ebb("snapshot create --keyspace app --table lines run-7")).ok();
+    (place.ebb("snapshot create --table app.lines run-7")).ok();
     with_history(place, |history| {
         let mut request = history.jobs().unwrap().pop().unwrap().request().unwrap();
         changed(&mut request);
@@ -123,7 +123,7 @@ fn a_job_that_came_to_it_and_has_no_output_starts_again() {
     left(&place, true, |request| {
         request.output.to = OutputPlace::File("again.tsv".into());
     });
-    let restarted = place.ebb("jobs --restart");
+    let restarted = place.ebb("jobs restart");
     assert!(
         restarted.stderr.contains("starting grep"),
         "{}",
@@ -143,7 +143,7 @@ fn what_somebody_else_put_there_is_kept_and_fails_the_job() {
     left(&place, false, |request| {
         request.output.to = OutputPlace::File("mine.tsv".into());
     });
-    let said = place.ebb("jobs --restart").fails(1);
+    let said = place.ebb("jobs restart").fails(1);
     assert!(said.contains("mine.tsv exists"), "{said}");
     assert_eq!(place.read("mine.tsv"), "mine");
     assert_eq!(last(&place)["state"], "failed");
@@ -154,6 +154,6 @@ fn what_somebody_else_put_there_is_kept_and_fails_the_job() {
         let recorded = history.begin_again(&recorded, own()).unwrap();
         history.begin_again(&recorded, own()).unwrap();
     });
-    place.ebb("jobs --restart").fails(2);
+    place.ebb("jobs restart").fails(2);
     assert_eq!(snapshots(&place), ["s"]);
 }
