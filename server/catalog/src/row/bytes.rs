@@ -1,0 +1,161 @@
+//! Integers and byte strings of operands: a reader that never leaves its bytes, and the
+//! functions that write what it reads.
+
+use super::RowError;
+
+/// Appends an unsigned LEB128 integer: seven bits per byte, lowest first, the top bit
+/// set on all but the last.
+#[inline]
+pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Appends a signed integer as a varint, small absolute values first (zigzag).
+#[inline]
+pub(super) fn put_signed(out: &mut Vec<u8>, value: i64) {
+    put_varint(out, ((value << 1) ^ (value >> 63)) as u64);
+}
+
+/// Appends a byte string behind its length.
+#[inline]
+pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// A position in the bytes of an operand.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) const EMPTY: Reader<'static> = Reader { bytes: &[], at: 0 };
+
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.at >= self.bytes.len()
+    }
+
+    #[cold]
+    pub(super) fn damaged(&self, what: &'static str) -> RowError {
+        RowError::Damaged {
+            what,
+            offset: self.at,
+        }
+    }
+
+    /// The first byte of an operand, which says what it is.
+    pub(super) fn format(&mut self, expected: u8) -> Result<(), RowError> {
+        match self.bytes.get(self.at) {
+            Some(&found) if found == expected => {
+                self.at += 1;
+                Ok(())
+            }
+            Some(&found) => Err(RowError::Format { expected, found }),
+            None if self.at == 0 => Err(RowError::Empty),
+            None => Err(self.damaged("the bytes end early")),
+        }
+    }
+
+    #[inline]
+    pub(super) fn byte(&mut self) -> Result<u8, RowError> {
+        match self.bytes.get(self.at) {
+            Some(&byte) => {
+                self.at += 1;
+                Ok(byte)
+            }
+            None => Err(self.damaged("the bytes end early")),
+        }
+    }
+
+    #[inline]
+    pub(super) fn varint(&mut self) -> Result<u64, RowError> {
+        let first = self.byte()?;
+        if first < 0x80 {
+            return Ok(u64::from(first));
+        }
+        self.long_varint(u64::from(first & 0x7f))
+    }
+
+    /// The rest of an integer of two bytes or more.
+    fn long_varint(&mut self, mut value: u64) -> Result<u64, RowError> {
+        for shift in (7..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            // The tenth byte holds the 64th bit only.
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(self.damaged("an integer of more than 64 bits"))
+    }
+
+    #[inline]
+    pub(super) fn signed(&mut self) -> Result<i64, RowError> {
+        let value = self.varint()?;
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
+    /// A byte string behind its length.
+    #[inline]
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8], RowError> {
+        let len = self.varint()?;
+        self.take(len)
+    }
+
+    /// A section behind its length as four bytes, little-endian: whoever writes it fills
+    /// in the length when it is done, whoever reads it can pass over it.
+    #[inline]
+    pub(super) fn section(&mut self) -> Result<Reader<'a>, RowError> {
+        let len = self.take(4)?;
+        let len = u32::from_le_bytes(len.try_into().expect("four bytes were taken"));
+        let start = self.at;
+        self.take(u64::from(len))?;
+        // It counts from the start of the operand, so that errors say where they are.
+        Ok(Reader {
+            bytes: &self.bytes[..self.at],
+            at: start,
+        })
+    }
+
+    #[inline]
+    fn take(&mut self, len: u64) -> Result<&'a [u8], RowError> {
+        let left = self.bytes.len() - self.at;
+        match usize::try_from(len) {
+            Ok(len) if len <= left => {
+                let bytes = &self.bytes[self.at..self.at + len];
+                self.at += len;
+                Ok(bytes)
+            }
+            _ => Err(self.damaged("a length beyond the end of the bytes")),
+        }
+    }
+}
+
+/// Leaves room for the length of a section that begins here.
+pub(super) fn begin_section(out: &mut Vec<u8>) -> usize {
+    out.extend_from_slice(&[0; 4]);
+    out.len()
+}
+
+/// Fills in the length of the section that began at `start`.
+pub(super) fn end_section(out: &mut [u8], start: usize) -> Result<(), RowError> {
+    let len = u32::try_from(out.len() - start)
+        .map_err(|_| RowError::Build("a section of 4 GiB or more"))?;
+    out[start - 4..start].copy_from_slice(&len.to_le_bytes());
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! A collection that is not frozen as a reader sees it, and its native serialization.
+//!
+//! Elements lie by ascending path, and paths are bytes that sort as the element's type
+//! sorts: module `key` makes them. So operands merge without knowing types or schemas,
+//! which neither a merge operator has nor a process that folds another one's files; a
+//! comparator as a function would have to be found anew, for the schema of the time, at
+//! each place that merges. The price is that a key or member is decoded from its path
+//! when a whole collection is written out, and kept beside it where that is not possible.
+
+use super::cell::Deletion;
+use super::decode::{CollectionRef, Elements};
+use super::error::RowError;
+use super::live::{LiveCell, live_cell};
+
+/// The live elements of a collection; there is at least one.
+#[derive(Debug, Clone, Copy)]
+pub struct LiveCollection<'a> {
+    collection: CollectionRef<'a>,
+    /// The greatest deletion above the elements.
+    deletion: Option<Deletion>,
+    read_time_s: i64,
+}
+
+/// An element that a reader sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LiveElement<'a> {
+    /// Which element, as bytes that sort as the type does.
+    pub path: &'a [u8],
+    /// The key or member in native serialization, where the path does not say.
+    pub original: Option<&'a [u8]>,
+    /// Its value; the bytes of a set's are empty.
+    pub cell: LiveCell<'a>,
+}
+
+impl LiveElement<'_> {
+    /// Appends the key or member in native serialization, behind its length.
+    fn write_key(
+        &self,
+        out: &mut Vec<u8>,
+        decode: &mut impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), RowError>,
+    ) -> Result<(), RowError> {
+        if let Some(original) = self.original {
+            return put_value(out, original);
+        }
+        let at = out.len();
+        out.extend_from_slice(&[0; 4]);
+        decode(self.path, out)?;
+        let len = i32::try_from(out.len() - at - 4).map_err(|_| TOO_LONG)?;
+        out[at..at + 4].copy_from_slice(&len.to_be_bytes());
+        Ok(())
+    }
+}
+
+const TOO_LONG: RowError = RowError::Build("a collection of 2 GiB or more");
+
+impl<'a> LiveCollection<'a> {
+    pub(super) fn new(
+        collection: CollectionRef<'a>,
+        above: Option<Deletion>,
+        read_time_s: i64,
+    ) -> Self {
+        Self {
+            collection,
+            deletion: collection.deletion().max(above),
+            read_time_s,
+        }
+    }
+
+    /// The live elements, by ascending path: sets and maps in the order of their type,
+    /// lists in the order of their timeuuids.
+    pub fn elements(&self) -> LiveElements<'a> {
+        LiveElements {
+            collection: *self,
+            elements: self.collection.elements(),
+        }
+    }
+
+    /// The element of this path, if it is live.
+    ///
+    /// # Errors
+    /// The operand is damaged.
+    pub fn element(&self, path: &[u8]) -> Result<Option<LiveElement<'a>>, RowError> {
+        for element in self.elements() {
+            let element = element?;
+            if element.path >= path {
+                return Ok(Some(element).filter(|element| element.path == path));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Appends a list in native serialization.
+    ///
+    /// # Errors
+    /// The operand is damaged, or a value has 2 GiB or more. `out` then has half a list.
+    pub fn write_list(&self, out: &mut Vec<u8>) -> Result<(), RowError> {
+        self.write(out, |element, out| put_value(out, element.cell.value))
+    }
+
+    /// Appends a set in native serialization; `decode` appends the member of a path.
+    ///
+    /// # Errors
+    /// As [`LiveCollection::write_list`], or what `decode` says.
+    pub fn write_set(
+        &self,
+        out: &mut Vec<u8>,
+        mut decode: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), RowError>,
+    ) -> Result<(), RowError> {
+        self.write(out, |element, out| element.write_key(out, &mut decode))
+    }
+
+    /// Appends a map in native serialization; `decode` appends the key of a path.
+    ///
+    /// # Errors
+    /// As [`LiveCollection::write_list`], or what `decode` says.
+    pub fn write_map(
+        &self,
+        out: &mut Vec<u8>,
+        mut decode: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), RowError>,
+    ) -> Result<(), RowError> {
+        self.write(out, |element, out| {
+            element.write_key(out, &mut decode)?;
+            put_value(out, element.cell.value)
+        })
+    }
+
+    /// Appends a user-defined type that is not frozen, of `fields` fields, in native
+    /// serialization. The path of a field is its number as two bytes, big-endian.
+    ///
+    /// # Errors
+    /// As [`LiveCollection::write_list`].
+    pub fn write_fields(&self, fields: u16, out: &mut Vec<u8>) -> Result<(), RowError> {
+        let mut elements = self.elements();
+        let mut element = elements.next().transpose()?;
+        for field in 0..fields {
+            let path = field.to_be_bytes();
+            while element.is_some_and(|element| *element.path < path[..]) {
+                element = elements.next().transpose()?;
+            }
+            match element {
+                Some(element) if *element.path == path[..] => {
+                    put_value(out, element.cell.value)?;
+                }
+                _ => out.extend_from_slice(&(-1_i32).to_be_bytes()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the number of elements and each of them.
+    fn write(
+        &self,
+        out: &mut Vec<u8>,
+        mut put: impl FnMut(&LiveElement<'a>, &mut Vec<u8>) -> Result<(), RowError>,
+    ) -> Result<(), RowError> {
+        let at = out.len();
+        out.extend_from_slice(&[0; 4]);
+        let mut count = 0_i32;
+        for element in self.elements() {
+            put(&element?, out)?;
+            count = count.checked_add(1).ok_or(TOO_LONG)?;
+        }
+        out[at..at + 4].copy_from_slice(&count.to_be_bytes());
+        Ok(())
+    }
+}
+
+/// Iterates over the live elements of a collection: see [`LiveCollection::elements`].
+#[derive(Debug, Clone)]
+pub struct LiveElements<'a> {
+    collection: LiveCollection<'a>,
+    elements: Elements<'a>,
+}
+
+impl<'a> Iterator for LiveElements<'a> {
+    type Item = Result<LiveElement<'a>, RowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let element = match self.elements.next()? {
+                Ok(element) => element,
+                Err(error) => return Some(Err(error)),
+            };
+            let LiveCollection {
+                deletion,
+                read_time_s,
+                ..
+            } = self.collection;
+            if let Some(cell) = live_cell(element.cell, deletion, read_time_s) {
+                return Some(Ok(LiveElement {
+                    path: element.path,
+                    original: element.original,
+                    cell,
+                }));
+            }
+        }
+    }
+}
+
+/// Appends a value behind its length, four bytes, big-endian.
+fn put_value(out: &mut Vec<u8>, value: &[u8]) -> Result<(), RowError> {
+    let len = i32::try_from(value.len()).map_err(|_| TOO_LONG)?;
+    out.extend_from_slice(&len.to_be_bytes());
+    out.extend_from_slice(value);
+    Ok(())
+}

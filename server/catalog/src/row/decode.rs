@@ -1,0 +1,386 @@
+//! Row operands as they lie in their bytes: nothing is built, all slices are borrowed.
+//!
+//! The layout is drawn in the book, Formats: CQL rows. A column that is not wanted is
+//! passed over by its lengths, a collection by the one length of its section.
+
+use super::bytes::Reader;
+use super::cell::{Cell, Deletion, Element, Expiry, Lifetime, Marker, Original};
+use super::error::RowError;
+
+/// The first byte of a row operand: kind 1, version 1.
+pub(super) const ROW_FORMAT: u8 = 0x11;
+
+/// Bits of the second byte.
+pub(super) mod flags {
+    pub(in super::super) const DELETION: u8 = 1;
+    pub(in super::super) const MARKER: u8 = 2;
+    pub(in super::super) const MARKER_EXPIRES: u8 = 4;
+    pub(in super::super) const ORIGINAL: u8 = 8;
+    pub(super) const ALL: u8 = 15;
+}
+
+/// Bits of the byte before each column and each element.
+pub(super) mod tag {
+    pub(in super::super) const KIND: u8 = 3;
+    pub(in super::super) const PERMANENT: u8 = 0;
+    pub(in super::super) const EXPIRING: u8 = 1;
+    pub(in super::super) const TOMBSTONE: u8 = 2;
+    pub(in super::super) const COLLECTION: u8 = 3;
+    /// A timestamp of its own follows; of a collection: a deletion follows.
+    pub(in super::super) const TIMESTAMP: u8 = 4;
+    /// Expiry or local time follow: they differ from those last seen.
+    pub(in super::super) const TIMES: u8 = 8;
+    /// Elements only: the original bytes of the path follow.
+    pub(in super::super) const ORIGINAL: u8 = 16;
+    /// Columns only: from this bit on, by how much the id exceeds the last one, less
+    /// one; [`ID_FOLLOWS`] when the rest of it follows.
+    pub(in super::super) const ID_SHIFT: u32 = 4;
+    pub(in super::super) const ID_FOLLOWS: u8 = 15;
+}
+
+/// The expiry and the local time last seen: cells of one write share theirs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Recent {
+    pub(super) expiry: Option<Expiry>,
+    pub(super) local_time_s: Option<i64>,
+}
+
+/// A row operand: what stands before its columns is read, its columns are not yet.
+#[derive(Debug, Clone, Copy)]
+pub struct RowRef<'a> {
+    base: i64,
+    deletion: Option<Deletion>,
+    marker: Option<Marker>,
+    original: Option<Original<'a>>,
+    columns: Columns<'a>,
+}
+
+impl<'a> RowRef<'a> {
+    /// The operand that says nothing.
+    pub const EMPTY: RowRef<'static> = RowRef {
+        base: i64::MIN,
+        deletion: None,
+        marker: None,
+        original: None,
+        columns: Columns {
+            reader: Reader::EMPTY,
+            base: i64::MIN,
+            recent: Recent {
+                expiry: None,
+                local_time_s: None,
+            },
+            next_id: 0,
+        },
+    };
+
+    /// Reads what stands before the columns.
+    ///
+    /// # Errors
+    /// The bytes do not begin as a row operand does.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, RowError> {
+        Self::parse_at(Reader::new(bytes))
+    }
+
+    /// As [`RowRef::parse`], where the operand is the rest of a greater one.
+    pub(super) fn parse_at(mut reader: Reader<'a>) -> Result<Self, RowError> {
+        reader.format(ROW_FORMAT)?;
+        let bits = reader.byte()?;
+        let expires = bits & flags::MARKER_EXPIRES != 0;
+        if bits & !flags::ALL != 0 || expires && bits & flags::MARKER == 0 {
+            return Err(reader.damaged("unknown flags of a row"));
+        }
+        let base = reader.signed()?;
+        let mut recent = Recent::default();
+        let deletion = match bits & flags::DELETION != 0 {
+            true => Some(read_deletion(&mut reader, base, &mut recent)?),
+            false => None,
+        };
+        let marker = match bits & flags::MARKER != 0 {
+            true => Some(Marker {
+                timestamp: read_timestamp(&mut reader, base, true)?,
+                expiry: match expires {
+                    true => Some(read_expiry(&mut reader, &mut recent, true)?),
+                    false => None,
+                },
+            }),
+            false => None,
+        };
+        let original = match bits & flags::ORIGINAL != 0 {
+            true => Some(Original {
+                timestamp: read_timestamp(&mut reader, base, true)?,
+                bytes: reader.bytes()?,
+            }),
+            false => None,
+        };
+        Ok(Self {
+            base,
+            deletion,
+            marker,
+            original,
+            columns: Columns {
+                reader,
+                base,
+                recent,
+                next_id: 0,
+            },
+        })
+    }
+
+    /// No timestamp in the operand is greater; [`i64::MIN`] when it is empty. Of a merged
+    /// operand it is the greatest itself.
+    pub fn greatest_timestamp(&self) -> i64 {
+        self.base
+    }
+
+    /// The row's deletion.
+    pub fn deletion(&self) -> Option<Deletion> {
+        self.deletion
+    }
+
+    /// The row's marker, be it live or not.
+    pub fn marker(&self) -> Option<Marker> {
+        self.marker
+    }
+
+    /// The clustering as it was written, where the key does not say.
+    pub fn original(&self) -> Option<Original<'a>> {
+        self.original
+    }
+
+    /// The columns, by ascending id.
+    pub fn columns(&self) -> Columns<'a> {
+        self.columns
+    }
+
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        self.deletion.is_none()
+            && self.marker.is_none()
+            && self.original.is_none()
+            && self.columns.reader.is_empty()
+    }
+}
+
+/// What an operand holds of one column.
+#[derive(Debug, Clone, Copy)]
+pub enum Column<'a> {
+    /// The cell of a column of one value (frozen collections too).
+    Cell(Cell<'a>),
+    /// Of a collection that is not frozen.
+    Collection(CollectionRef<'a>),
+}
+
+/// A collection of an operand: its elements are not read yet.
+#[derive(Debug, Clone, Copy)]
+pub struct CollectionRef<'a> {
+    deletion: Option<Deletion>,
+    elements: Elements<'a>,
+}
+
+impl<'a> CollectionRef<'a> {
+    /// The deletion of all its older elements: assigning a whole collection writes one.
+    pub fn deletion(&self) -> Option<Deletion> {
+        self.deletion
+    }
+
+    /// Its elements, by ascending path.
+    pub fn elements(&self) -> Elements<'a> {
+        self.elements
+    }
+}
+
+/// Iterates over the columns of an operand by ascending id; ends at the first error.
+#[derive(Debug, Clone, Copy)]
+pub struct Columns<'a> {
+    reader: Reader<'a>,
+    base: i64,
+    recent: Recent,
+    /// The least id that may come.
+    next_id: u64,
+}
+
+impl<'a> Columns<'a> {
+    #[inline]
+    fn read(&mut self) -> Result<(u32, Column<'a>), RowError> {
+        let reader = &mut self.reader;
+        let bits = reader.byte()?;
+        let above = bits >> tag::ID_SHIFT;
+        let above = match above {
+            tag::ID_FOLLOWS => reader.varint()?.saturating_add(u64::from(above)),
+            above => u64::from(above),
+        };
+        let id = u32::try_from(self.next_id.saturating_add(above))
+            .map_err(|_| reader.damaged("a column id of more than 32 bits"))?;
+        self.next_id = u64::from(id) + 1;
+        let column = if bits & tag::KIND == tag::COLLECTION {
+            if bits & tag::TIMES != 0 {
+                return Err(reader.damaged("unknown flags of a collection"));
+            }
+            let mut section = reader.section()?;
+            let mut recent = self.recent;
+            let deletion = match bits & tag::TIMESTAMP != 0 {
+                true => Some(read_deletion(&mut section, self.base, &mut recent)?),
+                false => None,
+            };
+            Column::Collection(CollectionRef {
+                deletion,
+                elements: Elements {
+                    reader: section,
+                    base: self.base,
+                    recent,
+                    last: None,
+                },
+            })
+        } else {
+            Column::Cell(read_cell(reader, bits, self.base, &mut self.recent)?)
+        };
+        Ok((id, column))
+    }
+}
+
+impl<'a> Iterator for Columns<'a> {
+    type Item = Result<(u32, Column<'a>), RowError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.reader.is_empty() {
+            return None;
+        }
+        let column = self.read();
+        if column.is_err() {
+            self.reader = Reader::EMPTY;
+        }
+        Some(column)
+    }
+}
+
+/// Iterates over the elements of a collection by ascending path; ends at the first error.
+#[derive(Debug, Clone, Copy)]
+pub struct Elements<'a> {
+    reader: Reader<'a>,
+    base: i64,
+    recent: Recent,
+    last: Option<&'a [u8]>,
+}
+
+impl<'a> Elements<'a> {
+    #[inline]
+    fn read(&mut self) -> Result<Element<'a>, RowError> {
+        let reader = &mut self.reader;
+        let bits = reader.byte()?;
+        if bits & tag::KIND == tag::COLLECTION || bits >> tag::ID_SHIFT > 1 {
+            return Err(reader.damaged("unknown flags of an element"));
+        }
+        let path = reader.bytes()?;
+        if self.last.is_some_and(|last| last >= path) {
+            return Err(reader.damaged("elements out of order"));
+        }
+        self.last = Some(path);
+        let original = match bits & tag::ORIGINAL != 0 {
+            true => Some(reader.bytes()?),
+            false => None,
+        };
+        let cell = read_cell(reader, bits, self.base, &mut self.recent)?;
+        Ok(Element {
+            path,
+            original,
+            cell,
+        })
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Result<Element<'a>, RowError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.reader.is_empty() {
+            return None;
+        }
+        let element = self.read();
+        if element.is_err() {
+            self.reader = Reader::EMPTY;
+        }
+        Some(element)
+    }
+}
+
+/// What follows the tag of a cell that is no collection.
+#[inline]
+fn read_cell<'a>(
+    reader: &mut Reader<'a>,
+    bits: u8,
+    base: i64,
+    recent: &mut Recent,
+) -> Result<Cell<'a>, RowError> {
+    let timestamp = read_timestamp(reader, base, bits & tag::TIMESTAMP != 0)?;
+    let own_times = bits & tag::TIMES != 0;
+    let lifetime = match bits & tag::KIND {
+        tag::PERMANENT if own_times => {
+            return Err(reader.damaged("a time of a cell that has none"));
+        }
+        tag::PERMANENT => Lifetime::Permanent,
+        tag::EXPIRING => Lifetime::Expiring(read_expiry(reader, recent, own_times)?),
+        _ => {
+            if own_times {
+                recent.local_time_s = Some(reader.signed()?);
+            }
+            let local_time_s = recent
+                .local_time_s
+                .ok_or_else(|| reader.damaged("a tombstone without a time"))?;
+            return Ok(Cell {
+                timestamp,
+                lifetime: Lifetime::Tombstone { local_time_s },
+                value: &[],
+            });
+        }
+    };
+    Ok(Cell {
+        timestamp,
+        lifetime,
+        value: reader.bytes()?,
+    })
+}
+
+/// A timestamp, as how far it lies below the base; without one of its own it is the base.
+#[inline]
+fn read_timestamp(reader: &mut Reader<'_>, base: i64, own: bool) -> Result<i64, RowError> {
+    let below = if own { reader.varint()? } else { 0 };
+    base.checked_sub_unsigned(below)
+        .filter(|&timestamp| timestamp != i64::MIN)
+        .ok_or_else(|| reader.damaged("a timestamp of more than 64 bits"))
+}
+
+fn read_deletion(
+    reader: &mut Reader<'_>,
+    base: i64,
+    recent: &mut Recent,
+) -> Result<Deletion, RowError> {
+    let timestamp = read_timestamp(reader, base, true)?;
+    let local_time_s = reader.signed()?;
+    recent.local_time_s = Some(local_time_s);
+    Ok(Deletion {
+        timestamp,
+        local_time_s,
+    })
+}
+
+#[inline]
+fn read_expiry(
+    reader: &mut Reader<'_>,
+    recent: &mut Recent,
+    own: bool,
+) -> Result<Expiry, RowError> {
+    if own {
+        let ttl_s = reader.varint()?;
+        let ttl_s = u32::try_from(ttl_s)
+            .ok()
+            .filter(|&ttl_s| ttl_s > 0)
+            .ok_or_else(|| reader.damaged("a time to live of 0 or of more than 32 bits"))?;
+        let expiry_s = reader.signed()?;
+        recent.expiry = Some(Expiry { ttl_s, expiry_s });
+    }
+    recent
+        .expiry
+        .ok_or_else(|| reader.damaged("an expiring cell without an expiry"))
+}

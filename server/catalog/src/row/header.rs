@@ -1,0 +1,297 @@
+//! The operands of a partition's header: what lies above its rows, and its static row.
+//!
+//! Each partition begins with one header key. It holds the partition's deletion, the
+//! deletions of ranges of its rows, and the static row. They carry timestamps, so a
+//! deletion does not reach what was written with a newer one; the engine's own range
+//! deletions, which go by commit, cannot say that.
+
+use super::builder::RowBuilder;
+use super::bytes::{Reader, begin_section, end_section, put_bytes, put_signed};
+use super::cell::Deletion;
+use super::decode::RowRef;
+use super::error::RowError;
+use super::garbage::Garbage;
+use super::merge::Rules;
+use super::ranges::{self, RangeDeletion};
+use super::view::RowView;
+
+/// The first byte of a header operand: kind 2, version 1.
+const HEADER_FORMAT: u8 = 0x21;
+
+/// Bits of the second byte.
+mod flags {
+    pub(super) const DELETION: u8 = 1;
+    pub(super) const RANGES: u8 = 2;
+    pub(super) const STATIC_ROW: u8 = 4;
+    pub(super) const ALL: u8 = 7;
+}
+
+/// A header operand. Its range deletions are read into a list once, so that each row of
+/// the partition finds its own by a binary search.
+#[derive(Debug, Clone)]
+pub struct Header<'a> {
+    deletion: Option<Deletion>,
+    /// Disjoint and ascending.
+    ranges: Vec<RangeDeletion<'a>>,
+    static_row: Option<RowRef<'a>>,
+}
+
+impl<'a> Header<'a> {
+    /// The header that says nothing, as of a partition that has none.
+    pub const EMPTY: Header<'static> = Header {
+        deletion: None,
+        ranges: Vec::new(),
+        static_row: None,
+    };
+
+    /// Reads an operand; the columns of the static row are read when asked for.
+    ///
+    /// # Errors
+    /// The bytes are no header operand.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, RowError> {
+        let mut reader = Reader::new(bytes);
+        reader.format(HEADER_FORMAT)?;
+        let bits = reader.byte()?;
+        if bits & !flags::ALL != 0 {
+            return Err(reader.damaged("unknown flags of a header"));
+        }
+        let deletion = match bits & flags::DELETION != 0 {
+            true => Some(read_deletion(&mut reader)?),
+            false => None,
+        };
+        let mut ranges = Vec::new();
+        if bits & flags::RANGES != 0 {
+            let mut section = reader.section()?;
+            while !section.is_empty() {
+                let range = read_range(&mut section)?;
+                let overlaps = ranges.last().is_some_and(|last: &RangeDeletion<'_>| {
+                    last.end.is_none_or(|end| end > range.start)
+                });
+                if overlaps || range.is_void() {
+                    return Err(section.damaged("range deletions out of order"));
+                }
+                ranges.push(range);
+            }
+        }
+        let static_row = match bits & flags::STATIC_ROW != 0 {
+            true => Some(RowRef::parse_at(reader)?),
+            false if reader.is_empty() => None,
+            false => return Err(reader.damaged("bytes after the end")),
+        };
+        Ok(Self {
+            deletion,
+            ranges,
+            static_row,
+        })
+    }
+
+    /// The deletion of the whole partition.
+    pub fn deletion(&self) -> Option<Deletion> {
+        self.deletion
+    }
+
+    /// The deletions of ranges, disjoint and ascending.
+    pub fn ranges(&self) -> &[RangeDeletion<'a>] {
+        &self.ranges
+    }
+
+    /// The static row.
+    pub fn static_row(&self) -> Option<RowRef<'a>> {
+        self.static_row
+    }
+
+    /// The greatest deletion above the row of this encoded clustering.
+    #[inline]
+    pub fn deletion_at(&self, clustering: &[u8]) -> Option<Deletion> {
+        if self.ranges.is_empty() {
+            return self.deletion;
+        }
+        self.deletion
+            .max(ranges::deletion_at(&self.ranges, clustering))
+    }
+
+    /// The static row as a reader at this time sees it.
+    pub fn static_view(&self, read_time_s: i64) -> RowView<'a> {
+        RowView::new(
+            self.static_row.unwrap_or(RowRef::EMPTY),
+            self.deletion,
+            read_time_s,
+        )
+    }
+
+    /// Appends this header with one more static row, without what its own deletions
+    /// shadow and what is garbage.
+    fn write(
+        &self,
+        other_row: RowRef<'_>,
+        garbage: Option<Garbage>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RowError> {
+        let keeps =
+            |deletion: Deletion| !garbage.is_some_and(|garbage| garbage.has_deletion(deletion));
+        let mut header = HeaderBuilder::new(out);
+        if let Some(deletion) = self.deletion.filter(|&deletion| keeps(deletion)) {
+            header.deletion(deletion);
+        }
+        let mut pieces = Vec::with_capacity(self.ranges.len());
+        for range in &self.ranges {
+            if Some(range.deletion) > self.deletion && keeps(range.deletion) {
+                ranges::push(&mut pieces, *range);
+            }
+        }
+        header.write_ranges(&pieces)?;
+        let row = self.static_row.unwrap_or(RowRef::EMPTY);
+        let rules = Rules {
+            above: self.deletion,
+            garbage,
+        };
+        header.write_static_row(row, other_row, rules)
+    }
+
+    /// The canonical bytes without what is garbage.
+    pub(super) fn without(&self, garbage: Garbage) -> Result<Vec<u8>, RowError> {
+        let mut out = Vec::new();
+        self.write(RowRef::EMPTY, Some(garbage), &mut out)?;
+        Ok(out)
+    }
+
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        self.deletion.is_none()
+            && self.ranges.is_empty()
+            && self.static_row.is_none_or(|row| row.is_empty())
+    }
+}
+
+/// The header operand that two header operands make.
+///
+/// Which of them was committed first does not matter.
+///
+/// # Errors
+/// One of them is no header operand.
+pub fn merge_headers(older: &[u8], newer: &[u8]) -> Result<Vec<u8>, RowError> {
+    let (one, two) = (Header::parse(older)?, Header::parse(newer)?);
+    let both = Header {
+        deletion: one.deletion.max(two.deletion),
+        ranges: ranges::union(&one.ranges, &two.ranges),
+        static_row: one.static_row,
+    };
+    let mut merged = Vec::with_capacity(older.len() + newer.len());
+    both.write(two.static_row.unwrap_or(RowRef::EMPTY), None, &mut merged)?;
+    Ok(merged)
+}
+
+/// Writes one header operand, front to back: deletion, ranges, static row.
+///
+/// ```
+/// use ebb_catalog::row::{Deletion, Header, HeaderBuilder, RangeDeletion};
+///
+/// // DELETE of the rows from "b" on, at timestamp 1000.
+/// let deletion = Deletion { timestamp: 1000, local_time_s: 7 };
+/// let mut operand = Vec::new();
+/// let mut header = HeaderBuilder::new(&mut operand);
+/// header.ranges(&[RangeDeletion { start: b"b", end: None, deletion }])?;
+///
+/// let header = Header::parse(&operand)?;
+/// assert_eq!(header.deletion_at(b"a"), None);
+/// assert_eq!(header.deletion_at(b"c"), Some(deletion));
+/// # Ok::<(), ebb_catalog::row::RowError>(())
+/// ```
+#[derive(Debug)]
+pub struct HeaderBuilder<'o> {
+    out: &'o mut Vec<u8>,
+    /// Where the operand begins.
+    start: usize,
+}
+
+impl<'o> HeaderBuilder<'o> {
+    /// Begins an operand at the end of `out`. It is complete at any time.
+    pub fn new(out: &'o mut Vec<u8>) -> Self {
+        let start = out.len();
+        out.extend([HEADER_FORMAT, 0]);
+        Self { out, start }
+    }
+
+    /// The deletion of the whole partition; at most once, before all else.
+    pub fn deletion(&mut self, deletion: Deletion) {
+        debug_assert_eq!(self.out[self.start + 1], 0, "the deletion comes first");
+        self.out[self.start + 1] |= flags::DELETION;
+        put_deletion(self.out, deletion);
+    }
+
+    /// Deletions of ranges; at most once. They may overlap, in any order; those without a
+    /// clustering are left out.
+    ///
+    /// # Errors
+    /// They take 4 GiB or more.
+    pub fn ranges(&mut self, ranges: &[RangeDeletion<'_>]) -> Result<(), RowError> {
+        self.write_ranges(&ranges::union_all(ranges))
+    }
+
+    /// Begins the static row, which ends the header: see [`RowBuilder::new`].
+    pub fn static_row(self, greatest_timestamp: i64) -> RowBuilder<'o> {
+        self.out[self.start + 1] |= flags::STATIC_ROW;
+        RowBuilder::new(self.out, greatest_timestamp)
+    }
+
+    fn write_ranges(&mut self, pieces: &[RangeDeletion<'_>]) -> Result<(), RowError> {
+        debug_assert!(
+            self.out[self.start + 1] <= flags::DELETION,
+            "ranges come once"
+        );
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        self.out[self.start + 1] |= flags::RANGES;
+        let section = begin_section(self.out);
+        for piece in pieces {
+            put_bytes(self.out, piece.start);
+            // No interval ends with the empty bytes, which sort first.
+            put_bytes(self.out, piece.end.unwrap_or_default());
+            put_deletion(self.out, piece.deletion);
+        }
+        end_section(self.out, section)
+    }
+
+    /// Writes the static row that two make, if anything of it stays.
+    fn write_static_row(
+        self,
+        one: RowRef<'_>,
+        two: RowRef<'_>,
+        rules: Rules,
+    ) -> Result<(), RowError> {
+        let at = self.out.len();
+        if rules.write_exact(one, two, self.out)? {
+            self.out[self.start + 1] |= flags::STATIC_ROW;
+        } else {
+            self.out.truncate(at);
+        }
+        Ok(())
+    }
+}
+
+fn put_deletion(out: &mut Vec<u8>, deletion: Deletion) {
+    put_signed(out, deletion.timestamp);
+    put_signed(out, deletion.local_time_s);
+}
+
+fn read_deletion(reader: &mut Reader<'_>) -> Result<Deletion, RowError> {
+    let timestamp = reader.signed()?;
+    if timestamp == i64::MIN {
+        return Err(reader.damaged("a deletion without a timestamp"));
+    }
+    Ok(Deletion {
+        timestamp,
+        local_time_s: reader.signed()?,
+    })
+}
+
+fn read_range<'a>(reader: &mut Reader<'a>) -> Result<RangeDeletion<'a>, RowError> {
+    let start = reader.bytes()?;
+    let end = Some(reader.bytes()?).filter(|end| !end.is_empty());
+    Ok(RangeDeletion {
+        start,
+        end,
+        deletion: read_deletion(reader)?,
+    })
+}

@@ -1,0 +1,234 @@
+//! Two operands become one.
+//!
+//! Both are read once, side by side, and the result is written as they are read: no map
+//! is built. What the operands' own deletions shadow is not written. The greatest timestamp,
+//! which stands first, is known beforehand: it is the greater one of the two, for its
+//! holder is shadowed only by a deletion of that timestamp. Only where garbage is dropped
+//! it may turn out to be another; then the operand is written a second time.
+
+use std::cmp::Ordering;
+
+use super::builder::RowBuilder;
+use super::cell::{Cell, Deletion, Element, is_shadowed};
+use super::decode::{CollectionRef, Column, RowRef};
+use super::error::RowError;
+use super::garbage::Garbage;
+
+/// The row operand that two row operands make.
+///
+/// Which of them was committed first does not matter.
+///
+/// # Errors
+/// One of them is no row operand.
+pub fn merge_rows(older: &[u8], newer: &[u8]) -> Result<Vec<u8>, RowError> {
+    let mut merged = Vec::with_capacity(older.len() + newer.len());
+    merge_rows_into(older, newer, &mut merged)?;
+    Ok(merged)
+}
+
+/// As [`merge_rows`], appending to `out`, which is as it was after an error.
+///
+/// # Errors
+/// As [`merge_rows`].
+pub fn merge_rows_into(older: &[u8], newer: &[u8], out: &mut Vec<u8>) -> Result<(), RowError> {
+    let (older, newer) = (RowRef::parse(older)?, RowRef::parse(newer)?);
+    let start = out.len();
+    let written = Rules::default().write_exact(older, newer, out);
+    if written.is_err() {
+        out.truncate(start);
+    }
+    written.map(|_| ())
+}
+
+/// What is left out beside what the operands shadow themselves.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Rules {
+    /// A deletion that lies above the whole row.
+    pub(super) above: Option<Deletion>,
+    /// What no reader needs.
+    pub(super) garbage: Option<Garbage>,
+}
+
+impl Rules {
+    /// Appends the canonical operand that two make; false when it is empty.
+    pub(super) fn write_exact(
+        self,
+        left: RowRef<'_>,
+        right: RowRef<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, RowError> {
+        let start = out.len();
+        let base = left.greatest_timestamp().max(right.greatest_timestamp());
+        let greatest = self.write(left, right, base, out)?;
+        if greatest != base {
+            // What had the greatest timestamp is gone.
+            out.truncate(start);
+            self.write(left, right, greatest, out)?;
+        }
+        Ok(greatest != i64::MIN)
+    }
+
+    /// Appends the operand that two make, and answers its greatest timestamp. `base` is
+    /// not below it.
+    fn write(
+        self,
+        left: RowRef<'_>,
+        right: RowRef<'_>,
+        base: i64,
+        out: &mut Vec<u8>,
+    ) -> Result<i64, RowError> {
+        let deletion = left.deletion().max(right.deletion());
+        let shadow = deletion.max(self.above);
+        let marker = greater(left.marker(), right.marker(), |one, two| one.reconcile(two));
+        let original = left.original().max(right.original());
+
+        let mut row = RowBuilder::new(out, base);
+        if let Some(deletion) =
+            deletion.filter(|&deletion| self.keeps_deletion(deletion, self.above))
+        {
+            row.deletion(deletion);
+        }
+        if let Some(marker) = marker
+            && !is_shadowed(marker.timestamp, shadow)
+            && !self
+                .garbage
+                .is_some_and(|garbage| garbage.has_marker(&marker))
+        {
+            row.marker(marker);
+        }
+        if let Some(original) = original
+            && !is_shadowed(original.timestamp, shadow)
+        {
+            row.original(original);
+        }
+
+        let (mut lefts, mut rights) = (left.columns(), right.columns());
+        let (mut one, mut two) = (lefts.next().transpose()?, rights.next().transpose()?);
+        loop {
+            let order = match (&one, &two) {
+                (None, None) => break,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((one, _)), Some((two, _))) => one.cmp(two),
+            };
+            let from_left = if order.is_le() { one.take() } else { None };
+            let from_right = if order.is_ge() { two.take() } else { None };
+            self.column(&mut row, from_left, from_right, shadow)?;
+            if order.is_le() {
+                one = lefts.next().transpose()?;
+            }
+            if order.is_ge() {
+                two = rights.next().transpose()?;
+            }
+        }
+        row.finish_with_greatest()
+    }
+
+    /// Writes one column of which one or both operands have something.
+    #[inline]
+    fn column(
+        self,
+        row: &mut RowBuilder<'_>,
+        left: Option<(u32, Column<'_>)>,
+        right: Option<(u32, Column<'_>)>,
+        shadow: Option<Deletion>,
+    ) -> Result<(), RowError> {
+        match (left, right) {
+            (Some((id, Column::Cell(one))), Some((_, Column::Cell(two)))) => {
+                let winner = if one.reconcile(&two).is_ge() {
+                    one
+                } else {
+                    two
+                };
+                self.cell(row, id, winner, shadow);
+            }
+            (Some((id, Column::Cell(cell))), None) | (None, Some((id, Column::Cell(cell)))) => {
+                self.cell(row, id, cell, shadow);
+            }
+            (Some((id, Column::Collection(one))), Some((_, Column::Collection(two)))) => {
+                self.collection(row, id, Some(one), Some(two), shadow)?;
+            }
+            (Some((id, Column::Collection(one))), None)
+            | (None, Some((id, Column::Collection(one)))) => {
+                self.collection(row, id, Some(one), None, shadow)?;
+            }
+            (Some((column, _)), Some(_)) => return Err(RowError::Mixed { column }),
+            (None, None) => {}
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn cell(self, row: &mut RowBuilder<'_>, id: u32, cell: Cell<'_>, shadow: Option<Deletion>) {
+        if self.keeps_cell(&cell, shadow) {
+            row.cell(id, cell);
+        }
+    }
+
+    fn collection(
+        self,
+        row: &mut RowBuilder<'_>,
+        id: u32,
+        left: Option<CollectionRef<'_>>,
+        right: Option<CollectionRef<'_>>,
+        above: Option<Deletion>,
+    ) -> Result<(), RowError> {
+        let deletion_of = |side: &Option<CollectionRef<'_>>| side.and_then(|side| side.deletion());
+        let deletion = deletion_of(&left).max(deletion_of(&right));
+        let shadow = deletion.max(above);
+        row.begin_collection(
+            id,
+            deletion.filter(|&deletion| self.keeps_deletion(deletion, above)),
+        );
+        let mut lefts = left.into_iter().flat_map(|side| side.elements());
+        let mut rights = right.into_iter().flat_map(|side| side.elements());
+        let (mut one, mut two) = (lefts.next().transpose()?, rights.next().transpose()?);
+        loop {
+            let order = match (&one, &two) {
+                (None, None) => break,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(one), Some(two)) => one.path.cmp(two.path),
+            };
+            let from_left = if order.is_le() { one.take() } else { None };
+            let from_right = if order.is_ge() { two.take() } else { None };
+            if let Some(element) = greater(from_left, from_right, Element::reconcile)
+                && self.keeps_cell(&element.cell, shadow)
+            {
+                row.element(element);
+            }
+            if order.is_le() {
+                one = lefts.next().transpose()?;
+            }
+            if order.is_ge() {
+                two = rights.next().transpose()?;
+            }
+        }
+        row.end_collection();
+        Ok(())
+    }
+
+    #[inline]
+    fn keeps_cell(self, cell: &Cell<'_>, shadow: Option<Deletion>) -> bool {
+        !is_shadowed(cell.timestamp, shadow)
+            && !self.garbage.is_some_and(|garbage| garbage.has_cell(cell))
+    }
+
+    /// A deletion stays where it supersedes those above it.
+    fn keeps_deletion(self, deletion: Deletion, above: Option<Deletion>) -> bool {
+        Some(deletion) > above
+            && !self
+                .garbage
+                .is_some_and(|garbage| garbage.has_deletion(deletion))
+    }
+}
+
+/// The greater of two, of which one may be missing.
+#[inline]
+fn greater<T>(one: Option<T>, two: Option<T>, order: impl Fn(&T, &T) -> Ordering) -> Option<T> {
+    match (one, two) {
+        (Some(one), Some(two)) if order(&one, &two).is_ge() => Some(one),
+        (one, None) => one,
+        (_, two) => two,
+    }
+}

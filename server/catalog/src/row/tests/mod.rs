@@ -1,0 +1,7 @@
+mod golden;
+mod hostile;
+mod model;
+mod operands;
+mod properties;
+mod purging;
+mod rules;

@@ -1,0 +1,189 @@
+//! Cassandra's rules, plain and slow: everything ever written is kept, and each question
+//! looks at all of it. It merges nothing, drops nothing and encodes nothing.
+
+use std::collections::BTreeMap;
+
+use super::super::{Deletion, Expiry};
+
+/// What was written, owned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Value {
+    pub(super) timestamp: i64,
+    /// Local time of a tombstone.
+    pub(super) deleted_s: Option<i64>,
+    pub(super) expiry: Option<Expiry>,
+    pub(super) bytes: Vec<u8>,
+    pub(super) original: Option<Vec<u8>>,
+}
+
+/// One thing that one write says of one row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fact {
+    RowDeletion(Deletion),
+    Marker(i64, Option<Expiry>),
+    Original(i64, Vec<u8>),
+    Cell(u32, Value),
+    CollectionDeletion(u32, Deletion),
+    Element(u32, Vec<u8>, Value),
+}
+
+/// One thing that one write says of a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum HeaderFact {
+    Deletion(Deletion),
+    Range(Vec<u8>, Option<Vec<u8>>, Deletion),
+    Static(Fact),
+}
+
+/// A live value: bytes, writetime, ttl, original of the path.
+pub(super) type Seen = (Vec<u8>, i64, Option<i64>, Option<Vec<u8>>);
+
+/// What a reader sees of a row.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct SeenRow {
+    pub(super) live: bool,
+    pub(super) marker: Option<i64>,
+    pub(super) cells: BTreeMap<u32, Seen>,
+    pub(super) collections: BTreeMap<u32, BTreeMap<Vec<u8>, Seen>>,
+    pub(super) original: Option<Vec<u8>>,
+}
+
+/// The winner of all values of one place, rule by rule: each narrows down who is left.
+fn winner<'v>(values: &[&'v Value]) -> Option<&'v Value> {
+    fn keep_greatest<K: Ord>(left: &mut Vec<&Value>, key: impl Fn(&Value) -> K) {
+        let Some(greatest) = left.iter().map(|value| key(value)).max() else {
+            return;
+        };
+        left.retain(|value| key(value) == greatest);
+    }
+    let mut left = values.to_vec();
+    keep_greatest(&mut left, |value| value.timestamp);
+    // What is or will be a tombstone hides what never is one.
+    keep_greatest(&mut left, |value| {
+        value.deleted_s.is_some() || value.expiry.is_some()
+    });
+    keep_greatest(&mut left, |value| value.deleted_s.is_some());
+    // Cassandra's local deletion time: of a tombstone, or the expiry.
+    keep_greatest(&mut left, |value| {
+        value
+            .deleted_s
+            .or(value.expiry.map(|expiry| expiry.expiry_s))
+    });
+    keep_greatest(&mut left, |value| value.bytes.clone());
+    // Beyond Cassandra, which takes whichever stands first.
+    keep_greatest(&mut left, |value| {
+        value.expiry.map(|expiry| -i64::from(expiry.ttl_s))
+    });
+    keep_greatest(&mut left, |value| value.original.clone());
+    left.first().copied()
+}
+
+fn see(value: &Value, deletion: Option<i64>, now_s: i64) -> Option<Seen> {
+    let shadowed = deletion.is_some_and(|deletion| value.timestamp <= deletion);
+    let over = value.deleted_s.is_some() || value.expiry.is_some_and(|e| e.expiry_s <= now_s);
+    (!shadowed && !over).then(|| {
+        (
+            value.bytes.clone(),
+            value.timestamp,
+            value.expiry.map(|expiry| expiry.expiry_s - now_s),
+            value.original.clone(),
+        )
+    })
+}
+
+/// The greatest timestamp of any deletion above the row of this clustering.
+pub(super) fn deleted_above(header: &[HeaderFact], clustering: &[u8]) -> Option<i64> {
+    let timestamps = header.iter().filter_map(|fact| match fact {
+        HeaderFact::Deletion(deletion) => Some(deletion.timestamp),
+        HeaderFact::Range(start, end, deletion) => {
+            let after_start = clustering >= &start[..];
+            let before_end = end.as_ref().is_none_or(|end| clustering < &end[..]);
+            (after_start && before_end).then_some(deletion.timestamp)
+        }
+        HeaderFact::Static(_) => None,
+    });
+    timestamps.max()
+}
+
+/// The facts of the static row, and the deletion above it.
+pub(super) fn static_row(header: &[HeaderFact]) -> (Vec<Fact>, Option<i64>) {
+    let facts = header.iter().filter_map(|fact| match fact {
+        HeaderFact::Static(fact) => Some(fact.clone()),
+        _ => None,
+    });
+    let deletions = header.iter().filter_map(|fact| match fact {
+        HeaderFact::Deletion(deletion) => Some(deletion.timestamp),
+        _ => None,
+    });
+    (facts.collect(), deletions.max())
+}
+
+/// What a reader at this time sees of a row, under what was deleted above it.
+pub(super) fn see_row(facts: &[Fact], above: Option<i64>, now_s: i64) -> SeenRow {
+    let mut row_deletion = above;
+    for fact in facts {
+        if let Fact::RowDeletion(deletion) = fact {
+            row_deletion = row_deletion.max(Some(deletion.timestamp));
+        }
+    }
+    let mut seen = SeenRow::default();
+
+    let markers: Vec<Value> = facts
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::Marker(timestamp, expiry) => Some(Value {
+                timestamp: *timestamp,
+                deleted_s: None,
+                expiry: *expiry,
+                bytes: Vec::new(),
+                original: None,
+            }),
+            _ => None,
+        })
+        .collect();
+    let marker = winner(&markers.iter().collect::<Vec<_>>());
+    seen.marker = marker
+        .and_then(|marker| see(marker, row_deletion, now_s))
+        .map(|(_, timestamp, ..)| timestamp);
+
+    let originals = facts.iter().filter_map(|fact| match fact {
+        Fact::Original(timestamp, bytes) => Some((*timestamp, bytes.clone())),
+        _ => None,
+    });
+    seen.original = originals
+        .max()
+        .filter(|(timestamp, _)| row_deletion.is_none_or(|deletion| *timestamp > deletion))
+        .map(|(_, bytes)| bytes);
+
+    let mut cells: BTreeMap<u32, Vec<&Value>> = BTreeMap::new();
+    let mut elements: BTreeMap<(u32, &Vec<u8>), Vec<&Value>> = BTreeMap::new();
+    for fact in facts {
+        match fact {
+            Fact::Cell(column, value) => cells.entry(*column).or_default().push(value),
+            Fact::Element(column, path, value) => {
+                elements.entry((*column, path)).or_default().push(value);
+            }
+            _ => {}
+        }
+    }
+    for (column, values) in cells {
+        let cell = winner(&values).and_then(|value| see(value, row_deletion, now_s));
+        seen.cells.extend(cell.map(|cell| (column, cell)));
+    }
+    for ((column, path), values) in elements {
+        let mut deletion = row_deletion;
+        for fact in facts {
+            if let Fact::CollectionDeletion(of, collection) = fact
+                && *of == column
+            {
+                deletion = deletion.max(Some(collection.timestamp));
+            }
+        }
+        if let Some(element) = winner(&values).and_then(|value| see(value, deletion, now_s)) {
+            let collection = seen.collections.entry(column).or_default();
+            collection.insert(path.clone(), element);
+        }
+    }
+    seen.live = seen.marker.is_some() || !seen.cells.is_empty() || !seen.collections.is_empty();
+    seen
+}
