@@ -2,6 +2,7 @@
 //! what a store tells the co-location loop.
 //!
 //! ```text
+//!   cql        what drivers speak: sockets, statements
 //!   node       the store's requests and latencies ─► co-location
 //!   jobs       built-in applications, their input and output
 //!   text       files into tables: lines, CSV and JSON as rows
@@ -19,6 +20,11 @@
     )
 )]
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "requests have deadlines, and their latencies are recorded"
+)]
+pub mod cql;
 pub mod jobs;
 pub mod lookup;
 pub mod names;

@@ -1,0 +1,163 @@
+//! One request, as whoever executes it sees it, and what came of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use ebb_cql::protocol::{
+    BatchKind, Columns, Consistency, ErrorKind, ErrorResponse, QueryParameters, SchemaChange,
+    Values, WriteType,
+};
+
+/// Where a statement may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// On the thread that received it: a point read or a write, which take microseconds.
+    Inline,
+    /// Behind other scans, on few threads: it may read any number of rows.
+    Scan,
+    /// One at a time: it changes the schema.
+    Schema,
+}
+
+/// Executes statements. Called from many threads at once.
+pub trait Service: Send + Sync + 'static {
+    /// A statement that was understood.
+    type Statement: Statement;
+
+    /// Understands a statement. `keyspace` is the one in use.
+    ///
+    /// # Errors
+    /// What the client is told.
+    fn prepare(&self, keyspace: Option<&str>, text: &str)
+    -> Result<Self::Statement, ErrorResponse>;
+
+    /// Executes a statement and appends the body of the RESULT to `out`. What it
+    /// appended before an error is taken back by the caller.
+    ///
+    /// # Errors
+    /// What the client is told.
+    fn execute(
+        &self,
+        statement: &Self::Statement,
+        call: &Call<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Outcome, ErrorResponse>;
+
+    /// Executes statements that write as one, and appends the body as `execute` does.
+    ///
+    /// # Errors
+    /// What the client is told; then none of them was executed.
+    fn batch(
+        &self,
+        kind: BatchKind,
+        statements: &[(Arc<Self::Statement>, Values<'_>)],
+        call: &Call<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Outcome, ErrorResponse>;
+}
+
+/// What the protocol has to know of a statement.
+pub trait Statement: Send + Sync + 'static {
+    /// Where it may run.
+    fn lane(&self) -> Lane;
+
+    /// Its meaning depends on the keyspace in use: a name in it has none.
+    fn needs_keyspace(&self) -> bool;
+
+    /// The markers, and by their places those of the partition key, where all its
+    /// columns have one.
+    fn markers(&self) -> (&Columns, &[u16]);
+
+    /// The columns of its result; `None` for what returns none.
+    fn columns(&self) -> Option<&Columns>;
+
+    /// About how much memory it takes with its text, in bytes.
+    fn size_bytes(&self) -> usize;
+}
+
+/// What a statement is executed with.
+#[derive(Debug, Clone)]
+pub struct Call<'a> {
+    /// The keyspace in use.
+    pub keyspace: Option<&'a str>,
+    /// What the request says: values, paging, timestamp. Without values in a batch.
+    pub parameters: QueryParameters<'a>,
+    /// When to give up.
+    pub interrupt: &'a Interrupt,
+}
+
+/// What came of a statement, beyond the body of its RESULT.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// For whoever wrote the statement.
+    pub warnings: Vec<String>,
+    /// The keyspace that is in use from now on.
+    pub keyspace: Option<String>,
+    /// For all connections that asked for such events.
+    pub change: Option<SchemaChange>,
+}
+
+/// Why a request is given up, asked every so many rows.
+#[derive(Debug, Clone)]
+pub struct Interrupt {
+    deadline: Instant,
+    is_cancelled: Arc<AtomicBool>,
+}
+
+impl Interrupt {
+    /// Given up `timeout` after `now`, or once `is_cancelled` is set.
+    pub fn new(now: Instant, timeout: Duration, is_cancelled: Arc<AtomicBool>) -> Self {
+        Self {
+            deadline: now + timeout,
+            is_cancelled,
+        }
+    }
+
+    /// Nobody waits any more.
+    pub fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Relaxed)
+    }
+
+    /// For a read that goes on at `now`.
+    ///
+    /// # Errors
+    /// Cassandra's timeout of reads, when it should not go on.
+    pub fn check_read(&self, now: Instant, consistency: Consistency) -> Result<(), ErrorResponse> {
+        self.check(now, || ErrorKind::ReadTimeout {
+            consistency,
+            received: 0,
+            block_for: 1,
+            data_present: false,
+        })
+    }
+
+    /// For a write that has not happened at `now`, and will not.
+    ///
+    /// # Errors
+    /// Cassandra's timeout of writes, when it should not happen any more.
+    pub fn check_write(
+        &self,
+        now: Instant,
+        consistency: Consistency,
+        write_type: WriteType,
+    ) -> Result<(), ErrorResponse> {
+        self.check(now, || ErrorKind::WriteTimeout {
+            consistency,
+            received: 0,
+            block_for: 1,
+            write_type,
+        })
+    }
+
+    fn check(&self, now: Instant, kind: impl FnOnce() -> ErrorKind) -> Result<(), ErrorResponse> {
+        if now < self.deadline && !self.is_cancelled() {
+            return Ok(());
+        }
+        Err(ErrorResponse {
+            kind: kind(),
+            message: "Operation timed out - received only 0 responses.".into(),
+        })
+    }
+}

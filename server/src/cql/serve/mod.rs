@@ -1,0 +1,37 @@
+//! Sockets, frames, lanes: whose turn it is.
+//!
+//! ```text
+//!   listener ── a task per connection:
+//!     bytes ─> FrameDecoder ─> request ─┬─ Inline: executed here, in order
+//!                                       ├─ Scan:   a few at a time, all connections
+//!                                       └─ Schema: one at a time
+//!     responses, in any order ─> one buffer ─> one write
+//! ```
+//!
+//! What always holds:
+//!
+//! - A scan never holds up a point read: it runs on other threads.
+//! - Results that wait for their reader are bounded, for a connection and for all. Who
+//!   does not read is not read from either, and is cut off after a while.
+//! - A connection that does nothing holds no buffer.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `options` | the limits |
+//! | `listener` | who may come in, and who leaves when the server stops |
+//! | `connection` | one client: its frames in, its responses out |
+//! | `session` | one client: what its requests mean |
+//! | `lanes` | where requests run |
+//! | `statements` | statements that are prepared |
+
+mod connection;
+mod lanes;
+mod listener;
+mod options;
+mod session;
+mod statements;
+#[cfg(test)]
+mod tests;
+
+pub use listener::CqlServer;
+pub use options::ServeOptions;
