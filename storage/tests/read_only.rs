@@ -182,6 +182,42 @@ fn a_reader_is_refused_beside_a_writer_and_a_writer_beside_readers() {
     drop(Db::open(DIR, manual(&mem)).unwrap());
 }
 
+/// Two verifications of a closed database excluded each other, and readers too.
+#[test]
+fn a_verification_shares_the_lock_with_readers_and_keeps_writers_out() {
+    let mem = database();
+    let (before, disk) = (bytes(&mem), Sealed::new(&mem));
+    let _reader = Db::open_read_only(DIR, disk.options()).unwrap();
+    let mut looks = 0;
+    let report = verify(DIR, &disk.options(), &mut |_| {
+        looks += 1;
+        let beside = verify(DIR, &disk.options(), &mut |_| ()).unwrap();
+        assert_eq!(beside.findings, []);
+        let refused = Db::open(DIR, manual(&mem)).unwrap_err();
+        assert!(matches!(refused, Error::Locked { .. }), "{refused}");
+    });
+    assert_eq!(report.unwrap().findings, []);
+    assert!(looks > 0);
+    disk.assert_left_alone();
+    assert!(bytes(&mem) == before);
+}
+
+/// A plain copy may lack the lock's file. Readers make none, and so keep nobody away.
+#[test]
+fn without_a_lock_file_readers_read_and_no_writer_is_kept_away() {
+    let mem = database();
+    mem.remove(&Path::new(DIR).join("LOCK")).unwrap();
+    let (before, disk) = (bytes(&mem), Sealed::new(&mem));
+    let reader = Db::open_read_only(DIR, disk.options()).unwrap();
+    let report = verify(DIR, &disk.options(), &mut |_| ()).unwrap();
+    assert_eq!(report.findings, []);
+    disk.assert_left_alone();
+    assert!(bytes(&mem) == before, "a lock file, perhaps");
+    assert_eq!(keys(&users(&reader)), [&b"flushed"[..], b"logged"]);
+    drop(Db::open(DIR, manual(&mem)).unwrap());
+    drop(reader);
+}
+
 #[test]
 fn everything_that_would_write_is_refused() {
     let mem = database();
@@ -298,14 +334,10 @@ fn a_read_only_directory_on_the_real_disk_is_read() {
         for db in &readers {
             assert_eq!(users(db).get(b"k").unwrap().unwrap(), "v");
         }
+        let report = verify(&dir, &Options::default(), &mut |_| ()).unwrap();
+        assert_eq!(report.findings, []);
         drop(readers);
         seal(0o755);
         assert_eq!(names(), before);
     }
-    assert_eq!(
-        verify(&dir, &Options::default(), &mut |_| ())
-            .unwrap()
-            .findings,
-        []
-    );
 }

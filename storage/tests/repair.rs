@@ -81,7 +81,7 @@ fn the_source_must_be_a_database_that_nobody_has_open_and_the_target_empty() {
     assert!(matches!(fails("/none", TARGET), Error::NoDatabase { .. }));
     let db = Db::open(DIR, manual(&mem)).unwrap();
     db.keyspace("app").unwrap();
-    assert!(matches!(fails(DIR, TARGET), Error::Locked { .. }));
+    assert!(matches!(fails(DIR, TARGET), Error::BeingWritten { .. }));
     drop(db);
     assert!(matches!(fails(DIR, DIR), Error::InvalidRequest(_)));
     run(&mem);

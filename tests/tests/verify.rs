@@ -52,7 +52,7 @@ fn a_sound_database_has_no_findings_open_or_closed() {
     assert_eq!((open.bookmarks, closed.bookmarks), (snapshots, snapshots));
     assert!(matches!(
         verify(DIR, &manual(&mem), &mut |_| ()),
-        Err(Error::Locked { .. })
+        Err(Error::BeingWritten { .. })
     ));
     let found = read_everything(&db).unwrap();
     assert!(found == expected, "{}", found.difference(&expected));

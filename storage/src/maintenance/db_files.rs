@@ -17,22 +17,20 @@ pub(crate) struct DbFiles {
 }
 
 impl DbFiles {
-    /// Those of a directory that nobody else has open, and will not before the
-    /// lock is freed. There is no lock where the directory cannot be written to,
-    /// and so by nobody else either.
+    /// Those of a directory that nobody writes to, nor will before the lock is freed:
+    /// readers share it. Without a lock file there is none to take, as for
+    /// [`Db::open_read_only`](crate::Db::open_read_only).
     ///
     /// # Errors
     /// [`Error::NoDatabase`] when there is nothing of a database;
-    /// [`Error::Locked`], [`Error::Io`].
+    /// [`Error::BeingWritten`], [`Error::Io`].
     pub(crate) fn lock(
         log_store: &dyn LogStore,
         tables: &dyn TableStore,
         dir: &Path,
     ) -> Result<(Self, Option<Box<dyn LockGuard>>)> {
-        // No lock file is made where there is no database.
-        Self::list(log_store, tables, dir)?;
-        let lock = lock_to_read(log_store, dir)?;
-        // Once more: whoever had the lock may have replaced any of them.
+        let lock = log_store::share_lock(log_store, dir)?;
+        // Only now: whoever had the lock may have replaced any of them.
         Ok((Self::list(log_store, tables, dir)?, lock))
     }
 
@@ -71,21 +69,6 @@ impl DbFiles {
             return Err(none());
         }
         Ok(files)
-    }
-}
-
-fn lock_to_read(log_store: &dyn LogStore, dir: &Path) -> Result<Option<Box<dyn LockGuard>>> {
-    match log_store::take_lock(log_store, dir) {
-        Ok(lock) => Ok(Some(lock)),
-        Err(Error::Io { source, .. })
-            if matches!(
-                source.kind(),
-                std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied
-            ) =>
-        {
-            Ok(None)
-        }
-        Err(error) => Err(error),
     }
 }
 
@@ -140,12 +123,16 @@ mod tests {
     }
 
     impl LogStore for Closing {
-        fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        fn lock(&self, _: &Path) -> io::Result<Box<dyn LockGuard>> {
+            unreachable!("it is only read")
+        }
+
+        fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
             let sstable = |number| files::sstable(Path::new("/db"), FileNumber(number));
             self.0.create(&sstable(3))?;
             self.0.remove(&sstable(1))?;
             self.0.remove(&sstable(2))?;
-            self.0.lock(path)
+            self.0.lock_shared(path)
         }
 
         fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {

@@ -45,7 +45,7 @@ use crate::sstable::{KeyVersion, Origin};
 ///
 /// # Errors
 /// [`Error::NoDatabase`](crate::Error::NoDatabase),
-/// [`Error::Locked`](crate::Error::Locked) for the source;
+/// [`Error::BeingWritten`](crate::Error::BeingWritten) for a source that has a writer;
 /// [`Error::InvalidRequest`](crate::Error::InvalidRequest) for a target with
 /// something in it; [`Error::UnsupportedFormat`](crate::Error::UnsupportedFormat)
 /// for sound files of a version that this build does not know: nothing is lost
