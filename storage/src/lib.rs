@@ -102,8 +102,8 @@ pub use file_system::{FileSystem, ReadFile, SyncFile, WriteFile};
 pub use key::{KeyRange, MAX_KEY_BYTES, MAX_VALUE_BYTES, RunId, SeqNo};
 pub use log_store::{LockGuard, LogStore};
 pub use maintenance::{
-    BackupInfo, Finding, Lost, RepairReport, RepairedTable, VerifyProgress, VerifyReport, repair,
-    verify,
+    BackupInfo, Finding, Lost, MaintenanceProgress, RepairReport, RepairedTable, VerifyReport,
+    repair, verify,
 };
 pub use meter::{Meter, Metered, Requests};
 pub use options::{

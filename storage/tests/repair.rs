@@ -189,3 +189,35 @@ fn a_snapshot_whose_deletion_is_lost_gives_way_to_the_next_of_its_name() {
     let table = snapshot.table("users").unwrap();
     assert_eq!(table.get(b"key").unwrap().unwrap(), "new");
 }
+
+#[test]
+fn backup_and_repair_tell_how_far_they_have_come() {
+    let mem = MemDisk::new();
+    let db = Db::open(DIR, manual(&mem)).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let table = keyspace.table("users", TableOptions::default()).unwrap();
+    for round in 0..3_u8 {
+        for i in 0..100_u8 {
+            table.put(&[i], &[round; 100]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    table.put(b"logged", b"1").unwrap();
+
+    let mut told = Vec::new();
+    let info = db.backup_with_progress("/copy", &mut |now| told.push(now));
+    let info = info.unwrap();
+    assert_eq!(told.len() as u64, info.files);
+    assert!(told.is_sorted_by_key(|now| now.bytes_done));
+    assert!(told.iter().all(|now| now.bytes_total == info.bytes));
+    assert_eq!(told.last().unwrap().bytes_done, info.bytes);
+    drop((db, keyspace, table));
+
+    let mut told = Vec::new();
+    repair("/copy", TARGET, &manual(&mem), &mut |now| told.push(now)).unwrap();
+    assert!(told.is_sorted_by(|before, now| before.bytes_done < now.bytes_done));
+    let last = told.last().unwrap();
+    assert_eq!(last.bytes_total, 2 * info.linked_bytes + info.copied_bytes);
+    // Everything once, and the blocks of versions once more.
+    assert!((info.bytes + 1..=last.bytes_total).contains(&last.bytes_done));
+}

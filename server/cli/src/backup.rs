@@ -8,7 +8,7 @@ use indicatif::HumanBytes;
 
 use super::database::Location;
 use super::print::{Printer, counted};
-use super::progress::spinner;
+use super::progress::maintenance_bar;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,10 +35,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<()> {
     let db = args.location.open_existing()?;
-    let spinner = spinner("linking or copying files ...");
-    let info = db.backup(&args.new_dir);
-    spinner.finish_and_clear();
-    let info = info?;
+    let info = maintenance_bar(|tell| db.backup_with_progress(&args.new_dir, tell))?;
     let mut printer = Printer::new();
     if args.json {
         printer.json(&info)?;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ebb_storage::MaintenanceProgress;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 /// Between two looks at what a bar shows.
@@ -12,6 +13,19 @@ pub(super) fn byte_bar(total_bytes: u64) -> ProgressBar {
     let style = "{bar:32} {binary_bytes:>10} of {binary_total_bytes:<10} \
                  {binary_bytes_per_sec:>12}  {eta} left  {msg}";
     ProgressBar::new(total_bytes).with_style(style_of(style))
+}
+
+/// Does a backup, a verification or a repair under a bar over its bytes.
+pub(super) fn maintenance_bar<T>(
+    work: impl FnOnce(&mut dyn FnMut(MaintenanceProgress)) -> ebb_storage::Result<T>,
+) -> ebb_storage::Result<T> {
+    let bar = byte_bar(0);
+    let done = work(&mut |progress| {
+        bar.set_length(progress.bytes_total);
+        bar.set_position(progress.bytes_done);
+    });
+    bar.finish_and_clear();
+    done
 }
 
 /// The same for bytes of which nobody knows how many come.

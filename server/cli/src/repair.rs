@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use ebb_storage::{Lost, Options, RepairReport};
-use indicatif::{HumanBytes, HumanCount};
+use indicatif::HumanBytes;
 use serde_json::Value;
 
 use super::database::Location;
 use super::error::CliError;
 use super::print::{Printer, counted, insert_bytes};
-use super::progress::spinner;
+use super::progress::maintenance_bar;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,14 +37,8 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<()> {
     let (dir, new_dir) = (&args.location.data, &args.new_dir);
-    let bar = spinner("0 versions saved");
-    let report = ebb_storage::repair(dir, new_dir, &Options::default(), &mut |versions| {
-        if versions % 4096 == 0 {
-            bar.set_message(format!("{} versions saved", HumanCount(versions)));
-        }
-    });
-    bar.finish_and_clear();
-    let report = report?;
+    let options = Options::default();
+    let report = maintenance_bar(|tell| ebb_storage::repair(dir, new_dir, &options, tell))?;
     let mut printer = Printer::new();
     match args.json {
         true => printer.json(&json(&report)?)?,

@@ -7,7 +7,7 @@ use indicatif::HumanBytes;
 use super::database::Location;
 use super::error::CliError;
 use super::print::{Printer, counted};
-use super::progress::byte_bar;
+use super::progress::maintenance_bar;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,13 +31,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<()> {
     let dir = &args.location.data;
-    let bar = byte_bar(0);
-    let report = ebb_storage::verify(dir, &Options::default(), &mut |progress| {
-        bar.set_length(progress.bytes_total);
-        bar.set_position(progress.bytes_done);
-    });
-    bar.finish_and_clear();
-    let report = report?;
+    let report = maintenance_bar(|tell| ebb_storage::verify(dir, &Options::default(), tell))?;
     let mut printer = Printer::new();
     match args.json {
         true => printer.json(&report)?,

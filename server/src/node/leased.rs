@@ -17,7 +17,7 @@ use std::ops::{ControlFlow, RangeBounds};
 use std::path::Path;
 
 use ebb_scheduler::runtime::{Lease, LeaseOptions, LeasedThread, SubmitError};
-use ebb_storage::{BackupInfo, Db, SnapshotTable, Table, VerifyProgress, VerifyReport};
+use ebb_storage::{BackupInfo, Db, MaintenanceProgress, SnapshotTable, Table, VerifyReport};
 
 use super::Node;
 use crate::jobs::{JobError, ScratchDir};
@@ -60,7 +60,7 @@ impl Node {
     /// As [`Db::verify_all`]; when the node has no database, or shuts down.
     pub fn verify(
         &self,
-        progress: &mut dyn FnMut(VerifyProgress),
+        progress: &mut dyn FnMut(MaintenanceProgress),
     ) -> Result<VerifyReport, JobError> {
         let db = self.opened("verify")?;
         let lease = self.lease("verify", LeaseOptions::default())?;

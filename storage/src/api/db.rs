@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Keyspace, Transaction, TransactionOptions, View, WriteBatch};
 use crate::db::DbInner;
 use crate::error::{Error, Result};
-use crate::maintenance::{BackupInfo, VerifyProgress, VerifyReport, backup, verify_state};
+use crate::maintenance::{BackupInfo, MaintenanceProgress, VerifyReport, backup, verify_state};
 use crate::meter::Meter;
 use crate::options::{Options, WriteOptions};
 use crate::stats::Stats;
@@ -180,7 +180,19 @@ impl Db {
     /// [`Error::ReadOnly`] after a failed write; [`Error::DiskFull`],
     /// [`Error::Io`].
     pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupInfo> {
-        backup(&self.inner, dir.as_ref())
+        self.backup_with_progress(dir, &mut |_| ())
+    }
+
+    /// [`Db::backup`] that tells after each file how far it has come.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn backup_with_progress(
+        &self,
+        dir: impl AsRef<Path>,
+        progress: &mut dyn FnMut(MaintenanceProgress),
+    ) -> Result<BackupInfo> {
+        backup(&self.inner, dir.as_ref(), progress)
     }
 
     /// What the database consists of, and what it has done since it was opened.
@@ -232,7 +244,10 @@ impl Db {
     /// # Errors
     /// [`Error::ReadOnly`] after a failed write. What is wrong with the files is
     /// in the report.
-    pub fn verify_all(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
+    pub fn verify_all(
+        &self,
+        progress: &mut dyn FnMut(MaintenanceProgress),
+    ) -> Result<VerifyReport> {
         let capture = self.inner.capture()?;
         Ok(verify_state(
             self.inner.options(),

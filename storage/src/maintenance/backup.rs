@@ -22,6 +22,7 @@ use crate::file_system::copy_open;
 use crate::files;
 use crate::key::FileNumber;
 use crate::maintenance::new_dir::NewDir;
+use crate::maintenance::progress::MaintenanceProgress;
 use crate::manifest::Manifest;
 use crate::mutation::{self, Mutation};
 use crate::table_store::{Way, copy_file, link_or_copy};
@@ -39,8 +40,12 @@ pub struct BackupInfo {
     pub copied_bytes: u64,
 }
 
-/// See [`Db::backup`](crate::Db::backup).
-pub(crate) fn backup(engine: &Engine, dir: &Path) -> Result<BackupInfo> {
+/// See [`Db::backup_with_progress`](crate::Db::backup_with_progress).
+pub(crate) fn backup(
+    engine: &Engine,
+    dir: &Path,
+    progress: &mut dyn FnMut(MaintenanceProgress),
+) -> Result<BackupInfo> {
     let target = NewDir::claim(engine.options().disk.clone(), dir)?;
     let capture = engine.capture()?;
     mutation::linger(&[Mutation::BackupHoldsNoLog, Mutation::BackupHoldsNoFiles]);
@@ -48,10 +53,20 @@ pub(crate) fn backup(engine: &Engine, dir: &Path) -> Result<BackupInfo> {
         let disk = engine.options().disk.clone();
         Manifest::create_with(disk, dir, capture.state.clone())?;
     }
+    let runs = || capture.state.runs().chain(&capture.waiting);
+    let in_runs: u64 = runs().map(|run| run.bytes).sum();
+    let in_log: u64 = capture.segments.iter().map(|(_, bytes)| bytes).sum();
+    let mut tell = |info: &BackupInfo| {
+        progress(MaintenanceProgress {
+            bytes_done: info.bytes,
+            bytes_total: info.bytes.max(in_runs + in_log),
+        });
+    };
     let mut info = BackupInfo::default();
-    for run in capture.state.runs().chain(&capture.waiting) {
+    for run in runs() {
         for &number in &run.files {
             add_sstable(engine, number, &files::sstable(dir, number), &mut info)?;
+            tell(&info);
         }
     }
     for &(number, bytes) in &capture.segments {
@@ -61,6 +76,7 @@ pub(crate) fn backup(engine: &Engine, dir: &Path) -> Result<BackupInfo> {
         info.files += 1;
         info.bytes += bytes;
         info.copied_bytes += bytes;
+        tell(&info);
     }
     target.complete(capture.state.clone())?;
     Ok(info)

@@ -3,11 +3,13 @@
 mod backup;
 mod db_files;
 mod new_dir;
+mod progress;
 mod repair;
 mod verify;
 
 pub use backup::BackupInfo;
 pub(crate) use backup::backup;
+pub use progress::MaintenanceProgress;
 pub use repair::{Lost, RepairReport, RepairedTable, repair};
 pub(crate) use verify::verify_state;
-pub use verify::{Finding, VerifyProgress, VerifyReport, verify};
+pub use verify::{Finding, VerifyReport, verify};

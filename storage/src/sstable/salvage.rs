@@ -101,8 +101,12 @@ impl Salvage {
         Ok(salvage)
     }
 
-    /// The versions of the good blocks, in order.
-    pub(crate) fn versions(self) -> impl Iterator<Item = Result<KeyVersion>> {
+    /// The versions of the good blocks, in order. `read_bytes` is told the bytes of each block
+    /// that was read.
+    pub(crate) fn versions(
+        self,
+        read_bytes: impl Fn(u64),
+    ) -> impl Iterator<Item = Result<KeyVersion>> {
         let Self {
             path, file, blocks, ..
         } = self;
@@ -115,7 +119,9 @@ impl Salvage {
                     .and_then(decode)
                     .map_err(|damage| damage.at(&path, handle.offset))
             };
-            match read() {
+            let versions = read();
+            read_bytes(handle.len);
+            match versions {
                 Ok(versions) => versions.into_iter().map(Ok).collect(),
                 Err(error) => vec![Err(error)],
             }

@@ -15,6 +15,7 @@
 //! older one of the same key comes up. The report names every part that was
 //! lost, with its keys as far as they are known.
 
+mod reading;
 mod replaced;
 mod report;
 mod source;
@@ -23,8 +24,10 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::path::Path;
+use std::rc::Rc;
 
 use bytes::Bytes;
+use reading::Reading;
 use replaced::Replaced;
 pub use report::{Lost, RepairReport, RepairedTable};
 use source::{Source, SourceTable};
@@ -34,14 +37,16 @@ use crate::error::Result;
 use crate::key::{FileNumber, Kind, NUMBER_MAX, RunId, SeqNo, Version, compare_versions};
 use crate::maintenance::db_files::DbFiles;
 use crate::maintenance::new_dir::NewDir;
+use crate::maintenance::progress::MaintenanceProgress;
 use crate::manifest::{Manifest, State, TableMeta};
 use crate::options::{Maintenance, Options};
 use crate::runs::RunBuilder;
 use crate::sstable::{KeyVersion, Origin};
 
 /// Saves what can be read of the database in `from` into the new directory
-/// `to`, which is missing or empty. `from` is only read. `progress` gets the
-/// number of versions written so far.
+/// `to`, which is missing or empty. `from` is only read. `progress` gets how much
+/// of it was read: an SSTable counts twice, since it is read twice. What is damaged is
+/// not read, so that it may end below the total.
 ///
 /// # Errors
 /// [`Error::NoDatabase`](crate::Error::NoDatabase),
@@ -54,11 +59,13 @@ pub fn repair(
     from: impl AsRef<Path>,
     to: impl AsRef<Path>,
     options: &Options,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(MaintenanceProgress),
 ) -> Result<RepairReport> {
     let (from, to, disk) = (from.as_ref(), to.as_ref(), &options.disk);
     let (files, _lock) = DbFiles::lock(&**disk, &*options.tables(from), from)?;
-    let source = Source::read(&**disk, &*options.tables(from), from, &files)?;
+    let tables = options.tables(from);
+    let reading = Rc::new(Reading::of(&files, &*tables));
+    let source = Source::read(&**disk, &*tables, from, &files, (&reading, progress))?;
     let target = NewDir::claim(disk.clone(), to)?;
     let mut report = RepairReport {
         snapshots: source.state.bookmarks.list.len() as u64,
@@ -89,7 +96,9 @@ pub fn repair(
         .number_from(first, FileNumber(NUMBER_MAX), RunId(1));
     for table in source.tables {
         let (meta, has_operands) =
-            write_table(&engine, table, source.last_seq, &mut report, progress)?;
+            write_table(&engine, table, source.last_seq, &mut report, &mut || {
+                reading.tell(progress);
+            })?;
         if has_operands && meta.options.merge_operator.is_none() {
             let lost = report::unknown_operator(from, &meta, &report.lost);
             report.lost.push(lost);
@@ -110,7 +119,7 @@ fn write_table(
     table: SourceTable,
     last_seq: SeqNo,
     report: &mut RepairReport,
-    progress: &mut dyn FnMut(u64),
+    read_on: &mut dyn FnMut(),
 ) -> Result<(TableMeta, bool)> {
     let SourceTable {
         mut meta,
@@ -150,8 +159,8 @@ fn write_table(
             before = Some(version.seq);
             written += 1;
             report.versions += 1;
-            progress(report.versions);
         }
+        read_on();
     }
     for seq in tombstones.seqs() {
         smallest = smallest.min(seq);

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::reading::Reading;
 use super::replaced::Extent;
 use super::report::Lost;
 use super::{Versions, report};
@@ -15,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::key::{FileNumber, NUMBER_MAX, RangeTombstones, SeqNo, TableId};
 use crate::log_store::LogStore;
 use crate::maintenance::db_files::DbFiles;
+use crate::maintenance::progress::MaintenanceProgress;
 use crate::maintenance::verify::{finding, tables_of};
 use crate::manifest::{SalvagedManifest, State, TableMeta, salvage_manifest};
 use crate::memtable::{Memtable, version_of};
@@ -58,6 +61,7 @@ impl Source {
         tables: &dyn TableStore,
         dir: &Path,
         files: &DbFiles,
+        (reading, progress): (&Rc<Reading>, &mut dyn FnMut(MaintenanceProgress)),
     ) -> Result<Self> {
         let mut manifest = salvage_manifest(log_store, dir, &files.manifests)?;
         let mut torn = manifest.torn.take();
@@ -78,6 +82,8 @@ impl Source {
             listed_to: TableId::default(),
             unknown_table: false,
             lost: Vec::new(),
+            reading: reading.clone(),
+            progress,
         };
         reader.take_manifest(manifest, files);
         if reader.exact {
@@ -121,6 +127,8 @@ impl Place {
 }
 
 struct Reader<'a> {
+    reading: Rc<Reading>,
+    progress: &'a mut dyn FnMut(MaintenanceProgress),
     log_store: &'a dyn LogStore,
     tables: &'a dyn TableStore,
     dir: &'a Path,
@@ -221,7 +229,12 @@ impl Reader<'_> {
     fn file(&mut self, number: FileNumber, place: Option<Place>) -> Result<()> {
         let path = self.tables.name(number.0);
         let name = place.map(|place| self.name(place.table));
-        let salvage = match Salvage::open(self.tables.open(number.0), &path) {
+        let file = self.tables.open(number.0);
+        let bytes = file.as_ref().map_or(0, |file| file.len().unwrap_or(0));
+        let opened = Salvage::open(file, &path);
+        self.reading.add(bytes);
+        self.reading.tell(self.progress);
+        let salvage = match opened {
             Ok(salvage) => salvage,
             Err(error @ Error::UnsupportedFormat { .. }) => return Err(error),
             Err(error) => {
@@ -274,7 +287,9 @@ impl Reader<'_> {
             all.insert_all(tombstones);
         }
         let ingested_at = place.and_then(|place| place.ingested_at);
-        let versions = Box::new(salvage.versions().map(move |item| {
+        let reading = self.reading.clone();
+        let blocks_read = move |bytes| reading.add(bytes);
+        let versions = Box::new(salvage.versions(blocks_read).map(move |item| {
             item.map(|(key, mut version)| {
                 version.seq = ingested_at.unwrap_or(version.seq);
                 (key, version)
@@ -363,6 +378,9 @@ impl Reader<'_> {
                     continue;
                 }
             };
+            self.reading.expect(bytes.len() as u64);
+            self.reading.add(bytes.len() as u64);
+            self.reading.tell(self.progress);
             wal::refuse_other_versions(&bytes, &path)?;
             let base = wal::base_lsn(&bytes);
             if let (Some((path, len, end)), Some(base)) = (before.take(), base)

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::contradictions::contradictions;
 use super::log_check::LogCheck;
-use super::report::{Finding, VerifyProgress, VerifyReport, finding};
+use super::report::{Finding, VerifyReport, finding};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::key::{FileNumber, SeqNo};
 use crate::log_store::LogStore;
 use crate::maintenance::db_files::DbFiles;
+use crate::maintenance::progress::MaintenanceProgress;
 use crate::manifest::{Manifest, State, TableMeta};
 use crate::options::Options;
 use crate::runs::{RunMeta, RunStore};
@@ -18,15 +19,17 @@ use crate::sstable::{BlockCache, SsTable};
 use crate::wal::{self, Lsn, Segment};
 
 /// Verifies the database of a directory without opening it: nothing is
-/// recovered, cut or removed, and it may be one that does not open.
+/// recovered, cut or removed, and it may be one that does not open. Any number may do so
+/// at once, beside readers of [`Db::open_read_only`](crate::Db::open_read_only), also in a
+/// read-only directory; a directory without a `LOCK` file is read without a lock, as there.
 ///
 /// # Errors
-/// [`Error::NoDatabase`], [`Error::Locked`]; [`Error::Io`] when the directory
+/// [`Error::NoDatabase`]; [`Error::BeingWritten`] beside a writer; [`Error::Io`] when the directory
 /// cannot be read. What is wrong with the files is in the report.
 pub fn verify(
     dir: impl AsRef<Path>,
     options: &Options,
-    progress: &mut dyn FnMut(VerifyProgress),
+    progress: &mut dyn FnMut(MaintenanceProgress),
 ) -> Result<VerifyReport> {
     let (dir, disk) = (dir.as_ref(), &options.disk);
     let (files, _lock) = DbFiles::lock(&**disk, &*options.tables(dir), dir)?;
@@ -57,7 +60,7 @@ pub(crate) fn verify_state(
     dir: &Path,
     state: &State,
     segments: &[(FileNumber, u64)],
-    progress: &mut dyn FnMut(VerifyProgress),
+    progress: &mut dyn FnMut(MaintenanceProgress),
 ) -> VerifyReport {
     let mut check = Check::new(options, dir, progress);
     let with_path = |&(number, bytes): &(FileNumber, u64)| {
@@ -75,14 +78,14 @@ struct Check<'a> {
     dir: &'a Path,
     report: VerifyReport,
     bytes_total: u64,
-    progress: &'a mut dyn FnMut(VerifyProgress),
+    progress: &'a mut dyn FnMut(MaintenanceProgress),
 }
 
 impl<'a> Check<'a> {
     fn new(
         options: &'a Options,
         dir: &'a Path,
-        progress: &'a mut dyn FnMut(VerifyProgress),
+        progress: &'a mut dyn FnMut(MaintenanceProgress),
     ) -> Self {
         Self {
             log_store: &*options.disk,
@@ -110,7 +113,7 @@ impl<'a> Check<'a> {
     fn read(&mut self, bytes: u64) {
         self.report.files += 1;
         self.report.bytes += bytes;
-        (self.progress)(VerifyProgress {
+        (self.progress)(MaintenanceProgress {
             bytes_done: self.report.bytes,
             bytes_total: self.bytes_total.max(self.report.bytes),
         });

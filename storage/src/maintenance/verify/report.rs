@@ -40,15 +40,6 @@ pub struct VerifyReport {
     pub wal_torn_bytes: u64,
 }
 
-/// How far a verification has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct VerifyProgress {
-    /// Bytes read.
-    pub bytes_done: u64,
-    /// Bytes to read, as far as is known.
-    pub bytes_total: u64,
-}
-
 /// An error as a finding; one that names no file is of the directory.
 pub(crate) fn finding(error: Error, dir: &Path) -> Finding {
     match error {
