@@ -195,17 +195,18 @@ impl Policy for Observer<'_> {
     }
 }
 
-/// Jobs that were told about the same probability.
+/// A bin of a reliability diagram: the jobs whose predicted probability of meeting the goal
+/// lies in it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Told {
+pub struct ReliabilityBin {
     /// From this probability on.
     pub from: f64,
     /// Until this one; the last includes it.
     pub until: f64,
     /// How many jobs.
     pub jobs: u32,
-    /// What they were told on average.
-    pub told: f64,
+    /// The mean of their predicted probabilities.
+    pub predicted: f64,
     /// How many of them met their goals, 0 to 1.
     pub met: f64,
     /// Half the width of the 95% confidence interval of `met`, from how much the
@@ -213,57 +214,62 @@ pub struct Told {
     pub met_half_width_95: f64,
 }
 
-/// Edges of the groups of a reliability diagram: finer where promises are made.
+/// Edges of the bins of a reliability diagram: finer where goals are likely to be met.
 const EDGES: [f64; 13] = [
     0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.93, 0.97, 1.0,
 ];
 
-/// What jobs of one replica were told, 0 to 1, and whether they met their goals.
-pub type Answers = Vec<(f64, bool)>;
+/// For each job of one replica, the predicted probability that it meets its goal, 0 to 1,
+/// and whether it did.
+pub type Predictions = Vec<(f64, bool)>;
 
-/// Tells each replica what was learned from the half of the replicas that it is not
-/// in. So all are told and none what it taught, and a half that was lucky tells as
-/// much too much as the other tells too little.
+/// Predicts each replica's jobs from the half of the replicas that it is not in
+/// (cross-validation). So no job is predicted from itself, and what a lucky half predicts
+/// too high, the other predicts as much too low.
 #[must_use]
-pub fn tell_each_half(replicas: &[Vec<Past>]) -> Vec<Answers> {
+pub fn predict_each_half(replicas: &[Vec<Past>]) -> Vec<Predictions> {
     let (first, second) = replicas.split_at(replicas.len() / 2);
-    let tell = |taught: &[Vec<Past>], told: &[Vec<Past>]| {
-        let advisor = Advisor::learn(taught.concat());
-        let answer = |job: &Past| (advisor.probability(job.room), job.met);
-        let told = told.iter().map(|jobs| jobs.iter().map(answer).collect());
-        told.collect::<Vec<Answers>>()
+    let predict = |training: &[Vec<Past>], test: &[Vec<Past>]| {
+        let advisor = Advisor::learn(training.concat());
+        let predicted = |job: &Past| (advisor.probability(job.room), job.met);
+        let predictions = test.iter().map(|jobs| jobs.iter().map(predicted).collect());
+        predictions.collect::<Vec<Predictions>>()
     };
-    let mut answers = tell(second, first);
-    answers.extend(tell(first, second));
-    answers
+    let mut predictions = predict(second, first);
+    predictions.extend(predict(first, second));
+    predictions
 }
 
-/// A reliability diagram: what the jobs of each replica were told against what
-/// became of them. Groups without jobs are left out.
+/// A reliability diagram: the predicted probabilities of the jobs of all replicas against
+/// the part that met their goals. Bins without jobs are left out.
 #[must_use]
-pub fn reliability(replicas: &[Answers]) -> Vec<Told> {
+pub fn reliability(replicas: &[Predictions]) -> Vec<ReliabilityBin> {
     let groups = EDGES.windows(2).filter_map(|edges| {
         let (from, until) = (edges[0], edges[1]);
         let inside = |p: f64| p >= from && (p < until || until == 1.0);
-        // Per replica: jobs, what they were told, how many met their goals.
+        // Per replica: jobs, the sum of their probabilities, how many met their goals.
         let counts = replicas.iter().map(|answers| {
             let answers = answers.iter().filter(|(p, _)| inside(*p));
-            answers.fold((0.0, 0.0, 0.0), |(jobs, told, met), (p, is_met)| {
-                (jobs + 1.0, told + p, met + f64::from(u8::from(*is_met)))
+            answers.fold((0.0, 0.0, 0.0), |(jobs, predicted, met), (p, is_met)| {
+                (
+                    jobs + 1.0,
+                    predicted + p,
+                    met + f64::from(u8::from(*is_met)),
+                )
             })
         });
         let counts: Vec<(f64, f64, f64)> = counts.collect();
         let sum = |of: fn(&(f64, f64, f64)) -> f64| counts.iter().map(of).sum::<f64>();
-        let (jobs, told, met) = (sum(|c| c.0), sum(|c| c.1), sum(|c| c.2));
+        let (jobs, predicted, met) = (sum(|c| c.0), sum(|c| c.1), sum(|c| c.2));
         let more_than_expected: Vec<f64> = (counts.iter())
             .map(|count| count.2 - count.0 * met / jobs)
             .collect();
         let half_width = Interval::of(&more_than_expected).half_width_95;
-        (jobs > 0.0).then(|| Told {
+        (jobs > 0.0).then(|| ReliabilityBin {
             from,
             until,
             jobs: jobs as u32,
-            told: told / jobs,
+            predicted: predicted / jobs,
             met: met / jobs,
             met_half_width_95: half_width * replicas.len() as f64 / jobs,
         })
@@ -354,30 +360,30 @@ mod tests {
         let seed = 83;
         println!("seeds from {seed}");
         let weeks: Vec<Vec<Past>> = (0..4).map(|week_n| week(seed + week_n)).collect();
-        let told = reliability(&tell_each_half(&weeks));
-        let sure = told.iter().filter(|told| told.jobs >= 200);
-        for told in sure.clone() {
+        let bins = reliability(&predict_each_half(&weeks));
+        let sure = bins.iter().filter(|bin| bin.jobs >= 200);
+        for bin in sure.clone() {
             // Three standard deviations of a share of so many, and of those learned.
-            let off = 3.0 * (0.25 / f64::from(told.jobs)).sqrt() * 1.5;
-            assert!((told.told - told.met).abs() < off, "{told:?}");
+            let off = 3.0 * (0.25 / f64::from(bin.jobs)).sqrt() * 1.5;
+            assert!((bin.predicted - bin.met).abs() < off, "{bin:?}");
         }
-        assert!(sure.count() >= 2, "the weeks are no test: {told:?}");
+        assert!(sure.count() >= 2, "the weeks are no test: {bins:?}");
     }
 
     /// The first replica taught that room 1 is never enough, the second that it is in
-    /// one of two: the one is told 1.5 / 3, the other 0.5 / 3.
+    /// one of two: the one is predicted 1.5 / 3, the other 0.5 / 3.
     #[test]
     fn nobody_is_told_what_he_taught() {
         let replicas = [
             vec![past(1.0, false), past(1.0, false)],
             vec![past(1.0, true), past(1.0, false)],
         ];
-        let answers = tell_each_half(&replicas);
+        let answers = predict_each_half(&replicas);
         assert_eq!(answers[0], [(0.5, false), (0.5, false)]);
         assert_eq!(answers[1], [(0.5 / 3.0, true), (0.5 / 3.0, false)]);
-        let told = reliability(&answers);
-        let rows: Vec<_> = (told.iter())
-            .map(|told| (told.from, told.jobs, told.met))
+        let bins = reliability(&answers);
+        let rows: Vec<_> = (bins.iter())
+            .map(|bin| (bin.from, bin.jobs, bin.met))
             .collect();
         assert_eq!(rows, [(0.1, 2, 0.5), (0.5, 2, 0.0)]);
     }
@@ -388,9 +394,9 @@ mod tests {
     #[test]
     fn what_was_met_is_as_sure_as_the_replicas_are_alike() {
         let replica = |met: usize| (0..10).map(|job| (0.75, job < met)).collect();
-        let told = reliability(&[replica(8), replica(6)]);
-        assert_eq!(told.len(), 1);
-        assert!((told[0].met - 0.7).abs() < 1e-12);
-        assert!((told[0].met_half_width_95 - 12.706 * 0.1).abs() < 1e-9);
+        let bins = reliability(&[replica(8), replica(6)]);
+        assert_eq!(bins.len(), 1);
+        assert!((bins[0].met - 0.7).abs() < 1e-12);
+        assert!((bins[0].met_half_width_95 - 12.706 * 0.1).abs() < 1e-9);
     }
 }

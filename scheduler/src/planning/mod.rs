@@ -17,7 +17,9 @@ mod offline;
 mod plan;
 mod supply;
 
-pub use advice::{Advice, Advisor, Answers, Past, Told, observe, reliability, tell_each_half};
+pub use advice::{
+    Advice, Advisor, Past, Predictions, ReliabilityBin, observe, predict_each_half, reliability,
+};
 pub use fluid::{FluidJob, missed_exactly, missed_relaxed};
 pub use offline::{OfflineBound, offline_bound};
 pub use plan::{Change, Future, Outlook, Saving, plan};

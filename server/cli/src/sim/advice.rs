@@ -1,11 +1,11 @@
-//! `ebb sim advice`: whether what a submitter would be told comes true.
+//! `ebb sim advice`: how well predicted probabilities of meeting a goal hold.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use ebb_bench::sim::{PointResult, in_parallel};
-use ebb_scheduler::planning::{Past, Told, observe, reliability, tell_each_half};
+use ebb_scheduler::planning::{Past, ReliabilityBin, observe, predict_each_half, reliability};
 use ebb_scheduler::policy::{self, Policy};
 use ebb_scheduler::sim::SimError;
 use ebb_scheduler::sim::scenario::Point;
@@ -21,11 +21,11 @@ use crate::progress;
 const EXAMPLES: &str = "\
 Examples:
   ebb sim advice week.toml
-  ebb sim advice week.toml --replicas 20 --json | jq '.points[].told[]'";
+  ebb sim advice week.toml --replicas 20 --json | jq '.points[].bins[]'";
 
-/// Learn from half of the replicas how probably jobs meet their goals, tell it to
-/// those of the other half when they are submitted, and compare with what comes; and
-/// the same the other way round.
+/// Check predictions by cross-validation: predict how probably jobs meet their goals from
+/// half of the replicas, and compare with the jobs of the other half; then the other way
+/// round.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -50,7 +50,7 @@ pub(super) struct Args {
 struct Reliability {
     title: String,
     policy: String,
-    /// Each was told what the half that it is not in taught.
+    /// Each is predicted from the half that it is not in.
     replicas: u32,
     points: Vec<PointReliability>,
 }
@@ -58,7 +58,7 @@ struct Reliability {
 #[derive(Serialize)]
 struct PointReliability {
     set: BTreeMap<String, String>,
-    told: Vec<Told>,
+    bins: Vec<ReliabilityBin>,
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
@@ -68,7 +68,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let policy = policy_named(&args.policy)?;
     if replicas < 2 {
         let message = format!(
-            "{}: two replicas at least, each to learn from and tell the other: --replicas 10",
+            "{}: at least two replicas, each to predict the other: --replicas 10",
             path.display()
         );
         return Err(CliError::Usage(message).into());
@@ -79,7 +79,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         let past = all_past(point, policy.as_ref(), scenario.seed, replicas, &bar)?;
         points.push(PointReliability {
             set: point.set.iter().cloned().collect(),
-            told: reliability(&tell_each_half(&past)),
+            bins: reliability(&predict_each_half(&past)),
         });
     }
     bar.finish_and_clear();
@@ -90,11 +90,12 @@ pub(super) fn run(args: Args) -> Result<()> {
         points,
     };
     if let Some(path) = &args.picture {
-        let told = result.points.iter();
-        let lines: Vec<_> = told
-            .map(|point| (PointResult::words(&point.set), point.told.clone()))
+        let points = result.points.iter();
+        let lines: Vec<_> = points
+            .map(|point| (PointResult::words(&point.set), point.bins.clone()))
             .collect();
-        let svg = ebb_bench::sim::reliability_picture("Goals met, by what was told", &lines);
+        let svg =
+            ebb_bench::sim::reliability_picture("Goals met, by predicted probability", &lines);
         std::fs::write(path, svg).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let mut printer = Printer::new();
@@ -129,7 +130,7 @@ fn all_past(
 
 fn lines(result: &Reliability) -> Vec<String> {
     let mut lines = vec![format!(
-        "{} ({}, {}, each told what the other half taught)",
+        "{} ({}, {}, each predicted from the other half)",
         result.title,
         result.policy,
         counted(result.replicas.into(), "replica"),
@@ -140,18 +141,18 @@ fn lines(result: &Reliability) -> Vec<String> {
             lines.push(PointResult::words(&point.set));
         }
         let percent = |part: f64| format!("{:.1}%", 100.0 * part);
-        let rows: Vec<Vec<String>> = (point.told.iter())
-            .map(|told| {
+        let rows: Vec<Vec<String>> = (point.bins.iter())
+            .map(|bin| {
                 vec![
-                    format!("{:.0} to {:.0}%", 100.0 * told.from, 100.0 * told.until),
-                    told.jobs.to_string(),
-                    percent(told.told),
-                    percent(told.met),
-                    format!("{:.1}", 100.0 * told.met_half_width_95),
+                    format!("{:.0} to {:.0}%", 100.0 * bin.from, 100.0 * bin.until),
+                    bin.jobs.to_string(),
+                    percent(bin.predicted),
+                    percent(bin.met),
+                    format!("{:.1}", 100.0 * bin.met_half_width_95),
                 ]
             })
             .collect();
-        let head = ["told", "jobs", "told on average", "met", "+-"];
+        let head = ["predicted", "jobs", "mean", "met", "+-"];
         lines.extend(table(&head, &head[1..], &rows));
     }
     lines

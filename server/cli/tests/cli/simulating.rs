@@ -157,7 +157,7 @@ fn a_trace_lies_beside_its_scenario() {
 }
 
 #[test]
-fn a_quantile_of_the_load_is_told_in_the_file_or_on_the_command_line() {
+fn a_quantile_of_the_load_is_set_in_the_file_or_on_the_command_line() {
     let place = Place::new();
     let with = |more: &str| {
         let error = "level = 3\n[forecast_error]\nlog_sd = 0.4\ncorrelation_s = 3600\n";
@@ -256,10 +256,10 @@ fn advice_is_compared_with_what_comes() {
     place.write("weeks.toml", weeks);
     let json = place.ebb("sim advice weeks.toml --json").json();
     assert_eq!(json["replicas"], 4);
-    let told = json["points"][0]["told"].as_array().unwrap();
-    let jobs: u64 = told.iter().map(|told| told["jobs"].as_u64().unwrap()).sum();
+    let bins = json["points"][0]["bins"].as_array().unwrap();
+    let jobs: u64 = bins.iter().map(|bin| bin["jobs"].as_u64().unwrap()).sum();
     assert!(jobs > 50, "{json}");
-    place.ebb("sim advice weeks.toml --picture told.svg").ok();
-    assert!(place.read("told.svg").ends_with("</svg>\n"));
+    place.ebb("sim advice weeks.toml --picture bins.svg").ok();
+    assert!(place.read("bins.svg").ends_with("</svg>\n"));
     assert_eq!(place.ebb("sim advice weeks.toml --replicas 1").code, 2);
 }
