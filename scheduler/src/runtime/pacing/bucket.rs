@@ -1,7 +1,11 @@
 //! A token bucket: what may be used, of CPU time or of bytes, at a rate.
 //!
-//! It decides; whoever holds it waits. What was used is charged after the fact,
-//! so a bucket can be in debt, and its owner rests until that is paid.
+//! It decides; its owner waits. What was used is charged after the fact, so a bucket can
+//! be in debt, and its owner rests until that is paid.
+//!
+//! Crates such as `governor` admit whole tokens before use, at a rate that is fixed when the
+//! limiter is made; this needs debt, fractions and a new rate in each control cycle. It is
+//! plain data under its owner's lock, so it has no interleavings of its own to model.
 
 /// What a task has to do now.
 #[derive(Clone, Copy, Debug, PartialEq)]

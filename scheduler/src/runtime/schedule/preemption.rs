@@ -1,4 +1,4 @@
-//! Who gives up memory when there is too little of it.
+//! Which attempts are preempted when memory is short.
 //!
 //! A job that loses its share keeps the memory of its tasks: they rest, and go on
 //! when the share comes back. So all memory may be held by jobs that rest while one
@@ -32,7 +32,7 @@ pub(in crate::runtime) struct Holder {
     pub is_paused: bool,
     /// Tasks that its share could run beside those that do, if they had memory.
     pub starts: u32,
-    /// Attempts that nobody has told to stop.
+    /// Attempts that were not asked to stop.
     pub attempts: Vec<(TaskKind, Wanted)>,
 }
 

@@ -6,10 +6,9 @@
 //!     └── last attempt failed, or cancelled ──> stopping ─────> ended
 //! ```
 //!
-//! Of a *lease* the tasks are threads of others: see `lease`.
+//! The tasks of a *lease* are threads of the caller: see `lease`.
 //!
-//! A job that follows others comes from further left: it waits until they have
-//! succeeded, then its input is split. No policy sees it before.
+//! A job that follows others comes from further left: see `following`.
 //!
 //! Workers claim [`Work`] and report back. A task may have two attempts at a time,
 //! the second by speculation, where the first is slow. What holds then:
@@ -35,6 +34,7 @@ use crate::runtime::pacing::attempt_state::AttemptState;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+mod following;
 mod lease;
 mod look;
 
@@ -77,7 +77,7 @@ pub(in crate::runtime) struct Tracker {
     stage: Stage,
     /// Jobs before this one that have not ended.
     follows: BTreeSet<JobId>,
-    /// Somebody splits the input at this moment.
+    /// A worker splits the input at this moment.
     is_splitting: bool,
     outcome: Option<Outcome>,
     /// It failed since a record cannot be what it is said to be.
@@ -89,7 +89,7 @@ pub(in crate::runtime) struct Tracker {
     /// Attempts that ended since they were taken last.
     records: Vec<AttemptRecord>,
     measured: MeasuredProfile,
-    /// Its tasks are threads of others.
+    /// Its tasks are threads of the caller.
     lease: Option<lease::Lease>,
 }
 
@@ -124,60 +124,6 @@ impl Tracker {
         };
         tracker.commit_when_done();
         tracker
-    }
-
-    /// A job that follows at least one other, by [`Tracker::follow`]; how many maps
-    /// it will have is not known yet.
-    pub fn following(job: Job, reduces: u32, profile: &JobProfile) -> Self {
-        Self {
-            stage: Stage::Following,
-            ..Self::new(job, 0, reduces, profile)
-        }
-    }
-
-    /// Makes the job wait for another one.
-    pub fn follow(&mut self, other: JobId) {
-        self.follows.insert(other);
-    }
-
-    /// Jobs that it waits for.
-    pub fn follows(&self) -> impl Iterator<Item = JobId> {
-        self.follows.iter().copied()
-    }
-
-    /// A job ended: well, or for the given reason. Once all that this one follows
-    /// have ended well it goes on; when one has not, this one fails too. True when
-    /// either happened.
-    pub fn other_ended(&mut self, other: JobId, why_not: Option<&str>) -> bool {
-        if self.stage != Stage::Following || !self.follows.remove(&other) {
-            return false;
-        }
-        match why_not {
-            Some(why_not) => self.stop(Outcome::Failed {
-                cause: format!("{other}, which this job follows, {why_not}"),
-            }),
-            None if self.follows.is_empty() => self.stage = Stage::Splitting { claimed: false },
-            None => return false,
-        }
-        true
-    }
-
-    /// The input was split for `maps` maps, which are believed to take as long as
-    /// in `profile`; or it could not be.
-    pub fn split_done(&mut self, split: Result<(u32, JobProfile), &TaskError>) {
-        self.is_splitting = false;
-        match split {
-            _ if self.stage != (Stage::Splitting { claimed: true }) => {}
-            Ok((maps, profile)) => {
-                self.maps = TaskSet::new(maps, profile.map_task_cpu_s);
-                self.reduces = TaskSet::new(self.reduces.total(), profile.reduce_task_cpu_s);
-                self.stage = Stage::Tasks;
-                self.commit_when_done();
-            }
-            Err(error) => self.stop(Outcome::Failed {
-                cause: format!("splitting the input: {error}"),
-            }),
-        }
     }
 
     /// The next thing to do for this job. A task only if `may_start`; to commit
