@@ -31,7 +31,7 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `job/` | what a job is made of, and what is told of it |
+//! | `job/` | what a job is made of, and what is reported of it |
 //! | `task/` | one map or reduce |
 //! | `shuffle/` | what lies between maps and reduces: buffers, sorted runs, merges |
 //! | `pacing/` | what an attempt uses, and where it waits for more |

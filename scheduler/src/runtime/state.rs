@@ -50,7 +50,7 @@ pub(super) struct State {
     pub cycles: Cycles,
     /// By number, from 1.
     pub workers: BTreeMap<u64, JoinHandle<()>>,
-    /// Threads that nobody waits for any more, and that still run.
+    /// Threads that were given up, and that still run.
     pub left_behind: u32,
     /// What all attempts hold.
     pub memory: MemoryBudget,
@@ -290,11 +290,11 @@ pub(super) struct Shared {
     /// What all jobs may read.
     pub reads: Arc<ReadBudget>,
     state: Mutex<State>,
-    /// Held while a journal is told; never taken with the state's.
+    /// Held while journals are notified; never taken with the state's.
     telling: Mutex<()>,
     /// Wakes the control thread.
     pub kick: Condvar,
-    /// Wakes those who wait for a job.
+    /// Wakes the threads that wait for a job.
     pub ended: Condvar,
 }
 

@@ -1,4 +1,4 @@
-//! `ebb backup`: a second directory that opens as the database. It runs unpaced: the
+//! `ebb backup`: copies the database into a new directory. It runs unpaced: the
 //! process has the database to itself.
 
 use std::path::PathBuf;
@@ -15,17 +15,17 @@ Examples:
   ebb backup ./ebb-backup
   ebb backup --data /srv/ebb /mnt/other/ebb-backup --json
 
-Snapshots are in it. Within a file system the SSTables are hard links, so that a
-backup takes the space of the log only; elsewhere they are copied. A backup that
-is interrupted does not open.";
+A backup is a database, with all snapshots. Within a file system its SSTables are hard
+links, so it takes only the space of the log. On another file system they are copied. An
+interrupted backup does not open.";
 
-/// Make a directory that opens as the database is now.
+/// Back up the database into a new directory.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
     location: Location,
-    /// Directory of the new one; missing or empty.
+    /// Directory of the backup; must not exist, or be empty.
     #[arg(value_name = "NEWDIR")]
     new_dir: PathBuf,
     /// Print one JSON object: files, bytes, linked_bytes, copied_bytes.

@@ -13,9 +13,9 @@ Examples:
   ebb completions zsh > ~/.zfunc/_ebb
   ebb completions fish > ~/.config/fish/completions/ebb.fish
 
-A shell that is started afterwards knows it; zsh when ~/.zfunc is in its fpath.";
+Start a new shell to use it. For zsh, ~/.zfunc must be in fpath.";
 
-/// Print the script by which a shell completes commands and options.
+/// Print a shell's completion script.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

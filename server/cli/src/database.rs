@@ -34,7 +34,7 @@ impl Location {
     /// writing a byte.
     ///
     /// # Errors
-    /// When there is none, or somebody has it open for writing.
+    /// When there is none, or another process has it open for writing.
     pub(super) fn open_to_read(&self) -> Result<Db> {
         self.told_with_holder(Db::open_read_only(&self.data, Options::default()))
     }

@@ -18,9 +18,9 @@ Examples:
   ebb delete app.users --prefix test- --yes
   ebb delete app.users --from a --to n --yes
 
-Of several keys all are deleted by one commit, or none: a key that is not there is exit
-code 3. A range is deleted with --yes only; without it the command tells how many rows
-that would be. Snapshots keep what they see.";
+Several keys are deleted by one commit. If one of them does not exist, none is deleted,
+and the exit code is 3. A range is deleted with --yes only; without it the command prints
+how many rows it has. Snapshots keep their rows.";
 
 /// Delete rows by their keys, or all rows of a key range.
 #[derive(Debug, clap::Args)]

@@ -14,23 +14,23 @@ const EXAMPLES: &str = "\
 Examples:
   ebb demo                              a day in a minute, in ./ebb-demo
   ebb demo --seconds 20 --text ~/books  shorter, over your own text
-  ebb demo --policy none                what happens when nobody manages
+  ebb demo --policy none                unmanaged threads
   ebb demo --compare                    the same day under several policies
   ebb demo --compare --goals tight      goals in another order than submissions
-  ebb demo --forecast learned           nothing is known of the day beforehand
-  ebb demo --slo p99=5ms                analytics give way for the load's latency
+  ebb demo --forecast learned           a forecast learned from earlier days
+  ebb demo --slo p99=5ms                analytics shrink to keep the load's latency
   ebb demo --isolate process            tasks in processes of their own
   ebb demo --json-file result.json      the result for a script
 
-The demo uses text that is on the machine already and asks the network for
-nothing. It says which text, and how much.";
+The demo uses text that is on the machine, and prints which text, and how much. It does
+not use the network.";
 
 /// Run a day in a minute: a load that peaks at hour 18, and jobs with goals
 /// beside it, over snapshots of the same store.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Folder for store, outputs and report; made anew by each demo.
+    /// Folder for store, outputs and report; replaced by each demo.
     #[arg(long, value_name = "DIR", default_value = "ebb-demo")]
     data: PathBuf,
     /// File or folder of text to load. Default: sources that are on the machine.
@@ -39,8 +39,7 @@ pub(super) struct Args {
     /// Length of the compressed day, in seconds, 5 to 3600.
     #[arg(long, value_name = "N", default_value = "60", value_parser = seconds)]
     seconds: f64,
-    /// Who decides what the jobs get: a policy of `ebb policies`, or `none` for
-    /// nobody.
+    /// The scheduling policy: one of `ebb policies`, or `none` for unmanaged threads.
     #[arg(long, value_name = "NAME", default_value = policy::DEFAULT)]
     policy: Policy,
     /// Run the day under reverse-adaptive, forecast-edf, adaptive, fifo and none
@@ -53,15 +52,14 @@ pub(super) struct Args {
     /// HOUR,HUNDREDTHS (of a core, left for analytics).
     #[arg(long, value_name = "FROM", default_value = "known")]
     forecast: ForecastFrom,
-    /// When the jobs are to be done: in the order in which they are submitted, with a
-    /// fifth to spare, or in the other order, with a twentieth.
+    /// The goals of the jobs.
     #[arg(long, value_name = "GOALS", default_value = "example")]
     goals: Goals,
-    /// A latency that the load is to keep, as in p99=5ms: analytics shrink before
-    /// it breaks. Of p50, p99 and p99.9.
+    /// Latency objective of the load, as in p99=5ms (p50, p99 or p99.9): analytics
+    /// shrink before it is missed.
     #[arg(long, value_name = "OBJECTIVE")]
     slo: Option<Objective>,
-    /// Run each task on a thread of this process, or in a process of its own.
+    /// Where tasks run.
     #[arg(long, value_name = "HOW", default_value = "thread")]
     isolate: IsolationArg,
     #[command(flatten)]

@@ -14,7 +14,7 @@ Examples:
   ebb drop app.users --yes
   ebb drop app --yes
 
-Without --yes the command tells what would be lost, and does nothing. Snapshots of the
+Without --yes the command prints what would be dropped, and does nothing. Snapshots of the
 keyspace keep the tables that they cover, and their space, until they are deleted; a
 keyspace takes its snapshots with it.";
 

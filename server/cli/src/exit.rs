@@ -28,15 +28,14 @@ const DISK_FULL: u8 = 8;
 pub(super) const HELP: &str = "\
 Exit codes:
   0  done
-  1  failed: the system refused, or the output exists
-  2  the request makes no sense as it stands: see --help; or the input is not what it
-     is said to be
+  1  another error, such as an I/O error or an output that exists
+  2  invalid arguments, see --help; or invalid input
   3  not found: the database, keyspace, table, snapshot or key
   4  the data directory is in use by another process
   5  a file of the database is damaged
-  6  the job failed, or it or a load was cancelled; nothing was written
-  7  the job succeeded after its goal; its output is there
-  8  the disk is full; nothing of the last write was done";
+  6  the job failed, or a job or load was cancelled; nothing was written
+  7  the job succeeded, but after its goal; its output is complete
+  8  the disk is full; the last write left nothing behind";
 
 /// Tells the user on stderr and gives the exit code. Says nothing when the
 /// error is that nobody reads stdout any more.

@@ -32,21 +32,20 @@ Lines of the trace are TIME,VALUE; a time is a number of seconds or
 YYYY-MM-DD HH:MM:SS. Values are at even steps; lines without a value and missing
 lines are gaps. The forecast after the last line is in the JSON, as `next`.";
 
-/// Forecast a measured load, and compare such forecasts of its last days with
-/// what came.
+/// Forecast a measured load, and evaluate forecasts of its last days.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// The measured load, as CSV.
     #[arg(value_name = "TRACE.csv")]
     trace: PathBuf,
-    /// How many of the last days to forecast, each from what was before it.
+    /// Number of last days to forecast for the evaluation, each from the days before it.
     #[arg(long, value_name = "N", default_value_t = 30)]
     days: usize,
     /// How far to forecast.
     #[arg(long, value_name = "TIME", default_value = "1day", value_parser = humantime::parse_duration)]
     horizon: Duration,
-    /// Past days that methods are tried on before each forecast.
+    /// Past days on which the methods are compared before each forecast.
     #[arg(long, value_name = "N", default_value_t = 28)]
     backtest_days: usize,
     #[command(flatten)]

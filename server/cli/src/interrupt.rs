@@ -1,6 +1,6 @@
 //! Ctrl-C, SIGTERM and SIGHUP, for commands that clean up before they end.
 //!
-//! A signal that whoever started the process had ignored stays ignored, so that `nohup`
+//! A signal that the parent process ignores stays ignored, so that `nohup`
 //! does what it says.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use signal_hook::iterator::Signals;
 /// As shells tell it of a command that a signal ended, less the signal's number.
 const EXIT_SIGNAL: i32 = 128;
 
-/// True after the first signal, for whoever works to end early; the second ends the
+/// True after the first signal, so that work can end early; the second ends the
 /// process. To be asked for once in a process.
 pub(super) fn cancelled() -> Result<Arc<AtomicBool>> {
     let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter();

@@ -1,4 +1,4 @@
-//! `ebb jobs`: what became of jobs, and those to be started again.
+//! `ebb jobs`: the history of jobs; restarts or discards unfinished ones.
 
 mod detail;
 mod discard;
@@ -25,17 +25,15 @@ Examples:
   ebb jobs restart
   ebb jobs discard 1795293012345
 
-A job is unfinished when its process ended before it. It starts again when it is asked
-to: over the snapshot that it had. One that had put its output in place has succeeded;
-one whose process ended three times before it has failed. The latest 1,000 ended jobs
-are remembered, in tables jobs and attempts of keyspace ebb_system; of each job the first
-10,000 attempts.
+A job is unfinished when its process ended before the job did. `ebb jobs restart` runs it
+again over the same snapshot. If its output is already complete, it has succeeded. If its
+process ended three times, it has failed. The tables jobs and attempts of keyspace
+ebb_system keep the latest 1,000 ended jobs, with the first 10,000 attempts of each.
 
-What the tasks of an application took is kept in table profiles when a job succeeds,
-by what it read and computed. The next job of the application starts from it: tasks are
-believed to take as long, in proportion to the input.";
+When a job succeeds, the measured CPU time of its tasks is kept in table profiles. It is
+the estimate for the next job of the application, in proportion to the input.";
 
-/// List the jobs that ran over this database, and what became of them.
+/// List the jobs of this database, with their states and results.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(super) struct Args {
@@ -43,10 +41,10 @@ pub(super) struct Args {
     command: Option<Command>,
     #[command(flatten)]
     location: Location,
-    /// Show one job: what it counted, and its attempts; `last` is the latest.
+    /// Show one job with its counters and attempts; `last` is the latest.
     #[arg(value_name = "ID")]
     id: Option<String>,
-    /// Show what the tasks of the applications took.
+    /// Show the measured CPU time of the applications' tasks.
     #[arg(long, conflicts_with = "id")]
     profiles: bool,
     /// Print a JSON array: id, application, request, state, times, report. Of one job

@@ -31,15 +31,13 @@ Examples:
   zcat web.log.gz | ebb load --table logs.web -
   ebb load --table app.lines --skip-bad --json . | jq .rows
 
-Without --key every line becomes a row: the key is the file's path as given and the
-number of the line (docs/wal.md:000000000012), the value is the line. With --key every
-record of CSV files and every line of JSON is a row, and its key is what it has in that
-column; the value is the whole record. Keys are in the order of their bytes: 10 is before
-9.
+Without --key every line becomes a row. Its key is the file's path as given and the number
+of the line (docs/wal.md:000000000012). Its value is the line. With --key every CSV record
+and every line of JSON becomes a row. Its key is that column. Its value is the whole
+record. Keys are sorted as bytes: 10 is before 9.
 
-All rows are loaded by one commit, or none: a line that is no row, a file that is no text,
-Ctrl-C and a full disk leave the table as it was. Rows of the table whose keys are loaded
-again are overwritten. Below a directory, hidden files and directories called target are
+A load is one commit: an invalid line, a file that is not text, Ctrl-C and a full disk
+leave the table as it was. A loaded row replaces the row with the same key. Below a directory, hidden files and directories called target are
 left out. Files packed by gzip are unpacked.";
 
 /// Load files into a table: lines of text, CSV or JSON lines, all rows or none.
@@ -55,24 +53,22 @@ pub(super) struct Args {
     /// also a.b for member b of member a [default: the file and the line's number].
     #[arg(long, value_name = "COLUMN")]
     key: Option<String>,
-    /// What the files are [default: lines of text; with --key as their names end: .csv,
+    /// Format of the files [default: lines of text; with --key as their names end: .csv,
     /// .tsv, .jsonl, .ndjson].
     #[arg(long, value_name = "FORMAT")]
     format: Option<FormatArg>,
-    /// What is between the fields of CSV: one character, or tab [default: a comma; a tab
-    /// in files called .tsv]. The files are CSV then.
+    /// Separator of CSV fields: one character, or tab [default: a comma; a tab in files
+    /// called .tsv]. Implies --format csv.
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     delimiter: Option<u8>,
-    /// The first line of CSV is a row, too: columns have numbers only. The files are CSV
-    /// then.
+    /// The CSV files have no header: columns have numbers only. Implies --format csv.
     #[arg(long)]
     no_header: bool,
-    /// What to do about rows of the input that have the same key: load nothing, or take
-    /// the last one.
+    /// What to do about rows of the input that have the same key.
     #[arg(long, value_name = "WHICH", default_value = "refuse")]
     duplicates: DuplicatesArg,
-    /// Leave out files that are no text, or cannot be read, and say so; else nothing is
-    /// loaded.
+    /// Leave out files that are not text or cannot be read, with a warning; otherwise such
+    /// a file ends the load.
     #[arg(long)]
     skip_bad: bool,
     /// Threads that read files, 1 to 1024 [default: the cores, at most 4].
@@ -112,9 +108,9 @@ impl From<FormatArg> for TextFormat {
 /// What becomes of several rows with the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum DuplicatesArg {
-    /// Nothing is loaded.
+    /// Load nothing.
     Refuse,
-    /// The last one counts: by the order of the files, then of the lines.
+    /// Load the last one, by the order of the files, then of the lines.
     Last,
 }
 

@@ -8,7 +8,7 @@ use procfs::process::{FDTarget, Process};
 /// The file of a data directory that is locked.
 const LOCK: &str = "LOCK";
 
-/// Letters of a command line that are told.
+/// Letters of a command line that are shown.
 const COMMAND_LETTERS_MAX: usize = 60;
 
 /// Another process that holds the lock of a data directory, with its command line, as

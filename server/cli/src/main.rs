@@ -9,8 +9,8 @@
 //!
 //! - Results go to stdout; progress, warnings and errors to stderr.
 //! - A command that reads never makes a database where there is none.
-//! - The exit code says what kind of failure it was (`exit`).
-//! - When whoever reads stdout has seen enough, the command ends quietly.
+//! - The exit code is the kind of failure (`exit`).
+//! - When the reader closes stdout, the command ends quietly.
 
 #![forbid(unsafe_code)]
 
@@ -49,7 +49,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// The store with snapshots, and analytics in the time it leaves.
+/// A key-value store with snapshots, and MapReduce jobs on the capacity that its load leaves.
 #[derive(Debug, Parser)]
 #[command(name = "ebb", version, propagate_version = true, max_term_width = 100)]
 #[command(arg_required_else_help = true, after_help = exit::HELP)]

@@ -28,7 +28,7 @@ pub(super) fn maintenance_bar<T>(
     done
 }
 
-/// The same for bytes of which nobody knows how many come.
+/// As [`byte_bar`] for an unknown number of bytes.
 pub(super) fn byte_spinner() -> ProgressBar {
     let style = style_of("{spinner} {binary_bytes:>10} {binary_bytes_per_sec:>12}  {msg}");
     let spinner = ProgressBar::new_spinner().with_style(style);
@@ -50,7 +50,7 @@ pub(super) fn restart_with_rows(bar: &ProgressBar, rows: u64) {
     bar.reset();
 }
 
-/// For work of which nobody knows how much it is.
+/// For an unknown amount of work.
 pub(super) fn spinner(what: &'static str) -> ProgressBar {
     let spinner = ProgressBar::new_spinner().with_message(what);
     spinner.enable_steady_tick(REDRAW_EVERY);

@@ -34,12 +34,12 @@ pub(super) struct Args {
     table: TableName,
     /// The key.
     key: OsString,
-    /// The value [default: what standard input says].
+    /// The value [default: read from standard input].
     value: Option<OsString>,
-    /// The row is gone so long from now: 30m, 2h, 7days.
+    /// Expire the row after this time: 30m, 2h, 7days.
     #[arg(long, value_name = "TIME", value_parser = time::to_come)]
     ttl: Option<Duration>,
-    /// Make the table, its keyspace and the database where they are absent.
+    /// Create the table, its keyspace and the database when absent.
     #[arg(long)]
     create: bool,
 }

@@ -17,9 +17,9 @@ Examples:
   ebb repair ./ebb-repaired
   ebb repair --data /srv/ebb ./ebb-repaired --json | jq '.lost[]'
 
-The damaged database is only read. What is printed as lost may concern the keys
-named with it: where the newest version of a key is lost, an older one comes up.
-When anything was lost the exit code is 5, and the new database is there.";
+The damaged database is only read. Each loss is printed with the keys that it may affect:
+if the newest version of a key is lost, an older one is visible. If anything was lost the
+exit code is 5, and the new database is complete otherwise.";
 
 /// Save what can be read of a damaged database into a new directory.
 #[derive(Debug, clap::Args)]
@@ -27,7 +27,7 @@ When anything was lost the exit code is 5, and the new database is there.";
 pub(super) struct Args {
     #[command(flatten)]
     location: Location,
-    /// Directory of the new one; missing or empty.
+    /// Directory of the new database; must not exist, or be empty.
     #[arg(value_name = "NEWDIR")]
     new_dir: PathBuf,
     /// Print the report as one JSON object.

@@ -36,11 +36,11 @@ Examples:
   ebb run index --table app.lines --output app.words --isolate process
   ebb run pi --output - --priority normal
 
-`ebb apps` lists the applications; `ebb run APPLICATION --help` tells all of one.
+`ebb apps` lists the applications. `ebb run APPLICATION --help` shows the options of one.
 
 Ctrl-C, SIGTERM and SIGHUP cancel the job: its output is not written, and the exit code
-is 6. A second one ends the process at once, and leaves the job unfinished, as SIGKILL
-does: `ebb jobs restart` starts it again, `ebb jobs discard` forgets it.";
+is 6. A second signal ends the process at once, and leaves the job unfinished, as SIGKILL
+does. `ebb jobs restart` starts an unfinished job again, `ebb jobs discard` cancels it.";
 
 /// Run a job over a snapshot of a table, or over files.
 #[derive(Debug, clap::Args)]

@@ -68,7 +68,7 @@ enum Action {
     Delete(Delete),
 }
 
-/// Remember all tables of a keyspace, or one table, as they are now.
+/// Create a snapshot of all tables of a keyspace, or of one table.
 #[derive(Debug, clap::Args)]
 #[command(after_help = CREATE_EXAMPLES)]
 struct Create {
@@ -76,7 +76,7 @@ struct Create {
     location: Location,
     #[command(flatten)]
     scope: Scope,
-    /// Delete it so long from now, unless renewed: 30m, 2h, 7days.
+    /// Let it expire after this time, unless renewed: 30m, 2h, 7days.
     #[arg(long, value_name = "TIME", value_parser = time::to_come)]
     expires: Option<Duration>,
     /// Name of the snapshot, new in the keyspace.
@@ -104,8 +104,7 @@ struct List {
     /// Only those of this keyspace.
     #[arg(long)]
     keyspace: Option<String>,
-    /// Also count the bytes that each keeps from being freed; reads through its
-    /// tables.
+    /// Also count the bytes that deleting each would free; this reads its tables.
     #[arg(long)]
     pinned: bool,
     /// Print a JSON array of objects with keyspace, name, commit, tables,
@@ -124,7 +123,7 @@ struct Renew {
     /// The keyspace.
     #[arg(long)]
     keyspace: String,
-    /// Delete it so long from now: 30m, 2h, 7days.
+    /// Let it expire after this time: 30m, 2h, 7days.
     #[arg(
         long,
         value_name = "TIME",
@@ -182,7 +181,7 @@ fn create(args: &Create) -> Result<()> {
             format!("keyspace {}", keyspace.name())
         }
     };
-    // What the command said is there has to be there after a power cut.
+    // The snapshot has to survive a power loss once it is printed.
     db.sync()?;
     let until = match args.expires {
         Some(time) => format!(", to expire in {}", humantime::format_duration(time)),

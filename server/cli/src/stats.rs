@@ -12,11 +12,11 @@ Examples:
   ebb stats
   ebb stats --json | jq '.tables[] | {name, file_bytes}'
 
-Versions are all that is stored of a table's rows: those that newer ones shadow
-are kept as long as a snapshot sees them, and until a merge drops them. KEPT is
-about what they take, where that is known; TO MERGE what merges have to read.";
+VERSIONS counts all stored versions of the rows. A version that a newer one replaces is
+kept while a snapshot sees it, and until a merge drops it. KEPT is roughly the size of
+such versions, where it is known. TO MERGE is the size of the files that merges will read.";
 
-/// Show what the database consists of: tables, files, snapshots, log.
+/// Show statistics of the database: tables, files, snapshots, log.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

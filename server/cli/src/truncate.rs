@@ -11,8 +11,8 @@ const EXAMPLES: &str = "\
 Examples:
   ebb truncate app.users --yes
 
-Without --yes the command tells what would be lost, and does nothing. The table stays;
-snapshots keep what they see.";
+Without --yes the command prints what would be deleted, and does nothing. The table itself
+stays. Snapshots keep their rows.";
 
 /// Delete all rows of a table.
 #[derive(Debug, clap::Args)]

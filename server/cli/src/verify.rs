@@ -14,9 +14,8 @@ Examples:
   ebb verify
   ebb verify --data ./ebb-backup --json | jq '.findings[].path'
 
-Every file is read once and nothing is written: not even what an opening would
-recover. With anything wrong the exit code is 5; `ebb repair` then saves what can
-be read into another directory.";
+Every file is read once. Nothing is written, and the log is not recovered. If anything is
+damaged the exit code is 5. `ebb repair` saves what can be read into another directory.";
 
 /// Check every file of a database: checksums, order, bounds, log, snapshots.
 #[derive(Debug, clap::Args)]

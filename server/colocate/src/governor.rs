@@ -83,9 +83,9 @@ struct State {
     estimate: LoadEstimate,
     /// The last measurement.
     load: MeasuredLoad,
-    /// f(t), if somebody forecasts it ...
+    /// f(t), if there is a forecast ...
     forecast: Option<Arc<Availability>>,
-    /// ... and what was left, to plan by if nobody does.
+    /// ... and what was left, to plan by if there is none.
     left: LeftEstimate,
     guard: Option<Guard>,
     /// Those who bring windows to the guard.
@@ -211,7 +211,7 @@ impl Governor {
         changed
     }
 
-    /// From now on somebody brings windows to the guard ...
+    /// From now on a source brings windows to the guard ...
     pub(crate) fn begin_watch(&self) {
         self.lock().watches += 1;
     }

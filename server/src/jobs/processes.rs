@@ -29,7 +29,7 @@ const MEMORY_BYTES: u64 = 8 * LINE_BYTES_MAX as u64;
 /// Files that such a process may open beyond those of its input.
 const FILES_MAX: u64 = 128;
 
-/// Processes that are told `told`, for tasks with `task_memory_bytes` for their records.
+/// Processes that get the description `told`, for tasks with `task_memory_bytes` for their records.
 /// Their program has to ask [`serve_tasks_if_asked`] first of all.
 pub(super) fn task_processes(told: Vec<u8>, task_memory_bytes: usize) -> TaskProcesses {
     TaskProcesses::new(command, told).memory_bytes(MEMORY_BYTES + task_memory_bytes as u64)

@@ -3,7 +3,7 @@
 //!
 //! Each takes a lease of the runtime, so it runs beside the jobs, under the same policy and
 //! out of the load's way, and the status lists it. A process that has the database to
-//! itself calls the store directly instead: nobody is in its way.
+//! itself calls the store directly instead, without pacing.
 //!
 //! | work | its threads | paced |
 //! | --- | --- | --- |

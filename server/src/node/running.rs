@@ -1,4 +1,4 @@
-//! A job that a node runs, as whoever submitted it holds it.
+//! The handle of a job that a node runs.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -33,7 +33,7 @@ impl RequestSource for StoreRequests {
 }
 
 /// Windows of all requests of a store, as the store sees them: for a guard to which
-/// nobody else brings latencies.
+/// no other source brings latencies.
 ///
 /// They begin when the store is called. What a request waited before that, for a thread
 /// of the server, for a core, for a connection, is not in them, though its client waits

@@ -1,4 +1,4 @@
-//! Who is told of what happens to jobs.
+//! The listener to the events of jobs.
 
 use super::attempt_record::AttemptRecord;
 use super::profile::MeasuredProfile;

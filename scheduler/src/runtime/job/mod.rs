@@ -8,7 +8,7 @@
 //! | `task_context` | what its tasks work with |
 //! | `task_processes` | how processes for its tasks are started |
 //! | `profile` | what its tasks are believed to take, and took |
-//! | `counters`, `attempt_record`, `report`, `journal` | what comes out, and who is told |
+//! | `counters`, `attempt_record`, `report`, `journal` | what comes out, and the listener |
 
 pub(in crate::runtime) mod attempt_record;
 pub(in crate::runtime) mod counters;

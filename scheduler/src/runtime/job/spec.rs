@@ -44,7 +44,7 @@ pub struct JobSpec {
     pub profile: JobProfile,
     /// What an earlier run of the same job took: better estimates than those.
     pub measured: Option<MeasuredProfile>,
-    /// Who is told what happens to it.
+    /// The listener to its events.
     pub journal: Option<Arc<dyn JobJournal>>,
     /// Cores that it may use at most, at least 1; `None`: those of the runtime.
     pub cores: Option<u32>,

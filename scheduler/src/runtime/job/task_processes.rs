@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::Command;
 
-/// How the processes of a job are started, and what they are told. See
+/// How the processes of a job are started, and the description they get. See
 /// [`JobSpec::in_processes`](crate::runtime::JobSpec::in_processes).
 ///
 /// The program has to hand its standard input to
@@ -54,7 +54,7 @@ pub struct TaskProcesses {
 }
 
 impl TaskProcesses {
-    /// Processes of `command`, which are told `told`: whatever they need to know to
+    /// Processes of `command`, which get the description `told`: all they need to
     /// build the job.
     #[must_use]
     pub fn new(

@@ -28,8 +28,8 @@ pub(in crate::runtime) trait Payee {
 }
 
 /// The account of an attempt, on the one thread that works for it; hence the cells.
-/// However that ends, by a panic too, it pays for what was used: on drop. Whoever
-/// comes next waits for it if need be.
+/// It pays for what was used on drop, after a panic too. The next attempt waits for
+/// that debt.
 pub(in crate::runtime) struct Account<T, S>
 where
     T: Deref<Target: Payee>,
@@ -131,7 +131,7 @@ where
         self.handled.set(self.handled.get() + units);
     }
 
-    /// Pays for what somebody else used that works for this attempt.
+    /// Pays for what another process used for this attempt.
     pub fn pay(&self, cpu_s: f64, read_bytes: u64) {
         self.state.charge_s(cpu_s);
         self.payee.pay(cpu_s, read_bytes);

@@ -1,4 +1,4 @@
-//! What an attempt shows of itself while it runs, and what it is told: shared by
+//! The state of an attempt while it runs, and requests to stop it: shared by
 //! its thread with the tracker. Its thread may hang in the job's code, so all of
 //! this has to be readable without its help.
 
@@ -96,7 +96,7 @@ impl AttemptState {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Gives its thread up: nobody waits for it any more.
+    /// Gives its thread up: it is not waited for any more.
     pub fn leave_behind(&self) {
         self.stop();
         self.left_behind.store(true, Ordering::Relaxed);

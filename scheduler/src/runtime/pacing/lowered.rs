@@ -1,4 +1,4 @@
-//! A thread of somebody else's under the class of tasks, for a while.
+//! A thread of the caller under the scheduling class of tasks, for a while.
 
 use super::class::{
     SchedulingClass, current_class, current_nice, lower_current_thread, raise_current_thread,

@@ -1,7 +1,7 @@
 //! A process that runs tasks, from inside.
 
 use super::frame::{self, FrameError, Kind, push_row};
-use super::message::{Failure, Order, ToChild, ToParent, ToldDone, Use, Work, decode, encode};
+use super::message::{Failure, Order, TaskResult, ToChild, ToParent, Use, Work, decode, encode};
 use crate::runtime::error::TaskError;
 use crate::runtime::job::counters::Counters;
 use crate::runtime::job::output::{Output, OutputWriter};
@@ -169,7 +169,7 @@ impl Ended {
         Ok(match self {
             Self::Cuts(ranges) => ToParent::Cuts(used, ranges.cuts().to_vec()),
             Self::Done(counters, runs) => {
-                ToParent::Done(used, Box::new(ToldDone::new(counters, &runs)?))
+                ToParent::Done(used, Box::new(TaskResult::new(counters, &runs)?))
             }
         })
     }

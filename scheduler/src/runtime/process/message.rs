@@ -51,7 +51,7 @@ pub(super) enum Work {
     Reduce {
         index: u32,
         attempt: u32,
-        segments: Vec<ToldSegment>,
+        segments: Vec<SegmentDescription>,
     },
 }
 
@@ -80,7 +80,7 @@ pub(super) enum ToParent {
     Cuts(Use, Vec<Vec<u8>>),
     /// Ends a map or a reduce: all rows were sent. Whether they count is the parent's
     /// to decide.
-    Done(Use, Box<ToldDone>),
+    Done(Use, Box<TaskResult>),
     /// Ends anything.
     Failed(Use, Failure),
 }
@@ -125,18 +125,21 @@ pub(super) struct Use {
 
 /// What a finished task brings back.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ToldDone {
+pub(super) struct TaskResult {
     counters: Counters,
-    runs: Vec<ToldRun>,
+    runs: Vec<RunDescription>,
 }
 
-impl ToldDone {
+impl TaskResult {
     /// # Errors
     /// When a run has a name that cannot be told.
     pub fn new(counters: Counters, runs: &[Run]) -> Result<Self, TaskError> {
         Ok(Self {
             counters,
-            runs: runs.iter().map(ToldRun::new).collect::<Result<_, _>>()?,
+            runs: runs
+                .iter()
+                .map(RunDescription::new)
+                .collect::<Result<_, _>>()?,
         })
     }
 
@@ -159,15 +162,15 @@ impl ToldDone {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct ToldRun {
-    segments: Vec<ToldSegment>,
+struct RunDescription {
+    segments: Vec<SegmentDescription>,
     records: u64,
     bytes: u64,
 }
 
-impl ToldRun {
+impl RunDescription {
     fn new(run: &Run) -> Result<Self, TaskError> {
-        let segments = run.segments.iter().map(ToldSegment::new);
+        let segments = run.segments.iter().map(SegmentDescription::new);
         Ok(Self {
             segments: segments.collect::<Result<_, _>>()?,
             records: run.records,
@@ -194,7 +197,7 @@ impl ToldRun {
 
 /// A segment, its file by the name that it has in the job's spill directory.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ToldSegment {
+pub(super) struct SegmentDescription {
     file: String,
     offset: u64,
     length: u64,
@@ -202,7 +205,7 @@ pub(super) struct ToldSegment {
     block_bytes_max: u64,
 }
 
-impl ToldSegment {
+impl SegmentDescription {
     /// # Errors
     /// When its file has no name that can be told.
     pub fn new(segment: &Segment) -> Result<Self, TaskError> {
@@ -266,7 +269,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    fn done() -> ToldDone {
+    fn done() -> TaskResult {
         let path = Arc::new(PathBuf::from("/spills/job/map-0-1-0.run"));
         let segment = |offset| Segment {
             path: Arc::clone(&path),
@@ -284,7 +287,7 @@ mod tests {
             map_input_records: 6,
             ..Counters::default()
         };
-        ToldDone::new(counters, &[run]).unwrap()
+        TaskResult::new(counters, &[run]).unwrap()
     }
 
     #[test]

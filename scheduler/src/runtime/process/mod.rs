@@ -24,7 +24,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `frame` | bytes on the socket: length, kind, payload |
-//! | `message` | what is said, and how runs are told |
+//! | `message` | the messages, with the descriptions of runs |
 //! | `pool` | the processes of one job: started, reused, ended |
 //! | `parent` | an attempt as its thread in the parent sees it |
 //! | `child` | the same from inside the child |

@@ -1,7 +1,7 @@
 //! An attempt whose work a process does, as its thread in the parent sees it.
 
 use super::frame::for_each_row;
-use super::message::{Order, ToChild, ToParent, ToldDone, ToldSegment, Use, Work};
+use super::message::{Order, SegmentDescription, TaskResult, ToChild, ToParent, Use, Work};
 use super::pool::{Pool, Process, Said};
 use crate::model::{TaskId, TaskKind};
 use crate::runtime::error::TaskError;
@@ -52,7 +52,7 @@ pub(in crate::runtime) fn run_in_process(
         TaskKind::Reduce => Work::Reduce {
             index,
             attempt: number,
-            segments: (segments.iter().map(ToldSegment::new)).collect::<Result<_, _>>()?,
+            segments: (segments.iter().map(SegmentDescription::new)).collect::<Result<_, _>>()?,
         },
     };
     let spec = &job.task.spec;
@@ -103,7 +103,7 @@ impl Talk<'_> {
         }
     }
 
-    fn task(&mut self, work: Work) -> Result<ToldDone, TaskError> {
+    fn task(&mut self, work: Work) -> Result<TaskResult, TaskError> {
         match self.order(work)? {
             Ended::Done(done) => Ok(done),
             Ended::Cuts(_) => Err(astray()),
@@ -187,7 +187,7 @@ impl Talk<'_> {
 /// How an order ended.
 enum Ended {
     Cuts(Vec<Vec<u8>>),
-    Done(ToldDone),
+    Done(TaskResult),
 }
 
 fn astray() -> TaskError {

@@ -13,9 +13,9 @@ use std::sync::atomic::Ordering;
 /// Set in a process that is to run tasks.
 const IS_CHILD: &str = "EBB_TEST_RUNS_TASKS";
 
-/// What a process is told of its job.
+/// A job as its processes get it.
 #[derive(Clone)]
-struct Told {
+struct TestJob {
     application: &'static str,
     /// Where it may leave signs.
     signs: PathBuf,
@@ -24,7 +24,7 @@ struct Told {
     text: String,
 }
 
-impl Told {
+impl TestJob {
     fn new(application: &'static str, signs: &Path, text: &str) -> Self {
         Self {
             application,
@@ -196,11 +196,11 @@ fn processes_give_the_rows_that_threads_give() {
         ("copy", 16 << 20),
     ] {
         let runtime = runtime(spills.path(), task_memory_bytes);
-        let told = Told::new(application, dir.path(), &text);
+        let described = TestJob::new(application, dir.path(), &text);
         let output = VecOutput::new();
-        let (rows, counted) = rows_of(&runtime, told.spec(&output), &output);
+        let (rows, counted) = rows_of(&runtime, described.spec(&output), &output);
         let output = VecOutput::new();
-        let spec = told.spec_in_processes(&output);
+        let spec = described.spec_in_processes(&output);
         let (rows_in_processes, counted_in_processes) = rows_of(&runtime, spec, &output);
         assert!(rows == rows_in_processes, "{application}");
         let alike = |counters: Counters| Counters {
@@ -218,14 +218,14 @@ fn a_process_has_the_class_of_a_task_thread_and_pays_for_all_it_used() {
     let dir = tempfile::tempdir().unwrap();
     let spills = tempfile::tempdir().unwrap();
     let runtime = runtime(spills.path(), 1 << 20);
-    let told = Told {
+    let described = TestJob {
         maps: 1,
-        ..Told::new("tell", dir.path(), "one line")
+        ..TestJob::new("tell", dir.path(), "one line")
     };
     let output = VecOutput::new();
     let before_s = processes_cpu_s();
     let report = runtime
-        .submit(told.spec_in_processes(&output))
+        .submit(described.spec_in_processes(&output))
         .unwrap()
         .wait();
     assert_eq!(report.outcome, Outcome::Succeeded);
@@ -244,9 +244,11 @@ fn a_process_that_is_killed_fails_its_attempt_only() {
     let spills = tempfile::tempdir().unwrap();
     let runtime = runtime(spills.path(), 1 << 20);
     let text = generated_text(rand::random(), 50_000);
-    let told = Told::new("die-once", dir.path(), &text);
+    let described = TestJob::new("die-once", dir.path(), &text);
     let output = VecOutput::new();
-    let job = runtime.submit(told.spec_in_processes(&output)).unwrap();
+    let job = runtime
+        .submit(described.spec_in_processes(&output))
+        .unwrap();
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
     assert_eq!(counts(&output), count_independently(&text));
     let outcomes = job.attempts().into_iter().map(|attempt| attempt.outcome);
@@ -266,13 +268,15 @@ fn a_task_that_allocates_without_end_fails_its_own_job_and_says_why() {
     let dir = tempfile::tempdir().unwrap();
     let spills = tempfile::tempdir().unwrap();
     let runtime = runtime(spills.path(), 1 << 20);
-    let told = Told::new("allocate", dir.path(), "a\nb\nc");
+    let described = TestJob::new("allocate", dir.path(), "a\nb\nc");
     let (bad_output, good_output) = (VecOutput::new(), VecOutput::new());
-    let processes = told.processes().memory_bytes(128 << 20);
-    let bad = told.spec(&bad_output).in_processes(Arc::new(processes));
+    let processes = described.processes().memory_bytes(128 << 20);
+    let bad = described
+        .spec(&bad_output)
+        .in_processes(Arc::new(processes));
     let bad = runtime.submit(bad).unwrap();
     let text = generated_text(rand::random(), 50_000);
-    let good = Told::new("count", dir.path(), &text).spec_in_processes(&good_output);
+    let good = TestJob::new("count", dir.path(), &text).spec_in_processes(&good_output);
     let good = runtime.submit(good).unwrap();
     let report = bad.wait();
     let cause = cause(&report);
@@ -291,18 +295,18 @@ fn a_panic_and_a_job_that_cannot_be_made_are_told() {
     let spills = tempfile::tempdir().unwrap();
     let runtime = runtime(spills.path(), 1 << 20);
     let output = VecOutput::new();
-    let told = Told::new("panic", dir.path(), "a");
+    let described = TestJob::new("panic", dir.path(), "a");
     let report = runtime
-        .submit(told.spec_in_processes(&output))
+        .submit(described.spec_in_processes(&output))
         .unwrap()
         .wait();
     assert!(cause(&report).contains("the task panicked: on purpose"));
 
-    let unknown = Told {
+    let unknown = TestJob {
         application: "unknown",
-        ..told.clone()
+        ..described.clone()
     };
-    let spec = told
+    let spec = described
         .spec(&output)
         .in_processes(Arc::new(unknown.processes()));
     let report = runtime.submit(spec).unwrap().wait();
@@ -312,7 +316,7 @@ fn a_panic_and_a_job_that_cannot_be_made_are_told() {
     );
 
     let missing = TaskProcesses::new(|| Command::new("/nowhere/at/all"), "");
-    let spec = told.spec(&output).in_processes(Arc::new(missing));
+    let spec = described.spec(&output).in_processes(Arc::new(missing));
     let report = runtime.submit(spec).unwrap().wait();
     assert!(cause(&report).contains("starting a process for a task"));
 }
@@ -331,8 +335,10 @@ fn what_a_process_holds_is_told() {
     });
     let runtime = runtime.unwrap();
     let output = VecOutput::new();
-    let told = Told::new("fill", dir.path(), "a");
-    let job = runtime.submit(told.spec_in_processes(&output)).unwrap();
+    let described = TestJob::new("fill", dir.path(), "a");
+    let job = runtime
+        .submit(described.spec_in_processes(&output))
+        .unwrap();
     let held_bytes = || memory.held_bytes.load(Ordering::SeqCst);
     eventually("it holds a record", || held_bytes() >= 50_000);
     assert!(job.cancel());
@@ -355,13 +361,13 @@ fn a_preempted_process_is_killed_and_the_job_that_needs_its_memory_runs() {
     });
     let runtime = runtime.unwrap();
     let outputs = [VecOutput::new(), VecOutput::new()];
-    let told = Told::new("spin", dir.path(), "a");
-    let patient = told.spec_in_processes(&outputs[0]).goal_s(1e6);
+    let described = TestJob::new("spin", dir.path(), "a");
+    let patient = described.spec_in_processes(&outputs[0]).goal_s(1e6);
     let patient = runtime.submit(patient).unwrap();
     eventually("it spins", || alive(dir.path()).len() == 1);
     let text = generated_text(rand::random(), 20_000);
     // Nothing of it can wait.
-    let urgent = Told::new("count", dir.path(), &text).spec_in_processes(&outputs[1]);
+    let urgent = TestJob::new("count", dir.path(), &text).spec_in_processes(&outputs[1]);
     let urgent = runtime.submit(urgent.goal_s(1e-3)).unwrap();
     assert_eq!(urgent.wait().outcome, Outcome::Succeeded);
     assert_eq!(counts(&outputs[1]), count_independently(&text));
@@ -396,15 +402,19 @@ fn a_process_that_hangs_is_killed_and_so_is_that_of_a_cancelled_job() {
     };
     let runtime = Runtime::start_with_clock(options, clock.clone()).unwrap();
     let output = VecOutput::new();
-    let told = Told::new("hang", dir.path(), "a");
+    let described = TestJob::new("hang", dir.path(), "a");
 
-    let job = runtime.submit(told.spec_in_processes(&output)).unwrap();
+    let job = runtime
+        .submit(described.spec_in_processes(&output))
+        .unwrap();
     eventually("it hangs", || !alive(dir.path()).is_empty());
     assert!(job.cancel());
     assert_eq!(job.wait().outcome, Outcome::Cancelled);
     assert_eq!(alive(dir.path()), [""; 0]);
 
-    let job = runtime.submit(told.spec_in_processes(&output)).unwrap();
+    let job = runtime
+        .submit(described.spec_in_processes(&output))
+        .unwrap();
     eventually("it is given up", || {
         if !alive(dir.path()).is_empty() {
             clock.advance_s(0.5);
@@ -432,12 +442,14 @@ fn processes_of_a_paced_job_use_no_more_than_its_share() {
         ..options(spills.path())
     })
     .unwrap();
-    let told = Told {
+    let described = TestJob {
         maps: 2,
-        ..Told::new("spin", dir.path(), "a\nb")
+        ..TestJob::new("spin", dir.path(), "a\nb")
     };
     let output = VecOutput::new();
-    let job = runtime.submit(told.spec_in_processes(&output)).unwrap();
+    let job = runtime
+        .submit(described.spec_in_processes(&output))
+        .unwrap();
     let all_cpu_s = || -> f64 { alive(dir.path()).iter().map(|id| cpu_s(id)).sum() };
     eventually("both spin", || alive(dir.path()).len() == 2);
     let (begun_s, cpu_before_s) = (runtime.now_s(), all_cpu_s());
@@ -474,9 +486,9 @@ fn whatever_a_process_says_its_job_ends_and_the_next_one_is_well() {
     let dir = tempfile::tempdir().unwrap();
     let spills = tempfile::tempdir().unwrap();
     let runtime = runtime(spills.path(), 1 << 20);
-    let told = Told {
+    let described = TestJob {
         maps: 1,
-        ..Told::new("copy", dir.path(), "a")
+        ..TestJob::new("copy", dir.path(), "a")
     };
     // Frames: what it used; rows, a key and a value of a byte; half a report; a kind
     // that there is not.
@@ -505,12 +517,12 @@ fn whatever_a_process_says_its_job_ends_and_the_next_one_is_well() {
         };
         let output = VecOutput::new();
         let processes = Arc::new(TaskProcesses::new(command, ""));
-        let job = runtime.submit(told.spec(&output).in_processes(processes));
+        let job = runtime.submit(described.spec(&output).in_processes(processes));
         let report = job.unwrap().wait();
         assert!(!cause(&report).is_empty());
         assert_eq!((output.rows(), output.has_staged()), (None, false));
     }
     let output = VecOutput::new();
-    let (rows, _) = rows_of(&runtime, told.spec_in_processes(&output), &output);
+    let (rows, _) = rows_of(&runtime, described.spec_in_processes(&output), &output);
     assert_eq!(rows, [(b"a".to_vec(), b"0".to_vec())]);
 }

@@ -1,4 +1,4 @@
-//! `ebb jobs discard`: unfinished jobs that nobody wants any more.
+//! `ebb jobs discard`: cancels unfinished jobs.
 
 use anyhow::Result;
 use ebb_server::node::{Node, NodeOptions};
@@ -10,16 +10,16 @@ const EXAMPLES: &str = "\
 Examples:
   ebb jobs discard 1795293012345
 
-The job is cancelled: it is not started again, and a snapshot that was made for it is
-deleted. What it was about to write was never there.";
+The job is recorded as cancelled, and the snapshots made for it are deleted. Nothing of
+its output exists.";
 
-/// Cancel unfinished jobs instead of starting them again.
+/// Cancel unfinished jobs instead of restarting them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
     location: Location,
-    /// Which; `last` is the latest job.
+    /// Ids of the jobs; `last` is the latest job.
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! `ebb jobs restart`: unfinished jobs, started again.
+//! `ebb jobs restart`: runs unfinished jobs again.
 
 use anyhow::{Error, Result};
 use ebb_server::node::{Node, NodeOptions, Restarted, RunningJob, Stop};
@@ -14,15 +14,15 @@ Examples:
   ebb jobs restart
   ebb jobs restart 1795293012345
 
-All of them run at once, as far as there are cores. Ctrl-C cancels them.";
+They run at the same time and share the cores. Ctrl-C cancels them.";
 
-/// Start unfinished jobs again, over the snapshots that they had.
+/// Restart unfinished jobs, over their snapshots.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
     location: Location,
-    /// Which [default: all that are unfinished].
+    /// Ids of the jobs [default: all unfinished jobs].
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// Print the jobs' reports as JSON, an object a line.
@@ -87,8 +87,8 @@ fn start(node: &Node, id: &str, json: bool) -> Result<Option<RunningJob>> {
             let output = &request.output.to;
             eprintln!(
                 "ebb: {application} {id}, whose process ended before it could say so, had \
-                 succeeded: {output} is there, which it was about to put in place (if it is \
-                 somebody else's, move it away and run the job anew)"
+                 succeeded: {output} is there, which it was about to put in place (if another \
+                 program wrote it, move it away and run the job again)"
             );
             tell_done(&record, &request, json)?;
             Ok(None)

@@ -1,4 +1,4 @@
-//! Shows how far a load has come, and ends it when somebody interrupts.
+//! Shows the progress of a load, and cancels it on a signal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What every job takes, whatever it reads and computes.
+//! The options that all jobs have.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,11 +16,10 @@ use ebb_storage::{Maintenance, Options};
 use super::{memory, target};
 use crate::database::Location;
 
-/// What a file of rows looks like.
+/// Format of a file of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum FormatArg {
-    /// `KEY<TAB>VALUE`, as they are, as far as rows have both: a tab or newline inside is
-    /// not escaped.
+    /// `KEY<TAB>VALUE`; a tab or newline inside is not escaped.
     Text,
     /// CSV (RFC 4180) with a header.
     Csv,
@@ -38,21 +37,20 @@ impl From<FormatArg> for RowFormat {
     }
 }
 
-/// What every job takes.
+/// The options that all jobs have.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Common {
     #[command(flatten)]
     location: Location,
-    /// Where the rows go when the job succeeds, all at once: a new file; with a
-    /// slash at its end a new folder with a file per task and _SUCCESS; a table
-    /// without rows; or - for the terminal. It is a table when it has the form
-    /// KEYSPACE.TABLE and the keyspace exists; write ./NAME for a file of such a
-    /// name.
+    /// Output of the job, complete or absent: a new file; NAME/ for a new folder with a
+    /// file per task and _SUCCESS; a new or empty table; or - for the terminal. A name of
+    /// the form KEYSPACE.TABLE is a table when the keyspace exists; write ./NAME for a
+    /// file of such a name.
     #[arg(long, value_name = "FILE|FOLDER/|KEYSPACE.TABLE|-")]
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     output: String,
-    /// What files of rows look like [default: as the file's name ends: .csv,
-    /// .jsonl, else text].
+    /// Format of the output files [default: by the end of the file's name: .csv, .jsonl,
+    /// else text].
     #[arg(long, value_name = "FORMAT")]
     format: Option<FormatArg>,
     /// Only the first N rows of the result, in its order. All of the input is read all
@@ -66,33 +64,29 @@ pub(super) struct Common {
     #[arg(long, value_name = "NAME", default_value = policy::DEFAULT)]
     #[arg(value_parser = policies())]
     policy: String,
-    /// Whether other processes come first (idle), or the job's tasks run as any
-    /// other process does (normal).
+    /// Priority of the job's tasks against other processes.
     #[arg(long, value_name = "HOW", default_value = "idle")]
     priority: Priority,
-    /// Map tasks at most [default: four per core].
+    /// Maximum number of map tasks [default: four per core].
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     splits: Option<u32>,
-    /// Cores the job may use at most [default: those of the machine].
+    /// Maximum number of cores [default: those of the machine].
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     cores: Option<u32>,
-    /// Memory for the records of all tasks together, as in 256MiB; what does not fit
-    /// goes to --spill-dir [default: 16 MiB per core].
+    /// Memory for the records of all tasks together, as in 256MiB; more is spilled to
+    /// --spill-dir [default: 16 MiB per core].
     #[arg(long = "memory", value_name = "SIZE", value_parser = memory::size)]
     memory_bytes: Option<u64>,
-    /// Where sorted runs are kept meanwhile, in a hidden folder [default: a directory
-    /// in --data].
+    /// Folder for spilled runs while the job runs [default: a directory in --data].
     #[arg(long, value_name = "DIR")]
     spill_dir: Option<PathBuf>,
-    /// Do not run the job: tell how long it takes, and how probably it meets its
-    /// goal.
+    /// Do not run the job: print how long it will take, and how probably it meets its goal.
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Run each task on a thread of this process, or in a process of its own: one that
-    /// hangs can be killed then, and one that fails or takes too much memory hurts
-    /// nothing but its job.
+    /// Where tasks run. A process that hangs can be killed, and one that crashes or takes
+    /// too much memory affects only its job.
     #[arg(long, value_name = "HOW", default_value = "thread")]
     isolate: IsolationArg,
     /// Print the job's report as a JSON object.
@@ -100,7 +94,7 @@ pub(super) struct Common {
     pub(super) json: bool,
 }
 
-/// Parses `30s` or `1h 5m`: a time to come.
+/// Parses `30s` or `1h 5m`, which must not be zero.
 fn goal(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text.trim_start_matches('-')) {
         Err(_) => Err("expected a time, as in 30s or 5m".to_string()),
@@ -115,12 +109,12 @@ fn policies() -> PossibleValuesParser {
     PossibleValuesParser::new(policy::descriptors().into_iter().map(|policy| policy.name))
 }
 
-/// What comes before the tasks of a job.
+/// Priority of tasks against other processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Priority {
-    /// Every other process.
+    /// Tasks use only what other processes leave.
     Idle,
-    /// None.
+    /// Tasks run like any other process.
     Normal,
 }
 

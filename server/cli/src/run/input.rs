@@ -1,4 +1,4 @@
-//! What a job reads, as arguments.
+//! The input of a job, as arguments.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,37 +11,36 @@ use ebb_server::jobs::request::{
 use crate::error::CliError;
 use crate::names::TableName;
 
-/// What every job takes that reads something.
+/// The options of a job with an input.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct InputArgs {
     #[command(flatten)]
     place: Place,
     /// Read the table as it was at this snapshot [default: one made for the job,
-    /// deleted at its end; if the job is killed and not started again, it expires after
-    /// a week].
+    /// deleted at its end; if the job is killed and not restarted, it expires after a
+    /// week].
     #[arg(long, value_name = "NAME")]
     snapshot: Option<String>,
-    /// Only the keys of the table from A to B, B left out; A.. and ..B are open.
+    /// Only the keys of the table from A up to but not including B; A.. and ..B are open.
     #[arg(long, value_name = "A..B")]
     range: Option<KeyRange>,
     /// Only the keys of the table that start with this.
     #[arg(long, value_name = "KEY", conflicts_with = "range")]
     prefix: Option<String>,
-    /// What the values of the table are.
+    /// Format of the table's values.
     #[arg(long, value_name = "KIND", default_value = "text")]
     values: ValueArg,
-    /// Names of the columns of CSV values or files without a header, all of them; else
-    /// they go by their numbers, from 1.
+    /// Names of all columns of CSV values, or of CSV files without a header; without names
+    /// columns have numbers, from 1.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     names: Vec<String>,
     /// The CSV files have no header.
     #[arg(long)]
     no_header: bool,
-    /// Fields of the CSV files may go over several lines. A file is read by one
-    /// task then.
+    /// Fields of the CSV files may span lines. Each file is then read by one task.
     #[arg(long)]
     multiline: bool,
-    /// What the generated records are drawn from.
+    /// Seed of the generated records.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
@@ -63,16 +62,16 @@ pub(super) struct Place {
     /// Read JSON objects, one per line, from files.
     #[arg(long, value_name = "PATH", num_args = 1..)]
     pub(super) json_lines: Vec<PathBuf>,
-    /// Read so many records drawn from a seed: a key of 10 printable characters,
-    /// and words, 100 bytes in all.
+    /// Read this many random records of 100 bytes: a key of 10 printable characters, and
+    /// words.
     #[arg(long, value_name = "RECORDS")]
     pub(super) generate: Option<u64>,
 }
 
-/// What values of a table are.
+/// Format of a table's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ValueArg {
-    /// Nothing that has columns.
+    /// Plain text, without columns.
     Text,
     /// A CSV record each.
     Csv,

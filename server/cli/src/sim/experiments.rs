@@ -21,7 +21,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Its name, or all; none lists them.
+    /// Name of the experiment, or all; without it, list them.
     name: Option<String>,
     /// How many times to draw it. Default: as its scenario says.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

@@ -22,7 +22,7 @@ Examples:
   ebb sim plan tonight.toml --futures 100 --confidence 0.99
   ebb sim plan tonight.toml --json | jq '.jobs[] | select(.at_risk) | .saved_by[0]'";
 
-/// Tell what becomes of the jobs of a scenario, which goals are at risk, and the
+/// Plan the jobs of a scenario: when each will end, which goals are at risk, and the
 /// cheapest change that saves each.
 ///
 /// The jobs are those listed as [[job]]; a [workload] is what may come beside them.
@@ -32,13 +32,13 @@ pub(super) struct Args {
     /// Cluster, forecast and jobs, a TOML file.
     #[arg(value_name = "SCENARIO.toml")]
     scenario: PathBuf,
-    /// The policy that is to run them.
+    /// The scheduling policy.
     #[arg(long, value_name = "NAME", default_value = policy::DEFAULT)]
     policy: String,
     /// How many futures to draw: task lengths, errors of the forecast, other jobs.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     futures: u32,
-    /// In which part of the futures a goal has to be met to be safe.
+    /// The part of the futures in which a goal must be met to be safe, 0 to 1.
     #[arg(long, value_name = "PART", default_value_t = 0.95, value_parser = confidence)]
     confidence: f64,
     /// Print one JSON object.

@@ -1,4 +1,4 @@
-//! What can be told of a job before it starts, and when nothing can.
+//! The estimate of a job before it starts, or why there is none.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::jobs::chain::Work;
 use crate::jobs::error::JobError;
 use crate::jobs::history::KnownProfile;
 
-/// What is told.
+/// The estimate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expectation {
     /// How long it will take, from what an earlier run took.
@@ -38,7 +38,7 @@ pub struct JobAdvice {
     pub is_same_work: bool,
 }
 
-/// Why nothing can be told.
+/// Why there is no estimate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WhyUnknown {
     /// No run of the application has left a profile yet.

@@ -1,4 +1,4 @@
-//! How much of the machine others leave, for whoever is about to start a job.
+//! How many cores other processes leave, measured before a job starts.
 
 use std::io;
 use std::thread::park_timeout;

@@ -120,7 +120,7 @@ fn bounded(mut attempt: AttemptRecord) -> AttemptRecord {
     attempt
 }
 
-/// Writes attempts until nobody sends any more.
+/// Writes attempts until all senders are gone.
 fn write(table: &AttemptTable, job: &str, attempts: &Receiver<JobAttempt>) -> Result<()> {
     let mut number = 0;
     while let Ok(first) = attempts.recv() {

@@ -1,5 +1,5 @@
-//! What a process is told of the job whose tasks it runs: the request, and its inputs as
-//! they were found.
+//! The description of a job for the processes that run its tasks: the request, and its
+//! inputs as they were opened.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::jobs::records::{RecordFormat, ValueFormat};
 use crate::jobs::request::{ApplicationRequest, JobRequest, OutputPlace};
 use crate::jobs::{FilesInput, Generator, SnapshotInput};
 
-/// A job as the processes that run its tasks are told of it.
+/// The description of a job for the processes that run its tasks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobDescription {
     pub(super) request: JobRequest,
@@ -26,7 +26,7 @@ pub struct JobDescription {
     pub(super) inputs: Vec<InputDescription>,
 }
 
-/// An input as a process is told of it.
+/// The description of an input.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct InputDescription {
     format: RecordFormat,

@@ -11,7 +11,7 @@ use crate::jobs::chain::{Chain, Work};
 use crate::jobs::error::JobError;
 use crate::jobs::request::JobRequest;
 
-/// What the processes of a job are told. Tables are pinned, so that their files stay
+/// The description of a job for its processes. Tables are pinned, so that their files stay
 /// where they are.
 pub(super) fn describe(
     request: &JobRequest,
@@ -33,7 +33,7 @@ pub(super) fn describe(
     })
 }
 
-/// The work with its tasks in processes that are told the description.
+/// The work with its tasks in processes that get the description.
 pub(super) fn isolated(
     work: Work,
     description: JobDescription,

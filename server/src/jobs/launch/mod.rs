@@ -8,7 +8,7 @@
 //! ```
 //!
 //! What always holds: a process of `--isolate process` makes the job by the same code
-//! from the same request; only its inputs come from what it is told.
+//! from the same request; only its inputs come from the description.
 
 mod application;
 mod description;
@@ -37,7 +37,7 @@ use super::request::{Isolation, JobRequest};
 /// A job that can be submitted. What it has open stays open until this is dropped; the
 /// snapshots that were made for it go then too, unless they are [kept](Self::keep).
 pub struct Launched {
-    /// What is to be run. Taken by whoever runs it.
+    /// What is to be run; taken when it is submitted.
     pub work: Option<Work>,
     /// What is read.
     pub inputs: Vec<OpenInput>,

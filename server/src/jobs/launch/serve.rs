@@ -1,4 +1,4 @@
-//! In a process that runs tasks for a node: the job that it is told of.
+//! In a process that runs tasks for a node: makes the job from its description.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -149,7 +149,7 @@ pub(super) struct StagedRows {
     runs: Vec<Range<u64>>,
 }
 
-/// Rows in a file with a name, as another process is told of them.
+/// The description of rows in a named file, for another process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ToldRows {
     path: PathBuf,
