@@ -149,7 +149,7 @@ impl Analytics {
             ensure!(waited.is_none(), "a job ended that should not: {waited:?}");
             ensure!(
                 started.elapsed() < START_MAX,
-                "no task of a job came to its end"
+                "no task of a job ended in {START_MAX:?}: other processes leave no CPU"
             );
         }
         Ok(Some(analytics))
