@@ -2,6 +2,7 @@
 //! or a sample of rows, as Gridmix's job of this name keeps.
 
 mod condition;
+mod seen;
 
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, TaskError};
 use xxhash_rust::xxh3::xxh3_64;
 
 pub use self::condition::Condition;
+use self::seen::{SeenColumns, SeenOutput};
 use super::Application;
 use super::records::csv::push_fields;
 use super::records::{
@@ -27,6 +29,8 @@ pub struct Selection {
     conditions: Vec<Condition>,
     /// The conditions' columns, then those that are wanted.
     columns: Columns,
+    /// The wanted columns as JSON, where rows and output are.
+    json: Option<(Vec<Column>, Columns)>,
     keep: f64,
     schema: Arc<dyn RowSchema>,
 }
@@ -53,17 +57,29 @@ impl Selection {
         Ok(Self {
             columns: columns.map_err(|error| InvalidInput(error.to_string()))?,
             conditions,
+            json: None,
             keep,
             schema: schema.shared(),
         })
     }
 
+    /// Leaves the wanted columns of JSON as they are written, for an output that is JSON: a
+    /// number stays a number. Changes nothing for other rows.
+    #[must_use]
+    pub fn keeping_json(mut self) -> Self {
+        if !self.wanted().is_empty() {
+            self.json = Columns::as_json(&*self.schema, self.wanted());
+        }
+        self
+    }
+
     /// What its rows have: the wanted columns and nothing else, or all that the rows of
     /// the input have.
     pub fn rows(&self) -> Arc<dyn RowSchema> {
-        match self.wanted() {
-            [] => Arc::clone(&self.schema),
-            wanted => {
+        match (self.wanted(), &self.json) {
+            ([], _) => Arc::clone(&self.schema),
+            (_, Some((columns, _))) => Arc::new(RecordFormat::values(columns.clone())),
+            (wanted, None) => {
                 let columns = wanted.iter().map(Column::text);
                 Arc::new(RecordFormat::values(columns.collect()))
             }
@@ -87,12 +103,18 @@ pub fn spec(
     output: Arc<dyn Output>,
     selection: Selection,
 ) -> JobSpec {
-    let mapper = SelectMapper { selection };
-    JobSpec::new(name, input, Arc::new(mapper), output)
+    let seen = Arc::new(SeenColumns::new(selection.columns.names()));
+    let output = SeenOutput {
+        inner: output,
+        seen: Arc::clone(&seen),
+    };
+    let mapper = SelectMapper { selection, seen };
+    JobSpec::new(name, input, Arc::new(mapper), Arc::new(output))
 }
 
 struct SelectMapper {
     selection: Selection,
+    seen: Arc<SeenColumns>,
 }
 
 impl Mapper for SelectMapper {
@@ -100,6 +122,7 @@ impl Mapper for SelectMapper {
         let Selection {
             conditions,
             columns,
+            json,
             schema,
             ..
         } = &self.selection;
@@ -109,6 +132,7 @@ impl Mapper for SelectMapper {
         let has_all = self.selection.wanted().is_empty();
         let mut wanted = Vec::new();
         let is_met = columns.read(key, value, |fields| {
+            self.seen.record(fields);
             for (condition, field) in conditions.iter().zip(fields.iter()) {
                 let Some(field) = field else {
                     return Ok(false);
@@ -127,7 +151,16 @@ impl Mapper for SelectMapper {
                 check(&**schema, key, value)?;
                 emit.emit(key, value)
             }
-            true => emit.emit(key, &wanted),
+            true => {
+                if let Some((_, columns)) = json {
+                    wanted.clear();
+                    columns.read(key, value, |fields| {
+                        push_fields(&mut wanted, fields.iter());
+                        Ok(())
+                    })?;
+                }
+                emit.emit(key, &wanted)
+            }
         }
     }
 }
@@ -137,6 +170,7 @@ mod tests {
     use super::*;
     use crate::jobs::records::ValueFormat;
     use crate::jobs::testing::run;
+    use crate::jobs::{RowFormat, RowWriter};
 
     fn selected(conditions: &[&str], wanted: &[&str], keep: f64) -> Vec<(String, String)> {
         let lines: Vec<String> = (0..2000)
@@ -178,5 +212,26 @@ mod tests {
         let twice = ["n".to_string(), "n".to_string()];
         let json = RecordFormat::file(ValueFormat::Json);
         assert!(Selection::new(&json, Vec::new(), &twice, 1.0).is_err());
+    }
+
+    #[test]
+    fn for_an_output_of_json_wanted_members_stay_as_they_are_written() {
+        let lines = [r#"{"n":1.50,"s":"17","l":[1, 2]}"#, r#"{"n":"x","l":null}"#];
+        let wanted = ["n", "s", "l"].map(str::to_string);
+        let json = RecordFormat::file(ValueFormat::Json);
+        let selection = Selection::new(&json, Vec::new(), &wanted, 1.0).unwrap();
+        let selection = selection.keeping_json();
+        let mut writer = RowWriter::new(RowFormat::JsonLines, selection.rows());
+        let found = run(&lines.map(str::to_string), 1, |input, output| {
+            spec("select", input, output, selection)
+        });
+        let mut written = Vec::new();
+        for (key, value) in found {
+            let (key, value) = (key.as_bytes(), value.as_bytes());
+            writer.write(key, value, &mut written).unwrap();
+        }
+        let expected = "{\"n\":1.50,\"s\":\"17\",\"l\":[1, 2]}\n\
+                        {\"n\":\"x\",\"s\":null,\"l\":null}\n";
+        assert_eq!(String::from_utf8(written).unwrap(), expected);
     }
 }

@@ -258,6 +258,48 @@ fn a_limit_leaves_the_first_rows_of_the_result() {
 }
 
 #[test]
+fn select_keeps_what_members_of_json_are_in_json_lines() {
+    // A user selected columns of JSON lines, and numbers came out as strings.
+    let place = Place::new();
+    place.write(
+        "in.jsonl",
+        "{\"id\":7,\"name\":\"17\",\"tags\":[1,true]}\n{\"id\":8.50,\"name\":null}\n",
+    );
+    let run = "run select --json-lines in.jsonl --columns id,name,tags";
+    place.ebb(&format!("{run} --output out.jsonl")).ok();
+    assert_eq!(
+        place.read("out.jsonl"),
+        "{\"id\":7,\"name\":\"17\",\"tags\":[1,true]}\n\
+         {\"id\":8.50,\"name\":null,\"tags\":null}\n"
+    );
+    let one = "run select --json-lines in.jsonl --columns id --output id.jsonl";
+    place.ebb(one).ok();
+    assert_eq!(place.read("id.jsonl"), "{\"id\":7}\n{\"id\":8.50}\n");
+    place.ebb(&format!("{run} --output out.csv")).ok();
+    assert!(place.read("out.csv").contains("\n7,17,\"[1,true]\"\n"));
+}
+
+#[test]
+fn a_column_that_no_record_has_is_an_error() {
+    // A user misspelt a column of JSON lines, and got no rows and no message.
+    let place = Place::new();
+    place.write("in.jsonl", "{\"name\":null,\"n\":1}\n{\"n\":2}\n");
+    let run = "run select --json-lines in.jsonl --output out.csv";
+    for bad in ["--where nam=x", "--columns n,nam"] {
+        let done = place.ebb(&format!("{run} {bad}"));
+        assert_ne!(done.code, 0);
+        assert!(
+            done.stderr.contains("no record has a column \"nam\""),
+            "{}",
+            done.stderr
+        );
+        assert!(!place.path("out.csv").exists());
+    }
+    // Null is a value, though it meets no condition.
+    place.ebb(&format!("{run} --where name=x")).ok();
+}
+
+#[test]
 fn conditions_without_sense_are_refused() {
     // A user wrote 5O for 50 and => for >=, and got rows that were compared as text.
     let place = Place::new();

@@ -18,7 +18,7 @@ use crate::jobs::records::{RecordFormat, RowSchema};
 use crate::jobs::request::{ApplicationRequest, JobRequest, OrderRequest};
 use crate::jobs::select::{self, Selection};
 use crate::jobs::sort::{self, Order};
-use crate::jobs::{index, pi, simulate, validate, wordcount};
+use crate::jobs::{RowFormat, index, pi, simulate, validate, wordcount};
 
 /// What a job is made of beside its request.
 pub(super) struct Materials<'a> {
@@ -127,7 +127,10 @@ pub(super) fn make(request: &JobRequest, materials: &Materials<'_>) -> Result<Wo
             let (input, format) = materials.input(0)?;
             let conditions = options.conditions.clone();
             let selection = Selection::new(format, conditions, &options.columns, options.keep);
-            let selection = selection.map_err(|e| no(&e))?;
+            let mut selection = selection.map_err(|e| no(&e))?;
+            if request.output.row_format() == RowFormat::JsonLines {
+                selection = selection.keeping_json();
+            }
             let output = output.of(selection.rows())?;
             select::spec(name, input, output, selection)
         }

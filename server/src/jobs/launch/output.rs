@@ -9,7 +9,7 @@ use crate::jobs::error::JobError;
 use crate::jobs::history::{CommitRecord, RecordedOutput, SYSTEM_KEYSPACE};
 use crate::jobs::records::RowSchema;
 use crate::jobs::request::{JobRequest, OutputPlace, Paths};
-use crate::jobs::{FilesOutput, FilesTarget, LimitedOutput, RowFormat, RowWriter, TableOutput};
+use crate::jobs::{FilesOutput, FilesTarget, LimitedOutput, RowWriter, TableOutput};
 use crate::lookup;
 use crate::names::TableName;
 
@@ -41,11 +41,7 @@ impl OpenOutput<'_> {
         let mut output: Arc<dyn Output> = match files_target(request, paths) {
             None => Arc::new(table_output(request, site)?),
             Some(files) => {
-                let named = match &files {
-                    FilesTarget::File(path) => RowFormat::of_name(&path.to_string_lossy()),
-                    FilesTarget::Folder(_) | FilesTarget::Terminal => RowFormat::Text,
-                };
-                let rows = RowWriter::new(request.output.format.unwrap_or(named), rows);
+                let rows = RowWriter::new(request.output.row_format(), rows);
                 Arc::new(FilesOutput::new(files, rows, &site.spill_dir))
             }
         };

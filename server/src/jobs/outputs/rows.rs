@@ -164,9 +164,11 @@ fn push_member(line: &mut Vec<u8>, column: &Column, field: &[u8]) -> serde_json:
     serde_json::to_writer(&mut *line, &column.name)?;
     line.push(b':');
     match column.kind {
-        ColumnKind::Number | ColumnKind::Json if text.is_empty() => line.extend(b"null"),
+        ColumnKind::Number | ColumnKind::Json | ColumnKind::Member if text.is_empty() => {
+            line.extend(b"null")
+        }
         ColumnKind::Number if is_json_number(text) => line.extend_from_slice(field),
-        ColumnKind::Json => push_json(line, field)?,
+        ColumnKind::Json | ColumnKind::Member => push_json(line, field)?,
         ColumnKind::Number | ColumnKind::Text => serde_json::to_writer(line, text)?,
     }
     Ok(())

@@ -19,8 +19,10 @@ pub enum ColumnKind {
     Text,
     /// Numbers, without quotes; an empty one is null.
     Number,
-    /// JSON of any kind, as it is; empty is null.
+    /// The JSON that a row is, as it is; empty is null.
     Json,
+    /// A member of a JSON object, as it is; empty is null.
+    Member,
 }
 
 impl Column {
@@ -37,6 +39,11 @@ impl Column {
     /// Of JSON.
     pub fn json(name: impl Into<String>) -> Self {
         Self::new(name, ColumnKind::Json)
+    }
+
+    /// Of members of JSON objects.
+    pub fn member(name: impl Into<String>) -> Self {
+        Self::new(name, ColumnKind::Member)
     }
 
     fn new(name: impl Into<String>, kind: ColumnKind) -> Self {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ebb_scheduler::runtime::TaskError;
 
 use super::number::{Number, NumberProblem};
-use super::{Fields, InvalidRow, RowDecoder, RowSchema, UnknownColumn};
+use super::{Column, Fields, InvalidRow, RowDecoder, RowSchema, UnknownColumn};
 
 /// Some columns of rows, by name.
 #[derive(Debug, Clone)]
@@ -44,6 +44,19 @@ impl Columns {
             decoder,
             names: names.into_iter().map(str::to_string).collect(),
         })
+    }
+
+    /// The same of rows that are JSON, with their members as they are written, and what
+    /// each column holds; `None` of other rows.
+    pub fn as_json<S: AsRef<str>>(
+        schema: &dyn RowSchema,
+        names: &[S],
+    ) -> Option<(Vec<Column>, Self)> {
+        let borrowed: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+        let (columns, decoder) = schema.json_decoder(&borrowed)?;
+        let names = borrowed.into_iter().map(str::to_string).collect();
+        let decoder = Some(decoder.into());
+        Some((columns, Self { decoder, names }))
     }
 
     /// All columns that rows are written with.

@@ -10,6 +10,8 @@ use super::csv::CsvFields;
 pub struct Fields {
     bytes: Vec<u8>,
     places: Vec<Option<Range<usize>>>,
+    /// Missing fields that the row has, as JSON's null.
+    nulls: Vec<usize>,
     /// For those that take fields out of CSV records.
     pub(super) csv: CsvFields,
 }
@@ -20,6 +22,7 @@ impl Fields {
         self.bytes.clear();
         self.places.clear();
         self.places.resize(count, None);
+        self.nulls.clear();
     }
 
     /// The field `at`, from 0, is `field`.
@@ -35,6 +38,17 @@ impl Fields {
     /// The field `at` is missing.
     pub(super) fn unset(&mut self, at: usize) {
         self.places[at] = None;
+    }
+
+    /// The row has the field `at`, and it is null: it counts as missing.
+    pub(super) fn set_null(&mut self, at: usize) {
+        self.places[at] = None;
+        self.nulls.push(at);
+    }
+
+    /// Whether the row has the field `at`, be it null.
+    pub fn has(&self, at: usize) -> bool {
+        self.get(at).is_some() || self.nulls.contains(&at)
     }
 
     /// Sets the field `at` to the field `from` of the last CSV record.

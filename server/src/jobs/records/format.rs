@@ -215,7 +215,7 @@ impl RecordFormat {
         }
     }
 
-    fn decoder_of(&self, sources: Vec<Source>) -> Box<dyn RowDecoder> {
+    fn decoder_of(&self, sources: Vec<Source>) -> Decoder {
         let mut decoder = Decoder {
             count: sources.len(),
             key_fields: match &self.key {
@@ -237,7 +237,7 @@ impl RecordFormat {
                 }
             }
         }
-        Box::new(decoder)
+        decoder
     }
 
     fn unknown(&self, name: &str, columns: &[Column]) -> UnknownColumn {
@@ -268,11 +268,30 @@ impl RowSchema for RecordFormat {
 
     fn decoder(&self, names: &[&str]) -> Result<Box<dyn RowDecoder>, UnknownColumn> {
         let sources = names.iter().map(|name| self.find(name));
-        Ok(self.decoder_of(sources.collect::<Result<_, _>>()?))
+        let decoder = self.decoder_of(sources.collect::<Result<_, _>>()?);
+        Ok(Box::new(decoder))
+    }
+
+    fn json_decoder(&self, names: &[&str]) -> Option<(Vec<Column>, Box<dyn RowDecoder>)> {
+        if self.value != ValueFormat::Json {
+            return None;
+        }
+        let sources = names.iter().map(|name| self.find(name).ok());
+        let sources: Vec<Source> = sources.collect::<Option<_>>()?;
+        let column = |(name, source): (&&str, &Source)| match source {
+            Source::Value | Source::Member(_) => Column::member(*name),
+            Source::Key | Source::KeyField(_) | Source::ValueField(_) => Column::text(*name),
+        };
+        let columns = names.iter().zip(&sources).map(column).collect();
+        let decoder = Decoder {
+            as_json: true,
+            ..self.decoder_of(sources)
+        };
+        Some((columns, Box::new(decoder)))
     }
 
     fn whole(&self) -> Box<dyn RowDecoder> {
-        self.decoder_of(self.sources())
+        Box::new(self.decoder_of(self.sources()))
     }
 
     fn position(&self, name: &str) -> Option<usize> {
@@ -332,6 +351,8 @@ struct Decoder {
     /// Which fields are members of the JSON object that the value is; each by a path.
     members: Vec<usize>,
     paths: Vec<Vec<String>>,
+    /// Members come as they are written, strings in quotes.
+    as_json: bool,
     key_fields: usize,
     value: ValueFormat,
 }
@@ -346,6 +367,7 @@ impl Default for Decoder {
             of_value: Vec::new(),
             members: Vec::new(),
             paths: Vec::new(),
+            as_json: false,
             key_fields: 1,
             value: ValueFormat::Nothing,
         }
@@ -376,7 +398,11 @@ impl RowDecoder for Decoder {
             }
         }
         if !self.members.is_empty() {
-            json::members(value, &self.paths, &self.members, fields)?;
+            let members = match self.as_json {
+                true => json::written_members,
+                false => json::members,
+            };
+            members(value, &self.paths, &self.members, fields)?;
         }
         Ok(())
     }

@@ -21,14 +21,55 @@ pub(super) fn members(
     places: &[usize],
     fields: &mut Fields,
 ) -> Result<(), String> {
-    let wanted = paths.iter().map(Vec::as_slice);
-    let wanted: Vec<Wanted<'_>> = places.iter().copied().zip(wanted).collect();
-    read(object, &wanted, fields).map_err(|e| format!("it is no JSON object: {e}"))
+    find(object, paths, places, fields, Form::Text)
 }
 
-fn read(object: &[u8], wanted: &[Wanted<'_>], fields: &mut Fields) -> serde_json::Result<()> {
+/// The same with strings as they are written too, in quotes: each field is JSON.
+///
+/// # Errors
+/// As [`members`].
+pub(super) fn written_members(
+    object: &[u8],
+    paths: &[Vec<String>],
+    places: &[usize],
+    fields: &mut Fields,
+) -> Result<(), String> {
+    find(object, paths, places, fields, Form::Json)
+}
+
+/// What a field has of a string.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Its text.
+    Text,
+    /// What is written.
+    Json,
+}
+
+fn find(
+    object: &[u8],
+    paths: &[Vec<String>],
+    places: &[usize],
+    fields: &mut Fields,
+    form: Form,
+) -> Result<(), String> {
+    let wanted = paths.iter().map(Vec::as_slice);
+    let wanted: Vec<Wanted<'_>> = places.iter().copied().zip(wanted).collect();
+    read(object, &wanted, fields, form).map_err(|e| format!("it is no JSON object: {e}"))
+}
+
+fn read(
+    object: &[u8],
+    wanted: &[Wanted<'_>],
+    fields: &mut Fields,
+    form: Form,
+) -> serde_json::Result<()> {
     let mut json = serde_json::Deserializer::from_slice(object);
-    json.deserialize_map(Members { wanted, fields })?;
+    json.deserialize_map(Members {
+        wanted,
+        fields,
+        form,
+    })?;
     json.end()
 }
 
@@ -39,6 +80,7 @@ type Wanted<'p> = (usize, &'p [String]);
 struct Members<'p, 'f> {
     wanted: &'f [Wanted<'p>],
     fields: &'f mut Fields,
+    form: Form,
 }
 
 /// The name of a member, without a copy of it as a rule.
@@ -84,7 +126,11 @@ impl<'de> Visitor<'de> for Members<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
-        let Self { wanted, fields } = self;
+        let Self {
+            wanted,
+            fields,
+            form,
+        } = self;
         while let Some(name) = object.next_key_seed(Name)? {
             let below = |wanted: &Wanted<'_>| wanted.1.first().is_some_and(|first| *first == name);
             let mut found = wanted.iter().filter(|wanted| below(wanted)).peekable();
@@ -93,7 +139,7 @@ impl<'de> Visitor<'de> for Members<'_, '_> {
             } else if found.clone().any(|(_, path)| path.len() == 1) {
                 let member: &RawValue = object.next_value()?;
                 for (place, path) in found {
-                    set(*place, &path[1..], member.get(), fields)
+                    set(*place, &path[1..], member.get(), fields, form)
                         .map_err(serde::de::Error::custom)?;
                 }
             } else {
@@ -101,7 +147,11 @@ impl<'de> Visitor<'de> for Members<'_, '_> {
                     found.map(|&(place, path)| (place, &path[1..])).collect();
                 rest.iter().for_each(|&(place, _)| fields.unset(place));
                 let wanted = &rest;
-                object.next_value_seed(Members { wanted, fields })?;
+                object.next_value_seed(Members {
+                    wanted,
+                    fields,
+                    form,
+                })?;
             }
         }
         Ok(())
@@ -138,11 +188,24 @@ impl<'de> Visitor<'de> for Members<'_, '_> {
 }
 
 /// Sets a field to what `json`, which is valid, has at `path`.
-fn set(place: usize, path: &[String], json: &str, fields: &mut Fields) -> serde_json::Result<()> {
+fn set(
+    place: usize,
+    path: &[String],
+    json: &str,
+    fields: &mut Fields,
+    form: Form,
+) -> serde_json::Result<()> {
     fields.unset(place);
     let json = json.trim_ascii();
     match (path, json.as_bytes()) {
-        ([], b"null") => Ok(()),
+        ([], b"null") => {
+            fields.set_null(place);
+            Ok(())
+        }
+        ([], json) if form == Form::Json => {
+            fields.set(place, json);
+            Ok(())
+        }
         ([], [b'"', text @ .., b'"']) if !text.contains(&b'\\') => {
             fields.set(place, text);
             Ok(())
@@ -156,7 +219,7 @@ fn set(place: usize, path: &[String], json: &str, fields: &mut Fields) -> serde_
             fields.set(place, json);
             Ok(())
         }
-        (path, [b'{', ..]) => read(json.as_bytes(), &[(place, path)], fields),
+        (path, [b'{', ..]) => read(json.as_bytes(), &[(place, path)], fields, form),
         _ => Ok(()),
     }
 }

@@ -24,6 +24,13 @@ pub trait RowSchema: fmt::Debug + Send + Sync {
     /// When there is no such column, as far as can be told without a row.
     fn decoder(&self, names: &[&str]) -> Result<Box<dyn RowDecoder>, UnknownColumn>;
 
+    /// Finds columns of rows that are JSON, with what each holds: members come as they are
+    /// written, so that a number stays a number. `None` where rows are not JSON, or have no
+    /// such column.
+    fn json_decoder(&self, _names: &[&str]) -> Option<(Vec<Column>, Box<dyn RowDecoder>)> {
+        None
+    }
+
     /// Finds all of [`RowSchema::columns`].
     fn whole(&self) -> Box<dyn RowDecoder>;
 

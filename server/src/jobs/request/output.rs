@@ -36,6 +36,18 @@ pub enum OutputPlace {
     Terminal,
 }
 
+impl OutputRequest {
+    /// The format of the files, or of the terminal; text for a table, which has none.
+    pub fn row_format(&self) -> RowFormat {
+        match (&self.to, self.format) {
+            (OutputPlace::Table(_), _) => RowFormat::Text,
+            (_, Some(format)) => format,
+            (OutputPlace::File(path), None) => RowFormat::of_name(&path.to_string_lossy()),
+            (OutputPlace::Folder(_) | OutputPlace::Terminal, None) => RowFormat::Text,
+        }
+    }
+}
+
 impl From<OutputPlace> for OutputRequest {
     fn from(to: OutputPlace) -> Self {
         Self {
