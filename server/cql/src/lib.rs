@@ -4,10 +4,13 @@
 //! ```text
 //! protocol   frames of the native protocol, version 4
 //! syntax     text to statements
+//! client     a blocking client, the only one with I/O (feature `client`)
 //! ```
 //!
-//! Neither uses the other.
+//! `protocol` and `syntax` do not use each other.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "client")]
+pub mod client;
 pub mod protocol;
 pub mod syntax;

@@ -1,0 +1,154 @@
+//! A small blocking client of the native protocol: for tests, and for generators of load
+//! that must cost less than what they measure.
+//!
+//! Frames are encoded beforehand and sent as they are; only [`set_stream`] touches them.
+//! Several may be in flight: their streams say which answer is whose.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+
+use bytes::BytesMut;
+
+use crate::protocol::{
+    Answer, BODY_BYTES_MAX_DEFAULT, Compression, Direction, ErrorResponse, Frame, FrameDecoder,
+    FrameError, ProtocolError, Request, Response, Startup,
+};
+
+/// Room that is made for one read of the socket.
+const READ_BYTES: usize = 64 << 10;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The connection failed, or the server closed it.
+    #[error("the connection: {0}")]
+    Io(#[from] io::Error),
+    /// The server sent what is no frame.
+    #[error("what the server sent: {0}")]
+    Frame(#[from] FrameError),
+    /// The server sent a frame that is no response.
+    #[error("what the server sent: {0}")]
+    Protocol(#[from] ProtocolError),
+    /// The server answered with an error.
+    #[error("the server: {0}")]
+    Refused(#[from] ErrorResponse),
+    /// The server answered something else than the request can have.
+    #[error("the server answered with another message: {0:?}")]
+    Unexpected(Box<Response>),
+}
+
+/// A connection whose STARTUP is done.
+#[derive(Debug)]
+pub struct Client {
+    stream: TcpStream,
+    decoder: FrameDecoder,
+    compression: Compression,
+    received: BytesMut,
+    // Frames of other streams that came while a request was waited for.
+    waiting: VecDeque<Frame>,
+}
+
+/// Gives an encoded frame another stream.
+///
+/// # Panics
+/// When it is shorter than a header.
+pub fn set_stream(frame: &mut [u8], stream: i16) {
+    frame[2..4].copy_from_slice(&stream.to_be_bytes());
+}
+
+impl Client {
+    /// Connects and says STARTUP, without authentication.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, or answers anything but READY.
+    pub fn connect(
+        address: impl ToSocketAddrs,
+        compression: Compression,
+    ) -> Result<Self, ClientError> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        let mut decoder = FrameDecoder::new(Direction::Response, BODY_BYTES_MAX_DEFAULT);
+        // The answer to STARTUP may be compressed already.
+        decoder.set_compression(compression);
+        let mut client = Self {
+            stream,
+            decoder,
+            compression: Compression::None,
+            received: BytesMut::new(),
+            waiting: VecDeque::new(),
+        };
+        let mut options = vec![("CQL_VERSION", "3.0.0")];
+        if compression == Compression::Lz4 {
+            options.push(("COMPRESSION", "lz4"));
+        }
+        match client.request(&Request::Startup(Startup { options }))? {
+            Response::Ready => {}
+            other => return Err(ClientError::Unexpected(Box::new(other))),
+        }
+        client.compression = compression;
+        Ok(client)
+    }
+
+    /// The socket, for time limits and for polling.
+    pub fn socket(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Sends encoded frames, one or many.
+    ///
+    /// # Errors
+    /// When the connection fails.
+    pub fn send(&mut self, frames: &[u8]) -> io::Result<()> {
+        self.stream.write_all(frames)
+    }
+
+    /// The next frame of any stream; waits for it.
+    ///
+    /// # Errors
+    /// When the connection fails or ends, or what comes is no frame.
+    pub fn receive(&mut self) -> Result<Frame, ClientError> {
+        if let Some(frame) = self.waiting.pop_front() {
+            return Ok(frame);
+        }
+        self.receive_new()
+    }
+
+    fn receive_new(&mut self) -> Result<Frame, ClientError> {
+        loop {
+            if let Some(frame) = self.decoder.decode(&mut self.received)? {
+                return Ok(frame);
+            }
+            let start = self.received.len();
+            self.received.resize(start + READ_BYTES, 0);
+            let read = self.stream.read(&mut self.received[start..]);
+            let read_bytes = *read.as_ref().unwrap_or(&0);
+            self.received.truncate(start + read_bytes);
+            if read? == 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            }
+        }
+    }
+
+    /// Sends one request in stream 0 and waits for its answer. Frames of other streams
+    /// that come before are kept for [`receive`](Self::receive).
+    ///
+    /// # Errors
+    /// Those of [`receive`](Self::receive), and every ERROR of the server.
+    pub fn request(&mut self, request: &Request<'_>) -> Result<Response, ClientError> {
+        let mut out = BytesMut::new();
+        request.encode(&mut out, 0, self.compression);
+        self.send(&out)?;
+        loop {
+            let frame = self.receive_new()?;
+            if frame.stream != 0 {
+                self.waiting.push_back(frame);
+                continue;
+            }
+            return match Answer::decode(&frame)?.response {
+                Response::Error(error) => Err(error.into()),
+                response => Ok(response),
+            };
+        }
+    }
+}
