@@ -303,3 +303,26 @@ fn they_read_the_columns_types() {
     ];
     assert_eq!(specs, expected);
 }
+
+/// The samples are too short to be compressed.
+#[test]
+fn long_bodies_are_compressed_both_ways() {
+    let text = "SELECT a FROM t ".repeat(1000);
+    let mut out = BytesMut::new();
+    Request::Prepare { text: &text }.encode(&mut out, 0, Compression::Lz4);
+    assert!(out.len() < text.len() / 10);
+    let read = envelope(&out, OtherCompression::Lz4).request_body();
+    let RequestBody::Prepare(read) = read.unwrap() else {
+        panic!("no PREPARE");
+    };
+    assert_eq!(read.query, text);
+
+    let keyspace = text;
+    let response = Response::SetKeyspace { keyspace };
+    let mut out = BytesMut::new();
+    response.encode(&mut out, 0, &Head::default(), Compression::Lz4);
+    assert_eq!(out[1], flag::COMPRESSION);
+    let frame = decode_one(&out, Direction::Response, Compression::Lz4).unwrap();
+    assert_eq!(Answer::decode(&frame).unwrap().response, response);
+    they_read(&response);
+}
