@@ -391,7 +391,7 @@ fn decode_uuid(reader: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
     if version == 1 {
         high = time_last(high);
     }
-    if high >> 12 & 0xf != version.into() {
+    if (high >> 12 & 0xf) as u8 != version {
         return reader.fail("a uuid whose version is not the one before it");
     }
     Ok([high.to_be_bytes(), reader.array::<8>()?].concat())

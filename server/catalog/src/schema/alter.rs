@@ -1,0 +1,195 @@
+//! A table after ALTER TABLE: each change gives a new schema, or says why not.
+
+use std::sync::Arc;
+
+use super::table::STATIC_WITHOUT_CLUSTERING;
+use super::{
+    Column, ColumnId, ColumnKind, DroppedColumn, OptionValue, SchemaError, TableSchema, UserType,
+    invalid, replace_type,
+};
+use crate::key::Order;
+use crate::types::CqlType;
+
+impl TableSchema {
+    /// The table with one more column.
+    ///
+    /// # Errors
+    /// Where the name is taken, the type does not fit the table, or a column of this name was
+    /// dropped that had another type or kind.
+    pub fn add_column(
+        &self,
+        name: &str,
+        ty: CqlType,
+        is_static: bool,
+    ) -> Result<Self, SchemaError> {
+        let kind = match is_static {
+            true => ColumnKind::Static,
+            false => ColumnKind::Regular,
+        };
+        ty.check()?;
+        if self.column(name).is_some() {
+            return invalid(format!("Column with name '{name}' already exists"));
+        }
+        if is_static && self.columns_of(ColumnKind::Clustering).is_empty() {
+            return invalid(STATIC_WITHOUT_CLUSTERING);
+        }
+        if let Some(old) = self.dropped.iter().rev().find(|d| *d.name == *name) {
+            if expand(&ty) != old.ty {
+                return invalid(format!(
+                    "Cannot re-add previously dropped column '{name}' of type {ty}, \
+                     incompatible with previous type {}",
+                    old.ty
+                ));
+            }
+            if kind != old.kind {
+                return invalid(format!(
+                    "Cannot re-add previously dropped column '{name}' of kind {}, \
+                     incompatible with previous kind {}",
+                    kind.as_str().to_uppercase(),
+                    old.kind.as_str().to_uppercase()
+                ));
+            }
+            if ty == CqlType::Counter {
+                return invalid(format!(
+                    "Cannot re-add previously dropped counter column {name}"
+                ));
+            }
+        }
+        let values = self.columns.iter().filter(|c| c.kind >= ColumnKind::Static);
+        let counters = self.is_counter();
+        if values.count() > 0 && counters != (ty == CqlType::Counter) {
+            let (not, table) = match counters {
+                true => ("a non counter", "a counter"),
+                false => ("a counter", "a non counter"),
+            };
+            return Err(SchemaError::Configuration(format!(
+                "{}.{}: Cannot have {not} column (\"{name}\") in {table} table",
+                self.keyspace, self.name
+            )));
+        }
+        let mut next = self.clone();
+        next.columns.push(Column {
+            id: ColumnId(self.next_column_id),
+            name: name.into(),
+            ty,
+            kind,
+            position: 0,
+            order: Order::Asc,
+        });
+        next.next_column_id = match self.next_column_id.checked_add(1) {
+            Some(id) => id,
+            None => return invalid("The table had as many columns as a table can have"),
+        };
+        Ok(next.assemble())
+    }
+
+    /// The table without a column, whose id stays taken.
+    ///
+    /// # Errors
+    /// Where there is none of this name, or it is part of the key.
+    pub fn drop_column(&self, name: &str, now_us: i64) -> Result<Self, SchemaError> {
+        let column = self.existing(name)?;
+        if column.kind < ColumnKind::Static {
+            return invalid(format!("Cannot drop PRIMARY KEY column {name}"));
+        }
+        let mut next = self.clone();
+        next.columns.retain(|c| c.id != column.id);
+        next.dropped.push(DroppedColumn {
+            id: column.id,
+            name: column.name.clone(),
+            ty: expand(&column.ty),
+            kind: column.kind,
+            dropped_us: now_us,
+        });
+        next.dropped.sort_by_key(|d| d.id);
+        Ok(next.assemble())
+    }
+
+    /// The table with a column of its key under another name.
+    ///
+    /// # Errors
+    /// Where there is none of this name, it is not of the key, or the new name is taken.
+    pub fn rename_column(&self, from: &str, to: &str) -> Result<Self, SchemaError> {
+        let column = self.existing(from)?;
+        if column.kind >= ColumnKind::Static {
+            return invalid(format!("Cannot rename non PRIMARY KEY column {from}"));
+        }
+        if self.column(to).is_some() {
+            return invalid(format!(
+                "Cannot rename column {from} to {to} in table '{}.{}'; another column with that \
+                 name already exists",
+                self.keyspace, self.name
+            ));
+        }
+        let mut next = self.clone();
+        for c in next.columns.iter_mut().filter(|c| *c.name == *from) {
+            c.name = to.into();
+        }
+        Ok(next.assemble())
+    }
+
+    /// The table with other options; those not named stay.
+    ///
+    /// # Errors
+    /// As [`TableOptions::set`](super::TableOptions::set).
+    pub fn alter_options(
+        &self,
+        changes: impl IntoIterator<Item = (String, OptionValue)>,
+    ) -> Result<Self, SchemaError> {
+        let mut next = self.clone();
+        for (name, value) in changes {
+            next.options.set(&name, value)?;
+        }
+        if next.options.default_time_to_live_secs() > 0 && self.is_counter() {
+            return invalid("Cannot set default_time_to_live on a table with counters");
+        }
+        Ok(next)
+    }
+
+    /// The table with a user-defined type in its new form.
+    ///
+    /// # Errors
+    /// Where a type that uses it would become too large.
+    pub(super) fn with_type(&self, new: &Arc<UserType>) -> Result<Self, SchemaError> {
+        let mut next = self.clone();
+        for column in &mut next.columns {
+            column.ty = replace_type(&column.ty, new)?;
+        }
+        Ok(next.assemble())
+    }
+
+    fn existing(&self, name: &str) -> Result<&Column, SchemaError> {
+        match self.column(name) {
+            Some(column) => Ok(column),
+            None => invalid(format!(
+                "Column {name} was not found in table '{}.{}'",
+                self.keyspace, self.name
+            )),
+        }
+    }
+}
+
+/// A type whose user-defined types are tuples: those may be dropped or altered later.
+fn expand(ty: &CqlType) -> CqlType {
+    let inner = |t: &Arc<CqlType>| Arc::new(expand(t));
+    match ty {
+        CqlType::List { element, frozen } => CqlType::List {
+            element: inner(element),
+            frozen: *frozen,
+        },
+        CqlType::Set { element, frozen } => CqlType::Set {
+            element: inner(element),
+            frozen: *frozen,
+        },
+        CqlType::Map { key, value, frozen } => CqlType::Map {
+            key: inner(key),
+            value: inner(value),
+            frozen: *frozen,
+        },
+        CqlType::Tuple(types) => CqlType::tuple(types.iter().map(expand)),
+        CqlType::Udt { definition, .. } => {
+            CqlType::tuple(definition.fields().iter().map(|(_, t)| expand(t)))
+        }
+        native => native.clone(),
+    }
+}

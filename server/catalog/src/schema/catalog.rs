@@ -1,0 +1,317 @@
+//! All keyspaces at one moment, and the changes that concern more than one table.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::{
+    ColumnKind, KeyspaceSchema, SchemaError, TableDefinition, TableSchema, UserType, invalid,
+    replace_in_type,
+};
+use crate::types::CqlType;
+
+/// Every keyspace. A change gives another schema that shares what did not change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schema {
+    keyspaces: BTreeMap<Arc<str>, Arc<KeyspaceSchema>>,
+    version: Uuid,
+}
+
+impl Default for Schema {
+    fn default() -> Self {
+        Self::from_keyspaces(BTreeMap::new())
+    }
+}
+
+impl Schema {
+    /// Of these keyspaces. A later one takes the place of an earlier one of its name.
+    pub fn new(keyspaces: impl IntoIterator<Item = KeyspaceSchema>) -> Self {
+        Self::from_keyspaces(
+            keyspaces
+                .into_iter()
+                .map(|k| (k.name.clone(), Arc::new(k)))
+                .collect(),
+        )
+    }
+
+    fn from_keyspaces(keyspaces: BTreeMap<Arc<str>, Arc<KeyspaceSchema>>) -> Self {
+        let mut bytes = Vec::new();
+        let mut add = |record: Vec<u8>| {
+            bytes.extend((record.len() as u64).to_be_bytes());
+            bytes.extend(record);
+        };
+        for keyspace in keyspaces.values() {
+            add(keyspace.encode());
+            keyspace.tables().for_each(|table| add(table.encode()));
+        }
+        Self {
+            keyspaces,
+            version: Uuid::new_v3(&Uuid::nil(), &bytes),
+        }
+    }
+
+    /// The MD5 of all records as a uuid of version 3: equal schemas have equal versions.
+    pub fn version(&self) -> Uuid {
+        self.version
+    }
+
+    /// A keyspace by its name.
+    pub fn keyspace(&self, name: &str) -> Option<&Arc<KeyspaceSchema>> {
+        self.keyspaces.get(name)
+    }
+
+    /// All keyspaces, by name.
+    pub fn keyspaces(&self) -> impl Iterator<Item = &Arc<KeyspaceSchema>> {
+        self.keyspaces.values()
+    }
+
+    /// A table by its keyspace and name.
+    pub fn table(&self, keyspace: &str, table: &str) -> Option<&Arc<TableSchema>> {
+        self.keyspace(keyspace)?.table(table)
+    }
+
+    /// With one more keyspace.
+    ///
+    /// # Errors
+    /// [`SchemaError::KeyspaceExists`].
+    pub fn create_keyspace(&self, keyspace: KeyspaceSchema) -> Result<Self, SchemaError> {
+        if self.keyspaces.contains_key(&keyspace.name) {
+            return Err(SchemaError::KeyspaceExists(keyspace.name.to_string()));
+        }
+        Ok(self.with(keyspace))
+    }
+
+    /// With other replication, durability or both.
+    ///
+    /// # Errors
+    /// Where there is no such keyspace, or replication without a class.
+    pub fn alter_keyspace(
+        &self,
+        name: &str,
+        replication: Option<BTreeMap<String, String>>,
+        durable_writes: Option<bool>,
+    ) -> Result<Self, SchemaError> {
+        let old = self.existing(name)?;
+        let mut next = KeyspaceSchema::new(
+            name,
+            replication.unwrap_or_else(|| old.replication.clone()),
+            durable_writes.unwrap_or(old.durable_writes),
+        )?;
+        next.types = old.types.clone();
+        next.tables = old.tables.clone();
+        Ok(self.with(next))
+    }
+
+    /// Without a keyspace and all that is in it.
+    ///
+    /// # Errors
+    /// Where there is no such keyspace.
+    pub fn drop_keyspace(&self, name: &str) -> Result<Self, SchemaError> {
+        self.existing(name)?;
+        let mut keyspaces = self.keyspaces.clone();
+        keyspaces.remove(name);
+        Ok(Self::from_keyspaces(keyspaces))
+    }
+
+    /// With one more table.
+    ///
+    /// # Errors
+    /// [`SchemaError::TableExists`]; what [`TableSchema::create`] refuses.
+    pub fn create_table(&self, definition: TableDefinition) -> Result<Self, SchemaError> {
+        let mut keyspace = self.existing(&definition.keyspace)?.clone();
+        if keyspace.tables.contains_key(definition.name.as_str()) {
+            return Err(SchemaError::TableExists {
+                keyspace: definition.keyspace,
+                table: definition.name,
+            });
+        }
+        let table = TableSchema::create(definition)?;
+        keyspace.tables.insert(table.name.clone(), Arc::new(table));
+        Ok(self.with(keyspace))
+    }
+
+    /// With a table as `change` makes it: see the functions of [`TableSchema`].
+    ///
+    /// # Errors
+    /// Where there is no such table; what `change` refuses.
+    pub fn alter_table(
+        &self,
+        keyspace: &str,
+        table: &str,
+        change: impl FnOnce(&TableSchema) -> Result<TableSchema, SchemaError>,
+    ) -> Result<Self, SchemaError> {
+        let Some(old) = self.table(keyspace, table) else {
+            return invalid(format!("Table '{keyspace}.{table}' doesn't exist"));
+        };
+        let next = change(old)?;
+        let mut keyspace = self.existing(keyspace)?.clone();
+        keyspace.tables.insert(next.name.clone(), Arc::new(next));
+        Ok(self.with(keyspace))
+    }
+
+    /// Without a table.
+    ///
+    /// # Errors
+    /// Where there is no such table.
+    pub fn drop_table(&self, keyspace: &str, table: &str) -> Result<Self, SchemaError> {
+        if self.table(keyspace, table).is_none() {
+            return invalid(format!("Table '{keyspace}.{table}' doesn't exist"));
+        }
+        let mut keyspace = self.existing(keyspace)?.clone();
+        keyspace.tables.remove(table);
+        Ok(self.with(keyspace))
+    }
+
+    /// With one more user-defined type.
+    ///
+    /// # Errors
+    /// Where its keyspace is not there or has a type of this name.
+    pub fn create_type(&self, new: UserType) -> Result<Self, SchemaError> {
+        let mut keyspace = self.existing(new.keyspace())?.clone();
+        if keyspace.types.contains_key(new.name()) {
+            return invalid(format!(
+                "A user type with name '{}' already exists",
+                new.name()
+            ));
+        }
+        keyspace.types.insert(new.name().into(), Arc::new(new));
+        Ok(self.with(keyspace))
+    }
+
+    /// Without a user-defined type that nothing uses.
+    ///
+    /// # Errors
+    /// Where there is no such type, or a table or type uses it.
+    pub fn drop_type(&self, keyspace: &str, name: &str) -> Result<Self, SchemaError> {
+        self.existing_type(keyspace, name)?;
+        let mut next = self.existing(keyspace)?.clone();
+        let users = |found: Vec<&str>, what: &str| match found.is_empty() {
+            true => Ok(()),
+            false => invalid(format!(
+                "Cannot drop user type '{keyspace}.{name}' as it is still used by {what} {}",
+                found.join(", ")
+            )),
+        };
+        let types = next.types.values();
+        let types = types.filter(|t| t.fields().iter().any(|(_, ty)| ty.mentions(name)));
+        users(types.map(|t| t.name()).collect(), "user types")?;
+        let tables = next.tables();
+        let tables = tables.filter(|t| t.columns().iter().any(|c| c.ty.mentions(name)));
+        users(tables.map(|t| t.name()).collect(), "tables")?;
+        next.types.remove(name);
+        Ok(self.with(next))
+    }
+
+    /// With one more field at the end of a user-defined type, in all types and tables that use
+    /// it. Values that were written without it have it null.
+    ///
+    /// # Errors
+    /// Where the field is there, the type would contain itself or grow too large, or is part
+    /// of a partition key: its serialized form is the key.
+    pub fn add_field(
+        &self,
+        keyspace: &str,
+        name: &str,
+        field: &str,
+        ty: CqlType,
+    ) -> Result<Self, SchemaError> {
+        let old = self.existing_type(keyspace, name)?;
+        let full = format!("{keyspace}.{name}");
+        if old.field(field).is_some() {
+            return invalid(format!(
+                "Cannot add field {field} to type {full}: a field with name {field} already exists"
+            ));
+        }
+        if ty.mentions(name) {
+            return invalid(format!(
+                "Cannot add new field {field} of type {ty} to user type {full} as it would create \
+                 a circular reference"
+            ));
+        }
+        let tables = self.existing(keyspace)?.tables();
+        let tables: Vec<String> = tables
+            .filter(|t| {
+                let key = t.columns_of(ColumnKind::PartitionKey);
+                key.iter().any(|c| c.ty.mentions(name))
+            })
+            .map(|t| format!("{keyspace}.{}", t.name()))
+            .collect();
+        if !tables.is_empty() {
+            return invalid(format!(
+                "Cannot add new field {field} of type {ty} to user type {full} as the type is \
+                 being used in partition key by the following tables: {}",
+                tables.join(", ")
+            ));
+        }
+        let fields = old.fields().iter().cloned();
+        let fields = fields.chain([(field.into(), ty)]);
+        self.with_type(UserType::new(keyspace, name, fields)?)
+    }
+
+    /// With a field of a user-defined type under another name.
+    ///
+    /// # Errors
+    /// Where there is no such field, or the new name is taken.
+    pub fn rename_field(
+        &self,
+        keyspace: &str,
+        name: &str,
+        from: &str,
+        to: &str,
+    ) -> Result<Self, SchemaError> {
+        let old = self.existing_type(keyspace, name)?;
+        let Some(place) = old.field(from) else {
+            return invalid(format!(
+                "Unkown field {from} in user type {keyspace}.{name}"
+            ));
+        };
+        if old.field(to).is_some() {
+            return invalid(format!(
+                "Duplicate field name {to} in type {keyspace}.{name}"
+            ));
+        }
+        let mut fields = old.fields().to_vec();
+        fields[place].0 = to.into();
+        self.with_type(UserType::new(keyspace, name, fields)?)
+    }
+
+    /// With a type in its new form wherever it is used.
+    fn with_type(&self, new: UserType) -> Result<Self, SchemaError> {
+        let new = Arc::new(new);
+        let mut next = self.existing(new.keyspace())?.clone();
+        for ty in next.types.values_mut() {
+            if ty.name() == new.name() {
+                *ty = new.clone();
+            } else if ty.fields().iter().any(|(_, t)| t.mentions(new.name())) {
+                *ty = Arc::new(replace_in_type(ty, &new)?);
+            }
+        }
+        for table in next.tables.values_mut() {
+            if table.columns().iter().any(|c| c.ty.mentions(new.name())) {
+                *table = Arc::new(table.with_type(&new)?);
+            }
+        }
+        Ok(self.with(next))
+    }
+
+    fn with(&self, keyspace: KeyspaceSchema) -> Self {
+        let mut keyspaces = self.keyspaces.clone();
+        keyspaces.insert(keyspace.name.clone(), Arc::new(keyspace));
+        Self::from_keyspaces(keyspaces)
+    }
+
+    fn existing(&self, name: &str) -> Result<&KeyspaceSchema, SchemaError> {
+        match self.keyspaces.get(name) {
+            Some(keyspace) => Ok(keyspace),
+            None => invalid(format!("Keyspace '{name}' doesn't exist")),
+        }
+    }
+
+    fn existing_type(&self, keyspace: &str, name: &str) -> Result<&Arc<UserType>, SchemaError> {
+        match self.existing(keyspace)?.types.get(name) {
+            Some(ty) => Ok(ty),
+            None => invalid(format!("Type '{keyspace}.{name}' doesn't exist")),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The statements that make a keyspace, type or table, as DESCRIBE prints them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::options::{Kind, OPTIONS};
+use super::{ColumnKind, KeyspaceSchema, OptionValue, TableSchema};
+use crate::key::Order;
+use crate::types::UserType;
+use crate::types::identifier::Quoted;
+
+/// A text as CQL writes it.
+fn text(value: &str) -> String {
+    format!("'{}'", value.replace('\'', "''"))
+}
+
+fn map(entries: &BTreeMap<String, String>, quoted: bool) -> String {
+    let entries: Vec<String> = entries
+        .iter()
+        .map(|(key, value)| match quoted {
+            true => format!("{}: {}", text(key), text(value)),
+            false => format!("{}: {value}", text(key)),
+        })
+        .collect();
+    format!("{{{}}}", entries.join(", "))
+}
+
+impl KeyspaceSchema {
+    /// `CREATE KEYSPACE`, without what is in it.
+    pub fn describe(&self) -> String {
+        format!(
+            "CREATE KEYSPACE {} WITH replication = {}  AND durable_writes = {};",
+            Quoted(&self.name),
+            map(&self.replication, true),
+            self.durable_writes
+        )
+    }
+}
+
+impl UserType {
+    /// `CREATE TYPE`.
+    pub fn describe(&self) -> String {
+        let fields: Vec<String> = self
+            .fields()
+            .iter()
+            .map(|(name, ty)| format!("    {} {ty}", Quoted(name)))
+            .collect();
+        format!(
+            "CREATE TYPE {}.{} (\n{}\n);",
+            Quoted(self.keyspace()),
+            Quoted(self.name()),
+            fields.join(",\n")
+        )
+    }
+}
+
+impl TableSchema {
+    /// `CREATE TABLE`, `with_id` where DESCRIBE asks for internals.
+    pub fn describe(&self, with_id: bool) -> String {
+        let mut out = format!(
+            "CREATE TABLE {}.{} (\n",
+            Quoted(&self.keyspace),
+            Quoted(&self.name)
+        );
+        let names = |kind| -> Vec<String> {
+            let columns = self.columns_of(kind).iter();
+            columns.map(|c| Quoted(&c.name).to_string()).collect()
+        };
+        let partition = names(ColumnKind::PartitionKey);
+        let clustering = names(ColumnKind::Clustering);
+        let inline = partition.len() == 1 && clustering.is_empty();
+        let mut lines: Vec<String> = self
+            .columns
+            .iter()
+            .map(|c| {
+                let what = match c.kind {
+                    ColumnKind::Static => " static",
+                    ColumnKind::PartitionKey if inline => " PRIMARY KEY",
+                    _ => "",
+                };
+                format!("    {} {}{what}", Quoted(&c.name), c.ty)
+            })
+            .collect();
+        if !inline {
+            let first = match partition.as_slice() {
+                [one] => one.clone(),
+                many => format!("({})", many.join(", ")),
+            };
+            let key: Vec<String> = [first].into_iter().chain(clustering).collect();
+            lines.push(format!("    PRIMARY KEY ({})", key.join(", ")));
+        }
+        out.push_str(&lines.join(",\n"));
+        out.push_str("\n) WITH ");
+
+        let mut properties = Vec::new();
+        if with_id {
+            properties.push(format!("ID = {}", self.id));
+        }
+        let order: Vec<String> = self
+            .columns_of(ColumnKind::Clustering)
+            .iter()
+            .map(|c| {
+                let order = match c.order {
+                    Order::Asc => "ASC",
+                    Order::Desc => "DESC",
+                };
+                format!("{} {order}", Quoted(&c.name))
+            })
+            .collect();
+        if !order.is_empty() {
+            properties.push(format!("CLUSTERING ORDER BY ({})", order.join(", ")));
+        }
+        for (name, kind, _) in OPTIONS {
+            let value = match (kind, self.options.get(name)) {
+                // Known for old clients' sake only.
+                (_, None) => continue,
+                _ if name == "dclocal_read_repair_chance" => continue,
+                (Kind::Text, Some(OptionValue::Text(value))) => text(value),
+                (_, Some(OptionValue::Text(value))) => value.clone(),
+                (kind, Some(OptionValue::Map(value))) => map(value, kind != Kind::Extensions),
+            };
+            properties.push(format!("{name} = {value}"));
+        }
+        let _ = write!(out, "{};", properties.join("\n    AND "));
+        out
+    }
+}

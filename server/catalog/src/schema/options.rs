@@ -1,0 +1,233 @@
+//! What stands behind `WITH` of a table.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::SchemaError;
+
+/// The value of an option as a statement or a record says it: a constant's text, or a map.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum OptionValue {
+    /// A string without its quotes, a number or a boolean.
+    Text(String),
+    /// A map whose keys and values are such texts.
+    Map(BTreeMap<String, String>),
+}
+
+/// The options of a table, each of them present.
+///
+/// ebb acts on `default_time_to_live` and `gc_grace_seconds`. The others are taken, held to
+/// their kind, kept and shown, because tools send them; they change nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TableOptions {
+    values: BTreeMap<String, OptionValue>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Boolean,
+    Double,
+    /// An integer of 32 bits, not below this.
+    Integer(i32),
+    Map,
+    /// A map whose values are blobs.
+    Extensions,
+}
+
+/// A default: the entries of a map, or one without a name.
+pub(super) type Entries = &'static [(&'static str, &'static str)];
+
+/// 20 years, the most that Cassandra lets a cell live.
+pub const TTL_MAX_SECS: i32 = 20 * 365 * 24 * 60 * 60;
+
+/// Names, kinds and defaults, in the order of DESCRIBE. The defaults are Cassandra 4.1's, but
+/// for gc_grace_seconds: on one copy it guards late writes with old timestamps only, so an
+/// hour is enough.
+pub(super) const OPTIONS: [(&str, Kind, Entries); 18] = [
+    ("additional_write_policy", Kind::Text, &[("", "99p")]),
+    ("bloom_filter_fp_chance", Kind::Double, &[("", "0.01")]),
+    (
+        "caching",
+        Kind::Map,
+        &[("keys", "ALL"), ("rows_per_partition", "NONE")],
+    ),
+    ("cdc", Kind::Boolean, &[("", "false")]),
+    ("comment", Kind::Text, &[("", "")]),
+    (
+        "compaction",
+        Kind::Map,
+        &[
+            (
+                "class",
+                "org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy",
+            ),
+            ("max_threshold", "32"),
+            ("min_threshold", "4"),
+        ],
+    ),
+    (
+        "compression",
+        Kind::Map,
+        &[
+            ("chunk_length_in_kb", "16"),
+            ("class", "org.apache.cassandra.io.compress.LZ4Compressor"),
+        ],
+    ),
+    ("memtable", Kind::Text, &[("", "default")]),
+    ("crc_check_chance", Kind::Double, &[("", "1.0")]),
+    ("default_time_to_live", Kind::Integer(0), &[("", "0")]),
+    ("extensions", Kind::Extensions, &[]),
+    ("gc_grace_seconds", Kind::Integer(0), &[("", "3600")]),
+    ("max_index_interval", Kind::Integer(1), &[("", "2048")]),
+    (
+        "memtable_flush_period_in_ms",
+        Kind::Integer(0),
+        &[("", "0")],
+    ),
+    ("min_index_interval", Kind::Integer(1), &[("", "128")]),
+    ("read_repair", Kind::Text, &[("", "BLOCKING")]),
+    ("speculative_retry", Kind::Text, &[("", "99p")]),
+    // Older clients send it; no table shows it.
+    ("dclocal_read_repair_chance", Kind::Double, &[("", "0.0")]),
+];
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        let values = OPTIONS.map(|(name, kind, default)| {
+            let value = match (kind, default) {
+                (Kind::Map | Kind::Extensions, entries) => OptionValue::Map(
+                    entries
+                        .iter()
+                        .map(|&(k, v)| (k.to_owned(), v.to_owned()))
+                        .collect(),
+                ),
+                (_, entries) => OptionValue::Text(entries[0].1.to_owned()),
+            };
+            (name.to_owned(), value)
+        });
+        Self {
+            values: values.into(),
+        }
+    }
+}
+
+impl TableOptions {
+    /// Sets one option.
+    ///
+    /// # Errors
+    /// In Cassandra's words: no such option, a value of another kind, a number out of range.
+    pub fn set(&mut self, name: &str, value: OptionValue) -> Result<(), SchemaError> {
+        let Some((_, kind, _)) = OPTIONS.iter().find(|(option, ..)| *option == name) else {
+            return super::invalid(format!("Unknown property '{name}'"));
+        };
+        check(name, *kind, &value)?;
+        self.values.insert(name.to_owned(), value);
+        Ok(())
+    }
+
+    /// The value of an option; `None` where there is no option of this name.
+    pub fn get(&self, name: &str) -> Option<&OptionValue> {
+        self.values.get(name)
+    }
+
+    /// Options and their values, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &OptionValue)> {
+        self.values.iter().map(|(name, value)| (&**name, value))
+    }
+
+    /// Seconds that a write lives unless it says so itself; 0 is forever.
+    pub fn default_time_to_live_secs(&self) -> u32 {
+        self.integer("default_time_to_live")
+    }
+
+    /// Seconds that a tombstone is kept at least.
+    pub fn gc_grace_secs(&self) -> u32 {
+        self.integer("gc_grace_seconds")
+    }
+
+    /// The comment.
+    pub fn comment(&self) -> &str {
+        match self.get("comment") {
+            Some(OptionValue::Text(text)) => text,
+            _ => "",
+        }
+    }
+
+    fn integer(&self, name: &str) -> u32 {
+        match self.get(name) {
+            Some(OptionValue::Text(text)) => text.parse().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// Holds what a record says to what [`set`](Self::set) would have let in, all there.
+    pub(super) fn check(&self) -> Result<(), SchemaError> {
+        for (name, kind, _) in OPTIONS {
+            match self.values.get(name) {
+                Some(value) => check(name, kind, value)?,
+                None => return super::invalid(format!("Missing property '{name}'")),
+            }
+        }
+        match self.values.len() == OPTIONS.len() {
+            true => Ok(()),
+            false => super::invalid("Unknown properties"),
+        }
+    }
+}
+
+fn check(name: &str, kind: Kind, value: &OptionValue) -> Result<(), SchemaError> {
+    let text = match (kind, value) {
+        (Kind::Map, OptionValue::Map(_)) => return Ok(()),
+        (Kind::Extensions, OptionValue::Map(entries)) => {
+            let hex = |v: &str| {
+                v.strip_prefix("0x")
+                    .is_some_and(|h| h.len() % 2 == 0 && h.bytes().all(|b| b.is_ascii_hexdigit()))
+            };
+            return match entries.values().find(|v| !hex(v)) {
+                None => Ok(()),
+                Some(v) => super::invalid(format!("Invalid blob value {v} for '{name}'")),
+            };
+        }
+        (Kind::Map | Kind::Extensions, OptionValue::Text(_)) => {
+            return super::invalid(format!(
+                "Invalid value for property '{name}'. It should be a map."
+            ));
+        }
+        (_, OptionValue::Map(_)) => {
+            return super::invalid(format!(
+                "Invalid value for property '{name}'. It should be a string."
+            ));
+        }
+        (_, OptionValue::Text(text)) => text,
+    };
+    match kind {
+        Kind::Boolean if !["true", "false"].contains(&text.to_ascii_lowercase().as_str()) => {
+            super::invalid(format!("Invalid boolean value {text} for '{name}'"))
+        }
+        Kind::Double => match text.parse::<f64>() {
+            Ok(value) if (0.0..=1.0).contains(&value) => Ok(()),
+            Ok(_) => Err(SchemaError::Configuration(format!(
+                "{name} must be larger than or equal to 0 and smaller than or equal to 1.0 \
+                 (got {text})"
+            ))),
+            Err(_) => super::invalid(format!("Invalid double value {text} for '{name}'")),
+        },
+        Kind::Integer(least) => match text.parse::<i32>() {
+            Ok(value) if value < least => Err(SchemaError::Configuration(format!(
+                "{name} must be greater than or equal to {least} (got {value})"
+            ))),
+            Ok(value) if name == "default_time_to_live" && value > TTL_MAX_SECS => {
+                Err(SchemaError::Configuration(format!(
+                    "{name} must be less than or equal to {TTL_MAX_SECS} (got {value})"
+                )))
+            }
+            Ok(_) => Ok(()),
+            Err(_) => super::invalid(format!("Invalid integer value {text} for '{name}'")),
+        },
+        _ => Ok(()),
+    }
+}

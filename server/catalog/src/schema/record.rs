@@ -1,0 +1,370 @@
+//! Keyspaces and tables as the bytes that are stored: JSON whose `format` is looked at first.
+//!
+//! A table's record carries every user-defined type that it uses, so it can be read without
+//! its keyspace: a snapshot of the table alone has all that decodes its rows. Types are
+//! written as CQL spells them; a JSON parser and [`CqlType::parse`] both bound nesting.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::keyspace::in_order_of_use;
+use super::table::check_key_type;
+use super::{
+    Column, ColumnId, ColumnKind, DroppedColumn, KeyspaceSchema, SchemaError, TableOptions,
+    TableSchema, UserType, check_name,
+};
+use crate::key::Order;
+use crate::types::CqlType;
+
+/// The format that is written, and the only one that is read.
+const FORMAT: u32 = 1;
+
+#[derive(Deserialize)]
+struct Format {
+    format: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TableRecord {
+    format: u32,
+    keyspace: String,
+    table: String,
+    id: String,
+    types: Vec<TypeRecord>,
+    columns: Vec<ColumnRecord>,
+    dropped: Vec<DroppedRecord>,
+    next_column_id: u32,
+    options: TableOptions,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyspaceRecord {
+    format: u32,
+    keyspace: String,
+    replication: BTreeMap<String, String>,
+    durable_writes: bool,
+    types: Vec<TypeRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TypeRecord {
+    name: String,
+    fields: Vec<(String, String)>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ColumnRecord {
+    id: u32,
+    name: String,
+    #[serde(rename = "type")]
+    ty: String,
+    kind: KindRecord,
+    position: usize,
+    descending: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DroppedRecord {
+    id: u32,
+    name: String,
+    #[serde(rename = "type")]
+    ty: String,
+    kind: KindRecord,
+    dropped_us: i64,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum KindRecord {
+    PartitionKey,
+    Clustering,
+    Static,
+    Regular,
+}
+
+impl From<ColumnKind> for KindRecord {
+    fn from(kind: ColumnKind) -> Self {
+        match kind {
+            ColumnKind::PartitionKey => Self::PartitionKey,
+            ColumnKind::Clustering => Self::Clustering,
+            ColumnKind::Static => Self::Static,
+            ColumnKind::Regular => Self::Regular,
+        }
+    }
+}
+
+impl From<KindRecord> for ColumnKind {
+    fn from(kind: KindRecord) -> Self {
+        match kind {
+            KindRecord::PartitionKey => Self::PartitionKey,
+            KindRecord::Clustering => Self::Clustering,
+            KindRecord::Static => Self::Static,
+            KindRecord::Regular => Self::Regular,
+        }
+    }
+}
+
+fn refuse<T>(what: impl std::fmt::Display) -> Result<T, SchemaError> {
+    Err(SchemaError::Record(what.to_string()))
+}
+
+fn check_format(bytes: &[u8]) -> Result<(), SchemaError> {
+    match serde_json::from_slice::<Format>(bytes) {
+        Ok(Format { format: FORMAT }) => Ok(()),
+        Ok(Format { format }) => refuse(format!(
+            "format {format} is unknown, this version reads {FORMAT}; use the version that wrote it"
+        )),
+        Err(e) => refuse(e),
+    }
+}
+
+fn encode_types<'a>(types: impl Iterator<Item = &'a Arc<UserType>>) -> Vec<TypeRecord> {
+    in_order_of_use(types)
+        .into_iter()
+        .map(|ty| TypeRecord {
+            name: ty.name().to_owned(),
+            fields: ty
+                .fields()
+                .iter()
+                .map(|(name, ty)| (name.to_string(), ty.to_string()))
+                .collect(),
+        })
+        .collect()
+}
+
+type Types = BTreeMap<Arc<str>, Arc<UserType>>;
+
+fn decode_types(keyspace: &str, records: Vec<TypeRecord>) -> Result<Types, SchemaError> {
+    let mut types = Types::new();
+    for record in records {
+        let fields = record
+            .fields
+            .into_iter()
+            .map(|(name, ty)| Ok((name.into(), parse(&ty, &types)?)))
+            .collect::<Result<Vec<_>, SchemaError>>()?;
+        let ty = UserType::new(keyspace, &record.name, fields);
+        let ty = ty.map_err(|e| SchemaError::Record(e.to_string()))?;
+        if types
+            .insert(record.name.clone().into(), Arc::new(ty))
+            .is_some()
+        {
+            return refuse(format!("type {} twice", record.name));
+        }
+    }
+    Ok(types)
+}
+
+fn parse(text: &str, types: &Types) -> Result<CqlType, SchemaError> {
+    CqlType::parse(text, &|name| types.get(name).cloned())
+        .map_err(|e| SchemaError::Record(e.to_string()))
+}
+
+/// Every user-defined type of a type, those of fields too.
+fn collect<'a>(ty: &'a CqlType, into: &mut BTreeMap<&'a str, &'a Arc<UserType>>) {
+    match ty {
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => collect(element, into),
+        CqlType::Map { key, value, .. } => {
+            collect(key, into);
+            collect(value, into);
+        }
+        CqlType::Tuple(types) => types.iter().for_each(|t| collect(t, into)),
+        CqlType::Udt { definition, .. } if into.insert(definition.name(), definition).is_none() => {
+            let fields = definition.fields().iter();
+            fields.for_each(|(_, t)| collect(t, into));
+        }
+        _ => {}
+    }
+}
+
+impl KeyspaceSchema {
+    /// The keyspace and its types as a record; tables have their own.
+    pub fn encode(&self) -> Vec<u8> {
+        let record = KeyspaceRecord {
+            format: FORMAT,
+            keyspace: self.name.to_string(),
+            replication: self.replication.clone(),
+            durable_writes: self.durable_writes,
+            types: encode_types(self.types.values()),
+        };
+        serde_json::to_vec(&record).expect("texts and numbers are JSON")
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote, without tables.
+    ///
+    /// # Errors
+    /// [`SchemaError::Record`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, SchemaError> {
+        check_format(bytes)?;
+        let record: KeyspaceRecord = match serde_json::from_slice(bytes) {
+            Ok(record) => record,
+            Err(e) => return refuse(e),
+        };
+        let mut keyspace = Self::new(&record.keyspace, record.replication, record.durable_writes)
+            .map_err(|e| SchemaError::Record(e.to_string()))?;
+        keyspace.types = decode_types(&record.keyspace, record.types)?;
+        Ok(keyspace)
+    }
+
+    /// With a table that was read from its own record, in place of one of its name.
+    ///
+    /// # Errors
+    /// [`SchemaError::Record`] where the table belongs to another keyspace.
+    pub fn with_table(mut self, table: TableSchema) -> Result<Self, SchemaError> {
+        if table.keyspace != self.name {
+            return refuse(format!(
+                "table {}.{} in keyspace {}",
+                table.keyspace, table.name, self.name
+            ));
+        }
+        self.tables.insert(table.name.clone(), Arc::new(table));
+        Ok(self)
+    }
+}
+
+impl TableSchema {
+    /// The table as a record that needs no other.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut types = BTreeMap::new();
+        self.columns.iter().for_each(|c| collect(&c.ty, &mut types));
+        let record = TableRecord {
+            format: FORMAT,
+            keyspace: self.keyspace.to_string(),
+            table: self.name.to_string(),
+            id: self.id.to_string(),
+            types: encode_types(types.into_values()),
+            columns: self
+                .columns
+                .iter()
+                .map(|c| ColumnRecord {
+                    id: c.id.0,
+                    name: c.name.to_string(),
+                    ty: c.ty.to_string(),
+                    kind: c.kind.into(),
+                    position: c.position,
+                    descending: c.order == Order::Desc,
+                })
+                .collect(),
+            dropped: self
+                .dropped
+                .iter()
+                .map(|d| DroppedRecord {
+                    id: d.id.0,
+                    name: d.name.to_string(),
+                    ty: d.ty.to_string(),
+                    kind: d.kind.into(),
+                    dropped_us: d.dropped_us,
+                })
+                .collect(),
+            next_column_id: self.next_column_id,
+            options: self.options.clone(),
+        };
+        serde_json::to_vec(&record).expect("texts and numbers are JSON")
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote. Columns, ids and types are held to what a
+    /// table can be, so that nobody has to doubt them later.
+    ///
+    /// # Errors
+    /// [`SchemaError::Record`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, SchemaError> {
+        check_format(bytes)?;
+        let record: TableRecord = match serde_json::from_slice(bytes) {
+            Ok(record) => record,
+            Err(e) => return refuse(e),
+        };
+        let as_record = |e: SchemaError| SchemaError::Record(e.to_string());
+        check_name("Keyspace", &record.keyspace).map_err(as_record)?;
+        check_name("Table", &record.table).map_err(as_record)?;
+        record.options.check().map_err(as_record)?;
+        let id = Uuid::parse_str(&record.id).or_else(refuse)?;
+        let types = decode_types(&record.keyspace, record.types)?;
+        let columns = record
+            .columns
+            .into_iter()
+            .map(|c| {
+                Ok(Column {
+                    id: ColumnId(c.id),
+                    ty: parse(&c.ty, &types)?,
+                    name: c.name.into(),
+                    kind: c.kind.into(),
+                    position: c.position,
+                    order: if c.descending {
+                        Order::Desc
+                    } else {
+                        Order::Asc
+                    },
+                })
+            })
+            .collect::<Result<Vec<_>, SchemaError>>()?;
+        let dropped = record
+            .dropped
+            .into_iter()
+            .map(|d| {
+                Ok(DroppedColumn {
+                    id: ColumnId(d.id),
+                    ty: parse(&d.ty, &Types::new())?,
+                    name: d.name.into(),
+                    kind: d.kind.into(),
+                    dropped_us: d.dropped_us,
+                })
+            })
+            .collect::<Result<Vec<_>, SchemaError>>()?;
+        check_columns(&columns, &dropped, record.next_column_id)?;
+        Ok(Self::from_parts(
+            (record.keyspace.into(), record.table.into()),
+            id,
+            columns,
+            dropped,
+            record.next_column_id,
+            record.options,
+        ))
+    }
+}
+
+fn check_columns(
+    columns: &[Column],
+    dropped: &[DroppedColumn],
+    next_id: u32,
+) -> Result<(), SchemaError> {
+    let mut ids = BTreeSet::new();
+    for id in columns
+        .iter()
+        .map(|c| c.id)
+        .chain(dropped.iter().map(|d| d.id))
+    {
+        if id.0 >= next_id || !ids.insert(id) {
+            return refuse(format!("column id {} twice or not given out", id.0));
+        }
+    }
+    let mut names = BTreeSet::new();
+    if let Some(twice) = columns.iter().find(|c| !names.insert(&c.name)) {
+        return refuse(format!("column {} twice", twice.name));
+    }
+    for kind in [ColumnKind::PartitionKey, ColumnKind::Clustering] {
+        let mut positions: Vec<_> = columns
+            .iter()
+            .filter(|c| c.kind == kind)
+            .map(|c| c.position)
+            .collect();
+        positions.sort_unstable();
+        if positions.iter().enumerate().any(|(i, &p)| i != p) {
+            return refuse("positions of key columns are not 0, 1, 2 and so on");
+        }
+        if kind == ColumnKind::PartitionKey && positions.is_empty() {
+            return refuse("no partition key");
+        }
+    }
+    for column in columns.iter().filter(|c| c.kind < ColumnKind::Static) {
+        check_key_type(&column.name, &column.ty, false)
+            .map_err(|e| SchemaError::Record(e.to_string()))?;
+    }
+    Ok(())
+}

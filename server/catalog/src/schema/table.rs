@@ -1,0 +1,372 @@
+//! One table: its columns, their ids, and the layout of its keys.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::{SchemaError, TableOptions, check_name, invalid};
+use crate::key::{ClusteringColumn, KeyLayout, Order};
+use crate::types::CqlType;
+
+/// What names a column in stored rows. It is never used again in its table, so cells of a
+/// dropped column cannot come back as another's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ColumnId(pub u32);
+
+/// What a column is of its row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ColumnKind {
+    /// Part of the partition key.
+    PartitionKey,
+    /// Part of the key within the partition.
+    Clustering,
+    /// One value for the partition.
+    Static,
+    /// One value for each row.
+    Regular,
+}
+
+impl ColumnKind {
+    /// As `system_schema.columns` spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PartitionKey => "partition_key",
+            Self::Clustering => "clustering",
+            Self::Static => "static",
+            Self::Regular => "regular",
+        }
+    }
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Its id in stored rows.
+    pub id: ColumnId,
+    /// Its name, lower case unless it was quoted.
+    pub name: Arc<str>,
+    /// Its type.
+    pub ty: CqlType,
+    /// What it is of its row.
+    pub kind: ColumnKind,
+    /// Which of the partition key's or clustering columns it is, from 0; 0 for others.
+    pub position: usize,
+    /// Which way a clustering column sorts.
+    pub order: Order,
+}
+
+/// A column that was dropped: its id stays taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DroppedColumn {
+    /// Its id in stored rows.
+    pub id: ColumnId,
+    /// The name that it had.
+    pub name: Arc<str>,
+    /// Its type, user-defined types turned into tuples, which outlive them.
+    pub ty: CqlType,
+    /// Static or regular.
+    pub kind: ColumnKind,
+    /// When it was dropped, in microseconds since 1970.
+    pub dropped_us: i64,
+}
+
+/// What `CREATE TABLE` says.
+#[derive(Debug, Clone)]
+pub struct TableDefinition {
+    /// The keyspace.
+    pub keyspace: String,
+    /// The table's name.
+    pub name: String,
+    /// A new id.
+    pub id: Uuid,
+    /// Name, type, and whether it is static, in the order of the statement.
+    pub columns: Vec<(String, CqlType, bool)>,
+    /// Names of the partition key's columns.
+    pub partition_key: Vec<String>,
+    /// Names of the clustering columns.
+    pub clustering: Vec<String>,
+    /// What CLUSTERING ORDER BY says; empty where it is not there.
+    pub order: Vec<(String, Order)>,
+    /// What else stands behind WITH.
+    pub options: TableOptions,
+}
+
+/// A table. Its columns come as `SELECT *` returns them: the partition key and clustering
+/// columns by position, then static ones by name, then the others by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableSchema {
+    pub(super) keyspace: Arc<str>,
+    pub(super) name: Arc<str>,
+    pub(super) id: Uuid,
+    pub(super) columns: Vec<Column>,
+    pub(super) dropped: Vec<DroppedColumn>,
+    pub(super) next_column_id: u32,
+    pub(super) options: TableOptions,
+    layout: KeyLayout,
+}
+
+impl TableSchema {
+    /// A new table.
+    ///
+    /// # Errors
+    /// What Cassandra refuses, in its words.
+    pub fn create(definition: TableDefinition) -> Result<Self, SchemaError> {
+        let TableDefinition {
+            keyspace,
+            name,
+            id,
+            columns,
+            partition_key,
+            clustering,
+            order,
+            options,
+        } = definition;
+        check_name("Table", &name)?;
+        for (i, (column, ty, _)) in columns.iter().enumerate() {
+            ty.check()?;
+            if columns[..i].iter().any(|(earlier, ..)| earlier == column) {
+                return invalid(format!(
+                    "Duplicate column '{column}' declaration for table '{name}'"
+                ));
+            }
+        }
+        if partition_key.is_empty() {
+            return invalid(format!(
+                "No PRIMARY KEY specifed for table '{name}' (exactly one required)"
+            ));
+        }
+        check_order(&clustering, &order)?;
+        let mut made: Vec<Column> = Vec::with_capacity(columns.len());
+        let kinds = [
+            (ColumnKind::PartitionKey, &partition_key),
+            (ColumnKind::Clustering, &clustering),
+        ];
+        for (kind, names) in kinds {
+            for (position, key) in names.iter().enumerate() {
+                let Some((_, ty, is_static)) = columns.iter().find(|(c, ..)| c == key) else {
+                    return invalid(format!(
+                        "Unknown column '{key}' referenced in PRIMARY KEY for table '{name}'"
+                    ));
+                };
+                if made.iter().any(|c| *c.name == **key) {
+                    return invalid(format!(
+                        "Duplicate column '{key}' in PRIMARY KEY clause for table '{name}'"
+                    ));
+                }
+                check_key_type(key, ty, *is_static)?;
+                let order = order.iter().find(|(c, _)| c == key).map(|(_, o)| *o);
+                made.push(Column {
+                    id: ColumnId(0),
+                    name: key.as_str().into(),
+                    ty: ty.clone(),
+                    kind,
+                    position,
+                    order: order.unwrap_or_default(),
+                });
+            }
+        }
+        if clustering.is_empty() && columns.iter().any(|(.., is_static)| *is_static) {
+            return invalid(STATIC_WITHOUT_CLUSTERING);
+        }
+        for (column, ty, is_static) in columns {
+            if made.iter().any(|c| *c.name == *column) {
+                continue;
+            }
+            made.push(Column {
+                id: ColumnId(0),
+                name: column.into(),
+                ty,
+                kind: match is_static {
+                    true => ColumnKind::Static,
+                    false => ColumnKind::Regular,
+                },
+                position: 0,
+                order: Order::Asc,
+            });
+        }
+        let values = || made.iter().filter(|c| c.kind >= ColumnKind::Static);
+        if values().any(|c| c.ty == CqlType::Counter) {
+            if values().any(|c| c.ty != CqlType::Counter) {
+                return invalid("Cannot mix counter and non counter columns in the same table");
+            }
+            if options.default_time_to_live_secs() > 0 {
+                return invalid("Cannot set default_time_to_live on a table with counters");
+            }
+        }
+        sort(&mut made);
+        for (id, column) in made.iter_mut().enumerate() {
+            column.id = ColumnId(id as u32);
+        }
+        Ok(Self::assemble(Self {
+            keyspace: keyspace.into(),
+            name: name.into(),
+            id,
+            next_column_id: made.len() as u32,
+            columns: made,
+            dropped: Vec::new(),
+            options,
+            layout: KeyLayout::new(Vec::new(), Vec::new()),
+        }))
+    }
+
+    /// Puts columns into their order and makes the layout of the keys anew.
+    pub(super) fn assemble(mut self) -> Self {
+        sort(&mut self.columns);
+        self.layout = layout(&self.columns);
+        self
+    }
+
+    /// From parts of a record, which it has checked.
+    pub(super) fn from_parts(
+        (keyspace, name): (Arc<str>, Arc<str>),
+        id: Uuid,
+        columns: Vec<Column>,
+        dropped: Vec<DroppedColumn>,
+        next_column_id: u32,
+        options: TableOptions,
+    ) -> Self {
+        Self::assemble(Self {
+            keyspace,
+            name,
+            id,
+            columns,
+            dropped,
+            next_column_id,
+            options,
+            layout: KeyLayout::new(Vec::new(), Vec::new()),
+        })
+    }
+
+    /// The keyspace that it belongs to.
+    pub fn keyspace(&self) -> &str {
+        &self.keyspace
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its id: another one for each table ever made.
+    pub fn id(&self) -> Uuid {
+        self.id
+    }
+
+    /// All columns, in the order of `SELECT *`.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The columns of one kind: key columns by position, others by name.
+    pub fn columns_of(&self, kind: ColumnKind) -> &[Column] {
+        let start = self.columns.partition_point(|c| c.kind < kind);
+        let end = self.columns.partition_point(|c| c.kind <= kind);
+        &self.columns[start..end]
+    }
+
+    /// A column by its name.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|c| *c.name == *name)
+    }
+
+    /// A column by its id; `None` for dropped ones too.
+    pub fn column_by_id(&self, id: ColumnId) -> Option<&Column> {
+        self.columns.iter().find(|c| c.id == id)
+    }
+
+    /// The columns that were dropped, in the order of their ids.
+    pub fn dropped(&self) -> &[DroppedColumn] {
+        &self.dropped
+    }
+
+    /// The options.
+    pub fn options(&self) -> &TableOptions {
+        &self.options
+    }
+
+    /// How its keys are made.
+    pub fn layout(&self) -> &KeyLayout {
+        &self.layout
+    }
+
+    /// Whether its values are counters.
+    pub fn is_counter(&self) -> bool {
+        self.columns.iter().any(|c| c.ty == CqlType::Counter)
+    }
+
+    /// Whether it has static columns.
+    pub fn has_static_columns(&self) -> bool {
+        !self.columns_of(ColumnKind::Static).is_empty()
+    }
+}
+
+pub(super) const STATIC_WITHOUT_CLUSTERING: &str = "Static columns are only useful (and thus \
+     allowed) if the table has at least one clustering column";
+
+fn sort(columns: &mut [Column]) {
+    columns.sort_by(|a, b| (a.kind, a.position, &a.name).cmp(&(b.kind, b.position, &b.name)));
+}
+
+fn layout(columns: &[Column]) -> KeyLayout {
+    let of = |kind| columns.iter().filter(move |c| c.kind == kind);
+    KeyLayout::new(
+        of(ColumnKind::PartitionKey).map(|c| c.ty.clone()).collect(),
+        of(ColumnKind::Clustering)
+            .map(|c| ClusteringColumn {
+                ty: c.ty.clone(),
+                order: c.order,
+            })
+            .collect(),
+    )
+}
+
+pub(super) fn check_key_type(
+    column: &str,
+    ty: &CqlType,
+    is_static: bool,
+) -> Result<(), SchemaError> {
+    if ty.is_multi_cell() {
+        let kind = match ty.is_collection() {
+            true => "collection",
+            false => "user-defined",
+        };
+        return invalid(format!(
+            "Invalid non-frozen {kind} type {ty} for PRIMARY KEY column '{column}'"
+        ));
+    }
+    if *ty == CqlType::Counter {
+        return invalid(format!(
+            "counter type is not supported for PRIMARY KEY column '{column}'"
+        ));
+    }
+    if ty.contains_duration() {
+        return invalid(format!(
+            "duration type is not supported for PRIMARY KEY column '{column}'"
+        ));
+    }
+    if is_static {
+        return invalid(format!(
+            "Static column '{column}' cannot be part of the PRIMARY KEY"
+        ));
+    }
+    Ok(())
+}
+
+fn check_order(clustering: &[String], order: &[(String, Order)]) -> Result<(), SchemaError> {
+    if order.len() > clustering.len() {
+        return invalid("Only clustering columns can be defined in CLUSTERING ORDER directive");
+    }
+    for (column, (named, _)) in clustering.iter().zip(order) {
+        if column == named {
+            continue;
+        }
+        return match order.iter().any(|(c, _)| c == column) {
+            true => invalid(format!(
+                "The order of columns in the CLUSTERING ORDER directive must match that of the \
+                 clustering columns ({column} must appear before {named})"
+            )),
+            false => invalid(format!("Missing CLUSTERING ORDER for column {column}")),
+        };
+    }
+    Ok(())
+}

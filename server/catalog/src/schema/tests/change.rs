@@ -1,0 +1,225 @@
+use std::collections::BTreeMap;
+
+use super::{definition, replication, schema, table};
+use crate::schema::{ColumnId, ColumnKind, KeyspaceSchema, Schema, SchemaError, TableSchema};
+use crate::types::CqlType;
+
+fn message<T: std::fmt::Debug>(result: Result<T, SchemaError>) -> String {
+    result.unwrap_err().to_string()
+}
+
+/// Cells of the dropped column may still be stored: under its id nobody else's are read.
+#[test]
+fn a_column_that_comes_back_has_another_id() {
+    let table = table();
+    let old = table.column("u").unwrap().id;
+    let dropped = table.drop_column("u", 17).unwrap();
+    assert!(dropped.column("u").is_none() && dropped.column_by_id(old).is_none());
+    assert_eq!(dropped.dropped()[0].id, old);
+    assert_eq!(dropped.dropped()[0].dropped_us, 17);
+    let back = dropped
+        .add_column("u", CqlType::list(CqlType::Int), false)
+        .unwrap();
+    assert_eq!(back.column("u").unwrap().id, ColumnId(7));
+    let other = back.add_column("w", CqlType::Int, true).unwrap();
+    assert_eq!(other.column("w").unwrap().id, ColumnId(8));
+    assert_eq!(other.column("w").unwrap().kind, ColumnKind::Static);
+    // After a restart too.
+    let stored = TableSchema::decode(&dropped.encode()).unwrap();
+    assert_eq!(
+        stored
+            .add_column("x", CqlType::Int, false)
+            .unwrap()
+            .column("x")
+            .unwrap()
+            .id,
+        ColumnId(7)
+    );
+}
+
+#[test]
+fn changes_of_tables_are_refused_in_cassandras_words() {
+    let table = table();
+    let dropped = table.drop_column("u", 0).unwrap();
+    let list = || CqlType::list(CqlType::Int);
+    for (result, text) in [
+        (
+            table.add_column("v", CqlType::Int, false),
+            "Column with name 'v' already exists",
+        ),
+        (
+            table.add_column("x", CqlType::Counter, false),
+            "ks.t: Cannot have a counter column (\"x\") in a non counter table",
+        ),
+        (
+            dropped.add_column("u", CqlType::Int, false),
+            "Cannot re-add previously dropped column 'u' of type int, incompatible with previous type list<int>",
+        ),
+        (
+            dropped.add_column("u", list(), true),
+            "Cannot re-add previously dropped column 'u' of kind STATIC, incompatible with previous kind REGULAR",
+        ),
+        (
+            table.drop_column("x", 0),
+            "Column x was not found in table 'ks.t'",
+        ),
+        (
+            table.drop_column("c", 0),
+            "Cannot drop PRIMARY KEY column c",
+        ),
+        (
+            table.rename_column("x", "y"),
+            "Column x was not found in table 'ks.t'",
+        ),
+        (
+            table.rename_column("v", "y"),
+            "Cannot rename non PRIMARY KEY column v",
+        ),
+        (
+            table.rename_column("c", "v"),
+            "Cannot rename column c to v in table 'ks.t'; another column with that name already exists",
+        ),
+    ] {
+        assert_eq!(message(result), text);
+    }
+    let renamed = table.rename_column("c", "z").unwrap();
+    assert_eq!(
+        renamed.column("z").unwrap().id,
+        table.column("c").unwrap().id
+    );
+    assert_eq!(renamed.layout(), table.layout());
+
+    let counters = TableSchema::create(definition(&["k int", "n counter"], &["k"], &[])).unwrap();
+    assert!(counters.is_counter());
+    assert!(message(counters.add_column("x", CqlType::Int, false)).contains("in a counter table"));
+    let none = counters.drop_column("n", 0).unwrap();
+    assert!(message(none.add_column("n", CqlType::Counter, false)).contains("dropped counter"));
+}
+
+fn with_table() -> Schema {
+    let definition = definition(&["k int", "v frozen<list<frozen<address>>>"], &["k"], &[]);
+    schema().create_table(definition).unwrap()
+}
+
+#[test]
+fn a_changed_type_changes_whatever_uses_it() {
+    let schema = with_table();
+    let next = schema
+        .add_field("ks", "phone", "kind", CqlType::Ascii)
+        .unwrap();
+    let phone = next.keyspace("ks").unwrap().user_type("phone").unwrap();
+    assert_eq!(phone.fields().len(), 3);
+    let ty = &next.table("ks", "t").unwrap().column("v").unwrap().ty;
+    assert_eq!(
+        *ty,
+        next.keyspace("ks")
+            .unwrap()
+            .parse_type("frozen<list<frozen<address>>>")
+            .unwrap()
+    );
+    let mut option = Vec::new();
+    ty.write_option(&mut option);
+    assert!(
+        option.windows(4).any(|w| w == b"kind"),
+        "the new field is in the table's type"
+    );
+    // Who holds the old schema sees the old type.
+    let old = schema.table("ks", "t").unwrap().column("v").unwrap();
+    assert_ne!(old.ty, *ty);
+
+    let renamed = next.rename_field("ks", "phone", "kind", "sort").unwrap();
+    assert_eq!(
+        renamed
+            .keyspace("ks")
+            .unwrap()
+            .user_type("phone")
+            .unwrap()
+            .field("sort"),
+        Some(2)
+    );
+}
+
+#[test]
+fn changes_of_types_are_refused_in_cassandras_words() {
+    let schema = with_table();
+    let phone = schema
+        .keyspace("ks")
+        .unwrap()
+        .parse_type("frozen<address>")
+        .unwrap();
+    let key = definition(&["k frozen<phone>"], &["k"], &[]);
+    let mut in_key = key.clone();
+    in_key.name = "in_key".to_owned();
+    let in_key = schema.create_table(in_key).unwrap();
+    for (result, text) in [
+        (
+            schema.add_field("ks", "phone", "number", CqlType::Int),
+            "Cannot add field number to type ks.phone: a field with name number already exists",
+        ),
+        (
+            schema.add_field("ks", "phone", "a", phone),
+            "Cannot add new field a of type frozen<address> to user type ks.phone as it would create a circular reference",
+        ),
+        (
+            in_key.add_field("ks", "phone", "a", CqlType::Int),
+            "Cannot add new field a of type int to user type ks.phone as the type is being used in partition key by the following tables: ks.in_key",
+        ),
+        (
+            schema.rename_field("ks", "phone", "x", "y"),
+            "Unkown field x in user type ks.phone",
+        ),
+        (
+            schema.drop_type("ks", "phone"),
+            "Cannot drop user type 'ks.phone' as it is still used by user types address",
+        ),
+        (
+            schema.drop_type("ks", "address"),
+            "Cannot drop user type 'ks.address' as it is still used by tables t",
+        ),
+        (schema.drop_type("ks", "x"), "Type 'ks.x' doesn't exist"),
+        (
+            schema.create_table(definition(&["k int"], &["k"], &[])),
+            "Cannot add already existing table \"t\" to keyspace \"ks\"",
+        ),
+        (schema.drop_table("ks", "x"), "Table 'ks.x' doesn't exist"),
+        (schema.drop_keyspace("x"), "Keyspace 'x' doesn't exist"),
+        (
+            schema.create_keyspace(KeyspaceSchema::new("ks", replication(), true).unwrap()),
+            "Cannot add existing keyspace \"ks\"",
+        ),
+        (
+            schema.alter_keyspace("ks", Some(BTreeMap::new()), None),
+            "Missing replication strategy class",
+        ),
+    ] {
+        assert_eq!(message(result), text);
+    }
+    let empty = schema
+        .drop_table("ks", "t")
+        .unwrap()
+        .drop_type("ks", "address")
+        .unwrap();
+    assert!(empty.drop_type("ks", "phone").is_ok());
+}
+
+#[test]
+fn the_version_says_whether_schemas_are_equal() {
+    let schema = with_table();
+    assert_eq!(schema.version(), with_table().version());
+    assert_eq!(schema.version().get_version_num(), 3);
+    let altered = schema
+        .alter_table("ks", "t", |t| t.add_column("x", CqlType::Int, false))
+        .unwrap();
+    let dropped = altered
+        .alter_table("ks", "t", |t| t.drop_column("x", 1))
+        .unwrap();
+    let keyspace = schema.alter_keyspace("ks", None, Some(false)).unwrap();
+    assert!(keyspace.table("ks", "t").is_some(), "tables stay");
+    let versions = [&schema, &altered, &dropped, &keyspace, &Schema::default()];
+    let mut versions: Vec<_> = versions.iter().map(|s| s.version()).collect();
+    versions.sort();
+    versions.dedup();
+    assert_eq!(versions.len(), 5);
+    let back = dropped.drop_table("ks", "t").unwrap();
+    assert_eq!(back.version(), super::schema().version());
+}
