@@ -118,6 +118,10 @@ fn purging_twice_is_purging_once() {
             assert!(!RowRef::parse(&less).unwrap().is_empty(), "ROW_SEED={seed}");
             let again = purge_row(&less, above, garbage).unwrap();
             assert_eq!(again, Purged::Kept, "ROW_SEED={seed}");
+            // It does not claim a timestamp that went with the garbage.
+            let greatest = RowRef::parse(&less).unwrap().greatest_timestamp();
+            let stats = row_stats(&less).unwrap();
+            assert_eq!(stats.greatest_timestamp, greatest, "ROW_SEED={seed}");
             // It is canonical: merging changes nothing.
             assert_eq!(merge_rows(&less, &less).unwrap(), less, "ROW_SEED={seed}");
         }
