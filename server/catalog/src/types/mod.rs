@@ -17,6 +17,7 @@ pub(crate) mod compare;
 mod cql_type;
 pub mod elements;
 pub mod identifier;
+pub mod literal;
 mod name;
 pub mod number;
 mod option;

@@ -3,6 +3,7 @@
 mod compare;
 mod elements;
 pub(crate) mod generate;
+mod literal;
 mod names;
 mod validate;
 

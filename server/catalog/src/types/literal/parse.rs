@@ -1,0 +1,121 @@
+//! Text as the bytes of a native type, as Cassandra's `fromString` reads it.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use num_bigint::BigInt;
+use uuid::Uuid;
+
+use super::{Duration, calendar};
+use crate::types::number::decimal;
+use crate::types::{CqlType, TypeError};
+
+/// The most digits that a `varint` or `decimal` may be written with: reading takes time with
+/// their square.
+const DIGITS_MAX: usize = 100_000;
+
+impl CqlType {
+    /// The value that a text says: `12`, `2024-02-29`, `1h30m`; of blobs the hex digits. An
+    /// empty text is the empty value where a type has one.
+    ///
+    /// # Errors
+    /// In Cassandra's words; always for collections, tuples and user-defined types.
+    pub fn parse_value(&self, text: &str) -> Result<Vec<u8>, TypeError> {
+        if text.is_empty() && self.is_native() && self.validate(&[]).is_ok() {
+            return Ok(Vec::new());
+        }
+        let unable = |what: &str| TypeError::new(format!("Unable to make {what} from '{text}'"));
+        Ok(match self {
+            Self::Ascii if !text.is_ascii() => {
+                return Err(TypeError::new("Invalid ASCII character in string literal"));
+            }
+            Self::Ascii | Self::Text => text.as_bytes().to_vec(),
+            Self::Bigint | Self::Counter => number::<i64>(text, "long")?.to_be_bytes().to_vec(),
+            Self::Int => number::<i32>(text, "int")?.to_be_bytes().to_vec(),
+            Self::Smallint => number::<i16>(text, "short")?.to_be_bytes().to_vec(),
+            Self::Tinyint => number::<i8>(text, "byte")?.to_be_bytes().to_vec(),
+            Self::Float => number::<f32>(text, "float")?.to_be_bytes().to_vec(),
+            Self::Double => number::<f64>(text, "double")?.to_be_bytes().to_vec(),
+            Self::Boolean if text.eq_ignore_ascii_case("true") => vec![1],
+            Self::Boolean if text.eq_ignore_ascii_case("false") => vec![0],
+            Self::Boolean => return Err(unable("boolean")),
+            Self::Varint => match integer(text) {
+                Some(value) => value.to_signed_bytes_be(),
+                None => return Err(unable("int")),
+            },
+            Self::Decimal => parse_decimal(text).ok_or_else(|| unable("BigDecimal"))?,
+            Self::Blob => hex(text)
+                .ok_or_else(|| TypeError::new(format!("cannot parse '{text}' as hex bytes")))?,
+            Self::Uuid => match uuid(text) {
+                Some(uuid) => uuid.into_bytes().to_vec(),
+                None => return Err(unable("UUID")),
+            },
+            Self::Timeuuid => match uuid(text) {
+                Some(uuid) if uuid.get_version_num() == 1 => uuid.into_bytes().to_vec(),
+                Some(_) => return Err(TypeError::new("TimeUUID supports only version 1 UUIDs")),
+                None => return Err(unable("TimeUUID")),
+            },
+            // Java turns an IPv4 address that IPv6 wraps into one of IPv4.
+            Self::Inet => match IpAddr::from_str(text).map(|ip| ip.to_canonical()) {
+                Ok(IpAddr::V4(ip)) => ip.octets().to_vec(),
+                Ok(IpAddr::V6(ip)) => ip.octets().to_vec(),
+                Err(_) => return Err(unable("inet address")),
+            },
+            Self::Date => calendar::parse_date(text)?.to_be_bytes().to_vec(),
+            Self::Time => calendar::parse_time(text)?.to_be_bytes().to_vec(),
+            Self::Timestamp => calendar::parse_timestamp(text)?.to_be_bytes().to_vec(),
+            Self::Duration => Duration::parse(text)?.to_bytes(),
+            Self::List { .. }
+            | Self::Set { .. }
+            | Self::Map { .. }
+            | Self::Tuple(_)
+            | Self::Udt { .. } => return Err(unable(&self.to_string())),
+        })
+    }
+}
+
+fn number<T: FromStr>(text: &str, name: &str) -> Result<T, TypeError> {
+    text.parse()
+        .map_err(|_| TypeError::new(format!("Unable to make {name} from '{text}'")))
+}
+
+fn integer(text: &str) -> Option<BigInt> {
+    // The library lets underscores in.
+    let digits = text.trim_start_matches(['-', '+']);
+    if digits.len() > DIGITS_MAX || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok()
+}
+
+/// A sign, digits with a point somewhere, an exponent.
+fn parse_decimal(text: &str) -> Option<Vec<u8>> {
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let unscaled = integer(&format!("{whole}{fraction}"))?;
+    let scale = (fraction.len() as i64).checked_sub(exponent)?;
+    Some(decimal(i32::try_from(scale).ok()?, &unscaled))
+}
+
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text
+        .chars()
+        .map(|c| c.to_digit(16).map(|d| d as u8))
+        .collect::<Option<_>>()?;
+    let pairs = digits.chunks_exact(2);
+    pairs
+        .remainder()
+        .is_empty()
+        .then(|| pairs.map(|p| p[0] << 4 | p[1]).collect())
+}
+
+/// Only the form with hyphens: the library knows others, which CQL does not.
+fn uuid(text: &str) -> Option<Uuid> {
+    (text.len() == 36).then(|| Uuid::parse_str(text).ok())?
+}

@@ -1,0 +1,152 @@
+//! Any value as the literal that CQL would write.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use num_bigint::BigInt;
+use uuid::Uuid;
+
+use super::{Duration, calendar};
+use crate::types::CqlType;
+use crate::types::elements::{Components, components, elements, pairs};
+use crate::types::identifier::Quoted;
+use crate::types::number::split_decimal;
+
+impl CqlType {
+    /// The value as a CQL literal: `'it''s'`, `12`, `{'a': [1, 2]}`. An empty value of a type
+    /// that has no literal for it is `blobasint(0x)`; bytes that are no value of the type are
+    /// hex digits. For people, and for statements that DESCRIBE and COPY print.
+    pub fn literal(&self, value: &[u8]) -> String {
+        if self.validate(value).is_err() {
+            return hex(value);
+        }
+        if value.is_empty() && self.is_native() {
+            return match self {
+                Self::Text | Self::Ascii => "''".to_owned(),
+                Self::Blob => "0x".to_owned(),
+                _ => format!("blobas{self}(0x)"),
+            };
+        }
+        self.print(value).unwrap_or_else(|| hex(value))
+    }
+
+    fn print(&self, value: &[u8]) -> Option<String> {
+        Some(match self {
+            Self::Ascii | Self::Text => {
+                format!("'{}'", std::str::from_utf8(value).ok()?.replace('\'', "''"))
+            }
+            Self::Blob => hex(value),
+            Self::Boolean => (value != [0]).to_string(),
+            Self::Tinyint => i8::from_be_bytes(value.try_into().ok()?).to_string(),
+            Self::Smallint => i16::from_be_bytes(value.try_into().ok()?).to_string(),
+            Self::Int => i32::from_be_bytes(value.try_into().ok()?).to_string(),
+            Self::Bigint | Self::Counter => i64::from_be_bytes(value.try_into().ok()?).to_string(),
+            Self::Float => {
+                let value = f32::from_be_bytes(value.try_into().ok()?);
+                special(value.into()).unwrap_or_else(|| format!("{value:?}"))
+            }
+            Self::Double => {
+                let value = f64::from_be_bytes(value.try_into().ok()?);
+                special(value).unwrap_or_else(|| format!("{value:?}"))
+            }
+            Self::Varint => BigInt::from_signed_bytes_be(value).to_string(),
+            Self::Decimal => print_decimal(value)?,
+            Self::Uuid | Self::Timeuuid => Uuid::from_slice(value).ok()?.to_string(),
+            Self::Inet => match <[u8; 4]>::try_from(value) {
+                Ok(v4) => format!("'{}'", Ipv4Addr::from(v4)),
+                Err(_) => format!("'{}'", Ipv6Addr::from(<[u8; 16]>::try_from(value).ok()?)),
+            },
+            Self::Date => calendar::print_date(u32::from_be_bytes(value.try_into().ok()?)),
+            Self::Time => calendar::print_time(i64::from_be_bytes(value.try_into().ok()?)),
+            Self::Timestamp => {
+                calendar::print_timestamp(i64::from_be_bytes(value.try_into().ok()?))
+            }
+            Self::Duration => Duration::from_bytes(value)?.to_string(),
+            Self::List { element, .. } => {
+                let parts = elements(value).ok()?;
+                format!("[{}]", join(parts.map(|p| print_part(element, p.ok()?))))
+            }
+            Self::Set { element, .. } => {
+                let parts = elements(value).ok()?;
+                format!("{{{}}}", join(parts.map(|p| print_part(element, p.ok()?))))
+            }
+            Self::Map { key, value: of, .. } => {
+                let mut parts = pairs(value).ok()?;
+                let entries = std::iter::from_fn(|| {
+                    let entry = (parts.next()?.ok()?, parts.next()?.ok()?);
+                    Some((print_part(key, entry.0)?, print_part(of, entry.1)?))
+                });
+                format!(
+                    "{{{}}}",
+                    join(entries.map(|(k, v)| Some(format!("{k}: {v}"))))
+                )
+            }
+            Self::Tuple(types) => {
+                let mut parts = components(value);
+                format!(
+                    "({})",
+                    join(types.iter().map(|t| print_next(t, &mut parts)))
+                )
+            }
+            Self::Udt { definition, .. } => {
+                let mut parts = components(value);
+                let fields = definition.fields().iter();
+                let fields = fields.map(|(name, ty)| {
+                    Some(format!("{}: {}", Quoted(name), print_next(ty, &mut parts)?))
+                });
+                format!("{{{}}}", join(fields))
+            }
+        })
+    }
+}
+
+fn hex(value: &[u8]) -> String {
+    let digits = value.iter().flat_map(|b| [b >> 4, b & 0xf]);
+    let digits = digits.filter_map(|d| char::from_digit(d.into(), 16));
+    "0x".chars().chain(digits).collect()
+}
+
+fn special(value: f64) -> Option<String> {
+    if value.is_nan() {
+        return Some("NaN".to_owned());
+    }
+    value.is_infinite().then(|| match value > 0.0 {
+        true => "Infinity".to_owned(),
+        false => "-Infinity".to_owned(),
+    })
+}
+
+/// With a point where that takes few zeros, else with an exponent.
+fn print_decimal(value: &[u8]) -> Option<String> {
+    const ZEROS_MAX: usize = 30;
+    let (scale, unscaled) = split_decimal(value)?;
+    let unscaled = BigInt::from_signed_bytes_be(unscaled);
+    let digits = unscaled.magnitude().to_string();
+    let sign = if unscaled.sign() == num_bigint::Sign::Minus {
+        "-"
+    } else {
+        ""
+    };
+    let places = usize::try_from(scale).ok();
+    Some(match places.filter(|&p| p <= digits.len() + ZEROS_MAX) {
+        Some(0) => format!("{sign}{digits}"),
+        Some(places) => {
+            let digits = format!("{digits:0>width$}", width = places + 1);
+            let (whole, fraction) = digits.split_at(digits.len() - places);
+            format!("{sign}{whole}.{fraction}")
+        }
+        None => format!("{sign}{digits}E{}", -i64::from(scale)),
+    })
+}
+
+fn print_part(ty: &CqlType, part: Option<&[u8]>) -> Option<String> {
+    Some(part.map_or_else(|| "null".to_owned(), |p| ty.literal(p)))
+}
+
+/// The next component; one that is missing is null.
+fn print_next(ty: &CqlType, parts: &mut Components<'_>) -> Option<String> {
+    print_part(ty, parts.next().and_then(Result::ok).flatten())
+}
+
+fn join(parts: impl Iterator<Item = Option<String>>) -> String {
+    parts.flatten().collect::<Vec<_>>().join(", ")
+}
