@@ -1,5 +1,63 @@
 //! Text to statements.
 //!
-//! [`ast`] is what a statement says, as the server reads it: names are resolved to the
-//! form in which they are compared, nothing is checked against a schema.
+//! ```text
+//! text --lexer--> tokens --parser--> ast        Display brings a tree back to text
+//! script   a text of many statements, cut at their semicolons
+//! words    which words are no names
+//! error    what is wrong, and where
+//! ```
+//!
+//! [`parse`] reads CQL 3.4.5 as Cassandra 4.1 does, and ebb's own statements about
+//! snapshots. Names are brought to the form in which they are compared; nothing is
+//! checked against a schema. Any text gives a statement or an error: none makes it
+//! panic, none takes more time or memory than a constant times its length, and none
+//! gives a tree that is too high for the stack. How long a text may be is for the caller
+//! to say.
 pub mod ast;
+mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+mod lexer;
+mod parser;
+mod print;
+mod script;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{ParseError, ParseErrorKind};
+pub use script::{Script, ScriptStatement};
+
+/// How deep expressions and types may be nested. Documents that drivers write have some
+/// ten levels; a level takes about a kilobyte of stack in a build without optimization.
+pub const NESTING_MAX: usize = 100;
+
+/// How many operators one outermost expression may have: each makes the tree one level
+/// higher, as `1 + 1 + 1` nests to the left.
+pub const OPERATORS_MAX: usize = 500;
+
+/// Reads one statement, with or without a semicolon behind it.
+///
+/// ```
+/// use ebb_cql::syntax::ast::Statement;
+///
+/// let parsed = ebb_cql::syntax::parse("SELECT Name FROM ks.users WHERE id = :id;")?;
+/// assert_eq!(parsed.markers, [Some("id".into())]);
+/// assert!(matches!(parsed.statement, Statement::Select(_)));
+/// assert_eq!(parsed.statement.to_string(), "SELECT name FROM ks.users WHERE id = :id");
+///
+/// let error = ebb_cql::syntax::parse("SELECT * FORM ks.users").unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "line 1:9 mismatched input 'FORM' expecting K_FROM (SELECT * [FORM]...)"
+/// );
+/// # Ok::<(), ebb_cql::syntax::ParseError>(())
+/// ```
+///
+/// # Errors
+///
+/// The text is no statement: where, and what was expected, in Cassandra's form.
+pub fn parse(text: &str) -> Result<ast::Parsed, ParseError> {
+    parser::parse(text)
+}

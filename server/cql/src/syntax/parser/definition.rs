@@ -1,0 +1,310 @@
+//! CREATE, ALTER, DROP: which of them, of keyspaces, types and indexes.
+
+use std::collections::HashSet;
+
+use super::{Parser, Result};
+use crate::syntax::ast::{
+    AlterKeyspace, AlterType, Constant, ConstantKind, CreateIndex, CreateKeyspace, CreateType,
+    DropKeyspace, DropObject, IndexTarget, IndexTargetKind, Name, Property, PropertyValue,
+    QualifiedName, Statement, Term, TypeChange, TypeName,
+};
+use crate::syntax::lexer::TokenKind;
+
+/// Properties, no name twice.
+#[derive(Default)]
+pub(super) struct Properties {
+    pub all: Vec<Property>,
+    names: HashSet<Name>,
+}
+
+impl Parser<'_> {
+    /// After `CREATE`.
+    pub(super) fn create(&mut self) -> Result<Statement> {
+        if self.eat_keyspace_word() {
+            let if_not_exists = self.if_not_exists()?;
+            let name = self.keyspace()?;
+            self.expect_word("WITH")?;
+            return Ok(Statement::CreateKeyspace(CreateKeyspace {
+                name,
+                if_not_exists,
+                properties: self.properties()?,
+            }));
+        }
+        if self.eat_table_word() {
+            return Ok(Statement::CreateTable(self.create_table()?));
+        }
+        if self.eat_word("TYPE") {
+            return Ok(Statement::CreateType(self.create_type()?));
+        }
+        if self.eat_word("INDEX") {
+            return Ok(Statement::CreateIndex(self.create_index(false)?));
+        }
+        if self.eat_words(&["CUSTOM", "INDEX"]) {
+            return Ok(Statement::CreateIndex(self.create_index(true)?));
+        }
+        if self.eat_word("SNAPSHOT") {
+            return Ok(Statement::CreateSnapshot(self.create_snapshot()?));
+        }
+        Err(self.no_viable())
+    }
+
+    /// After `ALTER`.
+    pub(super) fn alter(&mut self) -> Result<Statement> {
+        if self.eat_keyspace_word() {
+            let if_exists = self.if_exists()?;
+            let name = self.keyspace()?;
+            self.expect_word("WITH")?;
+            return Ok(Statement::AlterKeyspace(AlterKeyspace {
+                name,
+                if_exists,
+                properties: self.properties()?,
+            }));
+        }
+        if self.eat_table_word() {
+            return Ok(Statement::AlterTable(self.alter_table()?));
+        }
+        if self.eat_word("TYPE") {
+            return Ok(Statement::AlterType(AlterType {
+                if_exists: self.if_exists()?,
+                name: self.type_ref()?,
+                change: self.type_change()?,
+            }));
+        }
+        Err(self.no_viable())
+    }
+
+    /// After `DROP`.
+    pub(super) fn drop_statement(&mut self) -> Result<Statement> {
+        if self.eat_keyspace_word() {
+            return Ok(Statement::DropKeyspace(DropKeyspace {
+                if_exists: self.if_exists()?,
+                name: self.keyspace()?,
+            }));
+        }
+        if self.eat_table_word() {
+            return Ok(Statement::DropTable(DropObject {
+                if_exists: self.if_exists()?,
+                name: self.table()?,
+            }));
+        }
+        if self.eat_word("TYPE") {
+            return Ok(Statement::DropType(DropObject {
+                if_exists: self.if_exists()?,
+                name: self.type_ref()?,
+            }));
+        }
+        if self.eat_word("INDEX") {
+            return Ok(Statement::DropIndex(DropObject {
+                if_exists: self.if_exists()?,
+                name: self.qualified("index")?,
+            }));
+        }
+        if self.eat_word("SNAPSHOT") {
+            return Ok(Statement::DropSnapshot(self.drop_snapshot()?));
+        }
+        Err(self.no_viable())
+    }
+
+    /// The name of a user's type.
+    fn type_ref(&mut self) -> Result<QualifiedName> {
+        let at = self.at;
+        match self.type_name()? {
+            TypeName::User(name) => Ok(name),
+            _ => {
+                self.at = at;
+                Err(self.no_viable())
+            }
+        }
+    }
+
+    /// After `CREATE TYPE`.
+    fn create_type(&mut self) -> Result<CreateType> {
+        let if_not_exists = self.if_not_exists()?;
+        let name = self.type_ref()?;
+        self.expect(TokenKind::OpenParen)?;
+        let mut fields = vec![self.field()?];
+        // A comma may stand behind the last one, and even several.
+        while self.eat(TokenKind::Comma) {
+            if self.at_name() {
+                fields.push(self.field()?);
+            }
+        }
+        self.expect(TokenKind::CloseParen)?;
+        Ok(CreateType {
+            name,
+            if_not_exists,
+            fields,
+        })
+    }
+
+    fn field(&mut self) -> Result<(Name, TypeName)> {
+        Ok((self.name()?, self.type_name()?))
+    }
+
+    /// After the name in ALTER TYPE.
+    fn type_change(&mut self) -> Result<TypeChange> {
+        if self.eat_word("ADD") {
+            let if_not_exists = self.if_not_exists()?;
+            let (field, type_name) = self.field()?;
+            return Ok(TypeChange::Add {
+                if_not_exists,
+                field,
+                type_name,
+            });
+        }
+        if self.eat_word("RENAME") {
+            return Ok(TypeChange::Rename {
+                if_exists: self.if_exists()?,
+                fields: self.renames()?,
+            });
+        }
+        if self.eat_word("ALTER") {
+            let if_exists = self.if_exists()?;
+            let field = self.name()?;
+            self.expect_word("TYPE")?;
+            return Ok(TypeChange::Retype {
+                if_exists,
+                field,
+                type_name: self.type_name()?,
+            });
+        }
+        Err(self.no_viable())
+    }
+
+    /// `a TO b AND c TO d`.
+    pub(super) fn renames(&mut self) -> Result<Vec<(Name, Name)>> {
+        let mut renames = Vec::new();
+        loop {
+            let from = self.name()?;
+            self.expect_word("TO")?;
+            renames.push((from, self.name()?));
+            if !self.eat_word("AND") {
+                return Ok(renames);
+            }
+        }
+    }
+
+    /// After `CREATE [CUSTOM] INDEX`.
+    fn create_index(&mut self, custom: bool) -> Result<CreateIndex> {
+        let if_not_exists = self.if_not_exists()?;
+        let name = match self.at_word("ON") {
+            true => None,
+            false => Some(self.qualified("index")?),
+        };
+        self.expect_word("ON")?;
+        let table = self.table()?;
+        self.expect(TokenKind::OpenParen)?;
+        let targets = self.until(TokenKind::CloseParen, Self::index_target)?;
+        let class = match self.eat_word("USING") {
+            true => Some(self.string()?),
+            false => None,
+        };
+        Ok(CreateIndex {
+            name,
+            if_not_exists,
+            custom,
+            table,
+            targets,
+            class,
+            properties: self.with_properties()?,
+        })
+    }
+
+    fn index_target(&mut self) -> Result<IndexTarget> {
+        let kinds = [
+            ("VALUES", IndexTargetKind::Values),
+            ("KEYS", IndexTargetKind::Keys),
+            ("ENTRIES", IndexTargetKind::Entries),
+            ("FULL", IndexTargetKind::Full),
+        ];
+        for (word, kind) in kinds {
+            if self.ahead(1).kind == TokenKind::OpenParen && self.eat_word(word) {
+                self.at += 1;
+                let column = self.column()?;
+                self.expect(TokenKind::CloseParen)?;
+                return Ok(IndexTarget { kind, column });
+            }
+        }
+        Ok(IndexTarget {
+            kind: IndexTargetKind::Plain,
+            column: self.column()?,
+        })
+    }
+
+    /// `[WITH a = 1 AND b = 2]`.
+    pub(super) fn with_properties(&mut self) -> Result<Vec<Property>> {
+        match self.eat_word("WITH") {
+            true => self.properties(),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// After `WITH`.
+    pub(super) fn properties(&mut self) -> Result<Vec<Property>> {
+        let mut properties = Properties::default();
+        loop {
+            self.property(&mut properties)?;
+            if !self.eat_word("AND") {
+                return Ok(properties.all);
+            }
+        }
+    }
+
+    /// One more property.
+    pub(super) fn property(&mut self, properties: &mut Properties) -> Result<()> {
+        let at = self.at;
+        let name = self.name()?;
+        self.expect(TokenKind::Equal)?;
+        let value = if let Some(constant) = self.constant() {
+            PropertyValue::Constant(constant)
+        } else if self.kind() == TokenKind::Word && self.at_name() {
+            let word = self.name()?.into_string();
+            PropertyValue::Constant(Constant {
+                kind: ConstantKind::String,
+                text: word,
+            })
+        } else if self.eat(TokenKind::OpenBrace) {
+            let entries = self.until(TokenKind::CloseBrace, Self::property_entry)?;
+            if let Some(key) = twice(entries.iter().map(|(key, _)| &key.text)) {
+                let message = format!("Multiple definition for property {key}");
+                return Err(self.error_at(at, message));
+            }
+            PropertyValue::Map(entries)
+        } else {
+            return Err(self.no_viable());
+        };
+        if !properties.names.insert(name.clone()) {
+            let message = format!("Multiple definition for property '{}'", name.as_str());
+            return Err(self.error_at(at, message));
+        }
+        properties.all.push(Property { name, value });
+        Ok(())
+    }
+
+    fn property_entry(&mut self) -> Result<(Constant, Constant)> {
+        let (at, key) = (self.at, self.term()?);
+        self.expect(TokenKind::Colon)?;
+        let (value_at, value) = (self.at, self.term()?);
+        let refuse = |what: String, term: &Term| match term {
+            Term::Marker(_) => {
+                format!("{what} (bind variables are not supported in DDL queries)")
+            }
+            _ => what,
+        };
+        let Term::Constant(key) = key else {
+            let message = refuse(format!("Invalid property name: {key}"), &key);
+            return Err(self.error_at(at, message));
+        };
+        let Term::Constant(value) = value else {
+            let what = format!("Invalid property value: {value} for property: {key}");
+            return Err(self.error_at(value_at, refuse(what, &value)));
+        };
+        Ok((key, value))
+    }
+}
+
+/// Something that stands twice.
+fn twice<'a>(mut items: impl Iterator<Item = &'a String>) -> Option<&'a String> {
+    let mut seen = HashSet::new();
+    items.find(|item| !seen.insert(*item))
+}

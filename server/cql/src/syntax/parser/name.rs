@@ -1,0 +1,111 @@
+//! Names.
+
+use super::{Parser, Result};
+use crate::syntax::ast::{Name, QualifiedName};
+use crate::syntax::lexer::{Token, TokenKind};
+use crate::syntax::words;
+
+impl Parser<'_> {
+    /// Whether a token is a name: a word that is not reserved, or something in quotes.
+    pub(super) fn is_name(&self, token: Token) -> bool {
+        match token.kind {
+            TokenKind::Word => !words::is_reserved(self.source(token)),
+            TokenKind::QuotedName => true,
+            _ => false,
+        }
+    }
+
+    pub(super) fn at_name(&self) -> bool {
+        self.is_name(self.here())
+    }
+
+    /// What a token calls, if it is one.
+    pub(super) fn name_of(&self, token: Token) -> Name {
+        let source = self.source(token);
+        match token.kind {
+            TokenKind::QuotedName => Name::new(source[1..source.len() - 1].replace("\"\"", "\"")),
+            _ => Name::new(source.to_ascii_lowercase()),
+        }
+    }
+
+    /// A name that is not empty.
+    pub(super) fn name(&mut self) -> Result<Name> {
+        let token = self.here();
+        if !self.is_name(token) || self.source(token) == "\"\"" {
+            return Err(self.no_viable());
+        }
+        self.at += 1;
+        Ok(self.name_of(token))
+    }
+
+    /// A column's name outside of definitions: perhaps empty, as old tables have it.
+    pub(super) fn column(&mut self) -> Result<Name> {
+        if !self.at_name() {
+            return Err(self.no_viable());
+        }
+        let token = self.advance();
+        Ok(self.name_of(token))
+    }
+
+    /// `[ks.]name`. `what` is the kind of name, for markers, which cannot stand here.
+    pub(super) fn qualified(&mut self, what: &str) -> Result<QualifiedName> {
+        self.refuse_marker(match self.ahead(1).kind {
+            TokenKind::Dot => "keyspace",
+            _ => what,
+        })?;
+        let name = self.name()?;
+        if !self.eat(TokenKind::Dot) {
+            return Ok(name.into());
+        }
+        self.refuse_marker(what)?;
+        Ok(QualifiedName {
+            keyspace: Some(name),
+            name: self.name()?,
+        })
+    }
+
+    pub(super) fn table(&mut self) -> Result<QualifiedName> {
+        self.qualified("table")
+    }
+
+    pub(super) fn keyspace(&mut self) -> Result<Name> {
+        self.refuse_marker("keyspace")?;
+        self.name()
+    }
+
+    fn refuse_marker(&self, what: &str) -> Result<()> {
+        if self.kind() == TokenKind::Question {
+            let message = format!("Bind variables cannot be used for {what} names");
+            return Err(self.error(message));
+        }
+        Ok(())
+    }
+
+    /// How many tokens a function's name takes, where one stands here with a parenthesis
+    /// behind it.
+    pub(super) fn function_tokens(&self) -> Option<usize> {
+        let calls = |ahead: usize| {
+            let token = self.ahead(ahead);
+            let name = match token.kind {
+                TokenKind::Word => words::is_function(self.source(token)),
+                TokenKind::QuotedName => self.source(token) != "\"\"",
+                _ => false,
+            };
+            name && self.ahead(ahead + 1).kind == TokenKind::OpenParen
+        };
+        if calls(0) {
+            return Some(1);
+        }
+        let qualified = self.at_name() && self.ahead(1).kind == TokenKind::Dot && calls(2);
+        qualified.then_some(3)
+    }
+
+    /// A function's name, of as many tokens as [`Self::function_tokens`] said, and the
+    /// parenthesis.
+    pub(super) fn function_name(&mut self, tokens: usize) -> QualifiedName {
+        let name = self.name_of(self.ahead(tokens - 1));
+        let keyspace = (tokens == 3).then(|| self.name_of(self.here()));
+        self.at += tokens + 1;
+        QualifiedName { keyspace, name }
+    }
+}

@@ -1,0 +1,249 @@
+//! Which statement it is; the small ones, and those that are known by name only.
+
+use super::{Parser, Result};
+use crate::syntax::ast::{
+    CreateSnapshot, Describe, DescribeTarget, DropSnapshot, ListSnapshots, SnapshotScope,
+    Statement, Unsupported, Write,
+};
+use crate::syntax::lexer::TokenKind;
+
+/// Statements that ebb does not serve, by their first words.
+const UNSUPPORTED: &[(&[&str], &str)] = &[
+    (&["CREATE", "AGGREGATE"], "CREATE AGGREGATE"),
+    (&["CREATE", "FUNCTION"], "CREATE FUNCTION"),
+    (
+        &["CREATE", "OR", "REPLACE", "AGGREGATE"],
+        "CREATE AGGREGATE",
+    ),
+    (&["CREATE", "OR", "REPLACE", "FUNCTION"], "CREATE FUNCTION"),
+    (
+        &["CREATE", "MATERIALIZED", "VIEW"],
+        "CREATE MATERIALIZED VIEW",
+    ),
+    (&["CREATE", "ROLE"], "CREATE ROLE"),
+    (&["CREATE", "TRIGGER"], "CREATE TRIGGER"),
+    (&["CREATE", "USER"], "CREATE USER"),
+    (
+        &["ALTER", "MATERIALIZED", "VIEW"],
+        "ALTER MATERIALIZED VIEW",
+    ),
+    (&["ALTER", "ROLE"], "ALTER ROLE"),
+    (&["ALTER", "USER"], "ALTER USER"),
+    (&["DROP", "AGGREGATE"], "DROP AGGREGATE"),
+    (&["DROP", "FUNCTION"], "DROP FUNCTION"),
+    (&["DROP", "MATERIALIZED", "VIEW"], "DROP MATERIALIZED VIEW"),
+    (&["DROP", "ROLE"], "DROP ROLE"),
+    (&["DROP", "TRIGGER"], "DROP TRIGGER"),
+    (&["DROP", "USER"], "DROP USER"),
+    (&["GRANT"], "GRANT"),
+    (&["REVOKE"], "REVOKE"),
+    (&["LIST", "ROLES"], "LIST ROLES"),
+    (&["LIST", "SUPERUSERS"], "LIST SUPERUSERS"),
+    (&["LIST", "USERS"], "LIST USERS"),
+];
+
+/// What LIST shows the permissions of.
+const PERMISSIONS: &[&str] = &[
+    "ALL",
+    "ALTER",
+    "AUTHORIZE",
+    "CREATE",
+    "DESCRIBE",
+    "DROP",
+    "EXECUTE",
+    "MODIFY",
+    "SELECT",
+];
+
+impl Parser<'_> {
+    /// A statement, up to what follows it.
+    pub(super) fn statement(&mut self) -> Result<Statement> {
+        if self.kind() != TokenKind::Word {
+            return Err(self.no_viable());
+        }
+        if self.eat_word("SELECT") {
+            return Ok(Statement::Select(self.select()?));
+        }
+        if self.eat_word("INSERT") {
+            return Ok(Statement::Write(Write::Insert(self.insert()?)));
+        }
+        if self.eat_word("UPDATE") {
+            return Ok(Statement::Write(Write::Update(self.update()?)));
+        }
+        if self.eat_word("DELETE") {
+            return Ok(Statement::Write(Write::Delete(self.delete()?)));
+        }
+        if self.eat_word("BEGIN") {
+            return Ok(Statement::Batch(self.batch()?));
+        }
+        if self.eat_word("USE") {
+            return Ok(Statement::Use(self.keyspace()?));
+        }
+        if self.eat_word("TRUNCATE") {
+            self.eat_table_word();
+            return Ok(Statement::Truncate(self.table()?));
+        }
+        if self.eat_word("DESCRIBE") || self.eat_word("DESC") {
+            return Ok(Statement::Describe(self.describe()?));
+        }
+        if let Some(unsupported) = self.unsupported() {
+            return Ok(Statement::Unsupported(unsupported));
+        }
+        if self.eat_word("CREATE") {
+            return self.create();
+        }
+        if self.eat_word("ALTER") {
+            return self.alter();
+        }
+        if self.eat_word("DROP") {
+            return self.drop_statement();
+        }
+        if self.eat_words(&["LIST", "SNAPSHOTS"]) {
+            let on = match self.eat_word("ON") {
+                true => Some(self.snapshot_scope()?),
+                false => None,
+            };
+            return Ok(Statement::ListSnapshots(ListSnapshots { on }));
+        }
+        // What follows the word is at fault.
+        self.eat_word("LIST");
+        Err(self.no_viable())
+    }
+
+    /// `TABLE` or `COLUMNFAMILY`.
+    pub(super) fn eat_table_word(&mut self) -> bool {
+        self.eat_word("TABLE") || self.eat_word("COLUMNFAMILY")
+    }
+
+    /// `KEYSPACE` or `SCHEMA`.
+    pub(super) fn eat_keyspace_word(&mut self) -> bool {
+        self.eat_word("KEYSPACE") || self.eat_word("SCHEMA")
+    }
+
+    /// A statement that is known by its first words, to its end.
+    fn unsupported(&mut self) -> Option<Unsupported> {
+        let start = self.here().start;
+        let mut known = UNSUPPORTED.iter();
+        let lists = |word: &&str| self.word_ahead(1, word);
+        let what = if self.at_word("LIST") && PERMISSIONS.iter().any(lists) {
+            "LIST PERMISSIONS"
+        } else {
+            known.find(|(words, _)| self.eat_words(words))?.1
+        };
+        let mut end = self.here().start;
+        loop {
+            let token = self.here();
+            let last = self.ahead(1).kind == TokenKind::End;
+            if token.kind == TokenKind::End || (last && token.kind == TokenKind::Semicolon) {
+                break;
+            }
+            end = token.end;
+            self.at += 1;
+        }
+        let text = self.text[start..end].trim_end().to_owned();
+        Some(Unsupported { what, text })
+    }
+
+    /// After `CREATE SNAPSHOT`.
+    pub(super) fn create_snapshot(&mut self) -> Result<CreateSnapshot> {
+        let if_not_exists = self.if_not_exists()?;
+        let name = self.name()?;
+        self.expect_word("ON")?;
+        let on = self.snapshot_scope()?;
+        let properties = self.with_properties()?;
+        Ok(CreateSnapshot {
+            name,
+            if_not_exists,
+            on,
+            properties,
+        })
+    }
+
+    /// After `DROP SNAPSHOT`.
+    pub(super) fn drop_snapshot(&mut self) -> Result<DropSnapshot> {
+        let if_exists = self.if_exists()?;
+        let name = self.name()?;
+        let on = match self.eat_word("ON") {
+            true => Some(self.snapshot_scope()?),
+            false => None,
+        };
+        Ok(DropSnapshot {
+            name,
+            if_exists,
+            on,
+        })
+    }
+
+    fn snapshot_scope(&mut self) -> Result<SnapshotScope> {
+        if self.eat_keyspace_word() {
+            return Ok(SnapshotScope::Keyspace(self.keyspace()?));
+        }
+        self.eat_table_word();
+        Ok(SnapshotScope::Table(self.table()?))
+    }
+
+    /// After `DESCRIBE`.
+    fn describe(&mut self) -> Result<Describe> {
+        let target = self.describe_target()?;
+        let internals = self.eat_word("WITH");
+        if internals {
+            self.expect_word("INTERNALS")?;
+        }
+        Ok(Describe { target, internals })
+    }
+
+    fn describe_target(&mut self) -> Result<DescribeTarget> {
+        let all = [
+            ("CLUSTER", DescribeTarget::Cluster),
+            ("KEYSPACES", DescribeTarget::Keyspaces),
+            ("TABLES", DescribeTarget::Tables),
+            ("COLUMNFAMILIES", DescribeTarget::Tables),
+            ("TYPES", DescribeTarget::Types),
+            ("FUNCTIONS", DescribeTarget::Functions),
+            ("AGGREGATES", DescribeTarget::Aggregates),
+        ];
+        for (word, target) in all {
+            if self.eat_word(word) {
+                return Ok(target);
+            }
+        }
+        if self.eat_word("FULL") {
+            self.expect_word("SCHEMA")?;
+            return Ok(DescribeTarget::Schema { full: true });
+        }
+        // `SCHEMA` means all of it; before a name it is another word for KEYSPACE.
+        let names = self.is_name(self.ahead(1));
+        if self.at_word("SCHEMA") && !names {
+            self.at += 1;
+            return Ok(DescribeTarget::Schema { full: false });
+        }
+        let only = (self.word_ahead(1, "KEYSPACE") || self.word_ahead(1, "SCHEMA"))
+            && self.eat_word("ONLY");
+        if self.eat_keyspace_word() {
+            let name = match self.at_name() {
+                true => Some(self.keyspace()?),
+                false => None,
+            };
+            return Ok(DescribeTarget::Keyspace { name, only });
+        }
+        if self.eat_table_word() {
+            return Ok(DescribeTarget::Table(self.table()?));
+        }
+        if self.eat_word("INDEX") {
+            return Ok(DescribeTarget::Index(self.qualified("index")?));
+        }
+        if self.eat_words(&["MATERIALIZED", "VIEW"]) {
+            return Ok(DescribeTarget::View(self.qualified("view")?));
+        }
+        if names && self.eat_word("TYPE") {
+            return Ok(DescribeTarget::Type(self.qualified("type")?));
+        }
+        if names && self.eat_word("FUNCTION") {
+            return Ok(DescribeTarget::Function(self.qualified("function")?));
+        }
+        if names && self.eat_word("AGGREGATE") {
+            return Ok(DescribeTarget::Aggregate(self.qualified("aggregate")?));
+        }
+        Ok(DescribeTarget::Any(self.qualified("table")?))
+    }
+}

@@ -1,0 +1,87 @@
+//! Types as they are written.
+
+use super::{Parser, Result};
+use crate::syntax::ast::{NativeType, TypeName};
+use crate::syntax::lexer::TokenKind;
+use crate::syntax::words;
+
+impl Parser<'_> {
+    pub(super) fn type_name(&mut self) -> Result<TypeName> {
+        self.nested(Self::type_name_inner)
+    }
+
+    fn type_name_inner(&mut self) -> Result<TypeName> {
+        let token = self.here();
+        if matches!(token.kind, TokenKind::String | TokenKind::DollarString) {
+            return Ok(TypeName::Custom(self.string()?));
+        }
+        if token.kind == TokenKind::Word && self.ahead(1).kind == TokenKind::Less {
+            return self.type_with_arguments();
+        }
+        if self.ahead(1).kind != TokenKind::Dot
+            && let Some(native) = self.native_type()
+        {
+            return Ok(TypeName::Native(native));
+        }
+        let named = self.here();
+        let source = self.source(named);
+        let reserved = |known: &&str| known.eq_ignore_ascii_case(source);
+        if named.kind == TokenKind::Word && words::RESERVED_TYPES.iter().any(reserved) {
+            let message = format!("Invalid (reserved) user type name {source}");
+            return Err(self.error(message));
+        }
+        Ok(TypeName::User(self.qualified("type")?))
+    }
+
+    fn type_with_arguments(&mut self) -> Result<TypeName> {
+        let name = self.source(self.here()).to_ascii_lowercase();
+        if !["list", "set", "map", "tuple", "frozen", "vector"].contains(&name.as_str()) {
+            return Err(self.no_viable());
+        }
+        self.at += 2;
+        let first = Box::new(self.type_name()?);
+        let read = match name.as_str() {
+            "list" => TypeName::List(first),
+            "set" => TypeName::Set(first),
+            "frozen" => TypeName::Frozen(first),
+            "map" => {
+                self.expect(TokenKind::Comma)?;
+                TypeName::Map(first, Box::new(self.type_name()?))
+            }
+            "vector" => {
+                self.expect(TokenKind::Comma)?;
+                let dimensions = self.source(self.here()).parse();
+                let (TokenKind::Integer, Ok(dimensions)) = (self.kind(), dimensions) else {
+                    return Err(self.mismatched(TokenKind::Integer.expected()));
+                };
+                self.at += 1;
+                TypeName::Vector(first, dimensions)
+            }
+            _ => {
+                let mut types = vec![*first];
+                while self.eat(TokenKind::Comma) {
+                    types.push(self.type_name()?);
+                }
+                TypeName::Tuple(types)
+            }
+        };
+        self.expect(TokenKind::Greater)?;
+        Ok(read)
+    }
+
+    /// One of CQL's own types, where one stands here.
+    pub(super) fn native_type(&mut self) -> Option<NativeType> {
+        let token = self.here();
+        if token.kind != TokenKind::Word {
+            return None;
+        }
+        let source = self.source(token);
+        let mut all = NativeType::ALL.into_iter();
+        let known = all.find(|(_, name)| name.eq_ignore_ascii_case(source));
+        let varchar = source.eq_ignore_ascii_case("varchar");
+        let native = known.map(|(native, _)| native);
+        let native = native.or(varchar.then_some(NativeType::Text))?;
+        self.at += 1;
+        Some(native)
+    }
+}

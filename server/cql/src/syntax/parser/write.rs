@@ -1,0 +1,263 @@
+//! INSERT, UPDATE, DELETE, BATCH.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Parser, Result};
+use crate::syntax::ast::{
+    Assignment, Batch, BatchKind, Change, Constant, ConstantKind, Delete, DeleteTarget, Insert,
+    InsertSource, Name, Term, Update, Using, Write,
+};
+use crate::syntax::lexer::TokenKind;
+
+impl Parser<'_> {
+    /// After `INSERT`.
+    pub(super) fn insert(&mut self) -> Result<Insert> {
+        self.expect_word("INTO")?;
+        let table = self.table()?;
+        let source = if self.eat_word("JSON") {
+            self.json_source()?
+        } else {
+            let columns = self.parenthesized(Self::column)?;
+            self.expect_word("VALUES")?;
+            let values = self.parenthesized(Self::term)?;
+            InsertSource::Values { columns, values }
+        };
+        Ok(Insert {
+            table,
+            source,
+            if_not_exists: self.if_not_exists()?,
+            using: self.using()?,
+        })
+    }
+
+    fn json_source(&mut self) -> Result<InsertSource> {
+        let value = match self.kind() {
+            TokenKind::String | TokenKind::DollarString => Term::Constant(Constant {
+                kind: ConstantKind::String,
+                text: self.string()?,
+            }),
+            _ => Term::Marker(self.marker()?),
+        };
+        let mut default_unset = false;
+        if self.eat_word("DEFAULT") {
+            default_unset = self.eat_word("UNSET");
+            if !default_unset {
+                self.expect_word("NULL")?;
+            }
+        }
+        Ok(InsertSource::Json {
+            value,
+            default_unset,
+        })
+    }
+
+    /// `[USING ...]`.
+    fn using(&mut self) -> Result<Using> {
+        let mut using = Using::default();
+        if !self.eat_word("USING") {
+            return Ok(using);
+        }
+        loop {
+            let at = self.at;
+            let what = match self.eat_word("TTL") {
+                true => &mut using.ttl,
+                false => {
+                    self.expect_word("TIMESTAMP")?;
+                    &mut using.timestamp
+                }
+            };
+            if what.replace(self.integer_or_marker()?).is_some() {
+                let word = self.source(self.tokens[at]);
+                return Err(self.error_at(at, format!("Multiple definition for {word}")));
+            }
+            if !self.eat_word("AND") {
+                return Ok(using);
+            }
+        }
+    }
+
+    /// After `UPDATE`.
+    pub(super) fn update(&mut self) -> Result<Update> {
+        let table = self.table()?;
+        let using = self.using()?;
+        self.expect_word("SET")?;
+        let at = self.at;
+        let assignments = self.list(Self::assignment)?;
+        if let Some(column) = set_twice(&assignments) {
+            let message = format!("Multiple incompatible setting of column {column}");
+            return Err(self.error_at(at, message));
+        }
+        self.expect_word("WHERE")?;
+        Ok(Update {
+            table,
+            using,
+            assignments,
+            relations: self.relations()?,
+            condition: self.condition()?,
+        })
+    }
+
+    fn assignment(&mut self) -> Result<Assignment> {
+        let column = self.column()?;
+        let change = match self.kind() {
+            TokenKind::PlusEqual => {
+                self.at += 1;
+                Change::Add(self.term()?)
+            }
+            TokenKind::MinusEqual => {
+                self.at += 1;
+                Change::Subtract(self.term()?)
+            }
+            TokenKind::OpenBracket => {
+                self.at += 1;
+                let key = self.term()?;
+                self.expect(TokenKind::CloseBracket)?;
+                self.expect(TokenKind::Equal)?;
+                let value = self.term()?;
+                Change::Element { key, value }
+            }
+            TokenKind::Dot => {
+                self.at += 1;
+                let field = self.name()?;
+                self.expect(TokenKind::Equal)?;
+                let value = self.term()?;
+                Change::Field { field, value }
+            }
+            _ => {
+                self.expect(TokenKind::Equal)?;
+                self.change_of(column.as_str())?
+            }
+        };
+        Ok(Assignment { column, change })
+    }
+
+    /// After `column =`.
+    fn change_of(&mut self, column: &str) -> Result<Change> {
+        let at = self.at;
+        let operator = self.ahead(1).kind;
+        let add = operator == TokenKind::Plus;
+        if self.at_name() && (add || operator == TokenKind::Minus) {
+            if self.column()? != *column {
+                let sign = if add { '+' } else { '-' };
+                let message =
+                    format!("Only expressions of the form X = X {sign} <value> are supported.");
+                return Err(self.error_at(at, message));
+            }
+            self.at += 1;
+            let value = self.term()?;
+            return Ok(match add {
+                true => Change::Add(value),
+                false => Change::Subtract(value),
+            });
+        }
+        let value = self.term()?;
+        if !self.prepends() {
+            return Ok(Change::Set(value));
+        }
+        self.at += 1;
+        let at = self.at;
+        if self.column()? != *column {
+            let message = "Only expressions of the form X = <value> + X are supported.";
+            return Err(self.error_at(at, message));
+        }
+        Ok(Change::Prepend(value))
+    }
+
+    /// After `DELETE`.
+    pub(super) fn delete(&mut self) -> Result<Delete> {
+        let targets = match self.at_word("FROM") {
+            true => Vec::new(),
+            false => self.list(|parser| {
+                Ok(DeleteTarget {
+                    column: parser.column()?,
+                    part: parser.part()?,
+                })
+            })?,
+        };
+        self.expect_word("FROM")?;
+        let table = self.table()?;
+        let timestamp = match self.eat_word("USING") {
+            true => {
+                self.expect_word("TIMESTAMP")?;
+                Some(self.integer_or_marker()?)
+            }
+            false => None,
+        };
+        self.expect_word("WHERE")?;
+        Ok(Delete {
+            targets,
+            table,
+            timestamp,
+            relations: self.relations()?,
+            condition: self.condition()?,
+        })
+    }
+
+    /// After `BEGIN`.
+    pub(super) fn batch(&mut self) -> Result<Batch> {
+        let kind = if self.eat_word("UNLOGGED") {
+            BatchKind::Unlogged
+        } else if self.eat_word("COUNTER") {
+            BatchKind::Counter
+        } else {
+            BatchKind::Logged
+        };
+        self.expect_word("BATCH")?;
+        let using = self.using()?;
+        let mut writes = Vec::new();
+        loop {
+            let write = if self.eat_word("INSERT") {
+                Write::Insert(self.insert()?)
+            } else if self.eat_word("UPDATE") {
+                Write::Update(self.update()?)
+            } else if self.eat_word("DELETE") {
+                Write::Delete(self.delete()?)
+            } else {
+                break;
+            };
+            writes.push(write);
+            self.eat(TokenKind::Semicolon);
+        }
+        self.expect_words(&["APPLY", "BATCH"])?;
+        Ok(Batch {
+            kind,
+            using,
+            writes,
+        })
+    }
+}
+
+/// A column that stands in two assignments of which one would undo the other.
+fn set_twice(assignments: &[Assignment]) -> Option<&Name> {
+    let mut fields = HashSet::new();
+    let mut changes: HashMap<&Name, Vec<&Change>> = HashMap::new();
+    for Assignment { column, change } in assignments {
+        let earlier = changes.entry(column).or_default();
+        if !earlier.iter().all(|earlier| together(earlier, change)) {
+            return Some(column);
+        }
+        if let Change::Field { field, .. } = change
+            && !fields.insert((column, field))
+        {
+            return Some(column);
+        }
+        // Of elements and fields one stands for all; of the others there are at most two.
+        let alike = matches!(change, Change::Element { .. } | Change::Field { .. });
+        if earlier.is_empty() || !alike {
+            earlier.push(change);
+        }
+    }
+    None
+}
+
+/// Whether one UPDATE may do both to a column, fields apart.
+fn together(earlier: &Change, later: &Change) -> bool {
+    matches!(
+        (earlier, later),
+        (Change::Add(_), Change::Subtract(_))
+            | (Change::Subtract(_), Change::Add(_))
+            | (Change::Prepend(_), Change::Subtract(_))
+            | (Change::Element { .. }, Change::Element { .. })
+            | (Change::Field { .. }, Change::Field { .. })
+    )
+}

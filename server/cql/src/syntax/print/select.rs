@@ -1,0 +1,220 @@
+//! SELECT, its selectors, and what WHERE and IF ask.
+
+use std::fmt::{Display, Formatter, Result};
+
+use super::term::FunctionName;
+use super::{Joined, Pairs, comma, quoted};
+use crate::syntax::ast::{
+    ColumnCondition, ColumnTest, Condition, InValues, Operator, Order, Part, Relation, Select,
+    Selected, Selection, Selector,
+};
+
+impl Display for Select {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        f.write_str("SELECT ")?;
+        if self.json {
+            f.write_str("JSON ")?;
+        }
+        if self.distinct {
+            f.write_str("DISTINCT ")?;
+        }
+        match &self.selection {
+            Selection::All => f.write_str("*")?,
+            Selection::Some(selected) => comma(selected).fmt(f)?,
+        }
+        write!(f, " FROM {}", self.from)?;
+        if let Some(snapshot) = &self.snapshot {
+            write!(f, " USING SNAPSHOT {snapshot}")?;
+        }
+        Where(&self.relations).fmt(f)?;
+        if !self.group_by.is_empty() {
+            write!(f, " GROUP BY {}", comma(&self.group_by))?;
+        }
+        for (at, (column, order)) in self.order_by.iter().enumerate() {
+            let before = if at > 0 { ", " } else { " ORDER BY " };
+            write!(f, "{before}{column} {order}")?;
+        }
+        if let Some(limit) = &self.per_partition_limit {
+            write!(f, " PER PARTITION LIMIT {limit}")?;
+        }
+        if let Some(limit) = &self.limit {
+            write!(f, " LIMIT {limit}")?;
+        }
+        if self.allow_filtering {
+            f.write_str(" ALLOW FILTERING")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Order {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        f.write_str(match self {
+            Order::Ascending => "ASC",
+            Order::Descending => "DESC",
+        })
+    }
+}
+
+impl Display for Selected {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        self.selector.fmt(f)?;
+        match &self.alias {
+            Some(alias) => write!(f, " AS {alias}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Display for Selector {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            // Behind SELECT these words may mean something else.
+            Selector::Column(name) if ["as", "distinct", "json"].contains(&name.as_str()) => {
+                quoted(name).fmt(f)
+            }
+            Selector::Column(name) => name.fmt(f),
+            Selector::Constant(constant) => constant.fmt(f),
+            Selector::Null => f.write_str("null"),
+            Selector::Marker(marker) => marker.fmt(f),
+            Selector::CountRows => f.write_str("count(*)"),
+            Selector::WriteTime(of) => write!(f, "writetime({of})"),
+            Selector::MaxWriteTime(of) => write!(f, "maxwritetime({of})"),
+            Selector::Ttl(of) => write!(f, "ttl({of})"),
+            Selector::Call { function, args } => {
+                write!(f, "{}({})", FunctionName(function), comma(args))
+            }
+            Selector::Cast { selector, to } => write!(f, "CAST({selector} AS {to})"),
+            // A number would take the point.
+            Selector::Field { of, field } if ends_with_constant(of) => {
+                write!(f, "{of} .{field}")
+            }
+            Selector::Field { of, field } => write!(f, "{of}.{field}"),
+            Selector::Element { of, key } => write!(f, "{of}[{key}]"),
+            Selector::Slice { of, from, to } => {
+                write!(f, "{of}[")?;
+                if let Some(from) = from {
+                    // Without a space a number would take the first point.
+                    write!(f, "{from} ")?;
+                }
+                f.write_str("..")?;
+                if let Some(to) = to {
+                    write!(f, " {to}")?;
+                }
+                f.write_str("]")
+            }
+            Selector::Hint { to, selector } => write!(f, "({to}) {selector}"),
+            Selector::Tuple(items) => write!(f, "({})", comma(items)),
+            Selector::List(items) => write!(f, "[{}]", comma(items)),
+            Selector::Set(items) => write!(f, "{{{}}}", comma(items)),
+            Selector::Map(entries) => write!(f, "{{{}}}", Pairs(entries)),
+            // Two signs without a space begin a comment.
+            Selector::Negation(selector) => write!(f, "- {selector}"),
+            Selector::Arithmetic {
+                left,
+                operator,
+                right,
+            } => write!(f, "{left} {} {right}", operator.symbol()),
+        }
+    }
+}
+
+fn ends_with_constant(selector: &Selector) -> bool {
+    match selector {
+        Selector::Constant(_) => true,
+        Selector::Hint { selector, .. } => ends_with_constant(selector),
+        _ => false,
+    }
+}
+
+/// ` WHERE a AND b`, or nothing.
+pub(super) struct Where<'a>(pub &'a [Relation]);
+
+impl Display for Where<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self.0 {
+            [] => Ok(()),
+            relations => write!(f, " WHERE {}", Joined(relations, " AND ")),
+        }
+    }
+}
+
+impl Display for Operator {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        f.write_str(self.text())
+    }
+}
+
+impl Display for Relation {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Relation::Column {
+                column,
+                operator,
+                value,
+            } => write!(f, "{column} {operator} {value}"),
+            Relation::In { column, values } => write!(f, "{column} IN {values}"),
+            Relation::IsNotNull(column) => write!(f, "{column} IS NOT NULL"),
+            Relation::Element {
+                column,
+                key,
+                operator,
+                value,
+            } => write!(f, "{column}[{key}] {operator} {value}"),
+            Relation::Token {
+                columns,
+                operator,
+                value,
+            } => write!(f, "token({}) {operator} {value}", comma(columns)),
+            Relation::Tuple {
+                columns,
+                operator,
+                value,
+            } => write!(f, "({}) {operator} {value}", comma(columns)),
+            Relation::TupleIn { columns, values } => {
+                write!(f, "({}) IN {values}", comma(columns))
+            }
+        }
+    }
+}
+
+impl Display for InValues {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            InValues::List(values) => write!(f, "({})", comma(values)),
+            InValues::Marker(marker) => marker.fmt(f),
+        }
+    }
+}
+
+/// ` IF ...`, or nothing.
+impl Display for Condition {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Condition::None => Ok(()),
+            Condition::Exists => f.write_str(" IF EXISTS"),
+            Condition::All(all) => write!(f, " IF {}", Joined(all, " AND ")),
+        }
+    }
+}
+
+impl Display for ColumnCondition {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{}{} ", self.column, self.part)?;
+        match &self.test {
+            ColumnTest::Compare(operator, value) => write!(f, "{operator} {value}"),
+            ColumnTest::In(values) => write!(f, "IN {values}"),
+        }
+    }
+}
+
+/// `[key]`, `.field`, or nothing.
+impl Display for Part {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Part::Whole => Ok(()),
+            Part::Element(key) => write!(f, "[{key}]"),
+            Part::Field(field) => write!(f, ".{field}"),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Errors, word by word.
+
+use crate::syntax::{NESTING_MAX, OPERATORS_MAX, ParseErrorKind, parse};
+
+fn error(text: &str) -> String {
+    match parse(text) {
+        Ok(parsed) => panic!("{text}\n{parsed:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn errors_read_as_those_of_cassandra() {
+    for (text, message) in [
+        ("", "line 1:0 no viable alternative at input '<EOF>'"),
+        (
+            "FOO bar",
+            "line 1:0 no viable alternative at input 'FOO' ([FOO]...)",
+        ),
+        (
+            "SELECT * FORM t",
+            "line 1:9 mismatched input 'FORM' expecting K_FROM (SELECT * [FORM]...)",
+        ),
+        (
+            "SELECT * FROM WHERE a = 1",
+            "line 1:14 no viable alternative at input 'WHERE' (SELECT * FROM [WHERE]...)",
+        ),
+        (
+            "SELECT a\nFROM t\n WHERE a =",
+            "line 3:10 no viable alternative at input '<EOF>'",
+        ),
+        (
+            "SELECT a FROM t LIMIT 1 WHERE a = 1",
+            "line 1:24 missing EOF at 'WHERE' (...a FROM t LIMIT 1 [WHERE]...)",
+        ),
+        (
+            "INSERT INTO t (a) VALUES (1",
+            "line 1:27 mismatched input '<EOF>' expecting ')'",
+        ),
+        (
+            "SELECT # FROM t",
+            "line 1:7 no viable alternative at character '#'",
+        ),
+        (
+            "SELECT 'é' ü",
+            "line 1:11 no viable alternative at character 'ü'",
+        ),
+        (
+            "USE 'a",
+            "line 1:6 mismatched character '<EOF>' expecting '''",
+        ),
+        (
+            "USE \"a",
+            "line 1:6 mismatched character '<EOF>' expecting '\"'",
+        ),
+        (
+            "USE /* a",
+            "line 1:8 mismatched character '<EOF>' expecting '*'",
+        ),
+        (
+            "CREATE TABLE t (select int PRIMARY KEY)",
+            "line 1:16 no viable alternative at input 'select' (CREATE TABLE t ([select]...)",
+        ),
+        (
+            "UPDATE t SET a = b + 1 WHERE k = 0",
+            "line 1:17 Only expressions of the form X = X + <value> are supported. \
+             (UPDATE t SET a = [b]...)",
+        ),
+        (
+            "SELECT * FROM ?.t",
+            "line 1:14 Bind variables cannot be used for keyspace names (SELECT * FROM [?]...)",
+        ),
+        (
+            "CREATE TYPE enum (a int)",
+            "line 1:12 Invalid (reserved) user type name enum (CREATE TYPE [enum]...)",
+        ),
+    ] {
+        assert_eq!(error(text), message, "{text}");
+    }
+}
+
+#[test]
+fn what_stands_twice_is_refused_by_name() {
+    for (text, message) in [
+        (
+            "UPDATE t SET a = 1, a = 2 WHERE k = 0",
+            "Multiple incompatible setting of column a",
+        ),
+        (
+            "UPDATE t SET a.f = 1, a.f = 2 WHERE k = 0",
+            "Multiple incompatible setting of column a",
+        ),
+        (
+            "UPDATE t SET a += 1, a -= 2, a += 3 WHERE k = 0",
+            "Multiple incompatible setting of column a",
+        ),
+        (
+            "CREATE KEYSPACE k WITH a = 1 AND A = 2",
+            "Multiple definition for property 'a'",
+        ),
+        (
+            "CREATE KEYSPACE k WITH a = {'x': 1, 'x': 2}",
+            "Multiple definition for property x",
+        ),
+        (
+            "INSERT INTO t (a) VALUES (1) USING TTL 1 AND TTL 2",
+            "Multiple definition for TTL",
+        ),
+    ] {
+        assert!(error(text).contains(message), "{text}\n{}", error(text));
+    }
+    for text in [
+        "UPDATE t SET a[0] = 1, a[1] = 2, a[2] = 3 WHERE k = 0",
+        "UPDATE t SET a.f = 1, a.g = 2 WHERE k = 0",
+        "UPDATE t SET a += {1}, a -= {2} WHERE k = 0",
+    ] {
+        parse(text).unwrap();
+    }
+}
+
+#[test]
+fn markers_in_properties_are_refused_in_cassandras_words() {
+    let text = "CREATE KEYSPACE k WITH replication = {'class': ?}";
+    assert!(error(text).contains(
+        "Invalid property value: ? for property: 'class' \
+         (bind variables are not supported in DDL queries)"
+    ));
+}
+
+#[test]
+fn a_second_primary_key_is_no_error_of_syntax() {
+    let error = parse("CREATE TABLE t (a int PRIMARY KEY, PRIMARY KEY (a))").unwrap_err();
+    assert_eq!(error.kind(), ParseErrorKind::Invalid);
+    assert_eq!(
+        error.to_string(),
+        "Multiple PRIMARY KEYs specified (exactly one required)"
+    );
+}
+
+#[test]
+fn a_request_brings_at_most_65535_values() {
+    let statement = |markers: usize| {
+        let markers = vec!["?"; markers].join(",");
+        format!("SELECT * FROM t WHERE a IN ({markers})")
+    };
+    assert_eq!(parse(&statement(65_535)).unwrap().markers.len(), 65_535);
+    let error = parse(&statement(65_536)).unwrap_err();
+    assert_eq!(error.kind(), ParseErrorKind::Invalid);
+    assert!(error.to_string().contains("65535"), "{error}");
+}
+
+#[test]
+fn what_is_nested_too_deep_is_an_error_and_not_the_end_of_the_stack() {
+    let forms = [
+        ("[", "1", "]"),
+        ("(", "1", ")"),
+        ("{", "1", "}"),
+        ("f(", "1", ")"),
+        ("- ", "f()", ""),
+        ("(int) ", "1", ""),
+        ("CAST(", "1", " AS int)"),
+        ("{a: ", "1", "}"),
+    ];
+    for (open, inner, close) in forms {
+        for (before, behind) in [("INSERT INTO t (a) VALUES (", ")"), ("SELECT ", " FROM t")] {
+            let nested = |levels: usize| {
+                let (open, close) = (open.repeat(levels), close.repeat(levels));
+                format!("{before}{open}{inner}{close}{behind}")
+            };
+            let fits = parse(&nested(NESTING_MAX / 2 - 2)).unwrap();
+            assert_eq!(fits, parse(&fits.statement.to_string()).unwrap());
+            let message = error(&nested(100_000));
+            assert!(
+                message.contains("nested deeper than 100 levels"),
+                "{message}"
+            );
+        }
+    }
+    let types = |levels: usize| {
+        let (open, close) = ("frozen<".repeat(levels), ">".repeat(levels));
+        format!("CREATE TABLE t (a {open}int{close} PRIMARY KEY)")
+    };
+    parse(&types(NESTING_MAX - 1)).unwrap();
+    assert!(error(&types(100_000)).contains("nested deeper"));
+    let relation = format!("SELECT * FROM t WHERE {}a = 1", "(".repeat(100_000));
+    assert!(error(&relation).contains("nested deeper"));
+}
+
+#[test]
+fn long_chains_of_operators_are_an_error_and_not_the_end_of_the_stack() {
+    for (before, link, behind) in [
+        ("INSERT INTO t (a) VALUES (1", " + 1", ")"),
+        ("SELECT a", " * a", " FROM t"),
+        ("SELECT a", ".a", " FROM t"),
+        ("SELECT a", "[1]", " FROM t"),
+        ("SELECT ttl(a", ".a", ") FROM t"),
+    ] {
+        let chain = |links: usize| format!("{before}{}{behind}", link.repeat(links));
+        parse(&chain(OPERATORS_MAX)).unwrap();
+        let message = error(&chain(1_000_000));
+        assert!(message.contains("more than 500 operators"), "{message}");
+    }
+}
+
+#[test]
+fn an_error_shows_little_of_a_long_text() {
+    let long = "x".repeat(1_000_000);
+    for text in [
+        format!("SELECT '{long}' FORM t"),
+        format!("SELECT a FROM t {long}"),
+        format!("{long} '{long}'"),
+    ] {
+        assert!(error(&text).len() < 1_000);
+    }
+}
