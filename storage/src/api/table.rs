@@ -12,7 +12,7 @@ use crate::db::{DbInner, Engine, IngestInfo, TableCore};
 use crate::error::Result;
 use crate::key::{KeyRange, ReadTime, SeqNo};
 use crate::meter::{Begun, RequestKind, Scan};
-use crate::options::WriteOptions;
+use crate::options::{TableOptions, WriteOptions};
 use crate::read::Fold;
 use crate::sstable::ReadCounters;
 use crate::version::TableVersion;
@@ -46,6 +46,11 @@ impl Table {
     /// The name of its keyspace.
     pub fn keyspace(&self) -> &str {
         &self.core.keyspace
+    }
+
+    /// How it was created.
+    pub fn options(&self) -> &TableOptions {
+        &self.core.options
     }
 
     /// Sets a key. Errors: see [`Db::write`](crate::Db::write).
