@@ -4,12 +4,14 @@
 //! ```text
 //!   cql        what drivers speak: sockets, statements
 //!   node       the store's requests and latencies ─► co-location
+//!   catalog    tables with columns, in this store
 //!   jobs       built-in applications, their input and output
 //!   text       files into tables: lines, CSV and JSON as rows
 //! ```
 //!
-//! Arrows point from here to `ebb-storage`, `ebb-colocate` and `ebb-scheduler` only;
-//! storage and the other two know nothing of each other.
+//! Arrows point from here to `ebb-storage`, `ebb-colocate` and `ebb-scheduler`, and to
+//! `ebb-catalog` and `ebb-cql`, which do no I/O; these five know nothing of each other, but
+//! for CQL's use of the catalog's types.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -20,6 +22,7 @@
     )
 )]
 
+pub mod catalog;
 #[expect(
     clippy::disallowed_methods,
     reason = "requests have deadlines, and their latencies are recorded"

@@ -5,6 +5,7 @@ use std::iter::Sum;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use ebb_server::catalog::database_options;
 pub(super) use ebb_server::lookup::{
     keyspace, or_known, snapshot_table, table, unknown_snapshot, unknown_table,
 };
@@ -36,7 +37,7 @@ impl Location {
     /// # Errors
     /// When there is none, or another process has it open for writing.
     pub(super) fn open_to_read(&self) -> Result<Db> {
-        self.told_with_holder(Db::open_read_only(&self.data, Options::default()))
+        self.told_with_holder(Db::open_read_only(&self.data, database_options()))
     }
 
     /// Opens the database for a short command that writes. It flushes and merges nothing
@@ -76,7 +77,7 @@ impl Location {
         let options = Options {
             create_if_missing,
             maintenance,
-            ..Options::default()
+            ..database_options()
         };
         self.told_with_holder(Db::open(&self.data, options))
     }

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use ebb_storage::{Lost, Options, RepairReport};
+use ebb_server::catalog::database_options;
+use ebb_storage::{Lost, RepairReport};
 use indicatif::HumanBytes;
 use serde_json::Value;
 
@@ -37,7 +38,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<()> {
     let (dir, new_dir) = (&args.location.data, &args.new_dir);
-    let options = Options::default();
+    let options = database_options();
     let report = maintenance_bar(|tell| ebb_storage::repair(dir, new_dir, &options, tell))?;
     let mut printer = Printer::new();
     match args.json {

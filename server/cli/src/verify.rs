@@ -1,7 +1,8 @@
 //! `ebb verify`: checks a database's files. It runs unpaced: nobody has the database open.
 
 use anyhow::Result;
-use ebb_storage::{Options, VerifyReport};
+use ebb_server::catalog::database_options;
+use ebb_storage::VerifyReport;
 use indicatif::HumanBytes;
 
 use super::database::Location;
@@ -30,7 +31,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<()> {
     let dir = &args.location.data;
-    let report = maintenance_bar(|tell| ebb_storage::verify(dir, &Options::default(), tell))?;
+    let report = maintenance_bar(|tell| ebb_storage::verify(dir, &database_options(), tell))?;
     let mut printer = Printer::new();
     match args.json {
         true => printer.json(&report)?,

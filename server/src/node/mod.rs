@@ -64,6 +64,7 @@ pub use self::running::{JobEnd, JobProgress, ReadInput, RunningJob, Stop};
 use self::spills::Spills;
 pub use self::start::Restarted;
 pub use self::store::{StoreRequests, StoreWindows};
+use crate::catalog::with_cql_tables;
 use crate::jobs::JobError;
 use crate::jobs::advice::Expectation;
 use crate::jobs::history::History;
@@ -81,13 +82,14 @@ pub struct Node {
 }
 
 impl Node {
-    /// Opens the database in `data` and starts a node over it.
+    /// Opens the database in `data` and starts a node over it. CQL tables can be opened
+    /// whatever merge operators `db` names.
     ///
     /// # Errors
     /// When the database cannot be opened, an option is out of range, or the system
     /// refuses a thread or a folder.
     pub fn open(data: &Path, db: Options, options: NodeOptions) -> Result<Self, JobError> {
-        let db = Db::open(data, db)?;
+        let db = Db::open(data, with_cql_tables(db))?;
         let spill_dir = options.spill_dir.is_none().then(|| data.join("spill"));
         let spills = spill_dir.map(|parent| Spills::create_in(parent, true));
         Self::assemble(Some(db), spills.transpose()?, options)

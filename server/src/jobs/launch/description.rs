@@ -8,6 +8,7 @@ use ebb_storage::{DetachedOptions, DetachedTable, PinnedTable};
 use serde::{Deserialize, Serialize};
 
 use super::input::{OpenInput, OpenPlace};
+use crate::catalog::merge_operators;
 use crate::jobs::error::JobError;
 use crate::jobs::processes::task_processes;
 use crate::jobs::records::{RecordFormat, ValueFormat};
@@ -94,7 +95,11 @@ impl InputDescription {
     pub(super) fn open(self) -> Result<(Arc<dyn Input>, RecordFormat), JobError> {
         let input: Arc<dyn Input> = match self.place {
             PlaceDescription::Table(description) => {
-                let table = DetachedTable::open(&description, DetachedOptions::default())?;
+                let options = DetachedOptions {
+                    merge_operators: merge_operators(),
+                    ..DetachedOptions::default()
+                };
+                let table = DetachedTable::open(&description, options)?;
                 Arc::new(SnapshotInput::detached(table))
             }
             PlaceDescription::Files(files) => Arc::new(files),

@@ -1,0 +1,80 @@
+//! From one schema to the next: what is stored, and which tables there are then.
+
+use std::sync::Arc;
+
+use ebb_catalog::schema::{KeyspaceSchema, Schema};
+use ebb_storage::Table;
+
+use super::catalog::{CatalogState, Tables};
+use super::error::Result;
+use super::store::SchemaStore;
+use super::table::CqlTable;
+
+/// Stores what `next` changes of `now`, and shows it by `publish` once it is durable.
+///
+/// # Errors
+/// As the store. Before `publish` was called nothing has changed for anybody.
+pub(super) fn carry_out(
+    store: &SchemaStore,
+    now: &CatalogState,
+    next: Schema,
+    publish: impl FnOnce(CatalogState),
+) -> Result<()> {
+    let mut tables = now.tables().clone();
+    for keyspace in now.schema().keyspaces() {
+        let name = keyspace.name();
+        if next.keyspace(name).is_none() {
+            tables.remove(name);
+            let decided = || publish(CatalogState::new(next, tables));
+            return store.drop_keyspace(name, decided);
+        }
+    }
+    for keyspace in next.keyspaces() {
+        match now.schema().keyspace(keyspace.name()) {
+            None => {
+                store.create_keyspace(keyspace.name(), &keyspace.encode())?;
+                tables.insert(keyspace.name().into(), Default::default());
+            }
+            Some(before) if Arc::ptr_eq(before, keyspace) => {}
+            Some(before) => change_keyspace(store, before, keyspace, &mut tables)?,
+        }
+    }
+    publish(CatalogState::new(next, tables));
+    Ok(())
+}
+
+fn change_keyspace(
+    store: &SchemaStore,
+    before: &KeyspaceSchema,
+    after: &KeyspaceSchema,
+    tables: &mut Tables,
+) -> Result<()> {
+    let name = after.name();
+    let tables = tables.entry(name.into()).or_default();
+    for table in before.tables() {
+        if after.table(table.name()).is_none() {
+            store.drop_table(name, table.name())?;
+            tables.remove(table.name());
+        }
+    }
+    let mut altered: Vec<(Table, Vec<u8>)> = Vec::new();
+    for schema in after.tables() {
+        let rows = match (before.table(schema.name()), tables.get(schema.name())) {
+            (Some(same), Some(_)) if Arc::ptr_eq(same, schema) => continue,
+            (Some(_), Some(table)) => {
+                altered.push((table.rows().clone(), schema.encode()));
+                table.rows().clone()
+            }
+            _ => store.create_table(name, schema.name(), &schema.encode())?,
+        };
+        let table = CqlTable::new(schema.clone(), rows);
+        tables.insert(schema.name().into(), Arc::new(table));
+    }
+    let record = after.encode();
+    if record != before.encode() || !altered.is_empty() {
+        let altered: Vec<_> =
+            (altered.iter().map(|(table, record)| (table, &record[..]))).collect();
+        store.write_keyspace(name, &record, &altered)?;
+    }
+    Ok(())
+}

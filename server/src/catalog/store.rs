@@ -1,0 +1,267 @@
+//! Where the schema lies in the database, and how it is changed so that a crash leaves
+//! each change done or undone, never half.
+//!
+//! ```text
+//! ebb_system.keyspaces   name -> state: 1 | record
+//! KEYSPACE.TABLE         SCHEMA_KEY -> record, before all rows
+//! ```
+//!
+//! A table's record lies in the table, so every snapshot that covers the table has the
+//! schema of its moment. This module knows names and bytes; what the records say is not
+//! its to know.
+//!
+//! What is done in several steps, and what the next opening makes of a cut in between:
+//!
+//! | change | steps | a cut leaves | which is |
+//! | --- | --- | --- | --- |
+//! | create a keyspace | record; engine's keyspace | a record alone | completed |
+//! | drop a keyspace | record says `dropping`; engine's keyspace goes; record goes | a record that says so | completed |
+//! | create a table | engine's table; record in it | a table without a record | undone |
+//!
+//! Everything else is one commit: dropping a table is the engine's, and what changes
+//! several records writes them by one batch. Every step waits for its fsync.
+
+use bytes::Bytes;
+use ebb_catalog::key::SCHEMA_KEY;
+use ebb_storage::{Db, ErrorKind, Keyspace, Table, TableOptions, WriteBatch, WriteOptions};
+
+use super::error::{CatalogError, Result};
+use super::operators::CQL_ROW;
+
+/// The keyspace's record counts.
+const PRESENT: u8 = 1;
+/// The keyspace goes with all that is in it.
+const DROPPING: u8 = 2;
+
+const SYNC: WriteOptions = WriteOptions { sync: true };
+
+/// The schema's records in a database. One thread changes them at a time.
+#[derive(Debug, Clone)]
+pub(super) struct SchemaStore {
+    db: Db,
+    keyspaces: Table,
+}
+
+/// A keyspace as it was found.
+#[derive(Debug)]
+pub(super) struct StoredKeyspace {
+    pub(super) name: String,
+    pub(super) record: Bytes,
+    /// In the order of their names.
+    pub(super) tables: Vec<StoredTable>,
+}
+
+/// A table as it was found.
+#[derive(Debug)]
+pub(super) struct StoredTable {
+    pub(super) table: Table,
+    pub(super) record: Bytes,
+}
+
+impl SchemaStore {
+    /// The records of a database, with `keyspaces` for those of keyspaces. What a crash cut
+    /// in half is completed or undone.
+    ///
+    /// # Errors
+    /// When the store fails, or a keyspace's record has a state that this build does not know.
+    pub(super) fn open(db: &Db, keyspaces: Table) -> Result<(Self, Vec<StoredKeyspace>)> {
+        let store = Self {
+            db: db.clone(),
+            keyspaces,
+        };
+        let mut found = Vec::new();
+        for entry in store.keyspaces.range::<&[u8], _>(..) {
+            let (key, value) = entry?;
+            let corrupt = |detail: String| CatalogError::Corrupt {
+                what: format!(
+                    "the record of keyspace {:?} in ebb_system.keyspaces",
+                    String::from_utf8_lossy(&key)
+                ),
+                detail,
+            };
+            let name = String::from_utf8(key.to_vec());
+            let name = name.map_err(|_| corrupt("its name is no UTF-8".to_string()))?;
+            match value.first() {
+                Some(&PRESENT) => {
+                    let keyspace = db.keyspace(&name)?;
+                    found.push(StoredKeyspace {
+                        tables: store.complete_tables(&keyspace)?,
+                        record: value.slice(1..),
+                        name,
+                    });
+                }
+                Some(&DROPPING) => store.finish_drop(&name)?,
+                state => return Err(corrupt(format!("state {state:?}, known are 1 and 2"))),
+            }
+        }
+        Ok((store, found))
+    }
+
+    /// The tables of a keyspace that have a record. Those whose creation was cut are removed.
+    fn complete_tables(&self, keyspace: &Keyspace) -> Result<Vec<StoredTable>> {
+        let mut tables = Vec::new();
+        for name in keyspace.tables() {
+            let table = keyspace.existing_table(&name)?;
+            if !is_cql(&table) {
+                continue;
+            }
+            match table.get(SCHEMA_KEY)? {
+                Some(record) => tables.push(StoredTable { table, record }),
+                None => keyspace.drop_table(&name)?,
+            }
+        }
+        Ok(tables)
+    }
+
+    /// Creates a keyspace with its record.
+    ///
+    /// # Errors
+    /// [`CatalogError::Foreign`] where the database has a keyspace of this name with tables
+    /// in it; as the store.
+    pub(super) fn create_keyspace(&self, name: &str, record: &[u8]) -> Result<()> {
+        // A drop that failed halfway is finished first.
+        if let Some(value) = self.keyspaces.get(name.as_bytes())?
+            && value.first() == Some(&DROPPING)
+        {
+            self.finish_drop(name)?;
+        }
+        if let Ok(keyspace) = self.db.existing_keyspace(name) {
+            let tables = keyspace.tables();
+            if !tables.is_empty() {
+                let keyspace = name.to_string();
+                return Err(CatalogError::Foreign { keyspace, tables });
+            }
+        }
+        self.put_keyspace(name, record)?;
+        self.db.keyspace(name)?;
+        Ok(())
+    }
+
+    /// Writes a keyspace's record anew.
+    pub(super) fn put_keyspace(&self, name: &str, record: &[u8]) -> Result<()> {
+        self.write_keyspace(name, record, &[])
+    }
+
+    /// Writes a keyspace's record and those of tables in it by one commit.
+    pub(super) fn write_keyspace(
+        &self,
+        name: &str,
+        record: &[u8],
+        tables: &[(&Table, &[u8])],
+    ) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        let value = [&[PRESENT], record].concat();
+        batch.put(&self.keyspaces, name.as_bytes(), &value);
+        for (table, record) in tables {
+            batch.put(table, SCHEMA_KEY, record);
+        }
+        Ok(self.db.write_with(batch, SYNC)?)
+    }
+
+    /// Drops a keyspace with its tables and snapshots. Once `decided` was called it will be
+    /// gone, at the next opening where not before.
+    ///
+    /// # Errors
+    /// [`CatalogError::Foreign`] where it holds tables that CQL did not make: nothing is
+    /// dropped.
+    pub(super) fn drop_keyspace(&self, name: &str, decided: impl FnOnce()) -> Result<()> {
+        let foreign = self.foreign_tables(name)?;
+        if !foreign.is_empty() {
+            let keyspace = name.to_string();
+            return Err(CatalogError::Foreign {
+                keyspace,
+                tables: foreign,
+            });
+        }
+        let mut batch = WriteBatch::new();
+        batch.put(&self.keyspaces, name.as_bytes(), &[DROPPING]);
+        self.db.write_with(batch, SYNC)?;
+        decided();
+        self.finish_drop(name)
+    }
+
+    fn finish_drop(&self, name: &str) -> Result<()> {
+        match self.db.drop_keyspace(name) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        let mut batch = WriteBatch::new();
+        batch.delete(&self.keyspaces, name.as_bytes());
+        Ok(self.db.write_with(batch, SYNC)?)
+    }
+
+    fn foreign_tables(&self, keyspace: &str) -> Result<Vec<String>> {
+        let Ok(keyspace) = self.db.existing_keyspace(keyspace) else {
+            return Ok(Vec::new());
+        };
+        let mut foreign = Vec::new();
+        for name in keyspace.tables() {
+            if !is_cql(&keyspace.existing_table(&name)?) {
+                foreign.push(name);
+            }
+        }
+        Ok(foreign)
+    }
+
+    /// Creates a table with its record, of which the catalog knows none of this name.
+    ///
+    /// # Errors
+    /// [`CatalogError::Foreign`] where the database has a table of this name; as the store.
+    pub(super) fn create_table(&self, keyspace: &str, name: &str, record: &[u8]) -> Result<Table> {
+        let engine_keyspace = self.db.existing_keyspace(keyspace)?;
+        if let Ok(table) = engine_keyspace.existing_table(name) {
+            if !is_cql(&table) {
+                return Err(CatalogError::Foreign {
+                    keyspace: keyspace.to_string(),
+                    tables: vec![name.to_string()],
+                });
+            }
+            // What a creation that failed left.
+            engine_keyspace.drop_table(name)?;
+        }
+        let options = TableOptions {
+            merge_operator: Some(CQL_ROW.to_string()),
+            ..TableOptions::default()
+        };
+        let table = engine_keyspace.table(name, options)?;
+        match self.put_table(&table, record) {
+            Ok(()) => Ok(table),
+            Err(error) => {
+                // If this fails too, the next opening does it.
+                let _ = engine_keyspace.drop_table(name);
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes a table's record anew.
+    pub(super) fn put_table(&self, table: &Table, record: &[u8]) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.put(table, SCHEMA_KEY, record);
+        Ok(self.db.write_with(batch, SYNC)?)
+    }
+
+    /// Drops a table, for good but for the snapshots that cover it.
+    pub(super) fn drop_table(&self, keyspace: &str, name: &str) -> Result<()> {
+        Ok(self.db.existing_keyspace(keyspace)?.drop_table(name)?)
+    }
+
+    /// Removes all rows of a table by one commit.
+    ///
+    /// The record is written anew above the deletion, so that all older files go without
+    /// being read.
+    pub(super) fn truncate(&self, table: &Table, record: &[u8]) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete_range::<&[u8], _>(table, ..);
+        batch.put(table, SCHEMA_KEY, record);
+        Ok(self.db.write_with(batch, SYNC)?)
+    }
+}
+
+/// Whether CQL made the table.
+pub(super) fn is_cql(table: &Table) -> bool {
+    table.options().merge_operator.as_deref() == Some(CQL_ROW)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! The server's timestamps: microseconds since 1970 that rise strictly, over all
+//! connections and over restarts.
+//!
+//! CQL decides between two writes of one timestamp by their values, so two writes of this
+//! server must never have the same one, and a later one never a smaller one, whatever the
+//! machine's clock does. A bound above all timestamps given lies in the database. It is
+//! written before the first timestamp beyond the last bound is given. The log of the
+//! database loses its end only: a write that a crash left has its bound before it. So the
+//! bound needs no fsync of its own.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ebb_storage::{Clock, Table};
+
+use super::error::{CatalogError, Result};
+
+/// The key of the bound in `ebb_system.node`.
+const BOUND_KEY: &[u8] = b"timestamp_bound_us";
+
+/// How far the bound is put above the timestamp that needs it. After a crash the first
+/// timestamps may lie so far ahead of the clock.
+const AHEAD_US: i64 = 1_000_000;
+
+/// Gives timestamps. Any number of threads may ask at once.
+#[derive(Debug)]
+pub struct Timestamps {
+    clock: Arc<dyn Clock>,
+    node: Table,
+    /// The last one given.
+    last_us: AtomicI64,
+    /// All that were ever given are smaller; so the database says too.
+    bound_us: AtomicI64,
+    /// Held while the bound is written.
+    raising: Mutex<()>,
+}
+
+impl Timestamps {
+    /// Goes on above all that were ever given for this database.
+    ///
+    /// # Errors
+    /// When the bound cannot be read.
+    pub(super) fn open(node: Table, clock: Arc<dyn Clock>) -> Result<Self> {
+        let bound_us = match node.get(BOUND_KEY)? {
+            None => 0,
+            Some(bytes) => {
+                let bytes = bytes[..].try_into().map_err(|_| CatalogError::Corrupt {
+                    what: "the bound of timestamps in ebb_system.node".to_string(),
+                    detail: format!("{} bytes where a number has 8", bytes.len()),
+                })?;
+                i64::from_be_bytes(bytes)
+            }
+        };
+        Ok(Self {
+            clock,
+            node,
+            last_us: AtomicI64::new(bound_us - 1),
+            bound_us: AtomicI64::new(bound_us),
+            raising: Mutex::new(()),
+        })
+    }
+
+    /// What the clock says: microseconds since 1970, of the clock's resolution.
+    pub fn now_us(&self) -> i64 {
+        let now_ms = i64::try_from(self.clock.now_ms()).unwrap_or(i64::MAX);
+        now_ms.saturating_mul(1000)
+    }
+
+    /// A timestamp above all that were given before: what the clock says, where that is.
+    ///
+    /// # Errors
+    /// When the database takes no writes.
+    pub fn next_us(&self) -> Result<i64> {
+        let now_us = self.now_us();
+        loop {
+            let last_us = self.last_us.load(Ordering::Acquire);
+            let next_us = now_us.max(last_us.saturating_add(1));
+            if next_us >= self.bound_us.load(Ordering::Acquire) {
+                self.raise_above(next_us)?;
+                continue;
+            }
+            let given = self.last_us.compare_exchange_weak(
+                last_us,
+                next_us,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
+            if given.is_ok() {
+                return Ok(next_us);
+            }
+        }
+    }
+
+    fn raise_above(&self, timestamp_us: i64) -> Result<()> {
+        let _raising = self.raising.lock().unwrap_or_else(PoisonError::into_inner);
+        if timestamp_us < self.bound_us.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let bound_us = timestamp_us.saturating_add(AHEAD_US);
+        self.node.put(BOUND_KEY, &bound_us.to_be_bytes())?;
+        self.bound_us.store(bound_us, Ordering::Release);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::atomic::AtomicU64;
+
+    use ebb_storage::simulation::MemDisk;
+    use ebb_storage::{Db, Durability, ManualClock, Options, TableOptions};
+
+    use super::*;
+
+    fn node(disk: &MemDisk) -> Table {
+        let options = Options {
+            disk: Arc::new(disk.clone()),
+            durability: Durability::Os,
+            ..Options::default()
+        };
+        let db = Db::open("/db", options).unwrap();
+        let keyspace = db.keyspace("ebb_system").unwrap();
+        keyspace.table("node", TableOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn timestamps_follow_the_clock_and_rise_where_it_stands() {
+        let clock = ManualClock::at_ms(5_000);
+        let node = node(&MemDisk::new());
+        let timestamps = Timestamps::open(node, Arc::new(clock.clone())).unwrap();
+        let first = timestamps.next_us().unwrap();
+        assert_eq!(first, 5_000_000);
+        assert_eq!(timestamps.next_us().unwrap(), 5_000_001);
+        clock.advance_ms(7);
+        assert_eq!(timestamps.next_us().unwrap(), 5_007_000);
+    }
+
+    #[test]
+    fn timestamps_rise_over_a_crash_and_a_clock_that_went_back() {
+        let disk = MemDisk::new();
+        let data = || node(&disk);
+        let mut last_us = 0;
+        // Each life's clock shows an earlier time than the one before.
+        for (life, now_ms) in [90_000, 80_000, 3_000, 89_000].into_iter().enumerate() {
+            let node = data();
+            let clock = ManualClock::at_ms(now_ms);
+            let timestamps = Timestamps::open(node.clone(), Arc::new(clock.clone())).unwrap();
+            for _ in 0..500 {
+                let next_us = timestamps.next_us().unwrap();
+                assert!(next_us > last_us, "life {life}: {next_us} after {last_us}");
+                node.put(b"write", &next_us.to_be_bytes()).unwrap();
+                last_us = next_us;
+                clock.advance_ms(9);
+            }
+            drop((timestamps, node));
+            disk.crash_at(1);
+            disk.restart(life as u64);
+            // What the crash left of the writes, the next life has to be above.
+            let found = data().get(b"write").unwrap();
+            last_us = found.map_or(0, |bytes| i64::from_be_bytes(bytes[..].try_into().unwrap()));
+        }
+    }
+
+    #[test]
+    fn no_two_threads_are_given_the_same_timestamp() {
+        #[derive(Debug)]
+        struct Jumps(AtomicU64);
+        impl Clock for Jumps {
+            fn now_ms(&self) -> u64 {
+                // Forward, back, and standing.
+                let n = self.0.fetch_add(1, Ordering::Relaxed);
+                10_000 + n % 7 * 400
+            }
+        }
+
+        let node = node(&MemDisk::new());
+        let clock = Arc::new(Jumps(AtomicU64::new(0)));
+        let timestamps = Timestamps::open(node, clock).unwrap();
+        let of_a_thread =
+            || -> Vec<i64> { (0..2_000).map(|_| timestamps.next_us().unwrap()).collect() };
+        let all: Vec<Vec<i64>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(of_a_thread)).collect();
+            threads.into_iter().map(|t| t.join().unwrap()).collect()
+        });
+        for of_one in &all {
+            assert!(of_one.is_sorted_by(|a, b| a < b));
+        }
+        let distinct: BTreeSet<i64> = all.into_iter().flatten().collect();
+        assert_eq!(distinct.len(), 8_000);
+    }
+}
