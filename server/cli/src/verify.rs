@@ -1,4 +1,5 @@
-//! `ebb verify`: checks a database's files. It runs unpaced: nobody has the database open.
+//! `ebb verify`: checks a database's files. It runs unpaced: nobody has the database open for
+//! writing.
 
 use anyhow::Result;
 use ebb_server::catalog::database_options;
