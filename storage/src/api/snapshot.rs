@@ -39,6 +39,11 @@ impl View {
         self.point.seq
     }
 
+    /// When it judges what expires, in milliseconds since 1970.
+    pub fn read_time_ms(&self) -> u64 {
+        self.point.read_time_ms
+    }
+
     /// The value of a key at this instant.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
         let begun = self.db.metering().begin();
@@ -175,6 +180,11 @@ impl Snapshot {
     /// The commit at which it stands.
     pub fn seq(&self) -> SeqNo {
         self.bookmark.seq
+    }
+
+    /// When it judges what expires, in milliseconds since 1970: when it was created.
+    pub fn read_time_ms(&self) -> u64 {
+        self.view.read_time_ms()
     }
 
     /// The names of its tables, ascending.
