@@ -5,6 +5,9 @@
 //!     │ Service: statement, values ──> the body of a RESULT
 //!     v
 //!   executor   what a statement means
+//!     │
+//!     ├ schema_statements, snapshots, describe   those about the schema and snapshots
+//!     └ targets   what the name of a table means: a table, one at a snapshot, one of `system`
 //! ```
 //!
 //! What always holds: `serve` knows no statement, and what executes statements knows no
@@ -12,4 +15,14 @@
 //! panic, loop or keep more than it agreed to.
 
 pub mod call;
+pub mod describe;
+mod listing;
+pub mod schema_statements;
 pub mod serve;
+pub mod snapshots;
+pub mod system;
+pub mod targets;
+#[cfg(test)]
+mod testing;
+
+pub use listing::Listing;

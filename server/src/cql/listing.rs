@@ -1,0 +1,54 @@
+//! Rows that a statement makes by itself, of no table: lists and descriptions.
+
+use bytes::{Bytes, BytesMut};
+use ebb_catalog::types::CqlType;
+use ebb_cql::protocol::{ColumnSpec, Columns, RowsWriter};
+
+/// Rows under named columns. They come on one page.
+#[derive(Debug, Clone)]
+pub struct Listing {
+    columns: Columns,
+    rows: Vec<Vec<Option<Bytes>>>,
+}
+
+impl Listing {
+    /// Rows with a cell for each of `columns`; drivers are told that these are of
+    /// `keyspace.table`.
+    pub(super) fn new(
+        (keyspace, table): (&str, &str),
+        columns: &[(&str, CqlType)],
+        rows: Vec<Vec<Option<Bytes>>>,
+    ) -> Self {
+        let spec = |(name, ty)| ColumnSpec {
+            keyspace,
+            table,
+            name,
+            ty,
+        };
+        let specs: Vec<_> = columns.iter().map(|(name, ty)| spec((*name, ty))).collect();
+        Self {
+            columns: Columns::new(&specs),
+            rows,
+        }
+    }
+
+    /// The columns.
+    pub fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    /// The rows.
+    pub fn rows(&self) -> &[Vec<Option<Bytes>>] {
+        &self.rows
+    }
+
+    /// Appends the body of a RESULT with these rows.
+    pub fn write(&self, skip_metadata: bool, out: &mut BytesMut) {
+        let mut writer = RowsWriter::new(out, &self.columns, skip_metadata);
+        for row in &self.rows {
+            row.iter().for_each(|cell| writer.cell(cell.as_deref()));
+            writer.end_row();
+        }
+        writer.finish(None);
+    }
+}

@@ -1,0 +1,93 @@
+//! Types as statements write them, as the schema knows them.
+
+use ebb_catalog::schema::KeyspaceSchema;
+use ebb_catalog::types::CqlType;
+use ebb_cql::protocol::ErrorResponse;
+use ebb_cql::syntax::ast::{NativeType, TypeName};
+
+/// The type that a statement about `keyspace` names. What may not stand where it stands is
+/// told by [`CqlType::check`], which this asks too.
+///
+/// # Errors
+/// For a user-defined type that is not there or of another keyspace, and for a type that
+/// CQL or ebb does not allow.
+pub fn resolve_type(
+    keyspace: &KeyspaceSchema,
+    written: &TypeName,
+) -> Result<CqlType, ErrorResponse> {
+    let ty = resolve(keyspace, written)?;
+    let checked = ty.check();
+    checked.map_err(|error| ErrorResponse::invalid(error.to_string()))?;
+    Ok(ty)
+}
+
+fn resolve(keyspace: &KeyspaceSchema, written: &TypeName) -> Result<CqlType, ErrorResponse> {
+    let inner = |written: &TypeName| resolve(keyspace, written);
+    Ok(match written {
+        TypeName::Native(native) => self::native(*native),
+        TypeName::List(element) => CqlType::list(inner(element)?),
+        TypeName::Set(element) => CqlType::set(inner(element)?),
+        TypeName::Map(key, value) => CqlType::map(inner(key)?, inner(value)?),
+        TypeName::Tuple(types) => {
+            let types: Vec<_> = types.iter().map(inner).collect::<Result<_, _>>()?;
+            CqlType::tuple(types)
+        }
+        TypeName::Frozen(frozen) => {
+            let inner = inner(frozen)?;
+            if inner.is_native() {
+                return Err(ErrorResponse::invalid(format!(
+                    "frozen<> is only allowed on collections, tuples, and user-defined types \
+                     (got {inner})"
+                )));
+            }
+            inner.freeze()
+        }
+        TypeName::User(name) => {
+            let here = keyspace.name();
+            if let Some(other) = name.keyspace.as_ref().filter(|other| **other != here) {
+                return Err(ErrorResponse::invalid(format!(
+                    "Statement on keyspace {here} cannot refer to a user type in keyspace {}; \
+                     user types can only be used in the keyspace they are defined in",
+                    other.as_str()
+                )));
+            }
+            let definition = keyspace.user_type(name.name.as_str()).ok_or_else(|| {
+                ErrorResponse::invalid(format!("Unknown type {here}.{}", name.name.as_str()))
+            })?;
+            CqlType::udt(definition.clone())
+        }
+        TypeName::Vector(..) => {
+            return Err(ErrorResponse::invalid("The type vector is not supported"));
+        }
+        TypeName::Custom(class) => {
+            return Err(ErrorResponse::invalid(format!(
+                "Types of Cassandra's own classes are not supported: '{class}'"
+            )));
+        }
+    })
+}
+
+fn native(native: NativeType) -> CqlType {
+    match native {
+        NativeType::Ascii => CqlType::Ascii,
+        NativeType::BigInt => CqlType::Bigint,
+        NativeType::Blob => CqlType::Blob,
+        NativeType::Boolean => CqlType::Boolean,
+        NativeType::Counter => CqlType::Counter,
+        NativeType::Date => CqlType::Date,
+        NativeType::Decimal => CqlType::Decimal,
+        NativeType::Double => CqlType::Double,
+        NativeType::Duration => CqlType::Duration,
+        NativeType::Float => CqlType::Float,
+        NativeType::Inet => CqlType::Inet,
+        NativeType::Int => CqlType::Int,
+        NativeType::SmallInt => CqlType::Smallint,
+        NativeType::Text => CqlType::Text,
+        NativeType::Time => CqlType::Time,
+        NativeType::Timestamp => CqlType::Timestamp,
+        NativeType::TimeUuid => CqlType::Timeuuid,
+        NativeType::TinyInt => CqlType::Tinyint,
+        NativeType::Uuid => CqlType::Uuid,
+        NativeType::VarInt => CqlType::Varint,
+    }
+}

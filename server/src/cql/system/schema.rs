@@ -1,0 +1,407 @@
+//! `system_schema`: keyspaces, tables, columns and types as rows, `system` and itself
+//! among them.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use ebb_catalog::key::Order;
+use ebb_catalog::schema::{
+    Column, ColumnKind, KeyspaceSchema, OptionValue, TableOptions, TableSchema,
+};
+use ebb_cql::protocol::ErrorResponse;
+
+use super::cells::{bigint, boolean, double, int, list, map, text, uuid};
+use super::virtual_table::{Definition, RowSet};
+use super::{Facts, LOCAL_KEYSPACES};
+
+const KEYSPACE: &str = "system_schema";
+const OF_TABLE: &[&str] = &["keyspace_name"];
+
+/// Every user's table and those of `system` and `system_schema`.
+fn tables(facts: &Facts) -> impl Iterator<Item = &TableSchema> {
+    let keyspaces = facts.state.schema().keyspaces();
+    let users = keyspaces.flat_map(|keyspace| keyspace.tables().map(|table| &**table));
+    users.chain(facts.system.tables_of(LOCAL_KEYSPACES))
+}
+
+fn texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Bytes {
+    list(texts.into_iter().map(text))
+}
+
+pub(super) const KEYSPACES: Definition = Definition {
+    keyspace: KEYSPACE,
+    name: "keyspaces",
+    comment: "keyspace definitions",
+    columns: &[
+        "keyspace_name text",
+        "durable_writes boolean",
+        "replication frozen<map<text, text>>",
+    ],
+    partition_key: &["keyspace_name"],
+    clustering: &[],
+    rows: keyspaces,
+};
+
+fn keyspaces(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    let replication = |options: &BTreeMap<String, String>| {
+        let full = |(key, value): (&String, &String)| match key.as_str() {
+            "class" if !value.contains('.') => (
+                text(key),
+                text(&format!("org.apache.cassandra.locator.{value}")),
+            ),
+            _ => (text(key), text(value)),
+        };
+        map(options.iter().map(full))
+    };
+    let row = |name: &str, durable: bool, options: &BTreeMap<String, String>| {
+        [
+            ("keyspace_name", text(name)),
+            ("durable_writes", boolean(durable)),
+            ("replication", replication(options)),
+        ]
+    };
+    for keyspace in facts.state.schema().keyspaces() {
+        let durable = keyspace.durable_writes();
+        rows.push(row(keyspace.name(), durable, keyspace.replication()))?;
+    }
+    let local = BTreeMap::from([("class".to_string(), "LocalStrategy".to_string())]);
+    for name in LOCAL_KEYSPACES {
+        rows.push(row(name, true, &local))?;
+    }
+    Ok(())
+}
+
+pub(super) const TABLES: Definition = Definition {
+    keyspace: KEYSPACE,
+    name: "tables",
+    comment: "table definitions",
+    columns: &[
+        "keyspace_name text",
+        "table_name text",
+        "additional_write_policy text",
+        "allow_auto_snapshot boolean",
+        "bloom_filter_fp_chance double",
+        "caching frozen<map<text, text>>",
+        "cdc boolean",
+        "comment text",
+        "compaction frozen<map<text, text>>",
+        "compression frozen<map<text, text>>",
+        "crc_check_chance double",
+        "dclocal_read_repair_chance double",
+        "default_time_to_live int",
+        "extensions frozen<map<text, blob>>",
+        "flags frozen<set<text>>",
+        "gc_grace_seconds int",
+        "id uuid",
+        "incremental_backups boolean",
+        "max_index_interval int",
+        "memtable text",
+        "memtable_flush_period_in_ms int",
+        "min_index_interval int",
+        "read_repair text",
+        "read_repair_chance double",
+        "speculative_retry text",
+    ],
+    partition_key: OF_TABLE,
+    clustering: &["table_name"],
+    rows: table_rows,
+};
+
+fn table_rows(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    for table in tables(facts) {
+        let flags: &[&str] = match table.is_counter() {
+            true => &["compound", "counter"],
+            false => &["compound"],
+        };
+        let mut cells = vec![
+            ("keyspace_name", text(table.keyspace())),
+            ("table_name", text(table.name())),
+            ("flags", texts(flags.iter().copied())),
+            ("id", uuid(table.id())),
+            ("read_repair_chance", double(0.0)),
+        ];
+        cells.extend(option_cells(table.options()));
+        rows.push_all(cells)?;
+    }
+    Ok(())
+}
+
+/// The options as cells of the columns that are called as they are.
+fn option_cells(options: &TableOptions) -> impl Iterator<Item = (&str, Bytes)> {
+    options.iter().filter_map(|(name, value)| {
+        let cell = match (name, value) {
+            ("extensions", OptionValue::Map(entries)) => {
+                map(entries.iter().map(|(key, value)| (text(key), blob(value))))
+            }
+            (_, OptionValue::Map(entries)) => {
+                map(entries.iter().map(|(key, value)| (text(key), text(value))))
+            }
+            ("cdc", OptionValue::Text(value)) => boolean(value.eq_ignore_ascii_case("true")),
+            // Null where there is no other than the default one.
+            ("memtable", OptionValue::Text(value)) if value == "default" => return None,
+            (
+                "additional_write_policy"
+                | "comment"
+                | "memtable"
+                | "read_repair"
+                | "speculative_retry",
+                OptionValue::Text(value),
+            ) => text(value),
+            (_, OptionValue::Text(value)) if name.ends_with("_chance") => {
+                double(value.parse().unwrap_or(0.0))
+            }
+            (_, OptionValue::Text(value)) => int(value.parse().unwrap_or(0)),
+        };
+        Some((name, cell))
+    })
+}
+
+/// The bytes of `0x...`, which the schema has checked.
+fn blob(hex: &str) -> Bytes {
+    let digits = hex.trim_start_matches("0x").as_bytes();
+    let digit = |d: u8| (d as char).to_digit(16).unwrap_or(0) as u8;
+    let byte = |pair: &[u8]| digit(pair[0]) << 4 | digit(pair[1]);
+    digits.chunks_exact(2).map(byte).collect()
+}
+
+pub(super) const COLUMNS: Definition = Definition {
+    keyspace: KEYSPACE,
+    name: "columns",
+    comment: "column definitions",
+    columns: COLUMN_COLUMNS,
+    partition_key: OF_TABLE,
+    clustering: &["table_name", "column_name"],
+    rows: columns,
+};
+
+pub(super) const COLUMN_COLUMNS: &[&str] = &[
+    "keyspace_name text",
+    "table_name text",
+    "column_name text",
+    "clustering_order text",
+    "column_name_bytes blob",
+    "kind text",
+    "position int",
+    "type text",
+];
+
+fn columns(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    column_rows(tables(facts), rows)
+}
+
+/// The columns of some tables.
+pub(super) fn column_rows<'t>(
+    tables: impl Iterator<Item = &'t TableSchema>,
+    rows: &mut RowSet<'_>,
+) -> Result<(), ErrorResponse> {
+    let row = |table: &TableSchema, column: &Column| {
+        let order = match (column.kind, column.order) {
+            (ColumnKind::Clustering, Order::Asc) => "asc",
+            (ColumnKind::Clustering, Order::Desc) => "desc",
+            _ => "none",
+        };
+        let position = match column.kind {
+            ColumnKind::PartitionKey | ColumnKind::Clustering => column.position as i32,
+            ColumnKind::Static | ColumnKind::Regular => -1,
+        };
+        [
+            ("keyspace_name", text(table.keyspace())),
+            ("table_name", text(table.name())),
+            ("column_name", text(&column.name)),
+            ("clustering_order", text(order)),
+            ("column_name_bytes", text(&column.name)),
+            ("kind", text(column.kind.as_str())),
+            ("position", int(position)),
+            ("type", text(&column.ty.to_string())),
+        ]
+    };
+    for table in tables {
+        for column in table.columns() {
+            rows.push(row(table, column))?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) const DROPPED_COLUMNS: Definition = Definition {
+    keyspace: KEYSPACE,
+    name: "dropped_columns",
+    comment: "dropped column registry",
+    columns: &[
+        "keyspace_name text",
+        "table_name text",
+        "column_name text",
+        "dropped_time timestamp",
+        "kind text",
+        "type text",
+    ],
+    partition_key: OF_TABLE,
+    clustering: &["table_name", "column_name"],
+    rows: dropped_columns,
+};
+
+fn dropped_columns(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    for table in tables(facts) {
+        // Of those of one name the last.
+        let last: BTreeMap<_, _> = table.dropped().iter().map(|d| (&*d.name, d)).collect();
+        for (name, dropped) in last {
+            rows.push([
+                ("keyspace_name", text(table.keyspace())),
+                ("table_name", text(table.name())),
+                ("column_name", text(name)),
+                ("dropped_time", bigint(dropped.dropped_us.div_euclid(1000))),
+                ("kind", text(dropped.kind.as_str())),
+                ("type", text(&dropped.ty.to_string())),
+            ])?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) const TYPES: Definition = Definition {
+    keyspace: KEYSPACE,
+    name: "types",
+    comment: "user defined type definitions",
+    columns: &[
+        "keyspace_name text",
+        "type_name text",
+        "field_names frozen<list<text>>",
+        "field_types frozen<list<text>>",
+    ],
+    partition_key: OF_TABLE,
+    clustering: &["type_name"],
+    rows: types,
+};
+
+fn types(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    let of = |keyspace: &KeyspaceSchema, rows: &mut RowSet<'_>| {
+        keyspace.user_types().into_iter().try_for_each(|ty| {
+            let types: Vec<_> = ty.fields().iter().map(|(_, t)| t.to_string()).collect();
+            rows.push([
+                ("keyspace_name", text(keyspace.name())),
+                ("type_name", text(ty.name())),
+                (
+                    "field_names",
+                    texts(ty.fields().iter().map(|(name, _)| &**name)),
+                ),
+                ("field_types", texts(types.iter().map(String::as_str))),
+            ])
+        })
+    };
+    facts
+        .state
+        .schema()
+        .keyspaces()
+        .try_for_each(|keyspace| of(keyspace, rows))
+}
+
+/// What ebb has none of: drivers ask for each and take no answer for an error.
+pub(super) const NOT_THERE: [Definition; 5] = [
+    Definition {
+        keyspace: KEYSPACE,
+        name: "triggers",
+        comment: "trigger definitions",
+        columns: &[
+            "keyspace_name text",
+            "table_name text",
+            "trigger_name text",
+            "options frozen<map<text, text>>",
+        ],
+        partition_key: OF_TABLE,
+        clustering: &["table_name", "trigger_name"],
+        rows: none,
+    },
+    Definition {
+        keyspace: KEYSPACE,
+        name: "indexes",
+        comment: "secondary index definitions",
+        columns: &[
+            "keyspace_name text",
+            "table_name text",
+            "index_name text",
+            "kind text",
+            "options frozen<map<text, text>>",
+        ],
+        partition_key: OF_TABLE,
+        clustering: &["table_name", "index_name"],
+        rows: none,
+    },
+    Definition {
+        keyspace: KEYSPACE,
+        name: "views",
+        comment: "view definitions",
+        columns: &[
+            "keyspace_name text",
+            "view_name text",
+            "additional_write_policy text",
+            "allow_auto_snapshot boolean",
+            "base_table_id uuid",
+            "base_table_name text",
+            "bloom_filter_fp_chance double",
+            "caching frozen<map<text, text>>",
+            "cdc boolean",
+            "comment text",
+            "compaction frozen<map<text, text>>",
+            "compression frozen<map<text, text>>",
+            "crc_check_chance double",
+            "dclocal_read_repair_chance double",
+            "default_time_to_live int",
+            "extensions frozen<map<text, blob>>",
+            "gc_grace_seconds int",
+            "id uuid",
+            "include_all_columns boolean",
+            "incremental_backups boolean",
+            "max_index_interval int",
+            "memtable text",
+            "memtable_flush_period_in_ms int",
+            "min_index_interval int",
+            "read_repair text",
+            "read_repair_chance double",
+            "speculative_retry text",
+            "where_clause text",
+        ],
+        partition_key: OF_TABLE,
+        clustering: &["view_name"],
+        rows: none,
+    },
+    Definition {
+        keyspace: KEYSPACE,
+        name: "functions",
+        comment: "user defined function definitions",
+        columns: &[
+            "keyspace_name text",
+            "function_name text",
+            "argument_types frozen<list<text>>",
+            "argument_names frozen<list<text>>",
+            "body text",
+            "called_on_null_input boolean",
+            "language text",
+            "return_type text",
+        ],
+        partition_key: OF_TABLE,
+        clustering: &["function_name", "argument_types"],
+        rows: none,
+    },
+    Definition {
+        keyspace: KEYSPACE,
+        name: "aggregates",
+        comment: "user defined aggregate definitions",
+        columns: &[
+            "keyspace_name text",
+            "aggregate_name text",
+            "argument_types frozen<list<text>>",
+            "final_func text",
+            "initcond text",
+            "return_type text",
+            "state_func text",
+            "state_type text",
+        ],
+        partition_key: OF_TABLE,
+        clustering: &["aggregate_name", "argument_types"],
+        rows: none,
+    },
+];
+
+fn none(_: &Facts, _: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! `system_virtual_schema`: what there is in its own keyspace and in `system_views`.
+
+use ebb_cql::protocol::ErrorResponse;
+
+use super::cells::text;
+use super::schema::{COLUMN_COLUMNS, column_rows};
+use super::virtual_table::{Definition, RowSet};
+use super::{Facts, VIRTUAL_KEYSPACES};
+
+const KEYSPACE: &str = "system_virtual_schema";
+
+pub(super) const KEYSPACES: Definition = Definition {
+    keyspace: KEYSPACE,
+    name: "keyspaces",
+    comment: "virtual keyspace definitions",
+    columns: &["keyspace_name text"],
+    partition_key: &["keyspace_name"],
+    clustering: &[],
+    rows: keyspaces,
+};
+
+fn keyspaces(_: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    let mut all = VIRTUAL_KEYSPACES.iter();
+    all.try_for_each(|name| rows.push([("keyspace_name", text(name))]))
+}
+
+pub(super) const TABLES: Definition = Definition {
+    keyspace: KEYSPACE,
+    name: "tables",
+    comment: "virtual table definitions",
+    columns: &["keyspace_name text", "table_name text", "comment text"],
+    partition_key: &["keyspace_name"],
+    clustering: &["table_name"],
+    rows: tables,
+};
+
+fn tables(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    for table in facts.system.tables_of(VIRTUAL_KEYSPACES) {
+        rows.push([
+            ("keyspace_name", text(table.keyspace())),
+            ("table_name", text(table.name())),
+            ("comment", text(table.options().comment())),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) const COLUMNS: Definition = Definition {
+    keyspace: KEYSPACE,
+    name: "columns",
+    comment: "virtual column definitions",
+    columns: COLUMN_COLUMNS,
+    partition_key: &["keyspace_name"],
+    clustering: &["table_name", "column_name"],
+    rows: columns,
+};
+
+fn columns(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    column_rows(facts.system.tables_of(VIRTUAL_KEYSPACES), rows)
+}

@@ -1,0 +1,144 @@
+//! A table whose rows are computed when they are asked for.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ebb_catalog::key::Order;
+use ebb_catalog::schema::{ColumnKind, TableDefinition, TableOptions, TableSchema};
+use ebb_catalog::types::CqlType;
+use ebb_cql::protocol::ErrorResponse;
+use uuid::Uuid;
+
+use super::Facts;
+
+/// How a virtual table's columns are written down here.
+pub(super) struct Definition {
+    pub(super) keyspace: &'static str,
+    pub(super) name: &'static str,
+    pub(super) comment: &'static str,
+    /// `name type` each.
+    pub(super) columns: &'static [&'static str],
+    pub(super) partition_key: &'static [&'static str],
+    pub(super) clustering: &'static [&'static str],
+    /// In any order.
+    pub(super) rows: fn(&Facts, &mut RowSet<'_>) -> Result<(), ErrorResponse>,
+}
+
+/// A table that nobody writes to and that is computed anew for each statement.
+#[derive(Debug)]
+pub struct VirtualTable {
+    schema: Arc<TableSchema>,
+    rows: fn(&Facts, &mut RowSet<'_>) -> Result<(), ErrorResponse>,
+}
+
+/// A row of a virtual table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VirtualRow {
+    /// Its key as the engine would have it: rows are in this order, and a page may go on
+    /// behind it.
+    pub key: Vec<u8>,
+    /// A cell for each column of the schema, in the order of
+    /// [`TableSchema::columns`]; `None` is null.
+    pub cells: Vec<Option<Bytes>>,
+}
+
+impl VirtualTable {
+    pub(super) fn new(definition: &Definition) -> Self {
+        let column = |written: &&str| {
+            let (name, ty) = written.split_once(' ').expect("a name and a type");
+            let ty = CqlType::parse(ty, &|_| None).expect("a type");
+            (name.to_string(), ty, false)
+        };
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        let mut options = TableOptions::default();
+        let comment = ebb_catalog::schema::OptionValue::Text(definition.comment.to_string());
+        options
+            .set("comment", comment)
+            .expect("a comment is a text");
+        let full = format!("{}.{}", definition.keyspace, definition.name);
+        let schema = TableSchema::create(TableDefinition {
+            keyspace: definition.keyspace.to_string(),
+            name: definition.name.to_string(),
+            // The same in every database.
+            id: Uuid::new_v3(&Uuid::NAMESPACE_OID, full.as_bytes()),
+            columns: definition.columns.iter().map(column).collect(),
+            partition_key: names(definition.partition_key),
+            clustering: names(definition.clustering),
+            order: Vec::<(String, Order)>::new(),
+            options,
+        });
+        Self {
+            schema: Arc::new(schema.expect("our own tables are right; a test makes them all")),
+            rows: definition.rows,
+        }
+    }
+
+    /// Its columns and keys, as those of any table.
+    pub fn schema(&self) -> &Arc<TableSchema> {
+        &self.schema
+    }
+
+    /// All its rows as they are now, in the order of their keys.
+    ///
+    /// # Errors
+    /// When what they tell of cannot be read.
+    pub fn rows(&self, facts: &Facts) -> Result<Vec<VirtualRow>, ErrorResponse> {
+        let mut set = RowSet {
+            schema: &self.schema,
+            rows: Vec::new(),
+        };
+        (self.rows)(facts, &mut set)?;
+        let mut rows = set.rows;
+        rows.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(rows)
+    }
+}
+
+/// Where a virtual table's rows are put.
+pub(super) struct RowSet<'a> {
+    schema: &'a TableSchema,
+    rows: Vec<VirtualRow>,
+}
+
+impl RowSet<'_> {
+    /// One more row. Columns that are not named are null; a key's may not be.
+    ///
+    /// # Errors
+    /// For a key that is too long.
+    pub(super) fn push<const N: usize>(
+        &mut self,
+        cells: [(&str, Bytes); N],
+    ) -> Result<(), ErrorResponse> {
+        self.push_all(cells)
+    }
+
+    /// As [`push`](Self::push).
+    pub(super) fn push_all<'n>(
+        &mut self,
+        named: impl IntoIterator<Item = (&'n str, Bytes)>,
+    ) -> Result<(), ErrorResponse> {
+        let columns = self.schema.columns();
+        let mut cells = vec![None; columns.len()];
+        for (name, cell) in named {
+            let at = columns.iter().position(|column| *column.name == *name);
+            let at = at.unwrap_or_else(|| panic!("{} has a column {name}", self.schema.name()));
+            cells[at] = Some(cell);
+        }
+        let key_cells = |kind| -> Vec<&[u8]> {
+            let of_kind = columns.iter().zip(&cells).filter(|(c, _)| c.kind == kind);
+            of_kind
+                .map(|(_, cell)| cell.as_deref().unwrap_or_default())
+                .collect()
+        };
+        let layout = self.schema.layout();
+        let invalid = |error: ebb_catalog::key::KeyError| ErrorResponse::server(error.to_string());
+        let partition = layout.partition_key(&key_cells(ColumnKind::PartitionKey));
+        let clustering = key_cells(ColumnKind::Clustering);
+        let key = layout.row_key(&partition.map_err(invalid)?, &clustering);
+        self.rows.push(VirtualRow {
+            key: key.map_err(invalid)?,
+            cells,
+        });
+        Ok(())
+    }
+}

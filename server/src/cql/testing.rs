@@ -1,0 +1,136 @@
+//! A catalog in memory on which tests run statements about the schema.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use ebb_cql::protocol::{ErrorResponse, SchemaChange};
+use ebb_cql::syntax::ast::Statement;
+use ebb_cql::syntax::parse;
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{Db, Maintenance, ManualClock, Options};
+
+use super::call::Outcome;
+use super::listing::Listing;
+use super::schema_statements::{self, SchemaContext, is_schema_statement};
+use super::system::{CLUSTER_NAME, Facts, LocalNode, SystemTables};
+use super::{describe, snapshots};
+use crate::catalog::{Catalog, CatalogState, with_cql_tables};
+
+/// A catalog, and the keyspace in use.
+pub(super) struct Session {
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) system: Arc<SystemTables>,
+    pub(super) clock: ManualClock,
+    pub(super) keyspace: Option<String>,
+}
+
+impl Session {
+    pub(super) fn new() -> Self {
+        Self::on(&MemDisk::new())
+    }
+
+    pub(super) fn on(disk: &MemDisk) -> Self {
+        let clock = ManualClock::at_ms(1_700_000_000_000);
+        let options = with_cql_tables(Options {
+            disk: Arc::new(disk.clone()),
+            maintenance: Maintenance::Manual,
+            clock: Arc::new(clock.clone()),
+            ..Options::default()
+        });
+        let db = Db::open("/db", options).unwrap();
+        let catalog = Catalog::open(&db, Arc::new(clock.clone())).unwrap();
+        Self {
+            catalog: Arc::new(catalog),
+            system: Arc::default(),
+            clock,
+            keyspace: None,
+        }
+    }
+
+    /// With a keyspace `app` in use, in which there is a table `t`.
+    pub(super) fn with_table() -> Self {
+        let mut session = Self::new();
+        session.run("CREATE KEYSPACE app WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+        session.run("USE app");
+        session.run("CREATE TABLE t (k int, c text, s blob STATIC, v int, PRIMARY KEY (k, c))");
+        session
+    }
+
+    pub(super) fn state(&self) -> Arc<CatalogState> {
+        self.catalog.state()
+    }
+
+    pub(super) fn facts(&self) -> Facts {
+        Facts {
+            node: Arc::new(LocalNode {
+                address: "127.0.0.1:9042".parse().unwrap(),
+                cluster_name: CLUSTER_NAME.to_string(),
+            }),
+            catalog: self.catalog.clone(),
+            state: self.state(),
+            system: self.system.clone(),
+        }
+    }
+
+    pub(super) fn context(&self) -> SchemaContext<'_> {
+        SchemaContext {
+            catalog: &self.catalog,
+            system: &self.system,
+            keyspace: self.keyspace.as_deref(),
+        }
+    }
+
+    fn try_outcome(&mut self, text: &str) -> Result<Outcome, ErrorResponse> {
+        let parsed = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let mut out = BytesMut::new();
+        let outcome = match is_schema_statement(&parsed.statement) {
+            true => schema_statements::execute(&self.context(), &parsed.statement, &mut out),
+            false => snapshots::execute(&self.context(), &parsed.statement, false, &mut out),
+        }?;
+        assert!(!out.is_empty(), "every answer has a body");
+        if let Some(keyspace) = &outcome.keyspace {
+            self.keyspace = Some(keyspace.clone());
+        }
+        Ok(outcome)
+    }
+
+    /// What a statement that succeeds has changed.
+    #[track_caller]
+    pub(super) fn run(&mut self, text: &str) -> Option<SchemaChange> {
+        match self.try_outcome(text) {
+            Ok(outcome) => outcome.change,
+            Err(error) => panic!("{text}: {error}"),
+        }
+    }
+
+    pub(super) fn warnings(&mut self, text: &str) -> Vec<String> {
+        self.try_outcome(text).unwrap().warnings
+    }
+
+    /// The code and message with which a statement is refused, which changes nothing.
+    #[track_caller]
+    pub(super) fn refused(&mut self, text: &str) -> (i32, String) {
+        let before = self.state().version();
+        match self.try_outcome(text) {
+            Ok(_) => panic!("{text} is not refused"),
+            Err(error) => {
+                assert_eq!(self.state().version(), before, "{text} changed something");
+                (error.kind.code(), error.message)
+            }
+        }
+    }
+
+    pub(super) fn try_describe(&self, text: &str) -> Result<Listing, ErrorResponse> {
+        let Statement::Describe(statement) = parse(text).unwrap().statement else {
+            panic!("{text}");
+        };
+        describe::describe(&self.facts(), self.keyspace.as_deref(), &statement)
+    }
+
+    /// A virtual table's rows as text, numbers and hexadecimal digits.
+    pub(super) fn rows(&self, keyspace: &str, table: &str) -> Vec<Vec<Option<Bytes>>> {
+        let table = self.system.table(keyspace, table).unwrap();
+        let rows = table.rows(&self.facts()).unwrap();
+        rows.into_iter().map(|row| row.cells).collect()
+    }
+}
