@@ -13,8 +13,11 @@ use ebb_cql::protocol::{
 /// Where a statement may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// On the thread that received it: a point read or a write, which take microseconds.
+    /// On the thread that received it: a point read, which takes microseconds.
     Inline,
+    /// As `Inline`, but where it would wait for the disk: then behind other writes, on
+    /// one thread, which commits together what waits. Batches of writes run here.
+    Write,
     /// Behind other scans, on few threads: it may read any number of rows.
     Scan,
     /// One at a time: it changes the schema.
@@ -56,6 +59,20 @@ pub trait Service: Send + Sync + 'static {
         call: &Call<'_>,
         out: &mut BytesMut,
     ) -> Result<Outcome, ErrorResponse>;
+
+    /// Whether a write is acknowledged only after [`sync`](Self::sync). `execute` and
+    /// `batch` never wait for the disk themselves: one sync serves many writes.
+    fn commits_wait_for_sync(&self) -> bool {
+        false
+    }
+
+    /// Makes what was executed before survive a crash of the machine.
+    ///
+    /// # Errors
+    /// What the clients are told whose writes may be lost.
+    fn sync(&self) -> Result<(), ErrorResponse> {
+        Ok(())
+    }
 }
 
 /// What the protocol has to know of a statement.

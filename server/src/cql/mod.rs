@@ -14,6 +14,7 @@
 //! socket and no clock but the one of its call. No bytes from a client make the server
 //! panic, loop or keep more than it agreed to.
 
+pub mod activity;
 pub mod call;
 pub mod describe;
 mod listing;

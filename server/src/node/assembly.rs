@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ebb_colocate::{
-    ColocateError, Colocated, ColocatedOptions, Governor, GuardWatch, LatencySource,
+    ColocateError, Colocated, ColocatedOptions, Governor, GuardWatch, Latencies, LatencySource,
 };
 use ebb_scheduler::runtime::{FixedCapacity, Runtime, RuntimeOptions};
 use ebb_storage::Db;
@@ -58,6 +58,15 @@ impl Assembly {
     pub(super) fn governor(&self) -> Option<&Arc<Governor>> {
         match self {
             Self::Colocated(colocated) => Some(colocated.governor()),
+            Self::Fixed(_) => None,
+        }
+    }
+
+    /// Where a server enters the latencies of its requests; none where what jobs may use
+    /// is fixed.
+    pub(super) fn latencies(&self) -> Option<Latencies> {
+        match self {
+            Self::Colocated(colocated) => Some(colocated.latencies()),
             Self::Fixed(_) => None,
         }
     }

@@ -53,7 +53,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use ebb_colocate::{Governor, GuardWatch, LatencySource};
+use ebb_colocate::{Governor, GuardWatch, Latencies, LatencySource};
 use ebb_scheduler::runtime::Runtime;
 use ebb_storage::{Db, Options};
 
@@ -171,6 +171,12 @@ impl Node {
     /// What says how much jobs may use; none where that is fixed.
     pub fn governor(&self) -> Option<&Arc<Governor>> {
         self.assembly.governor()
+    }
+
+    /// Where a server enters the latencies of its requests, for an objective that it is to
+    /// keep; none where what jobs may use is fixed.
+    pub fn latencies(&self) -> Option<Latencies> {
+        self.assembly.latencies()
     }
 
     /// Lets the guard see the latencies of the load until what this returns is dropped;

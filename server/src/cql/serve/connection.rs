@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,7 +14,8 @@ use tokio::time::timeout;
 
 use super::lanes::Waiting;
 use super::listener::Shared;
-use super::session::{Handled, Ran, Session, Work, error};
+use super::session::{Handled, Session, error};
+use super::work::{Ran, Work};
 use crate::cql::call::{Lane, Service};
 
 /// Frames that are served before others get their turn on this thread.
@@ -29,7 +31,8 @@ thread_local! {
     static READ_BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
 
-type LaneResult = (i16, Option<Waiting<Ran>>);
+/// The stream of a request that ran elsewhere, and what it left; nothing if it panicked.
+pub(super) type LaneResult = (i16, Option<Waiting<Ran>>);
 
 /// A connection, from its accept to its end.
 pub(super) struct Connection<S: Service> {
@@ -44,8 +47,10 @@ pub(super) struct Connection<S: Service> {
     out: BytesMut,
     /// Results in `out`: what they take is returned when it is sent.
     unsent: Vec<Waiting<()>>,
-    /// Requests in `out` whose latency counts.
+    /// Requests in `out` whose latency counts, of those received last.
     points: u32,
+    /// The same of writes that ran elsewhere: when each was received.
+    writes_received_at: Vec<Instant>,
     results: mpsc::UnboundedReceiver<LaneResult>,
     results_sender: mpsc::UnboundedSender<LaneResult>,
     running: usize,
@@ -63,17 +68,18 @@ impl From<io::Error> for Ended {
 }
 
 impl<S: Service> Connection<S> {
-    pub(super) fn new(stream: TcpStream, shared: Arc<Shared<S>>) -> Self {
+    pub(super) fn new(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared<S>>) -> Self {
         let (results_sender, results) = mpsc::unbounded_channel();
         Self {
             stream,
-            session: Session::new(shared.clone()),
+            session: Session::new(peer, shared.clone()),
             decoder: FrameDecoder::new(Direction::Request, shared.options.body_bytes_max),
             received: BytesMut::new(),
             received_at: Instant::now(),
             out: BytesMut::new(),
             unsent: Vec::new(),
             points: 0,
+            writes_received_at: Vec::new(),
             results,
             results_sender,
             running: 0,
@@ -170,6 +176,9 @@ impl<S: Service> Connection<S> {
     fn start(&mut self, lane: Lane, work: Work<S>) {
         self.running += 1;
         let (results, shared) = (self.results_sender.clone(), self.shared.clone());
+        if lane == Lane::Write {
+            return shared.commits.send(work, results);
+        }
         tokio::spawn(async move {
             let stream = work.stream();
             let result = shared.lanes.run(lane, move || work.run()).await;
@@ -192,6 +201,7 @@ impl<S: Service> Connection<S> {
                     if let Some(keyspace) = value.keyspace {
                         self.session.use_keyspace(keyspace);
                     }
+                    self.writes_received_at.extend(value.point_received_at);
                     self.unsent.push(Waiting { value: (), _memory });
                 }
                 None => {
@@ -257,6 +267,9 @@ impl<S: Service> Connection<S> {
             for _ in 0..std::mem::take(&mut self.points) {
                 self.shared.record(took);
             }
+        }
+        for received_at in self.writes_received_at.drain(..) {
+            self.shared.record(received_at.elapsed());
         }
         Ok(())
     }

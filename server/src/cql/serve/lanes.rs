@@ -21,7 +21,8 @@ pub(super) struct Lanes {
 /// What a request left for its reader. The memory counts until this is dropped.
 pub(super) struct Waiting<T> {
     pub value: T,
-    pub _memory: OwnedSemaphorePermit,
+    /// None for what is small.
+    pub _memory: Option<OwnedSemaphorePermit>,
 }
 
 impl Lanes {
@@ -44,7 +45,7 @@ impl Lanes {
         // Memory first: whoever waits for it keeps nobody from running.
         let memory = self.results.clone().acquire_owned().await.expect(never);
         let turn = match lane {
-            Lane::Inline => None,
+            Lane::Inline | Lane::Write => None,
             Lane::Scan => Some(self.scans.acquire().await.expect(never)),
             Lane::Schema => Some(self.schema.acquire().await.expect(never)),
         };
@@ -52,7 +53,7 @@ impl Lanes {
         drop(turn);
         Some(Waiting {
             value,
-            _memory: memory,
+            _memory: Some(memory),
         })
     }
 }

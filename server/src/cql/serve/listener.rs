@@ -12,9 +12,11 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, broadcast, watch};
 use tokio::time::{sleep, timeout};
 
+use super::commit::{CommitLane, commit_writes};
 use super::connection::Connection;
 use super::lanes::Lanes;
 use super::options::ServeOptions;
+use super::pace::WritePace;
 use super::statements::Statements;
 use crate::cql::call::Service;
 
@@ -29,6 +31,7 @@ pub(super) struct Shared<S: Service> {
     pub options: ServeOptions,
     pub statements: Statements<S::Statement>,
     pub lanes: Lanes,
+    pub commits: CommitLane<S>,
     pub events: broadcast::Sender<Event>,
     pub stop: watch::Sender<bool>,
     latencies: Option<Latencies>,
@@ -76,7 +79,8 @@ impl CqlServer {
         options: ServeOptions,
     ) -> io::Result<Self> {
         let runtime = Builder::new_multi_thread()
-            .worker_threads(options.threads.max(1))
+            // One may wait in a write; another serves on.
+            .worker_threads(options.threads.max(2))
             .thread_name("cql")
             .enable_io()
             .enable_time()
@@ -87,8 +91,14 @@ impl CqlServer {
         let (events, _) = broadcast::channel(EVENTS_KEPT);
         let connections_max = options.connections_max.clamp(1, Semaphore::MAX_PERMITS);
         let connections = Arc::new(Semaphore::new(connections_max));
+        let pace = WritePace::watched(runtime.handle().clone())?;
+        let (commits, writes) = CommitLane::new(pace);
+        std::thread::Builder::new()
+            .name("cql-commit".into())
+            .spawn(move || commit_writes(writes))?;
         let shared = Arc::new(Shared {
             service,
+            commits,
             statements: Statements::new(options.statement_bytes_max),
             lanes: Lanes::new(&options),
             events,
@@ -143,12 +153,12 @@ async fn accept<S: Service>(
             _ = stop.wait_for(|stops| *stops) => return,
         };
         match accepted {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 // One more than the limit is closed at once: its driver goes elsewhere.
                 if let Ok(permit) = connections.clone().try_acquire_owned() {
                     let shared = shared.clone();
                     tokio::spawn(async move {
-                        serve(stream, shared).await;
+                        serve(stream, peer, shared).await;
                         drop(permit);
                     });
                 }
@@ -160,9 +170,9 @@ async fn accept<S: Service>(
     }
 }
 
-async fn serve<S: Service>(stream: TcpStream, shared: Arc<Shared<S>>) {
+async fn serve<S: Service>(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared<S>>) {
     // Responses are written as a whole: there is nothing to wait for.
     if stream.set_nodelay(true).is_ok() {
-        Connection::new(stream, shared).run().await;
+        Connection::new(stream, peer, shared).run().await;
     }
 }

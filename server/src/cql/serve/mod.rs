@@ -3,6 +3,7 @@
 //! ```text
 //!   listener ── a task per connection:
 //!     bytes ─> FrameDecoder ─> request ─┬─ Inline: executed here, in order
+//!                                       ├─ Write:  here, or in the commit lane
 //!                                       ├─ Scan:   a few at a time, all connections
 //!                                       └─ Schema: one at a time
 //!     responses, in any order ─> one buffer ─> one write
@@ -13,6 +14,8 @@
 //! - A scan never holds up a point read: it runs on other threads.
 //! - Results that wait for their reader are bounded, for a connection and for all. Who
 //!   does not read is not read from either, and is cut off after a while.
+//! - A write never holds up a point read: once writes are slow, or each waits for an
+//!   fsync, they run on one thread that commits together what waits.
 //! - A connection that does nothing holds no buffer.
 //!
 //! | file | what it holds |
@@ -21,17 +24,23 @@
 //! | `listener` | who may come in, and who leaves when the server stops |
 //! | `connection` | one client: its frames in, its responses out |
 //! | `session` | one client: what its requests mean |
-//! | `lanes` | where requests run |
+//! | `work` | a request that runs on another thread |
+//! | `lanes` | where scans and schema changes run |
+//! | `commit` | where writes run that would wait for the disk |
+//! | `pace` | whether they would |
 //! | `statements` | statements that are prepared |
 
+mod commit;
 mod connection;
 mod lanes;
 mod listener;
 mod options;
+mod pace;
 mod session;
 mod statements;
 #[cfg(test)]
 mod tests;
+mod work;
 
 pub use listener::CqlServer;
 pub use options::ServeOptions;

@@ -1,16 +1,19 @@
 //! The limits of a server.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ebb_cql::protocol::BODY_BYTES_MAX_DEFAULT;
+
+use crate::cql::activity::Activity;
 
 /// How a server listens, and what it takes.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
     /// Where it listens; port 0 is any free one.
     pub address: SocketAddr,
-    /// Threads that serve connections.
+    /// Threads that serve connections, two at least.
     pub threads: usize,
     /// Scans that run at once, over all connections.
     pub scans_max: usize,
@@ -31,6 +34,8 @@ pub struct ServeOptions {
     pub request_timeout: Duration,
     /// How long a client may read nothing of what waits for it.
     pub write_timeout: Duration,
+    /// Where clients and traces are entered, for whoever shows them.
+    pub activity: Arc<Activity>,
 }
 
 impl Default for ServeOptions {
@@ -46,6 +51,7 @@ impl Default for ServeOptions {
             statement_bytes_max: 64 << 20,
             request_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(60),
+            activity: Arc::default(),
         }
     }
 }

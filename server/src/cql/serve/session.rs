@@ -1,5 +1,6 @@
 //! One client's session: what its requests mean.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -7,11 +8,13 @@ use std::time::Instant;
 use bytes::BytesMut;
 use ebb_cql::protocol::{
     self, Batch, Compression, ErrorKind, ErrorResponse, Event, EventTypes, Frame, Head, Opcode,
-    OpenFrame, ProtocolError, QueryParameters, Request, Response, Startup, StatementRef, Values,
+    ProtocolError, QueryParameters, Request, Response, Startup, StatementRef, Values,
 };
 
 use super::listener::Shared;
 use super::statements::Entry;
+use super::work::{Work, respond, trace};
+use crate::cql::activity::{Client, Trace};
 use crate::cql::call::{Call, Interrupt, Lane, Outcome, Service, Statement};
 
 /// What became of a request.
@@ -25,6 +28,12 @@ pub(super) enum Handled<S: Service> {
     Elsewhere(Lane, Work<S>),
 }
 
+/// Where a request is to run, and what it executes.
+struct Elsewhere<S: Service> {
+    lane: Lane,
+    statements: Vec<Arc<S::Statement>>,
+}
+
 /// The state of a connection, as its requests change it.
 pub(super) struct Session<S: Service> {
     shared: Arc<Shared<S>>,
@@ -34,34 +43,22 @@ pub(super) struct Session<S: Service> {
     pub events: EventTypes,
     /// Set when the client is gone.
     pub is_cancelled: Arc<AtomicBool>,
-}
-
-/// A request that waits for its lane.
-pub(super) struct Work<S: Service> {
-    shared: Arc<Shared<S>>,
-    keyspace: Option<Arc<str>>,
-    compression: Compression,
-    statement: Arc<S::Statement>,
-    frame: Frame,
-    interrupt: Interrupt,
-}
-
-/// What work that ran elsewhere left.
-pub(super) struct Ran {
-    /// A whole frame.
-    pub frame: BytesMut,
-    /// The keyspace that is in use now.
-    pub keyspace: Option<String>,
+    client: Arc<Client>,
+    client_number: u64,
+    /// Of the request at hand.
+    trace: Option<Trace>,
 }
 
 impl<S: Service> Drop for Session<S> {
     fn drop(&mut self) {
         self.is_cancelled.store(true, Ordering::Relaxed);
+        self.shared.options.activity.leave(self.client_number);
     }
 }
 
 impl<S: Service> Session<S> {
-    pub(super) fn new(shared: Arc<Shared<S>>) -> Self {
+    pub(super) fn new(peer: SocketAddr, shared: Arc<Shared<S>>) -> Self {
+        let (client_number, client) = shared.options.activity.enter(peer);
         Self {
             shared,
             keyspace: None,
@@ -69,26 +66,35 @@ impl<S: Service> Session<S> {
             compression: Compression::None,
             events: EventTypes::default(),
             is_cancelled: Arc::default(),
+            client,
+            client_number,
+            trace: None,
         }
     }
 
     /// The keyspace that is in use from now on.
     pub(super) fn use_keyspace(&mut self, keyspace: String) {
-        self.keyspace = Some(keyspace.into());
+        let keyspace: Arc<str> = keyspace.into();
+        self.client.note_keyspace(keyspace.clone());
+        self.keyspace = Some(keyspace);
     }
 
     /// Does what a request asks, or says where it is to be done.
     pub(super) fn handle(&mut self, frame: Frame, now: Instant, out: &mut BytesMut) -> Handled<S> {
-        match self.try_handle(&frame, now, out) {
-            Ok(Some((lane, statement))) => {
+        self.client.note_request();
+        self.trace = trace(&self.shared, self.client.address, now, &frame);
+        let handled = match self.try_handle(&frame, now, out) {
+            Ok(Some(Elsewhere { lane, statements })) => {
                 let interrupt = self.interrupt(now);
                 let work = Work {
                     shared: self.shared.clone(),
                     keyspace: self.keyspace.clone(),
                     compression: self.compression,
-                    statement,
+                    statements,
                     frame,
                     interrupt,
+                    received_at: now,
+                    trace: self.trace.take(),
                 };
                 Handled::Elsewhere(lane, work)
             }
@@ -99,24 +105,35 @@ impl<S: Service> Session<S> {
                 ),
             },
             Err(error) => {
+                if let Some(trace) = &mut self.trace {
+                    trace.note(error.message.clone());
+                }
                 self.answer(frame.stream, &Response::Error(error), out);
                 Handled::Answered { is_point: false }
             }
+        };
+        if let Some(mut trace) = self.trace.take() {
+            trace.note("Request complete");
+            trace.end();
         }
+        handled
     }
 
     pub(super) fn answer(&self, stream: i16, response: &Response, out: &mut BytesMut) {
-        response.encode(out, stream, &Head::default(), self.compression);
+        let head = Head {
+            tracing_id: self.trace.as_ref().map(Trace::id),
+            warnings: &[],
+        };
+        response.encode(out, stream, &head, self.compression);
     }
 
     /// Appends the response, or gives what is to be executed elsewhere.
-    #[expect(clippy::type_complexity, reason = "a lane and a statement")]
     fn try_handle(
         &mut self,
         frame: &Frame,
         now: Instant,
         out: &mut BytesMut,
-    ) -> Result<Option<(Lane, Arc<S::Statement>)>, ErrorResponse> {
+    ) -> Result<Option<Elsewhere<S>>, ErrorResponse> {
         let request = Request::decode(frame).map_err(in_protocol)?;
         if !self.has_started && !matches!(request, Request::Startup(_) | Request::Options) {
             let message = "the first message of a connection is STARTUP or OPTIONS";
@@ -149,7 +166,7 @@ impl<S: Service> Session<S> {
                 let statement = self.prepared(id)?.statement.clone();
                 return self.run(statement, parameters, frame, now, out);
             }
-            Request::Batch(batch) => self.batch(&batch, frame, now, out)?,
+            Request::Batch(batch) => return self.batch(&batch, frame, now, out),
         }
         Ok(None)
     }
@@ -168,6 +185,8 @@ impl<S: Service> Session<S> {
             })?,
         };
         self.has_started = true;
+        let (name, version) = ("DRIVER_NAME", "DRIVER_VERSION");
+        (self.client).note_driver(startup.option(name), startup.option(version));
         self.answer(stream, &Response::Ready, out);
         self.compression = compression;
         Ok(())
@@ -196,7 +215,6 @@ impl<S: Service> Session<S> {
         })
     }
 
-    #[expect(clippy::type_complexity, reason = "a lane and a statement")]
     fn run(
         &mut self,
         statement: Arc<S::Statement>,
@@ -204,11 +222,18 @@ impl<S: Service> Session<S> {
         frame: &Frame,
         now: Instant,
         out: &mut BytesMut,
-    ) -> Result<Option<(Lane, Arc<S::Statement>)>, ErrorResponse> {
-        match statement.lane() {
-            Lane::Inline => {}
-            lane => return Ok(Some((lane, statement))),
+    ) -> Result<Option<Elsewhere<S>>, ErrorResponse> {
+        let lane = statement.lane();
+        let is_inline = match lane {
+            Lane::Inline => true,
+            Lane::Write => !self.writes_wait(now),
+            Lane::Scan | Lane::Schema => false,
+        };
+        if !is_inline {
+            let statements = vec![statement];
+            return Ok(Some(Elsewhere { lane, statements }));
         }
+        self.note("Executing on the thread of the connection");
         let interrupt = self.interrupt(now);
         let keyspace = self.keyspace.clone();
         let call = Call {
@@ -216,9 +241,15 @@ impl<S: Service> Session<S> {
             parameters,
             interrupt: &interrupt,
         };
-        let outcome = respond(frame, self.compression, out, |out| {
-            self.shared.service.execute(&statement, &call, out)
-        })?;
+        let shared = self.shared.clone();
+        let execute = |out: &mut BytesMut| match lane {
+            Lane::Write => {
+                (shared.commits.pace).run(|| shared.service.execute(&statement, &call, out))
+            }
+            _ => shared.service.execute(&statement, &call, out),
+        };
+        let tracing_id = self.trace.as_ref().map(Trace::id);
+        let outcome = respond(frame, self.compression, tracing_id, out, execute)?;
         self.take(outcome);
         Ok(None)
     }
@@ -229,7 +260,7 @@ impl<S: Service> Session<S> {
         frame: &Frame,
         now: Instant,
         out: &mut BytesMut,
-    ) -> Result<(), ErrorResponse> {
+    ) -> Result<Option<Elsewhere<S>>, ErrorResponse> {
         let keyspace = self.keyspace.clone();
         let keyspace = keyspace.as_deref();
         let mut statements = Vec::with_capacity(batch.statements.len());
@@ -243,26 +274,40 @@ impl<S: Service> Session<S> {
             };
             statements.push((statement, part.values));
         }
+        if self.writes_wait(now) {
+            let statements = statements.into_iter().map(|(statement, _)| statement);
+            return Ok(Some(Elsewhere {
+                lane: Lane::Write,
+                statements: statements.collect(),
+            }));
+        }
+        self.note("Executing on the thread of the connection");
         let interrupt = self.interrupt(now);
         let call = Call {
             keyspace,
-            parameters: QueryParameters {
-                consistency: batch.consistency,
-                values: Values::default(),
-                skip_metadata: false,
-                page_size_rows: None,
-                paging_state: None,
-                serial_consistency: batch.serial_consistency,
-                timestamp_us: batch.timestamp_us,
-            },
+            parameters: batch_parameters(batch),
             interrupt: &interrupt,
         };
-        let service = &self.shared.service;
-        let outcome = respond(frame, self.compression, out, |out| {
-            service.batch(batch.kind, &statements, &call, out)
+        let shared = self.shared.clone();
+        let tracing_id = self.trace.as_ref().map(Trace::id);
+        let outcome = respond(frame, self.compression, tracing_id, out, |out| {
+            let write = || shared.service.batch(batch.kind, &statements, &call, out);
+            shared.commits.pace.run(write)
         })?;
         self.take(outcome);
-        Ok(())
+        Ok(None)
+    }
+
+    /// Whether a write would keep this thread for longer than others may wait.
+    fn writes_wait(&self, now: Instant) -> bool {
+        let shared = &self.shared;
+        shared.service.commits_wait_for_sync() || shared.commits.pace.is_slow(now)
+    }
+
+    fn note(&mut self, activity: &str) {
+        if let Some(trace) = &mut self.trace {
+            trace.note(activity);
+        }
     }
 
     fn take(&mut self, outcome: Outcome) {
@@ -283,85 +328,17 @@ impl<S: Service> Session<S> {
     }
 }
 
-impl<S: Service> Work<S> {
-    /// Executes the request: not on a thread that serves connections.
-    pub(super) fn run(self) -> Ran {
-        let mut frame = BytesMut::new();
-        let keyspace = match self.try_run(&mut frame) {
-            Ok(outcome) => {
-                if let Some(change) = outcome.change {
-                    self.shared.publish(Event::Schema(change));
-                }
-                outcome.keyspace
-            }
-            Err(error) => {
-                let response = Response::Error(error);
-                let head = Head::default();
-                response.encode(&mut frame, self.frame.stream, &head, self.compression);
-                None
-            }
-        };
-        Ran { frame, keyspace }
+/// What a batch is executed with: the values are with its statements.
+pub(super) fn batch_parameters(batch: &Batch<'_>) -> QueryParameters<'static> {
+    QueryParameters {
+        consistency: batch.consistency,
+        values: Values::default(),
+        skip_metadata: false,
+        page_size_rows: None,
+        paging_state: None,
+        serial_consistency: batch.serial_consistency,
+        timestamp_us: batch.timestamp_us,
     }
-
-    /// The stream to answer in.
-    pub(super) fn stream(&self) -> i16 {
-        self.frame.stream
-    }
-
-    fn try_run(&self, out: &mut BytesMut) -> Result<Outcome, ErrorResponse> {
-        // Decoded once already; what it borrows from could not come along.
-        let parameters = match Request::decode(&self.frame).map_err(in_protocol)? {
-            Request::Query { parameters, .. } | Request::Execute { parameters, .. } => parameters,
-            _ => return Err(error(ErrorKind::Server, "only statements have lanes")),
-        };
-        // It may have waited for its turn for longer than it may take.
-        (self.interrupt).check_read(Instant::now(), parameters.consistency)?;
-        let call = Call {
-            keyspace: self.keyspace.as_deref(),
-            parameters,
-            interrupt: &self.interrupt,
-        };
-        respond(&self.frame, self.compression, out, |out| {
-            self.shared.service.execute(&self.statement, &call, out)
-        })
-    }
-}
-
-/// Appends a RESULT whose body `write` appends; nothing where that fails.
-fn respond(
-    request: &Frame,
-    compression: Compression,
-    out: &mut BytesMut,
-    write: impl FnOnce(&mut BytesMut) -> Result<Outcome, ErrorResponse>,
-) -> Result<Outcome, ErrorResponse> {
-    let open = |out: &mut BytesMut, head: &Head<'_>| {
-        OpenFrame::response(out, request.stream, Opcode::Result, head)
-    };
-    let frame = open(out, &Head::default());
-    let body_at = out.len();
-    let outcome = match write(out) {
-        Ok(outcome) => outcome,
-        Err(error) => {
-            frame.abandon(out);
-            return Err(error);
-        }
-    };
-    if outcome.warnings.is_empty() {
-        frame.finish(out, compression);
-        return Ok(outcome);
-    }
-    // They come first and are known last, which is seldom.
-    let body = out.split_off(body_at);
-    frame.abandon(out);
-    let head = Head {
-        tracing_id: None,
-        warnings: &outcome.warnings,
-    };
-    let frame = open(out, &head);
-    out.extend_from_slice(&body);
-    frame.finish(out, compression);
-    Ok(outcome)
 }
 
 fn supported() -> Response {
@@ -378,7 +355,7 @@ fn supported() -> Response {
     }
 }
 
-fn in_protocol(error: ProtocolError) -> ErrorResponse {
+pub(super) fn in_protocol(error: ProtocolError) -> ErrorResponse {
     self::error(ErrorKind::Protocol, error.to_string())
 }
 

@@ -1,6 +1,9 @@
+mod hostile;
+mod writes;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -21,6 +24,12 @@ struct Fake {
     /// Scans go on while this is closed.
     gate: Gate,
     cancelled: AtomicUsize,
+    /// Writes are acknowledged after a sync.
+    waits_for_sync: bool,
+    /// A sync waits while this is closed.
+    sync_gate: Gate,
+    syncs: AtomicUsize,
+    sync_fails: AtomicBool,
 }
 
 #[derive(Default)]
@@ -54,6 +63,7 @@ impl Statement for FakeStatement {
         match self.text.split(' ').next() {
             Some("scan" | "panic") => Lane::Scan,
             Some("alter") => Lane::Schema,
+            Some("put" | "stall" | "explode") => Lane::Write,
             _ => Lane::Inline,
         }
     }
@@ -98,7 +108,10 @@ impl Service for Fake {
             .split_once(' ')
             .unwrap_or((&statement.text, ""));
         match verb {
-            "panic" => panic!("asked to"),
+            "panic" | "explode" => panic!("asked to"),
+            "stall" => {
+                self.gate.wait(|| call.interrupt.is_cancelled());
+            }
             "fail" => {
                 out.extend_from_slice(b"half a body");
                 return Err(error(ErrorKind::Invalid, rest));
@@ -151,6 +164,19 @@ impl Service for Fake {
                 Response::Void.encode_body(out);
                 Ok(Outcome::default())
             }
+        }
+    }
+
+    fn commits_wait_for_sync(&self) -> bool {
+        self.waits_for_sync
+    }
+
+    fn sync(&self) -> Result<(), ErrorResponse> {
+        self.sync_gate.wait(|| false);
+        self.syncs.fetch_add(1, Ordering::SeqCst);
+        match self.sync_fails.load(Ordering::SeqCst) {
+            true => Err(error(ErrorKind::Server, "the disk is gone")),
+            false => Ok(()),
         }
     }
 }
@@ -229,7 +255,11 @@ impl Client {
 }
 
 fn server(options: ServeOptions) -> (Arc<Fake>, CqlServer) {
-    let fake = Arc::new(Fake::default());
+    serving(Fake::default(), options)
+}
+
+fn serving(fake: Fake, options: ServeOptions) -> (Arc<Fake>, CqlServer) {
+    let fake = Arc::new(fake);
     let options = ServeOptions {
         address: ([127, 0, 0, 1], 0).into(),
         threads: 2,

@@ -1,0 +1,339 @@
+//! What the server does for whom: its clients, and the requests that were traced. Virtual
+//! tables show it.
+//!
+//! What always holds: it is bounded. There is an entry for each open connection, and of
+//! the traces the newest are kept.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rand::RngExt;
+
+/// Traces that are kept; the oldest go first.
+const TRACES_KEPT: usize = 256;
+/// Bytes of a statement that a trace keeps.
+const TRACED_TEXT_BYTES_MAX: usize = 4096;
+/// Events of one trace.
+const EVENTS_MAX: usize = 64;
+/// Letters of a driver's name or version.
+const NAME_BYTES_MAX: usize = 128;
+/// From the start of the Gregorian calendar to that of Unix, in steps of 100 ns (RFC 9562).
+const GREGORIAN_STEPS: u64 = 0x01b2_1dd2_1381_4000;
+
+/// Clients and traces of a server. Shared by it and by whoever shows them.
+#[derive(Debug)]
+pub struct Activity {
+    clients: Mutex<BTreeMap<u64, Arc<Client>>>,
+    traces: Mutex<VecDeque<Arc<TraceSession>>>,
+    next_client: AtomicU64,
+    ids: TimeIds,
+}
+
+/// An open connection.
+#[derive(Debug)]
+pub struct Client {
+    /// Where it comes from.
+    pub address: SocketAddr,
+    /// Requests that came so far.
+    requests: AtomicU64,
+    said: Mutex<Said>,
+}
+
+/// What a client said of itself, and has in use.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Said {
+    /// The driver's name, from STARTUP.
+    pub driver_name: Option<Box<str>>,
+    /// The driver's version, from STARTUP.
+    pub driver_version: Option<Box<str>>,
+    /// The keyspace in use.
+    pub keyspace: Option<Arc<str>>,
+}
+
+/// A request that was traced, from its arrival to its response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceSession {
+    /// The id that the response carries: a UUID of version 1.
+    pub id: [u8; 16],
+    /// Who asked.
+    pub client: SocketAddr,
+    /// The opcode, as in `QUERY`.
+    pub command: &'static str,
+    /// What was asked, in words.
+    pub request: &'static str,
+    /// The statement, the consistency: names and values, in the order of the names.
+    pub parameters: Vec<(&'static str, String)>,
+    /// When it arrived, since 1970, in milliseconds.
+    pub started_at_unix_ms: i64,
+    /// Until the response was ready, in microseconds.
+    pub duration_us: u32,
+    /// What happened, in order.
+    pub events: Vec<TraceEvent>,
+}
+
+/// A step of a traced request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceEvent {
+    /// A UUID of version 1, later than that of the event before.
+    pub id: [u8; 16],
+    /// What happened.
+    pub activity: String,
+    /// Since the request arrived, in microseconds.
+    pub elapsed_us: u32,
+    /// The name of the thread.
+    pub thread: String,
+}
+
+/// A trace that goes on.
+#[derive(Debug)]
+pub(super) struct Trace {
+    activity: Arc<Activity>,
+    begun: Instant,
+    session: TraceSession,
+}
+
+impl Default for Activity {
+    fn default() -> Self {
+        Self {
+            clients: Mutex::default(),
+            traces: Mutex::default(),
+            next_client: AtomicU64::new(0),
+            ids: TimeIds::new(),
+        }
+    }
+}
+
+impl Activity {
+    /// The connections that are open, the oldest first.
+    pub fn clients(&self) -> Vec<Arc<Client>> {
+        lock(&self.clients).values().cloned().collect()
+    }
+
+    /// The traces that are kept, the oldest first.
+    pub fn traces(&self) -> Vec<Arc<TraceSession>> {
+        lock(&self.traces).iter().cloned().collect()
+    }
+
+    /// The trace of this id, where it is still kept.
+    pub fn trace(&self, id: &[u8; 16]) -> Option<Arc<TraceSession>> {
+        let traces = lock(&self.traces);
+        traces.iter().rfind(|trace| trace.id == *id).cloned()
+    }
+
+    /// Enters a client, until the number is given to [`leave`](Self::leave).
+    pub(super) fn enter(&self, address: SocketAddr) -> (u64, Arc<Client>) {
+        let number = self.next_client.fetch_add(1, Ordering::Relaxed);
+        let client = Arc::new(Client {
+            address,
+            requests: AtomicU64::new(0),
+            said: Mutex::default(),
+        });
+        lock(&self.clients).insert(number, client.clone());
+        (number, client)
+    }
+
+    pub(super) fn leave(&self, number: u64) {
+        lock(&self.clients).remove(&number);
+    }
+
+    /// Begins a trace of a request that arrived at `begun`.
+    pub(super) fn begin_trace(
+        self: &Arc<Self>,
+        client: SocketAddr,
+        begun: Instant,
+        (command, request): (&'static str, &'static str),
+        mut parameters: Vec<(&'static str, String)>,
+    ) -> Trace {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let since = since.unwrap_or_default().saturating_sub(begun.elapsed());
+        for (_, value) in &mut parameters {
+            value.truncate(value.floor_char_boundary(TRACED_TEXT_BYTES_MAX));
+        }
+        Trace {
+            activity: self.clone(),
+            begun,
+            session: TraceSession {
+                id: self.ids.next(since),
+                client,
+                command,
+                request,
+                parameters,
+                started_at_unix_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+                duration_us: 0,
+                events: Vec::new(),
+            },
+        }
+    }
+}
+
+impl Client {
+    /// Requests that came so far.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// What it said of itself, and has in use.
+    pub fn said(&self) -> Said {
+        lock(&self.said).clone()
+    }
+
+    pub(super) fn note_request(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn note_driver(&self, name: Option<&str>, version: Option<&str>) {
+        let short = |text: &str| text[..text.floor_char_boundary(NAME_BYTES_MAX)].into();
+        let mut said = lock(&self.said);
+        said.driver_name = name.map(short);
+        said.driver_version = version.map(short);
+    }
+
+    pub(super) fn note_keyspace(&self, keyspace: Arc<str>) {
+        lock(&self.said).keyspace = Some(keyspace);
+    }
+}
+
+impl Trace {
+    /// What the response says.
+    pub(super) fn id(&self) -> [u8; 16] {
+        self.session.id
+    }
+
+    /// Notes what happens now.
+    pub(super) fn note(&mut self, activity: impl Into<String>) {
+        if self.session.events.len() == EVENTS_MAX {
+            return;
+        }
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let event = TraceEvent {
+            id: self.activity.ids.next(since.unwrap_or_default()),
+            activity: activity.into(),
+            elapsed_us: micros(self.begun.elapsed()),
+            thread: std::thread::current().name().unwrap_or("").to_owned(),
+        };
+        self.session.events.push(event);
+    }
+
+    /// Keeps it: the response is ready.
+    pub(super) fn end(mut self) {
+        self.session.duration_us = micros(self.begun.elapsed());
+        let mut traces = lock(&self.activity.traces);
+        if traces.len() == TRACES_KEPT {
+            traces.pop_front();
+        }
+        traces.push_back(Arc::new(self.session));
+    }
+}
+
+/// Makes UUIDs of version 1 (RFC 9562), each later than the one before.
+#[derive(Debug)]
+struct TimeIds {
+    last_step: AtomicU64,
+    /// Clock sequence and node, drawn: no address of this machine is told.
+    tail: [u8; 8],
+}
+
+impl TimeIds {
+    fn new() -> Self {
+        let mut tail: [u8; 8] = rand::rng().random();
+        // The variant, and the bit that says that the node is no address.
+        tail[0] = tail[0] & 0x3f | 0x80;
+        tail[2] |= 1;
+        Self {
+            last_step: AtomicU64::new(0),
+            tail,
+        }
+    }
+
+    fn next(&self, since_1970: Duration) -> [u8; 16] {
+        let step = u64::try_from(since_1970.as_nanos() / 100).unwrap_or(0) + GREGORIAN_STEPS;
+        let later = |last: u64| Some(step.max(last + 1));
+        let (done, sure) = (Ordering::Relaxed, Ordering::Relaxed);
+        let last = (self.last_step).fetch_update(done, sure, later);
+        let step = step.max(last.map_or(0, |last| last + 1));
+        let mut id = [0; 16];
+        id[..4].copy_from_slice(&(step as u32).to_be_bytes());
+        id[4..6].copy_from_slice(&((step >> 32) as u16).to_be_bytes());
+        id[6..8].copy_from_slice(&((step >> 48) as u16 & 0x0fff | 0x1000).to_be_bytes());
+        id[8..].copy_from_slice(&self.tail);
+        id
+    }
+}
+
+fn micros(time: Duration) -> u32 {
+    u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing inside is half done when somebody panics.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address() -> SocketAddr {
+        ([127, 0, 0, 1], 1234).into()
+    }
+
+    #[test]
+    fn only_the_newest_traces_are_kept_and_long_statements_are_cut() {
+        let activity = Arc::new(Activity::default());
+        let text = "ä".repeat(TRACED_TEXT_BYTES_MAX);
+        let mut ids = Vec::new();
+        for _ in 0..TRACES_KEPT + 3 {
+            let what = ("QUERY", "Execute CQL3 query");
+            let parameters = vec![("query", text.clone())];
+            let mut trace = activity.begin_trace(address(), Instant::now(), what, parameters);
+            for _ in 0..EVENTS_MAX + 5 {
+                trace.note("again");
+            }
+            ids.push(trace.id());
+            trace.end();
+        }
+        let kept = activity.traces();
+        assert!(
+            kept.iter()
+                .map(|trace| trace.id)
+                .eq(ids[3..].iter().copied())
+        );
+        assert!(activity.trace(&ids[0]).is_none());
+        let last = activity.trace(ids.last().unwrap()).unwrap();
+        assert_eq!(last.events.len(), EVENTS_MAX);
+        assert_eq!(last.parameters[0].1.len(), TRACED_TEXT_BYTES_MAX);
+    }
+
+    #[test]
+    fn ids_are_uuids_of_version_1_that_rise_even_when_the_clock_does_not() {
+        let ids = TimeIds::new();
+        let step = |id: &[u8; 16]| {
+            let high = u64::from(u16::from_be_bytes([id[6], id[7]]) & 0x0fff);
+            let middle = u64::from(u16::from_be_bytes([id[4], id[5]]));
+            let low = u64::from(u32::from_be_bytes([id[0], id[1], id[2], id[3]]));
+            high << 48 | middle << 32 | low
+        };
+        let at = Duration::from_secs(1_700_000_000);
+        let made = [at, at, at - Duration::from_secs(9), at * 2].map(|at| ids.next(at));
+        assert!(made.windows(2).all(|ids| step(&ids[0]) < step(&ids[1])));
+        assert_eq!(step(&made[0]) - GREGORIAN_STEPS, 17_000_000_000_000_000);
+        assert!(made.iter().all(|id| id[6] >> 4 == 1 && id[8] >> 6 == 2));
+    }
+
+    #[test]
+    fn who_left_is_no_client_any_more() {
+        let activity = Activity::default();
+        let (first, client) = activity.enter(address());
+        activity.enter(address());
+        client.note_request();
+        client.note_driver(Some(&"x".repeat(1000)), None);
+        assert_eq!(activity.clients()[0].requests(), 1);
+        let said = activity.clients()[0].said();
+        assert_eq!(said.driver_name.unwrap().len(), NAME_BYTES_MAX);
+        activity.leave(first);
+        assert_eq!(activity.clients().len(), 1);
+    }
+}

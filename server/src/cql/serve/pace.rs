@@ -1,0 +1,183 @@
+//! Whether writes take microseconds at the moment, and what keeps the server going when
+//! one does not.
+//!
+//! A thread that waits in a write serves no reads. The store lets writers wait where
+//! flushes or merges are behind, and tells nobody beforehand; but it throttles them
+//! before it stops them. So the first slow write says that others go to the commit lane.
+//! The thread that is in it may have been the one that waits for the sockets. Then nobody
+//! does, until a watchdog wakes another.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+
+/// A write that takes longer has waited for the store, or for a core.
+const SLOW: Duration = Duration::from_millis(4);
+/// How long after a slow write others are taken for slow, too.
+const SLOW_FOR: Duration = Duration::from_millis(250);
+/// A thread that has been in a write for so long may stay there.
+const STUCK: Duration = Duration::from_millis(1);
+/// How often the watchdog looks while there are writes.
+const WATCH_EVERY: Duration = Duration::from_millis(2);
+/// How long after the last write it does.
+const WATCH_FOR: Duration = Duration::from_secs(1);
+
+/// Whether writes take microseconds at the moment.
+#[derive(Debug)]
+pub(super) struct WritePace {
+    epoch: Instant,
+    /// Threads that serve connections and are in a write.
+    inside: AtomicU32,
+    /// When the last of them began, in microseconds since `epoch`.
+    began_us: AtomicU64,
+    /// Until when writes are taken for slow, in microseconds since `epoch`.
+    slow_until_us: AtomicU64,
+    is_watched: AtomicBool,
+    watchdog: OnceLock<Thread>,
+}
+
+impl Drop for WritePace {
+    fn drop(&mut self) {
+        if let Some(watchdog) = self.watchdog.get() {
+            watchdog.unpark();
+        }
+    }
+}
+
+impl WritePace {
+    fn new(epoch: Instant) -> Self {
+        Self {
+            epoch,
+            inside: AtomicU32::new(0),
+            began_us: AtomicU64::new(0),
+            slow_until_us: AtomicU64::new(0),
+            is_watched: AtomicBool::new(false),
+            watchdog: OnceLock::new(),
+        }
+    }
+
+    /// Starts with a watchdog, which ends with what this returns.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub(super) fn watched(runtime: Handle) -> io::Result<Arc<Self>> {
+        let pace = Arc::new(Self::new(Instant::now()));
+        let weak = Arc::downgrade(&pace);
+        let watchdog = thread::Builder::new()
+            .name("cql-watchdog".into())
+            .spawn(move || watch(&weak, &runtime))?;
+        pace.watchdog.get_or_init(|| watchdog.thread().clone());
+        Ok(pace)
+    }
+
+    fn micros(&self, at: Instant) -> u64 {
+        at.saturating_duration_since(self.epoch).as_micros() as u64
+    }
+
+    /// Whether a write that began at `now` may wait.
+    pub(super) fn is_slow(&self, now: Instant) -> bool {
+        let now_us = self.micros(now);
+        if now_us < self.slow_until_us.load(Ordering::Relaxed) {
+            return true;
+        }
+        let since_us = now_us.saturating_sub(self.began_us.load(Ordering::Relaxed));
+        self.inside.load(Ordering::Relaxed) > 0 && since_us > STUCK.as_micros() as u64
+    }
+
+    /// Whether there may be a write on a thread that serves connections, or one soon.
+    fn is_busy(&self, now: Instant) -> bool {
+        let since_us = (self.micros(now)).saturating_sub(self.began_us.load(Ordering::Relaxed));
+        self.inside.load(Ordering::Relaxed) > 0 || since_us < WATCH_FOR.as_micros() as u64
+    }
+
+    /// Runs a write on a thread that serves connections.
+    pub(super) fn run<T>(&self, write: impl FnOnce() -> T) -> T {
+        /// A write that panics is over, too.
+        struct Inside<'a>(&'a AtomicU32);
+        impl Drop for Inside<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        let begun = Instant::now();
+        (self.began_us).store(self.micros(begun), Ordering::Relaxed);
+        self.inside.fetch_add(1, Ordering::Relaxed);
+        if !self.is_watched.load(Ordering::Relaxed)
+            && !self.is_watched.swap(true, Ordering::Relaxed)
+            && let Some(watchdog) = self.watchdog.get()
+        {
+            watchdog.unpark();
+        }
+        let inside = Inside(&self.inside);
+        let value = write();
+        drop(inside);
+        self.ended(begun, Instant::now());
+        value
+    }
+
+    /// A write that began at `begun` has ended at `now`.
+    pub(super) fn ended(&self, begun: Instant, now: Instant) {
+        if now.saturating_duration_since(begun) >= SLOW {
+            let until_us = self.micros(now + SLOW_FOR);
+            self.slow_until_us.fetch_max(until_us, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Wakes a thread whenever one may be stuck, until the pace is gone.
+fn watch(pace: &Weak<WritePace>, runtime: &Handle) {
+    loop {
+        let Some(pace) = pace.upgrade() else {
+            return;
+        };
+        let now = Instant::now();
+        if pace.is_slow(now) {
+            // Whoever runs this waits for the sockets afterwards.
+            runtime.spawn(async {});
+        }
+        if pace.is_busy(now) {
+            drop(pace);
+            thread::park_timeout(WATCH_EVERY);
+            continue;
+        }
+        pace.is_watched.store(false, Ordering::SeqCst);
+        // A write that began in between did not wake anybody.
+        let is_busy = pace.is_busy(Instant::now());
+        drop(pace);
+        if !is_busy {
+            thread::park();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_are_slow_for_a_while_after_a_slow_one() {
+        let epoch = Instant::now();
+        let pace = WritePace::new(epoch);
+        let at = |ms| epoch + Duration::from_millis(ms);
+        pace.ended(at(1), at(2));
+        assert!(!pace.is_slow(at(3)));
+        pace.ended(at(10), at(14));
+        assert!(pace.is_slow(at(15)));
+        assert!(pace.is_slow(at(263)));
+        assert!(!pace.is_slow(at(264)));
+    }
+
+    #[test]
+    fn a_write_that_does_not_end_makes_others_slow() {
+        let pace = WritePace::new(Instant::now());
+        pace.run(|| {
+            let now = Instant::now();
+            assert!(pace.is_slow(now + Duration::from_millis(5)));
+        });
+        assert!(!pace.is_slow(Instant::now() + Duration::from_secs(1)));
+    }
+}
