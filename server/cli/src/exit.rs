@@ -157,6 +157,26 @@ mod tests {
     }
 
     #[test]
+    fn a_load_onto_a_full_disk_exits_with_8() {
+        let path = || std::path::PathBuf::from("spill");
+        let scratch = |kind: io::ErrorKind| LoadError::Scratch {
+            path: path(),
+            source: kind.into(),
+        };
+        let full = [
+            LoadError::Store(ebb_storage::Error::DiskFull { path: path() }),
+            scratch(io::ErrorKind::StorageFull),
+            scratch(io::ErrorKind::QuotaExceeded),
+        ];
+        for error in full {
+            let said = error.to_string();
+            assert_eq!(code(&Error::new(error).context("loading")), 8, "{said}");
+        }
+        let refused = scratch(io::ErrorKind::PermissionDenied);
+        assert_eq!(code(&Error::new(refused)), FAILED);
+    }
+
+    #[test]
     fn causes_are_told_once() {
         let source = io::Error::other("the disk is full");
         let submit = SubmitError::Output(TaskError::io("writing x")(source));

@@ -8,10 +8,11 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::builder::RangedU64ValueParser;
+use ebb_server::catalog::database_options;
 use ebb_server::text::{
     self, Duplicates, LoadOptions, LoadReport, SkipReason, Skipped, Sorted, TextFormat,
 };
-use ebb_storage::{Db, ErrorKind, TableOptions};
+use ebb_storage::{Db, ErrorKind, SortedWriterOptions, TableOptions};
 use indicatif::{DecimalBytes, HumanFloatCount};
 
 use self::scratch::Scratch;
@@ -156,6 +157,7 @@ impl Args {
             duplicates: self.duplicates.into(),
             skip_bad: self.skip_bad,
             threads: self.threads.unwrap_or(default.threads),
+            sorted: SortedWriterOptions::from(&database_options()),
             ..default
         })
     }

@@ -4,12 +4,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
 use ebb_scheduler::runtime::{Lease, LeasedThread};
-use ebb_storage::{SortedWriter, Table};
+use ebb_storage::{FileSystem, SortedWriter, Table};
 use serde::Serialize;
 
 use super::error::{LoadError, Problem};
@@ -77,13 +77,30 @@ pub struct LoadReport {
     pub seconds: f64,
 }
 
-/// Rows that wait in files of the store's form. They are of no use but for one
-/// [`Sorted::ingest`]; the folder that they are in is the caller's to remove.
+/// Rows that wait in files of the store's form, for one [`Sorted::ingest`]. The files are
+/// removed with it, or when it is dropped. The folder is the caller's to remove.
 #[derive(Debug)]
 pub struct Sorted {
-    files: Vec<PathBuf>,
+    files: Vec<Written>,
     report: LoadReport,
     start: Instant,
+}
+
+/// Files in the scratch folder. Dropping it removes them; what a table ingested of them
+/// stays.
+#[derive(Debug)]
+struct Written {
+    disk: Arc<dyn FileSystem>,
+    paths: Vec<PathBuf>,
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        for path in &self.paths {
+            // What is left goes with the folder.
+            let _ = self.disk.remove(path);
+        }
+    }
 }
 
 /// Writes every row of the files into `table`, by one commit: [`sort`], then
@@ -101,11 +118,12 @@ pub fn load(
     sort(found, options, scratch, control)?.ingest(table)
 }
 
-/// Reads every row of the files, and writes them sorted into files in `scratch`, a folder
-/// that is there and empty; in the file system of the database they need not be copied.
+/// Reads every row of the files, and writes them sorted into files in `scratch`, an empty
+/// folder on the disk of [`LoadOptions::sorted`]. In the file system of the database they
+/// need not be copied.
 ///
 /// # Errors
-/// [`LoadError`]; what it wrote into `scratch` may still be there.
+/// [`LoadError`]; `scratch` is empty again then.
 pub fn sort(
     found: &Found,
     options: &LoadOptions,
@@ -142,8 +160,10 @@ impl Sorted {
     /// # Errors
     /// What the store says; nothing was loaded then.
     pub fn ingest(mut self, table: &Table) -> Result<LoadReport, LoadError> {
-        if !self.files.is_empty() {
-            table.ingest(&self.files)?;
+        let paths = self.files.iter().flat_map(|written| &written.paths);
+        let paths: Vec<_> = paths.collect();
+        if !paths.is_empty() {
+            table.ingest(&paths)?;
         }
         self.report.seconds = self.start.elapsed().as_secs_f64();
         Ok(self.report)
@@ -256,25 +276,38 @@ impl<'a> Work<'a> {
     }
 
     /// Writes the rows of files whose keys ascend from file to file.
-    fn write_in_order(&self, tasks: &[Task<'_>]) -> Result<Vec<PathBuf>, LoadError> {
+    fn write_in_order(&self, tasks: &[Task<'_>]) -> Result<Vec<Written>, LoadError> {
         let parts = parts(tasks, self.options.threads, self.options.part_bytes_min);
-        let written = self.in_parallel(&parts, |at, tasks, pace| {
+        self.in_parallel(&parts, |at, tasks, pace| {
             let name = format!("part-{}", at + 1);
-            let mut writer = SortedWriter::create(self.scratch, &name, Default::default())?;
+            let mut writer = self.writer(&name)?;
             for task in *tasks {
                 self.read(task, pace, &mut |row| Ok(writer.put(&row.key, &row.value)?))?;
             }
-            Ok(writer.finish()?)
-        })?;
-        Ok(written.concat())
+            self.finish(writer)
+        })
+    }
+
+    fn writer(&self, name: &str) -> Result<SortedWriter, LoadError> {
+        let options = self.options.sorted.clone();
+        Ok(SortedWriter::create(self.scratch, name, options)?)
+    }
+
+    fn finish(&self, writer: SortedWriter) -> Result<Written, LoadError> {
+        Ok(Written {
+            paths: writer.finish()?,
+            disk: self.options.sorted.disk.clone(),
+        })
     }
 
     /// Sorts the rows of all files, and writes them.
-    fn sort_all(&self, tasks: &[Task<'_>]) -> Result<Vec<PathBuf>, LoadError> {
+    fn sort_all(&self, tasks: &[Task<'_>]) -> Result<Vec<Written>, LoadError> {
         let parts = parts(tasks, self.options.threads, self.options.part_bytes_min);
         let sort_bytes = self.options.sort_bytes / parts.len().max(1);
-        let runs = self.in_parallel(&parts, |_, tasks, pace| {
-            let mut sorter = Sorter::new(self.scratch, sort_bytes);
+        let runs = self.in_parallel(&parts, |at, tasks, pace| {
+            let disk = self.options.sorted.disk.clone();
+            let path = self.scratch.join(format!("runs-{}", at + 1));
+            let mut sorter = Sorter::new(disk, path, sort_bytes);
             for task in *tasks {
                 self.read(task, pace, &mut |row| {
                     let (file, line) = (task.place, row.line);
@@ -286,11 +319,10 @@ impl<'a> Work<'a> {
         })?;
         let runs = Mutex::new(runs.into_iter().flatten().collect());
         // On a thread of the load's own, as all of it.
-        let written = self.in_parallel(&[()], |_, (), pace| {
+        self.in_parallel(&[()], |_, (), pace| {
             let runs = std::mem::take(&mut *runs.lock().unwrap_or_else(PoisonError::into_inner));
             self.write_merged(tasks, runs, pace)
-        })?;
-        Ok(written.concat())
+        })
     }
 
     fn write_merged(
@@ -298,8 +330,8 @@ impl<'a> Work<'a> {
         tasks: &[Task<'_>],
         runs: Vec<Run>,
         pace: &Pace,
-    ) -> Result<Vec<PathBuf>, LoadError> {
-        let mut writer = SortedWriter::create(self.scratch, "rows", Default::default())?;
+    ) -> Result<Written, LoadError> {
+        let mut writer = self.writer("rows")?;
         let mut written = 0;
         let mut untold_bytes = 0;
         let replaced = merge(runs, self.options.duplicates, |row| {
@@ -327,7 +359,7 @@ impl<'a> Work<'a> {
             }
         })?;
         self.replaced.store(replaced, Ordering::Relaxed);
-        Ok(writer.finish()?)
+        self.finish(writer)
     }
 
     fn scratch_error(&self, source: io::Error) -> LoadError {

@@ -72,10 +72,12 @@ pub(super) fn merge<E>(
 mod tests {
     use super::super::sorter::Sorter;
     use super::*;
+    use std::sync::Arc;
 
     fn runs(rows: &[(&str, &str)], bytes_max: usize) -> Vec<Run> {
         let dir = tempfile::tempdir().unwrap();
-        let mut sorter = Sorter::new(dir.path(), bytes_max);
+        let disk = Arc::new(ebb_storage::LocalDisk);
+        let mut sorter = Sorter::new(disk, dir.path().join("runs"), bytes_max);
         for (line, (key, value)) in (1..).zip(rows) {
             let origin = Origin { file: 0, line };
             sorter

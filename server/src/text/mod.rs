@@ -12,7 +12,8 @@
 //! What always holds:
 //!
 //! - Nothing is in the table before [`Sorted::ingest`], and all of it after: one commit.
-//! - Whatever ends a load before that leaves only files in the scratch folder.
+//! - A load that ends before that, unless its process is killed, leaves no file in the
+//!   scratch folder.
 //! - A file is loaded whole or not at all. One that cannot be ends the load, or is left
 //!   out and said ([`LoadOptions::skip_bad`]).
 //! - Memory is bounded, however many rows there are and in whatever order.

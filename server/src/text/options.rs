@@ -4,6 +4,7 @@ use std::path::Path;
 use std::thread;
 
 use ebb_scheduler::runtime::Lease;
+use ebb_storage::SortedWriterOptions;
 
 use super::format::TextFormat;
 
@@ -47,6 +48,9 @@ pub struct LoadOptions {
     /// What the threads work under; a lease [for threads of its
     /// own](ebb_scheduler::runtime::LeaseOptions::owns_threads). `None`: they are not paced.
     pub lease: Option<Lease>,
+    /// The disk of the scratch folder, and the form of the files in it: those of the
+    /// database, [`SortedWriterOptions::from`] its options.
+    pub sorted: SortedWriterOptions,
 }
 
 impl Default for LoadOptions {
@@ -65,6 +69,7 @@ impl Default for LoadOptions {
             max_bytes: None,
             sort_bytes: 64 << 20,
             lease: None,
+            sorted: SortedWriterOptions::default(),
         }
     }
 }

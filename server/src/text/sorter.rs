@@ -1,13 +1,13 @@
 //! Rows in any order, sorted within bounded memory: by a buffer at a time, what does not
-//! fit in runs in a temporary file without a name, which goes with its handle, after a
-//! crash too.
+//! fit in runs in a temporary file. Its name is removed as soon as it is open, so the
+//! space is free again when the last handle is closed, also after a crash.
 
-use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use ebb_storage::{FileSystem, ReadFile, WriteFile};
 
 /// Where a row comes from. Of rows with the same key the lowest is the first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,12 +27,13 @@ const HEADER_BYTES: usize = 20;
 
 /// Takes rows in any order.
 pub(super) struct Sorter {
-    directory: PathBuf,
+    disk: Arc<dyn FileSystem>,
+    path: PathBuf,
     bytes_max: usize,
     /// Keys and values of rows that are in no run yet.
     bytes: Vec<u8>,
     rows: Vec<Slot>,
-    file: Option<BufWriter<File>>,
+    file: Option<RunFile>,
     file_bytes: u64,
     runs: Vec<Range<u64>>,
 }
@@ -57,11 +58,12 @@ impl Slot {
 }
 
 impl Sorter {
-    /// An empty one that sorts about `bytes_max` at a time, and puts the rest into
-    /// `directory`.
-    pub(super) fn new(directory: &Path, bytes_max: usize) -> Self {
+    /// An empty one that sorts about `bytes_max` at a time, and puts the rest into a file
+    /// at `path` of `disk`. The path must be free, and is free again after each call.
+    pub(super) fn new(disk: Arc<dyn FileSystem>, path: PathBuf, bytes_max: usize) -> Self {
         Self {
-            directory: directory.to_path_buf(),
+            disk,
+            path,
             bytes_max,
             bytes: Vec::new(),
             rows: Vec::new(),
@@ -72,7 +74,7 @@ impl Sorter {
     }
 
     /// # Errors
-    /// When the directory takes no file, or no more bytes.
+    /// When the disk takes no file, or no more bytes.
     ///
     /// # Panics
     /// For a key or value of 4 GiB.
@@ -108,8 +110,9 @@ impl Sorter {
             let (bytes, rows) = (self.bytes, self.rows.into_iter());
             return Ok(vec![Run::Memory { bytes, rows }]);
         };
-        let file = Arc::new(file.into_inner().map_err(|error| error.into_error())?);
-        let run = |part| Run::File(BufReader::new(Part::new(file.clone(), part)));
+        let RunFile { writer, reader } = file;
+        writer.into_inner().map_err(|error| error.into_error())?;
+        let run = |part| Run::File(BufReader::new(Part::new(reader.clone(), part)));
         Ok(self.runs.into_iter().map(run).collect())
     }
 
@@ -123,11 +126,9 @@ impl Sorter {
         self.sort();
         let file = match &mut self.file {
             Some(file) => file,
-            None => {
-                let file = BufWriter::new(tempfile::tempfile_in(&self.directory)?);
-                self.file.insert(file)
-            }
+            None => self.file.insert(RunFile::create(&*self.disk, &self.path)?),
         };
+        let file = &mut file.writer;
         let start = self.file_bytes;
         for row in &self.rows {
             file.write_all(&row.key_bytes.to_le_bytes())?;
@@ -142,6 +143,38 @@ impl Sorter {
         self.runs.push(start..self.file_bytes);
         self.rows.clear();
         self.bytes.clear();
+        Ok(())
+    }
+}
+
+/// A file of runs, without a name.
+struct RunFile {
+    writer: BufWriter<Appended>,
+    reader: Arc<dyn ReadFile>,
+}
+
+impl RunFile {
+    fn create(disk: &dyn FileSystem, path: &Path) -> io::Result<Self> {
+        let file = disk.create(path)?;
+        let reader = disk.open_read(path);
+        disk.remove(path)?;
+        Ok(Self {
+            writer: BufWriter::new(Appended(file)),
+            reader: reader?,
+        })
+    }
+}
+
+/// Writes at the end of a file.
+struct Appended(Box<dyn WriteFile>);
+
+impl Write for Appended {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.append(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
@@ -208,12 +241,12 @@ impl Run {
 
 /// A part of a file that several read from.
 pub(super) struct Part {
-    file: Arc<File>,
+    file: Arc<dyn ReadFile>,
     left: Range<u64>,
 }
 
 impl Part {
-    fn new(file: Arc<File>, part: Range<u64>) -> Self {
+    fn new(file: Arc<dyn ReadFile>, part: Range<u64>) -> Self {
         Self { file, left: part }
     }
 
@@ -226,11 +259,9 @@ impl Read for Part {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.left.end - self.left.start).unwrap_or(usize::MAX);
         let room = left.min(buffer.len());
-        let read = self.file.read_at(&mut buffer[..room], self.left.start)?;
-        if read == 0 && room > 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        self.left.start += read as u64;
-        Ok(read)
+        let read = &mut buffer[..room];
+        self.file.read_exact_at(read, self.left.start)?;
+        self.left.start += room as u64;
+        Ok(room)
     }
 }

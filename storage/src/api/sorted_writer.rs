@@ -8,6 +8,7 @@ use crate::disk::LocalDisk;
 use crate::error::{Error, Result};
 use crate::file_system::FileSystem;
 use crate::key::{Kind, SeqNo, check_lengths};
+use crate::options::Options;
 use crate::sstable::{NO_NUMBER, SsTableOptions, SsTableWriter};
 
 /// Options of a [`SortedWriter`].
@@ -27,6 +28,18 @@ impl Default for SortedWriterOptions {
             disk: Arc::new(LocalDisk),
             sstable: SsTableOptions::default(),
             file_bytes: 64 << 20,
+        }
+    }
+}
+
+/// For files that a database with these options ingests: on its disk, of the size that its
+/// own files have.
+impl From<&Options> for SortedWriterOptions {
+    fn from(options: &Options) -> Self {
+        Self {
+            disk: options.disk.clone(),
+            sstable: SsTableOptions::default(),
+            file_bytes: options.file_bytes,
         }
     }
 }

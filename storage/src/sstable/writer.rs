@@ -266,7 +266,7 @@ impl Output {
         self.pending.extend_from_slice(&footer.encode());
         self.append_pending()?;
         mutation::unless(Mutation::TableWithoutSync, || self.file.sync())
-            .map_err(Error::io("sync", &self.path))?;
+            .map_err(Error::no_space_or_io("sync", &self.path))?;
         Ok(self.appended_bytes)
     }
 

@@ -1,7 +1,10 @@
 use super::*;
 use crate::text::options::Duplicates;
 use crate::text::walk;
-use ebb_storage::{Db, Options, TableOptions};
+use ebb_storage::simulation::{FaultOp, MemDisk};
+use ebb_storage::{
+    Db, ErrorKind, FileSystem, Maintenance, Options, SortedWriterOptions, TableOptions,
+};
 
 /// A folder with files, and what loads of it left.
 struct Fixture {
@@ -214,6 +217,146 @@ fn a_name_that_is_also_a_key_of_another_file_is_loaded_all_the_same() {
     fixture.write("a:000000000001", "3\n4\n");
     let (report, rows) = fixture.load(&LoadOptions::default());
     assert_eq!((report.rows, rows.len()), (4, 4));
+}
+
+#[test]
+fn a_load_onto_a_full_disk_loads_nothing_and_leaves_no_scratch_file() {
+    let fixture = Fixture::new();
+    let csv: String = (0..400)
+        .map(|n| format!("{},{n:0>40}\n", n * 7919 % 400))
+        .collect();
+    fixture.write("a.csv", format!("id,v\n{csv}"));
+    fixture.write("b.csv", format!("id,v\n{}", csv.replace('\n', "b\n")));
+    // In runs of a few rows, by several threads; then lines, which need no sorting.
+    let sorted = LoadOptions {
+        duplicates: Duplicates::Last,
+        sort_bytes: 4 << 10,
+        threads: 2,
+        part_bytes_min: 1,
+        ..by("id")
+    };
+    let in_order = LoadOptions {
+        key: None,
+        ..sorted.clone()
+    };
+    for (options, rows) in [(sorted, 400), (in_order, 802)] {
+        let used_bytes = {
+            let disk = FullDisk::new();
+            let before = disk.disk.used_bytes();
+            disk.load(&fixture, &options).unwrap();
+            assert_eq!(disk.rows(), rows);
+            disk.disk.used_bytes() - before
+        };
+        for percent in (0..100).step_by(4) {
+            let disk = FullDisk::new();
+            let room = used_bytes * percent / 100;
+            (disk.disk).set_capacity_bytes(Some(disk.disk.used_bytes() + room));
+            let loaded = disk.load(&fixture, &options);
+            disk.check(loaded, rows, &format!("room for {room} bytes"));
+        }
+        // File systems that allocate late find out at a sync. The first one is of a file in
+        // the scratch folder; a failed sync of the log is another story.
+        let calls = [
+            (FaultOp::Create, u64::MAX),
+            (FaultOp::Append, u64::MAX),
+            (FaultOp::Sync, 1),
+        ];
+        for (op, struck_max) in calls {
+            let mut struck = 0;
+            while struck < struck_max {
+                let disk = FullDisk::new();
+                let at = format!("{op:?} {}", struck + 1);
+                (disk.disk).fail_next(op, struck + 1, io::ErrorKind::StorageFull);
+                let loaded = disk.load(&fixture, &options);
+                if disk.disk.armed_faults() > 0 {
+                    assert!(loaded.is_ok(), "{at}: {loaded:?}");
+                    break;
+                }
+                disk.check(loaded, rows, &at);
+                struck += 1;
+            }
+            assert!(struck > 0, "{op:?} is never called");
+        }
+    }
+}
+
+/// A database whose disk has no space left at some moment of a load.
+struct FullDisk {
+    disk: MemDisk,
+    db: Db,
+}
+
+const SCRATCH: &str = "/db/spill/one";
+
+impl FullDisk {
+    fn new() -> Self {
+        let disk = MemDisk::new();
+        let db = Self::open(&disk);
+        let keyspace = db.keyspace("k").unwrap();
+        keyspace.table("t", TableOptions::default()).unwrap();
+        disk.create_dir_all(Path::new(SCRATCH)).unwrap();
+        Self { disk, db }
+    }
+
+    fn options(disk: &MemDisk) -> Options {
+        Options {
+            disk: Arc::new(disk.clone()),
+            maintenance: Maintenance::Manual,
+            ..Options::default()
+        }
+    }
+
+    fn open(disk: &MemDisk) -> Db {
+        Db::open("/db", Self::options(disk)).unwrap()
+    }
+
+    fn table(db: &Db) -> Table {
+        let keyspace = db.existing_keyspace("k").unwrap();
+        keyspace.existing_table("t").unwrap()
+    }
+
+    fn load(&self, fixture: &Fixture, options: &LoadOptions) -> Result<LoadReport, LoadError> {
+        let options = LoadOptions {
+            sorted: SortedWriterOptions::from(&Self::options(&self.disk)),
+            ..options.clone()
+        };
+        let (table, scratch) = (Self::table(&self.db), Path::new(SCRATCH));
+        load(&table, &fixture.found(), &options, scratch, &())
+    }
+
+    fn rows(&self) -> usize {
+        let rows = Self::table(&self.db);
+        rows.range::<&[u8], _>(..).map(Result::unwrap).count()
+    }
+
+    /// All rows or none, now and when the database is opened again.
+    fn check(self, loaded: Result<LoadReport, LoadError>, rows: usize, at: &str) {
+        let expected = match &loaded {
+            Ok(_) => rows,
+            Err(error) => {
+                assert!(is_disk_full(error), "{at}: {error:?}");
+                0
+            }
+        };
+        assert_eq!(self.rows(), expected, "{at}");
+        let left = self.disk.list(Path::new(SCRATCH)).unwrap();
+        assert!(left.is_empty(), "{at}: {left:?}");
+        let Self { disk, db } = self;
+        drop(db);
+        disk.clear_faults();
+        disk.set_capacity_bytes(None);
+        let db = Self::open(&disk);
+        assert_eq!(Self { disk, db }.rows(), expected, "{at}, opened again");
+    }
+}
+
+/// As the command line tells it from other errors.
+fn is_disk_full(error: &LoadError) -> bool {
+    match error {
+        LoadError::Store(error) => error.kind() == ErrorKind::DiskFull,
+        LoadError::Scratch { source, .. } => source.kind() == io::ErrorKind::StorageFull,
+        _ => false,
+    }
 }
 
 /// Cancels at the first telling of a phase.
