@@ -231,8 +231,8 @@ fn main() {
         let spec = || reduced().combiner(Arc::new(sum));
         measure("8 M words, combined", 3, &unmanaged, spec);
     }
-    if wanted("8 M words, folded") {
-        let spec = || reduced().fold(Arc::new(add));
-        measure("8 M words, folded", 3, &unmanaged, spec);
+    if wanted("8 M words, combined in place") {
+        let spec = || reduced().in_place_combiner(Arc::new(add));
+        measure("8 M words, combined in place", 3, &unmanaged, spec);
     }
 }

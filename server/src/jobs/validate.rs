@@ -35,14 +35,14 @@ pub fn spec(
 ) -> JobSpec {
     JobSpec::new(name, input, Arc::new(ValueMapper { order }), output)
         .reducer(Arc::new(tell), 1)
-        .combiner(Arc::new(fold))
+        .combiner(Arc::new(combine))
 }
 
 /// Of values that follow each other.
 ///
 /// All of them go under one key, so that a combiner sees neighbours: values come
-/// in the order of maps and in that of emission, so folding is in order at every
-/// step.
+/// in the order of maps and in that of emission, so they are combined in order at
+/// every step.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Summary {
     records: u64,
@@ -135,7 +135,7 @@ impl Summary {
         })
     }
 
-    fn fold(values: &mut Values<'_>) -> Result<Self, TaskError> {
+    fn combine(values: &mut Values<'_>) -> Result<Self, TaskError> {
         let mut all = Self::default();
         while let Some(value) = values.next_value()? {
             let next = Self::decode(value);
@@ -157,12 +157,12 @@ impl Mapper for ValueMapper {
     }
 }
 
-fn fold(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
-    emit.emit(key, &Summary::fold(values)?.encode()?)
+fn combine(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+    emit.emit(key, &Summary::combine(values)?.encode()?)
 }
 
 fn tell(_key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
-    let all = Summary::fold(values)?;
+    let all = Summary::combine(values)?;
     emit.emit(b"checksum", format!("{:x}", all.checksum).as_bytes())?;
     emit.emit(b"misplaced", all.misplaced.to_string().as_bytes())?;
     if let Some(value) = &all.misplaced_first {

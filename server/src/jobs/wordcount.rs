@@ -34,7 +34,7 @@ pub fn spec(
 ) -> JobSpec {
     JobSpec::new(name, input, Arc::new(map_words), output)
         .reducer(Arc::new(sum_up), reduces.max(1))
-        .fold(Arc::new(add))
+        .in_place_combiner(Arc::new(add))
 }
 
 /// Calls `word` with every word of `text` as it stands there, upper case

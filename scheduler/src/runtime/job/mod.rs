@@ -3,7 +3,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `spec` | a job as it is submitted |
-//! | `input`, `output`, `text_output`, `functions`, `fold`, `partitioner` | the traits it is made of |
+//! | `input`, `output`, `text_output`, `functions`, `in_place_combiner`, `partitioner` | the traits it is made of |
 //! | `typed` | the same for typed keys and values |
 //! | `task_context` | what its tasks work with |
 //! | `task_processes` | how processes for its tasks are started |
@@ -12,8 +12,8 @@
 
 pub(in crate::runtime) mod attempt_record;
 pub(in crate::runtime) mod counters;
-pub(in crate::runtime) mod fold;
 pub(in crate::runtime) mod functions;
+pub(in crate::runtime) mod in_place_combiner;
 pub(in crate::runtime) mod input;
 pub(in crate::runtime) mod journal;
 pub(in crate::runtime) mod output;

@@ -1,7 +1,7 @@
 //! A job as it is submitted.
 
-use super::fold::{Fold, FoldCombiner};
 use super::functions::{Mapper, Reducer};
+use super::in_place_combiner::{InPlaceCombiner, SortedCombiner};
 use super::input::{Input, Split};
 use super::journal::JobJournal;
 use super::output::Output;
@@ -27,8 +27,8 @@ pub struct JobSpec {
     pub mapper: Arc<dyn Mapper>,
     /// Reduces a map's output before it is written, if given.
     pub combiner: Option<Arc<dyn Reducer>>,
-    /// Folds a map's values where they lie, if given.
-    pub fold: Option<Arc<dyn Fold>>,
+    /// Combines a map's values in its buffer, if given.
+    pub in_place_combiner: Option<Arc<dyn InPlaceCombiner>>,
     /// Reduces each key's values. Without it the maps' output is the result.
     pub reducer: Option<Arc<dyn Reducer>>,
     /// Which reduce task gets a key.
@@ -69,7 +69,7 @@ impl JobSpec {
             input,
             mapper,
             combiner: None,
-            fold: None,
+            in_place_combiner: None,
             reducer: None,
             partitioning: Partitioning::default(),
             reduces: 0,
@@ -99,12 +99,12 @@ impl JobSpec {
         self
     }
 
-    /// With values of a key folded into one wherever they meet before the reduce:
+    /// With values of a key combined into one wherever they meet before the reduce:
     /// in a map's buffer, and as the combiner at spills and merges.
     #[must_use]
-    pub fn fold(mut self, fold: Arc<dyn Fold>) -> Self {
-        self.combiner = Some(Arc::new(FoldCombiner(Arc::clone(&fold))));
-        self.fold = Some(fold);
+    pub fn in_place_combiner(mut self, combiner: Arc<dyn InPlaceCombiner>) -> Self {
+        self.combiner = Some(Arc::new(SortedCombiner(Arc::clone(&combiner))));
+        self.in_place_combiner = Some(combiner);
         self
     }
 
@@ -194,7 +194,7 @@ impl JobSpec {
         if self.reducer.is_some() && self.reduces == 0 {
             return Err(SubmitError::NoReduces);
         }
-        let combines = self.combiner.is_some() || self.fold.is_some();
+        let combines = self.combiner.is_some() || self.in_place_combiner.is_some();
         if self.reducer.is_none() && (self.reduces > 0 || combines) {
             return Err(SubmitError::NoReducer);
         }

@@ -88,18 +88,18 @@ where
     V: Serialize + DeserializeOwned + 'static,
 {
     /// With two values of a key made one wherever they meet before the reduce.
-    /// `fold` must not depend on how they are grouped, nor on their order.
-    pub fn combine(mut self, fold: impl Fn(V, V) -> V + Send + Sync + 'static) -> Self {
+    /// `combine` must not depend on how they are grouped, nor on their order.
+    pub fn combine(mut self, combine: impl Fn(V, V) -> V + Send + Sync + 'static) -> Self {
         let combiner = move |key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit| {
             let mut values = TypedValues::new(values);
-            let mut folded: Option<V> = None;
+            let mut combined: Option<V> = None;
             while let Some(value) = values.next().transpose()? {
-                folded = Some(match folded {
-                    Some(before) => fold(before, value),
+                combined = Some(match combined {
+                    Some(before) => combine(before, value),
                     None => value,
                 });
             }
-            match folded {
+            match combined {
                 Some(value) => emit.emit(key, &encode_value(&value, Vec::new())?),
                 None => Ok(()),
             }

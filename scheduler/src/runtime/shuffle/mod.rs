@@ -3,11 +3,11 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `sort_buffer`, `fold_index` | records in memory; the table of keys of a job that folds |
+//! | `sort_buffer`, `key_index` | records in memory; the table of keys of a job that combines in place |
 //! | `run` | a sorted run on disk |
 //! | `sorted`, `merge`, `key_prefix` | several sources as one; their order |
 
-pub(in crate::runtime) mod fold_index;
+pub(in crate::runtime) mod key_index;
 pub(in crate::runtime) mod key_prefix;
 pub(in crate::runtime) mod merge;
 #[expect(

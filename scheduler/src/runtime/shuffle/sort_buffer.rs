@@ -8,18 +8,18 @@
 //! An entry's order is its partition and the first twelve bytes of its key in one
 //! integer, so that sorting seldom looks at the records themselves.
 //!
-//! Where values are folded, an index of keys finds the record to fold into.
+//! Where values are combined in place, an index of keys finds the record that has the key.
 //!
 //! The buffer keeps to its budget with all that it has allocated, not only with
 //! what is in use. Therefore records lie in chunks, which never move, and the
 //! index grows only while the old and the new one fit side by side. From the
 //! second filling on the index has the size that the first one showed to be right.
 
-use super::fold_index::{FoldIndex, Vacancy};
+use super::key_index::{KeyIndex, Vacancy};
 use super::key_prefix::{PREFIX_BYTES, compare_behind, key_prefix};
 use super::sorted::Sorted;
 use crate::runtime::error::TaskError;
-use crate::runtime::job::fold::Fold;
+use crate::runtime::job::in_place_combiner::InPlaceCombiner;
 use crate::runtime::pacing::attempt::Attempt;
 use std::cmp::Ordering;
 use xxhash_rust::xxh3::xxh3_64;
@@ -58,12 +58,12 @@ pub(in crate::runtime) struct SortBuffer {
     chunk_bytes: usize,
     /// Capacity of all chunks.
     chunks_bytes: usize,
-    keys: FoldIndex,
+    keys: KeyIndex,
 }
 
-/// What became of a record that was to be folded.
+/// What became of a record that was to be combined with another.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::runtime) enum Folded {
+pub(in crate::runtime) enum Combined {
     /// It is in the buffer.
     Done,
     /// It has to be pushed, and there is where it will be found.
@@ -82,7 +82,7 @@ impl SortBuffer {
             budget_bytes,
             chunk_bytes: (budget_bytes / 64).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX),
             chunks_bytes: 0,
-            keys: FoldIndex::default(),
+            keys: KeyIndex::default(),
         }
     }
 
@@ -96,15 +96,21 @@ impl SortBuffer {
         self.chunks_bytes + index_bytes + self.keys.allocated_bytes()
     }
 
-    /// Folds the value into that of a record with the same partition and key, if
+    /// Combines the value into that of a record with the same partition and key, if
     /// there is one.
-    pub fn fold(&mut self, partition: u32, key: &[u8], value: &[u8], fold: &dyn Fold) -> Folded {
+    pub fn combine(
+        &mut self,
+        partition: u32,
+        key: &[u8],
+        value: &[u8],
+        combiner: &dyn InPlaceCombiner,
+    ) -> Combined {
         if !self.keys.is_worth_it() {
-            return Folded::Apart(None);
+            return Combined::Apart(None);
         }
         let grown_bytes = self.allocated_bytes() + self.keys.grown_bytes();
         if grown_bytes > self.budget_bytes && !self.is_empty() {
-            return Folded::Full;
+            return Combined::Full;
         }
         let order = order(partition, key);
         let (entries, chunks) = (&self.entries, &self.chunks);
@@ -113,19 +119,19 @@ impl SortBuffer {
             entry.order == order && compare_behind(entry.key(chunks), key, ORDER_KEY_BYTES).is_eq()
         };
         match self.keys.find(xxh3_64(key), is_it) {
-            Err(vacancy) => Folded::Apart(Some(vacancy)),
+            Err(vacancy) => Combined::Apart(Some(vacancy)),
             Ok(number) => {
                 let entry = self.entries[number];
                 let into = entry.value_mut(&mut self.chunks);
-                match into.len() == value.len() && fold.fold(into, value) {
-                    true => Folded::Done,
-                    false => Folded::Apart(None),
+                match into.len() == value.len() && combiner.combine(into, value) {
+                    true => Combined::Done,
+                    false => Combined::Apart(None),
                 }
             }
         }
     }
 
-    /// Remembers the record that was pushed last, for others to be folded into.
+    /// Remembers the record that was pushed last, for others to be combined with.
     pub fn found_at(&mut self, vacancy: Vacancy) {
         self.keys.insert(vacancy, self.entries.len() - 1);
     }

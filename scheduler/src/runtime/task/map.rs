@@ -17,7 +17,7 @@ use crate::runtime::job::task_context::TaskContext;
 use crate::runtime::pacing::attempt::Attempt;
 use crate::runtime::shuffle::merge::{SpillDir, merge_segments, write_sorted};
 use crate::runtime::shuffle::run::{Run, RunWriter, check_record_bytes};
-use crate::runtime::shuffle::sort_buffer::{Folded, SortBuffer};
+use crate::runtime::shuffle::sort_buffer::{Combined, SortBuffer};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -208,18 +208,18 @@ impl Emit for SpillEmit<'_> {
             )));
         }
         let mut vacancy = None;
-        if let Some(fold) = job.spec.fold.as_deref() {
-            let mut folded = self.buffer.fold(partition, key, value, fold);
-            let is_full = match folded {
-                Folded::Apart(_) => !self.buffer.has_room(bytes),
-                Folded::Full => true,
-                Folded::Done => return Ok(()),
+        if let Some(combiner) = job.spec.in_place_combiner.as_deref() {
+            let mut combined = self.buffer.combine(partition, key, value, combiner);
+            let is_full = match combined {
+                Combined::Apart(_) => !self.buffer.has_room(bytes),
+                Combined::Full => true,
+                Combined::Done => return Ok(()),
             };
             if is_full {
                 self.spill_here()?;
-                folded = self.buffer.fold(partition, key, value, fold);
+                combined = self.buffer.combine(partition, key, value, combiner);
             }
-            if let Folded::Apart(at) = folded {
+            if let Combined::Apart(at) = combined {
                 vacancy = at;
             }
         } else if !self.buffer.has_room(bytes) {

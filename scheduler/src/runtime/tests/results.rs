@@ -61,7 +61,7 @@ fn add(into: &mut [u8], value: &[u8]) -> bool {
 }
 
 #[test]
-fn values_are_folded_before_the_reduce_and_the_count_is_the_same() {
+fn values_are_combined_in_place_before_the_reduce_and_the_count_is_the_same() {
     let text = generated_text(7, 400_000);
     let expected = count_independently(&text);
     let total = |key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit| {
@@ -82,7 +82,10 @@ fn values_are_folded_before_the_reduce_and_the_count_is_the_same() {
         let mut spec = word_count(&text, 3, 2, &output);
         spec.mapper = Arc::new(one_each);
         spec.reducer = Some(Arc::new(total));
-        let report = runtime.submit(spec.fold(Arc::new(add))).unwrap().wait();
+        let report = runtime
+            .submit(spec.in_place_combiner(Arc::new(add)))
+            .unwrap()
+            .wait();
         assert_eq!(report.outcome, Outcome::Succeeded);
         assert_eq!(counts(&output), expected);
         let c = report.counters;

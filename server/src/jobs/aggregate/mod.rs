@@ -95,7 +95,7 @@ pub fn spec(
     reduces: u32,
 ) -> JobSpec {
     let aggregation = Arc::new(aggregation);
-    let fold = FoldReducer {
+    let combiner = GroupCombiner {
         aggregation: Arc::clone(&aggregation),
     };
     let tell = TellReducer {
@@ -103,7 +103,7 @@ pub fn spec(
     };
     JobSpec::new(name, input, Arc::new(GroupMapper { aggregation }), output)
         .reducer(Arc::new(tell), reduces.max(1))
-        .combiner(Arc::new(fold))
+        .combiner(Arc::new(combiner))
 }
 
 /// What is known of a column of some rows.
@@ -247,7 +247,7 @@ impl Group {
         Some(Self { rows, measures })
     }
 
-    fn fold(values: &mut Values<'_>, aggregation: &Aggregation) -> Result<Self, TaskError> {
+    fn combine(values: &mut Values<'_>, aggregation: &Aggregation) -> Result<Self, TaskError> {
         let columns = aggregation.names().1.len();
         let mut group = Self::new(columns);
         while let Some(value) = values.next_value()? {
@@ -304,18 +304,18 @@ fn sketched(number: &Number, key: &[u8], column: &str) -> Result<f64, TaskError>
     }
 }
 
-struct FoldReducer {
+struct GroupCombiner {
     aggregation: Arc<Aggregation>,
 }
 
-impl Reducer for FoldReducer {
+impl Reducer for GroupCombiner {
     fn reduce(
         &self,
         key: &[u8],
         values: &mut Values<'_>,
         emit: &mut dyn Emit,
     ) -> Result<(), TaskError> {
-        let group = Group::fold(values, &self.aggregation)?;
+        let group = Group::combine(values, &self.aggregation)?;
         emit.emit(key, &group.encode(self.aggregation.has_sketch()))
     }
 }
@@ -331,7 +331,7 @@ impl Reducer for TellReducer {
         values: &mut Values<'_>,
         emit: &mut dyn Emit,
     ) -> Result<(), TaskError> {
-        let group = Group::fold(values, &self.aggregation)?;
+        let group = Group::combine(values, &self.aggregation)?;
         let mut fields = vec![group.rows.to_string()];
         for measures in &group.measures {
             measures.tell(&self.aggregation.quantiles, &mut fields);

@@ -108,7 +108,7 @@ fn add(into: &mut [u8], value: &[u8]) -> bool {
 }
 
 #[test]
-fn folded_values_add_up_within_the_budget_and_keys_of_partitions_stay_apart() {
+fn combined_values_add_up_within_the_budget_and_keys_of_partitions_stay_apart() {
     for _ in 0..20 {
         let seed = rand::random();
         println!("seed {seed}");
@@ -131,13 +131,15 @@ fn folded_values_add_up_within_the_budget_and_keys_of_partitions_stay_apart() {
             let (key, value) = (key.as_bytes(), n.to_le_bytes());
             let partition = rng.random_range(0..partitions);
             *expected.entry((partition, key.to_vec())).or_insert(0) += n;
-            let mut folded = buffer.fold(partition, key, &value, &add);
+            let mut combined = buffer.combine(partition, key, &value, &add);
             let has_room = buffer.has_room(key.len() + value.len());
-            if matches!(folded, Folded::Full) || matches!(folded, Folded::Apart(_)) && !has_room {
+            if matches!(combined, Combined::Full)
+                || matches!(combined, Combined::Apart(_)) && !has_room
+            {
                 empty_into_sums(&mut buffer);
-                folded = buffer.fold(partition, key, &value, &add);
+                combined = buffer.combine(partition, key, &value, &add);
             }
-            if let Folded::Apart(vacancy) = folded {
+            if let Combined::Apart(vacancy) = combined {
                 buffer.push(partition, key, &value).unwrap();
                 vacancy.into_iter().for_each(|at| buffer.found_at(at));
             }
@@ -149,11 +151,11 @@ fn folded_values_add_up_within_the_budget_and_keys_of_partitions_stay_apart() {
 }
 
 #[test]
-fn what_cannot_be_folded_stays_apart_and_in_order() {
+fn what_cannot_be_combined_stays_apart_and_in_order() {
     let mut buffer = SortBuffer::new(64 << 10);
     for value in [&[1, 0, 0, 0, 0, 0, 0, 0][..], b"short", b"tiny!"] {
-        match buffer.fold(0, b"key", value, &add) {
-            Folded::Apart(vacancy) => {
+        match buffer.combine(0, b"key", value, &add) {
+            Combined::Apart(vacancy) => {
                 buffer.push(0, b"key", value).unwrap();
                 vacancy.into_iter().for_each(|at| buffer.found_at(at));
             }
@@ -161,8 +163,8 @@ fn what_cannot_be_folded_stays_apart_and_in_order() {
         }
     }
     assert!(matches!(
-        buffer.fold(0, b"key", &2_u64.to_le_bytes(), &add),
-        Folded::Done
+        buffer.combine(0, b"key", &2_u64.to_le_bytes(), &add),
+        Combined::Done
     ));
     let values: Vec<_> = sorted(&mut buffer, 1)
         .into_iter()

@@ -21,7 +21,7 @@ const RECORDS_PER_HIT_MAX: u32 = 8;
 type Slot = u64;
 
 #[derive(Debug, Default)]
-pub(in crate::runtime) struct FoldIndex {
+pub(in crate::runtime) struct KeyIndex {
     slots: Vec<Slot>,
     records: usize,
     looks: u32,
@@ -29,14 +29,14 @@ pub(in crate::runtime) struct FoldIndex {
     gave_up: bool,
 }
 
-/// Where a key is not: what [`FoldIndex::insert`] needs.
+/// Where a key is not: what [`KeyIndex::insert`] needs.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtime) struct Vacancy {
     at: usize,
     hash: u64,
 }
 
-impl FoldIndex {
+impl KeyIndex {
     pub fn allocated_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()
     }
@@ -80,7 +80,7 @@ impl FoldIndex {
         }
     }
 
-    /// Puts `record` where [`FoldIndex::find`], called last, did not find it.
+    /// Puts `record` where [`KeyIndex::find`], called last, did not find it.
     pub fn insert(&mut self, vacancy: Vacancy, record: usize) {
         self.slots[vacancy.at] = vacancy.hash & !u64::from(u32::MAX) | (record as u64 + 1);
         self.records += 1;
@@ -132,7 +132,7 @@ mod tests {
             let seed = rand::random();
             println!("seed {seed}");
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let mut index = FoldIndex::default();
+            let mut index = KeyIndex::default();
             let mut keys: Vec<u32> = Vec::new();
             let mut numbers: HashMap<u32, usize> = HashMap::new();
             for _ in 0..20_000 {
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn it_gives_up_when_keys_hardly_repeat() {
         for (keys, is_worth_it) in [(1000, true), (u64::MAX, false)] {
-            let mut index = FoldIndex::default();
+            let mut index = KeyIndex::default();
             let mut seen = Vec::new();
             for n in 0..u64::from(TRIAL_RECORDS) {
                 let hash = (n % keys).wrapping_mul(0x9E37_79B9_7F4A_7C15);
