@@ -78,7 +78,7 @@ impl JobHandle {
         attempts.iter().cloned().collect()
     }
 
-    /// What its tasks took that are done, for the next run of the same job.
+    /// What its tasks took that are done, for the next execution of the same job.
     #[must_use]
     pub fn measured(&self) -> MeasuredProfile {
         let state = self.shared.lock();

@@ -16,7 +16,7 @@
 //! | `outputs` | rows into a table, files or the terminal, all at once |
 //! | `records` | what rows look like inside: columns, CSV, JSON, numbers |
 //! | `history` | what became of jobs, in the database |
-//! | `advice` | how probably a job meets its goal, from what its last run took |
+//! | `advice` | how probably a job meets its goal, from what its last execution took |
 //! | `chain` | jobs of which each reads what the one before has left |
 //! | `processes` | tasks in processes of their own |
 //! | `aggregate`, `combine`, `grep`, `index`, `join`, `pagerank`, `pi`, `select`, `simulate`, `sort`, `validate`, `wordcount` | one application each |

@@ -87,7 +87,7 @@ impl MeasuredProfile {
         }
     }
 
-    /// Whether it says anything about a run over `bytes_in` bytes, 0 when not known: not
+    /// Whether it says anything about an execution over `bytes_in` bytes, 0 when not known: not
     /// when that is more than ten times as much as was measured, or as little.
     #[must_use]
     pub fn reaches(&self, bytes_in: u64) -> bool {
@@ -103,7 +103,7 @@ impl MeasuredProfile {
         }
     }
 
-    /// What tasks of the next run will take if work is in proportion to the
+    /// What tasks of the next execution will take if work is in proportion to the
     /// input: `bytes_in` bytes, 0 when not known, in `maps` maps and `reduces`
     /// reduces. What was not measured is left as in `otherwise`, and so is all of it
     /// where the profile does not [reach](Self::reaches).

@@ -42,7 +42,7 @@ pub struct JobSpec {
     pub goal_s: Option<f64>,
     /// First estimates of task lengths.
     pub profile: JobProfile,
-    /// What an earlier run of the same job took: better estimates than those.
+    /// What an earlier execution of the same job took: better estimates than those.
     pub measured: Option<MeasuredProfile>,
     /// The listener to its events.
     pub journal: Option<Arc<dyn JobJournal>>,
@@ -170,7 +170,7 @@ impl JobSpec {
         self
     }
 
-    /// With what an earlier run took: tasks are believed to take as long, in
+    /// With what an earlier execution took: tasks are believed to take as long, in
     /// proportion to the input.
     #[must_use]
     pub fn measured(mut self, measured: MeasuredProfile) -> Self {

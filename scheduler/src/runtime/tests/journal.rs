@@ -1,4 +1,4 @@
-//! What is told of jobs, and what they leave for their next run.
+//! What is told of jobs, and what they leave for their next execution.
 
 use super::*;
 use crate::model::{JobId, TaskKind};

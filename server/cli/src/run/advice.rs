@@ -82,7 +82,7 @@ fn print(
     }
     printer.line(format!("  as {}, as at this moment", basis(told)))?;
     printer.line(format!(
-        "  assumed: {} of CPU a map and {} a reduce, {learned_factor:.2} times that as earlier runs \
+        "  assumed: {} of CPU a map and {} a reduce, {learned_factor:.2} times that as earlier executions \
          took, times or over {:.2}; nothing else is run here",
         seconds(map_task_cpu_s),
         seconds(reduce_task_cpu_s),

@@ -440,7 +440,7 @@ fn what_tasks_took_is_kept_by_application_and_work() {
     assert_eq!(
         names,
         ["pi", "wordcount"],
-        "the same work has one, of its last run"
+        "the same work has one, of its last execution"
     );
     let (name, measured) = (
         &profiles[1]["measured"][0][0],

@@ -14,7 +14,7 @@ use crate::jobs::history::KnownProfile;
 /// The estimate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expectation {
-    /// How long it will take, from what an earlier run took.
+    /// How long it will take, from what an earlier execution took.
     Known(JobAdvice),
     /// Nothing.
     Unknown(WhyUnknown),
@@ -80,7 +80,7 @@ pub struct Expected<'a> {
     pub name: &'a str,
     /// What is to be run.
     pub work: &'a Work,
-    /// What an earlier run took, if one has left that; `None`: there is no database.
+    /// What an earlier execution took, if one has left that; `None`: there is no database.
     pub known: Option<Option<&'a KnownProfile>>,
     /// Cores that it may use.
     pub cores: u32,

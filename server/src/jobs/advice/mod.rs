@@ -1,7 +1,7 @@
 //! What to tell whoever is about to start a job: how probably it meets its goal,
 //! and from which goal on it is all but certain to.
 //!
-//! What is known of the work is what its last run took. How long that will take now
+//! What is known of the work is what its last execution took. How long that will take now
 //! is simulated, many times over, by [`ebb_scheduler::planning`]: a job on so many
 //! cores, with task lengths as they were, give or take how far off such estimates
 //! have been.
@@ -60,11 +60,11 @@ pub struct Question {
     pub reduces: u32,
     /// Bytes that the maps will read; 0: not known.
     pub bytes_in: u64,
-    /// What an earlier run took.
+    /// What an earlier execution took.
     pub measured: MeasuredProfile,
     /// Whether that was the same work.
     pub is_same_work: bool,
-    /// Of earlier runs, [`Advice::took_over_estimate`].
+    /// Of earlier executions, [`Advice::took_over_estimate`].
     pub took_over_estimate: Vec<f64>,
     /// Cores that the job may use.
     pub cores: u32,
@@ -92,7 +92,7 @@ pub struct Advice {
     pub map_task_cpu_s: f64,
     /// How long a reduce is believed to take, in seconds of CPU.
     pub reduce_task_cpu_s: f64,
-    /// How long earlier runs took over what was estimated from their tasks: in
+    /// How long earlier executions took over what was estimated from their tasks: in
     /// `median_s` and `safe_goal_s`.
     pub learned_factor: f64,
     /// The standard deviation of the logarithm of how far off that may be.
@@ -101,7 +101,7 @@ pub struct Advice {
 
 impl Advice {
     /// How long a run that took `took_s` took over what was estimated from its tasks,
-    /// without what earlier runs had taught: so that it teaches the next ones the whole,
+    /// without what earlier executions had taught: so that it teaches the next ones the whole,
     /// and not what is left of it.
     pub fn took_over_estimate(&self, took_s: f64) -> f64 {
         took_s / self.median_s * self.learned_factor
@@ -183,7 +183,7 @@ pub fn advise(question: &Question) -> Result<Advice, SimError> {
 }
 
 /// Mean and standard deviation of the logarithm of how long it takes over what is
-/// estimated: as if there had been one run more, as far off as is believed of those
+/// estimated: as if there had been one execution more, as far off as is believed of those
 /// that nothing is known of; and farther, the less the input is like the one that was
 /// measured.
 fn off(question: &Question) -> (f64, f64) {

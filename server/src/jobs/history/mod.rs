@@ -6,7 +6,7 @@
 //! | `format` | the version that the other tables are in, under the key `version` |
 //! | `jobs` | a job: its request, how it ended, what it counted |
 //! | `attempts` | an attempt at one of its tasks: times, CPU, bytes, how it ended |
-//! | `profiles` | what the tasks of an application took, for its next run |
+//! | `profiles` | what the tasks of an application took, for its next execution |
 //!
 //! A job is recorded before it starts and again when it has ended. One process at a
 //! time has a database open, so a job that is recorded as started when a database is

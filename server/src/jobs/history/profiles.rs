@@ -1,4 +1,4 @@
-//! What jobs took, in table `profiles`: what the next run of an application starts
+//! What jobs took, in table `profiles`: what the next execution of an application starts
 //! from. A row per application and work, its key `APPLICATION/HASH`.
 
 use ebb_scheduler::runtime::MeasuredProfile;
@@ -18,7 +18,7 @@ const ESTIMATES_MAX: usize = 20;
 /// Jobs of a chain that a profile is kept of: the first so many.
 const CHAIN_JOBS_MAX: usize = 100;
 
-/// What the jobs of one run took.
+/// What the jobs of one execution took.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProfileRecord {
     /// Of which application.
