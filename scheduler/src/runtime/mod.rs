@@ -100,6 +100,7 @@ pub use job::report::{
     CycleSample, JobReport, JobSample, JobState, JobStatus, Outcome, RuntimeStatus,
 };
 pub use job::spec::{JobSpec, SAMPLE_RECORDS};
+pub use job::task_notes::TaskNotes;
 pub use job::task_processes::TaskProcesses;
 pub use job::text_output::TextOutput;
 #[cfg(feature = "typed")]

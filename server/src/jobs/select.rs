@@ -108,8 +108,11 @@ pub fn spec(
         inner: output,
         seen: Arc::clone(&seen),
     };
-    let mapper = SelectMapper { selection, seen };
-    JobSpec::new(name, input, Arc::new(mapper), Arc::new(output))
+    let mapper = SelectMapper {
+        selection,
+        seen: Arc::clone(&seen),
+    };
+    JobSpec::new(name, input, Arc::new(mapper), Arc::new(output)).notes(seen)
 }
 
 struct SelectMapper {

@@ -6,6 +6,7 @@
 //! | `input`, `output`, `text_output`, `functions`, `in_place_combiner`, `partitioner` | the traits it is made of |
 //! | `typed` | the same for typed keys and values |
 //! | `task_context` | what its tasks work with |
+//! | `task_notes` | what its tasks note beside their rows |
 //! | `task_processes` | how processes for its tasks are started |
 //! | `profile` | what its tasks are believed to take, and took |
 //! | `counters`, `attempt_record`, `report`, `journal` | what comes out, and the listener |
@@ -22,6 +23,7 @@ pub(in crate::runtime) mod profile;
 pub(in crate::runtime) mod report;
 pub(in crate::runtime) mod spec;
 pub(in crate::runtime) mod task_context;
+pub(in crate::runtime) mod task_notes;
 pub(in crate::runtime) mod task_processes;
 #[expect(clippy::disallowed_methods, reason = "the door to a job's files")]
 pub(in crate::runtime) mod text_output;

@@ -79,7 +79,7 @@ pub struct JobReport {
     pub counters: Counters,
     /// How it ended.
     pub outcome: Outcome,
-    /// Whether it failed for a record that cannot be what it is said to be
+    /// Whether it failed for invalid input, in a task or at the commit
     /// ([`TaskError::Invalid`](crate::runtime::TaskError::Invalid)): the input has to
     /// change, or the job.
     pub invalid_input: bool,

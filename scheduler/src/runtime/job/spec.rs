@@ -7,6 +7,7 @@ use super::journal::JobJournal;
 use super::output::Output;
 use super::partitioner::{Partitioner, Partitioning};
 use super::profile::{JobProfile, MeasuredProfile};
+use super::task_notes::TaskNotes;
 use super::task_processes::TaskProcesses;
 use crate::model::JobId;
 use crate::runtime::error::SubmitError;
@@ -44,6 +45,8 @@ pub struct JobSpec {
     pub profile: JobProfile,
     /// What an earlier execution of the same job took: better estimates than those.
     pub measured: Option<MeasuredProfile>,
+    /// What its tasks note beside their rows.
+    pub notes: Option<Arc<dyn TaskNotes>>,
     /// The listener to its events.
     pub journal: Option<Arc<dyn JobJournal>>,
     /// Cores that it may use at most, at least 1; `None`: those of the runtime.
@@ -77,6 +80,7 @@ impl JobSpec {
             goal_s: None,
             profile: JobProfile::default(),
             measured: None,
+            notes: None,
             journal: None,
             cores: None,
             processes: None,
@@ -89,6 +93,13 @@ impl JobSpec {
     pub fn reducer(mut self, reducer: Arc<dyn Reducer>, reduces: u32) -> Self {
         self.reducer = Some(reducer);
         self.reduces = reduces;
+        self
+    }
+
+    /// With `notes` of its tasks, which are complete when the output is committed.
+    #[must_use]
+    pub fn notes(mut self, notes: Arc<dyn TaskNotes>) -> Self {
+        self.notes = Some(notes);
         self
     }
 

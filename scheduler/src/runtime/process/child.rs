@@ -161,15 +161,16 @@ fn limit_this_process(memory_bytes: u64) -> io::Result<()> {
 /// How an order ended well.
 enum Ended {
     Cuts(RangePartitioner),
-    Done(Counters, Vec<Run>),
+    Done(Counters, Vec<Run>, Vec<u8>),
 }
 
 impl Ended {
     fn report(self, used: Use) -> Result<ToParent, TaskError> {
         Ok(match self {
             Self::Cuts(ranges) => ToParent::Cuts(used, ranges.cuts().to_vec()),
-            Self::Done(counters, runs) => {
-                ToParent::Done(used, Box::new(TaskResult::new(counters, &runs)?))
+            Self::Done(counters, runs, notes) => {
+                let result = TaskResult::new(counters, &runs, notes)?;
+                ToParent::Done(used, Box::new(result))
             }
         })
     }
@@ -192,6 +193,10 @@ fn carry_out(
         // The parent asks that, once it has all rows.
         let may_finish = || true;
         let attempt = Attempt::start(parent, attempt_state, &may_finish)?;
+        let notes = || {
+            let notes = job.spec.notes.as_ref();
+            notes.map_or_else(Vec::new, |notes| notes.encode())
+        };
         match order.work {
             Work::Sample(plan) => plan.ranges(job, &attempt).map(Ended::Cuts),
             Work::Map {
@@ -208,7 +213,7 @@ fn carry_out(
                     partitioner: job.spec.partitioning.with(ranges)?,
                 };
                 let runs = run_map(job, map, &attempt)?;
-                Ok(Ended::Done(attempt.counters(), runs))
+                Ok(Ended::Done(attempt.counters(), runs, notes()))
             }
             Work::Reduce {
                 index,
@@ -219,7 +224,7 @@ fn carry_out(
                 let told = told.map(|segment| segment.into_segment(&job.directory));
                 let segments = told.collect::<Result<_, _>>().map_err(TaskError::failed)?;
                 run_reduce(job, index, number, segments, &attempt)?;
-                Ok(Ended::Done(attempt.counters(), Vec::new()))
+                Ok(Ended::Done(attempt.counters(), Vec::new(), notes()))
             }
         }
     });

@@ -128,18 +128,21 @@ pub(super) struct Use {
 pub(super) struct TaskResult {
     counters: Counters,
     runs: Vec<RunDescription>,
+    /// What the tasks of the process noted so far; empty if the job takes no notes.
+    pub notes: Vec<u8>,
 }
 
 impl TaskResult {
     /// # Errors
     /// When a run has a name that cannot be told.
-    pub fn new(counters: Counters, runs: &[Run]) -> Result<Self, TaskError> {
+    pub fn new(counters: Counters, runs: &[Run], notes: Vec<u8>) -> Result<Self, TaskError> {
         Ok(Self {
             counters,
             runs: runs
                 .iter()
                 .map(RunDescription::new)
                 .collect::<Result<_, _>>()?,
+            notes,
         })
     }
 
@@ -287,7 +290,7 @@ mod tests {
             map_input_records: 6,
             ..Counters::default()
         };
-        TaskResult::new(counters, &[run]).unwrap()
+        TaskResult::new(counters, &[run], Vec::new()).unwrap()
     }
 
     #[test]

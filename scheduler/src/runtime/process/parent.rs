@@ -64,6 +64,9 @@ pub(in crate::runtime) fn run_in_process(
         TaskKind::Map => spec.reduces,
         TaskKind::Reduce => 0,
     };
+    if let Some(notes) = &spec.notes {
+        notes.add(&done.notes)?;
+    }
     let told = done.into_parts(&job.task.directory, segments);
     let (counters, runs) = told.map_err(TaskError::failed)?;
     let Talk {

@@ -405,9 +405,12 @@ impl Tracker {
                 self.stage = Stage::Ended;
                 self.outcome = Some(Outcome::Succeeded);
             }
-            Err(error) => self.stop(Outcome::Failed {
-                cause: format!("committing the output: {error}"),
-            }),
+            Err(error) => {
+                self.invalid_input = matches!(error, TaskError::Invalid(_));
+                self.stop(Outcome::Failed {
+                    cause: format!("committing the output: {error}"),
+                });
+            }
         }
     }
 

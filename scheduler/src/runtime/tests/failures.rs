@@ -202,3 +202,37 @@ fn a_record_that_is_invalid_fails_its_job_at_the_first_attempt() {
     assert!(report.invalid_input);
     assert_eq!(report.counters.attempts_failed, 1);
 }
+
+/// A misspelt column, which only the commit could see, was reported as any failed job.
+#[test]
+fn a_commit_that_finds_the_input_invalid_fails_its_job_for_that() {
+    struct Refusing(bool);
+    impl Output for Refusing {
+        fn open(&self, partition: u32, attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
+            VecOutput::new().open(partition, attempt)
+        }
+
+        fn commit(&self) -> Result<(), TaskError> {
+            Err(match self.0 {
+                true => TaskError::invalid("no record has it"),
+                false => TaskError::failed("no space"),
+            })
+        }
+
+        fn abort(&self) {}
+    }
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let nothing = |_: &[u8], _: &[u8], _: &mut dyn Emit| Ok(());
+    for is_invalid in [true, false] {
+        let input = Arc::new(VecInput::lines("a", 1));
+        let output = Arc::new(Refusing(is_invalid));
+        let job = runtime.submit(JobSpec::new("bad", input, Arc::new(nothing), output));
+        let report = job.unwrap().wait();
+        let Outcome::Failed { cause } = &report.outcome else {
+            panic!("{report:?}")
+        };
+        assert!(cause.starts_with("committing the output: no "), "{cause}");
+        assert_eq!(report.invalid_input, is_invalid);
+    }
+}

@@ -1,17 +1,17 @@
 //! Which columns any record had: a name that none of them has is misspelt.
 //!
 //! Of JSON no header lists the columns. So the job looks at the end, before its output is
-//! committed. Tasks in processes of their own are not seen: there such a job selects
-//! nothing.
+//! committed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
+use ebb_scheduler::runtime::{Output, OutputWriter, TaskError, TaskNotes};
 
 use crate::jobs::records::{Fields, InvalidInput};
 
-/// The columns of a job, and which of them its records had so far. Shared by its tasks.
+/// The columns of a job, and which of them its records had so far. Shared by the tasks of
+/// a process; as [`TaskNotes`] one byte for each flag, 0 or 1, that of any record first.
 #[derive(Debug)]
 pub(super) struct SeenColumns {
     columns: Vec<(String, AtomicBool)>,
@@ -37,6 +37,11 @@ impl SeenColumns {
         }
     }
 
+    fn flags(&self) -> impl Iterator<Item = &AtomicBool> {
+        let columns = self.columns.iter().map(|(_, seen)| seen);
+        std::iter::once(&self.any_record).chain(columns)
+    }
+
     /// # Errors
     /// When there were records, and none of them had one of the columns.
     fn check(&self) -> Result<(), InvalidInput> {
@@ -47,6 +52,23 @@ impl SeenColumns {
             )),
             _ => Ok(()),
         }
+    }
+}
+
+impl TaskNotes for SeenColumns {
+    fn encode(&self) -> Vec<u8> {
+        let flags = self.flags().map(|flag| flag.load(Ordering::Relaxed));
+        flags.map(u8::from).collect()
+    }
+
+    fn add(&self, bytes: &[u8]) -> Result<(), TaskError> {
+        if bytes.len() != 1 + self.columns.len() || bytes.iter().any(|&byte| byte > 1) {
+            let text = "notes on columns that are not those of this job";
+            return Err(TaskError::failed(text));
+        }
+        let noted = self.flags().zip(bytes).filter(|&(_, &byte)| byte == 1);
+        noted.for_each(|(flag, _)| set(flag));
+        Ok(())
     }
 }
 
@@ -79,5 +101,30 @@ impl Output for SeenOutput {
 
     fn abort(&self) {
         self.inner.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_of_several_processes_add_up_and_other_bytes_are_refused() {
+        let seen = || SeenColumns::new(&["a".to_string(), "b".to_string()]);
+        let (here, one, two) = (seen(), seen(), seen());
+        assert!(here.check().is_ok(), "there was no record");
+        set(&one.any_record);
+        set(&one.columns[0].1);
+        set(&two.any_record);
+        set(&two.columns[1].1);
+        here.add(&one.encode()).unwrap();
+        assert!(here.check().unwrap_err().to_string().contains("\"b\""));
+        for bytes in [&[][..], &[1, 1], &[1, 1, 1, 1], &[1, 1, 2]] {
+            assert!(here.add(bytes).is_err(), "{bytes:?}");
+        }
+        assert!(here.check().is_err(), "refused notes change nothing");
+        here.add(&two.encode()).unwrap();
+        here.add(&one.encode()).unwrap();
+        assert!(here.check().is_ok());
     }
 }
