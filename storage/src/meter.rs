@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use crossbeam_utils::CachePadded;
 use histogram::{AtomicHistogram, Config, Histogram};
 
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -68,22 +69,20 @@ impl Recorded {
 type Shard = [Recorded; KINDS];
 
 /// The part of a database that requests are recorded in.
-// On lines of its own: what is written all the time is not to be next to the number
-// that every request reads.
-#[repr(align(128))]
 pub(crate) struct Metering {
-    /// One request in so many is measured, on average; 0 while nobody asks.
-    stride: AtomicU32,
+    /// One request in so many is measured, on average; 0 while there is no meter. Every
+    /// request reads it, so no number that changes all the time shares its cache line.
+    stride: CachePadded<AtomicU32>,
     /// Living meters.
     meters: Mutex<usize>,
     /// Made for the first meter.
-    shards: OnceLock<Box<[Shard]>>,
+    shards: OnceLock<Box<[CachePadded<Shard>]>>,
 }
 
 impl Default for Metering {
     fn default() -> Self {
         Self {
-            stride: AtomicU32::new(0),
+            stride: CachePadded::new(AtomicU32::new(0)),
             meters: Mutex::new(0),
             shards: OnceLock::new(),
         }
@@ -153,10 +152,10 @@ impl Metering {
         &self.shards()[shard_of_thread()][kind as usize]
     }
 
-    fn shards(&self) -> &[Shard] {
+    fn shards(&self) -> &[CachePadded<Shard>] {
         self.shards.get_or_init(|| {
-            let shards = (0..SHARDS).map(|_| array::from_fn(|_| Recorded::new()));
-            shards.collect()
+            let shard = |_| CachePadded::new(array::from_fn(|_| Recorded::new()));
+            (0..SHARDS).map(shard).collect()
         })
     }
 

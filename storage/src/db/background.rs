@@ -73,7 +73,8 @@ impl Retry {
     }
 }
 
-/// Tells the background threads what there is to do.
+/// Tells the background threads what there is to do. Flags, not a channel: requests of one
+/// kind merge into one, and a wait has a timeout. loom models them.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     wanted: Mutex<Wanted>,
