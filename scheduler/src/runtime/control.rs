@@ -1,7 +1,7 @@
 //! The "ebb-control" thread: once per control cycle, from jobs to shares.
 //!
 //! Tasks that the new shares can run are claimed; where they find no memory,
-//! attempts of others are preempted, and whoever ends claims the task.
+//! attempts of others are preempted, and the thread of an attempt that ends claims the task.
 //!
 //! Capacity, view, policy and shares are worked out outside the lock; it is
 //! taken to read the jobs before and to hand out the shares after. A submission,
@@ -83,7 +83,7 @@ fn cycle(shared: &Shared) -> Vec<Assignment> {
     let claimed = claim_all(shared, &mut state);
     let preempted = match options.management {
         Management::Managed => state.preempt(now_s, options.cycle_s),
-        // Nobody is without a share, as nobody has one.
+        // Without shares there is nothing to preempt for.
         Management::Unmanaged => Vec::new(),
     };
     drop(state);

@@ -44,7 +44,7 @@ impl JobContext {
     }
 
     /// The ranges of a global sort, for the attempt with this state; `find` cuts them if
-    /// nobody has. `None` when the partitioner is known without.
+    /// no attempt has. `None` when the partitioner is known without.
     ///
     /// # Errors
     /// Those of `find`; and when the attempt is not wanted any more while another one's

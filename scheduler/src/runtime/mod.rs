@@ -18,8 +18,8 @@
 //! - A job's output appears whole when the job succeeded, or not at all.
 //! - A failing, panicking or hanging task is tried [`ATTEMPTS_MAX`] times; then its
 //!   own job fails and no other. Of two attempts at a task one counts. A process
-//!   that hangs is killed. A thread cannot be ended; it is left behind, and nobody
-//!   waits for it. When the policy or the capacity source panics, the jobs of that
+//!   that hangs is killed. A thread cannot be ended; it is left behind, and the
+//!   job does not wait for it. When the policy or the capacity source panics, the jobs of that
 //!   moment fail with the cause; the runtime goes on.
 //! - Managed, a job's tasks together use no more CPU than the share the policy
 //!   gave it, plus a burst of [`BURST_S`]. Cooperation is by checkpoints: between

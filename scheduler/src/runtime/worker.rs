@@ -153,7 +153,7 @@ fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<Done, TaskErr
         }
         Duty::Split => {
             let splits = context.task.spec.input.splits()?;
-            // Asked once, so nobody else has set them.
+            // There is one such duty per job, so they are not set yet.
             let _ = context.splits.set(splits);
             Ok(Done::default())
         }

@@ -14,7 +14,7 @@ const TRANSACTIONAL_S: f64 = 0.35;
 /// For other processes, in seconds: their measurement is as coarse as the
 /// kernel's ticks.
 const OTHERS_S: f64 = 2.0;
-/// For what was left, where nobody forecasts it, in seconds: longer than a peak of the
+/// For what was left, where there is no forecast, in seconds: longer than a peak of the
 /// load, shorter than its day.
 const LEFT_S: f64 = 600.0;
 /// Other processes that use less than this are taken for none, in cores: what
@@ -62,7 +62,7 @@ impl LoadEstimate {
     }
 }
 
-/// What was left lately, to plan by where nobody forecasts it.
+/// What was left lately, to plan by where there is no forecast.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LeftEstimate {
     first_s: Option<f64>,

@@ -212,8 +212,8 @@ impl Guard {
         self.allowed
     }
 
-    /// Forgets all that it saw, and allows everything again: for when nobody watches the
-    /// load any more. True when that is more than before.
+    /// Forgets all that it saw, and allows everything again. Called when the last source of
+    /// latencies has ended. True when that is more than before.
     pub(crate) fn release(&mut self) -> bool {
         let objective_us = self.objective_us;
         let before = std::mem::replace(self, Self::allowing_all(objective_us));

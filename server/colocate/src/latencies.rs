@@ -5,8 +5,8 @@
 //!                                                     └─> RecordedRequests  for the monitor
 //! ```
 //!
-//! Counts only ever grow; whoever reads them remembers what there was before. So to
-//! record is one atomic addition: no lock, and nothing that a reader could hold up.
+//! Counts only ever grow. A reader remembers the counts of its last reading. So to record
+//! is one atomic addition without a lock, and a reader cannot hold it up.
 
 use std::fmt;
 use std::sync::Arc;
@@ -118,8 +118,8 @@ impl Requests {
     }
 }
 
-/// Windows of what was recorded, from the first request on: until then somebody else
-/// may watch the load, or nobody.
+/// Windows of what was recorded, from the first request on: until then another source
+/// may watch the load, or none.
 #[derive(Debug)]
 pub(crate) struct RecordedWindows {
     reader: Reader,
@@ -256,7 +256,7 @@ mod tests {
         let latencies = Latencies::new();
         let mut source =
             RecordedWindows::of_length(latencies.clone(), Quantile::P99, Duration::ZERO);
-        assert!(source.ended().is_empty(), "nobody records");
+        assert!(source.ended().is_empty(), "nothing was recorded");
         latencies.record(us(10));
         let mut windows = source.ended();
         windows.extend(source.ended());

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The smallest counts. Of the machine `MemAvailable` is available; of a cgroup
-//! (version 2) what its limit leaves, file pages that nobody uses included.
+//! (version 2) what its limit leaves, unused file pages included.
 
 use std::collections::VecDeque;
 use std::fs::File;

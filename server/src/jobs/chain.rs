@@ -11,8 +11,8 @@ pub enum Work {
     Chain(Box<dyn Chain>),
 }
 
-/// Says which job is next. Whoever runs a chain submits one job at a time and stops
-/// at the first that does not succeed.
+/// Says which job is next. Its caller submits one job at a time and stops at the first
+/// that does not succeed.
 pub trait Chain: Send {
     /// What the whole is called.
     fn name(&self) -> &str;

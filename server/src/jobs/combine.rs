@@ -9,7 +9,7 @@ use super::Application;
 use super::records::csv::push_fields;
 use super::records::{Column, Columns, RecordFormat, RowSchema, UnknownColumn};
 
-/// What a listing says about it.
+/// Its name and summary, for listings.
 pub const APPLICATION: Application = Application {
     name: "combine",
     summary: "Counts the rows of each group and their bytes.",

@@ -8,7 +8,7 @@ use regex::bytes::Regex;
 use super::Application;
 use super::records::{RowSchema, check};
 
-/// What a listing says about it.
+/// Its name and summary, for listings.
 pub const APPLICATION: Application = Application {
     name: "grep",
     summary: "Finds the rows whose value matches a pattern.",

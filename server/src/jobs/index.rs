@@ -10,7 +10,7 @@ use super::records::csv::push_field;
 use super::records::{Column, RecordFormat};
 use super::wordcount::for_each_word;
 
-/// What a listing says about it.
+/// Its name and summary, for listings.
 pub const APPLICATION: Application = Application {
     name: "index",
     summary: "Lists for each word the keys of the rows it occurs in.",

@@ -1,4 +1,4 @@
-//! Join: rows of two inputs that have the same key, side by side.
+//! Join: pairs of rows of two inputs that have the same key.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::records::{
     Column, Columns, Fields, KEY, RecordFormat, RowSchema, UnknownColumn, set_apart,
 };
 
-/// What a listing says about it.
+/// Its name and summary, for listings.
 pub const APPLICATION: Application = Application {
     name: "join",
-    summary: "Puts rows of two inputs that have the same key side by side.",
+    summary: "Joins rows of two inputs that have the same key.",
 };
 
 /// How many bytes of left values of one key are held in memory.

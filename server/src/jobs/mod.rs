@@ -67,7 +67,7 @@ pub use outputs::{
     FilesOutput, FilesTarget, LimitedOutput, Relay, RowFormat, RowWriter, ScratchDir, TableOutput,
 };
 
-/// What a listing says about a built-in application.
+/// The name and summary of a built-in application, for listings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Application {
     /// Its name, as in `ebb run NAME`.

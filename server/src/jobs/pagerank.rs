@@ -29,7 +29,7 @@ use super::chain::Chain;
 use super::outputs::Relay;
 use super::records::{Column, Columns, InvalidRow, RecordFormat, RowSchema, UnknownColumn, shown};
 
-/// What a listing says about it.
+/// Its name and summary, for listings.
 pub const APPLICATION: Application = Application {
     name: "pagerank",
     summary: "Ranks nodes by the links to them, in chained jobs.",

@@ -29,7 +29,7 @@ const MEMORY_BYTES: u64 = 8 * LINE_BYTES_MAX as u64;
 /// Files that such a process may open beyond those of its input.
 const FILES_MAX: u64 = 128;
 
-/// Processes that get the description `told`, for tasks with `task_memory_bytes` for their records.
+/// Processes that get the description `told` of their job, for tasks with `task_memory_bytes` for their records.
 /// Their program has to ask [`serve_tasks_if_asked`] first of all.
 pub(super) fn task_processes(told: Vec<u8>, task_memory_bytes: usize) -> TaskProcesses {
     TaskProcesses::new(command, told).memory_bytes(MEMORY_BYTES + task_memory_bytes as u64)
@@ -42,9 +42,9 @@ fn command() -> Command {
     command
 }
 
-/// Runs tasks for the process that started this one for that, of the job that `build`
-/// makes of what it is told; `None` if it was started for anything else. Once the job
-/// is made this process opens few files more.
+/// Runs tasks for the parent, of the job that `build` makes from the parent's description;
+/// `None` if this process was not started to run tasks. Once the job is made, the process
+/// opens few more files.
 pub(super) fn serve_tasks_if_asked<E: Display>(
     build: impl FnOnce(&[u8]) -> Result<JobSpec, E>,
 ) -> Option<ExitCode> {

@@ -3,8 +3,8 @@
 //! ```text
 //!   the record cannot be read ────────────────────────> nothing: an error
 //!   its output is there, and it was about to put it ──> it succeeded
-//!   it ended its process too often, or nobody is ─────> it failed
-//!   left to read what it puts out
+//!   it ended its process too often, or its output ────> it failed
+//!   was for a terminal that is gone
 //!   else ─────────────────────────────────────────────> it starts again
 //! ```
 

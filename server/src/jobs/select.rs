@@ -17,7 +17,7 @@ use super::records::{
     Column, Columns, InvalidInput, InvalidRow, RecordFormat, RowSchema, check, double_name,
 };
 
-/// What a listing says about it.
+/// Its name and summary, for listings.
 pub const APPLICATION: Application = Application {
     name: "select",
     summary: "Selects rows by conditions or as a sample, and columns of them.",

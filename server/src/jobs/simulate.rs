@@ -17,7 +17,7 @@ use super::records::csv::{CsvFields, record};
 use super::records::{Column, RecordFormat, number_of};
 use crate::text::read_whole;
 
-/// What a listing says about it.
+/// Its name and summary, for listings.
 pub const APPLICATION: Application = Application {
     name: "simulate",
     summary: "Simulates a scenario under policies, a replica per record.",

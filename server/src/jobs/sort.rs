@@ -8,7 +8,7 @@ use super::Application;
 use super::records::number::ordered_text;
 use super::records::{Columns, RowSchema, UnknownColumn, check, number_of};
 
-/// What a listing says about it.
+/// Its name and summary, for listings.
 pub const APPLICATION: Application = Application {
     name: "sort",
     summary: "Sorts rows, by their values or by columns.",
@@ -65,7 +65,7 @@ impl Order {
     /// Adds bytes in the order of the rows.
     ///
     /// # Errors
-    /// When the row is not what its schema says, or a field is no number.
+    /// When the row does not match its schema, or a field is not a number.
     pub(super) fn key(
         &self,
         key: &[u8],

@@ -12,10 +12,10 @@ use super::Application;
 use super::records::{Column, RecordFormat};
 use super::sort::Order;
 
-/// What a listing says about it.
+/// Its name and summary, for listings.
 pub const APPLICATION: Application = Application {
     name: "validate",
-    summary: "Tells whether values are in order, and count and checksum.",
+    summary: "Checks whether values are in order; counts them and computes a checksum.",
 };
 
 /// What its rows have.

@@ -13,7 +13,7 @@ use ebb_scheduler::runtime::{Emit, Input, JobSpec, Output, TaskError, Values};
 use super::Application;
 use super::records::{Column, RecordFormat};
 
-/// What a listing says about it.
+/// Its name and summary, for listings.
 pub const APPLICATION: Application = Application {
     name: "wordcount",
     summary: "Counts how often each word occurs.",

@@ -30,7 +30,8 @@ impl News {
     }
 }
 
-/// Is told of what happens to a job, or to several, so that it outlives the process.
+/// A listener to the events of one or several jobs, which can record them so that they
+/// outlive the process.
 ///
 /// One call at a time, in the order in which things happened. Of one job: first
 /// `submitted`, then any `attempt_ended`, each once, and at last `ended`, before
@@ -40,7 +41,7 @@ impl News {
 /// next on that thread waits for them. They must not submit jobs.
 pub trait JobJournal: Send + Sync {
     /// A job was accepted; no task of it has started. If it is refused after all,
-    /// because the runtime shuts down meanwhile, it is told as cancelled.
+    /// because the runtime shuts down meanwhile, `ended` follows with a cancelled job.
     fn submitted(&self, job: &JobStatus);
 
     /// An attempt at a task of `job` ended.

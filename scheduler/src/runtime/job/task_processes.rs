@@ -8,7 +8,7 @@ use std::process::Command;
 ///
 /// The program has to hand its standard input to
 /// [`TaskServer::from_stdin`](crate::runtime::TaskServer::from_stdin) and build the job from
-/// what it is told there. Its standard output goes nowhere, its standard error to that
+/// the description that comes there. Its standard output goes nowhere, its standard error to that
 /// of this process. It runs with the priority of the task threads, in a process group
 /// of its own: an interrupt from the terminal reaches the parent, which then ends it.
 ///

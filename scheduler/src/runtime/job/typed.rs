@@ -5,8 +5,8 @@
 //! sees numbers in numerical order, and tuples by their first element, then the
 //! second. Any [`storekey::Encode`] will do, which integers, floats, `bool`, `char`,
 //! strings, options, vectors and tuples are. Values are whatever serde serialises.
-//! What reads the input and what the reducer puts out are bytes, for these are
-//! somebody else's.
+//! Input records and the rows that a reducer emits are bytes: inputs and outputs have
+//! formats of their own.
 //!
 //! ```
 //! use ebb_scheduler::runtime::typed::{self, Pairs, TypedValues};

@@ -107,7 +107,7 @@ impl AttemptState {
         self.left_behind.load(Ordering::Relaxed)
     }
 
-    /// A process of its own runs it, which is killed when it is told to stop.
+    /// A process of its own runs it, which is killed when the attempt is to stop.
     pub fn set_in_process(&self) {
         self.in_process.store(true, Ordering::Relaxed);
     }

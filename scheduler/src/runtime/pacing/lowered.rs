@@ -36,7 +36,7 @@ impl Lowered {
 
 impl Drop for Lowered {
     fn drop(&mut self) {
-        // Refused, it stays where it is: whoever asked for this knew that it may.
+        // Refused, it stays where it is, as `Lowered::new` documents.
         raise_current_thread(self.nice);
         if let Some(cores) = &self.cores {
             let _ = sched_setaffinity(None, cores);

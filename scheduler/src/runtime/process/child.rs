@@ -141,7 +141,7 @@ fn serve_on<E: Display>(
 /// no core file behind.
 fn limit_this_process(memory_bytes: u64) -> io::Result<()> {
     let limit = |resource, limit: u64| {
-        // Nobody may raise what is limited already.
+        // A limit that is there already cannot be raised.
         let limit = getrlimit(resource)
             .maximum
             .map_or(limit, |most| limit.min(most));

@@ -71,7 +71,7 @@ pub(super) enum FrameError {
     #[error("the other side has closed the connection")]
     Closed,
     /// The wait was given up.
-    #[error("nobody waits for it any more")]
+    #[error("the wait was given up")]
     GivenUp,
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -124,7 +124,7 @@ pub(super) fn receive(
     if bytes > kind.bytes_max() {
         return Err(FrameError::Damaged(format!("a length of {bytes} bytes")));
     }
-    // A length that is not true must not make us allocate what it says.
+    // A length that is not true must not make us allocate that much.
     payload.clear();
     while payload.len() < bytes {
         let filled = payload.len();

@@ -1,4 +1,4 @@
-//! What parent and child say to each other, in postcard's format. Both are of the same
+//! The messages between parent and child, in postcard's format. Both are of the same
 //! build, so the format has no version.
 
 use super::frame::FrameError;
@@ -22,7 +22,7 @@ const COUNTER_MAX: u64 = 1 << 48;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToChild {
     Order(Box<Order>),
-    /// The answer to [`ToParent::Used`]. Whoever may not go on is killed.
+    /// The answer to [`ToParent::Used`]. A child that may not go on is killed.
     GoOn,
 }
 

@@ -35,7 +35,7 @@ pub fn processes_cpu_s() -> f64 {
 }
 
 impl TaskProcesses {
-    /// The first frame: the memory limit, 0 for none, u64 LE | what the job is told.
+    /// The first frame: the memory limit, 0 for none, u64 LE | the description of the job.
     fn hello(&self) -> Vec<u8> {
         let limit = self.memory_bytes.unwrap_or(0).to_le_bytes();
         [&limit[..], &self.told].concat()
@@ -103,7 +103,7 @@ impl Pool {
         Ok(process)
     }
 
-    /// Takes back one that has done what it was told.
+    /// Takes back one that has finished its order.
     pub(super) fn give_back(&self, process: Process) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push(process);
@@ -144,7 +144,7 @@ impl Line {
         sent.map_err(|error| self.failed(error))
     }
 
-    /// What it says next.
+    /// Its next message.
     ///
     /// # Errors
     /// When it has ended, or says what makes no sense.
@@ -168,7 +168,7 @@ impl Line {
             FrameError::Closed => {
                 let how = match self.end() {
                     Ok(status) => self.told_end(status),
-                    Err(error) => format!("nobody knows how: {error}"),
+                    Err(error) => format!("its exit status is unknown: {error}"),
                 };
                 TaskError::failed(format!("the process of the task ended: {how}"))
             }

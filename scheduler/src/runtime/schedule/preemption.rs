@@ -41,7 +41,7 @@ pub(in crate::runtime) struct Holder {
 pub(in crate::runtime) struct Space {
     /// Attempts that may run at once.
     pub attempts_max: u32,
-    /// Those that hold memory nobody can take from them.
+    /// Attempts that were left behind: their memory cannot be taken back.
     pub left_behind: u32,
     /// More run than may, and did for a whole control cycle.
     pub is_exceeded: bool,

@@ -42,11 +42,11 @@ pub(in crate::runtime) struct Running {
     /// Seconds without a step that it could have made, up to the last look.
     still_s: f64,
     steps_seen: u64,
-    /// It was told to stop for its memory.
+    /// It was stopped for its memory.
     pub is_preempted: bool,
 }
 
-/// An attempt whose result is wanted: nobody has told it to stop.
+/// An attempt whose result is wanted: it was not stopped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::runtime) struct Wanted {
     pub index: u32,
@@ -140,7 +140,7 @@ impl TaskSet {
         Some(self.start_attempt(index, now_s))
     }
 
-    /// Starts an attempt for a thread that comes by itself: at a task that nobody is at,
+    /// Starts an attempt for a thread that comes by itself: at a task without an attempt,
     /// or at a new one.
     pub fn enter(&mut self, now_s: f64) -> (u32, u32, Arc<AttemptState>) {
         let index = self.pending.pop_front().unwrap_or_else(|| {
@@ -230,15 +230,15 @@ impl TaskSet {
         is_back
     }
 
-    /// Tells an attempt to stop, if it runs.
+    /// Stops an attempt, if it runs: it ends at its next checkpoint.
     pub fn stop_attempt(&self, index: u32, attempt: u32) {
         if let Some(running) = self.running.get(&(index, attempt)) {
             running.state.stop();
         }
     }
 
-    /// Tells an attempt to stop for its memory. False when it does not run, was told
-    /// to stop before, or finishes its output.
+    /// Stops an attempt for its memory. False when it does not run, was stopped
+    /// before, or finishes its output.
     pub fn preempt(&mut self, index: u32, attempt: u32) -> bool {
         let is_finishing = |slot: &Slot| slot.finishing == Some(attempt);
         if self.slots.get(index as usize).is_none_or(is_finishing) {
@@ -253,7 +253,7 @@ impl TaskSet {
         true
     }
 
-    /// The attempts that run and were not told to stop.
+    /// The attempts that run and were not stopped.
     pub fn wanted(&self) -> impl Iterator<Item = Wanted> {
         let all = self.running.iter();
         let wanted = all.filter(|(_, running)| !running.state.is_stopped());
@@ -272,7 +272,7 @@ impl TaskSet {
 
     /// Looks at all attempts after `elapsed_s` seconds, in which the job could
     /// run or not. Returns those that made no step for `stall_s` seconds, task
-    /// and attempt, and looks for a straggler. One that was told to stop can do so
+    /// and attempt, and looks for a straggler. One that was stopped can end
     /// in any case: nothing makes it wait.
     ///
     /// An attempt that is finishing its output is never among them: it is past

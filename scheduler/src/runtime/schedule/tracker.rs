@@ -257,7 +257,7 @@ impl Tracker {
         let Some(ended) = set.stop(task.index, attempt) else {
             return false;
         };
-        // One that was told to stop has not failed.
+        // One that was stopped has not failed.
         let failed = !is_stopping && !ended.state.is_stopped();
         let outcome = match error {
             TaskError::Stalled { .. } => AttemptOutcome::LeftBehind,
@@ -390,8 +390,7 @@ impl Tracker {
         &self.measured
     }
 
-    /// The attempts that still run; those of an ended job have nobody to wait
-    /// for them.
+    /// The attempts that still run; no job waits for those of an ended job.
     pub fn attempt_states(&self) -> impl Iterator<Item = &Arc<AttemptState>> {
         self.maps
             .attempt_states()

@@ -338,7 +338,7 @@ impl SegmentReader {
         };
         let data_at = block_at + HEADER_BYTES as u64;
         let left = self.end.saturating_sub(data_at);
-        // A damaged length must not make us allocate what it says.
+        // A damaged length must not make us allocate that much.
         if stored_len as u64 > left || raw_len > stored_len.saturating_mul(256).max(BLOCK_BYTES_MAX)
         {
             return Err(corrupt(xxh3_64(&header)));

@@ -59,7 +59,7 @@ impl Drop for Claim<'_> {
 }
 
 impl JobRanges {
-    /// The ranges of `job` with these splits, which `find` cuts if nobody has; `None`
+    /// The ranges of `job` with these splits, which `find` cuts if no attempt has; `None`
     /// when its partitioner is known without a sample.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl JobRanges {
         Ok(Some(ranges))
     }
 
-    /// Waits until nobody else searches.
+    /// Waits until no other attempt searches.
     fn turn(&self, is_wanted: impl Fn() -> bool) -> Result<Turn<'_>, TaskError> {
         let mut search = self.lock();
         loop {

@@ -16,7 +16,7 @@ use super::source_text::SourceText;
 /// How many reduce tasks.
 #[derive(Debug, Clone, clap::Args)]
 struct Reduces {
-    /// Reduce tasks.
+    /// Number of reduce tasks.
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     reduces: u32,
@@ -25,13 +25,13 @@ struct Reduces {
 /// By what values are in order.
 #[derive(Debug, Clone, clap::Args)]
 struct OrderArgs {
-    /// By these columns, the first one first [default: by the whole value].
+    /// Columns of the order, the most significant first [default: the whole value].
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     by: Vec<String>,
-    /// As numbers, which have to be numbers; empty fields come first.
+    /// Compare as numbers; empty fields come first, and other text is an error.
     #[arg(long)]
     numeric: bool,
-    /// The largest first.
+    /// Largest first.
     #[arg(long)]
     reverse: bool,
 }
@@ -52,9 +52,9 @@ Examples:
   ebb run aggregate --table app.events --values json --by user.country --of ms \\
       --quantiles 0.5,0.99 --output latencies.csv
 
-Of each column: count, sum, min, max, mean, and the quantiles within half a percent
-of the value that has the rank. Rows without the column are not counted. Sums are
-exact, however large; a mean has 20 digits.";
+The result has for each column: count, sum, min, max, mean, and the quantiles, which are
+within half a percent of the value of that rank. Rows without the column are not counted.
+Sums are exact. A mean has 20 digits.";
 
 /// Compute count, sum, min, max, mean and quantiles of columns, by group.
 #[derive(Debug, clap::Args)]
@@ -66,13 +66,13 @@ pub(super) struct Aggregate {
     input: InputArgs,
     #[command(flatten)]
     reduces: Reduces,
-    /// The columns that make a group [default: all rows are one].
+    /// Columns to group by [default: one group of all rows].
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     by: Vec<String>,
-    /// The columns to aggregate, of numbers.
+    /// Columns of numbers to aggregate.
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     of: Vec<String>,
-    /// Quantiles of them, 0 to 1.
+    /// Quantiles of these columns, from 0 to 1.
     #[arg(long, value_name = "Q,...", value_delimiter = ',', value_parser = part)]
     quantiles: Vec<f64>,
 }
@@ -100,8 +100,8 @@ pub(super) struct Combine {
     input: InputArgs,
     #[command(flatten)]
     reduces: Reduces,
-    /// The columns that make a group [default: the key up to its last colon, which
-    /// is the file of loaded lines].
+    /// Columns to group by [default: the key up to its last colon, which is the file of
+    /// loaded lines].
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     by: Vec<String>,
 }
@@ -111,8 +111,8 @@ Examples:
   ebb run grep --table app.lines --snapshot monday --output found.tsv --pattern TODO
   ebb run grep --text /var/log --regex --pattern '^error' --output -
 
-Rows of the result: those rows whose value matches, as they are: with the columns
-that they have, or the place and the line of text.";
+Rows of the result: each row whose value matches, unchanged: with its columns, or with
+the place and the line of text.";
 
 /// Find the rows whose value matches a pattern.
 #[derive(Debug, clap::Args)]
@@ -122,7 +122,7 @@ pub(super) struct Grep {
     common: Common,
     #[command(flatten)]
     input: InputArgs,
-    /// What to look for: this text, upper and lower case being different.
+    /// Text to look for, case-sensitive.
     #[arg(long, value_name = "TEXT")]
     pattern: String,
     /// The pattern is a regular expression.
@@ -136,7 +136,7 @@ Examples:
   ebb get app.words ebb
 
 Rows of the result: a word, and the keys of the rows it occurs in as a CSV record.
-Beyond a MiB the list goes on in rows WORD#2, WORD#3 and so on.";
+A list of more than 1 MiB continues in rows WORD#2, WORD#3 and so on.";
 
 /// List for each word the keys of the rows it occurs in.
 #[derive(Debug, clap::Args)]
@@ -155,14 +155,14 @@ Examples:
   ebb run join --csv cities.csv --on id --with trips.csv --with-on city --output joined.csv
   ebb run join --table app.users --with app.visits --snapshot monday --left --output seen.csv
 
-Rows of the result: for every pair of rows with the same key the key, called as on the
-left side, the other columns of the left row and those of the right one. Of columns
-with the same name the right one is called right_NAME. What --with names is read as
-FILE.csv with a header, FILE.jsonl, a table when it is KEYSPACE.TABLE, else as lines
-of text. Of one key up to 64 MiB of left rows are held in memory: the side with fewer
-rows per key should be the left one.";
+Rows of the result: for every pair of rows with the same key, the key (with the name of
+the left column), the other columns of the left row, and those of the right row. If both
+have a column NAME, the right one is called right_NAME. --with takes FILE.csv with a
+header, FILE.jsonl, KEYSPACE.TABLE, or any other file as lines of text. For each key, up to
+64 MiB of left rows are held in memory, so the left side should be the one with fewer rows
+per key.";
 
-/// Put rows of two inputs that have the same key side by side.
+/// Join rows of two inputs that have the same key.
 #[derive(Debug, clap::Args)]
 #[command(after_help = JOIN_EXAMPLES)]
 pub(super) struct Join {
@@ -181,7 +181,7 @@ pub(super) struct Join {
     /// The column that is the key on the right side [default: as --on].
     #[arg(long, value_name = "COLUMN")]
     with_on: Option<String>,
-    /// Left rows without a right one too, with empty columns.
+    /// Left outer join: keep left rows without a match, with empty columns.
     #[arg(long)]
     left: bool,
 }
@@ -207,14 +207,15 @@ pub(super) struct Pagerank {
     /// The column that a link goes from, of CSV and JSON.
     #[arg(long, value_name = "COLUMN", default_value = "1")]
     from: String,
-    /// The column that it goes to.
+    /// The column that a link goes to, of CSV and JSON.
     #[arg(long, value_name = "COLUMN", default_value = "2")]
     to: String,
-    /// How often ranks are passed on.
+    /// Number of iterations.
     #[arg(long, value_name = "N", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     iterations: u32,
-    /// The part of a rank that goes by links rather than to all nodes, 0 to 1.
+    /// Damping factor, 0 to 1: the part of a rank that follows links; the rest goes to all
+    /// nodes.
     #[arg(long, value_name = "PART", default_value = "0.85", value_parser = part)]
     damping: f64,
 }
@@ -224,19 +225,19 @@ Examples:
   ebb run pi --output -
   ebb run pi --points 100000000000 --variant simd --output pi.tsv --goal 60s";
 
-/// Draw points to compute pi.
+/// Estimate pi from random points.
 #[derive(Debug, clap::Args)]
 #[command(after_help = PI_EXAMPLES)]
 pub(super) struct Pi {
     #[command(flatten)]
     common: Common,
-    /// How many points, rounded up to blocks of 2^20.
+    /// Number of points, rounded up to blocks of 2^20.
     #[arg(long, value_name = "N", default_value_t = 1_000_000_000)]
     points: u64,
-    /// What they are drawn from.
+    /// Seed of the points.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How they are drawn; both draw the same points.
+    /// Implementation; both draw the same points.
     #[arg(long, value_name = "VARIANT", default_value = "plain")]
     variant: VariantArg,
 }
@@ -265,10 +266,10 @@ Examples:
       --columns fare,miles --output dear.csv
   ebb run select --table app.lines --keep 0.01 --output sample.tsv
 
-A condition is COLUMN OP VALUE; OP is = != < <= > >= or ~, which is \"contains\". A
-value that is a number is compared with numbers, exactly, and any other with text; a
-field that is the other is an error. In quotes a value is text: --where \"zip = '0123'\".
-A row without the column meets no condition. `key` and `value` are columns too.";
+A condition is COLUMN OP VALUE; OP is = != < <= > >= or ~, which is \"contains\". A VALUE
+that is a number is compared as a number, exactly; any other as text. A field of the other
+kind is an error. A VALUE in quotes is text: --where \"zip = '0123'\". A row without the
+column meets no condition. `key` and `value` are columns too.";
 
 /// Select rows by conditions or as a sample, and columns of them.
 #[derive(Debug, clap::Args)]
@@ -278,13 +279,13 @@ pub(super) struct Select {
     common: Common,
     #[command(flatten)]
     input: InputArgs,
-    /// A condition; of several a row meets all.
+    /// Condition that a row has to meet. With several, it has to meet all.
     #[arg(long = "where", value_name = "CONDITION")]
     conditions: Vec<Condition>,
-    /// The columns that are wanted [default: the row as it is].
+    /// Columns to write [default: the row unchanged].
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     columns: Vec<String>,
-    /// Only a sample of the rows: about this part of them, 0 to 1.
+    /// Keep a sample of about this part of the rows, 0 to 1.
     #[arg(long, value_name = "PART", default_value = "1", value_parser = part)]
     keep: f64,
 }
@@ -303,10 +304,10 @@ cores at once.";
 pub(super) struct Simulate {
     #[command(flatten)]
     common: Common,
-    /// What to simulate; files that it names lie beside it.
+    /// Scenario to simulate; paths in it are relative to it.
     #[arg(long, value_name = "SCENARIO.toml")]
     scenario: Option<PathBuf>,
-    /// How many times to draw it [default: as the scenario says].
+    /// Number of replicas [default: that of the scenario].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     replicas: Option<u32>,
 }
@@ -317,8 +318,8 @@ Examples:
   ebb run sort --csv trips.csv --by fare --numeric --reverse --limit 10 --output top.csv
   ebb run validate --text sorted.txt --output -
 
-Rows of the result: those of the input with their columns; of text the lines, nothing
-else. Equal ones stay as many as they are.";
+Rows of the result: the rows of the input with their columns; for text only the lines.
+Equal rows are all kept.";
 
 /// Sort rows, by their values or by columns.
 #[derive(Debug, clap::Args)]
@@ -339,11 +340,11 @@ Examples:
   ebb run validate --text sorted.txt --output -
   ebb run validate --csv trips.csv --by fare --numeric --output -
 
-Rows of the result: checksum, the same for the same values in any order; misplaced,
-how many values come before one that should be before them; records; and if some are
-misplaced the first of them as misplaced_first.";
+Rows of the result: checksum, which is the same for the same values in any order; misplaced,
+the number of values that belong before the value ahead of them; records; and if some are
+misplaced, misplaced_first, the first of them.";
 
-/// Tell whether values are in order, how many they are, and a checksum.
+/// Check whether values are in order; count them and compute a checksum.
 #[derive(Debug, clap::Args)]
 #[command(after_help = VALIDATE_EXAMPLES)]
 pub(super) struct Validate {

@@ -42,22 +42,22 @@ impl From<FormatArg> for RowFormat {
 pub(super) struct Common {
     #[command(flatten)]
     location: Location,
-    /// Output of the job, complete or absent: a new file; NAME/ for a new folder with a
-    /// file per task and _SUCCESS; a new or empty table; or - for the terminal. A name of
-    /// the form KEYSPACE.TABLE is a table when the keyspace exists; write ./NAME for a
-    /// file of such a name.
+    /// Where the result goes: a new file; NAME/ for a new folder with a file per task and
+    /// _SUCCESS; a new or empty table; or - for the terminal. It appears as a whole when the
+    /// job succeeds. A name of the form KEYSPACE.TABLE is a table when the keyspace exists;
+    /// write ./NAME for a file of such a name.
     #[arg(long, value_name = "FILE|FOLDER/|KEYSPACE.TABLE|-")]
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     output: String,
-    /// Format of the output files [default: by the end of the file's name: .csv, .jsonl,
-    /// else text].
+    /// Format of the output files [default: by the file's extension: .csv, .jsonl, else
+    /// text].
     #[arg(long, value_name = "FORMAT")]
     format: Option<FormatArg>,
-    /// Only the first N rows of the result, in its order. All of the input is read all
-    /// the same.
+    /// Write only the first N rows of the result, in its order. The job still reads all of
+    /// its input.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Completion time goal: 30s, 5m. A job that ends later is exit code 7.
+    /// Completion time goal: 30s, 5m. If the job ends later, the exit code is 7.
     #[arg(long, value_name = "TIME", value_parser = goal, allow_hyphen_values = true)]
     goal: Option<Duration>,
     /// The scheduling policy; see `ebb policies`.
@@ -71,7 +71,7 @@ pub(super) struct Common {
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     splits: Option<u32>,
-    /// Maximum number of cores [default: those of the machine].
+    /// Maximum number of cores [default: all of the machine].
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     cores: Option<u32>,
@@ -82,7 +82,8 @@ pub(super) struct Common {
     /// Folder for spilled runs while the job runs [default: a directory in --data].
     #[arg(long, value_name = "DIR")]
     spill_dir: Option<PathBuf>,
-    /// Do not run the job: print how long it will take, and how probably it meets its goal.
+    /// Do not run the job: print how long it would take, and with which probability it
+    /// would meet its goal.
     #[arg(long)]
     pub(super) dry_run: bool,
     /// Where tasks run. A process that hangs can be killed, and one that crashes or takes

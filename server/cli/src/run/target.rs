@@ -18,8 +18,8 @@ const FILE_ENDS: [&str; 12] = [
 /// the form of a table's name too, hence the look at the keyspaces.
 ///
 /// # Errors
-/// For a table of a keyspace that does not exist: spelt wrong it would be a file, and
-/// nobody would look for one.
+/// For a table of a keyspace that does not exist: with a typing error the rows would go to a
+/// file that the user does not expect.
 pub(super) fn choose(db: Option<&Db>, text: &str) -> Result<OutputPlace, CliError> {
     if text == "-" {
         return Ok(OutputPlace::Terminal);

@@ -1,14 +1,14 @@
-//! What to tell whoever is about to start a job: how probably it meets its goal,
-//! and from which goal on it is all but certain to.
+//! Advice before a job starts: the probability that it meets its goal, and the goal
+//! that it almost certainly meets.
 //!
 //! What is known of the work is what its last execution took. How long that will take now
 //! is simulated, many times over, by [`ebb_scheduler::planning`]: a job on so many
 //! cores, with task lengths as they were, give or take how far off such estimates
 //! have been.
 //!
-//! Where little is known, that is what is told: of an input more than ten times as large
-//! as the one that was measured, or as small, nothing is ([`Expectation::Unknown`]); up to
-//! there the answer is the wider, the less alike they are.
+//! The less alike the input and the measured one are in size, the wider is the answer. Of
+//! an input more than ten times as large or as small there is none
+//! ([`Expectation::Unknown`]).
 
 mod expectation;
 #[expect(clippy::disallowed_methods, reason = "measures over real time")]
@@ -163,7 +163,7 @@ pub fn advise(question: &Question) -> Result<Advice, SimError> {
         let outlooks = plan(futures, &[JobId(1)], &Fifo, confidence)?;
         Ok(outlooks.into_iter().next().expect("an outlook per job"))
     };
-    // Without a goal, since nobody asks what would save it.
+    // Without a goal: what would save it is not asked here.
     let ends = outlook(None, CONFIDENCE)?;
     let met_probability = match question.goal_s {
         Some(goal_s) => outlook(Some(goal_s), 0.0)?.met_probability,

@@ -13,7 +13,7 @@ use super::Application;
 use super::records::csv::{push_fields, record};
 use super::records::{Column, Columns, InvalidRow, Number, RecordFormat, RowSchema, UnknownColumn};
 
-/// What a listing says about it.
+/// Its name and summary, for listings.
 pub const APPLICATION: Application = Application {
     name: "aggregate",
     summary: "Count, sum, min, max, mean and quantiles of columns, by group.",

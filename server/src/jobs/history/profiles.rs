@@ -12,7 +12,7 @@ use super::{Result, read_row};
 /// Profiles that are kept of an application; of more, those that were recorded last.
 const PROFILES_MAX: usize = 100;
 
-/// Runs of which is known how far off what was told was; of more, the latest.
+/// Executions whose estimation error is kept; of more, those of the latest.
 const ESTIMATES_MAX: usize = 20;
 
 /// Jobs of a chain that a profile is kept of: the first so many.

@@ -1,13 +1,13 @@
 //! Records that a job is about to put its output in place, before it does.
 //!
-//! A process that ends between the two leaves a record without an end, and whoever finds it
-//! has to know whose the output is:
+//! A process that ends between the two leaves a record without an end. The restart of the
+//! job has to know whose the output is:
 //!
 //! ```text
 //!   recorded   the output is there    it was put there by
-//!   started    yes                    somebody else: the job had not come to it
+//!   started    yes                    another program: the job had not come to it
 //!   commits    yes                    the job
-//!   either     no                     nobody: the job starts again
+//!   either     no                     no one: the job starts again
 //! ```
 
 use std::sync::{Arc, OnceLock};

@@ -23,7 +23,7 @@ const BATCH_MAX: usize = 256;
 /// What is kept of why an attempt failed, in bytes: it may hold a record.
 const CAUSE_BYTES_MAX: usize = 1000;
 
-/// Is told by a runtime what happens to the runtime's jobs of one recorded job.
+/// The journal of the runtime's jobs that belong to one recorded job.
 #[derive(Debug)]
 pub struct Recorder {
     state: Mutex<State>,
@@ -86,7 +86,7 @@ impl Recorder {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits until all it was told is written. What it is told from now on is lost.
+    /// Waits until all events so far are written. Later events are lost.
     ///
     /// # Errors
     /// When the store fails: then attempts are missing.
@@ -104,7 +104,7 @@ impl Recorder {
 /// The thread holds the database open.
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // Whoever wants to know has asked before.
+        // A caller that needs the error has called it before.
         let _ = self.finish();
     }
 }

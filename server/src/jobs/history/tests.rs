@@ -11,7 +11,7 @@ use super::*;
 use crate::jobs::pi::Variant;
 use crate::jobs::request::{ApplicationRequest, OutputPlace, PiRequest};
 
-/// A job that is told from others by its `seed`.
+/// A job that differs from others by its `seed`.
 fn pi(seed: u64) -> JobRequest {
     let application = ApplicationRequest::Pi(PiRequest {
         points: 1,

@@ -95,7 +95,7 @@ fn files_target(request: &JobRequest, paths: &Paths) -> Option<FilesTarget> {
 
 fn table_output(request: &JobRequest, site: &Site) -> Result<TableOutput, JobError> {
     let OutputPlace::Table(TableName { keyspace, table }) = &request.output.to else {
-        unreachable!("whoever asks knows that it is a table");
+        unreachable!("callers have checked that it is a table");
     };
     if keyspace == SYSTEM_KEYSPACE {
         let text = format!("keyspace {SYSTEM_KEYSPACE} is ebb's own: write to another");

@@ -81,7 +81,7 @@ fn create(keyspace: &Keyspace, table: &str) -> Result<String, LookupError> {
         table: Some(table.to_string()),
         expires_in: Some(EXPIRES_IN),
     };
-    // One that a job left, or that is of somebody else, has its name.
+    // A name may be taken by a snapshot that a job left, or that a user created.
     let mut names = (1..).map(|n| format!("run-{n}"));
     let (name, created) = names
         .find_map(|name| {

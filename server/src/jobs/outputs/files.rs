@@ -208,7 +208,7 @@ fn print(parts: BTreeMap<u32, Part>) -> io::Result<()> {
         stdout.flush()
     };
     match print() {
-        // Whoever reads has seen enough.
+        // The reader has seen enough and closed its end.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         printed => printed,
     }
@@ -232,7 +232,7 @@ impl Output for FilesOutput {
                 self.parent.display()
             )));
         }
-        // Where nothing can be written it is told now, and not after the maps.
+        // An error of a place that cannot be written to comes now, and not after the maps.
         self.scratch().map(drop)
     }
 

@@ -24,7 +24,7 @@ pub enum RowFormat {
 }
 
 impl RowFormat {
-    /// What the end of a file's name says; text where it says nothing.
+    /// By the extension of a file's name; text for any other.
     pub fn of_name(name: &str) -> Self {
         match name.rsplit_once('.').map(|(_, extension)| extension) {
             Some("csv") => Self::Csv,
@@ -91,7 +91,7 @@ impl RowWriter {
     /// Writes a row.
     ///
     /// # Errors
-    /// When writing fails, or the row is not what its schema says.
+    /// When writing fails, or the row does not match its schema.
     pub fn write(
         &mut self,
         key: &[u8],

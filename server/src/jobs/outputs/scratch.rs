@@ -20,7 +20,7 @@ const LOCK: &str = "lock";
 /// process left of one is removed by the next that is made beside it.
 #[derive(Debug)]
 pub struct ScratchDir {
-    // Before the lock: nobody else may remove it meanwhile.
+    // Dropped before the lock, so that no other process removes the folder meanwhile.
     dir: TempDir,
     _lock: File,
 }

@@ -16,8 +16,8 @@ const SORT_BYTES: usize = 4 << 20;
 ///
 /// Finished partitions wait in temporary files; the commit merges them into
 /// files of the store's form, which the table ingests, so that the rows appear at
-/// once and survive a crash whole or not at all, however many there are, and
-/// nobody else's writes wait for them. The table is created by the commit when it
+/// once and survive a crash whole or not at all, however many there are. Other
+/// writes do not wait for them. The table is created by the commit when it
 /// is absent. One that has rows is refused: the result of two jobs would be mixed.
 ///
 /// Of several rows with the same key the last one counts: by partition, then in

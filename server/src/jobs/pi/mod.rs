@@ -14,10 +14,10 @@ use super::Application;
 use super::records::{Column, RecordFormat};
 use points::{POINTS_PER_BLOCK, inside_plain, inside_simd};
 
-/// What a listing says about it.
+/// Its name and summary, for listings.
 pub const APPLICATION: Application = Application {
     name: "pi",
-    summary: "Draws points to compute pi, plainly or by vector instructions.",
+    summary: "Estimates pi from random points, with or without vector instructions.",
 };
 
 /// What its rows have.

@@ -1,4 +1,4 @@
-//! Exact numbers: what text says, added up, compared and written without rounding.
+//! Exact numbers: read from text, added up, compared and written without rounding.
 //!
 //! A number is a mantissa and a power of ten. Nearly all fit into 128 bits, which costs
 //! no allocation: that is what makes sums over columns as fast as with floats. The rest

@@ -42,7 +42,7 @@ pub enum ApplicationRequest {
 }
 
 impl ApplicationRequest {
-    /// What a listing says about it.
+    /// Its name and summary, for listings.
     pub fn application(&self) -> Application {
         match self {
             Self::Aggregate(_) => aggregate::APPLICATION,

@@ -123,7 +123,7 @@ fn the_form_of_version_1_is_this() {
     });
     let request = request(ApplicationRequest::Grep(grep));
     assert_eq!(request.to_json(), kept);
-    // Whoever writes one by hand need not say what is the default.
+    // A request that is written by hand need not have the defaults.
     let short = json!({
         "application": {"pi": {"points": 1, "seed": 1, "variant": "simd"}},
         "output": {"to": "terminal"},

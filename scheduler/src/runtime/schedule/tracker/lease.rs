@@ -2,8 +2,8 @@
 //!
 //! Nothing of it is handed to workers, tried again, committed or aborted; it is there
 //! until its owner lets it go. It counts as work to be done while a thread is in, and
-//! for the control cycle after that: who comes back soon finds its share still there,
-//! and what nobody uses for longer is given to others.
+//! for the control cycle after that. So a thread that comes back soon finds its share
+//! still there; a share that is unused for longer goes to others.
 
 use super::{Stage, Tracker};
 use crate::model::{Job, TaskId, TaskKind};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub(super) struct Lease {
     /// CPU time that all of it is believed to take, in seconds.
     cpu_s: f64,
-    /// Somebody came in since the last control cycle began.
+    /// A thread came in since the last control cycle began.
     entered: bool,
     /// It is to have a share in this cycle.
     is_wanted: bool,

@@ -46,7 +46,7 @@ impl Tracker {
         self.maps.running() + self.reduces.running()
     }
 
-    /// Tasks done and in all; of a lease nobody knows.
+    /// Tasks done and in all; zeros for a lease, which has no number of tasks.
     pub fn progress(&self, kind: TaskKind) -> (u32, u32) {
         if self.is_lease() {
             return (0, 0);

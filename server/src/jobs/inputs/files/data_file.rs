@@ -38,7 +38,7 @@ impl DataFile {
                 "it is neither a file nor a directory; write what it gives into a file first",
             ));
         }
-        // One that must not be read is told now, and not by a task.
+        // Missing permission is an error now, and not in a task.
         let content = match content_of(&mut File::open(&path)?)? {
             Ok(content) => content,
             Err(unread) => return Ok(Err(unread)),
@@ -105,8 +105,8 @@ impl DataFile {
         TaskError::invalid(InvalidInput(format!("{path}, {place}: {problem}")))
     }
 
-    /// What a task failed for at the record that begins at byte `offset`: a row is told
-    /// by its line rather than by its key.
+    /// The error of a task at the record that begins at byte `offset`. It names an invalid
+    /// row by its line instead of its key.
     pub(super) fn placed(&self, offset: u64, error: TaskError) -> TaskError {
         match InvalidRow::of(&error) {
             Some(row) => self.invalid(offset, &row.problem),
@@ -114,8 +114,8 @@ impl DataFile {
         }
     }
 
-    /// The number of the line that begins at byte `offset`, from 1. All before it is read:
-    /// nobody counts lines until something is wrong with one.
+    /// The number of the line that begins at byte `offset`, from 1. Reads all before it:
+    /// lines are counted only for an error.
     fn line_at(&self, offset: u64) -> io::Result<u64> {
         let mut text: Box<dyn Read> = match self.content {
             Content::Plain => Box::new(File::open(&self.path)?.take(offset)),
