@@ -73,8 +73,8 @@ fn targets(
     };
     let note = match workload {
         Mix::D => {
-            "The last row is full speed. Blocks: those that a read fetched from the disk, by \
-             Original's."
+            "The last row is full speed. Blocks: those that a read fetched from the disk, divided \
+             by Original's."
         }
         _ => {
             "The last row is full speed. S/R and Original are the same code as long as there is no \
@@ -126,8 +126,8 @@ fn workloads(results: &Results) -> Table {
         title: "Table 5.5, Figure 5.11: workloads at full speed, mean latency of reads".into(),
         header: header.map(String::from).into(),
         rows: TABLE_5_5.map(line).into(),
-        note: "In C the reads that a write follows are not in it. CPU: processor time of an \
-               operation, merges included, by Original's."
+        note: "In C, reads that are followed by a write are not counted. CPU: the CPU time of an \
+               operation, merges included, divided by Original's."
             .into(),
     }
 }
@@ -140,10 +140,9 @@ fn searched(results: &Results) -> Table {
     });
     Table {
         title: "Figure 5.9: SSTables that a read of workload A searched, part of the reads".into(),
-        note:
-            "0: a memtable had it. In the thesis half of Original's reads check two or more, all \
-               of a snapshot's one."
-                .into(),
+        note: "0: a memtable had the record. In the thesis half of Original's reads check two or \
+               more, and all reads of a snapshot check one."
+            .into(),
         ..distribution(&shares)
     }
 }
@@ -162,8 +161,10 @@ fn searched_in_snapshots(results: &Results) -> Table {
         })
         .collect();
     Table {
-        title: "Figure 5.13: SSTables that a read of S/N searched, part of the reads".into(),
-        note: "0: a memtable had it. In the thesis all reads search one SSTable with one \
+        title: "Figure 5.13: SSTables that a read of the newest snapshot searched, part of \
+                the reads"
+            .into(),
+        note: "0: a memtable had the record. In the thesis all reads search one SSTable with one \
                snapshot, and more with three and five."
             .into(),
         ..distribution(&shares)
@@ -232,8 +233,8 @@ fn frequencies(results: &Results) -> Table {
         title: "Figure 5.10: workload A at full speed, by how often SSTables are created".into(),
         header: header.map(String::from).into(),
         rows: SSTABLE_FREQUENCIES.map(line).into(),
-        note: "In the thesis Original gets slower from 1x to 8x and the snapshot's reads stay as \
-               they are."
+        note: "In the thesis Original gets slower from 1x to 8x, and reads of the snapshot do not \
+               change."
             .into(),
     }
 }
@@ -285,8 +286,9 @@ fn iterations(results: &Results) -> Table {
         header: header.map(String::from).into(),
         rows: (0..iterations as usize).map(line).collect(),
         note: format!(
-            "SSTables are counted when merges are done. The last by the first: Original {}, S/1 {}, S/N {} (thesis: S/N {:.2}). SSTables \
-             after the last, S/N by Original: {} (thesis: {:.2}).",
+            "SSTables are counted when merges are done. Last execution / first: Original {}, \
+             S/1 {}, S/N {} (thesis: S/N {:.2}). SSTables after the last execution, \
+             S/N / Original: {} (thesis: {:.2}).",
             grew(runs[0]),
             grew(runs[1]),
             grew(runs[2]),
