@@ -30,6 +30,31 @@ fn trial(json: &Path, figures: &Path) -> Output {
     }
 }
 
+/// In each window jobs had task threads of their class, and the figure of their CPU agrees
+/// with the windows. It may be zero: a window begins once a task has ended, but in so short
+/// a window other processes may leave jobs no CPU.
+fn has_cpu_of_jobs(against: &Value) {
+    let classes = match against["name"].as_str().unwrap() {
+        "unmanaged" => &["normal priority"][..],
+        _ => &["SCHED_IDLE", "nice 19"],
+    };
+    let windows = against["windows"].as_array().unwrap();
+    assert!(!windows.is_empty(), "{against:#}");
+    let mut cores = Vec::new();
+    for window in windows {
+        let class = window["scheduling_class"].as_str().unwrap_or("none");
+        assert!(classes.contains(&class), "{class} in {window:#}");
+        cores.push(window["analytics_cores"].as_f64().unwrap());
+    }
+    let used = against["idle_cpu_used"].as_f64().unwrap();
+    if cores.iter().all(|&cores| cores > 0.0) {
+        assert!(used > 0.0, "{against:#}");
+    }
+    if cores.iter().all(|&cores| cores == 0.0) {
+        assert_eq!(used, 0.0, "{against:#}");
+    }
+}
+
 #[test]
 fn a_trial_shows_jobs_beside_the_load_and_the_load_alone() {
     let dir = tempfile::tempdir().unwrap();
@@ -59,8 +84,22 @@ fn a_trial_shows_jobs_beside_the_load_and_the_load_alone() {
             let value = row[figure].as_f64().unwrap_or(-1.0);
             assert!(value > 0.0, "{figure} in {row:#}");
         }
-        let used = row["idle_cpu_used"].as_f64().unwrap_or(-1.0);
-        assert!(used >= 0.0, "idle_cpu_used in {row:#}");
+        let trial = &row["trial"];
+        for (figure, name) in [
+            ("idle_cpu_used", "managed"),
+            ("unmanaged_idle_cpu_used", "unmanaged"),
+        ] {
+            let contenders = trial["contenders"].as_array().unwrap();
+            let jobs = contenders.iter().find(|against| against["name"] == name);
+            let jobs = jobs.unwrap();
+            assert_eq!(row[figure], jobs["idle_cpu_used"], "{figure} in {row:#}");
+            has_cpu_of_jobs(jobs);
+        }
+        for window in trial["alone"].as_array().unwrap() {
+            for window in window.as_array().unwrap() {
+                assert!(window["scheduling_class"].is_null(), "{window:#}");
+            }
+        }
         let [low, high] = ["low", "high"].map(|end| {
             let name = format!("managed_p99_over_alone_{end}");
             row[name.as_str()].as_f64().unwrap()
@@ -71,10 +110,7 @@ fn a_trial_shows_jobs_beside_the_load_and_the_load_alone() {
     for against in found["cache"]["contenders"].as_array().unwrap() {
         let hits = against["cache_hits_over_alone"].as_f64().unwrap_or(-1.0);
         assert!(hits > 0.0, "{against:#}");
-        // The jobs ran: the trial begins once a task of theirs has ended. In so short a
-        // window other processes may leave them nothing.
-        let used = against["windows"][0]["analytics_cores"].as_f64().unwrap();
-        assert!(used >= 0.0, "{against:#}");
+        has_cpu_of_jobs(against);
     }
     assert!(found["step"].is_null() && found["guard"].is_null());
     let table = String::from_utf8(output.stdout).unwrap();
