@@ -5,13 +5,14 @@ use std::iter::Sum;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use ebb_server::catalog::database_options;
+use ebb_server::catalog::{database_options, is_cql_table};
 pub(super) use ebb_server::lookup::{
     keyspace, or_known, snapshot_table, table, unknown_snapshot, unknown_table,
 };
-use ebb_storage::{Db, ErrorKind, Maintenance, Options, TableStats};
+use ebb_storage::{Db, ErrorKind, Maintenance, Options, Table, TableStats};
 use indicatif::HumanBytes;
 
+use super::error::CliError;
 use super::lock_holder::holder;
 use super::names::TableName;
 use super::print::counted;
@@ -95,6 +96,29 @@ impl Location {
             _ => error.into(),
         })
     }
+}
+
+/// The table of this name, for a command that writes keys and values as they are.
+///
+/// # Errors
+/// When there is none, or CQL made it.
+pub(super) fn raw_table(db: &Db, name: &TableName) -> Result<Table> {
+    let table = table(db, name)?;
+    refuse_cql(&table)?;
+    Ok(table)
+}
+
+/// # Errors
+/// When CQL made the table: a key that is none of CQL's would be damage there.
+pub(super) fn refuse_cql(table: &Table) -> Result<(), CliError> {
+    if !is_cql_table(table) {
+        return Ok(());
+    }
+    Err(CliError::Usage(format!(
+        "table {}.{} was made by CQL, and is written to by CQL only",
+        table.keyspace(),
+        table.name()
+    )))
 }
 
 /// About how much a table has in it, to tell before it goes. Versions count, and those of

@@ -45,7 +45,7 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> Result<()> {
     refuse_system(&args.table)?;
     let db = args.location.open_existing()?;
-    let table = database::table(&db, &args.table)?;
+    let table = database::raw_table(&db, &args.table)?;
     let rows = match args.keys.is_empty() {
         true => delete_range(&args, &table)?,
         false => delete_keys(&args, &db, &table)?,

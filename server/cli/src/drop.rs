@@ -1,6 +1,7 @@
 //! `ebb drop`: a table or a keyspace, for good.
 
 use anyhow::Result;
+use ebb_server::catalog::forget_keyspace;
 use ebb_server::jobs::history::SYSTEM_KEYSPACE;
 use ebb_storage::{Db, Keyspace};
 
@@ -83,6 +84,7 @@ fn drop_keyspace(args: &Args) -> Result<()> {
         return Err(CliError::Usage(text).into());
     }
     db.drop_keyspace(name)?;
+    forget_keyspace(&db, name)?;
     db.sync()?;
     print::say(format!("dropped keyspace {name} with {what}"))
 }

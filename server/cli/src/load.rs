@@ -17,7 +17,7 @@ use indicatif::{DecimalBytes, HumanFloatCount};
 
 use self::scratch::Scratch;
 use self::watch::Watch;
-use super::database::Location;
+use super::database::{self, Location};
 use super::error::CliError;
 use super::interrupt;
 use super::names::{TableName, refuse_system};
@@ -203,7 +203,10 @@ fn ingest(db: &Db, name: &TableName, sorted: Sorted) -> Result<LoadReport> {
     let is_keyspace_new = db.existing_keyspace(&name.keyspace).is_err();
     let keyspace = db.keyspace(&name.keyspace)?;
     let (table, is_new) = match keyspace.existing_table(&name.table) {
-        Ok(table) => (table, false),
+        Ok(table) => {
+            database::refuse_cql(&table)?;
+            (table, false)
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let table = keyspace.table(&name.table, TableOptions::default())?;
             (table, true)

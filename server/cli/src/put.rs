@@ -57,7 +57,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     };
     let table = match args.create {
         true => existing_or_new(&db, &args.table)?,
-        false => database::table(&db, &args.table)?,
+        false => database::raw_table(&db, &args.table)?,
     };
     let mut batch = WriteBatch::new();
     match args.ttl {
@@ -74,7 +74,11 @@ fn existing_or_new(db: &ebb_storage::Db, name: &TableName) -> Result<Table> {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             Ok(keyspace.table(&name.table, TableOptions::default())?)
         }
-        table => Ok(table?),
+        table => {
+            let table = table?;
+            database::refuse_cql(&table)?;
+            Ok(table)
+        }
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let name = &args.table;
     refuse_system(name)?;
     let db = args.location.open_existing()?;
-    let table = database::table(&db, name)?;
+    let table = database::raw_table(&db, name)?;
     let size = TableSize::of(&db, name);
     if !args.yes {
         let text = format!("this deletes all rows of {name}, {size}; add --yes if you mean it");

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::diff;
 use super::error::{CatalogError, Result};
 use super::identity::Identity;
-use super::store::{SchemaStore, StoredKeyspace};
+use super::store::{KEYSPACES_TABLE, SchemaStore, StoredKeyspace};
 use super::table::{CqlTable, decode};
 use super::timestamps::Timestamps;
 use crate::jobs::history::SYSTEM_KEYSPACE;
@@ -75,7 +75,7 @@ impl Catalog {
         let node = own("node")?;
         let identity = Identity::open(db, &node)?;
         let timestamps = Timestamps::open(node, clock)?;
-        let (store, found) = SchemaStore::open(db, own("keyspaces")?)?;
+        let (store, found) = SchemaStore::open(db, own(KEYSPACES_TABLE)?)?;
         let mut keyspaces = Vec::new();
         let mut tables: HashMap<String, Vec<(String, Table)>> = HashMap::new();
         for stored in found {

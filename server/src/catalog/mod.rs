@@ -28,5 +28,6 @@ pub use catalog::{Catalog, CatalogState};
 pub use error::{CatalogError, Result};
 pub use identity::Identity;
 pub use operators::{CQL_ROW, database_options, merge_operators, with_cql_tables};
+pub use store::{forget_keyspace, is_cql_table};
 pub use table::{CqlTable, schema_at};
 pub use timestamps::Timestamps;

@@ -49,3 +49,100 @@ impl MergeOperator for CqlRow {
         merged.map_err(|error| error.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ebb_catalog::key::PartitionKey;
+    use ebb_catalog::row::{
+        Cell, Deletion, Header, HeaderBuilder, Lifetime, RowBuilder, RowRef, RowView,
+    };
+    use ebb_storage::simulation::MemDisk;
+    use ebb_storage::{Db, TableOptions};
+
+    use super::*;
+
+    /// An UPDATE of column 3.
+    fn write(timestamp: i64, value: &[u8]) -> Vec<u8> {
+        let mut operand = Vec::new();
+        let mut row = RowBuilder::new(&mut operand, timestamp);
+        let lifetime = Lifetime::Permanent;
+        row.cell(
+            3,
+            Cell {
+                timestamp,
+                lifetime,
+                value,
+            },
+        );
+        row.finish().unwrap();
+        operand
+    }
+
+    /// A DELETE of the partition.
+    fn delete(timestamp: i64) -> Vec<u8> {
+        let mut operand = Vec::new();
+        let mut header = HeaderBuilder::new(&mut operand);
+        header.deletion(Deletion {
+            timestamp,
+            local_time_s: 1,
+        });
+        operand
+    }
+
+    #[test]
+    fn the_greater_timestamp_wins_whatever_was_committed_first() {
+        let disk = MemDisk::new();
+        let options = || Options {
+            disk: Arc::new(disk.clone()),
+            ..database_options()
+        };
+        let partition = PartitionKey::new(&[b"k"]).unwrap();
+        let (header, row) = (
+            partition.header_key(),
+            [partition.prefix(), vec![1]].concat(),
+        );
+        let db = Db::open("/db", options()).unwrap();
+        let keyspace = db.keyspace("ks").unwrap();
+        let named = TableOptions {
+            merge_operator: Some(CQL_ROW.to_string()),
+            ..TableOptions::default()
+        };
+        let table = keyspace.table("t", named).unwrap();
+        table.merge(&row, &write(9, b"newer")).unwrap();
+        table.merge(&header, &delete(4)).unwrap();
+        db.flush().unwrap();
+        table.merge(&row, &write(5, b"older")).unwrap();
+        table.merge(&header, &delete(3)).unwrap();
+        drop((table, keyspace, db));
+
+        // Flushed, merged and read by an opening of its own.
+        let db = Db::open("/db", options()).unwrap();
+        db.flush().unwrap();
+        db.compact().unwrap();
+        let table = db
+            .existing_keyspace("ks")
+            .unwrap()
+            .existing_table("t")
+            .unwrap();
+        let found = table.get(&row).unwrap().unwrap();
+        let view = RowView::new(RowRef::parse(&found).unwrap(), None, 7);
+        assert_eq!(view.cell(3).unwrap().unwrap().value, b"newer");
+        let found = table.get(&header).unwrap().unwrap();
+        let deletion = Header::parse(&found).unwrap().deletion();
+        assert_eq!(deletion.map(|deletion| deletion.timestamp), Some(4));
+    }
+
+    #[test]
+    fn a_key_or_an_operand_that_is_none_is_told_and_not_merged() {
+        let row = [PartitionKey::new(&[b"k"]).unwrap().prefix(), vec![1]].concat();
+        assert!(
+            CqlRow
+                .merge(b"short", &write(1, b""), &write(2, b""))
+                .is_err()
+        );
+        assert!(CqlRow.merge(&row, b"", &write(2, b"")).is_err());
+        assert!(CqlRow.merge(&row, &delete(1), &write(2, b"")).is_err());
+    }
+}

@@ -27,11 +27,15 @@ use ebb_storage::{Db, ErrorKind, Keyspace, Table, TableOptions, WriteBatch, Writ
 
 use super::error::{CatalogError, Result};
 use super::operators::CQL_ROW;
+use crate::jobs::history::SYSTEM_KEYSPACE;
 
 /// The keyspace's record counts.
 const PRESENT: u8 = 1;
 /// The keyspace goes with all that is in it.
 const DROPPING: u8 = 2;
+
+/// Where the records of keyspaces are, in [`SYSTEM_KEYSPACE`].
+pub(super) const KEYSPACES_TABLE: &str = "keyspaces";
 
 const SYNC: WriteOptions = WriteOptions { sync: true };
 
@@ -102,7 +106,7 @@ impl SchemaStore {
         let mut tables = Vec::new();
         for name in keyspace.tables() {
             let table = keyspace.existing_table(&name)?;
-            if !is_cql(&table) {
+            if !is_cql_table(&table) {
                 continue;
             }
             match table.get(SCHEMA_KEY)? {
@@ -196,7 +200,7 @@ impl SchemaStore {
         };
         let mut foreign = Vec::new();
         for name in keyspace.tables() {
-            if !is_cql(&keyspace.existing_table(&name)?) {
+            if !is_cql_table(&keyspace.existing_table(&name)?) {
                 foreign.push(name);
             }
         }
@@ -210,7 +214,7 @@ impl SchemaStore {
     pub(super) fn create_table(&self, keyspace: &str, name: &str, record: &[u8]) -> Result<Table> {
         let engine_keyspace = self.db.existing_keyspace(keyspace)?;
         if let Ok(table) = engine_keyspace.existing_table(name) {
-            if !is_cql(&table) {
+            if !is_cql_table(&table) {
                 return Err(CatalogError::Foreign {
                     keyspace: keyspace.to_string(),
                     tables: vec![name.to_string()],
@@ -259,8 +263,23 @@ impl SchemaStore {
 }
 
 /// Whether CQL made the table.
-pub(super) fn is_cql(table: &Table) -> bool {
+pub fn is_cql_table(table: &Table) -> bool {
     table.options().merge_operator.as_deref() == Some(CQL_ROW)
+}
+
+/// Removes the record of a keyspace that was dropped without the catalog; nothing where
+/// CQL did not make it. (A record that stays makes an empty keyspace at the next opening.)
+///
+/// # Errors
+/// As the store.
+pub fn forget_keyspace(db: &Db, name: &str) -> Result<()> {
+    let records = db.existing_keyspace(SYSTEM_KEYSPACE);
+    let records = records.and_then(|own| own.existing_table(KEYSPACES_TABLE));
+    match records {
+        Ok(records) => Ok(records.delete(name.as_bytes())?),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,83 @@
+//! Commands beside tables that CQL made.
+
+use std::sync::Arc;
+
+use ebb_cql::syntax::parse;
+use ebb_server::catalog::{Catalog, database_options};
+use ebb_server::cql::schema_statements::{SchemaContext, execute};
+use ebb_server::cql::system::SystemTables;
+use ebb_storage::{Db, SystemClock};
+
+use crate::place::Place;
+
+fn catalog(place: &Place) -> Catalog {
+    place.until_unlocked();
+    let db = Db::open(place.path("ebb-data"), database_options()).unwrap();
+    Catalog::open(&db, Arc::new(SystemClock)).unwrap()
+}
+
+/// A database with the CQL table `app.t` and the table `raw.lines`.
+fn with_cql_table() -> Place {
+    let place = Place::new();
+    place.ebb("put --create raw.lines a b").ok();
+    let catalog = catalog(&place);
+    let context = SchemaContext {
+        catalog: &catalog,
+        system: &SystemTables::default(),
+        keyspace: Some("app"),
+    };
+    for text in [
+        "CREATE KEYSPACE app WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE TABLE t (k int PRIMARY KEY, v text)",
+    ] {
+        let statement = parse(text).unwrap().statement;
+        execute(&context, &statement, &mut Default::default()).unwrap();
+    }
+    place
+}
+
+#[test]
+fn commands_that_write_keys_as_they_are_leave_cql_tables_alone() {
+    let place = with_cql_table();
+    place.write("a.txt", "one\n");
+    for line in [
+        "put app.t k v",
+        "put --create app.t k v",
+        "delete app.t k",
+        "delete app.t --prefix k --yes",
+        "truncate app.t --yes",
+        "load --table app.t a.txt",
+    ] {
+        let said = place.ebb(line).refused();
+        assert!(said.contains("made by CQL"), "{line}: {said}");
+    }
+    let catalog = catalog(&place);
+    assert!(catalog.state().table("app", "t").is_some());
+}
+
+#[test]
+fn a_database_with_cql_tables_is_looked_at_copied_and_checked_as_any_other() {
+    let place = with_cql_table();
+    place.ebb("stats").ok();
+    place.ebb("scan app.t").ok();
+    place.ebb("verify").ok();
+    place.ebb("backup copy").ok();
+    place.ebb("repair repaired").ok();
+    place.ebb("snapshot create --keyspace app s").ok();
+    for data in ["copy", "repaired"] {
+        let db = Db::open(place.path(data), database_options()).unwrap();
+        let catalog = Catalog::open(&db, Arc::new(SystemClock)).unwrap();
+        let state = catalog.state();
+        assert!(state.table("app", "t").is_some(), "{data}");
+    }
+}
+
+#[test]
+fn a_keyspace_that_a_command_drops_is_gone_for_cql() {
+    let place = with_cql_table();
+    place.ebb("drop app --yes").ok();
+    place.ebb("drop raw --yes").ok();
+    let catalog = catalog(&place);
+    assert_eq!(catalog.state().schema().keyspaces().count(), 0);
+    assert_eq!(catalog.db().keyspaces(), ["ebb_system"]);
+}
