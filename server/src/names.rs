@@ -1,9 +1,12 @@
-//! Names and keys as people write them.
+//! Names and keys as people write them, and the name that is ebb's own.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+/// The keyspace that is ebb's own. (`system` is Cassandra's.)
+pub const SYSTEM_KEYSPACE: &str = "ebb_system";
 
 /// A table as people write it: `KEYSPACE.TABLE`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

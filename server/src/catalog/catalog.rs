@@ -14,7 +14,7 @@ use super::identity::Identity;
 use super::store::{KEYSPACES_TABLE, SchemaStore, StoredKeyspace};
 use super::table::{CqlTable, decode};
 use super::timestamps::Timestamps;
-use crate::jobs::history::SYSTEM_KEYSPACE;
+use crate::names::SYSTEM_KEYSPACE;
 
 /// The catalog of an open database. There is one for each.
 #[derive(Debug)]

@@ -27,7 +27,7 @@ use ebb_storage::{Db, ErrorKind, Keyspace, Table, TableOptions, WriteBatch, Writ
 
 use super::error::{CatalogError, Result};
 use super::operators::CQL_ROW;
-use crate::jobs::history::SYSTEM_KEYSPACE;
+use crate::names::SYSTEM_KEYSPACE;
 
 /// The keyspace's record counts.
 const PRESENT: u8 = 1;

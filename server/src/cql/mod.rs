@@ -16,6 +16,7 @@
 
 pub mod activity;
 pub mod call;
+mod context;
 pub mod describe;
 mod listing;
 pub mod schema_statements;

@@ -23,10 +23,9 @@ use ebb_cql::syntax::ast::{
 use ebb_storage::{Db, ErrorKind, SnapshotInfo, SnapshotOptions, SnapshotScope, SnapshotTable};
 
 use super::call::Outcome;
+use super::context::{SchemaContext, in_keyspace};
 use super::listing::Listing;
-use super::schema_statements::{SchemaContext, in_keyspace};
 use super::system::{SNAPSHOT_COLUMNS, snapshot_rows};
-use super::targets::no_table;
 use crate::catalog::{CatalogError, CatalogState, schema_at};
 
 /// Between keyspace and snapshot, in a name for drivers that refuse `@`.
@@ -121,6 +120,11 @@ fn no_snapshot(keyspace: &str, snapshot: &str) -> ErrorResponse {
     ErrorResponse::invalid(format!(
         "Snapshot '{snapshot}' of keyspace '{keyspace}' doesn't exist"
     ))
+}
+
+/// That there is no such table.
+pub(super) fn no_table(table: &str) -> ErrorResponse {
+    ErrorResponse::invalid(format!("table {table} does not exist"))
 }
 
 fn of_store(error: ebb_storage::Error) -> ErrorResponse {

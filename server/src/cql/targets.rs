@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ebb_cql::protocol::ErrorResponse;
 use ebb_storage::Db;
 
-use super::snapshots::{self, SnapshotTarget, names_snapshot};
+use super::snapshots::{self, SnapshotTarget, names_snapshot, no_table};
 use super::system::{SystemTables, VirtualTable};
 use crate::catalog::{CatalogState, CqlTable};
 
@@ -88,8 +88,4 @@ pub fn writable(
 
 fn no_keyspace(keyspace: &str) -> ErrorResponse {
     ErrorResponse::invalid(format!("keyspace {keyspace} does not exist"))
-}
-
-pub(super) fn no_table(table: &str) -> ErrorResponse {
-    ErrorResponse::invalid(format!("table {table} does not exist"))
 }

@@ -25,20 +25,9 @@ use ebb_cql::syntax::ast::{QualifiedName, Statement};
 
 pub use self::type_names::resolve_type;
 use super::call::Outcome;
+pub use super::context::{SchemaContext, in_keyspace};
 use super::snapshots::{AT_ALIAS, names_snapshot};
-use super::system::{SystemTables, is_reserved};
-use crate::catalog::Catalog;
-
-/// What the statements of this folder work on.
-#[derive(Debug, Clone, Copy)]
-pub struct SchemaContext<'a> {
-    /// What is changed.
-    pub catalog: &'a Catalog,
-    /// What cannot be.
-    pub system: &'a SystemTables,
-    /// The keyspace in use.
-    pub keyspace: Option<&'a str>,
-}
+use super::system::is_reserved;
 
 /// A change that a statement asks for: what comes next and how it is told, or `None` where
 /// `IF [NOT] EXISTS` leaves nothing to do.
@@ -186,23 +175,6 @@ impl SchemaContext<'_> {
         let changed = self.catalog.change(next)?;
         Ok(changed.then_some(change))
     }
-}
-
-/// The keyspace that a name lies in: its own, or the one in use.
-///
-/// # Errors
-/// Where there is neither.
-pub fn in_keyspace<'n>(
-    name: &'n QualifiedName,
-    in_use: Option<&'n str>,
-) -> Result<&'n str, ErrorResponse> {
-    let own = name.keyspace.as_ref().map(|keyspace| keyspace.as_str());
-    own.or(in_use).ok_or_else(|| {
-        ErrorResponse::invalid(
-            "No keyspace has been specified. USE a keyspace, or explicitly specify \
-             keyspace.tablename",
-        )
-    })
 }
 
 fn changed(kind: SchemaChangeKind, keyspace: &str, target: SchemaTarget) -> SchemaChange {

@@ -139,5 +139,5 @@ pub fn is_virtual_keyspace(keyspace: &str) -> bool {
 /// Whether users may not make a keyspace of this name: it is one of Cassandra's own, or
 /// one of ebb's.
 pub fn is_reserved(keyspace: &str) -> bool {
-    keyspace.starts_with("system") || keyspace == crate::jobs::history::SYSTEM_KEYSPACE
+    keyspace.starts_with("system") || keyspace == crate::names::SYSTEM_KEYSPACE
 }

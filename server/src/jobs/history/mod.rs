@@ -37,9 +37,7 @@ pub use self::record::{JobRecord, OwnSnapshot, RecordState};
 pub use self::recorded_output::{CommitRecord, RecordedOutput};
 pub use self::recorder::{Recorded, Recorder};
 use super::request::JobRequest;
-
-/// The keyspace that is ebb's own. (`system` is Cassandra's.)
-pub const SYSTEM_KEYSPACE: &str = "ebb_system";
+pub use crate::names::SYSTEM_KEYSPACE;
 
 /// The version of the history's rows that this build writes, and the only one that it
 /// reads. An upgrade of an older one would go into [`History::open`].
