@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use ebb_colocate::{ColocatedOptions, GuardWatch, Objective};
+use ebb_colocate::{ColocatedOptions, GuardWatch, Objective, RESERVE};
 use ebb_scheduler::availability::Availability;
 use ebb_scheduler::policy;
 use ebb_scheduler::runtime::{Input, JobHandle, Management, RuntimeOptions, Throttles, VecOutput};
@@ -18,8 +18,6 @@ use super::endless::Endless;
 use super::setup::Setup;
 use crate::ycsb::{Driver, TimelineWindows};
 
-/// What analytics never get, as a part of the machine.
-const RESERVE: f64 = 0.01;
 const CYCLE_S: f64 = 0.1;
 const REDUCES: u32 = 1;
 /// Tasks that have not started by then never will.
@@ -63,6 +61,8 @@ pub struct Held {
     pub disk_bytes_per_s: Option<u64>,
     /// Tasks run in processes of their own.
     pub in_processes: bool,
+    /// What they never get, as a part of the machine.
+    pub reserve: f64,
     /// They read through the block cache, as who knows nothing of scans would.
     pub through_cache: bool,
 }
@@ -77,6 +77,7 @@ impl Default for Held {
             guard_sees: GuardSees::Load,
             disk_bytes_per_s: None,
             in_processes: false,
+            reserve: RESERVE,
             through_cache: false,
         }
     }
@@ -109,7 +110,7 @@ impl Analytics {
             NodeOptions {
                 colocated: ColocatedOptions {
                     objective: held.objective,
-                    reserve_cores: RESERVE * cores,
+                    reserve_cores: held.reserve * cores,
                     disk_bytes_per_s: held.disk_bytes_per_s,
                     forecast: Some(Arc::new(Availability::constant(cores * 100.0 / 2.0)?)),
                     runtime: RuntimeOptions {

@@ -62,6 +62,8 @@ pub enum Part {
     Days,
     /// A step of the load from 10 to 80%
     Step,
+    /// Several reserves that jobs never get, beside the first of the loads (50%)
+    Reserves,
     /// Every policy beside a load of 50%
     Policies,
     /// Parts of the guard left out in turn, beside a load of 50%
@@ -148,7 +150,7 @@ mod tests {
     fn all_parts_run_unless_some_are_named_and_what_is_given_wins() {
         let parse = |words: &str| Cli::parse_from(words.split(' ')).args;
         let all = parse("x");
-        assert_eq!(all.parts().len(), 9);
+        assert_eq!(all.parts().len(), 10);
         let extent = |window_s, rounds| Extent {
             window: Duration::from_secs(window_s),
             rounds,

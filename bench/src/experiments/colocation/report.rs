@@ -36,6 +36,8 @@ pub struct Report {
     pub days: Vec<Trial>,
     /// A step of the load.
     pub step: Option<Step>,
+    /// Several reserves that jobs never get.
+    pub reserves: Option<Trial>,
     /// Every policy.
     pub policies: Option<Trial>,
     /// What the guard was to keep in the next.
@@ -139,6 +141,7 @@ impl Report {
             loads: Vec::new(),
             days: Vec::new(),
             step: None,
+            reserves: None,
             policies: None,
             objective: None,
             guard: None,
@@ -154,7 +157,7 @@ impl Report {
         let mut out = String::new();
         let trials = self.loads.iter().map(|row| &row.trial);
         let trials = trials.chain(&self.days).chain(&self.isolate);
-        let rest = [&self.policies, &self.guard, &self.cache];
+        let rest = [&self.reserves, &self.policies, &self.guard, &self.cache];
         for trial in trials.chain(rest.into_iter().flatten()) {
             out += &table(trial);
         }

@@ -51,6 +51,7 @@ pub fn run(args: &ColocationArgs) -> Result<()> {
                 let rounds = args.extent((1, 20), (1, 3)).rounds;
                 report.step = Some(step::run(&setup, rounds, &interrupted)?);
             }
+            Part::Reserves => reserves(args, &setup, &interrupted, &mut report)?,
             Part::Policies => policies(args, &setup, &interrupted, &mut report)?,
             Part::Guard => guard(args, &setup, &interrupted, &mut report)?,
             Part::Isolate => isolate(args, &setup, &interrupted, &mut report)?,
@@ -123,6 +124,29 @@ fn loads(
                 .push(LoadRow::new(share, batch, setup.cores, trial));
         }
     }
+    Ok(())
+}
+
+/// What it costs and gains to leave more of the machine alone.
+fn reserves(
+    args: &ColocationArgs,
+    setup: &Setup,
+    interrupted: &AtomicBool,
+    report: &mut Report,
+) -> Result<()> {
+    let extent = args.extent((2, 12), (2, 2));
+    let percent = args.loads.first().copied().unwrap_or(50);
+    let load = setup.steady(f64::from(percent) / 100.0, args.batches[0])?;
+    let reserves = [0.0, 0.05, 0.1, 0.2].map(|reserve| {
+        let held = Held {
+            reserve,
+            ..Held::default()
+        };
+        managed(format!("a reserve of {reserve}"), held)
+    });
+    let name = format!("reserves at {percent}%");
+    let trial = Trial::run(setup, name, &load, extent, &reserves, interrupted)?;
+    report.reserves = Some(trial);
     Ok(())
 }
 

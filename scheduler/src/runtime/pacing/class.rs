@@ -19,7 +19,11 @@ const IDLE: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSche
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SchedulingClass {
-    /// `SCHED_IDLE`: any thread of the transactional side displaces it at once.
+    /// `SCHED_IDLE`: a thread of the transactional side that wakes up on its core
+    /// displaces it at once while it runs its own code. In the kernel it goes on until
+    /// its system call or page fault ends, or until the kernel looks for others by itself
+    /// (`preempt=none`, which is how many servers are set up). Where the kernel schedules
+    /// by session or by cgroup, this holds only for threads of the same one.
     Idle,
     /// The smallest part of a core that the ordinary class has (nice 19), where
     /// `SCHED_IDLE` is not granted: threads of the transactional side get nearly

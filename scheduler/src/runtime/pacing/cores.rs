@@ -4,8 +4,10 @@
 //! core that runs nothing but idle-class threads counts as idle, so two of them
 //! were seen to share one core for seconds while another had nothing to do. Each
 //! task is therefore tied to a core: one that has no other task of its job, and
-//! of those the one with the fewest tasks. Any transactional thread still
-//! displaces it there at once.
+//! of those the one with the fewest tasks. Any transactional thread that wakes
+//! up there still displaces it. But the kernel does not bring one there that
+//! waits behind another transactional thread on another core: to it, cores full
+//! of idle-class threads are busy when it looks for a place.
 
 use crate::model::JobId;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
