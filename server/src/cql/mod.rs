@@ -6,6 +6,8 @@
 //!     v
 //!   executor   what a statement means
 //!     │
+//!     ├ analyse, read   SELECT: statement + schema ─> plan ─> rows
+//!     ├ functions   what is computed of values
 //!     ├ schema_statements, snapshots, describe   those about the schema and snapshots
 //!     └ targets   what the name of a table means: a table, one at a snapshot, one of `system`
 //! ```
@@ -15,10 +17,17 @@
 //! panic, loop or keep more than it agreed to.
 
 pub mod activity;
+pub mod analyse;
 pub mod call;
 mod context;
 pub mod describe;
+pub mod error;
+pub mod executor;
+pub mod functions;
 mod listing;
+pub mod paging;
+pub mod prepared;
+pub mod read;
 pub mod schema_statements;
 pub mod serve;
 pub mod snapshots;

@@ -1,0 +1,24 @@
+//! From a statement and a schema to a plan: names resolved, terms typed, restrictions
+//! checked, in Cassandra's words where they are refused.
+//!
+//! ```text
+//! select        SELECT: what it reads, and what it returns
+//! restrictions  WHERE: partition keys, slices of clusterings, tokens, what is left to filter
+//! selection     what is computed of each row
+//! term          values: AST + type + what is bound ─> bytes
+//! markers       what is bound, and what for
+//! literal, time, duration    constants
+//! types         types as a statement writes them
+//! ```
+//!
+//! Nothing here reads rows.
+
+pub mod duration;
+pub mod literal;
+pub mod markers;
+pub mod restrictions;
+pub mod select;
+pub mod selection;
+pub mod term;
+pub mod time;
+pub mod types;

@@ -1,0 +1,83 @@
+//! A statement that was understood.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use ebb_catalog::schema::TableSchema;
+use ebb_cql::protocol::Columns;
+use ebb_cql::syntax::ast::{self, Parsed};
+
+use super::call::{Lane, Statement};
+use super::read::Select;
+
+/// A statement with its meaning under the schema that was there when it was last asked.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The tree, to be understood again where the schema is another.
+    pub(super) parsed: Parsed,
+    /// The keyspace that names without one are of.
+    pub(super) keyspace: Option<String>,
+    /// Of the text and keyspace: paging states belong to it.
+    pub(super) hash: u64,
+    pub(super) text_bytes: usize,
+    /// What PREPARE answered.
+    pub(super) markers: Columns,
+    pub(super) partition_key: Vec<u16>,
+    pub(super) columns: Option<Columns>,
+    pub(super) lane: Lane,
+    pub(super) needs_keyspace: bool,
+    /// What it means now.
+    pub(super) meaning: ArcSwap<Meaning>,
+}
+
+/// What a statement means under a schema.
+#[derive(Debug)]
+pub enum Meaning {
+    /// SELECT.
+    Select(Box<SelectMeaning>),
+    /// What is understood each time that it is executed.
+    Late,
+}
+
+/// A SELECT with its table.
+#[derive(Debug)]
+pub struct SelectMeaning {
+    /// What it was analysed for; another one after an ALTER.
+    pub schema: Arc<TableSchema>,
+    /// What it does.
+    pub select: Select,
+    /// What is bound to it.
+    pub markers: Columns,
+}
+
+impl Prepared {
+    /// Its tree.
+    pub fn statement(&self) -> &ast::Statement {
+        &self.parsed.statement
+    }
+}
+
+impl Statement for Prepared {
+    fn lane(&self) -> Lane {
+        self.lane
+    }
+
+    fn needs_keyspace(&self) -> bool {
+        self.needs_keyspace
+    }
+
+    fn markers(&self) -> (&Columns, &[u16]) {
+        (&self.markers, &self.partition_key)
+    }
+
+    fn columns(&self) -> Option<&Columns> {
+        self.columns.as_ref()
+    }
+
+    fn size_bytes(&self) -> usize {
+        let metadata = self.markers.metadata_bytes()
+            + self.columns.as_ref().map_or(0, Columns::metadata_bytes);
+        // Tree and plan take some times the text.
+        size_of::<Self>() + 8 * self.text_bytes + 2 * metadata
+    }
+}

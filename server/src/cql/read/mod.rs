@@ -1,0 +1,24 @@
+//! From a plan to rows.
+//!
+//! ```text
+//! select    one SELECT: source, walk, sink, paging state
+//!   walk      partitions and rows in their order, headers applied, predicates asked
+//!     source    a table now, at a snapshot, or computed
+//!     fetch     the columns that are looked at, out of key, header and row
+//!     filter    what ALLOW FILTERING allows to ask
+//!   sink      rows to cells of the result: plain, grouped, sorted
+//!     value     what a selector computes of a row
+//! ```
+//!
+//! A read sees one instant: headers and rows come from one view.
+
+mod fetch;
+mod filter;
+mod select;
+mod sink;
+mod source;
+mod value;
+mod walk;
+
+pub use self::select::{Limits, Select};
+pub use self::source::Source;

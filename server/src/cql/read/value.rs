@@ -1,0 +1,148 @@
+//! What a selector computes of a row.
+
+use std::borrow::Cow;
+
+use ebb_catalog::key::ordered;
+use ebb_catalog::row::{LiveCollection, LiveColumn, RowError};
+use ebb_catalog::types::{CqlType, elements};
+
+use super::fetch::Seen;
+use crate::cql::analyse::markers::Bound;
+use crate::cql::analyse::selection::Output;
+use crate::cql::analyse::term::Evaluated;
+use crate::cql::error::{Result, of_row, of_type};
+
+/// What selectors look at.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'r> {
+    /// The columns at their slots.
+    pub cells: &'r [Seen<'r>],
+    /// Their types.
+    pub types: &'r [&'r CqlType],
+    /// What is bound.
+    pub bound: &'r Bound<'r>,
+    /// What aggregates gave.
+    pub aggregates: &'r [Option<Vec<u8>>],
+}
+
+/// A value; none is null.
+pub type Value<'r> = Option<Cow<'r, [u8]>>;
+
+/// What an output is of a row.
+///
+/// # Errors
+/// Where the row is damaged; what a function says of its arguments.
+pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>> {
+    Ok(match output {
+        Output::Column(slot) => match &context.cells[*slot] {
+            None => None,
+            Some(LiveColumn::Cell(cell)) => Some(Cow::Borrowed(cell.value)),
+            Some(LiveColumn::Collection(collection)) => {
+                let mut out = Vec::new();
+                serialize(context.types[*slot], collection, &mut out)?;
+                Some(Cow::Owned(out))
+            }
+        },
+        Output::WriteTime(slot) => match &context.cells[*slot] {
+            Some(LiveColumn::Cell(cell)) => Some(Cow::Owned(cell.writetime.to_be_bytes().to_vec())),
+            _ => None,
+        },
+        Output::Ttl(slot) => match &context.cells[*slot] {
+            Some(LiveColumn::Cell(cell)) => cell.ttl_s.map(|left_s| {
+                let left_s = i32::try_from(left_s).unwrap_or(i32::MAX);
+                Cow::Owned(left_s.to_be_bytes().to_vec())
+            }),
+            _ => None,
+        },
+        Output::Term(term) => match term.evaluate(context.bound)? {
+            Evaluated::Value(value) => Some(value),
+            _ => None,
+        },
+        Output::Call(function, args) => {
+            let args = args.iter().map(|arg| value(arg, context));
+            let args = args.collect::<Result<Vec<_>>>()?;
+            let args: Vec<Option<&[u8]>> = args.iter().map(Option::as_deref).collect();
+            function.call(&args, context.bound.now_us)?.map(Cow::Owned)
+        }
+        Output::Field(of, at) => match value(of, context)? {
+            None => None,
+            Some(udt) => match elements::components(&udt).nth(*at) {
+                None => None,
+                Some(field) => field
+                    .map_err(of_type)?
+                    .map(|field| Cow::Owned(field.to_vec())),
+            },
+        },
+        Output::Element { of, ty, key } => {
+            let Some(collection) = value(of, context)? else {
+                return Ok(None);
+            };
+            let Evaluated::Value(key) = key.evaluate(context.bound)? else {
+                return Ok(None);
+            };
+            element(ty, &collection, &key)?.map(|value| Cow::Owned(value.to_vec()))
+        }
+        Output::Aggregate(at) => match context.aggregates.get(*at) {
+            Some(Some(value)) => Some(Cow::Borrowed(value)),
+            _ => None,
+        },
+    })
+}
+
+/// An element of a serialized map by its key, or of a set.
+pub fn element<'c>(ty: &CqlType, collection: &'c [u8], key: &[u8]) -> Result<Option<&'c [u8]>> {
+    match ty {
+        CqlType::Map { key: keys, .. } => {
+            let mut parts = elements::pairs(collection).map_err(of_type)?;
+            while let (Some(found), Some(value)) = (parts.next(), parts.next()) {
+                let found = found.map_err(of_type)?.unwrap_or_default();
+                if keys.compare(found, key).is_eq() {
+                    return value.map_err(of_type);
+                }
+            }
+            Ok(None)
+        }
+        CqlType::Set { element, .. } | CqlType::List { element, .. } => {
+            for found in elements::elements(collection).map_err(of_type)? {
+                let found = found.map_err(of_type)?.unwrap_or_default();
+                if element.compare(found, key).is_eq() {
+                    return Ok(Some(found));
+                }
+            }
+            Ok(None)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Appends a collection that is not frozen in native serialization.
+///
+/// # Errors
+/// Where it is damaged.
+pub fn serialize(ty: &CqlType, collection: &LiveCollection<'_>, out: &mut Vec<u8>) -> Result<()> {
+    let decode = |ty: &CqlType, path: &[u8], out: &mut Vec<u8>| {
+        let mut reader = ordered::Reader::new(path, false);
+        let value = ordered::decode(ty, &mut reader).map_err(|malformed| RowError::Damaged {
+            what: malformed.what,
+            offset: malformed.at,
+        })?;
+        out.extend_from_slice(&value);
+        Ok(())
+    };
+    let written = match ty {
+        CqlType::List { .. } => collection.write_list(out),
+        CqlType::Set { element, .. } => {
+            collection.write_set(out, |path, out| decode(element, path, out))
+        }
+        CqlType::Map { key, .. } => collection.write_map(out, |path, out| decode(key, path, out)),
+        CqlType::Udt { definition, .. } => {
+            let fields = u16::try_from(definition.fields().len()).unwrap_or(u16::MAX);
+            collection.write_fields(fields, out)
+        }
+        _ => Err(RowError::Damaged {
+            what: "a collection in a column of one value",
+            offset: 0,
+        }),
+    };
+    written.map_err(of_row)
+}
