@@ -18,7 +18,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use bytes::BytesMut;
 use ebb_catalog::schema::{ColumnKind, TableSchema};
-use ebb_cql::protocol::{BatchKind, Columns, ErrorResponse, Values};
+use ebb_cql::protocol::{BatchKind, Columns, ErrorResponse, Response, Values};
 use ebb_cql::syntax;
 use ebb_cql::syntax::ast::{self, Parsed, Statement};
 use xxhash_rust::xxh3::Xxh3;
@@ -35,6 +35,7 @@ use super::schema_statements::{self, is_schema_statement};
 use super::snapshots::{self, is_snapshot_statement};
 use super::system::{Facts, LocalNode, SystemTables};
 use super::targets::{self, Target};
+use super::write::{NOT_A_WRITE, WriteStatement, execute_batch};
 use crate::catalog::{Catalog, CatalogState};
 
 /// Executes statements over one catalog.
@@ -131,7 +132,7 @@ impl Executor {
             Meaning::Select(select) => {
                 Arc::ptr_eq(&select.schema, schema) || select.schema == *schema
             }
-            Meaning::Late => false,
+            _ => false,
         };
         if !is_same {
             let analysed = self.analyse(&prepared.parsed, select, schema, prepared.hash);
@@ -157,6 +158,38 @@ impl Executor {
         let known = prepared.columns.as_ref();
         (meaning.select).execute(&source, call, &bound, known, &self.limits, out)?;
         Ok(Outcome::default())
+    }
+}
+
+impl Executor {
+    /// What a statement that writes means under this schema; none for others.
+    fn understand_write(
+        &self,
+        state: &CatalogState,
+        parsed: &Parsed,
+        keyspace: Option<&str>,
+    ) -> Result<Option<WriteStatement>> {
+        WriteStatement::analyse(parsed, |name| {
+            let table = (in_keyspace(name, keyspace)?, name.name.as_str());
+            targets::writable(state, &self.system, table)
+        })
+    }
+
+    /// What a statement that writes means now.
+    fn write_meaning(&self, state: &CatalogState, prepared: &Prepared) -> Result<Arc<Meaning>> {
+        let meaning = prepared.meaning.load_full();
+        if let Meaning::Write(write) = &*meaning
+            && write.is_of(state)
+        {
+            return Ok(meaning);
+        }
+        let keyspace = prepared.keyspace.as_deref();
+        let Some(write) = self.understand_write(state, &prepared.parsed, keyspace)? else {
+            return invalid(NOT_A_WRITE);
+        };
+        let meaning = Arc::new(Meaning::Write(Box::new(write)));
+        prepared.meaning.store(meaning.clone());
+        Ok(meaning)
     }
 }
 
@@ -201,7 +234,14 @@ impl Service for Executor {
                 prepared.needs_keyspace = true;
             }
             Statement::Write(_) | Statement::Batch(_) => {
-                return invalid("Writes are not supported yet");
+                let write = self.understand_write(&self.catalog.state(), parsed, keyspace)?;
+                if let Some(write) = write {
+                    prepared.needs_keyspace = write.needs_keyspace();
+                    prepared.lane = Lane::Write;
+                    prepared.markers = write.markers().clone();
+                    prepared.partition_key = write.partition_key().to_vec();
+                    prepared.meaning = ArcSwap::from_pointee(Meaning::Write(Box::new(write)));
+                }
             }
             Statement::Unsupported(unsupported) => {
                 return invalid(format!("{} is not supported", unsupported.what));
@@ -228,6 +268,15 @@ impl Service for Executor {
                 listing.write(false, out);
                 Ok(Outcome::default())
             }
+            Statement::Write(_) | Statement::Batch(_) => {
+                let meaning = self.write_meaning(&self.catalog.state(), statement)?;
+                let warnings = meaning.as_write()?.execute(
+                    &self.catalog,
+                    call.parameters.values,
+                    call.parameters.timestamp_us,
+                )?;
+                Ok(written(warnings, out))
+            }
             other if is_schema_statement(other) => {
                 schema_statements::execute(&self.schema_context(keyspace), other, out)
             }
@@ -240,12 +289,32 @@ impl Service for Executor {
 
     fn batch(
         &self,
-        _kind: BatchKind,
-        _statements: &[(Arc<Prepared>, Values<'_>)],
-        _call: &Call<'_>,
-        _out: &mut BytesMut,
+        kind: BatchKind,
+        statements: &[(Arc<Prepared>, Values<'_>)],
+        call: &Call<'_>,
+        out: &mut BytesMut,
     ) -> Result<Outcome> {
-        invalid("batches are not supported yet")
+        let state = self.catalog.state();
+        let mut meanings = Vec::with_capacity(statements.len());
+        for (prepared, _) in statements {
+            meanings.push(self.write_meaning(&state, prepared)?);
+        }
+        let with_values = meanings.iter().zip(statements);
+        let with_values =
+            with_values.map(|(meaning, (_, values))| Ok((meaning.as_write()?, *values)));
+        let with_values = with_values.collect::<Result<Vec<_>>>()?;
+        let timestamp_us = call.parameters.timestamp_us;
+        let warnings = execute_batch(&self.catalog, kind, &with_values, timestamp_us)?;
+        Ok(written(warnings, out))
+    }
+}
+
+/// Answers a write.
+fn written(warnings: Vec<String>, out: &mut BytesMut) -> Outcome {
+    Response::Void.encode_body(out);
+    Outcome {
+        warnings,
+        ..Outcome::default()
     }
 }
 

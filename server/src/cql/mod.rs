@@ -7,6 +7,7 @@
 //!   executor   what a statement means
 //!     │
 //!     ├ analyse, read   SELECT: statement + schema ─> plan ─> rows
+//!     ├ write   INSERT, UPDATE, DELETE, BATCH: one batch of the store
 //!     ├ functions   what is computed of values
 //!     ├ schema_statements, snapshots, describe   those about the schema and snapshots
 //!     └ targets   what the name of a table means: a table, one at a snapshot, one of `system`
@@ -35,5 +36,6 @@ pub mod system;
 pub mod targets;
 #[cfg(test)]
 mod testing;
+pub mod write;
 
 pub use listing::Listing;

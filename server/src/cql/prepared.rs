@@ -8,7 +8,9 @@ use ebb_cql::protocol::Columns;
 use ebb_cql::syntax::ast::{self, Parsed};
 
 use super::call::{Lane, Statement};
+use super::error::{Result, invalid};
 use super::read::Select;
+use super::write::{NOT_A_WRITE, WriteStatement};
 
 /// A statement with its meaning under the schema that was there when it was last asked.
 #[derive(Debug)]
@@ -35,8 +37,23 @@ pub struct Prepared {
 pub enum Meaning {
     /// SELECT.
     Select(Box<SelectMeaning>),
+    /// INSERT, UPDATE, DELETE, BATCH.
+    Write(Box<WriteStatement>),
     /// What is understood each time that it is executed.
     Late,
+}
+
+impl Meaning {
+    /// What it writes.
+    ///
+    /// # Errors
+    /// Where it does not write rows.
+    pub(super) fn as_write(&self) -> Result<&WriteStatement> {
+        match self {
+            Self::Write(write) => Ok(write),
+            _ => invalid(NOT_A_WRITE),
+        }
+    }
 }
 
 /// A SELECT with its table.

@@ -123,7 +123,7 @@ impl Cell<'_> {
 /// One element of a collection that is not frozen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Element<'a> {
-    /// Which element: the map's key, the set's member, the list's timeuuid or the field's
+    /// Which element: the map's key, the set's member, the place in the list or the field's
     /// number, as bytes whose order is that of the type.
     pub path: &'a [u8],
     /// The key or member as it was written, where `path` does not say (1.0 or 1.00).

@@ -67,7 +67,7 @@ impl<'a> LiveCollection<'a> {
     }
 
     /// The live elements, by ascending path: sets and maps in the order of their type,
-    /// lists in the order of their timeuuids.
+    /// lists in the order of their places.
     pub fn elements(&self) -> LiveElements<'a> {
         LiveElements {
             collection: *self,

@@ -1,0 +1,35 @@
+//! INSERT, UPDATE, DELETE and BATCH: from statements to one batch of the store.
+//!
+//! ```text
+//!   statement ─► insert, update, delete ─► plan: keys, operations, USING
+//!                                            │ values, a timestamp
+//!                                            v
+//!   execution: keys ─► rows' keys;  operations ─► cells, elements, deletions
+//!                                            │ row_buffer
+//!                                            v
+//!                        operands in one WriteBatch ─► the store, all or nothing
+//! ```
+//!
+//! What always holds: whatever is written is a merge operand that carries the client's
+//! timestamp, so nothing is read first, except for lists by index or by value. A
+//! statement that fails writes nothing, and a batch is one commit over all its tables.
+
+mod assignment;
+mod batch;
+mod collection;
+mod delete;
+mod execution;
+mod insert;
+mod keys;
+mod list;
+mod operation;
+mod plan;
+mod row_buffer;
+mod statement;
+#[cfg(test)]
+mod tests;
+mod update;
+mod using;
+
+pub use batch::NOT_A_WRITE;
+pub use statement::{WriteStatement, execute_batch};

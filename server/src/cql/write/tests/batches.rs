@@ -1,0 +1,123 @@
+//! Batches: one commit, one timestamp, all or nothing.
+
+use super::harness::session;
+
+const TABLES: [&str; 2] = [
+    "CREATE TABLE t (k int PRIMARY KEY, v int, l list<int>)",
+    "CREATE TABLE u (k int, c int, v blob, PRIMARY KEY (k, c))",
+];
+
+#[test]
+fn a_batch_writes_all_its_tables_in_one_commit() {
+    let session = session(&TABLES);
+    let before = session.catalog.db().view();
+    session.write(
+        "BEGIN BATCH \
+         INSERT INTO t (k, v) VALUES (1, 1); \
+         UPDATE u SET v = 0x01 WHERE k = 1 AND c = 1; \
+         DELETE FROM u WHERE k = 2; \
+         APPLY BATCH",
+    );
+    drop(before);
+    assert_eq!(session.show("t"), ["k 1, v 1"]);
+    assert_eq!(session.show("u"), ["k 1, c 1, v 0x01"]);
+    assert!(session.write("BEGIN UNLOGGED BATCH APPLY BATCH").is_empty());
+}
+
+#[test]
+fn a_batch_that_fails_writes_nothing() {
+    let session = session(&TABLES);
+    let message = session.refusal(
+        "BEGIN BATCH INSERT INTO t (k, v) VALUES (1, 1); UPDATE t SET l[3] = 1 WHERE k = 1; \
+         APPLY BATCH",
+    );
+    assert_eq!(
+        message,
+        "Attempted to set an element on a list which is null"
+    );
+    let error = session.batch(&[
+        "INSERT INTO u (k, c) VALUES (1, 1)",
+        "UPDATE t SET l[3] = 1 WHERE k = 1",
+    ]);
+    assert!(error.is_err());
+    assert!(session.show("t").is_empty() && session.show("u").is_empty());
+}
+
+#[test]
+fn statements_of_a_batch_have_one_timestamp() {
+    let session = session(&TABLES);
+    // Of equal timestamps the deletion wins, although it comes first.
+    session.write(
+        "BEGIN BATCH DELETE FROM t WHERE k = 1; INSERT INTO t (k, v) VALUES (1, 1); APPLY BATCH",
+    );
+    assert!(session.show("t").is_empty());
+    session.write("BEGIN BATCH USING TIMESTAMP 5 INSERT INTO t (k, v) VALUES (2, 1); APPLY BATCH");
+    session.write("DELETE FROM t USING TIMESTAMP 4 WHERE k = 2");
+    assert_eq!(session.show("t"), ["k 2, v 1"]);
+    session.write("DELETE FROM t USING TIMESTAMP 5 WHERE k = 2");
+    assert!(session.show("t").is_empty());
+    session.write(
+        "BEGIN BATCH DELETE FROM t USING TIMESTAMP 6 WHERE k = 2; \
+         INSERT INTO t (k, v) VALUES (2, 2) USING TIMESTAMP 7; APPLY BATCH",
+    );
+    assert_eq!(session.show("t"), ["k 2, v 2"]);
+}
+
+#[test]
+fn what_a_batch_appends_to_one_list_stays_in_its_order() {
+    let session = session(&TABLES);
+    let appended = [
+        "UPDATE t SET l = l + [1] WHERE k = 1",
+        "UPDATE t SET l = l + [1, 2] WHERE k = 1",
+        "UPDATE t SET l = [0] + l WHERE k = 1",
+        "UPDATE t SET l = [9] + l WHERE k = 1",
+    ];
+    session.batch(&appended).unwrap();
+    assert_eq!(session.show("t"), ["k 1, l [9, 0, 1, 1, 2]"]);
+}
+
+#[test]
+fn a_large_batch_gets_a_warning() {
+    let session = session(&TABLES);
+    let insert = |k: i32, bytes: usize| {
+        let value = "00".repeat(bytes);
+        format!("INSERT INTO u (k, c, v) VALUES ({k}, 1, 0x{value})")
+    };
+    let (one, two) = (insert(1, 6_000), insert(2, 1));
+    assert!(session.batch(&[&one]).unwrap().is_empty());
+    let warnings = session.batch(&[&one, &two]).unwrap();
+    let begin = "Batch for [app.u] is of size ";
+    assert!(
+        warnings.len() == 1 && warnings[0].starts_with(begin),
+        "{warnings:?}"
+    );
+}
+
+#[test]
+fn what_a_batch_may_not_say_is_refused() {
+    let session = session(&TABLES);
+    for (text, message) in [
+        (
+            "BEGIN BATCH USING TTL 5 INSERT INTO t (k) VALUES (1); APPLY BATCH",
+            "Global TTL on the BATCH statement is not supported.",
+        ),
+        (
+            "BEGIN BATCH USING TIMESTAMP 5 INSERT INTO t (k) VALUES (1) USING TIMESTAMP 6; \
+             APPLY BATCH",
+            "Timestamp must be set either on BATCH or individual statements",
+        ),
+        (
+            "BEGIN COUNTER BATCH APPLY BATCH",
+            "Batches of counters are not supported yet",
+        ),
+        (
+            "BEGIN BATCH INSERT INTO t (k) VALUES (1) IF NOT EXISTS; APPLY BATCH",
+            "Conditional writes (IF ...) are not supported yet",
+        ),
+    ] {
+        assert_eq!(session.refusal(text), message, "{text}");
+    }
+    let inner = ["BEGIN BATCH INSERT INTO t (k) VALUES (1); APPLY BATCH"];
+    let error = session.batch(&inner).unwrap_err();
+    assert_eq!(error.message, super::super::NOT_A_WRITE);
+}

@@ -1,0 +1,155 @@
+//! What is refused, in Cassandra's words.
+
+use super::harness::session;
+
+#[test]
+fn what_does_not_fit_the_table_is_refused_in_cassandras_words() {
+    let session = session(&[
+        "CREATE TABLE t (k int, c int, d int, s int STATIC, v int, l list<int>, m map<int, int>, \
+         f frozen<list<int>>, e set<int>, PRIMARY KEY (k, c, d))",
+        "CREATE TABLE n (k int PRIMARY KEY, v counter)",
+    ]);
+    let cases = [
+        (
+            "INSERT INTO t (k, c) VALUES (1)",
+            "Unmatched column names/values",
+        ),
+        (
+            "INSERT INTO t (k, c, d, k) VALUES (1, 1, 1, 1)",
+            "The column names contains duplicates",
+        ),
+        (
+            "INSERT INTO t (k, x) VALUES (1, 1)",
+            "Undefined column name x in table app.t",
+        ),
+        (
+            "INSERT INTO t (c, d) VALUES (1, 1)",
+            "Some partition key parts are missing: k",
+        ),
+        (
+            "INSERT INTO t (k, v) VALUES (1, 1)",
+            "Some clustering keys are missing: c, d",
+        ),
+        (
+            "INSERT INTO t (k, c, v) VALUES (1, 1, 1)",
+            "Some clustering keys are missing: d",
+        ),
+        (
+            "INSERT INTO t (k, c, d) VALUES (1, 1, 1) IF NOT EXISTS",
+            "Conditional writes (IF ...) are not supported yet",
+        ),
+        (
+            "UPDATE t SET v = 1 WHERE k = 1 AND c = 1 AND d = 1 IF v = 2",
+            "Conditional writes (IF ...) are not supported yet",
+        ),
+        (
+            "DELETE FROM t WHERE k = 1 AND c = 1 AND d = 1 IF EXISTS",
+            "Conditional writes (IF ...) are not supported yet",
+        ),
+        (
+            "UPDATE n SET v = v + 1 WHERE k = 1",
+            "Writes to counter tables are not supported yet",
+        ),
+        (
+            "UPDATE t SET c = 1 WHERE k = 1",
+            "PRIMARY KEY part c found in SET part",
+        ),
+        (
+            "UPDATE t SET v = 1 WHERE c = 1 AND d = 1",
+            "Some partition key parts are missing: k",
+        ),
+        (
+            "UPDATE t SET v = 1 WHERE k = 1 AND d = 1",
+            "Some clustering keys are missing: c",
+        ),
+        (
+            "UPDATE t SET v = 1 WHERE k = 1 AND c > 1",
+            "Slice restrictions are not supported on the clustering columns in UPDATE statements",
+        ),
+        (
+            "UPDATE t SET v = 1 WHERE k > 1 AND c = 1 AND d = 1",
+            "Only EQ and IN relation are supported on the partition key (unless you use the \
+             token() function) for UPDATE statements",
+        ),
+        (
+            "UPDATE t SET v = 1 WHERE token(k) = 1",
+            "The token function cannot be used in WHERE clauses for UPDATE statements",
+        ),
+        (
+            "UPDATE t SET s = 1 WHERE k = 1 AND c = 1 AND d = 1",
+            "Invalid restrictions on clustering columns since the UPDATE statement modifies only \
+             static columns",
+        ),
+        (
+            "UPDATE t SET v = 1 WHERE k = 1 AND c = 1 AND d = 1 AND v = 1",
+            "Non PRIMARY KEY columns found in where clause: v ",
+        ),
+        (
+            "UPDATE t SET v = 1 WHERE k = 1 AND k = 2 AND c = 1 AND d = 1",
+            "k cannot be restricted by more than one relation if it includes an Equal",
+        ),
+        (
+            "DELETE k FROM t WHERE k = 1",
+            "Invalid identifier k for deletion (should not be a PRIMARY KEY part)",
+        ),
+        (
+            "DELETE v FROM t WHERE k = 1 AND c = 1",
+            "Range deletions are not supported for specific columns",
+        ),
+        (
+            "DELETE FROM t WHERE k = 1 AND d = 1",
+            "PRIMARY KEY column \"d\" cannot be restricted as preceding column \"c\" is not \
+             restricted",
+        ),
+        (
+            "DELETE FROM t WHERE k = 1 AND c > 1 AND d = 1",
+            "Clustering column \"d\" cannot be restricted (preceding column \"c\" is restricted \
+             by a non-EQ relation)",
+        ),
+        (
+            "DELETE FROM t WHERE k = 1 AND c > 1 AND c > 2",
+            "More than one restriction was found for the start bound on c",
+        ),
+        (
+            "DELETE v[1] FROM t WHERE k = 1 AND c = 1 AND d = 1",
+            "Invalid deletion operation for non collection column v",
+        ),
+        (
+            "DELETE f[1] FROM t WHERE k = 1 AND c = 1 AND d = 1",
+            "Invalid deletion operation for frozen collection column f",
+        ),
+        (
+            "UPDATE t SET v = v + 1 WHERE k = 1 AND c = 1 AND d = 1",
+            "Invalid operation (v = v + 1) for non counter column v",
+        ),
+        (
+            "UPDATE t SET f = f + [1] WHERE k = 1 AND c = 1 AND d = 1",
+            "Invalid operation (f = f + [1]) for frozen collection column f",
+        ),
+        (
+            "UPDATE t SET e[1] = 1 WHERE k = 1 AND c = 1 AND d = 1",
+            "Invalid operation (e[1] = 1) for set column e",
+        ),
+        (
+            "UPDATE t SET m[null] = 1 WHERE k = 1 AND c = 1 AND d = 1",
+            "Invalid null map key",
+        ),
+        (
+            "UPDATE t USING TTL -1 SET v = 1 WHERE k = 1 AND c = 1 AND d = 1",
+            "A TTL must be greater or equal to 0, but was -1",
+        ),
+        (
+            "UPDATE t USING TTL 630720001 SET v = 1 WHERE k = 1 AND c = 1 AND d = 1",
+            "ttl is too large. requested (630720001) maximum (630720000)",
+        ),
+        (
+            "UPDATE t USING TIMESTAMP -9223372036854775808 SET v = 1 \
+             WHERE k = 1 AND c = 1 AND d = 1",
+            "Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807]",
+        ),
+    ];
+    for (text, message) in cases {
+        assert_eq!(session.refusal(text), message, "{text}");
+    }
+    assert!(session.show("t").is_empty());
+}

@@ -1,0 +1,8 @@
+//! Statements as text on a database in memory, and what is seen of its rows then.
+
+mod batches;
+mod collections;
+mod harness;
+mod messages;
+mod rows;
+mod served;

@@ -1,0 +1,115 @@
+//! Writes through the executor, and what SELECT sees of them.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use ebb_cql::protocol::{BatchKind, QueryParameters, Value, ValuesBuf};
+
+use crate::cql::call::{Call, Interrupt, Lane, Service, Statement};
+use crate::cql::executor::harness::Server;
+
+const T: &str = "CREATE TABLE t (k int, c int, s int STATIC, v text, PRIMARY KEY (k, c))";
+
+#[test]
+fn what_is_written_is_selected() {
+    let mut server = Server::with(&[T]);
+    server.run("INSERT INTO t (k, c, s, v) VALUES (1, 1, 9, 'a') USING TTL 60");
+    server.run("UPDATE ks.t SET v = 'b' WHERE k = 1 AND c = 2");
+    assert_eq!(
+        server.rows("SELECT * FROM t WHERE k = 1"),
+        "1 1 9 a | 1 2 9 b"
+    );
+    server.run("DELETE FROM t WHERE k = 1 AND c > 1");
+    assert_eq!(server.rows("SELECT v, ttl(v) FROM t"), "a 60");
+    server.clock.advance_ms(60_000);
+    assert_eq!(server.rows("SELECT * FROM t"), "");
+    server.run("BEGIN BATCH INSERT INTO t (k, c) VALUES (2, 1); UPDATE t SET s = 1 WHERE k = 2; APPLY BATCH");
+    assert_eq!(server.rows("SELECT * FROM t"), "2 1 1 null");
+}
+
+#[test]
+fn a_prepared_write_follows_its_table() {
+    let mut server = Server::with(&[T]);
+    let text = "INSERT INTO t (k, c, v) VALUES (?, 1, ?)";
+    let prepared = server.prepare(text).unwrap();
+    assert_eq!(prepared.lane(), Lane::Write);
+    assert!(prepared.needs_keyspace());
+    assert_eq!(prepared.markers().1, [0]);
+    let mut values = ValuesBuf::new();
+    values
+        .push(Value::Bytes(&[0, 0, 0, 5]))
+        .push(Value::Bytes(b"x"));
+    let parameters = QueryParameters {
+        values: values.as_values(),
+        timestamp_us: Some(77),
+        ..QueryParameters::default()
+    };
+    server.execute(&prepared, parameters).unwrap();
+    server.run("ALTER TABLE t ADD w int");
+    server.run("UPDATE t SET w = 3 WHERE k = 5 AND c = 1");
+    server.execute(&prepared, parameters).unwrap();
+    assert_eq!(
+        server.rows("SELECT v, w, writetime(v) FROM t WHERE k = 5"),
+        "x 3 77"
+    );
+    server.run("ALTER TABLE t DROP v");
+    let error = server.execute(&prepared, parameters).unwrap_err();
+    assert_eq!(error.message, "Undefined column name v in table ks.t");
+}
+
+#[test]
+fn a_batch_of_prepared_statements_is_one_write() {
+    let mut server = Server::with(&[T]);
+    let mut values = ValuesBuf::new();
+    values.push(Value::Bytes(&[0, 0, 0, 7]));
+    let none = ValuesBuf::new();
+    let batch = |server: &Server, texts: &[&str]| {
+        let interrupt = Interrupt::new(
+            Instant::now(),
+            Duration::from_secs(600),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let call = Call {
+            keyspace: Some("ks"),
+            parameters: QueryParameters::default(),
+            interrupt: &interrupt,
+        };
+        let statement = |text: &&str| {
+            let values = if text.contains('?') { &values } else { &none };
+            (Arc::new(server.prepare(text).unwrap()), values.as_values())
+        };
+        let statements: Vec<_> = texts.iter().map(statement).collect();
+        let kind = BatchKind::Unlogged;
+        (server.executor).batch(kind, &statements, &call, &mut BytesMut::new())
+    };
+    let insert = "INSERT INTO t (k, c, v) VALUES (?, 1, 'p')";
+    let error = batch(&server, &[insert, "SELECT * FROM t"]).unwrap_err();
+    assert_eq!(error.message, super::super::NOT_A_WRITE);
+    assert_eq!(server.rows("SELECT count(*) FROM t"), "0");
+    batch(&server, &[insert, "UPDATE t SET s = 1 WHERE k = 7"]).unwrap();
+    assert_eq!(server.rows("SELECT * FROM t"), "7 1 1 p");
+}
+
+#[test]
+fn nobody_writes_to_the_system_or_to_a_snapshot() {
+    let mut server = Server::with(&[T]);
+    server.run("INSERT INTO t (k, c, v) VALUES (1, 1, 'then')");
+    server.run("CREATE SNAPSHOT s ON KEYSPACE ks");
+    server.run("INSERT INTO t (k, c, v) VALUES (1, 1, 'now')");
+    assert_eq!(server.rows("SELECT v FROM t"), "now");
+    assert_eq!(server.rows("SELECT v FROM t USING SNAPSHOT s"), "then");
+    assert_eq!(
+        server.refused("UPDATE \"ks@s\".t SET v = 'x' WHERE k = 1 AND c = 1"),
+        "Cannot write to ks@s.t: a snapshot never changes; write to the keyspace itself"
+    );
+    assert_eq!(
+        server.refused("DELETE FROM system.local WHERE key = 'local'"),
+        "Modification is not supported by table system.local"
+    );
+    assert_eq!(
+        server.refused("INSERT INTO nothing (k) VALUES (1)"),
+        "table nothing does not exist"
+    );
+}
