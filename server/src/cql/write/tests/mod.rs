@@ -4,5 +4,6 @@ mod batches;
 mod collections;
 mod harness;
 mod messages;
+mod oracle;
 mod rows;
 mod served;

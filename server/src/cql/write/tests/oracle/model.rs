@@ -1,0 +1,199 @@
+//! Cassandra's rules, plain and slow: all that was ever written is kept, and each question
+//! looks at all of it.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A row's clustering; `None` is the static row.
+pub(super) type Row = Option<(i32, i32)>;
+
+/// A place for a value: a column, and which element of it.
+pub(super) type Place = (&'static str, Option<i32>);
+
+/// Rows of a partition, by bounds of their clustering.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Range {
+    /// Up to two values, and whether they are part of it.
+    pub(super) lower: Option<(i32, Option<i32>, bool)>,
+    pub(super) upper: Option<(i32, Option<i32>, bool)>,
+}
+
+impl Range {
+    fn contains(&self, (c, d): (i32, i32)) -> bool {
+        // A bound of one value compares by that one alone.
+        let side = |(bound_c, bound_d, _): (i32, Option<i32>, bool)| match bound_d {
+            Some(bound_d) => (c, d).cmp(&(bound_c, bound_d)),
+            None => c.cmp(&bound_c),
+        };
+        let above = |b: (i32, Option<i32>, bool)| side(b).is_gt() || b.2 && side(b).is_eq();
+        let below = |b: (i32, Option<i32>, bool)| side(b).is_lt() || b.2 && side(b).is_eq();
+        self.lower.is_none_or(above) && self.upper.is_none_or(below)
+    }
+}
+
+/// One thing that one write says.
+#[derive(Debug, Clone)]
+pub(super) enum Fact {
+    Partition,
+    Range(Range),
+    Row((i32, i32)),
+    /// Deletes what a collection had up to the timestamp.
+    Collection(Row, &'static str),
+    Marker((i32, i32), Life),
+    /// `None` is a tombstone.
+    Cell(Row, Place, Option<i32>, Life),
+}
+
+/// The end of a value and the seconds it was given; `None` for ever.
+pub(super) type Life = Option<(i64, i64)>;
+
+/// All that was written, with its timestamps, by partition.
+#[derive(Debug, Default)]
+pub(super) struct Model {
+    facts: BTreeMap<i32, Vec<(i64, Fact)>>,
+}
+
+/// A value that is seen: itself, its timestamp, its seconds left.
+type Seen = (i32, i64, Option<i64>);
+
+impl Model {
+    pub(super) fn add(&mut self, k: i32, timestamp: i64, fact: Fact) {
+        self.facts.entry(k).or_default().push((timestamp, fact));
+    }
+
+    /// What a SELECT of all columns says of a partition.
+    pub(super) fn show(&self, k: i32, now_s: i64) -> String {
+        let none = Vec::new();
+        let facts = self.facts.get(&k).unwrap_or(&none);
+        let statics = cells(facts, None, now_s);
+        let s = text(statics.get(&("s", None)));
+        let mut rows = BTreeSet::new();
+        for (_, fact) in facts {
+            if let Fact::Marker((c, d), _) | Fact::Cell(Some((c, d)), ..) = fact {
+                // CLUSTERING ORDER BY (c DESC, d ASC).
+                rows.insert((Reverse(*c), *d));
+            }
+        }
+        let mut shown = Vec::new();
+        for (Reverse(c), d) in rows {
+            let cells = cells(facts, Some((c, d)), now_s);
+            if cells.is_empty() && !has_marker(facts, (c, d), now_s) {
+                continue;
+            }
+            let v = cells.get(&("v", None));
+            shown.push(format!(
+                "{k} {c} {d} {s} {} {} {} {} {} {}",
+                text(v),
+                text(cells.get(&("w", None))),
+                map(&cells),
+                set(&cells),
+                v.map_or("null".to_owned(), |v| v.1.to_string()),
+                v.and_then(|v| v.2)
+                    .map_or("null".to_owned(), |ttl| ttl.to_string()),
+            ));
+        }
+        if shown.is_empty() && !statics.is_empty() {
+            let nulls = "null null null null null null";
+            shown.push(format!("{k} null null {s} {nulls}"));
+        }
+        shown.join(" | ")
+    }
+}
+
+/// The greatest deletion above a row.
+fn deleted(facts: &[(i64, Fact)], row: Row) -> Option<i64> {
+    let deletions = facts.iter().filter(|(_, fact)| match (fact, row) {
+        (Fact::Partition, _) => true,
+        (Fact::Range(range), Some(row)) => range.contains(row),
+        (Fact::Row(deleted), Some(row)) => *deleted == row,
+        _ => false,
+    });
+    deletions.map(|(timestamp, _)| *timestamp).max()
+}
+
+fn has_marker(facts: &[(i64, Fact)], row: (i32, i32), now_s: i64) -> bool {
+    let markers = facts.iter().filter_map(|(timestamp, fact)| match fact {
+        Fact::Marker(of, life) if *of == row => Some((*timestamp, life.is_some(), *life)),
+        _ => None,
+    });
+    // Of equal timestamps the one that ends is the greater, and then the later end.
+    let Some((timestamp, _, life)) = markers.max() else {
+        return false;
+    };
+    Some(timestamp) > deleted(facts, Some(row)) && life.is_none_or(|(end, _)| end > now_s)
+}
+
+/// The values of a row that are seen, by place.
+fn cells(facts: &[(i64, Fact)], row: Row, now_s: i64) -> BTreeMap<Place, Seen> {
+    let above = deleted(facts, row);
+    let mut places: BTreeMap<Place, Vec<(i64, Option<i32>, Life)>> = BTreeMap::new();
+    for (timestamp, fact) in facts {
+        if let Fact::Cell(of, place, value, life) = fact
+            && *of == row
+        {
+            let one = (*timestamp, *value, *life);
+            places.entry(*place).or_default().push(one);
+        }
+    }
+    let mut seen = BTreeMap::new();
+    for (place, values) in places {
+        // The newest; then a tombstone, then what ends, the later the better, then what
+        // stays; then the greater value, as bytes; then the shorter time.
+        let winner = values.iter().max_by_key(|(timestamp, value, life)| {
+            let rank = match (value, life) {
+                (None, _) => 2,
+                (_, Some(_)) => 1,
+                _ => 0,
+            };
+            let end = value.and(*life).map(|(end, _)| end);
+            let ttl = value.and(*life).map(|(_, ttl)| Reverse(ttl));
+            (*timestamp, rank, end, value.map(|v| v as u32), ttl)
+        });
+        let collections = facts.iter().filter_map(|(timestamp, fact)| match fact {
+            Fact::Collection(of, column) if *of == row && *column == place.0 => Some(*timestamp),
+            _ => None,
+        });
+        let above = above.max(collections.max());
+        if let Some((timestamp, Some(value), life)) = winner
+            && Some(*timestamp) > above
+            && life.is_none_or(|(end, _)| end > now_s)
+        {
+            seen.insert(
+                place,
+                (*value, *timestamp, life.map(|(end, _)| end - now_s)),
+            );
+        }
+    }
+    seen
+}
+
+fn text(value: Option<&Seen>) -> String {
+    value.map_or("null".to_owned(), |(value, ..)| value.to_string())
+}
+
+/// The native bytes of `m` as hexadecimal digits, which is how the harness shows them.
+fn map(cells: &BTreeMap<Place, Seen>) -> String {
+    hex(elements(cells, "m").map(|(key, value)| format!("00000004{key:08x}00000004{value:08x}")))
+}
+
+fn set(cells: &BTreeMap<Place, Seen>) -> String {
+    hex(elements(cells, "e").map(|(key, _)| format!("00000004{key:08x}")))
+}
+
+fn elements<'c>(
+    cells: &'c BTreeMap<Place, Seen>,
+    of: &'static str,
+) -> impl Iterator<Item = (i32, i32)> + 'c {
+    let of_column = move |((column, key), (value, ..)): (&Place, &Seen)| {
+        (*column == of).then_some((key.unwrap_or_default(), *value))
+    };
+    cells.iter().filter_map(of_column)
+}
+
+fn hex(parts: impl Iterator<Item = String>) -> String {
+    let parts: Vec<String> = parts.collect();
+    match parts.len() {
+        0 => "null".to_owned(),
+        count => format!("{count:08x}{}", parts.concat()),
+    }
+}
