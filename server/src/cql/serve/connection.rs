@@ -173,11 +173,11 @@ impl<S: Service> Connection<S> {
         length > self.shared.options.body_bytes_max || self.received.len() - HEADER_BYTES >= length
     }
 
-    fn start(&mut self, lane: Lane, work: Work<S>) {
+    fn start(&mut self, lane: Lane, work: Box<Work<S>>) {
         self.running += 1;
         let (results, shared) = (self.results_sender.clone(), self.shared.clone());
         if lane == Lane::Write {
-            return shared.commits.send(work, results);
+            return shared.commits.send(*work, results);
         }
         tokio::spawn(async move {
             let stream = work.stream();

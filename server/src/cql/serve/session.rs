@@ -25,7 +25,7 @@ pub(super) enum Handled<S: Service> {
         is_point: bool,
     },
     /// It is to run elsewhere.
-    Elsewhere(Lane, Work<S>),
+    Elsewhere(Lane, Box<Work<S>>),
 }
 
 /// Where a request is to run, and what it executes.
@@ -96,7 +96,7 @@ impl<S: Service> Session<S> {
                     received_at: now,
                     trace: self.trace.take(),
                 };
-                Handled::Elsewhere(lane, work)
+                Handled::Elsewhere(lane, Box::new(work))
             }
             Ok(None) => Handled::Answered {
                 is_point: matches!(
