@@ -23,6 +23,7 @@ use ebb_cql::syntax;
 use ebb_cql::syntax::ast::{self, Parsed, Statement};
 use xxhash_rust::xxh3::Xxh3;
 
+use super::activity::Activity;
 use super::analyse::markers::{Bound, Markers};
 use super::analyse::select::SelectPlan;
 use super::call::{Call, Lane, Outcome, Service};
@@ -45,6 +46,8 @@ pub struct Executor {
     system: Arc<SystemTables>,
     node: Arc<LocalNode>,
     limits: Limits,
+    activity: Arc<Activity>,
+    waits_for_sync: bool,
 }
 
 impl Executor {
@@ -55,7 +58,24 @@ impl Executor {
             system: Arc::default(),
             node: Arc::new(node),
             limits,
+            activity: Arc::default(),
+            waits_for_sync: false,
         }
+    }
+
+    /// Shows these clients and traces: those of its server.
+    #[must_use]
+    pub fn showing(mut self, activity: Arc<Activity>) -> Self {
+        self.activity = activity;
+        self
+    }
+
+    /// Whether writes are acknowledged only after an fsync. They never wait for it here:
+    /// the server syncs many at once.
+    #[must_use]
+    pub fn waiting_for_sync(mut self, waits_for_sync: bool) -> Self {
+        self.waits_for_sync = waits_for_sync;
+        self
     }
 
     /// The tables.
@@ -70,6 +90,7 @@ impl Executor {
             catalog: self.catalog.clone(),
             state: state.clone(),
             system: self.system.clone(),
+            activity: self.activity.clone(),
         }
     }
 
@@ -306,6 +327,15 @@ impl Service for Executor {
         let timestamp_us = call.parameters.timestamp_us;
         let warnings = execute_batch(&self.catalog, kind, &with_values, timestamp_us)?;
         Ok(written(warnings, out))
+    }
+
+    fn commits_wait_for_sync(&self) -> bool {
+        self.waits_for_sync
+    }
+
+    fn sync(&self) -> Result<()> {
+        let synced = self.catalog.db().sync();
+        synced.map_err(|error| ErrorResponse::server(error.to_string()))
     }
 }
 

@@ -69,6 +69,7 @@ impl Session {
             catalog: self.catalog.clone(),
             state: self.state(),
             system: self.system.clone(),
+            activity: Arc::default(),
         }
     }
 

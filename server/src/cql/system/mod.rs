@@ -6,13 +6,15 @@
 //! | `system` | `local`, `peers`, `peers_v2` |
 //! | `system_schema` | `keyspaces`, `tables`, `columns`, `types`, `dropped_columns`, and those of what ebb has none of |
 //! | `system_virtual_schema` | `keyspaces`, `tables`, `columns` |
-//! | `system_views` | `snapshots`, `jobs` |
+//! | `system_traces` | `sessions`, `events` |
+//! | `system_views` | `snapshots`, `jobs`, `clients` |
 //!
 //! Nothing of them is stored. A row is computed from the schema and the node as they are
-//! when a statement asks. The first two count as a node's own tables for drivers, the last
-//! two as virtual ones. None can be written to. The keyspace of the database in which ebb
+//! when a statement asks. `system_views` and `system_virtual_schema` count as virtual for drivers, the others
+//! as a node's own. None can be written to. The keyspace of the database in which ebb
 //! keeps its own records, `ebb_system`, is not there for CQL.
 
+mod activity;
 pub mod cells;
 mod local;
 mod schema;
@@ -31,6 +33,7 @@ use ebb_catalog::schema::TableSchema;
 pub use self::views::{SNAPSHOT_COLUMNS, SnapshotRow, snapshot_rows};
 pub use self::virtual_table::{VirtualRow, VirtualTable};
 use crate::catalog::{Catalog, CatalogState};
+use crate::cql::activity::Activity;
 
 /// What `release_version` says: the Cassandra whose CQL and messages these are. Drivers
 /// choose by it which tables they ask for.
@@ -47,7 +50,7 @@ pub const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 pub const CLUSTER_NAME: &str = "ebb";
 
 /// What drivers take for a node's own keyspaces.
-pub(super) const LOCAL_KEYSPACES: &[&str] = &["system", "system_schema"];
+pub(super) const LOCAL_KEYSPACES: &[&str] = &["system", "system_schema", "system_traces"];
 /// What drivers take for virtual ones.
 pub(super) const VIRTUAL_KEYSPACES: &[&str] = &["system_views", "system_virtual_schema"];
 
@@ -71,6 +74,8 @@ pub struct Facts {
     pub state: Arc<CatalogState>,
     /// All tables of this kind.
     pub system: Arc<SystemTables>,
+    /// What the server does for whom.
+    pub activity: Arc<Activity>,
 }
 
 /// All virtual tables. They are the same in every database.
@@ -95,6 +100,9 @@ impl Default for SystemTables {
             virtual_schema::COLUMNS,
             views::SNAPSHOTS,
             views::JOBS,
+            activity::CLIENTS,
+            activity::SESSIONS,
+            activity::EVENTS,
         ];
         let mut by_keyspace: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
         for definition in own.into_iter().chain(schema::NOT_THERE) {

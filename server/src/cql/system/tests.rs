@@ -1,6 +1,7 @@
 //! What drivers find when they connect.
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use bytes::Bytes;
 use ebb_storage::simulation::MemDisk;
@@ -37,6 +38,23 @@ fn every_cell_is_a_value_of_its_column_and_rows_come_by_their_keys() {
     session.run("ALTER TABLE t WITH extensions = {'a': 0x0aff} AND cdc = true");
     session.run("CREATE SNAPSHOT s ON KEYSPACE app WITH ttl = '1h'");
     let facts = session.facts();
+    let address = ([127, 0, 0, 1], 9).into();
+    let (_, client) = facts.activity.enter(address);
+    client.note_driver(Some("a driver"), Some("1.0"));
+    client.note_keyspace("app".into());
+    let what = ("QUERY", "Execute CQL3 query");
+    let parameters = vec![
+        ("page_size", "7".to_owned()),
+        ("query", "SELECT".to_owned()),
+    ];
+    let mut trace = (facts.activity).begin_trace(address, Instant::now(), what, parameters);
+    trace.note("one step");
+    trace.note("another");
+    trace.end();
+    for (table, rows) in [("sessions", 1), ("events", 2)] {
+        let table = session.system.table("system_traces", table).unwrap();
+        assert_eq!(table.rows(&facts).unwrap().len(), rows);
+    }
     let mut tables = 0;
     for keyspace in session.system.keyspaces() {
         for schema in session.system.tables_of(&[keyspace]) {
@@ -56,7 +74,7 @@ fn every_cell_is_a_value_of_its_column_and_rows_come_by_their_keys() {
             tables += 1;
         }
     }
-    assert_eq!(tables, 18);
+    assert_eq!(tables, 21);
 }
 
 #[test]
@@ -118,7 +136,7 @@ fn users_keyspaces_tables_columns_and_types_are_told() {
     let keyspaces: BTreeSet<_> = texts(&session, "system_schema", "keyspaces", "keyspace_name")
         .into_iter()
         .collect();
-    let expected = ["app", "system", "system_schema"].map(str::to_string);
+    let expected = ["app", "system", "system_schema", "system_traces"].map(str::to_string);
     assert_eq!(keyspaces, BTreeSet::from(expected));
     let all = |name| texts(&session, "system_schema", "columns", name);
     let rows = all("keyspace_name").into_iter().zip(all("table_name"));
@@ -165,7 +183,7 @@ fn each_of_the_systems_tables_is_told_of_once() {
     };
     let (local, other) = (of("system_schema"), of("system_virtual_schema"));
     assert!(local.is_disjoint(&other));
-    assert_eq!(local.len() + other.len(), 18);
+    assert_eq!(local.len() + other.len(), 21);
     assert!(local.contains(&("system".to_string(), "local".to_string())));
     assert!(other.contains(&("system_views".to_string(), "snapshots".to_string())));
 }
