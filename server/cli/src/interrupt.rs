@@ -18,9 +18,7 @@ const EXIT_SIGNAL: i32 = 128;
 /// True after the first signal, so that work can end early; the second ends the
 /// process. To be asked for once in a process.
 pub(super) fn cancelled() -> Result<Arc<AtomicBool>> {
-    let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter();
-    let wanted = wanted.filter(|&signal| !is_ignored(signal));
-    let signals = Signals::new(wanted).context("cannot listen for an interrupt")?;
+    let signals = listen()?;
     let cancelled = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&cancelled);
     thread::Builder::new()
@@ -28,6 +26,34 @@ pub(super) fn cancelled() -> Result<Arc<AtomicBool>> {
         .spawn(move || wait(signals, &told))
         .context("cannot listen for an interrupt")?;
     Ok(cancelled)
+}
+
+/// The first signal, waited for by a command that serves until somebody stops it. The
+/// second ends the process. To be asked for once in a process.
+pub(super) struct StopSignal(Signals);
+
+impl StopSignal {
+    /// Listens from now on.
+    pub(super) fn listen() -> Result<Self> {
+        listen().map(Self)
+    }
+
+    /// Waits for the first.
+    pub(super) fn wait(mut self) -> Result<()> {
+        if self.0.forever().next().is_some() {
+            thread::Builder::new()
+                .name("ebb-signals".to_owned())
+                .spawn(move || wait(self.0, &AtomicBool::new(true)))
+                .context("cannot listen for an interrupt")?;
+        }
+        Ok(())
+    }
+}
+
+fn listen() -> Result<Signals> {
+    let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter();
+    let wanted = wanted.filter(|&signal| !is_ignored(signal));
+    Signals::new(wanted).context("cannot listen for an interrupt")
 }
 
 fn wait(mut signals: Signals, cancelled: &AtomicBool) {

@@ -17,6 +17,7 @@
 mod apps;
 mod backup;
 mod completions;
+mod config;
 mod database;
 mod delete;
 mod demo;
@@ -38,6 +39,7 @@ mod put;
 mod repair;
 mod run;
 mod scan;
+mod serve;
 mod sim;
 mod snapshot;
 mod stats;
@@ -60,6 +62,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(serve::Args),
+    Config(config::Args),
     Demo(demo::Args),
     Load(load::Args),
     Snapshot(snapshot::Args),
@@ -87,6 +91,8 @@ fn main() -> ExitCode {
         return ended;
     }
     let result = match Cli::parse().command {
+        Command::Serve(args) => serve::run(args),
+        Command::Config(args) => config::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Load(args) => load::run(args),
         Command::Snapshot(args) => snapshot::run(args),

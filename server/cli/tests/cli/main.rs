@@ -18,6 +18,7 @@ mod place;
 mod reading;
 mod restarts;
 mod rows;
+mod serving;
 mod simulating;
 mod writing;
 

@@ -1,0 +1,170 @@
+//! `ebb serve`: a database that answers CQL, with jobs beside it.
+//!
+//! ```text
+//!   settings ─> node (database, governor, guard, jobs) ─> catalog, executor ─> sockets
+//!   SIGTERM: sockets drain ─> jobs park ─> memtables flush ─> exit
+//! ```
+
+pub(crate) mod settings;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Error, Result};
+use ebb_server::catalog::Catalog;
+use ebb_server::cql::executor::Executor;
+use ebb_server::cql::read::Limits;
+use ebb_server::cql::serve::{CqlServer, ServeOptions};
+use ebb_server::cql::system::LocalNode;
+use ebb_server::node::{Node, NodeOptions, Restarted, Stop};
+use ebb_storage::{ErrorKind, Options, SystemClock};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use self::settings::{Durability, Settings, SettingsArgs};
+use super::interrupt::StopSignal;
+use super::lock_holder::holder;
+use super::print::say;
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb serve
+  ebb serve --data /var/lib/ebb --durability sync
+  ebb serve --cql 127.0.0.1:0 --slo p99=2ms
+  ebb serve --config ebb.toml
+
+Then, in another terminal:
+  cqlsh 127.0.0.1 9042
+
+Drivers for Cassandra connect to it as to one node of version 4.1. `ebb config show`
+prints the settings in force. Every flag has an environment variable: EBB_DATA, EBB_CQL,
+EBB_SLO and so on.
+
+SIGTERM and Ctrl-C stop it: no request is taken any more, those that run are answered,
+jobs are parked and start again with the next server, and what is in memory is written to
+files. A second signal ends the process at once; nothing that was acknowledged is lost.";
+
+/// How long requests that run may take once the server is to stop.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// Serve a database to Cassandra's drivers and cqlsh, with jobs on what the load leaves.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    settings: SettingsArgs,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    let settings = args.settings.settings()?;
+    raise_open_files();
+    let stop = StopSignal::listen()?;
+    let node = open(&settings)?;
+    let server = listen(&settings, &node)?;
+    restart_jobs(&node)?;
+    greet(server.address(), &settings.data)?;
+    stop.wait()?;
+    eprintln!("ebb: stopping: requests that run are answered; a second signal ends it at once");
+    if !server.drain(DRAIN) {
+        eprintln!("ebb: some requests did not end in time");
+    }
+    node.shutdown(Stop::Park);
+    if let Some(db) = node.db() {
+        db.flush()?;
+    }
+    Ok(())
+}
+
+/// Opens the database, made where it is absent, with jobs beside it.
+fn open(settings: &Settings) -> Result<Node> {
+    let durability = match settings.durability {
+        // Those that wait for an fsync wait for it together, in the server.
+        Durability::Sync => ebb_storage::Durability::default(),
+        Durability::Interval(time) => ebb_storage::Durability::Interval(time),
+        Durability::Os => ebb_storage::Durability::Os,
+    };
+    let db = Options {
+        create_if_missing: true,
+        durability,
+        ..Options::default()
+    };
+    let mut options = NodeOptions::default();
+    options.colocated.objective = settings.slo;
+    Node::open(&settings.data, db, options).map_err(|error| {
+        let is_locked = |error: &Error| {
+            let storage = (error.chain()).find_map(|cause| cause.downcast_ref());
+            storage.is_some_and(|error: &ebb_storage::Error| error.kind() == ErrorKind::Locked)
+        };
+        let error = Error::new(error);
+        match is_locked(&error).then(|| holder(&settings.data)).flatten() {
+            Some(holder) => {
+                let text = format!("{error} ({holder})");
+                error.context(text)
+            }
+            None => error,
+        }
+    })
+}
+
+fn listen(settings: &Settings, node: &Node) -> Result<CqlServer> {
+    let db = node.db().context("the node has a database")?;
+    let catalog = Catalog::open(db, Arc::new(SystemClock))?;
+    let options = ServeOptions {
+        address: settings.cql,
+        connections_max: settings.connections_max as usize,
+        request_timeout: settings.request_timeout,
+        ..ServeOptions::default()
+    };
+    let address = settings.advertise.unwrap_or(settings.cql);
+    let executor = Executor::new(
+        Arc::new(catalog),
+        LocalNode {
+            address,
+            cluster_name: settings.cluster_name.clone(),
+        },
+        Limits::default(),
+    )
+    .showing(options.activity.clone())
+    .waiting_for_sync(settings.durability == Durability::Sync);
+    CqlServer::start(Arc::new(executor), node.latencies(), options)
+        .with_context(|| format!("cannot listen on {}", settings.cql))
+}
+
+/// Starts again what the last process over this directory left unfinished. A job that
+/// cannot start is told, and keeps nobody from being served.
+fn restart_jobs(node: &Node) -> Result<()> {
+    for job in node.unfinished()? {
+        let (application, id) = (&job.application, &job.id);
+        match node.restart(id) {
+            Ok(Restarted::Runs(_)) => eprintln!("ebb: {application} {id} goes on"),
+            Ok(Restarted::HadSucceeded { .. }) => {
+                eprintln!("ebb: {application} {id} had succeeded: its output is there");
+            }
+            Ok(Restarted::GivenUp { cause }) => {
+                eprintln!("ebb: {application} {id} is given up: {cause}");
+            }
+            Err(error) => eprintln!("ebb: {application} {id} does not start again: {error}"),
+        }
+    }
+    Ok(())
+}
+
+fn greet(address: SocketAddr, data: &Path) -> Result<()> {
+    let (ip, port) = (address.ip(), address.port());
+    say(format!(
+        "listening for CQL on {address}\ndatabase: {}\nconnect with: cqlsh {ip} {port}",
+        data.display()
+    ))
+}
+
+/// Each connection is an open file: as many as the system grants. Without, there are
+/// fewer connections.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    let _fewer = setrlimit(Resource::Nofile, raised);
+}

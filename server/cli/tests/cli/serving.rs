@@ -1,0 +1,147 @@
+//! `ebb serve` as its user starts, asks and stops it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use ebb_cql::client::Client;
+use ebb_cql::protocol::{
+    Compression, Consistency, ErrorKind, QueryParameters, Request, Response, Values,
+};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::place::Place;
+
+/// A server on a free port, which is killed when a test fails.
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+impl Server {
+    fn start(place: &Place, more: &str) -> Self {
+        let mut child = place
+            .command(&format!("serve --cql 127.0.0.1:0 {more}"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        let Some(address) = line.trim().strip_prefix("listening for CQL on ") else {
+            let mut told = String::new();
+            child
+                .stderr
+                .take()
+                .unwrap()
+                .read_to_string(&mut told)
+                .unwrap();
+            panic!("{line:?}: {told}");
+        };
+        let address = address.to_owned();
+        // It goes on printing.
+        child.stdout = Some(out.into_inner());
+        Self { child, address }
+    }
+
+    fn client(&self) -> Client {
+        let client = Client::connect(&*self.address, Compression::Lz4).unwrap();
+        (client
+            .socket()
+            .set_read_timeout(Some(Duration::from_secs(20))))
+        .unwrap();
+        client
+    }
+
+    /// Stops it as an operator does; gives its exit code.
+    fn stop(mut self) -> Option<i32> {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+fn query(client: &mut Client, text: &str) -> Result<Response, ErrorKind> {
+    let parameters = QueryParameters {
+        consistency: Consistency::One,
+        values: Values::default(),
+        skip_metadata: false,
+        page_size_rows: None,
+        paging_state: None,
+        serial_consistency: None,
+        timestamp_us: None,
+    };
+    match client.request(&Request::Query { text, parameters }) {
+        Ok(response) => Ok(response),
+        Err(ebb_cql::client::ClientError::Refused(error)) => Err(error.kind),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+const KEYSPACE: &str = "CREATE KEYSPACE shop WITH replication = \
+                        {'class': 'SimpleStrategy', 'replication_factor': 1}";
+
+#[test]
+fn what_is_made_through_a_server_is_there_for_the_next_one() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    let mut client = server.client();
+    query(&mut client, KEYSPACE).unwrap();
+    query(&mut client, "CREATE TABLE shop.orders (id int PRIMARY KEY)").unwrap();
+    // Nobody else gets at the directory meanwhile, and is told who has it.
+    let refused = place.ebb("serve --cql 127.0.0.1:0").fails(4);
+    assert!(refused.contains("ebb serve"), "{refused}");
+    assert_eq!(server.stop(), Some(0));
+    let server = Server::start(&place, "--durability sync --slo p99=2ms");
+    let mut client = server.client();
+    assert!(matches!(
+        query(&mut client, KEYSPACE),
+        Err(ErrorKind::AlreadyExists { keyspace, .. }) if keyspace == "shop"
+    ));
+    assert!(matches!(
+        query(&mut client, "SELECT id FROM shop.orders"),
+        Ok(Response::Rows(_))
+    ));
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn only_who_asks_for_it_lets_other_machines_in() {
+    let place = Place::new();
+    let refused = place.ebb("serve --cql 0.0.0.0:0").fails(2);
+    assert!(refused.contains("--insecure-listen"), "{refused}");
+    assert!(!place.path("ebb-data").exists(), "nothing was made");
+}
+
+#[test]
+fn settings_come_from_flags_before_the_environment_before_a_file() {
+    let place = Place::new();
+    place.write("ebb.toml", "durability = \"sync\"\nconnections-max = 5\n");
+    place.ebb("config check ebb.toml").ok();
+    let shown = place
+        .command("config show --config ebb.toml --cluster-name here")
+        .env("EBB_CONNECTIONS_MAX", "6")
+        .output()
+        .unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    for line in [
+        "durability = \"sync\"",
+        "connections-max = 6",
+        "cluster-name = \"here\"",
+        "cql = \"127.0.0.1:9042\"",
+    ] {
+        assert!(shown.contains(line), "{line} in {shown}");
+    }
+    place.write("ebb.toml", "durabilty = \"sync\"\n");
+    let refused = place.ebb("config check ebb.toml").fails(2);
+    assert!(refused.contains("did you mean durability?"), "{refused}");
+    place.ebb("serve --config ebb.toml").fails(2);
+}
