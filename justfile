@@ -17,6 +17,10 @@ proof:
 check:
     bash .ci/run
 
+# Unmodified drivers and cqlsh against `ebb serve`: `just clients python`, or all of them.
+clients *names:
+    bash tests/clients/run {{names}}
+
 # The book, with mdbook (`cargo install mdbook`).
 book:
     mdbook build docs
