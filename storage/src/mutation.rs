@@ -133,6 +133,19 @@ mutations! {
     RepeatFruitlessMerges = "what gained nothing is merged again as often as a picker likes",
     OverlookGarbage = "what nobody needs any more is left in its run",
 
+    // Garbage by timestamps goes when nobody can notice.
+    PurgeBesideOlderRuns = "a deletion goes though an older run may have what it deletes",
+    PurgeBesideNewerRuns = "a deletion goes though a newer run may have what it deletes",
+    PurgeBesideMemtables = "a deletion goes though a memtable may have what it deletes",
+    PurgeBesideOtherStripes = "a deletion goes though a reader sees what it deletes beside it",
+    PurgeForAll = "what has served its time now is purged, whoever judges at an earlier time",
+    PurgeHeadsAlone = "the deletions of a group go when nothing else has its head",
+    PurgeHeadsOfSnapshots = "the deletions of a group go though a snapshot stands among its values",
+    PurgeUnderPurgedHeads = "the deletions of a group go before what they delete",
+    PurgeUnderLaterHeads = "values go that a group deleted after a reader's time",
+    UncoverUnderPurged = "a value that is purged uncovers what it replaced",
+    TrustUnknownTimestamps = "a run whose timestamps are not known counts as having none",
+
     // An ingested run stands at its commit.
     IngestUnderMemtables = "an ingested run is put under the memtables",
     TrustIngestedNumbers = "versions in an ingested run have the number in the file",

@@ -31,6 +31,8 @@ mod drop;
 mod failed_calls;
 #[path = "full_disk.rs"]
 mod full_disk;
+#[path = "../../storage/tests/garbage.rs"]
+mod garbage;
 #[path = "../../storage/tests/ingest.rs"]
 mod ingest;
 #[path = "model.rs"]
@@ -221,6 +223,47 @@ const KILLERS: &[(Mutation, &str)] = &[
     (
         OverlookGarbage,
         "compaction::a_version_that_another_snapshot_needs_is_no_garbage",
+    ),
+    (
+        PurgeBesideOlderRuns,
+        "garbage::a_deletion_stays_beside_what_it_deletes_in_an_older_run",
+    ),
+    (
+        PurgeBesideNewerRuns,
+        "garbage::a_deletion_stays_beside_what_it_deletes_in_newer_runs_and_memtables",
+    ),
+    (
+        PurgeBesideMemtables,
+        "garbage::a_deletion_stays_beside_what_it_deletes_in_newer_runs_and_memtables",
+    ),
+    (
+        PurgeBesideOtherStripes,
+        "garbage::a_deletion_stays_beside_what_it_deletes_in_another_stripe",
+    ),
+    (
+        PurgeForAll,
+        "garbage::a_reader_from_before_the_end_of_the_grace_keeps_what_it_judges",
+    ),
+    (
+        PurgeHeadsAlone,
+        "garbage::a_deletion_stays_beside_what_it_deletes_in_an_older_run",
+    ),
+    (
+        PurgeHeadsOfSnapshots,
+        "garbage::a_snapshot_keeps_a_deletion_beside_what_it_deletes_above",
+    ),
+    (PurgeUnderPurgedHeads, "garbage::a_group_goes_whole"),
+    (
+        PurgeUnderLaterHeads,
+        "garbage::a_row_goes_under_the_head_that_its_readers_see_and_under_no_later_one",
+    ),
+    (
+        UncoverUnderPurged,
+        "garbage::what_a_purged_value_replaced_stays_hidden",
+    ),
+    (
+        TrustUnknownTimestamps,
+        "garbage::a_deletion_stays_beside_a_run_of_which_nothing_is_known",
     ),
     (IngestUnderMemtables, INGESTED),
     (TrustIngestedNumbers, INGESTED),

@@ -18,6 +18,7 @@ mod fruitless;
 )]
 mod pacer;
 mod pick;
+mod purge;
 mod refusal;
 mod retain;
 mod shape;
@@ -33,6 +34,7 @@ pub(crate) use fruitless::{Fruitless, Rewriting};
 pub(crate) use pacer::Pacer;
 pub(crate) use pick::ask;
 pub use pick::{Action, CompactionPicker, Pick, Reason};
+pub(crate) use purge::{Elsewhere, Purger};
 pub(crate) use refusal::Refusal;
 pub(crate) use retain::Retain;
 pub use shape::{RunShape, TableShape};

@@ -18,6 +18,7 @@
 //! It also says of what is kept for whom it is ([`Retain::kept`]), so that it is known
 //! to be garbage when the last of them is gone. Flush and merge have this one rule.
 
+use super::Purger;
 use crate::key::{Boundaries, Kind, SeqNo, Version, stripe};
 use crate::mutation::{self, Mutation};
 use crate::read::{Base, Fold, Merger};
@@ -44,7 +45,8 @@ pub(crate) struct Kept {
 impl<'a> Retain<'a> {
     /// What [`Retain::versions`] keeps, newest first, with where it goes and for whom
     /// it is there. What is kept is cut into runs at the ascending `splits`: a number up
-    /// to the first goes into part 0. `versions` is empty afterwards.
+    /// to the first goes into part 0. `versions` is empty afterwards. What a `purger`
+    /// takes away is not kept.
     pub(crate) fn kept<'v>(
         self,
         key: &[u8],
@@ -52,8 +54,12 @@ impl<'a> Retain<'a> {
         covering: &'v [SeqNo],
         bottom: bool,
         splits: &'v [SeqNo],
+        purger: Option<&mut Purger<'_>>,
     ) -> impl Iterator<Item = Kept> + use<'a, 'v> {
         self.versions(key, versions, covering, bottom);
+        if let Some(purger) = purger {
+            purger.purge(key, versions, bottom);
+        }
         let mut newer = None;
         versions.drain(..).map(move |version| {
             let part = stripe(splits, version.seq);

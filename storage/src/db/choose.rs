@@ -212,6 +212,6 @@ pub(super) fn rewriting(
         garbage_bytes,
         older: older.iter().map(|run| run.id()).collect(),
         now_ms: engine.now_ms(),
-        expires: run.expires(),
+        expires: run.expires() || run.has_timestamps(),
     }
 }

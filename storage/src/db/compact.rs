@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::compaction::Retain;
+use crate::compaction::{Elsewhere, Purger, Retain};
 use crate::db::choose::{Chosen, choose, has_merge, rewriting};
 use crate::db::kept_runs::KeptRuns;
 use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result};
-use crate::key::{Boundaries, Cursor, KeyRange, RangeTombstones, Version};
+use crate::key::{Boundaries, Cursor, KeyRange, RangeTombstones, RunId, SeqNo, Version};
 use crate::manifest::Edit;
 use crate::mutation::{self, Mutation};
 use crate::read::Merge;
@@ -44,7 +44,10 @@ fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool
     let boundaries = engine.boundaries(table.id);
     let output = match chosen.drops() {
         true => None,
-        false => write_merged(engine, table, chosen, &boundaries)?,
+        false => {
+            let elsewhere = elsewhere(engine, table, chosen);
+            write_merged(engine, table, chosen, &boundaries, elsewhere.as_ref())?
+        }
     };
     if !chosen.drops() {
         let bytes = |runs: &[Arc<Run>]| runs.iter().map(|run| run.meta().bytes).sum();
@@ -100,12 +103,50 @@ fn gains(input: &RunMeta, output: &RunMeta, boundaries: &Boundaries) -> bool {
         || output.garbage_bytes(boundaries) < input.garbage_bytes(boundaries)
 }
 
-/// Writes what is needed of the inputs as one run.
+/// What there is beside the inputs, where the values may have garbage by timestamps.
+///
+/// It is asked for behind the boundaries: what was deleted, or has expired, so long
+/// before the time of these that nothing older is to be written any more has all that it
+/// may hide in here, or in the inputs. What is written behind this counts as later.
+fn elsewhere(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Option<Elsewhere> {
+    table.merger.operator()?;
+    // Those that entered before.
+    let last = engine.queue().pause(|next| next.before());
+    engine.queue().wait_visible(last.unwrap_or_default());
+    let version = table.version();
+    let inputs = chosen.inputs();
+    let is_input = |run: &Run| inputs.iter().any(|input| input.id() == run.id());
+    let oldest = inputs.last().map(|run| run.id());
+    let place = |run: Option<RunId>| {
+        version
+            .runs
+            .iter()
+            .position(|other| Some(other.id()) == run)
+    };
+    let below = place(oldest).map_or(0, |at| at + 1);
+    let overlooks = |run: &Run| {
+        let is_newer = place(Some(run.id())).is_none_or(|at| at < below);
+        mutation::is(Mutation::PurgeBesideNewerRuns) && is_newer
+            || mutation::is(Mutation::PurgeBesideOlderRuns) && !is_newer
+    };
+    let runs = version.all_runs();
+    let runs = runs.filter(|run| !is_input(run) && !overlooks(run));
+    let memtables = std::iter::once(&version.memtable).chain(&version.frozen);
+    let least = memtables.map(|memtable| memtable.least_timestamp()).min();
+    Some(Elsewhere {
+        runs: runs.cloned().collect(),
+        least_in_memory: least.unwrap_or(i64::MAX),
+    })
+}
+
+/// Writes what is needed of the inputs as one run; with garbage by timestamps purged
+/// where it is known what is `elsewhere`.
 fn write_merged(
     engine: &Engine,
     table: &TableCore,
     chosen: &Chosen<'_>,
     boundaries: &Boundaries,
+    elsewhere: Option<&Elsewhere>,
 ) -> Result<Option<Arc<Run>>> {
     let (inputs, older) = (chosen.inputs(), chosen.older());
     let retain = Retain {
@@ -124,7 +165,13 @@ fn write_merged(
     let origin = origins
         .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
         .expect("a merge has inputs");
-    let mut runs = KeptRuns::new(engine, table, retain, &[], [origin]);
+    let seqs = inputs.iter().map(|run| run.meta());
+    let span = seqs.fold((SeqNo::MAX, SeqNo::ZERO), |span, meta| {
+        (span.0.min(meta.smallest_seq), span.1.max(meta.largest_seq))
+    });
+    let purger =
+        elsewhere.and_then(|elsewhere| Purger::new(&table.merger, boundaries, elsewhere, span));
+    let mut runs = KeptRuns::new(engine, table, retain, &[], [origin]).with_purger(purger);
     let tombstones = tombstones_of(inputs);
     let mut versions = Vec::new();
     let mut last: Option<Bytes> = None;
@@ -150,6 +197,10 @@ fn write_merged(
         let bottom = !older.iter().any(|run| run.covers(&key));
         let covering = tombstones.over(&key);
         runs.add(&key, &mut versions, covering, bottom)?;
+        if runs.has_failed_to_purge() {
+            drop(runs);
+            return write_merged(engine, table, chosen, boundaries, None);
+        }
         last = Some(key);
         if chunk_bytes >= CHUNK_BYTES {
             engine.after_chunk(std::mem::take(&mut chunk_bytes));

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::compaction::Retain;
+use crate::compaction::{Purger, Retain};
 use crate::db::{Engine, TableCore};
 use crate::error::Result;
 use crate::key::{KeyRange, Kind, RangeTombstones, SeqNo, Version, stripe};
@@ -16,6 +16,7 @@ pub(super) struct KeptRuns<'a> {
     engine: &'a Engine,
     retain: Retain<'a>,
     splits: &'a [SeqNo],
+    purger: Option<Purger<'a>>,
     /// Oldest first; one more than `splits`.
     parts: Vec<Part<'a>>,
 }
@@ -50,6 +51,7 @@ impl<'a> KeptRuns<'a> {
                 table.id,
                 table.options.sstable.clone(),
                 table.origin(origin),
+                table.merger.operator(),
             ),
             smallest: SeqNo::MAX,
             largest: SeqNo::ZERO,
@@ -60,8 +62,19 @@ impl<'a> KeptRuns<'a> {
             engine,
             retain,
             splits,
+            purger: None,
             parts,
         }
+    }
+
+    /// The same, with garbage purged from what is kept.
+    pub(super) fn with_purger(self, purger: Option<Purger<'a>>) -> Self {
+        Self { purger, ..self }
+    }
+
+    /// Whether what was purged so far must not count: [`Purger::has_failed`].
+    pub(super) fn has_failed_to_purge(&self) -> bool {
+        self.purger.as_ref().is_some_and(Purger::has_failed)
     }
 
     /// Adds what is kept of a key's versions (newest first), which are gone then; the
@@ -73,7 +86,9 @@ impl<'a> KeptRuns<'a> {
         covering: &[SeqNo],
         bottom: bool,
     ) -> Result<()> {
-        let kept = (self.retain).kept(key, versions, covering, bottom, self.splits);
+        let (retain, splits) = (self.retain, self.splits);
+        let purger = self.purger.as_mut();
+        let kept = retain.kept(key, versions, covering, bottom, splits, purger);
         for kept in kept {
             let part = &mut self.parts[kept.part];
             if let Some(by) = kept.only_for {

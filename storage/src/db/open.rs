@@ -229,7 +229,10 @@ fn open_tables(
     for meta in state.tables.values() {
         let open = |meta: &RunMeta| runs.open_run(meta);
         let runs = meta.runs.iter().map(open).collect::<Result<_>>()?;
-        let version = TableVersion::new(Memtable::new(chunks.clone()), runs);
+        let operator = meta.options.merge_operator.as_deref();
+        let operator = operator.and_then(|name| operators.get(name));
+        let memtable = Memtable::new(chunks.clone()).with_operator(operator);
+        let version = TableVersion::new(memtable, runs);
         let name = (meta.keyspace.as_str(), meta.name.as_str());
         let table = TableCore::new(
             database,

@@ -76,13 +76,16 @@ impl Engine {
             runs: Vec::new(),
             dropped: false,
         }))?;
+        let operator = options.merge_operator.as_deref();
+        let operator = operator.and_then(|name| operators.get(name));
+        let memtable = Memtable::new(self.chunks.clone()).with_operator(operator);
         let table = TableCore::new(
             self.id,
             id,
             (keyspace, name),
             options,
             operators,
-            TableVersion::new(Memtable::new(self.chunks.clone()), Vec::new()),
+            TableVersion::new(memtable, Vec::new()),
         );
         catalog.add_table(table.clone());
         Ok(table)

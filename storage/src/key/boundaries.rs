@@ -82,6 +82,12 @@ impl Boundaries {
         Some((*needed.first()?, *needed.last()?))
     }
 
+    /// The time of the earliest reader of a stripe.
+    pub(crate) fn judged_ms(&self, stripe: usize) -> u64 {
+        let now = self.judged_ms.len() - 1;
+        self.judged_ms[mutation::replace(stripe, Mutation::PurgeForAll, now)]
+    }
+
     /// Judges for all who can see a stripe.
     pub(crate) fn read_time(&self, stripe: usize) -> ReadTime<'static> {
         let now = self.judged_ms.len() - 1;

@@ -11,6 +11,7 @@ use super::skiplist::{Entry, Position, SkipList};
 
 use crate::error::Result;
 use crate::key::{Cursor, FileNumber, KeyRange, Kind, RangeTombstones, SeqNo, Version};
+use crate::read::{MergeOperator, timestamps_of};
 use crate::runs::Run;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering as Memory};
 
@@ -30,6 +31,11 @@ pub(crate) struct Memtable {
     replacing: Mutex<()>,
     tombstone_bytes: AtomicUsize,
     count: AtomicU64,
+    /// What knows the timestamps in the values.
+    operator: Option<Arc<dyn MergeOperator>>,
+    /// [`Memtable::least_timestamp`], as far below `u64::MAX` as that is below
+    /// [`i64::MAX`].
+    below_greatest: AtomicU64,
     /// The oldest WAL segment that may hold an entry of this memtable.
     first_segment: OnceLock<FileNumber>,
     /// Set when it is frozen: no entry has a higher number, none that comes
@@ -51,9 +57,17 @@ impl Memtable {
         }
     }
 
-    /// An empty one of the same database.
+    /// An empty one of a table with this merge operator.
+    pub(crate) fn with_operator(self, operator: Option<&Arc<dyn MergeOperator>>) -> Self {
+        Self {
+            operator: operator.cloned(),
+            ..self
+        }
+    }
+
+    /// An empty one of the same table.
     pub(crate) fn next(&self) -> Self {
-        Self::new(self.entries.pool().clone())
+        Self::new(self.entries.pool().clone()).with_operator(self.operator.as_ref())
     }
 
     /// The place of a run that the commit `seq` ingests.
@@ -80,6 +94,7 @@ impl Memtable {
 
     /// Adds a version. A (key, sequence number) is added once only.
     pub(crate) fn insert(&self, key: &[u8], seq: SeqNo, kind: Kind, value: &[u8]) {
+        self.note_timestamps(key, kind, value);
         let share = Bytes::copy_from_slice;
         self.entries.insert(key, seq, kind, value, share);
         self.count.fetch_add(1, Memory::Relaxed);
@@ -99,8 +114,34 @@ impl Memtable {
             true => payload.slice_ref(value),
             false => Bytes::copy_from_slice(value),
         };
+        self.note_timestamps(key, kind, value);
         self.entries.insert(key, seq, kind, value, share);
         self.count.fetch_add(1, Memory::Relaxed);
+    }
+
+    /// Before the commit is visible: who waits for that knows of its timestamps.
+    fn note_timestamps(&self, key: &[u8], kind: Kind, value: &[u8]) {
+        let Some(operator) = self.operator.as_deref() else {
+            return;
+        };
+        if self.least_timestamp() == i64::MIN {
+            return;
+        }
+        let bounds = timestamps_of(operator, key, kind, value);
+        let least = bounds.map_or(i64::MIN, |bounds| bounds.least);
+        let below_greatest = i64::MAX.abs_diff(least);
+        // Most are not less than what there is, and then nobody waits for anybody.
+        if below_greatest > self.below_greatest.load(Memory::Relaxed) {
+            self.below_greatest
+                .fetch_max(below_greatest, Memory::Relaxed);
+        }
+    }
+
+    /// No value has a timestamp below it, of those that were visible when it was asked;
+    /// [`i64::MAX`] without any, [`i64::MIN`] when nothing is known. A table without a
+    /// merge operator has no timestamps.
+    pub(crate) fn least_timestamp(&self) -> i64 {
+        i64::MAX.wrapping_sub_unsigned(self.below_greatest.load(Memory::Relaxed))
     }
 
     /// Adds a range tombstone.

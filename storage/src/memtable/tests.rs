@@ -12,6 +12,7 @@ use super::chunk::CHUNK_BYTES;
 use super::skiplist::COPIED_BYTES_MAX;
 use super::*;
 use crate::key::{Cursor, Kind, SeqNo, compare_versions};
+use crate::read::{MergeOperator, TimestampBounds};
 
 type Version = (Vec<u8>, Reverse<SeqNo>);
 type Oracle = BTreeMap<Version, (Kind, Vec<u8>)>;
@@ -304,4 +305,51 @@ fn a_key_larger_than_a_chunk_fits() {
     assert_eq!(memtable.get(&key, SeqNo::MAX).unwrap().value, "2");
     let keys: Vec<_> = memtable.iter().map(|entry| entry.key().len()).collect();
     assert_eq!(keys, [1, 1, key.len()]);
+}
+
+/// Values of eight bytes are timestamps; nothing is known of others.
+#[derive(Debug)]
+struct Timestamps;
+
+impl MergeOperator for Timestamps {
+    fn name(&self) -> &str {
+        "timestamps"
+    }
+
+    fn merge(&self, _: &[u8], _: &[u8], newer: &[u8]) -> std::result::Result<Vec<u8>, String> {
+        Ok(newer.to_vec())
+    }
+
+    fn timestamps(&self, _: &[u8], value: &[u8]) -> Option<TimestampBounds> {
+        let timestamp = i64::from_le_bytes(value.try_into().ok()?);
+        Some(TimestampBounds {
+            least: timestamp,
+            greatest: timestamp,
+            greatest_local_time_s: 0,
+        })
+    }
+}
+
+#[test]
+fn the_least_timestamp_is_that_of_all_values_or_none_is_known() {
+    let operator: Arc<dyn MergeOperator> = Arc::new(Timestamps);
+    let memtable = Memtable::default().with_operator(Some(&operator)).next();
+    assert_eq!(memtable.least_timestamp(), i64::MAX);
+    let mut seq = SeqNo(0);
+    let mut insert = |kind, value: &[u8]| {
+        seq = seq.next();
+        memtable.insert(b"k", seq, kind, value);
+        memtable.least_timestamp()
+    };
+    assert_eq!(insert(Kind::Delete, b""), i64::MAX);
+    for (timestamp, least) in [(5, 5), (7, 5), (-3, -3), (i64::MIN + 1, i64::MIN + 1)] {
+        assert_eq!(insert(Kind::Merge, &i64::to_le_bytes(timestamp)), least);
+    }
+    assert_eq!(insert(Kind::Put, b"unknown"), i64::MIN);
+    assert_eq!(insert(Kind::Merge, &i64::to_le_bytes(9)), i64::MIN);
+
+    let expiring = Memtable::default().with_operator(Some(&operator));
+    let value = [0; 16];
+    expiring.insert(b"k", SeqNo(1), Kind::ExpiringPut, &value);
+    assert_eq!(expiring.least_timestamp(), i64::MIN);
 }

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use super::{Group, PurgeContext, Purged, TimestampBounds};
+
 /// An associative operation on values.
 ///
 /// For all `a`, `b`, `c`: `merge(merge(a, b), c) == merge(a, merge(b, c))`. The
@@ -25,6 +27,50 @@ pub trait MergeOperator: Send + Sync + Debug {
     /// In words, what is wrong with the arguments. Reads of the key then fail;
     /// the operands stay as they are.
     fn merge(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Result<Vec<u8>, String>;
+
+    /// The bounds of all timestamps in a value or operand. `None`, the default, says that
+    /// they are not known; then no merge purges anything for which they would count.
+    fn timestamps(&self, key: &[u8], value: &[u8]) -> Option<TimestampBounds> {
+        let _ = (key, value);
+        None
+    }
+
+    /// The group that a key belongs to; by default each key stands for itself.
+    ///
+    /// Of a group no key is put or deleted on its own: its values are operands, and a
+    /// range that is deleted holds all of it or nothing. Whoever reads a group reads its
+    /// head first, or all of it by one iterator: the head that is read behind its group
+    /// may have been purged together with it.
+    fn group<'k>(&self, key: &'k [u8]) -> Option<Group<'k>> {
+        let _ = key;
+        None
+    }
+
+    /// What a merge may leave of a value so that no reader notices, now or after later
+    /// writes; by default all of it.
+    ///
+    /// It may leave out what its group's head deletes: of a value that has a head in its
+    /// context it must, since the head's deletions may go with it. Beside that it may
+    /// leave out what was deleted, or has expired, so long before the time of the
+    /// earliest reader that no write with a timestamp that it could hide will come any
+    /// more, provided that its timestamp is below [`PurgeContext::oldest_elsewhere`].
+    /// A write that comes later all the same is hidden until the merge is installed and
+    /// seen afterwards, whoever reads.
+    ///
+    /// The order of commits must not count in [`MergeOperator::merge`]: it is commutative
+    /// and idempotent then.
+    ///
+    /// # Errors
+    /// In words, what is wrong with the value, which then stays.
+    fn purge(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        context: &PurgeContext<'_>,
+    ) -> Result<Purged, String> {
+        let _ = (key, value, context);
+        Ok(Purged::Kept)
+    }
 }
 
 /// The merge operators that an opening of a database knows, by name.

@@ -32,6 +32,16 @@ impl Merger {
         self.operator.is_some()
     }
 
+    /// The table, as `KEYSPACE.TABLE`.
+    pub(crate) fn table(&self) -> &str {
+        &self.table
+    }
+
+    /// What folds the operands, where it is known.
+    pub(crate) fn operator(&self) -> Option<&dyn MergeOperator> {
+        self.operator.as_deref()
+    }
+
     /// What the operands, newest first and at least one, make of `base`.
     ///
     /// # Errors

@@ -9,11 +9,14 @@
 //! ```
 
 mod fold;
+mod garbage;
 mod merge;
 mod merge_operator;
 mod merger;
 
 pub(crate) use fold::{Base, Fold};
+pub(crate) use garbage::timestamps_of;
+pub use garbage::{Group, PurgeContext, Purged, TimestampBounds};
 pub(crate) use merge::Merge;
 pub use merge_operator::{MergeOperator, MergeOperators};
 pub(crate) use merger::Merger;

@@ -7,6 +7,7 @@ use super::{FileNumbers, KeptFor, Run, RunMeta, RunStore};
 use crate::error::Result;
 use crate::key::{FileNumber, Kind, RangeTombstones, SeqNo, TableId, Version};
 use crate::mutation::Mutation;
+use crate::read::{MergeOperator, TimestampBounds, timestamps_of};
 use crate::sstable::{Origin, SsTableOptions, SsTableWriter};
 
 /// A run being written. Dropped without [`RunBuilder::finish`], its files are
@@ -17,7 +18,11 @@ pub(crate) struct RunBuilder<'a> {
     table: TableId,
     options: SsTableOptions,
     origin: Origin,
+    /// What knows the timestamps in the values.
+    operator: Option<&'a dyn MergeOperator>,
     writer: Option<(FileNumber, SsTableWriter)>,
+    /// Those in the open file; `None` when they are not all known.
+    timestamps: Option<TimestampBounds>,
     files: Vec<FileNumber>,
     bytes: u64,
     entries: u64,
@@ -29,12 +34,14 @@ pub(crate) struct RunBuilder<'a> {
 }
 
 impl<'a> RunBuilder<'a> {
-    /// A run of `table`, each file of which stands for `origin`.
+    /// A run of `table`, each file of which stands for `origin`. Without the table's
+    /// merge operator no timestamps are known of it.
     pub(crate) fn new(
         (store, numbers): (&'a RunStore, &'a dyn FileNumbers),
         table: TableId,
         options: SsTableOptions,
         origin: Origin,
+        operator: Option<&'a dyn MergeOperator>,
     ) -> Self {
         Self {
             store,
@@ -42,7 +49,9 @@ impl<'a> RunBuilder<'a> {
             table,
             options,
             origin,
+            operator,
             writer: None,
+            timestamps: None,
             files: Vec::new(),
             bytes: 0,
             entries: 0,
@@ -73,7 +82,12 @@ impl<'a> RunBuilder<'a> {
             self.finish_file()?;
         }
         self.plain_bytes += plain_bytes(key, value);
-        self.writer()?.add(key, seq, kind, value)
+        self.writer()?.add(key, seq, kind, value)?;
+        if let Some((operator, bounds)) = self.operator.zip(self.timestamps) {
+            let more = timestamps_of(operator, key, kind, value);
+            self.timestamps = more.map(|more| bounds.union(more));
+        }
+        Ok(())
     }
 
     /// The open file; a new one when there is none.
@@ -89,6 +103,7 @@ impl<'a> RunBuilder<'a> {
                 self.options.clone(),
             )?;
             writer.set_origin(self.origin.clone());
+            self.timestamps = self.operator.map(|_| TimestampBounds::NONE);
             self.writer = Some((number, writer));
         }
         let (_, writer) = self.writer.as_mut().expect("just opened");
@@ -117,7 +132,10 @@ impl<'a> RunBuilder<'a> {
     }
 
     fn finish_file(&mut self) -> Result<()> {
-        if let Some((_, writer)) = self.writer.take() {
+        if let Some((_, mut writer)) = self.writer.take() {
+            if let Some(bounds) = self.timestamps {
+                writer.set_timestamps(bounds);
+            }
             let finished = writer.finish()?;
             self.bytes += finished.file_bytes;
             self.entries += finished.properties.entries_with_tombstones();

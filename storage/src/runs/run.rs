@@ -128,6 +128,12 @@ impl Run {
         self.sum(|properties| properties.expiring) > 0
     }
 
+    /// Whether its values have timestamps by which they may become garbage.
+    pub(crate) fn has_timestamps(&self) -> bool {
+        let mut tables = self.sorted.iter().map(|file| file.table().properties());
+        tables.any(|properties| properties.timestamps.is_some())
+    }
+
     /// Number of different user keys in it, as far as its files say.
     pub(crate) fn keys(&self) -> u64 {
         self.sum(|properties| properties.keys)
@@ -141,6 +147,20 @@ impl Run {
     fn sum(&self, of: impl Fn(&Properties) -> u64) -> u64 {
         let each = self.files.iter().map(|file| of(file.table().properties()));
         each.fold(0, u64::saturating_add)
+    }
+
+    /// No value of these keys has a timestamp below it: those from `start` on, for as
+    /// long as `has` says that there may be one behind the first key of a file.
+    /// [`i64::MAX`] without any, [`i64::MIN`] when nothing is known.
+    pub(crate) fn least_timestamp(&self, start: &[u8], has: impl Fn(&[u8]) -> bool) -> i64 {
+        let files = self.sorted[self.first_file_reaching(start)..].iter();
+        let files = files.take_while(|file| has(file.smallest_key()));
+        let unknown = mutation::replace(i64::MIN, Mutation::TrustUnknownTimestamps, i64::MAX);
+        let least = |file: &Arc<RunFile>| {
+            let bounds = file.table().properties().timestamps;
+            bounds.map_or(unknown, |bounds| bounds.least)
+        };
+        files.map(least).min().unwrap_or(i64::MAX)
     }
 
     /// Its range tombstones, if it has any.

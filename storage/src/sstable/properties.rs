@@ -10,6 +10,7 @@ use super::key_sketch::KeySketch;
 use super::options::SsTableOptions;
 use crate::formats::SSTABLE;
 use crate::key::{Kind, NUMBER_MAX, RangeTombstones, SeqNo};
+use crate::read::TimestampBounds;
 
 /// Facts about one table, written once with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +53,10 @@ pub(crate) struct Properties {
     pub(crate) raw_value_bytes: u64,
     /// Length of the stored data blocks; they are the start of the file.
     pub(crate) data_bytes: u64,
+    /// The bounds of the timestamps in the values, where the table's merge operator
+    /// knows those of all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) timestamps: Option<TimestampBounds>,
     /// The range tombstones of the run that the table is of, if they are here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) range_tombstones: Option<TombstoneProperties>,
@@ -108,6 +113,7 @@ impl Properties {
             raw_key_bytes: 0,
             raw_value_bytes: 0,
             data_bytes: 0,
+            timestamps: None,
             range_tombstones: None,
             origin: None,
             options,
@@ -216,9 +222,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_key_survives_the_json() {
+    fn any_key_and_timestamp_survives_the_json() {
         let mut properties = Properties::new((7, 3), SsTableOptions::default());
         properties.smallest_key = (0..=255).collect();
+        properties.timestamps = Some(TimestampBounds::NONE);
         let payload = Bytes::from(properties.encode());
         assert_eq!(Properties::decode(&payload).unwrap(), properties);
     }

@@ -74,6 +74,8 @@ impl<'a> Walk<'a> {
         let mut seen = Properties::new((told.file_number, told.table_id), told.options.clone());
         seen.created_by.clone_from(&told.created_by);
         seen.origin.clone_from(&told.origin);
+        // Only the table's merge operator knows them.
+        seen.timestamps = told.timestamps;
         Self {
             parts,
             seen,

@@ -24,6 +24,7 @@ use crate::file_system::{FileSystem, WriteFile};
 use crate::formats::SSTABLE;
 use crate::key::{Kind, RangeTombstones, SeqNo, compare_versions};
 use crate::mutation::{self, Mutation};
+use crate::read::TimestampBounds;
 
 /// Finished blocks are gathered up to this size before the file is appended to.
 const APPEND_BYTES: usize = 256 << 10;
@@ -159,6 +160,11 @@ impl SsTableWriter {
     /// Says what the file stands for.
     pub(crate) fn set_origin(&mut self, origin: Origin) {
         self.properties.origin = Some(origin);
+    }
+
+    /// Says what is known of the timestamps in all values.
+    pub(crate) fn set_timestamps(&mut self, bounds: TimestampBounds) {
+        self.properties.timestamps = Some(bounds);
     }
 
     /// Size of the file so far, in bytes: blocks as stored, the open one as it

@@ -365,7 +365,7 @@ fn what_is_kept_says_for_whom_unless_what_hides_it_is_in_another_run() {
         };
         let (covering, splits) = (seqs(covering), seqs(splits));
         let mut versions = versions(before);
-        let kept = retain.kept(b"k", &mut versions, &covering, false, &splits);
+        let kept = retain.kept(b"k", &mut versions, &covering, false, &splits, None);
         let told = |kept: Kept| {
             let only_for = kept.only_for.map(|(first, last)| (first.0, last.0));
             (kept.version.seq.0, kept.part, only_for)

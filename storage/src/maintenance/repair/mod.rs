@@ -136,6 +136,7 @@ fn write_table(
         meta.id,
         meta.options.sstable.clone(),
         origin,
+        None,
     );
     let (extents, versions) = sources.into_iter().unzip();
     let replaced = Replaced::new(extents);

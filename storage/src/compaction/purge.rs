@@ -1,0 +1,222 @@
+//! What a merge purges of values that have timestamps of their own, on the word of the
+//! table's merge operator ([`MergeOperator::purge`]).
+//!
+//! ```text
+//!   versions of a key ── Retain ──► one for each stripe ── Purger ──► what stays of them
+//! ```
+//!
+//! A deletion that goes too early brings back what it deleted. It goes only when its
+//! timestamp is below all others that somebody could read together with it:
+//!
+//! - of every run that is not merged here, newer or older, and of every memtable;
+//! - of the versions of its key that stay for other readers, in other stripes;
+//! - of a *head*, which deletes in all of its group, all those of the whole group; and
+//!   only if all that is merged is of one stripe, so that every value of the group in it
+//!   is purged under this head.
+//!
+//! Where nothing is known of timestamps they count as the least. Only merges purge:
+//! what a flush writes has seldom served its time.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::key::{Boundaries, KeyRange, Kind, SeqNo, Version, is_before};
+use crate::mutation::{self, Mutation};
+use crate::read::{MergeOperator, Merger, PurgeContext, Purged, timestamps_of};
+use crate::runs::Run;
+
+/// What there is of a table beside the runs that are merged.
+#[derive(Debug)]
+pub(crate) struct Elsewhere {
+    pub(crate) runs: Vec<Arc<Run>>,
+    /// The least timestamp of the memtables.
+    pub(crate) least_in_memory: i64,
+}
+
+impl Elsewhere {
+    /// The least timestamp of a key.
+    fn least_of_key(&self, key: &[u8]) -> i64 {
+        self.least(key, |first| first <= key)
+    }
+
+    /// The least timestamp of the keys with a prefix.
+    fn least_of_prefix(&self, prefix: &[u8]) -> i64 {
+        let end = KeyRange::prefix(prefix).end;
+        self.least(prefix, |first| is_before(first, end.as_ref()))
+    }
+
+    fn least(&self, start: &[u8], has: impl Fn(&[u8]) -> bool) -> i64 {
+        let runs = self.runs.iter();
+        let runs = runs.map(|run| run.least_timestamp(start, &has));
+        let in_memory = mutation::replace(
+            self.least_in_memory,
+            Mutation::PurgeBesideMemtables,
+            i64::MAX,
+        );
+        runs.min().unwrap_or(i64::MAX).min(in_memory)
+    }
+}
+
+/// Purges the values of one merge, key by key.
+#[derive(Debug)]
+pub(crate) struct Purger<'a> {
+    table: &'a str,
+    operator: &'a dyn MergeOperator,
+    boundaries: &'a Boundaries,
+    elsewhere: &'a Elsewhere,
+    /// Whether all that is merged is of one stripe.
+    is_one_stripe: bool,
+    group: Option<OpenGroup>,
+    has_failed: bool,
+}
+
+/// The group of the last key that has one.
+#[derive(Debug)]
+struct OpenGroup {
+    prefix: Vec<u8>,
+    /// For each stripe the value of the head, not purged.
+    heads: Vec<(usize, Bytes)>,
+    is_head_purged: bool,
+}
+
+impl<'a> Purger<'a> {
+    /// For a merge of what is numbered `span`, from the first to the last; `None` when the
+    /// table's merge operator is not known.
+    pub(crate) fn new(
+        merger: &'a Merger,
+        boundaries: &'a Boundaries,
+        elsewhere: &'a Elsewhere,
+        span: (SeqNo, SeqNo),
+    ) -> Option<Self> {
+        let is_one_stripe = boundaries.stripe(span.0) == boundaries.stripe(span.1);
+        Some(Self {
+            table: merger.table(),
+            operator: merger.operator()?,
+            boundaries,
+            elsewhere,
+            is_one_stripe: mutation::replace(is_one_stripe, Mutation::PurgeHeadsOfSnapshots, true),
+            group: None,
+            has_failed: false,
+        })
+    }
+
+    /// Whether a value could not be purged under a head that was: what the head deleted
+    /// of it might come back. Nothing of what was written counts then.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// Purges what is kept of a key, newest first; of keys in ascending order. `bottom`
+    /// says that no older version of the key is anywhere else.
+    pub(crate) fn purge(&mut self, key: &[u8], versions: &mut Vec<Version>, bottom: bool) {
+        let stripes: Vec<_> = versions
+            .iter()
+            .map(|version| self.boundaries.stripe(version.seq))
+            .collect();
+        let is_folded = stripes.is_sorted_by(|newer, older| newer > older);
+        let group = self.operator.group(key);
+        let is_head = group.is_some_and(|group| group.is_head);
+        let mut is_first = false;
+        let mut is_member = false;
+        if let Some(group) = group {
+            is_first = (self.group.as_ref()).is_none_or(|open| open.prefix != group.prefix);
+            is_member = !is_head;
+            if is_first {
+                let heads = stripes.iter().copied().zip(versions.iter());
+                let heads = heads.filter(|(_, version)| is_head && has_value(version));
+                let heads = heads.map(|(stripe, version)| (stripe, version.value.clone()));
+                self.group = Some(OpenGroup {
+                    prefix: group.prefix.to_vec(),
+                    heads: heads.filter(|_| is_folded).collect(),
+                    is_head_purged: false,
+                });
+            }
+        }
+        let is_under_purged =
+            is_member && self.group.as_ref().is_some_and(|open| open.is_head_purged);
+        // A head that comes late, or that some of its group might not be purged under.
+        if is_head && !(is_first && self.is_one_stripe) {
+            return;
+        }
+        if !is_folded || versions.iter().any(|v| v.kind == Kind::ExpiringPut) {
+            self.has_failed |= is_under_purged;
+            return;
+        }
+        let elsewhere = match group {
+            Some(group) if is_head && !mutation::is(Mutation::PurgeHeadsAlone) => {
+                self.elsewhere.least_of_prefix(group.prefix)
+            }
+            _ => self.elsewhere.least_of_key(key),
+        };
+        let beside = self.least_beside(key, versions);
+        let mut gone = Vec::new();
+        for (at, version) in versions.iter_mut().enumerate() {
+            if !has_value(version) {
+                continue;
+            }
+            let context = PurgeContext {
+                table: self.table,
+                read_time_ms: self.boundaries.judged_ms(stripes[at]),
+                oldest_elsewhere: elsewhere.min(beside[at]),
+                head: self.head(is_member, stripes[at]),
+            };
+            match self.operator.purge(key, &version.value, &context) {
+                Ok(Purged::Kept) => continue,
+                Ok(Purged::Rewritten(value)) => version.value = value.into(),
+                Ok(Purged::Gone) => gone.push(version.seq),
+                Err(_) => {
+                    self.has_failed |= is_under_purged;
+                    continue;
+                }
+            }
+            if let Some(open) = self.group.as_mut().filter(|_| is_head) {
+                open.is_head_purged = true;
+                if mutation::is(Mutation::PurgeUnderPurgedHeads) {
+                    open.heads.clear();
+                }
+            }
+        }
+        versions.retain_mut(|version| {
+            if !gone.contains(&version.seq) {
+                return true;
+            }
+            // It hides what is below it, and goes on hiding it.
+            let hides = version.kind == Kind::Put && !mutation::is(Mutation::UncoverUnderPurged);
+            version.kind = Kind::Delete;
+            version.value = Bytes::new();
+            hides
+        });
+        while bottom && versions.pop_if(|last| last.kind == Kind::Delete).is_some() {}
+    }
+
+    /// The value of the head that the readers of a stripe see.
+    fn head(&self, is_member: bool, stripe: usize) -> Option<&[u8]> {
+        let open = self.group.as_ref().filter(|_| is_member)?;
+        let any = mutation::is(Mutation::PurgeUnderLaterHeads);
+        let mut heads = open.heads.iter();
+        let of_stripe = heads.find(|(of, _)| *of == stripe || any);
+        of_stripe.map(|(_, value)| &value[..])
+    }
+
+    /// For each of the versions the least timestamp of the others.
+    fn least_beside(&self, key: &[u8], versions: &[Version]) -> Vec<i64> {
+        if versions.len() == 1 || mutation::is(Mutation::PurgeBesideOtherStripes) {
+            return vec![i64::MAX; versions.len()];
+        }
+        let least = |version: &Version| {
+            let bounds = timestamps_of(self.operator, key, version.kind, &version.value);
+            bounds.map_or(i64::MIN, |bounds| bounds.least)
+        };
+        let each: Vec<_> = versions.iter().map(least).collect();
+        let others = |at: usize| each[..at].iter().chain(&each[at + 1..]).min();
+        let all = 0..versions.len();
+        all.map(|at| others(at).copied().unwrap_or(i64::MAX))
+            .collect()
+    }
+}
+
+/// Whether a version has a value that an operator knows.
+fn has_value(version: &Version) -> bool {
+    matches!(version.kind, Kind::Put | Kind::Merge)
+}
