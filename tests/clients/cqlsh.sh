@@ -4,7 +4,12 @@ set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export HOME=$work
-cql() { cqlsh --no-color "$CQL_HOST" "$CQL_PORT" "$@" 2>"$work/err" || { cat "$work/err"; return 1; }; }
+cql() {
+    cqlsh --no-color "$CQL_HOST" "$CQL_PORT" "$@" >"$work/out" 2>"$work/err" ||
+        { cat "$work/out" "$work/err" >&2; return 1; }
+    # It says so on stdout.
+    sed '/^WARNING: cqlsh was built against/d' "$work/out"
+}
 expect() {
     if ! grep -qF -- "$2" <<<"$1"; then
         printf 'expected %s in:\n%s\n' "$2" "$1"
