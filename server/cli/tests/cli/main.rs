@@ -19,6 +19,7 @@ mod reading;
 mod restarts;
 mod rows;
 mod serving;
+mod signals;
 mod simulating;
 mod writing;
 
