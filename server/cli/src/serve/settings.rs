@@ -271,11 +271,13 @@ impl Settings {
         if self.request_timeout.is_zero() {
             return refused("request-timeout is 0: no request could be answered".into());
         }
-        if self
-            .advertise
-            .is_some_and(|address| address.ip().is_unspecified())
-        {
-            return refused("advertise must be an address that drivers can connect to".into());
+        // Drivers connect to what system.local says, which must be an address.
+        let advertised = self.advertise.unwrap_or(self.cql).ip();
+        if advertised.is_unspecified() {
+            return refused(format!(
+                "drivers cannot connect to {advertised}: name an address of this machine with \
+                 --advertise"
+            ));
         }
         Ok(())
     }
@@ -355,6 +357,7 @@ mod tests {
         let listening = |ip: [u8; 4], insecure_listen| {
             let settings = Settings {
                 cql: (ip, 9042).into(),
+                advertise: Some(([10, 0, 0, 1], 9042).into()),
                 insecure_listen,
                 ..Settings::default()
             };
@@ -364,5 +367,21 @@ mod tests {
         assert!(!listening([0, 0, 0, 0], false));
         assert!(!listening([10, 0, 0, 1], false));
         assert!(listening([0, 0, 0, 0], true));
+    }
+
+    #[test]
+    fn drivers_are_told_an_address() {
+        let everywhere = Settings {
+            cql: ([0, 0, 0, 0], 9042).into(),
+            insecure_listen: true,
+            ..Settings::default()
+        };
+        let error = everywhere.check().unwrap_err().to_string();
+        assert!(error.contains("--advertise"), "{error}");
+        let advertised = Settings {
+            advertise: Some(([0, 0, 0, 0], 9042).into()),
+            ..Settings::default()
+        };
+        assert!(advertised.check().is_err());
     }
 }
