@@ -7,18 +7,16 @@
 //! selection     what is computed of each row
 //! term          values: AST + type + what is bound ─> bytes
 //! markers       what is bound, and what for
-//! literal, time, duration    constants
+//! literal       constants
 //! types         types as a statement writes them
 //! ```
 //!
 //! Nothing here reads rows.
 
-pub mod duration;
 pub mod literal;
 pub mod markers;
 pub mod restrictions;
 pub mod select;
 pub mod selection;
 pub mod term;
-pub mod time;
 pub mod types;

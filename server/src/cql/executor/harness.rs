@@ -19,7 +19,6 @@ use ebb_storage::{Db, Maintenance, ManualClock, Options};
 
 use super::Executor;
 use crate::catalog::{Catalog, with_cql_tables};
-use crate::cql::analyse::literal::from_text;
 use crate::cql::call::{Call, Interrupt, Service};
 use crate::cql::prepared::Prepared;
 use crate::cql::read::Limits;
@@ -215,7 +214,7 @@ impl Server {
         let value = |name: &str| {
             let (_, text) = values.iter().find(|(column, _)| *column == name)?;
             let column = schema.column(name).expect("there is such a column");
-            Some(from_text(&column.ty, text).unwrap())
+            Some(column.ty.parse_value(text).unwrap())
         };
         let of = |kind| -> Vec<Vec<u8>> {
             let columns = schema.columns_of(kind).iter();

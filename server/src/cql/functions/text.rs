@@ -6,7 +6,6 @@ use ebb_catalog::types::{CqlType, vint};
 use uuid::Uuid;
 
 use super::cast::Number;
-use crate::cql::analyse::time::civil_from_days;
 
 const DATE_EPOCH: i64 = 1 << 31;
 const MS_PER_DAY: i64 = 86_400_000;
@@ -103,4 +102,23 @@ fn duration(mut bytes: &[u8]) -> Option<String> {
     ];
     part(nanos.unsigned_abs(), &units);
     Some(out)
+}
+
+/// Year, month and day of days since 1970.
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day)
 }
