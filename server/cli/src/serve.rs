@@ -109,7 +109,7 @@ fn open(settings: &Settings) -> Result<Node> {
 
 fn listen(settings: &Settings, node: &Node) -> Result<CqlServer> {
     let db = node.db().context("the node has a database")?;
-    let catalog = Catalog::open(db, Arc::new(SystemClock))?;
+    let catalog = Catalog::open(db, node.grace_periods(), Arc::new(SystemClock))?;
     let options = ServeOptions {
         address: settings.cql,
         connections_max: settings.connections_max as usize,

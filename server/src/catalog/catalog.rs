@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::diff;
 use super::error::{CatalogError, Result};
+use super::grace::GracePeriods;
 use super::identity::Identity;
 use super::store::{KEYSPACES_TABLE, SchemaStore, StoredKeyspace};
 use super::table::{CqlTable, decode};
@@ -24,6 +25,8 @@ pub struct Catalog {
     identity: Identity,
     timestamps: Timestamps,
     state: ArcSwap<CatalogState>,
+    /// Those of the state, for the merge operator.
+    grace_periods: GracePeriods,
     /// Held while the schema changes.
     changing: Mutex<()>,
 }
@@ -64,12 +67,12 @@ impl CatalogState {
 }
 
 impl Catalog {
-    /// The catalog of a database that knows [the operator](super::CQL_ROW). What a crash
-    /// cut in half is completed.
+    /// The catalog of a database that knows [the operator](super::CQL_ROW), which was given
+    /// the same `grace_periods`. What a crash cut in half is completed.
     ///
     /// # Errors
     /// When the store fails, or a record is damaged.
-    pub fn open(db: &Db, clock: Arc<dyn Clock>) -> Result<Self> {
+    pub fn open(db: &Db, grace_periods: &GracePeriods, clock: Arc<dyn Clock>) -> Result<Self> {
         let own = db.keyspace(SYSTEM_KEYSPACE)?;
         let own = |name| own.table(name, TableOptions::default());
         let node = own("node")?;
@@ -96,12 +99,15 @@ impl Catalog {
             (keyspace.name().into(), all)
         };
         let tables = schema.keyspaces().map(of_keyspace).collect();
+        let state = CatalogState { schema, tables };
+        grace_periods.set(&state);
         Ok(Self {
             db: db.clone(),
             store,
             identity,
             timestamps,
-            state: ArcSwap::from_pointee(CatalogState { schema, tables }),
+            state: ArcSwap::from_pointee(state),
+            grace_periods: grace_periods.clone(),
             changing: Mutex::new(()),
         })
     }
@@ -144,7 +150,10 @@ impl Catalog {
             let Some(next) = decide(&state.schema)? else {
                 return Ok(false);
             };
-            let publish = |state: CatalogState| self.state.store(Arc::new(state));
+            let publish = |state: CatalogState| {
+                self.grace_periods.set(&state);
+                self.state.store(Arc::new(state));
+            };
             diff::carry_out(&self.store, state, next, publish)?;
             Ok(true)
         })

@@ -4,6 +4,7 @@
 //!   statements ─► catalog ─► diff ─► store    what the schema is, and how it changes for good
 //!                   │          │
 //!                   ├ identity │          who the node is
+//!                   ├ grace    │          when merges may purge deletions
 //!                   ├ timestamps          what its writes are ordered by
 //!                   v          v
 //!                 ebb-catalog  ebb-storage, with the merge operator of `operators`
@@ -16,6 +17,7 @@
 mod catalog;
 mod diff;
 mod error;
+mod grace;
 mod identity;
 mod operators;
 mod store;
@@ -26,7 +28,10 @@ mod timestamps;
 
 pub use catalog::{Catalog, CatalogState};
 pub use error::{CatalogError, Result};
+pub use grace::GracePeriods;
 pub use identity::Identity;
+#[cfg(test)]
+pub(crate) use operators::CqlRow;
 pub use operators::{CQL_ROW, database_options, merge_operators, with_cql_tables};
 pub use store::{forget_keyspace, is_cql_table};
 pub use table::{CqlTable, schema_at};

@@ -4,36 +4,61 @@
 //! looks or copies. [`database_options`] are the options to begin with; [`Node::open`]
 //! adds it to those that it is given.
 //!
+//! Merges purge what has served its time by the word of the operator. How long that is
+//! the catalog says ([`GracePeriods`]). While there is none, as in commands that only look
+//! or copy, merges purge what the deletions of a partition shadow, and nothing by its age.
+//!
 //! [`Node::open`]: crate::node::Node::open
 
-use ebb_catalog::key::{DecodedKey, Place};
-use ebb_catalog::row::{merge_headers, merge_rows};
-use ebb_storage::{MergeOperator, MergeOperators, Options};
+use ebb_catalog::key::{DecodedKey, Place, SCHEMA_KEY};
+use ebb_catalog::row::{
+    self, Garbage, Header, RowError, Stats, header_stats, merge_headers, merge_rows, purge_header,
+    purge_row, row_stats,
+};
+use ebb_storage::{
+    Group, MergeOperator, MergeOperators, Options, PurgeContext, Purged, TimestampBounds,
+};
+
+use super::grace::GracePeriods;
 
 /// The name of the operator, as tables store it. A table has it if and only if CQL made it.
 pub const CQL_ROW: &str = "cql-row";
 
-/// The options of a database by default, with what CQL tables need.
+/// The options of a database by default, with what CQL tables need where there is no
+/// catalog.
 pub fn database_options() -> Options {
-    with_cql_tables(Options::default())
+    with_cql_tables(Options::default(), &GracePeriods::default())
 }
 
-/// These options, and what CQL tables need.
-pub fn with_cql_tables(options: Options) -> Options {
+/// These options, and what CQL tables need. Merges purge by the grace periods of the
+/// catalog that is given the same.
+pub fn with_cql_tables(options: Options, grace_periods: &GracePeriods) -> Options {
+    let operator = CqlRow::new(grace_periods);
     Options {
-        merge_operators: options.merge_operators.with(CqlRow),
+        merge_operators: options.merge_operators.with(operator),
         ..options
     }
 }
 
 /// The merge operators that tables of a database may name.
 pub fn merge_operators() -> MergeOperators {
-    MergeOperators::default().with(CqlRow)
+    MergeOperators::default().with(CqlRow::default())
 }
 
-/// Merges rows, and headers of partitions; the key says which.
-#[derive(Debug, Clone, Copy)]
-struct CqlRow;
+/// Merges rows, and headers of partitions; the key says which. A partition is a group,
+/// and its header the head.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CqlRow {
+    grace_periods: GracePeriods,
+}
+
+impl CqlRow {
+    pub(crate) fn new(grace_periods: &GracePeriods) -> Self {
+        Self {
+            grace_periods: grace_periods.clone(),
+        }
+    }
+}
 
 impl MergeOperator for CqlRow {
     fn name(&self) -> &str {
@@ -47,6 +72,67 @@ impl MergeOperator for CqlRow {
             Place::Row(_) => merge_rows(older, newer),
         };
         merged.map_err(|error| error.to_string())
+    }
+
+    fn timestamps(&self, key: &[u8], value: &[u8]) -> Option<TimestampBounds> {
+        if key == SCHEMA_KEY {
+            return Some(TimestampBounds::NONE);
+        }
+        let stats = match DecodedKey::read(key).ok()?.place {
+            Place::Header => header_stats(value),
+            Place::Row(_) => row_stats(value),
+        };
+        let Stats {
+            least_timestamp,
+            greatest_timestamp,
+            greatest_local_time_s,
+        } = stats.ok()?;
+        Some(TimestampBounds {
+            least: least_timestamp,
+            greatest: greatest_timestamp,
+            greatest_local_time_s,
+        })
+    }
+
+    fn group<'k>(&self, key: &'k [u8]) -> Option<Group<'k>> {
+        let key = DecodedKey::read(key).ok()?;
+        Some(Group {
+            prefix: key.prefix,
+            is_head: key.place == Place::Header,
+        })
+    }
+
+    /// What the header shadows goes also where the grace is not known: the header may be
+    /// purged with it, and what is known of the table may change in between.
+    fn purge(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        context: &PurgeContext<'_>,
+    ) -> Result<Purged, String> {
+        if key == SCHEMA_KEY {
+            return Ok(Purged::Kept);
+        }
+        let told = |error: RowError| error.to_string();
+        let read_time_ms = context.read_time_ms;
+        let garbage = Garbage {
+            gc_before_s: self.grace_periods.gc_before_s(context.table, read_time_ms),
+            oldest_elsewhere: context.oldest_elsewhere,
+        };
+        let key = DecodedKey::read(key).map_err(|error| error.to_string())?;
+        let purged = match key.place {
+            Place::Header => purge_header(value, garbage).map_err(told)?,
+            Place::Row(clustering) => {
+                let head = context.head.map(Header::parse).transpose().map_err(told)?;
+                let above = head.and_then(|header| header.deletion_at(clustering));
+                purge_row(value, above, garbage).map_err(told)?
+            }
+        };
+        Ok(match purged {
+            row::Purged::Kept => Purged::Kept,
+            row::Purged::Rewritten(value) => Purged::Rewritten(value),
+            row::Purged::Gone => Purged::Gone,
+        })
     }
 }
 
@@ -136,13 +222,34 @@ mod tests {
 
     #[test]
     fn a_key_or_an_operand_that_is_none_is_told_and_not_merged() {
+        let operator = CqlRow::default();
         let row = [PartitionKey::new(&[b"k"]).unwrap().prefix(), vec![1]].concat();
-        assert!(
-            CqlRow
-                .merge(b"short", &write(1, b""), &write(2, b""))
-                .is_err()
-        );
-        assert!(CqlRow.merge(&row, b"", &write(2, b"")).is_err());
-        assert!(CqlRow.merge(&row, &delete(1), &write(2, b"")).is_err());
+        let merge = |key: &[u8], older: &[u8]| operator.merge(key, older, &write(2, b""));
+        assert!(merge(b"short", &write(1, b"")).is_err());
+        assert!(merge(&row, b"").is_err());
+        assert!(merge(&row, &delete(1)).is_err());
+        assert_eq!(operator.timestamps(&row, b""), None);
+        assert_eq!(operator.timestamps(b"short", &write(1, b"")), None);
+    }
+
+    #[test]
+    fn bounds_are_those_of_the_operand_and_the_schema_has_none() {
+        let operator = CqlRow::default();
+        let partition = PartitionKey::new(&[b"k"]).unwrap();
+        let row = [partition.prefix(), vec![1]].concat();
+        let both = operator.merge(&row, &write(4, b"a"), &write(9, b"b"));
+        for (key, value, bounds) in [
+            (row.clone(), both.unwrap(), (9, 9, i64::MAX)),
+            (partition.header_key(), delete(4), (4, 4, 1)),
+            (
+                SCHEMA_KEY.to_vec(),
+                b"{}".to_vec(),
+                (i64::MAX, i64::MIN, i64::MIN),
+            ),
+        ] {
+            let found = operator.timestamps(&key, &value).unwrap();
+            let found = (found.least, found.greatest, found.greatest_local_time_s);
+            assert_eq!(found, bounds, "{key:02x?}");
+        }
     }
 }

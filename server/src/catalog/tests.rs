@@ -14,13 +14,14 @@ use uuid::Uuid;
 use super::*;
 
 fn open(disk: &MemDisk) -> Result<Catalog> {
-    let options = with_cql_tables(Options {
+    let options = Options {
         disk: Arc::new(disk.clone()),
         maintenance: Maintenance::Manual,
         ..Options::default()
-    });
-    let db = Db::open("/db", options)?;
-    Catalog::open(&db, Arc::new(ManualClock::at_ms(1_000)))
+    };
+    let grace_periods = GracePeriods::default();
+    let db = Db::open("/db", with_cql_tables(options, &grace_periods))?;
+    Catalog::open(&db, &grace_periods, Arc::new(ManualClock::at_ms(1_000)))
 }
 
 fn keyspace(name: &str) -> KeyspaceSchema {
@@ -162,7 +163,12 @@ fn a_statement_keeps_the_schema_that_it_began_with() {
     apply(&catalog, CHANGES[5]).unwrap();
     let version = catalog.state().version();
     catalog.truncate(after).unwrap();
-    let again = Catalog::open(catalog.db(), Arc::new(ManualClock::at_ms(1_000))).unwrap();
+    let again = Catalog::open(
+        catalog.db(),
+        &GracePeriods::default(),
+        Arc::new(ManualClock::at_ms(1_000)),
+    )
+    .unwrap();
     assert_eq!(again.state().version(), version);
 }
 

@@ -14,7 +14,7 @@ use super::listing::Listing;
 use super::schema_statements::{self, SchemaContext, is_schema_statement};
 use super::system::{CLUSTER_NAME, Facts, LocalNode, SystemTables};
 use super::{describe, snapshots};
-use crate::catalog::{Catalog, CatalogState, with_cql_tables};
+use crate::catalog::{Catalog, CatalogState, GracePeriods, with_cql_tables};
 
 /// A catalog, and the keyspace in use.
 pub(super) struct Session {
@@ -31,14 +31,15 @@ impl Session {
 
     pub(super) fn on(disk: &MemDisk) -> Self {
         let clock = ManualClock::at_ms(1_700_000_000_000);
-        let options = with_cql_tables(Options {
+        let options = Options {
             disk: Arc::new(disk.clone()),
             maintenance: Maintenance::Manual,
             clock: Arc::new(clock.clone()),
             ..Options::default()
-        });
-        let db = Db::open("/db", options).unwrap();
-        let catalog = Catalog::open(&db, Arc::new(clock.clone())).unwrap();
+        };
+        let grace_periods = GracePeriods::default();
+        let db = Db::open("/db", with_cql_tables(options, &grace_periods)).unwrap();
+        let catalog = Catalog::open(&db, &grace_periods, Arc::new(clock.clone())).unwrap();
         Self {
             catalog: Arc::new(catalog),
             system: Arc::default(),

@@ -64,7 +64,7 @@ pub use self::running::{JobEnd, JobProgress, ReadInput, RunningJob, Stop};
 use self::spills::Spills;
 pub use self::start::Restarted;
 pub use self::store::{StoreRequests, StoreWindows};
-use crate::catalog::with_cql_tables;
+use crate::catalog::{GracePeriods, with_cql_tables};
 use crate::jobs::JobError;
 use crate::jobs::advice::Expectation;
 use crate::jobs::history::History;
@@ -76,6 +76,7 @@ pub struct Node {
     registry: Arc<Registry>,
     history: OnceLock<History>,
     site: Site,
+    grace_periods: GracePeriods,
     assembly: Assembly,
     /// After what may write there.
     _spills: Spills,
@@ -89,10 +90,11 @@ impl Node {
     /// When the database cannot be opened, an option is out of range, or the system
     /// refuses a thread or a folder.
     pub fn open(data: &Path, db: Options, options: NodeOptions) -> Result<Self, JobError> {
-        let db = Db::open(data, with_cql_tables(db))?;
+        let grace_periods = GracePeriods::default();
+        let db = Db::open(data, with_cql_tables(db, &grace_periods))?;
         let spill_dir = options.spill_dir.is_none().then(|| data.join("spill"));
         let spills = spill_dir.map(|parent| Spills::create_in(parent, true));
-        Self::assemble(Some(db), spills.transpose()?, options)
+        Self::assemble(Some(db), grace_periods, spills.transpose()?, options)
     }
 
     /// Starts a node over a database that is open, or without one.
@@ -100,11 +102,12 @@ impl Node {
     /// # Errors
     /// As [`Node::open`].
     pub fn start(db: Option<Db>, options: NodeOptions) -> Result<Self, JobError> {
-        Self::assemble(db, None, options)
+        Self::assemble(db, GracePeriods::default(), None, options)
     }
 
     fn assemble(
         db: Option<Db>,
+        grace_periods: GracePeriods,
         spills: Option<Spills>,
         options: NodeOptions,
     ) -> Result<Self, JobError> {
@@ -125,6 +128,7 @@ impl Node {
                 cores,
                 task_memory_bytes,
             },
+            grace_periods,
             assembly,
             _spills: spills,
         })
@@ -161,6 +165,11 @@ impl Node {
     /// The database, where there is one.
     pub fn db(&self) -> Option<&Db> {
         self.site.db.as_ref()
+    }
+
+    /// What the catalog of a database that this node opened tells merges.
+    pub fn grace_periods(&self) -> &GracePeriods {
+        &self.grace_periods
     }
 
     /// What runs the jobs: for jobs that are made by hand, and for what it tells of itself.

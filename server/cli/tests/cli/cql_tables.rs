@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ebb_cql::syntax::parse;
-use ebb_server::catalog::{Catalog, database_options};
+use ebb_server::catalog::{Catalog, GracePeriods, database_options};
 use ebb_server::cql::schema_statements::{SchemaContext, execute};
 use ebb_server::cql::system::SystemTables;
 use ebb_storage::{Db, SystemClock};
@@ -13,7 +13,7 @@ use crate::place::Place;
 fn catalog(place: &Place) -> Catalog {
     place.until_unlocked();
     let db = Db::open(place.path("ebb-data"), database_options()).unwrap();
-    Catalog::open(&db, Arc::new(SystemClock)).unwrap()
+    Catalog::open(&db, &GracePeriods::default(), Arc::new(SystemClock)).unwrap()
 }
 
 /// A database with the CQL table `app.t` and the table `raw.lines`.
@@ -66,7 +66,7 @@ fn a_database_with_cql_tables_is_looked_at_copied_and_checked_as_any_other() {
     place.ebb("snapshot create --keyspace app s").ok();
     for data in ["copy", "repaired"] {
         let db = Db::open(place.path(data), database_options()).unwrap();
-        let catalog = Catalog::open(&db, Arc::new(SystemClock)).unwrap();
+        let catalog = Catalog::open(&db, &GracePeriods::default(), Arc::new(SystemClock)).unwrap();
         let state = catalog.state();
         assert!(state.table("app", "t").is_some(), "{data}");
     }

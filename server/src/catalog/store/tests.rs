@@ -7,6 +7,7 @@ use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Maintenance, Options};
 
 use super::*;
+use crate::catalog::GracePeriods;
 use crate::catalog::operators::with_cql_tables;
 
 const SYSTEM: &str = "ebb_system";
@@ -21,11 +22,12 @@ struct Fixture {
 }
 
 fn open(disk: &MemDisk) -> Result<Fixture> {
-    let options = with_cql_tables(Options {
+    let options = Options {
         disk: Arc::new(disk.clone()),
         maintenance: Maintenance::Manual,
         ..Options::default()
-    });
+    };
+    let options = with_cql_tables(options, &GracePeriods::default());
     let db = Db::open("/db", options)?;
     let keyspaces = db.keyspace(SYSTEM)?;
     let keyspaces = keyspaces.table("keyspaces", TableOptions::default())?;

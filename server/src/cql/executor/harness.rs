@@ -18,7 +18,7 @@ use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Maintenance, ManualClock, Options};
 
 use super::Executor;
-use crate::catalog::{Catalog, with_cql_tables};
+use crate::catalog::{Catalog, GracePeriods, with_cql_tables};
 use crate::cql::call::{Call, Interrupt, Service};
 use crate::cql::prepared::Prepared;
 use crate::cql::read::Limits;
@@ -41,14 +41,15 @@ pub(in crate::cql) struct Page {
 impl Server {
     pub(in crate::cql) fn new() -> Self {
         let clock = ManualClock::at_ms(1_700_000_000_000);
-        let options = with_cql_tables(Options {
+        let options = Options {
             disk: Arc::new(MemDisk::new()),
             maintenance: Maintenance::Manual,
             clock: Arc::new(clock.clone()),
             ..Options::default()
-        });
-        let db = Db::open("/db", options).unwrap();
-        let catalog = Catalog::open(&db, Arc::new(clock.clone())).unwrap();
+        };
+        let grace_periods = GracePeriods::default();
+        let db = Db::open("/db", with_cql_tables(options, &grace_periods)).unwrap();
+        let catalog = Catalog::open(&db, &grace_periods, Arc::new(clock.clone())).unwrap();
         let node = LocalNode {
             address: "127.0.0.1:9042".parse().unwrap(),
             cluster_name: CLUSTER_NAME.to_string(),

@@ -81,6 +81,15 @@ pub struct Walk<'w> {
     pub consistency: Consistency,
 }
 
+/// The partition within which a page was cut.
+struct Resumed {
+    prefix: Vec<u8>,
+    /// Read before the iterator over the rows begins: afterwards a merge may have purged
+    /// it together with rows that the iterator still has.
+    header: Option<Bytes>,
+    had_rows: bool,
+}
+
 /// What changes on the way.
 struct Progress {
     started: Instant,
@@ -133,7 +142,8 @@ impl Walk<'_> {
         Ok(End::Done)
     }
 
-    /// One partition whose key is known.
+    /// One partition whose key is known. The header is read before any row, as merges that
+    /// purge demand.
     fn partition(
         &self,
         prefix: Vec<u8>,
@@ -244,13 +254,17 @@ impl Walk<'_> {
         progress: &mut Progress,
     ) -> Result<End> {
         let mut from = range.from.clone();
-        let mut resumed: Option<(Vec<u8>, bool)> = None;
+        let mut resumed: Option<Resumed> = None;
         if let Some(resume) = resume {
             let at = DecodedKey::read(&resume.key).map_err(|_| paging::invalid())?;
             if !range.contains(&resume.key) {
                 return Err(paging::invalid());
             }
-            resumed = Some((at.prefix.to_vec(), resume.had_rows));
+            resumed = Some(Resumed {
+                header: self.source.get(&with(at.prefix, HEADER))?,
+                prefix: at.prefix.to_vec(),
+                had_rows: resume.had_rows,
+            });
             from = with(&resume.key, 0);
         }
         if range.is_empty() {
@@ -262,20 +276,17 @@ impl Walk<'_> {
         while let Some((key, value)) = pending.take() {
             let decoded = DecodedKey::read(&key).map_err(of_key)?;
             let prefix = key.slice(..decoded.prefix.len());
-            let resumed = resumed.take().filter(|(of, _)| **of == prefix[..]);
+            let resumed = resumed.take().filter(|resumed| resumed.prefix == prefix);
+            let mut had_rows = resumed.as_ref().is_some_and(|resumed| resumed.had_rows);
             let (header, mut next): (Option<Bytes>, _) = match decoded.place {
                 Place::Header => (Some(value), entries.next().transpose()?),
                 Place::Row(_) => {
-                    let header = match resumed {
-                        Some(_) => self.source.get(&with(&prefix, HEADER))?,
-                        None => None,
-                    };
+                    let header = resumed.and_then(|resumed| resumed.header);
                     (header, Some((key.clone(), value)))
                 }
             };
             let partition =
                 Partition::new(self.fetch, self.schema, &key, header.as_deref(), self.now_s)?;
-            let mut had_rows = resumed.is_some_and(|(_, had_rows)| had_rows);
             while let Some((key, operand)) = next.take() {
                 if !key.starts_with(&prefix) {
                     pending = Some((key, operand));

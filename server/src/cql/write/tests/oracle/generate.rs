@@ -19,9 +19,15 @@ struct Writer<'w> {
     timestamp: i64,
 }
 
-/// A statement, or a batch of a few. The model knows what it says.
-pub(super) fn statement(rng: &mut ChaCha8Rng, now_s: i64, model: &mut Model) -> String {
-    let timestamp = rng.random_range(1..40);
+/// A statement, or a batch of a few, with one of these timestamps. The model knows what
+/// it says.
+pub(super) fn statement(
+    rng: &mut ChaCha8Rng,
+    now_s: i64,
+    timestamps: std::ops::Range<i64>,
+    model: &mut Model,
+) -> String {
+    let timestamp = rng.random_range(timestamps);
     let is_batch = rng.random_bool(0.1);
     let mut writer = Writer {
         rng,

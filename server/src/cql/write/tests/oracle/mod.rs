@@ -7,6 +7,7 @@
 //!
 //! `EBB_SEED` replays one run, `EBB_STATEMENTS` says how long it is.
 
+mod garbage;
 mod generate;
 mod model;
 
@@ -19,7 +20,7 @@ use rand_chacha::ChaCha8Rng;
 
 use self::generate::{PARTITIONS, TABLE, statement};
 use self::model::Model;
-use crate::catalog::{Catalog, with_cql_tables};
+use crate::catalog::{Catalog, GracePeriods, with_cql_tables};
 use crate::cql::executor::Executor;
 use crate::cql::executor::harness::Server;
 use crate::cql::read::Limits;
@@ -33,15 +34,22 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().expect("a number"))
 }
 
-fn open(disk: &MemDisk, clock: &ManualClock) -> Server {
-    let options = with_cql_tables(Options {
+/// A server over what the disk has. `change` is told the options for CQL tables.
+fn open(
+    disk: &MemDisk,
+    clock: &ManualClock,
+    change: impl FnOnce(Options, &GracePeriods) -> Options,
+) -> Server {
+    let options = Options {
         disk: Arc::new(disk.clone()),
         maintenance: Maintenance::Manual,
         clock: Arc::new(clock.clone()),
         ..Options::default()
-    });
+    };
+    let grace_periods = GracePeriods::default();
+    let options = change(with_cql_tables(options, &grace_periods), &grace_periods);
     let db = Db::open("/db", options).unwrap();
-    let catalog = Catalog::open(&db, Arc::new(clock.clone())).unwrap();
+    let catalog = Catalog::open(&db, &grace_periods, Arc::new(clock.clone())).unwrap();
     let node = LocalNode {
         address: "127.0.0.1:9042".parse().unwrap(),
         cluster_name: CLUSTER_NAME.to_string(),
@@ -71,7 +79,8 @@ fn random_statements_leave_what_cassandras_rules_say() {
     println!("EBB_SEED={seed} EBB_STATEMENTS={statements}");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let (disk, clock) = (MemDisk::new(), ManualClock::at_ms(1_000_000));
-    let mut server = open(&disk, &clock);
+    let open = || open(&disk, &clock, |options, _| options);
+    let mut server = open();
     server.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     server.run(TABLE);
     let (mut model, mut now_s) = (Model::default(), 1_000);
@@ -89,7 +98,7 @@ fn random_statements_leave_what_cassandras_rules_say() {
             2 if rng.random_bool(0.3) => server.executor.catalog().db().compact().unwrap(),
             3 if rng.random_bool(0.2) => {
                 drop(server);
-                server = open(&disk, &clock);
+                server = open();
                 history.push("-- restart".to_owned());
             }
             4 if rng.random_bool(0.5) => {
@@ -110,7 +119,7 @@ fn random_statements_leave_what_cassandras_rules_say() {
             }
             _ => {}
         }
-        let text = statement(&mut rng, now_s, &mut model);
+        let text = statement(&mut rng, now_s, 1..40, &mut model);
         history.push(text.clone());
         server.run(&text);
         if at % 4 != 0 && at + 1 < statements {
