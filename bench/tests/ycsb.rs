@@ -182,6 +182,14 @@ fn a_wrong_command_line_says_what_would_be_right() {
         "snapshot:NAME",
     );
     fails_with(&["--workload", "a", "--distribution", "flat"], 2, "uniform");
+    fails_with(&["--workload", "a", "--connections", "3"], 2, "--cql");
+    let served = |more: [&str; 2], code, said| {
+        let args = ["--workload", "a", "--cql", "127.0.0.1:1", more[0], more[1]];
+        fails_with(&args, code, said);
+    };
+    served(["--data", "x"], 2, "cannot be used with");
+    served(["--durability", "sync"], 2, "cannot be used with");
+    served(["--in-flight", "1"], 1, "cannot connect to 127.0.0.1:1");
 }
 
 #[test]

@@ -9,6 +9,8 @@
 //!                    driver ──► timeline  live, interval by interval
 //!                      │    ──► watch     writers' latency around an event
 //!                    report
+//!
+//!   cql ── the same workloads, asked of a server
 //! ```
 //!
 //! Every value that is read must carry the number of the record that was asked
@@ -35,6 +37,7 @@
 mod agenda;
 mod chooser;
 pub(crate) mod command;
+pub(crate) mod cql;
 mod driver;
 mod inserts;
 mod latencies;

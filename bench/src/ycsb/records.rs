@@ -11,8 +11,6 @@
 //! a little more than half. The seal mixes number and version: with it a value
 //! that is torn, cut or another record's does not pass for the record.
 
-use ebb_storage::Result;
-
 /// Length of every key, in bytes.
 pub const KEY_BYTES: usize = 24;
 /// The shortest value, in bytes: number, version and seal.
@@ -86,7 +84,10 @@ pub fn read_stamp(value: &[u8]) -> Option<Stamp> {
 
 /// How many records there are, from a few point reads: records are numbered
 /// without gaps, so the first number that is not there tells.
-pub fn count_records(mut exists: impl FnMut(u64) -> Result<bool>) -> Result<u64> {
+///
+/// # Errors
+/// What `exists` says.
+pub fn count_records<E>(mut exists: impl FnMut(u64) -> Result<bool, E>) -> Result<u64, E> {
     if !exists(0)? {
         return Ok(0);
     }
@@ -187,7 +188,7 @@ mod tests {
             let mut reads = 0;
             let counted = count_records(|number| {
                 reads += 1;
-                Ok(number < records)
+                Ok::<_, ()>(number < records)
             });
             assert_eq!(counted.unwrap(), records);
             assert!(reads < 50, "{reads}");

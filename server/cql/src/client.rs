@@ -95,6 +95,12 @@ impl Client {
         &self.stream
     }
 
+    /// The socket alone, for whoever reads and writes frames itself. Nothing may be in
+    /// flight: an answer that was read ahead is lost.
+    pub fn into_socket(self) -> TcpStream {
+        self.stream
+    }
+
     /// Sends encoded frames, one or many.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use ebb_storage::{Durability, MAX_VALUE_BYTES};
 use serde::Serialize;
 
 use crate::console::{rate, seconds};
+use crate::ycsb::cql::SnapshotForm;
 use crate::ycsb::{Distribution, ReadFrom, VALUE_BYTES_DEFAULT, VALUE_BYTES_MIN, Workload};
 
 /// What to run, and on what.
@@ -31,14 +32,14 @@ pub struct YcsbArgs {
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub duration: Option<Duration>,
 
-    /// Threads that load and run
-    #[arg(long, value_name = "N", default_value_t = 2,
-          value_parser = clap::value_parser!(u64).range(1..=1024))]
-    pub threads: u64,
+    /// Threads that load and run [default: 2; with --cql 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub threads: Option<u64>,
 
     /// Starts OPS operations a second, whether the store keeps up or not, and
     /// counts latencies from when each was due [default: a closed loop]
-    #[arg(long, value_name = "OPS", value_parser = rate, allow_negative_numbers = true)]
+    #[arg(long, visible_alias = "rate", value_name = "OPS", value_parser = rate,
+          allow_negative_numbers = true)]
     pub target: Option<f64>,
 
     /// Where reads go: live or snapshot:NAME; a snapshot that does not exist is
@@ -47,7 +48,7 @@ pub struct YcsbArgs {
     pub read_from: ReadFrom,
 
     /// Directory of the database, kept afterwards [default: a temporary one]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "cql")]
     pub data: Option<PathBuf>,
 
     /// Length of each value in bytes
@@ -61,22 +62,22 @@ pub struct YcsbArgs {
     pub distribution: Option<Distribution>,
 
     /// When a write is acknowledged
-    #[arg(long, value_enum, default_value_t = DurabilityArg::Interval)]
+    #[arg(long, value_enum, default_value_t = DurabilityArg::Interval, conflicts_with = "cql")]
     pub durability: DurabilityArg,
 
     /// Size of the block cache in MiB
-    #[arg(long, value_name = "N", default_value_t = 256,
+    #[arg(long, value_name = "N", default_value_t = 256, conflicts_with = "cql",
           value_parser = clap::value_parser!(u64).range(..=1 << 30))]
     pub cache_mb: u64,
 
     /// Size at which a memtable is flushed, in MiB
-    #[arg(long, value_name = "N", default_value_t = 64,
+    #[arg(long, value_name = "N", default_value_t = 64, conflicts_with = "cql",
           value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub memtable_mb: u64,
 
     /// Takes N snapshots at even distances during the run, and shows how long
     /// each took and what writes took in the 10 ms around it
-    #[arg(long, value_name = "N", default_value_t = 0,
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "cql",
           value_parser = clap::value_parser!(u64).range(..=100_000))]
     pub snapshots: u64,
 
@@ -87,9 +88,52 @@ pub struct YcsbArgs {
     /// Writes everything measured to FILE
     #[arg(long = "json-file", value_name = "FILE")]
     pub json: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub through: CqlArgs,
+}
+
+/// Of a run against a server.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Through CQL")]
+pub struct CqlArgs {
+    /// Runs against the server there, such as `ebb serve`; keyspace and table are made
+    /// where they are absent
+    #[arg(long, value_name = "HOST:PORT")]
+    pub cql: Option<String>,
+
+    /// Connections to the server
+    #[arg(long, value_name = "N", default_value_t = 64, requires = "cql",
+          value_parser = clap::value_parser!(u64).range(1..=20_000))]
+    pub connections: u64,
+
+    /// Requests that each connection has under way
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "cql",
+          value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub in_flight: u64,
+
+    /// How reads name the snapshot of --read-from
+    #[arg(long, value_enum, default_value_t = SnapshotForm::Statement, requires = "cql")]
+    pub snapshot_form: SnapshotForm,
+
+    /// The client runs in the kernel's idle class: on what the server leaves, where both
+    /// are in one session
+    #[arg(long, requires = "cql")]
+    pub idle_class: bool,
+
+    /// The server's process, whose CPU time is measured [default: the one that listens
+    /// there, if it is on this machine]
+    #[arg(long, value_name = "PID", requires = "cql")]
+    pub server_pid: Option<u32>,
 }
 
 impl YcsbArgs {
+    /// Threads that load and run.
+    pub fn threads(&self) -> usize {
+        let default = if self.through.cql.is_some() { 1 } else { 2 };
+        self.threads.unwrap_or(default) as usize
+    }
+
     /// Operations that end the run, if a number of them does.
     pub fn operations_max(&self) -> Option<u64> {
         const DEFAULT: u64 = 100_000;
@@ -124,7 +168,9 @@ Examples:
   ebb-bench ycsb --workload a
   ebb-bench ycsb --workload b --records 1000000 --duration 60 --target 20000
   ebb-bench ycsb --workload c --read-from snapshot:monday --data /var/tmp/ycsb
-  ebb-bench ycsb --workload a --duration 20 --target 20000 --snapshots 50 --json-file a.json";
+  ebb-bench ycsb --workload a --duration 20 --target 20000 --snapshots 50 --json-file a.json
+  ebb-bench ycsb --workload c --cql 127.0.0.1:9042
+  ebb-bench ycsb --workload b --cql 127.0.0.1:9042 --target 20000 --read-from snapshot:monday";
 
 fn long_help() -> String {
     format!("{EXAMPLES}\n\nWorkloads:\n{}", Workload::listing())

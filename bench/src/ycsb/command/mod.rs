@@ -4,13 +4,17 @@
 //!   args ─► run ─► outcome ─► table      the command, the run, its JSON and print
 //!            │
 //!        snapshots                       what is measured beside the load
+//!
+//!   args ─► through_cql ─► cql_outcome   the same of a server
 //! ```
 
 mod args;
+mod cql_outcome;
 mod outcome;
 mod run;
 mod snapshots;
 mod table;
+mod through_cql;
 
 pub use args::YcsbArgs;
 pub use run::{Verdict, run};

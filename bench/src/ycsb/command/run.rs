@@ -16,7 +16,7 @@ use ebb_storage::{Db, ErrorKind, Keyspace, Options, Stats, Table, TableOptions};
 use super::args::YcsbArgs;
 use super::outcome::{Outcome, Reads, Settings, WriteStalls, Written};
 use super::snapshots::SnapshotProbe;
-use super::table;
+use super::{table, through_cql};
 use crate::console::{progress_bar, stop_on_interrupt, write_json};
 use crate::resources::{Usage, directory_bytes, memory_peak_bytes};
 use crate::ycsb::{
@@ -43,6 +43,9 @@ pub enum Verdict {
 pub fn run(args: &YcsbArgs) -> Result<Verdict> {
     // A run that is stopped still reports.
     let stop = stop_on_interrupt()?;
+    if let Some(server) = &args.through.cql {
+        return through_cql::run(args, server, stop);
+    }
     let bench = Bench::open(args, stop)?;
     let outcome = bench.run(args)?;
     print!("{}", table::render(&outcome));
@@ -137,7 +140,7 @@ impl Bench {
             return Ok(None);
         }
         let options = LoadOptions {
-            threads: args.threads as usize,
+            threads: args.threads(),
             value_bytes: args.value_bytes as usize,
             stop: self.stop.clone(),
             ..LoadOptions::default()
@@ -172,7 +175,7 @@ impl Bench {
     fn drive(&self, args: &YcsbArgs) -> Result<(Report, Option<SnapshotProbe<'_>>)> {
         let options = RunOptions {
             distribution: args.distribution,
-            threads: args.threads as usize,
+            threads: args.threads(),
             pace: args.target.map_or(Pace::Closed, Pace::steady),
             operations_max: args.operations_max(),
             duration: args.duration,
@@ -270,4 +273,4 @@ fn settings(args: &YcsbArgs) -> Settings {
 }
 
 /// Positions of the bar of a run, which may end by operations or by time.
-const BAR_STEPS: u64 = 1000;
+pub(super) const BAR_STEPS: u64 = 1000;

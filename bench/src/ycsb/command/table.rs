@@ -183,9 +183,10 @@ fn write_snapshots(
     Ok(())
 }
 
-const HEADINGS: &str = "   count      mean       p50       p95       p99     p99.9       max";
+pub(super) const HEADINGS: &str =
+    "   count      mean       p50       p95       p99     p99.9       max";
 
-fn columns(latencies: &Latencies) -> String {
+pub(super) fn columns(latencies: &Latencies) -> String {
     let micros = [
         latencies.mean_us,
         latencies.p50_us,

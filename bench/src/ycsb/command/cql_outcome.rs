@@ -1,0 +1,203 @@
+//! What a YCSB run against a server found: the JSON, and the table.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::net::SocketAddr;
+
+use serde::Serialize;
+
+use super::table::{HEADINGS, columns};
+use crate::ycsb::cql::{ServerUsage, Sessions, SnapshotForm, Tally};
+use crate::ycsb::{Distribution, Latencies, LoadReport, Operation, Workload};
+
+/// Everything that was measured; what `--json-file` writes.
+#[derive(Debug, Serialize)]
+pub struct CqlOutcome {
+    /// The workload.
+    pub workload: Workload,
+    /// How the run was set up.
+    pub settings: CqlSettings,
+    /// What was loaded; none when the records were there.
+    pub load: Option<LoadReport>,
+    /// Its length in seconds: to the end of its last operation.
+    pub elapsed_s: f64,
+    /// Operations done.
+    pub operations: u64,
+    /// Operations per second.
+    pub throughput_ops_per_s: f64,
+    /// Operations of an open loop that were due before the end and never began: above 0
+    /// the load was more than server and client could take.
+    pub operations_unserved: u64,
+    /// Each kind of operation that there was.
+    pub latencies: BTreeMap<Operation, Latencies>,
+    /// All operations together.
+    pub latencies_all: Latencies,
+    /// Values read that were not the record's that was asked for, were damaged, or came
+    /// out of a snapshot though this run wrote them.
+    pub mismatches: u64,
+    /// Reads of existing records that found nothing.
+    pub not_found: u64,
+    /// Records that scans returned.
+    pub records_scanned: u64,
+    /// Processor time of the client for an operation, in microseconds.
+    pub client_cpu_us_per_op: f64,
+    /// Processor time of the server for an operation, with the background work that fell
+    /// into the run; none where its process is not known.
+    pub server_cpu_us_per_op: Option<f64>,
+    /// What the server used in the run.
+    pub server: Option<ServerUsage>,
+    /// Whether it was ended by Ctrl-C.
+    pub interrupted: bool,
+}
+
+/// How a run against a server was set up.
+#[derive(Debug, Serialize)]
+pub struct CqlSettings {
+    /// Where the server listens.
+    pub server: SocketAddr,
+    /// Connections to it.
+    pub connections: usize,
+    /// Requests under way on each.
+    pub in_flight: u64,
+    /// Threads of the client.
+    pub threads: usize,
+    /// Whether they ran in the idle class.
+    pub idle_class: bool,
+    /// How reads named their snapshot, where they went to one.
+    pub snapshot_form: SnapshotForm,
+    /// How the kernel tells client and server apart.
+    pub sessions: Sessions,
+    /// Processors that the client may use.
+    pub cpus: usize,
+    /// Records in the table when the run began.
+    pub records: u64,
+    /// Length of each value, in bytes.
+    pub value_bytes: u64,
+    /// Where reads went.
+    pub read_from: String,
+    /// The rate of an open loop.
+    pub target_ops_per_s: Option<f64>,
+    /// How records were chosen.
+    pub distribution: Distribution,
+    /// The seed.
+    pub seed: u64,
+}
+
+impl CqlOutcome {
+    /// Of a run that is over.
+    pub fn new(
+        workload: Workload,
+        settings: CqlSettings,
+        load: Option<LoadReport>,
+        tally: &Tally,
+        server: Option<ServerUsage>,
+        interrupted: bool,
+    ) -> Self {
+        let operations = tally.operations.max(1) as f64;
+        let of = |operation| Some((operation, tally.of(operation)?));
+        Self {
+            workload,
+            settings,
+            load,
+            elapsed_s: tally.elapsed.as_secs_f64(),
+            operations: tally.operations,
+            throughput_ops_per_s: tally.throughput_ops_per_s(),
+            operations_unserved: tally.unserved,
+            latencies: Operation::ALL.into_iter().filter_map(of).collect(),
+            latencies_all: Latencies::from(&tally.all()),
+            mismatches: tally.mismatches,
+            not_found: tally.not_found,
+            records_scanned: tally.records_scanned,
+            client_cpu_us_per_op: tally.cpu.as_secs_f64() * 1e6 / operations,
+            server_cpu_us_per_op: server.map(|used| used.cpu_s() * 1e6 / operations),
+            server,
+            interrupted,
+        }
+    }
+}
+
+/// The table that is printed, with a newline at the end.
+pub fn render(outcome: &CqlOutcome) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = write_all(&mut text, outcome);
+    text
+}
+
+fn write_all(text: &mut String, outcome: &CqlOutcome) -> std::fmt::Result {
+    let CqlOutcome {
+        workload, settings, ..
+    } = outcome;
+    let pace = match settings.target_ops_per_s {
+        Some(rate) => format!("open loop at {rate} ops/s"),
+        None => "closed loop".to_string(),
+    };
+    write!(text, "workload {workload}: {workload:#}")?;
+    if settings.distribution != workload.distribution {
+        write!(text, "; here {}", settings.distribution)?;
+    }
+    writeln!(
+        text,
+        "\n{} connections to {} with {} in flight each, {pace}, reads from {}, {} records of {} bytes",
+        settings.connections,
+        settings.server,
+        settings.in_flight,
+        settings.read_from,
+        settings.records,
+        settings.value_bytes
+    )?;
+    let class = if settings.idle_class {
+        "idle"
+    } else {
+        "ordinary"
+    };
+    writeln!(
+        text,
+        "client: {} threads of {} cpus in the {class} class; {}",
+        settings.threads, settings.cpus, settings.sessions
+    )?;
+    if let Some(load) = &outcome.load {
+        writeln!(
+            text,
+            "loaded {} records in {:.1} s: {:.0} records/s, {:.1} MB/s",
+            load.records, load.elapsed_s, load.records_per_s, load.mb_per_s
+        )?;
+    }
+    if outcome.interrupted {
+        writeln!(text, "interrupted: what follows is of a part of the run")?;
+    }
+    writeln!(text, "\n{:<24}{HEADINGS}", "latency in us")?;
+    for (operation, latencies) in &outcome.latencies {
+        writeln!(text, "{operation:<24}{}", columns(latencies))?;
+    }
+    writeln!(text, "{:<24}{}", "all", columns(&outcome.latencies_all))?;
+    writeln!(
+        text,
+        "\nthroughput     {:.0} ops/s over {:.2} s",
+        outcome.throughput_ops_per_s, outcome.elapsed_s
+    )?;
+    if outcome.operations_unserved > 0 {
+        writeln!(
+            text,
+            "overloaded     {} operations were due and never began: the latencies say too little",
+            outcome.operations_unserved
+        )?;
+    }
+    let client = outcome.client_cpu_us_per_op;
+    match (&outcome.server, outcome.server_cpu_us_per_op) {
+        (Some(used), Some(server)) => writeln!(
+            text,
+            "cpu per op     server {server:.2} us ({:.2} s user, {:.2} s system in all), client {client:.2} us",
+            used.cpu_user_s, used.cpu_system_s
+        )?,
+        _ => writeln!(
+            text,
+            "cpu per op     client {client:.2} us; the server's process is not known (--server-pid)"
+        )?,
+    }
+    writeln!(
+        text,
+        "checks         {} mismatches, {} not found",
+        outcome.mismatches, outcome.not_found
+    )
+}

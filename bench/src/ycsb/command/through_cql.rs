@@ -1,0 +1,149 @@
+//! One YCSB run against a server: connect, load, settle, run, report.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use super::args::YcsbArgs;
+use super::cql_outcome::{CqlOutcome, CqlSettings, render};
+use super::run::{BAR_STEPS, Verdict};
+use crate::console::{progress_bar, write_json};
+use crate::ycsb::cql::{Operations, Plan, RawClient, ServerProcess, Sessions, SnapshotRead, Tally};
+use crate::ycsb::{KEY_BYTES, LoadReport, ReadFrom};
+
+/// Requests under way on each connection of a load.
+const LOAD_IN_FLIGHT: usize = 8;
+/// How long the server may take to finish what the load left to do.
+const SETTLE_MAX: Duration = Duration::from_secs(60);
+
+/// Runs what the command line says against a server, prints the table, writes the JSON.
+///
+/// # Errors
+/// What the server or a connection says; a load that was interrupted.
+pub fn run(args: &YcsbArgs, server: &str, stop: Arc<AtomicBool>) -> Result<Verdict> {
+    let address = resolve(server)?;
+    let connections = args.through.connections as usize;
+    let mut client = RawClient::connect(address, connections, args.threads())?;
+    let process = match args.through.server_pid {
+        Some(pid) => Some(ServerProcess::new(pid)?),
+        None => ServerProcess::listening_on(address),
+    };
+    let load = load(args, &mut client, &stop)?;
+    if let Some(process) = process.as_ref().filter(|_| load.is_some()) {
+        process.settle(SETTLE_MAX)?;
+    }
+    client.read_from(match &args.read_from {
+        ReadFrom::Live => None,
+        ReadFrom::Snapshot(name) => Some(SnapshotRead {
+            name: name.clone(),
+            form: args.through.snapshot_form,
+        }),
+    })?;
+    let records = client.records();
+    let before = process.as_ref().map(ServerProcess::usage).transpose()?;
+    let tally = drive(args, &mut client, &stop)?;
+    let usage = match (&process, before) {
+        (Some(process), Some(before)) => Some(process.usage()?.since(&before)),
+        _ => None,
+    };
+    let settings = CqlSettings {
+        server: address,
+        connections,
+        in_flight: args.through.in_flight,
+        threads: args.threads(),
+        idle_class: args.through.idle_class,
+        snapshot_form: args.through.snapshot_form,
+        sessions: Sessions::of(process.as_ref()),
+        cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        records,
+        value_bytes: args.value_bytes,
+        read_from: client.reads_from().to_string(),
+        target_ops_per_s: args.target,
+        distribution: args.distribution.unwrap_or(args.workload.distribution),
+        seed: args.seed,
+    };
+    let interrupted = stop.load(Ordering::Relaxed);
+    let outcome = CqlOutcome::new(args.workload, settings, load, &tally, usage, interrupted);
+    print!("{}", render(&outcome));
+    if let Some(path) = &args.json {
+        write_json(path, &outcome)?;
+    }
+    Ok(match outcome.mismatches + outcome.not_found {
+        0 => Verdict::Right,
+        _ => Verdict::WrongReads,
+    })
+}
+
+fn resolve(server: &str) -> Result<SocketAddr> {
+    let resolved = server.to_socket_addrs();
+    let mut addresses =
+        resolved.with_context(|| format!("{server:?} is no HOST:PORT of a server"))?;
+    let first = addresses.next();
+    first.with_context(|| format!("the host of {server:?} has no address"))
+}
+
+/// Loads what is missing of `--records`.
+fn load(
+    args: &YcsbArgs,
+    client: &mut RawClient,
+    stop: &Arc<AtomicBool>,
+) -> Result<Option<LoadReport>> {
+    let present = client.records();
+    if present >= args.records {
+        return Ok(None);
+    }
+    let plan = Plan {
+        in_flight: LOAD_IN_FLIGHT,
+        value_bytes: args.value_bytes as usize,
+        idle_class: args.through.idle_class,
+        stop: stop.clone(),
+        ..Plan::new(Operations::Load(present..args.records))
+    };
+    let bar = progress_bar("load", args.records - present);
+    let tally = client.run(&plan, |done| bar.set_position(done))?;
+    bar.finish_and_clear();
+    ensure!(
+        !stop.load(Ordering::Relaxed),
+        "interrupted after {} of {} records",
+        present + tally.operations,
+        args.records
+    );
+    let elapsed_s = tally.elapsed.as_secs_f64();
+    let record_bytes = KEY_BYTES as u64 + args.value_bytes;
+    Ok(Some(LoadReport {
+        records: tally.operations,
+        elapsed_s,
+        records_per_s: tally.throughput_ops_per_s(),
+        mb_per_s: (tally.operations * record_bytes) as f64 / 1e6 / elapsed_s.max(1e-9),
+    }))
+}
+
+fn drive(args: &YcsbArgs, client: &mut RawClient, stop: &Arc<AtomicBool>) -> Result<Tally> {
+    let plan = Plan {
+        rate_ops_per_s: args.target,
+        in_flight: args.through.in_flight as usize,
+        operations_max: args.operations_max(),
+        duration: args.duration,
+        stop: stop.clone(),
+        value_bytes: args.value_bytes as usize,
+        seed: args.seed,
+        idle_class: args.through.idle_class,
+        ..Plan::new(Operations::Run(args.workload, args.distribution))
+    };
+    let bar = progress_bar("run", BAR_STEPS);
+    let begun = Instant::now();
+    let tally = client.run(&plan, |done| {
+        let by_time = plan.duration.map_or(0.0, |duration| {
+            begun.elapsed().as_secs_f64() / duration.as_secs_f64()
+        });
+        let by_operations = plan
+            .operations_max
+            .map_or(0.0, |max| done as f64 / max as f64);
+        bar.set_position((by_time.max(by_operations) * BAR_STEPS as f64) as u64);
+    })?;
+    bar.finish_and_clear();
+    Ok(tally)
+}

@@ -1,0 +1,80 @@
+//! Whether the answer to a step is right.
+
+use anyhow::{Result, bail};
+use ebb_cql::protocol::{Answer, Frame, Response};
+
+use super::feed::{Records, Step};
+use super::tally::Tally;
+use crate::ycsb::{Stamp, key, read_stamp};
+
+/// Counts what is wrong about the answer to `step`.
+///
+/// # Errors
+/// When the server refused the step, or answered something else than it can have.
+pub(super) fn check_frame(
+    step: &Step,
+    frame: &Frame,
+    records: &Records,
+    tally: &mut Tally,
+) -> Result<()> {
+    match (step, Answer::decode(frame)?.response) {
+        (_, Response::Error(error)) => bail!("the server: {error}"),
+        (Step::Write { .. }, Response::Void) => {}
+        (Step::Read { number }, Response::Rows(rows)) => {
+            check_read(*number, rows.cells().next(), records, tally);
+        }
+        (Step::Scan { number, .. }, Response::Rows(rows)) => {
+            let mut cells = rows.cells();
+            let pairs = std::iter::from_fn(|| Some((cells.next()?, cells.next()?)));
+            check_scan(*number, pairs, records, tally);
+        }
+        (_, other) => bail!("the server answered with another message: {other:?}"),
+    }
+    Ok(())
+}
+
+/// Of the value of a record: none where there was no row.
+pub(super) fn check_read(
+    number: u64,
+    value: Option<Option<&[u8]>>,
+    records: &Records,
+    tally: &mut Tally,
+) {
+    match value {
+        Some(value) => check_value(value, records, tally, |stamp| stamp.number == number),
+        None => tally.not_found += 1,
+    }
+}
+
+/// Of keys and values from a record on.
+pub(super) fn check_scan<'a>(
+    number: u64,
+    rows: impl Iterator<Item = (Option<&'a [u8]>, Option<&'a [u8]>)>,
+    records: &Records,
+    tally: &mut Tally,
+) {
+    let first = key(number);
+    let mut found_first = false;
+    for (found, value) in rows {
+        found_first |= found == Some(&first[..]);
+        check_value(value, records, tally, |stamp| {
+            found == Some(&key(stamp.number)[..])
+        });
+        tally.records_scanned += 1;
+    }
+    tally.not_found += u64::from(!found_first);
+}
+
+fn check_value(
+    value: Option<&[u8]>,
+    records: &Records,
+    tally: &mut Tally,
+    is_right: impl FnOnce(Stamp) -> bool,
+) {
+    let from_snapshot = records.in_snapshot.is_some();
+    let stamp = value.and_then(read_stamp);
+    let right = stamp.is_some_and(|stamp| {
+        is_right(stamp) && !(from_snapshot && stamp.version > records.version_before)
+    });
+    tally.mismatches += u64::from(!right);
+}

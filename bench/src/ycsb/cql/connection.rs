@@ -1,0 +1,101 @@
+//! One connection of the built-in client: requests out, answers in, without waiting.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use bytes::BytesMut;
+use ebb_cql::protocol::{BODY_BYTES_MAX_DEFAULT, Direction, Frame, FrameDecoder};
+
+use super::feed::Step;
+use crate::ycsb::Operation;
+
+/// What is read at once.
+pub(super) const READ_BYTES: usize = 64 << 10;
+
+/// A request that waits for its answer.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub operation: Operation,
+    pub step: Step,
+    /// From when its latency counts.
+    pub from: Instant,
+    /// Whether it does.
+    pub counts: bool,
+}
+
+/// A connection whose STARTUP is done.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub stream: TcpStream,
+    decoder: FrameDecoder,
+    received: BytesMut,
+    /// To be sent.
+    pub out: Vec<u8>,
+    sent: usize,
+    /// By stream.
+    pending: Vec<Option<Pending>>,
+}
+
+impl Connection {
+    /// Over a socket that does not block.
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self {
+            stream,
+            decoder: FrameDecoder::new(Direction::Response, BODY_BYTES_MAX_DEFAULT),
+            received: BytesMut::new(),
+            out: Vec::new(),
+            sent: 0,
+            pending: Vec::new(),
+        }
+    }
+
+    /// Keeps what a request in this stream waits for.
+    pub(super) fn expect(&mut self, stream: u16, pending: Pending) {
+        let position = usize::from(stream);
+        if self.pending.len() <= position {
+            self.pending.resize_with(position + 1, || None);
+        }
+        self.pending[position] = Some(pending);
+    }
+
+    /// Sends what there is to send, as far as the socket takes it. True when all went.
+    pub(super) fn flush(&mut self) -> Result<bool> {
+        while self.sent < self.out.len() {
+            match self.stream.write(&self.out[self.sent..]) {
+                Ok(0) => bail!("the server closed a connection"),
+                Ok(sent) => self.sent += sent,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error).context("cannot send"),
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        Ok(true)
+    }
+
+    /// Reads what has come, once. The poll says when there is more.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<()> {
+        match self.stream.read(buffer) {
+            Ok(0) => bail!("the server closed a connection"),
+            Ok(read) => self.received.extend_from_slice(&buffer[..read]),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error).context("cannot receive"),
+        }
+        Ok(())
+    }
+
+    /// The next whole answer that was read, with its request.
+    pub(super) fn next_answer(&mut self) -> Result<Option<(Frame, Pending)>> {
+        let Some(frame) = self.decoder.decode(&mut self.received)? else {
+            return Ok(None);
+        };
+        let stream = usize::try_from(frame.stream).unwrap_or(usize::MAX);
+        let pending = self.pending.get_mut(stream).and_then(Option::take);
+        let pending = pending.context("the server answered what nobody asked")?;
+        Ok(Some((frame, pending)))
+    }
+}

@@ -1,0 +1,139 @@
+//! Feed: the next operation of a client, as the steps that a server is asked for.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::plan::{Operations, Plan};
+use crate::ycsb::{Chooser, Distribution, Inserts, Operation, Stamp, Workload};
+
+/// The most records of a scan.
+const SCAN_RECORDS_MAX: u32 = 100;
+
+/// What a server is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The value of a record.
+    Read { number: u64 },
+    /// A value for a record.
+    Write { stamp: Stamp },
+    /// So many records from this one on.
+    Scan { number: u64, records: u32 },
+}
+
+/// The table, as clients know it: which records there are, and what was written last.
+#[derive(Debug)]
+pub(super) struct Records {
+    pub inserts: Inserts,
+    /// Records that a snapshot holds, where reads go to one.
+    pub in_snapshot: Option<u64>,
+    /// No value carries a larger version before the run.
+    pub version_before: u64,
+    version_next: AtomicU64,
+}
+
+impl Records {
+    /// Of a table that holds so many.
+    pub(super) fn new(records: u64, in_snapshot: Option<u64>, version_before: u64) -> Self {
+        Self {
+            inserts: Inserts::new(records),
+            in_snapshot,
+            version_before,
+            version_next: AtomicU64::new(version_before + 1),
+        }
+    }
+
+    /// A new value for a record.
+    pub(super) fn write(&self, number: u64) -> Step {
+        let version = self.version_next.fetch_add(1, Ordering::Relaxed);
+        let stamp = Stamp { number, version };
+        Step::Write { stamp }
+    }
+
+    fn readable(&self) -> u64 {
+        self.in_snapshot.unwrap_or_else(|| self.inserts.records())
+    }
+}
+
+/// Operations of one thread.
+pub(super) struct Feed<'a> {
+    records: &'a Records,
+    kind: Kind<'a>,
+}
+
+enum Kind<'a> {
+    Load { next: &'a AtomicU64, end: u64 },
+    Run(Box<Mix>),
+}
+
+struct Mix {
+    workload: Workload,
+    rng: ChaCha8Rng,
+    read: Chooser,
+    update: Chooser,
+}
+
+impl<'a> Feed<'a> {
+    /// For thread number `index`; threads of a load share `next`.
+    pub(super) fn new(
+        plan: &Plan,
+        records: &'a Records,
+        next: &'a AtomicU64,
+        index: usize,
+    ) -> Self {
+        let kind = match &plan.operations {
+            Operations::Load(numbers) => Kind::Load {
+                next,
+                end: numbers.end,
+            },
+            Operations::Run(workload, distribution) => {
+                let mut rng = ChaCha8Rng::seed_from_u64(plan.seed);
+                rng.set_stream(index as u64);
+                let distribution: Distribution = distribution.unwrap_or(workload.distribution);
+                Kind::Run(Box::new(Mix {
+                    workload: *workload,
+                    rng,
+                    read: Chooser::new(distribution, records.readable()),
+                    update: Chooser::new(distribution, records.inserts.records()),
+                }))
+            }
+        };
+        Self { records, kind }
+    }
+
+    /// The next operation with its first step; `None` when a load is done. A
+    /// read-modify-write goes on with [`Records::write`].
+    pub(super) fn next(&mut self) -> Option<(Operation, Step)> {
+        let records = self.records;
+        match &mut self.kind {
+            Kind::Load { next, end } => {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let stamp = Stamp { number, version: 0 };
+                (number < *end).then_some((Operation::Insert, Step::Write { stamp }))
+            }
+            Kind::Run(mix) => Some(mix.next(records)),
+        }
+    }
+}
+
+impl Mix {
+    fn next(&mut self, records: &Records) -> (Operation, Step) {
+        let operation = self.workload.operation(self.rng.random_range(0..100));
+        let step = match operation {
+            Operation::Read | Operation::ReadModifyWrite => Step::Read {
+                number: self.read.choose(records.readable(), &mut self.rng),
+            },
+            Operation::Update => {
+                let there_are = records.inserts.records();
+                records.write(self.update.choose(there_are, &mut self.rng))
+            }
+            Operation::Insert => records.write(records.inserts.reserve()),
+            Operation::Scan => Step::Scan {
+                number: self.read.choose(records.readable(), &mut self.rng),
+                records: self.rng.random_range(1..=SCAN_RECORDS_MAX),
+            },
+        };
+        (operation, step)
+    }
+}

@@ -1,0 +1,37 @@
+//! The same workloads through CQL, against a server in another process.
+//!
+//! ```text
+//!   statements ── keyspace, table, what is prepared
+//!   plan ──────── what to do, how fast, for how long
+//!   feed ──────── the next operation, and its step      check ── is the answer right?
+//!                  \                                     /
+//!                   worker: one thread, its connections, epoll
+//!                     │
+//!                    raw ──► tally      counts and latencies
+//!
+//!   server_process   what the server uses            sessions   who yields to whom
+//! ```
+//!
+//! The client that is built in must cost less than what it measures: frames are encoded
+//! beforehand, and only key, value and stream are written into a copy.
+
+mod check;
+mod connection;
+mod feed;
+mod idle_class;
+mod plan;
+mod raw;
+mod server_process;
+mod sessions;
+mod statements;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+pub(crate) use plan::{Operations, Plan};
+pub(crate) use raw::RawClient;
+pub(crate) use server_process::{ServerProcess, ServerUsage};
+pub(crate) use sessions::Sessions;
+pub(crate) use statements::{SnapshotForm, SnapshotRead};
+pub(crate) use tally::Tally;

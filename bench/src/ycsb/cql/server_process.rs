@@ -1,0 +1,113 @@
+//! The server's process: which one it is, and what it uses.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use procfs::net::TcpState;
+use procfs::process::{FDTarget, Process, all_processes};
+use serde::Serialize;
+
+/// A server's process.
+#[derive(Debug)]
+pub(crate) struct ServerProcess(Process);
+
+/// What a server has used since it started, or between two moments.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct ServerUsage {
+    /// User time, in seconds, to the kernel's tick (10 ms).
+    pub cpu_user_s: f64,
+    /// System time, in seconds, to the kernel's tick.
+    pub cpu_system_s: f64,
+}
+
+impl ServerUsage {
+    /// Since `before`.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        Self {
+            cpu_user_s: self.cpu_user_s - before.cpu_user_s,
+            cpu_system_s: self.cpu_system_s - before.cpu_system_s,
+        }
+    }
+
+    /// User and system time, in seconds.
+    pub(crate) fn cpu_s(&self) -> f64 {
+        self.cpu_user_s + self.cpu_system_s
+    }
+}
+
+impl ServerProcess {
+    /// By its id.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(crate) fn new(pid: u32) -> Result<Self> {
+        let process = Process::new(pid as i32);
+        Ok(Self(
+            process.with_context(|| format!("there is no process {pid}"))?,
+        ))
+    }
+
+    /// The process that listens on an address of this machine; none where that cannot be
+    /// seen: it is on another machine, or another user's.
+    pub(crate) fn listening_on(address: SocketAddr) -> Option<Self> {
+        let listening = [procfs::net::tcp(), procfs::net::tcp6()];
+        let entries = listening.into_iter().flatten().flatten();
+        let inode = entries
+            .filter(|entry| entry.state == TcpState::Listen)
+            .find(|entry| {
+                let local = entry.local_address;
+                local.port() == address.port()
+                    && (local.ip() == address.ip() || local.ip().is_unspecified())
+            })?
+            .inode;
+        let owns = |process: &Process| {
+            let descriptors = process.fd().ok()?;
+            let mut targets = descriptors.flatten().map(|descriptor| descriptor.target);
+            targets.find(|target| matches!(target, FDTarget::Socket(it) if *it == inode))
+        };
+        let mut processes = all_processes().ok()?.flatten();
+        processes.find(|process| owns(process).is_some()).map(Self)
+    }
+
+    /// Its id.
+    pub(crate) fn pid(&self) -> i32 {
+        self.0.pid
+    }
+
+    /// What it has used.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub(crate) fn usage(&self) -> Result<ServerUsage> {
+        let stat = self.0.stat().context("the server's process is gone")?;
+        let ticks_per_s = procfs::ticks_per_second() as f64;
+        Ok(ServerUsage {
+            cpu_user_s: stat.utime as f64 / ticks_per_s,
+            cpu_system_s: stat.stime as f64 / ticks_per_s,
+        })
+    }
+
+    /// Waits until its processor time no longer grows: background work is done. False
+    /// when that did not come within `patience`.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub(crate) fn settle(&self, patience: Duration) -> Result<bool> {
+        const LOOK_EVERY: Duration = Duration::from_millis(500);
+        /// What a server that does nothing may use: its governor looks around.
+        const QUIET_CPU_S: f64 = 0.025;
+        let mut left = patience;
+        let mut before = self.usage()?;
+        while left >= LOOK_EVERY {
+            std::thread::park_timeout(LOOK_EVERY);
+            left -= LOOK_EVERY;
+            let now = self.usage()?;
+            if now.since(&before).cpu_s() <= QUIET_CPU_S {
+                return Ok(true);
+            }
+            before = now;
+        }
+        Ok(false)
+    }
+}

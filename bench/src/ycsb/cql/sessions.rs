@@ -1,0 +1,69 @@
+//! Who yields to whom: sessions, and the groups that the kernel schedules by.
+//!
+//! With `sched_autogroup` the kernel shares a core between sessions first. A thread of the
+//! idle class then yields to threads of its own session only, and one of another session
+//! takes half of a core from them.
+
+use std::fmt;
+use std::fs;
+
+use procfs::process::Process;
+use serde::Serialize;
+
+use super::server_process::ServerProcess;
+
+/// How the kernel tells this process and the server apart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Sessions {
+    /// Whether the kernel schedules by session (`kernel.sched_autogroup_enabled`); none
+    /// where it cannot.
+    pub sched_autogroup: Option<bool>,
+    /// Whether both are in one session; none where the server's process is not known.
+    pub same_session: Option<bool>,
+    /// Whether both are in one group of `sched_autogroup`.
+    pub same_autogroup: Option<bool>,
+    /// Whether both are in one cgroup.
+    pub same_cgroup: Option<bool>,
+}
+
+impl Sessions {
+    /// Of this process and a server.
+    pub(crate) fn of(server: Option<&ServerProcess>) -> Self {
+        let setting = fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled");
+        let session = |pid: i32| Some(Process::new(pid).ok()?.stat().ok()?.session);
+        let own = std::process::id() as i32;
+        let pid = server.map(ServerProcess::pid);
+        let same = |file: &str| {
+            let read = |pid: i32| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
+            Some(read(own)? == read(pid?)?)
+        };
+        Self {
+            sched_autogroup: setting.ok().map(|setting| setting.trim() == "1"),
+            same_session: pid.and_then(|pid| Some(session(own)? == session(pid)?)),
+            same_autogroup: same("autogroup"),
+            same_cgroup: same("cgroup"),
+        }
+    }
+}
+
+impl fmt::Display for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let autogroup = match self.sched_autogroup {
+            None => "absent",
+            Some(true) => "on",
+            Some(false) => "off",
+        };
+        let same = |same: Option<bool>| match same {
+            None => "unknown",
+            Some(true) => "the server's",
+            Some(false) => "another than the server's",
+        };
+        write!(
+            f,
+            "sched_autogroup {autogroup}; the client's session is {}, its autogroup {}, its cgroup {}",
+            same(self.same_session),
+            same(self.same_autogroup),
+            same(self.same_cgroup)
+        )
+    }
+}

@@ -1,0 +1,224 @@
+//! What is said to a server in CQL: the table, and the statements of the operations.
+
+use std::ops::Range;
+
+use anyhow::{Context, Result, bail};
+use bytes::BytesMut;
+use ebb_cql::client::Client;
+use ebb_cql::protocol::{Compression, QueryParameters, Request, Response, Value, ValuesBuf};
+
+use super::feed::Step;
+use crate::ycsb::{KEY_BYTES, key, write_value};
+
+/// The keyspace of the table.
+const KEYSPACE: &str = "ycsb";
+/// The table, as YCSB calls it.
+const TABLE: &str = "usertable";
+
+/// A scan is answered by one page.
+const SCAN_PAGE_ROWS: u32 = 1000;
+
+/// How a statement says that it reads a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SnapshotForm {
+    /// `... FROM ycsb.usertable USING SNAPSHOT name ...`
+    Statement,
+    /// `... FROM "ycsb@name".usertable ...`
+    Keyspace,
+}
+
+/// A snapshot that reads go to.
+#[derive(Debug, Clone)]
+pub(crate) struct SnapshotRead {
+    /// Its name.
+    pub name: String,
+    /// How statements name it.
+    pub form: SnapshotForm,
+}
+
+/// Makes keyspace and table where they are absent.
+///
+/// # Errors
+/// What the server says.
+pub(super) fn create(client: &mut Client) -> Result<()> {
+    let options = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+    for text in [
+        format!("CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = {options}"),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {KEYSPACE}.{TABLE} (y_id text PRIMARY KEY, field0 blob)"
+        ),
+    ] {
+        query(client, &text)?;
+    }
+    Ok(())
+}
+
+/// Creates a snapshot of the keyspace unless there is one of this name.
+///
+/// # Errors
+/// What the server says.
+pub(super) fn create_snapshot(client: &mut Client, name: &str) -> Result<()> {
+    let name = quoted(name);
+    let text = format!("CREATE SNAPSHOT IF NOT EXISTS {name} ON KEYSPACE {KEYSPACE}");
+    query(client, &text).map(|_| ())
+}
+
+fn query(client: &mut Client, text: &str) -> Result<Response> {
+    let parameters = QueryParameters::default();
+    let response = client.request(&Request::Query { text, parameters });
+    response.with_context(|| format!("{text:?} failed"))
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// The texts of what operations ask for.
+pub(super) struct Texts {
+    pub read: String,
+    pub write: String,
+    pub scan: String,
+}
+
+impl Texts {
+    /// Reads go to the snapshot, where there is one.
+    pub(super) fn new(snapshot: Option<&SnapshotRead>) -> Self {
+        let (from, using) = match snapshot {
+            None => (format!("{KEYSPACE}.{TABLE}"), String::new()),
+            Some(SnapshotRead { name, form }) => match form {
+                SnapshotForm::Statement => (
+                    format!("{KEYSPACE}.{TABLE}"),
+                    format!(" USING SNAPSHOT {}", quoted(name)),
+                ),
+                SnapshotForm::Keyspace => (
+                    format!("{}.{TABLE}", quoted(&format!("{KEYSPACE}@{name}"))),
+                    String::new(),
+                ),
+            },
+        };
+        Self {
+            read: format!("SELECT field0 FROM {from}{using} WHERE y_id = ?"),
+            write: format!("INSERT INTO {KEYSPACE}.{TABLE} (y_id, field0) VALUES (?, ?)"),
+            scan: format!(
+                "SELECT y_id, field0 FROM {from}{using} WHERE token(y_id) >= token(?) LIMIT ?"
+            ),
+        }
+    }
+}
+
+/// Frames of EXECUTE into which only key, value and stream are written.
+#[derive(Debug)]
+pub(super) struct Statements {
+    read: Template,
+    write: Template,
+    scan: Template,
+    value_bytes: usize,
+}
+
+/// A frame, and where its key is.
+#[derive(Debug)]
+struct Template {
+    frame: Vec<u8>,
+    key: Range<usize>,
+}
+
+impl Statements {
+    /// Prepares them.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub(super) fn prepare(
+        client: &mut Client,
+        snapshot: Option<&SnapshotRead>,
+        value_bytes: usize,
+    ) -> Result<Self> {
+        let texts = Texts::new(snapshot);
+        let value = vec![0; value_bytes];
+        let limit = 0_i32.to_be_bytes();
+        let mut template =
+            |text: &str, second: Option<&[u8]>, rows| Template::prepare(client, text, second, rows);
+        Ok(Self {
+            read: template(&texts.read, None, None)?,
+            write: template(&texts.write, Some(&value), None)?,
+            scan: template(&texts.scan, Some(&limit), Some(SCAN_PAGE_ROWS))?,
+            value_bytes,
+        })
+    }
+
+    /// Appends the frame that asks for a step. `scratch` is used for values.
+    pub(super) fn encode(
+        &self,
+        step: &Step,
+        stream: i16,
+        scratch: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) {
+        let start = out.len();
+        match step {
+            Step::Read { number } => {
+                self.read.append(*number, out);
+            }
+            Step::Write { stamp } => {
+                let value_at = self.write.append(stamp.number, out);
+                write_value(scratch, *stamp, self.value_bytes);
+                out[value_at..][..scratch.len()].copy_from_slice(scratch);
+            }
+            Step::Scan { number, records } => {
+                let limit_at = self.scan.append(*number, out);
+                let limit = (*records as i32).to_be_bytes();
+                out[limit_at..][..limit.len()].copy_from_slice(&limit);
+            }
+        }
+        ebb_cql::client::set_stream(&mut out[start..], stream);
+    }
+}
+
+impl Template {
+    /// Of a statement with a key, and a second value of a fixed length.
+    fn prepare(
+        client: &mut Client,
+        text: &str,
+        second: Option<&[u8]>,
+        page_size_rows: Option<u32>,
+    ) -> Result<Self> {
+        let prepared = client
+            .request(&Request::Prepare { text })
+            .with_context(|| format!("cannot prepare {text:?}"))?;
+        let Response::Prepared(prepared) = prepared else {
+            bail!("the server did not prepare {text:?}, it answered {prepared:?}");
+        };
+        let placeholder = key(0);
+        let mut values = ValuesBuf::new();
+        values.push(Value::Bytes(&placeholder));
+        if let Some(second) = second {
+            values.push(Value::Bytes(second));
+        }
+        let parameters = QueryParameters {
+            values: values.as_values(),
+            skip_metadata: true,
+            page_size_rows,
+            ..QueryParameters::default()
+        };
+        let id = &prepared.id;
+        let mut frame = BytesMut::new();
+        (Request::Execute { id, parameters }).encode(&mut frame, 0, Compression::None);
+        let key_at = frame
+            .windows(KEY_BYTES)
+            .position(|bytes| bytes == placeholder);
+        let key_at = key_at.context("a request holds its values")?;
+        Ok(Self {
+            frame: frame.to_vec(),
+            key: key_at..key_at + KEY_BYTES,
+        })
+    }
+
+    /// Appends the frame for a record; gives where its second value is.
+    fn append(&self, number: u64, out: &mut Vec<u8>) -> usize {
+        const LENGTH_BYTES: usize = 4;
+        let start = out.len();
+        out.extend_from_slice(&self.frame);
+        out[start..][self.key.clone()].copy_from_slice(&key(number));
+        start + self.key.end + LENGTH_BYTES
+    }
+}

@@ -1,0 +1,81 @@
+//! What a client saw.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::ycsb::Operation;
+use crate::ycsb::latencies::{DIGITS, Latencies, histogram};
+
+/// Counts and latencies of a run, of one thread or of all.
+#[derive(Debug, Clone)]
+pub(crate) struct Tally {
+    /// By [`Operation::ALL`], in nanoseconds, of what counts.
+    pub nanos: [Histogram<u64>; Operation::ALL.len()],
+    /// Operations done, with those before latencies count.
+    pub operations: u64,
+    /// Operations of an open loop that were due and never began.
+    pub unserved: u64,
+    /// Values that were not the record's that was asked for, damaged, or newer than the
+    /// snapshot that they were read from.
+    pub mismatches: u64,
+    /// Reads of existing records that found nothing.
+    pub not_found: u64,
+    /// Records that scans returned.
+    pub records_scanned: u64,
+    /// From the beginning to the end of the last operation.
+    pub elapsed: Duration,
+    /// Processor time of the client's threads.
+    pub cpu: Duration,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            nanos: std::array::from_fn(|_| histogram(DIGITS)),
+            operations: 0,
+            unserved: 0,
+            mismatches: 0,
+            not_found: 0,
+            records_scanned: 0,
+            elapsed: Duration::ZERO,
+            cpu: Duration::ZERO,
+        }
+    }
+}
+
+impl Tally {
+    /// Another thread's, of the same run.
+    pub(super) fn add(&mut self, more: &Self) {
+        for (sum, part) in self.nanos.iter_mut().zip(&more.nanos) {
+            sum.add(part).expect("all have the same bounds");
+        }
+        self.operations += more.operations;
+        self.unserved += more.unserved;
+        self.mismatches += more.mismatches;
+        self.not_found += more.not_found;
+        self.records_scanned += more.records_scanned;
+        self.elapsed = self.elapsed.max(more.elapsed);
+        self.cpu += more.cpu;
+    }
+
+    /// Operations done per second.
+    pub(crate) fn throughput_ops_per_s(&self) -> f64 {
+        self.operations as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// The latencies of all operations together.
+    pub(crate) fn all(&self) -> Histogram<u64> {
+        let mut all = histogram(DIGITS);
+        for nanos in &self.nanos {
+            all.add(nanos).expect("all have the same bounds");
+        }
+        all
+    }
+
+    /// The latencies of one kind, where there were any.
+    pub(crate) fn of(&self, operation: Operation) -> Option<Latencies> {
+        let nanos = &self.nanos[operation.index()];
+        (!nanos.is_empty()).then(|| Latencies::from(nanos))
+    }
+}

@@ -1,0 +1,188 @@
+//! The built-in client against a server in this process.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebb_cql::client::Client;
+use ebb_cql::protocol::{Compression, QueryParameters, Request, Response};
+use ebb_server::catalog::{Catalog, with_cql_tables};
+use ebb_server::cql::executor::Executor;
+use ebb_server::cql::read::Limits;
+use ebb_server::cql::serve::{CqlServer, ServeOptions};
+use ebb_server::cql::system::LocalNode;
+use ebb_storage::{Db, Options, SystemClock};
+
+use super::*;
+use crate::ycsb::{Operation, Workload};
+
+const RECORDS: u64 = 2000;
+
+struct Served {
+    // Ends before its database.
+    server: CqlServer,
+    _db: Db,
+    _dir: tempfile::TempDir,
+}
+
+impl Served {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), with_cql_tables(Options::default())).unwrap();
+        let catalog = Catalog::open(&db, Arc::new(SystemClock)).unwrap();
+        let address: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
+        let cluster_name = "ebb".to_string();
+        let node = LocalNode {
+            address,
+            cluster_name,
+        };
+        let executor = Executor::new(Arc::new(catalog), node, Limits::default());
+        let options = ServeOptions {
+            address,
+            ..ServeOptions::default()
+        };
+        let server = CqlServer::start(Arc::new(executor), None, options).unwrap();
+        Self {
+            server,
+            _db: db,
+            _dir: dir,
+        }
+    }
+
+    fn loaded(&self, connections: usize, threads: usize) -> RawClient {
+        let mut client = RawClient::connect(self.server.address(), connections, threads).unwrap();
+        let load = Plan {
+            in_flight: 4,
+            value_bytes: 100,
+            ..Plan::new(Operations::Load(0..RECORDS))
+        };
+        let loaded = client.run(&load, |_| ()).unwrap();
+        assert_eq!(loaded.operations, RECORDS);
+        assert_eq!(client.records(), RECORDS);
+        client
+    }
+
+    fn say(&self, text: &str) -> Response {
+        let mut client = Client::connect(self.server.address(), Compression::None).unwrap();
+        let parameters = QueryParameters::default();
+        client
+            .request(&Request::Query { text, parameters })
+            .unwrap()
+    }
+}
+
+fn plan(workload: &str) -> Plan {
+    let workload: Workload = workload.parse().unwrap();
+    Plan {
+        value_bytes: 100,
+        operations_max: Some(3000),
+        ..Plan::new(Operations::Run(workload, None))
+    }
+}
+
+#[test]
+fn every_workload_reads_what_it_wrote() {
+    let served = Served::start();
+    let mut client = served.loaded(6, 2);
+    for workload in ["a", "b", "c", "d", "e", "f"] {
+        for in_flight in [1, 3] {
+            let plan = Plan {
+                in_flight,
+                ..plan(workload)
+            };
+            let tally = client.run(&plan, |_| ()).unwrap();
+            assert_eq!(tally.operations, 3000, "{workload}");
+            assert_eq!((tally.mismatches, tally.not_found), (0, 0), "{workload}");
+            assert_eq!(tally.all().len(), 3000, "{workload}");
+            assert_eq!(tally.records_scanned > 0, workload == "e");
+        }
+    }
+    // What workloads d and e inserted is counted again by who comes next.
+    let inserted = client.records() - RECORDS;
+    assert!(inserted > 0);
+    let again = RawClient::connect(served.server.address(), 1, 1).unwrap();
+    assert_eq!(again.records(), RECORDS + inserted);
+}
+
+#[test]
+fn an_open_loop_keeps_its_rate_and_its_lead_is_in_no_latency() {
+    let served = Served::start();
+    let mut client = served.loaded(8, 1);
+    let plan = Plan {
+        rate_ops_per_s: Some(1000.0),
+        operations_max: None,
+        duration: Some(Duration::from_millis(600)),
+        lead: Duration::from_millis(200),
+        ..plan("a")
+    };
+    let tally = client.run(&plan, |_| ()).unwrap();
+    // 600 are due, each is done or counted as unserved; 400 of them after the lead.
+    assert_eq!(tally.operations + tally.unserved, 600);
+    assert!(tally.all().len() <= 400);
+    assert!(tally.all().len() + 200 >= tally.operations);
+    assert_eq!(tally.mismatches, 0);
+}
+
+#[test]
+fn reads_of_a_snapshot_see_no_later_write_in_both_forms() {
+    let served = Served::start();
+    let mut client = served.loaded(4, 1);
+    for (number, form) in [SnapshotForm::Statement, SnapshotForm::Keyspace]
+        .into_iter()
+        .enumerate()
+    {
+        let name = format!("Monday{number}");
+        client.read_from(Some(SnapshotRead { name, form })).unwrap();
+        for workload in ["a", "e"] {
+            let tally = client.run(&plan(workload), |_| ()).unwrap();
+            assert_eq!((tally.mismatches, tally.not_found), (0, 0), "{form:?}");
+        }
+    }
+}
+
+#[test]
+fn wrong_and_missing_values_are_found_out() {
+    let served = Served::start();
+    let mut client = served.loaded(2, 1);
+    let table = "ycsb.usertable";
+    let key = |number| String::from_utf8(crate::ycsb::key(number).to_vec()).unwrap();
+    let text = format!("UPDATE {table} SET field0 = 0xff WHERE y_id = '{}'", key(7));
+    served.say(&text);
+    for number in 100..600 {
+        let text = format!("DELETE FROM {table} WHERE y_id = '{}'", key(number));
+        served.say(&text);
+    }
+    let uniform = "uniform".parse().unwrap();
+    let workload = "c".parse().unwrap();
+    let plan = Plan {
+        operations_max: Some(20_000),
+        ..Plan::new(Operations::Run(workload, Some(uniform)))
+    };
+    let tally = client.run(&plan, |_| ()).unwrap();
+    assert!(tally.mismatches > 0 && tally.not_found > 1000, "{tally:?}");
+    let read = tally.of(Operation::Read).unwrap();
+    assert_eq!(read.count, 20_000);
+}
+
+#[test]
+fn a_server_that_goes_away_is_an_error() {
+    let served = Served::start();
+    let mut client = served.loaded(2, 1);
+    served.say("DROP TABLE ycsb.usertable");
+    let error = client.run(&plan("c"), |_| ()).unwrap_err();
+    assert!(error.to_string().contains("prepare"), "{error:#}");
+    assert!(RawClient::connect(([127, 0, 0, 1], 1).into(), 1, 1).is_err());
+}
+
+#[test]
+fn the_process_behind_an_address_is_found() {
+    let served = Served::start();
+    let process = ServerProcess::listening_on(served.server.address()).unwrap();
+    assert_eq!(process.pid(), std::process::id() as i32);
+    assert!(process.usage().unwrap().cpu_s() > 0.0);
+    let sessions = Sessions::of(Some(&process));
+    assert_eq!(sessions.same_session, Some(true));
+    assert!(sessions.to_string().contains("the server's"));
+    drop(served);
+    assert!(ServerProcess::listening_on(([127, 0, 0, 1], 1).into()).is_none());
+}

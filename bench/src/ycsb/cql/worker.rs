@@ -1,0 +1,370 @@
+//! A thread of the built-in client: its connections behind one epoll.
+//!
+//! A connection is read when the poll says that there is something, and written to right
+//! after: two system calls for a request and its answer, and a poll for many.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::check::check_frame;
+use super::connection::{Connection, Pending, READ_BYTES};
+use super::feed::{Feed, Records, Step};
+use super::idle_class::enter_idle_class;
+use super::plan::Plan;
+use super::statements::Statements;
+use super::tally::Tally;
+use crate::ycsb::Operation;
+use crate::ycsb::pace::{Arrival, Arrivals};
+
+/// A waiting thread asks this often whether the run is to end.
+const STOP_CHECK: Duration = Duration::from_millis(20);
+/// How long answers may take that are waited for at the end.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// Answers after which progress is told.
+const PROGRESS_EVERY: u64 = 1024;
+
+/// What the threads of a run share.
+pub(super) struct Shared<'a> {
+    pub plan: &'a Plan,
+    pub statements: &'a Statements,
+    pub records: &'a Records,
+    /// The record that a load writes next.
+    pub next_load: &'a AtomicU64,
+    pub start: Instant,
+    /// Operations begun so far.
+    pub issued: AtomicU64,
+    pub failed: AtomicBool,
+    pub threads: usize,
+}
+
+/// A place for a request: a stream of a connection.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    connection: usize,
+    stream: u16,
+}
+
+pub(super) struct Worker<'a> {
+    shared: &'a Shared<'a>,
+    connections: &'a mut [Connection],
+    feed: Feed<'a>,
+    poll: OwnedFd,
+    /// Slots without a request; those that were busy last come last.
+    free: VecDeque<Slot>,
+    slots: usize,
+    /// Of an open loop: what is due, this thread's share of it.
+    arrivals: Option<Arrivals>,
+    /// Due, and not yet begun.
+    due: VecDeque<Instant>,
+    /// No operation begins any more.
+    is_over: bool,
+    tally: Tally,
+    scratch: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+impl Drop for Worker<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared.failed.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(
+        shared: &'a Shared<'a>,
+        connections: &'a mut [Connection],
+        index: usize,
+    ) -> Result<Self> {
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).context("cannot create a poll")?;
+        for (position, connection) in connections.iter().enumerate() {
+            let data = EventData::new_u64(position as u64);
+            epoll::add(&poll, &connection.stream, data, EventFlags::IN)?;
+        }
+        let in_flight = shared.plan.in_flight.max(1);
+        let streams = 0..u16::try_from(in_flight).context("too many requests in flight")?;
+        let slots: VecDeque<Slot> = streams
+            .flat_map(|stream| {
+                (0..connections.len()).map(move |connection| Slot { connection, stream })
+            })
+            .collect();
+        let arrivals = shared.plan.rate_ops_per_s.map(|rate| {
+            let share = rate / shared.threads as f64;
+            Arrivals::new(Arc::new(move |_| share), 1)
+        });
+        Ok(Self {
+            feed: Feed::new(shared.plan, shared.records, shared.next_load, index),
+            shared,
+            connections,
+            poll,
+            slots: slots.len(),
+            free: slots,
+            arrivals,
+            due: VecDeque::new(),
+            is_over: false,
+            tally: Tally::default(),
+            scratch: Vec::new(),
+            buffer: vec![0; READ_BYTES],
+        })
+    }
+
+    /// Runs to the end of the run.
+    pub(super) fn run(mut self, progress: &impl Fn(u64)) -> Result<Tally> {
+        let result = self.work(progress);
+        if result.is_err() {
+            self.shared.failed.store(true, Ordering::Relaxed);
+        }
+        let cpu = clock_gettime(ClockId::ThreadCPUTime);
+        self.tally.cpu = Duration::new(cpu.tv_sec as u64, cpu.tv_nsec as u32);
+        result.map(|()| std::mem::take(&mut self.tally))
+    }
+
+    fn work(&mut self, progress: &impl Fn(u64)) -> Result<()> {
+        if self.shared.plan.idle_class {
+            enter_idle_class()?;
+        }
+        // The kernel may delay a timer by 50 us to save wake-ups; here that would count
+        // as latency. Best effort: without it only precision is lost.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        while let Some(left) = self.shared.start.checked_duration_since(Instant::now()) {
+            std::thread::park_timeout(left);
+        }
+        let mut ended = None;
+        let mut told = 0;
+        loop {
+            let now = Instant::now();
+            self.is_over |= self.is_over_at(now);
+            self.begin_due(now)?;
+            if self.is_over {
+                if self.free.len() == self.slots {
+                    break;
+                }
+                let waited = now.saturating_duration_since(*ended.get_or_insert(now));
+                ensure!(waited < ANSWER_MAX, "no answer came for {ANSWER_MAX:?}");
+            }
+            self.wait(now)?;
+            if self.tally.operations >= told + PROGRESS_EVERY {
+                told = self.tally.operations;
+                progress(self.shared.issued.load(Ordering::Relaxed));
+            }
+        }
+        self.count_unserved();
+        Ok(())
+    }
+
+    fn is_over_at(&self, now: Instant) -> bool {
+        let plan = self.shared.plan;
+        let lasted = now.saturating_duration_since(self.shared.start);
+        plan.stop.load(Ordering::Relaxed)
+            || self.shared.failed.load(Ordering::Relaxed)
+            || plan.duration.is_some_and(|duration| lasted >= duration)
+    }
+
+    /// Begins what is to begin now.
+    fn begin_due(&mut self, now: Instant) -> Result<()> {
+        if let Some(arrivals) = &mut self.arrivals {
+            let shared = self.shared;
+            let lasted_s = now.saturating_duration_since(shared.start).as_secs_f64();
+            let until_s = match shared.plan.duration {
+                Some(duration) => lasted_s.min(duration.as_secs_f64()),
+                None => lasted_s,
+            };
+            while let Arrival::At(due_s) = arrivals.next(until_s) {
+                let due = shared.start + Duration::from_secs_f64(due_s);
+                self.due.push_back(due);
+            }
+        }
+        while !self.is_over {
+            let due = match &self.arrivals {
+                Some(_) => self.due.front().copied().filter(|due| *due <= now),
+                None => Some(now),
+            };
+            let (Some(from), Some(&slot)) = (due, self.free.front()) else {
+                break;
+            };
+            if !self.begin(slot, from) {
+                break;
+            }
+            self.free.pop_front();
+            if self.arrivals.is_some() {
+                self.due.pop_front();
+            }
+            self.send(slot.connection)?;
+        }
+        Ok(())
+    }
+
+    /// Appends the next operation's first request. False when there is no more.
+    fn begin(&mut self, slot: Slot, from: Instant) -> bool {
+        let before = self.shared.issued.fetch_add(1, Ordering::Relaxed);
+        let max = self.shared.plan.operations_max;
+        let next = match max.is_none_or(|max| before < max) {
+            true => self.feed.next(),
+            false => None,
+        };
+        let Some((operation, step)) = next else {
+            self.is_over = true;
+            self.due.clear();
+            return false;
+        };
+        let counts = from >= self.shared.start + self.shared.plan.lead;
+        let pending = Pending {
+            operation,
+            step,
+            from,
+            counts,
+        };
+        self.request(slot, pending);
+        true
+    }
+
+    fn request(&mut self, slot: Slot, pending: Pending) {
+        let connection = &mut self.connections[slot.connection];
+        let (stream, scratch) = (slot.stream as i16, &mut self.scratch);
+        let out = &mut connection.out;
+        (self.shared.statements).encode(&pending.step, stream, scratch, out);
+        connection.expect(slot.stream, pending);
+    }
+
+    fn send(&mut self, position: usize) -> Result<()> {
+        let connection = &mut self.connections[position];
+        if !connection.flush()? {
+            self.watch(position, EventFlags::IN | EventFlags::OUT)?;
+        }
+        Ok(())
+    }
+
+    fn watch(&self, position: usize, flags: EventFlags) -> Result<()> {
+        let data = EventData::new_u64(position as u64);
+        let stream = &self.connections[position].stream;
+        Ok(epoll::modify(&self.poll, stream, data, flags)?)
+    }
+
+    /// Waits until something comes or is due, and does what it asks for.
+    fn wait(&mut self, now: Instant) -> Result<()> {
+        let mut wait = STOP_CHECK;
+        if let Some(duration) = self.shared.plan.duration {
+            let left = (self.shared.start + duration).saturating_duration_since(now);
+            wait = wait.min(left.max(Duration::from_millis(u64::from(self.is_over))));
+        }
+        let mut events: [epoll::Event; 64] = [epoll::Event {
+            flags: EventFlags::empty(),
+            data: EventData::new_u64(0),
+        }; 64];
+        if self.arrivals.is_some() && !self.is_over && !self.free.is_empty() {
+            // An epoll waits whole milliseconds, a poll of it until the moment.
+            let moment = self.next_due(now + wait).unwrap_or(now + wait);
+            let timeout = timespec(moment.saturating_duration_since(Instant::now()));
+            let fds = &mut [PollFd::new(&self.poll, PollFlags::IN)];
+            unless_interrupted(poll(fds, Some(&timeout)))?;
+            wait = Duration::ZERO;
+        }
+        let timeout = timespec(wait);
+        let waited = epoll::wait(&self.poll, &mut events[..], Some(&timeout));
+        let count = unless_interrupted(waited)?;
+        for event in &events[..count] {
+            let (flags, data) = (event.flags, event.data);
+            self.take(data.u64() as usize, flags)?;
+        }
+        Ok(())
+    }
+
+    /// When the next operation of an open loop is due, if that is before `horizon`.
+    fn next_due(&mut self, horizon: Instant) -> Option<Instant> {
+        if self.due.is_empty()
+            && let Some(arrivals) = &mut self.arrivals
+        {
+            let start = self.shared.start;
+            let horizon_s = horizon.saturating_duration_since(start).as_secs_f64();
+            if let Arrival::At(due_s) = arrivals.next(horizon_s) {
+                self.due.push_back(start + Duration::from_secs_f64(due_s));
+            }
+        }
+        self.due.front().copied()
+    }
+
+    /// Takes the answers of a connection, and begins what comes next on it.
+    fn take(&mut self, position: usize, flags: EventFlags) -> Result<()> {
+        if flags.contains(EventFlags::OUT) && self.connections[position].flush()? {
+            self.watch(position, EventFlags::IN)?;
+        }
+        if flags == EventFlags::OUT {
+            return Ok(());
+        }
+        self.connections[position].read(&mut self.buffer)?;
+        let now = Instant::now();
+        while let Some((frame, pending)) = self.connections[position].next_answer()? {
+            let slot = Slot {
+                connection: position,
+                stream: frame.stream as u16,
+            };
+            let Pending {
+                operation,
+                step,
+                from,
+                counts,
+            } = pending;
+            let records = self.shared.records;
+            check_frame(&step, &frame, records, &mut self.tally)?;
+            if let (Operation::ReadModifyWrite, Step::Read { number }) = (operation, step) {
+                let step = records.write(number);
+                self.request(slot, Pending { step, ..pending });
+                continue;
+            }
+            records.acknowledge(operation, &step);
+            self.tally.operations += 1;
+            self.tally.elapsed = now.saturating_duration_since(self.shared.start);
+            if counts {
+                let nanos = now.saturating_duration_since(from).as_nanos() as u64;
+                self.tally.nanos[operation.index()].saturating_record(nanos);
+            }
+            let goes_on = self.arrivals.is_none() && !self.is_over;
+            if !goes_on || !self.begin(slot, now) {
+                self.free.push_back(slot);
+            }
+        }
+        self.send(position)
+    }
+
+    /// Counts what was due before the end of the run and never began.
+    fn count_unserved(&mut self) {
+        let plan = self.shared.plan;
+        let all = self.shared.issued.load(Ordering::Relaxed);
+        if plan.operations_max.is_some_and(|max| all >= max) {
+            return;
+        }
+        let end = plan.duration.map(|duration| self.shared.start + duration);
+        let is_due = |due: &&Instant| end.is_none_or(|end| **due < end);
+        self.tally.unserved = self.due.iter().filter(is_due).count() as u64;
+        if let (Some(arrivals), Some(duration)) = (&mut self.arrivals, plan.duration) {
+            while let Arrival::At(_) = arrivals.next(duration.as_secs_f64()) {
+                self.tally.unserved += 1;
+            }
+        }
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: duration.as_secs() as i64,
+        tv_nsec: i64::from(duration.subsec_nanos()),
+    }
+}
+
+/// Nothing happened where a signal came.
+fn unless_interrupted(result: rustix::io::Result<usize>) -> rustix::io::Result<usize> {
+    match result {
+        Err(rustix::io::Errno::INTR) => Ok(0),
+        other => other,
+    }
+}
