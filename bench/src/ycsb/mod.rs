@@ -47,6 +47,7 @@ mod pace;
 mod records;
 mod report;
 mod sections;
+mod slow;
 mod source;
 mod timeline;
 mod watch;
@@ -67,6 +68,7 @@ pub use records::{
 };
 pub use report::{OperationReport, Report};
 pub use sections::Section;
+pub use slow::SlowOperation;
 pub use source::{ReadFrom, Source};
 pub use timeline::{Interval, Timeline};
 pub use watch::{Watch, WatchGroup, WatchReport};

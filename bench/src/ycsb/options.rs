@@ -49,6 +49,9 @@ pub struct RunOptions {
     /// Ends of the sections that the report of an open loop has, ascending, from the
     /// run's beginning on. Default: none.
     pub section_ends: Vec<Duration>,
+    /// Operations of an open loop that took at least so long from the moment at which
+    /// they were due are in the report one by one. Default: none.
+    pub slow_from: Option<Duration>,
 }
 
 /// From when a latency counts, where operations are due at a given rate.
@@ -83,6 +86,7 @@ impl RunOptions {
             latency_from: LatencyFrom::default(),
             interval: Duration::from_millis(100),
             section_ends: Vec::new(),
+            slow_from: None,
         }
     }
 

@@ -19,6 +19,7 @@ use super::latencies::{DIGITS, histogram};
 use super::options::{LatencyFrom, RunOptions};
 use super::records::{Stamp, key, read_stamp, write_value};
 use super::sections::{self, Section};
+use super::slow::{SlowOperation, SlowOperations};
 use super::source::{ReadFrom, Source};
 use super::timeline::Slot;
 use super::watch::{Board, overlapped};
@@ -63,6 +64,8 @@ pub(super) struct Tally {
     pub(super) nanos: [Histogram<u64>; Operation::ALL.len()],
     /// By the moment at which operations were due.
     pub(super) sections: Vec<Section>,
+    /// One by one.
+    pub(super) slow: Vec<SlowOperation>,
     /// Window and latency in nanoseconds of writes that overlapped one.
     pub(super) watched: Vec<(usize, u64)>,
     pub(super) mismatches: u64,
@@ -124,6 +127,7 @@ pub(super) fn run(shared: &Shared, index: usize) -> Tally {
     }
     worker.slot.set_cpu(thread_cpu());
     worker.tally.ended = Instant::now();
+    worker.tally.slow = worker.slow.into_found();
     worker.tally
 }
 
@@ -143,6 +147,7 @@ struct Worker<'a> {
     update: Chooser,
     value: Vec<u8>,
     cpu_shared: Instant,
+    slow: SlowOperations,
     tally: Tally,
 }
 
@@ -160,12 +165,14 @@ impl<'a> Worker<'a> {
             update: chooser(records),
             value: Vec::new(),
             cpu_shared: shared.start,
+            slow: SlowOperations::new(shared.options.slow_from),
             tally: Tally {
                 nanos: std::array::from_fn(|_| histogram(DIGITS)),
                 sections: match &shared.agenda {
                     Some(_) => vec![Section::default(); shared.options.section_ends.len()],
                     None => Vec::new(),
                 },
+                slow: Vec::new(),
                 watched: Vec::new(),
                 mismatches: 0,
                 not_found: 0,
@@ -257,6 +264,7 @@ impl<'a> Worker<'a> {
             return;
         };
         let completes_batch = of_agenda.completes_batch();
+        self.slow.note(next.due, next.taken, now);
         let ends = &self.shared.options.section_ends;
         let due = next.due.duration_since(self.shared.start);
         let Some(position) = sections::position(ends, due) else {

@@ -33,6 +33,7 @@ mod setup;
 mod shape;
 mod step;
 mod trial;
+mod waits;
 mod window;
 
 pub use args::ColocationArgs;

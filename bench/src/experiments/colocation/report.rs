@@ -14,6 +14,7 @@ use super::ratios::Ratios;
 use super::setup::Setup;
 use super::step::Step;
 use super::trial::{Against, Trial};
+use super::waits::Waits;
 use crate::chart::{Bar, BarChart, Group};
 
 /// All of it; parts that did not run are empty.
@@ -52,6 +53,8 @@ pub struct Report {
     pub goals: Option<GoalsTrial>,
     /// The same, by forecast.
     pub forecast: Option<GoalsTrial>,
+    /// Where request threads wait for a core.
+    pub waits: Option<Waits>,
 }
 
 /// A steady load: the figures that matter by name, and the trial.
@@ -149,6 +152,7 @@ impl Report {
             cache: None,
             goals: None,
             forecast: None,
+            waits: None,
         }
     }
 
@@ -170,6 +174,9 @@ impl Report {
         }
         for trial in [&self.goals, &self.forecast].into_iter().flatten() {
             out += &trial.text();
+        }
+        if let Some(waits) = &self.waits {
+            out += &waits.text();
         }
         out
     }

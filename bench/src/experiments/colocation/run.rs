@@ -16,6 +16,7 @@ use super::setup::{BATCH, Load, Setup};
 use super::shape::Shape;
 use super::step;
 use super::trial::{Contender, Trial};
+use super::waits;
 use crate::console::{stop_on_interrupt, write_json};
 use crate::demo::{DemoDay, ForecastFrom, Goals, Policy};
 
@@ -72,6 +73,11 @@ pub fn run(args: &ColocationArgs) -> Result<()> {
                 let trial =
                     goals::run("forecast", Goals::Tight, &forecasts(), extent, &interrupted);
                 report.forecast = Some(trial?);
+            }
+            Part::Waits => {
+                let load = first_load(args, &setup)?;
+                let extent = args.extent((2, 5), (2, 2));
+                report.waits = Some(waits::run(&setup, &load, extent, &interrupted)?);
             }
         }
         // A long run that is interrupted leaves the parts that are done.
@@ -135,8 +141,7 @@ fn reserves(
     report: &mut Report,
 ) -> Result<()> {
     let extent = args.extent((2, 12), (2, 2));
-    let percent = args.loads.first().copied().unwrap_or(50);
-    let load = setup.steady(f64::from(percent) / 100.0, args.batches[0])?;
+    let load = first_load(args, setup)?;
     let reserves = [0.0, 0.05, 0.1, 0.2].map(|reserve| {
         let held = Held {
             reserve,
@@ -144,8 +149,7 @@ fn reserves(
         };
         managed(format!("a reserve of {reserve}"), held)
     });
-    let name = format!("reserves at {percent}%");
-    let trial = Trial::run(setup, name, &load, extent, &reserves, interrupted)?;
+    let trial = Trial::run(setup, "reserves", &load, extent, &reserves, interrupted)?;
     report.reserves = Some(trial);
     Ok(())
 }
@@ -166,6 +170,7 @@ fn days(
             // All of the day counts.
             lead: Duration::ZERO,
             cuts: Vec::new(),
+            slow_from: None,
         };
         let name = format!("day, level {level}");
         let trial = Trial::run(setup, name, &load, extent, &both(1), interrupted)?;
@@ -324,6 +329,15 @@ fn forecasts() -> Vec<DemoDay> {
     };
     let days = planners.map(|policy| from.each_ref().map(|from| day(policy, from)));
     days.into_iter().flatten().collect()
+}
+
+/// The first of the loads that were asked for.
+fn first_load(args: &ColocationArgs, setup: &Setup) -> Result<Load> {
+    let share = args
+        .loads
+        .first()
+        .map_or(MIDDLE, |percent| f64::from(*percent) / 100.0);
+    setup.steady(share, args.batches[0])
 }
 
 fn middle(setup: &Setup) -> Result<Load> {

@@ -49,6 +49,8 @@ pub struct Load {
     /// Ends of the pieces in which what counts is cut, but for the last; from the end of
     /// the lead on.
     pub cuts: Vec<Duration>,
+    /// Operations that take at least so long are reported one by one.
+    pub slow_from: Option<Duration>,
 }
 
 /// The store, and the machine.
@@ -148,6 +150,7 @@ impl Setup {
             batch,
             lead: LEAD,
             cuts: Vec::new(),
+            slow_from: None,
         })
     }
 
@@ -178,6 +181,7 @@ impl Setup {
             pace: load.pace.clone(),
             duration: Some(load.lead + length),
             section_ends,
+            slow_from: load.slow_from,
             value_bytes: VALUE_BYTES,
             // A thread that spins for its next operation would use what the
             // analytics could.
@@ -201,6 +205,7 @@ impl Setup {
             batch,
             lead: LEAD.min(length),
             cuts: Vec::new(),
+            slow_from: None,
         };
         let driver = self.start_load(&load, length)?;
         driver.wait_for_end(load.lead);

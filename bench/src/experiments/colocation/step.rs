@@ -79,6 +79,7 @@ pub fn run(setup: &Setup, rounds: u32, interrupted: &AtomicBool) -> Result<Step>
         batch: BATCH,
         lead: BEFORE,
         cuts: (1..pieces).map(|piece| PIECE * piece).collect(),
+        slow_from: None,
     };
     let extent = Extent {
         window: AFTER,

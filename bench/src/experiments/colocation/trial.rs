@@ -259,6 +259,7 @@ mod tests {
             batch: 1,
             lead: Duration::ZERO,
             cuts: Vec::new(),
+            slow_from: None,
         };
         let extent = Extent {
             window: Duration::from_secs(1),
