@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ebb_cql::client::Client;
 use ebb_cql::protocol::{Compression, QueryParameters, Request, Response};
-use ebb_server::catalog::{Catalog, with_cql_tables};
+use ebb_server::catalog::{Catalog, GracePeriods, with_cql_tables};
 use ebb_server::cql::executor::Executor;
 use ebb_server::cql::read::Limits;
 use ebb_server::cql::serve::{CqlServer, ServeOptions};
@@ -28,8 +28,10 @@ struct Served {
 impl Served {
     fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let db = Db::open(dir.path(), with_cql_tables(Options::default())).unwrap();
-        let catalog = Catalog::open(&db, Arc::new(SystemClock)).unwrap();
+        let grace = GracePeriods::default();
+        let options = with_cql_tables(Options::default(), &grace);
+        let db = Db::open(dir.path(), options).unwrap();
+        let catalog = Catalog::open(&db, &grace, Arc::new(SystemClock)).unwrap();
         let address: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
         let cluster_name = "ebb".to_string();
         let node = LocalNode {
