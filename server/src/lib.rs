@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   cql        what drivers speak: sockets, statements
+//!   http       jobs for other processes: a socket, routes, a client
 //!   node       the store's requests and latencies ─► co-location
 //!   catalog    tables with columns, in this store
 //!   jobs       built-in applications, their input and output
@@ -28,6 +29,11 @@ pub mod catalog;
     reason = "requests have deadlines, and their latencies are recorded"
 )]
 pub mod cql;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the socket is a file; connections have deadlines"
+)]
+pub mod http;
 pub mod jobs;
 pub mod lookup;
 pub mod names;

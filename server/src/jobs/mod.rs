@@ -26,6 +26,7 @@ pub mod aggregate;
 pub mod chain;
 pub mod combine;
 mod error;
+mod failure;
 pub mod grep;
 #[expect(clippy::disallowed_methods, reason = "notes when jobs ran")]
 pub mod history;
@@ -60,6 +61,7 @@ use serde::Serialize;
 
 pub use chain::{Chain, Work};
 pub use error::JobError;
+pub use failure::Failure;
 pub use inputs::{
     FileKind, FilesInput, Generator, LINE_BYTES_MAX, SPLIT_BYTES_MIN, Side, SnapshotInput, Union,
 };

@@ -77,6 +77,7 @@ pub struct Node {
     history: OnceLock<History>,
     site: Site,
     grace_periods: GracePeriods,
+    policy: &'static str,
     assembly: Assembly,
     /// After what may write there.
     _spills: Spills,
@@ -118,6 +119,7 @@ impl Node {
         };
         let runtime = options.runtime();
         let (cores, task_memory_bytes) = (runtime.cores, runtime.task_memory_bytes);
+        let policy = runtime.policy.name();
         let assembly = Assembly::start(db.as_ref(), spills.path(), options)?;
         Ok(Self {
             registry: Arc::default(),
@@ -129,6 +131,7 @@ impl Node {
                 task_memory_bytes,
             },
             grace_periods,
+            policy,
             assembly,
             _spills: spills,
         })
@@ -170,6 +173,11 @@ impl Node {
     /// What the catalog of a database that this node opened tells merges.
     pub fn grace_periods(&self) -> &GracePeriods {
         &self.grace_periods
+    }
+
+    /// The name of the policy by which jobs share what they may use.
+    pub fn policy(&self) -> &'static str {
+        self.policy
     }
 
     /// What runs the jobs: for jobs that are made by hand, and for what it tells of itself.

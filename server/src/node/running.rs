@@ -4,6 +4,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ebb_scheduler::runtime::{JobHandle, JobReport, JobStatus};
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
 
 use crate::jobs::JobError;
 use crate::jobs::advice::Expectation;
@@ -23,6 +25,8 @@ struct Shared {
     expected: Option<Expectation>,
     state: Mutex<State>,
     ended: Condvar,
+    /// The same for those that wait without a thread.
+    notify: Notify,
 }
 
 struct State {
@@ -41,7 +45,7 @@ struct Step {
 }
 
 /// An input as a report names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadInput {
     /// The table, or the files.
     pub name: String,
@@ -70,7 +74,7 @@ pub struct JobEnd {
 }
 
 /// How far a job is.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobProgress {
     /// Which of its jobs runs, from 1.
     pub step: u32,
@@ -107,6 +111,7 @@ impl RunningJob {
                     end: None,
                 }),
                 ended: Condvar::new(),
+                notify: Notify::new(),
             }),
         }
     }
@@ -163,6 +168,19 @@ impl RunningJob {
         state.end.clone()
     }
 
+    /// As [`wait`](Self::wait), without a thread of its own.
+    pub async fn ended(&self) -> Arc<JobEnd> {
+        loop {
+            // Asked for before the look: an end between the two is not missed.
+            let mut notified = std::pin::pin!(self.shared.notify.notified());
+            notified.as_mut().enable();
+            if let Some(end) = self.end() {
+                return end;
+            }
+            notified.await;
+        }
+    }
+
     /// How it ended, once it has.
     pub fn end(&self) -> Option<Arc<JobEnd>> {
         self.lock().end.clone()
@@ -214,6 +232,7 @@ impl RunningJob {
     pub(super) fn set_end(&self, end: JobEnd) {
         self.lock().end = Some(Arc::new(end));
         self.shared.ended.notify_all();
+        self.shared.notify.notify_waiters();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

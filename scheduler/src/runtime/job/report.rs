@@ -3,7 +3,7 @@
 use super::counters::Counters;
 use crate::model::JobId;
 use crate::runtime::pacing::class::SchedulingClass;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The longest cause that is kept, in bytes: an error's text may be of any length, and
 /// a thousand jobs are remembered.
@@ -20,7 +20,7 @@ pub(in crate::runtime) fn short_cause(mut cause: String) -> String {
 }
 
 /// Where a job stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobState {
     /// No task has started. A lease: no thread is in.
@@ -40,7 +40,7 @@ pub enum JobState {
 }
 
 /// How a job ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Outcome {
     /// The output is there.
@@ -55,7 +55,7 @@ pub enum Outcome {
 }
 
 /// The final word on a job.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobReport {
     /// Its id.
     pub id: JobId,
@@ -86,7 +86,7 @@ pub struct JobReport {
 }
 
 /// The progress of a job.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobStatus {
     /// Its id.
     pub id: JobId,

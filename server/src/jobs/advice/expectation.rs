@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ebb_scheduler::runtime::{JobSpec, SubmitError};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::free_cores::FreeCores;
 use super::{Advice, Question, advise};
@@ -21,7 +21,7 @@ pub enum Expectation {
 }
 
 /// Advice on a job, and what it is from.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobAdvice {
     /// The advice.
     #[serde(flatten)]

@@ -23,7 +23,7 @@ use ebb_scheduler::runtime::{JobProfile, MeasuredProfile, TaskMeasures};
 use ebb_scheduler::sim::{SimConfig, SimError, SimJob, TaskLength};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use self::expectation::{Expectation, Expected, JobAdvice, WhyUnknown};
 pub use self::free_cores::FreeCores;
@@ -75,7 +75,7 @@ pub struct Question {
 }
 
 /// The answer.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
     /// How probably it meets its goal, 0 to 1; `None` without one.
     pub met_probability: Option<f64>,

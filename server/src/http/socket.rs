@@ -1,0 +1,79 @@
+//! The file at which a server and its clients meet: `jobs.sock` in the database's
+//! directory.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+
+/// Its name.
+pub const SOCKET: &str = "jobs.sock";
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// Where it is, in a form that fits into an address, which has 107 bytes for it: of a long
+/// path by the open directory.
+struct Address {
+    path: PathBuf,
+    /// As long as the address is used.
+    _directory: Option<File>,
+}
+
+impl Address {
+    fn of(data: &Path) -> io::Result<Self> {
+        let path = data.join(SOCKET);
+        if SocketAddrUnix::new(&path).is_ok() {
+            return Ok(Self {
+                path,
+                _directory: None,
+            });
+        }
+        let directory = File::open(data)?;
+        let number = directory.as_raw_fd();
+        Ok(Self {
+            path: format!("/proc/self/fd/{number}/{SOCKET}").into(),
+            _directory: Some(directory),
+        })
+    }
+}
+
+/// Listens in `data`, whose lock the caller holds: a socket that is there is that of a
+/// server that was killed, and goes.
+pub(super) fn listen_in(data: &Path) -> io::Result<UnixListener> {
+    remove(data)?;
+    let address = Address::of(data)?;
+    let socket = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+    // Before there is a file: it has this mode when it appears.
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(&address.path)?)?;
+    listen(&socket, BACKLOG)?;
+    let listener = UnixListener::from(socket);
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Removes the socket, if it is there.
+pub(super) fn remove(data: &Path) -> io::Result<()> {
+    match fs::remove_file(data.join(SOCKET)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Connects to the server of the database in `data`; `None` where none listens.
+pub(super) fn connect(data: &Path) -> io::Result<Option<UnixStream>> {
+    use io::ErrorKind::{ConnectionRefused, NotADirectory, NotFound};
+    let connected = Address::of(data).and_then(|address| UnixStream::connect(&address.path));
+    match connected {
+        Ok(stream) => Ok(Some(stream)),
+        Err(error) if [ConnectionRefused, NotADirectory, NotFound].contains(&error.kind()) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
