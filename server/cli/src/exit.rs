@@ -4,14 +4,11 @@ use std::io;
 use std::process::ExitCode;
 
 use anyhow::Error;
-use ebb_scheduler::runtime::{SubmitError, TaskError};
 use ebb_scheduler::sim::SimError;
 use ebb_scheduler::sim::scenario::ScenarioError;
-use ebb_server::jobs::records::InvalidInput;
-use ebb_server::jobs::request::RequestError;
-use ebb_server::lookup::Unknown;
+use ebb_server::http::ClientError;
+use ebb_server::jobs::Failure;
 use ebb_server::text::LoadError;
-use ebb_storage::ErrorKind;
 
 use super::error::CliError;
 
@@ -82,11 +79,8 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
             CliError::GoalMissed { .. } => GOAL_MISSED,
         });
     }
-    if cause.is::<Unknown>() {
-        return Some(NOT_FOUND);
-    }
-    if cause.is::<RequestError>() {
-        return Some(USAGE);
+    if let Some(ClientError::Refused(problem)) = cause.downcast_ref() {
+        return Some(code_of_failure(problem.failure));
     }
     if let Some(error) = cause.downcast_ref::<LoadError>() {
         return Some(match error {
@@ -99,35 +93,28 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
             }
         });
     }
-    if let Some(error) = cause.downcast_ref::<io::Error>() {
-        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
-        return full.contains(&error.kind()).then_some(DISK_FULL);
-    }
-    if let Some(SubmitError::Goal(_)) = cause.downcast_ref() {
+    if cause.is::<ScenarioError>() || cause.is::<SimError>() {
         return Some(USAGE);
     }
-    if cause.is::<ScenarioError>() || cause.is::<SimError>() || cause.is::<InvalidInput>() {
-        return Some(USAGE);
+    Failure::of_cause(cause).map(code_of_failure)
+}
+
+fn code_of_failure(failure: Failure) -> u8 {
+    match failure {
+        Failure::Invalid => USAGE,
+        Failure::NotFound => NOT_FOUND,
+        Failure::Locked => LOCKED,
+        Failure::Corrupt => CORRUPT,
+        Failure::DiskFull => DISK_FULL,
+        Failure::Closed | Failure::Other => FAILED,
     }
-    // What an input or output met is inside, but not in the chain.
-    if let Some(TaskError::Failed(inner) | TaskError::Invalid(inner)) = cause.downcast_ref() {
-        return code_of(&**inner);
-    }
-    let error: &ebb_storage::Error = cause.downcast_ref()?;
-    Some(match error.kind() {
-        ErrorKind::InvalidRequest => USAGE,
-        ErrorKind::NotFound => NOT_FOUND,
-        ErrorKind::Locked => LOCKED,
-        ErrorKind::Corruption => CORRUPT,
-        ErrorKind::DiskFull => DISK_FULL,
-        _ => FAILED,
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use anyhow::Context;
+    use ebb_scheduler::runtime::{SubmitError, TaskError};
 
     fn storage(error: ebb_storage::Error) -> Error {
         Error::new(error).context("opening")

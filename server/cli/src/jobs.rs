@@ -1,17 +1,22 @@
-//! `ebb jobs`: the history of jobs; restarts or discards unfinished ones.
+//! `ebb jobs`: the history of jobs; cancels those that run in a server, restarts or discards
+//! unfinished ones.
 
+mod cancel;
 mod detail;
 mod discard;
 mod profiles;
 mod restart;
+mod source;
 mod timeline;
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Result;
-use ebb_server::jobs::history::{History, JobRecord, RecordState};
+use ebb_server::http::JobView;
+use ebb_server::jobs::history::{JobRecord, RecordState};
 use ebb_server::lookup::Unknown;
 
+use self::source::Source;
 use super::database::Location;
 use super::print::{Printer, table};
 
@@ -24,6 +29,9 @@ Examples:
   ebb jobs --profiles
   ebb jobs restart
   ebb jobs discard 1795293012345
+  ebb jobs cancel last
+
+While ebb serve holds the database, its jobs are shown and they run there.
 
 A job is unfinished when its process ended before the job did. `ebb jobs restart` runs it
 again over the same snapshot. If its output is already complete, it has succeeded. If its
@@ -55,38 +63,38 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    Cancel(cancel::Args),
     Restart(restart::Args),
     Discard(discard::Args),
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
     match args.command {
+        Some(Command::Cancel(cancel)) => return cancel::run(cancel),
         Some(Command::Restart(restart)) => return restart::run(restart),
         Some(Command::Discard(discard)) => return discard::run(discard),
         None => {}
     }
-    let db = args.location.open_to_read()?;
-    let history = History::existing(&db)?;
+    let source = Source::open(&args.location)?;
     if args.profiles {
-        let profiles = history.map(|history| history.profiles());
-        return profiles::print(&profiles.transpose()?.unwrap_or_default(), args.json);
+        return profiles::print(&source.profiles()?, args.json);
     }
-    let jobs = history.as_ref().map(History::jobs);
-    let jobs = jobs.transpose()?.unwrap_or_default();
     let mut printer = Printer::new();
     if let Some(id) = &args.id {
-        let job = find(&jobs, id)?;
-        let attempts = history.map(|history| history.attempts(&job.id));
-        let attempts = attempts.transpose()?.unwrap_or_default();
+        let (job, attempts) = source.job(id)?;
         if args.json {
-            printer.json(&detail::object(job, &attempts))?;
+            printer.json(&detail::object(&job, &attempts))?;
         } else {
-            for line in detail::lines(job, &attempts) {
+            for line in detail::lines(&job, &attempts) {
                 printer.line(line)?;
             }
         }
-    } else if args.json {
-        printer.json(&jobs)?;
+        return printer.finish();
+    }
+    let jobs = source.jobs()?;
+    if args.json {
+        let records: Vec<_> = jobs.iter().map(|job| &job.record).collect();
+        printer.json(&records)?;
     } else {
         let head = ["id", "application", "state", "started", "took s", "rows"];
         let rows: Vec<_> = jobs.iter().map(row).collect();
@@ -98,21 +106,25 @@ pub(super) fn run(args: Args) -> Result<()> {
 }
 
 /// The job of this id, or the latest.
-fn find<'a>(jobs: &'a [JobRecord], id: &str) -> Result<&'a JobRecord, Unknown> {
+fn find(mut jobs: Vec<JobView>, id: &str) -> Result<JobView, Unknown> {
     let found = match id {
-        "last" => jobs.last(),
-        id => jobs.iter().find(|job| job.id == id),
+        "last" => jobs.len().checked_sub(1),
+        id => jobs.iter().position(|job| job.record.id == id),
     };
-    found.ok_or_else(|| Unknown {
-        what: "job",
-        name: id.to_string(),
-        place: "the history".to_string(),
-        known: jobs.iter().rev().map(|job| job.id.clone()).collect(),
-    })
+    match found {
+        Some(found) => Ok(jobs.swap_remove(found)),
+        None => Err(Unknown {
+            what: "job",
+            name: id.to_string(),
+            place: "the history".to_string(),
+            known: jobs.into_iter().rev().map(|job| job.record.id).collect(),
+        }),
+    }
 }
 
-fn state(job: &JobRecord) -> &'static str {
-    match job.state {
+fn state(job: &JobView) -> &'static str {
+    match job.record.state {
+        RecordState::Started if job.is_running() => "running",
         RecordState::Started => "unfinished",
         RecordState::Succeeded => "succeeded",
         RecordState::Failed => "failed",
@@ -131,13 +143,14 @@ fn took_s(job: &JobRecord) -> Option<f64> {
     Some(took_ms as f64 / 1e3)
 }
 
-fn row(job: &JobRecord) -> Vec<String> {
+fn row(view: &JobView) -> Vec<String> {
+    let job = &view.record;
     let report = job.report.as_ref();
     let rows = report.and_then(|report| report["counters"]["output_records"].as_u64());
     vec![
         job.id.clone(),
         job.application.clone(),
-        state(job).to_string(),
+        state(view).to_string(),
         started(job),
         took_s(job).map_or_else(String::new, |took_s| format!("{took_s:.2}")),
         rows.map(|rows| rows.to_string()).unwrap_or_default(),

@@ -38,6 +38,7 @@ mod progress;
 mod put;
 mod repair;
 mod run;
+mod runner;
 mod scan;
 mod serve;
 mod sim;

@@ -3,7 +3,7 @@
 //! ```text
 //!   arguments ─> applications, input, common ─> JobRequest
 //!                                                  v
-//!       exit code <─ report <─ watch <─ Node::submit, in execute
+//!     exit code <─ report <─ watch <─ Runner::submit, in execute
 //! ```
 
 mod advice;
@@ -14,6 +14,7 @@ mod input;
 mod memory;
 mod report;
 mod source_text;
+mod spool;
 mod target;
 mod watch;
 
@@ -21,7 +22,7 @@ use anyhow::Result;
 
 use self::applications::JobArgs;
 pub(super) use self::common::IsolationArg;
-use self::execute::execute;
+use self::execute::{detach, execute};
 pub(super) use self::report::{Report, tell_done};
 pub(super) use self::watch::watch;
 
@@ -40,7 +41,10 @@ Examples:
 
 Ctrl-C, SIGTERM and SIGHUP cancel the job: its output is not written, and the exit code
 is 6. A second signal ends the process at once, and leaves the job unfinished, as SIGKILL
-does. `ebb jobs restart` starts an unfinished job again, `ebb jobs discard` cancels it.";
+does. `ebb jobs restart` starts an unfinished job again, `ebb jobs discard` cancels it.
+
+A job that needs a database which `ebb serve` holds runs in the server, beside its load.
+Ctrl-C cancels it there; a second signal leaves it to the server.";
 
 /// Run a job over a snapshot of a table, or over files.
 #[derive(Debug, clap::Args)]
@@ -52,10 +56,14 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<()> {
     let common = args.job.common().clone();
-    let node = common.open_node(args.job.reads_table())?;
-    let request = args.job.into_request(&node)?;
-    match common.dry_run {
-        true => advice::estimate(&request, &node, common.json),
-        false => execute(request, &node, common.json),
+    let runner = common.runner(args.job.reads_table())?;
+    let request = args.job.into_request(&runner)?;
+    if common.dry_run {
+        let estimate = runner.estimate(&request)?;
+        return advice::print(&request, &estimate, common.json);
+    }
+    match common.detach {
+        true => detach(request, &runner, common.json),
+        false => execute(request, &runner, common.json),
     }
 }

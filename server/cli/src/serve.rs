@@ -1,8 +1,9 @@
 //! `ebb serve`: a database that answers CQL, with jobs beside it.
 //!
 //! ```text
-//!   settings ─> node (database, governor, guard, jobs) ─> catalog, executor ─> sockets
-//!   SIGTERM: sockets drain ─> jobs park ─> memtables flush ─> exit
+//!   settings ─> node (database, governor, guard, jobs) ─┬─> catalog, executor ─> CQL
+//!                                                       └─> jobs.sock
+//!   SIGTERM: CQL drains ─> jobs park ─> jobs.sock drains ─> memtables flush ─> exit
 //! ```
 
 pub(crate) mod settings;
@@ -18,6 +19,7 @@ use ebb_server::cql::executor::Executor;
 use ebb_server::cql::read::Limits;
 use ebb_server::cql::serve::{CqlServer, ServeOptions};
 use ebb_server::cql::system::LocalNode;
+use ebb_server::http::{JobsServer, SOCKET};
 use ebb_server::node::{Node, NodeOptions, Restarted, Stop};
 use ebb_storage::{ErrorKind, Options, SystemClock};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -36,6 +38,8 @@ Examples:
 
 Then, in another terminal:
   cqlsh 127.0.0.1 9042
+
+`ebb run` and `ebb jobs` over the same directory hand their work to the server.
 
 Drivers for Cassandra connect to it as to one node of version 4.1. `ebb config show`
 prints the settings in force. Every flag has an environment variable: EBB_DATA, EBB_CQL,
@@ -60,9 +64,14 @@ pub(super) fn run(args: Args) -> Result<()> {
     let settings = args.settings.settings()?;
     raise_open_files();
     let stop = StopSignal::listen()?;
-    let node = open(&settings)?;
+    let node = Arc::new(open(&settings)?);
     let server = listen(&settings, &node)?;
     restart_jobs(&node)?;
+    let jobs = JobsServer::start(&settings.data, Arc::clone(&node));
+    let jobs = jobs.with_context(|| {
+        let socket = settings.data.join(SOCKET);
+        format!("cannot listen for jobs at {}", socket.display())
+    })?;
     greet(server.address(), &settings.data)?;
     stop.wait()?;
     eprintln!("ebb: stopping: requests that run are answered; a second signal ends it at once");
@@ -70,6 +79,10 @@ pub(super) fn run(args: Args) -> Result<()> {
         eprintln!("ebb: some requests did not end in time");
     }
     node.shutdown(Stop::Park);
+    // Last: who waits for a job is told that it is parked.
+    if !jobs.drain(DRAIN) {
+        eprintln!("ebb: some commands were not answered in time");
+    }
     if let Some(db) = node.db() {
         db.flush()?;
     }

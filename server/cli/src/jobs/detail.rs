@@ -2,7 +2,9 @@
 
 use ebb_scheduler::model::TaskKind;
 use ebb_scheduler::runtime::AttemptOutcome;
+use ebb_server::http::JobView;
 use ebb_server::jobs::history::{JobAttempt, JobRecord};
+use ebb_server::node::JobProgress;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 
@@ -17,21 +19,22 @@ const LISTED_MAX: usize = 15;
 const CAUSE_CHARS_MAX: usize = 200;
 
 /// The job with its attempts.
-pub(super) fn object(job: &JobRecord, attempts: &[JobAttempt]) -> Value {
-    let mut object = json!(job);
+pub(super) fn object(job: &JobView, attempts: &[JobAttempt]) -> Value {
+    let mut object = json!(job.record);
+    if let Some(run) = &job.run {
+        object["progress"] = json!(run.progress);
+    }
     object["attempts"] = json!(attempts);
     object
 }
 
 /// The same for people.
-pub(super) fn lines(job: &JobRecord, attempts: &[JobAttempt]) -> Vec<String> {
+pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
+    let job = &view.record;
     let took = took_s(job).map_or_else(String::new, |took_s| format!(" after {took_s:.2} s"));
-    let mut lines = vec![format!(
-        "{} {}: {}{took}",
-        job.application,
-        job.id,
-        state(job)
-    )];
+    let (application, id, state) = (&job.application, &job.id, state(view));
+    let mut lines = vec![format!("{application} {id}: {state}{took}")];
+    lines.extend(view.run.as_ref().map(|run| progress(&run.progress)));
     let mut begun = format!("  started  {}", started(job));
     if let Some(directory) = job.request["directory"].as_str() {
         begun += &format!(" in {directory}");
@@ -57,6 +60,29 @@ pub(super) fn lines(job: &JobRecord, attempts: &[JobAttempt]) -> Vec<String> {
         lines.extend(timeline(attempts));
     }
     lines
+}
+
+/// How far a job is that runs.
+fn progress(progress: &JobProgress) -> String {
+    let JobProgress {
+        step,
+        steps,
+        status,
+    } = progress;
+    let mut told = "  progress ".to_string();
+    if *steps > 1 {
+        told += &format!("job {step} of {steps}: ");
+    }
+    told += &format!("{} of {} maps", status.maps_done, status.maps_total);
+    if status.reduces_total > 0 {
+        told += &format!(
+            ", {} of {} reduces",
+            status.reduces_done, status.reduces_total
+        );
+    }
+    let cores = f64::from(status.share_hundredths) / 100.0;
+    told += &format!("; {} running on {cores:.1} cores", status.tasks_running);
+    told
 }
 
 /// What it counted, but for zeros.
@@ -173,7 +199,7 @@ mod tests {
     use super::*;
     use ebb_server::jobs::history::RecordState;
 
-    fn job(report: Value) -> JobRecord {
+    fn record(report: Value) -> JobRecord {
         JobRecord {
             id: "1795293012345".into(),
             application: "sort".into(),
@@ -201,7 +227,7 @@ mod tests {
             cause: "no number".into(),
         };
         let attempts = [attempt(TaskKind::Map, 0, 0.0, 1.0), broken];
-        let told = lines(&job(report), &attempts).join("\n");
+        let told = lines(&JobView::remembered(record(report)), &attempts).join("\n");
         for part in [
             "sort 1795293012345: failed after 1.25 s",
             "in /d, 2 times",
@@ -227,8 +253,9 @@ mod tests {
             ended_unix_ms: None,
             report: None,
             starts: 1,
-            ..job(Value::Null)
+            ..record(Value::Null)
         };
+        let unfinished = JobView::remembered(unfinished);
         let told = lines(&unfinished, &[]);
         assert_eq!(told.len(), 2, "{told:?}");
         assert_eq!(told[0], "sort 1795293012345: unfinished");

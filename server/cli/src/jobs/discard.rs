@@ -1,6 +1,7 @@
 //! `ebb jobs discard`: cancels unfinished jobs.
 
 use anyhow::Result;
+use ebb_server::http::JobsClient;
 use ebb_server::node::{Node, NodeOptions};
 
 use crate::database::Location;
@@ -25,11 +26,21 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let db = args.location.open_existing()?;
-    let node = Node::start(Some(db), NodeOptions::default())?;
+    let server = JobsClient::of(&args.location.data)?;
+    let node = match &server {
+        Some(_) => None,
+        None => {
+            let db = args.location.open_existing()?;
+            Some(Node::start(Some(db), NodeOptions::default())?)
+        }
+    };
     let mut printer = Printer::new();
     for id in &args.ids {
-        let job = node.discard(id)?;
+        let job = match (&server, &node) {
+            (Some(server), _) => server.discard(id)?.record,
+            (None, Some(node)) => node.discard(id)?,
+            (None, None) => unreachable!("there is one of both"),
+        };
         printer.line(format!("discarded {} {}", job.application, job.id))?;
     }
     printer.finish()

@@ -1,13 +1,17 @@
 //! `ebb jobs restart`: runs unfinished jobs again.
 
+use std::sync::atomic::AtomicBool;
+
 use anyhow::{Error, Result};
-use ebb_server::node::{Node, NodeOptions, Restarted, RunningJob, Stop};
+use ebb_server::http::{JobView, JobsClient};
+use ebb_server::node::{Node, NodeOptions};
 use ebb_storage::{Maintenance, Options};
 
 use crate::database::Location;
 use crate::error::CliError;
 use crate::interrupt;
 use crate::run::{Report, tell_done, watch};
+use crate::runner::{Followed, Runner, StartedAgain};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,52 +42,51 @@ pub(super) fn run(args: Args) -> Result<()> {
         ids,
         json,
     } = args;
-    let db = Options {
-        create_if_missing: false,
-        maintenance: Maintenance::Background,
-        ..Options::default()
+    let runner = match JobsClient::of(&location.data)? {
+        Some(server) => Runner::Server(server),
+        None => {
+            let db = Options {
+                create_if_missing: false,
+                maintenance: Maintenance::Background,
+                ..Options::default()
+            };
+            let node = Node::open(&location.data, db, NodeOptions::command())?;
+            Runner::Own(Box::new(node))
+        }
     };
-    let node = Node::open(&location.data, db, NodeOptions::command())?;
     let ids = match ids.is_empty() {
         false => ids,
-        true => (node.unfinished()?.into_iter()).map(|job| job.id).collect(),
+        true => runner.unfinished()?,
     };
     let cancelled = interrupt::cancelled()?;
     let mut failed = Failures::default();
     let mut running = Vec::new();
     for id in &ids {
-        match start(&node, id, json) {
+        match start(&runner, id, json) {
             Ok(job) => running.extend(job),
             Err(error) => failed.add(error),
         }
     }
-    let policy = node.runtime().status().policy;
     for job in &running {
-        let end = watch(job, &cancelled);
-        let report = Report {
-            job,
-            end: &end,
-            policy,
-            json,
-        };
-        if let Err(error) = report.tell() {
+        if let Err(error) = see_through(job, &cancelled, json) {
             failed.add(error);
         }
     }
-    node.shutdown(Stop::Cancel);
+    runner.shutdown();
     failed.result()
 }
 
 /// Starts one again; nothing to wait for when it is done already.
-fn start(node: &Node, id: &str, json: bool) -> Result<Option<RunningJob>> {
-    match node.restart(id)? {
-        Restarted::Runs(job) => {
-            let (application, id) = (&job.record().application, job.id());
+fn start<'r>(runner: &'r Runner, id: &str, json: bool) -> Result<Option<Followed<'r>>> {
+    match runner.restart(id)? {
+        StartedAgain::Runs(job) => {
+            let (application, id) = (&job.started.record.application, job.id());
             eprintln!("ebb: starting {application} {id} again, which a process left unfinished");
             Ok(Some(job))
         }
-        Restarted::HadSucceeded { record, request } => {
+        StartedAgain::HadSucceeded(JobView { record, .. }) => {
             let (application, id) = (&record.application, &record.id);
+            let request = record.request()?;
             let output = &request.output.to;
             eprintln!(
                 "ebb: {application} {id}, whose process ended before it could say so, had \
@@ -93,8 +96,19 @@ fn start(node: &Node, id: &str, json: bool) -> Result<Option<RunningJob>> {
             tell_done(&record, &request, json)?;
             Ok(None)
         }
-        Restarted::GivenUp { cause } => Err(CliError::Usage(cause).into()),
+        StartedAgain::GivenUp(cause) => Err(CliError::Usage(cause).into()),
     }
+}
+
+/// Waits for the end of a job, and prints its report.
+fn see_through(job: &Followed<'_>, cancelled: &AtomicBool, json: bool) -> Result<()> {
+    let ended = watch(job, cancelled)?;
+    let report = Report {
+        request: &ended.record.request()?,
+        job: &ended,
+        json,
+    };
+    report.tell()
 }
 
 /// What went wrong, one of which becomes the exit code.

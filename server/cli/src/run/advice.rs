@@ -4,62 +4,52 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use ebb_server::jobs::advice::{Advice, Expectation, JobAdvice};
+use ebb_server::http::Estimate;
+use ebb_server::jobs::advice::{Advice, JobAdvice};
 use ebb_server::jobs::request::JobRequest;
-use ebb_server::node::{Node, ReadInput};
 use serde_json::json;
 
 use super::report::goal_text;
 use crate::print::{Printer, counted};
 
 /// Prints to stderr how probably a job meets its goal.
-pub(super) fn warn(request: &JobRequest, expected: &Expectation) {
-    let text = match (expected, request.goal_s) {
-        (Expectation::Known(told), Some(goal_s)) => {
+pub(super) fn warn(request: &JobRequest, estimate: &Estimate) {
+    let text = match (&estimate.advice, request.goal_s) {
+        (Some(told), Some(goal_s)) => {
             let goal = met(told, goal_s);
             format!("{goal}; {} ({})", safe(told), basis(told))
         }
-        (Expectation::Known(_), None) => return,
-        (Expectation::Unknown(why), _) => why.to_string(),
+        (Some(_), None) => return,
+        (None, _) => why_unknown(estimate),
     };
     eprintln!("ebb: {text}");
 }
 
-/// Prints the estimate of a job instead of running it.
-pub(super) fn estimate(request: &JobRequest, node: &Node, json: bool) -> Result<()> {
-    let (expected, inputs) = node.expect(request)?;
-    print(request, &expected, &inputs, json)
+fn why_unknown(estimate: &Estimate) -> String {
+    estimate.unknown_because.clone().unwrap_or_default()
 }
 
-fn print(
-    request: &JobRequest,
-    expected: &Expectation,
-    inputs: &[ReadInput],
-    as_json: bool,
-) -> Result<()> {
+/// Prints the estimate of a job instead of running it.
+pub(super) fn print(request: &JobRequest, estimate: &Estimate, as_json: bool) -> Result<()> {
     let name = request.application.name();
     let mut printer = Printer::new();
     if as_json {
-        let inputs: Vec<_> = inputs.iter().map(|input| &input.name[..]).collect();
+        let inputs: Vec<_> = (estimate.inputs.iter())
+            .map(|input| &input.name[..])
+            .collect();
         printer.json(&json!({
             "name": name,
             "input": inputs.join(" and "),
             "output": request.output.to.to_string(),
             "goal_s": request.goal_s,
-            "advice": expected.advice(),
-            "unknown_because": match expected {
-                Expectation::Known(_) => None,
-                Expectation::Unknown(why) => Some(why.to_string()),
-            },
+            "advice": estimate.advice,
+            "unknown_because": estimate.unknown_because,
         }))?;
         return printer.finish();
     }
-    let told = match expected {
-        Expectation::Known(told) => told,
-        Expectation::Unknown(why) => {
-            printer.line(why.to_string())?;
-            return printer.finish();
-        }
+    let Some(told) = &estimate.advice else {
+        printer.line(why_unknown(estimate))?;
+        return printer.finish();
     };
     let Advice {
         median_s,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use ebb_scheduler::policy;
+use ebb_server::http::JobsClient;
 use ebb_server::jobs::RowFormat;
 use ebb_server::jobs::request::{
     ApplicationRequest, InputRequest, Isolation, JobRequest, OutputRequest,
@@ -15,6 +16,8 @@ use ebb_storage::{Maintenance, Options};
 
 use super::{memory, target};
 use crate::database::Location;
+use crate::error::CliError;
+use crate::runner::Runner;
 
 /// Format of a file of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -60,13 +63,12 @@ pub(super) struct Common {
     /// Completion time goal: 30s, 5m. If the job ends later, the exit code is 7.
     #[arg(long, value_name = "TIME", value_parser = goal, allow_hyphen_values = true)]
     goal: Option<Duration>,
-    /// The scheduling policy; see `ebb policies`.
-    #[arg(long, value_name = "NAME", default_value = policy::DEFAULT)]
-    #[arg(value_parser = policies())]
-    policy: String,
-    /// Priority of the job's tasks against other processes.
-    #[arg(long, value_name = "HOW", default_value = "idle")]
-    priority: Priority,
+    /// The scheduling policy [default: forecast-edf]; see `ebb policies`.
+    #[arg(long, value_name = "NAME", value_parser = policies())]
+    policy: Option<String>,
+    /// Priority of the job's tasks against other processes [default: idle].
+    #[arg(long, value_name = "HOW")]
+    priority: Option<Priority>,
     /// Maximum number of map tasks [default: four per core].
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -86,6 +88,10 @@ pub(super) struct Common {
     /// would meet its goal.
     #[arg(long)]
     pub(super) dry_run: bool,
+    /// Start the job in the server that holds the database, print its id, and do not wait
+    /// for its end.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(super) detach: bool,
     /// Where tasks run. A process that hangs can be killed, and one that crashes or takes
     /// too much memory affects only its job.
     #[arg(long, value_name = "HOW", default_value = "thread")]
@@ -138,15 +144,64 @@ impl From<IsolationArg> for Isolation {
 }
 
 impl Common {
-    /// The node that the job runs on: over the database where one is needed, for a table
-    /// to read or where the output may be one.
-    pub(super) fn open_node(&self, reads_table: bool) -> Result<Node> {
+    /// Who runs the job. Where it needs the database, for a table to read or where the
+    /// output may be one, that is the server that holds it, if one does.
+    pub(super) fn runner(&self, reads_table: bool) -> Result<Runner> {
+        let data = &self.location.data;
+        let may_write = target::may_be_table(&self.output) && data.exists();
+        let needs_database = reads_table || may_write;
+        if (needs_database || self.detach)
+            && let Some(server) = JobsClient::of(data)?
+        {
+            self.check_for_server()?;
+            return Ok(Runner::Server(server));
+        }
+        if self.detach {
+            return Err(CliError::Usage(format!(
+                "--detach is for jobs of a server, and none serves {}: start ebb serve there",
+                data.display()
+            ))
+            .into());
+        }
+        let options = self.node_options()?;
+        if !needs_database {
+            return Ok(Runner::Own(Box::new(Node::start(None, options)?)));
+        }
+        let db = Options {
+            create_if_missing: false,
+            maintenance: Maintenance::Background,
+            ..Options::default()
+        };
+        Ok(Runner::Own(Box::new(Node::open(data, db, options)?)))
+    }
+
+    /// That nothing is asked that is a matter of the server.
+    fn check_for_server(&self) -> Result<(), CliError> {
+        let of_node = [
+            ("--policy", self.policy.is_some()),
+            ("--priority", self.priority.is_some()),
+            ("--memory", self.memory_bytes.is_some()),
+            ("--spill-dir", self.spill_dir.is_some()),
+        ];
+        match of_node.iter().find(|(_, said)| *said) {
+            None => Ok(()),
+            Some((option, _)) => Err(CliError::Usage(format!(
+                "{option} is for jobs of this process, and this one runs in the server that \
+                 holds {}",
+                self.location.data.display()
+            ))),
+        }
+    }
+
+    fn node_options(&self) -> Result<NodeOptions> {
         let mut options = NodeOptions {
             spill_dir: self.spill_dir.clone(),
             ..NodeOptions::command()
         };
         let runtime = options.runtime_mut();
-        runtime.policy = policy::by_name(&self.policy).context("clap checked the name")?;
+        if let Some(name) = &self.policy {
+            runtime.policy = policy::by_name(name).context("clap checked the name")?;
+        }
         if let Some(all_bytes) = self.memory_bytes {
             // A job has as many tasks at a time as it may use cores.
             let tasks = self
@@ -156,31 +211,21 @@ impl Common {
             runtime.task_memory_bytes = task_bytes;
             runtime.memory_bytes = Some(task_bytes as u64 * u64::from(tasks));
         }
-        if self.priority == Priority::Normal {
+        if self.priority == Some(Priority::Normal) {
             options = options.at_normal_priority();
         }
-        let data = &self.location.data;
-        let may_write = target::may_be_table(&self.output) && data.exists();
-        if !reads_table && !may_write {
-            return Ok(Node::start(None, options)?);
-        }
-        let db = Options {
-            create_if_missing: false,
-            maintenance: Maintenance::Background,
-            ..Options::default()
-        };
-        Ok(Node::open(data, db, options)?)
+        Ok(options)
     }
 
-    /// The request of a job that computes this, on such a node.
+    /// The request of a job that computes this, for such a runner.
     pub(super) fn request(
         self,
         application: ApplicationRequest,
         inputs: Vec<InputRequest>,
-        node: &Node,
+        runner: &Runner,
     ) -> Result<JobRequest> {
         let output = OutputRequest {
-            to: target::choose(node.db(), &self.output)?,
+            to: target::choose(&self.output, |name| runner.is_keyspace(name))?,
             format: self.format.map(RowFormat::from),
             limit: self.limit,
         };

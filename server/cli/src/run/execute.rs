@@ -1,39 +1,65 @@
-//! A request, executed: submitted to the node, watched and reported.
+//! A request, executed: submitted to who runs it, watched and reported.
 
 use anyhow::Result;
-use ebb_server::jobs::request::JobRequest;
-use ebb_server::node::{Node, Stop};
+use ebb_server::jobs::request::{JobRequest, OutputPlace};
 
 use super::advice;
 use super::report::Report;
+use super::spool::Spool;
 use super::watch::watch;
 use crate::interrupt;
-use crate::print::counted;
+use crate::print::{counted, say};
+use crate::runner::Runner;
 
 /// Runs the job of `request`, and prints its report, as JSON if that is asked for.
-pub(super) fn execute(request: JobRequest, node: &Node, json: bool) -> Result<()> {
+pub(super) fn execute(request: JobRequest, runner: &Runner, json: bool) -> Result<()> {
     let cancelled = interrupt::cancelled()?;
-    print_unfinished(node)?;
-    let job = node.submit(request)?;
-    if let Some(expected) = job.expected() {
-        advice::warn(job.request(), expected);
+    let spool = match (runner.server(), &request.output.to) {
+        (Some(server), OutputPlace::Terminal) => Some(Spool::create_for(server.data())?),
+        _ => None,
+    };
+    if spool.is_none() {
+        print_unfinished(runner)?;
     }
-    let end = watch(&job, &cancelled);
-    let policy = node.runtime().status().policy;
+    let submitted = match &spool {
+        Some(spool) => spool.instead_of_terminal(request.clone()),
+        None => request.clone(),
+    };
+    let job = runner.submit(submitted)?;
+    let estimate = job
+        .started
+        .run
+        .as_ref()
+        .and_then(|run| run.estimate.as_ref());
+    if let Some(estimate) = estimate {
+        advice::warn(&request, estimate);
+    }
+    let ended = watch(&job, &cancelled)?;
+    if let Some(spool) = spool {
+        spool.print()?;
+    }
     let report = Report {
-        job: &job,
-        end: &end,
-        policy,
+        job: &ended,
+        request: &request,
         json,
     };
     let reported = report.tell();
-    node.shutdown(Stop::Cancel);
+    runner.shutdown();
     reported.and_then(|()| report.check_recorded())
 }
 
+/// Starts the job of `request` in the server, and prints its id.
+pub(super) fn detach(request: JobRequest, runner: &Runner, json: bool) -> Result<()> {
+    let job = runner.submit(request)?;
+    match json {
+        true => say(serde_json::to_string(&job.started)?),
+        false => say(job.id().to_string()),
+    }
+}
+
 /// Prints how many jobs are unfinished, which the user can restart or discard.
-fn print_unfinished(node: &Node) -> Result<()> {
-    let unfinished = node.unfinished()?.len() as u64;
+fn print_unfinished(runner: &Runner) -> Result<()> {
+    let unfinished = runner.unfinished()?.len() as u64;
     if unfinished > 0 {
         let jobs = counted(unfinished, "job");
         eprintln!("ebb: {jobs} unfinished since a process ended: see ebb jobs");

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use ebb_scheduler::runtime::{JobReport, Outcome};
+use ebb_server::http::{Ended, JobView};
 use ebb_server::jobs::history::JobRecord;
 use ebb_server::jobs::request::{JobRequest, OutputPlace};
-use ebb_server::node::{JobEnd, RunningJob};
+use ebb_server::node::ReadInput;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 
@@ -15,10 +16,10 @@ use crate::print::{Printer, counted};
 
 /// A job that has ended.
 pub(crate) struct Report<'a> {
-    pub(crate) job: &'a RunningJob,
-    pub(crate) end: &'a JobEnd,
-    /// That of its node.
-    pub(crate) policy: &'a str,
+    /// With its end.
+    pub(crate) job: &'a JobView,
+    /// As it was asked for.
+    pub(crate) request: &'a JobRequest,
     pub(crate) json: bool,
 }
 
@@ -28,11 +29,11 @@ impl Report<'_> {
     /// # Errors
     /// When the job failed or was late, so that the exit code tells it.
     pub(crate) fn tell(&self) -> Result<()> {
-        let report = &self.end.report;
-        let output = &self.job.request().output.to;
+        let report = &self.end()?.report;
+        let output = &self.request.output.to;
         let text = match (self.json, &report.outcome) {
-            (true, _) => vec![self.object().to_string()],
-            (false, Outcome::Succeeded) => self.lines(),
+            (true, _) => vec![self.object(report).to_string()],
+            (false, Outcome::Succeeded) => self.lines(report),
             (false, _) => Vec::new(),
         };
         print(&text, *output == OutputPlace::Terminal)?;
@@ -42,35 +43,43 @@ impl Report<'_> {
     /// # Errors
     /// When the end of the job is not in the history, as it should be.
     pub(crate) fn check_recorded(&self) -> Result<()> {
-        let Some(error) = &self.end.unrecorded else {
+        let Some(error) = &self.end()?.unrecorded else {
             return Ok(());
         };
-        let request = self.job.request();
-        let (name, output) = (request.application.name(), &request.output.to);
+        let (name, output) = (self.request.application.name(), &self.request.output.to);
         anyhow::bail!("{name}: the output is in {output}, but its end is not recorded: {error}")
     }
 
-    fn object(&self) -> Value {
-        let mut object = json!(self.end.report);
-        let inputs = self.job.inputs();
+    fn end(&self) -> Result<&Ended> {
+        (self.job.end.as_ref()).context("the job has not ended")
+    }
+
+    fn inputs(&self) -> &[ReadInput] {
+        self.job.run.as_ref().map_or(&[], |run| &run.inputs)
+    }
+
+    fn object(&self, report: &JobReport) -> Value {
+        let mut object = json!(report);
+        let run = self.job.run.as_ref();
+        let inputs = self.inputs();
         let names: Vec<_> = inputs.iter().map(|input| &input.name).collect();
-        object["job"] = json!(self.job.id());
+        object["job"] = json!(self.job.record.id);
         object["input"] = json!(names.first());
         object["snapshot"] = json!(inputs.first().and_then(|input| input.snapshot.as_ref()));
         if names.len() > 1 {
             object["inputs"] = json!(names);
         }
-        object["output"] = json!(self.job.request().output.to.to_string());
-        object["policy"] = json!(self.policy);
-        object["advice"] = json!(self.job.expected().and_then(|expected| expected.advice()));
+        object["output"] = json!(self.request.output.to.to_string());
+        object["policy"] = json!(run.map(|run| &run.policy));
+        let estimate = run.and_then(|run| run.estimate.as_ref());
+        object["advice"] = json!(estimate.and_then(|estimate| estimate.advice.as_ref()));
         object
     }
 
-    fn lines(&self) -> Vec<String> {
-        let job = &self.end.report;
+    fn lines(&self, job: &JobReport) -> Vec<String> {
         let counters = &job.counters;
         let took_s = job.finished_s - job.submitted_s;
-        let goal = self.job.request().goal_s.map(goal_text);
+        let goal = self.request.goal_s.map(goal_text);
         let goal = match (goal, job.met) {
             (Some(goal), Some(true)) => format!("; goal of {goal} met"),
             (Some(goal), _) => format!("; goal of {goal} missed"),
@@ -85,7 +94,7 @@ impl Report<'_> {
                 HumanCount(counters.map_output_records),
             ),
         };
-        let inputs = self.job.inputs().iter().map(|input| match &input.snapshot {
+        let inputs = self.inputs().iter().map(|input| match &input.snapshot {
             Some(snapshot) => format!("{} at {snapshot}", input.name),
             None => input.name.clone(),
         });
@@ -105,7 +114,7 @@ impl Report<'_> {
             job.cpu_s,
             counted(counters.attempts_failed, "attempt"),
         ));
-        let output = &self.job.request().output;
+        let output = &self.request.output;
         let rows = counters.output_records;
         let written = match output.limit.filter(|&limit| limit < rows) {
             Some(limit) => format!(

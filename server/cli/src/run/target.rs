@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use anyhow::Result;
 use ebb_server::jobs::request::OutputPlace;
-use ebb_storage::Db;
 
 use crate::error::CliError;
 use crate::names::TableName;
@@ -20,7 +20,10 @@ const FILE_ENDS: [&str; 12] = [
 /// # Errors
 /// For a table of a keyspace that does not exist: with a typing error the rows would go to a
 /// file that the user does not expect.
-pub(super) fn choose(db: Option<&Db>, text: &str) -> Result<OutputPlace, CliError> {
+pub(super) fn choose(
+    text: &str,
+    is_keyspace: impl Fn(&str) -> Result<bool>,
+) -> Result<OutputPlace> {
     if text == "-" {
         return Ok(OutputPlace::Terminal);
     }
@@ -28,16 +31,22 @@ pub(super) fn choose(db: Option<&Db>, text: &str) -> Result<OutputPlace, CliErro
         let folder = if folder.is_empty() { "/" } else { folder };
         return Ok(OutputPlace::Folder(PathBuf::from(folder)));
     }
-    let is_keyspace = |name: &str| db.is_some_and(|db| db.existing_keyspace(name).is_ok());
-    match text.parse::<TableName>() {
-        Ok(name) if is_keyspace(&name.keyspace) => Ok(OutputPlace::Table(name)),
-        Ok(name) if !FILE_ENDS.contains(&&*name.table) => Err(CliError::Usage(format!(
-            "--output {text}: there is no keyspace {}; write ./{text} for a file of that name; \
-             ebb load and ebb put --create make keyspaces",
-            name.keyspace
-        ))),
-        _ => Ok(OutputPlace::File(PathBuf::from(text))),
+    let file = || OutputPlace::File(PathBuf::from(text));
+    let Ok(name) = text.parse::<TableName>() else {
+        return Ok(file());
+    };
+    if is_keyspace(&name.keyspace)? {
+        return Ok(OutputPlace::Table(name));
     }
+    if FILE_ENDS.contains(&&*name.table) {
+        return Ok(file());
+    }
+    Err(CliError::Usage(format!(
+        "--output {text}: there is no keyspace {}; write ./{text} for a file of that name; \
+         CREATE KEYSPACE, ebb load and ebb put --create make keyspaces",
+        name.keyspace
+    ))
+    .into())
 }
 
 /// Whether `text` may be a table, if there is a database.
@@ -48,25 +57,26 @@ pub(super) fn may_be_table(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ebb_storage::Options;
+
+    fn chosen(text: &str, keyspaces: &[&str]) -> Result<String> {
+        let is_keyspace = |name: &str| Ok(keyspaces.contains(&name));
+        Ok(choose(text, is_keyspace)?.to_string())
+    }
 
     #[test]
     fn only_a_name_in_an_existing_keyspace_is_a_table() {
-        let dir = tempfile::tempdir().unwrap();
-        let db = Db::open(dir.path(), Options::default()).unwrap();
-        db.keyspace("app").unwrap();
-        let choose = |text| super::choose(Some(&db), text).unwrap().to_string();
-        assert_eq!(choose("app.counts"), "table app.counts");
-        assert_eq!(choose("./app.counts"), "file ./app.counts");
-        assert_eq!(choose("counts.tsv"), "file counts.tsv");
-        assert_eq!(choose("app"), "file app");
-        assert_eq!(choose("app.counts/"), "folder app.counts");
-        assert_eq!(choose("-"), "the terminal");
-        for db in [None, Some(&db)] {
-            let said = super::choose(db, "newks.t").unwrap_err().to_string();
-            assert!(said.contains("no keyspace newks"), "{said}");
-            let file = super::choose(db, "newks.csv").unwrap().to_string();
-            assert_eq!(file, "file newks.csv");
+        for (text, place) in [
+            ("app.counts", "table app.counts"),
+            ("./app.counts", "file ./app.counts"),
+            ("counts.tsv", "file counts.tsv"),
+            ("app", "file app"),
+            ("app.counts/", "folder app.counts"),
+            ("-", "the terminal"),
+        ] {
+            assert_eq!(chosen(text, &["app"]).unwrap(), place);
         }
+        let said = chosen("newks.t", &["app"]).unwrap_err().to_string();
+        assert!(said.contains("no keyspace newks"), "{said}");
+        assert_eq!(chosen("newks.csv", &[]).unwrap(), "file newks.csv");
     }
 }

@@ -1,28 +1,42 @@
 //! Waiting for a job, with a bar per phase.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anyhow::Result;
 use ebb_scheduler::runtime::{JobState, JobStatus};
-use ebb_server::node::{JobEnd, JobProgress, RunningJob};
+use ebb_server::http::JobView;
+use ebb_server::node::JobProgress;
 use indicatif::ProgressBar;
 
 use crate::progress::{PhaseBars, REDRAW_EVERY};
+use crate::runner::Followed;
 
 /// Waits until the job has ended; shows meanwhile how far it is, and cancels it when
 /// `cancelled` says so.
-pub(crate) fn watch(job: &RunningJob, cancelled: &AtomicBool) -> Arc<JobEnd> {
+///
+/// # Errors
+/// When the server stops before the job has ended.
+pub(crate) fn watch(job: &Followed<'_>, cancelled: &AtomicBool) -> Result<JobView> {
     let mut bars: Option<Bars> = None;
+    let mut is_told = false;
     loop {
-        if let Some(end) = job.wait_timeout(REDRAW_EVERY) {
+        let looked = job.look(REDRAW_EVERY);
+        if !looked.as_ref().is_ok_and(JobView::is_running) {
             bars.iter().for_each(Bars::clear);
-            return end;
+            return looked;
         }
         if cancelled.load(Ordering::Relaxed) {
-            // Too late while the output is being put in place: then it succeeds.
-            job.cancel();
+            if job.is_in_server() && !is_told {
+                let id = job.id();
+                eprintln!("ebb: cancelling {id}; a second signal leaves it to the server");
+                is_told = true;
+            }
+            job.cancel()?;
         }
-        let progress = job.progress();
+        let Some(run) = looked?.run else {
+            unreachable!("it is running");
+        };
+        let progress = run.progress;
         if bars.as_ref().is_some_and(|bars| bars.step != progress.step) {
             bars.take().iter().for_each(Bars::clear);
         }

@@ -18,6 +18,7 @@ mod place;
 mod reading;
 mod restarts;
 mod rows;
+mod served_jobs;
 mod serving;
 mod signals;
 mod simulating;

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::place::Place;
 
 /// A server on a free port, which is killed when a test fails.
-struct Server {
+pub struct Server {
     child: Child,
     address: String,
 }
@@ -26,7 +26,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    fn start(place: &Place, more: &str) -> Self {
+    pub fn start(place: &Place, more: &str) -> Self {
         let mut child = place
             .command(&format!("serve --cql 127.0.0.1:0 {more}"))
             .stdout(Stdio::piped())
@@ -52,7 +52,7 @@ impl Server {
         Self { child, address }
     }
 
-    fn client(&self) -> Client {
+    pub fn client(&self) -> Client {
         let client = Client::connect(&*self.address, Compression::Lz4).unwrap();
         (client
             .socket()
@@ -62,14 +62,20 @@ impl Server {
     }
 
     /// Stops it as an operator does; gives its exit code.
-    fn stop(mut self) -> Option<i32> {
+    pub fn stop(mut self) -> Option<i32> {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).unwrap();
         self.child.wait().unwrap().code()
     }
+
+    /// Kills it, as the system does that is out of memory.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
 }
 
-fn query(client: &mut Client, text: &str) -> Result<Response, ErrorKind> {
+pub fn query(client: &mut Client, text: &str) -> Result<Response, ErrorKind> {
     let parameters = QueryParameters {
         consistency: Consistency::One,
         values: Values::default(),

@@ -6,9 +6,9 @@ use ebb_server::jobs::request::{
     JobRequest, JoinRequest, PagerankRequest, PiRequest, SelectRequest, SimulateRequest,
     SortRequest, ValidateRequest, WordcountRequest,
 };
-use ebb_server::node::Node;
 
 use super::*;
+use crate::runner::Runner;
 
 /// An application with its arguments.
 #[derive(Debug, clap::Subcommand)]
@@ -59,8 +59,8 @@ impl JobArgs {
         with || self.parts().1.is_some_and(InputArgs::is_table)
     }
 
-    /// The request that these arguments are, on such a node.
-    pub(in crate::run) fn into_request(self, node: &Node) -> Result<JobRequest> {
+    /// The request that these arguments are, for such a runner.
+    pub(in crate::run) fn into_request(self, runner: &Runner) -> Result<JobRequest> {
         let common = self.common().clone();
         let (application, inputs) = match self {
             Self::Aggregate(args) => {
@@ -155,7 +155,7 @@ impl JobArgs {
                 (application, one(args.input)?)
             }
         };
-        common.request(application, inputs, node)
+        common.request(application, inputs, runner)
     }
 }
 

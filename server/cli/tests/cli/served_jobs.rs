@@ -1,0 +1,243 @@
+//! Jobs of a database that a server holds.
+
+use std::process::{Child, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::place::Place;
+use crate::serving::Server;
+
+/// Points that no machine draws in the time of a test.
+const ENDLESS: &str = "--points 1000000000000000";
+
+/// A server over the tables of a corpus.
+fn served() -> (Place, Server) {
+    let place = Place::with_corpus();
+    place.until_unlocked();
+    let server = Server::start(&place, "");
+    (place, server)
+}
+
+/// A command that waits for a job, which is killed when a test fails.
+struct Waiting(Option<Child>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+impl Waiting {
+    fn interrupt(&self) {
+        let pid = Pid::from_child(self.0.as_ref().unwrap());
+        kill_process(pid, Signal::INT).unwrap();
+    }
+
+    /// Its exit code, and what it said.
+    fn ends(mut self) -> (Option<i32>, String) {
+        let output = self.0.take().unwrap().wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), said)
+    }
+}
+
+/// A job that does not end by itself, by a command that waits for it, once it runs.
+fn endless(place: &Place, output: &str) -> (Waiting, String) {
+    let known = jobs(place).len();
+    let command = format!("run pi {ENDLESS} --output {output}");
+    let mut command = place.command(&command);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let waiting = Waiting(Some(command.spawn().unwrap()));
+    loop {
+        if let Some(job) = jobs(place).get(known) {
+            return (waiting, job["id"].as_str().unwrap().to_string());
+        }
+    }
+}
+
+fn jobs(place: &Place) -> Vec<Value> {
+    let jobs = place.ebb("jobs --json").json();
+    jobs.as_array().unwrap().clone()
+}
+
+#[test]
+fn a_job_runs_in_the_server_and_is_reported_as_without_one() {
+    let (place, server) = served();
+    let job = "run wordcount --table app.lines --snapshot s";
+    let said = place.ebb(&format!("{job} --output app.counts")).ok();
+    assert!(said.contains("wordcount succeeded in"), "{said}");
+    assert!(said.contains("input   app.lines at s: "), "{said}");
+    assert!(said.contains("output  table app.counts: "), "{said}");
+    let report = place
+        .ebb(&format!("{job} --output served.tsv --json"))
+        .json();
+    assert_eq!(report["outcome"], json!({"kind": "succeeded"}));
+    assert_eq!(report["input"], "app.lines");
+    assert_eq!(report["policy"], "forecast-edf");
+    assert_eq!(report["output"], "file served.tsv");
+    // The rows for the terminal come to this one, and the report stays off them.
+    let done = place.ebb(&format!("{job} --output -"));
+    assert!(
+        done.stderr.contains("output  the terminal"),
+        "{}",
+        done.stderr
+    );
+    assert_eq!(done.ok(), place.read("served.tsv"));
+    let late = format!("{job} --output late.tsv --goal 1ms");
+    place.ebb(&late).fails(7);
+    assert!(place.path("late.tsv").exists());
+    let told = place
+        .ebb(&format!("{job} --output x.tsv --goal 30s --dry-run"))
+        .ok();
+    assert!(told.contains("as probably as not"), "{told}");
+
+    let listed = jobs(&place);
+    assert_eq!(listed.len(), 4);
+    assert_eq!(report["job"], listed[1]["id"]);
+    assert!(place.ebb("jobs last").ok().contains("wordcount"));
+    assert!(place.ebb("jobs --profiles").ok().contains("wordcount"));
+    assert_eq!(server.stop(), Some(0));
+    place.ebb(&format!("{job} --output own.tsv")).ok();
+    assert_eq!(place.read("own.tsv"), place.read("served.tsv"));
+    assert!(!place.path("ebb-data/jobs.sock").exists());
+}
+
+#[test]
+fn what_a_server_refuses_exits_as_without_one() {
+    let (place, _server) = served();
+    let job = "run wordcount --table app.lines";
+    place
+        .ebb(&format!("{job} --snapshot none --output x.tsv"))
+        .fails(3);
+    place
+        .ebb("run wordcount --table app.none --output x.tsv")
+        .fails(3);
+    place.ebb(&format!("{job} --output none.t")).fails(2);
+    place
+        .ebb("run aggregate --table app.lines --by no --output x.tsv")
+        .fails(2);
+    place.write("there.tsv", "");
+    let said = place.ebb(&format!("{job} --output there.tsv")).fails(1);
+    assert!(said.contains("there.tsv exists"), "{said}");
+    for option in [
+        "--policy fifo",
+        "--priority normal",
+        "--memory 64MiB",
+        "--spill-dir .",
+    ] {
+        let said = place
+            .ebb(&format!("{job} --output x.tsv {option}"))
+            .fails(2);
+        assert!(said.contains("runs in the server"), "{said}");
+    }
+    place.ebb("jobs 17").fails(3);
+    place.ebb("jobs discard 17").fails(3);
+    place.ebb("jobs restart 17").fails(3);
+    assert_eq!(jobs(&place), Vec::<Value>::new());
+}
+
+#[test]
+fn a_signal_cancels_the_job_in_the_server_and_so_does_another_command() {
+    let (place, _server) = served();
+    let (waiting, id) = endless(&place, "app.pi");
+    let shown = place.ebb(&format!("jobs {id}")).ok();
+    assert!(shown.contains(": running"), "{shown}");
+    assert!(shown.contains("maps"), "{shown}");
+    place.ebb(&format!("jobs discard {id}")).fails(2);
+    waiting.interrupt();
+    let (code, said) = waiting.ends();
+    assert_eq!(code, Some(6), "{said}");
+    assert!(said.contains(&format!("cancelling {id}")), "{said}");
+    let (waiting, id) = endless(&place, "app.pi");
+    let told = place.ebb(&format!("jobs cancel {id}")).ok();
+    assert_eq!(told, format!("cancelling pi {id}\n"));
+    assert_eq!(waiting.ends().0, Some(6));
+    let states: Vec<_> = jobs(&place)
+        .iter()
+        .map(|job| job["state"].clone())
+        .collect();
+    assert_eq!(states, ["cancelled", "cancelled"]);
+    let told = place.ebb("jobs cancel last").ok();
+    assert!(told.starts_with("too late for pi"), "{told}");
+}
+
+#[test]
+fn a_detached_job_goes_on_without_its_command_and_over_a_stop_of_the_server() {
+    let (place, server) = served();
+    let job = format!("run pi {ENDLESS} --output app.pi --detach");
+    let id = place.ebb(&job).ok();
+    let id = id.trim();
+    let (waiting, waited) = endless(&place, "app.other");
+    assert_eq!(server.stop(), Some(0));
+    let (code, said) = waiting.ends();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("is unfinished"), "{said}");
+    let said = place.ebb(&job).fails(2);
+    assert!(said.contains("ebb serve"), "{said}");
+    place.ebb(&format!("jobs cancel {id}")).fails(2);
+    let _server = Server::start(&place, "");
+    for id in [id, &waited] {
+        let shown = place.ebb(&format!("jobs {id}")).ok();
+        assert!(shown.contains(": running"), "{shown}");
+        assert!(shown.contains(", 2 times"), "{shown}");
+        place.ebb(&format!("jobs cancel {id}")).ok();
+    }
+}
+
+#[test]
+fn a_job_of_a_server_that_is_killed_starts_again_with_the_next_and_its_result_is_right() {
+    let (place, server) = served();
+    let job = "run wordcount --table app.lines --reduces 2";
+    place.ebb(&format!("{job} --output expected.tsv")).ok();
+    // Killed at several moments: before, while and after the job runs.
+    let mut server = Some(server);
+    for (attempt, looks) in [0, 2, 6].into_iter().enumerate() {
+        let output = format!("app.counts{attempt}");
+        // Before it, so that it takes a while until its turn comes.
+        let (first, _) = endless(&place, &format!("app.pi{attempt}"));
+        let id = place.ebb(&format!("{job} --output {output} --detach")).ok();
+        let id = id.trim();
+        (0..looks).for_each(|_| drop(jobs(&place)));
+        server.take().unwrap().kill();
+        let (code, said) = first.ends();
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("does not answer"), "{said}");
+        assert!(place.path("ebb-data/jobs.sock").exists(), "it was left");
+        let next = Server::start(&place, "");
+        let pi = jobs(&place);
+        let pi = pi
+            .iter()
+            .rev()
+            .find(|job| job["application"] == "pi")
+            .unwrap();
+        place
+            .ebb(&format!("jobs cancel {}", pi["id"].as_str().unwrap()))
+            .ok();
+        loop {
+            let found = place.ebb(&format!("jobs {id} --json")).json();
+            match found["state"].as_str().unwrap() {
+                "started" => {}
+                state => {
+                    assert_eq!(state, "succeeded", "{found}");
+                    break;
+                }
+            }
+        }
+        assert_eq!(next.stop(), Some(0));
+        let counted = place.ebb(&format!("scan {output}")).ok();
+        assert_eq!(sorted(&counted), sorted(&place.read("expected.tsv")));
+        let snapshots = place.ebb("snapshot list --json").json();
+        assert_eq!(snapshots.as_array().unwrap().len(), 1, "{snapshots}");
+        server = Some(Server::start(&place, ""));
+    }
+}
+
+fn sorted(lines: &str) -> Vec<&str> {
+    let mut lines: Vec<_> = lines.lines().collect();
+    lines.sort_unstable();
+    lines
+}
