@@ -13,8 +13,12 @@
 //! decimal                  00 empty | 01 negative, 02 zero or 03, exponent: 8, digits in pairs
 //!                          of 1 + 0..99, 00; negative: all after the first byte inverted
 //! list set map             00 empty | 01, for each part 01 and its ordered form, 00
-//! tuple udt                00 empty | 01, for each type 00 null | 01 and its ordered form
+//! tuple udt                00 empty | 01, for each part up to the last that is not null
+//!                          01 null | 02 and its ordered form, 00
 //! ```
+//!
+//! A tuple ends after its last part that is not null: what a user-defined type gained
+//! since is null, and `ALTER TYPE ... ADD` changes no form.
 //!
 //! A length is one byte below 255, else 255 and four bytes; of a negative `varint` it is
 //! inverted. Every form says where it ends. A column that sorts descending has all its bytes
@@ -32,6 +36,8 @@ use crate::types::{CqlType, TypeError};
 
 const EMPTY: u8 = 0;
 const PRESENT: u8 = 1;
+const NULL_PART: u8 = 1;
+const PART: u8 = 2;
 const NEGATIVE: u8 = 1;
 const ZERO: u8 = 2;
 const POSITIVE: u8 = 3;
@@ -226,16 +232,19 @@ fn encode_tuple<'a>(
     out: &mut Vec<u8>,
 ) -> Result<(), TypeError> {
     out.push(PRESENT);
-    let mut parts = components(value);
-    for ty in types {
-        match parts.next().transpose()?.flatten() {
+    let mut nulls = 0;
+    for (part, ty) in components(value).zip(types) {
+        match part? {
             Some(part) => {
-                out.push(PRESENT);
+                out.extend(std::iter::repeat_n(NULL_PART, nulls));
+                nulls = 0;
+                out.push(PART);
                 encode(ty, part, out)?;
             }
-            None => out.push(EMPTY),
+            None => nulls += 1,
         }
     }
+    out.push(EMPTY);
     Ok(())
 }
 
@@ -472,12 +481,21 @@ fn decode_tuple<'a>(
     types: impl Iterator<Item = &'a CqlType>,
 ) -> Result<Vec<u8>, Malformed> {
     let mut out = Vec::new();
+    let mut ended = false;
     for ty in types {
-        let part = match reader.present()? {
-            true => Some(decode(ty, reader)?),
-            false => None,
+        let part = match if ended { EMPTY } else { reader.byte()? } {
+            EMPTY => {
+                ended = true;
+                None
+            }
+            NULL_PART => None,
+            PART => Some(decode(ty, reader)?),
+            _ => return reader.fail("an unknown first byte"),
         };
         write_element(part.as_deref(), &mut out);
+    }
+    if !ended && reader.byte()? != EMPTY {
+        return reader.fail("more parts than the type has");
     }
     Ok(out)
 }

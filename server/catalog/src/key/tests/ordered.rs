@@ -104,10 +104,33 @@ fn forms_are_what_the_book_draws() {
             b"\0\0\0\x01\0\0\0\x01\0",
             b"\x01\x01\x80\0",
         ),
-        ("tuple<tinyint, text>", b"\0\0\0\x01\0", b"\x01\x01\x80\0"),
+        ("tuple<tinyint, text>", b"\0\0\0\x01\0", b"\x01\x02\x80\0"),
+        (
+            "tuple<tinyint, tinyint, tinyint>",
+            b"\xff\xff\xff\xff\0\0\0\x01\0\xff\xff\xff\xff",
+            b"\x01\x01\x02\x80\0",
+        ),
     ] {
         assert_eq!(form(&parse(ty), value), bytes, "{ty}");
     }
+}
+
+/// A set of a user-defined type, written before `ALTER TYPE ... ADD`, once could not be read
+/// after it: the form had ended with the last field of its time.
+#[test]
+fn a_field_that_a_type_gains_changes_no_form() {
+    let (before, after) = (parse("tuple<int, text>"), parse("tuple<int, text, int>"));
+    let mut rng = seeded("gains");
+    for _ in 0..1000 {
+        let value = generate::value(&before, &mut rng);
+        let bytes = form(&before, &value);
+        assert_eq!(form(&after, &value), bytes);
+        let back = decode(&after, &mut Reader::new(&bytes, false)).unwrap();
+        assert!(after.compare(&value, &back).is_eq(), "{value:x?} {back:x?}");
+        assert_eq!(form(&after, &back), bytes);
+    }
+    let more = form(&after, b"\0\0\0\0\0\0\0\0\0\0\0\x04\0\0\0\x07");
+    assert!(decode(&before, &mut Reader::new(&more, false)).is_err());
 }
 
 #[test]
