@@ -26,7 +26,7 @@ impl KeyspaceSchema {
         replication: BTreeMap<String, String>,
         durable_writes: bool,
     ) -> Result<Self, SchemaError> {
-        check_name("Keyspace", name)?;
+        check_name("Keyspace", name).map_err(SchemaError::Invalid)?;
         if !replication.contains_key("class") {
             return Err(SchemaError::Configuration(
                 "Missing replication strategy class".to_owned(),

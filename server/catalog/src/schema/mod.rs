@@ -70,16 +70,16 @@ fn invalid<T>(message: impl Into<String>) -> Result<T, SchemaError> {
     Err(SchemaError::Invalid(message.into()))
 }
 
-/// Holds the name of a keyspace or table to Cassandra's rules.
-fn check_name(kind: &str, name: &str) -> Result<(), SchemaError> {
+/// Holds the name of a keyspace or table to Cassandra's rules; the error says them.
+fn check_name(kind: &str, name: &str) -> Result<(), String> {
     let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     if !name.is_empty() && name.len() <= NAME_LEN_MAX && name.bytes().all(word) {
         return Ok(());
     }
-    Err(SchemaError::Configuration(format!(
+    Err(format!(
         "{kind} name must not be empty, more than {NAME_LEN_MAX} characters long, or contain \
          non-alphanumeric-underscore characters (got \"{name}\")"
-    )))
+    ))
 }
 
 /// A type with every use of the user-defined type of `new`'s name replaced by `new`.

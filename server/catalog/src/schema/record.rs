@@ -281,8 +281,8 @@ impl TableSchema {
             Err(e) => return refuse(e),
         };
         let as_record = |e: SchemaError| SchemaError::Record(e.to_string());
-        check_name("Keyspace", &record.keyspace).map_err(as_record)?;
-        check_name("Table", &record.table).map_err(as_record)?;
+        check_name("Keyspace", &record.keyspace).map_err(SchemaError::Record)?;
+        check_name("Table", &record.table).map_err(SchemaError::Record)?;
         record.options.check().map_err(as_record)?;
         let id = Uuid::parse_str(&record.id).or_else(refuse)?;
         let types = decode_types(&record.keyspace, record.types)?;

@@ -121,7 +121,7 @@ impl TableSchema {
             order,
             options,
         } = definition;
-        check_name("Table", &name)?;
+        check_name("Table", &name).map_err(SchemaError::Configuration)?;
         for (i, (column, ty, _)) in columns.iter().enumerate() {
             ty.check()?;
             if columns[..i].iter().any(|(earlier, ..)| earlier == column) {

@@ -18,7 +18,7 @@ pub(super) fn create(
 ) -> Done {
     let name = create.name.as_str();
     context.check_changeable(name)?;
-    let with = With::read(&create.properties, name)?;
+    let with = With::read(&create.properties, name, Factor::OrOne)?;
     let Some(replication) = with.replication else {
         return Err(ErrorResponse::invalid(
             "Missing mandatory option 'replication'",
@@ -55,7 +55,7 @@ pub(super) fn alter(
     let With {
         replication,
         durable_writes,
-    } = With::read(&alter.properties, name)?;
+    } = With::read(&alter.properties, name, Factor::Said)?;
     let options = replication.as_ref().map(|r| r.options.clone());
     let change = changed(SchemaChangeKind::Updated, name, SchemaTarget::Keyspace);
     let done = context.change(change, |schema| {
@@ -92,7 +92,7 @@ struct With {
 }
 
 impl With {
-    fn read(written: &[Property], keyspace: &str) -> Result<Self, ErrorResponse> {
+    fn read(written: &[Property], keyspace: &str, factor: Factor) -> Result<Self, ErrorResponse> {
         let mut with = Self {
             replication: None,
             durable_writes: None,
@@ -101,7 +101,7 @@ impl With {
             let name = property.name.as_str();
             match (name, properties::value(&property.value)) {
                 ("replication", OptionValue::Map(options)) => {
-                    with.replication = Some(Replication::new(options, keyspace)?);
+                    with.replication = Some(Replication::new(options, keyspace, factor)?);
                 }
                 ("replication", OptionValue::Text(_)) => {
                     return Err(ErrorResponse::syntax(
@@ -130,6 +130,19 @@ impl With {
     }
 }
 
+/// Whether a keyspace has to say how many copies there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Factor {
+    /// It has to.
+    Said,
+    /// Where it does not, there is one.
+    OrOne,
+}
+
+fn one() -> String {
+    "1".to_string()
+}
+
 /// How a keyspace says that it is replicated. It is kept and shown; there is one copy.
 struct Replication {
     options: BTreeMap<String, String>,
@@ -140,7 +153,11 @@ const PACKAGE: &str = "org.apache.cassandra.locator.";
 const FACTOR: &str = "replication_factor";
 
 impl Replication {
-    fn new(mut options: BTreeMap<String, String>, keyspace: &str) -> Result<Self, ErrorResponse> {
+    fn new(
+        mut options: BTreeMap<String, String>,
+        keyspace: &str,
+        factor: Factor,
+    ) -> Result<Self, ErrorResponse> {
         let Some(class) = options.get_mut("class") else {
             return Err(ErrorResponse::config("Missing replication strategy class"));
         };
@@ -150,6 +167,9 @@ impl Replication {
         let class = class.clone();
         match class.as_str() {
             "SimpleStrategy" => {
+                if factor == Factor::OrOne {
+                    options.entry(FACTOR.to_string()).or_insert_with(one);
+                }
                 if !options.contains_key(FACTOR) {
                     return Err(ErrorResponse::config(
                         "SimpleStrategy requires a replication_factor strategy option.",
@@ -167,6 +187,15 @@ impl Replication {
                 // It stands for all data centers that are not named.
                 if let Some(factor) = options.remove(FACTOR) {
                     options.entry(DATA_CENTER.to_string()).or_insert(factor);
+                }
+                // There is nothing but the class.
+                if options.len() == 1 {
+                    if factor == Factor::Said {
+                        return Err(ErrorResponse::config(
+                            "Configuration for at least one datacenter must be present",
+                        ));
+                    }
+                    options.insert(DATA_CENTER.to_string(), one());
                 }
             }
             "LocalStrategy" => {

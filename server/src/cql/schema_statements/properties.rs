@@ -9,6 +9,9 @@ use uuid::Uuid;
 
 use super::refused;
 
+/// The entries of a property that is a map.
+type Entries = BTreeMap<String, String>;
+
 /// A property's value.
 pub(super) fn value(value: &PropertyValue) -> OptionValue {
     match value {
@@ -22,7 +25,7 @@ fn texts(
         ebb_cql::syntax::ast::Constant,
         ebb_cql::syntax::ast::Constant,
     )],
-) -> BTreeMap<String, String> {
+) -> Entries {
     let text = |(key, value): &(_, _)| {
         let (key, value): (
             &ebb_cql::syntax::ast::Constant,
@@ -59,7 +62,7 @@ fn set_table_option(
 ) -> Result<(), ErrorResponse> {
     let mut value = value(written);
     if let OptionValue::Map(entries) = &mut value {
-        complete(name, entries);
+        complete(name, entries)?;
     }
     options.set(name, value).map_err(|error| match error {
         // What is wrong behind WITH is a matter of syntax for Cassandra.
@@ -68,22 +71,35 @@ fn set_table_option(
     })
 }
 
-/// Says in full what Cassandra lets be said in short.
-fn complete(option: &str, entries: &mut BTreeMap<String, String>) {
-    let package = match option {
-        "compaction" => "org.apache.cassandra.db.compaction.",
-        "compression" => "org.apache.cassandra.io.compress.",
-        _ => return,
-    };
-    if let Some(class) = entries.remove("sstable_compression") {
-        entries.insert("class".to_string(), class);
+/// Says in full what Cassandra lets be said in short, and refuses what it refuses.
+fn complete(option: &str, entries: &mut Entries) -> Result<(), ErrorResponse> {
+    match option {
+        "compaction" => compaction(entries),
+        "compression" => {
+            *entries = compression(std::mem::take(entries))?;
+            Ok(())
+        }
+        _ => Ok(()),
     }
-    let Some(class) = entries.get_mut("class") else {
-        return;
-    };
-    if !class.contains('.') && !class.is_empty() {
-        class.insert_str(0, package);
+}
+
+fn in_package(package: &str, class: &str) -> String {
+    match class.contains('.') {
+        true => class.to_string(),
+        false => format!("org.apache.cassandra.{package}.{class}"),
     }
+}
+
+fn no_class(option: &str) -> ErrorResponse {
+    ErrorResponse::config(format!(
+        "Missing sub-option 'class' for the '{option}' option."
+    ))
+}
+
+fn compaction(entries: &mut Entries) -> Result<(), ErrorResponse> {
+    let class = entries.get_mut("class");
+    let class = class.ok_or_else(|| no_class("compaction"))?;
+    *class = in_package("db.compaction", class);
     let has_thresholds = [
         "SizeTieredCompactionStrategy",
         "TimeWindowCompactionStrategy",
@@ -94,4 +110,108 @@ fn complete(option: &str, entries: &mut BTreeMap<String, String>) {
             entry.or_insert_with(|| default.to_string());
         }
     }
+    Ok(())
+}
+
+/// What the compressors of Cassandra take beside what all have.
+const COMPRESSOR_OPTIONS: [&str; 4] = [
+    "compression_level",
+    "crc_check_chance",
+    "lz4_compressor_type",
+    "lz4_high_compressor_level",
+];
+
+fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
+    let refuse = |message: String| Err(ErrorResponse::config(message));
+    let disabled = || Entries::from([("enabled".to_string(), "false".to_string())]);
+    if given.is_empty() {
+        return Ok(disabled());
+    }
+    let is_enabled = given
+        .remove("enabled")
+        .is_none_or(|text| text.eq_ignore_ascii_case("true"));
+    if !is_enabled {
+        return match given.is_empty() {
+            true => Ok(disabled()),
+            false => refuse(
+                "If the 'enabled' option is set to false no other options must be specified"
+                    .to_string(),
+            ),
+        };
+    }
+    let class = match (given.remove("class"), given.remove("sstable_compression")) {
+        (Some(_), Some(_)) => {
+            return refuse(
+                "The 'sstable_compression' option must not be used if the compression algorithm is \
+                 already specified by the 'class' option"
+                    .to_string(),
+            );
+        }
+        (Some(class), None) if class.is_empty() => {
+            return refuse(
+                "The 'class' option must not be empty. To disable compression use 'enabled' : false"
+                    .to_string(),
+            );
+        }
+        (Some(class), None) | (None, Some(class)) => class,
+        (None, None) => return Err(no_class("compression")),
+    };
+    let chunk = match (
+        given.remove("chunk_length_in_kb"),
+        given.remove("chunk_length_kb"),
+    ) {
+        (Some(_), Some(_)) => {
+            return refuse(
+                "The 'chunk_length_kb' option must not be used if the chunk length is already \
+                 specified by the 'chunk_length_in_kb' option"
+                    .to_string(),
+            );
+        }
+        (Some(chunk), None) | (None, Some(chunk)) => chunk,
+        (None, None) => "16".to_string(),
+    };
+    match chunk.parse::<i32>() {
+        Err(_) => return refuse(format!("Invalid value for chunk_length_in_kb: {chunk}")),
+        Ok(..=0) => return refuse("Invalid negative or null chunk_length_in_kb".to_string()),
+        Ok(kib) if !(kib as u32).is_power_of_two() => {
+            return refuse("chunk_length_in_kb must be a power of 2".to_string());
+        }
+        Ok(_) => {}
+    }
+    let ratio = given
+        .remove("min_compress_ratio")
+        .unwrap_or_else(|| "0".to_string());
+    let ratio = match ratio.parse::<f64>() {
+        Err(_) => return refuse(format!("Invalid value for min_compress_ratio: {ratio}")),
+        Ok(ratio) if ratio < 0.0 => {
+            return refuse("Invalid negative min_compress_ratio".to_string());
+        }
+        Ok(ratio) if ratio > 0.0 && ratio < 1.0 => {
+            return refuse(
+                "min_compress_ratio can either be 0 or greater than or equal to 1".to_string(),
+            );
+        }
+        Ok(ratio) => ratio,
+    };
+    let unknown: Vec<&str> = given
+        .keys()
+        .map(String::as_str)
+        .filter(|option| !COMPRESSOR_OPTIONS.contains(option))
+        .collect();
+    if !unknown.is_empty() {
+        return refuse(format!(
+            "Unknown compression options {}",
+            unknown.join(", ")
+        ));
+    }
+    // Without a compressor nothing else counts.
+    if class.is_empty() {
+        return Ok(disabled());
+    }
+    given.insert("class".to_string(), in_package("io.compress", &class));
+    given.insert("chunk_length_in_kb".to_string(), chunk);
+    if ratio > 0.0 {
+        given.insert("min_compress_ratio".to_string(), format!("{ratio:?}"));
+    }
+    Ok(given)
 }

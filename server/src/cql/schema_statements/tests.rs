@@ -162,7 +162,12 @@ fn a_keyspace_is_refused_in_cassandras_words() {
             "Missing replication strategy class",
         ),
         (
-            "CREATE KEYSPACE a WITH replication = {'class': 'SimpleStrategy'}".into(),
+            "ALTER KEYSPACE app WITH replication = {'class': 'NetworkTopologyStrategy'}".into(),
+            CONFIG,
+            "Configuration for at least one datacenter must be present",
+        ),
+        (
+            "ALTER KEYSPACE app WITH replication = {'class': 'SimpleStrategy'}".into(),
             CONFIG,
             "SimpleStrategy requires a replication_factor strategy option.",
         ),
@@ -214,7 +219,7 @@ fn a_keyspace_is_refused_in_cassandras_words() {
     let (code, message) = session.refused(&format!(
         "CREATE KEYSPACE \"a-b\" WITH replication = {simple}"
     ));
-    assert!(code == CONFIG && message.contains("non-alphanumeric-underscore"));
+    assert!(code == INVALID && message.contains("non-alphanumeric-underscore"));
 }
 
 #[test]
@@ -370,4 +375,98 @@ fn truncate_removes_the_rows_and_leaves_the_table() {
     assert_eq!(session.run("TRUNCATE TABLE app.t"), None);
     assert_eq!(table.rows().get(b"\xffrow").unwrap(), None);
     assert_eq!(session.state().version(), state.version());
+}
+
+#[test]
+fn a_new_keyspace_has_one_copy_where_it_does_not_say() {
+    let mut session = Session::with_table();
+    for (name, class, option) in [
+        ("a", "SimpleStrategy", "replication_factor"),
+        ("b", "NetworkTopologyStrategy", "datacenter1"),
+    ] {
+        session.run(&format!(
+            "CREATE KEYSPACE {name} WITH replication = {{'class': '{class}'}}"
+        ));
+        let state = session.state();
+        let keyspace = state.schema().keyspace(name).unwrap();
+        assert_eq!(keyspace.replication()[option], "1");
+    }
+}
+
+#[test]
+fn compression_and_compaction_are_held_to_cassandras_options() {
+    let mut session = Session::with_table();
+    for (at, (written, shown)) in [
+        (
+            "{'class': 'SnappyCompressor', 'min_compress_ratio': 2}",
+            "{'chunk_length_in_kb': '16', \
+             'class': 'org.apache.cassandra.io.compress.SnappyCompressor', \
+             'min_compress_ratio': '2.0'}",
+        ),
+        (
+            "{'sstable_compression': 'LZ4Compressor', 'chunk_length_kb': 32, 'enabled': true}",
+            "{'chunk_length_in_kb': '32', 'class': 'org.apache.cassandra.io.compress.LZ4Compressor'}",
+        ),
+        ("{'enabled': 'false'}", "{'enabled': 'false'}"),
+        ("{'sstable_compression': ''}", "{'enabled': 'false'}"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        session.run(&format!(
+            "CREATE TABLE app.c{at} (k int PRIMARY KEY) WITH compression = {written}"
+        ));
+        let state = session.state();
+        let text = state
+            .table("app", &format!("c{at}"))
+            .unwrap()
+            .schema()
+            .describe(false);
+        assert!(text.contains(shown), "{shown} in {text}");
+    }
+    for (option, message) in [
+        (
+            "compaction = {'min_threshold': 4}",
+            "Missing sub-option 'class' for the 'compaction' option.",
+        ),
+        (
+            "compression = {'chunk_length_in_kb': 32}",
+            "Missing sub-option 'class' for the 'compression' option.",
+        ),
+        (
+            "compression = {'enabled': false, 'class': 'LZ4Compressor'}",
+            "If the 'enabled' option is set to false no other options must be specified",
+        ),
+        (
+            "compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 31}",
+            "chunk_length_in_kb must be a power of 2",
+        ),
+        (
+            "compression = {'class': 'LZ4Compressor', 'min_compress_ratio': -1}",
+            "Invalid negative min_compress_ratio",
+        ),
+        (
+            "compression = {'class': 'LZ4Compressor', 'other': 1}",
+            "Unknown compression options other",
+        ),
+    ] {
+        let text = format!("CREATE TABLE app.x (k int PRIMARY KEY) WITH {option}");
+        assert_eq!(
+            session.refused(&text),
+            (CONFIG, message.to_string()),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn user_types_in_collections_are_told_as_they_are_written() {
+    let mut session = Session::with_table();
+    session.run("CREATE TYPE app.u (a int)");
+    let text = "CREATE TABLE app.x (k int PRIMARY KEY, v map<int, app.u>)";
+    assert_eq!(
+        session.refused(text).1,
+        "Non-frozen UDTs are not allowed inside collections: map<int, app.u>"
+    );
+    session.run("CREATE TABLE app.x (k int PRIMARY KEY, v frozen<list<app.u>>)");
 }

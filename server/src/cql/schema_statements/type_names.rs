@@ -16,9 +16,27 @@ pub fn resolve_type(
     written: &TypeName,
 ) -> Result<CqlType, ErrorResponse> {
     let ty = resolve(keyspace, written)?;
+    check_collections(written)?;
     let checked = ty.check();
     checked.map_err(|error| ErrorResponse::invalid(error.to_string()))?;
     Ok(ty)
+}
+
+/// Refuses user-defined types that are not frozen in collections that are not, with the
+/// names of the types as they are written.
+fn check_collections(written: &TypeName) -> Result<(), ErrorResponse> {
+    let parts: &[&TypeName] = match written {
+        TypeName::List(element) | TypeName::Set(element) => &[element],
+        TypeName::Map(key, value) => &[key, value],
+        // What is frozen freezes what it holds.
+        _ => return Ok(()),
+    };
+    if parts.iter().any(|part| matches!(part, TypeName::User(_))) {
+        return Err(ErrorResponse::invalid(format!(
+            "Non-frozen UDTs are not allowed inside collections: {written}"
+        )));
+    }
+    parts.iter().try_for_each(|part| check_collections(part))
 }
 
 fn resolve(keyspace: &KeyspaceSchema, written: &TypeName) -> Result<CqlType, ErrorResponse> {
