@@ -30,6 +30,12 @@ pub(super) fn assign(
         ast::Change::Set(value) => return set(column, value, markers),
         ast::Change::Add(value) => {
             let text = || format!("{name} = {name} + {value}");
+            if matches!(ty, CqlType::Tuple(_) | CqlType::Udt { .. }) {
+                return invalid(format!(
+                    "Invalid operation ({}) for tuple column {name}",
+                    text()
+                ));
+            }
             let is_list = matches!(collection(column, text)?, CqlType::List { .. });
             let value = whole(column, value, markers)?;
             match is_list {

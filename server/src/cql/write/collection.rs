@@ -1,9 +1,10 @@
 //! Operations on one column, with their values, as cells and elements of a row.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use ebb_catalog::key::ordered;
-use ebb_catalog::row::{LiveColumn, LiveElement, RowError, RowView};
+use ebb_catalog::row::{LiveColumn, LiveElement, RowView};
 use ebb_catalog::types::{CqlType, TypeError, elements};
 
 use super::list::{Side, place};
@@ -14,8 +15,8 @@ use crate::cql::analyse::markers::Bound;
 use crate::cql::analyse::term::{Evaluated, Term};
 use crate::cql::error::{Result, invalid, of_row, of_type};
 
-/// The elements of a list that is there: their places and values.
-type Present = Vec<(Vec<u8>, Vec<u8>)>;
+/// The elements of a list that is there: their values by their places.
+type Present = BTreeMap<Vec<u8>, Vec<u8>>;
 
 impl Operation {
     /// What is written depends on what is there.
@@ -42,9 +43,12 @@ pub(super) fn apply<'v>(
     row: &mut RowBuffer<'v>,
 ) -> Result<()> {
     let (id, ty) = (change.column.id.0, &change.column.ty);
-    let present = || match before {
-        Some(before) => elements_of(before, id),
-        None => Ok(Vec::new()),
+    // Each change sees what those before it did.
+    let present = |row: &RowBuffer<'_>| -> Result<Present> {
+        match before {
+            Some(before) => Ok(row.elements_after(&elements_of(before, id)?, id)),
+            None => Ok(Present::new()),
+        }
     };
     match &change.operation {
         Operation::Set(term) => {
@@ -149,7 +153,7 @@ pub(super) fn apply<'v>(
                 let mut gone = gone.iter().flatten();
                 gone.any(|one| element.compare(one, value).is_eq())
             };
-            for (place, value) in present()? {
+            for (place, value) in present(row)? {
                 if is_gone(&value) {
                     row.element(id, place, None, None);
                 }
@@ -157,13 +161,15 @@ pub(super) fn apply<'v>(
             Ok(())
         }
         Operation::SetIndex { index, value } => {
-            let at = index_of(index, bound)?;
+            let Some(at) = index_of(index, bound)? else {
+                return invalid("Invalid unset value for list index");
+            };
             let value = match value.evaluate(bound)? {
                 Evaluated::Unset => return Ok(()),
                 Evaluated::Null => None,
                 Evaluated::Value(value) => Some(value),
             };
-            let list = present()?;
+            let list = present(row)?;
             if list.is_empty() {
                 return invalid("Attempted to set an element on a list which is null");
             }
@@ -171,8 +177,10 @@ pub(super) fn apply<'v>(
             Ok(())
         }
         Operation::RemoveIndex(index) => {
-            let at = index_of(index, bound)?;
-            let list = present()?;
+            let Some(at) = index_of(index, bound)? else {
+                return Ok(());
+            };
+            let list = present(row)?;
             if list.is_empty() {
                 return invalid("Attempted to delete an element from a list which is null");
             }
@@ -190,12 +198,13 @@ fn value<'v>(term: &'v Term, bound: &Bound<'v>) -> Result<Option<Cow<'v, [u8]>>>
     })
 }
 
-fn index_of(term: &Term, bound: &Bound<'_>) -> Result<i32> {
+/// An index; none where it is unset.
+fn index_of(term: &Term, bound: &Bound<'_>) -> Result<Option<i32>> {
     match term.evaluate(bound)? {
         Evaluated::Null => invalid("Invalid null value for list index"),
-        Evaluated::Unset => invalid("Invalid unset value for list index"),
+        Evaluated::Unset => Ok(None),
         Evaluated::Value(bytes) => match bytes[..].try_into() {
-            Ok(bytes) => Ok(i32::from_be_bytes(bytes)),
+            Ok(bytes) => Ok(Some(i32::from_be_bytes(bytes))),
             Err(_) => invalid("Invalid empty value for list index"),
         },
     }
@@ -212,15 +221,12 @@ fn place_at(list: Present, at: i32) -> Result<Vec<u8>> {
     }
 }
 
-fn elements_of(row: &RowView<'_>, column: u32) -> Result<Present> {
+fn elements_of<'r>(row: &RowView<'r>, column: u32) -> Result<Vec<LiveElement<'r>>> {
     let Some(LiveColumn::Collection(list)) = row.column(column).map_err(of_row)? else {
         return Ok(Vec::new());
     };
-    let one = |element: std::result::Result<LiveElement<'_>, RowError>| {
-        let element = element.map_err(of_row)?;
-        Ok((element.path.to_vec(), element.cell.value.to_vec()))
-    };
-    list.elements().map(one).collect()
+    let elements = list.elements().map(|element| element.map_err(of_row));
+    elements.collect()
 }
 
 /// Adds all parts of a collection or user-defined type.

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use ebb_catalog::row::{
-    Cell, Deletion, Element, Expiry, Lifetime, Marker, Original, RowBuilder, RowError,
+    Cell, Deletion, Element, Expiry, Lifetime, LiveElement, Marker, Original, RowBuilder, RowError,
 };
 
 /// When a write happens, and for how long.
@@ -127,6 +127,44 @@ impl<'v> RowBuffer<'v> {
             }
         }
         elements.insert(path, Entry { original, value });
+    }
+
+    /// The elements of a collection that there will be after this write, of those that are
+    /// there: their values by their paths.
+    pub(super) fn elements_after(
+        &self,
+        there: &[LiveElement<'_>],
+        column: u32,
+    ) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let mut after = BTreeMap::new();
+        let written = match self.columns.get(&column) {
+            Some(Column::Collection { deletion, elements }) => Some((deletion, elements)),
+            _ => None,
+        };
+        let is_newer = |element: &LiveElement<'_>, than: Option<i64>| {
+            than.is_none_or(|than| element.cell.writetime > than)
+        };
+        let cleared = written.and_then(|(deletion, _)| deletion.map(|d| d.timestamp));
+        for element in there {
+            if is_newer(element, cleared) {
+                after.insert(element.path.to_vec(), element.cell.value.to_vec());
+            }
+        }
+        let Some((_, elements)) = written else {
+            return after;
+        };
+        for (path, entry) in elements {
+            let earlier = there.binary_search_by(|element| element.path.cmp(path));
+            let earlier = earlier.ok().map(|at| &there[at]);
+            if earlier.is_some_and(|earlier| is_newer(earlier, Some(self.times.timestamp_us))) {
+                continue;
+            }
+            match &entry.value {
+                Some(value) => after.insert(path.clone(), value.to_vec()),
+                None => after.remove(path),
+            };
+        }
+        after
     }
 
     fn collection(

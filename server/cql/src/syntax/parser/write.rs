@@ -227,13 +227,17 @@ impl Parser<'_> {
     }
 }
 
-/// A column that stands in two assignments of which one would undo the other.
+/// A column that stands in two assignments of which one would undo the other: it is set as
+/// a whole and not by that alone, or a field of it is set twice.
 fn set_twice(assignments: &[Assignment]) -> Option<&Name> {
     let mut fields = HashSet::new();
-    let mut changes: HashMap<&Name, Vec<&Change>> = HashMap::new();
+    let mut is_set: HashMap<&Name, bool> = HashMap::new();
     for Assignment { column, change } in assignments {
-        let earlier = changes.entry(column).or_default();
-        if !earlier.iter().all(|earlier| together(earlier, change)) {
+        let sets = matches!(change, Change::Set(_));
+        if is_set
+            .insert(column, sets)
+            .is_some_and(|was_set| was_set || sets)
+        {
             return Some(column);
         }
         if let Change::Field { field, .. } = change
@@ -241,23 +245,6 @@ fn set_twice(assignments: &[Assignment]) -> Option<&Name> {
         {
             return Some(column);
         }
-        // Of elements and fields one stands for all; of the others there are at most two.
-        let alike = matches!(change, Change::Element { .. } | Change::Field { .. });
-        if earlier.is_empty() || !alike {
-            earlier.push(change);
-        }
     }
     None
-}
-
-/// Whether one UPDATE may do both to a column, fields apart.
-fn together(earlier: &Change, later: &Change) -> bool {
-    matches!(
-        (earlier, later),
-        (Change::Add(_), Change::Subtract(_))
-            | (Change::Subtract(_), Change::Add(_))
-            | (Change::Prepend(_), Change::Subtract(_))
-            | (Change::Element { .. }, Change::Element { .. })
-            | (Change::Field { .. }, Change::Field { .. })
-    )
 }

@@ -91,7 +91,7 @@ fn what_stands_twice_is_refused_by_name() {
             "Multiple incompatible setting of column a",
         ),
         (
-            "UPDATE t SET a += 1, a -= 2, a += 3 WHERE k = 0",
+            "UPDATE t SET a += 1, a = 2 WHERE k = 0",
             "Multiple incompatible setting of column a",
         ),
         (
@@ -113,6 +113,7 @@ fn what_stands_twice_is_refused_by_name() {
         "UPDATE t SET a[0] = 1, a[1] = 2, a[2] = 3 WHERE k = 0",
         "UPDATE t SET a.f = 1, a.g = 2 WHERE k = 0",
         "UPDATE t SET a += {1}, a -= {2} WHERE k = 0",
+        "UPDATE t SET a += {1: 2}, a[1] = 3, a -= {2} WHERE k = 0",
     ] {
         parse(text).unwrap();
     }

@@ -95,6 +95,13 @@ impl<'s> Builder<'s> {
                         let values = ColumnValues::one(column, value, markers)?;
                         self.values(column, values, "an Equal")
                     }
+                    Operator::Contains | Operator::ContainsKey if !column.ty.is_collection() => {
+                        invalid(format!(
+                            "Cannot use {} on non-collection column {}",
+                            operator.text(),
+                            column.name
+                        ))
+                    }
                     _ if column.kind == ColumnKind::PartitionKey => self.only_equal(),
                     _ => {
                         let tuple = ast::Term::Tuple(vec![value.clone()]);

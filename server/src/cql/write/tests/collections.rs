@@ -32,6 +32,37 @@ fn lists_grow_at_both_ends() {
 }
 
 #[test]
+fn each_change_of_a_list_sees_those_before_it() {
+    let session = lists();
+    session.write("INSERT INTO t (k, l) VALUES (1, [1, 2, 3, 4])");
+    session.write("DELETE l[2], l[2] FROM t WHERE k = 1");
+    is(&session, "l [1, 2]");
+    session.write("UPDATE t SET l = l + [3, 4], l[3] = 7 WHERE k = 1");
+    is(&session, "l [1, 2, 3, 7]");
+    session.write("UPDATE t SET l[2] = 8, l = l - [8] WHERE k = 1");
+    is(&session, "l [1, 2, 7]");
+    session.write("UPDATE t SET l = l - [1], l[0] = 5 WHERE k = 1");
+    is(&session, "l [5, 7]");
+    let error = session.refusal("UPDATE t SET l = l - [5], l[1] = 4 WHERE k = 1");
+    assert_eq!(error, "List index 1 out of bound, list has size 1");
+    // What is newer than the write stays, and is seen.
+    session.write("UPDATE t USING TIMESTAMP 1 SET l = l - [5], l[1] = 4 WHERE k = 1");
+    is(&session, "l [5, 7]");
+}
+
+#[test]
+fn a_map_may_be_changed_as_a_whole_and_by_key_at_once() {
+    let session = session(&["CREATE TABLE t (k int PRIMARY KEY, m map<int, int>)"]);
+    session.write("UPDATE t SET m = m + {4: 5}, m[4] = 7 WHERE k = 1");
+    is(&session, "m {4: 7}");
+    session.write("UPDATE t SET m[5] = 9, m = m - {4} WHERE k = 1");
+    is(&session, "m {5: 9}");
+    // Of one timestamp the deletion counts.
+    session.write("UPDATE t SET m = m - {5}, m[5] = 1, m[6] = 1 WHERE k = 1");
+    is(&session, "m {6: 1}");
+}
+
+#[test]
 fn a_list_is_changed_by_index_and_by_value() {
     let session = lists();
     session.write("INSERT INTO t (k, l) VALUES (1, [1, 2, 1, 3])");

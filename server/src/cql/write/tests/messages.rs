@@ -6,7 +6,8 @@ use super::harness::session;
 fn what_does_not_fit_the_table_is_refused_in_cassandras_words() {
     let session = session(&[
         "CREATE TABLE t (k int, c int, d int, s int STATIC, v int, l list<int>, m map<int, int>, \
-         f frozen<list<int>>, e set<int>, PRIMARY KEY (k, c, d))",
+         f frozen<list<int>>, e set<int>, p tuple<int, int>, \
+         PRIMARY KEY (k, c, d))",
         "CREATE TABLE n (k int PRIMARY KEY, v counter)",
     ]);
     let cases = [
@@ -121,6 +122,14 @@ fn what_does_not_fit_the_table_is_refused_in_cassandras_words() {
         (
             "UPDATE t SET v = v + 1 WHERE k = 1 AND c = 1 AND d = 1",
             "Invalid operation (v = v + 1) for non counter column v",
+        ),
+        (
+            "DELETE FROM t WHERE k CONTAINS 1 AND c = 1",
+            "Cannot use CONTAINS on non-collection column k",
+        ),
+        (
+            "UPDATE t SET p = p + (1, 1) WHERE k = 1 AND c = 1 AND d = 1",
+            "Invalid operation (p = p + (1, 1)) for tuple column p",
         ),
         (
             "UPDATE t SET f = f + [1] WHERE k = 1 AND c = 1 AND d = 1",
