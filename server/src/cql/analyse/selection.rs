@@ -258,6 +258,15 @@ impl Outputs {
             let args = args.into_iter().map(|(output, _)| output).collect();
             return Ok((self.aggregate(aggregate, args), returns));
         }
+        if functions::is_named(function, "tojson")
+            && let [Some(ty)] = &types[..]
+        {
+            let arg = self.prepare(&args[0], None, markers)?.0;
+            return Ok((
+                Output::Call(functions::to_json_of(ty), vec![arg]),
+                CqlType::Text,
+            ));
+        }
         let exact = |at: usize, ty: &CqlType| types[at].as_ref().is_none_or(|own| own == ty);
         let accepts = |at: usize, ty: &CqlType| {
             let literal_fits = match &args[at] {
@@ -269,7 +278,7 @@ impl Outputs {
                     .as_ref()
                     .is_none_or(|own| is_value_compatible(own, ty))
         };
-        let found = functions::find(function, &schema, args.len(), accepts, exact)?;
+        let found = functions::find(function, &schema, args, accepts, exact)?;
         let mut outputs = Vec::with_capacity(args.len());
         for (at, arg) in args.iter().enumerate() {
             let receiver = Receiver::new(

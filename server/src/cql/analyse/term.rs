@@ -283,7 +283,10 @@ pub fn is_value_compatible(from: &CqlType, to: &CqlType) -> bool {
         (from, to),
         (CqlType::Ascii, CqlType::Text)
             | (CqlType::Timeuuid, CqlType::Uuid)
-            | (CqlType::Int | CqlType::Bigint, CqlType::Varint)
+            | (
+                CqlType::Int | CqlType::Bigint | CqlType::Timestamp,
+                CqlType::Varint
+            )
             | (CqlType::Bigint, CqlType::Timestamp | CqlType::Counter)
             | (CqlType::Counter | CqlType::Timestamp, CqlType::Bigint)
     ) || *to == CqlType::Blob

@@ -4,11 +4,13 @@
 //! scalar    now(), toDate(), blobAsInt(), token(), ...
 //! aggregate count, min, max, sum, avg
 //! cast      CAST(x AS type)
+//! json      toJson(x), fromJson(x)
 //! uuids     new uuids, and the times in them
 //! ```
 
 mod aggregate;
 mod cast;
+mod from_json;
 pub mod json;
 mod scalar;
 mod text;
@@ -98,7 +100,7 @@ impl Function {
     }
 }
 
-/// The function of a name whose arguments `accepts`, by place and type; `exact` tells
+/// The function of a name which takes `args`, that `accepts` by place and type; `exact` tells
 /// those that need no conversion, which are preferred.
 ///
 /// # Errors
@@ -106,10 +108,11 @@ impl Function {
 pub fn find(
     name: &QualifiedName,
     schema: &TableSchema,
-    count: usize,
+    args: &[impl fmt::Display],
     accepts: impl Fn(usize, &CqlType) -> bool,
     exact: impl Fn(usize, &CqlType) -> bool,
 ) -> Result<Function> {
+    let count = args.len();
     let is_system = name.keyspace.as_ref().is_none_or(|k| *k == "system");
     let known = match is_system {
         true => scalar::named(name.name.as_str(), schema),
@@ -128,18 +131,12 @@ pub fn find(
     }
     if let [one] = &known[..] {
         if one.args.len() != count {
-            return invalid(format!(
-                "Invalid number of arguments in call to function {}: {} required but {count} provided",
-                one.name,
-                one.args.len()
-            ));
+            return wrong_count(one, count);
         }
         let wrong = (0..count).find(|&i| !accepts(i, &one.args[i])).unwrap_or(0);
         return invalid(format!(
-            "Type error: argument {} of function {} must be of type {}",
-            wrong + 1,
-            one.name,
-            one.args[wrong]
+            "Type error: {} cannot be passed as argument {wrong} of function {} of type {}",
+            args[wrong], one.name, one.args[wrong]
         ));
     }
     let signatures: Vec<String> = known.iter().map(ToString::to_string).collect();
@@ -148,6 +145,49 @@ pub fn find(
         name.name,
         signatures.join(", ")
     ))
+}
+
+fn wrong_count<T>(function: &Function, provided: usize) -> Result<T> {
+    invalid(format!(
+        "Invalid number of arguments in call to function {}: {} required but {provided} provided",
+        function.name,
+        function.args.len()
+    ))
+}
+
+/// Whether a call means the system's function of this name.
+pub fn is_named(name: &QualifiedName, function: &str) -> bool {
+    name.keyspace.as_ref().is_none_or(|k| *k == "system") && name.name == function
+}
+
+/// `toJson` of values of a type.
+pub fn to_json_of(ty: &CqlType) -> Function {
+    let of = ty.clone();
+    Function::new(
+        "system.tojson",
+        [ty.clone()],
+        CqlType::Text,
+        move |args, _| {
+            let mut out = String::new();
+            json::value(&of, args[0], &mut out)?;
+            Ok(Some(out.into_bytes()))
+        },
+    )
+}
+
+/// `fromJson` where a value of a type is wanted.
+fn from_json_of(ty: &CqlType) -> Function {
+    let returns = ty.clone();
+    Function::new(
+        "system.fromjson",
+        [CqlType::Text],
+        ty.clone(),
+        move |args, _| match args[0].map(std::str::from_utf8) {
+            None => Ok(None),
+            Some(Ok(text)) => from_json::value(&returns, text),
+            Some(Err(_)) => invalid("String didn't validate."),
+        },
+    )
 }
 
 /// A call where a value of `receiver` is wanted.
@@ -160,6 +200,15 @@ pub fn prepare_call(
     receiver: &Receiver,
     markers: &mut Markers,
 ) -> Result<Term> {
+    if is_named(name, "fromjson") {
+        let function = from_json_of(&receiver.ty);
+        let [json] = args else {
+            return wrong_count(&function, args.len());
+        };
+        let receiver = Receiver::new("arg0(system.fromjson)", CqlType::Text);
+        let json = term::prepare(json, &receiver, markers)?;
+        return Ok(Term::Call(function, vec![json]));
+    }
     let schema = markers.schema().clone();
     let accepts = |at: usize, ty: &CqlType| term::fits(&args[at], ty);
     let exact = |at: usize, ty: &CqlType| match &args[at] {
@@ -168,7 +217,7 @@ pub fn prepare_call(
             let nested = find(
                 function,
                 &schema,
-                args.len(),
+                args,
                 |i, t| term::fits(&args[i], t),
                 |_, _| false,
             );
@@ -176,7 +225,7 @@ pub fn prepare_call(
         }
         _ => false,
     };
-    let function = find(name, &schema, args.len(), accepts, exact)?;
+    let function = find(name, &schema, args, accepts, exact)?;
     if !term::is_value_compatible(&function.returns, &receiver.ty) {
         return invalid(format!(
             "Type error: cannot assign result of function {} (type {}) to {} (type {})",
@@ -211,10 +260,7 @@ pub fn prepare_expression(
         ast::Term::Constant(constant) => literal::own_type(constant.kind, &constant.text),
         ast::Term::Call { function, args } => {
             let accepts = |i: usize, t: &CqlType| term::fits(&args[i], t);
-            find(function, markers.schema(), args.len(), accepts, |_, _| {
-                false
-            })?
-            .returns
+            find(function, markers.schema(), args, accepts, |_, _| false)?.returns
         }
         other => return invalid(format!("Cannot infer type of term {other}")),
     };

@@ -54,7 +54,7 @@ impl Constant {
         match self {
             Self::String => matches!(
                 ty,
-                T::Ascii | T::Text | T::Inet | T::Date | T::Time | T::Timestamp
+                T::Ascii | T::Text | T::Inet | T::Date | T::Time | T::Timestamp | T::Tuple(_)
             ),
             Self::Integer => matches!(
                 ty,

@@ -7,6 +7,7 @@ use num_bigint::BigInt;
 use uuid::Uuid;
 
 use super::{Duration, calendar};
+use crate::types::elements::build_tuple;
 use crate::types::number::decimal;
 use crate::types::{CqlType, TypeError};
 
@@ -15,11 +16,12 @@ use crate::types::{CqlType, TypeError};
 const DIGITS_MAX: usize = 100_000;
 
 impl CqlType {
-    /// The value that a text says: `12`, `2024-02-29`, `1h30m`; of blobs the hex digits. An
-    /// empty text is the empty value where a type has one.
+    /// The value that a text says: `12`, `2024-02-29`, `1h30m`; of blobs the hex digits; of
+    /// tuples their parts between `:`, where `@` is null and `\\` takes the meaning of both.
+    /// An empty text is the empty value where a type has one.
     ///
     /// # Errors
-    /// In Cassandra's words; always for collections, tuples and user-defined types.
+    /// In Cassandra's words; always for collections and user-defined types.
     pub fn parse_value(&self, text: &str) -> Result<Vec<u8>, TypeError> {
         if text.is_empty() && self.is_native() && self.validate(&[]).is_ok() {
             return Ok(Vec::new());
@@ -65,13 +67,45 @@ impl CqlType {
             Self::Time => calendar::parse_time(text)?.to_be_bytes().to_vec(),
             Self::Timestamp => calendar::parse_timestamp(text)?.to_be_bytes().to_vec(),
             Self::Duration => Duration::parse(text)?.to_bytes(),
-            Self::List { .. }
-            | Self::Set { .. }
-            | Self::Map { .. }
-            | Self::Tuple(_)
-            | Self::Udt { .. } => return Err(unable(&self.to_string())),
+            Self::Tuple(types) => parse_tuple(self, types, text)?,
+            Self::List { .. } | Self::Set { .. } | Self::Map { .. } | Self::Udt { .. } => {
+                return Err(unable(&self.to_string()));
+            }
         })
     }
+}
+
+fn parse_tuple(ty: &CqlType, types: &[CqlType], text: &str) -> Result<Vec<u8>, TypeError> {
+    let mut parts = vec![""];
+    let mut from = 0;
+    for (at, _) in text.match_indices(':') {
+        if !text[..at].ends_with('\\') {
+            *parts.last_mut().expect("one at least") = &text[from..at];
+            from = at + 1;
+            parts.push("");
+        }
+    }
+    *parts.last_mut().expect("one at least") = &text[from..];
+    if parts.len() > types.len() {
+        return Err(TypeError::new(format!(
+            "Invalid tuple literal: too many elements. Type {ty} expects {} but got {}",
+            types.len(),
+            parts.len()
+        )));
+    }
+    let part = |(part, ty): (&&str, &CqlType)| match *part {
+        "@" => Ok(None),
+        part => {
+            let part = part.replace("\\:", ":").replace("\\@", "@");
+            ty.parse_value(&part).map(Some)
+        }
+    };
+    let values: Vec<Option<Vec<u8>>> = parts
+        .iter()
+        .zip(types)
+        .map(part)
+        .collect::<Result<_, _>>()?;
+    Ok(build_tuple(values.iter().map(Option::as_deref)))
 }
 
 fn number<T: FromStr>(text: &str, name: &str) -> Result<T, TypeError> {

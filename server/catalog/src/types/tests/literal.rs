@@ -148,7 +148,18 @@ fn constants_fit_a_type_or_are_refused_in_cassandras_words() {
         [10, 0, 0, 1]
     );
     assert_eq!(make(Constant::String, "", "text").unwrap(), b"");
+    let tuple = |text| make(Constant::String, text, "tuple<int, text>").unwrap();
+    assert_eq!(tuple("1:a"), b"\0\0\0\x04\0\0\0\x01\0\0\0\x01a");
+    assert_eq!(tuple("@:b\\:\\@"), b"\xff\xff\xff\xff\0\0\0\x03b:@");
+    assert_eq!(tuple("1"), b"\0\0\0\x04\0\0\0\x01");
     for (kind, text, ty, message) in [
+        (
+            Constant::String,
+            "1:a:b",
+            "tuple<int, text>",
+            "Invalid tuple literal: too many elements. Type frozen<tuple<int, text>> expects 2 \
+             but got 3",
+        ),
         (
             Constant::String,
             "abc",
