@@ -31,8 +31,9 @@ pub struct SelectPlan {
     pub json: bool,
     /// Against the order of the clustering columns.
     pub reversed: bool,
-    /// ORDER BY over several partitions: rows are sorted after they are read.
-    pub sorted: bool,
+    /// ORDER BY over several partitions: rows are sorted after they are read, by so many
+    /// clustering columns from the first.
+    pub sorted: Option<usize>,
     /// What rows of one group have in common, by GROUP BY: so many columns of the primary
     /// key, from the first. `None` without it.
     pub group_columns: Option<usize>,
@@ -56,7 +57,7 @@ impl SelectPlan {
         if select.distinct {
             check_distinct(select, &schema, &outputs, &restrictions)?;
         }
-        let (reversed, is_ordered) = order(select, &schema, &restrictions)?;
+        let (reversed, ordered) = order(select, &schema, &restrictions)?;
         let group_columns = group_columns(select, &schema, &restrictions)?;
         if select.per_partition_limit.is_some() {
             if select.distinct {
@@ -99,7 +100,7 @@ impl SelectPlan {
             }
         };
         Ok(Self {
-            sorted: is_ordered && restrictions.partition.has_in(),
+            sorted: ordered.filter(|_| restrictions.partition.has_in()),
             distinct: select.distinct,
             json: select.json,
             reversed,
@@ -187,7 +188,8 @@ fn check_distinct(
             columns[place].name
         ));
     }
-    if matches!(select.selection, Selection::All) {
+    // Only of a range of keys each partition has to say which one it is.
+    if matches!(select.selection, Selection::All) || restrictions.partition.is_by_key() {
         return Ok(());
     }
     let keys = schema
@@ -205,14 +207,15 @@ fn check_distinct(
     Ok(())
 }
 
-/// Whether rows are read against their order, and whether an order was asked for.
+/// Whether rows are read against their order, and the number of clustering columns up to
+/// the last that an order was asked for.
 fn order(
     select: &ast::Select,
     schema: &TableSchema,
     restrictions: &Restrictions,
-) -> Result<(bool, bool)> {
+) -> Result<(bool, Option<usize>)> {
     if select.order_by.is_empty() {
-        return Ok((false, false));
+        return Ok((false, None));
     }
     if !restrictions.partition.is_by_key() {
         return invalid(
@@ -231,10 +234,7 @@ fn order(
             ));
         }
         // Columns with one value may be left out.
-        while next < column.position
-            && next < restrictions.clustering.covered()
-            && !restrictions.clustering.has_in()
-        {
+        while next < column.position && restrictions.clustering.has_one_value(next) {
             next += 1;
         }
         if column.position != next {
@@ -254,7 +254,7 @@ fn order(
         }
         reversed = Some(against);
     }
-    Ok((reversed.unwrap_or(false), true))
+    Ok((reversed.unwrap_or(false), Some(next)))
 }
 
 /// How many columns of the primary key GROUP BY names, from the first.
@@ -270,7 +270,7 @@ fn group_columns(
     let all = keys + schema.columns_of(ColumnKind::Clustering).len();
     let equal = |at: usize| match at.checked_sub(keys) {
         None => restrictions.partition.is_by_key() && !restrictions.partition.has_in(),
-        Some(at) => at < restrictions.clustering.covered() && !restrictions.clustering.has_in(),
+        Some(at) => restrictions.clustering.has_one_value(at),
     };
     let mut next = 0;
     for selector in &select.group_by {

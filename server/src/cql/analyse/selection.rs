@@ -36,6 +36,17 @@ pub enum Output {
         /// The key.
         key: Term,
     },
+    /// The elements of a map or set between two keys, both included.
+    Slice {
+        /// The collection.
+        of: Box<Output>,
+        /// What it is.
+        ty: CqlType,
+        /// The least key.
+        from: Option<Term>,
+        /// The greatest key.
+        to: Option<Term>,
+    },
     /// What an aggregate gave, by its place.
     Aggregate(usize),
 }
@@ -198,20 +209,31 @@ impl Outputs {
             }
             Selector::Element { of, key } => {
                 let (output, ty) = self.prepare(of, None, markers)?;
-                let (key_type, value) = match &ty {
-                    CqlType::Map { key, value, .. } => (key, value),
-                    CqlType::Set { element, .. } => (element, element),
-                    _ => {
-                        return invalid(format!(
-                            "Invalid element selection: {of} is of type {ty} is not a collection"
-                        ));
-                    }
-                };
-                let receiver = Receiver::new(format!("key({of})"), (**key_type).clone());
+                let receiver = key_receiver(of, &ty, "Element")?;
                 let key = term::prepare(key, &receiver, markers)?;
-                let value = (**value).clone();
+                let value = match &ty {
+                    CqlType::Map { value, .. } => (**value).clone(),
+                    _ => receiver.ty,
+                };
                 let of = Box::new(output);
                 Ok((Output::Element { of, ty, key }, value))
+            }
+            Selector::Slice { of, from, to } => {
+                let (output, ty) = self.prepare(of, None, markers)?;
+                let receiver = key_receiver(of, &ty, "Slice")?;
+                let mut end = |end: &Option<ast::Term>| {
+                    let end = end.as_ref();
+                    end.map(|end| term::prepare(end, &receiver, markers))
+                        .transpose()
+                };
+                let (from, to) = (end(from)?, end(to)?);
+                let slice = Output::Slice {
+                    of: Box::new(output),
+                    ty: ty.clone(),
+                    from,
+                    to,
+                };
+                Ok((slice, ty))
             }
             Selector::Hint { to, selector } => {
                 let ty = resolve_native(to)?;
@@ -324,6 +346,23 @@ fn check_cell(column: &Column, function: &str) -> Result<()> {
     Ok(())
 }
 
+/// What stands between the brackets behind `of`; `what` is an element or a slice.
+fn key_receiver(of: &Selector, ty: &CqlType, what: &str) -> Result<Receiver> {
+    match ty {
+        CqlType::Map { key, .. } => Ok(Receiver::new(format!("key({of})"), (**key).clone())),
+        CqlType::Set { element, .. } => {
+            Ok(Receiver::new(format!("value({of})"), (**element).clone()))
+        }
+        CqlType::List { .. } => invalid(format!(
+            "{what} selection is only allowed on sets and maps, but {of} is a list"
+        )),
+        _ => invalid(format!(
+            "Invalid {} selection: {of} of type {ty} is not a collection",
+            what.to_lowercase()
+        )),
+    }
+}
+
 /// What a result's column is called that has no alias.
 fn name(selector: &Selector) -> String {
     match selector {
@@ -342,6 +381,11 @@ fn name(selector: &Selector) -> String {
         }
         Selector::Field { of, field } => format!("{}.{}", name(of), field.as_str()),
         Selector::Element { of, key } => format!("{}[{key}]", name(of)),
+        Selector::Slice { of, from, to } => {
+            let end = |end: &Option<ast::Term>| end.as_ref().map(ToString::to_string);
+            let (from, to) = (end(from).unwrap_or_default(), end(to).unwrap_or_default());
+            format!("{}[{from}..{to}]", name(of))
+        }
         other => other.to_string(),
     }
 }

@@ -12,7 +12,8 @@ use super::value::{element, serialize};
 use crate::cql::analyse::markers::Bound;
 use crate::cql::analyse::restrictions::{Predicate, Test, in_tuples, tuple_values};
 use crate::cql::analyse::selection::Slots;
-use crate::cql::error::{Result, of_type};
+use crate::cql::analyse::term::{Evaluated, Term};
+use crate::cql::error::{Result, invalid, of_type};
 
 /// Predicates with their values.
 #[derive(Debug)]
@@ -52,8 +53,7 @@ impl<'f> Filter<'f> {
             let columns = &predicate.columns;
             let name = names(columns[0]);
             let slot = |place: &usize| slots.columns().iter().position(|column| column == place);
-            let value =
-                |term: &'f crate::cql::analyse::term::Term| term.evaluate(bound)?.condition(name);
+            let value = |term: &'f Term| term.evaluate(bound)?.condition(name);
             let test = match &predicate.test {
                 Test::Compare(operator, tuple) => {
                     Asked::Compare(*operator, tuple_values(tuple, columns.len(), name, bound)?)
@@ -61,7 +61,10 @@ impl<'f> Filter<'f> {
                 Test::In(values) => Asked::In(in_tuples(values, columns.len(), name, bound)?),
                 Test::Contains(term) => Asked::Contains(value(term)?),
                 Test::ContainsKey(term) => Asked::ContainsKey(value(term)?),
-                Test::Element { key, value: term } => Asked::Element(value(key)?, value(term)?),
+                Test::Element { key, value } => Asked::Element(
+                    entry(key.evaluate(bound)?, "key", name)?,
+                    entry(value.evaluate(bound)?, "value", name)?,
+                ),
             };
             Ok(One {
                 slots: columns.iter().filter_map(slot).collect(),
@@ -128,6 +131,15 @@ impl<'f> Filter<'f> {
                 found.is_some_and(|found| value.compare(found, wanted).is_eq())
             }
         })
+    }
+}
+
+/// The key or value of a map's entry that is asked for.
+fn entry<'v>(evaluated: Evaluated<'v>, what: &str, column: &str) -> Result<Cow<'v, [u8]>> {
+    match evaluated {
+        Evaluated::Value(value) => Ok(value),
+        Evaluated::Null => invalid(format!("Unsupported null map {what} for column {column}")),
+        Evaluated::Unset => invalid(format!("Unsupported unset map {what} for column {column}")),
     }
 }
 

@@ -17,6 +17,8 @@ mod filter;
 mod select;
 mod sink;
 mod source;
+#[cfg(test)]
+mod tests;
 mod value;
 mod walk;
 

@@ -91,7 +91,7 @@ impl Select {
             true => None,
             false => parameters.page_size_rows,
         };
-        if plan.sorted && page_rows.is_some() {
+        if plan.sorted.is_some() && page_rows.is_some() {
             return invalid(
                 "Cannot page queries with both ORDER BY and a IN restriction on the partition key; \
                  you must either remove the ORDER BY or the IN and sort client side, or disable \

@@ -50,7 +50,7 @@ pub struct PageSink<'s> {
     sorted: Vec<SortedRow>,
 }
 
-/// The clustering of a row that waits to be sorted, and its cells.
+/// What a row that waits is sorted by, the begin of its clustering, and its cells.
 type SortedRow = (Vec<u8>, Vec<Option<Vec<u8>>>);
 
 /// The group that is open.
@@ -109,10 +109,11 @@ impl<'s> PageSink<'s> {
             }
         }
         let mut sorted = std::mem::take(&mut self.sorted);
-        sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
-        if self.plan.reversed {
-            sorted.reverse();
-        }
+        // Rows that compare as equal keep the order of their partitions.
+        sorted.sort_by(|(a, _), (b, _)| match self.plan.reversed {
+            false => a.cmp(b),
+            true => b.cmp(a),
+        });
         for (_, cells) in sorted {
             if self.left == 0 {
                 break;
@@ -153,13 +154,18 @@ impl<'s> PageSink<'s> {
             bound: self.bound,
             aggregates: &[],
         };
-        if self.plan.sorted {
-            let cells = self.plan.outputs.columns.iter().map(|column| {
-                let value = value::value(&column.output, &context)?;
-                Ok(value.map(|value| value.into_owned()))
-            });
-            let cells = cells.collect::<Result<Vec<_>>>()?;
-            let clustering = row.key[row.prefix_len + 1..].to_vec();
+        if let Some(ordered) = self.plan.sorted {
+            let cells = match self.plan.json {
+                true => vec![Some(json_row(self.plan, &context)?.into_bytes())],
+                false => {
+                    let cells = self.plan.outputs.columns.iter().map(|column| {
+                        let value = value::value(&column.output, &context)?;
+                        Ok(value.map(|value| value.into_owned()))
+                    });
+                    cells.collect::<Result<Vec<_>>>()?
+                }
+            };
+            let clustering = self.clustering_part(row, ordered).to_vec();
             self.sorted.push((clustering, cells));
             self.left_in_partition -= 1;
             return Ok(match self.left_in_partition {
@@ -168,7 +174,9 @@ impl<'s> PageSink<'s> {
             });
         }
         if self.plan.json {
-            write_json(self.plan, &context, &mut self.writer)?;
+            let text = json_row(self.plan, &context)?;
+            self.writer
+                .cell_with(|out: &mut BytesMut| out.extend_from_slice(text.as_bytes()));
         } else {
             for column in &self.plan.outputs.columns {
                 // The most frequent by far need no detour.
@@ -259,17 +267,23 @@ impl<'s> PageSink<'s> {
         let Some(columns) = self.plan.group_columns else {
             return Some(Vec::new());
         };
-        let layout = self.plan.schema.layout();
-        let more = columns - layout.partition().len();
+        let more = columns - self.plan.schema.layout().partition().len();
         let rows = (row.prefix_len + 1).min(row.key.len());
-        let mut reader = Reader::new(&row.key[rows..], false);
-        for column in &layout.clustering()[..more] {
+        let clustering = self.clustering_part(row, more);
+        Some(row.key[..rows + clustering.len()].to_vec())
+    }
+
+    /// The first columns of a row's encoded clustering.
+    fn clustering_part<'k>(&self, row: &Visited<'k>, columns: usize) -> &'k [u8] {
+        let clustering = row.key.get(row.prefix_len + 1..).unwrap_or_default();
+        let mut reader = Reader::new(clustering, false);
+        for column in &self.plan.schema.layout().clustering()[..columns] {
             reader.set_inverted(column.order == ebb_catalog::key::Order::Desc);
             if ordered::decode(&column.ty, &mut reader).is_err() {
                 break;
             }
         }
-        Some(row.key[..rows + reader.at()].to_vec())
+        &clustering[..reader.at()]
     }
 
     fn end_group(&mut self) -> Result<()> {
@@ -343,7 +357,7 @@ impl Sink for PageSink<'_> {
     }
 
     fn may_cut(&self, elapsed: Duration) -> bool {
-        if self.page.rows.is_none() || self.groups.is_some() || self.plan.sorted {
+        if self.page.rows.is_none() || self.groups.is_some() || self.plan.sorted.is_some() {
             return false;
         }
         let allowed = match self.writer.rows() {
@@ -358,18 +372,19 @@ fn has_aggregate(output: &Output) -> bool {
     match output {
         Output::Aggregate(_) => true,
         Output::Call(_, args) => args.iter().any(has_aggregate),
-        Output::Field(of, _) | Output::Element { of, .. } => has_aggregate(of),
+        Output::Field(of, _) | Output::Element { of, .. } | Output::Slice { of, .. } => {
+            has_aggregate(of)
+        }
         _ => false,
     }
 }
 
-fn write_json(plan: &SelectPlan, context: &Context<'_>, writer: &mut RowsWriter<'_>) -> Result<()> {
+/// A row as one JSON text.
+fn json_row(plan: &SelectPlan, context: &Context<'_>) -> Result<String> {
     let columns = &plan.outputs.columns;
     let values = columns
         .iter()
         .map(|column| value::value(&column.output, context));
     let values = values.collect::<Result<Vec<_>>>()?;
-    let text = json::row(columns, values.iter().map(Option::as_deref))?;
-    writer.cell_with(|out: &mut BytesMut| out.extend_from_slice(text.as_bytes()));
-    Ok(())
+    json::row(columns, values.iter().map(Option::as_deref))
 }

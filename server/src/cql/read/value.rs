@@ -1,6 +1,7 @@
 //! What a selector computes of a row.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use ebb_catalog::key::ordered;
 use ebb_catalog::row::{LiveCollection, LiveColumn, RowError};
@@ -9,7 +10,7 @@ use ebb_catalog::types::{CqlType, elements};
 use super::fetch::Seen;
 use crate::cql::analyse::markers::Bound;
 use crate::cql::analyse::selection::Output;
-use crate::cql::analyse::term::Evaluated;
+use crate::cql::analyse::term::{Evaluated, Term};
 use crate::cql::error::{Result, of_row, of_type};
 
 /// What selectors look at.
@@ -82,6 +83,16 @@ pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>>
             };
             element(ty, &collection, &key)?.map(|value| Cow::Owned(value.to_vec()))
         }
+        Output::Slice { of, ty, from, to } => {
+            let Some(collection) = value(of, context)? else {
+                return Ok(None);
+            };
+            let end = |end: &'r Option<Term>| match end {
+                Some(end) => end.evaluate(context.bound).map(Some),
+                None => Ok(None),
+            };
+            slice(ty, &collection, end(from)?, end(to)?)?.map(Cow::Owned)
+        }
         Output::Aggregate(at) => match context.aggregates.get(*at) {
             Some(Some(value)) => Some(Cow::Borrowed(value)),
             _ => None,
@@ -113,6 +124,58 @@ pub fn element<'c>(ty: &CqlType, collection: &'c [u8], key: &[u8]) -> Result<Opt
         }
         _ => Ok(None),
     }
+}
+
+/// The elements of a serialized map or set from one key to another. Of a collection that is
+/// not frozen an empty slice is null, as such a collection is where it is empty.
+fn slice(
+    ty: &CqlType,
+    collection: &[u8],
+    from: Option<Evaluated<'_>>,
+    to: Option<Evaluated<'_>>,
+) -> Result<Option<Vec<u8>>> {
+    let (keys, parts, frozen) = match ty {
+        CqlType::Map { key, frozen, .. } => (key, 2, *frozen),
+        CqlType::Set { element, frozen } => (element, 1, *frozen),
+        _ => return Ok(None),
+    };
+    let beyond = |key: &[u8], end: &Option<Evaluated<'_>>, side: Ordering| match end {
+        None | Some(Evaluated::Unset) => Some(false),
+        Some(Evaluated::Null) => None,
+        Some(Evaluated::Value(end)) => Some(keys.compare(key, end) == side),
+    };
+    let mut all = match parts {
+        2 => elements::pairs(collection),
+        _ => elements::elements(collection),
+    }
+    .map_err(of_type)?;
+    let mut out = vec![0; 4];
+    let mut count = 0_i32;
+    while let Some(key) = all.next() {
+        let key = key.map_err(of_type)?.unwrap_or_default();
+        let value = match parts {
+            2 => all.next().transpose().map_err(of_type)?.flatten(),
+            _ => None,
+        };
+        match (
+            beyond(key, &from, Ordering::Less),
+            beyond(key, &to, Ordering::Greater),
+        ) {
+            (None, _) | (_, None) => return Ok(None),
+            (Some(false), Some(false)) => {}
+            _ => continue,
+        }
+        elements::write_element(Some(key), &mut out);
+        if parts == 2 {
+            elements::write_element(value, &mut out);
+        }
+        count += 1;
+    }
+    if count == 0 && !frozen {
+        return Ok(None);
+    }
+    out[..4].copy_from_slice(&count.to_be_bytes());
+    Ok(Some(out))
 }
 
 /// Appends a collection that is not frozen in native serialization.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use ebb_catalog::key::{ByteRange, SliceBound};
+use ebb_catalog::key::{ByteRange, KeyError, SliceBound};
 use ebb_catalog::schema::{ColumnKind, TableSchema};
 use ebb_cql::syntax::ast::Operator;
 
@@ -135,9 +135,20 @@ impl ClusteringRestrictions {
         self.lower.is_some() || self.upper.is_some()
     }
 
-    /// How many columns, from the first, have one value or some of IN.
-    pub fn covered(&self) -> usize {
-        self.covered
+    /// Whether the clustering column at this position has one value.
+    pub fn has_one_value(&self, position: usize) -> bool {
+        let mut from = 0;
+        for equal in &self.equal {
+            if (from..from + equal.columns).contains(&position) {
+                return match &equal.values {
+                    EqualValues::One(_) => true,
+                    EqualValues::In(InTuples::List(tuples)) => tuples.len() == 1,
+                    EqualValues::In(InTuples::Whole { .. }) => false,
+                };
+            }
+            from += equal.columns;
+        }
+        false
     }
 
     /// The rows, with these values.
@@ -182,10 +193,12 @@ impl ClusteringRestrictions {
             for prefix in &prefixes {
                 let values: Vec<&[u8]> = prefix.iter().map(|value| &**value).collect();
                 let mut key = Vec::new();
-                layout
-                    .encode_clustering(&values, &mut key)
-                    .map_err(of_key)?;
-                exact.push(key);
+                match layout.encode_clustering(&values, &mut key) {
+                    Ok(()) => exact.push(key),
+                    // No row has such a key.
+                    Err(KeyError::ClusteringTooLong(_)) => {}
+                    Err(error) => return Err(of_key(error)),
+                }
             }
             exact.sort_unstable();
             exact.dedup();
@@ -273,13 +286,6 @@ fn check(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Result
         if allow_filtering {
             continue;
         }
-        let contains = |asked: &&Asked| matches!(asked.ask, Ask::Other(_));
-        if asked.iter().any(contains) {
-            return invalid(
-                "Clustering columns can only be restricted with CONTAINS with a secondary index or \
-                 filtering",
-            );
-        }
         if asked.is_empty() {
             continue;
         }
@@ -289,6 +295,13 @@ fn check(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Result
                  restricted by a non-EQ relation)",
                 columns[before].name
             ));
+        }
+        let contains = |asked: &&Asked| matches!(asked.ask, Ask::Other(_));
+        if asked.iter().any(contains) {
+            return invalid(
+                "Clustering columns can only be restricted with CONTAINS with a secondary index or \
+                 filtering",
+            );
         }
         if let Some(missing) = missing {
             return invalid(format!(

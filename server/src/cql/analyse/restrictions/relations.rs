@@ -183,6 +183,9 @@ impl Parsed {
                 operator,
                 value,
             } => {
+                if *operator == Operator::NotEqual {
+                    return invalid(format!("Unsupported \"!=\" relation: {relation}"));
+                }
                 let columns = clustering_columns(&schema, columns)?;
                 let value = tuple(&schema, &columns, value, markers)?;
                 let ask = match operator {
@@ -258,7 +261,6 @@ fn one_column(
             ));
         }
         _ => {
-            check_type(column, operator.text())?;
             if is_slice(operator) && column.ty.contains_duration() {
                 return invalid(match &column.ty {
                     CqlType::Duration => {
@@ -276,6 +278,7 @@ fn one_column(
                         .to_owned(),
                 });
             }
+            check_type(column, operator.text())?;
             let receiver = Receiver::new(name, column.ty.clone());
             let value = Tuple::Terms(vec![term::prepare(value, &receiver, markers)?]);
             return Ok(match operator {
