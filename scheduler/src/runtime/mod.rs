@@ -109,7 +109,7 @@ pub use lease::{Lease, LeaseOptions, LeasedThread, leased_use};
 pub use options::{Management, RuntimeOptions, TASK_MEMORY_BYTES_MIN, Throttles};
 pub use pacing::class::SchedulingClass;
 pub use pacing::pacer::BURST_S;
-pub use pacing::thread_use::ThreadUse;
+pub use pacing::thread_use::{ThreadFiles, ThreadUse};
 pub use process::{TaskServer, processes_cpu_s};
 pub use runner::Runtime;
 pub use schedule::shares::{Claimant, shares};

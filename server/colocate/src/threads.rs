@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use ebb_scheduler::runtime::ThreadUse;
+use ebb_scheduler::runtime::{ThreadFiles, ThreadUse};
 
 /// The name that the scheduler's runtime gives to threads that run tasks.
 pub(super) const ANALYTICS_THREAD: &str = "ebb-task";
@@ -15,9 +15,15 @@ const THREADS: &str = "/proc/self/task";
 /// it starts, and until then has that of the thread that started it.
 const NAMES_READ: u8 = 2;
 
+/// The files of so many threads are kept open, which saves two system calls of three; a
+/// process may have a thousand files open.
+const OPEN_MAX: usize = 64;
+
 /// A thread at the last sample.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Thread {
+    /// None beyond [`OPEN_MAX`].
+    files: Option<ThreadFiles>,
     used: ThreadUse,
     runs_analytics: bool,
     /// How often its name was asked for.
@@ -53,28 +59,52 @@ impl Threads {
             let Some(id) = name.to_str().and_then(|name| name.parse().ok()) else {
                 continue;
             };
-            // A thread may end between the listing and the reading.
-            let Ok(used) = ThreadUse::read(&entry.path()) else {
+            let folder = entry.path();
+            // A thread may end between the listing and the reading. Where the files of the
+            // last sample cannot be read, this is another thread of the same id.
+            let before = (self.0.remove(&id)).and_then(|thread| thread.again(&folder));
+            let was = before
+                .as_ref()
+                .map_or(ThreadUse::default(), |(_, was)| *was);
+            let keep_open = threads.len() < OPEN_MAX;
+            let found = before.map(|(thread, _)| thread);
+            let found = found.or_else(|| Thread::first(&folder, keep_open));
+            let Some(mut thread) = found else {
                 continue;
             };
-            // One that has used less than before is another one of the same id.
-            let before = self.0.get(&id);
-            let before = before.filter(|before| before.used.cpu_ns <= used.cpu_ns);
-            let thread = match before {
-                Some(before) if before.names_read == NAMES_READ => Thread { used, ..*before },
-                _ => Thread {
-                    used,
-                    runs_analytics: runs_analytics(&entry.path()),
-                    names_read: before.map_or(0, |before| before.names_read) + 1,
-                },
-            };
-            let class = usize::from(thread.runs_analytics);
-            used_by_class[class] +=
-                used - before.map_or(ThreadUse::default(), |before| before.used);
+            if thread.names_read < NAMES_READ {
+                thread.runs_analytics = runs_analytics(&folder);
+                thread.names_read += 1;
+            }
+            used_by_class[usize::from(thread.runs_analytics)] += thread.used - was;
             threads.insert(id, thread);
         }
         self.0 = threads;
         Ok(used_by_class)
+    }
+}
+
+impl Thread {
+    /// One that was not there before.
+    fn first(folder: &Path, keep_open: bool) -> Option<Self> {
+        let files = ThreadFiles::open(folder).ok()?;
+        Some(Self {
+            used: files.read().ok()?,
+            files: keep_open.then_some(files),
+            runs_analytics: false,
+            names_read: 0,
+        })
+    }
+
+    /// The same thread now, and what it had used before; `None` if it has ended.
+    fn again(self, folder: &Path) -> Option<(Self, ThreadUse)> {
+        let used = match &self.files {
+            Some(files) => files.read().ok()?,
+            // One that has used less than before is another one of the same id.
+            None => (ThreadUse::read(folder).ok()).filter(|now| now.cpu_ns >= self.used.cpu_ns)?,
+        };
+        let before = self.used;
+        Some((Self { used, ..self }, before))
     }
 }
 

@@ -3,10 +3,14 @@
 //! Both sides of co-location read it here: a lease for its own threads, the load monitor
 //! for all threads of the process. So they deduct the same numbers from each other.
 
-use std::fs;
+use std::fs::File;
 use std::io;
 use std::ops::{AddAssign, Sub};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+/// Both files are shorter.
+const FILE_BYTES_MAX: usize = 512;
 
 /// What a thread, or some of them, used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,24 +45,74 @@ impl AddAssign for ThreadUse {
     }
 }
 
+/// The files of a thread that say what it used, open: to read them again is one system
+/// call each, where opening and closing them would be two more.
+#[derive(Debug)]
+pub struct ThreadFiles {
+    schedstat: File,
+    /// Not every kernel has it.
+    io: Option<File>,
+}
+
+impl ThreadFiles {
+    /// Those of the thread whose directory this is, such as `/proc/self/task/17`.
+    ///
+    /// # Errors
+    /// When the kernel does not show them: the thread has ended, this is not Linux, or the
+    /// process has as many files open as it may.
+    pub fn open(thread: &Path) -> io::Result<Self> {
+        Ok(Self {
+            schedstat: File::open(thread.join("schedstat"))?,
+            io: File::open(thread.join("io")).ok(),
+        })
+    }
+
+    /// What the thread used so far.
+    ///
+    /// # Errors
+    /// When it has ended: never again what another thread of the same id uses.
+    pub fn read(&self) -> io::Result<ThreadUse> {
+        let mut used = self.read_cpu()?;
+        if let Some(io) = &self.io {
+            let mut buffer = [0; FILE_BYTES_MAX];
+            used.disk_bytes = parse_io(read_from_start(io, &mut buffer)?);
+        }
+        Ok(used)
+    }
+
+    /// The same without what it read and wrote, in one system call.
+    ///
+    /// # Errors
+    /// As [`ThreadFiles::read`].
+    pub fn read_cpu(&self) -> io::Result<ThreadUse> {
+        let mut buffer = [0; FILE_BYTES_MAX];
+        let schedstat = read_from_start(&self.schedstat, &mut buffer)?;
+        let [cpu_ns, waited_ns] = parse_schedstat(schedstat).ok_or_else(|| {
+            let said = "schedstat does not begin with two numbers";
+            io::Error::new(io::ErrorKind::InvalidData, said)
+        })?;
+        Ok(ThreadUse {
+            cpu_ns,
+            waited_ns,
+            disk_bytes: 0,
+        })
+    }
+}
+
+/// The kernel makes the text anew for each reading that begins at its start.
+fn read_from_start<'a>(file: &File, buffer: &'a mut [u8]) -> io::Result<&'a str> {
+    let length = file.read_at(buffer, 0)?;
+    std::str::from_utf8(&buffer[..length])
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
 impl ThreadUse {
     /// What the thread used whose directory this is, such as `/proc/self/task/17`.
     ///
     /// # Errors
-    /// When the kernel does not show it: the thread has ended, or this is not Linux.
+    /// As [`ThreadFiles::open`].
     pub fn read(thread: &Path) -> io::Result<Self> {
-        let schedstat = fs::read_to_string(thread.join("schedstat"))?;
-        // Not every kernel has it.
-        let io = fs::read_to_string(thread.join("io")).unwrap_or_default();
-        let [cpu_ns, waited_ns] = parse_schedstat(&schedstat).ok_or_else(|| {
-            let said = "schedstat does not begin with two numbers";
-            io::Error::new(io::ErrorKind::InvalidData, said)
-        })?;
-        Ok(Self {
-            cpu_ns,
-            waited_ns,
-            disk_bytes: parse_io(&io),
-        })
+        ThreadFiles::open(thread)?.read()
     }
 
     /// What the calling thread used; nothing where the kernel does not show it.
@@ -99,5 +153,30 @@ mod tests {
         assert_eq!(parse_io(io), 540);
         assert_eq!(parse_io(""), 0);
         assert_eq!(parse_io("read_bytes: much\nwrite_bytes: 5"), 5);
+    }
+
+    #[test]
+    fn open_files_show_what_the_thread_uses_until_it_ends() {
+        let (send, files) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let files = ThreadFiles::open(Path::new("/proc/thread-self")).unwrap();
+            let before = files.read().unwrap();
+            let mut after = before;
+            while after.cpu_ns == before.cpu_ns {
+                after = files.read_cpu().unwrap();
+            }
+            send.send((files, after)).unwrap();
+            let _ = ended.recv();
+        });
+        let (files, after) = files.recv().unwrap();
+        assert!(files.read().unwrap().cpu_ns >= after.cpu_ns);
+        drop(end);
+        thread.join().unwrap();
+        // The kernel takes the thread away a moment after it was joined.
+        while files.read_cpu().is_ok() {
+            std::thread::yield_now();
+        }
+        assert!(files.read().is_err());
     }
 }
