@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-/// Cassandra 4.1's reserved words: as a name each must be quoted.
-const RESERVED: [&str; 62] = [
+/// Words that are no names unless they are quoted, as in Cassandra 4.1, in order.
+/// `true` and `false` are constants.
+const RESERVED: &[&str] = &[
     "add",
     "allow",
     "alter",
@@ -16,13 +17,13 @@ const RESERVED: [&str; 62] = [
     "by",
     "columnfamily",
     "create",
-    "default",
     "delete",
     "desc",
     "describe",
     "drop",
     "entries",
     "execute",
+    "false",
     "from",
     "full",
     "grant",
@@ -36,8 +37,6 @@ const RESERVED: [&str; 62] = [
     "keyspace",
     "limit",
     "materialized",
-    "mbean",
-    "mbeans",
     "modify",
     "nan",
     "norecursive",
@@ -49,7 +48,6 @@ const RESERVED: [&str; 62] = [
     "order",
     "primary",
     "rename",
-    "replace",
     "revoke",
     "schema",
     "select",
@@ -57,9 +55,9 @@ const RESERVED: [&str; 62] = [
     "table",
     "to",
     "token",
+    "true",
     "truncate",
     "unlogged",
-    "unset",
     "update",
     "use",
     "using",
@@ -68,13 +66,38 @@ const RESERVED: [&str; 62] = [
     "with",
 ];
 
+/// The longest of the reserved words.
+const RESERVED_LEN_MAX: usize = 12;
+
+/// Words that statements take as names, and that Cassandra 4.1 quotes all the same.
+const QUOTED: [&str; 5] = ["default", "mbean", "mbeans", "replace", "unset"];
+
+/// Whether a word, in letters of any size, is no name unless it is quoted.
+pub fn is_reserved(word: &str) -> bool {
+    if word.len() > RESERVED_LEN_MAX {
+        return false;
+    }
+    let mut lower = [0; RESERVED_LEN_MAX];
+    let lower = &mut lower[..word.len()];
+    lower.copy_from_slice(word.as_bytes());
+    lower.make_ascii_lowercase();
+    RESERVED
+        .binary_search_by(|known| known.as_bytes().cmp(lower))
+        .is_ok()
+}
+
+/// Whether a text is read as one word and as itself without quotes, reserved or not.
+pub fn is_word(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_lowercase)
+        && bytes
+            .iter()
+            .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+}
+
 /// Whether `name` can stand in a statement without quotes.
-pub fn is_plain(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
-        && RESERVED.binary_search(&name).is_err()
+fn is_plain(name: &str) -> bool {
+    is_word(name) && !is_reserved(name) && !QUOTED.contains(&name)
 }
 
 /// Prints a name as a statement needs it: in quotes unless it is plain.
@@ -87,5 +110,28 @@ impl fmt::Display for Quoted<'_> {
         } else {
             write!(f, "\"{}\"", self.0.replace('"', "\"\""))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reserved_words_are_in_order_and_within_their_length() {
+        assert!(RESERVED.is_sorted());
+        let longest = RESERVED.iter().map(|word| word.len()).max();
+        assert_eq!(longest, Some(RESERVED_LEN_MAX));
+        assert!(is_reserved("Select") && is_reserved("materialized") && !is_reserved("ttl"));
+    }
+
+    /// There were two lists of words: DESCRIBE printed a column `true` without quotes, and
+    /// what it printed could not be read.
+    #[test]
+    fn what_would_not_be_read_as_a_name_is_quoted() {
+        for name in ["true", "false", "select", "default", "Upper", "1a", ""] {
+            assert_eq!(Quoted(name).to_string(), format!("\"{name}\""));
+        }
+        assert_eq!(Quoted("ttl").to_string(), "ttl");
     }
 }

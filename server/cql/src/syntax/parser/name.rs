@@ -1,5 +1,7 @@
 //! Names.
 
+use ebb_catalog::types::identifier::is_reserved;
+
 use super::{Parser, Result};
 use crate::syntax::ast::{Name, QualifiedName};
 use crate::syntax::lexer::{Token, TokenKind};
@@ -9,7 +11,7 @@ impl Parser<'_> {
     /// Whether a token is a name: a word that is not reserved, or something in quotes.
     pub(super) fn is_name(&self, token: Token) -> bool {
         match token.kind {
-            TokenKind::Word => !words::is_reserved(self.source(token)),
+            TokenKind::Word => !is_reserved(self.source(token)),
             TokenKind::QuotedName => true,
             _ => false,
         }

@@ -10,8 +10,9 @@ mod write;
 
 use std::fmt::{Display, Formatter, Result};
 
+use ebb_catalog::types::identifier::Quoted;
+
 use super::ast::{Name, QualifiedName, Statement};
-use super::words;
 
 impl Display for Statement {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -59,11 +60,7 @@ impl Display for Statement {
 /// is a reserved word.
 impl Display for Name {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let name = self.as_str();
-        match words::is_plain(name) && !words::is_reserved(name) {
-            true => f.write_str(name),
-            false => quoted(self).fmt(f),
-        }
+        Quoted(self.as_str()).fmt(f)
     }
 }
 

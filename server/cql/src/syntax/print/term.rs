@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Formatter, Result};
 
+use ebb_catalog::types::identifier::is_word;
+
 use super::{Pairs, comma, quoted};
 use crate::syntax::ast::{
     Constant, ConstantKind, Marker, Name, NativeType, QualifiedName, Term, TypeName,
@@ -67,7 +69,7 @@ impl Display for FunctionName<'_> {
         if let Some(keyspace) = keyspace {
             write!(f, "{keyspace}.")?;
         }
-        match words::is_plain(name.as_str()) && words::is_function(name.as_str()) {
+        match is_word(name.as_str()) && words::is_function(name.as_str()) {
             true => f.write_str(name.as_str()),
             false => quoted(name).fmt(f),
         }
