@@ -1,4 +1,4 @@
-//! Bytes close to real ones. `EBB_SEED` replays one seed.
+//! Bytes close to real ones. `EBB_SEED` replays one seed, `EBB_ROUNDS` makes it longer.
 
 use bytes::BytesMut;
 use rand::{Rng, RngExt, SeedableRng};
@@ -8,6 +8,7 @@ use super::super::fuzzing;
 use super::super::*;
 use super::samples::*;
 
+/// Mutations of each frame, unless the environment says how many.
 const ROUNDS: usize = 400;
 
 /// Damages bytes as lies, bugs and bad lines do.
@@ -40,16 +41,18 @@ fn no_harm(target: fn(&[u8]), inputs: Vec<Vec<u8>>) {
     let seed = std::env::var("EBB_SEED");
     let seed = seed.map_or_else(|_| rand::random(), |seed| seed.parse().expect("EBB_SEED"));
     eprintln!("replay with EBB_SEED={seed}");
+    let rounds = std::env::var("EBB_ROUNDS");
+    let rounds = rounds.map_or(ROUNDS, |rounds| rounds.parse().expect("EBB_ROUNDS"));
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     for input in &inputs {
         target(input);
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds {
             let mut mutated = input.clone();
             mutate(&mut mutated, &mut rng);
             target(&mutated);
         }
     }
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         let mut random = vec![0; rng.random_range(0..64)];
         rng.fill(&mut random[..]);
         target(&random);

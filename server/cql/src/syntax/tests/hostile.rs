@@ -7,9 +7,17 @@ use rand_chacha::ChaCha8Rng;
 use super::corpus::statements;
 use crate::syntax::fuzzing;
 
-/// Mutations of each statement.
-const MUTATIONS: u64 = 200;
-const RANDOM: u64 = 5_000;
+/// Mutations of each statement, unless the environment says how many.
+const ROUNDS: u64 = 200;
+/// Statements of random pieces for each of them.
+const RANDOM: u64 = 25;
+
+fn rounds() -> u64 {
+    let rounds = std::env::var("EBB_ROUNDS");
+    rounds.map_or(ROUNDS, |rounds| {
+        rounds.parse().expect("EBB_ROUNDS is a number")
+    })
+}
 
 fn seed() -> u64 {
     let seed = match std::env::var("EBB_SEED") {
@@ -58,7 +66,7 @@ fn damaged_statements_are_statements_or_errors() {
     let mut rng = ChaCha8Rng::seed_from_u64(seed());
     let statements = statements();
     for text in &statements {
-        for _ in 0..MUTATIONS {
+        for _ in 0..rounds() {
             let mut bytes = text.as_bytes().to_vec();
             let other = statements.choose(&mut rng).unwrap().as_bytes();
             damage(&mut bytes, other, &mut rng);
@@ -76,7 +84,7 @@ fn random_pieces_are_statements_or_errors() {
         "INSERT INTO t (a) VALUES (",
         "UPDATE t SET a = ",
     ];
-    for _ in 0..RANDOM {
+    for _ in 0..RANDOM * rounds() {
         let mut text = starts.choose(&mut rng).unwrap().as_bytes().to_vec();
         for _ in 0..rng.random_range(0..40) {
             match rng.random_range(0..10) {
