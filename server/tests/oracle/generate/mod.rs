@@ -1,0 +1,301 @@
+//! Random tables and random steps.
+
+mod rows;
+mod selects;
+mod writes;
+
+use rand::RngExt as _;
+use rand_chacha::ChaCha8Rng;
+
+use crate::schema::{Column, ColumnId, Schema};
+use crate::step::{At, Form, Request, Scope, SnapshotId, Source, Step};
+use crate::value::Type;
+use crate::write::Write;
+
+/// Keys of partitions and rows are below this: few, so that writes meet.
+const KEYS: i32 = 3;
+
+pub struct Generator {
+    rng: ChaCha8Rng,
+    schema: Schema,
+    now_s: i64,
+    /// Timestamps are near the clock's, where the server's are; otherwise they are small
+    /// and the server gives none.
+    near_clock: bool,
+    top_us: i64,
+    list_top_us: i64,
+    next_column: ColumnId,
+    dropped: Vec<Column>,
+    snapshots: Vec<(SnapshotId, Scope)>,
+    next_id: usize,
+    cursors: Vec<usize>,
+}
+
+/// Every key of a partition that there may be.
+pub fn partition_keys(schema: &Schema) -> Vec<Vec<i32>> {
+    match schema.partition {
+        1 => (0..KEYS + 1).map(|k| vec![k]).collect(),
+        _ => (0..KEYS)
+            .flat_map(|k| (0..2).map(move |j| vec![k, j]))
+            .collect(),
+    }
+}
+impl Generator {
+    pub fn new(mut rng: ChaCha8Rng, now_s: i64) -> Self {
+        let clustering = (0..rng.random_range(0..4)).map(|_| rng.random_bool(0.5));
+        let clustering: Vec<bool> = clustering.collect();
+        let schema = Schema {
+            partition: rng.random_range(1..3),
+            clustering,
+            columns: Vec::new(),
+            default_ttl_s: if rng.random_bool(0.2) { 8 } else { 0 },
+            gc_grace_s: rng.random_range(10..40),
+        };
+        let near_clock = rng.random_bool(0.5);
+        let mut generator = Self {
+            rng,
+            schema,
+            now_s,
+            near_clock,
+            top_us: 20,
+            list_top_us: 0,
+            next_column: 0,
+            dropped: Vec::new(),
+            snapshots: Vec::new(),
+            next_id: 0,
+            cursors: Vec::new(),
+        };
+        for _ in 0..generator.rng.random_range(2..6) {
+            let column = generator.column();
+            generator.schema.columns.push(column);
+        }
+        // One that any table has.
+        if !generator
+            .schema
+            .regular()
+            .any(|column| column.ty == Type::Int)
+        {
+            let column = Column {
+                id: generator.next_column,
+                name: format!("v{}", generator.next_column),
+                ty: Type::Int,
+                is_static: false,
+            };
+            generator.next_column += 1;
+            generator.schema.columns.push(column);
+        }
+        generator
+    }
+
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn column(&mut self) -> Column {
+        let id = self.next_column;
+        self.next_column += 1;
+        let is_static = !self.schema.clustering.is_empty() && self.rng.random_bool(0.3);
+        let ty = match self.rng.random_bool(0.3) {
+            true => Type::Int,
+            false => self.pick(&Type::ALL),
+        };
+        Column {
+            id,
+            name: format!("{}{id}", if is_static { "s" } else { "v" }),
+            ty,
+            is_static,
+        }
+    }
+
+    fn pick<T: Clone>(&mut self, all: &[T]) -> T {
+        all[self.rng.random_range(0..all.len())].clone()
+    }
+
+    /// Some steps: at least `writes` that write.
+    pub fn steps(&mut self, requests: usize) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for at in 0..requests {
+            self.event(&mut steps);
+            let request = self.request();
+            steps.push(Step::Write(request));
+            match self.rng.random_range(0..10) {
+                0..3 => steps.push(Step::Select(self.all(), Source::Live, None)),
+                3..6 => {
+                    let (select, source) = (self.select(), self.source());
+                    let pages = self.rng.random_bool(0.5);
+                    let pages = pages.then(|| self.rng.random_range(1..8));
+                    steps.push(Step::Select(select, source, pages));
+                }
+                6 => {
+                    let id = self.next_id;
+                    self.next_id += 1;
+                    self.cursors.push(id);
+                    let size = self.rng.random_range(1..6);
+                    steps.push(Step::Open(id, self.select(), self.source(), size));
+                }
+                7..9 if !self.cursors.is_empty() => {
+                    let at = self.rng.random_range(0..self.cursors.len());
+                    steps.push(Step::Next(self.cursors[at]));
+                    if self.cursors.len() > 3 {
+                        self.cursors.remove(0);
+                    }
+                }
+                _ => {}
+            }
+            if at + 1 == requests {
+                steps.push(Step::Select(self.all(), Source::Live, None));
+                for (id, _) in self.snapshots.clone() {
+                    steps.push(Step::Select(self.all(), Source::Snapshot(id), None));
+                }
+            }
+        }
+        steps
+    }
+
+    /// What happens beside requests.
+    fn event(&mut self, steps: &mut Vec<Step>) {
+        match self.rng.random_range(0..120) {
+            0..6 => {
+                let far = self.schema.gc_grace_s;
+                let seconds = match self.rng.random_bool(0.1) {
+                    true => self.rng.random_range(far..2 * far),
+                    false => self.rng.random_range(1..4),
+                };
+                self.now_s += seconds;
+                self.top_us += seconds * 40 / far;
+                steps.push(Step::Advance(seconds));
+                if seconds >= far && self.rng.random_bool(0.6) {
+                    steps.extend([Step::Flush, Step::Compact]);
+                }
+            }
+            6..12 => steps.push(Step::Flush),
+            12..15 => {
+                steps.push(Step::Flush);
+                steps.push(Step::Compact);
+            }
+            15 => steps.push(Step::Restart),
+            16..19 => {
+                let (id, of) = (self.next_id, [Scope::Keyspace, Scope::Table]);
+                let scope = self.pick(&of);
+                self.next_id += 1;
+                self.snapshots.push((id, scope));
+                steps.push(Step::CreateSnapshot(id, scope));
+                if self.snapshots.len() > 3 {
+                    let at = self.rng.random_range(0..3);
+                    steps.push(Step::DropSnapshot(self.snapshots.remove(at).0));
+                }
+            }
+            19 if self.rng.random_bool(0.4) => self.alter(steps),
+            20 if self.rng.random_bool(0.2) => steps.push(Step::Truncate),
+            _ => {}
+        }
+    }
+
+    fn alter(&mut self, steps: &mut Vec<Step>) {
+        // Cassandra refuses to drop a user-defined type that is not frozen.
+        let can_drop = |column: &&Column| !matches!(column.ty, Type::Int | Type::Udt);
+        let all: Vec<Column> = self
+            .schema
+            .columns
+            .iter()
+            .filter(can_drop)
+            .cloned()
+            .collect();
+        if !all.is_empty() && self.rng.random_bool(0.5) {
+            let column = self.pick(&all);
+            self.schema.columns.retain(|other| other.id != column.id);
+            steps.push(Step::Drop(column.id));
+            self.dropped.push(column);
+            return;
+        }
+        let again = self.dropped.pop().filter(|_| self.rng.random_bool(0.5));
+        let column = match again {
+            // The same name: another column.
+            Some(column) => {
+                self.next_column += 1;
+                Column {
+                    id: self.next_column - 1,
+                    ..column
+                }
+            }
+            None => self.column(),
+        };
+        self.schema.columns.push(column.clone());
+        steps.push(Step::Add(column));
+    }
+
+    fn timestamp(&mut self, adds_to_lists: bool) -> i64 {
+        let mut at = match self.near_clock {
+            true => {
+                let back_s = [0, 0, 0, 1, 2][self.rng.random_range(0..5)];
+                (self.now_s - back_s) * 1_000_000 + self.rng.random_range(-6..7)
+            }
+            false => {
+                if self.rng.random_bool(0.3) {
+                    self.top_us += 1;
+                }
+                self.rng.random_range(self.top_us - 20..self.top_us + 3)
+            }
+        };
+        // The elements of lists sort as they came, and by their timestamps: only where
+        // these agree there is one rule.
+        if adds_to_lists {
+            at = at.max(self.list_top_us + 1);
+            self.list_top_us = at;
+            self.top_us = self.top_us.max(if self.near_clock { 0 } else { at });
+        }
+        at
+    }
+
+    fn request(&mut self) -> Request {
+        let is_batch = self.rng.random_bool(0.15);
+        let count = match is_batch {
+            true => self.rng.random_range(0..5),
+            false => 1,
+        };
+        let mut writes: Vec<Write> = (0..count).map(|_| self.write()).collect();
+        let form = match is_batch {
+            true => self.pick(&[Form::Text, Form::Frame]),
+            false => Form::Single,
+        };
+        let schema = self.schema.clone();
+        let adds = writes.iter().any(|write| write.adds_to_lists(&schema));
+        let at = match self.rng.random_range(0..10) {
+            0..3 if self.near_clock => At::Server,
+            3 | 4 => At::Request(self.timestamp(adds)),
+            _ if form == Form::Text && self.rng.random_bool(0.7) => At::Batch(self.timestamp(adds)),
+            _ => {
+                for write in &mut writes {
+                    let adds = write.adds_to_lists(&schema);
+                    write.timestamp_us = Some(self.timestamp(adds));
+                }
+                At::Statements
+            }
+        };
+        Request {
+            writes,
+            form,
+            at,
+            binds: self.rng.random_bool(0.4),
+        }
+    }
+
+    fn key(&mut self) -> Vec<i32> {
+        let keys = partition_keys(&self.schema);
+        self.pick(&keys)
+    }
+
+    fn int(&mut self) -> i32 {
+        self.rng.random_range(-3..4)
+    }
+
+    fn ints(&mut self) -> Vec<i32> {
+        (0..self.rng.random_range(0..4))
+            .map(|_| self.int())
+            .collect()
+    }
+
+    fn or_null<T>(&mut self, value: T) -> Option<T> {
+        self.rng.random_bool(0.8).then_some(value)
+    }
+}

@@ -1,0 +1,393 @@
+//! What statements write, by Cassandra's rules, in plain maps. Nothing is ever dropped, so a
+//! question is answered by looking at all of it.
+
+use std::collections::BTreeMap;
+
+use super::flaw::Flaw;
+use super::partition::{Cell, Fact, Life, Partition, Place, Rules, When};
+use super::restriction::{Restriction, Test};
+use super::schema::{ColumnId, Schema};
+use super::value::{Type, Value};
+use super::write::{Change, Part, What, Write};
+
+/// A table with all that was written to it.
+#[derive(Debug, Clone)]
+pub struct Model {
+    pub schema: Schema,
+    pub partitions: BTreeMap<Vec<i32>, Partition>,
+    pub flaw: Option<Flaw>,
+    /// The last column of each name that was dropped, for [`Flaw::DroppedColumnsReturn`].
+    pub dropped: BTreeMap<String, ColumnId>,
+    /// Where the next elements of lists go.
+    back: i64,
+    front: i64,
+}
+
+/// A statement that the server must refuse.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Refused;
+
+/// What a write says: in which row of which partition, and what.
+type Said = (Vec<i32>, Option<Vec<i32>>, When, Fact);
+
+impl Model {
+    pub fn new(schema: Schema, flaw: Option<Flaw>) -> Self {
+        Self {
+            schema,
+            partitions: BTreeMap::new(),
+            flaw,
+            dropped: BTreeMap::new(),
+            back: 0,
+            front: 0,
+        }
+    }
+
+    pub fn has(&self, flaw: Flaw) -> bool {
+        self.flaw == Some(flaw)
+    }
+
+    /// Executes statements that are one: each sees what was there before all of them.
+    pub fn execute(&mut self, writes: &[(&Write, When)]) -> Result<(), Refused> {
+        let mut said = Vec::new();
+        for (write, when) in writes {
+            self.say(write, *when, &mut said)?;
+        }
+        for (key, row, when, fact) in said {
+            let rules = Rules(self.flaw);
+            let partition = self.partitions.entry(key).or_default();
+            partition.add(row, when, fact, rules);
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, write: &Write, when: When, said: &mut Vec<Said>) -> Result<(), Refused> {
+        let when = When {
+            timestamp_us: write.timestamp_us.unwrap_or(when.timestamp_us),
+            ..when
+        };
+        let ttl_s = match write.ttl_s {
+            Some(0) if self.has(Flaw::TtlZeroIsDefault) => self.schema.default_ttl_s,
+            Some(ttl_s) => ttl_s,
+            None => self.schema.default_ttl_s,
+        };
+        let life = (ttl_s > 0).then_some((when.now_s + ttl_s, ttl_s));
+        match &write.what {
+            What::Insert {
+                partition,
+                clustering,
+                values,
+            } => {
+                if clustering.is_some() {
+                    let marker = Fact::Marker(life);
+                    said.push((partition.clone(), clustering.clone(), when, marker));
+                }
+                for (id, value) in values {
+                    let row = self.row_of(*id, clustering.as_ref());
+                    let change = Change::Set(value.clone());
+                    self.change(partition, row, *id, &change, when, life, said)?;
+                }
+            }
+            What::Update { at, changes } => {
+                for partition in at.keys().expect("keys are named") {
+                    let rows = named(&at.clustering, self.schema.clustering.len());
+                    for row in rows.iter().flatten() {
+                        if self.has(Flaw::UpdateMakesRows) {
+                            let marker = Fact::Marker(life);
+                            said.push((partition.clone(), Some(row.clone()), when, marker));
+                        }
+                    }
+                    for (id, change) in changes {
+                        let is_static = self.is_static(*id);
+                        for row in rows.iter().flatten().filter(|_| !is_static) {
+                            let row = Some(row.clone());
+                            self.change(&partition, row, *id, change, when, life, said)?;
+                        }
+                        if is_static {
+                            self.change(&partition, None, *id, change, when, life, said)?;
+                        }
+                    }
+                }
+            }
+            What::Delete { at, parts } => {
+                for partition in at.keys().expect("keys are named") {
+                    let rows = named(&at.clustering, self.schema.clustering.len());
+                    if parts.is_empty() {
+                        self.delete(&partition, &at.clustering, rows, when, said);
+                        continue;
+                    }
+                    for (id, part) in parts {
+                        if self.is_static(*id) {
+                            self.remove(&partition, None, *id, *part, when, said)?;
+                            continue;
+                        }
+                        for row in rows.iter().flatten() {
+                            let row = Some(row.clone());
+                            self.remove(&partition, row, *id, *part, when, said)?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_static(&self, id: ColumnId) -> bool {
+        self.schema
+            .column(id)
+            .is_some_and(|column| column.is_static)
+    }
+
+    fn row_of(&self, id: ColumnId, clustering: Option<&Vec<i32>>) -> Option<Vec<i32>> {
+        clustering.filter(|_| !self.is_static(id)).cloned()
+    }
+
+    /// DELETE without columns.
+    fn delete(
+        &self,
+        partition: &[i32],
+        restrictions: &[Restriction],
+        rows: Option<Vec<Vec<i32>>>,
+        when: When,
+        said: &mut Vec<Said>,
+    ) {
+        let mut say = |row, fact| said.push((partition.to_vec(), row, when, fact));
+        match rows {
+            // A table without clustering columns has partitions of one row.
+            _ if restrictions.is_empty() => say(None, Fact::Partition),
+            Some(rows) => {
+                let count = match self.has(Flaw::InDeletesTheFirst) {
+                    true => 1,
+                    false => rows.len(),
+                };
+                for row in rows.into_iter().take(count) {
+                    say(Some(row), Fact::Row);
+                }
+                if self.has(Flaw::RowDeletionTakesStatics) {
+                    say(None, Fact::Row);
+                }
+            }
+            None => {
+                let mut restrictions = restrictions.to_vec();
+                if self.has(Flaw::RangesAreOpen) {
+                    restrictions.iter_mut().for_each(open);
+                }
+                if self.has(Flaw::TupleSlicesByFirst) {
+                    restrictions.iter_mut().for_each(shorten);
+                }
+                say(None, Fact::Range(restrictions));
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all of one write")]
+    fn change(
+        &mut self,
+        partition: &[i32],
+        row: Option<Vec<i32>>,
+        id: ColumnId,
+        change: &Change,
+        when: When,
+        life: Life,
+        said: &mut Vec<Said>,
+    ) -> Result<(), Refused> {
+        let ty = self.schema.column(id).ok_or(Refused)?.ty;
+        let mut facts: Vec<(Place, Option<Vec<u8>>)> = Vec::new();
+        let int = |value: &Option<i32>| value.map(|value| value.to_be_bytes().to_vec());
+        match change {
+            Change::Set(value) if !ty.is_multi_cell() => {
+                facts.push((Place::Whole, value.as_ref().map(Value::bytes)));
+            }
+            Change::Set(value) => {
+                let up_to = match self.has(Flaw::OverwriteTakesItsTimestamp) {
+                    true => when.timestamp_us,
+                    false => when.timestamp_us - 1,
+                };
+                if !(self.has(Flaw::UdtKeepsOldFields) && ty == Type::Udt) {
+                    let clear = Fact::Clear(id, up_to);
+                    said.push((partition.to_vec(), row.clone(), when, clear));
+                }
+                if let Some(value) = value {
+                    facts = self.parts(value);
+                }
+            }
+            Change::Add(value) => facts = self.parts(value),
+            Change::Prepend(values) => {
+                self.front -= values.len() as i64;
+                let positions = self.front..;
+                let mut values = values.clone();
+                if self.has(Flaw::PrependReverses) {
+                    values.reverse();
+                }
+                for (position, value) in positions.zip(values) {
+                    facts.push((Place::Position(position), int(&Some(value))));
+                }
+            }
+            Change::Remove(values) if ty == Type::List => {
+                for (position, value) in self.elements(partition, row.as_deref(), id, when.now_s) {
+                    if values.contains(&value) {
+                        facts.push((Place::Position(position), None));
+                    }
+                }
+            }
+            Change::Remove(keys) => {
+                facts.extend(keys.iter().map(|key| (Place::Key(*key), None)));
+            }
+            Change::SetIndex(index, value) => {
+                let elements = self.elements(partition, row.as_deref(), id, when.now_s);
+                let (mut position, _) = *elements.get(*index).ok_or(Refused)?;
+                if self.has(Flaw::IndexOffByOne)
+                    && let Some((next, _)) = elements.get(index + 1)
+                {
+                    position = *next;
+                }
+                if self.has(Flaw::SetIndexMoves) {
+                    facts.push((Place::Position(position), None));
+                    position = self.back;
+                    self.back += 1;
+                }
+                facts.push((Place::Position(position), int(value)));
+            }
+            Change::SetKey(key, value) => facts.push((Place::Key(*key), int(value))),
+            Change::SetField(field, value) => facts.push((Place::Field(*field), int(value))),
+        }
+        for (place, bytes) in facts {
+            let cell = Cell {
+                timestamp_us: when.timestamp_us,
+                life: life.filter(|_| bytes.is_some()),
+                bytes,
+            };
+            let fact = Fact::Cell(id, place, cell);
+            said.push((partition.to_vec(), row.clone(), when, fact));
+        }
+        Ok(())
+    }
+
+    fn remove(
+        &mut self,
+        partition: &[i32],
+        row: Option<Vec<i32>>,
+        id: ColumnId,
+        part: Part,
+        when: When,
+        said: &mut Vec<Said>,
+    ) -> Result<(), Refused> {
+        let ty = self.schema.column(id).ok_or(Refused)?.ty;
+        let change = match part {
+            Part::Whole if ty.is_multi_cell() => {
+                let clear = Fact::Clear(id, when.timestamp_us);
+                said.push((partition.to_vec(), row, when, clear));
+                return Ok(());
+            }
+            Part::Whole => Change::Set(None),
+            Part::Index(index) => Change::SetIndex(index, None),
+            Part::Key(key) => Change::SetKey(key, None),
+            Part::Field(field) => Change::SetField(field, None),
+        };
+        self.change(partition, row, id, &change, when, None, said)
+    }
+
+    /// The parts of a collection that is written; null fields are not.
+    fn parts(&mut self, value: &Value) -> Vec<(Place, Option<Vec<u8>>)> {
+        let int = |value: i32| Some(value.to_be_bytes().to_vec());
+        match value {
+            Value::List(values) => {
+                let positions = self.back..;
+                self.back += values.len() as i64;
+                let places = positions.zip(values);
+                let places = places.map(|(at, value)| (Place::Position(at), int(*value)));
+                places.collect()
+            }
+            Value::Set(keys) => {
+                let places = keys.iter();
+                places
+                    .map(|key| (Place::Key(*key), Some(Vec::new())))
+                    .collect()
+            }
+            Value::Map(pairs) => {
+                let places = pairs.iter();
+                places
+                    .map(|(key, value)| (Place::Key(*key), int(*value)))
+                    .collect()
+            }
+            Value::Fields(fields) => {
+                let fields = fields.iter().enumerate();
+                let set = fields.filter_map(|(at, value)| Some((at, (*value)?)));
+                set.map(|(at, value)| (Place::Field(at), int(value)))
+                    .collect()
+            }
+            Value::Int(_) | Value::Bigint(_) => Vec::new(),
+        }
+    }
+
+    /// The elements of a list as a statement finds them.
+    fn elements(
+        &self,
+        partition: &[i32],
+        row: Option<&[i32]>,
+        id: ColumnId,
+        now_s: i64,
+    ) -> Vec<(i64, i32)> {
+        let Some(partition) = self.partitions.get(partition) else {
+            return Vec::new();
+        };
+        let rules = Rules(self.flaw);
+        let cells = partition.live_cells(row, now_s, rules);
+        let elements = cells.into_iter().filter_map(|((of, place), cell)| {
+            let Place::Position(position) = place else {
+                return None;
+            };
+            let value = cell.bytes.as_deref()?.try_into().ok()?;
+            (of == id).then_some((position, i32::from_be_bytes(value)))
+        });
+        elements.collect()
+    }
+}
+
+/// The rows that are named; none where a range of them is.
+fn named(restrictions: &[Restriction], columns: usize) -> Option<Vec<Vec<i32>>> {
+    let mut rows = vec![Vec::new()];
+    for restriction in restrictions {
+        let tuples: Vec<Vec<i32>> = match &restriction.test {
+            Test::Values(values) => values.iter().map(|value| vec![*value]).collect(),
+            Test::Tuples(tuples) => tuples.clone(),
+            Test::Slice(..) | Test::TupleSlice(..) => return None,
+        };
+        let longer = |row: &Vec<i32>| {
+            let row = row.clone();
+            let tuples = tuples.iter();
+            tuples
+                .map(move |tuple| [&row[..], tuple].concat())
+                .collect::<Vec<_>>()
+        };
+        rows = rows.iter().flat_map(longer).collect();
+    }
+    rows.sort();
+    rows.dedup();
+    (rows[0].len() == columns).then_some(rows)
+}
+
+/// [`Flaw::RangesAreOpen`].
+fn open(restriction: &mut Restriction) {
+    match &mut restriction.test {
+        Test::Slice(lower, upper) => {
+            for bound in [lower, upper].into_iter().flatten() {
+                bound.1 = false;
+            }
+        }
+        Test::TupleSlice(lower, upper) => {
+            for bound in [lower, upper].into_iter().flatten() {
+                bound.1 = false;
+            }
+        }
+        _ => {}
+    }
+}
+
+/// [`Flaw::TupleSlicesByFirst`].
+pub fn shorten(restriction: &mut Restriction) {
+    if let Test::TupleSlice(lower, upper) = &mut restriction.test {
+        for (bound, _) in [lower, upper].into_iter().flatten() {
+            bound.truncate(1);
+        }
+    }
+}

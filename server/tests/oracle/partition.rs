@@ -1,0 +1,215 @@
+//! A partition: of each place the greatest write, of each deletion the greatest timestamp.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::flaw::Flaw;
+use super::restriction::Restriction;
+use super::schema::ColumnId;
+
+/// When a write happens: its timestamp in microseconds, and the second of the clock.
+#[derive(Debug, Clone, Copy)]
+pub struct When {
+    pub timestamp_us: i64,
+    pub now_s: i64,
+}
+
+/// When a value ends, and how many seconds it was given.
+pub type Life = Option<(i64, i64)>;
+
+/// The part of a column that has one value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    Whole,
+    /// Of a list: elements sort by it, and no two have the same.
+    Position(i64),
+    /// Of a set or map.
+    Key(i32),
+    Field(usize),
+}
+
+/// A value that was written; without bytes it is a null.
+#[derive(Debug, Clone)]
+pub struct Cell {
+    pub timestamp_us: i64,
+    pub bytes: Option<Vec<u8>>,
+    pub life: Life,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Row {
+    pub deletion: Option<i64>,
+    /// That it was inserted.
+    pub marker: Option<(i64, Life)>,
+    pub cells: BTreeMap<(ColumnId, Place), Cell>,
+    /// Up to which timestamp a collection was deleted or overwritten.
+    pub cleared: BTreeMap<ColumnId, i64>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Partition {
+    pub deletion: Option<i64>,
+    pub ranges: Vec<(Vec<Restriction>, i64)>,
+    pub statics: Row,
+    pub rows: BTreeMap<Vec<i32>, Row>,
+}
+
+/// One thing that a write says of a row.
+#[derive(Debug, Clone)]
+pub enum Fact {
+    Partition,
+    Range(Vec<Restriction>),
+    Row,
+    Marker(Life),
+    /// Deletes what a collection had before the write, or up to it.
+    Clear(ColumnId, i64),
+    Cell(ColumnId, Place, Cell),
+}
+
+/// Which of two writes wins.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules(pub Option<Flaw>);
+
+impl Rules {
+    fn has(self, flaw: Flaw) -> bool {
+        self.0 == Some(flaw)
+    }
+
+    /// Cassandra 4.1's `Cells.reconcile`: the newer; then a null, then what expires, the
+    /// later the better; then the greater bytes; then the shorter time.
+    fn wins(self, new: &Cell, old: &Cell) -> bool {
+        let flipped = |flaw, rank: i32| if self.has(flaw) { -rank } else { rank };
+        let key = |cell: &Cell| {
+            let rank = match (&cell.bytes, cell.life) {
+                (None, _) => flipped(Flaw::ValueWinsOverNull, 2),
+                (Some(_), Some(_)) => flipped(Flaw::PermanentWins, 1),
+                (Some(_), None) => 0,
+            };
+            let (end, ttl) = cell.life.unwrap_or_default();
+            (
+                cell.timestamp_us,
+                rank,
+                end,
+                cell.bytes.clone(),
+                Reverse(ttl),
+            )
+        };
+        let (new_key, old_key) = (key(new), key(old));
+        if self.has(Flaw::SmallerValueWins)
+            && (new_key.0, new_key.1, new_key.2) == (old_key.0, old_key.1, old_key.2)
+        {
+            return new_key.3 < old_key.3;
+        }
+        new_key > old_key
+    }
+
+    /// `LivenessInfo.supersedes`.
+    fn marks(self, new: (i64, Life), old: (i64, Life)) -> bool {
+        let key = |(timestamp_us, life): (i64, Life)| (timestamp_us, life.map(|(end, _)| end));
+        key(new) > key(old)
+    }
+
+    /// Whether something is seen under a deletion.
+    fn is_above(self, timestamp_us: i64, deletion: Option<i64>) -> bool {
+        match self.has(Flaw::DeletionLeavesItsTimestamp) {
+            true => Some(timestamp_us) >= deletion,
+            false => Some(timestamp_us) > deletion,
+        }
+    }
+
+    fn lives(self, life: Life, now_s: i64) -> bool {
+        let late = i64::from(self.has(Flaw::ExpiresLate));
+        life.is_none_or(|(end, _)| end + late > now_s)
+    }
+}
+
+impl Partition {
+    pub fn add(&mut self, row: Option<Vec<i32>>, when: When, fact: Fact, rules: Rules) {
+        let at = when.timestamp_us;
+        if let Fact::Partition = fact {
+            self.deletion = self.deletion.max(Some(at));
+            return;
+        }
+        if let Fact::Range(restrictions) = fact {
+            self.ranges.push((restrictions, at));
+            return;
+        }
+        let row = match row {
+            Some(row) => self.rows.entry(row).or_default(),
+            None => &mut self.statics,
+        };
+        match fact {
+            Fact::Row => row.deletion = row.deletion.max(Some(at)),
+            Fact::Marker(life) => {
+                if row.marker.is_none_or(|old| rules.marks((at, life), old)) {
+                    row.marker = Some((at, life));
+                }
+            }
+            Fact::Clear(id, up_to) => {
+                let cleared = row.cleared.entry(id).or_insert(up_to);
+                *cleared = up_to.max(*cleared);
+            }
+            Fact::Cell(id, place, cell) => {
+                let old = row.cells.get(&(id, place));
+                if old.is_none_or(|old| rules.wins(&cell, old)) {
+                    row.cells.insert((id, place), cell);
+                }
+            }
+            Fact::Partition | Fact::Range(_) => {}
+        }
+    }
+
+    /// The greatest deletion above a row.
+    fn deletion_above(&self, row: Option<&[i32]>) -> Option<i64> {
+        let mut above = self.deletion;
+        let own = match row {
+            None => self.statics.deletion,
+            Some(row) => {
+                for (restrictions, at) in &self.ranges {
+                    if restrictions.iter().all(|one| one.holds(row)) {
+                        above = above.max(Some(*at));
+                    }
+                }
+                self.rows.get(row).and_then(|row| row.deletion)
+            }
+        };
+        above.max(own)
+    }
+
+    /// The values of a row that are seen.
+    pub fn live_cells(
+        &self,
+        at: Option<&[i32]>,
+        now_s: i64,
+        rules: Rules,
+    ) -> BTreeMap<(ColumnId, Place), &Cell> {
+        let row = match at {
+            Some(at) => self.rows.get(at),
+            None => Some(&self.statics),
+        };
+        let Some(row) = row else {
+            return BTreeMap::new();
+        };
+        let above = self.deletion_above(at);
+        let is_live = |((id, place), cell): &(&(ColumnId, Place), &Cell)| {
+            let cleared = row.cleared.get(id).copied();
+            let cleared = cleared.filter(|_| *place != Place::Whole);
+            cell.bytes.is_some()
+                && rules.is_above(cell.timestamp_us, above)
+                && rules.is_above(cell.timestamp_us, cleared)
+                && rules.lives(cell.life, now_s)
+        };
+        let cells = row.cells.iter().filter(is_live);
+        cells.map(|(place, cell)| (*place, cell)).collect()
+    }
+
+    /// Whether a row is there although it has no values.
+    pub fn is_marked(&self, at: &[i32], now_s: i64, rules: Rules) -> bool {
+        let marker = self.rows.get(at).and_then(|row| row.marker);
+        marker.is_some_and(|(timestamp_us, life)| {
+            rules.is_above(timestamp_us, self.deletion_above(Some(at)))
+                && rules.lives(life, now_s)
+                && !(rules.has(Flaw::ExpiringRowsAreGone) && life.is_some())
+        })
+    }
+}

@@ -1,0 +1,306 @@
+//! What a SELECT must show of the model, and page by page.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use super::flaw::Flaw;
+use super::model::{Model, shorten};
+use super::partition::{Cell, Partition, Place, Rules};
+use super::restriction::{Partitions, is_between};
+use super::schema::ColumnId;
+use super::select::{Item, Select};
+use super::value::{FIELDS, Type, Value};
+
+/// Cassandra's tokens of all partition keys that there are.
+pub type Tokens = BTreeMap<Vec<i32>, i64>;
+
+/// A row of a result and where it lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    pub partition: Vec<i32>,
+    /// None for a partition of static columns alone.
+    pub clustering: Option<Vec<i32>>,
+    pub shown: Vec<Option<Value>>,
+}
+
+type Cells<'m> = BTreeMap<(ColumnId, Place), &'m Cell>;
+
+impl Model {
+    /// All rows in their order, before LIMIT and PER PARTITION LIMIT.
+    pub fn find(&self, select: &Select, tokens: &Tokens, now_s: i64) -> Vec<Found> {
+        let mut found = Vec::new();
+        for key in self.keys(select, tokens) {
+            if let Some(partition) = self.partitions.get(&key) {
+                self.find_in(&key, partition, select, now_s, &mut found);
+            }
+        }
+        found
+    }
+
+    /// The partitions that are read, in the order of their rows.
+    fn keys(&self, select: &Select, tokens: &Tokens) -> Vec<Vec<i32>> {
+        if let Some(keys) = select.at.keys() {
+            return match self.has(Flaw::InReadsTwice) {
+                true => keys
+                    .iter()
+                    .flat_map(|key| [key.clone(), key.clone()])
+                    .collect(),
+                false => keys,
+            };
+        }
+        let mut keys: Vec<Vec<i32>> = self.partitions.keys().cloned().collect();
+        keys.sort_by_key(|key| tokens[key]);
+        if let Partitions::Tokens { lower, upper } = &select.at.partitions {
+            keys.retain(|key| is_between(lower, upper, |bound: &i64| tokens[key].cmp(bound)));
+        }
+        keys
+    }
+
+    fn find_in(
+        &self,
+        key: &[i32],
+        partition: &Partition,
+        select: &Select,
+        now_s: i64,
+        found: &mut Vec<Found>,
+    ) {
+        let rules = Rules(self.flaw);
+        let statics = self.own(partition.live_cells(None, now_s, rules));
+        let mut restrictions = select.at.clustering.clone();
+        if self.has(Flaw::TupleSlicesByFirst) {
+            restrictions.iter_mut().for_each(shorten);
+        }
+        let mut rows: Vec<&Vec<i32>> = partition.rows.keys().collect();
+        rows.retain(|row| restrictions.iter().all(|one| one.holds(row)));
+        rows.sort_by(|a, b| self.compare(a, b));
+        if select.order == Some(true) && !self.has(Flaw::NeverReversed) {
+            rows.reverse();
+        }
+        let mut has_rows = false;
+        for row in rows {
+            let mut cells = self.own(partition.live_cells(Some(row), now_s, rules));
+            if cells.is_empty() && !partition.is_marked(row, now_s, rules) {
+                continue;
+            }
+            has_rows = true;
+            cells.extend(statics.clone());
+            if self.passes(select, &cells) {
+                found.push(self.show(key, Some(row), &cells, select, now_s));
+                if select.distinct {
+                    return;
+                }
+            }
+        }
+        let on_regular = select.filter.is_some_and(|filter| {
+            let column = self.schema.column(filter.column);
+            column.is_some_and(|column| !column.is_static)
+        });
+        let whole = select.at.clustering.is_empty() && !on_regular;
+        let hidden = self.has(Flaw::StaticsAloneAreHidden);
+        if !has_rows && whole && !statics.is_empty() && !hidden && self.passes(select, &statics) {
+            found.push(self.show(key, None, &statics, select, now_s));
+        }
+    }
+
+    /// Those of columns that the table still has.
+    fn own<'m>(&self, mut cells: Cells<'m>) -> Cells<'m> {
+        cells.retain(|(id, _), _| self.schema.column(*id).is_some());
+        cells
+    }
+
+    fn passes(&self, select: &Select, cells: &Cells<'_>) -> bool {
+        select.filter.is_none_or(|filter| {
+            let value = self.value(filter.column, cells);
+            matches!(value, Some(Value::Int(value)) if filter.holds(value))
+        })
+    }
+
+    /// The clustering order.
+    pub fn compare(&self, a: &[i32], b: &[i32]) -> Ordering {
+        let mut columns = a.iter().zip(b).zip(&self.schema.clustering);
+        let differs = columns.find_map(|((a, b), desc)| {
+            let order = if *desc { b.cmp(a) } else { a.cmp(b) };
+            order.is_ne().then_some(order)
+        });
+        differs.unwrap_or(Ordering::Equal)
+    }
+
+    fn show(
+        &self,
+        partition: &[i32],
+        clustering: Option<&Vec<i32>>,
+        cells: &Cells<'_>,
+        select: &Select,
+        now_s: i64,
+    ) -> Found {
+        let one = |item: &Item| match item {
+            Item::Partition(at) => Some(Value::Int(partition[*at])),
+            Item::Clustering(at) => clustering.map(|values| Value::Int(values[*at])),
+            Item::Column(id) => self.value(*id, cells),
+            Item::Writetime(id) => {
+                let cell = cells.get(&(*id, Place::Whole))?;
+                Some(Value::Bigint(cell.timestamp_us))
+            }
+            Item::Ttl(id) => {
+                let (end, _) = cells.get(&(*id, Place::Whole))?.life?;
+                let short = i64::from(self.has(Flaw::TtlOffByOne));
+                Some(Value::Int((end - now_s - short) as i32))
+            }
+            Item::Count => None,
+        };
+        Found {
+            partition: partition.to_vec(),
+            clustering: clustering.cloned(),
+            shown: select.items.iter().map(one).collect(),
+        }
+    }
+
+    /// A column's value.
+    fn value(&self, id: ColumnId, cells: &Cells<'_>) -> Option<Value> {
+        let ty = self.schema.column(id)?.ty;
+        let range = (id, Place::Whole)..=(id, Place::Field(usize::MAX));
+        let parts: Vec<(Place, &[u8])> = cells
+            .range(range)
+            .filter_map(|((_, place), cell)| Some((*place, cell.bytes.as_deref()?)))
+            .collect();
+        let int = |bytes: &[u8]| bytes.try_into().map(i32::from_be_bytes).unwrap_or_default();
+        let key = |place: &Place| match place {
+            Place::Key(key) => *key,
+            _ => 0,
+        };
+        if parts.is_empty() {
+            return None;
+        }
+        Some(match ty {
+            Type::List => Value::List(parts.iter().map(|(_, bytes)| int(bytes)).collect()),
+            Type::Set => Value::Set(parts.iter().map(|(place, _)| key(place)).collect()),
+            Type::Map => {
+                let pairs = parts.iter();
+                Value::Map(
+                    pairs
+                        .map(|(place, bytes)| (key(place), int(bytes)))
+                        .collect(),
+                )
+            }
+            Type::Udt => {
+                let mut fields = vec![None; FIELDS.len()];
+                for (place, bytes) in &parts {
+                    if let Place::Field(at) = place {
+                        fields[*at] = Some(int(bytes));
+                    }
+                }
+                Value::Fields(fields)
+            }
+            _ => Value::read(ty, parts[0].1)?,
+        })
+    }
+}
+
+/// How far a SELECT has come that is read page by page.
+#[derive(Debug, Clone)]
+pub struct Cursor {
+    /// The partition and row of the last row that was returned.
+    after: Option<(Vec<i32>, Option<Vec<i32>>)>,
+    left: u64,
+    left_in_partition: u64,
+}
+
+impl Cursor {
+    pub fn new(select: &Select) -> Self {
+        Self {
+            after: None,
+            left: select.limit.unwrap_or(u64::MAX),
+            left_in_partition: select.rows_of_partition(),
+        }
+    }
+
+    /// Nothing says whether rows that came into a partition follow after the row that it
+    /// had for its static columns alone.
+    pub fn is_ambiguous(&self) -> bool {
+        matches!(self.after, Some((_, None)))
+    }
+
+    /// The next rows, at most `size` of them, of all that there are now.
+    pub fn page(
+        &mut self,
+        model: &Model,
+        select: &Select,
+        tokens: &Tokens,
+        now_s: i64,
+        size: usize,
+    ) -> Vec<Found> {
+        if model.has(Flaw::LimitOfEachPage) {
+            self.left = select.limit.unwrap_or(u64::MAX);
+        }
+        if model.has(Flaw::PerPartitionLimitOfEachPage) {
+            self.left_in_partition = select.rows_of_partition();
+        }
+        let mut found = model.find(select, tokens, now_s);
+        if select.is_sorted_over_partitions() {
+            let mut kept: BTreeMap<Vec<i32>, u64> = BTreeMap::new();
+            let limit = select.rows_of_partition();
+            found.retain(|row| {
+                let count = kept.entry(row.partition.clone()).or_default();
+                *count += 1;
+                *count <= limit
+            });
+            // Stable: of equal rows that of the earlier partition comes first. Without a
+            // row there is nothing to compare: that is first, and last in reverse.
+            let natural = |a: &Found, b: &Found| match (&a.clustering, &b.clustering) {
+                (Some(a), Some(b)) => model.compare(a, b),
+                (a, b) => a.is_some().cmp(&b.is_some()),
+            };
+            match select.order == Some(true) && !model.has(Flaw::NeverReversed) {
+                true => found.sort_by(|a, b| natural(b, a)),
+                false => found.sort_by(natural),
+            }
+            found.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+            return found;
+        }
+        let keys = model.keys(select, tokens);
+        let place = |key: &[i32]| keys.iter().position(|one| one == key);
+        let mut page = Vec::new();
+        for row in found {
+            if let Some((partition, clustering)) = &self.after {
+                let is_after = match place(&row.partition).cmp(&place(partition)) {
+                    Ordering::Equal => match (&row.clustering, clustering) {
+                        (Some(new), Some(old)) => {
+                            let order = model.compare(new, old);
+                            match select.order == Some(true) {
+                                true => order.is_lt(),
+                                false => order.is_gt(),
+                            }
+                        }
+                        _ => false,
+                    },
+                    order => order.is_gt(),
+                };
+                let repeats = model.has(Flaw::PagesOverlap)
+                    && page.is_empty()
+                    && row.clustering == *clustering
+                    && row.partition == *partition;
+                if !is_after && !repeats {
+                    continue;
+                }
+            }
+            if page.len() == size || self.left == 0 {
+                break;
+            }
+            if self
+                .after
+                .as_ref()
+                .is_none_or(|(partition, _)| *partition != row.partition)
+            {
+                self.left_in_partition = select.rows_of_partition();
+            }
+            if self.left_in_partition == 0 {
+                continue;
+            }
+            self.left -= 1;
+            self.left_in_partition -= 1;
+            self.after = Some((row.partition.clone(), row.clustering.clone()));
+            page.push(row);
+        }
+        page
+    }
+}

@@ -1,0 +1,215 @@
+//! WHERE, as data.
+
+use std::cmp::Ordering;
+
+use super::schema::Schema;
+use super::text::Text;
+
+/// A bound, and whether what equals it is part of the range.
+pub type Bound<T> = Option<(T, bool)>;
+
+/// Which rows.
+#[derive(Debug, Clone)]
+pub struct Where {
+    pub partitions: Partitions,
+    /// All of them hold.
+    pub clustering: Vec<Restriction>,
+}
+
+/// Which partitions.
+#[derive(Debug, Clone)]
+pub enum Partitions {
+    All,
+    /// Of each column of the key some values, in any order, some of them twice.
+    Keys(Vec<Vec<i32>>),
+    Tokens {
+        lower: Bound<i64>,
+        upper: Bound<i64>,
+    },
+}
+
+/// What is asked of clustering columns, from the one at `at` on.
+#[derive(Debug, Clone)]
+pub struct Restriction {
+    pub at: usize,
+    pub test: Test,
+}
+
+#[derive(Debug, Clone)]
+pub enum Test {
+    /// `c = 1`, `c IN (1, 2)`.
+    Values(Vec<i32>),
+    /// `c > 1 AND c <= 2`.
+    Slice(Bound<i32>, Bound<i32>),
+    /// `(c, d) = (1, 2)`, `(c, d) IN ((1, 2), (3, 4))`.
+    Tuples(Vec<Vec<i32>>),
+    /// `(c, d) > (1, 2) AND (c) <= (3)`: bounds may have other lengths.
+    TupleSlice(Bound<Vec<i32>>, Bound<Vec<i32>>),
+}
+
+impl Restriction {
+    /// Whether it holds of a row's clustering. Slices are by value, whatever the order.
+    pub fn holds(&self, clustering: &[i32]) -> bool {
+        let rest = &clustering[self.at..];
+        match &self.test {
+            Test::Values(values) => values.contains(&rest[0]),
+            Test::Tuples(tuples) => tuples.iter().any(|tuple| rest.starts_with(tuple)),
+            Test::Slice(lower, upper) => is_between(lower, upper, |bound: &i32| rest[0].cmp(bound)),
+            Test::TupleSlice(lower, upper) => is_between(lower, upper, |bound: &Vec<i32>| {
+                rest[..bound.len()].cmp(&bound[..])
+            }),
+        }
+    }
+}
+
+/// Whether something lies between bounds, to which it compares as said.
+pub fn is_between<T>(lower: &Bound<T>, upper: &Bound<T>, compare: impl Fn(&T) -> Ordering) -> bool {
+    let above = |(bound, inclusive): &(T, bool)| match compare(bound) {
+        Ordering::Equal => *inclusive,
+        order => order.is_gt(),
+    };
+    let below = |(bound, inclusive): &(T, bool)| match compare(bound) {
+        Ordering::Equal => *inclusive,
+        order => order.is_lt(),
+    };
+    lower.as_ref().is_none_or(above) && upper.as_ref().is_none_or(below)
+}
+
+fn sign(is_lower: bool, inclusive: bool) -> &'static str {
+    match (is_lower, inclusive) {
+        (true, true) => ">=",
+        (true, false) => ">",
+        (false, true) => "<=",
+        (false, false) => "<",
+    }
+}
+
+impl Where {
+    /// One partition, with nothing asked of its rows.
+    pub fn partition(key: &[i32]) -> Self {
+        Self {
+            partitions: Partitions::Keys(key.iter().map(|value| vec![*value]).collect()),
+            clustering: Vec::new(),
+        }
+    }
+
+    /// The partitions that are named, each once, by the order of their values.
+    pub fn keys(&self) -> Option<Vec<Vec<i32>>> {
+        let Partitions::Keys(columns) = &self.partitions else {
+            return None;
+        };
+        let mut keys = vec![Vec::new()];
+        for values in columns {
+            let with = |key: Vec<i32>| {
+                let one = move |value: &i32| [&key[..], &[*value]].concat();
+                values.iter().map(one).collect::<Vec<_>>()
+            };
+            keys = keys.into_iter().flat_map(with).collect();
+        }
+        keys.sort();
+        keys.dedup();
+        Some(keys)
+    }
+
+    /// IN on the partition key, though it may name one only.
+    pub fn has_in(&self) -> bool {
+        match &self.partitions {
+            Partitions::Keys(columns) => columns.iter().any(|values| values.len() > 1),
+            _ => false,
+        }
+    }
+
+    /// ` WHERE ...`; nothing where nothing is asked.
+    pub fn write(&self, schema: &Schema, text: &mut Text) {
+        let mut and = " WHERE ";
+        let mut next = |text: &mut Text| {
+            text.push(and);
+            and = " AND ";
+        };
+        let names = schema.partition_names();
+        match &self.partitions {
+            Partitions::All => {}
+            Partitions::Keys(columns) => {
+                for (name, values) in names.iter().zip(columns) {
+                    next(text);
+                    text.push(name);
+                    one_or_in(values, text);
+                }
+            }
+            Partitions::Tokens { lower, upper } => {
+                for (is_lower, bound) in [(true, lower), (false, upper)] {
+                    if let Some((token, inclusive)) = bound {
+                        next(text);
+                        let sign = sign(is_lower, *inclusive);
+                        text.push(&format!("token({}) {sign} {token}", names.join(", ")));
+                    }
+                }
+            }
+        }
+        let names = schema.clustering_names();
+        for Restriction { at, test } in &self.clustering {
+            match test {
+                Test::Values(values) => {
+                    next(text);
+                    text.push(names[*at]);
+                    one_or_in(values, text);
+                }
+                Test::Slice(lower, upper) => {
+                    for (is_lower, bound) in [(true, lower), (false, upper)] {
+                        if let Some((value, inclusive)) = bound {
+                            next(text);
+                            text.push(&format!("{} {} ", names[*at], sign(is_lower, *inclusive)));
+                            text.int(*value);
+                        }
+                    }
+                }
+                Test::Tuples(tuples) => {
+                    next(text);
+                    let len = tuples[0].len();
+                    text.push(&format!("({})", names[*at..at + len].join(", ")));
+                    match &tuples[..] {
+                        [one] => {
+                            text.push(" = ");
+                            tuple(one, text);
+                        }
+                        several => {
+                            text.push(" IN (");
+                            text.list(several, |text, one| tuple(one, text));
+                            text.push(")");
+                        }
+                    }
+                }
+                Test::TupleSlice(lower, upper) => {
+                    for (is_lower, bound) in [(true, lower), (false, upper)] {
+                        if let Some((values, inclusive)) = bound {
+                            next(text);
+                            let columns = names[*at..at + values.len()].join(", ");
+                            text.push(&format!("({columns}) {} ", sign(is_lower, *inclusive)));
+                            tuple(values, text);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn one_or_in(values: &[i32], text: &mut Text) {
+    match values {
+        [one] => {
+            text.push(" = ");
+            text.int(*one);
+        }
+        several => {
+            text.push(" IN (");
+            text.list(several, |text, value| text.int(*value));
+            text.push(")");
+        }
+    }
+}
+
+fn tuple(values: &[i32], text: &mut Text) {
+    text.push("(");
+    text.list(values, |text, value| text.int(*value));
+    text.push(")");
+}

@@ -1,0 +1,572 @@
+//! Steps, carried out by the server and by the model.
+
+use std::collections::BTreeMap;
+
+use super::flaw::Flaw;
+use super::generate::partition_keys;
+use super::model::Model;
+use super::partition::When;
+use super::reading::{Cursor, Found, Tokens};
+use super::restriction::Where;
+use super::schema::{Schema, create_type};
+use super::select::{Item, Select};
+use super::server::{Page, Server};
+use super::step::{At, CursorId, Form, Request, Scope, SnapshotId, Source, Step};
+use super::text::Text;
+use super::value::{Type, Value};
+use super::write::Write;
+
+/// The clock when a run begins.
+pub const BEGIN_S: i64 = 1_000;
+
+/// What a run has looked at.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counts {
+    /// Statements that write, those of batches one by one.
+    pub writes: u64,
+    /// Of the requests those that both refused.
+    pub refused: u64,
+    pub selects: u64,
+    pub pages: u64,
+    pub rows: u64,
+}
+
+impl Counts {
+    pub fn add(&mut self, other: Self) {
+        self.writes += other.writes;
+        self.refused += other.refused;
+        self.selects += other.selects;
+        self.pages += other.pages;
+        self.rows += other.rows;
+    }
+
+    pub fn statements(&self) -> u64 {
+        self.writes + self.selects
+    }
+}
+
+pub struct Run {
+    server: Server,
+    model: Model,
+    tokens: Tokens,
+    now_s: i64,
+    snapshots: BTreeMap<SnapshotId, Taken>,
+    cursors: BTreeMap<CursorId, Open>,
+    /// The greatest timestamp at which elements were added to lists.
+    list_top_us: i64,
+    /// The greatest timestamp, by the second in which it was used.
+    used: BTreeMap<i64, i64>,
+    /// What was executed, as text.
+    pub log: Vec<String>,
+    pub counts: Counts,
+}
+
+/// What a snapshot must show for ever.
+struct Taken {
+    model: Model,
+    now_s: i64,
+    scope: Scope,
+}
+
+/// A SELECT that is being read.
+struct Open {
+    text: Text,
+    select: Select,
+    source: Source,
+    size: usize,
+    cursor: Cursor,
+    state: Option<Vec<u8>>,
+}
+
+type Result<T> = std::result::Result<T, String>;
+
+impl Run {
+    /// With an empty table.
+    pub fn new(schema: &Schema, seed: u64, flaw: Option<Flaw>) -> Self {
+        let mut server = Server::new(BEGIN_S, seed);
+        let table = schema.create_table();
+        for text in [
+            "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', \
+             'replication_factor': 1}",
+            &create_type().replace("TYPE ", "TYPE ks."),
+            &table.replace("TABLE ", "TABLE ks."),
+            "CREATE TABLE ks.probe (id int PRIMARY KEY, v int)",
+        ] {
+            let done = server.run_text(text);
+            done.unwrap_or_else(|error| panic!("{text}: {error}"));
+        }
+        let tokens = tokens(&mut server, schema);
+        Self {
+            server,
+            model: Model::new(schema.clone(), flaw),
+            tokens,
+            now_s: BEGIN_S,
+            snapshots: BTreeMap::new(),
+            cursors: BTreeMap::new(),
+            list_top_us: i64::MIN,
+            used: BTreeMap::new(),
+            log: vec![table],
+            counts: Counts::default(),
+        }
+    }
+
+    /// Carries out a step, or leaves it out where it makes no sense any more.
+    ///
+    /// # Errors
+    /// Where server and model differ: how.
+    pub fn step(&mut self, step: &Step) -> Result<()> {
+        match step {
+            Step::Write(request) => self.write(request),
+            Step::Select(select, source, size) => {
+                self.counts.selects += 1;
+                let Some(mut open) = self.open(select, *source, size.unwrap_or(usize::MAX)) else {
+                    return Ok(());
+                };
+                while self.next(&mut open)? {}
+                Ok(())
+            }
+            Step::Open(id, select, source, size) => {
+                self.counts.selects += 1;
+                if let Some(open) = self.open(select, *source, *size) {
+                    self.advance(*id, open)?;
+                }
+                Ok(())
+            }
+            Step::Next(id) => match self.cursors.remove(id) {
+                Some(open) => self.advance(*id, open),
+                None => Ok(()),
+            },
+            Step::Advance(seconds) => {
+                self.now_s += seconds;
+                self.server.advance(*seconds);
+                self.log.push(format!("-- second {}", self.now_s));
+                Ok(())
+            }
+            Step::Flush => {
+                self.log.push("-- flush".to_owned());
+                self.server.db().flush().map_err(|error| error.to_string())
+            }
+            Step::Compact => {
+                self.log.push("-- merge".to_owned());
+                self.server
+                    .db()
+                    .compact()
+                    .map_err(|error| error.to_string())
+            }
+            Step::Restart => {
+                self.log.push("-- restart".to_owned());
+                self.server.restart();
+                Ok(())
+            }
+            Step::Truncate => {
+                self.close_live();
+                self.model.partitions.clear();
+                self.execute("TRUNCATE ks.t")
+            }
+            Step::Add(column) => {
+                self.close_live();
+                self.model.schema.columns.push(column.clone());
+                if self.model.has(Flaw::DroppedColumnsReturn) {
+                    self.rename_cells(&column.name, column.id);
+                }
+                self.execute(&format!("ALTER TABLE ks.t ADD {}", column.definition()))
+            }
+            Step::Drop(id) => {
+                let Some(column) = self.model.schema.column(*id).cloned() else {
+                    return Ok(());
+                };
+                self.close_live();
+                self.model.schema.columns.retain(|column| column.id != *id);
+                self.model.dropped.insert(column.name.clone(), *id);
+                self.execute(&format!("ALTER TABLE ks.t DROP {}", column.name))
+            }
+            Step::CreateSnapshot(id, scope) => {
+                let of = match scope {
+                    Scope::Keyspace => "KEYSPACE ks",
+                    Scope::Table => "TABLE ks.t",
+                };
+                let taken = Taken {
+                    model: self.model.clone(),
+                    now_s: self.now_s,
+                    scope: *scope,
+                };
+                self.snapshots.insert(*id, taken);
+                self.execute(&format!("CREATE SNAPSHOT s{id} ON {of}"))
+            }
+            Step::DropSnapshot(id) => {
+                let Some(taken) = self.snapshots.remove(id) else {
+                    return Ok(());
+                };
+                self.cursors
+                    .retain(|_, open| open.source.snapshot() != Some(*id));
+                let of = match taken.scope {
+                    Scope::Keyspace => "KEYSPACE ks",
+                    Scope::Table => "TABLE ks.t",
+                };
+                self.execute(&format!("DROP SNAPSHOT s{id} ON {of}"))
+            }
+        }
+    }
+
+    /// A statement about the schema or a snapshot.
+    fn execute(&mut self, text: &str) -> Result<()> {
+        self.log.push(text.to_owned());
+        let done = self.server.run_text(text);
+        done.map(drop).map_err(|error| format!("{text}: {error}"))
+    }
+
+    /// What reads the table now cannot go on when it is another one.
+    fn close_live(&mut self) {
+        self.cursors.retain(|_, open| open.source != Source::Live);
+    }
+}
+
+/// Writes.
+impl Run {
+    fn write(&mut self, request: &Request) -> Result<()> {
+        let writes = &request.writes;
+        if !writes.iter().all(|write| write.fits(&self.model.schema)) {
+            return Ok(());
+        }
+        let shared_us = match request.at {
+            At::Statements => None,
+            At::Batch(at) | At::Request(at) => Some(at),
+            At::Server => Some(self.next_of_server()?),
+        };
+        let rises = self.model.has(Flaw::BatchTimestampsRise) && request.form != Form::Single;
+        let mut whens = Vec::new();
+        for (place, write) in (0..).zip(writes) {
+            let Some(timestamp_us) = write.timestamp_us.or(shared_us) else {
+                return Ok(());
+            };
+            whens.push(When {
+                timestamp_us: timestamp_us + if rises { place } else { 0 },
+                now_s: self.now_s,
+            });
+        }
+        if !self.may_come(writes, &whens) {
+            return Ok(());
+        }
+        self.counts.writes += writes.len() as u64;
+        let done = match self.send(request) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        };
+        let both: Vec<(&Write, When)> = writes.iter().zip(whens).collect();
+        match (self.model.execute(&both), done) {
+            (Ok(()), Ok(())) => Ok(()),
+            (Err(_), Err(error)) => {
+                self.counts.refused += 1;
+                let expected = ["List index", "Attempted to"];
+                match expected.iter().any(|begin| error.contains(begin)) {
+                    true => Ok(()),
+                    false => Err(format!("refused for another reason: {error}")),
+                }
+            }
+            (Ok(()), Err(error)) => Err(format!("the server refused it: {error}")),
+            (Err(_), Ok(())) => Err("the server should have refused it".to_owned()),
+        }
+    }
+
+    /// The timestamp that the server will give next: one above the last, which the
+    /// statement before told.
+    fn next_of_server(&mut self) -> Result<i64> {
+        let text = |error: ebb_cql::protocol::ErrorResponse| error.to_string();
+        (self
+            .server
+            .run_text("INSERT INTO ks.probe (id, v) VALUES (0, 0)"))
+        .map_err(text)?;
+        let mut select = Text::new(false);
+        select.push("SELECT writetime(v) FROM ks.probe WHERE id = 0");
+        let page = self.server.page(&select, None, None).map_err(text)?;
+        let bytes = page.rows[0][0]
+            .as_deref()
+            .and_then(|bytes| bytes.try_into().ok());
+        let last = i64::from_be_bytes(bytes.ok_or("no writetime")?);
+        match last >= self.now_s * 1_000_000 {
+            true => Ok(last + 1),
+            false => Err(format!("a timestamp {last} in second {}", self.now_s)),
+        }
+    }
+
+    /// Whether there is one rule for what these writes do; notes that they came.
+    ///
+    /// Elements of lists sort by when they came, in Cassandra, and by their timestamps
+    /// here. And what has a timestamp that was used more than gc_grace ago may come too
+    /// late for a deletion that is gone.
+    fn may_come(&mut self, writes: &[Write], whens: &[When]) -> bool {
+        let mut list_top_us = self.list_top_us;
+        let mut list_begins_us = self.list_top_us.saturating_add(1);
+        let grace_s = self.now_s - self.model.schema.gc_grace_s;
+        let too_old = self.used.range(..=grace_s).map(|(_, at)| *at).max();
+        for (write, when) in writes.iter().zip(whens) {
+            if Some(when.timestamp_us) <= too_old {
+                return false;
+            }
+            if write.adds_to_lists(&self.model.schema) {
+                if when.timestamp_us < list_begins_us {
+                    return false;
+                }
+                list_begins_us = when.timestamp_us;
+                list_top_us = list_top_us.max(when.timestamp_us);
+            }
+        }
+        self.list_top_us = list_top_us;
+        for when in whens {
+            let used = self.used.entry(self.now_s).or_insert(when.timestamp_us);
+            *used = when.timestamp_us.max(*used);
+        }
+        true
+    }
+
+    fn send(
+        &mut self,
+        request: &Request,
+    ) -> std::result::Result<(), ebb_cql::protocol::ErrorResponse> {
+        let schema = &self.model.schema;
+        let beside = match request.at {
+            At::Request(at) => Some(at),
+            _ => None,
+        };
+        let log = |text: &Text| match beside {
+            Some(at) => format!("{} -- at {at}", inline(text)),
+            None => inline(text),
+        };
+        match request.form {
+            Form::Single | Form::Text => {
+                let mut text = Text::new(request.binds);
+                if request.form == Form::Text {
+                    text.push("BEGIN UNLOGGED BATCH ");
+                    if let At::Batch(at) = request.at {
+                        text.push(&format!("USING TIMESTAMP {at} "));
+                    }
+                }
+                for write in &request.writes {
+                    write.write(schema, &mut text);
+                    if request.form == Form::Text {
+                        text.push("; ");
+                    }
+                }
+                if request.form == Form::Text {
+                    text.push("APPLY BATCH");
+                }
+                self.log.push(log(&text));
+                self.server.run(&text, beside).map(drop)
+            }
+            Form::Frame => {
+                let one = |write: &Write| {
+                    let mut text = Text::new(request.binds);
+                    write.write(schema, &mut text);
+                    text
+                };
+                let texts: Vec<Text> = request.writes.iter().map(one).collect();
+                self.log.push("-- a batch of:".to_owned());
+                self.log.extend(texts.iter().map(log));
+                self.server.batch(&texts, beside).map(drop)
+            }
+        }
+    }
+
+    /// [`Flaw::DroppedColumnsReturn`].
+    fn rename_cells(&mut self, name: &str, to: u32) {
+        let Some(from) = self.model.dropped.get(name).copied() else {
+            return;
+        };
+        for partition in self.model.partitions.values_mut() {
+            let rows = partition.rows.values_mut();
+            for row in rows.chain([&mut partition.statics]) {
+                let cells = std::mem::take(&mut row.cells);
+                let rename =
+                    |((id, place), cell)| ((if id == from { to } else { id }, place), cell);
+                row.cells = cells.into_iter().map(rename).collect();
+            }
+        }
+    }
+}
+
+/// Reads.
+impl Run {
+    /// A SELECT that begins; none where its table or snapshot is another by now.
+    fn open(&self, select: &Select, source: Source, size: usize) -> Option<Open> {
+        let (model, _) = self.view(source)?;
+        if !select.fits(&model.schema) {
+            return None;
+        }
+        let size = match select.is_sorted_over_partitions() {
+            true => usize::MAX,
+            false => size,
+        };
+        let mut text = Text::new(false);
+        select.write(&model.schema, &source.name(), &mut text);
+        Some(Open {
+            text,
+            select: select.clone(),
+            source,
+            size,
+            cursor: Cursor::new(select),
+            state: None,
+        })
+    }
+
+    /// The table that is read, and the second by which it is judged.
+    fn view(&self, source: Source) -> Option<(&Model, i64)> {
+        let Some(id) = source.snapshot() else {
+            return Some((&self.model, self.now_s));
+        };
+        let taken = self.snapshots.get(&id)?;
+        let now_s = match self.model.has(Flaw::SnapshotsJudgeNow) {
+            true => self.now_s,
+            false => taken.now_s,
+        };
+        match self.model.has(Flaw::SnapshotsMove) {
+            true => Some((&self.model, now_s)),
+            false => Some((&taken.model, now_s)),
+        }
+    }
+
+    /// Reads a page, and keeps what has more.
+    fn advance(&mut self, id: CursorId, mut open: Open) -> Result<()> {
+        let goes_on = self.next(&mut open)?;
+        if goes_on && !open.cursor.is_ambiguous() {
+            self.cursors.insert(id, open);
+        }
+        Ok(())
+    }
+
+    /// Reads a page and compares it; whether there are more.
+    fn next(&mut self, open: &mut Open) -> Result<bool> {
+        let size = (open.size != usize::MAX).then_some(open.size);
+        let counts = open.select.counts();
+        let page = self.server.page(&open.text, size, open.state.as_deref());
+        let page = page.map_err(|error| format!("{}: {error}", inline(&open.text)))?;
+        self.counts.pages += 1;
+        self.counts.rows += page.rows.len() as u64;
+        let Some((model, now_s)) = self.view(open.source) else {
+            return Ok(false);
+        };
+        let size = if counts { usize::MAX } else { open.size };
+        let expected = (open.cursor).page(model, &open.select, &self.tokens, now_s, size);
+        let expected: Vec<Vec<Option<Value>>> = match counts {
+            true => vec![vec![Some(Value::Bigint(expected.len() as i64))]],
+            false => expected
+                .into_iter()
+                .map(|Found { shown, .. }| shown)
+                .collect(),
+        };
+        let found = rows(&model.schema, &open.select, &page)?;
+        if found != expected {
+            return Err(format!(
+                "{}\nof page size {size:?} in second {now_s} shows\n{}\nand must show\n{}",
+                inline(&open.text),
+                table(&found),
+                table(&expected)
+            ));
+        }
+        open.state = page.state.map(|state| state.to_vec());
+        let is_short = !counts && found.len() < size;
+        match (&open.state, is_short) {
+            (Some(_), true) => Err(format!(
+                "{}: a page of {} rows has another after it",
+                inline(&open.text),
+                found.len()
+            )),
+            (Some(_), false) => Ok(true),
+            (None, _) => {
+                let rest = open
+                    .cursor
+                    .page(model, &open.select, &self.tokens, now_s, 1);
+                match rest.is_empty() || counts || open.select.is_sorted_over_partitions() {
+                    true => Ok(false),
+                    false => Err(format!(
+                        "{}: the last page is not the last",
+                        inline(&open.text)
+                    )),
+                }
+            }
+        }
+    }
+}
+
+/// Cells as values.
+fn rows(schema: &Schema, select: &Select, page: &Page) -> Result<Vec<Vec<Option<Value>>>> {
+    let one = |(item, cell): (&Item, &Option<Vec<u8>>)| {
+        let Some(cell) = cell else {
+            return Ok(None);
+        };
+        let value = match item {
+            Item::Writetime(_) | Item::Count => {
+                let bytes = cell[..].try_into().ok();
+                bytes.map(|bytes| Value::Bigint(i64::from_be_bytes(bytes)))
+            }
+            Item::Column(id) => schema
+                .column(*id)
+                .and_then(|column| Value::read(column.ty, cell)),
+            _ => Value::read(Type::Int, cell),
+        };
+        match value {
+            Some(value) => Ok(Some(value)),
+            None => Err(format!("{item:?} has the bytes {cell:02x?}")),
+        }
+    };
+    let row = |cells: &Vec<Option<Vec<u8>>>| select.items.iter().zip(cells).map(one).collect();
+    page.rows.iter().map(row).collect()
+}
+
+fn table(rows: &[Vec<Option<Value>>]) -> String {
+    let cell = |cell: &Option<Value>| match cell {
+        Some(value) => value.to_string(),
+        None => "null".to_owned(),
+    };
+    let row = |row: &Vec<Option<Value>>| {
+        let cells: Vec<String> = row.iter().map(cell).collect();
+        format!("  {}", cells.join(" | "))
+    };
+    rows.iter().map(row).collect::<Vec<_>>().join("\n")
+}
+
+/// A statement with what is bound to it.
+fn inline(text: &Text) -> String {
+    match text.bound.is_empty() {
+        true => text.text.clone(),
+        false => format!("{} -- {:02x?}", text.text, text.bound),
+    }
+}
+
+/// What Cassandra says of the keys that consist of one int: from its own `token()`.
+const KNOWN: [(i32, i64); 4] = [
+    (0, -3_485_513_579_396_041_028),
+    (1, -4_069_959_284_402_364_209),
+    (2, -3_248_873_570_005_575_792),
+    (3, 9_010_454_139_840_013_625),
+];
+
+/// The order of partitions, as the server says it where Cassandra's is not known.
+fn tokens(server: &mut Server, schema: &Schema) -> Tokens {
+    let names = schema.partition_names().join(", ");
+    let mut tokens = Tokens::new();
+    for key in partition_keys(schema) {
+        let values: Vec<String> = key.iter().map(ToString::to_string).collect();
+        let rest: String = (schema.clustering_names().iter())
+            .map(|name| format!(", {name}"))
+            .collect();
+        let zeros = ", 0".repeat(schema.clustering.len());
+        let values = values.join(", ");
+        let insert = format!("INSERT INTO ks.t ({names}{rest}) VALUES ({values}{zeros})");
+        server.run_text(&insert).expect("it is written");
+        let mut select = Text::new(false);
+        select.push(&format!("SELECT token({names}) FROM ks.t"));
+        Where::partition(&key).write(schema, &mut select);
+        let page = server.page(&select, None, None).expect("it is read");
+        let bytes = page.rows[0][0]
+            .as_deref()
+            .and_then(|bytes| bytes.try_into().ok());
+        let token = i64::from_be_bytes(bytes.expect("a token"));
+        if let [one] = key[..] {
+            let known = KNOWN.iter().find(|(key, _)| *key == one);
+            assert_eq!(known, Some(&(one, token)), "the token of {one}");
+        }
+        tokens.insert(key, token);
+    }
+    server.run_text("TRUNCATE ks.t").expect("it is emptied");
+    tokens
+}

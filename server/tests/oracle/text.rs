@@ -1,0 +1,52 @@
+//! A statement as text, with its values in it or bound to markers.
+
+use super::value::{Type, Value};
+
+/// A statement that is being written.
+#[derive(Debug, Clone)]
+pub struct Text {
+    pub text: String,
+    /// What is bound, in order; `None` is null.
+    pub bound: Vec<Option<Vec<u8>>>,
+    binds: bool,
+}
+
+impl Text {
+    /// Values become markers if `binds`.
+    pub fn new(binds: bool) -> Self {
+        Self {
+            text: String::new(),
+            bound: Vec::new(),
+            binds,
+        }
+    }
+
+    pub fn push(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    pub fn int(&mut self, value: i32) {
+        self.value(Type::Int, Some(&Value::Int(value)));
+    }
+
+    pub fn value(&mut self, ty: Type, value: Option<&Value>) {
+        match (self.binds, value) {
+            (true, value) => {
+                self.bound.push(value.map(Value::bytes));
+                self.push("?");
+            }
+            (false, Some(value)) => self.push(&value.literal(ty)),
+            (false, None) => self.push("null"),
+        }
+    }
+
+    /// Between commas.
+    pub fn list<T>(&mut self, all: &[T], mut one: impl FnMut(&mut Self, &T)) {
+        for (at, item) in all.iter().enumerate() {
+            if at > 0 {
+                self.push(", ");
+            }
+            one(self, item);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Statements that write, as data and as text.
+
+use super::restriction::Where;
+use super::schema::{ColumnId, Schema};
+use super::text::Text;
+use super::value::{FIELDS, Type, Value};
+
+/// INSERT, UPDATE or DELETE.
+#[derive(Debug, Clone)]
+pub struct Write {
+    pub what: What,
+    /// USING TIMESTAMP.
+    pub timestamp_us: Option<i64>,
+    /// USING TTL, in seconds; 0 is for ever.
+    pub ttl_s: Option<i64>,
+}
+
+#[derive(Debug, Clone)]
+pub enum What {
+    Insert {
+        partition: Vec<i32>,
+        /// Without it only static columns are written.
+        clustering: Option<Vec<i32>>,
+        values: Vec<(ColumnId, Option<Value>)>,
+    },
+    Update {
+        at: Where,
+        changes: Vec<(ColumnId, Change)>,
+    },
+    /// Of the rows, or of columns of them.
+    Delete {
+        at: Where,
+        parts: Vec<(ColumnId, Part)>,
+    },
+}
+
+/// What UPDATE does to a column.
+#[derive(Debug, Clone)]
+pub enum Change {
+    Set(Option<Value>),
+    /// Elements at the end of a list, members of a set, entries of a map.
+    Add(Value),
+    /// Elements at the front of a list.
+    Prepend(Vec<i32>),
+    /// Elements of these values, members, or keys.
+    Remove(Vec<i32>),
+    SetIndex(usize, Option<i32>),
+    SetKey(i32, Option<i32>),
+    SetField(usize, Option<i32>),
+}
+
+/// What DELETE takes of a column.
+#[derive(Debug, Clone, Copy)]
+pub enum Part {
+    Whole,
+    Index(usize),
+    Key(i32),
+    Field(usize),
+}
+
+impl Write {
+    /// It puts new elements into lists.
+    pub fn adds_to_lists(&self, schema: &Schema) -> bool {
+        let is_list = |id: &ColumnId| {
+            schema
+                .column(*id)
+                .is_some_and(|column| column.ty == Type::List)
+        };
+        match &self.what {
+            What::Insert { values, .. } => values.iter().any(|(id, _)| is_list(id)),
+            What::Update { changes, .. } => changes.iter().any(|(id, change)| {
+                let adds = matches!(change, Change::Set(_) | Change::Add(_) | Change::Prepend(_));
+                adds && is_list(id)
+            }),
+            What::Delete { .. } => false,
+        }
+    }
+
+    /// The columns that it names; of a table that has them all.
+    fn name(schema: &Schema, id: ColumnId) -> (&str, Type) {
+        let column = schema.column(id).expect("a column of the table");
+        (&column.name, column.ty)
+    }
+
+    /// Whether the table has all columns that it names.
+    pub fn fits(&self, schema: &Schema) -> bool {
+        let has = |id: &ColumnId| schema.column(*id).is_some();
+        match &self.what {
+            What::Insert { values, .. } => values.iter().all(|(id, _)| has(id)),
+            What::Update { changes, .. } => changes.iter().all(|(id, _)| has(id)),
+            What::Delete { parts, .. } => parts.iter().all(|(id, _)| has(id)),
+        }
+    }
+
+    pub fn write(&self, schema: &Schema, text: &mut Text) {
+        match &self.what {
+            What::Insert {
+                partition,
+                clustering,
+                values,
+            } => {
+                let mut names: Vec<&str> = schema.partition_names().to_vec();
+                if clustering.is_some() {
+                    names.extend(schema.clustering_names());
+                }
+                names.extend(values.iter().map(|(id, _)| Self::name(schema, *id).0));
+                text.push(&format!("INSERT INTO ks.t ({}) VALUES (", names.join(", ")));
+                let keys = [&partition[..], clustering.as_deref().unwrap_or_default()].concat();
+                text.list(&keys, |text, value| text.int(*value));
+                for (id, value) in values {
+                    text.push(", ");
+                    text.value(Self::name(schema, *id).1, value.as_ref());
+                }
+                text.push(")");
+                self.using(text);
+            }
+            What::Update { at, changes } => {
+                text.push("UPDATE ks.t");
+                self.using(text);
+                text.push(" SET ");
+                text.list(changes, |text, (id, change)| {
+                    let (name, ty) = Self::name(schema, *id);
+                    change.write(name, ty, text);
+                });
+                at.write(schema, text);
+            }
+            What::Delete { at, parts } => {
+                text.push("DELETE ");
+                text.list(parts, |text, (id, part)| {
+                    text.push(Self::name(schema, *id).0);
+                    match part {
+                        Part::Whole => {}
+                        Part::Index(index) => text.push(&format!("[{index}]")),
+                        Part::Key(key) => {
+                            text.push("[");
+                            text.int(*key);
+                            text.push("]");
+                        }
+                        Part::Field(field) => text.push(&format!(".{}", FIELDS[*field])),
+                    }
+                });
+                text.push(" FROM ks.t");
+                self.using(text);
+                at.write(schema, text);
+            }
+        }
+    }
+
+    fn using(&self, text: &mut Text) {
+        let parts = [("TIMESTAMP", self.timestamp_us), ("TTL", self.ttl_s)];
+        let mut and = " USING";
+        for (name, value) in parts {
+            if let Some(value) = value {
+                text.push(&format!("{and} {name} {value}"));
+                and = " AND";
+            }
+        }
+    }
+}
+
+impl Change {
+    fn write(&self, name: &str, ty: Type, text: &mut Text) {
+        let list = |values: &[i32]| Value::List(values.to_vec());
+        let int = |value: &Option<i32>| value.map(Value::Int);
+        match self {
+            Self::Set(value) => {
+                text.push(&format!("{name} = "));
+                text.value(ty, value.as_ref());
+            }
+            Self::Add(value) => {
+                text.push(&format!("{name} = {name} + "));
+                text.value(ty, Some(value));
+            }
+            Self::Prepend(values) => {
+                text.push(&format!("{name} = "));
+                text.value(ty, Some(&list(values)));
+                text.push(&format!(" + {name}"));
+            }
+            Self::Remove(values) => {
+                text.push(&format!("{name} = {name} - "));
+                let (ty, values) = match ty {
+                    Type::List => (ty, list(values)),
+                    _ => (Type::Set, Value::Set(values.clone())),
+                };
+                text.value(ty, Some(&values));
+            }
+            Self::SetIndex(index, value) => {
+                text.push(&format!("{name}[{index}] = "));
+                text.value(Type::Int, int(value).as_ref());
+            }
+            Self::SetKey(key, value) => {
+                text.push(&format!("{name}["));
+                text.int(*key);
+                text.push("] = ");
+                text.value(Type::Int, int(value).as_ref());
+            }
+            Self::SetField(field, value) => {
+                text.push(&format!("{name}.{} = ", FIELDS[*field]));
+                text.value(Type::Int, int(value).as_ref());
+            }
+        }
+    }
+}
