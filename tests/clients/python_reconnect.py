@@ -1,0 +1,94 @@
+"""Python's cassandra-driver over kills of the server: one session, which reconnects by itself.
+
+The server runs with durability `sync`. It is killed while the session writes, and started
+again on its port. The session goes on, also with what it had prepared and with a page that
+it had begun to read, and everything that was acknowledged is there.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+from cassandra import DriverException
+from cassandra.cluster import Cluster, NoHostAvailable
+from cassandra.query import SimpleStatement
+
+KILLS = int(os.environ.get("EBB_KILLS", "3"))
+WRITES = 300
+GIVE_UP_S = 60
+
+
+def start(directory, address):
+    server = subprocess.Popen(
+        [os.environ["EBB"], "serve", "--data", directory, "--cql", address, "--durability", "sync"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    line = server.stdout.readline()
+    assert line.startswith("listening for CQL on "), line
+    return server, line.split()[-1]
+
+
+def until_it_works(what):
+    """What is tried until the driver is connected again. Counts what failed before."""
+    begun, failures = time.monotonic(), 0
+    while True:
+        try:
+            return what(), failures
+        except (DriverException, NoHostAvailable, OSError) as error:
+            failures += 1
+            if time.monotonic() - begun > GIVE_UP_S:
+                sys.exit(f"the driver did not reconnect: {error}")
+            time.sleep(0.05)
+
+
+with tempfile.TemporaryDirectory() as directory:
+    server, address = start(directory, "127.0.0.1:0")
+    host, port = address.rsplit(":", 1)
+    cluster = Cluster([host], port=int(port), protocol_version=4)
+    try:
+        session = cluster.connect()
+        session.execute(
+            "CREATE KEYSPACE re WITH replication = "
+            "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+        )
+        session.execute("CREATE TABLE re.t (k int, n int, v text, PRIMARY KEY (k, n))")
+        insert = session.prepare("INSERT INTO re.t (k, n, v) VALUES (0, ?, ?)")
+        acknowledged, failures = 0, 0
+        for life in range(KILLS):
+            for n in range(life * WRITES, (life + 1) * WRITES):
+                _, failed = until_it_works(lambda: session.execute(insert, [n, f"v{n}"]))
+                acknowledged, failures = acknowledged + 1, failures + failed
+            page = session.execute(SimpleStatement("SELECT n FROM re.t", fetch_size=50))
+            in_flight = [session.execute_async(insert, [-1 - n, "in flight"]) for n in range(20)]
+            server.kill()
+            server.wait()
+            server, _ = start(directory, address)
+            for future in in_flight:
+                try:
+                    future.result()
+                except (DriverException, NoHostAvailable, OSError):
+                    failures += 1
+            # What was read begins again from the page that it had.
+            read = list(page.current_rows)
+            state = page.paging_state
+            while state is not None:
+                again = SimpleStatement("SELECT n FROM re.t", fetch_size=50)
+                page, failed = until_it_works(
+                    lambda: session.execute(again, paging_state=state)
+                )
+                failures += failed
+                read += page.current_rows
+                state = page.paging_state
+            numbers = [row.n for row in read if row.n >= 0]
+            assert numbers == list(range((life + 1) * WRITES)), f"{len(numbers)} rows in pages"
+        rows, _ = until_it_works(lambda: list(session.execute("SELECT n, v FROM re.t WHERE k = 0")))
+        kept = {row.n: row.v for row in rows if row.n >= 0}
+        assert kept == {n: f"v{n}" for n in range(acknowledged)}, f"{len(kept)} of {acknowledged}"
+    finally:
+        cluster.shutdown()
+        server.kill()
+        server.wait()
+print(f"python: {acknowledged} acknowledged writes over {KILLS} kills, {failures} failures between")
