@@ -295,6 +295,11 @@ fn group_columns(
         }
         next += 1;
     }
+    if select.distinct && next > keys {
+        return invalid(
+            "Grouping on clustering columns is not allowed for SELECT DISTINCT queries",
+        );
+    }
     if next < keys {
         return invalid("Group by is not supported on only a part of the partition key");
     }

@@ -289,6 +289,7 @@ fn pages_of_any_size_give_what_one_answer_gives() {
         "SELECT DISTINCT a, s FROM t",
         "SELECT a, b, count(*) FROM t GROUP BY a, b",
         "SELECT a, max(v) FROM t GROUP BY a LIMIT 2",
+        "SELECT DISTINCT a, count(a), s FROM t GROUP BY a",
         "SELECT v FROM t WHERE c = 2 ALLOW FILTERING",
     ];
     for select in selects {

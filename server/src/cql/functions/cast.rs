@@ -4,7 +4,7 @@ use bigdecimal::num_bigint::BigInt;
 use bigdecimal::{BigDecimal, FromPrimitive, ToPrimitive};
 use ebb_catalog::types::{CqlType, number};
 
-use super::{Function, text};
+use super::{Function, scalar, text};
 use crate::cql::error::{Result, invalid};
 
 /// The function that casts.
@@ -26,6 +26,9 @@ pub fn cast(from: &CqlType, to: &CqlType) -> Result<Function> {
             Ok(text.map(String::into_bytes))
         };
         return Ok(Function::new(name, [from.clone()], to.clone(), body));
+    }
+    if let Some(function) = scalar::of_times(name.clone(), from, to) {
+        return Ok(function);
     }
     if !is_number(from) || !is_number(to) {
         return invalid(format!("{from} cannot be cast to {to}"));

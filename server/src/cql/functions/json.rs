@@ -126,8 +126,9 @@ pub fn value(ty: &CqlType, bytes: Option<&[u8]>, out: &mut String) -> Result<()>
             string(&text::of(ty, bytes).unwrap_or_default(), out);
         }
         number => match text::of(number, bytes) {
-            Some(text) => out.push_str(&text),
-            None => out.push_str("null"),
+            // JSON has no NaN and no infinity.
+            Some(text) if text.ends_with(|last: char| last.is_ascii_digit()) => out.push_str(&text),
+            _ => out.push_str("null"),
         },
     }
     Ok(())

@@ -258,6 +258,7 @@ pub fn prepare_expression(
     let to = types::resolve_native(to)?;
     let from = match &**of {
         ast::Term::Constant(constant) => literal::own_type(constant.kind, &constant.text),
+        ast::Term::Cast { to, .. } => types::resolve_native(to)?,
         ast::Term::Call { function, args } => {
             let accepts = |i: usize, t: &CqlType| term::fits(&args[i], t);
             find(function, markers.schema(), args, accepts, |_, _| false)?.returns

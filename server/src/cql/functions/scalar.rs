@@ -103,6 +103,16 @@ fn of_ms(
     })
 }
 
+/// A function from one type of times to another, where there is one.
+pub fn of_times(name: String, from: &CqlType, to: &CqlType) -> Option<Function> {
+    let is_from = matches!(from, CqlType::Timestamp | CqlType::Date | CqlType::Timeuuid);
+    match to {
+        CqlType::Timestamp if is_from => Some(of_ms(name, from.clone(), to.clone(), long)),
+        CqlType::Date if is_from => Some(of_ms(name, from.clone(), to.clone(), date_of_ms)),
+        _ => None,
+    }
+}
+
 fn token(name: String, schema: &TableSchema) -> Function {
     let types = schema.layout().partition().to_vec();
     Function::new(name, types, CqlType::Bigint, |args, _| {

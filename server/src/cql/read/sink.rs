@@ -258,7 +258,11 @@ impl<'s> PageSink<'s> {
         }
         groups.last_key.clear();
         groups.last_key.extend_from_slice(row.key);
-        Ok(Flow::Row)
+        Ok(match self.plan.distinct {
+            // A partition counts once.
+            true => Flow::Partition,
+            false => Flow::Row,
+        })
     }
 
     /// What the rows of this row's group have in common; one group has all where there is

@@ -231,3 +231,41 @@ fn relations_are_refused_in_cassandras_words() {
         "Type error: k2 cannot be passed as argument 0 of function system.token of type uuid"
     );
 }
+
+#[test]
+fn a_distinct_partition_counts_once() {
+    let mut server = Server::with(&[
+        "CREATE TABLE t (k int, c int, s int STATIC, PRIMARY KEY (k, c))",
+        "INSERT INTO t (k, c, s) VALUES (1, 1, 10)",
+        "INSERT INTO t (k, c) VALUES (1, 2)",
+        "INSERT INTO t (k, c) VALUES (2, 1)",
+        "INSERT INTO t (k, c) VALUES (2, 2)",
+    ]);
+    assert_eq!(
+        server.rows("SELECT DISTINCT k, count(k), count(s) FROM t GROUP BY k"),
+        "1 1 1 | 2 1 0"
+    );
+    assert_eq!(server.rows("SELECT DISTINCT k, count(k) FROM t"), "1 2");
+    assert_eq!(
+        server.refused("SELECT DISTINCT k, count(k) FROM t GROUP BY k, c"),
+        "Grouping on clustering columns is not allowed for SELECT DISTINCT queries"
+    );
+}
+
+#[test]
+fn casts_of_times_and_casts_of_casts() {
+    let mut server = Server::with(&[
+        "CREATE TABLE t (k int PRIMARY KEY, u timeuuid, w timestamp, d date, f double)",
+        "INSERT INTO t (k, u, w, d, f) VALUES (CAST(CAST(CAST(2.3 AS int) AS float) AS int), \
+         50554d6e-29bb-11e5-b345-feff819cdc9f, '2015-05-21 11:03:02Z', '2015-05-21', NaN)",
+    ]);
+    assert_eq!(
+        server.rows("SELECT k, CAST(u AS date), CAST(w AS date), CAST(d AS timestamp) FROM t"),
+        "2 2015-07-14 2015-05-21 2015-05-21 00:00:00.000Z"
+    );
+    assert_eq!(server.rows("SELECT toJson(f) FROM t"), "null");
+    assert_eq!(
+        server.refused("SELECT CAST(k AS date) FROM t"),
+        "int cannot be cast to date"
+    );
+}
