@@ -368,10 +368,10 @@ fn keys_and_values_may_be_empty_and_as_long_as_allowed_and_not_longer() {
     table.put_with_ttl(&key, b"", Duration::MAX).unwrap();
     let before = db.view().seq();
     let long_key = [&key[..], b"k"].concat();
-    refused(table.put(&long_key, b""), &["65537"]);
-    refused(table.merge(&long_key, b""), &["65537"]);
-    refused(table.put_with_ttl(&long_key, b"", SECOND), &["65537"]);
-    refused(table.delete(&long_key), &["65537"]);
+    refused(table.put(&long_key, b""), &["262145"]);
+    refused(table.merge(&long_key, b""), &["262145"]);
+    refused(table.put_with_ttl(&long_key, b"", SECOND), &["262145"]);
+    refused(table.delete(&long_key), &["262145"]);
     let long_value = vec![0; MAX_VALUE_BYTES + 1];
     refused(table.put(b"v", &long_value), &["268435457"]);
     refused(table.merge(b"v", &long_value), &["268435457"]);

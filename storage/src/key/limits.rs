@@ -1,7 +1,8 @@
 //! How long keys and values may be.
 
-/// The longest key, in bytes: 64 KiB.
-pub const MAX_KEY_BYTES: usize = 64 << 10;
+/// The longest key, in bytes: 256 KiB. Keys that keep the order of several values need more
+/// bytes than the values, which may have 64 KiB each in CQL.
+pub const MAX_KEY_BYTES: usize = 256 << 10;
 /// The longest value, in bytes: 256 MiB.
 pub const MAX_VALUE_BYTES: usize = 256 << 20;
 

@@ -107,7 +107,9 @@ impl Execution {
     /// As the store: nothing was written, unless it says otherwise.
     pub(super) fn commit(self, db: &Db) -> Result<Vec<String>> {
         let warnings = self.warnings();
-        if !self.batch.is_empty() {
+        // Not as the batch has it: one that refused all that it was given is empty, and says
+        // so only when it is written.
+        if self.bytes > 0 {
             db.write(self.batch).map_err(of_store)?;
         }
         Ok(warnings)

@@ -113,3 +113,34 @@ fn nobody_writes_to_the_system_or_to_a_snapshot() {
         "table nothing does not exist"
     );
 }
+
+/// Rows of such keys once were acknowledged and not there: the store has no keys as long.
+#[test]
+fn the_longest_keys_are_there_and_longer_ones_are_refused() {
+    let mut server =
+        Server::with(&["CREATE TABLE l (k text, c text, d blob, PRIMARY KEY (k, c, d))"]);
+    let long = "k".repeat(65_535);
+    let text = "c".repeat(65_533);
+    server.run(&format!(
+        "INSERT INTO l (k, c, d) VALUES ('{long}', '{text}', 0x0000)"
+    ));
+    server.run(&format!(
+        "INSERT INTO l (k, c, d) VALUES ('k', '', 0x{})",
+        "00".repeat(65_535)
+    ));
+    assert_eq!(server.rows("SELECT count(*) FROM l"), "2");
+    let select = format!("SELECT d FROM l WHERE k = '{long}' AND c = '{text}'");
+    assert_eq!(server.rows(&select), "0x0000");
+    assert_eq!(
+        server.refused(&format!(
+            "INSERT INTO l (k, c, d) VALUES ('{long}k', 'c', 0x)"
+        )),
+        "Key length of 65536 is longer than maximum of 65535"
+    );
+    assert_eq!(
+        server.refused(&format!(
+            "INSERT INTO l (k, c, d) VALUES ('k', '{long}', 0x00)"
+        )),
+        "The sum of all clustering columns is too long (65536 > 65535)"
+    );
+}
