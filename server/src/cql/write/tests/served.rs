@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use ebb_catalog::types::elements;
 use ebb_cql::protocol::{BatchKind, QueryParameters, Value, ValuesBuf};
 
 use crate::cql::call::{Call, Interrupt, Lane, Service, Statement};
@@ -143,4 +144,45 @@ fn the_longest_keys_are_there_and_longer_ones_are_refused() {
         )),
         "The sum of all clustering columns is too long (65536 > 65535)"
     );
+}
+
+/// Drivers may send a set in any order, and a set within a map, a list or a tuple too.
+#[test]
+fn sets_within_what_is_bound_are_brought_into_order() {
+    let mut server = Server::with(&[
+        "CREATE TABLE n (k frozen<map<frozen<set<int>>, int>> PRIMARY KEY, \
+         l frozen<list<frozen<set<int>>>>, p tuple<int, frozen<set<int>>>)",
+    ]);
+    let int = |n: i32| n.to_be_bytes().to_vec();
+    let parts = |parts: &[Vec<u8>]| elements::build(parts.iter().map(Vec::as_slice));
+    let (ordered, other) = (parts(&[int(1), int(2)]), parts(&[int(2), int(1)]));
+    let map = |set: &[u8]| elements::build_map([(set, &int(7)[..])]);
+    let tuple = |set: &[u8]| elements::build_tuple([Some(&int(7)[..]), Some(set)]);
+    let prepared = server
+        .prepare("INSERT INTO n (k, l, p) VALUES (?, ?, ?)")
+        .unwrap();
+    let (key, list, pair) = (
+        map(&other),
+        parts(std::slice::from_ref(&other)),
+        tuple(&other),
+    );
+    let mut values = ValuesBuf::new();
+    values
+        .push(Value::Bytes(&key))
+        .push(Value::Bytes(&list))
+        .push(Value::Bytes(&pair));
+    let parameters = QueryParameters {
+        values: values.as_values(),
+        ..QueryParameters::default()
+    };
+    server.execute(&prepared, parameters).unwrap();
+    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    for key in [&key, &map(&ordered)] {
+        let page = server.page("SELECT l, p FROM n WHERE k = ?", &[Some(key)], None, None);
+        let expected = vec![vec![
+            hex(&parts(std::slice::from_ref(&ordered))),
+            hex(&tuple(&ordered)),
+        ]];
+        assert_eq!(page.unwrap().rows, expected);
+    }
 }
