@@ -34,5 +34,5 @@ pub use identity::Identity;
 pub(crate) use operators::CqlRow;
 pub use operators::{CQL_ROW, database_options, merge_operators, with_cql_tables};
 pub use store::{forget_keyspace, is_cql_table};
-pub use table::{CqlTable, schema_at};
+pub use table::{CqlTable, detached_schema, schema_at};
 pub use timestamps::Timestamps;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ebb_catalog::key::SCHEMA_KEY;
 use ebb_catalog::schema::TableSchema;
-use ebb_storage::{SnapshotTable, Table};
+use ebb_storage::{DetachedTable, SnapshotTable, Table};
 
 use super::error::{CatalogError, Result};
+use super::operators::CQL_ROW;
 
 /// A table as the schema has it now. It never changes: after an ALTER there is another one
 /// over the same rows.
@@ -40,8 +41,26 @@ impl CqlTable {
 /// # Errors
 /// When it cannot be read.
 pub fn schema_at(rows: &SnapshotTable, name: &str) -> Result<Option<TableSchema>> {
+    // What a key of other tables says is no schema.
+    if rows.options().merge_operator.as_deref() != Some(CQL_ROW) {
+        return Ok(None);
+    }
     let record = rows.get(SCHEMA_KEY)?;
     record.map(|record| decode(&record, name)).transpose()
+}
+
+/// The same of a table that is read without its database, and that CQL made.
+///
+/// # Errors
+/// When it cannot be read, or is not there.
+pub fn detached_schema(rows: &DetachedTable, name: &str) -> Result<TableSchema> {
+    match rows.get(SCHEMA_KEY)? {
+        Some(record) => decode(&record, name),
+        None => Err(CatalogError::Corrupt {
+            what: format!("the schema of table {name}"),
+            detail: "it is not there".to_string(),
+        }),
+    }
 }
 
 /// A table's schema from its record.

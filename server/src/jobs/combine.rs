@@ -41,9 +41,10 @@ impl Grouping {
     pub fn rows(&self) -> RecordFormat {
         let group = match self {
             Self::Key => vec![Column::text("group")],
-            Self::Columns(columns) => columns.names().iter().map(Column::text).collect(),
+            Self::Columns(columns) => columns.columns().to_vec(),
         };
-        RecordFormat::rows(group, ["rows", "bytes"].map(Column::number).to_vec())
+        let count = |name| Column::number(name).of_type("bigint");
+        RecordFormat::rows(group, ["rows", "bytes"].map(count).to_vec())
     }
 }
 

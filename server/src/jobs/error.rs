@@ -8,6 +8,7 @@ use ebb_scheduler::runtime::{SubmitError, TaskError};
 
 use super::history::HistoryError;
 use super::request::RequestError;
+use crate::catalog::CatalogError;
 use crate::lookup::{LookupError, Unknown};
 
 /// Why a job did not start, or could not be told of. What it met inside is its source.
@@ -22,6 +23,9 @@ pub enum JobError {
     /// The store failed.
     #[error("{0}")]
     Store(#[from] ebb_storage::Error),
+    /// The schema of a table cannot be read, or does not allow what is asked.
+    #[error("{0}")]
+    Catalog(#[from] CatalogError),
     /// The history of jobs cannot be read or written.
     #[error("{0}")]
     History(#[from] HistoryError),

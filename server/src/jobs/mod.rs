@@ -63,7 +63,8 @@ pub use chain::{Chain, Work};
 pub use error::JobError;
 pub use failure::Failure;
 pub use inputs::{
-    FileKind, FilesInput, Generator, LINE_BYTES_MAX, SPLIT_BYTES_MIN, Side, SnapshotInput, Union,
+    CqlInput, CqlText, FileKind, FilesInput, Generator, LINE_BYTES_MAX, SPLIT_BYTES_MIN, Side,
+    SnapshotInput, Union,
 };
 pub use outputs::{
     FilesOutput, FilesTarget, LimitedOutput, Relay, RowFormat, RowWriter, ScratchDir, TableOutput,

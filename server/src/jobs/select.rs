@@ -79,9 +79,11 @@ impl Selection {
         match (self.wanted(), &self.json) {
             ([], _) => Arc::clone(&self.schema),
             (_, Some((columns, _))) => Arc::new(RecordFormat::values(columns.clone())),
-            (wanted, None) => {
-                let columns = wanted.iter().map(Column::text);
-                Arc::new(RecordFormat::values(columns.collect()))
+            (_, None) => {
+                let columns = self.columns.columns();
+                Arc::new(RecordFormat::values(
+                    columns[self.conditions.len()..].to_vec(),
+                ))
             }
         }
     }

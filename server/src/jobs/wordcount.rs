@@ -21,7 +21,10 @@ pub const APPLICATION: Application = Application {
 
 /// What its rows have.
 pub fn rows() -> RecordFormat {
-    RecordFormat::rows(vec![Column::text("word")], vec![Column::number("count")])
+    RecordFormat::rows(
+        vec![Column::text("word")],
+        vec![Column::number("count").of_type("bigint")],
+    )
 }
 
 /// A job that counts words in `reduces` reduce tasks, at least one. Its rows: a

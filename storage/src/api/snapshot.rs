@@ -13,6 +13,7 @@ use crate::db::{DbInner, TableCore};
 use crate::error::{Error, Result};
 use crate::key::{KeyRange, ReadPoint, SeqNo};
 use crate::meter::Scan;
+use crate::options::TableOptions;
 use crate::snapshots::Bookmark;
 
 /// All tables at one instant, for as long as it lives: what it can see is kept
@@ -225,6 +226,16 @@ pub struct SnapshotTable {
 }
 
 impl SnapshotTable {
+    /// The options that the table was created with.
+    pub fn options(&self) -> &TableOptions {
+        &self.core.options
+    }
+
+    /// When it judges what expires, in milliseconds since 1970: when the snapshot was created.
+    pub fn read_time_ms(&self) -> u64 {
+        self.view.read_time_ms()
+    }
+
     /// The value that a key had.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         self.view.get_in(&self.core, key)

@@ -11,6 +11,8 @@ use super::cell::Deletion;
 use super::decode::{CollectionRef, Elements};
 use super::error::RowError;
 use super::live::{LiveCell, live_cell};
+use crate::key::ordered;
+use crate::types::CqlType;
 
 /// The live elements of a collection; there is at least one.
 #[derive(Debug, Clone, Copy)]
@@ -87,6 +89,38 @@ impl<'a> LiveCollection<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Appends a collection of the type `ty` in native serialization.
+    ///
+    /// # Errors
+    /// As [`LiveCollection::write_list`]; where a path is none of the type.
+    pub fn write_value(&self, ty: &CqlType, out: &mut Vec<u8>) -> Result<(), RowError> {
+        let decode = |ty: &CqlType, path: &[u8], out: &mut Vec<u8>| {
+            let mut reader = ordered::Reader::new(path, false);
+            let value =
+                ordered::decode(ty, &mut reader).map_err(|malformed| RowError::Damaged {
+                    what: malformed.what,
+                    offset: malformed.at,
+                })?;
+            out.extend_from_slice(&value);
+            Ok(())
+        };
+        match ty {
+            CqlType::List { .. } => self.write_list(out),
+            CqlType::Set { element, .. } => {
+                self.write_set(out, |path, out| decode(element, path, out))
+            }
+            CqlType::Map { key, .. } => self.write_map(out, |path, out| decode(key, path, out)),
+            CqlType::Udt { definition, .. } => {
+                let fields = u16::try_from(definition.fields().len()).unwrap_or(u16::MAX);
+                self.write_fields(fields, out)
+            }
+            _ => Err(RowError::Damaged {
+                what: "a collection in a column of one value",
+                offset: 0,
+            }),
+        }
     }
 
     /// Appends a list in native serialization.

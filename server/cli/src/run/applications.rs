@@ -10,7 +10,7 @@ use ebb_server::jobs::select::Condition;
 
 pub(super) use self::job::JobArgs;
 use super::common::Common;
-use super::input::InputArgs;
+use super::input::{ColumnsArg, InputArgs};
 use super::source_text::SourceText;
 
 /// How many reduce tasks.
@@ -122,6 +122,8 @@ pub(super) struct Grep {
     common: Common,
     #[command(flatten)]
     input: InputArgs,
+    #[command(flatten)]
+    columns: ColumnsArg,
     /// Text to look for, case-sensitive.
     #[arg(long, value_name = "TEXT")]
     pattern: String,
@@ -146,6 +148,8 @@ pub(super) struct Index {
     common: Common,
     #[command(flatten)]
     input: InputArgs,
+    #[command(flatten)]
+    columns: ColumnsArg,
     #[command(flatten)]
     reduces: Reduces,
 }
@@ -373,6 +377,8 @@ pub(super) struct Wordcount {
     common: Common,
     #[command(flatten)]
     input: InputArgs,
+    #[command(flatten)]
+    columns: ColumnsArg,
     #[command(flatten)]
     reduces: Reduces,
 }

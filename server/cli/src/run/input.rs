@@ -27,7 +27,7 @@ pub(super) struct InputArgs {
     /// Only the keys of the table that start with this.
     #[arg(long, value_name = "KEY", conflicts_with = "range")]
     prefix: Option<String>,
-    /// Format of the table's values.
+    /// Format of the table's values; a CQL table says itself what its columns are.
     #[arg(long, value_name = "KIND", default_value = "text")]
     values: ValueArg,
     /// Names of all columns of CSV values, or of CSV files without a header; without names
@@ -43,6 +43,17 @@ pub(super) struct InputArgs {
     /// Seed of the generated records.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// As [`ColumnsArg`] says, of the applications that have it.
+    #[arg(skip)]
+    columns: Vec<String>,
+}
+
+/// Which columns of a CQL table an application reads that takes values as they are.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(super) struct ColumnsArg {
+    /// Of a CQL table, only these columns beside those of the primary key.
+    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
+    columns: Vec<String>,
 }
 
 /// Exactly one of these.
@@ -118,6 +129,14 @@ impl InputArgs {
         self.place.table.is_some()
     }
 
+    /// The same with these columns.
+    pub(super) fn with(self, columns: ColumnsArg) -> Self {
+        Self {
+            columns: columns.columns,
+            ..self
+        }
+    }
+
     /// The same for another place. Ranges of keys, and how files are written, are
     /// the first one's own.
     pub(super) fn at(&self, place: Place) -> Self {
@@ -133,6 +152,7 @@ impl InputArgs {
             prefix: None,
             no_header: false,
             names: Vec::new(),
+            columns: Vec::new(),
             seed: self.seed,
         }
     }
@@ -157,6 +177,7 @@ impl InputArgs {
                 },
                 values: self.values.into(),
                 names,
+                columns: self.columns,
             }),
             Place {
                 generate: Some(records),
@@ -186,6 +207,7 @@ impl InputArgs {
             ("--range", self.range.is_some()),
             ("--prefix", self.prefix.is_some()),
             ("--values", self.values != ValueArg::Text),
+            ("--columns", !self.columns.is_empty()),
         ];
         let of_csv = [
             ("--no-header", self.no_header),

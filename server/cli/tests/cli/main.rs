@@ -6,6 +6,7 @@ mod applications;
 mod bad_input;
 mod care;
 mod corpus;
+mod cql_jobs;
 mod cql_tables;
 mod exit_codes;
 mod forecast;

@@ -92,7 +92,7 @@ pub fn query(client: &mut Client, text: &str) -> Result<Response, ErrorKind> {
     }
 }
 
-const KEYSPACE: &str = "CREATE KEYSPACE shop WITH replication = \
+pub const KEYSPACE: &str = "CREATE KEYSPACE shop WITH replication = \
                         {'class': 'SimpleStrategy', 'replication_factor': 1}";
 
 #[test]

@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use ebb_catalog::key::ordered;
-use ebb_catalog::row::{LiveCollection, LiveColumn, RowError};
+use ebb_catalog::row::{LiveCollection, LiveColumn};
 use ebb_catalog::types::{CqlType, elements};
 
 use super::fetch::Seen;
@@ -183,29 +182,5 @@ fn slice(
 /// # Errors
 /// Where it is damaged.
 pub fn serialize(ty: &CqlType, collection: &LiveCollection<'_>, out: &mut Vec<u8>) -> Result<()> {
-    let decode = |ty: &CqlType, path: &[u8], out: &mut Vec<u8>| {
-        let mut reader = ordered::Reader::new(path, false);
-        let value = ordered::decode(ty, &mut reader).map_err(|malformed| RowError::Damaged {
-            what: malformed.what,
-            offset: malformed.at,
-        })?;
-        out.extend_from_slice(&value);
-        Ok(())
-    };
-    let written = match ty {
-        CqlType::List { .. } => collection.write_list(out),
-        CqlType::Set { element, .. } => {
-            collection.write_set(out, |path, out| decode(element, path, out))
-        }
-        CqlType::Map { key, .. } => collection.write_map(out, |path, out| decode(key, path, out)),
-        CqlType::Udt { definition, .. } => {
-            let fields = u16::try_from(definition.fields().len()).unwrap_or(u16::MAX);
-            collection.write_fields(fields, out)
-        }
-        _ => Err(RowError::Damaged {
-            what: "a collection in a column of one value",
-            offset: 0,
-        }),
-    };
-    written.map_err(of_row)
+    collection.write_value(ty, out).map_err(of_row)
 }

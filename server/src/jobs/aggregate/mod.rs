@@ -19,6 +19,9 @@ pub const APPLICATION: Application = Application {
     summary: "Count, sum, min, max, mean and quantiles of columns, by group.",
 };
 
+/// CQL's types of integers.
+const INTEGERS: [&str; 6] = ["bigint", "counter", "int", "smallint", "tinyint", "varint"];
+
 /// What is computed of which columns.
 #[derive(Debug, Clone)]
 pub struct Aggregation {
@@ -60,15 +63,27 @@ impl Aggregation {
     /// `NAME_sum`, `NAME_min`, `NAME_max`, `NAME_avg`, and `NAME_p50` for the quantile
     /// 0.5.
     pub fn rows(&self) -> RecordFormat {
-        let (by, of) = self.names();
+        let (by, of) = self.columns.columns().split_at(self.groups);
         let group = match by {
             [] => vec![Column::text("group")],
-            by => by.iter().map(Column::text).collect(),
+            by => by.to_vec(),
         };
-        let mut columns = vec![Column::number("rows")];
-        for name in of {
-            for what in ["count", "sum", "min", "max", "avg"] {
-                columns.push(Column::number(format!("{name}_{what}")));
+        let mut columns = vec![Column::number("rows").of_type("bigint")];
+        for Column { name, ty, .. } in of {
+            let is_integer = ty.as_ref().is_some_and(|ty| INTEGERS.contains(&&ty[..]));
+            let ends = match ty {
+                Some(ty) if is_integer => ty,
+                _ => "decimal",
+            };
+            let sum = if is_integer { "varint" } else { "decimal" };
+            for (what, ty) in [
+                ("count", "bigint"),
+                ("sum", sum),
+                ("min", ends),
+                ("max", ends),
+                ("avg", "decimal"),
+            ] {
+                columns.push(Column::number(format!("{name}_{what}")).of_type(ty));
             }
             for q in &self.quantiles {
                 // 0.999 is p99.9: as short as it can be said.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   a table at a snapshot ─> SnapshotInput ┐
+//!     one that CQL made   ─> CqlInput      │
 //!   text, CSV, JSON lines ─> FilesInput    ├─> splits of even bytes ─> map tasks
 //!   a seed                ─> Generator     ┘
 //!   two of these          ─> Union
@@ -13,12 +14,14 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `snapshot` | a table, or a range of its keys, as it was at a snapshot |
+//! | `cql` | the rows of such a table that CQL made, as text |
 //! | `files` | files of text, CSV or JSON lines |
 //! | `lines` | the lines of a part of a file |
 //! | `generator` | records from a seed |
 //! | `sample` | how many records of a split are looked at beforehand |
 //! | `union` | two inputs as one, each record marked with its side |
 
+mod cql;
 mod files;
 mod generator;
 #[expect(
@@ -30,6 +33,7 @@ mod sample;
 mod snapshot;
 mod union;
 
+pub use cql::{CqlInput, CqlText};
 pub use files::{FileKind, FilesInput};
 pub use generator::Generator;
 pub use lines::LINE_BYTES_MAX;

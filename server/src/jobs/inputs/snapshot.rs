@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
-use ebb_storage::{DetachedTable, Range, Result, SnapshotTable};
+use ebb_storage::{DetachedTable, Range, SnapshotTable};
 
 use self::sampler::Sampler;
 use super::SPLIT_BYTES_MIN;
@@ -75,7 +75,16 @@ impl SnapshotInput {
         self
     }
 
-    fn scan(&self, piece: Piece) -> Range {
+    /// The operand or value of a key.
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Bytes>, TaskError> {
+        let found = match &self.rows {
+            Rows::Snapshot(table) => table.get(key),
+            Rows::Detached(table) => table.get(key),
+        };
+        found.map_err(TaskError::failed)
+    }
+
+    pub(super) fn scan(&self, piece: Piece) -> Range {
         match &self.rows {
             Rows::Snapshot(table) => table.scan(piece.bounds()),
             Rows::Detached(table) => table.scan(piece.bounds()),
@@ -84,7 +93,7 @@ impl SnapshotInput {
 
     /// Ascending keys that begin all pieces but the first, and the bytes of all
     /// pieces together.
-    fn cut(&self, table: &SnapshotTable) -> Result<(Vec<Bytes>, u64)> {
+    fn cut(&self, table: &SnapshotTable) -> ebb_storage::Result<(Vec<Bytes>, u64)> {
         let keys = || self.keys.clone().bounds();
         let indexed_bytes = table.approximate_bytes(keys());
         if indexed_bytes >= INDEXED_BYTES_MIN {
@@ -129,7 +138,7 @@ impl Input for SnapshotInput {
     }
 
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
-        for row in self.scan(Piece::decode(&split.payload)) {
+        for row in self.scan(Piece::of(split)) {
             let (key, value) = row.map_err(TaskError::failed)?;
             record(&key, &value)?;
         }
@@ -145,7 +154,7 @@ impl Input for SnapshotInput {
         records: usize,
         record: RecordSink<'_>,
     ) -> Result<(), TaskError> {
-        let piece = Piece::decode(&split.payload);
+        let piece = Piece::of(split);
         let places = places(records);
         let cuts = match &self.rows {
             Rows::Snapshot(table) => table.split_keys(piece.clone().bounds(), places),
@@ -197,20 +206,25 @@ impl SnapshotInput {
 ///   1 if there is an upper end, else 0 | length of lower, u32 LE | lower | upper
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Piece {
+pub(super) struct Piece {
     /// Included.
-    lower: Bytes,
+    pub(super) lower: Bytes,
     /// Excluded; `None` is after every key.
-    upper: Option<Bytes>,
+    pub(super) upper: Option<Bytes>,
 }
 
 impl Piece {
+    /// What a split of [`SnapshotInput`] reads.
+    pub(super) fn of(split: &Split) -> Self {
+        Self::decode(&split.payload)
+    }
+
     fn bounds(self) -> (Bound<Bytes>, Bound<Bytes>) {
         let upper = self.upper.map_or(Bound::Unbounded, Bound::Excluded);
         (Bound::Included(self.lower), upper)
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let mut payload = vec![u8::from(self.upper.is_some())];
         payload.extend_from_slice(&(self.lower.len() as u32).to_le_bytes());
         payload.extend_from_slice(&self.lower);

@@ -8,12 +8,12 @@ use ebb_storage::{DetachedOptions, DetachedTable, PinnedTable};
 use serde::{Deserialize, Serialize};
 
 use super::input::{OpenInput, OpenPlace};
-use crate::catalog::merge_operators;
+use crate::catalog::{detached_schema, merge_operators};
 use crate::jobs::error::JobError;
 use crate::jobs::processes::task_processes;
 use crate::jobs::records::{RecordFormat, ValueFormat};
 use crate::jobs::request::{ApplicationRequest, JobRequest, OutputPlace};
-use crate::jobs::{FilesInput, Generator, SnapshotInput};
+use crate::jobs::{CqlInput, CqlText, FilesInput, Generator, SnapshotInput};
 
 /// The description of a job for the processes that run its tasks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -39,6 +39,15 @@ pub struct InputDescription {
 enum PlaceDescription {
     /// As [`PinnedTable::description`] says.
     Table(String),
+    /// One that CQL made.
+    Cql {
+        /// The same.
+        table: String,
+        /// Milliseconds since 1970.
+        read_time_ms: u64,
+        /// The columns that are read; `None`: all.
+        columns: Option<Vec<String>>,
+    },
     Files(FilesInput),
     Generator(Generator),
 }
@@ -84,6 +93,15 @@ impl InputDescription {
                 let description = pin.description().to_string();
                 (PlaceDescription::Table(description), Some(pin))
             }
+            OpenPlace::Cql(table, columns) => {
+                let pin = table.pin()?;
+                let description = PlaceDescription::Cql {
+                    table: pin.description().to_string(),
+                    read_time_ms: table.read_time_ms(),
+                    columns: columns.clone(),
+                };
+                (description, Some(pin))
+            }
             OpenPlace::Files(files) => (PlaceDescription::Files(files.clone()), None),
             OpenPlace::Generator(generator) => (PlaceDescription::Generator(*generator), None),
         };
@@ -95,16 +113,29 @@ impl InputDescription {
     pub(super) fn open(self) -> Result<(Arc<dyn Input>, RecordFormat), JobError> {
         let input: Arc<dyn Input> = match self.place {
             PlaceDescription::Table(description) => {
-                let options = DetachedOptions {
-                    merge_operators: merge_operators(),
-                    ..DetachedOptions::default()
-                };
-                let table = DetachedTable::open(&description, options)?;
-                Arc::new(SnapshotInput::detached(table))
+                Arc::new(SnapshotInput::detached(detached(&description)?))
+            }
+            PlaceDescription::Cql {
+                table,
+                read_time_ms,
+                columns,
+            } => {
+                let table = detached(&table)?;
+                let schema = detached_schema(&table, "of the job")?;
+                let text = CqlText::new(Arc::new(schema), read_time_ms, columns.as_deref());
+                Arc::new(CqlInput::new(SnapshotInput::detached(table), text))
             }
             PlaceDescription::Files(files) => Arc::new(files),
             PlaceDescription::Generator(generator) => Arc::new(generator),
         };
         Ok((input, self.format))
     }
+}
+
+fn detached(description: &str) -> ebb_storage::Result<DetachedTable> {
+    let options = DetachedOptions {
+        merge_operators: merge_operators(),
+        ..DetachedOptions::default()
+    };
+    DetachedTable::open(description, options)
 }

@@ -8,8 +8,10 @@ use ebb_scheduler::runtime::Input;
 use ebb_scheduler::sim::scenario::Scenario;
 use ebb_storage::{Db, SnapshotTable};
 
+use super::cql;
 use super::site::Site;
 use super::snapshot::JobSnapshot;
+use crate::catalog::schema_at;
 use crate::jobs::error::JobError;
 use crate::jobs::history::OwnSnapshot;
 use crate::jobs::records::{RecordFormat, ValueFormat};
@@ -17,7 +19,7 @@ use crate::jobs::request::{
     CsvInput, GeneratedInput, InputRequest, JobRequest, KeySelection, Paths, TableInput, ValueKind,
 };
 use crate::jobs::simulate;
-use crate::jobs::{FileKind, FilesInput, Generator, SnapshotInput};
+use crate::jobs::{CqlInput, CqlText, FileKind, FilesInput, Generator, SnapshotInput};
 use crate::lookup;
 use crate::names::end_of_prefix;
 
@@ -41,6 +43,8 @@ pub struct OpenInput {
 /// Where the records of an input are.
 pub(super) enum OpenPlace {
     Table(SnapshotTable),
+    /// One that CQL made, with the columns that are read.
+    Cql(SnapshotTable, Option<Vec<String>>),
     Files(FilesInput),
     Generator(Generator),
 }
@@ -82,7 +86,8 @@ pub(super) fn open(
                 let name = || JobError::NoDatabase(table.table.to_string());
                 let db = site.db.as_ref().ok_or_else(name)?;
                 let own = own.iter().find(|own| own.input == number);
-                open_table(db, table, own, files.splits)?
+                let columns = request.application.columns();
+                open_table(db, table, own, files.splits, columns)?
             }
             InputRequest::Text(text) => {
                 let input = files.open(&text.paths, FileKind::Text)?;
@@ -146,9 +151,32 @@ fn open_table(
     request: &TableInput,
     own: Option<&OwnSnapshot>,
     splits: usize,
+    columns: Option<Vec<&str>>,
 ) -> Result<OpenInput, JobError> {
     let snapshot = JobSnapshot::of(db, request, own)?;
     let table = lookup::snapshot_table(db, &request.table, snapshot.name())?;
+    if let Some(schema) = schema_at(&table, &request.table.to_string())? {
+        cql::check(request, &schema)?;
+        let wanted = cql::wanted(request, &schema, columns);
+        let text = CqlText::new(Arc::new(schema), table.read_time_ms(), wanted.as_deref());
+        return Ok(OpenInput {
+            format: text.format(),
+            input: Arc::new(CqlInput::new(
+                SnapshotInput::new(table.clone(), splits),
+                text,
+            )),
+            label: request.table.to_string(),
+            snapshot: Some(snapshot),
+            place: OpenPlace::Cql(table, wanted),
+        });
+    }
+    if !request.columns.is_empty() {
+        let text = format!(
+            "table {} was not made by CQL: there are no columns of it to choose from",
+            request.table
+        );
+        return Err(JobError::senseless(text));
+    }
     let input = SnapshotInput::new(table.clone(), splits);
     let input = match &request.keys {
         KeySelection::All => input,

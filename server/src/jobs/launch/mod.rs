@@ -11,6 +11,7 @@
 //! from the same request; only its inputs come from the description.
 
 mod application;
+mod cql;
 mod description;
 mod input;
 mod isolate;

@@ -9,6 +9,9 @@ pub struct Column {
     pub name: String,
     /// What it holds.
     pub kind: ColumnKind,
+    /// Its CQL type, where it comes from a column that has one, or can have no other.
+    #[serde(default)]
+    pub ty: Option<String>,
 }
 
 /// What a column holds, as far as it is known: how it stands in JSON.
@@ -48,7 +51,15 @@ impl Column {
 
     fn new(name: impl Into<String>, kind: ColumnKind) -> Self {
         let name = name.into();
-        Self { name, kind }
+        let ty = None;
+        Self { name, kind, ty }
+    }
+
+    /// The same of this CQL type.
+    #[must_use]
+    pub fn of_type(mut self, ty: &str) -> Self {
+        self.ty = Some(ty.to_string());
+        self
     }
 }
 

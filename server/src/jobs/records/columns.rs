@@ -14,6 +14,7 @@ pub struct Columns {
     /// None where no column was asked for.
     decoder: Option<Arc<dyn RowDecoder>>,
     names: Vec<String>,
+    columns: Vec<Column>,
 }
 
 thread_local! {
@@ -42,6 +43,7 @@ impl Columns {
         };
         Ok(Self {
             decoder,
+            columns: declared(schema, &names),
             names: names.into_iter().map(str::to_string).collect(),
         })
     }
@@ -54,18 +56,28 @@ impl Columns {
     ) -> Option<(Vec<Column>, Self)> {
         let borrowed: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
         let (columns, decoder) = schema.json_decoder(&borrowed)?;
-        let names = borrowed.into_iter().map(str::to_string).collect();
-        let decoder = Some(decoder.into());
-        Some((columns, Self { decoder, names }))
+        let these = Self {
+            decoder: Some(decoder.into()),
+            names: borrowed.into_iter().map(str::to_string).collect(),
+            columns: columns.clone(),
+        };
+        Some((columns, these))
     }
 
     /// All columns that rows are written with.
     pub fn all(schema: &dyn RowSchema) -> Self {
-        let columns = schema.columns().into_iter();
+        let columns = schema.columns();
         Self {
             decoder: Some(schema.whole().into()),
-            names: columns.map(|column| column.name).collect(),
+            names: columns.iter().map(|column| column.name.clone()).collect(),
+            columns,
         }
+    }
+
+    /// What rows that have them too say of them: as declared where they have a type, else
+    /// text.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
     }
 
     /// Their names, as asked for.
@@ -108,6 +120,17 @@ impl Columns {
         let name = self.names.get(at).map_or("value", |name| &name[..]);
         number(field, key, name)
     }
+}
+
+/// The columns of these names as `schema` declares them, if with a type.
+fn declared(schema: &dyn RowSchema, names: &[&str]) -> Vec<Column> {
+    let declared = schema.columns();
+    let column = |name: &&str| {
+        let found = declared.iter().find(|column| column.name == *name);
+        let typed = found.filter(|column| column.ty.is_some()).cloned();
+        typed.unwrap_or_else(|| Column::text(*name))
+    };
+    names.iter().map(column).collect()
 }
 
 /// The number that a field of a column called `name` is; see [`Columns::number`].

@@ -74,6 +74,24 @@ impl ApplicationRequest {
         }
     }
 
+    /// The columns of its input that it looks at; `None`: at all of them, or at the rows as
+    /// they are.
+    pub fn columns(&self) -> Option<Vec<&str>> {
+        match self {
+            Self::Aggregate(options) => {
+                let columns = options.by.iter().chain(&options.of);
+                Some(columns.map(String::as_str).collect())
+            }
+            Self::Pagerank(options) => Some(vec![&options.from, &options.to]),
+            Self::Select(options) if !options.columns.is_empty() => {
+                let conditions = options.conditions.iter().map(Condition::column);
+                let columns = options.columns.iter().map(String::as_str);
+                Some(columns.chain(conditions).collect())
+            }
+            _ => None,
+        }
+    }
+
     /// Reduce tasks, of those that let one choose.
     pub(super) fn reduces(&self) -> Option<u32> {
         match self {

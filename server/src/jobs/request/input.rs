@@ -34,12 +34,16 @@ pub struct TableInput {
     /// Which of its rows.
     #[serde(default)]
     pub keys: KeySelection,
-    /// What its values are.
+    /// What its values are; of a table that CQL made its schema says that.
     #[serde(default)]
     pub values: ValueKind,
     /// Names of the columns of CSV values; none: their numbers, from 1.
     #[serde(default)]
     pub names: Vec<String>,
+    /// Of a table that CQL made, the columns that are read beside those of its primary key;
+    /// none, which is not written: those that the application needs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
 }
 
 impl TableInput {
@@ -51,6 +55,7 @@ impl TableInput {
             keys: KeySelection::default(),
             values: ValueKind::default(),
             names: Vec::new(),
+            columns: Vec::new(),
         }
     }
 }

@@ -11,6 +11,7 @@ fn table() -> InputRequest {
         },
         values: ValueKind::Csv,
         names: vec!["a".to_string(), "b".to_string()],
+        columns: Vec::new(),
         ..TableInput::new("app.lines".parse().unwrap())
     })
 }

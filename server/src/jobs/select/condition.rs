@@ -152,7 +152,7 @@ impl fmt::Display for Condition {
 
 impl Condition {
     /// The column that it is on.
-    pub(super) fn column(&self) -> &str {
+    pub(in crate::jobs) fn column(&self) -> &str {
         &self.column
     }
 

@@ -29,6 +29,21 @@ impl CqlType {
         self.print(value).unwrap_or_else(|| hex(value))
     }
 
+    /// Appends the value as [`literal`](Self::literal) says it, but without the quotes around
+    /// texts, dates, times and addresses; an empty value is nothing. Of native types
+    /// [`parse_value`](Self::parse_value) reads it back, of a blob what follows `0x`.
+    pub fn write_text(&self, value: &[u8], out: &mut Vec<u8>) {
+        match self {
+            _ if value.is_empty() && self.is_native() => {}
+            Self::Text | Self::Ascii => out.extend_from_slice(value),
+            Self::Inet | Self::Date | Self::Time | Self::Timestamp => {
+                let literal = self.literal(value);
+                out.extend_from_slice(literal.trim_matches('\'').as_bytes());
+            }
+            _ => out.extend_from_slice(self.literal(value).as_bytes()),
+        }
+    }
+
     fn print(&self, value: &[u8]) -> Option<String> {
         Some(match self {
             Self::Ascii | Self::Text => {

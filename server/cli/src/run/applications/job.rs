@@ -84,13 +84,13 @@ impl JobArgs {
                     pattern: args.pattern,
                     regex: args.regex,
                 });
-                (application, one(args.input)?)
+                (application, one(args.input.with(args.columns))?)
             }
             Self::Index(args) => {
                 let application = ApplicationRequest::Index(IndexRequest {
                     reduces: args.reduces.reduces,
                 });
-                (application, one(args.input)?)
+                (application, one(args.input.with(args.columns))?)
             }
             Self::Join(args) => {
                 let right = args.input.at(args.with.place()).into_request()?;
@@ -152,7 +152,7 @@ impl JobArgs {
                 let application = ApplicationRequest::Wordcount(WordcountRequest {
                     reduces: args.reduces.reduces,
                 });
-                (application, one(args.input)?)
+                (application, one(args.input.with(args.columns))?)
             }
         };
         common.request(application, inputs, runner)

@@ -1,0 +1,209 @@
+//! A table that CQL made, at a snapshot, as the input of a job.
+//!
+//! ```text
+//!   SnapshotInput: splits, keys and operands ─> partitions ─> CqlText ─> key, value
+//! ```
+//!
+//! A record is a row as its reader at the time of the snapshot sees it: under the deletions
+//! of its partition, without what had expired. So a job that starts again reads the same.
+
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ebb_catalog::key::{DecodedKey, Place, SCHEMA_KEY};
+use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
+use ebb_storage::Range;
+
+pub use self::text::CqlText;
+use self::text::{Buffers, PartitionText};
+use super::snapshot::{Piece, SnapshotInput};
+
+/// The byte after a partition's prefix: its header.
+const HEADER: u8 = 0;
+
+/// The rows of a table that CQL made, as a snapshot has it. A split may begin inside of a
+/// partition, whose header is fetched then.
+#[derive(Debug, Clone)]
+pub struct CqlInput {
+    /// Its keys and operands, the schema left out where it cuts splits.
+    table: SnapshotInput,
+    text: Arc<CqlText>,
+}
+
+impl CqlInput {
+    /// The rows of `table`, all of it, as `text` writes them.
+    pub fn new(table: SnapshotInput, text: CqlText) -> Self {
+        // Right after the schema.
+        let first = [SCHEMA_KEY, &[0]].concat();
+        Self {
+            table: table.within(first, None),
+            text: Arc::new(text),
+        }
+    }
+
+    fn header(&self, prefix: &[u8]) -> Result<Option<Bytes>, TaskError> {
+        self.table.get(&header_key(prefix))
+    }
+
+    /// Whether a partition has a row from `from` on that is there.
+    fn has_row_from(
+        &self,
+        from: Bytes,
+        partition: &PartitionText<'_>,
+        prefix: &[u8],
+    ) -> Result<bool, TaskError> {
+        let rest = Piece {
+            lower: from,
+            upper: None,
+        };
+        for entry in self.table.scan(rest) {
+            let (key, operand) = entry.map_err(TaskError::failed)?;
+            if !key.starts_with(prefix) {
+                break;
+            }
+            let clustering = key.get(prefix.len() + 1..).unwrap_or_default();
+            if partition.is_there(clustering, &operand)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Hands the rows of a partition to `record`: those behind `row`, which is the first of
+    /// them, up to the end of the entries. What comes behind the partition is the answer.
+    fn read_partition(
+        &self,
+        walk: &mut Walk<'_>,
+        prefix: &[u8],
+        header: Option<Bytes>,
+        mut row: Option<(Bytes, Bytes)>,
+        begins_here: bool,
+    ) -> Result<Option<(Bytes, Bytes)>, TaskError> {
+        let partition = self.text.partition(prefix, header.as_deref())?;
+        let mut had_rows = false;
+        while let Some((key, operand)) = row {
+            if !key.starts_with(prefix) {
+                row = Some((key, operand));
+                break;
+            }
+            let clustering = key.get(prefix.len() + 1..).unwrap_or_default();
+            if partition.write_row(clustering, &operand, &mut walk.buffers)? {
+                had_rows = true;
+                (walk.record)(&walk.buffers.key, &walk.buffers.value)?;
+            }
+            row = walk.next()?;
+        }
+        // Static columns without a row are a row, once, where the partition begins.
+        if begins_here && !had_rows && partition.has_static_values()? {
+            let elsewhere = match (&row, &walk.upper) {
+                (None, Some(upper)) if upper.starts_with(prefix) => {
+                    self.has_row_from(upper.clone(), &partition, prefix)?
+                }
+                _ => false,
+            };
+            if !elsewhere {
+                partition.write_statics(&mut walk.buffers)?;
+                (walk.record)(&walk.buffers.key, &walk.buffers.value)?;
+            }
+        }
+        Ok(row)
+    }
+}
+
+/// A walk over the entries of a split.
+struct Walk<'r> {
+    entries: Range,
+    /// Where the split ends.
+    upper: Option<Bytes>,
+    buffers: Buffers,
+    record: RecordSink<'r>,
+}
+
+impl Walk<'_> {
+    fn next(&mut self) -> Result<Option<(Bytes, Bytes)>, TaskError> {
+        self.entries.next().transpose().map_err(TaskError::failed)
+    }
+}
+
+impl Input for CqlInput {
+    fn splits(&self) -> Result<Vec<Split>, TaskError> {
+        self.table.splits()
+    }
+
+    fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
+        let piece = Piece::of(split);
+        // Read before the rows: later a merge may have dropped it, with rows that the walk
+        // still sees. Only the first partition may have begun before the split.
+        let begun = match prefix_of(&piece.lower) {
+            Some(prefix) => self.header(prefix)?.map(|header| (prefix.to_vec(), header)),
+            None => None,
+        };
+        let mut walk = Walk {
+            upper: piece.upper.clone(),
+            entries: self.table.scan(piece),
+            buffers: Buffers::default(),
+            record,
+        };
+        let mut pending = walk.next()?;
+        while let Some((key, value)) = pending.take() {
+            let decoded = DecodedKey::read(&key).map_err(damaged)?;
+            let prefix = key.slice(..decoded.prefix.len());
+            pending = match decoded.place {
+                Place::Header => {
+                    let row = walk.next()?;
+                    self.read_partition(&mut walk, &prefix, Some(value), row, true)?
+                }
+                Place::Row(_) => {
+                    let begun = begun.as_ref().filter(|(of, _)| of[..] == prefix[..]);
+                    let header = begun.map(|(_, header)| header.clone());
+                    let row = Some((key.clone(), value));
+                    self.read_partition(&mut walk, &prefix, header, row, false)?
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn sample(
+        &self,
+        split: &Split,
+        records: usize,
+        record: RecordSink<'_>,
+    ) -> Result<(), TaskError> {
+        let mut buffers = Buffers::default();
+        self.table.sample(split, records, &mut |key, operand| {
+            let decoded = DecodedKey::read(key).map_err(damaged)?;
+            let Place::Row(clustering) = decoded.place else {
+                return Ok(());
+            };
+            let header = self.header(decoded.prefix)?;
+            let partition = self.text.partition(decoded.prefix, header.as_deref())?;
+            match partition.write_row(clustering, operand, &mut buffers)? {
+                true => record(&buffers.key, &buffers.value),
+                false => Ok(()),
+            }
+        })
+    }
+}
+
+/// What the keys of the partition begin with in which a split begins that begins with this
+/// key; `None` where it begins before a partition.
+fn prefix_of(lower: &[u8]) -> Option<&[u8]> {
+    let length: [u8; 2] = lower.get(8..10)?.try_into().ok()?;
+    lower.get(..10 + usize::from(u16::from_be_bytes(length)))
+}
+
+fn header_key(prefix: &[u8]) -> Vec<u8> {
+    let mut key = prefix.to_vec();
+    key.push(HEADER);
+    key
+}
+
+/// That a key or an operand is none.
+fn damaged(error: impl std::fmt::Display) -> TaskError {
+    TaskError::failed(format!("a row of the table is damaged: {error}"))
+}
