@@ -29,6 +29,7 @@ fn writer(mem: &MemDisk, name: &str) -> Result<SortedWriter, Error> {
             ..SsTableOptions::default()
         },
         file_bytes: 300,
+        ..SortedWriterOptions::default()
     };
     SortedWriter::create(OUT, name, options)
 }

@@ -14,14 +14,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Error, Result};
-use ebb_server::catalog::Catalog;
 use ebb_server::cql::executor::Executor;
 use ebb_server::cql::read::Limits;
 use ebb_server::cql::serve::{CqlServer, ServeOptions};
 use ebb_server::cql::system::LocalNode;
 use ebb_server::http::{JobsServer, SOCKET};
 use ebb_server::node::{Node, NodeOptions, Restarted, Stop};
-use ebb_storage::{ErrorKind, Options, SystemClock};
+use ebb_storage::{ErrorKind, Options};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use self::settings::{Durability, Settings, SettingsArgs};
@@ -121,8 +120,6 @@ fn open(settings: &Settings) -> Result<Node> {
 }
 
 fn listen(settings: &Settings, node: &Node) -> Result<CqlServer> {
-    let db = node.db().context("the node has a database")?;
-    let catalog = Catalog::open(db, node.grace_periods(), Arc::new(SystemClock))?;
     let options = ServeOptions {
         address: settings.cql,
         connections_max: settings.connections_max as usize,
@@ -131,7 +128,7 @@ fn listen(settings: &Settings, node: &Node) -> Result<CqlServer> {
     };
     let address = settings.advertise.unwrap_or(settings.cql);
     let executor = Executor::new(
-        Arc::new(catalog),
+        node.catalog()?,
         LocalNode {
             address,
             cluster_name: settings.cluster_name.clone(),

@@ -10,6 +10,8 @@
 //!
 //! [`Node::open`]: crate::node::Node::open
 
+use std::sync::Arc;
+
 use ebb_catalog::key::{DecodedKey, Place, SCHEMA_KEY};
 use ebb_catalog::row::{
     self, Garbage, Header, RowError, Stats, header_stats, merge_headers, merge_rows, purge_header,
@@ -43,6 +45,11 @@ pub fn with_cql_tables(options: Options, grace_periods: &GracePeriods) -> Option
 /// The merge operators that tables of a database may name.
 pub fn merge_operators() -> MergeOperators {
     MergeOperators::default().with(CqlRow::default())
+}
+
+/// The operator for files of operands that tables ingest.
+pub(crate) fn cql_row() -> Arc<dyn MergeOperator> {
+    Arc::new(CqlRow::default())
 }
 
 /// Merges rows, and headers of partitions; the key says which. A partition is a group,

@@ -267,6 +267,20 @@ pub fn is_cql_table(table: &Table) -> bool {
     table.options().merge_operator.as_deref() == Some(CQL_ROW)
 }
 
+/// Whether CQL made the keyspace.
+///
+/// # Errors
+/// As the store.
+pub fn is_cql_keyspace(db: &Db, name: &str) -> Result<bool> {
+    let records = db.existing_keyspace(SYSTEM_KEYSPACE);
+    let records = records.and_then(|own| own.existing_table(KEYSPACES_TABLE));
+    match records {
+        Ok(records) => Ok(records.get(name.as_bytes())?.is_some()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Removes the record of a keyspace that was dropped without the catalog; nothing where
 /// CQL did not make it. (A record that stays makes an empty keyspace at the next opening.)
 ///

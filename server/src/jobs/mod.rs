@@ -67,7 +67,8 @@ pub use inputs::{
     SnapshotInput, Union,
 };
 pub use outputs::{
-    FilesOutput, FilesTarget, LimitedOutput, Relay, RowFormat, RowWriter, ScratchDir, TableOutput,
+    CqlOutput, FilesOutput, FilesTarget, LimitedOutput, Relay, RowFormat, RowWriter, ScratchDir,
+    TableOutput, has_rows_written_at,
 };
 
 /// The name and summary of a built-in application, for listings.

@@ -79,6 +79,7 @@ mod tests {
             started_unix_ms: 0,
             starts,
             commits,
+            written_us: None,
             ended_unix_ms: None,
             report: None,
             attempts_dropped: 0,

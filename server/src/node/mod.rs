@@ -64,7 +64,7 @@ pub use self::running::{JobEnd, JobProgress, ReadInput, RunningJob, Stop};
 use self::spills::Spills;
 pub use self::start::Restarted;
 pub use self::store::{StoreRequests, StoreWindows};
-use crate::catalog::{GracePeriods, with_cql_tables};
+use crate::catalog::{Catalog, GracePeriods, LazyCatalog, with_cql_tables};
 use crate::jobs::JobError;
 use crate::jobs::advice::Expectation;
 use crate::jobs::history::History;
@@ -76,7 +76,6 @@ pub struct Node {
     registry: Arc<Registry>,
     history: OnceLock<History>,
     site: Site,
-    grace_periods: GracePeriods,
     policy: &'static str,
     assembly: Assembly,
     /// After what may write there.
@@ -95,7 +94,8 @@ impl Node {
         let db = Db::open(data, with_cql_tables(db, &grace_periods))?;
         let spill_dir = options.spill_dir.is_none().then(|| data.join("spill"));
         let spills = spill_dir.map(|parent| Spills::create_in(parent, true));
-        Self::assemble(Some(db), grace_periods, spills.transpose()?, options)
+        let catalog = LazyCatalog::new(grace_periods);
+        Self::assemble(Some(db), catalog, spills.transpose()?, options)
     }
 
     /// Starts a node over a database that is open, or without one.
@@ -103,12 +103,12 @@ impl Node {
     /// # Errors
     /// As [`Node::open`].
     pub fn start(db: Option<Db>, options: NodeOptions) -> Result<Self, JobError> {
-        Self::assemble(db, GracePeriods::default(), None, options)
+        Self::assemble(db, LazyCatalog::default(), None, options)
     }
 
     fn assemble(
         db: Option<Db>,
-        grace_periods: GracePeriods,
+        catalog: LazyCatalog,
         spills: Option<Spills>,
         options: NodeOptions,
     ) -> Result<Self, JobError> {
@@ -126,11 +126,11 @@ impl Node {
             history: OnceLock::new(),
             site: Site {
                 db,
+                catalog,
                 spill_dir: spills.path().to_path_buf(),
                 cores,
                 task_memory_bytes,
             },
-            grace_periods,
             policy,
             assembly,
             _spills: spills,
@@ -170,9 +170,14 @@ impl Node {
         self.site.db.as_ref()
     }
 
-    /// What the catalog of a database that this node opened tells merges.
-    pub fn grace_periods(&self) -> &GracePeriods {
-        &self.grace_periods
+    /// The catalog of the database, opened when it is first asked for: what CQL and jobs know
+    /// of its tables, and what gives timestamps.
+    ///
+    /// # Errors
+    /// As [`Catalog::open`]; where there is no database.
+    pub fn catalog(&self) -> Result<Arc<Catalog>, JobError> {
+        let no = || JobError::NoDatabase("a table of CQL".to_string());
+        Ok(self.site.catalog.of(self.db().ok_or_else(no)?)?)
     }
 
     /// The name of the policy by which jobs share what they may use.

@@ -75,7 +75,7 @@ pub(super) fn restart(node: &Node, id: &str) -> Result<Restarted, JobError> {
     let record = node.job(id)?;
     node.check_not_running(&record)?;
     let history = node.recorded()?;
-    let there = |request: &JobRequest| output_is_there(request, &node.site);
+    let there = |request: &JobRequest| output_is_there(request, record.written_us, &node.site);
     let request = match fate(&record, there)? {
         Fate::Start(request) => request,
         Fate::Succeeded(request) => {

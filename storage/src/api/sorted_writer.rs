@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::file_system::FileSystem;
 use crate::key::{Kind, SeqNo, check_lengths};
 use crate::options::Options;
+use crate::read::{MergeOperator, TimestampBounds, timestamps_of};
 use crate::sstable::{NO_NUMBER, SsTableOptions, SsTableWriter};
 
 /// Options of a [`SortedWriter`].
@@ -20,6 +21,9 @@ pub struct SortedWriterOptions {
     pub sstable: SsTableOptions,
     /// A file of about this many bytes is followed by the next. Default: 64 MiB.
     pub file_bytes: u64,
+    /// That of the table, where operands are written: the files then say the bounds of its
+    /// timestamps, so that merges may purge. Default: none.
+    pub merge_operator: Option<Arc<dyn MergeOperator>>,
 }
 
 impl Default for SortedWriterOptions {
@@ -28,6 +32,7 @@ impl Default for SortedWriterOptions {
             disk: Arc::new(LocalDisk),
             sstable: SsTableOptions::default(),
             file_bytes: 64 << 20,
+            merge_operator: None,
         }
     }
 }
@@ -40,6 +45,7 @@ impl From<&Options> for SortedWriterOptions {
             disk: options.disk.clone(),
             sstable: SsTableOptions::default(),
             file_bytes: options.file_bytes,
+            merge_operator: None,
         }
     }
 }
@@ -69,6 +75,8 @@ pub struct SortedWriter {
     dir: PathBuf,
     name: String,
     writer: Option<SsTableWriter>,
+    /// Of the open file; none where nothing is known of them.
+    timestamps: Option<TimestampBounds>,
     last_key: Option<Vec<u8>>,
     files: Vec<PathBuf>,
     finished: bool,
@@ -98,6 +106,7 @@ impl SortedWriter {
             dir,
             name: name.to_string(),
             writer: None,
+            timestamps: None,
             last_key: None,
             files: Vec::new(),
             finished: false,
@@ -117,6 +126,12 @@ impl SortedWriter {
     /// Removes a key that the table may have. Errors: see [`SortedWriter::put`].
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         self.add(key, Kind::Delete, &[])
+    }
+
+    /// Merges an operand into a key, by the merge operator of the table that ingests it.
+    /// Errors: see [`SortedWriter::put`].
+    pub fn merge(&mut self, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.add(key, Kind::Merge, operand)
     }
 
     /// Completes the files and makes them durable; returns them in the order of
@@ -162,9 +177,17 @@ impl SortedWriter {
                 (NO_NUMBER, 0),
                 self.options.sstable.clone(),
             )?);
+            let operator = self.options.merge_operator.as_ref();
+            self.timestamps = operator.map(|_| TimestampBounds::NONE);
         }
         let writer = self.writer.as_mut().expect("just opened");
         writer.add(key, SeqNo::ZERO, kind, value)?;
+        if let Some((operator, bounds)) =
+            (self.options.merge_operator.as_ref()).zip(self.timestamps)
+        {
+            let more = timestamps_of(&**operator, key, kind, value);
+            self.timestamps = more.map(|more| bounds.union(more));
+        }
         let last = self.last_key.get_or_insert_default();
         last.clear();
         last.extend_from_slice(key);
@@ -172,10 +195,13 @@ impl SortedWriter {
     }
 
     fn finish_file(&mut self) -> Result<()> {
-        self.writer.take().map_or(Ok(()), |writer| {
+        if let Some(mut writer) = self.writer.take() {
+            if let Some(bounds) = self.timestamps {
+                writer.set_timestamps(bounds);
+            }
             writer.finish()?;
-            Ok(())
-        })
+        }
+        Ok(())
     }
 }
 

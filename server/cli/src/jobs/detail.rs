@@ -209,6 +209,7 @@ mod tests {
             started_unix_ms: 1_795_293_012_345,
             starts: 2,
             commits: false,
+            written_us: None,
             ended_unix_ms: Some(1_795_293_013_595),
             report: Some(report),
             attempts_dropped: 1234,

@@ -1,6 +1,12 @@
 //! Jobs over tables that CQL made, beside the server and after it.
 
+use ebb_catalog::row::RowRef;
 use ebb_cql::client::Client;
+use ebb_cql::protocol::Response;
+use ebb_server::catalog::database_options;
+use ebb_server::jobs::history::History;
+use ebb_server::jobs::request::OutputPlace;
+use ebb_storage::Db;
 
 use crate::place::Place;
 use crate::serving::{KEYSPACE, Server, query};
@@ -105,4 +111,129 @@ fn what_does_not_fit_a_cql_table_is_refused_with_what_there_is() {
     place
         .ebb("run wordcount --text a.txt --columns x --output -")
         .fails(2);
+}
+
+/// The cells of the rows of a statement; none is null.
+fn cells(client: &mut Client, text: &str) -> Vec<Vec<Option<Vec<u8>>>> {
+    let rows = match query(client, text).unwrap() {
+        Response::Rows(rows) => rows,
+        other => panic!("{other:?}"),
+    };
+    let cells: Vec<_> = rows.cells().map(|cell| cell.map(<[u8]>::to_vec)).collect();
+    cells
+        .chunks(rows.column_count())
+        .map(<[_]>::to_vec)
+        .collect()
+}
+
+#[test]
+fn the_rows_of_a_job_are_a_table_of_cql() {
+    let (place, server, mut client) = shop();
+    let job = "run aggregate --by customer --of pieces --table shop.orders --snapshot monday";
+    let said = place.ebb(&format!("{job} --output shop.totals")).ok();
+    assert!(said.contains("table shop.totals: 3 rows"), "{said}");
+    let text = "SELECT customer, rows, pieces_max FROM shop.totals WHERE customer = 'ada'";
+    let ada = cells(&mut client, text);
+    let expected = [
+        Some(b"ada".to_vec()),
+        Some(2_i64.to_be_bytes().to_vec()),
+        Some(3_i32.to_be_bytes().to_vec()),
+    ];
+    assert_eq!(ada, [expected]);
+    let said = place.ebb(&format!("{job} --output shop.totals")).fails(1);
+    assert!(said.contains("has rows already"), "{said}");
+    // Into a table that there is, with a column that the job does not write.
+    let create = "CREATE TABLE shop.kept (who text PRIMARY KEY, rows int, pieces_count bigint, \
+                  pieces_sum varint, pieces_min double, pieces_max decimal, pieces_avg double, \
+                  note text)";
+    query(&mut client, create).unwrap();
+    place
+        .ebb(&format!("{job} --output shop.kept --isolate process"))
+        .ok();
+    let text = "SELECT who, rows, note FROM shop.kept WHERE who = 'bob, jr'";
+    let bob = cells(&mut client, text);
+    assert_eq!(
+        bob,
+        [[
+            Some(b"bob, jr".to_vec()),
+            Some(3_i32.to_be_bytes().to_vec()),
+            None
+        ]]
+    );
+    // A copy has the columns and the types of what it is of.
+    let copy = "run select --columns customer,at,id,total --table shop.orders --output shop.copy";
+    let said = place.ebb(copy).fails(2);
+    assert!(said.contains("CREATE TABLE"), "{said}");
+    let sorted = "run sort --table shop.totals --output shop.sorted";
+    place.ebb(sorted).ok();
+    assert_eq!(cells(&mut client, "SELECT rows FROM shop.sorted").len(), 3);
+    // It is the input of the next job, and stays for the next server.
+    let next = "run aggregate --of pieces_sum --table shop.totals --output -";
+    assert!(place.ebb(next).ok().starts_with("all\t3,2,10,"));
+    drop(client);
+    assert_eq!(server.stop(), Some(0));
+    let own = "run wordcount --table shop.totals --columns rows --output shop.words";
+    place.ebb(own).ok();
+    let server = Server::start(&place, "");
+    let words = cells(&mut server.client(), "SELECT word, count FROM shop.words");
+    assert_eq!(words.len(), 3);
+}
+
+#[test]
+fn a_job_that_was_killed_when_its_rows_were_in_a_cql_table_has_succeeded() {
+    let (place, server, mut client) = shop();
+    let job = "run aggregate --by customer --of pieces --table shop.orders --snapshot monday";
+    place.ebb(&format!("{job} --output shop.totals")).ok();
+    let expected = cells(&mut client, "SELECT * FROM shop.totals");
+    // Somebody else's row says nothing of the job.
+    let create = "CREATE TABLE shop.other (customer text PRIMARY KEY, rows bigint, \
+                  pieces_count bigint, pieces_sum varint, pieces_min int, pieces_max int, \
+                  pieces_avg decimal)";
+    query(&mut client, create).unwrap();
+    drop(client);
+    assert_eq!(server.stop(), Some(0));
+    let mut ids = Vec::new();
+    {
+        place.until_unlocked();
+        let db = Db::open(place.path("ebb-data"), database_options()).unwrap();
+        let history = History::open(&db).unwrap();
+        let done = history.jobs().unwrap().pop().unwrap();
+        let written_us = {
+            // As the record of the commit has it: the timestamp of any of the rows.
+            let table = db
+                .existing_keyspace("shop")
+                .unwrap()
+                .existing_table("totals")
+                .unwrap();
+            let (_, operand) = table.range::<&[u8], _>(..).last().unwrap().unwrap();
+            RowRef::parse(&operand).unwrap().marker().unwrap().timestamp
+        };
+        for (output, written_us) in [("totals", written_us), ("other", 7)] {
+            let mut request = done.request().unwrap();
+            request.output.to = OutputPlace::Table(format!("shop.{output}").parse().unwrap());
+            let record = history.begin(&request, Vec::new()).unwrap();
+            history.begin_commit(&record, Some(written_us)).unwrap();
+            ids.push(record.id);
+        }
+    }
+    place.until_unlocked();
+    let server = Server::start(&place, "");
+    for id in ids {
+        loop {
+            let found = place.ebb(&format!("jobs {id} --json")).json();
+            match found["state"].as_str().unwrap() {
+                "started" => {}
+                state => {
+                    assert_eq!(state, "succeeded", "{found}");
+                    break;
+                }
+            }
+        }
+    }
+    let mut client = server.client();
+    for table in ["totals", "other"] {
+        let columns = "customer, rows, pieces_count, pieces_sum, pieces_min, pieces_max";
+        let found = cells(&mut client, &format!("SELECT {columns} FROM shop.{table}"));
+        assert_eq!(found.len(), expected.len(), "{table}");
+    }
 }

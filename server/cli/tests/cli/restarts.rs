@@ -37,7 +37,7 @@ fn left(place: &Place, commits: bool, changed: impl FnOnce(&mut JobRequest)) -> 
         changed(&mut request);
         let record = history.begin(&request, own()).unwrap();
         if commits {
-            history.begin_commit(&record).unwrap();
+            history.begin_commit(&record, None).unwrap();
         }
         record
     })
@@ -104,7 +104,7 @@ fn rows_in_a_table_are_those_of_the_job_that_came_to_put_them_there() {
     with_history(&place, |history| {
         let recorded = history.begin_again(&recorded, own()).unwrap();
         let recorded = history.begin_again(&recorded, own()).unwrap();
-        history.begin_commit(&recorded).unwrap();
+        history.begin_commit(&recorded, None).unwrap();
     });
     let restarted = place.ebb("jobs restart --json").json();
     assert_eq!(restarted["outcome"]["kind"], "succeeded");

@@ -176,6 +176,7 @@ impl History {
             own_snapshots: own,
             starts: job.starts.saturating_add(1),
             commits: false,
+            written_us: None,
             ..job.clone()
         };
         self.attempts.forget(&job.id)?;
@@ -183,14 +184,16 @@ impl History {
         Ok(again)
     }
 
-    /// Records that a job is about to put its output in place: on the disk, since the output
-    /// may be there sooner than anything else that is recorded.
+    /// Records that a job is about to put its output in place, and at which timestamp where
+    /// that is a table of CQL: on the disk, since the output may be there sooner than
+    /// anything else that is recorded.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn begin_commit(&self, job: &JobRecord) -> Result<()> {
+    pub fn begin_commit(&self, job: &JobRecord, written_us: Option<i64>) -> Result<()> {
         self.put(&JobRecord {
             commits: true,
+            written_us,
             ..job.clone()
         })?;
         Ok(self.attempts.db.sync()?)

@@ -53,6 +53,10 @@ pub struct JobRecord {
     /// Whether its last start came to put the output in place. If it did not end then
     /// and there is an output, the job has made it.
     pub commits: bool,
+    /// The timestamp of the rows that its last start came to put into a table of CQL, where
+    /// it came to that; not written where it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_us: Option<i64>,
     /// When it ended, in milliseconds since 1970.
     pub ended_unix_ms: Option<u64>,
     /// The runtime's report.
@@ -78,6 +82,7 @@ impl JobRecord {
             started_unix_ms: now_unix_ms,
             starts: 1,
             commits: false,
+            written_us: None,
             ended_unix_ms: None,
             report: None,
             attempts_dropped: 0,

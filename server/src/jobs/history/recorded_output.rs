@@ -27,6 +27,22 @@ impl CommitRecord {
     pub fn set(&self, history: &History, job: &JobRecord) {
         let _ = self.record.set((history.clone(), job.clone()));
     }
+
+    /// Records that the output is about to be put in place; of rows for a table of CQL at
+    /// which timestamp.
+    ///
+    /// # Errors
+    /// When it cannot be recorded. Then it must not be done either: the job fails, and when
+    /// that cannot be recorded it starts again.
+    pub fn begin(&self, written_us: Option<i64>) -> Result<(), TaskError> {
+        let Some((history, job)) = self.record.get() else {
+            return Ok(());
+        };
+        let begun = history.begin_commit(job, written_us);
+        begun.map_err(|error| {
+            TaskError::failed(format!("recording it in the history of jobs: {error}"))
+        })
+    }
 }
 
 /// An output whose commit is recorded first.
@@ -51,14 +67,8 @@ impl Output for RecordedOutput {
         self.output.open(partition, attempt)
     }
 
-    /// What cannot be recorded is not done either: the job fails, and when that cannot be
-    /// recorded it starts again.
     fn commit(&self) -> Result<(), TaskError> {
-        if let Some((history, job)) = self.commits.record.get() {
-            history.begin_commit(job).map_err(|error| {
-                TaskError::failed(format!("recording it in the history of jobs: {error}"))
-            })?;
-        }
+        self.commits.begin(None)?;
         self.output.commit()
     }
 

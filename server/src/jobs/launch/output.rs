@@ -5,11 +5,14 @@ use std::sync::Arc;
 use ebb_scheduler::runtime::{Output, VecOutput};
 
 use super::site::Site;
+use crate::catalog::{Catalog, is_cql_keyspace, is_cql_table};
 use crate::jobs::error::JobError;
 use crate::jobs::history::{CommitRecord, RecordedOutput, SYSTEM_KEYSPACE};
 use crate::jobs::records::RowSchema;
 use crate::jobs::request::{JobRequest, OutputPlace, Paths};
-use crate::jobs::{FilesOutput, FilesTarget, LimitedOutput, RowWriter, TableOutput};
+use crate::jobs::{
+    CqlOutput, FilesOutput, FilesTarget, LimitedOutput, RowWriter, TableOutput, has_rows_written_at,
+};
 use crate::lookup;
 use crate::names::TableName;
 
@@ -38,27 +41,41 @@ impl OpenOutput<'_> {
         else {
             return Ok(Arc::new(VecOutput::new()));
         };
-        let mut output: Arc<dyn Output> = match files_target(request, paths) {
-            None => Arc::new(table_output(request, site)?),
+        let limited = |output: Arc<dyn Output>| -> Arc<dyn Output> {
+            match request.output.limit {
+                None => output,
+                Some(rows) => Arc::new(LimitedOutput::new(output, rows, &site.spill_dir)),
+            }
+        };
+        let output: Arc<dyn Output> = match files_target(request, paths) {
+            None => match Place::of(request, site)? {
+                Place::Plain(table) => Arc::new(table),
+                Place::Cql(catalog, TableName { keyspace, table }) => {
+                    let (name, rows) = ((&keyspace[..], &table[..]), Arc::clone(&rows));
+                    let commits = commits.clone();
+                    let output = CqlOutput::new(catalog, name, rows, &site.spill_dir, commits)?;
+                    // It records its commits itself, with their timestamps.
+                    return Ok(limited(Arc::new(output)));
+                }
+            },
             Some(files) => {
                 let rows = RowWriter::new(request.output.row_format(), rows);
                 Arc::new(FilesOutput::new(files, rows, &site.spill_dir))
             }
         };
-        if let Some(rows_max) = request.output.limit {
-            output = Arc::new(LimitedOutput::new(output, rows_max, &site.spill_dir));
-        }
+        let output = limited(output);
         Ok(Arc::new(RecordedOutput::new(output, commits.clone())))
     }
 
-    /// The same for rows of which several may have one key: no table, where one of them
-    /// would be left.
+    /// The same for rows of which several may have one key: no plain table, where one of them
+    /// would be left. A table of CQL refuses such rows when they come.
     pub(super) fn of_any_keys(
         &self,
         rows: Arc<dyn RowSchema>,
     ) -> Result<Arc<dyn Output>, JobError> {
-        if let Self::Rows { request, .. } = self
+        if let Self::Rows { request, site, .. } = self
             && let OutputPlace::Table(name) = &request.output.to
+            && let Place::Plain(_) = Place::of(request, site)?
         {
             return Err(JobError::senseless(format!(
                 "several rows of this job may have the same key, and in table {name} one of \
@@ -70,16 +87,64 @@ impl OpenOutput<'_> {
 }
 
 /// Whether the output of `request` is there: a file or folder of the name, or rows in the
-/// table.
+/// table; in one of CQL those that were put there at `written_us`.
 ///
 /// # Errors
 /// When the system or the store does not tell.
-pub fn output_is_there(request: &JobRequest, site: &Site) -> Result<bool, JobError> {
-    match files_target(request, &request.paths()) {
-        Some(files) => files
-            .exists()
-            .map_err(JobError::system("look for the output")),
-        None => Ok(table_output(request, site)?.has_rows()?),
+pub fn output_is_there(
+    request: &JobRequest,
+    written_us: Option<i64>,
+    site: &Site,
+) -> Result<bool, JobError> {
+    if let Some(files) = files_target(request, &request.paths()) {
+        let exists = files.exists();
+        return exists.map_err(JobError::system("look for the output"));
+    }
+    match (Place::of(request, site)?, written_us) {
+        (Place::Plain(table), _) => Ok(table.has_rows()?),
+        (Place::Cql(..), None) => Ok(false),
+        (Place::Cql(catalog, name), Some(written_us)) => {
+            let state = catalog.state();
+            match state.table(&name.keyspace, &name.table) {
+                Some(table) => Ok(has_rows_written_at(table.rows(), written_us)?),
+                None => Ok(false),
+            }
+        }
+    }
+}
+
+/// A table as an output.
+enum Place {
+    /// Of keys and values.
+    Plain(TableOutput),
+    /// Of CQL, or in a keyspace of CQL.
+    Cql(Arc<Catalog>, TableName),
+}
+
+impl Place {
+    fn of(request: &JobRequest, site: &Site) -> Result<Self, JobError> {
+        let OutputPlace::Table(name) = &request.output.to else {
+            unreachable!("callers have checked that it is a table");
+        };
+        if name.keyspace == SYSTEM_KEYSPACE {
+            let text = format!("keyspace {SYSTEM_KEYSPACE} is ebb's own: write to another");
+            return Err(JobError::senseless(text));
+        }
+        let named = || JobError::NoDatabase(request.output.to.to_string());
+        let db = site.db.as_ref().ok_or_else(named)?;
+        let keyspace = lookup::keyspace(db, &name.keyspace)?;
+        if is_cql_keyspace(db, &name.keyspace)? {
+            let found = keyspace.existing_table(&name.table);
+            if found.as_ref().map_or(true, is_cql_table) {
+                return Ok(Self::Cql(site.catalog.of(db)?, name.clone()));
+            }
+        }
+        Ok(Self::Plain(TableOutput::new(
+            db.clone(),
+            keyspace,
+            &name.table,
+            &site.spill_dir,
+        )))
     }
 }
 
@@ -91,23 +156,4 @@ fn files_target(request: &JobRequest, paths: &Paths) -> Option<FilesTarget> {
         (OutputPlace::Terminal, _) => Some(FilesTarget::Terminal),
         (OutputPlace::Table(_), _) => None,
     }
-}
-
-fn table_output(request: &JobRequest, site: &Site) -> Result<TableOutput, JobError> {
-    let OutputPlace::Table(TableName { keyspace, table }) = &request.output.to else {
-        unreachable!("callers have checked that it is a table");
-    };
-    if keyspace == SYSTEM_KEYSPACE {
-        let text = format!("keyspace {SYSTEM_KEYSPACE} is ebb's own: write to another");
-        return Err(JobError::senseless(text));
-    }
-    let named = || JobError::NoDatabase(request.output.to.to_string());
-    let db = site.db.as_ref().ok_or_else(named)?;
-    let keyspace = lookup::keyspace(db, keyspace)?;
-    Ok(TableOutput::new(
-        db.clone(),
-        keyspace,
-        table,
-        &site.spill_dir,
-    ))
 }

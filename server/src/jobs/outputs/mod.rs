@@ -4,6 +4,7 @@
 //!            ┌─> TableOutput   staging files without a name ─> ingest
 //!   rows ────┼─> FilesOutput   parts in a scratch folder ─> a file, a folder with
 //!            │                 _SUCCESS, or the terminal
+//!            ├─> CqlOutput     staged by the keys of the engine ─> ingest
 //!            └─> Relay         the input of the next job of a chain
 //! ```
 //!
@@ -13,6 +14,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `table` | a job's rows into a table, by one commit |
+//! | `cql` | a job's rows into a table of CQL, by one commit |
 //! | `staging` | rows on their way to a table or to the next job, sorted, in a file |
 //! | `files` | a job's rows into files |
 //! | `rows` | a row as a line of text, CSV or JSON |
@@ -20,6 +22,7 @@
 //! | `scratch` | the folder that the parts of files wait in |
 //! | `relay` | rows that one job of a chain leaves for the next |
 
+mod cql;
 mod files;
 mod limit;
 mod relay;
@@ -28,6 +31,7 @@ mod scratch;
 mod staging;
 mod table;
 
+pub use cql::{CqlOutput, has_rows_written_at};
 pub use files::{FilesOutput, FilesTarget};
 pub use limit::LimitedOutput;
 pub use relay::Relay;

@@ -214,7 +214,16 @@ impl StagedRows {
 /// same key it gets the last one: by writer, then in the order written.
 pub(super) fn merge(
     staged: impl IntoIterator<Item = StagedRows>,
+    row: impl FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
+) -> Result<(), TaskError> {
+    merge_unique(staged, row, |_| Ok(()))
+}
+
+/// The same; each row but the last of a key is told to `earlier`, by its key.
+pub(super) fn merge_unique(
+    staged: impl IntoIterator<Item = StagedRows>,
     mut row: impl FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
+    mut earlier: impl FnMut(&[u8]) -> Result<(), TaskError>,
 ) -> Result<(), TaskError> {
     let unread = || TaskError::io("reading the rows that wait for the commit");
     let runs = staged.into_iter().flat_map(|rows| {
@@ -235,10 +244,11 @@ pub(super) fn merge(
         if let Some((key, value)) = runs[at].next().map_err(unread())? {
             heads.push(Reverse((key, at, value)));
         }
-        if let Some((before, last)) = pending.replace((key, value))
-            && pending.as_ref().is_some_and(|(key, _)| *key != before)
-        {
-            row(&before, &last)?;
+        if let Some((before, last)) = pending.replace((key, value)) {
+            match pending.as_ref().is_some_and(|(key, _)| *key != before) {
+                true => row(&before, &last)?,
+                false => earlier(&before)?,
+            }
         }
     }
     pending.map_or(Ok(()), |(key, value)| row(&key, &value))

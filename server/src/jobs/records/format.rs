@@ -294,6 +294,13 @@ impl RowSchema for RecordFormat {
         Box::new(self.decoder_of(self.sources()))
     }
 
+    fn key_columns(&self) -> usize {
+        match &self.key {
+            KeyFormat::Columns(columns) => columns.len(),
+            KeyFormat::Place | KeyFormat::Unwritten => 0,
+        }
+    }
+
     fn position(&self, name: &str) -> Option<usize> {
         let found = self.find(name).ok()?;
         self.sources().iter().position(|source| *source == found)

@@ -34,6 +34,10 @@ pub trait RowSchema: fmt::Debug + Send + Sync {
     /// Finds all of [`RowSchema::columns`].
     fn whole(&self) -> Box<dyn RowDecoder>;
 
+    /// How many of [`RowSchema::columns`], the first ones, are the key of a row; 0 where the
+    /// key is not written, or only says where the row was.
+    fn key_columns(&self) -> usize;
+
     /// Which one of [`RowSchema::columns`], from 0, is called `name`, which may be another
     /// name of it. `None` when it is none of them.
     fn position(&self, name: &str) -> Option<usize>;

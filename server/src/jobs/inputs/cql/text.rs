@@ -131,7 +131,7 @@ impl CqlText {
     }
 
     /// A partition by what its keys begin with, and its header's operand where it has one.
-    pub(super) fn partition<'p>(
+    pub(in crate::jobs) fn partition<'p>(
         &'p self,
         prefix: &[u8],
         header: Option<&'p [u8]>,
@@ -199,7 +199,7 @@ impl Wanted {
 }
 
 /// A partition: its header, and the texts of its key.
-pub(super) struct PartitionText<'p> {
+pub(in crate::jobs) struct PartitionText<'p> {
     text: &'p CqlText,
     header: Header<'p>,
     keys: Texts,
@@ -226,7 +226,11 @@ impl PartitionText<'_> {
     }
 
     /// Whether that row is there.
-    pub(super) fn is_there(&self, clustering: &[u8], operand: &[u8]) -> Result<bool, TaskError> {
+    pub(in crate::jobs) fn is_there(
+        &self,
+        clustering: &[u8],
+        operand: &[u8],
+    ) -> Result<bool, TaskError> {
         self.is_live(&self.view(clustering, operand)?)
     }
 
