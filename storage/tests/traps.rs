@@ -2,8 +2,11 @@
 //! story of what goes wrong where the trap is not known.
 
 mod common;
+#[path = "traps/files.rs"]
+mod files;
+#[path = "traps/manifest.rs"]
+mod manifest;
 
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -498,69 +501,6 @@ fn read_views_show_all_tables_at_one_instant_under_writers_and_merges() {
     assert!(db.stats().compactions > 0, "nothing was merged meanwhile");
 }
 
-fn manifest(mem: &MemDisk) -> PathBuf {
-    let mut manifests = files(mem, "");
-    manifests.retain(|path| path.to_string_lossy().contains("MANIFEST"));
-    manifests.pop().unwrap()
-}
-
-/// Opens with each byte below `end` damaged: the manifest has to be named.
-fn assert_damage_is_named(mem: &MemDisk, manifest: &Path, end: u64) {
-    for byte in 0..end {
-        let bit = (byte % 8) as u8;
-        mem.flip_bit(manifest, byte, bit).unwrap();
-        match Db::open(DIR, options(mem)) {
-            Err(Error::Corruption { path, .. } | Error::UnsupportedFormat { path, .. }) => {
-                assert_eq!(path, manifest);
-            }
-            other => panic!("bit {bit} of byte {byte}: {other:?}"),
-        }
-        mem.flip_bit(manifest, byte, bit).unwrap();
-    }
-}
-
-/// A crash tears the last edit of the manifest at most. An edit that does not read
-/// and has others behind it was in force: a database that goes on before it has
-/// lost files without a word.
-#[test]
-fn damage_to_an_edit_of_the_manifest_does_not_pass_for_a_torn_one() {
-    let mem = MemDisk::new();
-    let (db, keyspace, table) = open(&mem);
-    let mut before_last = 0;
-    for value in [b"1", b"2"] {
-        table.put(b"k", value).unwrap();
-        before_last = mem.file_len(manifest(&mem)).unwrap();
-        db.flush().unwrap();
-    }
-    drop((db, keyspace, table));
-    assert_damage_is_named(&mem, &manifest(&mem), before_last);
-    let (_db, _keyspace, table) = open(&mem);
-    assert_eq!(table.get(b"k").unwrap().unwrap(), "2");
-}
-
-/// Dropping a table was the last edit of the manifest, with nothing behind it.
-/// Damaged, it passed for one that a crash tore, and the table was there again;
-/// one that was created last was gone.
-#[test]
-fn damage_to_what_the_manifest_says_of_tables_does_not_pass_for_a_torn_edit() {
-    let mem = MemDisk::new();
-    let (db, keyspace, table) = open(&mem);
-    for drops in [false, true] {
-        match drops {
-            false => drop(keyspace.table("mails", TableOptions::default()).unwrap()),
-            true => keyspace.drop_table("mails").unwrap(),
-        }
-        let copy = mem.fork();
-        let manifest = manifest(&copy);
-        let end = copy.file_len(&manifest).unwrap();
-        copy.restart(7);
-        assert_damage_is_named(&copy, &manifest, end);
-    }
-    drop((db, keyspace, table));
-    let (_db, keyspace, _table) = open(&mem);
-    assert_eq!(keyspace.tables(), ["users"]);
-}
-
 /// A view stands at the number of the last write itself, which is still below it. A
 /// boundary taken for the first number above it loses that write to the next one.
 #[test]
@@ -588,95 +528,6 @@ fn read_views_see_the_write_that_they_stand_at_whatever_becomes_of_it() {
         db.compact().unwrap();
         assert_eq!(db.stats().tables[0].runs.len(), 1);
     }
-}
-
-/// Files go when a merge has replaced them; a reader that began before is in the
-/// middle of them. They must stay for it, and go once nobody needs them.
-#[test]
-fn files_stay_for_open_readers_and_go_once_nobody_needs_them() {
-    let mem = MemDisk::new();
-    let (db, keyspace, table) = open(&mem);
-    let write = |value: &str| {
-        for i in 0..200 {
-            table
-                .put(format!("{i:03}").as_bytes(), value.as_bytes())
-                .unwrap();
-        }
-        db.flush().unwrap();
-    };
-    write("first");
-    keyspace.create_snapshot("s").unwrap();
-    let snapshot = keyspace.snapshot("s").unwrap();
-    let view = db.view();
-    let mut range = table.range::<&[u8], _>(..);
-    assert_eq!(range.next().unwrap().unwrap().1, "first");
-    assert_eq!(range.next_back().unwrap().unwrap().1, "first");
-    let before = files(&mem, ".sst");
-
-    keyspace.delete_snapshot("s").unwrap();
-    write("second");
-    db.compact().unwrap();
-    drop(view);
-    write("third");
-    db.compact().unwrap();
-    assert!(matches!(
-        keyspace.snapshot("s"),
-        Err(Error::NotFound { .. })
-    ));
-
-    // The iterator needs the old files, the snapshot its versions in new ones.
-    for path in &before {
-        assert!(mem.exists(path).unwrap(), "{} is gone", path.display());
-    }
-    assert!(files(&mem, ".sst").len() > files_in_use(&db));
-    let rest: Vec<_> = range.by_ref().map(|entry| entry.unwrap().1).collect();
-    assert!(rest.len() == 198 && rest.iter().all(|value| value == "first"));
-    let found = snapshot.table("users").unwrap().get(b"100").unwrap();
-    assert_eq!(found.unwrap(), "first");
-
-    // Readers never remove files themselves: the next maintenance does.
-    drop(range);
-    db.compact().unwrap();
-    for path in &before {
-        assert!(!mem.exists(path).unwrap(), "{} is left", path.display());
-    }
-    assert_eq!(files(&mem, ".sst").len(), files_in_use(&db));
-    drop(snapshot);
-    write("fourth");
-    db.compact().unwrap();
-    assert_eq!(files(&mem, ".sst").len(), files_in_use(&db));
-    assert_eq!(db.stats().tables[0].versions, 200);
-}
-
-/// The last reader of an obsolete file removes it, by name. An iterator lived on
-/// when its database was closed; the directory was opened again, numbers were
-/// given again, and the iterator's drop removed a live file of the new opening.
-#[test]
-fn files_of_a_later_opening_are_not_removed_by_an_iterator_of_an_earlier_one() {
-    let mem = MemDisk::new();
-    let (db, keyspace, table) = open(&mem);
-    table.put(b"a", b"").unwrap();
-    table.put(b"z", b"").unwrap();
-    db.flush().unwrap();
-    let range = table.range::<&[u8], _>(..);
-    // Nothing is left of the only run: no number stands in the manifest.
-    for key in "abcdefghijklmnopqrstuvwxyz".as_bytes().chunks(1) {
-        table.delete(key).unwrap();
-    }
-    db.flush().unwrap();
-    db.compact().unwrap();
-    assert_eq!(files_in_use(&db), 0);
-    drop((db, keyspace, table));
-    assert!(matches!(
-        Db::open(DIR, options(&mem)),
-        Err(Error::Locked { .. })
-    ));
-    drop(range);
-    let (db, _keyspace, table) = open(&mem);
-    table.put(b"k", b"again").unwrap();
-    db.flush().unwrap();
-    assert_eq!(files(&mem, ".sst").len(), files_in_use(&db));
-    assert_eq!(get(&table, "k").as_deref(), Some("again"));
 }
 
 /// Runs are held apart by snapshots, so a table may have more of them than

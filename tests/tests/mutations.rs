@@ -309,11 +309,11 @@ const KILLERS: &[(Mutation, &str)] = &[
     (DamagedWalIsTorn, FLIPPED),
     (
         DamagedManifestIsTorn,
-        "traps::damage_to_an_edit_of_the_manifest_does_not_pass_for_a_torn_one",
+        "traps::manifest::damage_to_an_edit_of_the_manifest_does_not_pass_for_a_torn_one",
     ),
     (
         AppendCatalogEdits,
-        "traps::damage_to_what_the_manifest_says_of_tables_does_not_pass_for_a_torn_edit",
+        "traps::manifest::damage_to_what_the_manifest_says_of_tables_does_not_pass_for_a_torn_edit",
     ),
     (
         HoleInTheWal,
@@ -343,7 +343,7 @@ const RANGES: &str =
 const REFUSED: &str = "ingest::an_ingest_that_the_log_refuses_is_not_seen";
 const AT_A_WRITE: &str =
     "traps::read_views_see_the_write_that_they_stand_at_whatever_becomes_of_it";
-const FILES: &str = "traps::files_stay_for_open_readers_and_go_once_nobody_needs_them";
+const FILES: &str = "traps::files::files_stay_for_open_readers_and_go_once_nobody_needs_them";
 const FLIPPED: &str = "damage::one_flipped_bit_anywhere_is_found_or_harmless";
 const MODEL: &str = "model::the_database_agrees_with_the_model_whatever_happens_in_whatever_order";
 const ORDER: &str = "traps::order_the_newest_value_counts_wherever_merges_put_it";
