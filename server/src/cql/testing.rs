@@ -16,6 +16,37 @@ use super::system::{CLUSTER_NAME, Facts, LocalNode, SystemTables};
 use super::{describe, snapshots};
 use crate::catalog::{Catalog, CatalogState, GracePeriods, with_cql_tables};
 
+/// When tests begin.
+pub(super) const BEGIN_MS: u64 = 1_700_000_000_000;
+
+/// The catalog of a database on a disk in memory, which only the caller flushes and merges.
+/// `change` is told the options for CQL tables.
+pub(super) fn open(
+    disk: &MemDisk,
+    clock: &ManualClock,
+    change: impl FnOnce(Options, &GracePeriods) -> Options,
+) -> Arc<Catalog> {
+    let options = Options {
+        disk: Arc::new(disk.clone()),
+        maintenance: Maintenance::Manual,
+        clock: Arc::new(clock.clone()),
+        ..Options::default()
+    };
+    let grace_periods = GracePeriods::default();
+    let options = change(with_cql_tables(options, &grace_periods), &grace_periods);
+    let db = Db::open("/db", options).unwrap();
+    let catalog = Catalog::open(&db, &grace_periods, Arc::new(clock.clone()));
+    Arc::new(catalog.unwrap())
+}
+
+/// How clients would reach it.
+pub(super) fn local_node() -> LocalNode {
+    LocalNode {
+        address: "127.0.0.1:9042".parse().unwrap(),
+        cluster_name: CLUSTER_NAME.to_string(),
+    }
+}
+
 /// A catalog, and the keyspace in use.
 pub(super) struct Session {
     pub(super) catalog: Arc<Catalog>,
@@ -30,18 +61,10 @@ impl Session {
     }
 
     pub(super) fn on(disk: &MemDisk) -> Self {
-        let clock = ManualClock::at_ms(1_700_000_000_000);
-        let options = Options {
-            disk: Arc::new(disk.clone()),
-            maintenance: Maintenance::Manual,
-            clock: Arc::new(clock.clone()),
-            ..Options::default()
-        };
-        let grace_periods = GracePeriods::default();
-        let db = Db::open("/db", with_cql_tables(options, &grace_periods)).unwrap();
-        let catalog = Catalog::open(&db, &grace_periods, Arc::new(clock.clone())).unwrap();
+        let clock = ManualClock::at_ms(BEGIN_MS);
+        let catalog = open(disk, &clock, |options, _| options);
         Self {
-            catalog: Arc::new(catalog),
+            catalog,
             system: Arc::default(),
             clock,
             keyspace: None,
@@ -63,10 +86,7 @@ impl Session {
 
     pub(super) fn facts(&self) -> Facts {
         Facts {
-            node: Arc::new(LocalNode {
-                address: "127.0.0.1:9042".parse().unwrap(),
-                cluster_name: CLUSTER_NAME.to_string(),
-            }),
+            node: Arc::new(local_node()),
             catalog: self.catalog.clone(),
             state: self.state(),
             system: self.system.clone(),

@@ -14,15 +14,15 @@ use ebb_cql::protocol::{
     Answer, ErrorResponse, Frame, Head, Opcode, OpenFrame, QueryParameters, Response, Value,
     ValuesBuf,
 };
+use ebb_storage::ManualClock;
 use ebb_storage::simulation::MemDisk;
-use ebb_storage::{Db, Maintenance, ManualClock, Options};
 
 use super::Executor;
-use crate::catalog::{Catalog, GracePeriods, with_cql_tables};
+use crate::catalog::Catalog;
 use crate::cql::call::{Call, Interrupt, Service};
 use crate::cql::prepared::Prepared;
 use crate::cql::read::Limits;
-use crate::cql::system::{CLUSTER_NAME, LocalNode};
+use crate::cql::testing::{BEGIN_MS, local_node, open};
 
 /// A server, and the keyspace in use.
 pub(in crate::cql) struct Server {
@@ -40,20 +40,17 @@ pub(in crate::cql) struct Page {
 
 impl Server {
     pub(in crate::cql) fn new() -> Self {
-        let clock = ManualClock::at_ms(1_700_000_000_000);
-        let options = Options {
-            disk: Arc::new(MemDisk::new()),
-            maintenance: Maintenance::Manual,
-            clock: Arc::new(clock.clone()),
-            ..Options::default()
-        };
-        let grace_periods = GracePeriods::default();
-        let db = Db::open("/db", with_cql_tables(options, &grace_periods)).unwrap();
-        let catalog = Catalog::open(&db, &grace_periods, Arc::new(clock.clone())).unwrap();
-        let node = LocalNode {
-            address: "127.0.0.1:9042".parse().unwrap(),
-            cluster_name: CLUSTER_NAME.to_string(),
-        };
+        let clock = ManualClock::at_ms(BEGIN_MS);
+        let catalog = open(&MemDisk::new(), &clock, |options, _| options);
+        Self::over(catalog, clock, None)
+    }
+
+    /// Over what a catalog has.
+    pub(in crate::cql) fn over(
+        catalog: Arc<Catalog>,
+        clock: ManualClock,
+        keyspace: Option<String>,
+    ) -> Self {
         // A loaded machine must not cut other pages than a quiet one.
         let limits = Limits {
             empty_page: Duration::MAX,
@@ -61,9 +58,9 @@ impl Server {
             ..Limits::default()
         };
         Self {
-            executor: Executor::new(Arc::new(catalog), node, limits),
+            executor: Executor::new(catalog, local_node(), limits),
             clock,
-            keyspace: None,
+            keyspace,
         }
     }
 

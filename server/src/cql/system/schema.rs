@@ -71,37 +71,52 @@ fn keyspaces(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> 
     Ok(())
 }
 
+/// The columns that tables and views have in common: their options, and an id.
+const OPTION_COLUMNS: [&str; 22] = [
+    "additional_write_policy text",
+    "allow_auto_snapshot boolean",
+    "bloom_filter_fp_chance double",
+    "caching frozen<map<text, text>>",
+    "cdc boolean",
+    "comment text",
+    "compaction frozen<map<text, text>>",
+    "compression frozen<map<text, text>>",
+    "crc_check_chance double",
+    "dclocal_read_repair_chance double",
+    "default_time_to_live int",
+    "extensions frozen<map<text, blob>>",
+    "gc_grace_seconds int",
+    "id uuid",
+    "incremental_backups boolean",
+    "max_index_interval int",
+    "memtable text",
+    "memtable_flush_period_in_ms int",
+    "min_index_interval int",
+    "read_repair text",
+    "read_repair_chance double",
+    "speculative_retry text",
+];
+
+/// These columns, and those of options. A schema puts them in order.
+const fn with_options<const OWN: usize, const ALL: usize>(
+    own: [&'static str; OWN],
+) -> [&'static str; ALL] {
+    let mut all = [""; ALL];
+    let (some, options) = all.split_at_mut(OWN);
+    some.copy_from_slice(&own);
+    options.copy_from_slice(&OPTION_COLUMNS);
+    all
+}
+
 pub(super) const TABLES: Definition = Definition {
     keyspace: KEYSPACE,
     name: "tables",
     comment: "table definitions",
-    columns: &[
+    columns: &with_options::<3, 25>([
         "keyspace_name text",
         "table_name text",
-        "additional_write_policy text",
-        "allow_auto_snapshot boolean",
-        "bloom_filter_fp_chance double",
-        "caching frozen<map<text, text>>",
-        "cdc boolean",
-        "comment text",
-        "compaction frozen<map<text, text>>",
-        "compression frozen<map<text, text>>",
-        "crc_check_chance double",
-        "dclocal_read_repair_chance double",
-        "default_time_to_live int",
-        "extensions frozen<map<text, blob>>",
         "flags frozen<set<text>>",
-        "gc_grace_seconds int",
-        "id uuid",
-        "incremental_backups boolean",
-        "max_index_interval int",
-        "memtable text",
-        "memtable_flush_period_in_ms int",
-        "min_index_interval int",
-        "read_repair text",
-        "read_repair_chance double",
-        "speculative_retry text",
-    ],
+    ]),
     partition_key: OF_TABLE,
     clustering: &["table_name"],
     rows: table_rows,
@@ -330,36 +345,14 @@ pub(super) const NOT_THERE: [Definition; 5] = [
         keyspace: KEYSPACE,
         name: "views",
         comment: "view definitions",
-        columns: &[
+        columns: &with_options::<6, 28>([
             "keyspace_name text",
             "view_name text",
-            "additional_write_policy text",
-            "allow_auto_snapshot boolean",
             "base_table_id uuid",
             "base_table_name text",
-            "bloom_filter_fp_chance double",
-            "caching frozen<map<text, text>>",
-            "cdc boolean",
-            "comment text",
-            "compaction frozen<map<text, text>>",
-            "compression frozen<map<text, text>>",
-            "crc_check_chance double",
-            "dclocal_read_repair_chance double",
-            "default_time_to_live int",
-            "extensions frozen<map<text, blob>>",
-            "gc_grace_seconds int",
-            "id uuid",
             "include_all_columns boolean",
-            "incremental_backups boolean",
-            "max_index_interval int",
-            "memtable text",
-            "memtable_flush_period_in_ms int",
-            "min_index_interval int",
-            "read_repair text",
-            "read_repair_chance double",
-            "speculative_retry text",
             "where_clause text",
-        ],
+        ]),
         partition_key: OF_TABLE,
         clustering: &["view_name"],
         rows: none,
