@@ -77,28 +77,4 @@ pub fn invalid() -> ErrorResponse {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_state_comes_back_and_others_are_refused() {
-        let state = PagingState {
-            statement: 7,
-            key: vec![1, 2, 3],
-            had_rows: true,
-            left: u64::MAX,
-            left_in_partition: 5,
-        };
-        let bytes = state.encode();
-        assert_eq!(PagingState::decode(&bytes, 7).unwrap(), state);
-        assert!(PagingState::decode(&bytes, 8).is_err());
-        for len in 0..HEAD_BYTES {
-            assert!(PagingState::decode(&bytes[..len], 7).is_err());
-        }
-        for at in [0, 9] {
-            let mut other = bytes.clone();
-            other[at] ^= 0x80;
-            assert!(PagingState::decode(&other, 7).is_err());
-        }
-    }
-}
+mod tests;

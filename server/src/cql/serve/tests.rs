@@ -24,6 +24,8 @@ struct Fake {
     /// Scans go on while this is closed.
     gate: Gate,
     cancelled: AtomicUsize,
+    /// Statements that did not run inline.
+    executed: AtomicUsize,
     /// Writes are acknowledged after a sync.
     waits_for_sync: bool,
     /// A sync waits while this is closed.
@@ -107,6 +109,9 @@ impl Service for Fake {
             .text
             .split_once(' ')
             .unwrap_or((&statement.text, ""));
+        if statement.lane() != Lane::Inline {
+            self.executed.fetch_add(1, Ordering::SeqCst);
+        }
         match verb {
             "panic" | "explode" => panic!("asked to"),
             "stall" => {

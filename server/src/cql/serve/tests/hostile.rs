@@ -1,5 +1,6 @@
 //! Clients that are many, or mean harm.
 
+use ebb_cql::protocol::{Batch, WriteType};
 use rustix::process::{Resource, getrlimit};
 
 use super::*;
@@ -116,4 +117,61 @@ fn counts_that_no_body_can_hold_are_errors_of_the_request() {
     }
     client.query(1, "which");
     assert_eq!(client.receive().0, 1);
+}
+
+#[test]
+fn requests_whose_time_is_over_end_with_cassandras_codes_and_are_not_executed() {
+    // Every deadline has passed when it is looked at.
+    let fake = Fake {
+        waits_for_sync: true,
+        ..Fake::default()
+    };
+    fake.gate.open();
+    fake.sync_gate.open();
+    let options = ServeOptions {
+        request_timeout: Duration::ZERO,
+        ..ServeOptions::default()
+    };
+    let (fake, server) = serving(fake, options);
+    let mut client = Client::new(&server);
+    client.query(1, "scan");
+    let error = client.error();
+    assert_eq!(error.kind.code(), 0x1200, "{error:?}");
+    client.query(2, "put");
+    let error = client.error();
+    assert!(
+        matches!(
+            error.kind,
+            ErrorKind::WriteTimeout {
+                write_type: WriteType::Simple,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    assert_eq!(error.kind.code(), 0x1100);
+    for (kind, expected) in [
+        (BatchKind::Logged, WriteType::Batch),
+        (BatchKind::Unlogged, WriteType::UnloggedBatch),
+    ] {
+        client.send(
+            3,
+            &Request::Batch(Batch {
+                kind,
+                statements: Vec::new(),
+                consistency: Consistency::One,
+                serial_consistency: None,
+                timestamp_us: None,
+            }),
+        );
+        let error = client.error();
+        assert!(
+            matches!(&error.kind, ErrorKind::WriteTimeout { write_type, .. } if *write_type == expected),
+            "{error:?}"
+        );
+    }
+    assert_eq!(fake.executed.load(Ordering::SeqCst), 0);
+    // What is answered at once is not looked at.
+    client.query(4, "which");
+    assert_eq!(client.receive().0, 4);
 }
