@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use super::print::Printer;
-use super::serve::settings::{Said, SettingsArgs};
+use super::serve::settings::{Settings, SettingsArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,7 +50,7 @@ pub(super) fn run(args: Args) -> Result<()> {
             }
         }
         Command::Check { file } => {
-            Said::read(&file)?.alone().check()?;
+            Settings::read(&file)?.check()?;
             printer.line(format_args!("{}: nothing is wrong", file.display()))?;
         }
     }

@@ -123,7 +123,7 @@ fn listen(settings: &Settings, node: &Node) -> Result<CqlServer> {
     let options = ServeOptions {
         address: settings.cql,
         connections_max: settings.connections_max as usize,
-        request_timeout: settings.request_timeout,
+        request_timeout: *settings.request_timeout,
         ..ServeOptions::default()
     };
     let address = settings.advertise.unwrap_or(settings.cql);

@@ -3,14 +3,17 @@
 
 use std::fmt;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use clap::builder::Resettable;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches};
 use ebb_colocate::Objective;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::CliError;
 
@@ -53,126 +56,133 @@ impl fmt::Display for Durability {
     }
 }
 
-/// What is said of a server's settings in one place.
-#[derive(Debug, Clone, Default, clap::Args, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Said {
-    /// Directory of the database; made when absent [default: ./ebb-data].
-    #[arg(long, value_name = "DIR", env = "EBB_DATA", hide_env_values = true)]
-    data: Option<PathBuf>,
-    /// Address and port for CQL clients [default: 127.0.0.1:9042].
-    #[arg(
-        long,
-        value_name = "ADDR:PORT",
-        env = "EBB_CQL",
-        hide_env_values = true
-    )]
-    #[serde(deserialize_with = "parsed")]
-    cql: Option<SocketAddr>,
+/// The settings of a server. A field is a flag, an environment variable and a name in a
+/// file at once.
+#[derive(Debug, Clone, PartialEq, clap::Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Settings {
+    /// Directory of the database; made when absent.
+    #[arg(long, value_name = "DIR", env = "EBB_DATA")]
+    #[arg(default_value = "./ebb-data")]
+    pub(crate) data: PathBuf,
+    /// Address and port for CQL clients.
+    #[arg(long, value_name = "ADDR:PORT", env = "EBB_CQL")]
+    #[arg(default_value = "127.0.0.1:9042")]
+    pub(crate) cql: SocketAddr,
     /// Address that drivers are told to connect to [default: that of --cql].
-    #[arg(
-        long,
-        value_name = "ADDR:PORT",
-        env = "EBB_ADVERTISE",
-        hide_env_values = true
-    )]
-    #[serde(deserialize_with = "parsed")]
-    advertise: Option<SocketAddr>,
+    #[arg(long, value_name = "ADDR:PORT", env = "EBB_ADVERTISE")]
+    pub(crate) advertise: Option<SocketAddr>,
     /// When a write is acknowledged: sync (after an fsync, shared by all that wait), os, or
-    /// a time within which the fsync follows [default: 100ms].
-    #[arg(
-        long,
-        value_name = "WHEN",
-        env = "EBB_DURABILITY",
-        hide_env_values = true
-    )]
-    #[serde(deserialize_with = "parsed")]
-    durability: Option<Durability>,
+    /// a time within which the fsync follows.
+    #[arg(long, value_name = "WHEN", env = "EBB_DURABILITY")]
+    #[arg(default_value = "100ms")]
+    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    pub(crate) durability: Durability,
     /// Latency that point requests are to keep, as in p99=2ms: jobs get less before it
     /// breaks [default: none; jobs get what the load leaves].
-    #[arg(
-        long,
-        value_name = "OBJECTIVE",
-        env = "EBB_SLO",
-        hide_env_values = true
+    #[arg(long, value_name = "OBJECTIVE", env = "EBB_SLO")]
+    #[serde(
+        default,
+        serialize_with = "shown_if_some",
+        deserialize_with = "parsed_some"
     )]
-    #[serde(deserialize_with = "parsed")]
-    slo: Option<Objective>,
-    /// Name of the cluster of this one node [default: ebb].
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "EBB_CLUSTER_NAME",
-        hide_env_values = true
-    )]
-    cluster_name: Option<String>,
-    /// Time that a request may take [default: 10s].
-    #[arg(
-        long,
-        value_name = "TIME",
-        env = "EBB_REQUEST_TIMEOUT",
-        hide_env_values = true
-    )]
-    #[arg(value_parser = humantime::parse_duration)]
-    #[serde(deserialize_with = "time")]
-    request_timeout: Option<Duration>,
-    /// Maximum number of connections [default: 20000].
-    #[arg(
-        long,
-        value_name = "N",
-        env = "EBB_CONNECTIONS_MAX",
-        hide_env_values = true
-    )]
-    connections_max: Option<u32>,
+    pub(crate) slo: Option<Objective>,
+    /// Name of the cluster of this one node.
+    #[arg(long, value_name = "NAME", env = "EBB_CLUSTER_NAME")]
+    #[arg(default_value = "ebb")]
+    pub(crate) cluster_name: String,
+    /// Time that a request may take.
+    #[arg(long, value_name = "TIME", env = "EBB_REQUEST_TIMEOUT")]
+    #[arg(default_value = "10s")]
+    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    pub(crate) request_timeout: humantime::Duration,
+    /// Maximum number of connections.
+    #[arg(long, value_name = "N", env = "EBB_CONNECTIONS_MAX")]
+    #[arg(default_value = "20000")]
+    pub(crate) connections_max: u32,
     /// Listen on an address that other machines reach. Nobody has to authenticate: whoever
     /// reaches the port can read and write everything.
-    #[arg(
-        long,
-        value_name = "YES",
-        env = "EBB_INSECURE_LISTEN",
-        hide_env_values = true
-    )]
-    #[arg(num_args = 0..=1, default_missing_value = "true")]
-    insecure_listen: Option<bool>,
+    #[arg(long, value_name = "YES", env = "EBB_INSECURE_LISTEN")]
+    #[arg(num_args = 0..=1, default_missing_value = "true", default_value = "false")]
+    #[arg(action = ArgAction::Set, hide_default_value = true)]
+    pub(crate) insecure_listen: bool,
 }
 
-fn parsed<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+fn shown<T: fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+fn shown_if_some<T: fmt::Display, S: Serializer>(
+    value: &Option<T>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => serializer.collect_str(value),
+        None => serializer.serialize_none(),
+    }
+}
+
+fn parsed<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: FromStr<Err: fmt::Display>,
 {
     let text = String::deserialize(deserializer)?;
-    text.parse().map(Some).map_err(serde::de::Error::custom)
+    text.parse().map_err(serde::de::Error::custom)
 }
 
-fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    let time = humantime::parse_duration(&text);
-    time.map(Some).map_err(serde::de::Error::custom)
+fn parsed_some<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: fmt::Display>,
+{
+    parsed(deserializer).map(Some)
 }
 
 /// Where settings come from.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone)]
 pub(crate) struct SettingsArgs {
-    /// TOML file of settings; flags and the environment override it.
-    #[arg(long, value_name = "FILE", env = "EBB_CONFIG", hide_env_values = true)]
     config: Option<PathBuf>,
-    #[command(flatten)]
-    said: Said,
+    /// As flags and the environment say; what they leave out is as it is built in.
+    settings: Settings,
+    /// What they do not leave out.
+    said: Vec<String>,
 }
 
-/// All settings of a server, as they are in force.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Settings {
-    pub(crate) data: PathBuf,
-    pub(crate) cql: SocketAddr,
-    pub(crate) advertise: Option<SocketAddr>,
-    pub(crate) durability: Durability,
-    pub(crate) slo: Option<Objective>,
-    pub(crate) cluster_name: String,
-    pub(crate) request_timeout: Duration,
-    pub(crate) connections_max: u32,
-    pub(crate) insecure_listen: bool,
+impl clap::Args for SettingsArgs {
+    fn augment_args(command: Command) -> Command {
+        let config = Arg::new("config")
+            .long("config")
+            .value_name("FILE")
+            .env("EBB_CONFIG")
+            .value_parser(clap::value_parser!(PathBuf))
+            .help("TOML file of settings; flags and the environment override it");
+        let command = Settings::augment_args(command.arg(config));
+        command.mut_args(|arg| arg.hide_env_values(true))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for SettingsArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let is_said = |name: &String| {
+            let source = matches.value_source(&name.replace('-', "_"));
+            source.is_some_and(|source| source != ValueSource::DefaultValue)
+        };
+        Ok(Self {
+            config: matches.get_one("config").cloned(),
+            settings: Settings::from_arg_matches(matches)?,
+            said: Settings::names().into_iter().filter(is_said).collect(),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 impl SettingsArgs {
@@ -181,15 +191,49 @@ impl SettingsArgs {
     /// # Errors
     /// When the file cannot be read or understood, or a setting makes no sense.
     pub(crate) fn settings(self) -> Result<Settings> {
-        let file = self.config.as_deref().map(Said::read).transpose()?;
-        let settings = Settings::of(self.said, file.unwrap_or_default());
+        let settings = match &self.config {
+            Some(file) => Settings::read(file)?.overridden(&self.settings, &self.said),
+            None => self.settings,
+        };
         settings.check()?;
         Ok(settings)
     }
 }
 
-impl Said {
-    /// Reads a file.
+impl Default for Settings {
+    fn default() -> Self {
+        let command = Self::augment_args(Command::new("ebb"));
+        let alone = command.mut_args(|arg| arg.env(Resettable::Reset));
+        Self::from_arg_matches(&alone.get_matches_from(["ebb"])).expect("defaults can be read")
+    }
+}
+
+impl Settings {
+    /// As flags and files name them, in order.
+    fn names() -> Vec<String> {
+        let command = Self::augment_args(Command::new("ebb"));
+        let names = command.get_arguments();
+        names
+            .map(|arg| arg.get_id().as_str().replace('_', "-"))
+            .collect()
+    }
+
+    /// By name; nothing where there is no value.
+    fn table(&self) -> toml::Table {
+        toml::Table::try_from(self).expect("settings are plain values")
+    }
+
+    /// The settings by name, with their values as TOML; without one where there is none.
+    pub(crate) fn named(&self) -> Vec<(String, Option<toml::Value>)> {
+        let mut table = self.table();
+        let named = Self::names().into_iter().map(|name| {
+            let value = table.remove(&name);
+            (name, value)
+        });
+        named.collect()
+    }
+
+    /// Those of a file; what it leaves out is as it is built in.
     ///
     /// # Errors
     /// When it cannot be read, is no TOML, or has a setting that is unknown or wrong.
@@ -199,20 +243,15 @@ impl Said {
         Self::parse(&text).map_err(|problem| CliError::Usage(format!("{name}: {problem}")).into())
     }
 
-    /// The settings where nothing else is said.
-    pub(crate) fn alone(self) -> Settings {
-        Settings::of(Self::default(), self)
-    }
-
     fn parse(text: &str) -> Result<Self, String> {
         let table: toml::Table = text
             .parse()
             .map_err(|error: toml::de::Error| told(&error))?;
-        let known = Settings::default().named().map(|(name, _)| name);
-        if let Some(unknown) = table.keys().find(|key| !known.contains(&key.as_str())) {
-            let likeness = |name: &str| strsim::jaro_winkler(unknown, name);
+        let known = Self::names();
+        if let Some(unknown) = table.keys().find(|key| !known.contains(key)) {
+            let likeness = |name: &String| strsim::jaro_winkler(unknown, name);
             let meant = known
-                .into_iter()
+                .iter()
                 .max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
             let hint = match meant.filter(|name| likeness(name) >= ALIKE) {
                 Some(name) => format!("did you mean {name}?"),
@@ -220,37 +259,21 @@ impl Said {
             };
             return Err(format!("unknown setting {unknown}: {hint}"));
         }
-        toml::from_str(text).map_err(|error| told(&error))
+        // Behind the file, so that errors name its lines.
+        let mut rest = Self::default().table();
+        rest.retain(|name, _| !table.contains_key(name));
+        toml::from_str(&format!("{text}\n{rest}")).map_err(|error| told(&error))
     }
-}
 
-/// The error with its place, without an empty line at its end.
-fn told(error: &toml::de::Error) -> String {
-    error.to_string().trim_end().to_owned()
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self::of(Said::default(), Said::default())
-    }
-}
-
-impl Settings {
-    fn of(first: Said, then: Said) -> Self {
-        Self {
-            data: (first.data.or(then.data)).unwrap_or_else(|| "./ebb-data".into()),
-            cql: (first.cql.or(then.cql)).unwrap_or((Ipv4Addr::LOCALHOST, 9042).into()),
-            advertise: first.advertise.or(then.advertise),
-            durability: (first.durability.or(then.durability))
-                .unwrap_or(Durability::Interval(Duration::from_millis(100))),
-            slo: first.slo.or(then.slo),
-            cluster_name: (first.cluster_name.or(then.cluster_name))
-                .unwrap_or_else(|| "ebb".to_owned()),
-            request_timeout: (first.request_timeout.or(then.request_timeout))
-                .unwrap_or(Duration::from_secs(10)),
-            connections_max: (first.connections_max.or(then.connections_max)).unwrap_or(20_000),
-            insecure_listen: (first.insecure_listen.or(then.insecure_listen)).unwrap_or(false),
+    /// With these settings of others.
+    fn overridden(self, by: &Self, names: &[String]) -> Self {
+        let (mut table, mut others) = (self.table(), by.table());
+        for name in names {
+            if let Some(value) = others.remove(name) {
+                table.insert(name.clone(), value);
+            }
         }
+        table.try_into().expect("both can be read")
     }
 
     /// # Errors
@@ -281,29 +304,11 @@ impl Settings {
         }
         Ok(())
     }
+}
 
-    /// The settings by name, with their values as TOML; without one where there is none.
-    pub(crate) fn named(&self) -> [(&'static str, Option<toml::Value>); 9] {
-        let text = |value: &dyn fmt::Display| Some(toml::Value::String(value.to_string()));
-        let timeout = humantime::format_duration(self.request_timeout);
-        [
-            ("data", text(&self.data.display())),
-            ("cql", text(&self.cql)),
-            (
-                "advertise",
-                self.advertise.and_then(|address| text(&address)),
-            ),
-            ("durability", text(&self.durability)),
-            ("slo", self.slo.and_then(|slo| text(&slo))),
-            ("cluster-name", text(&self.cluster_name)),
-            ("request-timeout", text(&timeout)),
-            (
-                "connections-max",
-                Some(i64::from(self.connections_max).into()),
-            ),
-            ("insecure-listen", Some(self.insecure_listen.into())),
-        ]
-    }
+/// The error with its place, without an empty line at its end.
+fn told(error: &toml::de::Error) -> String {
+    error.to_string().trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -320,20 +325,18 @@ mod tests {
             ..Settings::default()
         };
         let table: toml::Table = (settings.named().into_iter())
-            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+            .filter_map(|(name, value)| Some((name, value?)))
             .collect();
-        let said = Said::parse(&table.to_string()).unwrap();
-        assert_eq!(Settings::of(Said::default(), said), settings);
+        assert_eq!(Settings::parse(&table.to_string()).unwrap(), settings);
     }
 
     #[test]
     fn what_comes_first_wins() {
-        let file = Said::parse("durability = \"os\"\nconnections-max = 5").unwrap();
-        let flags = Said {
-            connections_max: Some(9),
-            ..Said::default()
-        };
-        let settings = Settings::of(flags, file);
+        let file = Settings::parse("durability = \"os\"\nconnections-max = 5").unwrap();
+        let command = SettingsArgs::augment_args(Command::new("ebb"));
+        let flags = command.get_matches_from(["ebb", "--connections-max", "9"]);
+        let flags = SettingsArgs::from_arg_matches(&flags).unwrap();
+        let settings = file.overridden(&flags.settings, &flags.said);
         assert_eq!(settings.connections_max, 9);
         assert_eq!(settings.durability, Durability::Os);
         assert_eq!(settings.cql, Settings::default().cql);
@@ -341,11 +344,11 @@ mod tests {
 
     #[test]
     fn an_unknown_setting_is_an_error_that_says_which_is_meant() {
-        let error = Said::parse("durabilty = \"sync\"").unwrap_err();
+        let error = Settings::parse("durabilty = \"sync\"").unwrap_err();
         assert!(error.contains("did you mean durability?"), "{error}");
-        let error = Said::parse("colour = 1").unwrap_err();
+        let error = Settings::parse("colour = 1").unwrap_err();
         assert!(error.contains("there are data, cql"), "{error}");
-        let error = Said::parse("durability = \"often\"").unwrap_err();
+        let error = Settings::parse("durability = \"often\"").unwrap_err();
         assert!(
             error.contains("often") && error.contains("line 1"),
             "{error}"
