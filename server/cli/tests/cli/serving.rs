@@ -1,7 +1,7 @@
 //! `ebb serve` as its user starts, asks and stops it.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Stdio};
+use std::process::{Child, ChildStderr, Stdio};
 use std::time::Duration;
 
 use ebb_cql::client::Client;
@@ -15,6 +15,7 @@ use crate::place::Place;
 /// A server on a free port, which is killed when a test fails.
 pub struct Server {
     child: Child,
+    errors: BufReader<ChildStderr>,
     address: String,
 }
 
@@ -36,20 +37,20 @@ impl Server {
         let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         out.read_line(&mut line).unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
         let Some(address) = line.trim().strip_prefix("listening for CQL on ") else {
             let mut told = String::new();
-            child
-                .stderr
-                .take()
-                .unwrap()
-                .read_to_string(&mut told)
-                .unwrap();
+            errors.read_to_string(&mut told).unwrap();
             panic!("{line:?}: {told}");
         };
         let address = address.to_owned();
         // It goes on printing.
         child.stdout = Some(out.into_inner());
-        Self { child, address }
+        Self {
+            child,
+            errors,
+            address,
+        }
     }
 
     pub fn client(&self) -> Client {
@@ -66,6 +67,38 @@ impl Server {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).unwrap();
         self.child.wait().unwrap().code()
+    }
+
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// The next line that it tells its operator; empty at its end.
+    pub fn error_line(&mut self) -> String {
+        let mut line = String::new();
+        self.errors.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Its exit code, once it has ended.
+    pub fn ended(&mut self) -> Option<i32> {
+        let status = self.child.try_wait().unwrap();
+        status.and_then(|status| status.code())
+    }
+
+    /// Its exit code, waited for.
+    pub fn wait(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+
+    /// Memory that it takes, in KiB.
+    pub fn resident_kib(&self) -> u64 {
+        let process = procfs::process::Process::new(self.child.id() as i32).unwrap();
+        process.status().unwrap().vmrss.unwrap()
     }
 
     /// Kills it, as the system does that is out of memory.

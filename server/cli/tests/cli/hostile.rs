@@ -1,0 +1,274 @@
+//! Clients that are many, mean harm or do not care, against a server in a process of its
+//! own: what it takes of the machine stays bounded, and others are served meanwhile.
+//!
+//! `EBB_STATEMENTS` and `EBB_CONNECTIONS` say how many there are.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use bytes::BytesMut;
+use ebb_cql::client::{Client, set_stream};
+use ebb_cql::protocol::{
+    Compression, ErrorKind, Opcode, QueryParameters, Request, Response, Startup,
+};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+
+use crate::place::Place;
+use crate::serving::{KEYSPACE, Server, query};
+
+/// Distinct statements that are prepared.
+const STATEMENTS: u64 = 60_000;
+const CONNECTIONS: u64 = 1_000;
+/// What the cache of prepared statements may take, and as much again for what allocators
+/// and hash tables leave unused.
+const STATEMENTS_MIB_MAX: u64 = 2 * 64;
+/// Of each connection that does nothing, in the server.
+const CONNECTION_KIB_MAX: u64 = 10;
+
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is a number")),
+    )
+}
+
+fn encoded(request: &Request<'_>) -> BytesMut {
+    let mut out = BytesMut::new();
+    request.encode(&mut out, 0, Compression::None);
+    out
+}
+
+/// A table of rows of 1 KiB, 10,000 of them in one partition.
+fn wide_table(client: &mut Client) {
+    query(client, KEYSPACE).unwrap();
+    let table = "CREATE TABLE shop.wide (k int, n int, v text, PRIMARY KEY (k, n))";
+    query(client, table).unwrap();
+    let v = "v".repeat(1024);
+    for batch in 0..200 {
+        let mut text = "BEGIN UNLOGGED BATCH ".to_owned();
+        for n in batch * 50..(batch + 1) * 50 {
+            text += &format!("INSERT INTO shop.wide (k, n, v) VALUES (0, {n}, '{v}'); ");
+        }
+        query(client, &(text + "APPLY BATCH")).unwrap();
+    }
+}
+
+#[test]
+fn any_number_of_prepared_statements_takes_bounded_memory() {
+    let statements = number("EBB_STATEMENTS").unwrap_or(STATEMENTS);
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    let mut client = Client::connect(server.address(), Compression::None).unwrap();
+    query(&mut client, KEYSPACE).unwrap();
+    query(
+        &mut client,
+        "CREATE TABLE shop.orders (id int PRIMARY KEY, v int)",
+    )
+    .unwrap();
+    let before_mib = server.resident_kib() >> 10;
+    let text = |n: u64| format!("SELECT v FROM shop.orders WHERE id = {n}");
+    // Many at once: the answers are read behind.
+    const IN_FLIGHT: u64 = 100;
+    let mut first = None;
+    for begin in (0..statements).step_by(IN_FLIGHT as usize) {
+        let mut frames = Vec::new();
+        for n in begin..statements.min(begin + IN_FLIGHT) {
+            let mut frame = encoded(&Request::Prepare { text: &text(n) });
+            set_stream(&mut frame, (n - begin) as i16);
+            frames.extend_from_slice(&frame);
+        }
+        client.send(&frames).unwrap();
+        for _ in begin..statements.min(begin + IN_FLIGHT) {
+            let frame = client.receive().unwrap();
+            assert_eq!(frame.opcode, Opcode::Result as u8);
+            first.get_or_insert_with(|| frame.body.slice(6..22));
+        }
+    }
+    let grown_mib = (server.resident_kib() >> 10).saturating_sub(before_mib);
+    println!("{statements} statements: {grown_mib} MiB above {before_mib} MiB");
+    assert!(grown_mib <= STATEMENTS_MIB_MAX, "{grown_mib} MiB");
+    // What is gone is said to be, so that drivers prepare it again.
+    if statements >= 1_000_000 {
+        let id = first.expect("one was prepared");
+        let parameters = QueryParameters::default();
+        let gone = client.request(&Request::Execute {
+            id: &id,
+            parameters,
+        });
+        assert!(
+            matches!(&gone, Err(ebb_cql::client::ClientError::Refused(error))
+                if matches!(error.kind, ErrorKind::Unprepared { .. })),
+            "{gone:?}"
+        );
+    }
+    query(&mut client, &text(0)).unwrap();
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn connections_that_do_nothing_take_little() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    setrlimit(Resource::Nofile, raised).unwrap();
+    let most = limit.maximum.unwrap_or(u64::MAX).saturating_sub(500);
+    let connections = number("EBB_CONNECTIONS").unwrap_or(CONNECTIONS).min(most);
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    let before_kib = server.resident_kib();
+    let startup = encoded(&Request::Startup(Startup {
+        options: vec![("CQL_VERSION", "3.4.6")],
+    }));
+    let idle: Vec<TcpStream> = (0..connections)
+        .map(|_| {
+            let mut stream = TcpStream::connect(server.address()).unwrap();
+            stream.write_all(&startup).unwrap();
+            let mut ready = [0; 9];
+            stream.read_exact(&mut ready).unwrap();
+            assert_eq!(ready[4], Opcode::Ready as u8);
+            stream
+        })
+        .collect();
+    let mut client = server.client();
+    query(&mut client, KEYSPACE).unwrap();
+    let grown_kib = server.resident_kib().saturating_sub(before_kib);
+    println!("{connections} connections: {grown_kib} KiB above {before_kib} KiB");
+    assert!(
+        grown_kib <= connections * CONNECTION_KIB_MAX + (8 << 10),
+        "{grown_kib} KiB"
+    );
+    drop(idle);
+    query(&mut client, "SELECT key FROM system.local").unwrap();
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_client_that_asks_for_everything_and_reads_nothing_pins_bounded_memory() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    let mut client = server.client();
+    wide_table(&mut client);
+    let before_mib = server.resident_kib() >> 10;
+    // Each answer is a page of 1 MiB; nobody takes one.
+    let parameters = QueryParameters {
+        page_size_rows: Some(5_000),
+        ..QueryParameters::default()
+    };
+    let text = "SELECT * FROM shop.wide";
+    let request = encoded(&Request::Query { text, parameters });
+    let mut deaf = Vec::new();
+    for _ in 0..8 {
+        let mut one = Client::connect(server.address(), Compression::None).unwrap();
+        let frames: Vec<u8> = (0..300_i16)
+            .flat_map(|stream| {
+                let mut frame = request.to_vec();
+                set_stream(&mut frame, stream);
+                frame
+            })
+            .collect();
+        one.send(&frames).unwrap();
+        deaf.push(one);
+    }
+    for n in 0..500 {
+        let select = format!("SELECT v FROM shop.wide WHERE k = 0 AND n = {n}");
+        assert!(matches!(query(&mut client, &select), Ok(Response::Rows(_))));
+    }
+    let grown_mib = (server.resident_kib() >> 10).saturating_sub(before_mib);
+    println!("2,400 MiB asked for and not read: {grown_mib} MiB above {before_mib} MiB");
+    // Results that wait may take 256 MiB; blocks of the table are cached beside them.
+    assert!(grown_mib <= 2 * 256, "{grown_mib} MiB");
+    // Whoever leaves takes what was kept for it along.
+    drop(deaf);
+    query(&mut client, "SELECT v FROM shop.wide WHERE k = 0 AND n = 1").unwrap();
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_second_signal_stops_at_once_what_a_first_one_lets_end() {
+    let place = Place::new();
+    let mut server = Server::start(&place, "");
+    let mut client = server.client();
+    wide_table(&mut client);
+    // Its answers are longer than what sockets hold, and it reads none of them.
+    let mut deaf = Client::connect(server.address(), Compression::None).unwrap();
+    let text = "SELECT * FROM shop.wide";
+    let parameters = QueryParameters::default();
+    let request = encoded(&Request::Query { text, parameters });
+    let frames: Vec<u8> = (0..10_i16)
+        .flat_map(|stream| {
+            let mut frame = request.to_vec();
+            set_stream(&mut frame, stream);
+            frame
+        })
+        .collect();
+    deaf.send(&frames).unwrap();
+    // One of them has begun to be answered.
+    deaf.socket().peek(&mut [0]).unwrap();
+    server.signal(Signal::TERM);
+    let mut told = String::new();
+    while !told.contains("a second signal ends it at once") {
+        told = server.error_line();
+        assert!(!told.is_empty(), "it ended after the first signal");
+    }
+    assert_eq!(server.ended(), None, "it waits for its client");
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), Some(128 + 15));
+    // What was acknowledged is in its log.
+    let server = Server::start(&place, "");
+    let mut client = server.client();
+    let count = match query(&mut client, "SELECT n FROM shop.wide WHERE k = 0") {
+        Ok(Response::Rows(rows)) => rows.len(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(count, 10_000);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_scan_that_takes_too_long_ends_with_cassandras_code() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    wide_table(&mut server.client());
+    assert_eq!(server.stop(), Some(0));
+    let server = Server::start(&place, "--request-timeout 1ms");
+    let mut client = server.client();
+    // Rows of 10 MiB are not read in a millisecond.
+    let error = query(&mut client, "SELECT count(v) FROM shop.wide").unwrap_err();
+    assert!(matches!(error, ErrorKind::ReadTimeout { .. }), "{error:?}");
+    assert_eq!(error.code(), 0x1200);
+    query(&mut client, "SELECT v FROM shop.wide WHERE k = 0 AND n = 1").unwrap();
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn connections_that_break_off_anywhere_harm_nobody() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    let mut client = server.client();
+    wide_table(&mut client);
+    let startup = encoded(&Request::Startup(Startup {
+        options: vec![("CQL_VERSION", "3.4.6")],
+    }));
+    let parameters = QueryParameters::default();
+    let text = "SELECT * FROM shop.wide";
+    let query_all = encoded(&Request::Query { text, parameters });
+    let whole = [&startup[..], &query_all, &query_all].concat();
+    for end in 0..=whole.len() {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        stream.write_all(&whole[..end]).unwrap();
+    }
+    for version in [0_u8, 3, 5, 0x42, 0x84, 0xff] {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        // A length that nobody will send.
+        stream
+            .write_all(&[version, 0, 0, 0, 7, 0x7f, 0xff, 0xff, 0xff])
+            .unwrap();
+        // Refused, and closed.
+        stream.read_to_end(&mut Vec::new()).unwrap();
+    }
+    query(&mut client, "SELECT v FROM shop.wide WHERE k = 0 AND n = 1").unwrap();
+    assert_eq!(server.stop(), Some(0));
+}

@@ -1,0 +1,280 @@
+//! A server that is killed while connections write: with durability `sync` every
+//! acknowledged write is there afterwards, and what was in flight is there whole or not at
+//! all.
+//!
+//! `EBB_SEED` replays the draws of a run, and `EBB_KILLS` says how long it is.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ebb_cql::client::Client;
+use ebb_cql::protocol::Response;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+use crate::place::Place;
+use crate::serving::{Server, query};
+
+/// Kills of a run unless the environment says how many.
+const KILLS: u64 = 4;
+const WRITERS: i32 = 4;
+/// A writer deletes its oldest rows when it has so many.
+const ROWS_MAX: i32 = 200;
+
+/// What one connection has written, over all lives of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Writer {
+    id: i32,
+    /// It has the rows from here...
+    begin: i32,
+    /// ...to before there.
+    end: i32,
+}
+
+impl Writer {
+    /// Its next write, and what it has then.
+    fn next(self) -> (String, Self) {
+        let Self { id, begin, end } = self;
+        if end - begin == ROWS_MAX {
+            let begin = begin + ROWS_MAX / 2;
+            let one = |table| format!("DELETE FROM k.{table} WHERE w = {id} AND n < {begin};");
+            let text = [one("rows"), one("copies")].concat();
+            let after = Self { begin, ..self };
+            return (format!("BEGIN UNLOGGED BATCH {text} APPLY BATCH"), after);
+        }
+        let v = value(id, end);
+        let one = |table| format!("INSERT INTO k.{table} (w, n, v) VALUES ({id}, {end}, '{v}');");
+        let text = [one("rows"), one("copies")].concat();
+        let last = format!("UPDATE k.last SET n = {end} WHERE w = {id};");
+        let after = Self {
+            end: end + 1,
+            ..self
+        };
+        (
+            format!("BEGIN UNLOGGED BATCH {text} {last} APPLY BATCH"),
+            after,
+        )
+    }
+
+    /// Whether the server has just that.
+    fn is_what(self, client: &mut Client) -> bool {
+        let expected: Vec<String> = (self.begin..self.end)
+            .map(|n| format!("{n} {}", value(self.id, n)))
+            .collect();
+        let rows = ["rows", "copies"].map(|table| {
+            let select = format!("SELECT n, v FROM k.{table} WHERE w = {}", self.id);
+            cells(client, &select)
+        });
+        let last = format!("SELECT n FROM k.last WHERE w = {}", self.id);
+        let last = cells(client, &last);
+        let expected_last: Vec<String> = (self.end > 0)
+            .then(|| (self.end - 1).to_string())
+            .into_iter()
+            .collect();
+        rows.iter().all(|rows| *rows == expected) && last == expected_last
+    }
+}
+
+fn value(writer: i32, n: i32) -> String {
+    format!("{writer}-{n}-{}", "x".repeat((n as usize * 31) % 300))
+}
+
+/// What another connection has done with the schema and with snapshots: so many steps.
+#[derive(Debug, Clone, Copy)]
+struct Definer {
+    steps: i32,
+}
+
+impl Definer {
+    fn next(self) -> (String, Self) {
+        let (number, old) = (self.steps / 4, self.steps / 4 - 2);
+        let text = match self.steps % 4 {
+            0 => format!("CREATE TABLE k.made{number} (id int PRIMARY KEY)"),
+            1 => format!("CREATE SNAPSHOT s{number} ON KEYSPACE k"),
+            _ if old < 0 => format!("ALTER TABLE k.last WITH comment = 'number {number}'"),
+            2 => format!("DROP TABLE k.made{old}"),
+            _ => format!("DROP SNAPSHOT s{old} ON KEYSPACE k"),
+        };
+        let steps = self.steps + 1;
+        (text, Self { steps })
+    }
+
+    /// The numbers of the tables and of the snapshots that there are.
+    fn has(self) -> (BTreeSet<i32>, BTreeSet<i32>) {
+        let (mut tables, mut snapshots) = (BTreeSet::new(), BTreeSet::new());
+        for step in 0..self.steps {
+            let (number, old) = (step / 4, step / 4 - 2);
+            match step % 4 {
+                0 => drop(tables.insert(number)),
+                1 => drop(snapshots.insert(number)),
+                2 => drop(tables.remove(&old)),
+                _ => drop(snapshots.remove(&old)),
+            }
+        }
+        (tables, snapshots)
+    }
+
+    fn is_what(self, client: &mut Client) -> bool {
+        let numbers = |all: Vec<String>, prefix: &str| -> BTreeSet<i32> {
+            let of = all.iter().filter_map(|name| name.strip_prefix(prefix));
+            of.filter_map(|number| number.parse().ok()).collect()
+        };
+        let tables = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'k'";
+        let tables = numbers(cells(client, tables), "made");
+        let snapshots = "SELECT name FROM system_views.snapshots";
+        let snapshots = numbers(cells(client, snapshots), "s");
+        (tables, snapshots) == self.has()
+    }
+}
+
+/// The rows of a statement as text, cells between spaces: ints, and what else is text.
+#[track_caller]
+fn cells(client: &mut Client, text: &str) -> Vec<String> {
+    let rows = match query(client, text) {
+        Ok(Response::Rows(rows)) => rows,
+        other => panic!("{text}: {other:?}"),
+    };
+    let columns = rows.columns.as_ref().expect("they are sent").iter().count();
+    let show = |cell: Option<&[u8]>| match cell {
+        None => "null".to_owned(),
+        Some(cell) => match <[u8; 4]>::try_from(cell) {
+            Ok(int) if int[0] == 0 => i32::from_be_bytes(int).to_string(),
+            _ => String::from_utf8_lossy(cell).into_owned(),
+        },
+    };
+    let cells: Vec<String> = rows.cells().map(show).collect();
+    cells.chunks(columns).map(|row| row.join(" ")).collect()
+}
+
+/// Takes steps until the connection ends. Answers the last that was acknowledged.
+fn work<S: Copy>(
+    client: &mut Client,
+    mut state: S,
+    next: impl Fn(S) -> (String, S),
+    acknowledged: &AtomicU64,
+) -> S {
+    loop {
+        let (text, after) = next(state);
+        match request(client, &text) {
+            true => state = after,
+            false => return state,
+        }
+        acknowledged.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether a statement was acknowledged, and not cut off.
+fn request(client: &mut Client, text: &str) -> bool {
+    use ebb_cql::client::ClientError;
+    use ebb_cql::protocol::{QueryParameters, Request};
+    let parameters = QueryParameters::default();
+    match client.request(&Request::Query { text, parameters }) {
+        Ok(_) => true,
+        Err(ClientError::Io(_)) => false,
+        Err(error) => panic!("{text}: {error}"),
+    }
+}
+
+/// The state that is found: the one that was acknowledged, or the one after it.
+#[track_caller]
+fn found<S: Copy + std::fmt::Debug>(
+    state: S,
+    next: impl Fn(S) -> (String, S),
+    mut is_what: impl FnMut(S) -> bool,
+) -> S {
+    if is_what(state) {
+        return state;
+    }
+    let (text, after) = next(state);
+    assert!(
+        is_what(after),
+        "the server has neither what was acknowledged, {state:?}, nor that and: {text}"
+    );
+    after
+}
+
+#[test]
+fn what_was_acknowledged_survives_a_kill_of_the_server_under_load() {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().unwrap());
+    let seed: u64 = number("EBB_SEED").unwrap_or_else(rand::random);
+    let kills: u64 = number("EBB_KILLS").unwrap_or(KILLS);
+    println!("EBB_SEED={seed} EBB_KILLS={kills}");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let place = Place::new();
+    let mut writers: Vec<Writer> = (0..WRITERS)
+        .map(|id| Writer {
+            id,
+            begin: 0,
+            end: 0,
+        })
+        .collect();
+    let mut definer = Definer { steps: 0 };
+    let mut total = 0;
+    for life in 0..=kills {
+        let server = Server::start(&place, "--durability sync");
+        let mut client = server.client();
+        if life == 0 {
+            let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+            for text in [
+                &format!("CREATE KEYSPACE k WITH replication = {replication}"),
+                "CREATE TABLE k.rows (w int, n int, v text, PRIMARY KEY (w, n))",
+                "CREATE TABLE k.copies (w int, n int, v text, PRIMARY KEY (w, n))",
+                "CREATE TABLE k.last (w int PRIMARY KEY, n int)",
+            ] {
+                query(&mut client, text).unwrap();
+            }
+        }
+        for writer in &mut writers {
+            *writer = found(*writer, Writer::next, |state| state.is_what(&mut client));
+        }
+        definer = found(definer, Definer::next, |state| state.is_what(&mut client));
+        // What a snapshot shows is whole, too.
+        for number in definer.has().1 {
+            let count = |table| {
+                let text = format!("SELECT n FROM k.{table} USING SNAPSHOT s{number}");
+                move |client: &mut Client| cells(client, &text).len()
+            };
+            assert_eq!(count("rows")(&mut client), count("copies")(&mut client));
+        }
+        if life == kills {
+            assert_eq!(server.stop(), Some(0));
+            break;
+        }
+        // The moment of the kill is drawn in acknowledgements: nobody's clock counts.
+        let until = match rng.random_bool(0.3) {
+            true => rng.random_range(0..20),
+            false => rng.random_range(0..600),
+        };
+        let acknowledged = AtomicU64::new(0);
+        // The schema changes seldom enough that most of the time goes to writes.
+        let defines = rng.random_bool(0.5);
+        std::thread::scope(|scope| {
+            let acknowledged = &acknowledged;
+            let threads: Vec<_> = writers
+                .iter()
+                .map(|writer| {
+                    let (mut client, writer) = (server.client(), *writer);
+                    scope.spawn(move || work(&mut client, writer, Writer::next, acknowledged))
+                })
+                .collect();
+            let defining = defines.then(|| {
+                let (mut client, definer) = (server.client(), definer);
+                scope.spawn(move || work(&mut client, definer, Definer::next, acknowledged))
+            });
+            while acknowledged.load(Ordering::Relaxed) < until {
+                std::thread::yield_now();
+            }
+            server.kill();
+            for (writer, thread) in writers.iter_mut().zip(threads) {
+                *writer = thread.join().unwrap();
+            }
+            if let Some(thread) = defining {
+                definer = thread.join().unwrap();
+            }
+        });
+        total += acknowledged.into_inner();
+    }
+    println!("{kills} kills, {total} acknowledged writes, {writers:?}, {definer:?}");
+    let written: i32 = writers.iter().map(|writer| writer.end).sum();
+    assert!(written > 0, "nothing was written");
+}
