@@ -51,11 +51,24 @@ pub(super) struct Connection<S: Service> {
     points: u32,
     /// The same of writes that ran elsewhere: when each was received.
     writes_received_at: Vec<Instant>,
-    results: mpsc::UnboundedReceiver<LaneResult>,
-    results_sender: mpsc::UnboundedSender<LaneResult>,
+    /// Made for the first request that runs elsewhere: it takes some KiB.
+    results: Option<Results>,
     running: usize,
     events: Option<broadcast::Receiver<Event>>,
     stop: watch::Receiver<bool>,
+}
+
+/// Where results of requests come that run elsewhere.
+struct Results {
+    sender: mpsc::UnboundedSender<LaneResult>,
+    receiver: mpsc::UnboundedReceiver<LaneResult>,
+}
+
+impl Default for Results {
+    fn default() -> Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        Self { sender, receiver }
+    }
 }
 
 /// A connection ends: either side is done, or it broke.
@@ -69,7 +82,6 @@ impl From<io::Error> for Ended {
 
 impl<S: Service> Connection<S> {
     pub(super) fn new(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared<S>>) -> Self {
-        let (results_sender, results) = mpsc::unbounded_channel();
         Self {
             stream,
             session: Session::new(peer, shared.clone()),
@@ -80,8 +92,7 @@ impl<S: Service> Connection<S> {
             unsent: Vec::new(),
             points: 0,
             writes_received_at: Vec::new(),
-            results,
-            results_sender,
+            results: None,
             running: 0,
             events: None,
             stop: shared.stop.subscribe(),
@@ -110,7 +121,7 @@ impl<S: Service> Connection<S> {
             self.received = BytesMut::new();
         }
         tokio::select! {
-            Some(result) = self.results.recv() => self.take_results(result),
+            Some(result) = next_result(&mut self.results) => self.take_results(result),
             event = next_event(&mut self.events) => self.tell(event),
             ready = self.stream.readable(), if !stops && has_room => {
                 ready?;
@@ -175,7 +186,8 @@ impl<S: Service> Connection<S> {
 
     fn start(&mut self, lane: Lane, work: Box<Work<S>>) {
         self.running += 1;
-        let (results, shared) = (self.results_sender.clone(), self.shared.clone());
+        let results = self.results.get_or_insert_default().sender.clone();
+        let shared = self.shared.clone();
         if lane == Lane::Write {
             return shared.commits.send(*work, results);
         }
@@ -211,7 +223,7 @@ impl<S: Service> Connection<S> {
                 }
             }
             next = match self.out.len() < OUT_BYTES_FULL {
-                true => self.results.try_recv().ok(),
+                true => (self.results.as_mut()).and_then(|it| it.receiver.try_recv().ok()),
                 false => None,
             };
         }
@@ -272,6 +284,14 @@ impl<S: Service> Connection<S> {
             self.shared.record(received_at.elapsed());
         }
         Ok(())
+    }
+}
+
+/// The next result; never one where no request has run elsewhere.
+async fn next_result(results: &mut Option<Results>) -> Option<LaneResult> {
+    match results {
+        Some(results) => results.receiver.recv().await,
+        None => std::future::pending().await,
     }
 }
 
