@@ -5,12 +5,14 @@
 //!   snapshot_creation   what does creating one take beside busy writers?
 //!   idle_memory         what does an open database keep in memory?
 //!   colocation          does the load notice that jobs run beside it?
+//!   serving             what does a request through CQL cost, and who notices whom?
 //!   thesis_5_2_4        what does reading a snapshot, or beside one, cost?
 //! ```
 
 mod colocation;
 mod idle_memory;
 mod process;
+mod serving;
 mod snapshot_bill;
 mod snapshot_creation;
 mod thesis_5_2_4;
@@ -38,6 +40,12 @@ pub enum Experiment {
     /// Runs jobs beside the load in windows that take turns with the load alone:
     /// its tail latency, and how much of the idle CPU the jobs use
     Colocation(colocation::ColocationArgs),
+    /// Serves CQL from a process of its own: throughput against Redis, CPU against the
+    /// store in process, the tail beside jobs, idle connections, the start
+    Serving(serving::ServingArgs),
+    /// The server of serving's jobs
+    #[command(hide = true)]
+    ServingHost(serving::HostArgs),
     /// Repeats section 5.2.4 of the thesis: reads of a snapshot and beside one
     /// against reads without, by load, workload and number of snapshots
     #[command(name = "thesis-5.2.4")]
@@ -59,6 +67,8 @@ pub fn run(experiment: &Experiment) -> Result<()> {
         Experiment::IdleMemoryCase(args) => idle_memory::run_case(args),
         Experiment::SnapshotBillCase(args) => snapshot_bill::run_case(args),
         Experiment::Colocation(args) => colocation::run(args),
+        Experiment::Serving(args) => serving::run(args),
+        Experiment::ServingHost(args) => serving::run_host(args),
         Experiment::Thesis524(args) => thesis_5_2_4::run(args),
         Experiment::Thesis524Case(args) => thesis_5_2_4::run_case(args),
     }

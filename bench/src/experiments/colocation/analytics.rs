@@ -136,7 +136,7 @@ impl Analytics {
             jobs: Vec::new(),
             _pin: pin,
         };
-        let input: Arc<dyn Input> = Arc::new(Endless::new(setup, held.through_cache)?);
+        let input: Arc<dyn Input> = Arc::new(Endless::new(&setup.text, held.through_cache)?);
         for (number, goal_s) in GOALS_S.into_iter().enumerate() {
             let output = Arc::new(VecOutput::new());
             let mut spec = wordcount::spec(format!("J{number}"), input.clone(), output, REDUCES);

@@ -7,8 +7,6 @@ use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
 use ebb_server::jobs::SnapshotInput;
 use ebb_storage::SnapshotTable;
 
-use super::setup::Setup;
-
 /// Pieces of the text: a task reads one, for some tens of milliseconds.
 const PIECES: usize = 16;
 /// Far more than the machine does in a window.
@@ -26,19 +24,19 @@ pub struct Endless {
 }
 
 impl Endless {
-    /// Of the setup's text.
+    /// Of a text.
     ///
     /// # Errors
     /// When it cannot be cut.
-    pub fn new(setup: &Setup, through_cache: bool) -> Result<Self> {
-        let input = SnapshotInput::new(setup.text.clone(), PIECES);
+    pub fn new(text: &SnapshotTable, through_cache: bool) -> Result<Self> {
+        let input = SnapshotInput::new(text.clone(), PIECES);
         let pieces = input
             .splits()
             .map_err(|e| anyhow!("cannot cut the text: {e}"))?;
         Ok(Self {
             input,
             pieces,
-            cached: through_cache.then(|| Cached::new(&setup.text)),
+            cached: through_cache.then(|| Cached::new(text)),
         })
     }
 

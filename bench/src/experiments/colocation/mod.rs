@@ -21,17 +21,18 @@
 
 mod analytics;
 mod args;
-mod bootstrap;
-mod counts;
-mod disturbance;
-mod endless;
+pub(super) mod bootstrap;
+pub(super) mod counts;
+pub(super) mod disturbance;
+pub(super) mod endless;
 mod goals;
-mod ratios;
+pub(super) mod ratios;
 mod report;
 mod run;
 mod setup;
 mod shape;
 mod step;
+pub(super) mod text;
 mod trial;
 mod waits;
 mod window;

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ebb_colocate::LoadMonitor;
-use ebb_storage::{Db, Options, SnapshotTable, Table, TableOptions, WriteBatch};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use ebb_storage::{Db, Options, SnapshotTable, Table, TableOptions};
 use tempfile::TempDir;
 
 use super::args::ColocationArgs;
 use super::shape::Shape;
+use super::text::write_text;
 use crate::ycsb::{self, Driver, Pace, ReadFrom, RunOptions, Workload};
 
 /// Records that the load reads and writes.
@@ -25,10 +24,6 @@ const VALUE_BYTES: usize = 256;
 pub const BATCH: u32 = 50;
 /// What a load does before it counts: its threads get warm, and the governor sees it.
 pub const LEAD: Duration = Duration::from_millis(500);
-/// The text that jobs read again and again.
-const TEXT_BYTES: usize = 32 << 20;
-const WORDS: u32 = 30_000;
-const ROWS_IN_BATCH: usize = 500;
 /// The longest measurement of what the load costs; a window, where that is less.
 const MEASURED_MAX: Duration = Duration::from_secs(2);
 /// How far what a load uses may be from what it is to use, as a part of it.
@@ -215,27 +210,4 @@ impl Setup {
         let used = monitor.sample()?.transactional_cores;
         Ok((driver.join()?.throughput_ops_per_s, used))
     }
-}
-
-/// Lines of words, frequent ones and rare ones, the same each time.
-fn write_text(db: &Db, table: &Table) -> Result<()> {
-    let mut rng = ChaCha8Rng::seed_from_u64(0);
-    let mut written = 0;
-    let mut row = 0_u64;
-    while written < TEXT_BYTES {
-        let mut batch = WriteBatch::new();
-        for _ in 0..ROWS_IN_BATCH {
-            let mut line = String::new();
-            for _ in 0..rng.random_range(4..16) {
-                // Rank r is drawn about as often as 1/r, as words are.
-                let rank = f64::from(WORDS).powf(rng.random::<f64>()) as u32;
-                line += &format!("w{rank} ");
-            }
-            written += line.len();
-            batch.put(table, &row.to_be_bytes(), line.as_bytes());
-            row += 1;
-        }
-        db.write(batch)?;
-    }
-    Ok(())
 }

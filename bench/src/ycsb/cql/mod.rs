@@ -29,9 +29,10 @@ mod tally;
 mod tests;
 mod worker;
 
+pub(crate) use idle_class::enter_idle_class;
 pub(crate) use plan::{Operations, Plan};
 pub(crate) use raw::RawClient;
 pub(crate) use server_process::{ServerProcess, ServerUsage};
 pub(crate) use sessions::Sessions;
-pub(crate) use statements::{SnapshotForm, SnapshotRead};
+pub(crate) use statements::{SnapshotForm, SnapshotRead, pages};
 pub(crate) use tally::Tally;

@@ -88,6 +88,16 @@ impl ServerProcess {
         })
     }
 
+    /// The memory that it has resident, in bytes.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub(crate) fn memory_bytes(&self) -> Result<u64> {
+        let status = self.0.status().context("the server's process is gone")?;
+        let kib = status.vmrss.context("the server's process has ended")?;
+        Ok(kib * 1024)
+    }
+
     /// Waits until its processor time no longer grows: background work is done. False
     /// when that did not come within `patience`.
     ///

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use anyhow::{Context, Result, bail};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use ebb_cql::client::Client;
 use ebb_cql::protocol::{Compression, QueryParameters, Request, Response, Value, ValuesBuf};
 
@@ -62,6 +62,41 @@ pub(super) fn create_snapshot(client: &mut Client, name: &str) -> Result<()> {
     let name = quoted(name);
     let text = format!("CREATE SNAPSHOT IF NOT EXISTS {name} ON KEYSPACE {KEYSPACE}");
     query(client, &text).map(|_| ())
+}
+
+/// Reads the whole table page by page, in the calling thread, until the table ends or
+/// `goes_on` says no; gives the rows.
+///
+/// # Errors
+/// What the server or the connection says.
+pub(crate) fn pages(
+    client: &mut Client,
+    page_rows: u32,
+    mut goes_on: impl FnMut() -> bool,
+) -> Result<u64> {
+    let text = format!("SELECT y_id, field0 FROM {KEYSPACE}.{TABLE}");
+    let (mut rows, mut state) = (0, None::<Bytes>);
+    while goes_on() {
+        let request = Request::Query {
+            text: &text,
+            parameters: QueryParameters {
+                page_size_rows: Some(page_rows),
+                paging_state: state.as_deref(),
+                ..QueryParameters::default()
+            },
+        };
+        match client.request(&request)? {
+            Response::Rows(page) => {
+                rows += page.len() as u64;
+                state = page.paging_state;
+            }
+            other => bail!("the server answered with another message: {other:?}"),
+        }
+        if state.is_none() {
+            break;
+        }
+    }
+    Ok(rows)
 }
 
 fn query(client: &mut Client, text: &str) -> Result<Response> {

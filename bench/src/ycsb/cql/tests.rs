@@ -182,9 +182,24 @@ fn the_process_behind_an_address_is_found() {
     let process = ServerProcess::listening_on(served.server.address()).unwrap();
     assert_eq!(process.pid(), std::process::id() as i32);
     assert!(process.usage().unwrap().cpu_s() > 0.0);
+    assert!(process.memory_bytes().unwrap() > 1 << 20);
     let sessions = Sessions::of(Some(&process));
     assert_eq!(sessions.same_session, Some(true));
     assert!(sessions.to_string().contains("the server's"));
     drop(served);
     assert!(ServerProcess::listening_on(([127, 0, 0, 1], 1).into()).is_none());
+}
+
+#[test]
+fn a_whole_table_is_paged() {
+    let served = Served::start();
+    served.loaded(2, 1);
+    let mut client = Client::connect(served.server.address(), Compression::None).unwrap();
+    assert_eq!(pages(&mut client, 300, || true).unwrap(), RECORDS);
+    let mut asked = 0;
+    let two_pages = || {
+        asked += 1;
+        asked <= 2
+    };
+    assert_eq!(pages(&mut client, 300, two_pages).unwrap(), 600);
 }

@@ -1,0 +1,112 @@
+//! The command line of `ebb-bench experiments serving`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use crate::console::seconds;
+use crate::ycsb::{Distribution, VALUE_BYTES_DEFAULT, VALUE_BYTES_MIN};
+
+/// What to measure, and for how long.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ServingArgs {
+    /// The server's binary [default: the `ebb` beside this program]
+    #[arg(long, value_name = "FILE")]
+    pub ebb: Option<PathBuf>,
+
+    /// Only these parts, in this order
+    #[arg(long = "part", value_name = "NAME", value_enum, value_delimiter = ',')]
+    pub parts: Vec<Part>,
+
+    /// Rounds in which what is compared takes turns
+    #[arg(long, value_name = "N", default_value_t = 5,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+
+    /// Rounds of windows of the load alone, beside jobs and beside a pager
+    #[arg(long, value_name = "N", default_value_t = 15,
+          value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub windows: u32,
+
+    /// Length of a run, and of a window
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "2")]
+    pub window: Duration,
+
+    /// Records in the table
+    #[arg(long, value_name = "N", default_value_t = 200_000,
+          value_parser = clap::value_parser!(u64).range(1000..))]
+    pub records: u64,
+
+    /// Records of part startup: 1 GB of keys and values
+    #[arg(long, value_name = "N", default_value_t = 1_000_000,
+          value_parser = clap::value_parser!(u64).range(1000..))]
+    pub startup_records: u64,
+
+    /// Length of each value in bytes
+    #[arg(long, value_name = "N", default_value_t = VALUE_BYTES_DEFAULT as u64,
+          value_parser = clap::value_parser!(u64).range(VALUE_BYTES_MIN as u64..=1 << 20))]
+    pub value_bytes: u64,
+
+    /// Connections of the client
+    #[arg(long, value_name = "N", default_value_t = 64,
+          value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub connections: u64,
+
+    /// Connections of part connections
+    #[arg(long, value_name = "N", default_value_t = 10_000,
+          value_parser = clap::value_parser!(u64).range(1..=19_000))]
+    pub idle_connections: u64,
+
+    /// How part beside chooses records
+    #[arg(long, value_name = "NAME", default_value = "uniform")]
+    pub distribution: Distribution,
+
+    /// Writes everything measured to FILE
+    #[arg(long = "json-file", value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// A part of the experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
+    /// Reads and writes of one record against Redis, and the CPU of each against the
+    /// store in process
+    Throughput,
+    /// The tail at half of peak: alone, beside three jobs, beside a client that pages
+    Beside,
+    /// The memory of connections that do nothing
+    Connections,
+    /// From the start to the first answer
+    Startup,
+}
+
+impl ServingArgs {
+    /// The parts to run.
+    pub fn parts(&self) -> Vec<Part> {
+        match self.parts.is_empty() {
+            true => Part::value_variants().to_vec(),
+            false => self.parts.clone(),
+        }
+    }
+}
+
+/// A server with jobs, as a process of its own.
+#[derive(Debug, Args)]
+pub struct HostArgs {
+    /// Directory of the database
+    pub data: PathBuf,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb-bench experiments serving
+  ebb-bench experiments serving --part throughput --rounds 9 --json-file serving.json
+
+It starts `ebb serve` itself, from the file beside this program, so build both:
+cargo build --release -p ebb-cli -p ebb-bench. Part throughput compares with Redis where
+`redis-server` and `redis-benchmark` are installed (Debian's package redis-server). Data
+lies in a temporary directory (TMPDIR) and goes with the run. Run nothing else meanwhile.";

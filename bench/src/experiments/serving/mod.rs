@@ -1,0 +1,32 @@
+//! What serving CQL costs, against the bars that were set for it.
+//!
+//! ```text
+//!   args ─► run ─► throughput   reads and writes in turns with Redis's; CPU in process
+//!            │     beside       p99 at half of peak: alone, beside jobs, beside a pager
+//!            │     connections  what 10,000 that do nothing take
+//!            │     startup      from the start to the first answer
+//!            └───► report       the table of bars, and the JSON
+//!
+//!   server   `ebb serve` as a child          host    the same with endless jobs
+//!   redis    Redis as a child                embedded   the store in this process
+//! ```
+//!
+//! Client and server share the machine. What is compared takes turns, medians over rounds
+//! count, and whatever is compared is also compared with itself: what that shows is noise.
+//! Children are in the session of this process, so the idle class means what it says.
+
+mod args;
+mod beside;
+mod connections;
+mod embedded;
+mod host;
+mod redis;
+mod report;
+mod run;
+mod server;
+mod startup;
+mod throughput;
+
+pub use args::{HostArgs, ServingArgs};
+pub use host::run_host;
+pub use run::run;

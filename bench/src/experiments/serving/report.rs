@@ -1,0 +1,160 @@
+//! The table of bars, and the JSON.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::args::ServingArgs;
+use super::beside::BesideLoad;
+use super::connections::Connections;
+use super::startup::Startup;
+use super::throughput::{Kind, Throughput};
+use crate::experiments::colocation::bootstrap::Estimate;
+use crate::experiments::colocation::ratios::median;
+use crate::ycsb::Distribution;
+
+/// Everything that was measured; what `--json-file` writes.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Processors of the machine, shared by client and server.
+    pub cpus: usize,
+    /// Records in the table.
+    pub records: u64,
+    /// Length of each value, in bytes.
+    pub value_bytes: u64,
+    /// Connections of the client.
+    pub connections_of_client: u64,
+    /// How part beside chose records.
+    pub distribution: Distribution,
+    /// Against Redis and the store in process.
+    pub throughput: Option<Throughput>,
+    /// The tail, alone and beside others.
+    pub beside: Option<BesideLoad>,
+    /// Memory of idle connections.
+    pub connections: Option<Connections>,
+    /// First answers.
+    pub startup: Option<Startup>,
+}
+
+impl Report {
+    /// With nothing measured.
+    pub fn new(args: &ServingArgs) -> Self {
+        Self {
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            records: args.records,
+            value_bytes: args.value_bytes,
+            connections_of_client: args.connections,
+            distribution: args.distribution,
+            throughput: None,
+            beside: None,
+            connections: None,
+            startup: None,
+        }
+    }
+
+    /// The table that is printed, with a newline at the end.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(
+            text,
+            "{} records of {} bytes, {} connections, client and server on {} cpus\n",
+            self.records, self.value_bytes, self.connections_of_client, self.cpus
+        )?;
+        if let Some(throughput) = &self.throughput {
+            write_kind(text, "reads", &throughput.reads)?;
+            write_kind(text, "writes", &throughput.writes)?;
+        }
+        if let Some(beside) = &self.beside {
+            write_beside(text, beside)?;
+        }
+        if let Some(it) = &self.connections {
+            let mb = |bytes: u64| bytes as f64 / 1e6;
+            writeln!(
+                text,
+                "idle connections: {} take the server from {:.1} to {:.1} MB",
+                it.connections,
+                mb(it.before_bytes),
+                mb(it.with_bytes)
+            )?;
+        }
+        if let Some(startup) = &self.startup {
+            let ms = |seconds: &[f64]| {
+                let most = seconds.iter().copied().fold(0.0, f64::max);
+                format!(
+                    "{:.0} ms (at most {:.0})",
+                    median(seconds.to_vec()) * 1e3,
+                    most * 1e3
+                )
+            };
+            writeln!(
+                text,
+                "first answer with {:.2} GB: after a stop {}, after SIGKILL {}",
+                startup.data_bytes as f64 / 1e9,
+                ms(&startup.after_stop_s),
+                ms(&startup.after_kill_s)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn write_kind(text: &mut String, name: &str, kind: &Kind) -> std::fmt::Result {
+    let of = |values: &[f64]| median(values.to_vec());
+    writeln!(
+        text,
+        "{name}: {:.0} ops/s; cpu per op: server {:.2} us, client {:.2} us, in process {:.2} us",
+        of(&kind.ops_per_s),
+        of(&kind.server_cpu_us),
+        of(&kind.client_cpu_us),
+        of(&kind.embedded_cpu_us)
+    )?;
+    if let Some(ratio) = kind.over_redis() {
+        writeln!(
+            text,
+            "  Redis {:.0} ops/s; cpu per op: server {:.2} us, client {:.2} us; ebb / Redis {ratio:.2}",
+            of(&kind.redis_ops_per_s),
+            of(&kind.redis_cpu_us),
+            of(&kind.redis_client_cpu_us)
+        )?;
+    }
+    let shown = |ratio: Option<f64>| ratio.unwrap_or(f64::NAN);
+    writeln!(
+        text,
+        "  cpu through CQL / in process {:.2}; against itself: ops/s {:.2}, cpu {:.2}",
+        shown(kind.cpu_over_embedded()),
+        shown(kind.over_itself()),
+        shown(kind.cpu_over_itself())
+    )
+}
+
+fn write_beside(text: &mut String, beside: &BesideLoad) -> std::fmt::Result {
+    let shown = |it: &Estimate| format!("{:.2} ({:.2} to {:.2})", it.value, it.low, it.high);
+    writeln!(
+        text,
+        "open loop at {:.0} ops/s, half of {:.0}: p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us",
+        beside.rate_ops_per_s, beside.peak_ops_per_s, beside.p50_us, beside.p99_us, beside.p999_us
+    )?;
+    writeln!(
+        text,
+        "  p99 over alone: alone again {}, three jobs {}, a pager {}",
+        shown(&beside.alone_again),
+        shown(&beside.jobs),
+        shown(&beside.pager)
+    )?;
+    writeln!(
+        text,
+        "  jobs used {:.2} of what was idle; the pager read {:.0} rows/s; windows that count {:?}",
+        beside.idle_cpu_used, beside.paged_rows_per_s, beside.windows
+    )?;
+    if beside.unserved > 0 {
+        let unserved = beside.unserved;
+        writeln!(text, "  {unserved} operations were due and never began")?;
+    }
+    Ok(())
+}

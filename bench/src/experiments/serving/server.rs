@@ -1,0 +1,161 @@
+//! `ebb serve`, or the host of jobs, as a child process.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::ycsb::cql::{Operations, Plan, RawClient, ServerProcess};
+
+/// A server that is killed when this is dropped.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// What it uses.
+    pub process: ServerProcess,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// The server's binary: the one that was named, or the one beside this program.
+///
+/// # Errors
+/// When there is none.
+pub fn binary(named: Option<&Path>) -> Result<PathBuf> {
+    let path = match named {
+        Some(path) => path.to_path_buf(),
+        None => {
+            let own = std::env::current_exe().context("cannot find this program again")?;
+            own.with_file_name("ebb")
+        }
+    };
+    ensure!(
+        path.is_file(),
+        "there is no server {}: build it (cargo build --release -p ebb-cli) or name it by --ebb",
+        path.display()
+    );
+    Ok(path)
+}
+
+impl Server {
+    /// Starts `ebb serve` over a directory, on a free port; it listens when this returns.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn start(binary: &Path, data: &Path) -> Result<Self> {
+        let port = OsStr::new("127.0.0.1:0");
+        let args = ["serve".as_ref(), "--cql".as_ref(), port, "--data".as_ref()];
+        Self::spawn(Command::new(binary).args(args).arg(data), data)
+    }
+
+    /// Starts the host of endless jobs.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn host(data: &Path) -> Result<Self> {
+        let own = std::env::current_exe().context("cannot find this program again")?;
+        Self::spawn(
+            Command::new(own)
+                .args(["experiments", "serving-host"])
+                .arg(data),
+            data,
+        )
+    }
+
+    fn spawn(command: &mut Command, data: &Path) -> Result<Self> {
+        let told = data.with_extension("err");
+        let mut child = (command.stdin(Stdio::piped()).stdout(Stdio::piped()))
+            .stderr(File::create(&told)?)
+            .spawn()
+            .with_context(|| format!("cannot start {command:?}"))?;
+        let input = child.stdin.take();
+        let output = child.stdout.take().context("its output is piped")?;
+        let mut output = BufReader::new(output);
+        let mut line = String::new();
+        output.read_line(&mut line)?;
+        let Some(address) = line.trim().strip_prefix("listening for CQL on ") else {
+            drop((child.kill(), child.wait()));
+            let told = fs::read_to_string(&told).unwrap_or_default();
+            bail!("the server did not start: {line}{told}");
+        };
+        Ok(Self {
+            address: address
+                .parse()
+                .context("the server says where it listens")?,
+            process: ServerProcess::new(child.id())?,
+            child,
+            input,
+            output,
+        })
+    }
+
+    /// Tells the host something, and waits for its answer.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn ask(&mut self, question: &str) -> Result<String> {
+        use std::io::Write;
+        let input = self.input.as_mut().context("its input is piped")?;
+        writeln!(input, "{question}").context("the host has ended")?;
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        ensure!(!line.is_empty(), "the host has ended");
+        Ok(line.trim().to_string())
+    }
+
+    /// Ends it as its user would, and waits.
+    ///
+    /// # Errors
+    /// When it says that it failed.
+    pub fn stop(mut self) -> Result<()> {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).context("cannot stop the server")?;
+        let status = self.child.wait()?;
+        ensure!(status.success(), "the server ended with {status}");
+        Ok(())
+    }
+
+    /// Ends it as a crash does.
+    pub fn kill(self) {
+        drop(self);
+    }
+}
+
+/// A client whose table holds `records`, which are loaded where they are missing.
+///
+/// # Errors
+/// What the server says.
+pub fn loaded(
+    server: &Server,
+    connections: usize,
+    records: u64,
+    value_bytes: usize,
+) -> Result<RawClient> {
+    const LOAD_IN_FLIGHT: usize = 8;
+    let mut client = RawClient::connect(server.address, connections, 1)?;
+    let present = client.records();
+    if present < records {
+        let plan = Plan {
+            in_flight: LOAD_IN_FLIGHT,
+            value_bytes,
+            ..Plan::new(Operations::Load(present..records))
+        };
+        client.run(&plan, |_| ())?;
+    }
+    Ok(client)
+}

@@ -1,0 +1,165 @@
+//! Reads and writes of one record, in turns: the server, Redis, the server again; and
+//! the CPU of each against the store in process.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde::Serialize;
+
+use super::args::ServingArgs;
+use super::embedded::Embedded;
+use super::redis::Redis;
+use super::server::{Server, loaded};
+use crate::console::progress_bar;
+use crate::experiments::colocation::ratios::median;
+use crate::ycsb::cql::{Operations, Plan, RawClient};
+use crate::ycsb::{Distribution, Operation, Workload};
+
+const READS: Workload = Workload {
+    name: "reads",
+    mix: &[(100, Operation::Read)],
+    distribution: Distribution::Uniform,
+};
+const WRITES: Workload = Workload {
+    name: "writes",
+    mix: &[(100, Operation::Update)],
+    distribution: Distribution::Uniform,
+};
+
+/// What operations of one kind came to, round by round.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Kind {
+    /// Operations per second of the server.
+    pub ops_per_s: Vec<f64>,
+    /// The same once more in each round.
+    pub again_ops_per_s: Vec<f64>,
+    /// Redis's; empty where it is not installed.
+    pub redis_ops_per_s: Vec<f64>,
+    /// The server's processor time for an operation, in microseconds.
+    pub server_cpu_us: Vec<f64>,
+    /// The same once more in each round.
+    pub again_server_cpu_us: Vec<f64>,
+    /// The client's.
+    pub client_cpu_us: Vec<f64>,
+    /// Redis's.
+    pub redis_cpu_us: Vec<f64>,
+    /// The client's of Redis.
+    pub redis_client_cpu_us: Vec<f64>,
+    /// The process's, with the store in it.
+    pub embedded_cpu_us: Vec<f64>,
+}
+
+/// What the part came to.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Throughput {
+    /// Of reads.
+    pub reads: Kind,
+    /// Of writes.
+    pub writes: Kind,
+}
+
+/// The medians of rounds' ratios.
+fn ratio(above: &[f64], below: &[f64]) -> Option<f64> {
+    let ratios: Vec<f64> = above.iter().zip(below).map(|(a, b)| a / b).collect();
+    (!ratios.is_empty()).then(|| median(ratios))
+}
+
+impl Kind {
+    /// Operations per second over Redis's.
+    pub fn over_redis(&self) -> Option<f64> {
+        ratio(&self.ops_per_s, &self.redis_ops_per_s)
+    }
+
+    /// Operations per second over those of the same again.
+    pub fn over_itself(&self) -> Option<f64> {
+        ratio(&self.ops_per_s, &self.again_ops_per_s)
+    }
+
+    /// The server's processor time over the store's in process.
+    pub fn cpu_over_embedded(&self) -> Option<f64> {
+        ratio(&self.server_cpu_us, &self.embedded_cpu_us)
+    }
+
+    /// The server's processor time over that of the same again.
+    pub fn cpu_over_itself(&self) -> Option<f64> {
+        ratio(&self.server_cpu_us, &self.again_server_cpu_us)
+    }
+}
+
+/// Measures it.
+///
+/// # Errors
+/// What a server or the store says; a wrong value; an interrupt.
+pub fn measure(
+    args: &ServingArgs,
+    binary: &Path,
+    folder: &Path,
+    stop: &AtomicBool,
+) -> Result<Throughput> {
+    const SETTLE_MAX: Duration = Duration::from_secs(30);
+    let (records, value_bytes) = (args.records, args.value_bytes as usize);
+    let connections = args.connections as usize;
+    let embedded = Embedded::load(&folder.join("embedded"), records, value_bytes)?;
+    let server = Server::start(binary, &folder.join("served"))?;
+    let mut client = loaded(&server, connections, records, value_bytes)?;
+    let redis = Redis::start(&folder.join("redis"))?;
+    if let Some(redis) = &redis {
+        redis.load(records, value_bytes)?;
+    }
+    server.process.settle(SETTLE_MAX)?;
+    let mut measured = Throughput::default();
+    let bar = progress_bar("serving: throughput", u64::from(args.rounds));
+    for _ in 0..args.rounds {
+        for (workload, test) in [(READS, "get"), (WRITES, "set")] {
+            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            let kind = match test {
+                "get" => &mut measured.reads,
+                _ => &mut measured.writes,
+            };
+            let plan = Plan {
+                duration: Some(args.window),
+                value_bytes,
+                ..Plan::new(Operations::Run(workload, None))
+            };
+            let (ops_per_s, server_cpu_us, client_cpu_us) = run(&server, &mut client, &plan)?;
+            kind.ops_per_s.push(ops_per_s);
+            kind.server_cpu_us.push(server_cpu_us);
+            kind.client_cpu_us.push(client_cpu_us);
+            if let Some(redis) = &redis {
+                // As many requests as the server did: about as long.
+                let requests = (ops_per_s * args.window.as_secs_f64()).max(1000.0) as u64;
+                let run = redis.run(test, requests, records, value_bytes, connections)?;
+                kind.redis_ops_per_s.push(run.ops_per_s);
+                kind.redis_cpu_us.push(run.server_cpu_us);
+                kind.redis_client_cpu_us.push(run.client_cpu_us);
+            }
+            let (ops_per_s, server_cpu_us, _) = run(&server, &mut client, &plan)?;
+            kind.again_ops_per_s.push(ops_per_s);
+            kind.again_server_cpu_us.push(server_cpu_us);
+            let embedded_cpu_us = embedded.cpu_us(workload, args.window)?;
+            kind.embedded_cpu_us.push(embedded_cpu_us);
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    drop(client);
+    server.stop()?;
+    Ok(measured)
+}
+
+/// Operations per second, and the processor time of server and client for each.
+fn run(server: &Server, client: &mut RawClient, plan: &Plan) -> Result<(f64, f64, f64)> {
+    let before = server.process.usage()?;
+    let tally = client.run(plan, |_| ())?;
+    let used = server.process.usage()?.since(&before);
+    let wrong = tally.mismatches + tally.not_found;
+    ensure!(wrong == 0, "{wrong} values were wrong or missing");
+    let operations = tally.operations.max(1) as f64;
+    Ok((
+        tally.throughput_ops_per_s(),
+        used.cpu_s() * 1e6 / operations,
+        tally.cpu.as_secs_f64() * 1e6 / operations,
+    ))
+}
