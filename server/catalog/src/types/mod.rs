@@ -19,6 +19,7 @@ pub mod elements;
 pub mod identifier;
 pub mod literal;
 mod name;
+mod normal;
 pub mod number;
 mod option;
 #[cfg(test)]

@@ -9,7 +9,7 @@
 
 use std::borrow::Cow;
 
-use ebb_catalog::types::{CqlType, TypeError, UserType, elements};
+use ebb_catalog::types::{CqlType, UserType, elements};
 use ebb_cql::protocol::Value;
 use ebb_cql::syntax::ast;
 
@@ -358,7 +358,7 @@ impl Term {
                 Value::Unset => Ok(Evaluated::Unset),
                 Value::Bytes(bytes) => {
                     ty.validate(bytes).map_err(of_type)?;
-                    Ok(Evaluated::Value(normalized(ty, bytes)))
+                    Ok(Evaluated::Value(ty.normalize(bytes)))
                 }
             },
             Self::List(items) => {
@@ -415,116 +415,6 @@ impl Term {
             }
         }
     }
-}
-
-/// Sets and maps that a client sends in another order than Cassandra's are brought into it,
-/// once and at every depth, so that equal ones have equal bytes.
-fn normalized<'v>(ty: &CqlType, bytes: &'v [u8]) -> Cow<'v, [u8]> {
-    match has_order(ty).then(|| reordered(ty, bytes)).flatten() {
-        Some(ordered) => Cow::Owned(ordered),
-        None => Cow::Borrowed(bytes),
-    }
-}
-
-/// Whether a set or map is part of a type, or is it.
-fn has_order(ty: &CqlType) -> bool {
-    match ty {
-        CqlType::Set { .. } | CqlType::Map { .. } => true,
-        CqlType::List { element, .. } => has_order(element),
-        CqlType::Tuple(types) => types.iter().any(has_order),
-        CqlType::Udt { definition, .. } => definition.fields().iter().any(|(_, ty)| has_order(ty)),
-        _ => false,
-    }
-}
-
-/// A value with its sets and maps in their order; none where they are, or where the bytes
-/// are no such value.
-fn reordered(ty: &CqlType, bytes: &[u8]) -> Option<Vec<u8>> {
-    match ty {
-        CqlType::List { element, .. } => {
-            let parts = all(elements::elements(bytes))?;
-            let parts: Vec<_> = parts
-                .into_iter()
-                .map(|one| normalized_part(element, one))
-                .collect();
-            any_owned(&parts).then(|| elements::build(parts.iter().map(|one| &**one)))
-        }
-        CqlType::Set { element, .. } => {
-            let parts = all(elements::elements(bytes))?;
-            let mut parts: Vec<_> = parts
-                .into_iter()
-                .map(|one| normalized_part(element, one))
-                .collect();
-            let is_sorted = parts.is_sorted_by(|a, b| element.compare(a, b).is_lt());
-            if is_sorted && !any_owned(&parts) {
-                return None;
-            }
-            parts.sort_by(|a, b| element.compare(a, b));
-            parts.dedup_by(|a, b| element.compare(a, b).is_eq());
-            Some(elements::build(parts.iter().map(|one| &**one)))
-        }
-        CqlType::Map { key, value, .. } => {
-            let parts = all(elements::pairs(bytes))?;
-            let (entries, _) = parts.as_chunks::<2>();
-            let mut entries: Vec<_> = entries
-                .iter()
-                .map(|entry| {
-                    (
-                        normalized_part(key, entry[0]),
-                        normalized_part(value, entry[1]),
-                    )
-                })
-                .collect();
-            let is_sorted = entries.is_sorted_by(|(a, _), (b, _)| key.compare(a, b).is_lt());
-            let is_new = |(k, v): &(Cow<'_, [u8]>, Cow<'_, [u8]>)| is_owned(k) || is_owned(v);
-            if is_sorted && !entries.iter().any(is_new) {
-                return None;
-            }
-            // Of equal keys the last one counts.
-            entries.reverse();
-            entries.sort_by(|(a, _), (b, _)| key.compare(a, b));
-            entries.dedup_by(|(a, _), (b, _)| key.compare(a, b).is_eq());
-            Some(elements::build_map(
-                entries.iter().map(|(k, v)| (&**k, &**v)),
-            ))
-        }
-        CqlType::Tuple(types) => reordered_tuple(types.iter(), bytes),
-        CqlType::Udt { definition, .. } => {
-            reordered_tuple(definition.fields().iter().map(|(_, ty)| ty), bytes)
-        }
-        _ => None,
-    }
-}
-
-fn reordered_tuple<'t>(types: impl Iterator<Item = &'t CqlType>, bytes: &[u8]) -> Option<Vec<u8>> {
-    let parts = elements::components(bytes).zip(types);
-    let parts = parts.map(|(one, ty)| Ok(one?.map(|one| normalized_part(ty, one))));
-    let parts: Vec<Option<Cow<'_, [u8]>>> =
-        parts.collect::<std::result::Result<_, TypeError>>().ok()?;
-    let is_new = parts.iter().flatten().any(is_owned);
-    is_new.then(|| elements::build_tuple(parts.iter().map(Option::as_deref)))
-}
-
-fn normalized_part<'v>(ty: &CqlType, bytes: &'v [u8]) -> Cow<'v, [u8]> {
-    match reordered(ty, bytes) {
-        Some(ordered) => Cow::Owned(ordered),
-        None => Cow::Borrowed(bytes),
-    }
-}
-
-#[expect(clippy::ptr_arg, reason = "what it asks is whose bytes they are")]
-fn is_owned(bytes: &Cow<'_, [u8]>) -> bool {
-    matches!(bytes, Cow::Owned(_))
-}
-
-fn any_owned(parts: &[Cow<'_, [u8]>]) -> bool {
-    parts.iter().any(is_owned)
-}
-
-/// All parts of a collection, where it is whole.
-fn all(parts: std::result::Result<elements::Elements<'_>, TypeError>) -> Option<Vec<&[u8]>> {
-    let parts = parts.ok()?;
-    parts.map(|one| one.ok()?).collect()
 }
 
 fn owned(bytes: Vec<u8>) -> Evaluated<'static> {

@@ -5,6 +5,7 @@ mod elements;
 pub(crate) mod generate;
 mod literal;
 mod names;
+mod normal;
 mod validate;
 
 use std::sync::Arc;

@@ -4,6 +4,7 @@ mod batches;
 mod collections;
 mod harness;
 mod messages;
+mod nested;
 mod oracle;
 mod rows;
 mod served;
