@@ -121,7 +121,7 @@ impl Definer {
         };
         let tables = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'k'";
         let tables = numbers(cells(client, tables), "made");
-        let snapshots = "SELECT name FROM system_views.snapshots";
+        let snapshots = "SELECT snapshot_name FROM system_views.snapshots";
         let snapshots = numbers(cells(client, snapshots), "s");
         (tables, snapshots) == self.has()
     }
