@@ -384,6 +384,7 @@ impl Open {
             disk: setup.options.disk.clone(),
             sstable: setup.tables[no.index()].sstable.clone(),
             file_bytes: setup.options.file_bytes,
+            ..SortedWriterOptions::default()
         };
         let mut writer = SortedWriter::create(&setup.ingest_dir, "part", options)?;
         let sorted = entries.iter().map(|(key, value)| (key.bytes(), value));
