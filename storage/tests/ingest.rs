@@ -163,6 +163,40 @@ fn what_is_ingested_stands_at_its_commit_among_writes_and_snapshots() {
 /// the writer gave them. A second writer of the same name opened those names and
 /// cut them to nothing, and with them the table's own files.
 #[test]
+fn operands_that_are_ingested_meet_those_that_were_there_and_come_later() {
+    let mem = MemDisk::new();
+    let db = Db::open(DIR, manual(&mem)).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let options = TableOptions {
+        merge_operator: Some("append".to_string()),
+        ..TableOptions::default()
+    };
+    let table = keyspace.table("t", options).unwrap();
+    table.put(b"a", b"put,").unwrap();
+    table.merge(b"b", b"before,").unwrap();
+    let mut out = writer(&mem, "operands").unwrap();
+    for key in [b"a", b"b", b"c"] {
+        out.merge(key, b"ingested,").unwrap();
+    }
+    assert_refused(out.merge(b"c", b"again"), "keys have to ascend");
+    keyspace.create_snapshot("s").unwrap();
+    table.ingest(&out.finish().unwrap()).unwrap();
+    table.merge(b"b", b"after").unwrap();
+    let told = |table: &Table| ["a", "b", "c"].map(|key| text(table, key).unwrap_or_default());
+    let expected = ["put,ingested,", "before,ingested,after", "ingested,"];
+    assert_eq!(told(&table), expected);
+    db.flush().unwrap();
+    db.compact().unwrap();
+    assert_eq!(told(&table), expected);
+    let before = keyspace.snapshot("s").unwrap().table("t").unwrap();
+    assert_eq!(before.get(b"c").unwrap(), None);
+    drop((before, table, keyspace, db));
+    let db = Db::open(DIR, manual(&mem)).unwrap();
+    let table = db.existing_keyspace("app").unwrap();
+    assert_eq!(told(&table.existing_table("t").unwrap()), expected);
+}
+
+#[test]
 fn a_second_writer_of_the_same_name_leaves_what_was_ingested() {
     let check = |db: &Db, table: &Table, out: &Path, options: SortedWriterOptions| {
         let write = |value: &[u8]| {

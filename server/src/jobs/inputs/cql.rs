@@ -7,6 +7,8 @@
 //! A record is a row as its reader at the time of the snapshot sees it: under the deletions
 //! of its partition, without what had expired. So a job that starts again reads the same.
 
+#[cfg(test)]
+mod tests;
 mod text;
 
 use std::sync::Arc;

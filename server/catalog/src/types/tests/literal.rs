@@ -266,6 +266,32 @@ fn values_print_as_literals() {
     }
 }
 
+#[test]
+fn a_text_is_the_literal_without_quotes_and_is_read_back() {
+    for (ty, text) in [
+        ("text", "it's \"so\""),
+        ("int", "-5"),
+        ("int", ""),
+        ("decimal", "-0.01"),
+        ("boolean", "true"),
+        ("uuid", "00000000-0000-4000-8000-000000000000"),
+        ("inet", "::1"),
+        ("date", "1970-01-01"),
+        ("time", "00:00:00.000000001"),
+        ("timestamp", "1969-12-31 23:59:59.999+0000"),
+        ("duration", "1mo2d"),
+    ] {
+        let ty = parse(ty);
+        let mut told = b"x".to_vec();
+        ty.write_text(&ty.parse_value(text).unwrap(), &mut told);
+        assert_eq!(String::from_utf8(told).unwrap(), format!("x{text}"));
+    }
+    let mut told = Vec::new();
+    parse("blob").write_text(&[0, 0xff], &mut told);
+    parse("set<text>").write_text(&build([&b"a"[..]]), &mut told);
+    assert_eq!(String::from_utf8(told).unwrap(), "0x00ff{'a'}");
+}
+
 /// What prints a value can be read back to an equal one, for every native type.
 #[test]
 fn a_literal_is_read_back_to_the_value() {

@@ -111,3 +111,107 @@ fn rows_make_a_table_with_their_columns_and_appear_by_one_commit() {
     let staging = fixture.dir.path().join("staging");
     assert_eq!(std::fs::read_dir(staging).unwrap().count(), 0);
 }
+
+#[test]
+fn operands_of_clients_and_of_a_job_meet_by_their_timestamps() {
+    let fixture = fixture();
+    fixture.output("t", rows()).unwrap().commit().unwrap();
+    let output = fixture.output("t", rows()).unwrap();
+    output.check().unwrap();
+    write(&output, 0, &[("a,b", "1,1"), ("a,c", "1,1")]).unwrap();
+    let table = fixture.catalog.state().table("ks", "t").unwrap().clone();
+    let plan = RowPlan::new(Arc::clone(table.schema()), &rows()).unwrap();
+    let client = |row: (&str, &str), timestamp: i64| {
+        let mut fields = Fields::default();
+        let (key, value) = (row.0.as_bytes(), row.1.as_bytes());
+        rows().whole().decode(key, value, &mut fields).unwrap();
+        let (key, waiting) = plan.row(&fields).unwrap();
+        let mut operand = Vec::new();
+        plan::at_timestamp(&waiting, timestamp, &mut operand).unwrap();
+        table.rows().merge(&key, &operand).unwrap();
+    };
+    client(
+        ("a,b", "2,2"),
+        fixture.catalog.timestamps().next_us().unwrap(),
+    );
+    output.commit().unwrap();
+    client(
+        ("a,c", "3,3"),
+        fixture.catalog.timestamps().next_us().unwrap(),
+    );
+    // Written later, with an older timestamp.
+    client(("a,b", "4,4"), 5);
+    let expected = ["a b 1 1", "a c 3 3"];
+    assert_eq!(fixture.found("t"), expected);
+    fixture.db.flush().unwrap();
+    fixture.db.compact().unwrap();
+    assert_eq!(fixture.found("t"), expected);
+    let refused = fixture.output("t", rows()).unwrap().check().unwrap_err();
+    assert!(
+        refused.to_string().contains("ks.t has rows already"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn what_cannot_be_matched_is_refused_before_the_job_and_bad_values_fail_it() {
+    let fixture = fixture();
+    fixture.output("t", rows()).unwrap().commit().unwrap();
+    let refused = |rows: RecordFormat| match fixture.output("t", rows) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("it is not refused"),
+    };
+    let text = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| Column::text(*name))
+            .collect::<Vec<_>>()
+    };
+    let said = refused(RecordFormat::rows(
+        text(&["city", "kind"]),
+        text(&["other"]),
+    ));
+    assert!(said.contains("no column \"other\""), "{said}");
+    assert!(said.contains("city, kind, n, x"), "{said}");
+    let said = refused(RecordFormat::rows(text(&["city"]), text(&["n"])));
+    assert!(said.contains("primary key has column kind"), "{said}");
+    // The key's columns by their order, where they are called otherwise.
+    let other = RecordFormat::rows(text(&["place", "sort"]), text(&["n"]));
+    let output = fixture.output("t", other).unwrap();
+    for (key, value, problem) in [
+        (
+            "a,b",
+            "many",
+            "column n, which is of type bigint, gets \"many\"",
+        ),
+        ("a,b", "12345678901234567890", "Unable to make long"),
+    ] {
+        let error = write(&output, 0, &[(key, value)]).unwrap_err();
+        assert!(error.to_string().contains(problem), "{error}");
+    }
+    write(&output, 0, &[("x,y", "1")]).unwrap();
+    write(&output, 1, &[("x,y", "2")]).unwrap();
+    let error = output.commit().unwrap_err().to_string();
+    assert!(
+        error.contains("several rows have the primary key ('x'"),
+        "{error}"
+    );
+    assert_eq!(fixture.found("t"), [""; 0]);
+    let unkeyed = fixture.output("new", RecordFormat::values(text(&["a"])));
+    let said = unkeyed.err().unwrap().to_string();
+    assert!(said.contains("CREATE TABLE"), "{said}");
+}
+
+#[test]
+fn a_table_that_is_dropped_meanwhile_gets_no_rows() {
+    let fixture = fixture();
+    fixture.output("t", rows()).unwrap().commit().unwrap();
+    let output = fixture.output("t", rows()).unwrap();
+    write(&output, 0, &[("a,b", "1,1")]).unwrap();
+    let drop = |schema: &ebb_catalog::schema::Schema| {
+        Ok::<_, CatalogError>(Some(schema.drop_table("ks", "t").unwrap()))
+    };
+    assert!(fixture.catalog.change(drop).unwrap());
+    let error = output.commit().unwrap_err().to_string();
+    assert!(error.contains("dropped or created while"), "{error}");
+}
