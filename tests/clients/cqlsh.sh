@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# cqlsh: DESCRIBE, SOURCE, paging, COPY TO and FROM, TRACING.
+# cqlsh: DESCRIBE, SOURCE, paging, COPY TO and FROM, TRACING, snapshots.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -55,4 +55,32 @@ rows=$(cql -e 'PAGING 100; SELECT id FROM shell.again LIMIT 950;' | grep -cE '^ 
 [ "$rows" = 950 ] || { echo "$rows rows of 950 in pages of 100"; exit 1; }
 
 expect "$(cql -e 'TRACING ON; SELECT * FROM shell.again WHERE id = 7;')" 'Tracing session'
-echo "cqlsh: DESCRIBE, SOURCE, COPY, PAGING, TRACING: passed"
+# A snapshot is a keyspace: cqlsh that starts later knows its tables as they were.
+cql -e "INSERT INTO shell.people (id, name, home) VALUES (1, 'Ada', {street: 'Main', number: 7})"
+cql -e 'CREATE SNAPSHOT monday ON KEYSPACE shell'
+cat >"$work/later.cql" <<'CQL'
+INSERT INTO shell.people (id, name) VALUES (2, 'Grace');
+ALTER TABLE shell.people ADD later int;
+DELETE FROM shell.again WHERE id = 7;
+CQL
+cql -e "SOURCE '$work/later.cql'"
+for select in 'SELECT * FROM "shell@monday".people' \
+    'SELECT * FROM shell.people USING SNAPSHOT monday'; do
+    shown=$(cql -e "$select")
+    expect "$shown" "{street: 'Main', number: 7}"
+    expect "$shown" '(1 rows)'
+done
+if grep -q 'Grace' <<<"$shown"; then
+    printf 'the snapshot shows what came later:\n%s\n' "$shown"
+    exit 1
+fi
+expect "$(cql -e 'USE "shell@monday"; SELECT count(*) FROM again;')" 20000
+expect "$(cql -e 'DESCRIBE KEYSPACE "shell@monday"')" 'CREATE TABLE shell.people'
+expect "$(cql -e 'DESCRIBE SNAPSHOTS')" 'CREATE SNAPSHOT monday ON KEYSPACE shell;'
+expect "$(cql -e 'LIST SNAPSHOTS')" monday
+expect "$(cql -e 'SELECT snapshot_name FROM system_views.snapshots')" monday
+cql -e "COPY \"shell@monday\".again (id, v, w) TO '$work/monday.csv'" >/dev/null
+diff <(sort "$work/copied.csv") <(sort "$work/monday.csv")
+cql -e 'DROP SNAPSHOT monday ON KEYSPACE shell'
+
+echo "cqlsh: DESCRIBE, SOURCE, COPY, PAGING, TRACING, snapshots: passed"

@@ -12,6 +12,7 @@ use super::diff;
 use super::error::{CatalogError, Result};
 use super::grace::GracePeriods;
 use super::identity::Identity;
+use super::snapshots::{SnapshotKeyspace, SnapshotKeyspaces};
 use super::store::{KEYSPACES_TABLE, SchemaStore, StoredKeyspace};
 use super::table::{CqlTable, decode};
 use super::timestamps::Timestamps;
@@ -27,6 +28,7 @@ pub struct Catalog {
     state: ArcSwap<CatalogState>,
     /// Those of the state, for the merge operator.
     grace_periods: GracePeriods,
+    snapshots: SnapshotKeyspaces,
     /// Held while the schema changes.
     changing: Mutex<()>,
 }
@@ -108,6 +110,7 @@ impl Catalog {
             timestamps,
             state: ArcSwap::from_pointee(state),
             grace_periods: grace_periods.clone(),
+            snapshots: SnapshotKeyspaces::default(),
             changing: Mutex::new(()),
         })
     }
@@ -130,6 +133,25 @@ impl Catalog {
     /// The schema as it is now. One statement asks once, so that all that it sees fits.
     pub fn state(&self) -> Arc<CatalogState> {
         self.state.load_full()
+    }
+
+    /// The snapshots that clients are told of as keyspaces: of each keyspace the newest
+    /// [`SNAPSHOTS_TOLD_MAX`](super::SNAPSHOTS_TOLD_MAX), oldest first.
+    pub fn snapshot_keyspaces(&self, state: &CatalogState) -> Vec<SnapshotKeyspace> {
+        self.snapshots.told(&self.db, state)
+    }
+
+    /// What drivers compare to see whether what they know is old: another one for each
+    /// schema, and for other snapshots that they are told of.
+    pub fn version(&self, state: &CatalogState) -> Uuid {
+        let told = self.snapshot_keyspaces(state);
+        if told.is_empty() {
+            return state.version();
+        }
+        let each = told
+            .iter()
+            .map(|one| format!("{} {}\n", one.name, one.seq.0));
+        Uuid::new_v3(&state.version(), each.collect::<String>().as_bytes())
     }
 
     /// Changes the schema: `decide` says of the present one what comes next, or nothing.

@@ -21,6 +21,7 @@ mod grace;
 mod identity;
 mod lazy;
 mod operators;
+mod snapshots;
 mod store;
 mod table;
 #[cfg(test)]
@@ -36,6 +37,7 @@ pub use lazy::LazyCatalog;
 pub(crate) use operators::CqlRow;
 pub(crate) use operators::cql_row;
 pub use operators::{CQL_ROW, database_options, merge_operators, with_cql_tables};
+pub use snapshots::{SNAPSHOT_SIGN, SNAPSHOTS_TOLD_MAX, SnapshotKeyspace, keyspace_at};
 pub use store::{forget_keyspace, is_cql_keyspace, is_cql_table};
 pub use table::{CqlTable, detached_schema, schema_at};
 pub use timestamps::Timestamps;

@@ -3,10 +3,12 @@
 //! | what | columns |
 //! | --- | --- |
 //! | KEYSPACES, TABLES, TYPES, FUNCTIONS, AGGREGATES | `keyspace_name`, `type`, `name` |
-//! | one thing, a keyspace with what is in it, SCHEMA | the same, `create_statement` |
+//! | one thing, a keyspace with what is in it, SCHEMA, SNAPSHOTS | the same, `create_statement` |
 //! | CLUSTER | `cluster`, `partitioner`, `snitch`, `range_ownership` where a keyspace is in use |
 //!
-//! A keyspace that is a snapshot is described with the tables of its moment.
+//! A keyspace that is a snapshot is described with the tables of its moment, by statements
+//! that make them again in the keyspace itself. SNAPSHOTS are ebb's own: those of the
+//! keyspace in use, or all.
 
 use std::sync::Arc;
 
@@ -16,11 +18,13 @@ use ebb_catalog::types::identifier::Quoted;
 use ebb_catalog::types::{CqlType, UserType};
 use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::ast::{Describe, DescribeTarget, Name, QualifiedName};
+use ebb_storage::SnapshotScope;
 
 use super::listing::Listing;
 use super::snapshots::{find, keyspace_at};
 use super::system::cells::{list, map, text};
-use super::system::{Facts, LOCAL_KEYSPACES, PARTITIONER};
+use super::system::{Facts, LOCAL_KEYSPACES, PARTITIONER, SnapshotRow, snapshot_rows};
+use crate::catalog::SNAPSHOT_SIGN;
 
 /// What drivers are told that the columns are of.
 const TABLE: (&str, &str) = ("system", "describe");
@@ -106,6 +110,7 @@ impl Describer<'_> {
                 let all = self.all().into_iter();
                 Answer::Names(all.map(|keyspace| self.keyspace(&keyspace)).collect())
             }
+            DescribeTarget::Snapshots => Answer::Statements(self.snapshots()),
             DescribeTarget::Tables => Answer::Names(self.listed(|keyspace| self.tables(keyspace))?),
             DescribeTarget::Types => Answer::Names(self.listed(|keyspace| self.types(keyspace))?),
             // There are none, but the keyspace in use has to be there.
@@ -247,6 +252,39 @@ impl Describer<'_> {
         whole.extend(self.types(keyspace));
         whole.extend(self.tables(keyspace));
         whole
+    }
+
+    fn snapshots(&self) -> Vec<Element> {
+        let (state, db) = (&self.facts.state, self.facts.catalog.db());
+        let users = self
+            .in_use
+            .filter(|name| state.schema().keyspace(name).is_some());
+        let mut rows = snapshot_rows(db, state);
+        rows.retain(|row| users.is_none_or(|keyspace| row.keyspace == keyspace));
+        let element = |row: SnapshotRow| {
+            let (keyspace, name) = (Quoted(&row.keyspace), Quoted(&row.info.name));
+            let on = match &row.info.scope {
+                SnapshotScope::Keyspace => format!("KEYSPACE {keyspace}"),
+                SnapshotScope::Table(table) => format!("TABLE {keyspace}.{}", Quoted(table)),
+            };
+            let time = humantime::format_rfc3339_seconds;
+            let expires = row.info.expires;
+            let expires = expires.map(|at| format!(", expires {}", time(at)));
+            let statement = format!(
+                "CREATE SNAPSHOT {name} ON {on};\n-- created {}{}; read as \"{}{SNAPSHOT_SIGN}{}\"",
+                time(row.info.created),
+                expires.unwrap_or_default(),
+                row.keyspace,
+                row.info.name,
+            );
+            Element {
+                kind: "snapshot",
+                name: row.info.name,
+                keyspace: row.keyspace,
+                statement,
+            }
+        };
+        rows.into_iter().map(element).collect()
     }
 
     fn keyspace(&self, keyspace: &Found) -> Element {

@@ -4,7 +4,8 @@
 //! A snapshot `s` of a keyspace `ks` is read by `SELECT ... FROM ks.t USING SNAPSHOT s`.
 //! Clients that cannot change their statements use it as a keyspace: `"ks@s"`, or
 //! `ks__at__s` where a driver refuses the sign. No keyspace has such a name, so neither
-//! hides one; an alias that two snapshots fit is refused.
+//! hides one; an alias that two snapshots fit is refused. `system_schema` shows the newest
+//! ones as keyspaces, so clients hear of one that is new or gone as of a keyspace.
 //!
 //! Tables, columns and types are those of the snapshot's moment: their schema lies in the
 //! tables. What expires is judged by that moment, too.
@@ -15,7 +16,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use ebb_catalog::schema::{KeyspaceSchema, TableSchema};
 use ebb_catalog::types::CqlType;
-use ebb_cql::protocol::{ErrorResponse, Response};
+use ebb_cql::protocol::{ErrorResponse, Response, SchemaChange, SchemaChangeKind, SchemaTarget};
 use ebb_cql::syntax::ast::{
     CreateSnapshot, DropSnapshot, ListSnapshots, Property, PropertyValue, SnapshotScope as Scope,
     Statement,
@@ -26,12 +27,10 @@ use super::call::Outcome;
 use super::context::{SchemaContext, in_keyspace};
 use super::listing::Listing;
 use super::system::{SNAPSHOT_COLUMNS, snapshot_rows};
-use crate::catalog::{CatalogError, CatalogState, schema_at};
+use crate::catalog::{CatalogError, CatalogState, SNAPSHOT_SIGN, schema_at};
 
 /// Between keyspace and snapshot, in a name for drivers that refuse `@`.
 pub(super) const AT_ALIAS: &str = "__at__";
-/// Between keyspace and snapshot.
-const AT: char = '@';
 
 /// A snapshot as a statement names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +55,7 @@ pub struct SnapshotTarget {
 
 /// Whether a name can only mean a snapshot of a keyspace, whether it is there or not.
 pub fn names_snapshot(state: &CatalogState, name: &str) -> bool {
-    name.contains(AT) || splits(state, name).next().is_some()
+    name.contains(SNAPSHOT_SIGN) || splits(state, name).next().is_some()
 }
 
 /// The ways to read a name as that of a snapshot of a keyspace that is there.
@@ -64,7 +63,9 @@ fn splits<'a>(
     state: &'a CatalogState,
     name: &'a str,
 ) -> impl Iterator<Item = (&'a str, &'a str)> + 'a {
-    let signs = name.match_indices(AT).map(|(at, sign)| (at, sign.len()));
+    let signs = name
+        .match_indices(SNAPSHOT_SIGN)
+        .map(|(at, sign)| (at, sign.len()));
     // Overlapping ones too.
     let is_alias = |at: &usize| {
         name.get(*at..)
@@ -101,7 +102,7 @@ pub fn find(
             keyspace: keyspace.to_string(),
             snapshot: snapshot.to_string(),
         })),
-        [] => match name.split_once(AT) {
+        [] => match name.split_once(SNAPSHOT_SIGN) {
             None => Ok(None),
             Some((keyspace, snapshot)) => match state.schema().keyspace(keyspace) {
                 Some(_) => Err(no_snapshot(keyspace, snapshot)),
@@ -170,19 +171,7 @@ pub(super) fn keyspace_at(
 ) -> Result<KeyspaceSchema, ErrorResponse> {
     let now = state.schema().keyspace(&name.keyspace);
     let now = now.ok_or_else(|| no_snapshot(&name.keyspace, &name.snapshot))?;
-    // Its record has its types and no tables.
-    let then = KeyspaceSchema::decode(&now.encode());
-    let mut then = then.map_err(CatalogError::Schema)?;
-    let of = db.existing_keyspace(&name.keyspace).map_err(of_store)?;
-    let opened = of.snapshot(&name.snapshot).map_err(of_store)?;
-    for table in opened.tables() {
-        let rows = opened.table(table).map_err(of_store)?;
-        if let Some(schema) = schema_at(&rows, &format!("{}.{table}", name.keyspace))? {
-            let with = then.with_table(schema);
-            then = with.map_err(CatalogError::Schema)?;
-        }
-    }
-    Ok(then)
+    Ok(crate::catalog::keyspace_at(db, now, &name.snapshot)?)
 }
 
 /// Whether [`execute`] is the one for a statement.
@@ -207,7 +196,7 @@ pub fn execute(
     skip_metadata: bool,
     out: &mut BytesMut,
 ) -> Result<Outcome, ErrorResponse> {
-    match statement {
+    let change = match statement {
         Statement::CreateSnapshot(statement) => create(context, statement)?,
         Statement::DropSnapshot(statement) => drop(context, statement)?,
         Statement::ListSnapshots(statement) => {
@@ -215,9 +204,25 @@ pub fn execute(
             return Ok(Outcome::default());
         }
         other => panic!("not a statement about snapshots: {other:?}"),
+    };
+    match &change {
+        Some(change) => Response::SchemaChange(change.clone()).encode_body(out),
+        None => Response::Void.encode_body(out),
     }
-    Response::Void.encode_body(out);
-    Ok(Outcome::default())
+    Ok(Outcome {
+        change,
+        ..Outcome::default()
+    })
+}
+
+/// What clients are told of a snapshot that is new or gone: that it is so with a keyspace.
+/// Those that know the keyspaces by `system_schema` ask anew then.
+fn changed(kind: SchemaChangeKind, keyspace: &str, snapshot: &str) -> SchemaChange {
+    SchemaChange {
+        kind,
+        keyspace: format!("{keyspace}{SNAPSHOT_SIGN}{snapshot}"),
+        target: SchemaTarget::Keyspace,
+    }
 }
 
 /// The keyspace and the table, where there is one, that a snapshot is of.
@@ -250,7 +255,10 @@ fn scope<'a>(
     }
 }
 
-fn create(context: &SchemaContext<'_>, create: &CreateSnapshot) -> Result<(), ErrorResponse> {
+fn create(
+    context: &SchemaContext<'_>,
+    create: &CreateSnapshot,
+) -> Result<Option<SchemaChange>, ErrorResponse> {
     let expires_in = expiry(&create.properties)?;
     let db = context.catalog.db();
     // Not between the steps of a change, so that it has whole tables only.
@@ -263,9 +271,12 @@ fn create(context: &SchemaContext<'_>, create: &CreateSnapshot) -> Result<(), Er
         let name = create.name.as_str();
         let of = db.existing_keyspace(keyspace).map_err(of_store)?;
         match of.create_snapshot_with(name, options) {
-            Ok(()) => db.sync().map_err(of_store),
+            Ok(()) => {
+                db.sync().map_err(of_store)?;
+                Ok(Some(changed(SchemaChangeKind::Created, keyspace, name)))
+            }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => match create.if_not_exists {
-                true => Ok(()),
+                true => Ok(None),
                 false => Err(ErrorResponse::invalid(format!(
                     "Snapshot '{name}' of keyspace '{keyspace}' already exists"
                 ))),
@@ -302,7 +313,10 @@ fn expiry(properties: &[Property]) -> Result<Option<Duration>, ErrorResponse> {
     Ok(ttl)
 }
 
-fn drop(context: &SchemaContext<'_>, drop: &DropSnapshot) -> Result<(), ErrorResponse> {
+fn drop(
+    context: &SchemaContext<'_>,
+    drop: &DropSnapshot,
+) -> Result<Option<SchemaChange>, ErrorResponse> {
     let db = context.catalog.db();
     let name = drop.name.as_str();
     context.catalog.exclusively(|state| {
@@ -323,12 +337,12 @@ fn drop(context: &SchemaContext<'_>, drop: &DropSnapshot) -> Result<(), ErrorRes
             }
         };
         let missing = || match drop.if_exists {
-            true => Ok(()),
+            true => Ok(None),
             false => Err(no_snapshot(keyspace, name)),
         };
         if state.schema().keyspace(keyspace).is_none() {
             return match drop.if_exists {
-                true => Ok(()),
+                true => Ok(None),
                 false => Err(ErrorResponse::invalid(format!(
                     "keyspace {keyspace} does not exist"
                 ))),
@@ -342,7 +356,10 @@ fn drop(context: &SchemaContext<'_>, drop: &DropSnapshot) -> Result<(), ErrorRes
             }
         }
         match of.delete_snapshot(name) {
-            Ok(()) => db.sync().map_err(of_store),
+            Ok(()) => {
+                db.sync().map_err(of_store)?;
+                Ok(Some(changed(SchemaChangeKind::Dropped, keyspace, name)))
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => missing(),
             Err(error) => Err(of_store(error)),
         }

@@ -195,6 +195,12 @@ impl Keyspace {
             .collect()
     }
 
+    /// The names of the snapshots, oldest first, without looking at their tables.
+    pub fn snapshot_names(&self) -> Vec<String> {
+        let bookmarks = self.db.snapshots_of(&self.name).into_iter();
+        bookmarks.map(|bookmark| bookmark.record.name).collect()
+    }
+
     /// Bytes of keys and values that are kept for this snapshot alone: what
     /// deleting it lets compaction free, before compression. Nothing when
     /// another snapshot or a view stands at the same commit. Exact for the

@@ -31,6 +31,7 @@ pub(super) const DESCRIBED: &[&str] = &[
     "columnfamilies",
     "functions",
     "keyspaces",
+    "snapshots",
     "tables",
     "types",
 ];

@@ -93,7 +93,7 @@ fn names_are_found_in_the_order_of_cqlsh() {
     assert_eq!(described(&session, "DESC TABLES").len(), 2);
     session.keyspace = None;
     let all = described(&session, "DESC TABLES");
-    assert_eq!(all.len(), 2 + 21);
+    assert_eq!(all.len(), 2 + 23);
     let keyspaces = described(&session, "DESC KEYSPACES");
     let names: Vec<_> = keyspaces.iter().map(|row| &row[2][..]).collect();
     assert_eq!(
@@ -101,6 +101,7 @@ fn names_are_found_in_the_order_of_cqlsh() {
         [
             "app",
             "system",
+            "system_auth",
             "system_schema",
             "system_traces",
             "system_views",
@@ -129,6 +130,27 @@ fn a_snapshot_is_described_as_it_was() {
     assert_eq!(described(&session, "DESC TABLE \"app@s\".t"), before);
     session.keyspace = Some("app__at__s".to_string());
     assert_eq!(described(&session, "DESC TABLES").len(), 1);
+}
+
+#[test]
+fn snapshots_are_described_by_what_would_make_them() {
+    let mut session = Session::with_table();
+    session.run("CREATE KEYSPACE other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    session.run("CREATE SNAPSHOT s ON KEYSPACE other");
+    session.run("CREATE SNAPSHOT \"S2\" ON TABLE app.t WITH ttl = '1h'");
+    let of_app = [
+        "app",
+        "snapshot",
+        "\"S2\"",
+        "CREATE SNAPSHOT \"S2\" ON TABLE app.t;\n-- created 2023-11-14T22:13:20Z, expires \
+         2023-11-14T23:13:20Z; read as \"app@S2\"",
+    ]
+    .map(str::to_string);
+    assert_eq!(described(&session, "DESC SNAPSHOTS"), [of_app.to_vec()]);
+    session.keyspace = None;
+    let all = described(&session, "DESCRIBE SNAPSHOTS");
+    assert_eq!(all.len(), 2);
+    assert!(all[1][3].starts_with("CREATE SNAPSHOT s ON KEYSPACE other;\n"));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use ebb_cql::syntax::ast::Statement;
 use ebb_cql::syntax::parse;
 
 use super::*;
+use crate::catalog::SNAPSHOTS_TOLD_MAX;
 use crate::cql::targets::{Target, readable, writable};
 use crate::cql::testing::Session;
 
@@ -229,4 +230,102 @@ fn snapshots_are_made_listed_and_dropped() {
         unreadable(&session, "app@one", "t"),
         "Snapshot 'one' of keyspace 'app' doesn't exist"
     );
+}
+
+/// What drivers learn of columns: keyspace, table, name and type.
+fn told(session: &Session) -> Vec<String> {
+    let text = |cell: &Option<Bytes>| String::from_utf8(cell.clone().unwrap().into()).unwrap();
+    let column = |row: &Vec<Option<Bytes>>| {
+        let [keyspace, table, name, ty] = [0, 1, 2, 7].map(|at| text(&row[at]));
+        format!("{keyspace}.{table}.{name} {ty}")
+    };
+    let rows = session.rows("system_schema", "columns");
+    let mut told: Vec<String> = rows.iter().map(column).collect();
+    told.retain(|column| column.starts_with("app"));
+    told.sort();
+    told
+}
+
+fn names(session: &Session, table: &str) -> Vec<String> {
+    let rows = session.rows("system_schema", table);
+    let text = |row: &Vec<Option<Bytes>>| String::from_utf8(row[0].clone().unwrap().into());
+    let mut names: Vec<String> = rows.iter().map(|row| text(row).unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn drivers_are_told_of_snapshots_as_keyspaces_with_the_columns_of_their_moment() {
+    let mut session = Session::with_table();
+    session.run("CREATE TYPE p (x int)");
+    let created = session.run("CREATE SNAPSHOT s ON KEYSPACE app");
+    let change = |kind| SchemaChange {
+        kind,
+        keyspace: "app@s".to_string(),
+        target: SchemaTarget::Keyspace,
+    };
+    assert_eq!(created, Some(change(SchemaChangeKind::Created)));
+    assert_eq!(
+        session.run("CREATE SNAPSHOT IF NOT EXISTS s ON KEYSPACE app"),
+        None
+    );
+    session.run("ALTER TABLE t DROP v");
+    session.run("ALTER TABLE t ADD later text");
+    let expected = [
+        "app.t.c text",
+        "app.t.k int",
+        "app.t.later text",
+        "app.t.s blob",
+        "app@s.t.c text",
+        "app@s.t.k int",
+        "app@s.t.s blob",
+        "app@s.t.v int",
+    ];
+    // Twice: the second answer is from memory.
+    assert_eq!(told(&session), expected);
+    assert_eq!(told(&session), expected);
+    assert!(names(&session, "keyspaces").contains(&"app@s".to_string()));
+    assert_eq!(names(&session, "types"), ["app", "app@s"]);
+    assert!(names(&session, "tables").contains(&"app@s".to_string()));
+    let dropped = session.run("DROP SNAPSHOT s ON KEYSPACE app");
+    assert_eq!(dropped, Some(change(SchemaChangeKind::Dropped)));
+    assert_eq!(
+        session.run("DROP SNAPSHOT IF EXISTS s ON KEYSPACE app"),
+        None
+    );
+    assert_eq!(told(&session), expected[..4]);
+    // Another one of the same name is another one.
+    session.run("CREATE SNAPSHOT s ON KEYSPACE app");
+    assert!(told(&session).contains(&"app@s.t.later text".to_string()));
+}
+
+#[test]
+fn the_version_that_drivers_compare_follows_the_snapshots_that_they_are_told_of() {
+    let mut session = Session::with_table();
+    let version = |session: &Session| session.catalog.version(&session.state());
+    let without = version(&session);
+    assert_eq!(without, session.state().version());
+    session.run("CREATE SNAPSHOT s ON KEYSPACE app WITH ttl = '1h'");
+    let with = version(&session);
+    assert_ne!(with, without);
+    session.run("CREATE SNAPSHOT u ON KEYSPACE app");
+    assert_ne!(version(&session), with);
+    session.run("DROP SNAPSHOT u ON KEYSPACE app");
+    assert_eq!(version(&session), with);
+    session.clock.advance_ms(3_600_001);
+    assert_eq!(version(&session), without, "it has expired");
+}
+
+#[test]
+fn drivers_are_told_of_the_newest_snapshots_only() {
+    let mut session = Session::with_table();
+    for n in 0..=SNAPSHOTS_TOLD_MAX {
+        session.run(&format!("CREATE SNAPSHOT s{n} ON KEYSPACE app"));
+    }
+    let keyspaces = names(&session, "keyspaces");
+    let snapshots: Vec<_> = keyspaces.iter().filter(|name| name.contains('@')).collect();
+    assert_eq!(snapshots.len(), SNAPSHOTS_TOLD_MAX);
+    assert!(!keyspaces.contains(&"app@s0".to_string()));
+    // Who names it reads it all the same.
+    read(&session, "app@s0", None);
 }

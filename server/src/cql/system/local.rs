@@ -61,7 +61,7 @@ fn local(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
         ("release_version", text(super::RELEASE_VERSION)),
         ("rpc_address", address),
         ("rpc_port", port),
-        ("schema_version", uuid(facts.state.version())),
+        ("schema_version", uuid(facts.catalog.version(&facts.state))),
         ("tokens", list([text(&identity.token.to_string())])),
     ])
 }

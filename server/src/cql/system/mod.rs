@@ -6,6 +6,7 @@
 //! | `system` | `local`, `peers`, `peers_v2` |
 //! | `system_schema` | `keyspaces`, `tables`, `columns`, `types`, `dropped_columns`, and those of what ebb has none of |
 //! | `system_virtual_schema` | `keyspaces`, `tables`, `columns` |
+//! | `system_auth` | `roles`, `role_permissions`, both empty: who connects needs no role |
 //! | `system_traces` | `sessions`, `events` |
 //! | `system_views` | `snapshots`, `jobs`, `clients` |
 //!
@@ -15,6 +16,7 @@
 //! keeps its own records, `ebb_system`, is not there for CQL.
 
 mod activity;
+mod auth;
 pub mod cells;
 mod local;
 mod schema;
@@ -50,7 +52,8 @@ pub const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 pub const CLUSTER_NAME: &str = "ebb";
 
 /// What drivers take for a node's own keyspaces.
-pub(super) const LOCAL_KEYSPACES: &[&str] = &["system", "system_schema", "system_traces"];
+pub(super) const LOCAL_KEYSPACES: &[&str] =
+    &["system", "system_auth", "system_schema", "system_traces"];
 /// What drivers take for virtual ones.
 pub(super) const VIRTUAL_KEYSPACES: &[&str] = &["system_views", "system_virtual_schema"];
 
@@ -100,6 +103,8 @@ impl Default for SystemTables {
             virtual_schema::COLUMNS,
             views::SNAPSHOTS,
             views::JOBS,
+            auth::ROLES,
+            auth::ROLE_PERMISSIONS,
             activity::CLIENTS,
             activity::SESSIONS,
             activity::EVENTS,

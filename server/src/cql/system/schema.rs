@@ -1,7 +1,8 @@
 //! `system_schema`: keyspaces, tables, columns and types as rows, `system` and itself
-//! among them.
+//! among them, and the newest snapshots of each keyspace as keyspaces.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use ebb_catalog::key::Order;
@@ -17,11 +18,27 @@ use super::{Facts, LOCAL_KEYSPACES};
 const KEYSPACE: &str = "system_schema";
 const OF_TABLE: &[&str] = &["keyspace_name"];
 
-/// Every user's table and those of `system` and `system_schema`.
-fn tables(facts: &Facts) -> impl Iterator<Item = &TableSchema> {
+/// Users' keyspaces, and snapshots that are one, each by the name that clients know.
+fn users(facts: &Facts) -> Vec<(String, Arc<KeyspaceSchema>)> {
     let keyspaces = facts.state.schema().keyspaces();
-    let users = keyspaces.flat_map(|keyspace| keyspace.tables().map(|table| &**table));
-    users.chain(facts.system.tables_of(LOCAL_KEYSPACES))
+    let keyspaces = keyspaces.map(|keyspace| (keyspace.name().to_string(), keyspace.clone()));
+    let snapshots = facts.catalog.snapshot_keyspaces(&facts.state).into_iter();
+    let snapshots = snapshots.map(|snapshot| (snapshot.name, snapshot.schema));
+    keyspaces.chain(snapshots).collect()
+}
+
+/// Every table with the name of its keyspace: users', of snapshots, and those of `system`
+/// and `system_schema`.
+fn for_each_table(
+    facts: &Facts,
+    mut each: impl FnMut(&str, &TableSchema) -> Result<(), ErrorResponse>,
+) -> Result<(), ErrorResponse> {
+    for (name, keyspace) in users(facts) {
+        keyspace.tables().try_for_each(|table| each(&name, table))?;
+    }
+    let own = facts.system.tables_of(LOCAL_KEYSPACES);
+    own.into_iter()
+        .try_for_each(|table| each(table.keyspace(), table))
 }
 
 fn texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Bytes {
@@ -60,9 +77,12 @@ fn keyspaces(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> 
             ("replication", replication(options)),
         ]
     };
-    for keyspace in facts.state.schema().keyspaces() {
-        let durable = keyspace.durable_writes();
-        rows.push(row(keyspace.name(), durable, keyspace.replication()))?;
+    for (name, keyspace) in users(facts) {
+        rows.push(row(
+            &name,
+            keyspace.durable_writes(),
+            keyspace.replication(),
+        ))?;
     }
     let local = BTreeMap::from([("class".to_string(), "LocalStrategy".to_string())]);
     for name in LOCAL_KEYSPACES {
@@ -123,22 +143,21 @@ pub(super) const TABLES: Definition = Definition {
 };
 
 fn table_rows(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
-    for table in tables(facts) {
+    for_each_table(facts, |keyspace, table| {
         let flags: &[&str] = match table.is_counter() {
             true => &["compound", "counter"],
             false => &["compound"],
         };
         let mut cells = vec![
-            ("keyspace_name", text(table.keyspace())),
+            ("keyspace_name", text(keyspace)),
             ("table_name", text(table.name())),
             ("flags", texts(flags.iter().copied())),
             ("id", uuid(table.id())),
             ("read_repair_chance", double(0.0)),
         ];
         cells.extend(option_cells(table.options()));
-        rows.push_all(cells)?;
-    }
-    Ok(())
+        rows.push_all(cells)
+    })
 }
 
 /// The options as cells of the columns that are called as they are.
@@ -201,15 +220,16 @@ pub(super) const COLUMN_COLUMNS: &[&str] = &[
 ];
 
 fn columns(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
-    column_rows(tables(facts), rows)
+    for_each_table(facts, |keyspace, table| column_rows(keyspace, table, rows))
 }
 
-/// The columns of some tables.
-pub(super) fn column_rows<'t>(
-    tables: impl Iterator<Item = &'t TableSchema>,
+/// The columns of a table.
+pub(super) fn column_rows(
+    keyspace: &str,
+    table: &TableSchema,
     rows: &mut RowSet<'_>,
 ) -> Result<(), ErrorResponse> {
-    let row = |table: &TableSchema, column: &Column| {
+    let row = |column: &Column| {
         let order = match (column.kind, column.order) {
             (ColumnKind::Clustering, Order::Asc) => "asc",
             (ColumnKind::Clustering, Order::Desc) => "desc",
@@ -220,7 +240,7 @@ pub(super) fn column_rows<'t>(
             ColumnKind::Static | ColumnKind::Regular => -1,
         };
         [
-            ("keyspace_name", text(table.keyspace())),
+            ("keyspace_name", text(keyspace)),
             ("table_name", text(table.name())),
             ("column_name", text(&column.name)),
             ("clustering_order", text(order)),
@@ -230,12 +250,8 @@ pub(super) fn column_rows<'t>(
             ("type", text(&column.ty.to_string())),
         ]
     };
-    for table in tables {
-        for column in table.columns() {
-            rows.push(row(table, column))?;
-        }
-    }
-    Ok(())
+    let mut columns = table.columns().iter();
+    columns.try_for_each(|column| rows.push(row(column)))
 }
 
 pub(super) const DROPPED_COLUMNS: Definition = Definition {
@@ -256,21 +272,20 @@ pub(super) const DROPPED_COLUMNS: Definition = Definition {
 };
 
 fn dropped_columns(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
-    for table in tables(facts) {
+    for_each_table(facts, |keyspace, table| {
         // Of those of one name the last.
         let last: BTreeMap<_, _> = table.dropped().iter().map(|d| (&*d.name, d)).collect();
-        for (name, dropped) in last {
+        last.into_iter().try_for_each(|(name, dropped)| {
             rows.push([
-                ("keyspace_name", text(table.keyspace())),
+                ("keyspace_name", text(keyspace)),
                 ("table_name", text(table.name())),
                 ("column_name", text(name)),
                 ("dropped_time", bigint(dropped.dropped_us.div_euclid(1000))),
                 ("kind", text(dropped.kind.as_str())),
                 ("type", text(&dropped.ty.to_string())),
-            ])?;
-        }
-    }
-    Ok(())
+            ])
+        })
+    })
 }
 
 pub(super) const TYPES: Definition = Definition {
@@ -289,25 +304,21 @@ pub(super) const TYPES: Definition = Definition {
 };
 
 fn types(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
-    let of = |keyspace: &KeyspaceSchema, rows: &mut RowSet<'_>| {
-        keyspace.user_types().into_iter().try_for_each(|ty| {
+    for (name, keyspace) in users(facts) {
+        for ty in keyspace.user_types() {
             let types: Vec<_> = ty.fields().iter().map(|(_, t)| t.to_string()).collect();
             rows.push([
-                ("keyspace_name", text(keyspace.name())),
+                ("keyspace_name", text(&name)),
                 ("type_name", text(ty.name())),
                 (
                     "field_names",
                     texts(ty.fields().iter().map(|(name, _)| &**name)),
                 ),
                 ("field_types", texts(types.iter().map(String::as_str))),
-            ])
-        })
-    };
-    facts
-        .state
-        .schema()
-        .keyspaces()
-        .try_for_each(|keyspace| of(keyspace, rows))
+            ])?;
+        }
+    }
+    Ok(())
 }
 
 /// What ebb has none of: drivers ask for each and take no answer for an error.

@@ -74,7 +74,7 @@ fn every_cell_is_a_value_of_its_column_and_rows_come_by_their_keys() {
             tables += 1;
         }
     }
-    assert_eq!(tables, 21);
+    assert_eq!(tables, 23);
 }
 
 #[test]
@@ -136,7 +136,14 @@ fn users_keyspaces_tables_columns_and_types_are_told() {
     let keyspaces: BTreeSet<_> = texts(&session, "system_schema", "keyspaces", "keyspace_name")
         .into_iter()
         .collect();
-    let expected = ["app", "system", "system_schema", "system_traces"].map(str::to_string);
+    let expected = [
+        "app",
+        "system",
+        "system_auth",
+        "system_schema",
+        "system_traces",
+    ];
+    let expected = expected.map(str::to_string);
     assert_eq!(keyspaces, BTreeSet::from(expected));
     let all = |name| texts(&session, "system_schema", "columns", name);
     let rows = all("keyspace_name").into_iter().zip(all("table_name"));
@@ -183,7 +190,7 @@ fn each_of_the_systems_tables_is_told_of_once() {
     };
     let (local, other) = (of("system_schema"), of("system_virtual_schema"));
     assert!(local.is_disjoint(&other));
-    assert_eq!(local.len() + other.len(), 21);
+    assert_eq!(local.len() + other.len(), 23);
     assert!(local.contains(&("system".to_string(), "local".to_string())));
     assert!(other.contains(&("system_views".to_string(), "snapshots".to_string())));
 }

@@ -56,5 +56,6 @@ pub(super) const COLUMNS: Definition = Definition {
 };
 
 fn columns(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
-    column_rows(facts.system.tables_of(VIRTUAL_KEYSPACES), rows)
+    let mut tables = facts.system.tables_of(VIRTUAL_KEYSPACES);
+    tables.try_for_each(|table| column_rows(table.keyspace(), table, rows))
 }

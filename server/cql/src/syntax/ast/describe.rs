@@ -30,6 +30,8 @@ pub enum DescribeTarget {
         /// Without what is in it.
         only: bool,
     },
+    /// `SNAPSHOTS`: ebb's own.
+    Snapshots,
     /// `TABLES`.
     Tables,
     /// `TABLE t`.

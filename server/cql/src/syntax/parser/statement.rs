@@ -196,6 +196,7 @@ impl Parser<'_> {
         let all = [
             ("CLUSTER", DescribeTarget::Cluster),
             ("KEYSPACES", DescribeTarget::Keyspaces),
+            ("SNAPSHOTS", DescribeTarget::Snapshots),
             ("TABLES", DescribeTarget::Tables),
             ("COLUMNFAMILIES", DescribeTarget::Tables),
             ("TYPES", DescribeTarget::Types),

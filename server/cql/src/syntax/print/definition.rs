@@ -299,6 +299,7 @@ impl Display for DescribeTarget {
                     None => Ok(()),
                 }
             }
+            DescribeTarget::Snapshots => f.write_str("SNAPSHOTS"),
             DescribeTarget::Tables => f.write_str("TABLES"),
             DescribeTarget::Table(name) => write!(f, "TABLE {name}"),
             DescribeTarget::Index(name) => write!(f, "INDEX {name}"),

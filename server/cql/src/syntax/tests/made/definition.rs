@@ -126,7 +126,7 @@ impl<R: Rng> Maker<R> {
     }
 
     pub(super) fn describe(&mut self) -> DescribeTarget {
-        match self.rng.random_range(0..15) {
+        match self.rng.random_range(0..16) {
             0 => DescribeTarget::Cluster,
             1 => DescribeTarget::Schema {
                 full: self.chance(2),
@@ -146,6 +146,7 @@ impl<R: Rng> Maker<R> {
             11 => DescribeTarget::Function(self.qualified()),
             12 => DescribeTarget::Aggregates,
             13 => DescribeTarget::Aggregate(self.qualified()),
+            14 => DescribeTarget::Snapshots,
             _ => DescribeTarget::Any(self.qualified()),
         }
     }

@@ -1,0 +1,101 @@
+//! Keyspaces as they were at snapshots, and those that clients are told of as keyspaces.
+//!
+//! A snapshot `s` of `ks` is for clients the keyspace `ks@s`. Some learn from `system_schema`
+//! what there is and refuse what they do not find there: cqlsh before it shows the rows of a
+//! SELECT, and its COPY. But every driver reads all of `system_schema` when it connects, and
+//! there may be thousands of snapshots. So the newest of each keyspace are told; the others
+//! are read by whoever names them. What was read of a schema is kept, as snapshots never
+//! change: answering drivers costs no look into old files.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ebb_catalog::schema::KeyspaceSchema;
+use ebb_storage::{Db, SeqNo};
+
+use super::catalog::CatalogState;
+use super::error::{CatalogError, Result};
+use super::table::schema_at;
+
+/// Between keyspace and snapshot, in the name of the keyspace that a snapshot is.
+pub const SNAPSHOT_SIGN: char = '@';
+
+/// Of so many snapshots of each keyspace, the newest, clients are told as keyspaces.
+pub const SNAPSHOTS_TOLD_MAX: usize = 32;
+
+/// A keyspace as it was at a snapshot: its tables with the columns that they had. Types are
+/// those of `now`.
+///
+/// # Errors
+/// Where there is no such snapshot; when a schema cannot be read, or needs a type that is
+/// gone.
+pub fn keyspace_at(db: &Db, now: &KeyspaceSchema, snapshot: &str) -> Result<KeyspaceSchema> {
+    // Its record has its types and no tables.
+    let mut then = KeyspaceSchema::decode(&now.encode()).map_err(CatalogError::Schema)?;
+    let opened = db.existing_keyspace(now.name())?.snapshot(snapshot)?;
+    for table in opened.tables() {
+        let rows = opened.table(table)?;
+        if let Some(schema) = schema_at(&rows, &format!("{}.{table}", now.name()))? {
+            then = then.with_table(schema).map_err(CatalogError::Schema)?;
+        }
+    }
+    Ok(then)
+}
+
+/// A snapshot as a keyspace.
+#[derive(Debug, Clone)]
+pub struct SnapshotKeyspace {
+    /// `ks@s`.
+    pub name: String,
+    /// The commit at which it stands.
+    pub seq: SeqNo,
+    /// The keyspace at that moment, under its own name.
+    pub schema: Arc<KeyspaceSchema>,
+}
+
+/// What is known of snapshots as keyspaces.
+#[derive(Debug, Default)]
+pub(super) struct SnapshotKeyspaces {
+    /// By name, each with the keyspace of now that it was made with.
+    known: Mutex<HashMap<String, (Arc<KeyspaceSchema>, SnapshotKeyspace)>>,
+}
+
+impl SnapshotKeyspaces {
+    /// The snapshots that clients are told of, by keyspace, oldest first. One whose schema
+    /// cannot be read is not among them: no driver could connect.
+    pub(super) fn told(&self, db: &Db, state: &CatalogState) -> Vec<SnapshotKeyspace> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = HashMap::new();
+        let mut told = Vec::new();
+        for now in state.schema().keyspaces() {
+            let Ok(keyspace) = db.existing_keyspace(now.name()) else {
+                continue;
+            };
+            let names = keyspace.snapshot_names();
+            for snapshot in &names[names.len().saturating_sub(SNAPSHOTS_TOLD_MAX)..] {
+                let Ok(opened) = keyspace.snapshot(snapshot) else {
+                    continue;
+                };
+                let name = format!("{}{SNAPSHOT_SIGN}{snapshot}", now.name());
+                let is_same = |(of, known): &(Arc<KeyspaceSchema>, SnapshotKeyspace)| {
+                    Arc::ptr_eq(of, now) && known.seq == opened.seq()
+                };
+                let found = match known.remove(&name).filter(is_same) {
+                    Some((_, found)) => found,
+                    None => match keyspace_at(db, now, snapshot) {
+                        Ok(schema) => SnapshotKeyspace {
+                            name: name.clone(),
+                            seq: opened.seq(),
+                            schema: Arc::new(schema),
+                        },
+                        Err(_) => continue,
+                    },
+                };
+                told.push(found.clone());
+                next.insert(name, (now.clone(), found));
+            }
+        }
+        *known = next;
+        told
+    }
+}
