@@ -178,8 +178,11 @@ fn sections_hold_what_was_due_in_them_and_batches_end_with_their_last_operation(
         assert_eq!(section.dispatch.len(), section.latencies.len());
         assert_eq!(section.batches.len() * 10, section.latencies.len());
         assert_eq!(section.batches.max(), section.latencies.max());
-        assert!(section.batches.min() > section.latencies.min());
-        assert!(section.dispatch.max() < section.latencies.max());
+        // The extremes may fall into one bucket where a thread came late; means do not.
+        assert!(section.batches.min() >= section.latencies.min());
+        assert!(section.dispatch.max() <= section.latencies.max());
+        assert!(section.batches.mean() > section.latencies.mean());
+        assert!(section.dispatch.mean() < section.latencies.mean());
     }
     assert!(store.run("c", 10).sections.is_empty(), "of a closed loop");
 }
