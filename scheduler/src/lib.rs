@@ -19,6 +19,7 @@
 //!   of our own;
 //! - [`sim`]: an event-driven simulator;
 //! - [`planning`]: what any scheduler must miss, plans, advice at submission;
+//! - [`queueing`]: tasks that run faster near their data, in time slots;
 //! - [`runtime`]: map, shuffle, reduce, retries, pacing.
 //!
 //! The algorithms are those of J. Polo, *Multi-constraint scheduling of
@@ -85,6 +86,8 @@ pub mod model;
 #[cfg(feature = "simulation")]
 pub mod planning;
 pub mod policy;
+#[cfg(feature = "simulation")]
+pub mod queueing;
 pub mod runtime;
 #[cfg(feature = "simulation")]
 pub mod sim;

@@ -1,0 +1,47 @@
+//! The generalized c-mu rule (Mandelbaum and Stolyar 2004; the survey, section III-B).
+
+use super::cluster::Cluster;
+use super::discipline::Discipline;
+use super::task::Task;
+use super::type_queues::TypeQueues;
+use crate::model::NodeId;
+use rand_chacha::ChaCha8Rng;
+
+/// Each type has a queue; an idle node serves the type with the largest C'(Q) mu
+/// (equation 2), where mu is its rate for it.
+///
+/// The cost is C(Q) = Q^2 for every type, so that C'(Q) mu is in proportion to Q mu; Q
+/// counts waiting tasks. Of equal weights the nearer comes first, the rest is random.
+#[derive(Debug)]
+pub(super) struct CMu {
+    cluster: Cluster,
+    queues: TypeQueues,
+}
+
+impl CMu {
+    pub fn new(cluster: Cluster) -> Self {
+        Self {
+            cluster,
+            queues: TypeQueues::new(cluster),
+        }
+    }
+}
+
+impl Discipline for CMu {
+    fn route(&mut self, task: Task, _: &mut ChaCha8Rng) {
+        self.queues.push(task);
+    }
+
+    fn choose(&mut self, node: NodeId, _: &[u32], ties: &mut ChaCha8Rng) -> Option<Task> {
+        let mut best = (0.0, None);
+        for (level, at, length) in self.queues.longest(node, ties).into_iter().flatten() {
+            let weight = length as f64 * self.cluster.rate(level);
+            if weight > best.0 {
+                best = (weight, Some(at));
+            }
+        }
+        self.queues.pop(best.1?)
+    }
+
+    fn finished(&mut self, _: NodeId, _: &Task, _: &[u32]) {}
+}

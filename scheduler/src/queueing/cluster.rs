@@ -1,0 +1,153 @@
+//! Nodes, racks, and how fast a task is served where.
+
+use super::task::Task;
+use crate::model::NodeId;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// How far a node is from a task's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Locality {
+    /// A replica lies on the node.
+    Local,
+    /// None does, but one lies in its rack.
+    Rack,
+    /// None lies in its rack.
+    Remote,
+}
+
+/// Nodes of one slot each, in racks of equal size or without racks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    /// How many; node i is `NodeId(i)`.
+    pub nodes: u32,
+    /// Nodes in a rack: the first so many are the first rack. `None`: two levels of
+    /// locality only.
+    pub rack_nodes: Option<u32>,
+    /// Alpha: the chance that a local task ends in a slot, in (0, 1].
+    pub local: f64,
+    /// Beta: that of a rack-local one; `None` where there are no racks.
+    pub rack: Option<f64>,
+    /// Gamma: that of a remote one.
+    pub remote: f64,
+}
+
+/// A model that cannot be simulated.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// Something in it makes no sense.
+    #[error("{what}: {why}")]
+    Bad {
+        /// What.
+        what: &'static str,
+        /// Why not, and what would be right.
+        why: String,
+    },
+}
+
+pub(super) fn bad(what: &'static str, why: impl Into<String>) -> ModelError {
+    let why = why.into();
+    ModelError::Bad { what, why }
+}
+
+impl Cluster {
+    /// Two levels of locality.
+    #[must_use]
+    pub const fn flat(nodes: u32, local: f64, remote: f64) -> Self {
+        Self {
+            nodes,
+            rack_nodes: None,
+            local,
+            rack: None,
+            remote,
+        }
+    }
+
+    /// Three levels: racks of `rack_nodes`, rates alpha, beta, gamma.
+    #[must_use]
+    pub const fn racks(nodes: u32, rack_nodes: u32, rates: [f64; 3]) -> Self {
+        Self {
+            nodes,
+            rack_nodes: Some(rack_nodes),
+            local: rates[0],
+            rack: Some(rates[1]),
+            remote: rates[2],
+        }
+    }
+
+    /// # Errors
+    /// No nodes; rates that are not in (0, 1] or do not fall with the distance; racks
+    /// without a rate or a rate without racks; nodes that fill no whole number of racks.
+    pub fn check(&self) -> Result<(), ModelError> {
+        if self.nodes == 0 {
+            return Err(bad("cluster.nodes", "a cluster needs at least one node"));
+        }
+        match (self.rack_nodes, self.rack) {
+            (None, None) => {}
+            (Some(size), Some(_)) if size > 0 && self.nodes.is_multiple_of(size) => {}
+            (Some(size), Some(_)) => {
+                let why = format!(
+                    "{} nodes fill no whole number of racks of {size}",
+                    self.nodes
+                );
+                return Err(bad("cluster.rack_nodes", why));
+            }
+            _ => {
+                let why = "give both cluster.rack_nodes and cluster.rack, or neither";
+                return Err(bad("cluster.rack", why));
+            }
+        }
+        let rates: Vec<f64> = [Some(self.local), self.rack, Some(self.remote)]
+            .into_iter()
+            .flatten()
+            .collect();
+        let falling = rates.windows(2).all(|pair| pair[0] >= pair[1]);
+        if !falling || !rates.iter().all(|rate| *rate > 0.0 && *rate <= 1.0) {
+            let why =
+                format!("chances must lie in (0, 1] and not rise with the distance: {rates:?}");
+            return Err(bad("cluster.local, rack, remote", why));
+        }
+        Ok(())
+    }
+
+    /// The chance per slot at this distance.
+    #[must_use]
+    pub fn rate(&self, locality: Locality) -> f64 {
+        match locality {
+            Locality::Local => self.local,
+            Locality::Rack => self.rack.unwrap_or(self.remote),
+            Locality::Remote => self.remote,
+        }
+    }
+
+    /// The rack of `node`; `None` where there are none.
+    #[must_use]
+    pub fn rack_of(&self, node: NodeId) -> Option<u32> {
+        self.rack_nodes.map(|size| node.0 / size)
+    }
+
+    /// The nodes of `node`'s rack, as positions from and until; `None` without racks.
+    #[must_use]
+    pub fn rack_range(&self, node: NodeId) -> Option<(usize, usize)> {
+        let size = self.rack_nodes? as usize;
+        let from = node.0 as usize / size * size;
+        Some((from, from + size))
+    }
+
+    /// How far `node` is from the data of `task`.
+    #[must_use]
+    pub fn locality(&self, task: &Task, node: NodeId) -> Locality {
+        if task.replicas.contains(&node) {
+            return Locality::Local;
+        }
+        match self.rack_of(node) {
+            Some(rack) if (task.replicas.iter()).any(|&at| self.rack_of(at) == Some(rack)) => {
+                Locality::Rack
+            }
+            _ => Locality::Remote,
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Slot after slot: arrivals, choices, ends.
+
+use super::cluster::{Cluster, Locality, ModelError};
+use super::discipline::Discipline;
+use super::length::{Geometric, luck};
+use super::measured::{Measured, Sums};
+use super::task::Task;
+use super::traffic::{Arrivals, Model, below};
+use crate::model::{JobId, NodeId};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+/// How long to run, and with which luck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Slots before anything is counted.
+    pub warmup_slots: u64,
+    /// Slots that are counted.
+    pub slots: u64,
+    /// Of arrivals, places, lengths and ties.
+    pub seed: u64,
+    /// Stops when more tasks than this are in the system, so that an unstable run does
+    /// not take all memory; what was counted until then is the result.
+    pub backlog_max: u64,
+}
+
+impl Run {
+    /// So many slots after a fifth as many; at most 20 million tasks in the system.
+    #[must_use]
+    pub const fn new(slots: u64, seed: u64) -> Self {
+        Self {
+            warmup_slots: slots / 5,
+            slots,
+            seed,
+            backlog_max: 20_000_000,
+        }
+    }
+}
+
+/// Unfinished jobs; the place of one that is finished is used again.
+#[derive(Debug, Default)]
+struct Jobs {
+    /// Which, when it arrived, and how many tasks are not done.
+    table: Vec<(JobId, u64, u32)>,
+    /// Per place: running tasks.
+    running: Vec<u32>,
+    free: Vec<u32>,
+    submitted: u64,
+}
+
+impl Jobs {
+    fn submit(&mut self, slot: u64, tasks: u32) -> u32 {
+        let entry = (JobId(self.submitted), slot, tasks);
+        self.submitted += 1;
+        if let Some(at) = self.free.pop() {
+            self.table[at as usize] = entry;
+            return at;
+        }
+        self.table.push(entry);
+        self.running.push(0);
+        self.table.len() as u32 - 1
+    }
+
+    fn unfinished(&self) -> u64 {
+        (self.table.len() - self.free.len()) as u64
+    }
+}
+
+/// What each node does, and which are done in which slot.
+#[derive(Debug)]
+struct Service {
+    cluster: Cluster,
+    seed: u64,
+    lengths: [Geometric; 3],
+    /// Nodes whose tasks end in slot t, at t modulo the longest length.
+    ends: Vec<Vec<NodeId>>,
+    serving: Vec<Option<(Task, Locality)>>,
+    idle: Vec<NodeId>,
+    /// Tasks that wait, and tasks that run.
+    waiting: u64,
+    running: u64,
+}
+
+impl Service {
+    fn new(cluster: Cluster, seed: u64) -> Self {
+        let all = [Locality::Local, Locality::Rack, Locality::Remote];
+        let lengths = all.map(|locality| Geometric::new(cluster.rate(locality)));
+        let longest = lengths.iter().map(|length| length.slots_max()).max();
+        Self {
+            cluster,
+            seed,
+            lengths,
+            ends: vec![Vec::new(); longest.unwrap_or(1) as usize + 1],
+            serving: vec![None; cluster.nodes as usize],
+            idle: (0..cluster.nodes).map(NodeId).collect(),
+            waiting: 0,
+            running: 0,
+        }
+    }
+
+    fn start(&mut self, node: NodeId, task: Task, job: JobId, slot: u64) {
+        let locality = self.cluster.locality(&task, node);
+        let luck = luck(self.seed, job.0, task.index);
+        let slots = self.lengths[locality as usize].slots(luck);
+        let last = (slot + u64::from(slots) - 1) as usize % self.ends.len();
+        self.ends[last].push(node);
+        self.serving[node.0 as usize] = Some((task, locality));
+    }
+}
+
+/// Runs the model under a policy.
+///
+/// # Errors
+/// A model that cannot be simulated.
+pub fn simulate(
+    model: &Model,
+    discipline: &mut dyn Discipline,
+    run: Run,
+) -> Result<Measured, ModelError> {
+    model.check()?;
+    let mut arrivals = Arrivals::new(model, ChaCha8Rng::seed_from_u64(run.seed));
+    let mut ties = ChaCha8Rng::seed_from_u64(run.seed ^ 0x7469_6573);
+    let mut jobs = Jobs::default();
+    let mut service = Service::new(model.cluster, run.seed);
+    let mut sums = Sums::default();
+    for slot in 0..run.warmup_slots + run.slots {
+        let counted = slot >= run.warmup_slots;
+        while let Some((tasks, stream)) = arrivals.next_job(slot) {
+            let job = jobs.submit(slot, tasks);
+            for index in 0..tasks {
+                let task = arrivals.task(job, index, stream);
+                discipline.route(task, &mut ties);
+            }
+            service.waiting += u64::from(tasks);
+            sums.out.arrived += u64::from(tasks) * u64::from(counted);
+        }
+        choose(discipline, &mut service, &mut jobs, &mut ties, slot);
+        let counting = counted.then_some(&mut sums);
+        end(discipline, &mut service, &mut jobs, slot, counting);
+        if counted {
+            sums.end_slot(service.waiting + service.running, jobs.unfinished());
+        }
+        if service.waiting > run.backlog_max {
+            break;
+        }
+    }
+    Ok(sums.measured())
+}
+
+/// The idle nodes choose, in random order.
+fn choose(
+    discipline: &mut dyn Discipline,
+    service: &mut Service,
+    jobs: &mut Jobs,
+    ties: &mut ChaCha8Rng,
+    slot: u64,
+) {
+    // The first `open` have not been asked yet; those behind had nothing to do.
+    let mut open = service.idle.len();
+    while open > 0 && service.waiting > 0 {
+        let at = below(ties, open as u32) as usize;
+        open -= 1;
+        service.idle.swap(at, open);
+        let node = service.idle[open];
+        let Some(task) = discipline.choose(node, &jobs.running, ties) else {
+            continue;
+        };
+        service.idle.swap_remove(open);
+        jobs.running[task.job as usize] += 1;
+        service.start(node, task, jobs.table[task.job as usize].0, slot);
+        service.waiting -= 1;
+        service.running += 1;
+    }
+}
+
+/// What ends in `slot` ends.
+fn end(
+    discipline: &mut dyn Discipline,
+    service: &mut Service,
+    jobs: &mut Jobs,
+    slot: u64,
+    mut sums: Option<&mut Sums>,
+) {
+    let at = slot as usize % service.ends.len();
+    let mut ending = std::mem::take(&mut service.ends[at]);
+    for node in ending.drain(..) {
+        let serving = service.serving[node.0 as usize].take();
+        let (task, locality) = serving.expect("a node ends what it started");
+        service.running -= 1;
+        service.idle.push(node);
+        let job = task.job as usize;
+        jobs.running[job] -= 1;
+        discipline.finished(node, &task, &jobs.running);
+        let (_, arrived, left) = &mut jobs.table[job];
+        *left -= 1;
+        let (delay, done) = (slot - *arrived + 1, *left == 0);
+        if done {
+            jobs.free.push(task.job);
+        }
+        if let Some(sums) = sums.as_deref_mut() {
+            sums.out.finished += 1;
+            sums.out.local += u64::from(locality == Locality::Local);
+            sums.out.rack_local += u64::from(locality == Locality::Rack);
+            sums.task_delay += delay;
+            sums.out.finished_jobs += u64::from(done);
+            sums.job_delay += delay * u64::from(done);
+        }
+    }
+    service.ends[at] = ending;
+}

@@ -1,0 +1,130 @@
+//! A queue with a part for each job (Wang, section II: "subqueues").
+
+use super::task::Task;
+
+const NONE: u32 = u32::MAX;
+
+/// Where the tasks of many queues are kept, so that a queue needs little of its own.
+#[derive(Debug, Default)]
+pub(super) struct Tasks {
+    /// Each with the one behind it.
+    nodes: Vec<(Task, u32)>,
+    /// The first of those that are free, chained likewise.
+    free: Option<u32>,
+}
+
+impl Tasks {
+    fn insert(&mut self, task: Task) -> u32 {
+        match self.free {
+            Some(at) => {
+                let node = &mut self.nodes[at as usize];
+                self.free = (node.1 != NONE).then_some(node.1);
+                *node = (task, NONE);
+                at
+            }
+            None => {
+                self.nodes.push((task, NONE));
+                self.nodes.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Takes the task out; with it the one behind it.
+    fn remove(&mut self, at: u32) -> (Task, u32) {
+        let node = &mut self.nodes[at as usize];
+        let out = *node;
+        node.1 = self.free.unwrap_or(NONE);
+        self.free = Some(at);
+        out
+    }
+}
+
+/// The tasks of one job in one queue, first come first.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    job: u32,
+    head: u32,
+    tail: u32,
+}
+
+/// Tasks in order of arrival, by job.
+#[derive(Debug, Default)]
+pub(super) struct JobQueue {
+    /// Oldest job first, as jobs arrive.
+    parts: Vec<Part>,
+    len: u32,
+}
+
+impl JobQueue {
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Puts a task at the end. All tasks of a job arrive together.
+    pub fn push(&mut self, tasks: &mut Tasks, task: Task) {
+        let at = tasks.insert(task);
+        match self.parts.last_mut() {
+            Some(part) if part.job == task.job => {
+                tasks.nodes[part.tail as usize].1 = at;
+                part.tail = at;
+            }
+            _ => self.parts.push(Part {
+                job: task.job,
+                head: at,
+                tail: at,
+            }),
+        }
+        self.len += 1;
+    }
+
+    /// Takes the first task of the job with the fewest running tasks, of those the oldest
+    /// job. `running[j]` belongs to job j.
+    pub fn pop_fewest(&mut self, tasks: &mut Tasks, running: &[u32]) -> Option<Task> {
+        let mut best = (u32::MAX, 0);
+        for (at, part) in self.parts.iter().enumerate() {
+            let runs = running[part.job as usize];
+            if runs < best.0 {
+                best = (runs, at);
+                if runs == 0 {
+                    break;
+                }
+            }
+        }
+        let part = self.parts.get_mut(best.1)?;
+        let (task, next) = tasks.remove(part.head);
+        if next == NONE {
+            self.parts.remove(best.1);
+        } else {
+            part.head = next;
+        }
+        self.len -= 1;
+        Some(task)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Job 0 has two tasks running, job 1 one, job 2 one: of 1 and 2 the older comes
+    /// first; then, as its task runs, job 2; then all are even and job 0 is the oldest.
+    #[test]
+    fn the_job_with_the_fewest_running_tasks_comes_first_then_the_oldest() {
+        let mut tasks = Tasks::default();
+        let mut queue = JobQueue::default();
+        for (job, index) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)] {
+            queue.push(&mut tasks, Task::new(job, index, &[0]));
+        }
+        let mut running = [2, 1, 1];
+        let order: Vec<(u32, u32)> = std::iter::from_fn(|| {
+            let task = queue.pop_fewest(&mut tasks, &running)?;
+            running[task.job as usize] += 1;
+            Some((task.job, task.index))
+        })
+        .collect();
+        assert_eq!(order, [(1, 0), (2, 0), (0, 0), (1, 1), (0, 1)]);
+        assert_eq!(queue.len(), 0);
+        queue.push(&mut tasks, Task::new(1, 7, &[0]));
+        assert_eq!(tasks.nodes.len(), 5, "places are used again");
+    }
+}

@@ -1,0 +1,61 @@
+//! Tasks that run faster near their data: a queueing model in time slots.
+//!
+//! ```text
+//!   Model (cluster, traffic) ─> engine ─> Measured
+//!                                │  ▲
+//!          arrivals, idle nodes  ▼  │ which task next
+//!                             Discipline     one per policy
+//! ```
+//!
+//! In each slot jobs arrive and their tasks are routed; then the idle nodes choose, in
+//! random order; then each busy node finishes its task with a probability that depends
+//! on where the task's data lies: on the node, in its rack, or elsewhere. Times are
+//! counted in slots, and a task that starts in the slot of its arrival and ends in it has
+//! a delay of 1.
+//!
+//! Nodes and jobs are those of [`model`](crate::model); a task is a map with at most three
+//! replicas of its input. What differs from [`sim`](crate::sim) is what the theory needs:
+//! lengths have no memory, a job is nothing but its tasks, and a decision is about one
+//! idle node. That makes a slot of a thousand nodes cost some tens of microseconds.
+//!
+//! Deterministic: the same model and seed give the same numbers. Arrivals, places of data
+//! and how lucky each task is in its length do not depend on the policy, so that policies
+//! are compared under common random numbers.
+//!
+//! Sources: W. Wang et al., *Map Task Scheduling in MapReduce with Data Locality*, INFOCOM
+//! 2013 ("Wang"); M. Kavousi, *Affinity Scheduling and the Applications on Data Center
+//! Scheduling with Data Locality*, 2017 ("the survey").
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `cluster`, `traffic` | nodes, racks, rates; which jobs arrive, and where their data lies |
+//! | `task`, `length` | a task with its replicas; how long it takes |
+//! | `discipline` | what a policy is asked, and all of them by name |
+//! | `naive_fair`, `jsq_maxweight`, `pandas`, `weighted_workload`, `c_mu` | one family each |
+//! | `job_queue`, `least`, `type_queues` | what they are made of |
+//! | `engine`, `measured` | the slots, and what is counted in them |
+
+mod c_mu;
+mod cluster;
+mod discipline;
+mod engine;
+mod job_queue;
+mod jsq_maxweight;
+mod least;
+mod length;
+mod measured;
+mod naive_fair;
+mod pandas;
+mod task;
+#[cfg(test)]
+mod tests;
+mod traffic;
+mod type_queues;
+mod weighted_workload;
+
+pub use cluster::{Cluster, Locality, ModelError};
+pub use discipline::{Discipline, QUEUEING_POLICIES, QueueingPolicy, queueing_policy};
+pub use engine::{Run, simulate};
+pub use measured::{Measured, STABLE_GROWTH_MAX};
+pub use task::{REPLICAS_MAX, Task};
+pub use traffic::{JobSizes, Model, SizeBin, Stream};

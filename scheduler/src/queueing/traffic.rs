@@ -1,0 +1,265 @@
+//! Which jobs arrive, and where their data lies.
+
+use super::cluster::{Cluster, ModelError, bad};
+use super::task::{REPLICAS_MAX, Task};
+use crate::model::NodeId;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+/// A cluster and what arrives at it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Model {
+    /// The nodes.
+    pub cluster: Cluster,
+    /// Numbers of tasks of a job.
+    pub sizes: JobSizes,
+    /// Where data lies.
+    pub streams: Vec<Stream>,
+}
+
+/// Tasks whose data lies within the same nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stream {
+    /// Tasks per slot, on average; where loads are swept, only what the streams are
+    /// relative to each other counts.
+    pub tasks_per_slot: f64,
+    /// First node that may hold its data.
+    pub from: u32,
+    /// The node behind the last one.
+    pub until: u32,
+    /// Nodes of those that hold a task's data, at random: 1 to 3.
+    pub replicas: u32,
+}
+
+/// How many tasks a job has: a bin by its share, then log-uniform within it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobSizes(pub Vec<SizeBin>);
+
+/// Sizes between two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SizeBin {
+    /// Of all jobs; the shares of all bins sum to 1.
+    pub share: f64,
+    /// Fewest tasks, at least 1.
+    pub min: u32,
+    /// Most tasks.
+    pub max: u32,
+}
+
+impl JobSizes {
+    /// Every job is one task: the survey's model.
+    #[must_use]
+    pub fn single() -> Self {
+        Self(vec![SizeBin {
+            share: 1.0,
+            min: 1,
+            max: 1,
+        }])
+    }
+
+    /// Wang's "real workload", section V: 85% of jobs have up to 10 tasks, 1% up to
+    /// 8,000.
+    #[must_use]
+    pub fn wang() -> Self {
+        let bin = |share, min, max| SizeBin { share, min, max };
+        Self(vec![
+            bin(0.85, 1, 10),
+            bin(0.04, 11, 50),
+            bin(0.08, 51, 150),
+            bin(0.02, 151, 500),
+            bin(0.01, 501, 8000),
+        ])
+    }
+
+    /// The mean number of tasks.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.0.iter().map(|bin| bin.share * bin.mean()).sum()
+    }
+
+    fn draw(&self, rng: &mut ChaCha8Rng) -> u32 {
+        let [bin] = self.0[..] else {
+            let mut left = rng.random::<f64>();
+            let bin = self.0.iter().find(|bin| {
+                left -= bin.share;
+                left < 0.0
+            });
+            return bin.unwrap_or(&self.0[self.0.len() - 1]).draw(rng);
+        };
+        bin.draw(rng)
+    }
+}
+
+impl SizeBin {
+    /// Of the whole numbers below e^X, X uniform between ln min and ln (max + 1).
+    fn mean(&self) -> f64 {
+        let span = (f64::from(self.max + 1) / f64::from(self.min)).ln();
+        let of = |n: u32| f64::from(n) * (f64::from(n + 1) / f64::from(n)).ln() / span;
+        (self.min..=self.max).map(of).sum()
+    }
+
+    fn draw(&self, rng: &mut ChaCha8Rng) -> u32 {
+        if self.min == self.max {
+            return self.min;
+        }
+        let (low, high) = (f64::from(self.min), f64::from(self.max + 1));
+        let drawn = low * (high / low).powf(rng.random::<f64>());
+        (drawn as u32).clamp(self.min, self.max)
+    }
+}
+
+impl Model {
+    /// Wang's section V: 1,000 nodes, data on 800 of them, alpha 0.8, gamma 0.2.
+    #[must_use]
+    pub fn wang() -> Self {
+        Self {
+            cluster: Cluster::flat(1000, 0.8, 0.2),
+            sizes: JobSizes::wang(),
+            streams: vec![Stream {
+                tasks_per_slot: 680.0,
+                from: 0,
+                until: 800,
+                replicas: 3,
+            }],
+        }
+    }
+
+    /// All tasks per slot, on average.
+    #[must_use]
+    pub fn load(&self) -> f64 {
+        self.streams.iter().map(|s| s.tasks_per_slot).sum()
+    }
+
+    /// The same with so many tasks per slot, each stream in proportion.
+    #[must_use]
+    pub fn at_load(&self, tasks_per_slot: f64) -> Self {
+        let scale = tasks_per_slot / self.load();
+        let mut model = self.clone();
+        for stream in &mut model.streams {
+            stream.tasks_per_slot *= scale;
+        }
+        model
+    }
+
+    /// # Errors
+    /// What [`Cluster::check`] says; streams without nodes, with more replicas than nodes
+    /// or three, or with a rate that is not positive; sizes whose shares do not sum to 1.
+    pub fn check(&self) -> Result<(), ModelError> {
+        self.cluster.check()?;
+        if self.streams.is_empty() {
+            return Err(bad("streams", "there must be at least one"));
+        }
+        for stream in &self.streams {
+            let nodes = stream.until.saturating_sub(stream.from);
+            if nodes == 0 || stream.until > self.cluster.nodes {
+                let why = format!(
+                    "from {} until {} names no nodes of a cluster of {}",
+                    stream.from, stream.until, self.cluster.nodes
+                );
+                return Err(bad("streams", why));
+            }
+            if !(1..=nodes.min(REPLICAS_MAX as u32)).contains(&stream.replicas) {
+                let why = format!("{} replicas: 1 to 3 on {nodes} nodes", stream.replicas);
+                return Err(bad("streams", why));
+            }
+            let rate = stream.tasks_per_slot;
+            if !(rate.is_finite() && rate > 0.0) {
+                let why = format!("tasks_per_slot must be positive and finite, got {rate}");
+                return Err(bad("streams", why));
+            }
+        }
+        let bins = &self.sizes.0;
+        let sane = |bin: &SizeBin| bin.share >= 0.0 && bin.min >= 1 && bin.min <= bin.max;
+        let total: f64 = bins.iter().map(|bin| bin.share).sum();
+        if !bins.iter().all(sane) || (total - 1.0).abs() > 1e-9 {
+            let why = format!("shares sum to {total}, not 1, or a bin has no sizes: {bins:?}");
+            return Err(bad("sizes", why));
+        }
+        if bins.iter().any(|bin| bin.max > SIZE_MAX) {
+            return Err(bad("sizes", format!("a job has at most {SIZE_MAX} tasks")));
+        }
+        Ok(())
+    }
+}
+
+/// The most tasks of a job.
+const SIZE_MAX: u32 = 10_000_000;
+
+/// Draws the jobs of one slot after the other: Poisson, each job of one stream.
+#[derive(Debug)]
+pub(super) struct Arrivals<'a> {
+    model: &'a Model,
+    rng: ChaCha8Rng,
+    jobs_per_slot: f64,
+    /// When the next job arrives, in slots.
+    next: f64,
+}
+
+impl<'a> Arrivals<'a> {
+    pub fn new(model: &'a Model, rng: ChaCha8Rng) -> Self {
+        let mut arrivals = Self {
+            jobs_per_slot: model.load() / model.sizes.mean(),
+            model,
+            rng,
+            next: 0.0,
+        };
+        arrivals.next = arrivals.gap();
+        arrivals
+    }
+
+    fn gap(&mut self) -> f64 {
+        -(1.0 - self.rng.random::<f64>()).ln() / self.jobs_per_slot
+    }
+
+    /// The next job of `slot`: how many tasks it has and of which stream.
+    pub fn next_job(&mut self, slot: u64) -> Option<(u32, Stream)> {
+        if self.next >= (slot + 1) as f64 {
+            return None;
+        }
+        self.next += self.gap();
+        let tasks = self.model.sizes.draw(&mut self.rng);
+        let streams = &self.model.streams;
+        if let [stream] = streams[..] {
+            return Some((tasks, stream));
+        }
+        let mut left = self.rng.random::<f64>() * self.model.load();
+        let stream = streams.iter().find(|stream| {
+            left -= stream.tasks_per_slot;
+            left < 0.0
+        });
+        Some((tasks, *stream.unwrap_or(&streams[streams.len() - 1])))
+    }
+
+    /// A task of a job of that stream: different nodes at random.
+    pub fn task(&mut self, job: u32, index: u32, stream: Stream) -> Task {
+        let nodes = stream.until - stream.from;
+        let mut replicas = [NodeId(0); REPLICAS_MAX];
+        let drawn = stream.replicas as usize;
+        for at in 0..drawn {
+            replicas[at] = loop {
+                let node = NodeId(stream.from + below(&mut self.rng, nodes));
+                if !replicas[..at].contains(&node) {
+                    break node;
+                }
+            };
+        }
+        for at in drawn..REPLICAS_MAX {
+            replicas[at] = replicas[0];
+        }
+        replicas.sort_unstable();
+        Task {
+            job,
+            index,
+            replicas,
+        }
+    }
+}
+
+/// A number below `n`, which is positive.
+pub(super) fn below(rng: &mut ChaCha8Rng, n: u32) -> u32 {
+    ((u64::from(rng.random::<u32>()) * u64::from(n)) >> 32) as u32
+}
