@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use ebb_server::jobs::launch::serve_tasks_if_asked;
+use ebb_jobs::launch::serve_tasks_if_asked;
 
 use crate::experiments;
 use crate::ycsb::command as ycsb;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use ebb_bench::sim;
+use ebb_jobs::simulate::{SCENARIO, spec};
 use ebb_scheduler::runtime::{Outcome, Runtime, RuntimeOptions, VecOutput};
 use ebb_scheduler::sim::scenario::Scenario;
-use ebb_server::jobs::simulate::{SCENARIO, spec};
 
 /// The thesis's in small: a day, two points, two policies.
 fn scenario() -> Scenario {

@@ -2,17 +2,14 @@
 //! what a store tells the co-location loop.
 //!
 //! ```text
-//!   cql        what drivers speak: sockets, statements
 //!   http       jobs for other processes: a socket, routes, a client
-//!   node       the store's requests and latencies ─► co-location
-//!   catalog    tables with columns, in this store
-//!   jobs       built-in applications, their input and output
-//!   text       files into tables: lines, CSV and JSON as rows
+//!     v
+//!   node       database, jobs and co-location, put together
 //! ```
 //!
-//! Arrows point from here to `ebb-storage`, `ebb-colocate` and `ebb-scheduler`, and to
-//! `ebb-catalog` and `ebb-cql`, which do no I/O; these five know nothing of each other, but
-//! for CQL's use of the catalog's types.
+//! The jobs are those of `ebb-jobs`, loads those of `ebb-text`, and tables with columns those
+//! of `ebb-tables`. A node knows nothing of CQL's sockets (`ebb-cql-server`): whoever starts
+//! both gives these the node's tables.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -23,19 +20,9 @@
     )
 )]
 
-pub mod catalog;
-#[expect(
-    clippy::disallowed_methods,
-    reason = "requests have deadlines, and their latencies are recorded"
-)]
-pub mod cql;
 #[expect(
     clippy::disallowed_methods,
     reason = "the socket is a file; connections have deadlines"
 )]
 pub mod http;
-pub mod jobs;
-pub mod lookup;
-pub mod names;
 pub mod node;
-pub mod text;

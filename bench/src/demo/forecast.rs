@@ -9,7 +9,7 @@ use ebb_colocate::{LoadHistory, LoadSample, left_by};
 use ebb_scheduler::availability::{Availability, Step};
 use ebb_scheduler::forecast::Series;
 use ebb_scheduler::policy;
-use ebb_server::text::read_whole;
+use ebb_text::read_whole;
 use serde::Serialize;
 
 use super::day::{Day, HOURS, LoadCost};

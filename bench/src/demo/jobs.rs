@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
+use ebb_jobs::launch::JobDescription;
+use ebb_jobs::records::{RecordFormat, RowSchema};
+use ebb_jobs::request::{ApplicationRequest, GrepRequest, WordcountRequest};
+use ebb_jobs::{SnapshotInput, grep, wordcount};
 use ebb_scheduler::runtime::{
     Input, JobProfile, JobSpec, RecordSink, Split, TaskError, TextOutput,
 };
-use ebb_server::jobs::launch::JobDescription;
-use ebb_server::jobs::records::{RecordFormat, RowSchema};
-use ebb_server::jobs::request::{ApplicationRequest, GrepRequest, WordcountRequest};
-use ebb_server::jobs::{SnapshotInput, grep, wordcount};
 use ebb_storage::{PinnedTable, SnapshotTable};
 
 use super::setup::Setup;

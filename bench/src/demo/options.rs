@@ -67,6 +67,6 @@ pub struct DemoOptions {
     /// A latency that the load is to keep; analytics give way for it.
     pub objective: Option<Objective>,
     /// Tasks run in processes of their own. The program has to ask
-    /// [`serve_tasks_if_asked`](ebb_server::jobs::launch::serve_tasks_if_asked) first of all.
+    /// [`serve_tasks_if_asked`](ebb_jobs::launch::serve_tasks_if_asked) first of all.
     pub in_processes: bool,
 }

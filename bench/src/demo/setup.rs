@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use ebb_server::jobs::ScratchDir;
-use ebb_server::text;
+use ebb_jobs::ScratchDir;
 use ebb_storage::{Db, Keyspace, Options, Table, TableOptions};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -25,8 +24,8 @@ const MARKER: &str = "EBB-DEMO";
 
 struct TextBar<'a>(&'a ProgressBar);
 
-impl text::LoadControl for TextBar<'_> {
-    fn progress(&self, now: text::LoadProgress) {
+impl ebb_text::LoadControl for TextBar<'_> {
+    fn progress(&self, now: ebb_text::LoadProgress) {
         self.0.set_position(now.bytes_read);
     }
 }
@@ -51,7 +50,7 @@ pub(super) fn set_up(
     notify: &dyn Fn(&str),
 ) -> Result<Setup> {
     let (description, paths) = corpus::find(asked_text)?;
-    let found = text::walk(&paths, None)?;
+    let found = ebb_text::walk(&paths, None)?;
     if found.files.is_empty() {
         bail!("no text in {description}; name a folder of text with --text");
     }
@@ -69,7 +68,7 @@ pub(super) fn set_up(
         found.bytes().min(TEXT_BYTES_MAX),
         "text   {bar:32} {binary_bytes:>10} {binary_bytes_per_sec}",
     );
-    let load = text::LoadOptions {
+    let load = ebb_text::LoadOptions {
         max_bytes: Some(TEXT_BYTES_MAX),
         // Whatever lies about on the machine.
         skip_bad: true,
@@ -77,7 +76,7 @@ pub(super) fn set_up(
     };
     let scratch = ScratchDir::create_in(data)
         .with_context(|| format!("cannot make a folder in {}", data.display()))?;
-    let loaded = text::load(&text, &found, &load, scratch.path(), &TextBar(&bar))?;
+    let loaded = ebb_text::load(&text, &found, &load, scratch.path(), &TextBar(&bar))?;
     drop(scratch);
     bar.finish_and_clear();
     let corpus = Corpus {

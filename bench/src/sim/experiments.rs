@@ -4,7 +4,7 @@
 //! chosen to hit a published number; what the thesis does not say is taken from
 //! the reading that its page in the book names.
 
-use ebb_server::jobs::simulate;
+use ebb_jobs::simulate;
 
 use super::analysis::{self, Analysis};
 

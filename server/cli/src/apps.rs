@@ -1,7 +1,7 @@
 //! `ebb apps`: the built-in applications.
 
 use anyhow::Result;
-use ebb_server::jobs::APPLICATIONS;
+use ebb_jobs::APPLICATIONS;
 
 use super::print::{Printer, table};
 

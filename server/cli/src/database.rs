@@ -1,15 +1,15 @@
-//! Opening a database; what is in it is found by `ebb_server::lookup`.
+//! Opening a database; what is in it is found by `ebb_tables::lookup`.
 
 use std::fmt;
 use std::iter::Sum;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use ebb_server::catalog::{database_options, is_cql_table};
-pub(super) use ebb_server::lookup::{
+use ebb_storage::{Db, ErrorKind, Maintenance, Options, Table, TableStats};
+pub(super) use ebb_tables::lookup::{
     keyspace, or_known, snapshot_table, table, unknown_snapshot, unknown_table,
 };
-use ebb_storage::{Db, ErrorKind, Maintenance, Options, Table, TableStats};
+use ebb_tables::{database_options, is_cql_table};
 use indicatif::HumanBytes;
 
 use super::error::CliError;

@@ -1,9 +1,9 @@
 //! `ebb drop`: a table or a keyspace, for good.
 
 use anyhow::Result;
-use ebb_server::catalog::forget_keyspace;
-use ebb_server::jobs::history::SYSTEM_KEYSPACE;
+use ebb_jobs::history::SYSTEM_KEYSPACE;
 use ebb_storage::{Db, Keyspace};
+use ebb_tables::forget_keyspace;
 
 use super::database::{self, Location, TableSize};
 use super::error::CliError;

@@ -4,11 +4,11 @@ use std::io;
 use std::process::ExitCode;
 
 use anyhow::Error;
+use ebb_jobs::Failure;
 use ebb_scheduler::sim::SimError;
 use ebb_scheduler::sim::scenario::ScenarioError;
 use ebb_server::http::ClientError;
-use ebb_server::jobs::Failure;
-use ebb_server::text::LoadError;
+use ebb_text::LoadError;
 
 use super::error::CliError;
 

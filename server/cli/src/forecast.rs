@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ebb_scheduler::forecast::{Evaluation, Forecast, Forecaster, Options, Series, evaluate};
-use ebb_server::text::read_whole;
+use ebb_text::read_whole;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 

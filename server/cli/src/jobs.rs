@@ -12,9 +12,9 @@ mod timeline;
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Result;
+use ebb_jobs::history::{JobRecord, RecordState};
 use ebb_server::http::JobView;
-use ebb_server::jobs::history::{JobRecord, RecordState};
-use ebb_server::lookup::Unknown;
+use ebb_tables::lookup::Unknown;
 
 use self::source::Source;
 use super::database::Location;

@@ -8,11 +8,9 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::builder::RangedU64ValueParser;
-use ebb_server::catalog::database_options;
-use ebb_server::text::{
-    self, Duplicates, LoadOptions, LoadReport, SkipReason, Skipped, Sorted, TextFormat,
-};
 use ebb_storage::{Db, ErrorKind, SortedWriterOptions, TableOptions};
+use ebb_tables::database_options;
+use ebb_text::{Duplicates, LoadOptions, LoadReport, SkipReason, Skipped, Sorted, TextFormat};
 use indicatif::{DecimalBytes, HumanFloatCount};
 
 use self::scratch::Scratch;
@@ -167,7 +165,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     refuse_system(&args.table)?;
     let options = args.options()?;
     // Before a database is made for nothing.
-    let found = text::walk(&args.paths, Some(&args.location.data))?;
+    let found = ebb_text::walk(&args.paths, Some(&args.location.data))?;
     if !args.skip_bad {
         refuse(&found.skipped)?;
     }
@@ -181,7 +179,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let open = args.location.open_if_there()?;
     let scratch = Scratch::create_in(&args.location.data)?;
     let watch = Watch::new(&found, cancelled);
-    let sorted = text::sort(&found, &options, scratch.path(), &watch)?;
+    let sorted = ebb_text::sort(&found, &options, scratch.path(), &watch)?;
     watch.finishing();
     let db = match open {
         Some(db) => db,

@@ -88,7 +88,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    if let Some(ended) = ebb_server::jobs::launch::serve_tasks_if_asked() {
+    if let Some(ended) = ebb_jobs::launch::serve_tasks_if_asked() {
         return ended;
     }
     let result = match Cli::parse().command {
@@ -149,6 +149,6 @@ mod tests {
         let cli = Cli::command();
         let run = cli.find_subcommand("run").unwrap();
         let commands = run.get_subcommands().map(clap::Command::get_name);
-        assert!(commands.eq(ebb_server::jobs::names()));
+        assert!(commands.eq(ebb_jobs::names()));
     }
 }

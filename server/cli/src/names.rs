@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use ebb_server::jobs::history::SYSTEM_KEYSPACE;
-pub(super) use ebb_server::names::{TableName, end_of_prefix};
+use ebb_jobs::history::SYSTEM_KEYSPACE;
+pub(super) use ebb_tables::names::{TableName, end_of_prefix};
 
 use super::error::CliError;
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use ebb_server::catalog::database_options;
 use ebb_storage::{Lost, RepairReport};
+use ebb_tables::database_options;
 use indicatif::HumanBytes;
 use serde_json::Value;
 

@@ -10,9 +10,9 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use ebb_jobs::history::RecordState;
+use ebb_jobs::request::JobRequest;
 use ebb_server::http::{Estimate, JobView, JobsClient, RestartView};
-use ebb_server::jobs::history::RecordState;
-use ebb_server::jobs::request::JobRequest;
 use ebb_server::node::{Node, Restarted, RunningJob, Stop};
 
 /// Who runs a job.

@@ -6,6 +6,7 @@
 //!   SIGTERM: CQL drains ─> jobs park ─> jobs.sock drains ─> memtables flush ─> exit
 //! ```
 
+mod job_list;
 pub(crate) mod settings;
 
 use std::net::SocketAddr;
@@ -14,15 +15,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Error, Result};
-use ebb_server::cql::executor::Executor;
-use ebb_server::cql::read::Limits;
-use ebb_server::cql::serve::{CqlServer, ServeOptions};
-use ebb_server::cql::system::LocalNode;
+use ebb_cql_server::executor::Executor;
+use ebb_cql_server::read::Limits;
+use ebb_cql_server::serve::{CqlServer, ServeOptions};
+use ebb_cql_server::system::LocalNode;
 use ebb_server::http::{JobsServer, SOCKET};
 use ebb_server::node::{Node, NodeOptions, Restarted, Stop};
 use ebb_storage::{ErrorKind, Options};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use self::job_list::RecordedJobs;
 use self::settings::{Durability, Settings, SettingsArgs};
 use super::interrupt::StopSignal;
 use super::lock_holder::holder;
@@ -127,8 +129,10 @@ fn listen(settings: &Settings, node: &Node) -> Result<CqlServer> {
         ..ServeOptions::default()
     };
     let address = settings.advertise.unwrap_or(settings.cql);
+    let catalog = node.catalog()?;
+    let jobs = RecordedJobs(catalog.db().clone());
     let executor = Executor::new(
-        node.catalog()?,
+        catalog,
         LocalNode {
             address,
             cluster_name: settings.cluster_name.clone(),
@@ -136,6 +140,7 @@ fn listen(settings: &Settings, node: &Node) -> Result<CqlServer> {
         Limits::default(),
     )
     .showing(options.activity.clone())
+    .listing_jobs(Arc::new(jobs))
     .waiting_for_sync(settings.durability == Durability::Sync);
     CqlServer::start(Arc::new(executor), node.latencies(), options)
         .with_context(|| format!("cannot listen on {}", settings.cql))

@@ -2,8 +2,8 @@
 //! writing.
 
 use anyhow::Result;
-use ebb_server::catalog::database_options;
 use ebb_storage::VerifyReport;
+use ebb_tables::database_options;
 use indicatif::HumanBytes;
 
 use super::database::Location;

@@ -4,6 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ebb_jobs::history::{JobAttempt, ProfileRecord};
+use ebb_jobs::request::JobRequest;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
@@ -17,8 +19,6 @@ use tokio::runtime::{Builder, Runtime};
 use super::problem::Problem;
 use super::socket;
 use super::wire::{Cancelled, Estimate, JobList, JobView, Keyspaces, RestartView};
-use crate::jobs::history::{JobAttempt, ProfileRecord};
-use crate::jobs::request::JobRequest;
 
 /// The longest answer that is read, in bytes: the attempts of a large job have some.
 const ANSWER_BYTES_MAX: usize = 64 << 20;

@@ -8,7 +8,7 @@
 //!
 //! | route | |
 //! | --- | --- |
-//! | `POST /v1/jobs` | starts the job of a [`JobRequest`](crate::jobs::request::JobRequest) |
+//! | `POST /v1/jobs` | starts the job of a [`JobRequest`](ebb_jobs::request::JobRequest) |
 //! | `POST /v1/jobs/estimate` | how long it would take |
 //! | `GET /v1/jobs` | all jobs that are remembered, the oldest first |
 //! | `GET /v1/jobs/{id}` | one, also `last`; `?wait_ms=` waits so long for its end |
@@ -20,7 +20,7 @@
 //!
 //! What always holds: whoever can open the socket may do everything. It has mode 0600 from
 //! its first moment on, so that is the user of the server. Errors are RFC 9457 problems,
-//! with a [`Failure`](crate::jobs::Failure) as `failure`. A body that is larger than it may
+//! with a [`Failure`](ebb_jobs::Failure) as `failure`. A body that is larger than it may
 //! be is not read.
 //!
 //! | file | what it holds |

@@ -5,9 +5,8 @@ use std::fmt;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use ebb_jobs::{Failure, JobError};
 use serde::{Deserialize, Serialize};
-
-use crate::jobs::{Failure, JobError};
 
 /// The media type of a problem.
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");

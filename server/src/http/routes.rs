@@ -11,13 +11,13 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Router, http};
+use ebb_jobs::request::{JobRequest, OutputPlace};
+use ebb_jobs::{Failure, JobError};
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
 use super::problem::Problem;
 use super::wire::{Cancelled, Estimate, JobList, JobView, Keyspaces, RestartView};
-use crate::jobs::request::{JobRequest, OutputPlace};
-use crate::jobs::{Failure, JobError};
 use crate::node::{Node, Restarted};
 
 /// How long a request may be, in bytes. A long one names many files.
@@ -114,7 +114,7 @@ async fn estimate(State(node): At, body: Result<Bytes, BytesRejection>) -> Answe
 async fn list(State(node): At) -> Answer<JobList> {
     let jobs = work(node, |node| {
         let jobs = node.jobs()?.into_iter();
-        let view = |record: crate::jobs::history::JobRecord| match node.running(&record.id) {
+        let view = |record: ebb_jobs::history::JobRecord| match node.running(&record.id) {
             Some(job) => JobView::of(&job, node.policy()),
             None => JobView::remembered(record),
         };

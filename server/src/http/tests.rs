@@ -6,15 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ebb_jobs::Failure;
+use ebb_jobs::history::RecordState;
+use ebb_jobs::pi::Variant;
+use ebb_jobs::request::{ApplicationRequest, JobRequest, OutputPlace, PiRequest};
 use ebb_scheduler::runtime::Outcome;
 use ebb_storage::Options;
 use serde_json::Value;
 
 use super::*;
-use crate::jobs::Failure;
-use crate::jobs::history::RecordState;
-use crate::jobs::pi::Variant;
-use crate::jobs::request::{ApplicationRequest, JobRequest, OutputPlace, PiRequest};
 use crate::node::{Node, NodeOptions, Stop};
 
 /// Longer than a job or a server takes on any machine.

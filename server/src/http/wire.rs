@@ -1,10 +1,10 @@
 //! What server and client say to each other, as JSON.
 
+use ebb_jobs::advice::{Expectation, JobAdvice};
+use ebb_jobs::history::{JobRecord, RecordState};
 use ebb_scheduler::runtime::JobReport;
 use serde::{Deserialize, Serialize};
 
-use crate::jobs::advice::{Expectation, JobAdvice};
-use crate::jobs::history::{JobRecord, RecordState};
 use crate::node::{JobEnd, JobProgress, ReadInput, RunningJob};
 
 /// A job as a client sees it.

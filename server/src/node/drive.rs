@@ -4,6 +4,10 @@
 use std::sync::Arc;
 use std::thread;
 
+use ebb_jobs::history::{History, HistoryError, JobRecord, KnownProfile, RecordState, Recorder};
+use ebb_jobs::launch::Launched;
+use ebb_jobs::request::JobRequest;
+use ebb_jobs::{Chain, JobError, Work};
 use ebb_scheduler::runtime::{JobHandle, JobReport, JobSpec, Outcome, Runtime};
 use serde_json::json;
 
@@ -11,10 +15,6 @@ use super::Node;
 use super::expect::Prospect;
 use super::registry::Registry;
 use super::running::{JobEnd, RunningJob, Stop};
-use crate::jobs::history::{History, HistoryError, JobRecord, KnownProfile, RecordState, Recorder};
-use crate::jobs::launch::Launched;
-use crate::jobs::request::JobRequest;
-use crate::jobs::{Chain, JobError, Work};
 
 /// The steps of a job.
 struct Steps {

@@ -1,12 +1,13 @@
 //! What is known of a job before its first task starts.
 
+use ebb_jobs::JobError;
+use ebb_jobs::advice::{Expectation, Expected, FreeCores};
+use ebb_jobs::history::KnownProfile;
+use ebb_jobs::launch::Launched;
+use ebb_jobs::request::JobRequest;
+
 use super::Node;
 use super::running::ReadInput;
-use crate::jobs::JobError;
-use crate::jobs::advice::{Expectation, Expected, FreeCores};
-use crate::jobs::history::KnownProfile;
-use crate::jobs::launch::Launched;
-use crate::jobs::request::JobRequest;
 
 /// What is known of a job that was launched.
 pub(super) struct Prospect {

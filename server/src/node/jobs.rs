@@ -1,15 +1,13 @@
 //! The jobs of a node: those that run, and those that its history remembers.
 
+use ebb_jobs::JobError;
+use ebb_jobs::history::{History, JobAttempt, JobRecord, ProfileRecord, RecordState, now_unix_ms};
+use ebb_jobs::launch::delete_own_snapshots;
+use ebb_jobs::request::JobRequest;
 use serde_json::json;
 
 use super::Node;
 use super::running::RunningJob;
-use crate::jobs::JobError;
-use crate::jobs::history::{
-    History, JobAttempt, JobRecord, ProfileRecord, RecordState, now_unix_ms,
-};
-use crate::jobs::launch::delete_own_snapshots;
-use crate::jobs::request::JobRequest;
 
 impl Node {
     /// All jobs that are remembered, the oldest first; without a database, those that run.

@@ -16,12 +16,12 @@ use std::io;
 use std::ops::{ControlFlow, RangeBounds};
 use std::path::Path;
 
+use ebb_jobs::{JobError, ScratchDir};
 use ebb_scheduler::runtime::{Lease, LeaseOptions, LeasedThread, SubmitError};
 use ebb_storage::{BackupInfo, Db, MaintenanceProgress, SnapshotTable, Table, VerifyReport};
+use ebb_text::{Found, LoadControl, LoadError, LoadOptions, LoadReport, sort};
 
 use super::Node;
-use crate::jobs::{JobError, ScratchDir};
-use crate::text::{Found, LoadControl, LoadError, LoadOptions, LoadReport, sort};
 
 impl Node {
     /// A share for work that is not a job, as
@@ -97,11 +97,11 @@ impl Node {
     }
 
     /// Loads every row of the files into `table` by one commit, as
-    /// [`text::load`](crate::text::load), under a lease. Rows wait in the node's folder for
+    /// [`text::load`](ebb_text::load), under a lease. Rows wait in the node's folder for
     /// spills.
     ///
     /// # Errors
-    /// As [`text::load`](crate::text::load): nothing was loaded then.
+    /// As [`text::load`](ebb_text::load): nothing was loaded then.
     /// [`LoadError::Cancelled`], too, when the lease is cancelled or the node shuts down.
     pub fn load(
         &self,

@@ -54,8 +54,14 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use ebb_colocate::{Governor, GuardWatch, Latencies, LatencySource};
+use ebb_jobs::JobError;
+use ebb_jobs::advice::Expectation;
+use ebb_jobs::history::History;
+use ebb_jobs::launch::Site;
+use ebb_jobs::request::JobRequest;
 use ebb_scheduler::runtime::Runtime;
 use ebb_storage::{Db, Options};
+use ebb_tables::{Catalog, GracePeriods, LazyCatalog, with_cql_tables};
 
 use self::assembly::Assembly;
 pub use self::options::{NodeOptions, machine_cores};
@@ -64,12 +70,6 @@ pub use self::running::{JobEnd, JobProgress, ReadInput, RunningJob, Stop};
 use self::spills::Spills;
 pub use self::start::Restarted;
 pub use self::store::{StoreRequests, StoreWindows};
-use crate::catalog::{Catalog, GracePeriods, LazyCatalog, with_cql_tables};
-use crate::jobs::JobError;
-use crate::jobs::advice::Expectation;
-use crate::jobs::history::History;
-use crate::jobs::launch::Site;
-use crate::jobs::request::JobRequest;
 
 /// A node. Dropping it parks what runs, as [`shutdown`](Self::shutdown) does.
 pub struct Node {

@@ -3,14 +3,13 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ebb_jobs::JobError;
+use ebb_jobs::advice::Expectation;
+use ebb_jobs::history::JobRecord;
+use ebb_jobs::request::JobRequest;
 use ebb_scheduler::runtime::{JobHandle, JobReport, JobStatus};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
-
-use crate::jobs::JobError;
-use crate::jobs::advice::Expectation;
-use crate::jobs::history::JobRecord;
-use crate::jobs::request::JobRequest;
 
 /// A job of a node. Dropping it does not touch the job. Clones are the same job.
 #[derive(Clone)]

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::jobs::{JobError, ScratchDir};
+use ebb_jobs::{JobError, ScratchDir};
 
 /// A folder in the database's own, in one that was named, or in the system's.
 pub(super) struct Spills {

@@ -1,5 +1,11 @@
 //! How a job of a node starts: it is launched, recorded and driven.
 
+use ebb_jobs::advice::{Expectation, FreeCores};
+use ebb_jobs::history::{JobRecord, RecordState};
+use ebb_jobs::launch::{Launched, output_is_there};
+use ebb_jobs::request::JobRequest;
+use ebb_jobs::restart::{Fate, fate};
+use ebb_jobs::{JobError, Work};
 use ebb_scheduler::runtime::SubmitError;
 use serde_json::json;
 
@@ -7,12 +13,6 @@ use super::Node;
 use super::drive::{begin, failed};
 use super::expect::prospect;
 use super::running::{ReadInput, RunningJob};
-use crate::jobs::advice::{Expectation, FreeCores};
-use crate::jobs::history::{JobRecord, RecordState};
-use crate::jobs::launch::{Launched, output_is_there};
-use crate::jobs::request::JobRequest;
-use crate::jobs::restart::{Fate, fate};
-use crate::jobs::{JobError, Work};
 
 /// What came of a job that was to start again.
 pub enum Restarted {

@@ -1,16 +1,16 @@
 use std::path::Path;
 use std::time::Duration;
 
+use ebb_jobs::history::RecordState;
+use ebb_jobs::pi::Variant;
+use ebb_jobs::request::{
+    ApplicationRequest, InputRequest, JobRequest, OutputPlace, PiRequest, TableInput,
+    WordcountRequest,
+};
 use ebb_scheduler::runtime::Outcome;
 use ebb_storage::TableOptions;
 
 use super::*;
-use crate::jobs::history::RecordState;
-use crate::jobs::pi::Variant;
-use crate::jobs::request::{
-    ApplicationRequest, InputRequest, JobRequest, OutputPlace, PiRequest, TableInput,
-    WordcountRequest,
-};
 
 fn open(data: &Path) -> Node {
     Node::open(data, Options::default(), NodeOptions::command()).unwrap()
@@ -154,7 +154,7 @@ fn snapshots_of_a_parked_job_wait_for_it_and_go_when_it_is_discarded() {
         // As a process leaves it that was killed.
         let request = wordcount(table("app.counts"));
         let site = node.site.clone();
-        let mut launched = crate::jobs::launch::Launched::open(&request, &[], &site).unwrap();
+        let mut launched = ebb_jobs::launch::Launched::open(&request, &[], &site).unwrap();
         let history = History::open(node.db().unwrap()).unwrap();
         history.begin(&request, launched.own_snapshots()).unwrap();
         history.begin(&request, Vec::new()).unwrap();

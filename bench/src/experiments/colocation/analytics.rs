@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use ebb_colocate::{ColocatedOptions, GuardWatch, Objective, RESERVE};
+use ebb_jobs::launch::JobDescription;
+use ebb_jobs::request::{ApplicationRequest, WordcountRequest};
+use ebb_jobs::wordcount;
 use ebb_scheduler::availability::Availability;
 use ebb_scheduler::policy;
 use ebb_scheduler::runtime::{Input, JobHandle, Management, RuntimeOptions, Throttles, VecOutput};
-use ebb_server::jobs::launch::JobDescription;
-use ebb_server::jobs::request::{ApplicationRequest, WordcountRequest};
-use ebb_server::jobs::wordcount;
 use ebb_server::node::{Node, NodeOptions, Stop, StoreWindows};
 use ebb_storage::{Db, PinnedTable};
 

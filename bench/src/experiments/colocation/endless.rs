@@ -3,8 +3,8 @@
 use std::ops::Bound;
 
 use anyhow::{Result, anyhow};
+use ebb_jobs::SnapshotInput;
 use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
-use ebb_server::jobs::SnapshotInput;
 use ebb_storage::SnapshotTable;
 
 /// Pieces of the text: a task reads one, for some tens of milliseconds.

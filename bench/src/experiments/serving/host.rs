@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use ebb_colocate::LoadMonitor;
+use ebb_cql_server::executor::Executor;
+use ebb_cql_server::read::Limits;
+use ebb_cql_server::serve::{CqlServer, ServeOptions};
+use ebb_cql_server::system::LocalNode;
+use ebb_jobs::wordcount;
 use ebb_scheduler::runtime::{Input, JobHandle, VecOutput};
-use ebb_server::cql::executor::Executor;
-use ebb_server::cql::read::Limits;
-use ebb_server::cql::serve::{CqlServer, ServeOptions};
-use ebb_server::cql::system::LocalNode;
-use ebb_server::jobs::wordcount;
 use ebb_server::node::{Node, NodeOptions, Stop};
 use ebb_storage::{Options, TableOptions};
 

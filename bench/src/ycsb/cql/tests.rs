@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use ebb_cql::client::Client;
 use ebb_cql::protocol::{Compression, QueryParameters, Request, Response};
-use ebb_server::catalog::{Catalog, GracePeriods, with_cql_tables};
-use ebb_server::cql::executor::Executor;
-use ebb_server::cql::read::Limits;
-use ebb_server::cql::serve::{CqlServer, ServeOptions};
-use ebb_server::cql::system::LocalNode;
+use ebb_cql_server::executor::Executor;
+use ebb_cql_server::read::Limits;
+use ebb_cql_server::serve::{CqlServer, ServeOptions};
+use ebb_cql_server::system::LocalNode;
 use ebb_storage::{Db, Options, SystemClock};
+use ebb_tables::{Catalog, GracePeriods, with_cql_tables};
 
 use super::*;
 use crate::ycsb::{Operation, Workload};

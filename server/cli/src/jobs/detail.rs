@@ -1,9 +1,9 @@
 //! One job: what it counted, its attempts, and when they ran.
 
+use ebb_jobs::history::{JobAttempt, JobRecord};
 use ebb_scheduler::model::TaskKind;
 use ebb_scheduler::runtime::AttemptOutcome;
 use ebb_server::http::JobView;
-use ebb_server::jobs::history::{JobAttempt, JobRecord};
 use ebb_server::node::JobProgress;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
@@ -197,7 +197,7 @@ fn failed(attempts: &[JobAttempt]) -> Vec<String> {
 mod tests {
     use super::super::timeline::testing::attempt;
     use super::*;
-    use ebb_server::jobs::history::RecordState;
+    use ebb_jobs::history::RecordState;
 
     fn record(report: Value) -> JobRecord {
         JobRecord {

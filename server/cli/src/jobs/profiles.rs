@@ -1,8 +1,8 @@
 //! What the tasks of applications took.
 
 use anyhow::Result;
+use ebb_jobs::history::ProfileRecord;
 use ebb_scheduler::runtime::TaskMeasures;
-use ebb_server::jobs::history::ProfileRecord;
 use indicatif::HumanBytes;
 
 use crate::print::{Printer, table};

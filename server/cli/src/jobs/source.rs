@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use ebb_jobs::history::{History, JobAttempt, ProfileRecord};
 use ebb_server::http::{JobView, JobsClient};
-use ebb_server::jobs::history::{History, JobAttempt, ProfileRecord};
 
 use super::find;
 use crate::database::Location;

@@ -1,8 +1,8 @@
 //! When the attempts of a job ran, as a picture of a few lines.
 
+use ebb_jobs::history::JobAttempt;
 use ebb_scheduler::model::TaskKind;
 use ebb_scheduler::runtime::AttemptOutcome;
-use ebb_server::jobs::history::JobAttempt;
 
 /// Columns of the picture.
 const COLUMNS: usize = 64;

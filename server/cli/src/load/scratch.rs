@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use ebb_server::jobs::ScratchDir;
+use ebb_jobs::ScratchDir;
 
 /// The folder in the data directory that scratch folders are in.
 const PARENT: &str = "spill";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use ebb_server::text::{Found, LoadControl, LoadPhase, LoadProgress};
+use ebb_text::{Found, LoadControl, LoadPhase, LoadProgress};
 use indicatif::ProgressBar;
 
 use crate::print::counted;

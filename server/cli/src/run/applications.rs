@@ -4,9 +4,9 @@ mod job;
 
 use std::path::PathBuf;
 
-use ebb_server::jobs::pi::Variant;
-use ebb_server::jobs::request::OrderRequest;
-use ebb_server::jobs::select::Condition;
+use ebb_jobs::pi::Variant;
+use ebb_jobs::request::OrderRequest;
+use ebb_jobs::select::Condition;
 
 pub(super) use self::job::JobArgs;
 use super::common::Common;

@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
+use ebb_jobs::RowFormat;
+use ebb_jobs::request::{ApplicationRequest, InputRequest, Isolation, JobRequest, OutputRequest};
 use ebb_scheduler::policy;
 use ebb_server::http::JobsClient;
-use ebb_server::jobs::RowFormat;
-use ebb_server::jobs::request::{
-    ApplicationRequest, InputRequest, Isolation, JobRequest, OutputRequest,
-};
 use ebb_server::node::{Node, NodeOptions};
 use ebb_storage::{Maintenance, Options};
 

@@ -1,7 +1,7 @@
 //! A request, executed: submitted to who runs it, watched and reported.
 
 use anyhow::Result;
-use ebb_server::jobs::request::{JobRequest, OutputPlace};
+use ebb_jobs::request::{JobRequest, OutputPlace};
 
 use super::advice;
 use super::report::Report;

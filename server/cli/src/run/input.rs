@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use ebb_server::jobs::request::{
+use ebb_jobs::request::{
     CsvInput, GeneratedInput, InputRequest, JsonLinesInput, KeySelection, TableInput, TextInput,
     ValueKind,
 };

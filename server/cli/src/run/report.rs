@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use ebb_jobs::history::JobRecord;
+use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_scheduler::runtime::{JobReport, Outcome};
 use ebb_server::http::{Ended, JobView};
-use ebb_server::jobs::history::JobRecord;
-use ebb_server::jobs::request::{JobRequest, OutputPlace};
 use ebb_server::node::ReadInput;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};

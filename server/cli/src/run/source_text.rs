@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use ebb_server::jobs::RowFormat;
+use ebb_jobs::RowFormat;
 
 use super::input::Place;
 use crate::names::TableName;

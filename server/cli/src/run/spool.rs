@@ -5,8 +5,8 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use ebb_server::jobs::ScratchDir;
-use ebb_server::jobs::request::{JobRequest, OutputPlace};
+use ebb_jobs::ScratchDir;
+use ebb_jobs::request::{JobRequest, OutputPlace};
 
 /// A file in a hidden folder, which goes with it. What a killed command leaves goes when
 /// the next job of the database spills.

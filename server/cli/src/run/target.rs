@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use ebb_server::jobs::request::OutputPlace;
+use ebb_jobs::request::OutputPlace;
 
 use crate::error::CliError;
 use crate::names::TableName;

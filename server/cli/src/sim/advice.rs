@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use ebb_bench::sim::{PointResult, in_parallel};
+use ebb_jobs::simulate::read_scenario;
 use ebb_scheduler::planning::{Past, ReliabilityBin, observe, predict_each_half, reliability};
 use ebb_scheduler::policy::{self, Policy};
 use ebb_scheduler::sim::SimError;
 use ebb_scheduler::sim::scenario::Point;
-use ebb_server::jobs::simulate::read_scenario;
 use indicatif::ProgressBar;
 use serde::Serialize;
 

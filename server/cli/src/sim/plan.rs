@@ -4,11 +4,11 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use ebb_jobs::simulate::read_scenario;
 use ebb_scheduler::model::JobId;
 use ebb_scheduler::planning::{Change, Outlook, Saving, plan};
 use ebb_scheduler::policy;
 use ebb_scheduler::sim::scenario::Point;
-use ebb_server::jobs::simulate::read_scenario;
 use serde::Serialize;
 
 use super::policy_named;

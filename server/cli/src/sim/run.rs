@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use ebb_bench::sim;
-use ebb_server::jobs::simulate::read_scenario;
+use ebb_jobs::simulate::read_scenario;
 
 use super::policy_named;
 use super::print::{print, simulate};

@@ -3,10 +3,10 @@
 use ebb_catalog::row::RowRef;
 use ebb_cql::client::Client;
 use ebb_cql::protocol::Response;
-use ebb_server::catalog::database_options;
-use ebb_server::jobs::history::History;
-use ebb_server::jobs::request::OutputPlace;
+use ebb_jobs::history::History;
+use ebb_jobs::request::OutputPlace;
 use ebb_storage::Db;
+use ebb_tables::database_options;
 
 use crate::place::Place;
 use crate::serving::{KEYSPACE, Server, query};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use ebb_cql::syntax::parse;
-use ebb_server::catalog::{Catalog, GracePeriods, database_options};
-use ebb_server::cql::schema_statements::{SchemaContext, execute};
-use ebb_server::cql::system::SystemTables;
+use ebb_cql_server::schema_statements::{SchemaContext, execute};
+use ebb_cql_server::system::SystemTables;
 use ebb_storage::{Db, SystemClock};
+use ebb_tables::{Catalog, GracePeriods, database_options};
 
 use crate::place::Place;
 

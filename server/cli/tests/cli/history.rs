@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::process::Stdio;
 
-use ebb_server::jobs::history::{History, OwnSnapshot, RecordState};
-use ebb_server::jobs::request::OutputPlace;
+use ebb_jobs::history::{History, OwnSnapshot, RecordState};
+use ebb_jobs::request::OutputPlace;
 use ebb_storage::{Db, Options};
 use serde_json::Value;
 use walkdir::WalkDir;

@@ -2,8 +2,8 @@
 
 use std::process::Stdio;
 
-use ebb_server::jobs::history::{History, JobRecord, OwnSnapshot};
-use ebb_server::jobs::request::{JobRequest, OutputPlace};
+use ebb_jobs::history::{History, JobRecord, OwnSnapshot};
+use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_storage::{Db, Options};
 use serde_json::{Value, json};
 

@@ -3,10 +3,10 @@ use std::sync::Mutex;
 
 use ebb_scheduler::runtime::JobStatus;
 use ebb_storage::{Options, TableOptions};
+use ebb_text::{LoadProgress, walk};
 
 use super::*;
 use crate::node::{NodeOptions, Stop};
-use crate::text::{LoadProgress, walk};
 
 fn open(data: &Path) -> Node {
     let node = Node::open(data, Options::default(), NodeOptions::command()).unwrap();

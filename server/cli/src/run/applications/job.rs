@@ -1,7 +1,7 @@
 //! Any application with its arguments, and the request that it is.
 
 use anyhow::Result;
-use ebb_server::jobs::request::{
+use ebb_jobs::request::{
     AggregateRequest, ApplicationRequest, CombineRequest, GrepRequest, IndexRequest, InputRequest,
     JobRequest, JoinRequest, PagerankRequest, PiRequest, SelectRequest, SimulateRequest,
     SortRequest, ValidateRequest, WordcountRequest,

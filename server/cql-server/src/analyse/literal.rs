@@ -1,0 +1,136 @@
+//! Constants of CQL as values. The catalog knows which kind fits which type, and what it is
+//! as bytes; this brings its kinds and errors together with those of statements.
+
+use ebb_catalog::types::literal::Constant as Literal;
+use ebb_catalog::types::{CqlType, TypeError};
+use ebb_cql::syntax::ast::{Constant, ConstantKind};
+
+use crate::error::{Result, invalid};
+
+/// Whether a constant of this kind may stand where a value of this type is wanted.
+pub fn fits(kind: ConstantKind, ty: &CqlType) -> bool {
+    literal(kind).fits(ty)
+}
+
+fn literal(kind: ConstantKind) -> Literal {
+    match kind {
+        ConstantKind::String => Literal::String,
+        ConstantKind::Integer => Literal::Integer,
+        ConstantKind::Float => Literal::Float,
+        ConstantKind::Boolean => Literal::Boolean,
+        ConstantKind::Uuid => Literal::Uuid,
+        ConstantKind::Hex => Literal::Hex,
+        ConstantKind::Duration => Literal::Duration,
+    }
+}
+
+/// The type that a constant has where nothing says another: of a function's argument, or
+/// of a selected constant.
+pub fn own_type(kind: ConstantKind, text: &str) -> CqlType {
+    match kind {
+        ConstantKind::String => CqlType::Text,
+        ConstantKind::Integer if text.parse::<i32>().is_ok() => CqlType::Int,
+        ConstantKind::Integer if text.parse::<i64>().is_ok() => CqlType::Bigint,
+        ConstantKind::Integer => CqlType::Varint,
+        ConstantKind::Float => CqlType::Double,
+        ConstantKind::Boolean => CqlType::Boolean,
+        ConstantKind::Uuid => CqlType::Uuid,
+        ConstantKind::Hex => CqlType::Blob,
+        ConstantKind::Duration => CqlType::Duration,
+    }
+}
+
+/// The value of a constant for the column, field or argument `receiver`.
+///
+/// # Errors
+/// In Cassandra's words: the kind does not fit the type, or the text is no such value.
+pub fn value(constant: &Constant, ty: &CqlType, receiver: &str) -> Result<Vec<u8>> {
+    let value = literal(constant.kind).to_bytes(&constant.text, ty, receiver);
+    value.or_else(|error: TypeError| invalid(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn constant(kind: ConstantKind, text: &str) -> Constant {
+        let text = text.to_owned();
+        Constant { kind, text }
+    }
+
+    #[test]
+    fn a_constant_becomes_the_bytes_of_its_column() {
+        let cases: [(ConstantKind, &str, CqlType, &[u8]); 10] = [
+            (
+                ConstantKind::Integer,
+                "-2",
+                CqlType::Int,
+                &[255, 255, 255, 254],
+            ),
+            (ConstantKind::Integer, "300", CqlType::Varint, &[1, 44]),
+            (
+                ConstantKind::Float,
+                "1.50",
+                CqlType::Decimal,
+                &[0, 0, 0, 2, 0, 150],
+            ),
+            (
+                ConstantKind::Integer,
+                "7",
+                CqlType::Decimal,
+                &[0, 0, 0, 0, 7],
+            ),
+            (ConstantKind::Hex, "0xCAfe", CqlType::Blob, &[0xca, 0xfe]),
+            (ConstantKind::Hex, "0x", CqlType::Blob, &[]),
+            (
+                ConstantKind::String,
+                "127.0.0.1",
+                CqlType::Inet,
+                &[127, 0, 0, 1],
+            ),
+            (ConstantKind::Boolean, "true", CqlType::Boolean, &[1]),
+            (
+                ConstantKind::String,
+                "1970-01-02",
+                CqlType::Date,
+                &[128, 0, 0, 1],
+            ),
+            (
+                ConstantKind::String,
+                "1970-01-01T00:00:01Z",
+                CqlType::Timestamp,
+                &[0, 0, 0, 0, 0, 0, 3, 232],
+            ),
+        ];
+        for (kind, text, ty, bytes) in cases {
+            assert_eq!(
+                value(&constant(kind, text), &ty, "c").unwrap(),
+                bytes,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_constant_of_another_kind_is_refused_in_cassandras_words() {
+        let error = value(&constant(ConstantKind::String, "x"), &CqlType::Int, "c");
+        assert_eq!(
+            error.unwrap_err().message,
+            "Invalid STRING constant (x) for \"c\" of type int"
+        );
+        let error = value(
+            &constant(ConstantKind::Integer, "3000000000"),
+            &CqlType::Int,
+            "c",
+        );
+        assert_eq!(
+            error.unwrap_err().message,
+            "Unable to make int from '3000000000'"
+        );
+        let error = value(&constant(ConstantKind::Hex, "0xabc"), &CqlType::Blob, "c");
+        assert_eq!(
+            error.unwrap_err().message,
+            "cannot parse 'abc' as hex bytes"
+        );
+    }
+}

@@ -1,0 +1,121 @@
+//! WHERE: which partitions and which ranges of their rows, and what is left to ask of each
+//! row.
+//!
+//! ```text
+//! relations ── Restrictions ──(what is bound)──> partitions by key | a range of tokens
+//!                                                ranges of encoded clusterings
+//!                                                predicates
+//! ```
+//!
+//! What is refused, and how, is Cassandra 4.1's `StatementRestrictions`.
+
+mod clustering;
+mod partition;
+mod predicate;
+mod relations;
+
+use ebb_catalog::schema::{Column, ColumnKind, TableSchema};
+use ebb_cql::syntax::ast::{Operator, Relation};
+
+pub use self::clustering::{ClusteringRestrictions, Rows};
+pub use self::partition::{PartitionRestrictions, Partitions, in_tuples, tuple_values};
+pub use self::predicate::{Predicate, Test};
+use self::relations::Parsed;
+use super::markers::Markers;
+use crate::error::{Result, invalid};
+
+/// Why a statement needs ALLOW FILTERING.
+pub const REQUIRES_ALLOW_FILTERING: &str = "Cannot execute this query as it might involve data \
+     filtering and thus may have unpredictable performance. If you want to execute this query \
+     despite the performance unpredictability, use ALLOW FILTERING";
+
+/// The most keys that one statement may name by IN.
+const PRODUCT_MAX: usize = 65_536;
+
+/// What a WHERE clause asks for.
+#[derive(Debug, Default)]
+pub struct Restrictions {
+    /// Which partitions.
+    pub partition: PartitionRestrictions,
+    /// Which rows of them, as far as ranges of keys say it.
+    pub clustering: ClusteringRestrictions,
+    /// What else must hold of a row.
+    pub predicates: Vec<Predicate>,
+    /// Whether anything is asked of clustering columns.
+    pub on_clustering: bool,
+    /// Whether anything is asked of regular columns.
+    pub on_regular: bool,
+}
+
+impl Restrictions {
+    /// What the relations ask for.
+    ///
+    /// # Errors
+    /// In Cassandra's words, for what cannot be asked, or not without ALLOW FILTERING.
+    pub fn new(
+        relations: &[Relation],
+        allow_filtering: bool,
+        markers: &mut Markers,
+    ) -> Result<Self> {
+        let schema = markers.schema().clone();
+        let mut parsed = Parsed::new(relations, markers)?;
+        let mut predicates = Vec::new();
+        let partition = PartitionRestrictions::new(&schema, &mut parsed, &mut predicates)?;
+        if !predicates.is_empty() && !allow_filtering {
+            return invalid(REQUIRES_ALLOW_FILTERING);
+        }
+        let on_clustering = parsed.has(ColumnKind::Clustering);
+        let on_regular = parsed.has(ColumnKind::Regular);
+        let clustering =
+            ClusteringRestrictions::new(&schema, &mut parsed, allow_filtering, &mut predicates)?;
+        if on_clustering && !partition.is_by_key() && !allow_filtering {
+            return invalid(REQUIRES_ALLOW_FILTERING);
+        }
+        let rest = parsed.take_rest();
+        if !rest.is_empty() && !allow_filtering {
+            return invalid(REQUIRES_ALLOW_FILTERING);
+        }
+        predicates.extend(rest);
+        Ok(Self {
+            partition,
+            clustering,
+            predicates,
+            on_clustering,
+            on_regular,
+        })
+    }
+
+    /// Whether partitions are read as a whole: then one of static columns alone has a row.
+    pub fn is_of_whole_partitions(&self) -> bool {
+        !self.on_clustering && !self.on_regular
+    }
+}
+
+/// A column that a statement names.
+///
+/// # Errors
+/// In Cassandra's words, where there is none.
+pub fn column<'s>(schema: &'s TableSchema, name: &str) -> Result<&'s Column> {
+    match schema.column(name) {
+        Some(column) => Ok(column),
+        None => invalid(format!(
+            "Undefined column name {name} in table {}.{}",
+            schema.keyspace(),
+            schema.name()
+        )),
+    }
+}
+
+/// The place of a column in the schema.
+pub fn place(schema: &TableSchema, column: &Column) -> usize {
+    let places = schema.columns().iter().position(|c| c.id == column.id);
+    places.expect("a column of this table")
+}
+
+/// Whether it compares by order.
+fn is_slice(operator: Operator) -> bool {
+    matches!(
+        operator,
+        Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual
+    )
+}

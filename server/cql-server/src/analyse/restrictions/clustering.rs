@@ -1,0 +1,356 @@
+//! Which rows of a partition a statement asks for, as ranges of encoded clusterings.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use ebb_catalog::key::{ByteRange, KeyError, SliceBound};
+use ebb_catalog::schema::{ColumnKind, TableSchema};
+use ebb_cql::syntax::ast::Operator;
+
+use super::partition::{in_tuples, tuple_values};
+use super::predicate::Predicate;
+use super::relations::{Ask, Asked, InTuples, Parsed, Tuple};
+use super::{PRODUCT_MAX, is_slice, place};
+use crate::analyse::markers::Bound;
+use crate::error::{Result, invalid, of_key};
+
+/// What ranges of keys can say: equal values of the first columns, then one slice.
+#[derive(Debug, Default)]
+pub struct ClusteringRestrictions {
+    /// Of consecutive columns from the first.
+    equal: Vec<Equal>,
+    /// Of the columns after those.
+    lower: Option<(Tuple, usize, bool)>,
+    upper: Option<(Tuple, usize, bool)>,
+    /// Columns that `equal` covers.
+    covered: usize,
+}
+
+#[derive(Debug)]
+struct Equal {
+    columns: usize,
+    values: EqualValues,
+    name: String,
+}
+
+#[derive(Debug)]
+enum EqualValues {
+    One(Tuple),
+    In(InTuples),
+}
+
+/// The rows of a partition, once values are bound.
+#[derive(Debug)]
+pub enum Rows {
+    /// All of them.
+    All,
+    /// These, by their whole encoded clusterings, ascending.
+    Exactly(Vec<Vec<u8>>),
+    /// Those in ranges of encoded clusterings, which are disjoint and ascending.
+    In(Vec<ByteRange>),
+}
+
+impl ClusteringRestrictions {
+    pub(super) fn new(
+        schema: &TableSchema,
+        parsed: &mut Parsed,
+        allow_filtering: bool,
+        predicates: &mut Vec<Predicate>,
+    ) -> Result<Self> {
+        let columns = schema.columns_of(ColumnKind::Clustering);
+        check(schema, parsed, allow_filtering)?;
+        let mut restrictions = Self::default();
+        let mut at = 0;
+        // What stops the prefix: the first column without relations, or with a slice.
+        while at < columns.len() {
+            let mut asked: VecDeque<Asked> = parsed.take(place(schema, &columns[at])).into();
+            let name = columns[at].name.to_string();
+            let others = |asked: &Asked| matches!(asked.ask, Ask::Other(_));
+            asked.retain(|asked| {
+                let is_other = others(asked);
+                if is_other {
+                    predicates.push(Predicate::of(asked.clone()));
+                }
+                !is_other
+            });
+            let Some(first) = asked.pop_front() else {
+                break;
+            };
+            let width = first.columns.len();
+            match first.ask {
+                Ask::Equal(tuple) => restrictions.equal.push(Equal {
+                    columns: width,
+                    values: EqualValues::One(tuple),
+                    name,
+                }),
+                Ask::In(values) => restrictions.equal.push(Equal {
+                    columns: width,
+                    values: EqualValues::In(values),
+                    name,
+                }),
+                Ask::Slice(operator, tuple) => {
+                    restrictions.bound(operator, tuple, width);
+                    for more in asked {
+                        let width = more.columns.len();
+                        if let Ask::Slice(operator, tuple) = more.ask {
+                            restrictions.bound(operator, tuple, width);
+                        }
+                    }
+                    break;
+                }
+                Ask::Other(_) => unreachable!("taken out before"),
+            }
+            at += width;
+            restrictions.covered = at;
+        }
+        let rest: Vec<usize> = columns.iter().map(|column| place(schema, column)).collect();
+        for place in rest {
+            predicates.extend(parsed.take(place).into_iter().map(Predicate::of));
+        }
+        Ok(restrictions)
+    }
+
+    fn bound(&mut self, operator: Operator, tuple: Tuple, columns: usize) {
+        let inclusive = matches!(operator, Operator::LessOrEqual | Operator::GreaterOrEqual);
+        let bound = Some((tuple, columns, inclusive));
+        match operator {
+            Operator::Greater | Operator::GreaterOrEqual => self.lower = bound,
+            _ => self.upper = bound,
+        }
+    }
+
+    /// Whether all clustering columns have one value, or some of IN.
+    pub fn is_full(&self, schema: &TableSchema) -> bool {
+        self.covered == schema.columns_of(ColumnKind::Clustering).len()
+    }
+
+    /// Whether there is an IN.
+    pub fn has_in(&self) -> bool {
+        let mut equal = self.equal.iter();
+        equal.any(|equal| matches!(equal.values, EqualValues::In(_)))
+    }
+
+    /// Whether there is a slice.
+    pub fn has_slice(&self) -> bool {
+        self.lower.is_some() || self.upper.is_some()
+    }
+
+    /// Whether the clustering column at this position has one value.
+    pub fn has_one_value(&self, position: usize) -> bool {
+        let mut from = 0;
+        for equal in &self.equal {
+            if (from..from + equal.columns).contains(&position) {
+                return match &equal.values {
+                    EqualValues::One(_) => true,
+                    EqualValues::In(InTuples::List(tuples)) => tuples.len() == 1,
+                    EqualValues::In(InTuples::Whole { .. }) => false,
+                };
+            }
+            from += equal.columns;
+        }
+        false
+    }
+
+    /// The rows, with these values.
+    ///
+    /// # Errors
+    /// In Cassandra's words: a null, values that are too long, too many of them.
+    pub fn rows(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Rows> {
+        let layout = schema.layout();
+        if self.equal.is_empty() && !self.has_slice() {
+            return Ok(match self.is_full(schema) {
+                true => Rows::Exactly(vec![Vec::new()]),
+                false => Rows::All,
+            });
+        }
+        let mut prefixes: Vec<Vec<Cow<'_, [u8]>>> = vec![Vec::new()];
+        for equal in &self.equal {
+            let tuples = match &equal.values {
+                EqualValues::One(tuple) => {
+                    vec![tuple_values(tuple, equal.columns, &equal.name, bound)?]
+                }
+                EqualValues::In(values) => in_tuples(values, equal.columns, &equal.name, bound)?,
+            };
+            if prefixes.len().saturating_mul(tuples.len()) > PRODUCT_MAX {
+                return invalid(format!(
+                    "The IN relations of a statement may name {PRODUCT_MAX} keys at most"
+                ));
+            }
+            let longer = |prefix: &Vec<Cow<'_, [u8]>>| {
+                let with = |tuple: &Vec<Cow<'_, [u8]>>| {
+                    let values = prefix.iter().chain(tuple);
+                    values.map(|value| Cow::Owned(value.to_vec())).collect()
+                };
+                tuples.iter().map(with).collect::<Vec<_>>()
+            };
+            prefixes = match (&prefixes[..], tuples.len()) {
+                ([first], 1) if first.is_empty() => tuples,
+                _ => prefixes.iter().flat_map(longer).collect(),
+            };
+        }
+        if self.is_full(schema) {
+            let mut exact = Vec::with_capacity(prefixes.len());
+            for prefix in &prefixes {
+                let values: Vec<&[u8]> = prefix.iter().map(|value| &**value).collect();
+                let mut key = Vec::new();
+                match layout.encode_clustering(&values, &mut key) {
+                    Ok(()) => exact.push(key),
+                    // No row has such a key.
+                    Err(KeyError::ClusteringTooLong(_)) => {}
+                    Err(error) => return Err(of_key(error)),
+                }
+            }
+            exact.sort_unstable();
+            exact.dedup();
+            return Ok(Rows::Exactly(exact));
+        }
+        let name = schema.columns_of(ColumnKind::Clustering)[self.covered]
+            .name
+            .to_string();
+        let end = |end: &Option<(Tuple, usize, bool)>| -> Result<Option<End>> {
+            let Some((tuple, columns, inclusive)) = end else {
+                return Ok(None);
+            };
+            let values = tuple_values(tuple, *columns, &name, bound)?;
+            let values = values.iter().map(|value| value.to_vec()).collect();
+            Ok(Some((values, *inclusive)))
+        };
+        let (lower, upper) = (end(&self.lower)?, end(&self.upper)?);
+        let (lower_values, upper_values) = (parts(&lower), parts(&upper));
+        let mut ranges = Vec::new();
+        for prefix in &prefixes {
+            let equal: Vec<&[u8]> = prefix.iter().map(|value| &**value).collect();
+            let lower = lower.as_ref().map(|(_, inclusive)| SliceBound {
+                values: &lower_values,
+                inclusive: *inclusive,
+            });
+            let upper = upper.as_ref().map(|(_, inclusive)| SliceBound {
+                values: &upper_values,
+                inclusive: *inclusive,
+            });
+            ranges.extend(layout.slices(&equal, lower, upper).map_err(of_key)?);
+        }
+        ranges.sort_by(|a, b| a.from.cmp(&b.from));
+        ranges.dedup();
+        Ok(Rows::In(ranges))
+    }
+}
+
+/// One end of a slice, and whether it is part of it.
+type End = (Vec<Vec<u8>>, bool);
+
+/// The values of one end of a slice.
+fn parts(end: &Option<End>) -> Vec<&[u8]> {
+    let values = end.iter().flat_map(|(values, _)| values);
+    values.map(|value| &value[..]).collect()
+}
+
+/// Holds relations on clustering columns to what may be said together.
+fn check(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Result<()> {
+    let columns = schema.columns_of(ColumnKind::Clustering);
+    let first = schema.columns_of(ColumnKind::PartitionKey).len();
+    // Of each column: the relations that begin with it.
+    let mut by_column: Vec<Vec<&Asked>> = columns.iter().map(|_| Vec::new()).collect();
+    let mut covered_by: Vec<Option<usize>> = vec![None; columns.len()];
+    for asked in parsed.peek(ColumnKind::Clustering) {
+        let start = asked.columns[0] - first;
+        by_column[start].push(asked);
+        for &place in &asked.columns {
+            let at = place - first;
+            let is_first = covered_by[at].is_none_or(|by| by == start);
+            if !is_first {
+                return invalid(match &asked.ask {
+                    Ask::Slice(..) => format!(
+                        "Column \"{}\" cannot be restricted by two inequalities not starting with \
+                         the same column",
+                        columns[at].name
+                    ),
+                    _ => format!(
+                        "{} cannot be restricted by more than one relation if it includes an Equal",
+                        columns[at].name
+                    ),
+                });
+            }
+            covered_by[at] = Some(start);
+        }
+    }
+    let mut slice_at: Option<usize> = None;
+    let mut missing: Option<usize> = None;
+    for (at, asked) in by_column.iter().enumerate() {
+        check_column(&columns[at].name, asked)?;
+        let (name, is_covered) = (&columns[at].name, covered_by[at].is_some());
+        if !is_covered {
+            missing = missing.or(Some(at));
+            continue;
+        }
+        if allow_filtering {
+            continue;
+        }
+        if asked.is_empty() {
+            continue;
+        }
+        if let Some(before) = slice_at {
+            return invalid(format!(
+                "Clustering column \"{name}\" cannot be restricted (preceding column \"{}\" is \
+                 restricted by a non-EQ relation)",
+                columns[before].name
+            ));
+        }
+        let contains = |asked: &&Asked| matches!(asked.ask, Ask::Other(_));
+        if asked.iter().any(contains) {
+            return invalid(
+                "Clustering columns can only be restricted with CONTAINS with a secondary index or \
+                 filtering",
+            );
+        }
+        if let Some(missing) = missing {
+            return invalid(format!(
+                "PRIMARY KEY column \"{name}\" cannot be restricted as preceding column \"{}\" is \
+                 not restricted",
+                columns[missing].name
+            ));
+        }
+        let slice = |asked: &&Asked| matches!(asked.ask, Ask::Slice(..));
+        if asked.iter().any(slice) {
+            slice_at = Some(at);
+        }
+    }
+    Ok(())
+}
+
+fn check_column(name: &str, asked: &[&Asked]) -> Result<()> {
+    let count = |test: &dyn Fn(&Ask) -> bool| asked.iter().filter(|asked| test(&asked.ask)).count();
+    let key_asks = count(&|ask| !matches!(ask, Ask::Other(_)));
+    if key_asks < 2 {
+        return Ok(());
+    }
+    if count(&|ask| matches!(ask, Ask::Equal(_))) > 0 {
+        return invalid(format!(
+            "{name} cannot be restricted by more than one relation if it includes an Equal"
+        ));
+    }
+    if count(&|ask| matches!(ask, Ask::In(_))) > 0 {
+        return invalid(format!(
+            "{name} cannot be restricted by more than one relation if it includes a IN"
+        ));
+    }
+    let lower = |ask: &Ask| {
+        matches!(
+            ask,
+            Ask::Slice(Operator::Greater | Operator::GreaterOrEqual, _)
+        )
+    };
+    if count(&lower) > 1 {
+        return invalid(format!(
+            "More than one restriction was found for the start bound on {name}"
+        ));
+    }
+    let upper =
+        |ask: &Ask| matches!(ask, Ask::Slice(operator, _) if is_slice(*operator) && !lower(ask));
+    if count(&upper) > 1 {
+        return invalid(format!(
+            "More than one restriction was found for the end bound on {name}"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,331 @@
+//! Which partitions a statement asks for.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::ops::Bound as End;
+
+use ebb_catalog::key::{ByteRange, PartitionKey, Token, token_range};
+use ebb_catalog::schema::{ColumnKind, TableSchema};
+use ebb_catalog::types::elements;
+use ebb_cql::syntax::ast::Operator;
+
+use super::predicate::Predicate;
+use super::relations::{Ask, Asked, InTuples, Parsed, TokenAsk, Tuple};
+use super::{PRODUCT_MAX, place};
+use crate::analyse::markers::Bound;
+use crate::analyse::term::Term;
+use crate::error::{Result, invalid, of_key, of_type};
+
+/// Which partitions.
+#[derive(Debug, Default)]
+pub enum PartitionRestrictions {
+    /// All.
+    #[default]
+    All,
+    /// By key: for each of its columns what it may be.
+    Keys(Vec<OneOf>),
+    /// By token.
+    Tokens(Vec<TokenAsk>),
+}
+
+/// What a column may be.
+#[derive(Debug)]
+pub enum OneOf {
+    /// This.
+    Equal(Term),
+    /// One of these.
+    In(InTuples),
+}
+
+/// The partitions, once values are bound.
+#[derive(Debug)]
+pub enum Partitions {
+    /// These, none twice, by the order of their columns.
+    Keys(Vec<PartitionKey>),
+    /// All in a range of keys of the engine.
+    Range(ByteRange),
+}
+
+impl PartitionRestrictions {
+    pub(super) fn new(
+        schema: &TableSchema,
+        parsed: &mut Parsed,
+        predicates: &mut Vec<Predicate>,
+    ) -> Result<Self> {
+        let keys = schema.columns_of(ColumnKind::PartitionKey);
+        let by_column = keys.iter().map(|column| {
+            let asked = parsed.take(place(schema, column));
+            check_one(&column.name, &asked)?;
+            Ok(asked)
+        });
+        let by_column = by_column.collect::<Result<Vec<_>>>()?;
+        let by_key = |asked: &Vec<Asked>| {
+            matches!(
+                &asked[..],
+                [Asked {
+                    ask: Ask::Equal(_) | Ask::In(_),
+                    ..
+                }]
+            )
+        };
+        let tokens = std::mem::take(&mut parsed.tokens);
+        if tokens.is_empty() && by_column.iter().all(by_key) {
+            let one = |asked: Vec<Asked>| match asked.into_iter().next().map(|asked| asked.ask) {
+                Some(Ask::Equal(Tuple::Terms(mut terms))) => OneOf::Equal(terms.remove(0)),
+                Some(Ask::In(values)) => OneOf::In(values),
+                _ => unreachable!("only these are by key"),
+            };
+            return Ok(Self::Keys(by_column.into_iter().map(one).collect()));
+        }
+        if !tokens.is_empty() && by_column.iter().any(|asked| !asked.is_empty()) {
+            let names: Vec<&str> = keys.iter().map(|key| &*key.name).collect();
+            if by_column.iter().all(by_key) {
+                return invalid(format!(
+                    "Columns \"{}\" cannot be restricted by both a normal relation and a token \
+                     relation",
+                    names.join(", ")
+                ));
+            }
+        }
+        predicates.extend(by_column.into_iter().flatten().map(Predicate::of));
+        if tokens.is_empty() {
+            return Ok(Self::All);
+        }
+        check_tokens(schema, &tokens)?;
+        Ok(Self::Tokens(tokens))
+    }
+
+    /// Whether the partitions are named.
+    pub fn is_by_key(&self) -> bool {
+        matches!(self, Self::Keys(_))
+    }
+
+    /// Whether it names several partitions by IN.
+    pub fn has_in(&self) -> bool {
+        let Self::Keys(columns) = self else {
+            return false;
+        };
+        columns.iter().any(|column| matches!(column, OneOf::In(_)))
+    }
+
+    /// The marker that gives the column of the partition key at a place, where one does.
+    pub fn marker(&self, position: usize) -> Option<u16> {
+        match self {
+            Self::Keys(columns) => match columns.get(position)? {
+                OneOf::Equal(term) => term.marker(),
+                OneOf::In(InTuples::List(list)) => match &list[..] {
+                    [Tuple::Terms(terms)] => terms[0].marker(),
+                    _ => None,
+                },
+                OneOf::In(_) => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The partitions, with these values.
+    ///
+    /// # Errors
+    /// In Cassandra's words: a null, an empty key, one that is too long; too many of them.
+    pub fn partitions(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Partitions> {
+        match self {
+            Self::All => Ok(Partitions::Range(token_range(
+                End::Unbounded,
+                End::Unbounded,
+            ))),
+            Self::Tokens(tokens) => token_bounds(tokens, bound).map(Partitions::Range),
+            Self::Keys(columns) => keys(schema, columns, bound).map(Partitions::Keys),
+        }
+    }
+}
+
+fn check_one(name: &str, asked: &[Asked]) -> Result<()> {
+    let has = |test: fn(&Ask) -> bool| asked.iter().any(|asked| test(&asked.ask));
+    if asked.len() < 2 {
+        return Ok(());
+    }
+    if has(|ask| matches!(ask, Ask::Equal(_))) {
+        return invalid(format!(
+            "{name} cannot be restricted by more than one relation if it includes an Equal"
+        ));
+    }
+    if has(|ask| matches!(ask, Ask::In(_))) {
+        return invalid(format!(
+            "{name} cannot be restricted by more than one relation if it includes a IN"
+        ));
+    }
+    Ok(())
+}
+
+fn check_tokens(schema: &TableSchema, tokens: &[TokenAsk]) -> Result<()> {
+    let names = || {
+        let keys = schema.columns_of(ColumnKind::PartitionKey).iter();
+        keys.map(|key| &*key.name).collect::<Vec<_>>().join(", ")
+    };
+    let count = |of: &[Operator]| tokens.iter().filter(|t| of.contains(&t.operator)).count();
+    if tokens.len() > 1 && count(&[Operator::Equal]) > 0 {
+        return invalid(format!(
+            "{} cannot be restricted by more than one relation if it includes an Equal",
+            names()
+        ));
+    }
+    if count(&[Operator::Greater, Operator::GreaterOrEqual]) > 1 {
+        return invalid(format!(
+            "More than one restriction was found for the start bound on {}",
+            names()
+        ));
+    }
+    if count(&[Operator::Less, Operator::LessOrEqual]) > 1 {
+        return invalid(format!(
+            "More than one restriction was found for the end bound on {}",
+            names()
+        ));
+    }
+    Ok(())
+}
+
+fn token_bounds(tokens: &[TokenAsk], bound: &Bound<'_>) -> Result<ByteRange> {
+    let (mut from, mut to) = (End::Unbounded, End::Unbounded);
+    for ask in tokens {
+        let value = ask
+            .value
+            .evaluate(bound)?
+            .condition("partition key token")?;
+        let Ok(bytes) = <[u8; 8]>::try_from(&value[..]) else {
+            return invalid("Invalid null value in condition for column partition key token");
+        };
+        let token = Token(i64::from_be_bytes(bytes));
+        match ask.operator {
+            Operator::Greater => from = End::Excluded(token),
+            Operator::GreaterOrEqual => from = End::Included(token),
+            // The least token as an end means the end of the ring.
+            Operator::Less | Operator::LessOrEqual if token == Token::MIN => to = End::Unbounded,
+            Operator::Less => to = End::Excluded(token),
+            Operator::LessOrEqual => to = End::Included(token),
+            _ => (from, to) = (End::Included(token), End::Included(token)),
+        }
+    }
+    Ok(token_range(from, to))
+}
+
+fn keys(schema: &TableSchema, columns: &[OneOf], bound: &Bound<'_>) -> Result<Vec<PartitionKey>> {
+    let named = schema.columns_of(ColumnKind::PartitionKey);
+    let layout = schema.layout();
+    // The one key of a point read needs no product.
+    if let [OneOf::Equal(term)] = columns {
+        let value = term.evaluate(bound)?.condition(&named[0].name)?;
+        return Ok(vec![layout.partition_key(&[&value]).map_err(of_key)?]);
+    }
+    let mut products: Vec<Vec<Cow<'_, [u8]>>> = vec![Vec::new()];
+    for (one_of, column) in columns.iter().zip(named) {
+        let mut values = match one_of {
+            OneOf::Equal(term) => vec![term.evaluate(bound)?.condition(&column.name)?],
+            OneOf::In(values) => in_values(values, &column.name, bound)?,
+        };
+        values.sort_by(|a, b| column.ty.compare(a, b));
+        values.dedup_by(|a, b| column.ty.compare(a, b).is_eq());
+        products = product(&products, &values)?;
+    }
+    let key = |values: &Vec<Cow<'_, [u8]>>| {
+        let values: Vec<&[u8]> = values.iter().map(|value| &**value).collect();
+        layout.partition_key(&values).map_err(of_key)
+    };
+    products.iter().map(key).collect()
+}
+
+/// Each of `products` with each of `values`.
+fn product<T: Clone>(products: &[Vec<T>], values: &[T]) -> Result<Vec<Vec<T>>> {
+    if products.len().saturating_mul(values.len()) > PRODUCT_MAX {
+        return invalid(format!(
+            "The IN relations of a statement may name {PRODUCT_MAX} keys at most"
+        ));
+    }
+    let mut next = Vec::with_capacity(products.len() * values.len());
+    for product in products {
+        for value in values {
+            let mut product = product.clone();
+            product.push(value.clone());
+            next.push(product);
+        }
+    }
+    Ok(next)
+}
+
+/// The values of an IN relation on one column.
+pub(super) fn in_values<'v>(
+    values: &'v InTuples,
+    column: &str,
+    bound: &Bound<'v>,
+) -> Result<Vec<Cow<'v, [u8]>>> {
+    let tuples = in_tuples(values, 1, column, bound)?;
+    Ok(tuples
+        .into_iter()
+        .map(|mut tuple| tuple.remove(0))
+        .collect())
+}
+
+/// The tuples of an IN relation on `columns` columns.
+pub fn in_tuples<'v>(
+    values: &'v InTuples,
+    columns: usize,
+    name: &str,
+    bound: &Bound<'v>,
+) -> Result<Vec<Vec<Cow<'v, [u8]>>>> {
+    match values {
+        InTuples::List(tuples) => {
+            let one = |tuple: &'v Tuple| tuple_values(tuple, columns, name, bound);
+            tuples.iter().map(one).collect()
+        }
+        InTuples::Whole { list, tuples } => {
+            let list = list.evaluate(bound)?.condition(name)?;
+            let one = |element: std::result::Result<Option<&[u8]>, _>| {
+                let Some(element) = element.map_err(of_type)? else {
+                    return invalid(format!("Invalid null value in condition for column {name}"));
+                };
+                match tuples {
+                    false => Ok(vec![Cow::Owned(element.to_vec())]),
+                    true => split_tuple(element, columns, name),
+                }
+            };
+            elements::elements(&list)
+                .map_err(of_type)?
+                .map(one)
+                .collect()
+        }
+    }
+}
+
+/// The values of a tuple.
+pub fn tuple_values<'v>(
+    tuple: &'v Tuple,
+    columns: usize,
+    name: &str,
+    bound: &Bound<'v>,
+) -> Result<Vec<Cow<'v, [u8]>>> {
+    match tuple {
+        Tuple::Terms(terms) => {
+            let one = |term: &'v Term| term.evaluate(bound)?.condition(name);
+            terms.iter().map(one).collect()
+        }
+        Tuple::Whole(term) => split_tuple(&term.evaluate(bound)?.condition(name)?, columns, name),
+    }
+}
+
+fn split_tuple(bytes: &[u8], columns: usize, name: &str) -> Result<Vec<Cow<'static, [u8]>>> {
+    let mut values = Vec::with_capacity(columns);
+    for value in elements::components(bytes) {
+        match value.map_err(of_type)? {
+            Some(value) => values.push(Cow::Owned(value.to_vec())),
+            None => {
+                return invalid(format!("Invalid null value in condition for column {name}"));
+            }
+        }
+    }
+    match values.len().cmp(&columns) {
+        Ordering::Equal => Ok(values),
+        _ => invalid(format!(
+            "Expected {columns} elements in value tuple, but got {}",
+            values.len()
+        )),
+    }
+}

@@ -1,0 +1,467 @@
+//! Relations as they are written, with their columns found and their terms typed.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use ebb_catalog::schema::{Column, ColumnKind, TableSchema};
+use ebb_catalog::types::CqlType;
+use ebb_cql::syntax::ast::{self, InValues, Operator, Relation};
+
+use super::predicate::{Predicate, Test};
+use super::{column, is_slice, place};
+use crate::analyse::markers::{Markers, Receiver};
+use crate::analyse::term::{self, Term};
+use crate::error::{Result, invalid};
+
+/// What one relation asks of one or more columns.
+#[derive(Debug, Clone)]
+pub enum Ask {
+    /// `=`: the values of the columns.
+    Equal(Tuple),
+    /// `IN`.
+    In(InTuples),
+    /// `<`, `<=`, `>`, `>=`.
+    Slice(Operator, Tuple),
+    /// What only a predicate can say.
+    Other(Test),
+}
+
+/// Values of one or more columns.
+#[derive(Debug, Clone)]
+pub enum Tuple {
+    /// One for each column.
+    Terms(Vec<Term>),
+    /// All in one value of a tuple type.
+    Whole(Term),
+}
+
+/// What stands after IN.
+#[derive(Debug, Clone)]
+pub enum InTuples {
+    /// `(a, b)`.
+    List(Vec<Tuple>),
+    /// A list that comes with the request: of values of one column, or of tuples.
+    Whole {
+        /// The list.
+        list: Term,
+        /// Its elements are tuples of several columns.
+        tuples: bool,
+    },
+}
+
+/// One relation.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The columns, by their places in the schema; more than one only of clustering ones.
+    pub columns: Vec<usize>,
+    /// What is asked.
+    pub ask: Ask,
+}
+
+/// A bound on the token.
+#[derive(Debug)]
+pub struct TokenAsk {
+    pub operator: Operator,
+    pub value: Term,
+}
+
+/// All relations of a statement.
+#[derive(Debug)]
+pub struct Parsed {
+    schema: Arc<TableSchema>,
+    asked: Vec<Asked>,
+    pub tokens: Vec<TokenAsk>,
+}
+
+impl Parsed {
+    pub fn new(relations: &[Relation], markers: &mut Markers) -> Result<Self> {
+        let schema = markers.schema().clone();
+        let mut parsed = Self {
+            schema,
+            asked: Vec::new(),
+            tokens: Vec::new(),
+        };
+        for relation in relations {
+            parsed.add(relation, markers)?;
+        }
+        Ok(parsed)
+    }
+
+    /// Whether a relation asks of a column of this kind.
+    pub fn has(&self, kind: ColumnKind) -> bool {
+        let columns = self.schema.columns();
+        let mut asked = self.asked.iter().flat_map(|asked| &asked.columns);
+        asked.any(|&place| columns[place].kind == kind)
+    }
+
+    /// Takes all relations that begin with a column.
+    pub fn take(&mut self, place: usize) -> Vec<Asked> {
+        self.asked
+            .extract_if(.., |asked| asked.columns[0] == place)
+            .collect()
+    }
+
+    /// Those of a kind of columns that are left, in the order of the columns.
+    pub fn peek(&self, kind: ColumnKind) -> impl Iterator<Item = &Asked> {
+        let columns = self.schema.columns();
+        (self.asked.iter()).filter(move |asked| columns[asked.columns[0]].kind == kind)
+    }
+
+    /// What is left, as predicates.
+    pub fn take_rest(&mut self) -> Vec<Predicate> {
+        self.asked.drain(..).map(Predicate::of).collect()
+    }
+
+    fn add(&mut self, relation: &Relation, markers: &mut Markers) -> Result<()> {
+        let schema = self.schema.clone();
+        match relation {
+            Relation::Column {
+                column: name,
+                operator,
+                value,
+            } => {
+                let column = column(&schema, name.as_str())?;
+                let ask = one_column(relation, column, *operator, value, markers)?;
+                self.asked.push(Asked {
+                    columns: vec![place(&schema, column)],
+                    ask,
+                });
+            }
+            Relation::In {
+                column: name,
+                values,
+            } => {
+                let column = column(&schema, name.as_str())?;
+                check_type(column, "IN")?;
+                let ask = match values {
+                    InValues::List(terms) => {
+                        let receiver = Receiver::new(&*column.name, column.ty.clone());
+                        let one = |t| Ok(Tuple::Terms(vec![term::prepare(t, &receiver, markers)?]));
+                        InTuples::List(terms.iter().map(one).collect::<Result<_>>()?)
+                    }
+                    InValues::Marker(marker) => {
+                        let ty = CqlType::list(column.ty.clone().freeze()).freeze();
+                        let receiver = Receiver::new(format!("in({})", column.name), ty);
+                        let marker = ast::Term::Marker(marker.clone());
+                        InTuples::Whole {
+                            list: term::prepare(&marker, &receiver, markers)?,
+                            tuples: false,
+                        }
+                    }
+                };
+                self.asked.push(Asked {
+                    columns: vec![place(&schema, column)],
+                    ask: Ask::In(ask),
+                });
+            }
+            Relation::IsNotNull(_) => {
+                return invalid(format!("Unsupported restriction: {relation}"));
+            }
+            Relation::Element {
+                column: name,
+                key,
+                operator,
+                value,
+            } => {
+                let column = column(&schema, name.as_str())?;
+                let ask = element(column, key, *operator, value, markers)?;
+                self.asked.push(Asked {
+                    columns: vec![place(&schema, column)],
+                    ask: Ask::Other(ask),
+                });
+            }
+            Relation::Token {
+                columns,
+                operator,
+                value,
+            } => {
+                let ask = token(&schema, columns, *operator, value, markers)?;
+                self.tokens.push(ask);
+            }
+            Relation::Tuple {
+                columns,
+                operator,
+                value,
+            } => {
+                if *operator == Operator::NotEqual {
+                    return invalid(format!("Unsupported \"!=\" relation: {relation}"));
+                }
+                let columns = clustering_columns(&schema, columns)?;
+                let value = tuple(&schema, &columns, value, markers)?;
+                let ask = match operator {
+                    Operator::Equal => Ask::Equal(value),
+                    operator if is_slice(*operator) => Ask::Slice(*operator, value),
+                    other => {
+                        return invalid(format!(
+                            "{} cannot be used for multi-column relations",
+                            other.text()
+                        ));
+                    }
+                };
+                self.asked.push(Asked { columns, ask });
+            }
+            Relation::TupleIn { columns, values } => {
+                let columns = clustering_columns(&schema, columns)?;
+                let ask = match values {
+                    InValues::List(terms) => {
+                        let one = |t| tuple(&schema, &columns, t, markers);
+                        InTuples::List(terms.iter().map(one).collect::<Result<_>>()?)
+                    }
+                    InValues::Marker(marker) => {
+                        let ty = CqlType::list(tuple_type(&schema, &columns)).freeze();
+                        let names = names(&schema, &columns);
+                        let receiver = Receiver::new(format!("in({names})"), ty);
+                        let marker = ast::Term::Marker(marker.clone());
+                        InTuples::Whole {
+                            list: term::prepare(&marker, &receiver, markers)?,
+                            tuples: true,
+                        }
+                    }
+                };
+                let ask = Ask::In(ask);
+                self.asked.push(Asked { columns, ask });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn one_column(
+    relation: &Relation,
+    column: &Column,
+    operator: Operator,
+    value: &ast::Term,
+    markers: &mut Markers,
+) -> Result<Ask> {
+    let name = &*column.name;
+    match operator {
+        Operator::NotEqual => {
+            return invalid(format!("Unsupported \"!=\" relation: {relation}"));
+        }
+        Operator::Like => {
+            return invalid(format!(
+                "LIKE restriction is only supported on properly indexed columns. {relation} is not \
+                 valid."
+            ));
+        }
+        _ => {}
+    }
+    let inner = match (operator, &column.ty) {
+        (Operator::ContainsKey, CqlType::Map { key, .. }) => key,
+        (Operator::ContainsKey, _) => {
+            return invalid(format!("Cannot use CONTAINS KEY on non-map column {name}"));
+        }
+        (Operator::Contains, CqlType::List { element, .. } | CqlType::Set { element, .. }) => {
+            element
+        }
+        (Operator::Contains, CqlType::Map { value, .. }) => value,
+        (Operator::Contains, _) => {
+            return invalid(format!(
+                "Cannot use CONTAINS on non-collection column {name}"
+            ));
+        }
+        _ => {
+            if is_slice(operator) && column.ty.contains_duration() {
+                return invalid(match &column.ty {
+                    CqlType::Duration => {
+                        "Slice restrictions are not supported on duration columns".to_owned()
+                    }
+                    CqlType::Tuple(_) => {
+                        "Slice restrictions are not supported on tuples containing durations"
+                            .to_owned()
+                    }
+                    CqlType::Udt { .. } => {
+                        "Slice restrictions are not supported on UDTs containing durations"
+                            .to_owned()
+                    }
+                    _ => "Slice restrictions are not supported on collections containing durations"
+                        .to_owned(),
+                });
+            }
+            check_type(column, operator.text())?;
+            let receiver = Receiver::new(name, column.ty.clone());
+            let value = Tuple::Terms(vec![term::prepare(value, &receiver, markers)?]);
+            return Ok(match operator {
+                Operator::Equal => Ask::Equal(value),
+                slice => Ask::Slice(slice, value),
+            });
+        }
+    };
+    let what = if operator == Operator::ContainsKey {
+        "key"
+    } else {
+        "value"
+    };
+    let receiver = Receiver::new(format!("{what}({name})"), (**inner).clone());
+    let value = term::prepare(value, &receiver, markers)?;
+    Ok(Ask::Other(match operator {
+        Operator::ContainsKey => Test::ContainsKey(value),
+        _ => Test::Contains(value),
+    }))
+}
+
+/// Refuses what lies in several cells.
+fn check_type(column: &Column, operator: &str) -> Result<()> {
+    if !column.ty.is_multi_cell() {
+        return Ok(());
+    }
+    let (name, ty) = (&column.name, &column.ty);
+    match ty.is_collection() {
+        true => invalid(format!(
+            "Collection column '{name}' ({ty}) cannot be restricted by a '{operator}' relation"
+        )),
+        false => invalid(format!(
+            "Non-frozen UDT column '{name}' ({ty}) cannot be restricted by any relation"
+        )),
+    }
+}
+
+fn element(
+    column: &Column,
+    key: &ast::Term,
+    operator: Operator,
+    value: &ast::Term,
+    markers: &mut Markers,
+) -> Result<Test> {
+    let name = &column.name;
+    let (keys, values) = match &column.ty {
+        CqlType::List { .. } => {
+            return invalid(format!(
+                "Indexes on list entries ({name}[index] = value) are not currently supported."
+            ));
+        }
+        CqlType::Map { frozen: true, .. } => {
+            return invalid(format!(
+                "Map-entry equality predicates on frozen map column {name} are not supported"
+            ));
+        }
+        CqlType::Map { key, value, .. } => (key, value),
+        _ => return invalid(format!("Column {name} cannot be used as a map")),
+    };
+    if operator != Operator::Equal {
+        return invalid("Only EQ relations are supported on map entries");
+    }
+    let key_receiver = Receiver::new(format!("key({name})"), (**keys).clone());
+    let receiver = Receiver::new(format!("value({name})"), (**values).clone());
+    Ok(Test::Element {
+        key: term::prepare(key, &key_receiver, markers)?,
+        value: term::prepare(value, &receiver, markers)?,
+    })
+}
+
+fn token(
+    schema: &TableSchema,
+    columns: &[ast::Name],
+    operator: Operator,
+    value: &ast::Term,
+    markers: &mut Markers,
+) -> Result<TokenAsk> {
+    let keys = schema.columns_of(ColumnKind::PartitionKey);
+    for name in columns {
+        if column(schema, name.as_str())?.kind != ColumnKind::PartitionKey {
+            return invalid("The token() function must contains only partition key components");
+        }
+    }
+    if columns.len() != keys.len() {
+        return invalid(
+            "The token() function must be applied to all partition key components or none of them",
+        );
+    }
+    if columns
+        .iter()
+        .zip(keys)
+        .any(|(name, key)| *name != *key.name)
+    {
+        let keys: Vec<&str> = keys.iter().map(|key| &*key.name).collect();
+        return invalid(format!(
+            "The token function arguments must be in the partition key order: {}",
+            keys.join(", ")
+        ));
+    }
+    if operator != Operator::Equal && !is_slice(operator) {
+        return invalid(format!(
+            "{} cannot be used with the token function",
+            operator.text()
+        ));
+    }
+    let receiver = Receiver::new("partition key token", CqlType::Bigint);
+    Ok(TokenAsk {
+        operator,
+        value: term::prepare(value, &receiver, markers)?,
+    })
+}
+
+/// The places of columns of a multi-column relation.
+fn clustering_columns(schema: &TableSchema, names: &[ast::Name]) -> Result<Vec<usize>> {
+    let mut places = Vec::with_capacity(names.len());
+    let mut seen = HashSet::new();
+    let mut previous: Option<usize> = None;
+    for name in names {
+        let column = column(schema, name.as_str())?;
+        if column.kind != ColumnKind::Clustering {
+            return invalid(format!(
+                "Multi-column relations can only be applied to clustering columns but was applied \
+                 to: {name}"
+            ));
+        }
+        if !seen.insert(name) {
+            return invalid(format!("Column \"{name}\" appeared twice in a relation"));
+        }
+        if previous.is_some_and(|previous| column.position != previous + 1) {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            return invalid(format!(
+                "Clustering columns must appear in the PRIMARY KEY order in multi-column \
+                 relations: ({})",
+                names.join(", ")
+            ));
+        }
+        previous = Some(column.position);
+        places.push(place(schema, column));
+    }
+    Ok(places)
+}
+
+fn names(schema: &TableSchema, columns: &[usize]) -> String {
+    let names = columns.iter().map(|&place| &*schema.columns()[place].name);
+    names.collect::<Vec<_>>().join(",")
+}
+
+fn tuple_type(schema: &TableSchema, columns: &[usize]) -> CqlType {
+    CqlType::tuple(
+        columns
+            .iter()
+            .map(|&place| schema.columns()[place].ty.clone()),
+    )
+}
+
+fn tuple(
+    schema: &TableSchema,
+    columns: &[usize],
+    value: &ast::Term,
+    markers: &mut Markers,
+) -> Result<Tuple> {
+    let ast::Term::Tuple(terms) = value else {
+        let name = format!("({})", names(schema, columns));
+        let receiver = Receiver::new(name, tuple_type(schema, columns));
+        return Ok(Tuple::Whole(term::prepare(value, &receiver, markers)?));
+    };
+    if terms.len() != columns.len() {
+        let values: Vec<String> = terms.iter().map(ToString::to_string).collect();
+        return invalid(format!(
+            "Expected {} elements in value tuple, but got {}: ({})",
+            columns.len(),
+            terms.len(),
+            values.join(", ")
+        ));
+    }
+    let one = |(term, &place): (&ast::Term, &usize)| {
+        let column = &schema.columns()[place];
+        term::prepare(
+            term,
+            &Receiver::new(&*column.name, column.ty.clone()),
+            markers,
+        )
+    };
+    let terms = terms.iter().zip(columns).map(one);
+    Ok(Tuple::Terms(terms.collect::<Result<_>>()?))
+}

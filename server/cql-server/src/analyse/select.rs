@@ -1,0 +1,307 @@
+//! SELECT, analysed.
+
+use std::sync::Arc;
+
+use ebb_catalog::key;
+use ebb_catalog::schema::{ColumnKind, TableSchema};
+use ebb_catalog::types::CqlType;
+use ebb_cql::protocol::{ColumnSpec, Columns};
+use ebb_cql::syntax::ast::{self, Order, Selection, Selector};
+
+use super::markers::{Bound, Markers, Receiver};
+use super::restrictions::{Restrictions, column, place};
+use super::selection::{Outputs, Slots};
+use super::term::{self, Evaluated, Term};
+use crate::error::{Result, invalid};
+
+/// What a SELECT reads and returns.
+#[derive(Debug)]
+pub struct SelectPlan {
+    /// The table.
+    pub schema: Arc<TableSchema>,
+    /// Which rows.
+    pub restrictions: Restrictions,
+    /// What of each.
+    pub outputs: Outputs,
+    /// All columns that are looked at, those of predicates too.
+    pub slots: Slots,
+    /// Each partition once.
+    pub distinct: bool,
+    /// Rows come as one JSON text each.
+    pub json: bool,
+    /// Against the order of the clustering columns.
+    pub reversed: bool,
+    /// ORDER BY over several partitions: rows are sorted after they are read, by so many
+    /// clustering columns from the first.
+    pub sorted: Option<usize>,
+    /// What rows of one group have in common, by GROUP BY: so many columns of the primary
+    /// key, from the first. `None` without it.
+    pub group_columns: Option<usize>,
+    /// LIMIT.
+    pub limit: Option<Term>,
+    /// PER PARTITION LIMIT.
+    pub per_partition_limit: Option<Term>,
+    /// The columns of the result.
+    pub columns: Columns,
+}
+
+impl SelectPlan {
+    /// What a statement means.
+    ///
+    /// # Errors
+    /// In Cassandra's words.
+    pub fn new(select: &ast::Select, markers: &mut Markers) -> Result<Self> {
+        let schema = markers.schema().clone();
+        let outputs = Outputs::new(&select.selection, markers)?;
+        let restrictions = Restrictions::new(&select.relations, select.allow_filtering, markers)?;
+        if select.distinct {
+            check_distinct(select, &schema, &outputs, &restrictions)?;
+        }
+        let (reversed, ordered) = order(select, &schema, &restrictions)?;
+        let group_columns = group_columns(select, &schema, &restrictions)?;
+        if select.per_partition_limit.is_some() {
+            if select.distinct {
+                return invalid("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries");
+            }
+            if !outputs.aggregates.is_empty() && group_columns.is_none() {
+                return invalid("PER PARTITION LIMIT is not allowed with aggregate queries.");
+            }
+        }
+        let limit_of = |term: &Option<ast::Term>, name: &str, markers: &mut Markers| {
+            let receiver = Receiver::new(name, CqlType::Int);
+            let term = term.as_ref();
+            term.map(|term| term::prepare(term, &receiver, markers))
+                .transpose()
+        };
+        let per_partition_limit = limit_of(
+            &select.per_partition_limit,
+            "[per_partition_limit]",
+            markers,
+        )?;
+        let limit = limit_of(&select.limit, "[limit]", markers)?;
+        let mut slots = outputs.slots.clone();
+        for predicate in &restrictions.predicates {
+            for &column in &predicate.columns {
+                slots.of(column);
+            }
+        }
+        let columns = match select.json {
+            true => Columns::new(&[ColumnSpec {
+                keyspace: schema.keyspace(),
+                table: schema.name(),
+                name: "[json]",
+                ty: &CqlType::Text,
+            }]),
+            false => {
+                let specs = outputs.columns.iter();
+                let specs: Vec<ColumnSpec<'_>> =
+                    specs.map(|column| column_spec(&schema, column)).collect();
+                Columns::new(&specs)
+            }
+        };
+        Ok(Self {
+            sorted: ordered.filter(|_| restrictions.partition.has_in()),
+            distinct: select.distinct,
+            json: select.json,
+            reversed,
+            group_columns,
+            limit,
+            per_partition_limit,
+            columns,
+            outputs,
+            slots,
+            restrictions,
+            schema,
+        })
+    }
+
+    /// Whether it reads one row, by its whole key.
+    pub fn is_point(&self) -> bool {
+        let restrictions = &self.restrictions;
+        restrictions.partition.is_by_key()
+            && !restrictions.partition.has_in()
+            && restrictions.clustering.is_full(&self.schema)
+            && !restrictions.clustering.has_in()
+    }
+
+    /// Whether rows become fewer: aggregates or groups.
+    pub fn is_grouped(&self) -> bool {
+        self.group_columns.is_some() || !self.outputs.aggregates.is_empty()
+    }
+}
+
+fn column_spec<'s>(
+    schema: &'s TableSchema,
+    column: &'s super::selection::ResultColumn,
+) -> ColumnSpec<'s> {
+    ColumnSpec {
+        keyspace: schema.keyspace(),
+        table: schema.name(),
+        name: &column.name,
+        ty: &column.ty,
+    }
+}
+
+/// What a limit is, with these values.
+///
+/// # Errors
+/// In Cassandra's words: null, or not above 0.
+pub fn limit(term: &Option<Term>, name: &str, bound: &Bound<'_>) -> Result<u64> {
+    let Some(term) = term else {
+        return Ok(u64::MAX);
+    };
+    match term.evaluate(bound)? {
+        Evaluated::Unset => Ok(u64::MAX),
+        Evaluated::Null => invalid("Invalid null value of limit"),
+        Evaluated::Value(bytes) => match <[u8; 4]>::try_from(&bytes[..]).map(i32::from_be_bytes) {
+            Ok(limit @ 1..) => Ok(limit as u64),
+            Ok(_) => invalid(format!("{name} must be strictly positive")),
+            Err(_) => invalid("Invalid null value of limit"),
+        },
+    }
+}
+
+fn check_distinct(
+    select: &ast::Select,
+    schema: &TableSchema,
+    outputs: &Outputs,
+    restrictions: &Restrictions,
+) -> Result<()> {
+    if restrictions.on_clustering || restrictions.on_regular {
+        return invalid(
+            "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or \
+             static columns.",
+        );
+    }
+    let columns = schema.columns();
+    let wrong = |&&place: &&usize| {
+        !matches!(
+            columns[place].kind,
+            ColumnKind::PartitionKey | ColumnKind::Static
+        )
+    };
+    let selected = outputs.slots.columns();
+    if let Some(&place) = selected.iter().find(wrong) {
+        return invalid(format!(
+            "SELECT DISTINCT queries must only request partition key columns and/or static columns \
+             (not {})",
+            columns[place].name
+        ));
+    }
+    // Only of a range of keys each partition has to say which one it is.
+    if matches!(select.selection, Selection::All) || restrictions.partition.is_by_key() {
+        return Ok(());
+    }
+    let keys = schema
+        .columns_of(ColumnKind::PartitionKey)
+        .iter()
+        .enumerate();
+    for (place, key) in keys {
+        if !selected.contains(&place) {
+            return invalid(format!(
+                "SELECT DISTINCT queries must request all the partition key columns (missing {})",
+                key.name
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether rows are read against their order, and the number of clustering columns up to
+/// the last that an order was asked for.
+fn order(
+    select: &ast::Select,
+    schema: &TableSchema,
+    restrictions: &Restrictions,
+) -> Result<(bool, Option<usize>)> {
+    if select.order_by.is_empty() {
+        return Ok((false, None));
+    }
+    if !restrictions.partition.is_by_key() {
+        return invalid(
+            "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.",
+        );
+    }
+    let clustering = schema.columns_of(ColumnKind::Clustering);
+    let mut reversed = None;
+    let mut next = 0;
+    for (name, order) in &select.order_by {
+        let column = column(schema, name.as_str())?;
+        if column.kind != ColumnKind::Clustering {
+            return invalid(format!(
+                "Order by is currently only supported on the clustered columns of the PRIMARY KEY, \
+                 got {name}"
+            ));
+        }
+        // Columns with one value may be left out.
+        while next < column.position && restrictions.clustering.has_one_value(next) {
+            next += 1;
+        }
+        if column.position != next {
+            return invalid(
+                "Order by currently only supports the ordering of columns following their declared \
+                 order in the PRIMARY KEY",
+            );
+        }
+        next += 1;
+        let wanted = match order {
+            Order::Ascending => key::Order::Asc,
+            Order::Descending => key::Order::Desc,
+        };
+        let against = wanted != clustering[column.position].order;
+        if reversed.is_some_and(|reversed| reversed != against) {
+            return invalid("Unsupported order by relation");
+        }
+        reversed = Some(against);
+    }
+    Ok((reversed.unwrap_or(false), Some(next)))
+}
+
+/// How many columns of the primary key GROUP BY names, from the first.
+fn group_columns(
+    select: &ast::Select,
+    schema: &TableSchema,
+    restrictions: &Restrictions,
+) -> Result<Option<usize>> {
+    if select.group_by.is_empty() {
+        return Ok(None);
+    }
+    let keys = schema.columns_of(ColumnKind::PartitionKey).len();
+    let all = keys + schema.columns_of(ColumnKind::Clustering).len();
+    let equal = |at: usize| match at.checked_sub(keys) {
+        None => restrictions.partition.is_by_key() && !restrictions.partition.has_in(),
+        Some(at) => restrictions.clustering.has_one_value(at),
+    };
+    let mut next = 0;
+    for selector in &select.group_by {
+        let Selector::Column(name) = selector else {
+            return invalid(format!("GROUP BY {selector} is not supported"));
+        };
+        let column = column(schema, name.as_str())?;
+        let at = place(schema, column);
+        if at >= all {
+            return invalid(format!(
+                "Group by is currently only supported on the columns of the PRIMARY KEY, got {name}"
+            ));
+        }
+        while next < at && equal(next) {
+            next += 1;
+        }
+        if at != next {
+            return invalid(
+                "Group by currently only support groups of columns following their declared order \
+                 in the PRIMARY KEY",
+            );
+        }
+        next += 1;
+    }
+    if select.distinct && next > keys {
+        return invalid(
+            "Grouping on clustering columns is not allowed for SELECT DISTINCT queries",
+        );
+    }
+    if next < keys {
+        return invalid("Group by is not supported on only a part of the partition key");
+    }
+    Ok(Some(next))
+}

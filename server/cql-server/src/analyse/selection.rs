@@ -1,0 +1,391 @@
+//! What a SELECT computes of each row, and what its result's columns are.
+
+use ebb_catalog::schema::{Column, ColumnKind, TableSchema};
+use ebb_catalog::types::CqlType;
+use ebb_cql::syntax::ast::{self, Selected, Selection, Selector};
+
+use super::literal;
+use super::markers::{Markers, Receiver};
+use super::restrictions::{column, place};
+use super::term::{self, Term, is_value_compatible};
+use super::types::resolve_native;
+use crate::error::{Result, invalid};
+use crate::functions::{self, Aggregate, Function};
+
+/// One value computed of a row.
+#[derive(Debug, Clone)]
+pub enum Output {
+    /// The column at a slot.
+    Column(usize),
+    /// `writetime(c)`.
+    WriteTime(usize),
+    /// `ttl(c)`.
+    Ttl(usize),
+    /// The same for all rows.
+    Term(Term),
+    /// `f(a, b)`.
+    Call(Function, Vec<Output>),
+    /// A field of a user-defined type, by its place.
+    Field(Box<Output>, usize),
+    /// An element of a map or set.
+    Element {
+        /// The collection.
+        of: Box<Output>,
+        /// What it is.
+        ty: CqlType,
+        /// The key.
+        key: Term,
+    },
+    /// The elements of a map or set between two keys, both included.
+    Slice {
+        /// The collection.
+        of: Box<Output>,
+        /// What it is.
+        ty: CqlType,
+        /// The least key.
+        from: Option<Term>,
+        /// The greatest key.
+        to: Option<Term>,
+    },
+    /// What an aggregate gave, by its place.
+    Aggregate(usize),
+}
+
+/// The columns that a statement looks at, each at its slot.
+#[derive(Debug, Default, Clone)]
+pub struct Slots {
+    /// Places in the schema.
+    columns: Vec<usize>,
+}
+
+impl Slots {
+    /// The slot of a column, new where it has none.
+    pub fn of(&mut self, place: usize) -> usize {
+        let found = self.columns.iter().position(|&column| column == place);
+        found.unwrap_or_else(|| {
+            self.columns.push(place);
+            self.columns.len() - 1
+        })
+    }
+
+    /// The places of their columns in the schema.
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+}
+
+/// One column of the result.
+#[derive(Debug, Clone)]
+pub struct ResultColumn {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub ty: CqlType,
+    /// What it is computed by.
+    pub output: Output,
+}
+
+/// All that a statement computes.
+#[derive(Debug, Clone, Default)]
+pub struct Outputs {
+    /// In the order of the result.
+    pub columns: Vec<ResultColumn>,
+    /// What they take from groups of rows: the aggregate and its arguments.
+    pub aggregates: Vec<(Aggregate, Vec<Output>)>,
+    /// The columns that are looked at.
+    pub slots: Slots,
+}
+
+impl Outputs {
+    /// What a statement selects.
+    ///
+    /// # Errors
+    /// In Cassandra's words: no such column or function, or of other types.
+    pub fn new(selection: &Selection, markers: &mut Markers) -> Result<Self> {
+        let schema = markers.schema().clone();
+        let mut outputs = Self::default();
+        match selection {
+            Selection::All => {
+                for (place, column) in schema.columns().iter().enumerate() {
+                    let output = Output::Column(outputs.slots.of(place));
+                    outputs.columns.push(ResultColumn {
+                        name: column.name.to_string(),
+                        ty: column.ty.clone(),
+                        output,
+                    });
+                }
+            }
+            Selection::Some(selected) => {
+                for Selected { selector, alias } in selected {
+                    let (output, ty) = outputs.prepare(selector, None, markers)?;
+                    let name = match alias {
+                        Some(alias) => alias.as_str().to_owned(),
+                        None => name(selector),
+                    };
+                    outputs.columns.push(ResultColumn { name, ty, output });
+                }
+            }
+        }
+        Ok(outputs)
+    }
+
+    /// What a selector computes, and of which type.
+    ///
+    /// # Errors
+    /// As [`Outputs::new`].
+    pub fn prepare(
+        &mut self,
+        selector: &Selector,
+        wanted: Option<&Receiver>,
+        markers: &mut Markers,
+    ) -> Result<(Output, CqlType)> {
+        let schema = markers.schema().clone();
+        match selector {
+            Selector::Column(name) => {
+                let column = column(&schema, name.as_str())?;
+                let slot = self.slots.of(place(&schema, column));
+                Ok((Output::Column(slot), column.ty.clone()))
+            }
+            Selector::Constant(constant) => {
+                let own = literal::own_type(constant.kind, &constant.text);
+                let ty = match wanted {
+                    Some(wanted) if literal::fits(constant.kind, &wanted.ty) => wanted.ty.clone(),
+                    _ => own,
+                };
+                let value = literal::value(constant, &ty, "[selection]")?;
+                Ok((Output::Term(Term::Value(value)), ty))
+            }
+            Selector::Null => {
+                let ty = wanted.map_or(CqlType::Blob, |wanted| wanted.ty.clone());
+                Ok((Output::Term(Term::Null), ty))
+            }
+            Selector::Marker(marker) => {
+                let Some(receiver) = wanted else {
+                    return invalid(
+                        "Cannot infer type for term ? in selection clause (try using a cast to \
+                         force a type)",
+                    );
+                };
+                let marker = ast::Term::Marker(marker.clone());
+                let term = term::prepare(&marker, receiver, markers)?;
+                Ok((Output::Term(term), receiver.ty.clone()))
+            }
+            Selector::CountRows => {
+                let output = self.aggregate(Aggregate::count_rows(), Vec::new());
+                Ok((output, CqlType::Bigint))
+            }
+            Selector::WriteTime(of) | Selector::MaxWriteTime(of) | Selector::Ttl(of) => {
+                let (function, ty) = match selector {
+                    Selector::Ttl(_) => ("ttl", CqlType::Int),
+                    Selector::MaxWriteTime(_) => ("maxwritetime", CqlType::Bigint),
+                    _ => ("writetime", CqlType::Bigint),
+                };
+                let slot = self.cell(of, function, &schema)?;
+                let output = match selector {
+                    Selector::Ttl(_) => Output::Ttl(slot),
+                    _ => Output::WriteTime(slot),
+                };
+                Ok((output, ty))
+            }
+            Selector::Call { function, args } => self.call(function, args, markers),
+            Selector::Cast { selector, to } => {
+                let to = resolve_native(to)?;
+                let (arg, from) = self.prepare(selector, None, markers)?;
+                let function = functions::cast(&from, &to)?;
+                Ok((Output::Call(function, vec![arg]), to))
+            }
+            Selector::Field { of, field } => {
+                let (output, ty) = self.prepare(of, None, markers)?;
+                let CqlType::Udt { definition, .. } = &ty else {
+                    return invalid(format!(
+                        "Invalid field selection: {of} of type {ty} is not a user type"
+                    ));
+                };
+                let Some(at) = definition.field(field.as_str()) else {
+                    return invalid(format!("{of} of type {ty} has no field {field}"));
+                };
+                let ty = definition.fields()[at].1.clone();
+                Ok((Output::Field(Box::new(output), at), ty))
+            }
+            Selector::Element { of, key } => {
+                let (output, ty) = self.prepare(of, None, markers)?;
+                let receiver = key_receiver(of, &ty, "Element")?;
+                let key = term::prepare(key, &receiver, markers)?;
+                let value = match &ty {
+                    CqlType::Map { value, .. } => (**value).clone(),
+                    _ => receiver.ty,
+                };
+                let of = Box::new(output);
+                Ok((Output::Element { of, ty, key }, value))
+            }
+            Selector::Slice { of, from, to } => {
+                let (output, ty) = self.prepare(of, None, markers)?;
+                let receiver = key_receiver(of, &ty, "Slice")?;
+                let mut end = |end: &Option<ast::Term>| {
+                    let end = end.as_ref();
+                    end.map(|end| term::prepare(end, &receiver, markers))
+                        .transpose()
+                };
+                let (from, to) = (end(from)?, end(to)?);
+                let slice = Output::Slice {
+                    of: Box::new(output),
+                    ty: ty.clone(),
+                    from,
+                    to,
+                };
+                Ok((slice, ty))
+            }
+            Selector::Hint { to, selector } => {
+                let ty = resolve_native(to)?;
+                let receiver = Receiver::new("[selection]", ty.clone());
+                let (output, from) = self.prepare(selector, Some(&receiver), markers)?;
+                match is_value_compatible(&from, &ty) {
+                    true => Ok((output, ty)),
+                    false => invalid(format!("Cannot assign value {selector} to type {ty}")),
+                }
+            }
+            Selector::Tuple(parts) if parts.len() == 1 => self.prepare(&parts[0], wanted, markers),
+            other => invalid(format!("Selecting {other} is not supported")),
+        }
+    }
+
+    fn aggregate(&mut self, aggregate: Aggregate, args: Vec<Output>) -> Output {
+        self.aggregates.push((aggregate, args));
+        Output::Aggregate(self.aggregates.len() - 1)
+    }
+
+    fn call(
+        &mut self,
+        function: &ast::QualifiedName,
+        args: &[Selector],
+        markers: &mut Markers,
+    ) -> Result<(Output, CqlType)> {
+        let schema = markers.schema().clone();
+        // Types first: they choose the function, which says what markers are.
+        let mut scratch = self.clone();
+        let type_of = |arg: &Selector| match arg {
+            Selector::Marker(_) | Selector::Null => Ok(None),
+            arg => scratch.prepare(arg, None, markers).map(|(_, ty)| Some(ty)),
+        };
+        let types: Vec<Option<CqlType>> = args.iter().map(type_of).collect::<Result<_>>()?;
+        if let Some(aggregate) = Aggregate::named(function, &types)? {
+            if !self.aggregates.is_empty() && scratch.aggregates.len() > self.aggregates.len() {
+                return invalid(
+                    "aggregate functions cannot be used as arguments of aggregate functions",
+                );
+            }
+            let args = args.iter().map(|arg| self.prepare(arg, None, markers));
+            let args: Vec<(Output, CqlType)> = args.collect::<Result<_>>()?;
+            let returns = aggregate.returns().clone();
+            let args = args.into_iter().map(|(output, _)| output).collect();
+            return Ok((self.aggregate(aggregate, args), returns));
+        }
+        if functions::is_named(function, "tojson")
+            && let [Some(ty)] = &types[..]
+        {
+            let arg = self.prepare(&args[0], None, markers)?.0;
+            return Ok((
+                Output::Call(functions::to_json_of(ty), vec![arg]),
+                CqlType::Text,
+            ));
+        }
+        let exact = |at: usize, ty: &CqlType| types[at].as_ref().is_none_or(|own| own == ty);
+        let accepts = |at: usize, ty: &CqlType| {
+            let literal_fits = match &args[at] {
+                Selector::Constant(constant) => literal::fits(constant.kind, ty),
+                _ => false,
+            };
+            literal_fits
+                || types[at]
+                    .as_ref()
+                    .is_none_or(|own| is_value_compatible(own, ty))
+        };
+        let found = functions::find(function, &schema, args, accepts, exact)?;
+        let mut outputs = Vec::with_capacity(args.len());
+        for (at, arg) in args.iter().enumerate() {
+            let receiver = Receiver::new(
+                format!("arg{at}({})", found.name()),
+                found.args()[at].clone(),
+            );
+            outputs.push(self.prepare(arg, Some(&receiver), markers)?.0);
+        }
+        let returns = found.returns().clone();
+        Ok((Output::Call(found, outputs), returns))
+    }
+
+    /// The slot of a column whose cell has a timestamp.
+    fn cell(&mut self, of: &Selector, function: &str, schema: &TableSchema) -> Result<usize> {
+        let Selector::Column(name) = of else {
+            return invalid(format!("{function} of {of} is not supported"));
+        };
+        let found = column(schema, name.as_str())?;
+        check_cell(found, function)?;
+        Ok(self.slots.of(place(schema, found)))
+    }
+}
+
+fn check_cell(column: &Column, function: &str) -> Result<()> {
+    let name = &column.name;
+    if matches!(
+        column.kind,
+        ColumnKind::PartitionKey | ColumnKind::Clustering
+    ) {
+        return invalid(format!(
+            "Cannot use selection function {function} on PRIMARY KEY part {name}"
+        ));
+    }
+    if column.ty.is_multi_cell() {
+        let what = match column.ty.is_collection() {
+            true => "non-frozen collections",
+            false => "non-frozen UDTs",
+        };
+        return invalid(format!(
+            "Cannot use selection function {function} on {what} {name}"
+        ));
+    }
+    Ok(())
+}
+
+/// What stands between the brackets behind `of`; `what` is an element or a slice.
+fn key_receiver(of: &Selector, ty: &CqlType, what: &str) -> Result<Receiver> {
+    match ty {
+        CqlType::Map { key, .. } => Ok(Receiver::new(format!("key({of})"), (**key).clone())),
+        CqlType::Set { element, .. } => {
+            Ok(Receiver::new(format!("value({of})"), (**element).clone()))
+        }
+        CqlType::List { .. } => invalid(format!(
+            "{what} selection is only allowed on sets and maps, but {of} is a list"
+        )),
+        _ => invalid(format!(
+            "Invalid {} selection: {of} of type {ty} is not a collection",
+            what.to_lowercase()
+        )),
+    }
+}
+
+/// What a result's column is called that has no alias.
+fn name(selector: &Selector) -> String {
+    match selector {
+        Selector::Column(name) => name.as_str().to_owned(),
+        Selector::CountRows => "count".to_owned(),
+        Selector::WriteTime(of) => format!("writetime({})", name(of)),
+        Selector::MaxWriteTime(of) => format!("maxwritetime({})", name(of)),
+        Selector::Ttl(of) => format!("ttl({})", name(of)),
+        Selector::Call { function, args } => {
+            let args: Vec<String> = args.iter().map(name).collect();
+            let function = function.name.as_str();
+            format!("system.{function}({})", args.join(", "))
+        }
+        Selector::Cast { selector, to } => {
+            format!("cast({} as {})", name(selector), to)
+        }
+        Selector::Field { of, field } => format!("{}.{}", name(of), field.as_str()),
+        Selector::Element { of, key } => format!("{}[{key}]", name(of)),
+        Selector::Slice { of, from, to } => {
+            let end = |end: &Option<ast::Term>| end.as_ref().map(ToString::to_string);
+            let (from, to) = (end(from).unwrap_or_default(), end(to).unwrap_or_default());
+            format!("{}[{from}..{to}]", name(of))
+        }
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,435 @@
+//! Terms with their types: from what a statement says and what is bound to it to bytes.
+//!
+//! ```text
+//! ast::Term + Receiver ──prepare──> Term ──evaluate (Bound)──> Evaluated: bytes, null, unset
+//! ```
+//!
+//! Which terms fit which types, and the messages where they do not, are Cassandra 4.1's.
+//! What a term gives is always a value that its type validates.
+
+use std::borrow::Cow;
+
+use ebb_catalog::types::{CqlType, UserType, elements};
+use ebb_cql::protocol::Value;
+use ebb_cql::syntax::ast;
+
+use super::literal;
+use super::markers::{Bound, Markers, Receiver};
+use crate::error::{Result, invalid, of_type};
+use crate::functions::{self, Function};
+
+/// A value that is known, or will be once values are bound.
+#[derive(Debug, Clone)]
+pub enum Term {
+    /// A constant, or what is made of constants.
+    Value(Vec<u8>),
+    /// `null`.
+    Null,
+    /// What is bound to a marker.
+    Marker {
+        /// Its place in the statement.
+        index: u16,
+        /// What it must be.
+        ty: CqlType,
+        /// What it is for.
+        name: String,
+    },
+    /// `[a, b]`.
+    List(Vec<Term>),
+    /// `{a, b}`, to be brought into the order of its elements.
+    Set(CqlType, Vec<Term>),
+    /// `{a: b}`, to be brought into the order of its keys.
+    Map(CqlType, Vec<(Term, Term)>),
+    /// `(a, b)`, or the fields of a user-defined type, those left out as nulls.
+    Tuple(Vec<Term>),
+    /// `f(a)`.
+    Call(Function, Vec<Term>),
+}
+
+/// What a term gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Evaluated<'v> {
+    /// No value.
+    Null,
+    /// Leave what is there.
+    Unset,
+    /// A value of the term's type.
+    Value(Cow<'v, [u8]>),
+}
+
+impl<'v> Evaluated<'v> {
+    /// The bytes of a value that must be one.
+    ///
+    /// # Errors
+    /// In Cassandra's words, for a null or an unset value of a condition on `column`.
+    pub fn condition(self, column: &str) -> Result<Cow<'v, [u8]>> {
+        match self {
+            Self::Value(bytes) => Ok(bytes),
+            Self::Null => invalid(format!(
+                "Invalid null value in condition for column {column}"
+            )),
+            Self::Unset => invalid(format!("Invalid unset value for column {column}")),
+        }
+    }
+}
+
+/// A term where a value of `receiver` is wanted.
+///
+/// # Errors
+/// In Cassandra's words, where it does not fit.
+pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> Result<Term> {
+    let (name, ty) = (&receiver.name, &receiver.ty);
+    match term {
+        ast::Term::Constant(constant) => literal::value(constant, ty, name).map(Term::Value),
+        ast::Term::Null => Ok(Term::Null),
+        ast::Term::Marker(marker) => {
+            markers.set(marker, receiver);
+            Ok(Term::Marker {
+                index: marker.index,
+                ty: ty.clone(),
+                name: name.clone(),
+            })
+        }
+        ast::Term::List(items) => {
+            let CqlType::List { element, .. } = ty else {
+                return invalid(format!("Invalid list literal for {name} of type {ty}"));
+            };
+            let inner = Receiver::new(format!("value({name})"), (**element).clone());
+            let item = |item: &ast::Term| {
+                no_marker_or_null(item)?;
+                check_part(item, &inner.ty, || {
+                    format!(
+                        "Invalid list literal for {name}: value {item} is not of type {}",
+                        inner.ty
+                    )
+                })?;
+                prepare(item, &inner, markers)
+            };
+            folded(Term::List(items.iter().map(item).collect::<Result<_>>()?))
+        }
+        ast::Term::Set(items) => {
+            if let CqlType::Map { key, .. } = ty
+                && items.is_empty()
+            {
+                return folded(Term::Map((**key).clone(), Vec::new()));
+            }
+            let CqlType::Set { element, .. } = ty else {
+                return invalid(format!("Invalid set literal for {name} of type {ty}"));
+            };
+            let inner = Receiver::new(format!("value({name})"), (**element).clone());
+            let item = |item: &ast::Term| {
+                no_marker_or_null(item)?;
+                check_part(item, &inner.ty, || {
+                    format!(
+                        "Invalid set literal for {name}: value {item} is not of type {}",
+                        inner.ty
+                    )
+                })?;
+                prepare(item, &inner, markers)
+            };
+            let items = items.iter().map(item).collect::<Result<_>>()?;
+            folded(Term::Set((**element).clone(), items))
+        }
+        ast::Term::Map(entries) => {
+            let CqlType::Map { key, value, .. } = ty else {
+                return invalid(format!("Invalid map literal for {name} of type {ty}"));
+            };
+            let keys = Receiver::new(format!("key({name})"), (**key).clone());
+            let values = Receiver::new(format!("value({name})"), (**value).clone());
+            let entry = |(k, v): &(ast::Term, ast::Term)| {
+                for (part, what, of) in [(k, "key", &keys), (v, "value", &values)] {
+                    no_marker_or_null(part)?;
+                    check_part(part, &of.ty, || {
+                        format!(
+                            "Invalid map literal for {name}: {what} {part} is not of type {}",
+                            of.ty
+                        )
+                    })?;
+                }
+                Ok((prepare(k, &keys, markers)?, prepare(v, &values, markers)?))
+            };
+            let entries = entries.iter().map(entry).collect::<Result<_>>()?;
+            folded(Term::Map((**key).clone(), entries))
+        }
+        ast::Term::Tuple(items) => match (ty, items.as_slice()) {
+            (CqlType::Tuple(types), _) => {
+                if items.len() > types.len() {
+                    return invalid(format!(
+                        "Invalid tuple literal for {name}: too many elements. Type {ty} expects \
+                         {} but got {}",
+                        types.len(),
+                        items.len()
+                    ));
+                }
+                let item = |(at, (item, ty)): (usize, (&ast::Term, &CqlType))| {
+                    check_part(item, ty, || {
+                        format!(
+                            "Invalid tuple literal for {name}: component {at} is not of type {ty}"
+                        )
+                    })?;
+                    let inner = Receiver::new(format!("{name}[{at}]"), ty.clone());
+                    prepare(item, &inner, markers)
+                };
+                let items = items.iter().zip(types.iter()).enumerate().map(item);
+                folded(Term::Tuple(items.collect::<Result<_>>()?))
+            }
+            // A value between parentheses.
+            (_, [one]) => prepare(one, receiver, markers),
+            _ => invalid(format!(
+                "Invalid tuple type literal for {name} of type {ty}"
+            )),
+        },
+        ast::Term::Udt(given) => {
+            let CqlType::Udt { definition, .. } = ty else {
+                return invalid(format!("Invalid user type literal for {name} of type {ty}"));
+            };
+            prepare_fields(given, definition, receiver, markers)
+        }
+        ast::Term::Hint { to, term } => {
+            let hinted = super::types::resolve_native(to)?;
+            if !is_value_compatible(&hinted, ty) {
+                return invalid(format!(
+                    "Cannot assign value {} to {name} of type {ty}",
+                    ast_text(&ast::Term::Hint {
+                        to: to.clone(),
+                        term: term.clone()
+                    })
+                ));
+            }
+            prepare(term, &Receiver::new(name, hinted), markers)
+        }
+        ast::Term::Call { function, args } => {
+            functions::prepare_call(function, args, receiver, markers)
+        }
+        ast::Term::Cast { .. } | ast::Term::Negation(_) | ast::Term::Arithmetic { .. } => {
+            functions::prepare_expression(term, receiver, markers)
+        }
+    }
+}
+
+fn prepare_fields(
+    given: &[(ast::Name, ast::Term)],
+    definition: &UserType,
+    receiver: &Receiver,
+    markers: &mut Markers,
+) -> Result<Term> {
+    let name = &receiver.name;
+    for (field, _) in given {
+        if definition.field(field.as_str()).is_none() {
+            return invalid(format!(
+                "Unknown field '{}' in value of user defined type {}",
+                field.as_str(),
+                definition.name()
+            ));
+        }
+    }
+    let field = |(field, ty): &(std::sync::Arc<str>, CqlType)| {
+        let Some((_, term)) = given.iter().rev().find(|(name, _)| name == &**field) else {
+            return Ok(Term::Null);
+        };
+        check_part(term, ty, || {
+            format!("Invalid user type literal for {name}: field {field} is not of type {ty}")
+        })?;
+        prepare(
+            term,
+            &Receiver::new(format!("{name}.{field}"), ty.clone()),
+            markers,
+        )
+    };
+    let fields = definition.fields().iter().map(field);
+    folded(Term::Tuple(fields.collect::<Result<_>>()?))
+}
+
+/// Whether a term may stand where a value of this type is wanted, by its form alone.
+pub fn fits(term: &ast::Term, ty: &CqlType) -> bool {
+    match (term, ty) {
+        (ast::Term::Constant(constant), _) => literal::fits(constant.kind, ty),
+        (ast::Term::Null | ast::Term::Marker(_), _) => true,
+        (ast::Term::List(items), CqlType::List { element, .. }) => {
+            items.iter().all(|item| fits(item, element))
+        }
+        (ast::Term::Set(items), CqlType::Set { element, .. }) => {
+            items.iter().all(|item| fits(item, element))
+        }
+        (ast::Term::Set(items), CqlType::Map { .. }) => items.is_empty(),
+        (ast::Term::Map(entries), CqlType::Map { key, value, .. }) => {
+            let mut entries = entries.iter();
+            entries.all(|(k, v)| fits(k, key) && fits(v, value))
+        }
+        (ast::Term::Tuple(items), CqlType::Tuple(types)) => {
+            items.len() <= types.len() && items.iter().zip(types.iter()).all(|(i, t)| fits(i, t))
+        }
+        (ast::Term::Tuple(items), _) => matches!(&items[..], [one] if fits(one, ty)),
+        (ast::Term::Udt(given), CqlType::Udt { definition, .. }) => {
+            given.iter().all(|(field, term)| {
+                let place = definition.field(field.as_str());
+                place.is_some_and(|place| fits(term, &definition.fields()[place].1))
+            })
+        }
+        (ast::Term::Hint { to, .. }, _) => {
+            super::types::resolve_native(to).is_ok_and(|hinted| is_value_compatible(&hinted, ty))
+        }
+        // What they give is known only when they are resolved, which says it better.
+        (ast::Term::Call { .. } | ast::Term::Cast { .. }, _) => true,
+        (ast::Term::Negation(_) | ast::Term::Arithmetic { .. }, _) => true,
+        _ => false,
+    }
+}
+
+/// Whether values of one type are values of another.
+pub fn is_value_compatible(from: &CqlType, to: &CqlType) -> bool {
+    let same = from.clone().freeze() == to.clone().freeze();
+    same || matches!(
+        (from, to),
+        (CqlType::Ascii, CqlType::Text)
+            | (CqlType::Timeuuid, CqlType::Uuid)
+            | (
+                CqlType::Int | CqlType::Bigint | CqlType::Timestamp,
+                CqlType::Varint
+            )
+            | (CqlType::Bigint, CqlType::Timestamp | CqlType::Counter)
+            | (CqlType::Counter | CqlType::Timestamp, CqlType::Bigint)
+    ) || *to == CqlType::Blob
+}
+
+fn ast_text(term: &ast::Term) -> String {
+    term.to_string()
+}
+
+fn no_marker_or_null(item: &ast::Term) -> Result<()> {
+    match item {
+        ast::Term::Null => invalid("null is not supported inside collections"),
+        _ => Ok(()),
+    }
+}
+
+fn check_part(term: &ast::Term, ty: &CqlType, message: impl FnOnce() -> String) -> Result<()> {
+    match fits(term, ty) {
+        true => Ok(()),
+        false => invalid(message()),
+    }
+}
+
+/// A term of constants as a constant.
+fn folded(term: Term) -> Result<Term> {
+    if !term.is_constant() {
+        return Ok(term);
+    }
+    let value = match term.evaluate(&Bound::default())? {
+        Evaluated::Value(bytes) => Term::Value(bytes.into_owned()),
+        _ => Term::Null,
+    };
+    Ok(value)
+}
+
+impl Term {
+    fn is_constant(&self) -> bool {
+        match self {
+            Self::Value(_) | Self::Null => true,
+            Self::Marker { .. } | Self::Call(..) => false,
+            Self::List(items) | Self::Set(_, items) | Self::Tuple(items) => {
+                items.iter().all(Self::is_constant)
+            }
+            Self::Map(_, entries) => entries
+                .iter()
+                .all(|(k, v)| k.is_constant() && v.is_constant()),
+        }
+    }
+
+    /// The place of the marker that the term is, if it is one.
+    pub fn marker(&self) -> Option<u16> {
+        match self {
+            Self::Marker { index, .. } => Some(*index),
+            _ => None,
+        }
+    }
+
+    /// What the term is with these values.
+    ///
+    /// # Errors
+    /// In Cassandra's words: what is bound is no value of the marker's type, or null where
+    /// none may be.
+    pub fn evaluate<'v>(&'v self, bound: &Bound<'v>) -> Result<Evaluated<'v>> {
+        match self {
+            Self::Value(bytes) => Ok(Evaluated::Value(Cow::Borrowed(bytes))),
+            Self::Null => Ok(Evaluated::Null),
+            Self::Marker { index, ty, .. } => match bound.value(*index) {
+                Value::Null => Ok(Evaluated::Null),
+                Value::Unset => Ok(Evaluated::Unset),
+                Value::Bytes(bytes) => {
+                    ty.validate(bytes).map_err(of_type)?;
+                    Ok(Evaluated::Value(ty.normalize(bytes)))
+                }
+            },
+            Self::List(items) => {
+                let items = parts(items, bound)?;
+                Ok(owned(elements::build(items.iter().map(|item| &**item))))
+            }
+            Self::Set(ty, items) => {
+                let mut items = parts(items, bound)?;
+                items.sort_by(|a, b| ty.compare(a, b));
+                items.dedup_by(|a, b| ty.compare(a, b).is_eq());
+                Ok(owned(elements::build(items.iter().map(|item| &**item))))
+            }
+            Self::Map(ty, entries) => {
+                let mut built = Vec::with_capacity(entries.len());
+                for (key, value) in entries {
+                    built.push((part(key, bound)?, part(value, bound)?));
+                }
+                // Of equal keys the last one counts.
+                built.reverse();
+                built.sort_by(|a, b| ty.compare(&a.0, &b.0));
+                built.dedup_by(|a, b| ty.compare(&a.0, &b.0).is_eq());
+                let entries = built.iter().map(|(k, v)| (&**k, &**v));
+                Ok(owned(elements::build_map(entries)))
+            }
+            Self::Tuple(items) => {
+                let item = |(at, item): (usize, &'v Term)| match item.evaluate(bound)? {
+                    Evaluated::Null => Ok(None),
+                    Evaluated::Value(bytes) => Ok(Some(bytes)),
+                    Evaluated::Unset => {
+                        invalid(format!("Invalid unset value for tuple field number {at}"))
+                    }
+                };
+                let items = items.iter().enumerate().map(item);
+                let items = items.collect::<Result<Vec<_>>>()?;
+                Ok(owned(elements::build_tuple(
+                    items.iter().map(Option::as_deref),
+                )))
+            }
+            Self::Call(function, args) => {
+                let arg = |arg: &'v Term| match arg.evaluate(bound)? {
+                    Evaluated::Null => Ok(None),
+                    Evaluated::Value(bytes) => Ok(Some(bytes)),
+                    Evaluated::Unset => invalid(format!(
+                        "Invalid unset value for argument in call to function {}",
+                        function.name()
+                    )),
+                };
+                let args = args.iter().map(arg).collect::<Result<Vec<_>>>()?;
+                let args: Vec<Option<&[u8]>> = args.iter().map(Option::as_deref).collect();
+                match function.call(&args, bound.now_us)? {
+                    Some(bytes) => Ok(owned(bytes)),
+                    None => Ok(Evaluated::Null),
+                }
+            }
+        }
+    }
+}
+
+fn owned(bytes: Vec<u8>) -> Evaluated<'static> {
+    Evaluated::Value(Cow::Owned(bytes))
+}
+
+fn parts<'v>(items: &'v [Term], bound: &Bound<'v>) -> Result<Vec<Cow<'v, [u8]>>> {
+    items.iter().map(|item| part(item, bound)).collect()
+}
+
+/// A part of a collection, which is never null.
+fn part<'v>(item: &'v Term, bound: &Bound<'v>) -> Result<Cow<'v, [u8]>> {
+    match item.evaluate(bound)? {
+        Evaluated::Value(bytes) => Ok(bytes),
+        Evaluated::Null => invalid("null is not supported inside collections"),
+        Evaluated::Unset => invalid("unset value is not supported inside collections"),
+    }
+}

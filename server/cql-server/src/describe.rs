@@ -1,0 +1,407 @@
+//! DESCRIBE: the columns and texts that cqlsh expects of a server since Cassandra 4.0.
+//!
+//! | what | columns |
+//! | --- | --- |
+//! | KEYSPACES, TABLES, TYPES, FUNCTIONS, AGGREGATES | `keyspace_name`, `type`, `name` |
+//! | one thing, a keyspace with what is in it, SCHEMA, SNAPSHOTS | the same, `create_statement` |
+//! | CLUSTER | `cluster`, `partitioner`, `snitch`, `range_ownership` where a keyspace is in use |
+//!
+//! A keyspace that is a snapshot is described with the tables of its moment, by statements
+//! that make them again in the keyspace itself. SNAPSHOTS are ebb's own: those of the
+//! keyspace in use, or all.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ebb_catalog::schema::{KeyspaceSchema, TableSchema};
+use ebb_catalog::types::identifier::Quoted;
+use ebb_catalog::types::{CqlType, UserType};
+use ebb_cql::protocol::ErrorResponse;
+use ebb_cql::syntax::ast::{Describe, DescribeTarget, Name, QualifiedName};
+use ebb_storage::SnapshotScope;
+use ebb_tables::SNAPSHOT_SIGN;
+
+use super::listing::Listing;
+use super::snapshots::{find, keyspace_at};
+use super::system::cells::{list, map, text};
+use super::system::{Facts, LOCAL_KEYSPACES, PARTITIONER, SnapshotRow, snapshot_rows};
+
+/// What drivers are told that the columns are of.
+const TABLE: (&str, &str) = ("system", "describe");
+
+/// What DESCRIBE answers; `in_use` is the keyspace in use.
+///
+/// # Errors
+/// Where what it names is not there, in Cassandra's words.
+pub fn describe(
+    facts: &Facts,
+    in_use: Option<&str>,
+    describe: &Describe,
+) -> Result<Listing, ErrorResponse> {
+    let describer = Describer {
+        facts,
+        in_use,
+        internals: describe.internals,
+    };
+    let text_column = |name| (name, CqlType::Text);
+    let names = ["keyspace_name", "type", "name"].map(text_column);
+    let statements = ["keyspace_name", "type", "name", "create_statement"].map(text_column);
+    match describer.elements(&describe.target)? {
+        Answer::Names(elements) => {
+            let row = |element: Element| element.cells(false);
+            let rows = elements.into_iter().map(row).collect();
+            Ok(Listing::new(TABLE, &names, rows))
+        }
+        Answer::Statements(elements) => {
+            let row = |element: Element| element.cells(true);
+            let rows = elements.into_iter().map(row).collect();
+            Ok(Listing::new(TABLE, &statements, rows))
+        }
+        Answer::Cluster => Ok(describer.cluster()),
+    }
+}
+
+enum Answer {
+    Names(Vec<Element>),
+    Statements(Vec<Element>),
+    Cluster,
+}
+
+/// A part of the schema.
+struct Element {
+    keyspace: String,
+    kind: &'static str,
+    name: String,
+    statement: String,
+}
+
+impl Element {
+    fn cells(self, with_statement: bool) -> Vec<Option<Bytes>> {
+        let quoted = |name: &str| Some(text(&Quoted(name).to_string()));
+        let mut cells = vec![
+            quoted(&self.keyspace),
+            Some(text(self.kind)),
+            quoted(&self.name),
+        ];
+        if with_statement {
+            cells.push(Some(text(&self.statement)));
+        }
+        cells
+    }
+}
+
+/// A keyspace: a user's, a snapshot, or one of the system's.
+enum Found {
+    User(Arc<KeyspaceSchema>),
+    System(&'static str),
+}
+
+struct Describer<'a> {
+    facts: &'a Facts,
+    in_use: Option<&'a str>,
+    internals: bool,
+}
+
+impl Describer<'_> {
+    fn elements(&self, target: &DescribeTarget) -> Result<Answer, ErrorResponse> {
+        Ok(match target {
+            DescribeTarget::Cluster => Answer::Cluster,
+            DescribeTarget::Keyspaces => {
+                let all = self.all().into_iter();
+                Answer::Names(all.map(|keyspace| self.keyspace(&keyspace)).collect())
+            }
+            DescribeTarget::Snapshots => Answer::Statements(self.snapshots()),
+            DescribeTarget::Tables => Answer::Names(self.listed(|keyspace| self.tables(keyspace))?),
+            DescribeTarget::Types => Answer::Names(self.listed(|keyspace| self.types(keyspace))?),
+            // There are none, but the keyspace in use has to be there.
+            DescribeTarget::Functions | DescribeTarget::Aggregates => {
+                Answer::Names(self.listed(|_| Vec::new())?)
+            }
+            DescribeTarget::Schema { full } => {
+                let all = self.all().into_iter();
+                let shown = all.filter(|k| *full || matches!(k, Found::User(_)));
+                Answer::Statements(shown.flat_map(|k| self.whole(&k)).collect())
+            }
+            DescribeTarget::Keyspace { name, only } => {
+                let keyspace = self.named(name.as_ref())?;
+                Answer::Statements(match only {
+                    true => vec![self.keyspace(&keyspace)],
+                    false => self.whole(&keyspace),
+                })
+            }
+            DescribeTarget::Table(name) => {
+                let (keyspace, known_as) = self.of(name)?;
+                let found = self.table(&keyspace, name.name.as_str());
+                let found = found.ok_or_else(|| {
+                    ErrorResponse::invalid(format!(
+                        "Table '{}' not found in keyspace '{known_as}'",
+                        name.name.as_str()
+                    ))
+                })?;
+                Answer::Statements(vec![found])
+            }
+            DescribeTarget::Type(name) => {
+                let (keyspace, known_as) = self.of(name)?;
+                let types = self.types(&keyspace).into_iter();
+                let mut types = types.filter(|ty| ty.name == name.name.as_str());
+                match types.next() {
+                    Some(found) => Answer::Statements(vec![found]),
+                    None => return Err(not_found("User defined type", name, &known_as)),
+                }
+            }
+            DescribeTarget::Index(name) => {
+                let (_, known_as) = self.of(name)?;
+                return Err(not_found("Table for existing index", name, &known_as));
+            }
+            DescribeTarget::View(name) => {
+                let (_, known_as) = self.of(name)?;
+                return Err(not_found("Materialized view", name, &known_as));
+            }
+            DescribeTarget::Function(name) => {
+                let (_, known_as) = self.of(name)?;
+                return Err(not_found("User defined function", name, &known_as));
+            }
+            DescribeTarget::Aggregate(name) => {
+                let (_, known_as) = self.of(name)?;
+                return Err(not_found("User defined aggregate", name, &known_as));
+            }
+            DescribeTarget::Any(name) => Answer::Statements(self.any(name)?),
+        })
+    }
+
+    /// Only a name: a keyspace, or a table in the keyspace in use.
+    fn any(&self, name: &QualifiedName) -> Result<Vec<Element>, ErrorResponse> {
+        let wanted = name.name.as_str();
+        let within = match &name.keyspace {
+            Some(keyspace) => keyspace.as_str(),
+            None => {
+                if let Some(keyspace) = self.find(wanted)? {
+                    return Ok(self.whole(&keyspace));
+                }
+                self.in_use.unwrap_or(wanted)
+            }
+        };
+        let keyspace = self.existing(within)?;
+        let found = self.table(&keyspace, wanted).ok_or_else(|| {
+            ErrorResponse::invalid(format!("'{wanted}' not found in keyspace '{within}'"))
+        })?;
+        Ok(vec![found])
+    }
+
+    /// All keyspaces by name; snapshots are not among them.
+    fn all(&self) -> Vec<Found> {
+        let users = self.facts.state.schema().keyspaces();
+        let users = users.map(|keyspace| Found::User(keyspace.clone()));
+        let mut all: Vec<_> = users
+            .chain(self.facts.system.keyspaces().map(Found::System))
+            .collect();
+        all.sort_by(|a, b| a.name().cmp(b.name()));
+        all
+    }
+
+    fn find(&self, name: &str) -> Result<Option<Found>, ErrorResponse> {
+        let (state, db) = (&self.facts.state, self.facts.catalog.db());
+        if let Some(keyspace) = state.schema().keyspace(name) {
+            return Ok(Some(Found::User(keyspace.clone())));
+        }
+        if let Some(name) = self.facts.system.keyspaces().find(|system| *system == name) {
+            return Ok(Some(Found::System(name)));
+        }
+        let at = |snapshot| keyspace_at(db, state, &snapshot);
+        let found = find(db, state, name)?.map(at).transpose()?;
+        Ok(found.map(|keyspace| Found::User(Arc::new(keyspace))))
+    }
+
+    fn existing(&self, name: &str) -> Result<Found, ErrorResponse> {
+        self.find(name)?
+            .ok_or_else(|| ErrorResponse::invalid(format!("'{name}' not found in keyspaces")))
+    }
+
+    /// A keyspace that is named, or the one in use.
+    fn named(&self, name: Option<&Name>) -> Result<Found, ErrorResponse> {
+        let name = name.map(Name::as_str).or(self.in_use).ok_or_else(|| {
+            ErrorResponse::invalid("No keyspace specified and no current keyspace")
+        })?;
+        self.existing(name)
+    }
+
+    /// The keyspace that something lies in, and what it is called.
+    fn of(&self, name: &QualifiedName) -> Result<(Found, String), ErrorResponse> {
+        let keyspace = self.named(name.keyspace.as_ref())?;
+        let known_as = keyspace.name().to_string();
+        Ok((keyspace, known_as))
+    }
+
+    /// Something of the keyspace in use, or of all.
+    fn listed(&self, of: impl Fn(&Found) -> Vec<Element>) -> Result<Vec<Element>, ErrorResponse> {
+        let keyspaces = match self.in_use {
+            Some(name) => vec![self.existing(name)?],
+            None => self.all(),
+        };
+        let mut listed = Vec::new();
+        for keyspace in &keyspaces {
+            let mut elements = of(keyspace);
+            elements.sort_by(|a, b| a.name.cmp(&b.name));
+            listed.extend(elements);
+        }
+        Ok(listed)
+    }
+
+    fn whole(&self, keyspace: &Found) -> Vec<Element> {
+        let mut whole = vec![self.keyspace(keyspace)];
+        whole.extend(self.types(keyspace));
+        whole.extend(self.tables(keyspace));
+        whole
+    }
+
+    fn snapshots(&self) -> Vec<Element> {
+        let (state, db) = (&self.facts.state, self.facts.catalog.db());
+        let users = self
+            .in_use
+            .filter(|name| state.schema().keyspace(name).is_some());
+        let mut rows = snapshot_rows(db, state);
+        rows.retain(|row| users.is_none_or(|keyspace| row.keyspace == keyspace));
+        let element = |row: SnapshotRow| {
+            let (keyspace, name) = (Quoted(&row.keyspace), Quoted(&row.info.name));
+            let on = match &row.info.scope {
+                SnapshotScope::Keyspace => format!("KEYSPACE {keyspace}"),
+                SnapshotScope::Table(table) => format!("TABLE {keyspace}.{}", Quoted(table)),
+            };
+            let time = humantime::format_rfc3339_seconds;
+            let expires = row.info.expires;
+            let expires = expires.map(|at| format!(", expires {}", time(at)));
+            let statement = format!(
+                "CREATE SNAPSHOT {name} ON {on};\n-- created {}{}; read as \"{}{SNAPSHOT_SIGN}{}\"",
+                time(row.info.created),
+                expires.unwrap_or_default(),
+                row.keyspace,
+                row.info.name,
+            );
+            Element {
+                kind: "snapshot",
+                name: row.info.name,
+                keyspace: row.keyspace,
+                statement,
+            }
+        };
+        rows.into_iter().map(element).collect()
+    }
+
+    fn keyspace(&self, keyspace: &Found) -> Element {
+        let name = keyspace.name();
+        let statement = match keyspace {
+            Found::User(keyspace) => keyspace.describe(),
+            Found::System(name) if LOCAL_KEYSPACES.contains(name) => format!(
+                "CREATE KEYSPACE {name} WITH replication = {{'class': 'LocalStrategy'}}  AND \
+                 durable_writes = true;"
+            ),
+            Found::System(name) => format!(
+                "/*\nWarning: Keyspace {name} is a virtual keyspace and cannot be recreated with \
+                 CQL.\nStructure, for reference:\nVIRTUAL KEYSPACE {name};\n*/"
+            ),
+        };
+        Element {
+            keyspace: name.to_string(),
+            kind: "keyspace",
+            name: name.to_string(),
+            statement,
+        }
+    }
+
+    fn types(&self, keyspace: &Found) -> Vec<Element> {
+        let Found::User(keyspace) = keyspace else {
+            return Vec::new();
+        };
+        let element = |ty: &Arc<UserType>| Element {
+            keyspace: keyspace.name().to_string(),
+            kind: "type",
+            name: ty.name().to_string(),
+            statement: ty.describe(),
+        };
+        keyspace.user_types().into_iter().map(element).collect()
+    }
+
+    fn tables(&self, keyspace: &Found) -> Vec<Element> {
+        match keyspace {
+            Found::User(keyspace) => {
+                let tables = keyspace.tables();
+                tables.map(|table| self.element(table, false)).collect()
+            }
+            Found::System(name) => {
+                let only = [*name];
+                let tables = self.facts.system.tables_of(&only);
+                tables.map(|table| self.element(table, true)).collect()
+            }
+        }
+    }
+
+    fn table(&self, keyspace: &Found, name: &str) -> Option<Element> {
+        let mut tables = self.tables(keyspace).into_iter();
+        tables.find(|table| table.name == name)
+    }
+
+    fn element(&self, table: &TableSchema, is_system: bool) -> Element {
+        let statement = table.describe(self.internals);
+        let statement = match is_system && !LOCAL_KEYSPACES.contains(&table.keyspace()) {
+            false => statement,
+            true => format!(
+                "/*\nWarning: Table {}.{} is a virtual table and cannot be recreated with \
+                 CQL.\nStructure, for reference:\nVIRTUAL{}\n*/",
+                table.keyspace(),
+                table.name(),
+                statement.trim_start_matches("CREATE")
+            ),
+        };
+        Element {
+            keyspace: table.keyspace().to_string(),
+            kind: "table",
+            name: table.name().to_string(),
+            statement,
+        }
+    }
+
+    fn cluster(&self) -> Listing {
+        let short = |class: &str| class.rsplit('.').next().unwrap_or(class).to_string();
+        let mut columns = vec![
+            ("cluster", CqlType::Text),
+            ("partitioner", CqlType::Text),
+            ("snitch", CqlType::Text),
+        ];
+        let mut row = vec![
+            Some(text(&self.facts.node.cluster_name)),
+            Some(text(&short(PARTITIONER))),
+            Some(text("SimpleSnitch")),
+        ];
+        let system = &self.facts.system;
+        if self
+            .in_use
+            .is_some_and(|keyspace| !system.has_keyspace(keyspace))
+        {
+            let owners = CqlType::list(CqlType::Text);
+            columns.push(("range_ownership", CqlType::map(CqlType::Text, owners)));
+            let token = self.facts.catalog.identity().token.to_string();
+            let owner = text(&self.facts.node.address.to_string());
+            row.push(Some(map([(text(&token), list([owner]))])));
+        }
+        Listing::new(TABLE, &columns, vec![row])
+    }
+}
+
+impl Found {
+    fn name(&self) -> &str {
+        match self {
+            Found::User(keyspace) => keyspace.name(),
+            Found::System(name) => name,
+        }
+    }
+}
+
+fn not_found(what: &str, name: &QualifiedName, keyspace: &str) -> ErrorResponse {
+    ErrorResponse::invalid(format!(
+        "{what} '{}' not found in '{keyspace}'",
+        name.name.as_str()
+    ))
+}
+
+#[cfg(test)]
+mod tests;

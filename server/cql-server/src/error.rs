@@ -1,0 +1,84 @@
+//! Errors in Cassandra's words and with its codes.
+
+use ebb_catalog::key::KeyError;
+use ebb_catalog::row::RowError;
+use ebb_catalog::schema::SchemaError;
+use ebb_catalog::types::TypeError;
+use ebb_cql::protocol::ErrorResponse;
+use ebb_cql::syntax::{ParseError, ParseErrorKind};
+use ebb_storage::ErrorKind;
+use ebb_tables::CatalogError;
+
+/// What statements give.
+pub type Result<T> = std::result::Result<T, ErrorResponse>;
+
+/// Refuses a statement: code 0x2200.
+pub fn invalid<T>(message: impl Into<String>) -> Result<T> {
+    Err(ErrorResponse::invalid(message))
+}
+
+/// A text that is no statement.
+pub fn of_parse(error: &ParseError) -> ErrorResponse {
+    match error.kind() {
+        ParseErrorKind::Syntax => ErrorResponse::syntax(error.to_string()),
+        ParseErrorKind::Invalid => ErrorResponse::invalid(error.to_string()),
+    }
+}
+
+/// A value that its type refuses.
+pub fn of_type(error: TypeError) -> ErrorResponse {
+    ErrorResponse::invalid(error.to_string())
+}
+
+/// A key that a statement names, or one that was read.
+pub fn of_key(error: KeyError) -> ErrorResponse {
+    match error {
+        KeyError::Corrupt { .. } => damaged(&error),
+        _ => ErrorResponse::invalid(error.to_string()),
+    }
+}
+
+/// An operand that was read.
+pub fn of_row(error: RowError) -> ErrorResponse {
+    damaged(&error)
+}
+
+/// What the store says.
+pub fn of_store(error: ebb_storage::Error) -> ErrorResponse {
+    of_catalog(error.into())
+}
+
+/// What the schema refuses.
+pub fn of_schema(error: SchemaError) -> ErrorResponse {
+    match error {
+        SchemaError::Invalid(message) => ErrorResponse::invalid(message),
+        SchemaError::Configuration(message) => ErrorResponse::config(message),
+        SchemaError::KeyspaceExists(keyspace) => ErrorResponse::already_exists(&keyspace, ""),
+        SchemaError::TableExists { keyspace, table } => {
+            ErrorResponse::already_exists(&keyspace, &table)
+        }
+        SchemaError::Record(message) => ErrorResponse::server(message),
+    }
+}
+
+/// What the catalog says.
+pub fn of_catalog(error: CatalogError) -> ErrorResponse {
+    match error {
+        CatalogError::Schema(error) => of_schema(error),
+        CatalogError::Foreign { .. } => ErrorResponse::invalid(error.to_string()),
+        CatalogError::Store(ref store) => match store.kind() {
+            ErrorKind::InvalidRequest | ErrorKind::NotFound | ErrorKind::AlreadyExists => {
+                ErrorResponse::invalid(error.to_string())
+            }
+            ErrorKind::DiskFull => ErrorResponse::overloaded(error.to_string()),
+            _ => ErrorResponse::server(error.to_string()),
+        },
+        CatalogError::Corrupt { .. } => ErrorResponse::server(error.to_string()),
+    }
+}
+
+fn damaged(error: &dyn std::error::Error) -> ErrorResponse {
+    ErrorResponse::server(format!(
+        "a stored row cannot be read: {error}; check the database with `ebb verify`"
+    ))
+}

@@ -1,0 +1,376 @@
+//! What executes statements: the service behind the sockets.
+//!
+//! ```text
+//! text ─parse, analyse─> Prepared ─values─> rows, changes
+//! ```
+//!
+//! It may be called from any thread, and knows no socket. A statement sees the schema
+//! once, so all that it reads fits together.
+
+#[cfg(test)]
+pub(super) mod harness;
+#[cfg(test)]
+mod tests;
+
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use bytes::BytesMut;
+use ebb_catalog::schema::{ColumnKind, TableSchema};
+use ebb_cql::protocol::{BatchKind, Columns, ErrorResponse, Response, Values};
+use ebb_cql::syntax;
+use ebb_cql::syntax::ast::{self, Parsed, Statement};
+use ebb_tables::{Catalog, CatalogState};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::activity::Activity;
+use super::analyse::markers::{Bound, Markers};
+use super::analyse::select::SelectPlan;
+use super::call::{Call, Lane, Outcome, Service};
+use super::context::{SchemaContext, in_keyspace};
+use super::describe;
+use super::error::{Result, invalid, of_parse};
+use super::prepared::{Meaning, Prepared, SelectMeaning};
+use super::read::{Limits, Select, Source};
+use super::schema_statements::{self, is_schema_statement};
+use super::snapshots::{self, is_snapshot_statement};
+use super::system::{Facts, JobList, LocalNode, SystemTables};
+use super::targets::{self, Target};
+use super::write::{NOT_A_WRITE, WriteStatement, execute_batch};
+
+/// Executes statements over one catalog.
+#[derive(Debug)]
+pub struct Executor {
+    catalog: Arc<Catalog>,
+    system: Arc<SystemTables>,
+    node: Arc<LocalNode>,
+    limits: Limits,
+    activity: Arc<Activity>,
+    jobs: Option<Arc<dyn JobList>>,
+    waits_for_sync: bool,
+}
+
+impl Executor {
+    /// Over a catalog, for clients that reach the node as `node` says.
+    pub fn new(catalog: Arc<Catalog>, node: LocalNode, limits: Limits) -> Self {
+        Self {
+            catalog,
+            system: Arc::default(),
+            node: Arc::new(node),
+            limits,
+            activity: Arc::default(),
+            jobs: None,
+            waits_for_sync: false,
+        }
+    }
+
+    /// Shows these clients and traces: those of its server.
+    #[must_use]
+    pub fn showing(mut self, activity: Arc<Activity>) -> Self {
+        self.activity = activity;
+        self
+    }
+
+    /// Shows these jobs.
+    #[must_use]
+    pub fn listing_jobs(mut self, jobs: Arc<dyn JobList>) -> Self {
+        self.jobs = Some(jobs);
+        self
+    }
+
+    /// Whether writes are acknowledged only after an fsync. They never wait for it here:
+    /// the server syncs many at once.
+    #[must_use]
+    pub fn waiting_for_sync(mut self, waits_for_sync: bool) -> Self {
+        self.waits_for_sync = waits_for_sync;
+        self
+    }
+
+    /// The tables.
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// What is computed for virtual tables and DESCRIBE comes from these.
+    fn facts(&self, state: &Arc<CatalogState>) -> Facts {
+        Facts {
+            node: self.node.clone(),
+            catalog: self.catalog.clone(),
+            state: state.clone(),
+            system: self.system.clone(),
+            activity: self.activity.clone(),
+            jobs: self.jobs.clone(),
+        }
+    }
+
+    fn schema_context<'c>(&'c self, keyspace: Option<&'c str>) -> SchemaContext<'c> {
+        SchemaContext {
+            catalog: &self.catalog,
+            system: &self.system,
+            keyspace,
+        }
+    }
+
+    /// What a SELECT reads.
+    fn target(
+        &self,
+        state: &CatalogState,
+        select: &ast::Select,
+        keyspace: Option<&str>,
+    ) -> Result<Target> {
+        let keyspace = in_keyspace(&select.from, keyspace)?;
+        let table = (keyspace, select.from.name.as_str());
+        let snapshot = select.snapshot.as_ref().map(ast::Name::as_str);
+        targets::readable(self.catalog.db(), state, &self.system, table, snapshot)
+    }
+
+    /// What a SELECT means under this schema.
+    fn analyse(
+        &self,
+        parsed: &Parsed,
+        select: &ast::Select,
+        schema: &Arc<TableSchema>,
+        hash: u64,
+    ) -> Result<(SelectMeaning, Vec<u16>)> {
+        let mut markers = Markers::new(schema, &parsed.markers);
+        let plan = SelectPlan::new(select, &mut markers)?;
+        let partition_key = markers.partition_key(|name| {
+            let columns = schema.columns_of(ColumnKind::PartitionKey);
+            let position = columns.iter().position(|column| *column.name == *name)?;
+            plan.restrictions.partition.marker(position)
+        });
+        let meaning = SelectMeaning {
+            schema: schema.clone(),
+            markers: markers.columns(),
+            select: Select::new(plan, hash),
+        };
+        Ok((meaning, partition_key))
+    }
+
+    fn select(
+        &self,
+        prepared: &Prepared,
+        select: &ast::Select,
+        call: &Call<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Outcome> {
+        let state = self.catalog.state();
+        let target = self.target(&state, select, prepared.keyspace.as_deref())?;
+        let schema = schema_of(&target);
+        let mut meaning = prepared.meaning.load_full();
+        let is_same = match &*meaning {
+            Meaning::Select(select) => {
+                Arc::ptr_eq(&select.schema, schema) || select.schema == *schema
+            }
+            _ => false,
+        };
+        if !is_same {
+            let analysed = self.analyse(&prepared.parsed, select, schema, prepared.hash);
+            meaning = Arc::new(Meaning::Select(Box::new(analysed?.0)));
+            prepared.meaning.store(meaning.clone());
+        }
+        let Meaning::Select(meaning) = &*meaning else {
+            return Err(ErrorResponse::server(
+                "a SELECT was understood as another statement",
+            ));
+        };
+        let now_us = self.catalog.timestamps().now_us();
+        let bound = Bound::new(call.parameters.values, &meaning.markers, now_us)?;
+        let source = match &target {
+            Target::Live(table) => Source::Live(table.rows(), self.catalog.db().view()),
+            Target::Snapshot(snapshot) => {
+                Source::Snapshot(snapshot.rows.clone(), snapshot.read_time_ms)
+            }
+            Target::Virtual(table) => {
+                Source::computed(table.schema(), table.rows(&self.facts(&state))?)?
+            }
+        };
+        let known = prepared.columns.as_ref();
+        (meaning.select).execute(&source, call, &bound, known, &self.limits, out)?;
+        Ok(Outcome::default())
+    }
+}
+
+impl Executor {
+    /// What a statement that writes means under this schema; none for others.
+    fn understand_write(
+        &self,
+        state: &CatalogState,
+        parsed: &Parsed,
+        keyspace: Option<&str>,
+    ) -> Result<Option<WriteStatement>> {
+        WriteStatement::analyse(parsed, |name| {
+            let table = (in_keyspace(name, keyspace)?, name.name.as_str());
+            targets::writable(state, &self.system, table)
+        })
+    }
+
+    /// What a statement that writes means now.
+    fn write_meaning(&self, state: &CatalogState, prepared: &Prepared) -> Result<Arc<Meaning>> {
+        let meaning = prepared.meaning.load_full();
+        if let Meaning::Write(write) = &*meaning
+            && write.is_of(state)
+        {
+            return Ok(meaning);
+        }
+        let keyspace = prepared.keyspace.as_deref();
+        let Some(write) = self.understand_write(state, &prepared.parsed, keyspace)? else {
+            return invalid(NOT_A_WRITE);
+        };
+        let meaning = Arc::new(Meaning::Write(Box::new(write)));
+        prepared.meaning.store(meaning.clone());
+        Ok(meaning)
+    }
+}
+
+impl Service for Executor {
+    type Statement = Prepared;
+
+    fn prepare(&self, keyspace: Option<&str>, text: &str) -> Result<Prepared> {
+        let parsed = syntax::parse(text).map_err(|error| of_parse(&error))?;
+        let hash = hash(keyspace, text);
+        let mut prepared = Prepared {
+            keyspace: keyspace.map(str::to_owned),
+            hash,
+            text_bytes: text.len(),
+            markers: Columns::default(),
+            partition_key: Vec::new(),
+            columns: None,
+            lane: Lane::Schema,
+            needs_keyspace: false,
+            meaning: ArcSwap::from_pointee(Meaning::Late),
+            parsed,
+        };
+        let parsed = &prepared.parsed;
+        match &parsed.statement {
+            Statement::Select(select) => {
+                let state = self.catalog.state();
+                let target = self.target(&state, select, keyspace)?;
+                let (meaning, partition_key) =
+                    self.analyse(parsed, select, schema_of(&target), hash)?;
+                let plan = meaning.select.plan();
+                prepared.needs_keyspace = select.from.keyspace.is_none();
+                prepared.lane = match plan.is_point() || matches!(target, Target::Virtual(_)) {
+                    true => Lane::Inline,
+                    false => Lane::Scan,
+                };
+                prepared.columns = Some(plan.columns.clone());
+                prepared.markers = meaning.markers.clone();
+                prepared.partition_key = partition_key;
+                prepared.meaning = ArcSwap::from_pointee(Meaning::Select(Box::new(meaning)));
+            }
+            Statement::Describe(_) => {
+                prepared.lane = Lane::Scan;
+                prepared.needs_keyspace = true;
+            }
+            Statement::Write(_) | Statement::Batch(_) => {
+                let write = self.understand_write(&self.catalog.state(), parsed, keyspace)?;
+                if let Some(write) = write {
+                    prepared.needs_keyspace = write.needs_keyspace();
+                    prepared.lane = Lane::Write;
+                    prepared.markers = write.markers().clone();
+                    prepared.partition_key = write.partition_key().to_vec();
+                    prepared.meaning = ArcSwap::from_pointee(Meaning::Write(Box::new(write)));
+                }
+            }
+            Statement::Unsupported(unsupported) => {
+                return invalid(format!("{} is not supported", unsupported.what));
+            }
+            Statement::Use(_) => prepared.lane = Lane::Inline,
+            // About the schema or snapshots.
+            _ => prepared.needs_keyspace = true,
+        }
+        Ok(prepared)
+    }
+
+    fn execute(
+        &self,
+        statement: &Prepared,
+        call: &Call<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Outcome> {
+        let keyspace = statement.keyspace.as_deref();
+        match &statement.parsed.statement {
+            Statement::Select(select) => self.select(statement, select, call, out),
+            Statement::Describe(describe) => {
+                let facts = self.facts(&self.catalog.state());
+                let listing = describe::describe(&facts, keyspace, describe)?;
+                listing.write(false, out);
+                Ok(Outcome::default())
+            }
+            Statement::Write(_) | Statement::Batch(_) => {
+                let meaning = self.write_meaning(&self.catalog.state(), statement)?;
+                let warnings = meaning.as_write()?.execute(
+                    &self.catalog,
+                    call.parameters.values,
+                    call.parameters.timestamp_us,
+                )?;
+                Ok(written(warnings, out))
+            }
+            other if is_schema_statement(other) => {
+                schema_statements::execute(&self.schema_context(keyspace), other, out)
+            }
+            other if is_snapshot_statement(other) => {
+                snapshots::execute(&self.schema_context(keyspace), other, false, out)
+            }
+            other => invalid(format!("{other} is not supported")),
+        }
+    }
+
+    fn batch(
+        &self,
+        kind: BatchKind,
+        statements: &[(Arc<Prepared>, Values<'_>)],
+        call: &Call<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Outcome> {
+        let state = self.catalog.state();
+        let mut meanings = Vec::with_capacity(statements.len());
+        for (prepared, _) in statements {
+            meanings.push(self.write_meaning(&state, prepared)?);
+        }
+        let with_values = meanings.iter().zip(statements);
+        let with_values =
+            with_values.map(|(meaning, (_, values))| Ok((meaning.as_write()?, *values)));
+        let with_values = with_values.collect::<Result<Vec<_>>>()?;
+        let timestamp_us = call.parameters.timestamp_us;
+        let warnings = execute_batch(&self.catalog, kind, &with_values, timestamp_us)?;
+        Ok(written(warnings, out))
+    }
+
+    fn commits_wait_for_sync(&self) -> bool {
+        self.waits_for_sync
+    }
+
+    fn sync(&self) -> Result<()> {
+        let synced = self.catalog.db().sync();
+        synced.map_err(|error| ErrorResponse::server(error.to_string()))
+    }
+}
+
+/// Answers a write.
+fn written(warnings: Vec<String>, out: &mut BytesMut) -> Outcome {
+    Response::Void.encode_body(out);
+    Outcome {
+        warnings,
+        ..Outcome::default()
+    }
+}
+
+/// The columns of what a statement reads.
+fn schema_of(target: &Target) -> &Arc<TableSchema> {
+    match target {
+        Target::Live(table) => table.schema(),
+        Target::Snapshot(snapshot) => &snapshot.schema,
+        Target::Virtual(table) => table.schema(),
+    }
+}
+
+fn hash(keyspace: Option<&str>, text: &str) -> u64 {
+    let mut hasher = Xxh3::new();
+    hasher.write(keyspace.unwrap_or_default().as_bytes());
+    hasher.write_u8(0);
+    hasher.write(text.as_bytes());
+    hasher.finish()
+}

@@ -1,0 +1,262 @@
+//! A server without sockets on which tests run any statement.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use ebb_catalog::key::PartitionKey;
+use ebb_catalog::row::{Cell, HeaderBuilder, Lifetime, Marker, RowBuilder};
+use ebb_catalog::schema::ColumnKind;
+use ebb_catalog::types::CqlType;
+use ebb_cql::protocol::Compression;
+use ebb_cql::protocol::{
+    Answer, ErrorResponse, Frame, Head, Opcode, OpenFrame, QueryParameters, Response, Value,
+    ValuesBuf,
+};
+use ebb_storage::ManualClock;
+use ebb_storage::simulation::MemDisk;
+use ebb_tables::Catalog;
+
+use super::Executor;
+use crate::call::{Call, Interrupt, Service};
+use crate::prepared::Prepared;
+use crate::read::Limits;
+use crate::testing::{BEGIN_MS, local_node, open};
+
+/// A server, and the keyspace in use.
+pub(crate) struct Server {
+    pub(crate) executor: Executor,
+    pub(crate) clock: ManualClock,
+    pub(crate) keyspace: Option<String>,
+}
+
+/// A page of rows as text, `null` where there is none.
+pub(crate) struct Page {
+    pub(crate) rows: Vec<Vec<String>>,
+    pub(crate) columns: Vec<String>,
+    pub(crate) state: Option<Bytes>,
+}
+
+impl Server {
+    pub(crate) fn new() -> Self {
+        let clock = ManualClock::at_ms(BEGIN_MS);
+        let catalog = open(&MemDisk::new(), &clock, |options, _| options);
+        Self::over(catalog, clock, None)
+    }
+
+    /// Over what a catalog has.
+    pub(crate) fn over(
+        catalog: Arc<Catalog>,
+        clock: ManualClock,
+        keyspace: Option<String>,
+    ) -> Self {
+        // A loaded machine must not cut other pages than a quiet one.
+        let limits = Limits {
+            empty_page: Duration::MAX,
+            page_time: Duration::MAX,
+            ..Limits::default()
+        };
+        Self {
+            executor: Executor::new(catalog, local_node(), limits),
+            clock,
+            keyspace,
+        }
+    }
+
+    /// With the keyspace `ks` in use, and what some statements make.
+    pub(crate) fn with(statements: &[&str]) -> Self {
+        let mut server = Self::new();
+        server.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+        server.run("USE ks");
+        statements.iter().for_each(|text| server.run(text));
+        server
+    }
+
+    pub(crate) fn prepare(&self, text: &str) -> Result<Prepared, ErrorResponse> {
+        self.executor.prepare(self.keyspace.as_deref(), text)
+    }
+
+    /// Executes a statement with these parameters.
+    pub(crate) fn execute(
+        &mut self,
+        prepared: &Prepared,
+        parameters: QueryParameters<'_>,
+    ) -> Result<Response, ErrorResponse> {
+        let interrupt = Interrupt::new(
+            Instant::now(),
+            Duration::from_secs(600),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let call = Call {
+            keyspace: self.keyspace.as_deref(),
+            parameters,
+            interrupt: &interrupt,
+        };
+        let mut out = BytesMut::new();
+        let frame = OpenFrame::response(&mut out, 1, Opcode::Result, &Head::default());
+        let outcome = self.executor.execute(prepared, &call, &mut out)?;
+        frame.finish(&mut out, Compression::None);
+        if let Some(keyspace) = outcome.keyspace {
+            self.keyspace = Some(keyspace);
+        }
+        let frame = Frame {
+            flags: out[1],
+            stream: 1,
+            opcode: out[4],
+            body: out.freeze().slice(9..),
+        };
+        Ok(Answer::decode(&frame).unwrap().response)
+    }
+
+    /// Runs a statement that succeeds.
+    #[track_caller]
+    pub(crate) fn run(&mut self, text: &str) {
+        let prepared = self.prepare(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let done = self.execute(&prepared, QueryParameters::default());
+        done.unwrap_or_else(|e| panic!("{text}: {e}"));
+    }
+
+    /// The message with which a statement is refused.
+    #[track_caller]
+    pub(crate) fn refused(&mut self, text: &str) -> String {
+        let prepared = match self.prepare(text) {
+            Ok(prepared) => prepared,
+            Err(error) => return error.message,
+        };
+        match self.execute(&prepared, QueryParameters::default()) {
+            Ok(_) => panic!("{text} is not refused"),
+            Err(error) => error.message,
+        }
+    }
+
+    /// A page of a statement's rows.
+    #[track_caller]
+    pub(crate) fn page(
+        &mut self,
+        text: &str,
+        values: &[Option<&[u8]>],
+        page_size_rows: Option<u32>,
+        state: Option<&[u8]>,
+    ) -> Result<Page, ErrorResponse> {
+        let prepared = self.prepare(text)?;
+        let mut bound = ValuesBuf::new();
+        for value in values {
+            bound.push(value.map_or(Value::Null, Value::Bytes));
+        }
+        let parameters = QueryParameters {
+            values: bound.as_values(),
+            page_size_rows,
+            paging_state: state,
+            ..QueryParameters::default()
+        };
+        let Response::Rows(rows) = self.execute(&prepared, parameters)? else {
+            panic!("{text} gives no rows");
+        };
+        let columns = rows
+            .columns
+            .as_ref()
+            .expect("nobody asked to leave them out");
+        let types: Vec<Vec<u8>> = columns.iter().map(|c| c.type_option.to_vec()).collect();
+        let cells: Vec<String> = (rows.cells().enumerate())
+            .map(|(at, cell)| show(&types[at % types.len()], cell))
+            .collect();
+        Ok(Page {
+            columns: columns
+                .iter()
+                .map(|column| column.name.to_owned())
+                .collect(),
+            rows: cells.chunks(types.len()).map(<[String]>::to_vec).collect(),
+            state: rows.paging_state,
+        })
+    }
+
+    /// All rows of a statement as text: cells between spaces, rows between ` | `.
+    #[track_caller]
+    pub(crate) fn rows(&mut self, text: &str) -> String {
+        let page = self.page(text, &[], None, None);
+        let page = page.unwrap_or_else(|error| panic!("{text}: {error}"));
+        let rows: Vec<String> = page.rows.iter().map(|row| row.join(" ")).collect();
+        rows.join(" | ")
+    }
+}
+
+/// A cell as JSON would show it, without quotes.
+fn show(option: &[u8], cell: Option<&[u8]>) -> String {
+    let Some(cell) = cell else {
+        return "null".to_owned();
+    };
+    let ty = CqlType::NATIVE.into_iter().find(|ty| {
+        let mut own = Vec::new();
+        ty.write_option(&mut own);
+        own == option
+    });
+    match ty {
+        Some(ty) => {
+            let mut text = String::new();
+            crate::functions::json::value(&ty, Some(cell), &mut text).unwrap();
+            text.trim_matches('"').to_owned()
+        }
+        None => cell.iter().map(|byte| format!("{byte:02x}")).collect(),
+    }
+}
+
+impl Server {
+    /// Writes a row of a table in `ks` as INSERT does, at 1 µs: values as CQL's constants
+    /// have them, without quotes. Without clustering columns it writes static ones only.
+    #[track_caller]
+    pub(crate) fn put(&mut self, table: &str, values: &[(&str, &str)]) {
+        let state = self.executor.catalog().state();
+        let table = state.table("ks", table).expect("there is such a table");
+        let schema = table.schema();
+        let value = |name: &str| {
+            let (_, text) = values.iter().find(|(column, _)| *column == name)?;
+            let column = schema.column(name).expect("there is such a column");
+            Some(column.ty.parse_value(text).unwrap())
+        };
+        let of = |kind| -> Vec<Vec<u8>> {
+            let columns = schema.columns_of(kind).iter();
+            columns.filter_map(|column| value(&column.name)).collect()
+        };
+        let cells = |row: &mut RowBuilder<'_>, kind| {
+            let mut columns: Vec<_> = schema.columns_of(kind).iter().collect();
+            columns.sort_by_key(|column| column.id);
+            for column in columns {
+                if let Some(value) = value(&column.name) {
+                    let lifetime = Lifetime::Permanent;
+                    let cell = Cell {
+                        timestamp: 1,
+                        lifetime,
+                        value: &value,
+                    };
+                    row.cell(column.id.0, cell);
+                }
+            }
+        };
+        let key = of(ColumnKind::PartitionKey);
+        let key: Vec<&[u8]> = key.iter().map(Vec::as_slice).collect();
+        let key = PartitionKey::new(&key).unwrap();
+        if !of(ColumnKind::Static).is_empty() {
+            let mut operand = Vec::new();
+            let mut row = HeaderBuilder::new(&mut operand).static_row(1);
+            cells(&mut row, ColumnKind::Static);
+            row.finish().unwrap();
+            table.rows().merge(&key.header_key(), &operand).unwrap();
+        }
+        let clustering = of(ColumnKind::Clustering);
+        if clustering.len() == schema.columns_of(ColumnKind::Clustering).len() {
+            let clustering: Vec<&[u8]> = clustering.iter().map(Vec::as_slice).collect();
+            let key = schema.layout().row_key(&key, &clustering).unwrap();
+            let mut operand = Vec::new();
+            let mut row = RowBuilder::new(&mut operand, 1);
+            let expiry = None;
+            row.marker(Marker {
+                timestamp: 1,
+                expiry,
+            });
+            cells(&mut row, ColumnKind::Regular);
+            row.finish().unwrap();
+            table.rows().merge(&key, &operand).unwrap();
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! Statements through the executor, on a database in memory.
+
+use super::harness::Server;
+
+#[test]
+fn drivers_find_what_they_ask_for_when_they_connect() {
+    let mut server = Server::new();
+    assert_eq!(
+        server.rows("SELECT cluster_name, key FROM system.local WHERE key = 'local'"),
+        "ebb local"
+    );
+    assert_eq!(server.rows("SELECT * FROM system.peers"), "");
+    for table in [
+        "keyspaces",
+        "tables",
+        "columns",
+        "types",
+        "functions",
+        "indexes",
+        "views",
+    ] {
+        server.rows(&format!("SELECT * FROM system_schema.{table}"));
+    }
+    assert_eq!(
+        server.refused("SELECT * FROM system.nothing"),
+        "table nothing does not exist"
+    );
+}
+
+#[test]
+fn the_schema_is_read_by_key_by_prefix_and_by_page() {
+    let table = "CREATE TABLE t (a int, b text, c int, PRIMARY KEY (a, b))";
+    let mut server = Server::with(&[table]);
+    let select = "SELECT column_name, kind FROM system_schema.columns WHERE keyspace_name = 'ks'";
+    let all = "a partition_key | b clustering | c regular";
+    assert_eq!(server.rows(select), all);
+    let one = format!("{select} AND table_name = 't' AND column_name IN ('c', 'b')");
+    assert_eq!(server.rows(&one), "b clustering | c regular");
+    let first = server.page(select, &[], Some(2), None).unwrap();
+    assert_eq!(first.rows.len(), 2);
+    let rest = server
+        .page(select, &[], Some(2), first.state.as_deref())
+        .unwrap();
+    assert_eq!(rest.rows, [["c", "regular"]]);
+    assert_eq!(rest.state, None);
+    let descending = format!("{select} ORDER BY table_name DESC LIMIT 1");
+    assert_eq!(server.rows(&descending), "c regular");
+    assert_eq!(
+        server.rows("SELECT count(*) FROM system_schema.columns WHERE keyspace_name = 'ks'"),
+        "3"
+    );
+}
+
+#[test]
+fn statements_are_refused_in_cassandras_words() {
+    let table = "CREATE TABLE t (a int, b int, c int, d int, l list<int>, PRIMARY KEY (a, b, c))";
+    let mut server = Server::with(&[table]);
+    let filtering = super::super::analyse::restrictions::REQUIRES_ALLOW_FILTERING;
+    let cases = [
+        ("SELECT x FROM t", "Undefined column name x in table ks.t"),
+        ("SELECT * FROM t WHERE d = 1", filtering),
+        ("SELECT * FROM t WHERE b = 1", filtering),
+        ("SELECT * FROM t WHERE a > 1", filtering),
+        (
+            "SELECT * FROM t WHERE a = 1 AND c = 1",
+            "PRIMARY KEY column \"c\" cannot be restricted as preceding column \"b\" is not \
+             restricted",
+        ),
+        (
+            "SELECT * FROM t WHERE a = 1 AND b > 1 AND c = 1",
+            "Clustering column \"c\" cannot be restricted (preceding column \"b\" is restricted by \
+             a non-EQ relation)",
+        ),
+        (
+            "SELECT * FROM t WHERE a = 1 AND a = 2",
+            "a cannot be restricted by more than one relation if it includes an Equal",
+        ),
+        (
+            "SELECT * FROM t WHERE a = 'x'",
+            "Invalid STRING constant (x) for \"a\" of type int",
+        ),
+        (
+            "SELECT * FROM t WHERE a = null",
+            "Invalid null value in condition for column a",
+        ),
+        (
+            "SELECT * FROM t ORDER BY b",
+            "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.",
+        ),
+        (
+            "SELECT * FROM t WHERE a = 1 ORDER BY c",
+            "Order by currently only supports the ordering of columns following their declared \
+             order in the PRIMARY KEY",
+        ),
+        (
+            "SELECT DISTINCT a, b FROM t",
+            "SELECT DISTINCT queries must only request partition key columns and/or static columns \
+             (not b)",
+        ),
+        ("SELECT * FROM t LIMIT 0", "LIMIT must be strictly positive"),
+        (
+            "SELECT * FROM t WHERE l = [1] ALLOW FILTERING",
+            "Collection column 'l' (list<int>) cannot be restricted by a '=' relation",
+        ),
+        (
+            "SELECT writetime(a) FROM t",
+            "Cannot use selection function writetime on PRIMARY KEY part a",
+        ),
+        ("SELECT nothing(a) FROM t", "Unknown function 'nothing'"),
+        ("SELECT * FROM u", "table u does not exist"),
+        ("SELECT * FROM nowhere.t", "keyspace nowhere does not exist"),
+    ];
+    for (text, message) in cases {
+        assert_eq!(server.refused(text), message, "{text}");
+    }
+}
+
+#[test]
+fn a_paging_state_of_another_statement_is_refused() {
+    let mut server = Server::with(&["CREATE TABLE t (a int PRIMARY KEY)"]);
+    let one = server.page("SELECT * FROM system_schema.tables", &[], Some(1), None);
+    let state = one.unwrap().state.unwrap();
+    for other in ["SELECT * FROM system_schema.columns", "SELECT * FROM t"] {
+        let error = server
+            .page(other, &[], Some(1), Some(&state))
+            .map(|_| ())
+            .unwrap_err();
+        assert_eq!(error.message, "Invalid value for the paging state");
+    }
+}
+
+/// A table `t` with partitions 1 to 3, each of clusterings (b, c) in 1..=3 x 1..=2, b
+/// descending, and `v = 100 a + 10 b + c`; the static `s` is 7 in partition 1, and in
+/// partition 4, which has nothing else.
+fn squares() -> Server {
+    let table = "CREATE TABLE t (a int, b int, c int, s int STATIC, v int, PRIMARY KEY (a, b, c)) \
+                 WITH CLUSTERING ORDER BY (b DESC, c ASC)";
+    let mut server = Server::with(&[table]);
+    for a in 1..=3 {
+        for b in 1..=3 {
+            for c in 1..=2 {
+                let [v, a, b, c] = [100 * a + 10 * b + c, a, b, c].map(|n| n.to_string());
+                server.put("t", &[("a", &a), ("b", &b), ("c", &c), ("v", &v)]);
+            }
+        }
+    }
+    server.put("t", &[("a", "1"), ("s", "7")]);
+    server.put("t", &[("a", "4"), ("s", "7")]);
+    server
+}
+
+#[test]
+fn rows_are_read_by_key_and_by_slices() {
+    let mut server = squares();
+    let cases = [
+        ("v FROM t WHERE a = 1 AND b = 2 AND c = 1", "121"),
+        ("v FROM t WHERE a = 1 AND b = 9 AND c = 1", ""),
+        ("v FROM t WHERE a = 2", "231 | 232 | 221 | 222 | 211 | 212"),
+        (
+            "v FROM t WHERE a = 2 ORDER BY b ASC",
+            "212 | 211 | 222 | 221 | 232 | 231",
+        ),
+        ("v FROM t WHERE a = 2 AND b >= 2 AND b < 3", "221 | 222"),
+        ("v FROM t WHERE a = 2 AND b = 2 AND c > 1", "222"),
+        (
+            "v FROM t WHERE a = 2 AND b IN (1, 3)",
+            "231 | 232 | 211 | 212",
+        ),
+        (
+            "v FROM t WHERE a = 2 AND b IN (1, 3) AND c IN (2, 1, 2)",
+            "231 | 232 | 211 | 212",
+        ),
+        (
+            "v FROM t WHERE a = 2 AND (b, c) > (2, 1)",
+            "231 | 232 | 222",
+        ),
+        (
+            "v FROM t WHERE a = 2 AND (b, c) IN ((1, 1), (3, 2))",
+            "232 | 211",
+        ),
+        ("v FROM t WHERE a = 2 AND (b, c) = (1, 1)", "211"),
+        ("v FROM t WHERE a = 2 LIMIT 2", "231 | 232"),
+        (
+            "v FROM t WHERE a IN (3, 1) AND b = 1",
+            "111 | 112 | 311 | 312",
+        ),
+        (
+            "v FROM t WHERE a IN (3, 1) AND c = 1 AND b = 1 ORDER BY b DESC",
+            "111 | 311",
+        ),
+        (
+            "v FROM t WHERE a IN (1, 2) PER PARTITION LIMIT 1",
+            "131 | 231",
+        ),
+        ("v FROM t WHERE a = 1 AND v = 122 ALLOW FILTERING", "122"),
+        (
+            "v FROM t WHERE a = 1 AND c = 1 ALLOW FILTERING",
+            "131 | 121 | 111",
+        ),
+        ("s, v FROM t WHERE a = 1 LIMIT 1", "7 131"),
+        ("a, b, s, v FROM t WHERE a = 4", "4 null 7 null"),
+        ("a FROM t WHERE a = 4 AND b = 1", ""),
+        ("count(*) FROM t WHERE a = 1", "6"),
+        (
+            "count(*), min(v), max(v), sum(c), avg(v) FROM t WHERE a = 1",
+            "6 111 132 9 121",
+        ),
+        ("count(*), sum(v), min(v) FROM t WHERE a = 9", "0 0 null"),
+        (
+            "b, count(*), max(v) FROM t WHERE a = 1 GROUP BY b",
+            "3 2 132 | 2 2 122 | 1 2 112",
+        ),
+        (
+            "writetime(v), ttl(v) FROM t WHERE a = 1 AND b = 1 AND c = 1",
+            "1 null",
+        ),
+        (
+            "v AS x, blobAsInt(intAsBlob(v)) FROM t WHERE a = 1 AND b = 1 AND c = 1",
+            "111 111",
+        ),
+        (
+            "CAST(v AS bigint) FROM t WHERE a = 1 AND b = 1 AND c = 1",
+            "111",
+        ),
+        ("DISTINCT a, s FROM t WHERE a IN (1, 2)", "1 7 | 2 null"),
+        ("v FROM t WHERE a = 1 AND b = 1 AND c IN ()", ""),
+    ];
+    for (select, rows) in cases {
+        assert_eq!(server.rows(&format!("SELECT {select}")), rows, "{select}");
+    }
+}
+
+#[test]
+fn all_partitions_are_read_in_the_order_of_their_tokens() {
+    let mut server = squares();
+    let mut partitions: Vec<(i64, i32)> = (1..=4_i32)
+        .map(|a| (ebb_catalog::key::Token::of(&a.to_be_bytes()).0, a))
+        .collect();
+    partitions.sort_unstable();
+    let expected: Vec<String> = partitions.iter().map(|(_, a)| a.to_string()).collect();
+    assert_eq!(
+        server.rows("SELECT DISTINCT a FROM t"),
+        expected.join(" | ")
+    );
+    let tokens: Vec<String> = partitions
+        .iter()
+        .map(|(token, _)| token.to_string())
+        .collect();
+    assert_eq!(
+        server
+            .rows("SELECT DISTINCT token(a) AS x, a FROM t")
+            .split(" | ")
+            .count(),
+        4
+    );
+    let after = format!("SELECT DISTINCT a FROM t WHERE token(a) > {}", tokens[1]);
+    assert_eq!(server.rows(&after), expected[2..].join(" | "));
+    let one = format!(
+        "SELECT DISTINCT a FROM t WHERE token(a) >= {0} AND token(a) <= {0}",
+        tokens[2]
+    );
+    assert_eq!(server.rows(&one), expected[2]);
+    let by_key = format!(
+        "SELECT DISTINCT a FROM t WHERE token(a) > token({})",
+        expected[0]
+    );
+    assert_eq!(server.rows(&by_key), expected[1..].join(" | "));
+    // Three partitions of six rows, and one of its static column alone.
+    assert_eq!(server.rows("SELECT count(*) FROM t"), "19");
+    assert_eq!(
+        server.rows("SELECT v FROM t WHERE b = 3 AND c = 1 AND a = 2 ALLOW FILTERING"),
+        "231"
+    );
+    let all = server.rows("SELECT v FROM t PER PARTITION LIMIT 2");
+    assert_eq!(all.split(" | ").count(), 7);
+}
+
+#[test]
+fn pages_of_any_size_give_what_one_answer_gives() {
+    let mut server = squares();
+    let selects = [
+        "SELECT a, b, c, s, v FROM t",
+        "SELECT v FROM t WHERE a = 2",
+        "SELECT v FROM t WHERE a = 2 ORDER BY b ASC",
+        "SELECT v FROM t WHERE a IN (1, 2, 4)",
+        "SELECT v FROM t WHERE a IN (1, 2, 3) AND b IN (1, 3) LIMIT 7",
+        "SELECT v FROM t WHERE a = 2 AND b IN (1, 3) AND c IN (1, 2)",
+        "SELECT v FROM t PER PARTITION LIMIT 3",
+        "SELECT DISTINCT a, s FROM t",
+        "SELECT a, b, count(*) FROM t GROUP BY a, b",
+        "SELECT a, max(v) FROM t GROUP BY a LIMIT 2",
+        "SELECT DISTINCT a, count(a), s FROM t GROUP BY a",
+        "SELECT v FROM t WHERE c = 2 ALLOW FILTERING",
+    ];
+    for select in selects {
+        let whole = server.page(select, &[], None, None).unwrap().rows;
+        for size in 1..=whole.len() as u32 + 1 {
+            let (mut rows, mut state) = (Vec::new(), None);
+            loop {
+                let page = server
+                    .page(select, &[], Some(size), state.as_deref())
+                    .unwrap();
+                assert!(page.rows.len() <= size as usize, "{select}");
+                assert!(!page.rows.is_empty() || page.state.is_none(), "{select}");
+                rows.extend(page.rows);
+                state = page.state;
+                if state.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(rows, whole, "{select} by {size}");
+        }
+    }
+}
+
+#[test]
+fn a_statement_is_understood_anew_after_an_alter() {
+    let mut server = squares();
+    let prepared = server
+        .prepare("SELECT * FROM t WHERE a = 1 AND b = 1 AND c = 1")
+        .unwrap();
+    server.run("ALTER TABLE t ADD w text");
+    let parameters = ebb_cql::protocol::QueryParameters {
+        skip_metadata: true,
+        ..Default::default()
+    };
+    let answer = server.execute(&prepared, parameters).unwrap();
+    let ebb_cql::protocol::Response::Rows(rows) = answer else {
+        panic!("a SELECT gives rows");
+    };
+    // The client knows other columns, so they are sent although it asked to skip them.
+    assert_eq!(rows.column_count(), 6);
+    assert_eq!(rows.columns.unwrap().len(), 6);
+    server.run("DROP TABLE t");
+    let error = server.execute(&prepared, parameters).unwrap_err();
+    assert_eq!(error.message, "table t does not exist");
+}
+
+#[test]
+fn markers_have_names_types_and_places() {
+    use crate::call::{Lane, Statement};
+    let server = squares();
+    let text = "SELECT v FROM t WHERE a = ? AND b = :b AND c IN ? LIMIT ?";
+    let prepared = server.prepare(text).unwrap();
+    let (markers, key) = prepared.markers();
+    let names: Vec<&str> = markers.iter().map(|marker| marker.name).collect();
+    assert_eq!(names, ["a", "b", "in(c)", "[limit]"]);
+    assert_eq!(key, [0]);
+    assert_eq!(prepared.lane(), Lane::Scan);
+    let point = server
+        .prepare("SELECT v FROM ks.t WHERE a = ? AND b = ? AND c = ?")
+        .unwrap();
+    assert_eq!(point.lane(), Lane::Inline);
+    assert!(!point.needs_keyspace() && prepared.needs_keyspace());
+}
+
+#[test]
+fn columns_are_called_as_cassandra_calls_them() {
+    let mut server = squares();
+    let select = "SELECT a, v AS x, count(*), max(v), writetime(v), CAST(v AS blob) FROM t";
+    let error = server
+        .page(select, &[], None, None)
+        .map(|_| ())
+        .unwrap_err();
+    assert_eq!(error.message, "int cannot be cast to blob");
+    let select = "SELECT a, v AS x, count(*), max(v), writetime(v), CAST(v AS bigint) FROM t";
+    let page = server.page(select, &[], None, None).unwrap();
+    let expected = [
+        "a",
+        "x",
+        "count",
+        "system.max(v)",
+        "writetime(v)",
+        "cast(v as bigint)",
+    ];
+    assert_eq!(page.columns, expected);
+}
+
+#[test]
+fn functions_know_the_time_of_the_statement() {
+    let mut server = squares();
+    let select = "SELECT toUnixTimestamp(currentTimestamp()) AS t FROM t WHERE a = 4";
+    assert_eq!(server.rows(select), "1700000000000");
+    server.clock.advance_ms(5);
+    assert_eq!(server.rows(select), "1700000000005");
+    let day = "SELECT toDate(currentTimeUUID()) AS d FROM t WHERE a = 4";
+    assert_eq!(server.rows(day), "2023-11-14");
+}

@@ -1,0 +1,56 @@
+//! CQL over the native protocol, version 4: what drivers, cqlsh and load tools speak.
+//!
+//! ```text
+//!   serve      sockets, frames, lanes: whose turn it is
+//!     │ Service: statement, values ──> the body of a RESULT
+//!     v
+//!   executor   what a statement means
+//!     │
+//!     ├ analyse, read   SELECT: statement + schema ─> plan ─> rows
+//!     ├ write   INSERT, UPDATE, DELETE, BATCH: one batch of the store
+//!     ├ functions   what is computed of values
+//!     ├ schema_statements, snapshots, describe   those about the schema and snapshots
+//!     └ targets   what the name of a table means: a table, one at a snapshot, one of `system`
+//! ```
+//!
+//! What always holds: `serve` knows no statement, and what executes statements knows no
+//! socket and no clock but the one of its call. No bytes from a client make the server
+//! panic, loop or keep more than it agreed to.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests look at clocks and files themselves"
+    )
+)]
+
+#[expect(clippy::disallowed_methods, reason = "notes when requests came")]
+pub mod activity;
+pub mod analyse;
+pub mod call;
+mod context;
+pub mod describe;
+pub mod error;
+pub mod executor;
+pub mod functions;
+mod listing;
+pub mod paging;
+pub mod prepared;
+#[expect(clippy::disallowed_methods, reason = "a page ends after its time")]
+pub mod read;
+pub mod schema_statements;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "requests have deadlines, and their latencies are recorded"
+)]
+pub mod serve;
+pub mod snapshots;
+pub mod system;
+pub mod targets;
+#[cfg(test)]
+mod testing;
+pub mod write;
+
+pub use listing::Listing;

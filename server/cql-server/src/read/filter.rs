@@ -1,0 +1,162 @@
+//! What ALLOW FILTERING allows to ask of a row.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use ebb_catalog::row::LiveColumn;
+use ebb_catalog::types::{CqlType, elements};
+use ebb_cql::syntax::ast::Operator;
+
+use super::fetch::Seen;
+use super::value::{element, serialize};
+use crate::analyse::markers::Bound;
+use crate::analyse::restrictions::{Predicate, Test, in_tuples, tuple_values};
+use crate::analyse::selection::Slots;
+use crate::analyse::term::{Evaluated, Term};
+use crate::error::{Result, invalid, of_type};
+
+/// Predicates with their values.
+#[derive(Debug)]
+pub struct Filter<'f> {
+    all: Vec<One<'f>>,
+    types: &'f [&'f CqlType],
+}
+
+#[derive(Debug)]
+struct One<'f> {
+    slots: Vec<usize>,
+    test: Asked<'f>,
+}
+
+#[derive(Debug)]
+enum Asked<'f> {
+    Compare(Operator, Vec<Cow<'f, [u8]>>),
+    In(Vec<Vec<Cow<'f, [u8]>>>),
+    Contains(Cow<'f, [u8]>),
+    ContainsKey(Cow<'f, [u8]>),
+    Element(Cow<'f, [u8]>, Cow<'f, [u8]>),
+}
+
+impl<'f> Filter<'f> {
+    /// Predicates on columns at their slots, with what is bound.
+    ///
+    /// # Errors
+    /// In Cassandra's words, for nulls.
+    pub fn new(
+        predicates: &'f [Predicate],
+        slots: &Slots,
+        types: &'f [&'f CqlType],
+        names: impl Fn(usize) -> &'f str,
+        bound: &Bound<'f>,
+    ) -> Result<Self> {
+        let one = |predicate: &'f Predicate| {
+            let columns = &predicate.columns;
+            let name = names(columns[0]);
+            let slot = |place: &usize| slots.columns().iter().position(|column| column == place);
+            let value = |term: &'f Term| term.evaluate(bound)?.condition(name);
+            let test = match &predicate.test {
+                Test::Compare(operator, tuple) => {
+                    Asked::Compare(*operator, tuple_values(tuple, columns.len(), name, bound)?)
+                }
+                Test::In(values) => Asked::In(in_tuples(values, columns.len(), name, bound)?),
+                Test::Contains(term) => Asked::Contains(value(term)?),
+                Test::ContainsKey(term) => Asked::ContainsKey(value(term)?),
+                Test::Element { key, value } => Asked::Element(
+                    entry(key.evaluate(bound)?, "key", name)?,
+                    entry(value.evaluate(bound)?, "value", name)?,
+                ),
+            };
+            Ok(One {
+                slots: columns.iter().filter_map(slot).collect(),
+                test,
+            })
+        };
+        let all = predicates.iter().map(one).collect::<Result<_>>()?;
+        Ok(Self { all, types })
+    }
+
+    /// Whether all hold of a row's columns.
+    ///
+    /// # Errors
+    /// Where the row is damaged.
+    pub fn passes(&self, cells: &[Seen<'_>]) -> Result<bool> {
+        for one in &self.all {
+            if !self.holds(one, cells)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn holds(&self, one: &One<'_>, cells: &[Seen<'_>]) -> Result<bool> {
+        let mut values: Vec<Cow<'_, [u8]>> = Vec::with_capacity(one.slots.len());
+        for &slot in &one.slots {
+            values.push(match &cells[slot] {
+                None => return Ok(false),
+                Some(LiveColumn::Cell(cell)) => Cow::Borrowed(cell.value),
+                Some(LiveColumn::Collection(collection)) => {
+                    let mut out = Vec::new();
+                    serialize(self.types[slot], collection, &mut out)?;
+                    Cow::Owned(out)
+                }
+            });
+        }
+        let types: Vec<&CqlType> = one.slots.iter().map(|&slot| self.types[slot]).collect();
+        let compare = |with: &[Cow<'_, [u8]>]| {
+            let parts = types.iter().zip(values.iter().zip(with));
+            let orders = parts.map(|(ty, (a, b))| ty.compare(a, b));
+            orders.fold(Ordering::Equal, Ordering::then)
+        };
+        Ok(match &one.test {
+            Asked::Compare(operator, with) => {
+                let order = compare(with);
+                match operator {
+                    Operator::Equal => order.is_eq(),
+                    Operator::NotEqual => order.is_ne(),
+                    Operator::Less => order.is_lt(),
+                    Operator::LessOrEqual => order.is_le(),
+                    Operator::Greater => order.is_gt(),
+                    Operator::GreaterOrEqual => order.is_ge(),
+                    _ => false,
+                }
+            }
+            Asked::In(tuples) => tuples.iter().any(|with| compare(with).is_eq()),
+            Asked::Contains(wanted) => contains(types[0], &values[0], wanted)?,
+            Asked::ContainsKey(key) => element(types[0], &values[0], key)?.is_some(),
+            Asked::Element(key, wanted) => {
+                let CqlType::Map { value, .. } = types[0] else {
+                    return Ok(false);
+                };
+                let found = element(types[0], &values[0], key)?;
+                found.is_some_and(|found| value.compare(found, wanted).is_eq())
+            }
+        })
+    }
+}
+
+/// The key or value of a map's entry that is asked for.
+fn entry<'v>(evaluated: Evaluated<'v>, what: &str, column: &str) -> Result<Cow<'v, [u8]>> {
+    match evaluated {
+        Evaluated::Value(value) => Ok(value),
+        Evaluated::Null => invalid(format!("Unsupported null map {what} for column {column}")),
+        Evaluated::Unset => invalid(format!("Unsupported unset map {what} for column {column}")),
+    }
+}
+
+/// Whether a list or set has an element, or a map a value.
+fn contains(ty: &CqlType, collection: &[u8], wanted: &[u8]) -> Result<bool> {
+    let CqlType::Map { value, .. } = ty else {
+        return Ok(element(ty, collection, wanted)?.is_some());
+    };
+    let values = elements::pairs(collection)
+        .map_err(of_type)?
+        .skip(1)
+        .step_by(2);
+    for found in values {
+        let found = found.map_err(of_type)?.unwrap_or_default();
+        if value.compare(found, wanted).is_eq() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,394 @@
+//! Rows to cells of the result: as they come, in groups, or sorted.
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use ebb_catalog::key::ordered::{self, Reader};
+use ebb_catalog::row::LiveColumn;
+use ebb_catalog::types::CqlType;
+use ebb_cql::protocol::RowsWriter;
+
+use super::value::{self, Context, Value};
+use super::walk::{Flow, Sink, Visited};
+use crate::analyse::markers::Bound;
+use crate::analyse::select::SelectPlan;
+use crate::analyse::selection::Output;
+use crate::error::Result;
+use crate::functions::{State, json};
+
+/// How long a page may be.
+#[derive(Debug, Clone, Copy)]
+pub struct PageLimits {
+    /// Rows; `None` where the client does not page.
+    pub rows: Option<u32>,
+    /// Bytes of cells.
+    pub bytes: usize,
+    /// Reading for so long without a row.
+    pub empty: Duration,
+    /// Reading for so long.
+    pub time: Duration,
+}
+
+/// Takes rows into a result until the page is full or the limits are reached.
+pub struct PageSink<'s> {
+    plan: &'s SelectPlan,
+    types: &'s [&'s CqlType],
+    bound: &'s Bound<'s>,
+    writer: RowsWriter<'s>,
+    page: PageLimits,
+    per_partition: u64,
+    /// Rows that LIMIT leaves.
+    pub left: u64,
+    /// Rows that PER PARTITION LIMIT leaves of the partition of `prefix`.
+    left_in_partition: u64,
+    /// The page was full before the last row that came.
+    pub is_cut: bool,
+    /// The key of the last row that is done with, and its partition's part.
+    pub last_key: Vec<u8>,
+    prefix: Vec<u8>,
+    groups: Option<Groups>,
+    sorted: Vec<SortedRow>,
+}
+
+/// What a row that waits is sorted by, the begin of its clustering, and its cells.
+type SortedRow = (Vec<u8>, Vec<Option<Vec<u8>>>);
+
+/// The group that is open.
+#[derive(Default)]
+struct Groups {
+    /// What its rows have in common; none before the first row.
+    key: Option<Vec<u8>>,
+    states: Vec<State>,
+    /// Of its first row, the outputs that are no aggregates.
+    first: Vec<Option<Vec<u8>>>,
+    /// The key of its last row.
+    last_key: Vec<u8>,
+}
+
+impl<'s> PageSink<'s> {
+    /// Writes to `writer`. `left` and `left_in_partition` come from the page before; the
+    /// partition of `prefix` is the one that it ended in.
+    #[expect(clippy::too_many_arguments, reason = "what a page begins with")]
+    pub fn new(
+        plan: &'s SelectPlan,
+        types: &'s [&'s CqlType],
+        bound: &'s Bound<'s>,
+        writer: RowsWriter<'s>,
+        page: PageLimits,
+        (left, per_partition): (u64, u64),
+        left_in_partition: u64,
+        prefix: &[u8],
+    ) -> Self {
+        Self {
+            groups: plan.is_grouped().then(Groups::default),
+            plan,
+            types,
+            bound,
+            writer,
+            page,
+            per_partition,
+            left,
+            left_in_partition,
+            is_cut: false,
+            last_key: Vec::new(),
+            prefix: prefix.to_vec(),
+            sorted: Vec::new(),
+        }
+    }
+
+    /// Ends the rows, after the walk: the last group, and rows in their order.
+    ///
+    /// # Errors
+    /// What a function says of its arguments.
+    pub fn complete(&mut self, is_done: bool) -> Result<()> {
+        if let Some(groups) = &self.groups {
+            // Aggregates of no rows are a row; groups of none are none.
+            let is_open = groups.key.is_some() || self.plan.group_columns.is_none();
+            if is_done && is_open && self.left > 0 && self.left_in_partition > 0 {
+                self.end_group()?;
+            }
+        }
+        let mut sorted = std::mem::take(&mut self.sorted);
+        // Rows that compare as equal keep the order of their partitions.
+        sorted.sort_by(|(a, _), (b, _)| match self.plan.reversed {
+            false => a.cmp(b),
+            true => b.cmp(a),
+        });
+        for (_, cells) in sorted {
+            if self.left == 0 {
+                break;
+            }
+            self.left -= 1;
+            for cell in &cells {
+                self.writer.cell(cell.as_deref());
+            }
+            self.writer.end_row();
+        }
+        Ok(())
+    }
+
+    /// Rows that PER PARTITION LIMIT leaves of the partition of a key.
+    pub fn left_in_partition_of(&self, key: &[u8]) -> u64 {
+        match !self.prefix.is_empty() && key.starts_with(&self.prefix) {
+            true => self.left_in_partition,
+            false => self.per_partition,
+        }
+    }
+
+    /// Ends the result.
+    pub fn finish(self, paging_state: Option<&[u8]>) {
+        self.writer.finish(paging_state);
+    }
+
+    fn is_full(&self) -> bool {
+        let Some(rows) = self.page.rows else {
+            return false;
+        };
+        self.writer.rows() >= rows || self.writer.bytes() >= self.page.bytes
+    }
+
+    fn plain(&mut self, row: &Visited<'_>) -> Result<Flow> {
+        let context = Context {
+            cells: row.cells,
+            types: self.types,
+            bound: self.bound,
+            aggregates: &[],
+        };
+        if let Some(ordered) = self.plan.sorted {
+            let cells = match self.plan.json {
+                true => vec![Some(json_row(self.plan, &context)?.into_bytes())],
+                false => {
+                    let cells = self.plan.outputs.columns.iter().map(|column| {
+                        let value = value::value(&column.output, &context)?;
+                        Ok(value.map(|value| value.into_owned()))
+                    });
+                    cells.collect::<Result<Vec<_>>>()?
+                }
+            };
+            let clustering = self.clustering_part(row, ordered).to_vec();
+            self.sorted.push((clustering, cells));
+            self.left_in_partition -= 1;
+            return Ok(match self.left_in_partition {
+                0 => Flow::Partition,
+                _ => Flow::Row,
+            });
+        }
+        if self.plan.json {
+            let text = json_row(self.plan, &context)?;
+            self.writer
+                .cell_with(|out: &mut BytesMut| out.extend_from_slice(text.as_bytes()));
+        } else {
+            for column in &self.plan.outputs.columns {
+                // The most frequent by far need no detour.
+                match &column.output {
+                    Output::Column(slot) => match &row.cells[*slot] {
+                        None => self.writer.cell(None),
+                        Some(LiveColumn::Cell(cell)) => self.writer.cell(Some(cell.value)),
+                        Some(LiveColumn::Collection(_)) => {
+                            let value = value::value(&column.output, &context)?;
+                            self.writer.cell(value.as_deref());
+                        }
+                    },
+                    output => {
+                        let value = value::value(output, &context)?;
+                        self.writer.cell(value.as_deref());
+                    }
+                }
+            }
+        }
+        self.writer.end_row();
+        self.left -= 1;
+        self.left_in_partition -= 1;
+        if self.page.rows.is_some() {
+            self.last_key.clear();
+            self.last_key.extend_from_slice(row.key);
+        }
+        Ok(match (self.left, self.left_in_partition) {
+            (0, _) => Flow::Stop,
+            (_, 0) => Flow::Partition,
+            _ => Flow::Row,
+        })
+    }
+
+    fn grouped(&mut self, row: &Visited<'_>) -> Result<Flow> {
+        let key = self.group_key(row);
+        let is_same = |groups: &Groups| groups.key.is_none() || groups.key == key;
+        if self.groups.as_ref().is_some_and(|groups| !is_same(groups)) {
+            self.end_group()?;
+            let flow = match (self.left, self.left_in_partition) {
+                (0, _) => Flow::Stop,
+                _ if self.is_full() => {
+                    self.is_cut = true;
+                    Flow::Stop
+                }
+                _ => Flow::Row,
+            };
+            if flow == Flow::Stop {
+                return Ok(flow);
+            }
+        }
+        self.enter_partition(row);
+        if self.left_in_partition == 0 {
+            return Ok(Flow::Partition);
+        }
+        let context = Context {
+            cells: row.cells,
+            types: self.types,
+            bound: self.bound,
+            aggregates: &[],
+        };
+        let outputs = &self.plan.outputs;
+        let groups = self.groups.as_mut().expect("there are groups");
+        if groups.key.is_none() {
+            groups.key = key;
+            groups.states = vec![State::default(); outputs.aggregates.len()];
+            for column in &outputs.columns {
+                let value: Value<'_> = match has_aggregate(&column.output) {
+                    true => None,
+                    false => value::value(&column.output, &context)?,
+                };
+                groups.first.push(value.map(|value| value.into_owned()));
+            }
+        }
+        for ((aggregate, args), state) in outputs.aggregates.iter().zip(&mut groups.states) {
+            match &args[..] {
+                [] => aggregate.add_row(state),
+                [arg, ..] => aggregate.add(state, value::value(arg, &context)?.as_deref()),
+            }
+        }
+        groups.last_key.clear();
+        groups.last_key.extend_from_slice(row.key);
+        Ok(match self.plan.distinct {
+            // A partition counts once.
+            true => Flow::Partition,
+            false => Flow::Row,
+        })
+    }
+
+    /// What the rows of this row's group have in common; one group has all where there is
+    /// no GROUP BY.
+    fn group_key(&self, row: &Visited<'_>) -> Option<Vec<u8>> {
+        let Some(columns) = self.plan.group_columns else {
+            return Some(Vec::new());
+        };
+        let more = columns - self.plan.schema.layout().partition().len();
+        let rows = (row.prefix_len + 1).min(row.key.len());
+        let clustering = self.clustering_part(row, more);
+        Some(row.key[..rows + clustering.len()].to_vec())
+    }
+
+    /// The first columns of a row's encoded clustering.
+    fn clustering_part<'k>(&self, row: &Visited<'k>, columns: usize) -> &'k [u8] {
+        let clustering = row.key.get(row.prefix_len + 1..).unwrap_or_default();
+        let mut reader = Reader::new(clustering, false);
+        for column in &self.plan.schema.layout().clustering()[..columns] {
+            reader.set_inverted(column.order == ebb_catalog::key::Order::Desc);
+            if ordered::decode(&column.ty, &mut reader).is_err() {
+                break;
+            }
+        }
+        &clustering[..reader.at()]
+    }
+
+    fn end_group(&mut self) -> Result<()> {
+        let outputs = &self.plan.outputs;
+        let groups = self.groups.replace(Groups::default());
+        let mut groups = groups.expect("there are groups");
+        groups
+            .states
+            .resize(outputs.aggregates.len(), State::default());
+        groups.first.resize(outputs.columns.len(), None);
+        let aggregates = outputs.aggregates.iter().zip(&groups.states);
+        let aggregates: Vec<Option<Vec<u8>>> = aggregates
+            .map(|((aggregate, _), state)| aggregate.finish(state))
+            .collect();
+        let none = vec![None; self.types.len()];
+        let context = Context {
+            cells: &none,
+            types: self.types,
+            bound: self.bound,
+            aggregates: &aggregates,
+        };
+        let mut cells = Vec::with_capacity(outputs.columns.len());
+        for (column, first) in outputs.columns.iter().zip(groups.first) {
+            cells.push(match has_aggregate(&column.output) {
+                true => value::value(&column.output, &context)?.map(|value| value.into_owned()),
+                false => first,
+            });
+        }
+        if self.plan.json {
+            let cells = cells.iter().map(Option::as_deref);
+            let text = json::row(&outputs.columns, cells)?;
+            self.writer.cell(Some(text.as_bytes()));
+        } else {
+            for cell in &cells {
+                self.writer.cell(cell.as_deref());
+            }
+        }
+        self.writer.end_row();
+        self.left -= 1;
+        self.left_in_partition = self.left_in_partition.saturating_sub(1);
+        self.last_key = groups.last_key;
+        Ok(())
+    }
+
+    fn enter_partition(&mut self, row: &Visited<'_>) {
+        let prefix = &row.key[..row.prefix_len];
+        if self.prefix != prefix {
+            self.prefix.clear();
+            self.prefix.extend_from_slice(prefix);
+            self.left_in_partition = self.per_partition;
+        }
+    }
+}
+
+impl Sink for PageSink<'_> {
+    fn row(&mut self, row: &Visited<'_>) -> Result<Flow> {
+        if self.groups.is_some() {
+            return self.grouped(row);
+        }
+        let is_same = self.prefix == row.key[..row.prefix_len];
+        if is_same && self.left_in_partition == 0 {
+            return Ok(Flow::Partition);
+        }
+        // Before its partition is entered: the next page begins behind the last row.
+        if self.is_full() {
+            self.is_cut = true;
+            return Ok(Flow::Stop);
+        }
+        self.enter_partition(row);
+        self.plain(row)
+    }
+
+    fn may_cut(&self, elapsed: Duration) -> bool {
+        if self.page.rows.is_none() || self.groups.is_some() || self.plan.sorted.is_some() {
+            return false;
+        }
+        let allowed = match self.writer.rows() {
+            0 => self.page.empty,
+            _ => self.page.time,
+        };
+        elapsed >= allowed
+    }
+}
+
+fn has_aggregate(output: &Output) -> bool {
+    match output {
+        Output::Aggregate(_) => true,
+        Output::Call(_, args) => args.iter().any(has_aggregate),
+        Output::Field(of, _) | Output::Element { of, .. } | Output::Slice { of, .. } => {
+            has_aggregate(of)
+        }
+        _ => false,
+    }
+}
+
+/// A row as one JSON text.
+fn json_row(plan: &SelectPlan, context: &Context<'_>) -> Result<String> {
+    let columns = &plan.outputs.columns;
+    let values = columns
+        .iter()
+        .map(|column| value::value(&column.output, context));
+    let values = values.collect::<Result<Vec<_>>>()?;
+    json::row(columns, values.iter().map(Option::as_deref))
+}

@@ -1,0 +1,186 @@
+//! What a selector computes of a row.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use ebb_catalog::row::{LiveCollection, LiveColumn};
+use ebb_catalog::types::{CqlType, elements};
+
+use super::fetch::Seen;
+use crate::analyse::markers::Bound;
+use crate::analyse::selection::Output;
+use crate::analyse::term::{Evaluated, Term};
+use crate::error::{Result, of_row, of_type};
+
+/// What selectors look at.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'r> {
+    /// The columns at their slots.
+    pub cells: &'r [Seen<'r>],
+    /// Their types.
+    pub types: &'r [&'r CqlType],
+    /// What is bound.
+    pub bound: &'r Bound<'r>,
+    /// What aggregates gave.
+    pub aggregates: &'r [Option<Vec<u8>>],
+}
+
+/// A value; none is null.
+pub type Value<'r> = Option<Cow<'r, [u8]>>;
+
+/// What an output is of a row.
+///
+/// # Errors
+/// Where the row is damaged; what a function says of its arguments.
+pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>> {
+    Ok(match output {
+        Output::Column(slot) => match &context.cells[*slot] {
+            None => None,
+            Some(LiveColumn::Cell(cell)) => Some(Cow::Borrowed(cell.value)),
+            Some(LiveColumn::Collection(collection)) => {
+                let mut out = Vec::new();
+                serialize(context.types[*slot], collection, &mut out)?;
+                Some(Cow::Owned(out))
+            }
+        },
+        Output::WriteTime(slot) => match &context.cells[*slot] {
+            Some(LiveColumn::Cell(cell)) => Some(Cow::Owned(cell.writetime.to_be_bytes().to_vec())),
+            _ => None,
+        },
+        Output::Ttl(slot) => match &context.cells[*slot] {
+            Some(LiveColumn::Cell(cell)) => cell.ttl_s.map(|left_s| {
+                let left_s = i32::try_from(left_s).unwrap_or(i32::MAX);
+                Cow::Owned(left_s.to_be_bytes().to_vec())
+            }),
+            _ => None,
+        },
+        Output::Term(term) => match term.evaluate(context.bound)? {
+            Evaluated::Value(value) => Some(value),
+            _ => None,
+        },
+        Output::Call(function, args) => {
+            let args = args.iter().map(|arg| value(arg, context));
+            let args = args.collect::<Result<Vec<_>>>()?;
+            let args: Vec<Option<&[u8]>> = args.iter().map(Option::as_deref).collect();
+            function.call(&args, context.bound.now_us)?.map(Cow::Owned)
+        }
+        Output::Field(of, at) => match value(of, context)? {
+            None => None,
+            Some(udt) => match elements::components(&udt).nth(*at) {
+                None => None,
+                Some(field) => field
+                    .map_err(of_type)?
+                    .map(|field| Cow::Owned(field.to_vec())),
+            },
+        },
+        Output::Element { of, ty, key } => {
+            let Some(collection) = value(of, context)? else {
+                return Ok(None);
+            };
+            let Evaluated::Value(key) = key.evaluate(context.bound)? else {
+                return Ok(None);
+            };
+            element(ty, &collection, &key)?.map(|value| Cow::Owned(value.to_vec()))
+        }
+        Output::Slice { of, ty, from, to } => {
+            let Some(collection) = value(of, context)? else {
+                return Ok(None);
+            };
+            let end = |end: &'r Option<Term>| match end {
+                Some(end) => end.evaluate(context.bound).map(Some),
+                None => Ok(None),
+            };
+            slice(ty, &collection, end(from)?, end(to)?)?.map(Cow::Owned)
+        }
+        Output::Aggregate(at) => match context.aggregates.get(*at) {
+            Some(Some(value)) => Some(Cow::Borrowed(value)),
+            _ => None,
+        },
+    })
+}
+
+/// An element of a serialized map by its key, or of a set.
+pub fn element<'c>(ty: &CqlType, collection: &'c [u8], key: &[u8]) -> Result<Option<&'c [u8]>> {
+    match ty {
+        CqlType::Map { key: keys, .. } => {
+            let mut parts = elements::pairs(collection).map_err(of_type)?;
+            while let (Some(found), Some(value)) = (parts.next(), parts.next()) {
+                let found = found.map_err(of_type)?.unwrap_or_default();
+                if keys.compare(found, key).is_eq() {
+                    return value.map_err(of_type);
+                }
+            }
+            Ok(None)
+        }
+        CqlType::Set { element, .. } | CqlType::List { element, .. } => {
+            for found in elements::elements(collection).map_err(of_type)? {
+                let found = found.map_err(of_type)?.unwrap_or_default();
+                if element.compare(found, key).is_eq() {
+                    return Ok(Some(found));
+                }
+            }
+            Ok(None)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The elements of a serialized map or set from one key to another. Of a collection that is
+/// not frozen an empty slice is null, as such a collection is where it is empty.
+fn slice(
+    ty: &CqlType,
+    collection: &[u8],
+    from: Option<Evaluated<'_>>,
+    to: Option<Evaluated<'_>>,
+) -> Result<Option<Vec<u8>>> {
+    let (keys, parts, frozen) = match ty {
+        CqlType::Map { key, frozen, .. } => (key, 2, *frozen),
+        CqlType::Set { element, frozen } => (element, 1, *frozen),
+        _ => return Ok(None),
+    };
+    let beyond = |key: &[u8], end: &Option<Evaluated<'_>>, side: Ordering| match end {
+        None | Some(Evaluated::Unset) => Some(false),
+        Some(Evaluated::Null) => None,
+        Some(Evaluated::Value(end)) => Some(keys.compare(key, end) == side),
+    };
+    let mut all = match parts {
+        2 => elements::pairs(collection),
+        _ => elements::elements(collection),
+    }
+    .map_err(of_type)?;
+    let mut out = vec![0; 4];
+    let mut count = 0_i32;
+    while let Some(key) = all.next() {
+        let key = key.map_err(of_type)?.unwrap_or_default();
+        let value = match parts {
+            2 => all.next().transpose().map_err(of_type)?.flatten(),
+            _ => None,
+        };
+        match (
+            beyond(key, &from, Ordering::Less),
+            beyond(key, &to, Ordering::Greater),
+        ) {
+            (None, _) | (_, None) => return Ok(None),
+            (Some(false), Some(false)) => {}
+            _ => continue,
+        }
+        elements::write_element(Some(key), &mut out);
+        if parts == 2 {
+            elements::write_element(value, &mut out);
+        }
+        count += 1;
+    }
+    if count == 0 && !frozen {
+        return Ok(None);
+    }
+    out[..4].copy_from_slice(&count.to_be_bytes());
+    Ok(Some(out))
+}
+
+/// Appends a collection that is not frozen in native serialization.
+///
+/// # Errors
+/// Where it is damaged.
+pub fn serialize(ty: &CqlType, collection: &LiveCollection<'_>, out: &mut Vec<u8>) -> Result<()> {
+    collection.write_value(ty, out).map_err(of_row)
+}

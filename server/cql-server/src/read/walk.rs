@@ -1,0 +1,411 @@
+//! Partitions and rows in their order, each row as its reader sees it.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use ebb_catalog::key::{ByteRange, DecodedKey, PartitionKey, Place};
+use ebb_catalog::schema::TableSchema;
+use ebb_cql::protocol::Consistency;
+
+use super::fetch::{Fetch, Partition, Seen};
+use super::filter::Filter;
+use super::source::Source;
+use crate::analyse::restrictions::{Partitions, Rows};
+use crate::call::Interrupt;
+use crate::error::{Result, of_key};
+use crate::paging::{self, PagingState};
+
+/// The byte after a partition's prefix: its header; its rows.
+const HEADER: u8 = 0;
+const ROW: u8 = 1;
+
+/// After so many rows a read looks at the clock.
+const ROWS_PER_CHECK: u32 = 64;
+
+/// A row on its way.
+#[derive(Debug)]
+pub struct Visited<'r> {
+    /// Its key in the engine; that of the header for static columns alone.
+    pub key: &'r [u8],
+    /// How many bytes of it are the partition's.
+    pub prefix_len: usize,
+    /// The columns at their slots.
+    pub cells: &'r [Seen<'r>],
+}
+
+/// What takes rows wants next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// The next row.
+    Row,
+    /// The next partition.
+    Partition,
+    /// No more.
+    Stop,
+}
+
+/// Takes rows.
+pub trait Sink {
+    /// The next row.
+    fn row(&mut self, row: &Visited<'_>) -> Result<Flow>;
+
+    /// Whether the page may end here although it has room, after reading for `elapsed`.
+    fn may_cut(&self, elapsed: Duration) -> bool;
+}
+
+/// How a walk ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum End {
+    /// There are no more rows.
+    Done,
+    /// The sink wanted no more.
+    Stopped,
+    /// It took long: it goes on after this key, whose partition gave rows or did not.
+    Cut { key: Vec<u8>, had_rows: bool },
+}
+
+/// What is walked over.
+#[derive(Debug)]
+pub struct Walk<'w> {
+    pub source: &'w Source<'w>,
+    pub schema: &'w TableSchema,
+    pub fetch: &'w Fetch,
+    pub filter: &'w Filter<'w>,
+    pub rows: &'w Rows,
+    pub reversed: bool,
+    /// A partition without rows has one of its static columns, if they have a value.
+    pub static_rows: bool,
+    /// Seconds since 1970.
+    pub now_s: i64,
+    pub interrupt: &'w Interrupt,
+    pub consistency: Consistency,
+}
+
+/// The partition within which a page was cut.
+struct Resumed {
+    prefix: Vec<u8>,
+    /// Read before the iterator over the rows begins: afterwards a merge may have purged
+    /// it together with rows that the iterator still has.
+    header: Option<Bytes>,
+    had_rows: bool,
+}
+
+/// What changes on the way.
+struct Progress {
+    started: Instant,
+    until_check: u32,
+}
+
+impl Walk<'_> {
+    /// Gives the rows of partitions to a sink, from after `resume` where a page was cut.
+    ///
+    /// # Errors
+    /// What is damaged; what the sink says; a time-out; a state of another statement.
+    pub fn run(
+        &self,
+        partitions: &Partitions,
+        resume: Option<&PagingState>,
+        sink: &mut dyn Sink,
+    ) -> Result<End> {
+        let mut progress = Progress {
+            started: Instant::now(),
+            until_check: ROWS_PER_CHECK,
+        };
+        match partitions {
+            Partitions::Keys(keys) => self.keys(keys, resume, sink, &mut progress),
+            Partitions::Range(range) => self.range(range, resume, sink, &mut progress),
+        }
+    }
+
+    fn keys(
+        &self,
+        keys: &[PartitionKey],
+        resume: Option<&PagingState>,
+        sink: &mut dyn Sink,
+        progress: &mut Progress,
+    ) -> Result<End> {
+        let mut keys = keys.iter().map(PartitionKey::prefix).peekable();
+        if let Some(resume) = resume {
+            let at = DecodedKey::read(&resume.key).map_err(|_| paging::invalid())?;
+            while keys.next_if(|prefix| prefix != at.prefix).is_some() {}
+            if keys.peek().is_none() {
+                return Err(paging::invalid());
+            }
+        }
+        let mut resume = resume;
+        for prefix in keys {
+            match self.partition(prefix, resume.take(), sink, progress)? {
+                End::Done => {}
+                end => return Ok(end),
+            }
+        }
+        Ok(End::Done)
+    }
+
+    /// One partition whose key is known. The header is read before any row, as merges that
+    /// purge demand.
+    fn partition(
+        &self,
+        prefix: Vec<u8>,
+        resume: Option<&PagingState>,
+        sink: &mut dyn Sink,
+        progress: &mut Progress,
+    ) -> Result<End> {
+        let header_key = with(&prefix, HEADER);
+        let header = self.source.get(&header_key)?;
+        let partition = Partition::new(
+            self.fetch,
+            self.schema,
+            &header_key,
+            header.as_deref(),
+            self.now_s,
+        )?;
+        let mut had_rows = resume.is_some_and(|resume| resume.had_rows);
+        // Of the rows: from here, to before there.
+        let rows = with(&prefix, ROW);
+        let all = ByteRange::of_prefix(rows.clone());
+        let (mut low, mut high) = (all.from, all.to);
+        if let Some(resume) = resume {
+            match self.reversed {
+                false => low = low.max(with(&resume.key, 0)),
+                true => high = Some(resume.key.clone()),
+            }
+        }
+        let is_in =
+            |key: &[u8]| *key >= low[..] && high.as_ref().is_none_or(|high| *key < high[..]);
+        if let Rows::Exactly(clusterings) = self.rows {
+            let mut clusterings: Vec<&Vec<u8>> = clusterings.iter().collect();
+            if self.reversed {
+                clusterings.reverse();
+            }
+            for clustering in clusterings {
+                let key = [&rows[..], clustering].concat();
+                if !is_in(&key) {
+                    continue;
+                }
+                let Some(operand) = self.source.get(&key)? else {
+                    continue;
+                };
+                let step = self.visit(&partition, &key, prefix.len(), &operand, sink)?;
+                had_rows |= step.is_some();
+                match step {
+                    Some(Flow::Partition) => return Ok(End::Done),
+                    Some(Flow::Stop) => return Ok(End::Stopped),
+                    _ => {}
+                }
+                if progress.is_over(self, sink)? {
+                    return Ok(End::Cut { key, had_rows });
+                }
+            }
+        } else {
+            let whole = [ByteRange {
+                from: Vec::new(),
+                to: None,
+            }];
+            let ranges: &[ByteRange] = match self.rows {
+                Rows::In(ranges) => ranges,
+                _ => &whole,
+            };
+            let mut ranges: Vec<&ByteRange> = ranges.iter().collect();
+            if self.reversed {
+                ranges.reverse();
+            }
+            for range in ranges {
+                let from = [&rows[..], &range.from].concat().max(low.clone());
+                let to = match &range.to {
+                    Some(to) => Some([&rows[..], to].concat()),
+                    None => high.clone(),
+                };
+                let to = match (to, &high) {
+                    (Some(to), Some(high)) => Some(to.min(high.clone())),
+                    (to, high) => to.or(high.clone()),
+                };
+                if to.as_ref().is_some_and(|to| *to <= from) {
+                    continue;
+                }
+                for entry in self.source.range(&from, to.as_deref(), self.reversed) {
+                    let (key, operand) = entry?;
+                    let step = self.visit(&partition, &key, prefix.len(), &operand, sink)?;
+                    had_rows |= step.is_some();
+                    match step {
+                        Some(Flow::Partition) => return Ok(End::Done),
+                        Some(Flow::Stop) => return Ok(End::Stopped),
+                        _ => {}
+                    }
+                    if progress.is_over(self, sink)? {
+                        let key = key.to_vec();
+                        return Ok(End::Cut { key, had_rows });
+                    }
+                }
+            }
+        }
+        match self.visit_statics(&partition, &header_key, prefix.len(), had_rows, sink)? {
+            Some(Flow::Stop) => Ok(End::Stopped),
+            _ => Ok(End::Done),
+        }
+    }
+
+    /// All partitions in a range of keys.
+    fn range(
+        &self,
+        range: &ByteRange,
+        resume: Option<&PagingState>,
+        sink: &mut dyn Sink,
+        progress: &mut Progress,
+    ) -> Result<End> {
+        let mut from = range.from.clone();
+        let mut resumed: Option<Resumed> = None;
+        if let Some(resume) = resume {
+            let at = DecodedKey::read(&resume.key).map_err(|_| paging::invalid())?;
+            if !range.contains(&resume.key) {
+                return Err(paging::invalid());
+            }
+            resumed = Some(Resumed {
+                header: self.source.get(&with(at.prefix, HEADER))?,
+                prefix: at.prefix.to_vec(),
+                had_rows: resume.had_rows,
+            });
+            from = with(&resume.key, 0);
+        }
+        if range.is_empty() {
+            return Ok(End::Done);
+        }
+        let to = range.to.as_deref();
+        let mut entries = self.source.range(&from, to, false);
+        let mut pending = entries.next().transpose()?;
+        while let Some((key, value)) = pending.take() {
+            let decoded = DecodedKey::read(&key).map_err(of_key)?;
+            let prefix = key.slice(..decoded.prefix.len());
+            let resumed = resumed.take().filter(|resumed| resumed.prefix == prefix);
+            let mut had_rows = resumed.as_ref().is_some_and(|resumed| resumed.had_rows);
+            let (header, mut next): (Option<Bytes>, _) = match decoded.place {
+                Place::Header => (Some(value), entries.next().transpose()?),
+                Place::Row(_) => {
+                    let header = resumed.and_then(|resumed| resumed.header);
+                    (header, Some((key.clone(), value)))
+                }
+            };
+            let partition =
+                Partition::new(self.fetch, self.schema, &key, header.as_deref(), self.now_s)?;
+            while let Some((key, operand)) = next.take() {
+                if !key.starts_with(&prefix) {
+                    pending = Some((key, operand));
+                    break;
+                }
+                let flow = match self.selects(&key[prefix.len() + 1..]) {
+                    true => self.visit(&partition, &key, prefix.len(), &operand, sink)?,
+                    false => None,
+                };
+                had_rows |= flow.is_some();
+                match flow {
+                    Some(Flow::Stop) => return Ok(End::Stopped),
+                    Some(Flow::Partition) => {
+                        if let Some(after) = ByteRange::of_prefix(prefix.to_vec()).to {
+                            entries = self.source.range(&after, to, false);
+                            pending = entries.next().transpose()?;
+                        }
+                        break;
+                    }
+                    _ => {}
+                }
+                if progress.is_over(self, sink)? {
+                    let key = key.to_vec();
+                    return Ok(End::Cut { key, had_rows });
+                }
+                next = entries.next().transpose()?;
+            }
+            let header_key = with(&prefix, HEADER);
+            let flow = self.visit_statics(&partition, &header_key, prefix.len(), had_rows, sink)?;
+            if flow == Some(Flow::Stop) {
+                return Ok(End::Stopped);
+            }
+            // Partitions of which nothing is left take time too.
+            if pending.is_some() && progress.is_over(self, sink)? {
+                let key = with(&prefix, ROW).into_iter().chain([0xff; 1]).collect();
+                return Ok(End::Cut {
+                    key,
+                    had_rows: true,
+                });
+            }
+        }
+        Ok(End::Done)
+    }
+
+    /// Whether what is asked of clusterings holds of one, where all partitions are read.
+    fn selects(&self, clustering: &[u8]) -> bool {
+        match self.rows {
+            Rows::All => true,
+            Rows::Exactly(all) => all.binary_search_by(|one| one[..].cmp(clustering)).is_ok(),
+            Rows::In(ranges) => ranges.iter().any(|range| range.contains(clustering)),
+        }
+    }
+
+    /// Gives a row to the sink, if it is there and passes.
+    fn visit(
+        &self,
+        partition: &Partition<'_>,
+        key: &[u8],
+        prefix_len: usize,
+        operand: &[u8],
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Flow>> {
+        let Some(row) = partition.row(&key[prefix_len + 1..], operand)? else {
+            return Ok(None);
+        };
+        let mut cells = Vec::new();
+        partition.fill(&row, &mut cells)?;
+        if !self.filter.passes(&cells)? {
+            return Ok(Some(Flow::Row));
+        }
+        let visited = Visited {
+            key,
+            prefix_len,
+            cells: &cells,
+        };
+        sink.row(&visited).map(Some)
+    }
+
+    /// Gives the row of a partition that has static values only.
+    fn visit_statics(
+        &self,
+        partition: &Partition<'_>,
+        header_key: &[u8],
+        prefix_len: usize,
+        had_rows: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Flow>> {
+        if had_rows || !self.static_rows || !partition.has_static_values()? {
+            return Ok(None);
+        }
+        if !self.filter.passes(partition.cells())? {
+            return Ok(None);
+        }
+        let visited = Visited {
+            key: header_key,
+            prefix_len,
+            cells: partition.cells(),
+        };
+        sink.row(&visited).map(Some)
+    }
+}
+
+impl Progress {
+    /// Whether the page ends here, asked after every row.
+    fn is_over(&mut self, walk: &Walk<'_>, sink: &dyn Sink) -> Result<bool> {
+        self.until_check -= 1;
+        if self.until_check > 0 {
+            return Ok(false);
+        }
+        self.until_check = ROWS_PER_CHECK;
+        let now = Instant::now();
+        walk.interrupt.check_read(now, walk.consistency)?;
+        Ok(sink.may_cut(now.saturating_duration_since(self.started)))
+    }
+}
+
+fn with(bytes: &[u8], last: u8) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len() + 1);
+    out.extend_from_slice(bytes);
+    out.push(last);
+    out
+}

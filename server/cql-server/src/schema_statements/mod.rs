@@ -1,0 +1,197 @@
+//! Statements that change the schema, USE and TRUNCATE.
+//!
+//! ```text
+//!   keyspaces, tables, types    a statement + the schema ─► the next schema, or why not
+//!   type_names, properties      what they have in common
+//! ```
+//!
+//! What comes next is decided by `ebb_catalog::schema`; here statements become its calls,
+//! in the order in which Cassandra 4.1 checks things, so that the first thing that is wrong
+//! is the one that is told. The catalog makes the change durable before the reply, which
+//! is the event for other connections too.
+
+mod keyspaces;
+mod properties;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod type_names;
+mod types;
+
+use bytes::BytesMut;
+use ebb_catalog::schema::Schema;
+use ebb_cql::protocol::{ErrorResponse, Response, SchemaChange, SchemaChangeKind, SchemaTarget};
+use ebb_cql::syntax::ast::{QualifiedName, Statement};
+
+pub use self::type_names::resolve_type;
+use super::call::Outcome;
+pub use super::context::{SchemaContext, in_keyspace};
+use super::error::of_catalog;
+use super::snapshots::{AT_ALIAS, names_snapshot};
+use super::system::is_reserved;
+
+/// A change that a statement asks for: what comes next and how it is told, or `None` where
+/// `IF [NOT] EXISTS` leaves nothing to do.
+type Next = Result<Option<Schema>, ErrorResponse>;
+
+/// Whether [`execute`] is the one for a statement.
+pub fn is_schema_statement(statement: &Statement) -> bool {
+    use Statement::*;
+    matches!(
+        statement,
+        CreateKeyspace(_)
+            | AlterKeyspace(_)
+            | DropKeyspace(_)
+            | CreateTable(_)
+            | AlterTable(_)
+            | DropTable(_)
+            | CreateType(_)
+            | AlterType(_)
+            | DropType(_)
+            | CreateIndex(_)
+            | DropIndex(_)
+            | Truncate(_)
+            | Use(_)
+    )
+}
+
+/// Carries out a statement that changes the schema, USE or TRUNCATE, and appends the body of
+/// the RESULT.
+///
+/// # Errors
+/// In Cassandra's words.
+///
+/// # Panics
+/// For another statement: see [`is_schema_statement`].
+pub fn execute(
+    context: &SchemaContext<'_>,
+    statement: &Statement,
+    out: &mut BytesMut,
+) -> Result<Outcome, ErrorResponse> {
+    let mut warnings = Vec::new();
+    let change = match statement {
+        Statement::Use(name) => {
+            let keyspace = context.use_keyspace(name.as_str())?;
+            Response::SetKeyspace {
+                keyspace: keyspace.clone(),
+            }
+            .encode_body(out);
+            return Ok(Outcome {
+                keyspace: Some(keyspace),
+                ..Outcome::default()
+            });
+        }
+        Statement::Truncate(table) => {
+            tables::truncate(context, table)?;
+            None
+        }
+        Statement::CreateKeyspace(create) => keyspaces::create(context, create, &mut warnings)?,
+        Statement::AlterKeyspace(alter) => keyspaces::alter(context, alter, &mut warnings)?,
+        Statement::DropKeyspace(drop) => keyspaces::drop(context, drop)?,
+        Statement::CreateTable(create) => tables::create(context, create)?,
+        Statement::AlterTable(alter) => tables::alter(context, alter)?,
+        Statement::DropTable(drop) => tables::drop(context, drop)?,
+        Statement::CreateType(create) => types::create(context, create)?,
+        Statement::AlterType(alter) => types::alter(context, alter)?,
+        Statement::DropType(drop) => types::drop(context, drop)?,
+        Statement::CreateIndex(_) => {
+            return Err(ErrorResponse::invalid(
+                "Secondary indexes are not supported; use ALLOW FILTERING, or a table by that key",
+            ));
+        }
+        Statement::DropIndex(drop) => {
+            let (keyspace, index) = context.changeable(&drop.name)?;
+            if !drop.if_exists {
+                return Err(ErrorResponse::invalid(format!(
+                    "Index '{keyspace}.{index}' doesn't exist"
+                )));
+            }
+            None
+        }
+        other => panic!("not a statement that changes the schema: {other:?}"),
+    };
+    match &change {
+        Some(change) => Response::SchemaChange(change.clone()).encode_body(out),
+        None => Response::Void.encode_body(out),
+    }
+    Ok(Outcome {
+        warnings,
+        change,
+        ..Outcome::default()
+    })
+}
+
+impl SchemaContext<'_> {
+    /// The keyspace that a name lies in, and the name.
+    ///
+    /// # Errors
+    /// Where none is named and none in use, or it is not users' to change.
+    fn changeable<'n>(
+        &'n self,
+        name: &'n QualifiedName,
+    ) -> Result<(&'n str, &'n str), ErrorResponse> {
+        let keyspace = in_keyspace(name, self.keyspace)?;
+        self.check_changeable(keyspace)?;
+        Ok((keyspace, name.name.as_str()))
+    }
+
+    fn check_changeable(&self, keyspace: &str) -> Result<(), ErrorResponse> {
+        if names_snapshot(&self.catalog.state(), keyspace) {
+            return Err(ErrorResponse::invalid(format!(
+                "Keyspace '{keyspace}' is a snapshot, which never changes; name the keyspace itself"
+            )));
+        }
+        if !is_reserved(keyspace) {
+            return Ok(());
+        }
+        let kind = match super::system::is_virtual_keyspace(keyspace) {
+            true => "Virtual",
+            false => "System",
+        };
+        Err(ErrorResponse::invalid(format!(
+            "{kind} keyspace '{keyspace}' is not user-modifiable"
+        )))
+    }
+
+    /// The keyspace that USE puts in use: one of users', of the system, or a snapshot's.
+    fn use_keyspace(&self, name: &str) -> Result<String, ErrorResponse> {
+        let state = self.catalog.state();
+        let is_there = state.schema().keyspace(name).is_some()
+            || self.system.has_keyspace(name)
+            || super::snapshots::find(self.catalog.db(), &state, name)?.is_some();
+        match is_there {
+            true => Ok(name.to_string()),
+            false => Err(ErrorResponse::invalid(format!(
+                "Keyspace '{name}' does not exist"
+            ))),
+        }
+    }
+
+    /// Changes the schema as `next` says, and tells what `change` says where it did.
+    fn change(
+        &self,
+        change: SchemaChange,
+        next: impl FnOnce(&Schema) -> Next,
+    ) -> Result<Option<SchemaChange>, ErrorResponse> {
+        let changed = self.catalog.change(next).map_err(of_catalog)??;
+        Ok(changed.then_some(change))
+    }
+}
+
+fn changed(kind: SchemaChangeKind, keyspace: &str, target: SchemaTarget) -> SchemaChange {
+    SchemaChange {
+        kind,
+        keyspace: keyspace.to_string(),
+        target,
+    }
+}
+
+/// That there is no such keyspace.
+fn no_keyspace(keyspace: &str) -> ErrorResponse {
+    ErrorResponse::invalid(format!("Keyspace '{keyspace}' doesn't exist"))
+}
+
+/// Names of keyspaces that would read as that of a snapshot.
+fn is_alias(keyspace: &str) -> bool {
+    keyspace.contains(AT_ALIAS)
+}

@@ -1,0 +1,217 @@
+//! What stands behind WITH, as the schema takes it.
+
+use std::collections::BTreeMap;
+
+use ebb_catalog::schema::{OptionValue, SchemaError, TableOptions};
+use ebb_cql::protocol::ErrorResponse;
+use ebb_cql::syntax::ast::{Property, PropertyValue};
+use uuid::Uuid;
+
+use crate::error::of_schema;
+
+/// The entries of a property that is a map.
+type Entries = BTreeMap<String, String>;
+
+/// A property's value.
+pub(super) fn value(value: &PropertyValue) -> OptionValue {
+    match value {
+        PropertyValue::Constant(constant) => OptionValue::Text(constant.text.clone()),
+        PropertyValue::Map(entries) => OptionValue::Map(texts(entries)),
+    }
+}
+
+fn texts(
+    entries: &[(
+        ebb_cql::syntax::ast::Constant,
+        ebb_cql::syntax::ast::Constant,
+    )],
+) -> Entries {
+    let text = |(key, value): &(_, _)| {
+        let (key, value): (
+            &ebb_cql::syntax::ast::Constant,
+            &ebb_cql::syntax::ast::Constant,
+        ) = (key, value);
+        (key.text.clone(), value.text.clone())
+    };
+    entries.iter().map(text).collect()
+}
+
+/// The options of a table by `set`, and the id that the statement gives it.
+pub(super) fn set_table_options(
+    options: &mut TableOptions,
+    properties: &[Property],
+) -> Result<Option<Uuid>, ErrorResponse> {
+    let mut id = None;
+    for property in properties {
+        let name = property.name.as_str();
+        match &property.value {
+            PropertyValue::Constant(constant) if name == "id" => {
+                let parsed = Uuid::parse_str(&constant.text);
+                id = Some(parsed.map_err(|_| ErrorResponse::config("Invalid table id"))?);
+            }
+            value => set_table_option(options, name, value)?,
+        }
+    }
+    Ok(id)
+}
+
+fn set_table_option(
+    options: &mut TableOptions,
+    name: &str,
+    written: &PropertyValue,
+) -> Result<(), ErrorResponse> {
+    let mut value = value(written);
+    if let OptionValue::Map(entries) = &mut value {
+        complete(name, entries)?;
+    }
+    options.set(name, value).map_err(|error| match error {
+        // What is wrong behind WITH is a matter of syntax for Cassandra.
+        SchemaError::Invalid(message) => ErrorResponse::syntax(message),
+        error => of_schema(error),
+    })
+}
+
+/// Says in full what Cassandra lets be said in short, and refuses what it refuses.
+fn complete(option: &str, entries: &mut Entries) -> Result<(), ErrorResponse> {
+    match option {
+        "compaction" => compaction(entries),
+        "compression" => {
+            *entries = compression(std::mem::take(entries))?;
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn in_package(package: &str, class: &str) -> String {
+    match class.contains('.') {
+        true => class.to_string(),
+        false => format!("org.apache.cassandra.{package}.{class}"),
+    }
+}
+
+fn no_class(option: &str) -> ErrorResponse {
+    ErrorResponse::config(format!(
+        "Missing sub-option 'class' for the '{option}' option."
+    ))
+}
+
+fn compaction(entries: &mut Entries) -> Result<(), ErrorResponse> {
+    let class = entries.get_mut("class");
+    let class = class.ok_or_else(|| no_class("compaction"))?;
+    *class = in_package("db.compaction", class);
+    let has_thresholds = [
+        "SizeTieredCompactionStrategy",
+        "TimeWindowCompactionStrategy",
+    ];
+    if has_thresholds.iter().any(|name| class.ends_with(name)) {
+        for (threshold, default) in [("max_threshold", "32"), ("min_threshold", "4")] {
+            let entry = entries.entry(threshold.to_string());
+            entry.or_insert_with(|| default.to_string());
+        }
+    }
+    Ok(())
+}
+
+/// What the compressors of Cassandra take beside what all have.
+const COMPRESSOR_OPTIONS: [&str; 4] = [
+    "compression_level",
+    "crc_check_chance",
+    "lz4_compressor_type",
+    "lz4_high_compressor_level",
+];
+
+fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
+    let refuse = |message: String| Err(ErrorResponse::config(message));
+    let disabled = || Entries::from([("enabled".to_string(), "false".to_string())]);
+    if given.is_empty() {
+        return Ok(disabled());
+    }
+    let is_enabled = given
+        .remove("enabled")
+        .is_none_or(|text| text.eq_ignore_ascii_case("true"));
+    if !is_enabled {
+        return match given.is_empty() {
+            true => Ok(disabled()),
+            false => refuse(
+                "If the 'enabled' option is set to false no other options must be specified"
+                    .to_string(),
+            ),
+        };
+    }
+    let class = match (given.remove("class"), given.remove("sstable_compression")) {
+        (Some(_), Some(_)) => {
+            return refuse(
+                "The 'sstable_compression' option must not be used if the compression algorithm is \
+                 already specified by the 'class' option"
+                    .to_string(),
+            );
+        }
+        (Some(class), None) if class.is_empty() => {
+            return refuse(
+                "The 'class' option must not be empty. To disable compression use 'enabled' : false"
+                    .to_string(),
+            );
+        }
+        (Some(class), None) | (None, Some(class)) => class,
+        (None, None) => return Err(no_class("compression")),
+    };
+    let chunk = match (
+        given.remove("chunk_length_in_kb"),
+        given.remove("chunk_length_kb"),
+    ) {
+        (Some(_), Some(_)) => {
+            return refuse(
+                "The 'chunk_length_kb' option must not be used if the chunk length is already \
+                 specified by the 'chunk_length_in_kb' option"
+                    .to_string(),
+            );
+        }
+        (Some(chunk), None) | (None, Some(chunk)) => chunk,
+        (None, None) => "16".to_string(),
+    };
+    match chunk.parse::<i32>() {
+        Err(_) => return refuse(format!("Invalid value for chunk_length_in_kb: {chunk}")),
+        Ok(..=0) => return refuse("Invalid negative or null chunk_length_in_kb".to_string()),
+        Ok(kib) if !(kib as u32).is_power_of_two() => {
+            return refuse("chunk_length_in_kb must be a power of 2".to_string());
+        }
+        Ok(_) => {}
+    }
+    let ratio = given
+        .remove("min_compress_ratio")
+        .unwrap_or_else(|| "0".to_string());
+    let ratio = match ratio.parse::<f64>() {
+        Err(_) => return refuse(format!("Invalid value for min_compress_ratio: {ratio}")),
+        Ok(ratio) if ratio < 0.0 => {
+            return refuse("Invalid negative min_compress_ratio".to_string());
+        }
+        Ok(ratio) if ratio > 0.0 && ratio < 1.0 => {
+            return refuse(
+                "min_compress_ratio can either be 0 or greater than or equal to 1".to_string(),
+            );
+        }
+        Ok(ratio) => ratio,
+    };
+    let unknown: Vec<&str> = given
+        .keys()
+        .map(String::as_str)
+        .filter(|option| !COMPRESSOR_OPTIONS.contains(option))
+        .collect();
+    if !unknown.is_empty() {
+        return refuse(format!(
+            "Unknown compression options {}",
+            unknown.join(", ")
+        ));
+    }
+    // Without a compressor nothing else counts.
+    if class.is_empty() {
+        return Ok(disabled());
+    }
+    given.insert("class".to_string(), in_package("io.compress", &class));
+    given.insert("chunk_length_in_kb".to_string(), chunk);
+    if ratio > 0.0 {
+        given.insert("min_compress_ratio".to_string(), format!("{ratio:?}"));
+    }
+    Ok(given)
+}

@@ -1,0 +1,225 @@
+//! CREATE, ALTER, DROP, TRUNCATE TABLE.
+
+use ebb_catalog::key::Order;
+use ebb_catalog::schema::{KeyspaceSchema, TableDefinition, TableOptions, TableSchema};
+use ebb_catalog::types::CqlType;
+use ebb_cql::protocol::{ErrorResponse, SchemaChange, SchemaChangeKind, SchemaTarget};
+use ebb_cql::syntax::ast::{
+    self, AlterTable, ColumnDefinition, CreateTable, DropObject, Name, QualifiedName, TableChange,
+};
+use uuid::Builder;
+
+use super::properties::set_table_options;
+use super::{SchemaContext, changed, in_keyspace, no_keyspace, resolve_type};
+use crate::error::{of_catalog, of_schema};
+use crate::snapshots::names_snapshot;
+
+type Done = Result<Option<SchemaChange>, ErrorResponse>;
+
+fn target(name: &str) -> SchemaTarget {
+    SchemaTarget::Table(name.to_string())
+}
+
+fn no_table(keyspace: &str, table: &str) -> ErrorResponse {
+    ErrorResponse::invalid(format!("Table '{keyspace}.{table}' doesn't exist"))
+}
+
+pub(super) fn create(context: &SchemaContext<'_>, create: &CreateTable) -> Done {
+    let (keyspace, name) = context.changeable(&create.table)?;
+    let change = changed(SchemaChangeKind::Created, keyspace, target(name));
+    context.change(change, |schema| {
+        let of = schema
+            .keyspace(keyspace)
+            .ok_or_else(|| no_keyspace(keyspace))?;
+        if of.table(name).is_some() && create.if_not_exists {
+            return Ok(None);
+        }
+        let definition = define(of, create)?;
+        Ok(Some(schema.create_table(definition).map_err(of_schema)?))
+    })
+}
+
+fn define(of: &KeyspaceSchema, create: &CreateTable) -> Result<TableDefinition, ErrorResponse> {
+    let name = create.table.name.as_str();
+    if create.compact_storage {
+        return Err(ErrorResponse::invalid(
+            "COMPACT STORAGE tables are not supported; leave WITH COMPACT STORAGE out",
+        ));
+    }
+    for (at, (column, _)) in create.clustering_order.iter().enumerate() {
+        let earlier = &create.clustering_order[..at];
+        if earlier.iter().any(|(other, _)| other == column) {
+            return Err(ErrorResponse::invalid(format!(
+                "Duplicate column '{}' in CLUSTERING ORDER BY clause for table '{name}'",
+                column.as_str()
+            )));
+        }
+    }
+    let mut options = TableOptions::default();
+    let id = set_table_options(&mut options, &create.properties)?;
+    let column = |column: &ColumnDefinition| {
+        let ty = resolve_type(of, &column.type_name)?;
+        Ok((column.name.as_str().to_string(), ty, column.is_static))
+    };
+    let columns = create.columns.iter().map(column);
+    let names = |names: &[Name]| -> Vec<String> {
+        names.iter().map(|name| name.as_str().to_string()).collect()
+    };
+    let key = create.primary_key.as_ref();
+    let order = create.clustering_order.iter().map(|(column, order)| {
+        let order = match order {
+            ast::Order::Ascending => Order::Asc,
+            ast::Order::Descending => Order::Desc,
+        };
+        (column.as_str().to_string(), order)
+    });
+    Ok(TableDefinition {
+        keyspace: of.name().to_string(),
+        name: name.to_string(),
+        id: id.unwrap_or_else(|| Builder::from_random_bytes(rand::random()).into_uuid()),
+        columns: columns.collect::<Result<_, ErrorResponse>>()?,
+        partition_key: key.map(|key| names(&key.partition)).unwrap_or_default(),
+        clustering: key.map(|key| names(&key.clustering)).unwrap_or_default(),
+        order: order.collect(),
+        options,
+    })
+}
+
+pub(super) fn alter(context: &SchemaContext<'_>, alter: &AlterTable) -> Done {
+    let (keyspace, name) = context.changeable(&alter.table)?;
+    let change = changed(SchemaChangeKind::Updated, keyspace, target(name));
+    context.change(change, |schema| {
+        let found = schema.keyspace(keyspace);
+        let Some((of, table)) = found.and_then(|of| Some((of, of.table(name)?))) else {
+            return match alter.if_exists {
+                true => Ok(None),
+                false => Err(no_table(keyspace, name)),
+            };
+        };
+        let next = changed_table(context, of, table, &alter.change)?;
+        if next == **table {
+            return Ok(None);
+        }
+        let next = schema.alter_table(keyspace, name, |_| Ok(next));
+        Ok(Some(next.map_err(of_schema)?))
+    })
+}
+
+fn changed_table(
+    context: &SchemaContext<'_>,
+    of: &KeyspaceSchema,
+    table: &TableSchema,
+    change: &TableChange,
+) -> Result<TableSchema, ErrorResponse> {
+    let mut next = table.clone();
+    match change {
+        TableChange::Add {
+            if_not_exists,
+            columns,
+        } => {
+            for column in columns {
+                let name = column.name.as_str();
+                let ty = resolve_type(of, &column.type_name)?;
+                if *if_not_exists && next.column(name).is_some() {
+                    continue;
+                }
+                let added = next.add_column(name, ty, column.is_static);
+                next = added.map_err(of_schema)?;
+            }
+        }
+        TableChange::Drop {
+            if_exists,
+            columns,
+            timestamp,
+        } => {
+            let dropped_us = match timestamp {
+                Some(timestamp) => timestamp.text.parse().map_err(|_| {
+                    ErrorResponse::invalid(format!("Invalid timestamp value: {}", timestamp.text))
+                })?,
+                None => context.catalog.timestamps().now_us(),
+            };
+            for column in columns.iter().map(Name::as_str) {
+                match next.column(column).map(|column| &column.ty) {
+                    None if *if_exists => continue,
+                    Some(ty @ CqlType::Udt { frozen: false, .. }) => {
+                        return Err(ErrorResponse::invalid(format!(
+                            "Cannot drop non-frozen column {column} of user type {ty}"
+                        )));
+                    }
+                    _ => next = next.drop_column(column, dropped_us).map_err(of_schema)?,
+                }
+            }
+        }
+        TableChange::Rename { if_exists, columns } => {
+            for (from, to) in columns {
+                if *if_exists && next.column(from.as_str()).is_none() {
+                    continue;
+                }
+                let renamed = next.rename_column(from.as_str(), to.as_str());
+                next = renamed.map_err(of_schema)?;
+            }
+        }
+        TableChange::With(written) => {
+            let mut options = next.options().clone();
+            if set_table_options(&mut options, written)?.is_some() {
+                return Err(ErrorResponse::config("Cannot alter table id."));
+            }
+            // Held to its kind above; the table has its say here.
+            let named = written.iter().map(|property| property.name.as_str());
+            let changes = named.filter_map(|name| {
+                let value = options.get(name)?.clone();
+                Some((name.to_string(), value))
+            });
+            next = next.alter_options(changes).map_err(of_schema)?;
+        }
+        TableChange::DropCompactStorage => {
+            return Err(ErrorResponse::invalid(
+                "Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE",
+            ));
+        }
+        TableChange::Retype { .. } => {
+            return Err(ErrorResponse::invalid(
+                "Altering column types is no longer supported",
+            ));
+        }
+    }
+    Ok(next)
+}
+
+pub(super) fn drop(context: &SchemaContext<'_>, drop: &DropObject) -> Done {
+    let (keyspace, name) = context.changeable(&drop.name)?;
+    let change = changed(SchemaChangeKind::Dropped, keyspace, target(name));
+    context.change(change, |schema| match schema.table(keyspace, name) {
+        None if drop.if_exists => Ok(None),
+        None => Err(no_table(keyspace, name)),
+        Some(_) => Ok(Some(schema.drop_table(keyspace, name).map_err(of_schema)?)),
+    })
+}
+
+pub(super) fn truncate(
+    context: &SchemaContext<'_>,
+    name: &QualifiedName,
+) -> Result<(), ErrorResponse> {
+    let keyspace = in_keyspace(name, context.keyspace)?;
+    let name = name.name.as_str();
+    let state = context.catalog.state();
+    if context.system.has_keyspace(keyspace) {
+        return Err(ErrorResponse::invalid("Cannot truncate virtual tables"));
+    }
+    if names_snapshot(&state, keyspace) {
+        return Err(ErrorResponse::invalid(format!(
+            "Cannot truncate {keyspace}.{name}: a snapshot never changes"
+        )));
+    }
+    if state.schema().keyspace(keyspace).is_none() {
+        return Err(ErrorResponse::invalid(format!(
+            "keyspace {keyspace} does not exist"
+        )));
+    }
+    let Some(table) = state.table(keyspace, name) else {
+        return Err(ErrorResponse::invalid(format!(
+            "table {name} does not exist"
+        )));
+    };
+    context.catalog.truncate(table).map_err(of_catalog)
+}

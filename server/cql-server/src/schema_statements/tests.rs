@@ -1,0 +1,472 @@
+//! Statements about the schema: what they change, what they tell, and what they refuse in
+//! which words.
+
+use ebb_cql::protocol::{SchemaChange, SchemaChangeKind, SchemaTarget};
+use ebb_storage::simulation::MemDisk;
+
+use crate::testing::Session;
+
+const INVALID: i32 = 0x2200;
+const CONFIG: i32 = 0x2300;
+const EXISTS: i32 = 0x2400;
+const SYNTAX: i32 = 0x2000;
+
+fn change(kind: SchemaChangeKind, keyspace: &str, target: SchemaTarget) -> Option<SchemaChange> {
+    Some(SchemaChange {
+        kind,
+        keyspace: keyspace.to_string(),
+        target,
+    })
+}
+
+#[test]
+fn each_statement_tells_what_it_changed_once_it_is_changed() {
+    use SchemaChangeKind::{Created, Dropped, Updated};
+    let table = || SchemaTarget::Table("u".to_string());
+    let ty = || SchemaTarget::Type("p".to_string());
+    let keyspace = || SchemaTarget::Keyspace;
+    let mut session = Session::new();
+    let simple = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+    let mut version = session.state().version();
+    for (text, expected) in [
+        (
+            format!("CREATE KEYSPACE ks WITH replication = {simple}"),
+            change(Created, "ks", keyspace()),
+        ),
+        (
+            format!("CREATE KEYSPACE IF NOT EXISTS ks WITH replication = {simple}"),
+            None,
+        ),
+        (
+            "ALTER KEYSPACE ks WITH durable_writes = false".into(),
+            change(Updated, "ks", keyspace()),
+        ),
+        (
+            "ALTER KEYSPACE IF EXISTS other WITH durable_writes = false".into(),
+            None,
+        ),
+        (
+            "CREATE TYPE ks.p (x int, y int)".into(),
+            change(Created, "ks", ty()),
+        ),
+        ("CREATE TYPE IF NOT EXISTS ks.p (x int)".into(), None),
+        (
+            "ALTER TYPE ks.p ADD z double".into(),
+            change(Updated, "ks", ty()),
+        ),
+        (
+            "ALTER TYPE ks.p RENAME x TO a AND y TO b".into(),
+            change(Updated, "ks", ty()),
+        ),
+        (
+            "CREATE TABLE ks.u (k int PRIMARY KEY, v frozen<p>)".into(),
+            change(Created, "ks", table()),
+        ),
+        (
+            "CREATE TABLE IF NOT EXISTS ks.u (k int PRIMARY KEY)".into(),
+            None,
+        ),
+        (
+            "ALTER TABLE ks.u ADD a int".into(),
+            change(Updated, "ks", table()),
+        ),
+        ("ALTER TABLE ks.u ADD IF NOT EXISTS a int".into(), None),
+        (
+            "ALTER TABLE ks.u DROP a".into(),
+            change(Updated, "ks", table()),
+        ),
+        ("ALTER TABLE ks.u DROP IF EXISTS a".into(), None),
+        (
+            "ALTER TABLE ks.u RENAME k TO key".into(),
+            change(Updated, "ks", table()),
+        ),
+        (
+            "ALTER TABLE ks.u WITH comment = 'x' AND gc_grace_seconds = 9".into(),
+            change(Updated, "ks", table()),
+        ),
+        ("ALTER TABLE IF EXISTS ks.other ADD a int".into(), None),
+        ("DROP TABLE ks.u".into(), change(Dropped, "ks", table())),
+        ("DROP TABLE IF EXISTS ks.u".into(), None),
+        ("DROP TYPE ks.p".into(), change(Dropped, "ks", ty())),
+        ("DROP TYPE IF EXISTS ks.p".into(), None),
+        ("DROP INDEX IF EXISTS ks.i".into(), None),
+        ("DROP KEYSPACE ks".into(), change(Dropped, "ks", keyspace())),
+        ("DROP KEYSPACE IF EXISTS ks".into(), None),
+    ] {
+        assert_eq!(session.run(&text), expected, "{text}");
+        let next = session.state().version();
+        assert_eq!(next != version, expected.is_some(), "version after {text}");
+        version = next;
+    }
+}
+
+#[test]
+fn what_was_changed_is_there_after_a_restart() {
+    let disk = MemDisk::new();
+    let mut session = Session::on(&disk);
+    for text in [
+        "CREATE KEYSPACE ks WITH replication = {'class': 'NetworkTopologyStrategy', 'replication_factor': 1}",
+        "USE ks",
+        "CREATE TYPE p (x int, y frozen<list<text>>)",
+        "CREATE TABLE t (a int, b text, c timeuuid, s int STATIC, v map<text, frozen<p>>, \
+         PRIMARY KEY ((a, b), c)) WITH CLUSTERING ORDER BY (c DESC) AND default_time_to_live = 60 \
+         AND compaction = {'class': 'LeveledCompactionStrategy'} \
+         AND id = 5a1c395e-b41f-11e5-9f22-ba0be0483c18",
+        "ALTER TYPE p ADD z int",
+    ] {
+        session.run(text);
+    }
+    let state = session.state();
+    let table = state.table("ks", "t").unwrap().schema().clone();
+    assert_eq!(table.options().default_time_to_live_secs(), 60);
+    assert_eq!(
+        table.id().to_string(),
+        "5a1c395e-b41f-11e5-9f22-ba0be0483c18"
+    );
+    let text = table.describe(false);
+    for part in [
+        "PRIMARY KEY ((a, b), c)",
+        "CLUSTERING ORDER BY (c DESC)",
+        "'org.apache.cassandra.db.compaction.LeveledCompactionStrategy'",
+        "s int static",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let keyspace = state.schema().keyspace("ks").unwrap();
+    assert_eq!(keyspace.replication()["datacenter1"], "1");
+    let schema = state.schema().clone();
+    // Its tables hold the database open.
+    drop((session, state));
+    let again = Session::on(&disk);
+    assert_eq!(*again.state().schema(), schema);
+}
+
+#[test]
+fn a_keyspace_is_refused_in_cassandras_words() {
+    let mut session = Session::with_table();
+    let simple = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+    for (text, code, message) in [
+        (
+            format!("CREATE KEYSPACE app WITH replication = {simple}"),
+            EXISTS,
+            "Cannot add existing keyspace \"app\"",
+        ),
+        (
+            "CREATE KEYSPACE a WITH durable_writes = true".into(),
+            INVALID,
+            "Missing mandatory option 'replication'",
+        ),
+        (
+            "CREATE KEYSPACE a WITH replication = {'replication_factor': 1}".into(),
+            CONFIG,
+            "Missing replication strategy class",
+        ),
+        (
+            "ALTER KEYSPACE app WITH replication = {'class': 'NetworkTopologyStrategy'}".into(),
+            CONFIG,
+            "Configuration for at least one datacenter must be present",
+        ),
+        (
+            "ALTER KEYSPACE app WITH replication = {'class': 'SimpleStrategy'}".into(),
+            CONFIG,
+            "SimpleStrategy requires a replication_factor strategy option.",
+        ),
+        (
+            "CREATE KEYSPACE a WITH replication = {'class': 'Other'}".into(),
+            CONFIG,
+            "Unable to find replication strategy class 'org.apache.cassandra.locator.Other'",
+        ),
+        (
+            "CREATE KEYSPACE a WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 'x'}".into(),
+            CONFIG,
+            "Replication factor must be numeric; found x",
+        ),
+        (
+            format!("CREATE KEYSPACE a WITH replication = {simple} AND foo = 1"),
+            SYNTAX,
+            "Unknown property 'foo'",
+        ),
+        (
+            format!("CREATE KEYSPACE system WITH replication = {simple}"),
+            INVALID,
+            "System keyspace 'system' is not user-modifiable",
+        ),
+        (
+            format!("CREATE KEYSPACE ebb_system WITH replication = {simple}"),
+            INVALID,
+            "System keyspace 'ebb_system' is not user-modifiable",
+        ),
+        (
+            "DROP KEYSPACE system_views".into(),
+            INVALID,
+            "Virtual keyspace 'system_views' is not user-modifiable",
+        ),
+        ("DROP KEYSPACE b".into(), INVALID, "Keyspace 'b' doesn't exist"),
+        (
+            "ALTER KEYSPACE b WITH durable_writes = true".into(),
+            INVALID,
+            "Keyspace 'b' doesn't exist",
+        ),
+        ("USE b".into(), INVALID, "Keyspace 'b' does not exist"),
+        (
+            format!("CREATE KEYSPACE a__at__b WITH replication = {simple}"),
+            INVALID,
+            "Keyspace name 'a__at__b' would read as the name of a snapshot: KEYSPACE__at__SNAPSHOT",
+        ),
+    ] {
+        assert_eq!(session.refused(&text), (code, message.to_string()), "{text}");
+    }
+    let (code, message) = session.refused(&format!(
+        "CREATE KEYSPACE \"a-b\" WITH replication = {simple}"
+    ));
+    assert!(code == INVALID && message.contains("non-alphanumeric-underscore"));
+}
+
+#[test]
+fn more_copies_than_nodes_are_warned_of() {
+    let mut session = Session::new();
+    let warnings = session.warnings(
+        "CREATE KEYSPACE a WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
+    );
+    let warning = "Your replication factor 3 for keyspace a is higher than the number of nodes 1";
+    assert_eq!(warnings, [warning]);
+    let none = session.warnings(
+        "ALTER KEYSPACE a WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    assert!(none.is_empty());
+}
+
+#[test]
+fn tables_and_types_are_refused_in_cassandras_words() {
+    let mut session = Session::with_table();
+    session.run("CREATE TYPE p (x int)");
+    session.run("CREATE TABLE uses (k frozen<p> PRIMARY KEY, v p)");
+    for (text, message) in [
+        (
+            "CREATE TABLE a.t (k int PRIMARY KEY)",
+            "Keyspace 'a' doesn't exist",
+        ),
+        (
+            "CREATE TABLE u (k int)",
+            "No PRIMARY KEY specifed for table 'u' (exactly one required)",
+        ),
+        (
+            "CREATE TABLE u (k int PRIMARY KEY, v foo)",
+            "Unknown type app.foo",
+        ),
+        (
+            "CREATE TABLE u (k int PRIMARY KEY, v other.foo)",
+            "Statement on keyspace app cannot refer to a user type in keyspace other; user types can only be used in the keyspace they are defined in",
+        ),
+        (
+            "CREATE TABLE u (k int PRIMARY KEY, v frozen<int>)",
+            "frozen<> is only allowed on collections, tuples, and user-defined types (got int)",
+        ),
+        (
+            "CREATE TABLE u (k int PRIMARY KEY, v list<list<int>>)",
+            "Non-frozen collections are not allowed inside collections: list<list<int>>",
+        ),
+        (
+            "CREATE TABLE u (k list<int> PRIMARY KEY)",
+            "Invalid non-frozen collection type list<int> for PRIMARY KEY column 'k'",
+        ),
+        (
+            "CREATE TABLE u (k int, c int, PRIMARY KEY (k, c)) WITH CLUSTERING ORDER BY (c DESC, c ASC)",
+            "Duplicate column 'c' in CLUSTERING ORDER BY clause for table 'u'",
+        ),
+        ("ALTER TABLE u ADD a int", "Table 'app.u' doesn't exist"),
+        (
+            "ALTER TABLE t ADD v int",
+            "Column with name 'v' already exists",
+        ),
+        ("ALTER TABLE t DROP k", "Cannot drop PRIMARY KEY column k"),
+        (
+            "ALTER TABLE t DROP x",
+            "Column x was not found in table 'app.t'",
+        ),
+        (
+            "ALTER TABLE uses DROP v",
+            "Cannot drop non-frozen column v of user type p",
+        ),
+        (
+            "ALTER TABLE t ALTER v TYPE text",
+            "Altering column types is no longer supported",
+        ),
+        (
+            "ALTER TABLE t RENAME v TO w",
+            "Cannot rename non PRIMARY KEY column v",
+        ),
+        ("DROP TABLE u", "Table 'app.u' doesn't exist"),
+        ("TRUNCATE u", "table u does not exist"),
+        ("TRUNCATE other.u", "keyspace other does not exist"),
+        ("TRUNCATE system.local", "Cannot truncate virtual tables"),
+        (
+            "CREATE TYPE p (x int)",
+            "A user type with name 'p' already exists",
+        ),
+        (
+            "CREATE TYPE q (x int, x int)",
+            "Duplicate field name 'x' in type 'q'",
+        ),
+        (
+            "CREATE TYPE q (x counter)",
+            "A user type cannot contain counters",
+        ),
+        ("ALTER TYPE q ADD a int", "Type app.q doesn't exist"),
+        (
+            "ALTER TYPE p ADD x int",
+            "Cannot add field x to type app.p: a field with name x already exists",
+        ),
+        (
+            "ALTER TYPE p ALTER x TYPE text",
+            "Altering field types is no longer supported",
+        ),
+        ("DROP TYPE q", "Type 'app.q' doesn't exist"),
+        (
+            "DROP TYPE p",
+            "Cannot drop user type 'app.p' as it is still used by tables uses",
+        ),
+        (
+            "CREATE INDEX ON t (v)",
+            "Secondary indexes are not supported; use ALLOW FILTERING, or a table by that key",
+        ),
+        (
+            "CREATE TABLE system.t (k int PRIMARY KEY)",
+            "System keyspace 'system' is not user-modifiable",
+        ),
+    ] {
+        assert_eq!(
+            session.refused(text),
+            (INVALID, message.to_string()),
+            "{text}"
+        );
+    }
+    for (text, code, message) in [
+        (
+            "CREATE TABLE t (k int PRIMARY KEY)",
+            EXISTS,
+            "Cannot add already existing table \"t\" to keyspace \"app\"",
+        ),
+        (
+            "ALTER TABLE t WITH foo = 'x'",
+            SYNTAX,
+            "Unknown property 'foo'",
+        ),
+        (
+            "ALTER TABLE t WITH id = 5a1c395e-b41f-11e5-9f22-ba0be0483c18",
+            CONFIG,
+            "Cannot alter table id.",
+        ),
+    ] {
+        assert_eq!(session.refused(text), (code, message.to_string()), "{text}");
+    }
+    session.keyspace = None;
+    let none =
+        "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename";
+    assert_eq!(session.refused("DROP TABLE t"), (INVALID, none.to_string()));
+}
+
+#[test]
+fn truncate_removes_the_rows_and_leaves_the_table() {
+    let mut session = Session::with_table();
+    let state = session.state();
+    let table = state.table("app", "t").unwrap();
+    table.rows().put(b"\xffrow", b"x").unwrap();
+    assert_eq!(session.run("TRUNCATE TABLE app.t"), None);
+    assert_eq!(table.rows().get(b"\xffrow").unwrap(), None);
+    assert_eq!(session.state().version(), state.version());
+}
+
+#[test]
+fn a_new_keyspace_has_one_copy_where_it_does_not_say() {
+    let mut session = Session::with_table();
+    for (name, class, option) in [
+        ("a", "SimpleStrategy", "replication_factor"),
+        ("b", "NetworkTopologyStrategy", "datacenter1"),
+    ] {
+        session.run(&format!(
+            "CREATE KEYSPACE {name} WITH replication = {{'class': '{class}'}}"
+        ));
+        let state = session.state();
+        let keyspace = state.schema().keyspace(name).unwrap();
+        assert_eq!(keyspace.replication()[option], "1");
+    }
+}
+
+#[test]
+fn compression_and_compaction_are_held_to_cassandras_options() {
+    let mut session = Session::with_table();
+    for (at, (written, shown)) in [
+        (
+            "{'class': 'SnappyCompressor', 'min_compress_ratio': 2}",
+            "{'chunk_length_in_kb': '16', \
+             'class': 'org.apache.cassandra.io.compress.SnappyCompressor', \
+             'min_compress_ratio': '2.0'}",
+        ),
+        (
+            "{'sstable_compression': 'LZ4Compressor', 'chunk_length_kb': 32, 'enabled': true}",
+            "{'chunk_length_in_kb': '32', 'class': 'org.apache.cassandra.io.compress.LZ4Compressor'}",
+        ),
+        ("{'enabled': 'false'}", "{'enabled': 'false'}"),
+        ("{'sstable_compression': ''}", "{'enabled': 'false'}"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        session.run(&format!(
+            "CREATE TABLE app.c{at} (k int PRIMARY KEY) WITH compression = {written}"
+        ));
+        let state = session.state();
+        let text = state
+            .table("app", &format!("c{at}"))
+            .unwrap()
+            .schema()
+            .describe(false);
+        assert!(text.contains(shown), "{shown} in {text}");
+    }
+    for (option, message) in [
+        (
+            "compaction = {'min_threshold': 4}",
+            "Missing sub-option 'class' for the 'compaction' option.",
+        ),
+        (
+            "compression = {'chunk_length_in_kb': 32}",
+            "Missing sub-option 'class' for the 'compression' option.",
+        ),
+        (
+            "compression = {'enabled': false, 'class': 'LZ4Compressor'}",
+            "If the 'enabled' option is set to false no other options must be specified",
+        ),
+        (
+            "compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 31}",
+            "chunk_length_in_kb must be a power of 2",
+        ),
+        (
+            "compression = {'class': 'LZ4Compressor', 'min_compress_ratio': -1}",
+            "Invalid negative min_compress_ratio",
+        ),
+        (
+            "compression = {'class': 'LZ4Compressor', 'other': 1}",
+            "Unknown compression options other",
+        ),
+    ] {
+        let text = format!("CREATE TABLE app.x (k int PRIMARY KEY) WITH {option}");
+        assert_eq!(
+            session.refused(&text),
+            (CONFIG, message.to_string()),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn user_types_in_collections_are_told_as_they_are_written() {
+    let mut session = Session::with_table();
+    session.run("CREATE TYPE app.u (a int)");
+    let text = "CREATE TABLE app.x (k int PRIMARY KEY, v map<int, app.u>)";
+    assert_eq!(
+        session.refused(text).1,
+        "Non-frozen UDTs are not allowed inside collections: map<int, app.u>"
+    );
+    session.run("CREATE TABLE app.x (k int PRIMARY KEY, v frozen<list<app.u>>)");
+}

@@ -1,0 +1,122 @@
+//! CREATE, ALTER, DROP TYPE.
+
+use std::sync::Arc;
+
+use ebb_catalog::schema::{Schema, UserType};
+use ebb_catalog::types::CqlType;
+use ebb_cql::protocol::{ErrorResponse, SchemaChange, SchemaChangeKind, SchemaTarget};
+use ebb_cql::syntax::ast::{AlterType, CreateType, DropObject, TypeChange};
+
+use super::{Next, SchemaContext, changed, no_keyspace, resolve_type};
+use crate::error::of_schema;
+
+type Done = Result<Option<SchemaChange>, ErrorResponse>;
+
+fn target(name: &str) -> SchemaTarget {
+    SchemaTarget::Type(name.to_string())
+}
+
+pub(super) fn create(context: &SchemaContext<'_>, create: &CreateType) -> Done {
+    let (keyspace, name) = context.changeable(&create.name)?;
+    let change = changed(SchemaChangeKind::Created, keyspace, target(name));
+    context.change(change, |schema| {
+        let of = schema
+            .keyspace(keyspace)
+            .ok_or_else(|| no_keyspace(keyspace))?;
+        if of.user_type(name).is_some() && create.if_not_exists {
+            return Ok(None);
+        }
+        if of.user_type(name).is_none() {
+            // Before the types are looked at.
+            for (at, (field, _)) in create.fields.iter().enumerate() {
+                if create.fields[..at]
+                    .iter()
+                    .any(|(earlier, _)| earlier == field)
+                {
+                    return Err(ErrorResponse::invalid(format!(
+                        "Duplicate field name '{}' in type '{name}'",
+                        field.as_str()
+                    )));
+                }
+            }
+        }
+        let resolved = |(field, ty): &(ebb_cql::syntax::ast::Name, _)| {
+            let field: Arc<str> = field.as_str().into();
+            Ok::<_, ErrorResponse>((field, resolve_type(of, ty)?))
+        };
+        let fields = create.fields.iter().map(resolved);
+        let fields: Vec<(Arc<str>, CqlType)> = fields.collect::<Result<_, _>>()?;
+        let ty = UserType::new(keyspace, name, fields);
+        let ty = ty.map_err(|error| ErrorResponse::invalid(error.to_string()))?;
+        Ok(Some(schema.create_type(ty).map_err(of_schema)?))
+    })
+}
+
+pub(super) fn alter(context: &SchemaContext<'_>, alter: &AlterType) -> Done {
+    let (keyspace, name) = context.changeable(&alter.name)?;
+    let change = changed(SchemaChangeKind::Updated, keyspace, target(name));
+    context.change(change, |schema| {
+        if schema
+            .keyspace(keyspace)
+            .and_then(|k| k.user_type(name))
+            .is_none()
+        {
+            return match alter.if_exists {
+                true => Ok(None),
+                false => Err(ErrorResponse::invalid(format!(
+                    "Type {keyspace}.{name} doesn't exist"
+                ))),
+            };
+        }
+        next(schema, keyspace, name, &alter.change)
+    })
+}
+
+fn next(schema: &Schema, keyspace: &str, name: &str, change: &TypeChange) -> Next {
+    let of = schema
+        .keyspace(keyspace)
+        .ok_or_else(|| no_keyspace(keyspace))?;
+    let ty = of.user_type(name).expect("looked up before");
+    match change {
+        TypeChange::Add {
+            if_not_exists,
+            field,
+            type_name,
+        } => {
+            if *if_not_exists && ty.field(field.as_str()).is_some() {
+                return Ok(None);
+            }
+            let added = resolve_type(of, type_name)?;
+            let next = schema.add_field(keyspace, name, field.as_str(), added);
+            Ok(Some(next.map_err(of_schema)?))
+        }
+        TypeChange::Rename { if_exists, fields } => {
+            let mut next = schema.clone();
+            for (from, to) in fields {
+                if *if_exists && ty.field(from.as_str()).is_none() {
+                    continue;
+                }
+                let renamed = next.rename_field(keyspace, name, from.as_str(), to.as_str());
+                next = renamed.map_err(of_schema)?;
+            }
+            Ok((next != *schema).then_some(next))
+        }
+        TypeChange::Retype { .. } => Err(ErrorResponse::invalid(
+            "Altering field types is no longer supported",
+        )),
+    }
+}
+
+pub(super) fn drop(context: &SchemaContext<'_>, drop: &DropObject) -> Done {
+    let (keyspace, name) = context.changeable(&drop.name)?;
+    let change = changed(SchemaChangeKind::Dropped, keyspace, target(name));
+    context.change(change, |schema| {
+        match schema.keyspace(keyspace).and_then(|k| k.user_type(name)) {
+            None if drop.if_exists => Ok(None),
+            None => Err(ErrorResponse::invalid(format!(
+                "Type '{keyspace}.{name}' doesn't exist"
+            ))),
+            Some(_) => Ok(Some(schema.drop_type(keyspace, name).map_err(of_schema)?)),
+        }
+    })
+}

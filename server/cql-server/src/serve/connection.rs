@@ -1,0 +1,311 @@
+//! One client: its frames in, its responses out.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::BytesMut;
+use ebb_cql::protocol::{Direction, ErrorKind, Event, FrameDecoder, Response};
+use tokio::net::TcpStream;
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio::time::timeout;
+
+use super::lanes::Waiting;
+use super::listener::Shared;
+use super::session::{Handled, Session, error};
+use super::work::{Ran, Work};
+use crate::call::{Lane, Service};
+
+/// Frames that are served before others get their turn on this thread.
+const BURST_FRAMES: usize = 64;
+/// With so much to send, sending comes first.
+const OUT_BYTES_FULL: usize = 256 << 10;
+/// What is read at once.
+const READ_BYTES: usize = 64 << 10;
+
+thread_local! {
+    /// Connections keep only what is not yet a whole frame, so one buffer for each
+    /// thread is enough to read into.
+    static READ_BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+}
+
+/// The stream of a request that ran elsewhere, and what it left; nothing if it panicked.
+pub(super) type LaneResult = (i16, Option<Waiting<Ran>>);
+
+/// A connection, from its accept to its end.
+pub(super) struct Connection<S: Service> {
+    stream: TcpStream,
+    shared: Arc<Shared<S>>,
+    session: Session<S>,
+    decoder: FrameDecoder,
+    /// Received and not yet decoded.
+    received: BytesMut,
+    received_at: Instant,
+    /// To be sent.
+    out: BytesMut,
+    /// Results in `out`: what they take is returned when it is sent.
+    unsent: Vec<Waiting<()>>,
+    /// Requests in `out` whose latency counts, of those received last.
+    points: u32,
+    /// The same of writes that ran elsewhere: when each was received.
+    writes_received_at: Vec<Instant>,
+    /// Made for the first request that runs elsewhere: it takes some KiB.
+    results: Option<Results>,
+    running: usize,
+    events: Option<broadcast::Receiver<Event>>,
+    stop: watch::Receiver<bool>,
+}
+
+/// Where results of requests come that run elsewhere.
+struct Results {
+    sender: mpsc::UnboundedSender<LaneResult>,
+    receiver: mpsc::UnboundedReceiver<LaneResult>,
+}
+
+impl Default for Results {
+    fn default() -> Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        Self { sender, receiver }
+    }
+}
+
+/// A connection ends: either side is done, or it broke.
+struct Ended;
+
+impl From<io::Error> for Ended {
+    fn from(_: io::Error) -> Self {
+        Ended
+    }
+}
+
+impl<S: Service> Connection<S> {
+    pub(super) fn new(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared<S>>) -> Self {
+        Self {
+            stream,
+            session: Session::new(peer, shared.clone()),
+            decoder: FrameDecoder::new(Direction::Request, shared.options.body_bytes_max),
+            received: BytesMut::new(),
+            received_at: Instant::now(),
+            out: BytesMut::new(),
+            unsent: Vec::new(),
+            points: 0,
+            writes_received_at: Vec::new(),
+            results: None,
+            running: 0,
+            events: None,
+            stop: shared.stop.subscribe(),
+            shared,
+        }
+    }
+
+    /// Serves it until it ends.
+    pub(super) async fn run(mut self) {
+        while self.turn().await.is_ok() {}
+    }
+
+    async fn turn(&mut self) -> Result<(), Ended> {
+        let stops = *self.stop.borrow();
+        let is_fatal = !stops && self.serve_received();
+        self.flush().await?;
+        if is_fatal || (stops && self.running == 0) {
+            return Err(Ended);
+        }
+        let has_room = self.running < self.shared.options.lane_requests_max;
+        if !stops && has_room && self.has_frame() {
+            tokio::task::yield_now().await;
+            return Ok(());
+        }
+        if self.received.is_empty() {
+            self.received = BytesMut::new();
+        }
+        tokio::select! {
+            Some(result) = next_result(&mut self.results) => self.take_results(result),
+            event = next_event(&mut self.events) => self.tell(event),
+            ready = self.stream.readable(), if !stops && has_room => {
+                ready?;
+                self.read()?;
+            }
+            changed = self.stop.changed(), if !stops => {
+                // Without a sender the server is gone, and so is the runtime.
+                changed.map_err(|_| Ended)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Serves some of the frames that are there. True when the connection cannot go on.
+    fn serve_received(&mut self) -> bool {
+        for _ in 0..BURST_FRAMES {
+            if self.running >= self.shared.options.lane_requests_max
+                || self.out.len() >= OUT_BYTES_FULL
+            {
+                break;
+            }
+            // Both may have changed with the frame before.
+            self.decoder.set_compression(self.session.compression);
+            match self.decoder.decode(&mut self.received) {
+                Ok(None) => break,
+                Ok(Some(frame)) => {
+                    let handled = (self.session).handle(frame, self.received_at, &mut self.out);
+                    match handled {
+                        Handled::Answered { is_point } => self.points += u32::from(is_point),
+                        Handled::Elsewhere(lane, work) => self.start(lane, work),
+                    }
+                }
+                Err(problem) => {
+                    let response = error(ErrorKind::Protocol, problem.to_string());
+                    let response = Response::Error(response);
+                    (self.session).answer(problem.stream(), &response, &mut self.out);
+                    if problem.is_fatal() {
+                        return true;
+                    }
+                }
+            }
+        }
+        if self.session.events.schema || self.session.events.status || self.session.events.topology
+        {
+            let events = &self.shared.events;
+            self.events.get_or_insert_with(|| events.subscribe());
+        }
+        false
+    }
+
+    /// Whether there may be a whole frame among what was received.
+    fn has_frame(&self) -> bool {
+        const HEADER_BYTES: usize = ebb_cql::protocol::HEADER_BYTES;
+        let Some(header) = self.received.first_chunk::<HEADER_BYTES>() else {
+            return false;
+        };
+        let length = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
+        // A length past all limits is to be refused at once.
+        let length = length as usize;
+        length > self.shared.options.body_bytes_max || self.received.len() - HEADER_BYTES >= length
+    }
+
+    fn start(&mut self, lane: Lane, work: Box<Work<S>>) {
+        self.running += 1;
+        let results = self.results.get_or_insert_default().sender.clone();
+        let shared = self.shared.clone();
+        if lane == Lane::Write {
+            return shared.commits.send(*work, results);
+        }
+        tokio::spawn(async move {
+            let stream = work.stream();
+            let result = shared.lanes.run(lane, move || work.run()).await;
+            // Nobody hears it where the connection has ended.
+            drop(results.send((stream, result)));
+        });
+    }
+
+    /// Appends a result, and others that came with it.
+    fn take_results(&mut self, first: LaneResult) {
+        let mut next = Some(first);
+        while let Some((stream, result)) = next {
+            self.running -= 1;
+            match result {
+                Some(Waiting { value, _memory }) => {
+                    match self.out.is_empty() {
+                        true => self.out = value.frame,
+                        false => self.out.extend_from_slice(&value.frame),
+                    }
+                    if let Some(keyspace) = value.keyspace {
+                        self.session.use_keyspace(keyspace);
+                    }
+                    self.writes_received_at.extend(value.point_received_at);
+                    self.unsent.push(Waiting { value: (), _memory });
+                }
+                None => {
+                    let message = "the request failed by a bug of the server; see its log";
+                    let response = Response::Error(error(ErrorKind::Server, message));
+                    self.session.answer(stream, &response, &mut self.out);
+                }
+            }
+            next = match self.out.len() < OUT_BYTES_FULL {
+                true => (self.results.as_mut()).and_then(|it| it.receiver.try_recv().ok()),
+                false => None,
+            };
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        if self.session.events.contains(&event) {
+            let stream = ebb_cql::protocol::EVENT_STREAM;
+            (self.session).answer(stream, &Response::Event(event), &mut self.out);
+        }
+    }
+
+    fn read(&mut self) -> Result<(), Ended> {
+        let read = READ_BUFFER.with_borrow_mut(|buffer| {
+            let read = self.stream.try_read(buffer)?;
+            self.received.extend_from_slice(&buffer[..read]);
+            Ok::<_, io::Error>(read)
+        });
+        match read {
+            Ok(0) => Err(Ended),
+            Ok(_) => {
+                self.received_at = Instant::now();
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sends what there is to send.
+    async fn flush(&mut self) -> Result<(), Ended> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let mut sent = 0;
+        while sent < self.out.len() {
+            // Mostly there is room in the socket, and no timer is needed.
+            match self.stream.try_write(&self.out[sent..]) {
+                Ok(0) => return Err(Ended),
+                Ok(bytes) => sent += bytes,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let patience = self.shared.options.write_timeout;
+                    let writable = timeout(patience, self.stream.writable()).await;
+                    writable.map_err(|_| Ended)??;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.out = BytesMut::new();
+        self.unsent.clear();
+        if self.points > 0 {
+            let took = self.received_at.elapsed();
+            for _ in 0..std::mem::take(&mut self.points) {
+                self.shared.record(took);
+            }
+        }
+        for received_at in self.writes_received_at.drain(..) {
+            self.shared.record(received_at.elapsed());
+        }
+        Ok(())
+    }
+}
+
+/// The next result; never one where no request has run elsewhere.
+async fn next_result(results: &mut Option<Results>) -> Option<LaneResult> {
+    match results {
+        Some(results) => results.receiver.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The next event; never one for who does not want any.
+async fn next_event(events: &mut Option<broadcast::Receiver<Event>>) -> Event {
+    loop {
+        let Some(receiver) = events else {
+            return std::future::pending().await;
+        };
+        match receiver.recv().await {
+            Ok(event) => return event,
+            // Too slow for so many: drivers read the whole schema with the next one.
+            Err(broadcast::error::RecvError::Lagged(_)) => {}
+            Err(broadcast::error::RecvError::Closed) => *events = None,
+        }
+    }
+}

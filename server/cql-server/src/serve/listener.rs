@@ -1,0 +1,178 @@
+//! Who may come in, and who leaves when the server stops.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebb_colocate::Latencies;
+use ebb_cql::protocol::Event;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Semaphore, broadcast, watch};
+use tokio::time::{sleep, timeout};
+
+use super::commit::{CommitLane, commit_writes};
+use super::connection::Connection;
+use super::lanes::Lanes;
+use super::options::ServeOptions;
+use super::pace::WritePace;
+use super::statements::Statements;
+use crate::call::Service;
+
+/// Events that a connection may be behind before it misses some.
+const EVENTS_KEPT: usize = 256;
+/// What an accept waits when the system is out of something, such as open files.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// What all connections share.
+pub(super) struct Shared<S: Service> {
+    pub service: Arc<S>,
+    pub options: ServeOptions,
+    pub statements: Statements<S::Statement>,
+    pub lanes: Lanes,
+    pub commits: CommitLane<S>,
+    pub events: broadcast::Sender<Event>,
+    pub stop: watch::Sender<bool>,
+    latencies: Option<Latencies>,
+}
+
+impl<S: Service> Shared<S> {
+    /// Tells all who want to hear it.
+    pub(super) fn publish(&self, event: Event) {
+        // An error says that nobody does.
+        drop(self.events.send(event));
+    }
+
+    pub(super) fn request_timeout(&self) -> Duration {
+        self.options.request_timeout
+    }
+
+    /// Counts a point request that took so long.
+    pub(super) fn record(&self, took: Duration) {
+        if let Some(latencies) = &self.latencies {
+            latencies.record(took);
+        }
+    }
+}
+
+/// A server that answers on a socket, on threads of its own, until it is dropped.
+#[derive(Debug)]
+pub struct CqlServer {
+    address: SocketAddr,
+    runtime: Runtime,
+    stop: watch::Sender<bool>,
+    /// One permit for each connection.
+    connections: Arc<Semaphore>,
+    connections_max: usize,
+}
+
+impl CqlServer {
+    /// Listens. The latencies of point requests, from the last byte received to the last
+    /// byte sent, are recorded in `latencies`.
+    ///
+    /// # Errors
+    /// When the system refuses the address or a thread.
+    pub fn start<S: Service>(
+        service: Arc<S>,
+        latencies: Option<Latencies>,
+        options: ServeOptions,
+    ) -> io::Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            // One may wait in a write; another serves on.
+            .worker_threads(options.threads.max(2))
+            .thread_name("cql")
+            .enable_io()
+            .enable_time()
+            .build()?;
+        let listener = runtime.block_on(TcpListener::bind(options.address))?;
+        let address = listener.local_addr()?;
+        let (stop, _) = watch::channel(false);
+        let (events, _) = broadcast::channel(EVENTS_KEPT);
+        let connections_max = options.connections_max.clamp(1, Semaphore::MAX_PERMITS);
+        let connections = Arc::new(Semaphore::new(connections_max));
+        let pace = WritePace::watched(runtime.handle().clone())?;
+        let (commits, writes) = CommitLane::new(pace);
+        std::thread::Builder::new()
+            .name("cql-commit".into())
+            .spawn(move || commit_writes(writes))?;
+        let shared = Arc::new(Shared {
+            service,
+            commits,
+            statements: Statements::new(options.statement_bytes_max),
+            lanes: Lanes::new(&options),
+            events,
+            stop: stop.clone(),
+            latencies,
+            options,
+        });
+        runtime.spawn(accept(listener, shared, connections.clone()));
+        Ok(Self {
+            address,
+            runtime,
+            stop,
+            connections,
+            connections_max,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Connections that are open.
+    pub fn connections(&self) -> usize {
+        self.connections_max - self.connections.available_permits()
+    }
+
+    /// Takes no more connections and requests, and waits until those that run are
+    /// answered, for at most `patience`. False when some were not.
+    pub fn drain(self, patience: Duration) -> bool {
+        self.stop.send_replace(true);
+        let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
+        let closed = self.runtime.block_on(async {
+            let all = self.connections.acquire_many(all);
+            timeout(patience, all).await.is_ok()
+        });
+        // A request that hangs in a lane must not keep the server.
+        self.runtime.shutdown_timeout(Duration::from_secs(1));
+        closed
+    }
+}
+
+async fn accept<S: Service>(
+    listener: TcpListener,
+    shared: Arc<Shared<S>>,
+    connections: Arc<Semaphore>,
+) {
+    let mut stop = shared.stop.subscribe();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stop.wait_for(|stops| *stops) => return,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                // One more than the limit is closed at once: its driver goes elsewhere.
+                if let Ok(permit) = connections.clone().try_acquire_owned() {
+                    let shared = shared.clone();
+                    tokio::spawn(async move {
+                        serve(stream, peer, shared).await;
+                        drop(permit);
+                    });
+                }
+            }
+            // A client that was gone before it was accepted, or too many open files:
+            // the next may be luckier.
+            Err(_) => sleep(ACCEPT_RETRY).await,
+        }
+    }
+}
+
+async fn serve<S: Service>(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared<S>>) {
+    // Responses are written as a whole: there is nothing to wait for.
+    if stream.set_nodelay(true).is_ok() {
+        Connection::new(stream, peer, shared).run().await;
+    }
+}

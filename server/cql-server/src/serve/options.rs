@@ -1,0 +1,57 @@
+//! The limits of a server.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebb_cql::protocol::BODY_BYTES_MAX_DEFAULT;
+
+use crate::activity::Activity;
+
+/// How a server listens, and what it takes.
+#[derive(Debug, Clone)]
+pub struct ServeOptions {
+    /// Where it listens; port 0 is any free one.
+    pub address: SocketAddr,
+    /// Threads that serve connections, two at least.
+    pub threads: usize,
+    /// Scans that run at once, over all connections.
+    pub scans_max: usize,
+    /// Connections at once; more are refused.
+    pub connections_max: usize,
+    /// The longest request body, in bytes, before and after decompression.
+    pub body_bytes_max: usize,
+    /// Requests of one connection that run or wait in a lane at once. Its next frame is
+    /// read when one of them is done.
+    pub lane_requests_max: usize,
+    /// Bytes of results from lanes that wait for their readers, over all connections.
+    /// Scans wait beyond that. Rounded up to whole MiB.
+    pub lane_result_bytes_max: usize,
+    /// Bytes that prepared statements take; the least used go first. A driver prepares
+    /// again what is gone.
+    pub statement_bytes_max: usize,
+    /// How long a request may take.
+    pub request_timeout: Duration,
+    /// How long a client may read nothing of what waits for it.
+    pub write_timeout: Duration,
+    /// Where clients and traces are entered, for whoever shows them.
+    pub activity: Arc<Activity>,
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        Self {
+            address: (Ipv4Addr::LOCALHOST, 9042).into(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            scans_max: 2,
+            connections_max: 20_000,
+            body_bytes_max: BODY_BYTES_MAX_DEFAULT,
+            lane_requests_max: 128,
+            lane_result_bytes_max: 256 << 20,
+            statement_bytes_max: 64 << 20,
+            request_timeout: Duration::from_secs(10),
+            write_timeout: Duration::from_secs(60),
+            activity: Arc::default(),
+        }
+    }
+}

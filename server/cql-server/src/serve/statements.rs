@@ -1,0 +1,79 @@
+//! Statements that are prepared, for all connections.
+
+use std::sync::Arc;
+
+use ebb_cql::protocol::prepared_id;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use crate::call::Statement;
+
+/// The MD5 by which a statement is executed.
+pub(super) type Id = [u8; 16];
+
+/// A prepared statement.
+pub(super) struct Entry<S> {
+    pub statement: Arc<S>,
+    /// The keyspace in use when it was prepared, where its meaning depends on it.
+    pub keyspace: Option<Box<str>>,
+}
+
+/// By id, up to so many bytes; the least used go first.
+pub(super) struct Statements<S> {
+    cache: Cache<Id, Arc<Entry<S>>, BySize>,
+}
+
+#[derive(Clone)]
+struct BySize;
+
+/// Of the cache's own bookkeeping, for each statement.
+const OVERHEAD_BYTES: usize = 256;
+
+impl<S: Statement> Weighter<Id, Arc<Entry<S>>> for BySize {
+    fn weight(&self, _: &Id, entry: &Arc<Entry<S>>) -> u64 {
+        (entry.statement.size_bytes() + OVERHEAD_BYTES) as u64
+    }
+}
+
+/// About what a statement takes, from which the cache chooses its number of shards.
+const STATEMENT_BYTES_TYPICAL: usize = 2048;
+
+impl<S: Statement> Statements<S> {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        let typical = bytes_max / STATEMENT_BYTES_TYPICAL;
+        Self {
+            cache: Cache::with_weighter(typical, bytes_max as u64, BySize),
+        }
+    }
+
+    pub(super) fn get(&self, id: &[u8]) -> Option<Arc<Entry<S>>> {
+        let id: &Id = id.try_into().ok()?;
+        self.cache.get(id)
+    }
+
+    /// The entry of a text, where it was prepared before.
+    pub(super) fn find(&self, keyspace: Option<&str>, text: &str) -> Option<(Id, Arc<Entry<S>>)> {
+        // A text whose names all have their keyspace has the id without one.
+        [keyspace, None].into_iter().find_map(|keyspace| {
+            let id = prepared_id(keyspace, text);
+            let entry = self.cache.get(&id)?;
+            (entry.keyspace.as_deref() == keyspace).then_some((id, entry))
+        })
+    }
+
+    pub(super) fn insert(
+        &self,
+        keyspace: Option<&str>,
+        text: &str,
+        statement: S,
+    ) -> (Id, Arc<Entry<S>>) {
+        let keyspace = keyspace.filter(|_| statement.needs_keyspace());
+        let id = prepared_id(keyspace, text);
+        let entry = Arc::new(Entry {
+            statement: Arc::new(statement),
+            keyspace: keyspace.map(Into::into),
+        });
+        self.cache.insert(id, entry.clone());
+        (id, entry)
+    }
+}

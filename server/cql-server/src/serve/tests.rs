@@ -1,0 +1,551 @@
+mod hostile;
+mod writes;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use ebb_cql::protocol::{
+    Answer, BatchKind, Columns, Compression, Consistency, Direction, ErrorKind, ErrorResponse,
+    Event, EventTypes, FrameDecoder, QueryParameters, Request, Response, SchemaChange,
+    SchemaChangeKind, SchemaTarget, Startup, Values,
+};
+
+use super::session::error;
+use super::{CqlServer, ServeOptions};
+use crate::call::{Call, Lane, Outcome, Service, Statement};
+
+/// Statements that say what happens to them.
+#[derive(Default)]
+struct Fake {
+    /// Scans go on while this is closed.
+    gate: Gate,
+    cancelled: AtomicUsize,
+    /// Statements that did not run inline.
+    executed: AtomicUsize,
+    /// Writes are acknowledged after a sync.
+    waits_for_sync: bool,
+    /// A sync waits while this is closed.
+    sync_gate: Gate,
+    syncs: AtomicUsize,
+    sync_fails: AtomicBool,
+}
+
+#[derive(Default)]
+struct Gate(Mutex<bool>, Condvar);
+
+impl Gate {
+    fn open(&self) {
+        *self.0.lock().unwrap() = true;
+        self.1.notify_all();
+    }
+
+    /// Waits until it is open, or somebody is not interested any more.
+    fn wait(&self, mut is_over: impl FnMut() -> bool) -> bool {
+        let mut is_open = self.0.lock().unwrap();
+        while !*is_open && !is_over() {
+            is_open = (self.1.wait_timeout(is_open, Duration::from_millis(5)))
+                .unwrap()
+                .0;
+        }
+        *is_open
+    }
+}
+
+struct FakeStatement {
+    text: String,
+    columns: Columns,
+}
+
+impl Statement for FakeStatement {
+    fn lane(&self) -> Lane {
+        match self.text.split(' ').next() {
+            Some("scan" | "panic") => Lane::Scan,
+            Some("alter") => Lane::Schema,
+            Some("put" | "stall" | "explode") => Lane::Write,
+            _ => Lane::Inline,
+        }
+    }
+
+    fn needs_keyspace(&self) -> bool {
+        self.text.contains("unqualified")
+    }
+
+    fn markers(&self) -> (&Columns, &[u16]) {
+        (&self.columns, &[])
+    }
+
+    fn columns(&self) -> Option<&Columns> {
+        None
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.text.len()
+    }
+}
+
+impl Service for Fake {
+    type Statement = FakeStatement;
+
+    fn prepare(&self, _: Option<&str>, text: &str) -> Result<FakeStatement, ErrorResponse> {
+        if text.starts_with("nonsense") {
+            return Err(error(ErrorKind::Syntax, "line 1:0 no viable alternative"));
+        }
+        let (text, columns) = (text.to_owned(), Columns::default());
+        Ok(FakeStatement { text, columns })
+    }
+
+    fn execute(
+        &self,
+        statement: &FakeStatement,
+        call: &Call<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Outcome, ErrorResponse> {
+        let mut outcome = Outcome::default();
+        let (verb, rest) = statement
+            .text
+            .split_once(' ')
+            .unwrap_or((&statement.text, ""));
+        if statement.lane() != Lane::Inline {
+            self.executed.fetch_add(1, Ordering::SeqCst);
+        }
+        match verb {
+            "panic" | "explode" => panic!("asked to"),
+            "stall" => {
+                self.gate.wait(|| call.interrupt.is_cancelled());
+            }
+            "fail" => {
+                out.extend_from_slice(b"half a body");
+                return Err(error(ErrorKind::Invalid, rest));
+            }
+            "warn" => outcome.warnings.push(rest.into()),
+            "use" => outcome.keyspace = Some(rest.into()),
+            "scan" => {
+                let was_open = self.gate.wait(|| call.interrupt.is_cancelled());
+                self.cancelled
+                    .fetch_add(usize::from(!was_open), Ordering::SeqCst);
+                if let Ok(bytes) = rest.parse::<usize>() {
+                    Response::SetKeyspace {
+                        keyspace: "x".repeat(60_000),
+                    }
+                    .encode_body(out);
+                    out.resize(out.len() + bytes, 0);
+                    return Ok(outcome);
+                }
+            }
+            "alter" => {
+                outcome.change = Some(SchemaChange {
+                    kind: SchemaChangeKind::Updated,
+                    keyspace: rest.into(),
+                    target: SchemaTarget::Keyspace,
+                });
+            }
+            _ => {}
+        }
+        // What the connection has in use is what a statement is told.
+        match call.keyspace {
+            Some(keyspace) if verb == "which" => {
+                let keyspace = keyspace.into();
+                Response::SetKeyspace { keyspace }.encode_body(out);
+            }
+            _ => Response::Void.encode_body(out),
+        }
+        Ok(outcome)
+    }
+
+    fn batch(
+        &self,
+        _: BatchKind,
+        statements: &[(Arc<FakeStatement>, Values<'_>)],
+        call: &Call<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Outcome, ErrorResponse> {
+        match statements.first() {
+            Some((statement, _)) => self.execute(statement, call, out),
+            None => {
+                Response::Void.encode_body(out);
+                Ok(Outcome::default())
+            }
+        }
+    }
+
+    fn commits_wait_for_sync(&self) -> bool {
+        self.waits_for_sync
+    }
+
+    fn sync(&self) -> Result<(), ErrorResponse> {
+        self.sync_gate.wait(|| false);
+        self.syncs.fetch_add(1, Ordering::SeqCst);
+        match self.sync_fails.load(Ordering::SeqCst) {
+            true => Err(error(ErrorKind::Server, "the disk is gone")),
+            false => Ok(()),
+        }
+    }
+}
+
+fn parameters() -> QueryParameters<'static> {
+    QueryParameters {
+        consistency: Consistency::One,
+        values: Values::default(),
+        skip_metadata: false,
+        page_size_rows: None,
+        paging_state: None,
+        serial_consistency: None,
+        timestamp_us: None,
+    }
+}
+
+struct Client {
+    stream: TcpStream,
+    received: BytesMut,
+}
+
+impl Client {
+    fn raw(server: &CqlServer) -> Self {
+        let stream = TcpStream::connect(server.address()).unwrap();
+        (stream.set_read_timeout(Some(Duration::from_secs(20)))).unwrap();
+        let received = BytesMut::new();
+        Self { stream, received }
+    }
+
+    fn new(server: &CqlServer) -> Self {
+        let mut client = Self::raw(server);
+        let options = vec![("CQL_VERSION", "3.4.6")];
+        client.send(0, &Request::Startup(Startup { options }));
+        assert_eq!(client.receive().1.response, Response::Ready);
+        client
+    }
+
+    fn send(&mut self, stream: i16, request: &Request<'_>) {
+        let mut bytes = BytesMut::new();
+        request.encode(&mut bytes, stream, Compression::None);
+        self.stream.write_all(&bytes).unwrap();
+    }
+
+    fn query(&mut self, stream: i16, text: &str) {
+        let parameters = parameters();
+        self.send(stream, &Request::Query { text, parameters });
+    }
+
+    /// The next response; `None` where the connection has ended.
+    fn try_receive(&mut self) -> Option<(i16, Answer)> {
+        let decoder = FrameDecoder::new(Direction::Response, 16 << 20);
+        loop {
+            if let Some(frame) = decoder.decode(&mut self.received).unwrap() {
+                return Some((frame.stream, Answer::decode(&frame).unwrap()));
+            }
+            let mut some = [0; 4096];
+            match self.stream.read(&mut some) {
+                Ok(0) => return None,
+                Ok(read) => self.received.extend_from_slice(&some[..read]),
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    fn receive(&mut self) -> (i16, Answer) {
+        self.try_receive().expect("the connection is open")
+    }
+
+    fn error(&mut self) -> ErrorResponse {
+        match self.receive().1.response {
+            Response::Error(error) => error,
+            other => panic!("{other:?} is no error"),
+        }
+    }
+}
+
+fn server(options: ServeOptions) -> (Arc<Fake>, CqlServer) {
+    serving(Fake::default(), options)
+}
+
+fn serving(fake: Fake, options: ServeOptions) -> (Arc<Fake>, CqlServer) {
+    let fake = Arc::new(fake);
+    let options = ServeOptions {
+        address: ([127, 0, 0, 1], 0).into(),
+        threads: 2,
+        ..options
+    };
+    let server = CqlServer::start(fake.clone(), None, options).unwrap();
+    (fake, server)
+}
+
+#[test]
+fn statements_run_with_the_keyspace_in_use_and_their_responses_carry_warnings() {
+    let (_, server) = server(ServeOptions::default());
+    let mut client = Client::new(&server);
+    client.query(1, "which");
+    client.query(2, "use app");
+    client.query(3, "which");
+    client.query(4, "warn of this");
+    client.query(5, "fail for this reason");
+    let answers: Vec<_> = (0..5).map(|_| client.receive()).collect();
+    let streams: Vec<_> = answers.iter().map(|(stream, _)| *stream).collect();
+    assert_eq!(streams, [1, 2, 3, 4, 5]);
+    assert_eq!(answers[0].1.response, Response::Void);
+    let keyspace = "app".to_owned();
+    assert_eq!(answers[2].1.response, Response::SetKeyspace { keyspace });
+    assert_eq!(answers[3].1.warnings, ["of this"]);
+    let Response::Error(error) = &answers[4].1.response else {
+        panic!("{:?}", answers[4]);
+    };
+    assert_eq!(error.message, "for this reason");
+}
+
+#[test]
+fn the_first_message_is_startup_or_options() {
+    let (_, server) = server(ServeOptions::default());
+    let mut client = Client::raw(&server);
+    client.query(7, "which");
+    assert_eq!(client.error().kind, ErrorKind::Protocol);
+    client.send(1, &Request::Options);
+    let Response::Supported { options } = client.receive().1.response else {
+        panic!("no SUPPORTED");
+    };
+    assert!(options.iter().any(|(key, _)| key == "CQL_VERSION"));
+    let options = vec![("CQL_VERSION", "3.0.0"), ("COMPRESSION", "snappy")];
+    client.send(2, &Request::Startup(Startup { options }));
+    assert!(client.error().message.contains("snappy"));
+}
+
+#[test]
+fn other_versions_are_told_to_step_down() {
+    let (_, server) = server(ServeOptions::default());
+    for version in [0x05, 0x42, 0x41, 0x03, 0x01, 0x7f] {
+        let mut client = Client::raw(&server);
+        client
+            .stream
+            .write_all(&[version, 0, 0, 0, 5, 0, 0, 0, 0])
+            .unwrap();
+        let error = client.error();
+        assert_eq!(error.kind, ErrorKind::Protocol, "{version:#x}");
+        assert!(error.message.contains("unsupported protocol version"));
+        assert!(client.try_receive().is_none(), "the connection ends");
+    }
+}
+
+#[test]
+fn prepared_statements_are_executed_by_id_and_others_are_to_be_prepared() {
+    let (_, server) = server(ServeOptions::default());
+    let mut client = Client::new(&server);
+    client.send(1, &Request::Prepare { text: "put" });
+    let Response::Prepared(prepared) = client.receive().1.response else {
+        panic!("not prepared");
+    };
+    let execute = |id| Request::Execute {
+        id,
+        parameters: parameters(),
+    };
+    client.send(2, &execute(&prepared.id));
+    assert_eq!(client.receive().1.response, Response::Void);
+    client.send(3, &execute(b"another"));
+    let id = b"another".to_vec();
+    assert_eq!(client.error().kind, ErrorKind::Unprepared { id });
+    // The same from another connection; where the keyspace matters, the id is another.
+    let mut other = Client::new(&server);
+    other.send(2, &execute(&prepared.id));
+    assert_eq!(other.receive().1.response, Response::Void);
+    let mut ids = Vec::new();
+    for keyspace in ["use a", "use b"] {
+        for text in ["put", "put unqualified"] {
+            other.query(1, keyspace);
+            other.receive();
+            other.send(2, &Request::Prepare { text });
+            match other.receive().1.response {
+                Response::Prepared(prepared) => ids.push(prepared.id),
+                response => panic!("{response:?}"),
+            }
+        }
+    }
+    assert_eq!(ids[0], prepared.id);
+    assert_eq!(ids[2], prepared.id);
+    assert_ne!(ids[1], ids[3]);
+}
+
+#[test]
+fn a_scan_holds_up_no_point_request_of_its_own_connection_nor_of_others() {
+    let (fake, server) = server(ServeOptions::default());
+    let mut client = Client::new(&server);
+    for stream in 0..20 {
+        client.query(stream, "scan");
+    }
+    client.query(100, "which");
+    assert_eq!(client.receive().0, 100);
+    let mut other = Client::new(&server);
+    other.query(1, "which");
+    assert_eq!(other.receive().0, 1);
+    fake.gate.open();
+    let mut streams: Vec<_> = (0..20).map(|_| client.receive().0).collect();
+    streams.sort_unstable();
+    assert_eq!(streams, (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn whoever_leaves_cancels_what_runs() {
+    let (fake, server) = server(ServeOptions::default());
+    let mut client = Client::new(&server);
+    client.query(1, "scan");
+    client.query(2, "which");
+    assert_eq!(client.receive().0, 2);
+    drop(client);
+    let begun = Instant::now();
+    while fake.cancelled.load(Ordering::SeqCst) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "still running");
+        std::thread::yield_now();
+    }
+    while server.connections() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "still open");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn who_does_not_read_pins_a_bounded_amount_and_harms_nobody() {
+    let (fake, server) = server(ServeOptions {
+        lane_requests_max: 4,
+        lane_result_bytes_max: 2 << 20,
+        write_timeout: Duration::from_millis(300),
+        ..ServeOptions::default()
+    });
+    fake.gate.open();
+    let mut slow = Client::new(&server);
+    let bytes = (1 << 20) - 100_000;
+    for stream in 0..60 {
+        slow.query(stream, &format!("scan {bytes}"));
+    }
+    let mut other = Client::new(&server);
+    for stream in 0..50 {
+        other.query(stream, "which");
+        assert_eq!(other.receive().0, stream);
+    }
+    // It is cut off, and its share of the memory is free again: scans of others run.
+    other.query(77, "scan 10");
+    let (stream, _) = other.receive();
+    assert_eq!(stream, 77);
+    let begun = Instant::now();
+    while server.connections() > 1 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "not cut off");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_panic_of_one_request_is_an_error_of_that_request() {
+    let (_, server) = server(ServeOptions::default());
+    let mut client = Client::new(&server);
+    client.query(1, "panic");
+    assert_eq!(client.error().kind, ErrorKind::Server);
+    client.query(2, "which");
+    assert_eq!(client.receive().0, 2);
+}
+
+#[test]
+fn schema_changes_are_told_to_those_who_registered() {
+    let (_, server) = server(ServeOptions::default());
+    let (mut hears, mut deaf, mut alters) = (
+        Client::new(&server),
+        Client::new(&server),
+        Client::new(&server),
+    );
+    let events = EventTypes {
+        schema: true,
+        ..EventTypes::default()
+    };
+    hears.send(1, &Request::Register(events));
+    assert_eq!(hears.receive().1.response, Response::Ready);
+    alters.query(1, "alter app");
+    alters.receive();
+    let (stream, answer) = hears.receive();
+    assert_eq!(stream, -1);
+    assert!(
+        matches!(&answer.response, Response::Event(Event::Schema(change)) if change.keyspace == "app"),
+        "{answer:?}"
+    );
+    deaf.query(3, "which");
+    assert_eq!(deaf.receive().0, 3);
+}
+
+#[test]
+fn draining_answers_what_runs_and_takes_nothing_more() {
+    let (fake, server) = server(ServeOptions::default());
+    let mut client = Client::new(&server);
+    client.query(1, "scan");
+    client.query(2, "which");
+    assert_eq!(client.receive().0, 2);
+    let address = server.address();
+    let begun = Arc::new(Barrier::new(2));
+    let draining = std::thread::spawn({
+        let begun = begun.clone();
+        move || {
+            begun.wait();
+            server.drain(Duration::from_secs(20))
+        }
+    });
+    begun.wait();
+    while TcpStream::connect(address).is_ok_and(|stream| {
+        // Accepted by the kernel is not served: only a refusal, or an end, says so.
+        stream
+            .set_read_timeout(Some(Duration::from_millis(20)))
+            .unwrap();
+        !matches!((&stream).read(&mut [0]), Ok(0))
+    }) {}
+    fake.gate.open();
+    assert_eq!(client.receive().0, 1);
+    assert!(client.try_receive().is_none());
+    assert!(draining.join().unwrap());
+}
+
+#[test]
+fn one_connection_too_many_is_closed() {
+    let (_, server) = server(ServeOptions {
+        connections_max: 2,
+        ..ServeOptions::default()
+    });
+    let clients = (Client::new(&server), Client::new(&server));
+    assert!(Client::raw(&server).try_receive().is_none());
+    drop(clients);
+    let begun = Instant::now();
+    while server.connections() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "still open");
+        std::thread::yield_now();
+    }
+    Client::new(&server);
+}
+
+#[test]
+fn bytes_that_mean_nothing_end_in_an_error_or_the_connection() {
+    use rand::{Rng, RngExt, SeedableRng};
+    let seed: u64 = rand::random();
+    println!("seed {seed}");
+    let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+    let (_, server) = server(ServeOptions::default());
+    let mut whole = BytesMut::new();
+    let options = vec![("CQL_VERSION", "3.4.6")];
+    Request::Startup(Startup { options }).encode(&mut whole, 0, Compression::None);
+    for stream in 0..4 {
+        let parameters = parameters();
+        let text = "put something";
+        Request::Query { text, parameters }.encode(&mut whole, stream, Compression::None);
+    }
+    for _ in 0..300 {
+        let mut bytes = whole.to_vec();
+        for _ in 0..random.random_range(1..6) {
+            let at = random.random_range(0..bytes.len());
+            match random.random_range(0..3) {
+                0 => bytes[at] = random.random(),
+                1 => bytes.truncate(at.max(1)),
+                _ => bytes.insert(at, random.next_u32() as u8),
+            }
+        }
+        let client = Client::raw(&server);
+        // The server may have closed it by then.
+        drop((&client.stream).write_all(&bytes));
+    }
+    let mut client = Client::new(&server);
+    client.query(1, "which");
+    assert_eq!(client.receive().0, 1);
+}

@@ -1,0 +1,233 @@
+//! A request that runs on another thread than the one that received it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::BytesMut;
+use ebb_cql::protocol::{
+    BatchKind, Compression, ErrorKind, ErrorResponse, Event, Frame, Head, Opcode, OpenFrame,
+    Request, Response, WriteType,
+};
+
+use super::listener::Shared;
+use super::session::{batch_parameters, error, in_protocol};
+use crate::activity::Trace;
+use crate::call::{Call, Interrupt, Lane, Outcome, Service, Statement};
+
+/// A request that waits for its lane.
+pub(super) struct Work<S: Service> {
+    pub shared: Arc<Shared<S>>,
+    pub keyspace: Option<Arc<str>>,
+    pub compression: Compression,
+    /// One, or those of a batch.
+    pub statements: Vec<Arc<S::Statement>>,
+    pub frame: Frame,
+    pub interrupt: Interrupt,
+    pub received_at: Instant,
+    pub trace: Option<Trace>,
+}
+
+/// What a request that ran elsewhere left.
+pub(super) struct Ran {
+    /// A whole frame.
+    pub frame: BytesMut,
+    /// The keyspace that is in use now.
+    pub keyspace: Option<String>,
+    /// When a point request was received that succeeded: its latency counts.
+    pub point_received_at: Option<Instant>,
+}
+
+impl<S: Service> Work<S> {
+    /// Executes the request: not on a thread that serves connections.
+    pub(super) fn run(mut self) -> Ran {
+        let result = self.try_run();
+        self.end(result)
+    }
+
+    /// The stream to answer in.
+    pub(super) fn stream(&self) -> i16 {
+        self.frame.stream
+    }
+
+    /// Executes the request; gives its whole response.
+    pub(super) fn try_run(&mut self) -> Result<(BytesMut, Outcome), ErrorResponse> {
+        if let Some(trace) = &mut self.trace {
+            trace.note("Executing on a thread of its lane");
+        }
+        let (compression, service) = (self.compression, &self.shared.service);
+        let (keyspace, interrupt) = (self.keyspace.as_deref(), &self.interrupt);
+        let tracing_id = self.trace.as_ref().map(Trace::id);
+        let mut out = BytesMut::new();
+        // Decoded once already; what it borrows from could not come along.
+        let outcome = match Request::decode(&self.frame).map_err(in_protocol)? {
+            Request::Query { parameters, .. } | Request::Execute { parameters, .. } => {
+                let [statement] = &self.statements[..] else {
+                    return Err(error(ErrorKind::Server, "a request is one statement"));
+                };
+                // It may have waited for its turn for longer than it may take.
+                let consistency = parameters.consistency;
+                match statement.lane() {
+                    Lane::Write => {
+                        interrupt.check_write(Instant::now(), consistency, WriteType::Simple)
+                    }
+                    _ => interrupt.check_read(Instant::now(), consistency),
+                }?;
+                let call = Call {
+                    keyspace,
+                    parameters,
+                    interrupt,
+                };
+                respond(&self.frame, compression, tracing_id, &mut out, |out| {
+                    service.execute(statement, &call, out)
+                })?
+            }
+            Request::Batch(batch) => {
+                let kind = match batch.kind {
+                    BatchKind::Logged => WriteType::Batch,
+                    BatchKind::Unlogged => WriteType::UnloggedBatch,
+                    BatchKind::Counter => WriteType::Counter,
+                };
+                interrupt.check_write(Instant::now(), batch.consistency, kind)?;
+                let values = batch.statements.iter().map(|part| part.values);
+                let statements: Vec<_> = self.statements.iter().cloned().zip(values).collect();
+                let call = Call {
+                    keyspace,
+                    parameters: batch_parameters(&batch),
+                    interrupt,
+                };
+                respond(&self.frame, compression, tracing_id, &mut out, |out| {
+                    service.batch(batch.kind, &statements, &call, out)
+                })?
+            }
+            _ => return Err(error(ErrorKind::Server, "only statements have lanes")),
+        };
+        Ok((out, outcome))
+    }
+
+    /// The response to what came of it.
+    pub(super) fn end(mut self, result: Result<(BytesMut, Outcome), ErrorResponse>) -> Ran {
+        let tracing_id = self.trace.as_ref().map(Trace::id);
+        let is_write = match Opcode::from_code(self.frame.opcode) {
+            Ok(Opcode::Batch) => true,
+            _ => (self.statements.iter()).all(|statement| statement.lane() == Lane::Write),
+        };
+        let ran = match result {
+            Ok((frame, outcome)) => {
+                if let Some(change) = outcome.change {
+                    self.shared.publish(Event::Schema(change));
+                }
+                Ran {
+                    frame,
+                    keyspace: outcome.keyspace,
+                    point_received_at: is_write.then_some(self.received_at),
+                }
+            }
+            Err(error) => {
+                if let Some(trace) = &mut self.trace {
+                    trace.note(error.message.clone());
+                }
+                let mut frame = BytesMut::new();
+                let head = Head {
+                    tracing_id,
+                    warnings: &[],
+                };
+                let response = Response::Error(error);
+                response.encode(&mut frame, self.frame.stream, &head, self.compression);
+                Ran {
+                    frame,
+                    keyspace: None,
+                    point_received_at: None,
+                }
+            }
+        };
+        if let Some(trace) = self.trace {
+            trace.end();
+        }
+        ran
+    }
+}
+
+/// Begins the trace of a request that wants one.
+pub(super) fn trace<S: Service>(
+    shared: &Shared<S>,
+    client: SocketAddr,
+    received_at: Instant,
+    frame: &Frame,
+) -> Option<Trace> {
+    if !frame.is_traced() {
+        return None;
+    }
+    let request = Request::decode(frame).ok()?;
+    let mut parameters = Vec::new();
+    let mut note = |parts: &ebb_cql::protocol::QueryParameters<'_>| {
+        parameters.push(("consistency_level", parts.consistency.name().to_owned()));
+        if let Some(rows) = parts.page_size_rows {
+            parameters.push(("page_size", rows.to_string()));
+        }
+    };
+    let what = match &request {
+        Request::Query {
+            text,
+            parameters: parts,
+        } => {
+            note(parts);
+            parameters.push(("query", (*text).to_owned()));
+            ("QUERY", "Execute CQL3 query")
+        }
+        Request::Execute {
+            parameters: parts, ..
+        } => {
+            note(parts);
+            ("QUERY", "Execute CQL3 prepared query")
+        }
+        Request::Batch(batch) => {
+            note(&batch_parameters(batch));
+            ("QUERY", "Execute batch of CQL3 queries")
+        }
+        Request::Prepare { text } => {
+            parameters.push(("query", (*text).to_owned()));
+            ("QUERY", "Preparing CQL3 query")
+        }
+        _ => return None,
+    };
+    let activity = &shared.options.activity;
+    Some(activity.begin_trace(client, received_at, what, parameters))
+}
+
+/// Appends a RESULT whose body `write` appends; nothing where that fails.
+pub(super) fn respond(
+    request: &Frame,
+    compression: Compression,
+    tracing_id: Option<[u8; 16]>,
+    out: &mut BytesMut,
+    write: impl FnOnce(&mut BytesMut) -> Result<Outcome, ErrorResponse>,
+) -> Result<Outcome, ErrorResponse> {
+    let open = |out: &mut BytesMut, warnings: &[String]| {
+        let head = Head {
+            tracing_id,
+            warnings,
+        };
+        OpenFrame::response(out, request.stream, Opcode::Result, &head)
+    };
+    let frame = open(out, &[]);
+    let body_at = out.len();
+    let outcome = match write(out) {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            frame.abandon(out);
+            return Err(error);
+        }
+    };
+    if outcome.warnings.is_empty() {
+        frame.finish(out, compression);
+        return Ok(outcome);
+    }
+    // They come first and are known last, which is seldom.
+    let body = out.split_off(body_at);
+    frame.abandon(out);
+    let frame = open(out, &outcome.warnings);
+    out.extend_from_slice(&body);
+    frame.finish(out, compression);
+    Ok(outcome)
+}

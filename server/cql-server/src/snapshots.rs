@@ -1,0 +1,418 @@
+//! Snapshots in CQL: the statements that make, drop and list them, and the names by which
+//! they are read.
+//!
+//! A snapshot `s` of a keyspace `ks` is read by `SELECT ... FROM ks.t USING SNAPSHOT s`.
+//! Clients that cannot change their statements use it as a keyspace: `"ks@s"`, or
+//! `ks__at__s` where a driver refuses the sign. No keyspace has such a name, so neither
+//! hides one; an alias that two snapshots fit is refused. `system_schema` shows the newest
+//! ones as keyspaces, so clients hear of one that is new or gone as of a keyspace.
+//!
+//! Tables, columns and types are those of the snapshot's moment: their schema lies in the
+//! tables. What expires is judged by that moment, too.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use ebb_catalog::schema::{KeyspaceSchema, TableSchema};
+use ebb_catalog::types::CqlType;
+use ebb_cql::protocol::{ErrorResponse, Response, SchemaChange, SchemaChangeKind, SchemaTarget};
+use ebb_cql::syntax::ast::{
+    CreateSnapshot, DropSnapshot, ListSnapshots, Property, PropertyValue, SnapshotScope as Scope,
+    Statement,
+};
+use ebb_storage::{Db, ErrorKind, SnapshotInfo, SnapshotOptions, SnapshotScope, SnapshotTable};
+use ebb_tables::{CatalogState, SNAPSHOT_SIGN, schema_at};
+
+use super::call::Outcome;
+use super::context::{SchemaContext, in_keyspace};
+use super::error::{of_catalog, of_store};
+use super::listing::Listing;
+use super::system::{SNAPSHOT_COLUMNS, snapshot_rows};
+
+/// Between keyspace and snapshot, in a name for drivers that refuse `@`.
+pub(super) const AT_ALIAS: &str = "__at__";
+
+/// A snapshot as a statement names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotName {
+    /// The keyspace that it is of.
+    pub keyspace: String,
+    /// Its name there.
+    pub snapshot: String,
+}
+
+/// A table as it was when a snapshot was created.
+#[derive(Debug, Clone)]
+pub struct SnapshotTarget {
+    /// The columns that it had.
+    pub schema: Arc<TableSchema>,
+    /// Its rows.
+    pub rows: SnapshotTable,
+    /// When the snapshot was created, in milliseconds since 1970: what had expired then is
+    /// not there.
+    pub read_time_ms: u64,
+}
+
+/// Whether a name can only mean a snapshot of a keyspace, whether it is there or not.
+pub fn names_snapshot(state: &CatalogState, name: &str) -> bool {
+    name.contains(SNAPSHOT_SIGN) || splits(state, name).next().is_some()
+}
+
+/// The ways to read a name as that of a snapshot of a keyspace that is there.
+fn splits<'a>(
+    state: &'a CatalogState,
+    name: &'a str,
+) -> impl Iterator<Item = (&'a str, &'a str)> + 'a {
+    let signs = name
+        .match_indices(SNAPSHOT_SIGN)
+        .map(|(at, sign)| (at, sign.len()));
+    // Overlapping ones too.
+    let is_alias = |at: &usize| {
+        name.get(*at..)
+            .is_some_and(|rest| rest.starts_with(AT_ALIAS))
+    };
+    let aliases = (0..name.len()).filter(is_alias);
+    let aliases = aliases.map(|at| (at, AT_ALIAS.len()));
+    let parts = signs
+        .chain(aliases)
+        .map(|(at, len)| (&name[..at], &name[at + len..]));
+    parts.filter(|(keyspace, _)| state.schema().keyspace(keyspace).is_some())
+}
+
+/// The snapshot that a keyspace's name means; `None` where it is no such name, or none is
+/// there by this alias.
+///
+/// # Errors
+/// For a name with `@` of which there is no keyspace or snapshot, and for an alias that
+/// means several.
+pub fn find(
+    db: &Db,
+    state: &CatalogState,
+    name: &str,
+) -> Result<Option<SnapshotName>, ErrorResponse> {
+    let is_there = |(keyspace, snapshot): &(&str, &str)| {
+        let found = db
+            .existing_keyspace(keyspace)
+            .and_then(|k| k.snapshot(snapshot));
+        found.is_ok()
+    };
+    let found: Vec<_> = splits(state, name).filter(is_there).collect();
+    match found[..] {
+        [(keyspace, snapshot)] => Ok(Some(SnapshotName {
+            keyspace: keyspace.to_string(),
+            snapshot: snapshot.to_string(),
+        })),
+        [] => match name.split_once(SNAPSHOT_SIGN) {
+            None => Ok(None),
+            Some((keyspace, snapshot)) => match state.schema().keyspace(keyspace) {
+                Some(_) => Err(no_snapshot(keyspace, snapshot)),
+                None => Err(ErrorResponse::invalid(format!(
+                    "keyspace {keyspace} does not exist"
+                ))),
+            },
+        },
+        [(keyspace, snapshot), ..] => Err(ErrorResponse::invalid(format!(
+            "Keyspace name {name} means more than one snapshot; name it \"{keyspace}@{snapshot}\""
+        ))),
+    }
+}
+
+fn no_snapshot(keyspace: &str, snapshot: &str) -> ErrorResponse {
+    ErrorResponse::invalid(format!(
+        "Snapshot '{snapshot}' of keyspace '{keyspace}' doesn't exist"
+    ))
+}
+
+/// That there is no such table.
+pub(super) fn no_table(table: &str) -> ErrorResponse {
+    ErrorResponse::invalid(format!("table {table} does not exist"))
+}
+
+/// A table at a snapshot.
+///
+/// # Errors
+/// Where there is no such snapshot, or it does not cover a CQL table of this name.
+pub(super) fn open(
+    db: &Db,
+    (keyspace, snapshot): (&str, &str),
+    table: &str,
+) -> Result<SnapshotTarget, ErrorResponse> {
+    let of = db.existing_keyspace(keyspace).map_err(of_store)?;
+    let opened = of.snapshot(snapshot).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => no_snapshot(keyspace, snapshot),
+        _ => of_store(error),
+    })?;
+    let rows = opened.table(table).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => no_table(table),
+        _ => of_store(error),
+    })?;
+    let schema = schema_at(&rows, &format!("{keyspace}.{table}")).map_err(of_catalog)?;
+    let schema = schema.ok_or_else(|| no_table(table))?;
+    Ok(SnapshotTarget {
+        schema: Arc::new(schema),
+        rows,
+        read_time_ms: opened.read_time_ms(),
+    })
+}
+
+/// A keyspace as it was at a snapshot: its tables with the columns that they had. Types are
+/// those of now.
+///
+/// # Errors
+/// Where there is no such keyspace or snapshot; when a schema cannot be read.
+pub(super) fn keyspace_at(
+    db: &Db,
+    state: &CatalogState,
+    name: &SnapshotName,
+) -> Result<KeyspaceSchema, ErrorResponse> {
+    let now = state.schema().keyspace(&name.keyspace);
+    let now = now.ok_or_else(|| no_snapshot(&name.keyspace, &name.snapshot))?;
+    ebb_tables::keyspace_at(db, now, &name.snapshot).map_err(of_catalog)
+}
+
+/// Whether [`execute`] is the one for a statement.
+pub fn is_snapshot_statement(statement: &Statement) -> bool {
+    use Statement::*;
+    matches!(
+        statement,
+        CreateSnapshot(_) | DropSnapshot(_) | ListSnapshots(_)
+    )
+}
+
+/// Carries out a statement about snapshots and appends the body of the RESULT.
+///
+/// # Errors
+/// Where what it names is not there, or is there already.
+///
+/// # Panics
+/// For another statement: see [`is_snapshot_statement`].
+pub fn execute(
+    context: &SchemaContext<'_>,
+    statement: &Statement,
+    skip_metadata: bool,
+    out: &mut BytesMut,
+) -> Result<Outcome, ErrorResponse> {
+    let change = match statement {
+        Statement::CreateSnapshot(statement) => create(context, statement)?,
+        Statement::DropSnapshot(statement) => drop(context, statement)?,
+        Statement::ListSnapshots(statement) => {
+            list(context, statement)?.write(skip_metadata, out);
+            return Ok(Outcome::default());
+        }
+        other => panic!("not a statement about snapshots: {other:?}"),
+    };
+    match &change {
+        Some(change) => Response::SchemaChange(change.clone()).encode_body(out),
+        None => Response::Void.encode_body(out),
+    }
+    Ok(Outcome {
+        change,
+        ..Outcome::default()
+    })
+}
+
+/// What clients are told of a snapshot that is new or gone: that it is so with a keyspace.
+/// Those that know the keyspaces by `system_schema` ask anew then.
+fn changed(kind: SchemaChangeKind, keyspace: &str, snapshot: &str) -> SchemaChange {
+    SchemaChange {
+        kind,
+        keyspace: format!("{keyspace}{SNAPSHOT_SIGN}{snapshot}"),
+        target: SchemaTarget::Keyspace,
+    }
+}
+
+/// The keyspace and the table, where there is one, that a snapshot is of.
+///
+/// # Errors
+/// Where they are not there.
+fn scope<'a>(
+    context: &'a SchemaContext<'_>,
+    state: &CatalogState,
+    on: &'a Scope,
+) -> Result<(&'a str, Option<&'a str>), ErrorResponse> {
+    let (keyspace, table) = match on {
+        Scope::Keyspace(keyspace) => (keyspace.as_str(), None),
+        Scope::Table(name) => {
+            let keyspace = in_keyspace(name, context.keyspace)?;
+            (keyspace, Some(name.name.as_str()))
+        }
+    };
+    let no_keyspace = || {
+        let what = match context.system.has_keyspace(keyspace) || names_snapshot(state, keyspace) {
+            true => "cannot have snapshots",
+            false => "does not exist",
+        };
+        ErrorResponse::invalid(format!("keyspace {keyspace} {what}"))
+    };
+    let of = state.schema().keyspace(keyspace).ok_or_else(no_keyspace)?;
+    match table {
+        Some(table) if of.table(table).is_none() => Err(no_table(table)),
+        _ => Ok((keyspace, table)),
+    }
+}
+
+fn create(
+    context: &SchemaContext<'_>,
+    create: &CreateSnapshot,
+) -> Result<Option<SchemaChange>, ErrorResponse> {
+    let expires_in = expiry(&create.properties)?;
+    let db = context.catalog.db();
+    // Not between the steps of a change, so that it has whole tables only.
+    context.catalog.exclusively(|state| {
+        let (keyspace, table) = scope(context, state, &create.on)?;
+        let options = SnapshotOptions {
+            table: table.map(str::to_string),
+            expires_in,
+        };
+        let name = create.name.as_str();
+        let of = db.existing_keyspace(keyspace).map_err(of_store)?;
+        match of.create_snapshot_with(name, options) {
+            Ok(()) => {
+                db.sync().map_err(of_store)?;
+                Ok(Some(changed(SchemaChangeKind::Created, keyspace, name)))
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => match create.if_not_exists {
+                true => Ok(None),
+                false => Err(ErrorResponse::invalid(format!(
+                    "Snapshot '{name}' of keyspace '{keyspace}' already exists"
+                ))),
+            },
+            Err(error) => Err(of_store(error)),
+        }
+    })
+}
+
+/// What `WITH ttl = '1h'` says.
+fn expiry(properties: &[Property]) -> Result<Option<Duration>, ErrorResponse> {
+    let mut ttl = None;
+    for property in properties {
+        let name = property.name.as_str();
+        if name != "ttl" {
+            return Err(ErrorResponse::syntax(format!("Unknown property '{name}'")));
+        }
+        let text = match &property.value {
+            PropertyValue::Constant(constant) => &constant.text,
+            PropertyValue::Map(_) => {
+                return Err(ErrorResponse::syntax(
+                    "Invalid value for property 'ttl'. It should be a string.",
+                ));
+            }
+        };
+        let parsed = humantime::parse_duration(text).ok();
+        let parsed = parsed.filter(|ttl| !ttl.is_zero()).ok_or_else(|| {
+            ErrorResponse::config(format!(
+                "ttl must be a time that is not zero, as in '90s', '1h' or '7 days' (got '{text}')"
+            ))
+        })?;
+        ttl = Some(parsed);
+    }
+    Ok(ttl)
+}
+
+fn drop(
+    context: &SchemaContext<'_>,
+    drop: &DropSnapshot,
+) -> Result<Option<SchemaChange>, ErrorResponse> {
+    let db = context.catalog.db();
+    let name = drop.name.as_str();
+    context.catalog.exclusively(|state| {
+        let (keyspace, table) = match &drop.on {
+            Some(Scope::Keyspace(keyspace)) => (keyspace.as_str(), None),
+            Some(Scope::Table(table)) => {
+                let keyspace = in_keyspace(table, context.keyspace)?;
+                (keyspace, Some(table.name.as_str()))
+            }
+            None => {
+                let in_use = context.keyspace.ok_or_else(|| {
+                    ErrorResponse::invalid(
+                        "No keyspace has been specified. USE a keyspace, or say of which: DROP \
+                         SNAPSHOT s ON KEYSPACE ks",
+                    )
+                })?;
+                (in_use, None)
+            }
+        };
+        let missing = || match drop.if_exists {
+            true => Ok(None),
+            false => Err(no_snapshot(keyspace, name)),
+        };
+        if state.schema().keyspace(keyspace).is_none() {
+            return match drop.if_exists {
+                true => Ok(None),
+                false => Err(ErrorResponse::invalid(format!(
+                    "keyspace {keyspace} does not exist"
+                ))),
+            };
+        }
+        let of = db.existing_keyspace(keyspace).map_err(of_store)?;
+        if let Some(table) = table {
+            let is_it = |info: &SnapshotInfo| info.name == name && covers_only(info, table);
+            if !of.snapshots().iter().any(is_it) {
+                return missing();
+            }
+        }
+        match of.delete_snapshot(name) {
+            Ok(()) => {
+                db.sync().map_err(of_store)?;
+                Ok(Some(changed(SchemaChangeKind::Dropped, keyspace, name)))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => missing(),
+            Err(error) => Err(of_store(error)),
+        }
+    })
+}
+
+fn covers_only(info: &SnapshotInfo, table: &str) -> bool {
+    matches!(&info.scope, SnapshotScope::Table(only) if only == table)
+}
+
+/// The order in which LIST SNAPSHOTS shows [`SNAPSHOT_COLUMNS`].
+const LISTED: [&str; 8] = [
+    "keyspace_name",
+    "snapshot_name",
+    "scope",
+    "tables",
+    "created",
+    "expires",
+    "runs",
+    "approximate_bytes",
+];
+
+/// What LIST SNAPSHOTS answers.
+///
+/// # Errors
+/// Where the keyspace or table that it names is not there.
+pub fn list(context: &SchemaContext<'_>, list: &ListSnapshots) -> Result<Listing, ErrorResponse> {
+    let state = context.catalog.state();
+    let on = list.on.as_ref();
+    let on = on.map(|on| scope(context, &state, on)).transpose()?;
+    let mut rows = snapshot_rows(context.catalog.db(), &state);
+    rows.retain(|row| {
+        on.is_none_or(|(keyspace, table)| {
+            let covers = |table: &str| row.info.tables.iter().any(|name| name == table);
+            row.keyspace == keyspace && table.is_none_or(covers)
+        })
+    });
+    let cells = |row: &super::system::SnapshotRow| -> Vec<Option<Bytes>> {
+        let cells = row.cells();
+        let cell = |column| cells.iter().find(|(name, _)| *name == column);
+        let in_order = LISTED.iter().map(|column| cell(*column));
+        in_order
+            .map(|found| found.map(|(_, cell)| cell.clone()))
+            .collect()
+    };
+    let rows = rows.iter().map(cells).collect();
+    let columns = LISTED.map(|listed| {
+        let written = SNAPSHOT_COLUMNS.iter().find_map(|written| {
+            let (name, ty) = written.split_once(' ')?;
+            (name == listed).then_some(ty)
+        });
+        let ty = CqlType::parse(written.expect("one of the columns"), &|_| None);
+        (listed, ty.expect("a type"))
+    });
+    Ok(Listing::new(("system_views", "snapshots"), &columns, rows))
+}
+
+#[cfg(test)]
+mod tests;

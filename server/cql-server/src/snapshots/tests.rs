@@ -1,0 +1,331 @@
+//! Snapshots by statement, and every way to name one.
+
+use ebb_cql::syntax::ast::Statement;
+use ebb_cql::syntax::parse;
+use ebb_tables::SNAPSHOTS_TOLD_MAX;
+
+use super::*;
+use crate::targets::{Target, readable, writable};
+use crate::testing::Session;
+
+const INVALID: i32 = 0x2200;
+
+/// The columns of what a SELECT from a table would read, and when it judges.
+fn read(session: &Session, keyspace: &str, snapshot: Option<&str>) -> (Vec<String>, Option<u64>) {
+    let state = session.state();
+    let db = session.catalog.db();
+    let target = readable(db, &state, &session.system, (keyspace, "t"), snapshot);
+    let (schema, time) = match target.unwrap_or_else(|error| panic!("{keyspace}: {error}")) {
+        Target::Live(table) => (table.schema().clone(), None),
+        Target::Snapshot(target) => (target.schema, Some(target.read_time_ms)),
+        Target::Virtual(table) => (table.schema().clone(), None),
+    };
+    let names = schema
+        .columns()
+        .iter()
+        .map(|column| column.name.to_string());
+    (names.collect(), time)
+}
+
+fn unreadable(session: &Session, keyspace: &str, table: &str) -> String {
+    let state = session.state();
+    let db = session.catalog.db();
+    let target = readable(db, &state, &session.system, (keyspace, table), None);
+    let error = target.expect_err("not there");
+    assert_eq!(error.kind.code(), INVALID);
+    error.message
+}
+
+fn listed(session: &Session, text: &str) -> Vec<String> {
+    let Statement::ListSnapshots(statement) = parse(text).unwrap().statement else {
+        panic!("{text}");
+    };
+    let listing = list(&session.context(), &statement).unwrap();
+    let name = |row: &Vec<Option<Bytes>>| {
+        let text = |cell: &Option<Bytes>| String::from_utf8(cell.clone().unwrap().into()).unwrap();
+        format!("{}@{} {}", text(&row[0]), text(&row[1]), text(&row[2]))
+    };
+    listing.rows().iter().map(name).collect()
+}
+
+#[test]
+fn a_snapshot_is_read_by_each_of_its_names_with_the_columns_and_the_time_of_its_moment() {
+    let mut session = Session::with_table();
+    let created_ms = 1_700_000_000_000;
+    session.run("CREATE SNAPSHOT s ON KEYSPACE app");
+    session.clock.advance_ms(5_000);
+    session.run("ALTER TABLE t DROP v");
+    session.run("ALTER TABLE t ADD w text");
+    let then = (
+        vec!["k".to_string(), "c".into(), "s".into(), "v".into()],
+        Some(created_ms),
+    );
+    for (keyspace, snapshot) in [("app", Some("s")), ("app@s", None), ("app__at__s", None)] {
+        assert_eq!(read(&session, keyspace, snapshot), then, "{keyspace}");
+        session.run(&format!("USE \"{keyspace}\""));
+    }
+    let now = read(&session, "app", None);
+    assert_eq!(
+        now,
+        (
+            vec!["k".to_string(), "c".into(), "s".into(), "w".into()],
+            None
+        )
+    );
+    // It outlives the table.
+    session.run("DROP TABLE app.t");
+    assert_eq!(read(&session, "app@s", None), then);
+    assert_eq!(unreadable(&session, "app", "t"), "table t does not exist");
+    assert_eq!(unreadable(&session, "app@s", "u"), "table u does not exist");
+    assert_eq!(
+        unreadable(&session, "other@s", "t"),
+        "keyspace other does not exist"
+    );
+    assert_eq!(
+        unreadable(&session, "app__at__x", "t"),
+        "keyspace app__at__x does not exist"
+    );
+    assert_eq!(
+        unreadable(&session, "app@x", "t"),
+        "Snapshot 'x' of keyspace 'app' doesn't exist"
+    );
+    assert_eq!(
+        unreadable(&session, "ebb_system", "node"),
+        "keyspace ebb_system does not exist"
+    );
+}
+
+#[test]
+fn what_cannot_be_written_to_says_so() {
+    let mut session = Session::with_table();
+    session.run("CREATE SNAPSHOT s ON KEYSPACE app");
+    let write = |keyspace: &str, table: &str| {
+        let state = session.state();
+        let written = writable(&state, &session.system, (keyspace, table));
+        written.map(|_| ()).map_err(|error| error.message)
+    };
+    assert_eq!(write("app", "t"), Ok(()));
+    for keyspace in ["app@s", "app__at__s"] {
+        let expected = format!(
+            "Cannot write to {keyspace}.t: a snapshot never changes; write to the keyspace itself"
+        );
+        assert_eq!(write(keyspace, "t"), Err(expected));
+    }
+    let expected = "Modification is not supported by table system.local";
+    assert_eq!(write("system", "local"), Err(expected.to_string()));
+    assert_eq!(
+        write("system", "x"),
+        Err("table x does not exist".to_string())
+    );
+    assert_eq!(
+        write("ebb_system", "node"),
+        Err("keyspace ebb_system does not exist".to_string())
+    );
+    for text in [
+        "DROP TABLE \"app@s\".t",
+        "ALTER TABLE app__at__s.t ADD x int",
+        "TRUNCATE \"app@s\".t",
+        "DROP KEYSPACE \"app@s\"",
+    ] {
+        let (code, message) = session.refused(text);
+        assert!(
+            code == INVALID && message.contains("snapshot"),
+            "{text}: {message}"
+        );
+    }
+}
+
+#[test]
+fn an_alias_that_fits_two_snapshots_is_refused() {
+    let mut session = Session::with_table();
+    session.run("CREATE KEYSPACE app__ WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    session.run("CREATE TABLE app__.t (k int PRIMARY KEY)");
+    // Both may be meant by app____at__x.
+    session.run("CREATE SNAPSHOT x ON KEYSPACE app__");
+    assert_eq!(read(&session, "app____at__x", None).0, ["k"]);
+    session.run("CREATE KEYSPACE app____at WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    session.run("CREATE TABLE app____at.t (k int PRIMARY KEY)");
+    session.run("CREATE SNAPSHOT at__x ON KEYSPACE app__");
+    session.run("CREATE SNAPSHOT x ON KEYSPACE app____at");
+    // app__ + at__x, and app____at + x.
+    let error = unreadable(&session, "app____at____at__x", "t");
+    assert!(!error.is_empty());
+    let refused = find(session.catalog.db(), &session.state(), "app____at__at__x");
+    let refused = refused.expect_err("two snapshots").message;
+    assert!(refused.contains("more than one snapshot"), "{refused}");
+    assert_eq!(read(&session, "app____at@x", None).0, ["k"]);
+}
+
+#[test]
+fn snapshots_are_made_listed_and_dropped() {
+    let mut session = Session::with_table();
+    session.run("CREATE TABLE u (k int PRIMARY KEY)");
+    session.run("CREATE SNAPSHOT whole ON KEYSPACE app");
+    session.run("CREATE SNAPSHOT IF NOT EXISTS whole ON KEYSPACE app");
+    session.run("CREATE SNAPSHOT one ON TABLE app.t WITH ttl = '1h'");
+    assert_eq!(
+        session.refused("CREATE SNAPSHOT one ON KEYSPACE app"),
+        (
+            INVALID,
+            "Snapshot 'one' of keyspace 'app' already exists".to_string()
+        )
+    );
+    assert_eq!(
+        listed(&session, "LIST SNAPSHOTS"),
+        ["app@whole keyspace", "app@one table"]
+    );
+    assert_eq!(
+        listed(&session, "LIST SNAPSHOTS ON TABLE u"),
+        ["app@whole keyspace"]
+    );
+    let told = session.rows("system_views", "snapshots");
+    assert_eq!(told.len(), 2);
+
+    for (text, message) in [
+        (
+            "CREATE SNAPSHOT s ON KEYSPACE other",
+            "keyspace other does not exist",
+        ),
+        (
+            "CREATE SNAPSHOT s ON KEYSPACE system",
+            "keyspace system cannot have snapshots",
+        ),
+        (
+            "CREATE SNAPSHOT s ON KEYSPACE ebb_system",
+            "keyspace ebb_system does not exist",
+        ),
+        ("CREATE SNAPSHOT s ON TABLE app.x", "table x does not exist"),
+        (
+            "DROP SNAPSHOT x ON KEYSPACE app",
+            "Snapshot 'x' of keyspace 'app' doesn't exist",
+        ),
+        (
+            "DROP SNAPSHOT whole ON TABLE app.t",
+            "Snapshot 'whole' of keyspace 'app' doesn't exist",
+        ),
+    ] {
+        assert_eq!(
+            session.refused(text),
+            (INVALID, message.to_string()),
+            "{text}"
+        );
+    }
+    for text in [
+        "CREATE SNAPSHOT s ON KEYSPACE app WITH ttl = 'soon'",
+        "CREATE SNAPSHOT s ON KEYSPACE app WITH ttl = '0s'",
+        "CREATE SNAPSHOT s ON KEYSPACE app WITH other = '1s'",
+    ] {
+        session.refused(text);
+    }
+    session.run("DROP SNAPSHOT whole");
+    session.run("DROP SNAPSHOT IF EXISTS whole ON KEYSPACE app");
+    session.run("DROP SNAPSHOT IF EXISTS whole ON KEYSPACE other");
+    assert_eq!(
+        listed(&session, "LIST SNAPSHOTS ON KEYSPACE app"),
+        ["app@one table"]
+    );
+    // Its hour is over.
+    session.clock.advance_ms(3_600_001);
+    assert_eq!(
+        unreadable(&session, "app@one", "t"),
+        "Snapshot 'one' of keyspace 'app' doesn't exist"
+    );
+}
+
+/// What drivers learn of columns: keyspace, table, name and type.
+fn told(session: &Session) -> Vec<String> {
+    let text = |cell: &Option<Bytes>| String::from_utf8(cell.clone().unwrap().into()).unwrap();
+    let column = |row: &Vec<Option<Bytes>>| {
+        let [keyspace, table, name, ty] = [0, 1, 2, 7].map(|at| text(&row[at]));
+        format!("{keyspace}.{table}.{name} {ty}")
+    };
+    let rows = session.rows("system_schema", "columns");
+    let mut told: Vec<String> = rows.iter().map(column).collect();
+    told.retain(|column| column.starts_with("app"));
+    told.sort();
+    told
+}
+
+fn names(session: &Session, table: &str) -> Vec<String> {
+    let rows = session.rows("system_schema", table);
+    let text = |row: &Vec<Option<Bytes>>| String::from_utf8(row[0].clone().unwrap().into());
+    let mut names: Vec<String> = rows.iter().map(|row| text(row).unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn drivers_are_told_of_snapshots_as_keyspaces_with_the_columns_of_their_moment() {
+    let mut session = Session::with_table();
+    session.run("CREATE TYPE p (x int)");
+    let created = session.run("CREATE SNAPSHOT s ON KEYSPACE app");
+    let change = |kind| SchemaChange {
+        kind,
+        keyspace: "app@s".to_string(),
+        target: SchemaTarget::Keyspace,
+    };
+    assert_eq!(created, Some(change(SchemaChangeKind::Created)));
+    assert_eq!(
+        session.run("CREATE SNAPSHOT IF NOT EXISTS s ON KEYSPACE app"),
+        None
+    );
+    session.run("ALTER TABLE t DROP v");
+    session.run("ALTER TABLE t ADD later text");
+    let expected = [
+        "app.t.c text",
+        "app.t.k int",
+        "app.t.later text",
+        "app.t.s blob",
+        "app@s.t.c text",
+        "app@s.t.k int",
+        "app@s.t.s blob",
+        "app@s.t.v int",
+    ];
+    // Twice: the second answer is from memory.
+    assert_eq!(told(&session), expected);
+    assert_eq!(told(&session), expected);
+    assert!(names(&session, "keyspaces").contains(&"app@s".to_string()));
+    assert_eq!(names(&session, "types"), ["app", "app@s"]);
+    assert!(names(&session, "tables").contains(&"app@s".to_string()));
+    let dropped = session.run("DROP SNAPSHOT s ON KEYSPACE app");
+    assert_eq!(dropped, Some(change(SchemaChangeKind::Dropped)));
+    assert_eq!(
+        session.run("DROP SNAPSHOT IF EXISTS s ON KEYSPACE app"),
+        None
+    );
+    assert_eq!(told(&session), expected[..4]);
+    // Another one of the same name is another one.
+    session.run("CREATE SNAPSHOT s ON KEYSPACE app");
+    assert!(told(&session).contains(&"app@s.t.later text".to_string()));
+}
+
+#[test]
+fn the_version_that_drivers_compare_follows_the_snapshots_that_they_are_told_of() {
+    let mut session = Session::with_table();
+    let version = |session: &Session| session.catalog.version(&session.state());
+    let without = version(&session);
+    assert_eq!(without, session.state().version());
+    session.run("CREATE SNAPSHOT s ON KEYSPACE app WITH ttl = '1h'");
+    let with = version(&session);
+    assert_ne!(with, without);
+    session.run("CREATE SNAPSHOT u ON KEYSPACE app");
+    assert_ne!(version(&session), with);
+    session.run("DROP SNAPSHOT u ON KEYSPACE app");
+    assert_eq!(version(&session), with);
+    session.clock.advance_ms(3_600_001);
+    assert_eq!(version(&session), without, "it has expired");
+}
+
+#[test]
+fn drivers_are_told_of_the_newest_snapshots_only() {
+    let mut session = Session::with_table();
+    for n in 0..=SNAPSHOTS_TOLD_MAX {
+        session.run(&format!("CREATE SNAPSHOT s{n} ON KEYSPACE app"));
+    }
+    let keyspaces = names(&session, "keyspaces");
+    let snapshots: Vec<_> = keyspaces.iter().filter(|name| name.contains('@')).collect();
+    assert_eq!(snapshots.len(), SNAPSHOTS_TOLD_MAX);
+    assert!(!keyspaces.contains(&"app@s0".to_string()));
+    // Who names it reads it all the same.
+    read(&session, "app@s0", None);
+}

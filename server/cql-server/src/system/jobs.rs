@@ -1,0 +1,80 @@
+//! `system_views.jobs`: the jobs over the tables, as whoever runs them tells of them.
+
+use std::fmt::Debug;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use ebb_cql::protocol::ErrorResponse;
+
+use super::Facts;
+use super::cells::{int, text, timestamp};
+use super::virtual_table::{Definition, RowSet};
+
+/// A job that runs, or has ended and is remembered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobRow {
+    /// Its id; no other has it.
+    pub id: String,
+    /// Which application.
+    pub application: String,
+    /// What was asked for, as JSON.
+    pub request: String,
+    /// When it was started first, in milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// How often it was started, from 1.
+    pub starts: u32,
+    /// Where it stands, in a word.
+    pub state: &'static str,
+    /// When it ended, in milliseconds since 1970.
+    pub ended_unix_ms: Option<u64>,
+}
+
+/// Knows the jobs.
+pub trait JobList: Debug + Send + Sync {
+    /// All of them.
+    ///
+    /// # Errors
+    /// Why they cannot be read.
+    fn jobs(&self) -> Result<Vec<JobRow>, String>;
+}
+
+pub(super) const JOBS: Definition = Definition {
+    keyspace: "system_views",
+    name: "jobs",
+    comment: "jobs over tables, running and ended",
+    columns: &[
+        "id text",
+        "application text",
+        "ended timestamp",
+        "request text",
+        "started timestamp",
+        "starts int",
+        "state text",
+    ],
+    partition_key: &["id"],
+    clustering: &[],
+    rows: jobs,
+};
+
+fn jobs(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    let Some(list) = &facts.jobs else {
+        return Ok(());
+    };
+    let time = |ms: u64| -> Bytes {
+        let time: Option<SystemTime> = UNIX_EPOCH.checked_add(Duration::from_millis(ms));
+        timestamp(time.unwrap_or(UNIX_EPOCH))
+    };
+    for job in list.jobs().map_err(ErrorResponse::server)? {
+        let mut cells = vec![
+            ("id", text(&job.id)),
+            ("application", text(&job.application)),
+            ("request", text(&job.request)),
+            ("started", time(job.started_unix_ms)),
+            ("starts", int(i32::try_from(job.starts).unwrap_or(i32::MAX))),
+            ("state", text(job.state)),
+        ];
+        cells.extend(job.ended_unix_ms.map(|ended| ("ended", time(ended))));
+        rows.push_all(cells)?;
+    }
+    Ok(())
+}

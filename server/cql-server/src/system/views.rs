@@ -1,0 +1,94 @@
+//! `system_views`: the snapshots of users' keyspaces.
+
+use bytes::Bytes;
+use ebb_cql::protocol::ErrorResponse;
+use ebb_storage::{Db, SnapshotInfo, SnapshotScope};
+use ebb_tables::CatalogState;
+
+use super::Facts;
+use super::cells::{bigint, int, list, text, timestamp};
+use super::virtual_table::{Definition, RowSet};
+
+const KEYSPACE: &str = "system_views";
+
+/// The columns of `system_views.snapshots` and of LIST SNAPSHOTS.
+pub const SNAPSHOT_COLUMNS: &[&str] = &[
+    "keyspace_name text",
+    "snapshot_name text",
+    "approximate_bytes bigint",
+    "created timestamp",
+    "expires timestamp",
+    "runs int",
+    "scope text",
+    "tables frozen<list<text>>",
+];
+
+pub(super) const SNAPSHOTS: Definition = Definition {
+    keyspace: KEYSPACE,
+    name: "snapshots",
+    comment: "snapshots of keyspaces and tables",
+    columns: SNAPSHOT_COLUMNS,
+    partition_key: &["keyspace_name"],
+    clustering: &["snapshot_name"],
+    rows: snapshots,
+};
+
+fn snapshots(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    let all = snapshot_rows(facts.catalog.db(), &facts.state);
+    all.into_iter()
+        .try_for_each(|snapshot| rows.push_all(snapshot.cells()))
+}
+
+/// A snapshot of a user's keyspace.
+#[derive(Debug, Clone)]
+pub struct SnapshotRow {
+    /// Its keyspace.
+    pub keyspace: String,
+    /// What the store tells of it.
+    pub info: SnapshotInfo,
+}
+
+/// All snapshots of users' keyspaces, by keyspace, oldest first.
+pub fn snapshot_rows(db: &Db, state: &CatalogState) -> Vec<SnapshotRow> {
+    let keyspaces = state.schema().keyspaces();
+    let of_keyspace = |name: &str| {
+        let found = db
+            .existing_keyspace(name)
+            .map(|keyspace| keyspace.snapshots());
+        found.unwrap_or_default()
+    };
+    let rows = keyspaces.flat_map(|keyspace| {
+        let row = |info| SnapshotRow {
+            keyspace: keyspace.name().to_string(),
+            info,
+        };
+        of_keyspace(keyspace.name())
+            .into_iter()
+            .map(row)
+            .collect::<Vec<_>>()
+    });
+    rows.collect()
+}
+
+impl SnapshotRow {
+    /// As cells of [`SNAPSHOT_COLUMNS`], by their names.
+    pub fn cells(&self) -> Vec<(&'static str, Bytes)> {
+        let info = &self.info;
+        let scope = match info.scope {
+            SnapshotScope::Keyspace => "keyspace",
+            SnapshotScope::Table(_) => "table",
+        };
+        let bytes = i64::try_from(info.approximate_bytes).unwrap_or(i64::MAX);
+        let mut cells = vec![
+            ("keyspace_name", text(&self.keyspace)),
+            ("snapshot_name", text(&info.name)),
+            ("approximate_bytes", bigint(bytes)),
+            ("created", timestamp(info.created)),
+            ("runs", int(i32::try_from(info.runs).unwrap_or(i32::MAX))),
+            ("scope", text(scope)),
+            ("tables", list(info.tables.iter().map(|name| text(name)))),
+        ];
+        cells.extend(info.expires.map(|expires| ("expires", timestamp(expires))));
+        cells
+    }
+}

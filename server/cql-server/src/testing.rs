@@ -1,0 +1,161 @@
+//! A catalog in memory on which tests run statements about the schema.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use ebb_cql::protocol::{ErrorResponse, SchemaChange};
+use ebb_cql::syntax::ast::Statement;
+use ebb_cql::syntax::parse;
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{Db, Maintenance, ManualClock, Options};
+use ebb_tables::{Catalog, CatalogState, GracePeriods, with_cql_tables};
+
+use super::call::Outcome;
+use super::listing::Listing;
+use super::schema_statements::{self, SchemaContext, is_schema_statement};
+use super::system::{CLUSTER_NAME, Facts, JobList, LocalNode, SystemTables};
+use super::{describe, snapshots};
+
+/// When tests begin.
+pub(super) const BEGIN_MS: u64 = 1_700_000_000_000;
+
+/// The catalog of a database on a disk in memory, which only the caller flushes and merges.
+/// `change` is told the options for CQL tables.
+pub(super) fn open(
+    disk: &MemDisk,
+    clock: &ManualClock,
+    change: impl FnOnce(Options, &GracePeriods) -> Options,
+) -> Arc<Catalog> {
+    let options = Options {
+        disk: Arc::new(disk.clone()),
+        maintenance: Maintenance::Manual,
+        clock: Arc::new(clock.clone()),
+        ..Options::default()
+    };
+    let grace_periods = GracePeriods::default();
+    let options = change(with_cql_tables(options, &grace_periods), &grace_periods);
+    let db = Db::open("/db", options).unwrap();
+    let catalog = Catalog::open(&db, &grace_periods, Arc::new(clock.clone()));
+    Arc::new(catalog.unwrap())
+}
+
+/// How clients would reach it.
+pub(super) fn local_node() -> LocalNode {
+    LocalNode {
+        address: "127.0.0.1:9042".parse().unwrap(),
+        cluster_name: CLUSTER_NAME.to_string(),
+    }
+}
+
+/// A catalog, and the keyspace in use.
+pub(super) struct Session {
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) system: Arc<SystemTables>,
+    pub(super) clock: ManualClock,
+    pub(super) keyspace: Option<String>,
+    pub(super) jobs: Option<Arc<dyn JobList>>,
+}
+
+impl Session {
+    pub(super) fn new() -> Self {
+        Self::on(&MemDisk::new())
+    }
+
+    pub(super) fn on(disk: &MemDisk) -> Self {
+        let clock = ManualClock::at_ms(BEGIN_MS);
+        let catalog = open(disk, &clock, |options, _| options);
+        Self {
+            catalog,
+            system: Arc::default(),
+            clock,
+            keyspace: None,
+            jobs: None,
+        }
+    }
+
+    /// With a keyspace `app` in use, in which there is a table `t`.
+    pub(super) fn with_table() -> Self {
+        let mut session = Self::new();
+        session.run("CREATE KEYSPACE app WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+        session.run("USE app");
+        session.run("CREATE TABLE t (k int, c text, s blob STATIC, v int, PRIMARY KEY (k, c))");
+        session
+    }
+
+    pub(super) fn state(&self) -> Arc<CatalogState> {
+        self.catalog.state()
+    }
+
+    pub(super) fn facts(&self) -> Facts {
+        Facts {
+            node: Arc::new(local_node()),
+            catalog: self.catalog.clone(),
+            state: self.state(),
+            system: self.system.clone(),
+            activity: Arc::default(),
+            jobs: self.jobs.clone(),
+        }
+    }
+
+    pub(super) fn context(&self) -> SchemaContext<'_> {
+        SchemaContext {
+            catalog: &self.catalog,
+            system: &self.system,
+            keyspace: self.keyspace.as_deref(),
+        }
+    }
+
+    fn try_outcome(&mut self, text: &str) -> Result<Outcome, ErrorResponse> {
+        let parsed = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let mut out = BytesMut::new();
+        let outcome = match is_schema_statement(&parsed.statement) {
+            true => schema_statements::execute(&self.context(), &parsed.statement, &mut out),
+            false => snapshots::execute(&self.context(), &parsed.statement, false, &mut out),
+        }?;
+        assert!(!out.is_empty(), "every answer has a body");
+        if let Some(keyspace) = &outcome.keyspace {
+            self.keyspace = Some(keyspace.clone());
+        }
+        Ok(outcome)
+    }
+
+    /// What a statement that succeeds has changed.
+    #[track_caller]
+    pub(super) fn run(&mut self, text: &str) -> Option<SchemaChange> {
+        match self.try_outcome(text) {
+            Ok(outcome) => outcome.change,
+            Err(error) => panic!("{text}: {error}"),
+        }
+    }
+
+    pub(super) fn warnings(&mut self, text: &str) -> Vec<String> {
+        self.try_outcome(text).unwrap().warnings
+    }
+
+    /// The code and message with which a statement is refused, which changes nothing.
+    #[track_caller]
+    pub(super) fn refused(&mut self, text: &str) -> (i32, String) {
+        let before = self.state().version();
+        match self.try_outcome(text) {
+            Ok(_) => panic!("{text} is not refused"),
+            Err(error) => {
+                assert_eq!(self.state().version(), before, "{text} changed something");
+                (error.kind.code(), error.message)
+            }
+        }
+    }
+
+    pub(super) fn try_describe(&self, text: &str) -> Result<Listing, ErrorResponse> {
+        let Statement::Describe(statement) = parse(text).unwrap().statement else {
+            panic!("{text}");
+        };
+        describe::describe(&self.facts(), self.keyspace.as_deref(), &statement)
+    }
+
+    /// A virtual table's rows as text, numbers and hexadecimal digits.
+    pub(super) fn rows(&self, keyspace: &str, table: &str) -> Vec<Vec<Option<Bytes>>> {
+        let table = self.system.table(keyspace, table).unwrap();
+        let rows = table.rows(&self.facts()).unwrap();
+        rows.into_iter().map(|row| row.cells).collect()
+    }
+}

@@ -1,0 +1,251 @@
+//! The assignments of UPDATE and the targets of DELETE, held to the columns' types.
+
+use ebb_catalog::schema::Column;
+use ebb_catalog::types::{CqlType, UserType};
+use ebb_cql::syntax::ast;
+
+use super::operation::Operation;
+use super::plan::Change;
+use crate::analyse::markers::{Markers, Receiver};
+use crate::analyse::term::{self, Term};
+use crate::error::{Result, invalid};
+
+/// `c = v`.
+pub(super) fn set(column: &Column, value: &ast::Term, markers: &mut Markers) -> Result<Change> {
+    let operation = Operation::Set(whole(column, value, markers)?);
+    Ok(change(column, operation))
+}
+
+/// What an assignment of UPDATE does.
+///
+/// # Errors
+/// In Cassandra's words, where the column's type does not know it.
+pub(super) fn assign(
+    column: &Column,
+    assigned: &ast::Change,
+    markers: &mut Markers,
+) -> Result<Change> {
+    let (name, ty) = (&column.name, &column.ty);
+    let operation = match assigned {
+        ast::Change::Set(value) => return set(column, value, markers),
+        ast::Change::Add(value) => {
+            let text = || format!("{name} = {name} + {value}");
+            if matches!(ty, CqlType::Tuple(_) | CqlType::Udt { .. }) {
+                return invalid(format!(
+                    "Invalid operation ({}) for tuple column {name}",
+                    text()
+                ));
+            }
+            let is_list = matches!(collection(column, text)?, CqlType::List { .. });
+            let value = whole(column, value, markers)?;
+            match is_list {
+                true => Operation::Append(value),
+                false => Operation::Add(value),
+            }
+        }
+        ast::Change::Subtract(value) => {
+            let text = || format!("{name} = {name} - {value}");
+            match collection(column, text)? {
+                CqlType::List { .. } => Operation::RemoveValues(whole(column, value, markers)?),
+                CqlType::Map { key, .. } => {
+                    let keys = CqlType::Set {
+                        element: key.clone(),
+                        frozen: true,
+                    };
+                    let keys = Receiver::new(&**name, keys);
+                    Operation::RemoveKeys(term::prepare(value, &keys, markers)?)
+                }
+                _ => Operation::RemoveKeys(whole(column, value, markers)?),
+            }
+        }
+        ast::Change::Prepend(value) => {
+            let text = format!("{name} = {value} + {name}");
+            match ty {
+                CqlType::List { frozen: false, .. } => {
+                    Operation::Prepend(whole(column, value, markers)?)
+                }
+                CqlType::List { .. } => {
+                    return invalid(format!(
+                        "Invalid operation ({text}) for frozen list column {name}"
+                    ));
+                }
+                _ => {
+                    return invalid(format!(
+                        "Invalid operation ({text}) for non list column {name}"
+                    ));
+                }
+            }
+        }
+        ast::Change::Element { key, value } => {
+            let text = format!("{name}[{key}] = {value}");
+            match ty {
+                _ if !ty.is_collection() => {
+                    return invalid(format!(
+                        "Invalid operation ({text}) for non collection column {name}"
+                    ));
+                }
+                _ if !ty.is_multi_cell() => {
+                    return invalid(format!(
+                        "Invalid operation ({text}) for frozen collection column {name}"
+                    ));
+                }
+                CqlType::List { element, .. } => Operation::SetIndex {
+                    index: index(column, key, markers)?,
+                    value: part("value", column, element, value, markers)?,
+                },
+                CqlType::Map {
+                    key: key_type,
+                    value: value_type,
+                    ..
+                } => Operation::SetKey {
+                    key: part("key", column, key_type, key, markers)?,
+                    value: part("value", column, value_type, value, markers)?,
+                },
+                _ => {
+                    return invalid(format!("Invalid operation ({text}) for set column {name}"));
+                }
+            }
+        }
+        ast::Change::Field { field, value } => {
+            let text = format!("{name}.{} = {value}", field.as_str());
+            match ty {
+                CqlType::Udt {
+                    definition,
+                    frozen: false,
+                } => {
+                    let (number, ty) = field_of(column, definition, field)?;
+                    let receiver = Receiver::new(format!("{name}.{}", field.as_str()), ty.clone());
+                    Operation::SetField {
+                        field: number,
+                        value: term::prepare(value, &receiver, markers)?,
+                    }
+                }
+                CqlType::Udt { .. } => {
+                    return invalid(format!(
+                        "Invalid operation ({text}) for frozen UDT column {name}"
+                    ));
+                }
+                _ => {
+                    return invalid(format!(
+                        "Invalid operation ({text}) for non-UDT column {name}"
+                    ));
+                }
+            }
+        }
+    };
+    Ok(change(column, operation))
+}
+
+/// What a target of DELETE takes away.
+///
+/// # Errors
+/// In Cassandra's words, where the column has no such part.
+pub(super) fn remove(column: &Column, what: &ast::Part, markers: &mut Markers) -> Result<Change> {
+    let (name, ty) = (&column.name, &column.ty);
+    let operation = match what {
+        ast::Part::Whole => Operation::Remove,
+        ast::Part::Element(key) => match ty {
+            _ if !ty.is_collection() => {
+                return invalid(format!(
+                    "Invalid deletion operation for non collection column {name}"
+                ));
+            }
+            _ if !ty.is_multi_cell() => {
+                return invalid(format!(
+                    "Invalid deletion operation for frozen collection column {name}"
+                ));
+            }
+            CqlType::List { .. } => Operation::RemoveIndex(index(column, key, markers)?),
+            CqlType::Set { element, .. } => {
+                Operation::RemoveKey(part("value", column, element, key, markers)?)
+            }
+            CqlType::Map { key: ty, .. } => {
+                Operation::RemoveKey(part("key", column, ty, key, markers)?)
+            }
+            _ => unreachable!("a collection is a list, set or map"),
+        },
+        ast::Part::Field(field) => match ty {
+            CqlType::Udt {
+                definition,
+                frozen: false,
+            } => Operation::RemoveField(field_of(column, definition, field)?.0),
+            CqlType::Udt { .. } => {
+                return invalid(format!(
+                    "Frozen UDT column {name} does not support field deletions"
+                ));
+            }
+            _ => {
+                return invalid(format!(
+                    "Invalid field deletion operation for non-UDT column {name}"
+                ));
+            }
+        },
+    };
+    Ok(change(column, operation))
+}
+
+fn change(column: &Column, operation: Operation) -> Change {
+    Change {
+        column: column.clone(),
+        operation,
+    }
+}
+
+/// The type of a column to which something is added, or from which it is taken.
+fn collection(column: &Column, text: impl Fn() -> String) -> Result<&CqlType> {
+    let (name, ty) = (&column.name, &column.ty);
+    if !ty.is_collection() {
+        return invalid(format!(
+            "Invalid operation ({}) for non counter column {name}",
+            text()
+        ));
+    }
+    if !ty.is_multi_cell() {
+        return invalid(format!(
+            "Invalid operation ({}) for frozen collection column {name}",
+            text()
+        ));
+    }
+    Ok(ty)
+}
+
+/// A value of the column's own type.
+fn whole(column: &Column, value: &ast::Term, markers: &mut Markers) -> Result<Term> {
+    let receiver = Receiver::new(&*column.name, column.ty.clone());
+    term::prepare(value, &receiver, markers)
+}
+
+/// A key or value of a collection.
+fn part(
+    what: &str,
+    column: &Column,
+    ty: &CqlType,
+    value: &ast::Term,
+    markers: &mut Markers,
+) -> Result<Term> {
+    let receiver = Receiver::new(format!("{what}({})", column.name), ty.clone());
+    term::prepare(value, &receiver, markers)
+}
+
+/// The index of a list's element.
+fn index(column: &Column, value: &ast::Term, markers: &mut Markers) -> Result<Term> {
+    part("idx", column, &CqlType::Int, value, markers)
+}
+
+/// The number and type of a field.
+fn field_of<'t>(
+    column: &Column,
+    definition: &'t UserType,
+    field: &ast::Name,
+) -> Result<(u16, &'t CqlType)> {
+    let number = definition.field(field.as_str());
+    let numbered = number.and_then(|number| Some((u16::try_from(number).ok()?, number)));
+    match numbered {
+        Some((number, at)) => Ok((number, &definition.fields()[at].1)),
+        None => invalid(format!(
+            "UDT column {} does not have a field named {}",
+            column.name,
+            field.as_str()
+        )),
+    }
+}

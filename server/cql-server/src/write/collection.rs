@@ -1,0 +1,309 @@
+//! Operations on one column, with their values, as cells and elements of a row.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use ebb_catalog::key::ordered;
+use ebb_catalog::row::{LiveColumn, LiveElement, RowView};
+use ebb_catalog::types::{CqlType, TypeError, elements};
+
+use super::list::{Side, place};
+use super::operation::Operation;
+use super::plan::Change;
+use super::row_buffer::{RowBuffer, Times};
+use crate::analyse::markers::Bound;
+use crate::analyse::term::{Evaluated, Term};
+use crate::error::{Result, invalid, of_row, of_type};
+
+/// The elements of a list that is there: their values by their places.
+type Present = BTreeMap<Vec<u8>, Vec<u8>>;
+
+impl Operation {
+    /// What is written depends on what is there.
+    pub(super) fn reads(&self) -> bool {
+        matches!(
+            self,
+            Self::RemoveValues(_) | Self::SetIndex { .. } | Self::RemoveIndex(_)
+        )
+    }
+}
+
+/// Writes what a change does to a row. `before` is the row as it is; it must be there for
+/// operations that read. `operation` counts those that add to lists.
+///
+/// # Errors
+/// In Cassandra's words, for values that are null where none may be, and indexes that the
+/// list does not have.
+pub(super) fn apply<'v>(
+    change: &'v Change,
+    bound: &Bound<'v>,
+    times: &Times,
+    before: Option<&RowView<'_>>,
+    operation: &mut u32,
+    row: &mut RowBuffer<'v>,
+) -> Result<()> {
+    let (id, ty) = (change.column.id.0, &change.column.ty);
+    // Each change sees what those before it did.
+    let present = |row: &RowBuffer<'_>| -> Result<Present> {
+        match before {
+            Some(before) => Ok(row.elements_after(&elements_of(before, id)?, id)),
+            None => Ok(Present::new()),
+        }
+    };
+    match &change.operation {
+        Operation::Set(term) => {
+            let value = match term.evaluate(bound)? {
+                Evaluated::Unset => return Ok(()),
+                Evaluated::Null => None,
+                Evaluated::Value(value) => Some(value),
+            };
+            if !ty.is_multi_cell() {
+                row.cell(id, value);
+                return Ok(());
+            }
+            row.clear_older(id);
+            match value {
+                Some(value) => add(ty, id, &value, Side::Back, times, operation, row),
+                None => Ok(()),
+            }
+        }
+        Operation::Remove if ty.is_multi_cell() => {
+            row.clear(id);
+            Ok(())
+        }
+        Operation::Remove => {
+            row.cell(id, None);
+            Ok(())
+        }
+        Operation::Append(term) | Operation::Add(term) => match value(term, bound)? {
+            Some(value) => add(ty, id, &value, Side::Back, times, operation, row),
+            None => Ok(()),
+        },
+        Operation::Prepend(term) => match value(term, bound)? {
+            Some(value) => add(ty, id, &value, Side::Front, times, operation, row),
+            None => Ok(()),
+        },
+        Operation::RemoveKeys(term) => {
+            let (Some(keys), Some(ty)) = (value(term, bound)?, key_type(ty)) else {
+                return Ok(());
+            };
+            for key in elements::elements(&keys).map_err(of_type)? {
+                let path = path(ty, some(key)?)?;
+                row.element(id, path, None, None);
+            }
+            Ok(())
+        }
+        Operation::SetKey { key, value } => {
+            let key = match key.evaluate(bound)? {
+                Evaluated::Value(key) => key,
+                Evaluated::Null => return invalid("Invalid null map key"),
+                Evaluated::Unset => return invalid("Invalid unset map key"),
+            };
+            let value = match value.evaluate(bound)? {
+                Evaluated::Unset => return Ok(()),
+                Evaluated::Null => None,
+                Evaluated::Value(value) => Some(value),
+            };
+            if let Some(ty) = key_type(ty) {
+                let original = value.as_ref().and_then(|_| original(ty, &key));
+                row.element(id, path(ty, &key)?, original, value);
+            }
+            Ok(())
+        }
+        Operation::RemoveKey(term) => {
+            let what = match ty {
+                CqlType::Set { .. } => "set element",
+                _ => "map key",
+            };
+            let key = match term.evaluate(bound)? {
+                Evaluated::Value(key) => key,
+                Evaluated::Null => return invalid(format!("Invalid null {what}")),
+                Evaluated::Unset => return invalid(format!("Invalid unset {what}")),
+            };
+            if let Some(ty) = key_type(ty) {
+                row.element(id, path(ty, &key)?, None, None);
+            }
+            Ok(())
+        }
+        Operation::SetField { field, value } => {
+            let value = match value.evaluate(bound)? {
+                Evaluated::Unset => return Ok(()),
+                Evaluated::Null => None,
+                Evaluated::Value(value) => Some(value),
+            };
+            row.element(id, field.to_be_bytes().to_vec(), None, value);
+            Ok(())
+        }
+        Operation::RemoveField(field) => {
+            row.element(id, field.to_be_bytes().to_vec(), None, None);
+            Ok(())
+        }
+        Operation::RemoveValues(term) => {
+            let Some(values) = value(term, bound)? else {
+                return Ok(());
+            };
+            let CqlType::List { element, .. } = ty else {
+                return Ok(());
+            };
+            let gone = elements::elements(&values).map_err(of_type)?;
+            let gone = gone
+                .collect::<std::result::Result<Vec<_>, TypeError>>()
+                .map_err(of_type)?;
+            let is_gone = |value: &[u8]| {
+                let mut gone = gone.iter().flatten();
+                gone.any(|one| element.compare(one, value).is_eq())
+            };
+            for (place, value) in present(row)? {
+                if is_gone(&value) {
+                    row.element(id, place, None, None);
+                }
+            }
+            Ok(())
+        }
+        Operation::SetIndex { index, value } => {
+            let Some(at) = index_of(index, bound)? else {
+                return invalid("Invalid unset value for list index");
+            };
+            let value = match value.evaluate(bound)? {
+                Evaluated::Unset => return Ok(()),
+                Evaluated::Null => None,
+                Evaluated::Value(value) => Some(value),
+            };
+            let list = present(row)?;
+            if list.is_empty() {
+                return invalid("Attempted to set an element on a list which is null");
+            }
+            row.element(id, place_at(list, at)?, None, value);
+            Ok(())
+        }
+        Operation::RemoveIndex(index) => {
+            let Some(at) = index_of(index, bound)? else {
+                return Ok(());
+            };
+            let list = present(row)?;
+            if list.is_empty() {
+                return invalid("Attempted to delete an element from a list which is null");
+            }
+            row.element(id, place_at(list, at)?, None, None);
+            Ok(())
+        }
+    }
+}
+
+/// The value of a term that changes nothing where it is null or unset.
+fn value<'v>(term: &'v Term, bound: &Bound<'v>) -> Result<Option<Cow<'v, [u8]>>> {
+    Ok(match term.evaluate(bound)? {
+        Evaluated::Value(value) => Some(value),
+        Evaluated::Null | Evaluated::Unset => None,
+    })
+}
+
+/// An index; none where it is unset.
+fn index_of(term: &Term, bound: &Bound<'_>) -> Result<Option<i32>> {
+    match term.evaluate(bound)? {
+        Evaluated::Null => invalid("Invalid null value for list index"),
+        Evaluated::Unset => Ok(None),
+        Evaluated::Value(bytes) => match bytes[..].try_into() {
+            Ok(bytes) => Ok(Some(i32::from_be_bytes(bytes))),
+            Err(_) => invalid("Invalid empty value for list index"),
+        },
+    }
+}
+
+fn place_at(list: Present, at: i32) -> Result<Vec<u8>> {
+    let size = list.len();
+    let place = usize::try_from(at).ok();
+    match place.and_then(|place| list.into_iter().nth(place)) {
+        Some((place, _)) => Ok(place),
+        None => invalid(format!(
+            "List index {at} out of bound, list has size {size}"
+        )),
+    }
+}
+
+fn elements_of<'r>(row: &RowView<'r>, column: u32) -> Result<Vec<LiveElement<'r>>> {
+    let Some(LiveColumn::Collection(list)) = row.column(column).map_err(of_row)? else {
+        return Ok(Vec::new());
+    };
+    let elements = list.elements().map(|element| element.map_err(of_row));
+    elements.collect()
+}
+
+/// Adds all parts of a collection or user-defined type.
+fn add(
+    ty: &CqlType,
+    column: u32,
+    value: &[u8],
+    side: Side,
+    times: &Times,
+    operation: &mut u32,
+    row: &mut RowBuffer<'_>,
+) -> Result<()> {
+    let owned = |value: &[u8]| Some(Cow::Owned(value.to_vec()));
+    match ty {
+        CqlType::List { .. } => {
+            for (at, element) in elements::elements(value).map_err(of_type)?.enumerate() {
+                let element = some(element)?;
+                let at = u32::try_from(at).map_err(|_| of_type(too_many()))?;
+                let path = place(side, times.timestamp_us, *operation, at, element);
+                row.element(column, path, None, owned(element));
+            }
+            *operation = operation.wrapping_add(1);
+        }
+        CqlType::Set { element: ty, .. } => {
+            for member in elements::elements(value).map_err(of_type)? {
+                let member = some(member)?;
+                let original = original(ty, member);
+                row.element(column, path(ty, member)?, original, owned(&[]));
+            }
+        }
+        CqlType::Map { key: ty, .. } => {
+            let mut parts = elements::pairs(value).map_err(of_type)?;
+            while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
+                let (key, value) = (some(key)?, some(value)?);
+                let original = original(ty, key);
+                row.element(column, path(ty, key)?, original, owned(value));
+            }
+        }
+        CqlType::Udt { .. } => {
+            for (number, field) in (0_u16..).zip(elements::components(value)) {
+                if let Some(field) = field.map_err(of_type)? {
+                    let path = number.to_be_bytes().to_vec();
+                    row.element(column, path, None, owned(field));
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn too_many() -> TypeError {
+    TypeError::new("A collection of 2^32 elements or more")
+}
+
+/// What paths of a set or map are made of.
+fn key_type(ty: &CqlType) -> Option<&CqlType> {
+    match ty {
+        CqlType::Set { element: ty, .. } | CqlType::Map { key: ty, .. } => Some(ty),
+        _ => None,
+    }
+}
+
+fn path(ty: &CqlType, key: &[u8]) -> Result<Vec<u8>> {
+    let mut path = Vec::new();
+    ordered::encode(ty, key, &mut path).map_err(of_type)?;
+    Ok(path)
+}
+
+/// The key or member itself, where its path does not say.
+fn original(ty: &CqlType, key: &[u8]) -> Option<Vec<u8>> {
+    (!ordered::is_reconstructible(ty, key)).then(|| key.to_vec())
+}
+
+fn some(element: std::result::Result<Option<&[u8]>, TypeError>) -> Result<&[u8]> {
+    match element.map_err(of_type)? {
+        Some(element) => Ok(element),
+        None => invalid("null is not supported inside collections"),
+    }
+}

@@ -1,0 +1,272 @@
+//! Plans with their values, written into one batch of the store.
+
+use ebb_catalog::key::{KeyLayout, PartitionKey};
+use ebb_catalog::row::{
+    Header, HeaderBuilder, RangeDeletion, RowBuilder, RowError, RowRef, RowView,
+};
+use ebb_storage::{Db, Table, WriteBatch};
+
+use super::collection;
+use super::keys::{RowTarget, Rows};
+use super::plan::{Action, Change, WritePlan};
+use super::row_buffer::{RowBuffer, Times};
+use super::using::check_timestamp;
+use crate::analyse::markers::Bound;
+use crate::error::{Result, of_row, of_store};
+
+/// Above this size of all operands a batch gets a warning: Cassandra's threshold.
+const WARN_BYTES: usize = 5 * 1024;
+
+/// Writes of one statement or batch, gathered until they are committed.
+#[derive(Debug)]
+pub(super) struct Execution {
+    timestamp_us: i64,
+    now_s: i64,
+    batch: WriteBatch,
+    /// How many operations have added to a list.
+    list_operations: u32,
+    statements: usize,
+    bytes: usize,
+    /// The tables written to, each once: for the warning.
+    tables: Vec<String>,
+    operand: Vec<u8>,
+}
+
+impl Execution {
+    /// Begins. `timestamp_us` is that of statements which say none themselves; `now_us`
+    /// is the time from which values live and deletions count, since 1970.
+    ///
+    /// # Errors
+    /// In Cassandra's words, for a timestamp out of bounds.
+    pub(super) fn new(timestamp_us: i64, now_us: i64) -> Result<Self> {
+        Ok(Self {
+            timestamp_us: check_timestamp(timestamp_us)?,
+            now_s: now_us.div_euclid(1_000_000),
+            batch: WriteBatch::new(),
+            list_operations: 0,
+            statements: 0,
+            bytes: 0,
+            tables: Vec::new(),
+            operand: Vec::new(),
+        })
+    }
+
+    /// Adds what a statement writes with these values.
+    ///
+    /// # Errors
+    /// In Cassandra's words, where a value is not as it must be; then nothing may be
+    /// committed.
+    pub(super) fn add(&mut self, plan: &WritePlan, bound: &Bound<'_>) -> Result<()> {
+        let schema = plan.table.schema();
+        let layout = schema.layout();
+        let times = Times {
+            timestamp_us: plan.using.timestamp_us(bound)?.unwrap_or(self.timestamp_us),
+            now_s: self.now_s,
+            ttl_s: plan.using.ttl_s(schema, bound)?,
+        };
+        let targets = plan.keys.targets(layout, bound)?;
+        self.statements += 1;
+        let rows = plan.table.rows();
+        for partition in &targets.partitions {
+            match &plan.action {
+                Action::Change {
+                    has_marker,
+                    changes,
+                } => {
+                    let mut write = Changed {
+                        execution: self,
+                        table: rows,
+                        layout,
+                        partition,
+                        changes,
+                        bound,
+                        times,
+                    };
+                    write.statics()?;
+                    if let Rows::Named(targets) = &targets.rows {
+                        for target in targets {
+                            write.row(target, *has_marker)?;
+                        }
+                    }
+                }
+                Action::Delete => self.delete(rows, layout, partition, &targets.rows, &times)?,
+            }
+        }
+        if self.tables.len() < 2 {
+            let name = || format!("{}.{}", schema.keyspace(), schema.name());
+            if self.tables.iter().all(|table| *table != name()) {
+                self.tables.push(name());
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits all that was added, and answers the warnings for whoever wrote it.
+    ///
+    /// # Errors
+    /// As the store: nothing was written, unless it says otherwise.
+    pub(super) fn commit(self, db: &Db) -> Result<Vec<String>> {
+        let warnings = self.warnings();
+        // Not as the batch has it: one that refused all that it was given is empty, and says
+        // so only when it is written.
+        if self.bytes > 0 {
+            db.write(self.batch).map_err(of_store)?;
+        }
+        Ok(warnings)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        if self.statements < 2 || self.bytes <= WARN_BYTES {
+            return Vec::new();
+        }
+        vec![format!(
+            "Batch for [{}] is of size {}, exceeding specified threshold of {WARN_BYTES} by {}.",
+            self.tables.join(", "),
+            self.bytes,
+            self.bytes - WARN_BYTES
+        )]
+    }
+
+    fn delete(
+        &mut self,
+        table: &Table,
+        layout: &KeyLayout,
+        partition: &PartitionKey,
+        rows: &Rows<'_>,
+        times: &Times,
+    ) -> Result<()> {
+        let deletion = times.deletion();
+        match rows {
+            Rows::Partition => self.merge(table, &partition.header_key(), |out| {
+                HeaderBuilder::new(out).deletion(deletion);
+                Ok(())
+            }),
+            Rows::Named(targets) => {
+                for target in targets {
+                    let key = target.key(layout, partition)?;
+                    self.merge(table, &key, |out| {
+                        let mut row = RowBuilder::new(out, times.timestamp_us);
+                        row.deletion(deletion);
+                        row.finish()
+                    })?;
+                }
+                Ok(())
+            }
+            Rows::Ranges(ranges) if ranges.is_empty() => Ok(()),
+            Rows::Ranges(ranges) => {
+                let ranges = ranges.iter().map(|range| RangeDeletion {
+                    start: &range.from,
+                    end: range.to.as_deref(),
+                    deletion,
+                });
+                let ranges: Vec<RangeDeletion<'_>> = ranges.collect();
+                self.merge(table, &partition.header_key(), |out| {
+                    HeaderBuilder::new(out).ranges(&ranges)
+                })
+            }
+        }
+    }
+
+    /// Adds one operand.
+    fn merge(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        write: impl FnOnce(&mut Vec<u8>) -> std::result::Result<(), RowError>,
+    ) -> Result<()> {
+        self.operand.clear();
+        write(&mut self.operand).map_err(of_row)?;
+        self.bytes += key.len() + self.operand.len();
+        self.batch.merge(table, key, &self.operand);
+        Ok(())
+    }
+}
+
+/// A statement that changes columns, in one partition.
+struct Changed<'e, 'v> {
+    execution: &'e mut Execution,
+    table: &'e Table,
+    layout: &'e KeyLayout,
+    partition: &'e PartitionKey,
+    changes: &'v [Change],
+    bound: &'e Bound<'v>,
+    times: Times,
+}
+
+impl<'v> Changed<'_, 'v> {
+    /// The static columns, where the statement changes any.
+    fn statics(&mut self) -> Result<()> {
+        if !self.changes.iter().any(Change::is_static) {
+            return Ok(());
+        }
+        let key = self.partition.header_key();
+        let header = match self.reads(true) {
+            true => self.table.get(&key).map_err(of_store)?,
+            false => None,
+        };
+        let header = match &header {
+            Some(header) => Header::parse(header).map_err(of_row)?,
+            None => Header::EMPTY,
+        };
+        let view = header.static_view(self.times.now_s);
+        let row = self.gather(true, Some(&view))?;
+        if row.is_empty() {
+            return Ok(());
+        }
+        let greatest = self.times.timestamp_us;
+        self.execution.merge(self.table, &key, |out| {
+            row.write(HeaderBuilder::new(out).static_row(greatest), false, None)
+        })
+    }
+
+    fn row(&mut self, target: &RowTarget<'_>, has_marker: bool) -> Result<()> {
+        let key = target.key(self.layout, self.partition)?;
+        let row = match self.reads(false) {
+            true => self.gather_after(&key)?,
+            false => self.gather(false, None)?,
+        };
+        if row.is_empty() && !has_marker {
+            return Ok(());
+        }
+        let original = target.original.as_deref();
+        let greatest = self.times.timestamp_us;
+        self.execution.merge(self.table, &key, |out| {
+            row.write(RowBuilder::new(out, greatest), has_marker, original)
+        })
+    }
+
+    fn reads(&self, of_static: bool) -> bool {
+        let mut changes = self.changes.iter();
+        changes.any(|change| change.is_static() == of_static && change.operation.reads())
+    }
+
+    /// What the changes do to a row that they must see first.
+    fn gather_after(&mut self, key: &[u8]) -> Result<RowBuffer<'v>> {
+        let header_key = self.partition.header_key();
+        let read = self.table.get_many(&[&header_key[..], key]);
+        let read = read.map_err(of_store)?;
+        let header = match &read[0] {
+            Some(header) => Header::parse(header).map_err(of_row)?,
+            None => Header::EMPTY,
+        };
+        let row = match &read[1] {
+            Some(row) => RowRef::parse(row).map_err(of_row)?,
+            None => RowRef::EMPTY,
+        };
+        // The row's key is as long as the header's, and then its clustering.
+        let above = header.deletion_at(&key[header_key.len()..]);
+        let view = RowView::new(row, above, self.times.now_s);
+        self.gather(false, Some(&view))
+    }
+
+    fn gather(&mut self, of_static: bool, before: Option<&RowView<'_>>) -> Result<RowBuffer<'v>> {
+        let mut row = RowBuffer::new(self.times);
+        for change in self.changes {
+            if change.is_static() == of_static {
+                let operation = &mut self.execution.list_operations;
+                collection::apply(change, self.bound, &self.times, before, operation, &mut row)?;
+            }
+        }
+        Ok(row)
+    }
+}

@@ -1,0 +1,263 @@
+//! Collections and user-defined types that are not frozen.
+
+use ebb_cql::protocol::Value;
+
+use super::harness::session;
+use crate::testing::Session;
+
+fn lists() -> Session {
+    session(&["CREATE TABLE t (k int PRIMARY KEY, l list<int>, f frozen<list<int>>)"])
+}
+
+#[track_caller]
+fn is(session: &Session, column: &str) {
+    assert_eq!(session.show("t"), [format!("k 1, {column}")]);
+}
+
+#[test]
+fn lists_grow_at_both_ends() {
+    let session = lists();
+    session.write("UPDATE t SET l = [3, 4] WHERE k = 1");
+    session.write("UPDATE t SET l = l + [5, 6] WHERE k = 1");
+    session.write("UPDATE t SET l = [1, 2] + l WHERE k = 1");
+    session.write("UPDATE t SET l += [7] WHERE k = 1");
+    session.write("UPDATE t SET l = [0] + l WHERE k = 1");
+    is(&session, "l [0, 1, 2, 3, 4, 5, 6, 7]");
+    session.write("UPDATE t SET l = [9, 9] WHERE k = 1");
+    is(&session, "l [9, 9]");
+    session.write("UPDATE t SET l = [] WHERE k = 1");
+    assert!(session.show("t").is_empty());
+    session.write("UPDATE t SET f = [] WHERE k = 1");
+    is(&session, "f []");
+}
+
+#[test]
+fn each_change_of_a_list_sees_those_before_it() {
+    let session = lists();
+    session.write("INSERT INTO t (k, l) VALUES (1, [1, 2, 3, 4])");
+    session.write("DELETE l[2], l[2] FROM t WHERE k = 1");
+    is(&session, "l [1, 2]");
+    session.write("UPDATE t SET l = l + [3, 4], l[3] = 7 WHERE k = 1");
+    is(&session, "l [1, 2, 3, 7]");
+    session.write("UPDATE t SET l[2] = 8, l = l - [8] WHERE k = 1");
+    is(&session, "l [1, 2, 7]");
+    session.write("UPDATE t SET l = l - [1], l[0] = 5 WHERE k = 1");
+    is(&session, "l [5, 7]");
+    let error = session.refusal("UPDATE t SET l = l - [5], l[1] = 4 WHERE k = 1");
+    assert_eq!(error, "List index 1 out of bound, list has size 1");
+    // What is newer than the write stays, and is seen.
+    session.write("UPDATE t USING TIMESTAMP 1 SET l = l - [5], l[1] = 4 WHERE k = 1");
+    is(&session, "l [5, 7]");
+}
+
+#[test]
+fn a_map_may_be_changed_as_a_whole_and_by_key_at_once() {
+    let session = session(&["CREATE TABLE t (k int PRIMARY KEY, m map<int, int>)"]);
+    session.write("UPDATE t SET m = m + {4: 5}, m[4] = 7 WHERE k = 1");
+    is(&session, "m {4: 7}");
+    session.write("UPDATE t SET m[5] = 9, m = m - {4} WHERE k = 1");
+    is(&session, "m {5: 9}");
+    // Of one timestamp the deletion counts.
+    session.write("UPDATE t SET m = m - {5}, m[5] = 1, m[6] = 1 WHERE k = 1");
+    is(&session, "m {6: 1}");
+}
+
+#[test]
+fn a_list_is_changed_by_index_and_by_value() {
+    let session = lists();
+    session.write("INSERT INTO t (k, l) VALUES (1, [1, 2, 1, 3])");
+    session.write("UPDATE t SET l[1] = 9 WHERE k = 1");
+    is(&session, "l [1, 9, 1, 3]");
+    session.write("UPDATE t SET l = l - [1, 8] WHERE k = 1");
+    is(&session, "l [9, 3]");
+    session.write("DELETE l[0] FROM t WHERE k = 1");
+    is(&session, "l [3]");
+    for (text, message) in [
+        (
+            "UPDATE t SET l[1] = 9 WHERE k = 1",
+            "List index 1 out of bound, list has size 1",
+        ),
+        (
+            "UPDATE t SET l[-1] = 9 WHERE k = 1",
+            "List index -1 out of bound, list has size 1",
+        ),
+        (
+            "DELETE l[4] FROM t WHERE k = 1",
+            "List index 4 out of bound, list has size 1",
+        ),
+        (
+            "UPDATE t SET l[0] = 9 WHERE k = 2",
+            "Attempted to set an element on a list which is null",
+        ),
+        (
+            "DELETE l[0] FROM t WHERE k = 2",
+            "Attempted to delete an element from a list which is null",
+        ),
+        (
+            "UPDATE t SET l[null] = 9 WHERE k = 1",
+            "Invalid null value for list index",
+        ),
+    ] {
+        assert_eq!(session.refusal(text), message, "{text}");
+    }
+    session.write("UPDATE t SET l[0] = null WHERE k = 1");
+    assert_eq!(session.show("t"), ["k 1"]);
+    // Of a list that is not there nothing can be taken.
+    session.write("UPDATE t SET l = l - [1] WHERE k = 2");
+    assert_eq!(session.show("t"), ["k 1"]);
+}
+
+#[test]
+fn a_list_in_a_static_row_or_under_a_deletion_is_read_as_it_is_seen() {
+    let session = session(&[
+        "CREATE TABLE t (k int, c int, s list<int> STATIC, l list<int>, PRIMARY KEY (k, c))",
+    ]);
+    session.write("INSERT INTO t (k, c, s, l) VALUES (1, 1, [1, 2], [3, 4])");
+    session.write("UPDATE t SET s[0] = 8 WHERE k = 1");
+    session.write("UPDATE t SET l = l - [3], s = s - [2] WHERE k = 1 AND c = 1");
+    assert_eq!(session.show("t"), ["k 1, s [8]", "k 1, c 1, l [4]"]);
+    session.write("DELETE FROM t WHERE k = 1 AND c > 0");
+    let message = session.refusal("UPDATE t SET l[0] = 1 WHERE k = 1 AND c = 1");
+    assert_eq!(
+        message,
+        "Attempted to set an element on a list which is null"
+    );
+}
+
+#[test]
+fn a_list_write_that_is_sent_again_adds_nothing() {
+    let session = lists();
+    session.write_at(10, "UPDATE t SET l = [2] WHERE k = 1");
+    for _ in 0..2 {
+        session.write_at(20, "UPDATE t SET l = l + [3, 3] WHERE k = 1");
+        session.write_at(30, "UPDATE t SET l = [1, 1] + l WHERE k = 1");
+    }
+    is(&session, "l [1, 1, 2, 3, 3]");
+    // What has the same timestamp and other values is not lost.
+    session.write_at(20, "UPDATE t SET l = l + [4] WHERE k = 1");
+    assert_eq!(session.show("t")[0].matches(", ").count(), 6);
+}
+
+#[test]
+fn a_list_is_as_its_timestamps_say_whatever_order_they_come_in() {
+    let (one, two) = (lists(), lists());
+    let writes = [
+        (10, "UPDATE t SET l = [1] WHERE k = 1"),
+        (20, "UPDATE t SET l = l + [2] WHERE k = 1"),
+        (30, "UPDATE t SET l = l + [3] WHERE k = 1"),
+        (40, "UPDATE t SET l = [0] + l WHERE k = 1"),
+    ];
+    writes.iter().for_each(|(at, text)| one.write_at(*at, text));
+    writes
+        .iter()
+        .rev()
+        .for_each(|(at, text)| two.write_at(*at, text));
+    is(&one, "l [0, 1, 2, 3]");
+    is(&two, "l [0, 1, 2, 3]");
+}
+
+#[test]
+fn sets_and_maps_change_part_by_part() {
+    let session = session(&["CREATE TABLE t (k int PRIMARY KEY, s set<text>, m map<text, int>)"]);
+    session.write("UPDATE t SET s = {'b'}, m = {'x': 1, 'y': 2} WHERE k = 1");
+    session.write("UPDATE t SET s = s + {'c', 'a'}, m = m + {'z': 3} WHERE k = 1");
+    session.write("UPDATE t SET m['q'] = 5, m['x'] = 9, m['q'] = 6 WHERE k = 1");
+    is(
+        &session,
+        "m {'q': 6, 'x': 9, 'y': 2, 'z': 3}, s {'a', 'b', 'c'}",
+    );
+    session.write("UPDATE t SET s = s - {'b', 'q'}, m = m - {'y', 'q'} WHERE k = 1");
+    session.write("UPDATE t SET m['z'] = null WHERE k = 1");
+    is(&session, "m {'x': 9}, s {'a', 'c'}");
+    session.write("DELETE s['a'], m['x'] FROM t WHERE k = 1");
+    is(&session, "s {'c'}");
+    session.write("UPDATE t SET s = {'n'} WHERE k = 1");
+    is(&session, "s {'n'}");
+    session.write("DELETE s FROM t WHERE k = 1");
+    assert!(session.show("t").is_empty());
+    // A member that is added again after it went.
+    session.write("UPDATE t SET s += {'n'} WHERE k = 1");
+    is(&session, "s {'n'}");
+}
+
+#[test]
+fn setting_all_of_a_collection_keeps_what_is_newer() {
+    let session = session(&["CREATE TABLE t (k int PRIMARY KEY, s set<int>)"]);
+    session.write_at(30, "UPDATE t SET s = s + {3} WHERE k = 1");
+    session.write_at(10, "UPDATE t SET s = s + {1} WHERE k = 1");
+    session.write_at(20, "UPDATE t SET s = {2} WHERE k = 1");
+    is(&session, "s {2, 3}");
+    // Two of one timestamp are joined: each deletes what is older than itself.
+    session.write_at(20, "UPDATE t SET s = {4} WHERE k = 1");
+    is(&session, "s {2, 3, 4}");
+    session.write_at(20, "DELETE s FROM t WHERE k = 1");
+    is(&session, "s {3}");
+    session.write_at(i64::MIN + 1, "UPDATE t SET s = {5} WHERE k = 2");
+    assert_eq!(session.show("t").len(), 2);
+}
+
+#[test]
+fn an_element_lives_as_long_as_it_says() {
+    let session = session(&["CREATE TABLE t (k int PRIMARY KEY, m map<int, int>)"]);
+    session.write("UPDATE t SET m = {1: 1} WHERE k = 1");
+    session.write("UPDATE t USING TTL 5 SET m[2] = 2 WHERE k = 1");
+    is(&session, "m {1: 1, 2: 2}");
+    session.clock.advance_ms(5_000);
+    is(&session, "m {1: 1}");
+}
+
+#[test]
+fn keys_that_are_equal_but_not_alike_are_one() {
+    let session = session(&["CREATE TABLE t (k int PRIMARY KEY, m map<decimal, int>)"]);
+    session.write("UPDATE t SET m = {1.0: 1} WHERE k = 1");
+    session.write("UPDATE t SET m[1.00] = 2 WHERE k = 1");
+    is(&session, "m {1.00: 2}");
+    session.write("UPDATE t SET m = m - {1} WHERE k = 1");
+    assert!(session.show("t").is_empty());
+}
+
+#[test]
+fn fields_of_a_user_type_change_one_by_one() {
+    let mut session = session(&[]);
+    session.run("CREATE TYPE point (x int, y int, z int)");
+    session.run("CREATE TABLE t (k int PRIMARY KEY, p point, f frozen<point>)");
+    session.write("UPDATE t SET p = {x: 1, y: 2} WHERE k = 1");
+    session.write("UPDATE t SET p.z = 3, p.x = null WHERE k = 1");
+    is(&session, "p {x: null, y: 2, z: 3}");
+    session.write("DELETE p.y FROM t WHERE k = 1");
+    is(&session, "p {x: null, y: null, z: 3}");
+    session.write("UPDATE t SET p = {x: 7} WHERE k = 1");
+    is(&session, "p {x: 7, y: null, z: null}");
+    session.write("UPDATE t SET p = null, f = {x: 1} WHERE k = 1");
+    is(&session, "f {x: 1, y: null, z: null}");
+    for (text, message) in [
+        (
+            "UPDATE t SET f.x = 1 WHERE k = 1",
+            "Invalid operation (f.x = 1) for frozen UDT column f",
+        ),
+        (
+            "UPDATE t SET p.q = 1 WHERE k = 1",
+            "UDT column p does not have a field named q",
+        ),
+        (
+            "DELETE f.x FROM t WHERE k = 1",
+            "Frozen UDT column f does not support field deletions",
+        ),
+    ] {
+        assert_eq!(session.refusal(text), message, "{text}");
+    }
+}
+
+#[test]
+fn collections_are_bound_as_values() {
+    let session = lists();
+    let list = [0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 5];
+    session.bind("UPDATE t SET l = ? WHERE k = 1", &[Value::Bytes(&list)]);
+    session.bind("UPDATE t SET l = l + ? WHERE k = 1", &[Value::Bytes(&list)]);
+    is(&session, "l [5, 5]");
+    session.bind("UPDATE t SET l = ? WHERE k = 1", &[Value::Unset]);
+    session.bind("UPDATE t SET l = l + ? WHERE k = 1", &[Value::Null]);
+    is(&session, "l [5, 5]");
+    session.bind("UPDATE t SET l = ? WHERE k = 1", &[Value::Null]);
+    assert!(session.show("t").is_empty());
+}

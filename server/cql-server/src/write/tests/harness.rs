@@ -1,0 +1,203 @@
+//! Runs statements that write, and shows rows without the code that reads for clients.
+
+use std::sync::Arc;
+
+use ebb_catalog::key::ordered::{self, Reader};
+use ebb_catalog::key::{DecodedKey, Place, SCHEMA_KEY};
+use ebb_catalog::row::{Header, LiveColumn, RowError, RowRef, RowView};
+use ebb_catalog::schema::{ColumnKind, TableSchema};
+use ebb_catalog::types::CqlType;
+use ebb_cql::protocol::{BatchKind, ErrorResponse, Value, ValuesBuf};
+use ebb_cql::syntax::ast::QualifiedName;
+use ebb_cql::syntax::parse;
+use ebb_tables::CqlTable;
+
+use crate::error::invalid;
+use crate::testing::Session;
+use crate::write::{WriteStatement, execute_batch};
+
+type Result<T> = std::result::Result<T, ErrorResponse>;
+
+/// A keyspace `app` in use, at second 1,700,000,000.
+pub(super) fn session(tables: &[&str]) -> Session {
+    let mut session = Session::new();
+    session.run("CREATE KEYSPACE app WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    session.run("USE app");
+    for table in tables {
+        session.run(table);
+    }
+    session
+}
+
+impl Session {
+    fn table(&self, name: &str) -> Result<Arc<CqlTable>> {
+        match self.state().table("app", name) {
+            Some(table) => Ok(table.clone()),
+            None => invalid(format!("table {name} does not exist")),
+        }
+    }
+
+    pub(super) fn understand(&self, text: &str) -> Result<WriteStatement> {
+        let parsed = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let table = |name: &QualifiedName| self.table(name.name.as_str());
+        let statement = WriteStatement::analyse(&parsed, table)?;
+        Ok(statement.unwrap_or_else(|| panic!("{text} does not write")))
+    }
+
+    pub(super) fn try_bound(
+        &self,
+        text: &str,
+        values: &[Value<'_>],
+        timestamp_us: Option<i64>,
+    ) -> Result<Vec<String>> {
+        let bound = bound(values);
+        self.understand(text)?
+            .execute(&self.catalog, bound.as_values(), timestamp_us)
+    }
+
+    /// Writes at a timestamp of the server's, and answers the warnings.
+    #[track_caller]
+    pub(super) fn write(&self, text: &str) -> Vec<String> {
+        let done = self.try_bound(text, &[], None);
+        done.unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    /// Writes at the request's timestamp.
+    #[track_caller]
+    pub(super) fn write_at(&self, timestamp_us: i64, text: &str) {
+        let done = self.try_bound(text, &[], Some(timestamp_us));
+        done.unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+
+    #[track_caller]
+    pub(super) fn bind(&self, text: &str, values: &[Value<'_>]) {
+        let done = self.try_bound(text, values, None);
+        done.unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+
+    /// Statements as one batch of the protocol.
+    pub(super) fn batch(&self, texts: &[&str]) -> Result<Vec<String>> {
+        let statements = texts.iter().map(|text| self.understand(text));
+        let statements = statements.collect::<Result<Vec<_>>>()?;
+        let none = bound(&[]);
+        let statements = statements.iter().map(|s| (s, none.as_values()));
+        let statements: Vec<_> = statements.collect();
+        execute_batch(&self.catalog, BatchKind::Logged, &statements, None)
+    }
+
+    /// With what message a statement is refused. Nothing is written then.
+    #[track_caller]
+    pub(super) fn refusal(&self, text: &str) -> String {
+        self.refusal_of(text, &[])
+    }
+
+    #[track_caller]
+    pub(super) fn refusal_of(&self, text: &str, values: &[Value<'_>]) -> String {
+        match self.try_bound(text, values, None) {
+            Ok(_) => panic!("{text} is not refused"),
+            Err(error) => {
+                assert_eq!(error.kind.code(), 0x2200, "{text}: {error}");
+                error.message
+            }
+        }
+    }
+
+    /// The rows of a table in the order of keys, static ones before those of their
+    /// partition; columns that are null are left out.
+    pub(super) fn show(&self, table: &str) -> Vec<String> {
+        let table = self.table(table).unwrap();
+        let (schema, now_s) = (
+            table.schema(),
+            self.catalog.timestamps().now_us() / 1_000_000,
+        );
+        let mut header = Vec::new();
+        let mut shown = Vec::new();
+        for entry in table.rows().range::<&[u8], _>(..) {
+            let (key, operand) = entry.unwrap();
+            if *key == *SCHEMA_KEY {
+                continue;
+            }
+            let key = DecodedKey::read(&key).unwrap();
+            let layout = schema.layout();
+            let names = |kind| schema.columns_of(kind).iter();
+            let partition = layout.partition_values(key.partition_key).unwrap();
+            let mut columns: Vec<String> = names(ColumnKind::PartitionKey)
+                .zip(partition)
+                .map(|(column, value)| format!("{} {}", column.name, column.ty.literal(value)))
+                .collect();
+            match key.place {
+                Place::Header => {
+                    header = [key.prefix, &operand].concat();
+                    let parsed = Header::parse(&operand).unwrap();
+                    let values = live(schema, &parsed.static_view(now_s), ColumnKind::Static);
+                    if !values.is_empty() {
+                        columns.extend(values);
+                        shown.push(columns.join(", "));
+                    }
+                }
+                Place::Row(clustering) => {
+                    let of_partition = header.strip_prefix(key.prefix);
+                    let above = of_partition
+                        .and_then(|header| Header::parse(header).unwrap().deletion_at(clustering));
+                    let row = RowView::new(RowRef::parse(&operand).unwrap(), above, now_s);
+                    if !row.is_live(None).unwrap() {
+                        continue;
+                    }
+                    let values = match row.original_clustering() {
+                        Some(original) => ebb_catalog::types::elements::components(original)
+                            .map(|value| value.unwrap().unwrap().to_vec())
+                            .collect(),
+                        None => layout.clustering_values(clustering).unwrap(),
+                    };
+                    let keys = names(ColumnKind::Clustering).zip(values);
+                    columns.extend(
+                        keys.map(|(column, v)| {
+                            format!("{} {}", column.name, column.ty.literal(&v))
+                        }),
+                    );
+                    columns.extend(live(schema, &row, ColumnKind::Regular));
+                    shown.push(columns.join(", "));
+                }
+            }
+        }
+        shown
+    }
+}
+
+/// The columns of one kind that are not null.
+fn live(schema: &TableSchema, row: &RowView<'_>, kind: ColumnKind) -> Vec<String> {
+    let one = |column: &ebb_catalog::schema::Column| {
+        let mut value = Vec::new();
+        match row.column(column.id.0).unwrap()? {
+            LiveColumn::Cell(cell) => value.extend(cell.value),
+            LiveColumn::Collection(collection) => match &column.ty {
+                CqlType::List { .. } => collection.write_list(&mut value).unwrap(),
+                CqlType::Set { element, .. } => {
+                    collection.write_set(&mut value, member(element)).unwrap();
+                }
+                CqlType::Map { key, .. } => collection.write_map(&mut value, member(key)).unwrap(),
+                CqlType::Udt { definition, .. } => collection
+                    .write_fields(definition.fields().len() as u16, &mut value)
+                    .unwrap(),
+                other => panic!("{other} is one cell"),
+            },
+        }
+        Some(format!("{} {}", column.name, column.ty.literal(&value)))
+    };
+    schema.columns_of(kind).iter().filter_map(one).collect()
+}
+
+fn member(ty: &CqlType) -> impl FnMut(&[u8], &mut Vec<u8>) -> std::result::Result<(), RowError> {
+    move |path, out| {
+        out.extend(ordered::decode(ty, &mut Reader::new(path, false)).unwrap());
+        Ok(())
+    }
+}
+
+fn bound(values: &[Value<'_>]) -> ValuesBuf {
+    let mut bound = ValuesBuf::new();
+    for value in values {
+        bound.push(*value);
+    }
+    bound
+}

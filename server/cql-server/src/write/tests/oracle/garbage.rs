@@ -1,0 +1,407 @@
+//! Nobody notices when merges purge what was deleted or has expired, and in the end all of
+//! it is gone.
+//!
+//! The random statements of this folder, with timestamps that follow the clock: late by
+//! less than the table's grace. The model keeps all that was ever written, so it knows
+//! nothing of grace. Each reader is held against it: selects of rows, of partitions in both
+//! directions, of all of the table in small pages, and of snapshots. Any runs are flushed
+//! and merged in between. The same with an operator that makes one mistake must fail.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use ebb_catalog::key::{DecodedKey, Place, SCHEMA_KEY};
+use ebb_catalog::row::{Garbage, Header, Purged as PurgedRow, purge_header, purge_row};
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{
+    CompactionOptions, CompactionPicker, Group, ManualClock, MergeOperator, Options, Pick,
+    PurgeContext, Purged, Reason, TableShape, TimestampBounds,
+};
+use ebb_tables::CqlRow;
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+use super::generate::{PARTITIONS, TABLE, statement};
+use super::model::Model;
+use super::{Taken, number, open};
+use crate::executor::harness::Server;
+
+/// The least grace that the table has: late writes come sooner.
+const GRACE_S: i64 = 20;
+/// Timestamps are at most so far ahead of the clock.
+const SKEW_S: i64 = 2;
+
+const COLUMNS: &str = "k, c, d, s, v, w, m, e, writetime(v), ttl(v)";
+
+/// A mistake that an operator could make.
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    /// What the header deletes stays, and the header goes.
+    OverlooksHeads,
+    /// Deletions go although what they delete is elsewhere.
+    OverlooksOthers,
+    /// Deletions go at once, though older writes are yet to come, and what expired goes
+    /// though somebody still sees it.
+    OverlooksGrace,
+    /// Says that values have no timestamps.
+    HasNoBounds,
+    /// Says that a header deletes nothing but itself.
+    HasNoGroups,
+}
+
+/// The operator, with a mistake.
+#[derive(Debug)]
+struct Faulty(CqlRow, Fault);
+
+impl MergeOperator for Faulty {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn merge(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Result<Vec<u8>, String> {
+        self.0.merge(key, older, newer)
+    }
+
+    fn timestamps(&self, key: &[u8], value: &[u8]) -> Option<TimestampBounds> {
+        match self.1 {
+            Fault::HasNoBounds => Some(TimestampBounds::NONE),
+            _ => self.0.timestamps(key, value),
+        }
+    }
+
+    fn group<'k>(&self, key: &'k [u8]) -> Option<Group<'k>> {
+        match self.1 {
+            Fault::HasNoGroups => None,
+            _ => self.0.group(key),
+        }
+    }
+
+    fn purge(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        context: &PurgeContext<'_>,
+    ) -> Result<Purged, String> {
+        let mut context = *context;
+        match self.1 {
+            Fault::OverlooksHeads => context.head = None,
+            Fault::OverlooksOthers => context.oldest_elsewhere = i64::MAX,
+            Fault::OverlooksGrace => context.read_time_ms += GRACE_S as u64 * 2_000,
+            Fault::HasNoBounds | Fault::HasNoGroups => {}
+        }
+        self.0.purge(key, value, &context)
+    }
+}
+
+/// Merges any neighbours, or all runs.
+#[derive(Debug)]
+struct Picker {
+    rng: Mutex<ChaCha8Rng>,
+    all: AtomicBool,
+}
+
+impl CompactionPicker for Picker {
+    fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
+        let runs = table.runs.len();
+        if runs == 0 || table.runs.iter().any(|run| run.is_busy) {
+            return None;
+        }
+        if self.all.load(Ordering::Relaxed) {
+            return Some(Pick::merge(table.runs, Reason::Count));
+        }
+        let mut rng = self.rng.lock().unwrap();
+        if rng.random_bool(0.5) {
+            return None;
+        }
+        let newest = rng.random_range(0..runs);
+        let oldest = rng.random_range(newest..runs);
+        Some(Pick::merge(&table.runs[newest..=oldest], Reason::Count))
+    }
+}
+
+/// A server, what was said to it, and what its snapshots must show.
+struct Trial {
+    seed: u64,
+    rng: ChaCha8Rng,
+    disk: MemDisk,
+    clock: ManualClock,
+    picker: Arc<Picker>,
+    fault: Option<Fault>,
+    server: Option<Server>,
+    model: Model,
+    now_s: i64,
+    taken: Vec<Taken>,
+    history: Vec<String>,
+}
+
+impl Trial {
+    fn new(seed: u64, fault: Option<Fault>) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let picker = Picker {
+            rng: Mutex::new(ChaCha8Rng::seed_from_u64(rng.next_u64())),
+            all: AtomicBool::new(false),
+        };
+        let mut trial = Self {
+            seed,
+            rng,
+            disk: MemDisk::new(),
+            clock: ManualClock::at_ms(1_000_000),
+            picker: Arc::new(picker),
+            fault,
+            server: None,
+            model: Model::default(),
+            now_s: 1_000,
+            taken: Vec::new(),
+            history: Vec::new(),
+        };
+        trial.restart();
+        trial.say("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+        trial.say(&format!("{TABLE} AND gc_grace_seconds = {GRACE_S}"));
+        trial
+    }
+
+    fn server(&mut self) -> &mut Server {
+        self.server.as_mut().expect("it is open")
+    }
+
+    fn restart(&mut self) {
+        self.server = None;
+        let (picker, fault) = (self.picker.clone(), self.fault);
+        let server = open(&self.disk, &self.clock, |options, grace_periods| {
+            let known = options.merge_operators;
+            Options {
+                merge_operators: match fault {
+                    Some(fault) => known.with(Faulty(CqlRow::new(grace_periods), fault)),
+                    None => known,
+                },
+                compaction: CompactionOptions {
+                    picker,
+                    ..CompactionOptions::default()
+                },
+                ..options
+            }
+        });
+        self.server = Some(server);
+        self.history.push("-- restart".to_owned());
+    }
+
+    fn say(&mut self, text: &str) {
+        self.server().run(text);
+        self.history.push(text.to_owned());
+    }
+
+    fn advance(&mut self, seconds: i64) {
+        self.clock.advance_ms(seconds as u64 * 1_000);
+        self.now_s += seconds;
+        self.history.push(format!("-- second {}", self.now_s));
+    }
+
+    fn flush(&mut self) {
+        self.server().executor.catalog().db().flush().unwrap();
+        self.history.push("-- flush".to_owned());
+    }
+
+    fn compact(&mut self) {
+        self.server().executor.catalog().db().compact().unwrap();
+        self.history.push("-- compact".to_owned());
+    }
+
+    fn shown(&self) -> Vec<String> {
+        PARTITIONS.map(|k| self.model.show(k, self.now_s)).collect()
+    }
+
+    fn step(&mut self) {
+        match self.rng.random_range(0..40) {
+            0..3 => {
+                let seconds = self.rng.random_range(1..8);
+                self.advance(seconds);
+            }
+            3..7 => self.flush(),
+            7..10 => self.compact(),
+            10 if self.rng.random_bool(0.2) => self.restart(),
+            11 if self.taken.len() < 2 => {
+                let name = format!("s{}", self.history.len());
+                self.say(&format!("CREATE SNAPSHOT {name} ON KEYSPACE ks"));
+                let shown = self.shown();
+                self.taken.push(Taken { name, shown });
+            }
+            12 if !self.taken.is_empty() => self.drop_snapshot(),
+            13 if self.rng.random_bool(0.3) => {
+                let grace_s = self.rng.random_range(GRACE_S..2 * GRACE_S);
+                self.say(&format!("ALTER TABLE t WITH gc_grace_seconds = {grace_s}"));
+            }
+            _ => {}
+        }
+        let earliest = self.now_s - (GRACE_S - 2 * SKEW_S);
+        let timestamps = earliest..self.now_s + SKEW_S + 1;
+        let text = statement(&mut self.rng, self.now_s, timestamps, &mut self.model);
+        self.say(&text);
+    }
+
+    fn drop_snapshot(&mut self) {
+        let old = self.taken.remove(0);
+        self.say(&format!("DROP SNAPSHOT {} ON KEYSPACE ks", old.name));
+    }
+
+    #[track_caller]
+    fn expect(&mut self, select: &str, found: &str, expected: &str) {
+        assert_eq!(
+            found,
+            expected,
+            "EBB_SEED={}, second {}: {select} after:\n{}",
+            self.seed,
+            self.now_s,
+            self.history.join(";\n")
+        );
+    }
+
+    fn check(&mut self) {
+        let shown = self.shown();
+        for (k, expected) in PARTITIONS.zip(&shown) {
+            let select = format!("SELECT {COLUMNS} FROM t WHERE k = {k}");
+            let found = self.server().rows(&select);
+            self.expect(&select, &found, expected);
+            // Static values without a row are in no row's place.
+            let has_rows = !expected.starts_with(&format!("{k} null null "));
+            let rows = expected
+                .split(" | ")
+                .filter(|row| has_rows && !row.is_empty());
+            let rows: Vec<&str> = rows.collect();
+            let select = format!("{select} ORDER BY c ASC, d DESC");
+            let found = self.server().rows(&select);
+            let reversed: Vec<&str> = rows.iter().rev().copied().collect();
+            if has_rows {
+                self.expect(&select, &found, &reversed.join(" | "));
+            }
+            let (c, d) = (self.rng.random_range(0..3), self.rng.random_range(0..3));
+            let select = format!("SELECT {COLUMNS} FROM t WHERE k = {k} AND c = {c} AND d = {d}");
+            let found = self.server().rows(&select);
+            let start = format!("{k} {c} {d} ");
+            let row = rows.iter().find(|row| row.starts_with(&start));
+            self.expect(&select, &found, row.unwrap_or(&""));
+        }
+        self.check_pages(&shown);
+        for at in 0..self.taken.len() {
+            let Taken { name, shown } = &self.taken[at];
+            let (name, shown) = (name.clone(), shown.clone());
+            for (k, expected) in PARTITIONS.zip(&shown) {
+                let select = format!("SELECT {COLUMNS} FROM t USING SNAPSHOT {name} WHERE k = {k}");
+                let found = self.server().rows(&select);
+                self.expect(&select, &found, expected);
+            }
+        }
+    }
+
+    /// All of the table, in pages that end within partitions.
+    fn check_pages(&mut self, shown: &[String]) {
+        let select = format!("SELECT {COLUMNS} FROM t");
+        let rows = self.rng.random_range(1..4);
+        let (mut found, mut state) = (Vec::new(), None);
+        loop {
+            let page = self
+                .server()
+                .page(&select, &[], Some(rows), state.as_deref());
+            let page = page.unwrap();
+            found.extend(page.rows.iter().map(|row| row.join(" ")));
+            state = page.state;
+            if state.is_none() {
+                break;
+            }
+        }
+        let all = shown.iter().filter(|rows| !rows.is_empty());
+        let mut all: Vec<&str> = all.flat_map(|rows| rows.split(" | ")).collect();
+        // Partitions come by their tokens.
+        let mut found: Vec<&str> = found.iter().map(String::as_str).collect();
+        let partition = |row: &&str| row.split(' ').next().map(str::to_owned);
+        all.sort_by_key(partition);
+        found.sort_by_key(partition);
+        self.expect(&select, &found.join(" | "), &all.join(" | "));
+    }
+
+    /// Nobody reads any more and every grace is over: after a merge of all, nothing is left
+    /// that could go.
+    fn check_end(&mut self) -> usize {
+        while !self.taken.is_empty() {
+            self.drop_snapshot();
+        }
+        self.flush();
+        let before = self.operands().len();
+        self.advance(10_000);
+        self.picker.all.store(true, Ordering::Relaxed);
+        self.compact();
+        self.check();
+        let garbage = Garbage {
+            gc_before_s: self.now_s - 2 * GRACE_S,
+            oldest_elsewhere: i64::MAX,
+        };
+        let operands = self.operands();
+        for (key, operand) in &operands {
+            let purged = match DecodedKey::read(key).unwrap().place {
+                Place::Header => {
+                    let header = Header::parse(operand).unwrap();
+                    assert_eq!((header.deletion(), header.ranges()), (None, &[][..]));
+                    purge_header(operand, garbage).unwrap()
+                }
+                Place::Row(_) => purge_row(operand, None, garbage).unwrap(),
+            };
+            assert_eq!(
+                purged,
+                PurgedRow::Kept,
+                "EBB_SEED={}: {key:02x?}",
+                self.seed
+            );
+        }
+        before - operands.len()
+    }
+
+    /// What is stored of the table.
+    fn operands(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let state = self.server().executor.catalog().state();
+        let rows = state.table("ks", "t").unwrap().rows().clone();
+        let all = rows.range::<&[u8], _>(..).map(Result::unwrap);
+        let all = all.map(|(key, value)| (key.to_vec(), value.to_vec()));
+        all.filter(|(key, _)| key != SCHEMA_KEY).collect()
+    }
+}
+
+/// How many keys went in the end.
+fn run(seed: u64, statements: usize, fault: Option<Fault>) -> usize {
+    let mut trial = Trial::new(seed, fault);
+    for at in 0..statements {
+        trial.step();
+        if at % 5 == 0 {
+            trial.check();
+        }
+    }
+    trial.check_end()
+}
+
+#[test]
+fn no_reader_notices_what_merges_purge_and_all_garbage_goes() {
+    let statements = number("EBB_STATEMENTS").map_or(250, |n| n as usize);
+    let first = number("EBB_SEED").unwrap_or_else(|| u64::from(rand::random::<u32>()));
+    let seeds = if number("EBB_SEED").is_some() { 1 } else { 8 };
+    let gone: usize = (first..first + seeds)
+        .map(|seed| {
+            println!("EBB_SEED={seed} EBB_STATEMENTS={statements}");
+            run(seed, statements, None)
+        })
+        .sum();
+    assert!(gone > 0 || seeds == 1, "no key went in any run");
+}
+
+/// The test above would notice each of these.
+#[test]
+fn an_operator_that_makes_a_mistake_is_found_out() {
+    for fault in [
+        Fault::OverlooksHeads,
+        Fault::OverlooksOthers,
+        Fault::OverlooksGrace,
+        Fault::HasNoBounds,
+        Fault::HasNoGroups,
+    ] {
+        let fails = |seed| catch_unwind(AssertUnwindSafe(|| run(seed, 250, Some(fault)))).is_err();
+        assert!((0..40).any(fails), "nobody notices that it {fault:?}");
+    }
+}

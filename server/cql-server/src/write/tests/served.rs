@@ -1,0 +1,188 @@
+//! Writes through the executor, and what SELECT sees of them.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use ebb_catalog::types::elements;
+use ebb_cql::protocol::{BatchKind, QueryParameters, Value, ValuesBuf};
+
+use crate::call::{Call, Interrupt, Lane, Service, Statement};
+use crate::executor::harness::Server;
+
+const T: &str = "CREATE TABLE t (k int, c int, s int STATIC, v text, PRIMARY KEY (k, c))";
+
+#[test]
+fn what_is_written_is_selected() {
+    let mut server = Server::with(&[T]);
+    server.run("INSERT INTO t (k, c, s, v) VALUES (1, 1, 9, 'a') USING TTL 60");
+    server.run("UPDATE ks.t SET v = 'b' WHERE k = 1 AND c = 2");
+    assert_eq!(
+        server.rows("SELECT * FROM t WHERE k = 1"),
+        "1 1 9 a | 1 2 9 b"
+    );
+    server.run("DELETE FROM t WHERE k = 1 AND c > 1");
+    assert_eq!(server.rows("SELECT v, ttl(v) FROM t"), "a 60");
+    server.clock.advance_ms(60_000);
+    assert_eq!(server.rows("SELECT * FROM t"), "");
+    server.run("BEGIN BATCH INSERT INTO t (k, c) VALUES (2, 1); UPDATE t SET s = 1 WHERE k = 2; APPLY BATCH");
+    assert_eq!(server.rows("SELECT * FROM t"), "2 1 1 null");
+}
+
+#[test]
+fn a_prepared_write_follows_its_table() {
+    let mut server = Server::with(&[T]);
+    let text = "INSERT INTO t (k, c, v) VALUES (?, 1, ?)";
+    let prepared = server.prepare(text).unwrap();
+    assert_eq!(prepared.lane(), Lane::Write);
+    assert!(prepared.needs_keyspace());
+    assert_eq!(prepared.markers().1, [0]);
+    let mut values = ValuesBuf::new();
+    values
+        .push(Value::Bytes(&[0, 0, 0, 5]))
+        .push(Value::Bytes(b"x"));
+    let parameters = QueryParameters {
+        values: values.as_values(),
+        timestamp_us: Some(77),
+        ..QueryParameters::default()
+    };
+    server.execute(&prepared, parameters).unwrap();
+    server.run("ALTER TABLE t ADD w int");
+    server.run("UPDATE t SET w = 3 WHERE k = 5 AND c = 1");
+    server.execute(&prepared, parameters).unwrap();
+    assert_eq!(
+        server.rows("SELECT v, w, writetime(v) FROM t WHERE k = 5"),
+        "x 3 77"
+    );
+    server.run("ALTER TABLE t DROP v");
+    let error = server.execute(&prepared, parameters).unwrap_err();
+    assert_eq!(error.message, "Undefined column name v in table ks.t");
+}
+
+#[test]
+fn a_batch_of_prepared_statements_is_one_write() {
+    let mut server = Server::with(&[T]);
+    let mut values = ValuesBuf::new();
+    values.push(Value::Bytes(&[0, 0, 0, 7]));
+    let none = ValuesBuf::new();
+    let batch = |server: &Server, texts: &[&str]| {
+        let interrupt = Interrupt::new(
+            Instant::now(),
+            Duration::from_secs(600),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let call = Call {
+            keyspace: Some("ks"),
+            parameters: QueryParameters::default(),
+            interrupt: &interrupt,
+        };
+        let statement = |text: &&str| {
+            let values = if text.contains('?') { &values } else { &none };
+            (Arc::new(server.prepare(text).unwrap()), values.as_values())
+        };
+        let statements: Vec<_> = texts.iter().map(statement).collect();
+        let kind = BatchKind::Unlogged;
+        (server.executor).batch(kind, &statements, &call, &mut BytesMut::new())
+    };
+    let insert = "INSERT INTO t (k, c, v) VALUES (?, 1, 'p')";
+    let error = batch(&server, &[insert, "SELECT * FROM t"]).unwrap_err();
+    assert_eq!(error.message, super::super::NOT_A_WRITE);
+    assert_eq!(server.rows("SELECT count(*) FROM t"), "0");
+    batch(&server, &[insert, "UPDATE t SET s = 1 WHERE k = 7"]).unwrap();
+    assert_eq!(server.rows("SELECT * FROM t"), "7 1 1 p");
+}
+
+#[test]
+fn nobody_writes_to_the_system_or_to_a_snapshot() {
+    let mut server = Server::with(&[T]);
+    server.run("INSERT INTO t (k, c, v) VALUES (1, 1, 'then')");
+    server.run("CREATE SNAPSHOT s ON KEYSPACE ks");
+    server.run("INSERT INTO t (k, c, v) VALUES (1, 1, 'now')");
+    assert_eq!(server.rows("SELECT v FROM t"), "now");
+    assert_eq!(server.rows("SELECT v FROM t USING SNAPSHOT s"), "then");
+    assert_eq!(
+        server.refused("UPDATE \"ks@s\".t SET v = 'x' WHERE k = 1 AND c = 1"),
+        "Cannot write to ks@s.t: a snapshot never changes; write to the keyspace itself"
+    );
+    assert_eq!(
+        server.refused("DELETE FROM system.local WHERE key = 'local'"),
+        "Modification is not supported by table system.local"
+    );
+    assert_eq!(
+        server.refused("INSERT INTO nothing (k) VALUES (1)"),
+        "table nothing does not exist"
+    );
+}
+
+/// Rows of such keys once were acknowledged and not there: the store has no keys as long.
+#[test]
+fn the_longest_keys_are_there_and_longer_ones_are_refused() {
+    let mut server =
+        Server::with(&["CREATE TABLE l (k text, c text, d blob, PRIMARY KEY (k, c, d))"]);
+    let long = "k".repeat(65_535);
+    let text = "c".repeat(65_533);
+    server.run(&format!(
+        "INSERT INTO l (k, c, d) VALUES ('{long}', '{text}', 0x0000)"
+    ));
+    server.run(&format!(
+        "INSERT INTO l (k, c, d) VALUES ('k', '', 0x{})",
+        "00".repeat(65_535)
+    ));
+    assert_eq!(server.rows("SELECT count(*) FROM l"), "2");
+    let select = format!("SELECT d FROM l WHERE k = '{long}' AND c = '{text}'");
+    assert_eq!(server.rows(&select), "0x0000");
+    assert_eq!(
+        server.refused(&format!(
+            "INSERT INTO l (k, c, d) VALUES ('{long}k', 'c', 0x)"
+        )),
+        "Key length of 65536 is longer than maximum of 65535"
+    );
+    assert_eq!(
+        server.refused(&format!(
+            "INSERT INTO l (k, c, d) VALUES ('k', '{long}', 0x00)"
+        )),
+        "The sum of all clustering columns is too long (65536 > 65535)"
+    );
+}
+
+/// Drivers may send a set in any order, and a set within a map, a list or a tuple too.
+#[test]
+fn sets_within_what_is_bound_are_brought_into_order() {
+    let mut server = Server::with(&[
+        "CREATE TABLE n (k frozen<map<frozen<set<int>>, int>> PRIMARY KEY, \
+         l frozen<list<frozen<set<int>>>>, p tuple<int, frozen<set<int>>>)",
+    ]);
+    let int = |n: i32| n.to_be_bytes().to_vec();
+    let parts = |parts: &[Vec<u8>]| elements::build(parts.iter().map(Vec::as_slice));
+    let (ordered, other) = (parts(&[int(1), int(2)]), parts(&[int(2), int(1)]));
+    let map = |set: &[u8]| elements::build_map([(set, &int(7)[..])]);
+    let tuple = |set: &[u8]| elements::build_tuple([Some(&int(7)[..]), Some(set)]);
+    let prepared = server
+        .prepare("INSERT INTO n (k, l, p) VALUES (?, ?, ?)")
+        .unwrap();
+    let (key, list, pair) = (
+        map(&other),
+        parts(std::slice::from_ref(&other)),
+        tuple(&other),
+    );
+    let mut values = ValuesBuf::new();
+    values
+        .push(Value::Bytes(&key))
+        .push(Value::Bytes(&list))
+        .push(Value::Bytes(&pair));
+    let parameters = QueryParameters {
+        values: values.as_values(),
+        ..QueryParameters::default()
+    };
+    server.execute(&prepared, parameters).unwrap();
+    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    for key in [&key, &map(&ordered)] {
+        let page = server.page("SELECT l, p FROM n WHERE k = ?", &[Some(key)], None, None);
+        let expected = vec![vec![
+            hex(&parts(std::slice::from_ref(&ordered))),
+            hex(&tuple(&ordered)),
+        ]];
+        assert_eq!(page.unwrap().rows, expected);
+    }
+}

@@ -1,0 +1,256 @@
+//! The server, without sockets: its executor over a database in memory.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use ebb_cql::protocol::{
+    Answer, BatchKind, Compression, ErrorResponse, Frame, Head, Opcode, OpenFrame, QueryParameters,
+    Response, Value, ValuesBuf,
+};
+use ebb_cql_server::call::{Call, Interrupt, Service};
+use ebb_cql_server::executor::Executor;
+use ebb_cql_server::prepared::Prepared;
+use ebb_cql_server::read::Limits;
+use ebb_cql_server::system::{CLUSTER_NAME, LocalNode};
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{
+    CompactionOptions, CompactionPicker, Db, Maintenance, ManualClock, Options, Pick, Reason,
+    TableShape,
+};
+use ebb_tables::{Catalog, GracePeriods, with_cql_tables};
+
+use super::text::Text;
+
+/// So many statements stay prepared.
+const PREPARED_MAX: usize = 500;
+
+pub struct Server {
+    disk: MemDisk,
+    clock: ManualClock,
+    picks: u64,
+    executor: Option<Executor>,
+    prepared: HashMap<String, Arc<Prepared>>,
+}
+
+/// Cells as they came, and where the next page begins.
+pub struct Page {
+    pub rows: Vec<Vec<Option<Vec<u8>>>>,
+    pub state: Option<Bytes>,
+}
+
+/// Merges any neighbours, so that any deletion comes beside anything that it deletes.
+#[derive(Debug)]
+struct Neighbours(u64);
+
+impl CompactionPicker for Neighbours {
+    fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
+        let runs = table.runs;
+        let mut sum = runs.iter().fold(self.0, |sum, run| {
+            (sum ^ run.id.0)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(29)
+        });
+        let mut below = |end: usize| {
+            sum = sum.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31) ^ end as u64;
+            (sum >> 11) as usize % end
+        };
+        if runs.is_empty() || below(3) == 0 {
+            return None;
+        }
+        let newest = below(runs.len());
+        let oldest = newest + below(runs.len() - newest);
+        Some(Pick::merge(&runs[newest..=oldest], Reason::Count))
+    }
+}
+
+impl Server {
+    pub fn new(now_s: i64, seed: u64) -> Self {
+        let mut server = Self {
+            disk: MemDisk::new(),
+            clock: ManualClock::at_ms(now_s as u64 * 1000),
+            picks: seed,
+            executor: None,
+            prepared: HashMap::new(),
+        };
+        server.restart();
+        server
+    }
+
+    /// Stops it, and starts it again over what it left.
+    pub fn restart(&mut self) {
+        self.prepared.clear();
+        self.executor = None;
+        let grace_periods = GracePeriods::default();
+        let options = Options {
+            disk: Arc::new(self.disk.clone()),
+            maintenance: Maintenance::Manual,
+            clock: Arc::new(self.clock.clone()),
+            memtable_bytes: 16 << 10,
+            file_bytes: 4 << 10,
+            wal_segment_bytes: 32 << 10,
+            compaction: CompactionOptions {
+                picker: Arc::new(Neighbours(self.picks)),
+                ..CompactionOptions::default()
+            },
+            ..Options::default()
+        };
+        let options = with_cql_tables(options, &grace_periods);
+        let db = Db::open("/db", options).expect("the database opens");
+        let catalog = Catalog::open(&db, &grace_periods, Arc::new(self.clock.clone()))
+            .expect("the catalog opens");
+        let node = LocalNode {
+            address: "127.0.0.1:9042".parse().expect("an address"),
+            cluster_name: CLUSTER_NAME.to_owned(),
+        };
+        // A loaded machine must not cut other pages than a quiet one.
+        let limits = Limits {
+            empty_page: Duration::MAX,
+            page_time: Duration::MAX,
+            ..Limits::default()
+        };
+        self.executor = Some(Executor::new(Arc::new(catalog), node, limits));
+    }
+
+    fn executor(&self) -> &Executor {
+        self.executor.as_ref().expect("it was started")
+    }
+
+    pub fn db(&self) -> &Db {
+        self.executor().catalog().db()
+    }
+
+    pub fn advance(&mut self, seconds: i64) {
+        self.clock.advance_ms(seconds as u64 * 1000);
+    }
+
+    /// A statement, prepared: again only where it was not before, whatever was altered.
+    fn prepare(&mut self, text: &str) -> Result<Arc<Prepared>, ErrorResponse> {
+        if let Some(prepared) = self.prepared.get(text) {
+            return Ok(prepared.clone());
+        }
+        let prepared = Arc::new(self.executor().prepare(None, text)?);
+        if self.prepared.len() == PREPARED_MAX {
+            self.prepared.clear();
+        }
+        self.prepared.insert(text.to_owned(), prepared.clone());
+        Ok(prepared)
+    }
+
+    /// Runs a statement.
+    pub fn run(
+        &mut self,
+        text: &Text,
+        timestamp_us: Option<i64>,
+    ) -> Result<Response, ErrorResponse> {
+        let values = bound(text);
+        let parameters = QueryParameters {
+            values: values.as_values(),
+            timestamp_us,
+            ..QueryParameters::default()
+        };
+        self.execute(&text.text, parameters)
+    }
+
+    /// Runs a statement without values.
+    pub fn run_text(&mut self, text: &str) -> Result<Response, ErrorResponse> {
+        self.execute(text, QueryParameters::default())
+    }
+
+    fn execute(
+        &mut self,
+        text: &str,
+        parameters: QueryParameters<'_>,
+    ) -> Result<Response, ErrorResponse> {
+        let prepared = self.prepare(text)?;
+        answer(parameters, |call, out| {
+            self.executor().execute(&prepared, call, out).map(drop)
+        })
+    }
+
+    /// The protocol's BATCH.
+    pub fn batch(
+        &mut self,
+        texts: &[Text],
+        timestamp_us: Option<i64>,
+    ) -> Result<Response, ErrorResponse> {
+        let values: Vec<ValuesBuf> = texts.iter().map(bound).collect();
+        let mut statements = Vec::new();
+        for (text, values) in texts.iter().zip(&values) {
+            statements.push((self.prepare(&text.text)?, values.as_values()));
+        }
+        let parameters = QueryParameters {
+            timestamp_us,
+            ..QueryParameters::default()
+        };
+        let executor = self.executor();
+        answer(parameters, |call, out| {
+            (executor.batch(BatchKind::Unlogged, &statements, call, out)).map(drop)
+        })
+    }
+
+    /// A page of a SELECT.
+    pub fn page(
+        &mut self,
+        text: &Text,
+        size: Option<usize>,
+        state: Option<&[u8]>,
+    ) -> Result<Page, ErrorResponse> {
+        let values = bound(text);
+        let parameters = QueryParameters {
+            values: values.as_values(),
+            page_size_rows: size.map(|size| size as u32),
+            paging_state: state,
+            ..QueryParameters::default()
+        };
+        match self.execute(&text.text, parameters)? {
+            Response::Rows(rows) => {
+                let columns = rows
+                    .columns
+                    .as_ref()
+                    .map_or(1, |columns| columns.iter().count());
+                let cells: Vec<_> = rows.cells().map(|cell| cell.map(<[u8]>::to_vec)).collect();
+                Ok(Page {
+                    rows: cells.chunks(columns.max(1)).map(<[_]>::to_vec).collect(),
+                    state: rows.paging_state,
+                })
+            }
+            other => panic!("{} gives {other:?}", text.text),
+        }
+    }
+}
+
+fn bound(text: &Text) -> ValuesBuf {
+    let mut values = ValuesBuf::new();
+    for value in &text.bound {
+        values.push(value.as_deref().map_or(Value::Null, Value::Bytes));
+    }
+    values
+}
+
+/// What a client gets.
+fn answer(
+    parameters: QueryParameters<'_>,
+    execute: impl FnOnce(&Call<'_>, &mut BytesMut) -> Result<(), ErrorResponse>,
+) -> Result<Response, ErrorResponse> {
+    let never = Arc::new(AtomicBool::new(false));
+    let interrupt = Interrupt::new(Instant::now(), Duration::from_secs(3600), never);
+    let call = Call {
+        keyspace: None,
+        parameters,
+        interrupt: &interrupt,
+    };
+    let mut out = BytesMut::new();
+    let frame = OpenFrame::response(&mut out, 1, Opcode::Result, &Head::default());
+    execute(&call, &mut out)?;
+    frame.finish(&mut out, Compression::None);
+    let frame = Frame {
+        flags: out[1],
+        stream: 1,
+        opcode: out[4],
+        body: out.freeze().slice(9..),
+    };
+    Ok(Answer::decode(&frame).expect("a response").response)
+}

@@ -1,0 +1,194 @@
+//! The estimate of a job before it starts, or why there is none.
+
+use std::fmt;
+
+use ebb_scheduler::runtime::{JobSpec, SubmitError};
+use serde::{Deserialize, Serialize};
+
+use super::free_cores::FreeCores;
+use super::{Advice, Question, advise};
+use crate::chain::Work;
+use crate::error::JobError;
+use crate::history::KnownProfile;
+
+/// The estimate.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Expectation {
+    /// How long it will take, from what an earlier execution took.
+    Known(JobAdvice),
+    /// Nothing.
+    Unknown(WhyUnknown),
+}
+
+/// Advice on a job, and what it is from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobAdvice {
+    /// The advice.
+    #[serde(flatten)]
+    pub advice: Advice,
+    /// Cores that the job may use.
+    pub cores: u32,
+    /// Map tasks.
+    pub maps: u32,
+    /// Reduce tasks.
+    pub reduces: u32,
+    /// The job whose profile it is.
+    pub profile_of: String,
+    /// Whether that was the same work, or other work of the application.
+    pub is_same_work: bool,
+}
+
+/// Why there is no estimate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WhyUnknown {
+    /// No run of the application has left a profile yet.
+    NoProfile {
+        /// The application.
+        name: String,
+    },
+    /// Profiles are kept in a database, and there is none.
+    NoDatabase {
+        /// The application.
+        name: String,
+    },
+    /// What its later jobs read is not known.
+    Chain {
+        /// The application.
+        name: String,
+    },
+    /// There is nothing to read.
+    NothingToRead {
+        /// The application.
+        name: String,
+    },
+    /// All that is known is of far fewer bytes, or of far more.
+    FarOff {
+        /// The application.
+        name: String,
+        /// The job whose profile there is.
+        profile_of: String,
+        /// What that read.
+        known_bytes: u64,
+        /// What this one reads.
+        asked_bytes: u64,
+    },
+}
+
+/// What an expectation is asked of.
+pub struct Expected<'a> {
+    /// The application.
+    pub name: &'a str,
+    /// What is to be run.
+    pub work: &'a Work,
+    /// What an earlier execution took, if one has left that; `None`: there is no database.
+    pub known: Option<Option<&'a KnownProfile>>,
+    /// Cores that it may use.
+    pub cores: u32,
+    /// Cores of the machine.
+    pub machine_cores: u32,
+    /// Its goal in seconds from its start.
+    pub goal_s: Option<f64>,
+}
+
+impl Expected<'_> {
+    /// The answer; `free` has been measuring since a while, or waits for it.
+    ///
+    /// # Errors
+    /// When the input cannot be split.
+    pub fn expect(&self, free: FreeCores) -> Result<Expectation, JobError> {
+        let name = self.name.to_string();
+        let unknown = |why| Ok(Expectation::Unknown(why));
+        let spec: &JobSpec = match self.work {
+            Work::Job(spec) => spec,
+            Work::Chain(_) => return unknown(WhyUnknown::Chain { name }),
+        };
+        let Some(known) = self.known else {
+            return unknown(WhyUnknown::NoDatabase { name });
+        };
+        let measured = known.and_then(|known| Some((known, known.profile.measured(&spec.name)?)));
+        let Some((known, measured)) = measured else {
+            return unknown(WhyUnknown::NoProfile { name });
+        };
+        let splits = spec.input.splits().map_err(SubmitError::Input)?;
+        let maps = splits.len() as u32;
+        let bytes_in: u64 = splits.iter().map(|split| split.bytes).sum();
+        if maps == 0 {
+            return unknown(WhyUnknown::NothingToRead { name });
+        }
+        let profile_of = known.profile.job.clone();
+        if !measured.reaches(bytes_in) {
+            return unknown(WhyUnknown::FarOff {
+                name,
+                profile_of,
+                known_bytes: measured.map.bytes_in,
+                asked_bytes: bytes_in,
+            });
+        }
+        let advice = advise(&Question {
+            maps,
+            reduces: spec.reduces,
+            bytes_in,
+            measured,
+            is_same_work: known.is_same_work,
+            took_over_estimate: known.profile.took_over_estimate.clone(),
+            cores: self.cores,
+            free_cores: free.of(self.cores, self.machine_cores),
+            goal_s: self.goal_s,
+        });
+        Ok(Expectation::Known(JobAdvice {
+            advice: advice.map_err(JobError::senseless)?,
+            cores: self.cores,
+            maps,
+            reduces: spec.reduces,
+            profile_of,
+            is_same_work: known.is_same_work,
+        }))
+    }
+}
+
+impl Expectation {
+    /// The advice, if there is any.
+    pub fn advice(&self) -> Option<&JobAdvice> {
+        match self {
+            Self::Known(advice) => Some(advice),
+            Self::Unknown(_) => None,
+        }
+    }
+}
+
+/// A sentence.
+impl fmt::Display for WhyUnknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoProfile { name } => write!(
+                f,
+                "how long {name} takes is not known: a run that succeeds leaves a profile in the \
+                 database"
+            ),
+            Self::NoDatabase { name } => write!(
+                f,
+                "how long {name} takes is not known: profiles are kept in a database, and this \
+                 job uses none"
+            ),
+            Self::Chain { name } => {
+                write!(f, "of {name}, a chain of jobs, nothing can be said before")
+            }
+            Self::NothingToRead { name } => {
+                write!(
+                    f,
+                    "how long {name} takes is not known: there is nothing to read"
+                )
+            }
+            Self::FarOff {
+                name,
+                profile_of,
+                known_bytes,
+                asked_bytes,
+            } => write!(
+                f,
+                "how long {name} takes is not known: it reads {asked_bytes} bytes, and all that \
+                 is known is job {profile_of}, which read {known_bytes}"
+            ),
+        }
+    }
+}

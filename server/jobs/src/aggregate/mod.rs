@@ -1,0 +1,498 @@
+//! Aggregate: count, sum, smallest, greatest, mean and quantiles of columns, by
+//! group.
+
+mod sketch;
+
+use std::sync::Arc;
+
+use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, Reducer, TaskError, Values};
+
+pub use self::sketch::RELATIVE_ERROR;
+use self::sketch::{Sketch, take};
+use super::Application;
+use super::records::csv::{push_fields, record};
+use super::records::{Column, Columns, InvalidRow, Number, RecordFormat, RowSchema, UnknownColumn};
+
+/// Its name and summary, for listings.
+pub const APPLICATION: Application = Application {
+    name: "aggregate",
+    summary: "Count, sum, min, max, mean and quantiles of columns, by group.",
+};
+
+/// CQL's types of integers.
+const INTEGERS: [&str; 6] = ["bigint", "counter", "int", "smallint", "tinyint", "varint"];
+
+/// What is computed of which columns.
+#[derive(Debug, Clone)]
+pub struct Aggregation {
+    /// The group's columns, then those that are aggregated.
+    columns: Columns,
+    groups: usize,
+    quantiles: Vec<f64>,
+}
+
+impl Aggregation {
+    /// Of rows as `schema` says: the columns `of`, grouped by the columns `by`; all
+    /// rows are one group without any. `quantiles` lie from 0 to 1.
+    ///
+    /// # Errors
+    /// When there is no such column.
+    pub fn new(
+        schema: &dyn RowSchema,
+        by: &[String],
+        of: &[String],
+        quantiles: Vec<f64>,
+    ) -> Result<Self, UnknownColumn> {
+        let names: Vec<&String> = by.iter().chain(of).collect();
+        Ok(Self {
+            columns: Columns::new(schema, &names)?,
+            groups: by.len(),
+            quantiles,
+        })
+    }
+
+    fn has_sketch(&self) -> bool {
+        !self.quantiles.is_empty()
+    }
+
+    fn names(&self) -> (&[String], &[String]) {
+        self.columns.names().split_at(self.groups)
+    }
+
+    /// What the rows have: the group's columns, `rows`, and of each column `NAME_count`,
+    /// `NAME_sum`, `NAME_min`, `NAME_max`, `NAME_avg`, and `NAME_p50` for the quantile
+    /// 0.5.
+    pub fn rows(&self) -> RecordFormat {
+        let (by, of) = self.columns.columns().split_at(self.groups);
+        let group = match by {
+            [] => vec![Column::text("group")],
+            by => by.to_vec(),
+        };
+        let mut columns = vec![Column::number("rows").of_type("bigint")];
+        for Column { name, ty, .. } in of {
+            let is_integer = ty.as_ref().is_some_and(|ty| INTEGERS.contains(&&ty[..]));
+            let ends = match ty {
+                Some(ty) if is_integer => ty,
+                _ => "decimal",
+            };
+            let sum = if is_integer { "varint" } else { "decimal" };
+            for (what, ty) in [
+                ("count", "bigint"),
+                ("sum", sum),
+                ("min", ends),
+                ("max", ends),
+                ("avg", "decimal"),
+            ] {
+                columns.push(Column::number(format!("{name}_{what}")).of_type(ty));
+            }
+            for q in &self.quantiles {
+                // 0.999 is p99.9: as short as it can be said.
+                let percent = format!("{:.9}", q * 100.0);
+                let percent = percent.trim_end_matches('0').trim_end_matches('.');
+                columns.push(Column::number(format!("{name}_p{percent}")));
+            }
+        }
+        RecordFormat::rows(group, columns)
+    }
+}
+
+/// A job that aggregates in `reduces` reduce tasks, at least one. Its rows are those of
+/// [`Aggregation::rows`]. All numbers are exact, but for the mean, see
+/// [`Number::mean`], and for quantiles. Of a row
+/// without a column, or with an empty one, that column is not counted; one that is
+/// no number fails the job. A group column that is missing is the empty text.
+/// Quantiles lie within [`RELATIVE_ERROR`] of the value that has the rank.
+pub fn spec(
+    name: impl Into<String>,
+    input: Arc<dyn Input>,
+    output: Arc<dyn Output>,
+    aggregation: Aggregation,
+    reduces: u32,
+) -> JobSpec {
+    let aggregation = Arc::new(aggregation);
+    let combiner = GroupCombiner {
+        aggregation: Arc::clone(&aggregation),
+    };
+    let tell = TellReducer {
+        aggregation: Arc::clone(&aggregation),
+    };
+    JobSpec::new(name, input, Arc::new(GroupMapper { aggregation }), output)
+        .reducer(Arc::new(tell), reduces.max(1))
+        .combiner(Arc::new(combiner))
+}
+
+/// What is known of a column of some rows.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Measures {
+    count: u64,
+    sum: Number,
+    /// The smallest and the greatest, once there is one.
+    ends: Option<(Number, Number)>,
+    sketch: Sketch,
+}
+
+impl Measures {
+    fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.sum += &other.sum;
+        self.sketch.merge(&other.sketch);
+        self.ends = match (self.ends.take(), other.ends) {
+            (Some((min, max)), Some((other_min, other_max))) => {
+                Some((min.min(other_min), max.max(other_max)))
+            }
+            (mine, theirs) => mine.or(theirs),
+        };
+    }
+
+    fn tell(&self, quantiles: &[f64], fields: &mut Vec<String>) {
+        fields.push(self.count.to_string());
+        let Some((min, max)) = &self.ends else {
+            fields.extend((0..4 + quantiles.len()).map(|_| String::new()));
+            return;
+        };
+        let mean = self.sum.mean(self.count);
+        fields.extend([&self.sum, min, max, &mean].map(Number::to_string));
+        let quantile = |&q: &f64| {
+            // No bucket's middle may lie beyond the values.
+            let value = self.sketch.quantile(q).unwrap_or_default();
+            if value <= min.to_f64() {
+                min.to_string()
+            } else if value >= max.to_f64() {
+                max.to_string()
+            } else {
+                value.to_string()
+            }
+        };
+        fields.extend(quantiles.iter().map(quantile));
+    }
+
+    /// ```text
+    ///   count, u64 | with a count: sum | beyond 1: min, max | with quantiles: sketch
+    /// ```
+    ///
+    /// Of one value all three are the value.
+    fn encode(&self, has_sketch: bool, bytes: &mut Vec<u8>) {
+        bytes.extend(self.count.to_le_bytes());
+        if let Some((min, max)) = &self.ends {
+            self.sum.encode(bytes);
+            if self.count > 1 {
+                min.encode(bytes);
+                max.encode(bytes);
+            }
+            if has_sketch {
+                self.sketch.encode(bytes);
+            }
+        }
+    }
+
+    fn decode(bytes: &mut &[u8], has_sketch: bool) -> Option<Self> {
+        let count = u64::from_le_bytes(take(bytes)?);
+        if count == 0 {
+            return Some(Self::default());
+        }
+        let sum = Number::decode(bytes)?;
+        let ends = match count {
+            1 => (sum.clone(), sum.clone()),
+            _ => (Number::decode(bytes)?, Number::decode(bytes)?),
+        };
+        Some(Self {
+            count,
+            sum,
+            ends: Some(ends),
+            sketch: match has_sketch {
+                true => Sketch::decode(bytes)?,
+                false => Sketch::default(),
+            },
+        })
+    }
+}
+
+/// Adds what is known of a column of one row; see [`Measures::encode`].
+fn encode_one(value: Option<Number>, sketched: Option<f64>, bytes: &mut Vec<u8>) {
+    let Some(value) = value else {
+        return bytes.extend(0_u64.to_le_bytes());
+    };
+    bytes.extend(1_u64.to_le_bytes());
+    value.encode(bytes);
+    if let Some(value) = sketched {
+        let mut sketch = Sketch::default();
+        sketch.add(value);
+        sketch.encode(bytes);
+    }
+}
+
+/// What is known of a group: how many rows, and its columns.
+#[derive(Debug, Clone, PartialEq)]
+struct Group {
+    rows: u64,
+    measures: Vec<Measures>,
+}
+
+impl Group {
+    fn new(columns: usize) -> Self {
+        Self {
+            rows: 0,
+            measures: vec![Measures::default(); columns],
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.rows += other.rows;
+        for (mine, theirs) in self.measures.iter_mut().zip(other.measures) {
+            mine.merge(theirs);
+        }
+    }
+
+    /// ```text
+    ///   rows, u64 | each column
+    /// ```
+    fn encode(&self, has_sketch: bool) -> Vec<u8> {
+        let mut bytes = self.rows.to_le_bytes().to_vec();
+        for measures in &self.measures {
+            measures.encode(has_sketch, &mut bytes);
+        }
+        bytes
+    }
+
+    fn decode(mut bytes: &[u8], columns: usize, has_sketch: bool) -> Option<Self> {
+        let bytes = &mut bytes;
+        let rows = u64::from_le_bytes(take(bytes)?);
+        let measures = (0..columns).map(|_| Measures::decode(bytes, has_sketch));
+        let measures = measures.collect::<Option<_>>()?;
+        Some(Self { rows, measures })
+    }
+
+    fn combine(values: &mut Values<'_>, aggregation: &Aggregation) -> Result<Self, TaskError> {
+        let columns = aggregation.names().1.len();
+        let mut group = Self::new(columns);
+        while let Some(value) = values.next_value()? {
+            let part = Self::decode(value, columns, aggregation.has_sketch());
+            group.merge(part.ok_or_else(|| TaskError::failed("a group is cut short"))?);
+        }
+        Ok(group)
+    }
+}
+
+/// Emits a group of one row.
+struct GroupMapper {
+    aggregation: Arc<Aggregation>,
+}
+
+impl Mapper for GroupMapper {
+    fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+        let Aggregation {
+            columns, groups, ..
+        } = &*self.aggregation;
+        let (mut name, mut group) = (Vec::new(), 1_u64.to_le_bytes().to_vec());
+        columns.read(key, value, |fields| {
+            push_fields(&mut name, fields.iter().take(*groups));
+            for at in *groups..fields.len() {
+                let number = columns.number(at, fields.get(at), key)?;
+                let sketched = match (&number, self.aggregation.has_sketch()) {
+                    (Some(number), true) => Some(sketched(number, key, &columns.names()[at])?),
+                    _ => None,
+                };
+                encode_one(number, sketched, &mut group);
+            }
+            Ok(())
+        })?;
+        if *groups == 0 {
+            name.extend_from_slice(b"all");
+        }
+        emit.emit(&name, &group)
+    }
+}
+
+/// The float that stands for a number in a sketch, where there is one.
+fn sketched(number: &Number, key: &[u8], column: &str) -> Result<f64, TaskError> {
+    let float = number.to_f64();
+    let is_there = float.is_finite() && (float != 0.0 || *number == Number::default());
+    match is_there {
+        true => Ok(float),
+        false => Err(InvalidRow::error(
+            key,
+            format!(
+                "column {column} is {number}, and quantiles take numbers of a size from 1e-323 \
+                 to 1e308 only"
+            ),
+        )),
+    }
+}
+
+struct GroupCombiner {
+    aggregation: Arc<Aggregation>,
+}
+
+impl Reducer for GroupCombiner {
+    fn reduce(
+        &self,
+        key: &[u8],
+        values: &mut Values<'_>,
+        emit: &mut dyn Emit,
+    ) -> Result<(), TaskError> {
+        let group = Group::combine(values, &self.aggregation)?;
+        emit.emit(key, &group.encode(self.aggregation.has_sketch()))
+    }
+}
+
+struct TellReducer {
+    aggregation: Arc<Aggregation>,
+}
+
+impl Reducer for TellReducer {
+    fn reduce(
+        &self,
+        key: &[u8],
+        values: &mut Values<'_>,
+        emit: &mut dyn Emit,
+    ) -> Result<(), TaskError> {
+        let group = Group::combine(values, &self.aggregation)?;
+        let mut fields = vec![group.rows.to_string()];
+        for measures in &group.measures {
+            measures.tell(&self.aggregation.quantiles, &mut fields);
+        }
+        emit.emit(key, &record(&fields))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::records::ValueFormat;
+    use crate::testing::run;
+    use rand::{RngExt, SeedableRng};
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| name.to_string()).collect()
+    }
+
+    fn format() -> RecordFormat {
+        let columns = names(&["city", "kind", "n", "x"]);
+        RecordFormat::file(ValueFormat::csv(Some(&columns)).unwrap())
+    }
+
+    #[test]
+    fn every_group_has_its_numbers() {
+        let seed = rand::random();
+        println!("seed {seed}");
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+        let mut lines = Vec::new();
+        // By group: rows, and the numbers themselves.
+        let mut expected: BTreeMap<String, (u64, Vec<i64>)> = BTreeMap::new();
+        for _ in 0..4000 {
+            let city = ["Aarhus", "Bonn", "Cork, IE"][rng.random_range(0..3)];
+            let n: i64 = rng.random_range(-1000..1000);
+            let (rows, numbers) = expected.entry(city.into()).or_default();
+            *rows += 1;
+            let field = match rng.random_range(0..10) {
+                0 => String::new(),
+                _ => {
+                    numbers.push(n);
+                    n.to_string()
+                }
+            };
+            lines.push(format!("\"{city}\",k,{field},1"));
+        }
+        let quantiles = vec![0.5, 0.999];
+        let aggregation =
+            Aggregation::new(&format(), &names(&["city"]), &names(&["n"]), quantiles).unwrap();
+        let columns = aggregation.rows().columns();
+        let columns: Vec<_> = columns.iter().map(|column| &column.name[..]).collect();
+        assert_eq!(
+            columns,
+            [
+                "city", "rows", "n_count", "n_sum", "n_min", "n_max", "n_avg", "n_p50", "n_p99.9"
+            ]
+        );
+        let found = run(&lines, 6, |input, output| {
+            spec("aggregate", input, output, aggregation, 1)
+        });
+        assert_eq!(found.len(), expected.len());
+        for ((group, row), (city, (rows, mut numbers))) in found.into_iter().zip(expected) {
+            assert_eq!(group, city);
+            numbers.sort();
+            let fields: Vec<f64> = row.split(',').map(|field| field.parse().unwrap()).collect();
+            let (count, sum) = (numbers.len() as f64, numbers.iter().sum::<i64>() as f64);
+            let (min, max) = (numbers[0] as f64, numbers[numbers.len() - 1] as f64);
+            assert_eq!(
+                fields[..6],
+                [rows as f64, count, sum, min, max, sum / count]
+            );
+            for (field, q) in fields[6..].iter().zip([0.5, 0.999]) {
+                let exact = numbers[(q * count).ceil() as usize - 1] as f64;
+                assert!(
+                    (field - exact).abs() <= exact.abs() * 0.00500001,
+                    "{field} {exact}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn rows_without_groups_or_columns_are_counted() {
+        let aggregation = Aggregation::new(&format(), &[], &[], vec![]).unwrap();
+        let found = run(&["a,b,1,2", "b,,,", "c,,,"], 2, |input, output| {
+            spec("aggregate", input, output, aggregation, 1)
+        });
+        assert_eq!(found, [("all".to_string(), "3".to_string())]);
+        let by = names(&["city", "kind"]);
+        let aggregation = Aggregation::new(&format(), &by, &names(&["x"]), vec![]).unwrap();
+        let found = run(&["a,\"b,c\",1,", "a,\"b,c\",2,  "], 2, |input, output| {
+            spec("aggregate", input, output, aggregation, 1)
+        });
+        let row = ("a,\"b,c\"".to_string(), "2,0,,,,".to_string());
+        assert_eq!(found, [row]);
+    }
+
+    #[test]
+    fn a_group_reads_back_from_its_bytes() {
+        for has_sketch in [false, true] {
+            let mut group = Group::new(2);
+            group.rows = 3;
+            for text in ["2.5", "-7", "1e400"] {
+                let mut bytes = 1_u64.to_le_bytes().to_vec();
+                let number = Number::parse(text.as_bytes()).unwrap();
+                encode_one(None, None, &mut bytes);
+                encode_one(Some(number), has_sketch.then_some(2.5), &mut bytes);
+                group.merge(Group::decode(&bytes, 2, has_sketch).unwrap());
+            }
+            let bytes = group.encode(has_sketch);
+            let short = &bytes[..bytes.len() - 1];
+            assert_eq!(Group::decode(short, 2, has_sketch), None);
+            let measures = &group.measures[1];
+            let ends = measures.ends.as_ref().unwrap();
+            assert_eq!(
+                (ends.0.to_string(), ends.1.to_string()),
+                ("-7".into(), "1e400".into())
+            );
+            assert_eq!(
+                (group.rows, measures.count, group.measures[0].count),
+                (6, 3, 0)
+            );
+            assert_eq!(Group::decode(&bytes, 2, has_sketch), Some(group));
+        }
+    }
+
+    #[test]
+    fn sums_and_ends_are_exact_and_what_a_sketch_cannot_hold_is_refused() {
+        let lines = [
+            "a,k,9007199254740993,0.1",
+            "a,k,1,0.2",
+            "a,k,-9007199254740993,1e400",
+        ];
+        let of = names(&["n", "x"]);
+        let aggregation = Aggregation::new(&format(), &names(&["city"]), &of, vec![]).unwrap();
+        let found = run(&lines, 2, |input, output| {
+            spec("aggregate", input, output, aggregation, 1)
+        });
+        let digits = format!("1{}", "0".repeat(400));
+        let numbers = "3,3,1,-9007199254740993,9007199254740993,0.33333333333333333333,3";
+        let expected = format!("{numbers},{digits}.3,0.1,1e400,3.3333333333333333333e399");
+        assert_eq!(found, [("a".to_string(), expected)]);
+        let error = sketched(&Number::parse(b"1e400").unwrap(), b"row7", "x").unwrap_err();
+        assert!(error.to_string().contains("row7"), "{error}");
+        assert!(sketched(&Number::default(), b"row7", "x").is_ok());
+    }
+}

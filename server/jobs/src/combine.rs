@@ -1,0 +1,157 @@
+//! Combine: one row for all rows of a group, made mostly by the combiners of the
+//! maps, as in Gridmix's job of this name.
+
+use std::sync::Arc;
+
+use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, TaskError, Values};
+
+use super::Application;
+use super::records::csv::push_fields;
+use super::records::{Column, Columns, RecordFormat, RowSchema, UnknownColumn};
+
+/// Its name and summary, for listings.
+pub const APPLICATION: Application = Application {
+    name: "combine",
+    summary: "Counts the rows of each group and their bytes.",
+};
+
+/// How rows are grouped.
+#[derive(Debug, Clone)]
+pub enum Grouping {
+    /// By the key up to the last colon: lines of loaded files by file. A key
+    /// without one is a group.
+    Key,
+    /// By columns; one that a row does not have is the empty text.
+    Columns(Columns),
+}
+
+impl Grouping {
+    /// By the columns called `by` of rows as `schema` says; by the key without any.
+    ///
+    /// # Errors
+    /// When there is no such column.
+    pub fn new<S: AsRef<str>>(schema: &dyn RowSchema, by: &[S]) -> Result<Self, UnknownColumn> {
+        Ok(match by {
+            [] => Self::Key,
+            by => Self::Columns(Columns::new(schema, by)?),
+        })
+    }
+
+    /// What the rows have: the group's columns, `rows` and `bytes`.
+    pub fn rows(&self) -> RecordFormat {
+        let group = match self {
+            Self::Key => vec![Column::text("group")],
+            Self::Columns(columns) => columns.columns().to_vec(),
+        };
+        let count = |name| Column::number(name).of_type("bigint");
+        RecordFormat::rows(group, ["rows", "bytes"].map(count).to_vec())
+    }
+}
+
+/// A job with `reduces` reduce tasks, at least one. Its rows: the group (as a CSV record
+/// where it is of several columns), and as a CSV record how many rows it has and how many
+/// bytes their values have together.
+pub fn spec(
+    name: impl Into<String>,
+    input: Arc<dyn Input>,
+    output: Arc<dyn Output>,
+    grouping: Grouping,
+    reduces: u32,
+) -> JobSpec {
+    JobSpec::new(name, input, Arc::new(GroupMapper { grouping }), output)
+        .reducer(Arc::new(add), reduces.max(1))
+        .combiner(Arc::new(add))
+}
+
+struct GroupMapper {
+    grouping: Grouping,
+}
+
+impl Mapper for GroupMapper {
+    fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+        let one = format!("1,{}", value.len());
+        match &self.grouping {
+            Grouping::Key => {
+                let group = memchr::memrchr(b':', key).map_or(key, |at| &key[..at]);
+                emit.emit(group, one.as_bytes())
+            }
+            Grouping::Columns(columns) => {
+                let mut group = Vec::new();
+                columns.read(key, value, |fields| {
+                    push_fields(&mut group, fields.iter());
+                    Ok(())
+                })?;
+                emit.emit(&group, one.as_bytes())
+            }
+        }
+    }
+}
+
+/// Adds up `rows,bytes`; combiner and reducer.
+fn add(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+    let (mut rows, mut bytes) = (0_u64, 0_u64);
+    while let Some(value) = values.next_value()? {
+        let text = std::str::from_utf8(value).ok();
+        let pair = text.and_then(|text| text.split_once(','));
+        let pair = pair.and_then(|(a, b)| Some((a.parse::<u64>().ok()?, b.parse::<u64>().ok()?)));
+        let (more_rows, more_bytes) =
+            pair.ok_or_else(|| TaskError::failed("a sum is cut short"))?;
+        rows += more_rows;
+        bytes += more_bytes;
+    }
+    emit.emit(key, format!("{rows},{bytes}").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::records::ValueFormat;
+    use crate::testing::run;
+
+    #[test]
+    fn a_group_has_the_sums_of_its_rows() {
+        let lines: Vec<String> = (0..3000_usize)
+            .map(|n| {
+                format!(
+                    "{},{}",
+                    ["a", "b", "", "long name"][n * n % 4],
+                    "x".repeat(n % 50)
+                )
+            })
+            .collect();
+        let mut expected: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+        for line in &lines {
+            let sums = expected
+                .entry(line.split(',').next().unwrap().into())
+                .or_default();
+            *sums = (sums.0 + 1, sums.1 + line.len());
+        }
+        let expected = expected
+            .into_iter()
+            .map(|(group, (rows, bytes))| (group, format!("{rows},{bytes}")));
+        let unnamed = RecordFormat::file(ValueFormat::UnnamedCsv);
+        let grouping = Grouping::new(&unnamed, &["1"]).unwrap();
+        let found = run(&lines, 5, |input, output| {
+            spec("combine", input, output, grouping, 1)
+        });
+        assert_eq!(found, expected.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn rows_are_grouped_by_the_key_up_to_its_last_colon() {
+        let rows: Vec<_> = [("a:1", "x"), ("a:2", "yy"), ("a:b:1", ""), ("c", "z")]
+            .map(|(key, value)| (key.into(), value.into()))
+            .to_vec();
+        let output = ebb_scheduler::runtime::VecOutput::new();
+        let input = Arc::new(ebb_scheduler::runtime::VecInput::new(rows, 2));
+        crate::testing::report(input, output.clone(), |input, output| {
+            spec("combine", input, output, Grouping::Key, 1)
+        });
+        let rows: Vec<_> = (output.rows().unwrap().into_iter())
+            .map(|(group, sums)| format!("{} {}", group.escape_ascii(), sums.escape_ascii()))
+            .collect();
+        assert_eq!(rows, ["a 2,3", "a:b 1,0", "c 1,1"]);
+    }
+}

@@ -1,0 +1,84 @@
+//! Why a job cannot be started, watched or told of.
+
+use std::io;
+use std::path::PathBuf;
+
+use ebb_colocate::ColocateError;
+use ebb_scheduler::runtime::{SubmitError, TaskError};
+use ebb_tables::CatalogError;
+use ebb_tables::lookup::{LookupError, Unknown};
+
+use super::history::HistoryError;
+use super::request::RequestError;
+
+/// Why a job did not start, or could not be told of. What it met inside is its source.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// The request cannot be followed.
+    #[error("{0}")]
+    Request(#[from] RequestError),
+    /// A table, a snapshot or a job that is not there.
+    #[error("{0}")]
+    Lookup(#[from] LookupError),
+    /// The store failed.
+    #[error("{0}")]
+    Store(#[from] ebb_storage::Error),
+    /// The schema of a table cannot be read, or does not allow what is asked.
+    #[error("{0}")]
+    Catalog(#[from] CatalogError),
+    /// The history of jobs cannot be read or written.
+    #[error("{0}")]
+    History(#[from] HistoryError),
+    /// An input or the output refuses.
+    #[error("{0}")]
+    Task(#[from] TaskError),
+    /// The runtime refuses.
+    #[error("{0}")]
+    Submit(#[from] SubmitError),
+    /// What runs jobs does not start.
+    #[error("{0}")]
+    Colocate(#[from] ColocateError),
+    /// A scenario cannot be read.
+    #[error("{0}")]
+    Scenario(#[source] anyhow::Error),
+    /// The system refuses a folder, a file or a thread.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A table is named, and there is no database.
+    #[error("{0} is a table, and this node has no database")]
+    NoDatabase(String),
+}
+
+impl JobError {
+    /// What makes no sense of a request only once inputs are open.
+    pub fn senseless(why: impl std::fmt::Display) -> Self {
+        Self::Request(RequestError::Senseless(why.to_string()))
+    }
+
+    /// The system's error when `what` was tried.
+    pub fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        |source| Self::System { what, source }
+    }
+
+    /// That a folder cannot be made.
+    pub fn folder(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path: PathBuf = path.to_path_buf();
+        Self::system(format!("make a folder for spills in {}", path.display()))
+    }
+
+    /// No job of this id; `known` are the ids that there are, the latest first.
+    pub fn unknown_job(id: &str, known: Vec<String>) -> Self {
+        Self::Lookup(LookupError::Unknown(Unknown {
+            what: "job",
+            name: id.to_string(),
+            place: "the history".to_string(),
+            known,
+        }))
+    }
+}

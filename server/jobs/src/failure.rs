@@ -1,0 +1,78 @@
+//! What kind of failure an error is: what a command exits with, and a server answers.
+
+use std::error::Error;
+use std::io;
+
+use ebb_scheduler::runtime::{SubmitError, TaskError};
+use ebb_storage::ErrorKind;
+use ebb_tables::lookup::Unknown;
+use serde::{Deserialize, Serialize};
+
+use super::records::InvalidInput;
+use super::request::RequestError;
+
+/// What kind of failure it is: what whoever asked can do about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Failure {
+    /// The request or the input has to change.
+    Invalid,
+    /// What was named is not there.
+    NotFound,
+    /// Another process has the database.
+    Locked,
+    /// A file of the database is damaged.
+    Corrupt,
+    /// There is no space.
+    DiskFull,
+    /// The node takes no more jobs.
+    Closed,
+    /// Any other.
+    Other,
+}
+
+impl Failure {
+    /// That of an error, by the first of its causes that says.
+    pub fn of(error: &(dyn Error + 'static)) -> Self {
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            if let Some(failure) = Self::of_cause(error) {
+                return failure;
+            }
+            cause = error.source();
+        }
+        Self::Other
+    }
+
+    /// What an error says without its causes; `None` when it does not.
+    pub fn of_cause(cause: &(dyn Error + 'static)) -> Option<Self> {
+        if cause.is::<Unknown>() {
+            return Some(Self::NotFound);
+        }
+        if cause.is::<RequestError>() || cause.is::<InvalidInput>() {
+            return Some(Self::Invalid);
+        }
+        if let Some(error) = cause.downcast_ref::<io::Error>() {
+            let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+            return full.contains(&error.kind()).then_some(Self::DiskFull);
+        }
+        match cause.downcast_ref() {
+            Some(SubmitError::Goal(_)) => return Some(Self::Invalid),
+            Some(SubmitError::ShuttingDown) => return Some(Self::Closed),
+            _ => {}
+        }
+        // What an input or output met is inside, but not in the chain.
+        if let Some(TaskError::Failed(inner) | TaskError::Invalid(inner)) = cause.downcast_ref() {
+            return Self::of_cause(&**inner);
+        }
+        let error: &ebb_storage::Error = cause.downcast_ref()?;
+        Some(match error.kind() {
+            ErrorKind::InvalidRequest => Self::Invalid,
+            ErrorKind::NotFound => Self::NotFound,
+            ErrorKind::Locked => Self::Locked,
+            ErrorKind::Corruption => Self::Corrupt,
+            ErrorKind::DiskFull => Self::DiskFull,
+            _ => Self::Other,
+        })
+    }
+}

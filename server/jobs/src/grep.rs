@@ -1,0 +1,105 @@
+//! Grep: the rows of a table whose value matches a pattern.
+
+use std::sync::Arc;
+
+use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, TaskError};
+use regex::bytes::Regex;
+
+use super::Application;
+use super::records::{RowSchema, check};
+
+/// Its name and summary, for listings.
+pub const APPLICATION: Application = Application {
+    name: "grep",
+    summary: "Finds the rows whose value matches a pattern.",
+};
+
+/// What to look for.
+#[derive(Debug, Clone)]
+pub struct Pattern(Regex);
+
+impl Pattern {
+    /// The text itself, anywhere in the value.
+    ///
+    /// # Errors
+    /// When it is too long to be searched for: some MiB.
+    pub fn text(text: &str) -> Result<Self, regex::Error> {
+        Self::regex(&regex::escape(text))
+    }
+
+    /// A regular expression in the syntax of the `regex` crate, which searches in
+    /// time linear in the value whatever the expression.
+    ///
+    /// # Errors
+    /// When it is not one, and where.
+    pub fn regex(expression: &str) -> Result<Self, regex::Error> {
+        Regex::new(expression).map(Self)
+    }
+
+    /// Whether it occurs in `value`.
+    pub fn matches(&self, value: &[u8]) -> bool {
+        self.0.is_match(value)
+    }
+}
+
+/// A job of maps only that finds the rows whose value has the pattern. Its rows:
+/// those rows as they are, in the order of the input, as `schema` says.
+pub fn spec(
+    name: impl Into<String>,
+    input: Arc<dyn Input>,
+    output: Arc<dyn Output>,
+    pattern: Pattern,
+    schema: Arc<dyn RowSchema>,
+) -> JobSpec {
+    let mapper = MatchMapper { pattern, schema };
+    JobSpec::new(name, input, Arc::new(mapper), output)
+}
+
+struct MatchMapper {
+    pattern: Pattern,
+    schema: Arc<dyn RowSchema>,
+}
+
+impl Mapper for MatchMapper {
+    fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+        if self.pattern.matches(value) {
+            check(&*self.schema, key, value)?;
+            emit.emit(key, value)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::RecordFormat;
+    use ebb_scheduler::runtime::{Outcome, Runtime, RuntimeOptions, VecInput, VecOutput};
+
+    #[test]
+    fn text_is_taken_as_it_is_and_an_expression_is_not() {
+        let text = Pattern::text("a.c").unwrap();
+        assert!(text.matches(b"xa.cx") && !text.matches(b"abc"));
+        let regex = Pattern::regex("^a.c$").unwrap();
+        assert!(regex.matches(b"abc") && !regex.matches(b"xabc"));
+        assert!(Pattern::regex("(").is_err());
+    }
+
+    #[test]
+    fn matching_rows_come_in_their_order_over_all_splits() {
+        let runtime = Runtime::start(RuntimeOptions::new(1)).unwrap();
+        let output = VecOutput::new();
+        let input = Arc::new(VecInput::lines("ebb\nflow\nebb and flow\nneither", 3));
+        let pattern = Pattern::text("ebb").unwrap();
+        let output_of = Arc::new(output.clone());
+        let text = Arc::new(RecordFormat::text());
+        let job = spec("find", input, output_of, pattern, text);
+        assert_eq!(
+            runtime.submit(job).unwrap().wait().outcome,
+            Outcome::Succeeded
+        );
+        let expected = [("0", "ebb"), ("2", "ebb and flow")];
+        let row = |(key, value): (&str, &str)| (key.into(), value.into());
+        assert_eq!(output.rows().unwrap(), expected.map(row));
+    }
+}

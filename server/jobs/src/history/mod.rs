@@ -1,0 +1,340 @@
+//! What became of jobs, kept in the database itself: in the keyspace `ebb_system`,
+//! which is ebb's own.
+//!
+//! | table | a row |
+//! | --- | --- |
+//! | `format` | the version that the other tables are in, under the key `version` |
+//! | `jobs` | a job: its request, how it ended, what it counted |
+//! | `attempts` | an attempt at one of its tasks: times, CPU, bytes, how it ended |
+//! | `profiles` | what the tasks of an application took, for its next execution |
+//!
+//! A job is recorded before it starts and again when it has ended. One process at a
+//! time has a database open, so a job that is recorded as started when a database is
+//! opened is one of a process that ended before it: unfinished. Its request is in the
+//! record, so that it can be started again.
+
+mod attempts;
+mod profiles;
+mod record;
+mod recorded_output;
+mod recorder;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ebb_scheduler::runtime::MeasuredProfile;
+use ebb_storage::{Db, ErrorKind, Keyspace, Table, TableOptions};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use self::attempts::AttemptTable;
+pub use self::attempts::{ATTEMPTS_KEPT_MAX, JobAttempt};
+use self::profiles::ProfileTable;
+pub use self::profiles::{KnownProfile, ProfileRecord};
+pub use self::record::{JobRecord, OwnSnapshot, RecordState};
+pub use self::recorded_output::{CommitRecord, RecordedOutput};
+pub use self::recorder::{Recorded, Recorder};
+use super::request::JobRequest;
+pub use ebb_tables::names::SYSTEM_KEYSPACE;
+
+/// The version of the history's rows that this build writes, and the only one that it
+/// reads. An upgrade of an older one would go into [`History::open`].
+const HISTORY_VERSION: &str = "1";
+
+/// Ended jobs that are remembered.
+const ENDED_JOBS_MAX: usize = 1000;
+
+/// How often a job is started. If each time its process ended before it, it may be
+/// the job that ends the process.
+pub const STARTS_MAX: u32 = 3;
+
+/// Why the history cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum HistoryError {
+    /// The store failed.
+    #[error("{0}")]
+    Store(#[from] ebb_storage::Error),
+    /// It was written by another build.
+    #[error(
+        "the history of jobs in keyspace {SYSTEM_KEYSPACE} has version {found:?}, and this build \
+         of ebb knows version {HISTORY_VERSION:?} only: use the build that wrote it"
+    )]
+    Version {
+        /// Which.
+        found: String,
+    },
+    /// A row is none of ours.
+    #[error("row {key:?} of {SYSTEM_KEYSPACE}.{table} cannot be read: {source}")]
+    Row {
+        /// In which table.
+        table: &'static str,
+        /// Its key.
+        key: String,
+        /// Why not.
+        source: serde_json::Error,
+    },
+}
+
+/// What the history's operations give.
+pub type Result<T, E = HistoryError> = std::result::Result<T, E>;
+
+/// The history of a database's jobs.
+#[derive(Debug, Clone)]
+pub struct History {
+    jobs: Table,
+    attempts: AttemptTable,
+    profiles: ProfileTable,
+    /// Held while an id is chosen.
+    beginning: Arc<Mutex<()>>,
+}
+
+impl History {
+    /// The history, made when absent.
+    ///
+    /// # Errors
+    /// When it is of another version, or the store fails.
+    pub fn open(db: &Db) -> Result<Self> {
+        let keyspace = db.keyspace(SYSTEM_KEYSPACE)?;
+        let format = keyspace.table("format", TableOptions::default())?;
+        if check_version(&format)?.is_none() {
+            format.put(b"version", HISTORY_VERSION.as_bytes())?;
+        }
+        Self::within(
+            db,
+            |name| Ok(keyspace.table(name, TableOptions::default())?),
+        )
+    }
+
+    /// The history, if any job was recorded. Makes nothing.
+    ///
+    /// # Errors
+    /// When it is of another version, or the store fails.
+    pub fn existing(db: &Db) -> Result<Option<Self>> {
+        let found = db.existing_keyspace(SYSTEM_KEYSPACE);
+        let found = found
+            .map_err(HistoryError::from)
+            .and_then(|keyspace: Keyspace| {
+                check_version(&keyspace.existing_table("format")?)?;
+                Self::within(db, |name| Ok(keyspace.existing_table(name)?))
+            });
+        match found {
+            Ok(history) => Ok(Some(history)),
+            Err(HistoryError::Store(error)) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn within(db: &Db, table: impl Fn(&str) -> Result<Table>) -> Result<Self> {
+        Ok(Self {
+            jobs: table("jobs")?,
+            attempts: AttemptTable {
+                db: db.clone(),
+                table: table("attempts")?,
+            },
+            profiles: ProfileTable {
+                table: table("profiles")?,
+            },
+            beginning: Arc::default(),
+        })
+    }
+
+    /// Records a job that is about to start, with the snapshots that were made for it; of
+    /// ended jobs the oldest are forgotten.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn begin(&self, request: &JobRequest, own: Vec<OwnSnapshot>) -> Result<JobRecord> {
+        let _beginning = self
+            .beginning
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let recorded = self.jobs()?;
+        let ended: Vec<_> = (recorded.iter())
+            .filter(|job| job.state != RecordState::Started)
+            .collect();
+        for job in &ended[..(ended.len() + 1).saturating_sub(ENDED_JOBS_MAX)] {
+            self.forget(&job.id)?;
+        }
+        let last = recorded.last().and_then(|job| job.id.parse::<u64>().ok());
+        let now_ms = now_unix_ms();
+        // Above the last one whatever the clock says.
+        let id = format!("{:013}", now_ms.max(last.map_or(0, |last| last + 1)));
+        let job = JobRecord::new(id, request, own, now_ms);
+        self.put(&job)?;
+        Ok(job)
+    }
+
+    /// Records that an unfinished job is about to start again, over these snapshots of its
+    /// own. The attempts of its last start are forgotten: what they did is lost.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn begin_again(&self, job: &JobRecord, own: Vec<OwnSnapshot>) -> Result<JobRecord> {
+        let again = JobRecord {
+            own_snapshots: own,
+            starts: job.starts.saturating_add(1),
+            commits: false,
+            written_us: None,
+            ..job.clone()
+        };
+        self.attempts.forget(&job.id)?;
+        self.put(&again)?;
+        Ok(again)
+    }
+
+    /// Records that a job is about to put its output in place, and at which timestamp where
+    /// that is a table of CQL: on the disk, since the output may be there sooner than
+    /// anything else that is recorded.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn begin_commit(&self, job: &JobRecord, written_us: Option<i64>) -> Result<()> {
+        self.put(&JobRecord {
+            commits: true,
+            written_us,
+            ..job.clone()
+        })?;
+        Ok(self.attempts.db.sync()?)
+    }
+
+    /// Records how a job ended.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn end(&self, job: &JobRecord, state: RecordState, report: Option<Value>) -> Result<()> {
+        self.put(&JobRecord {
+            state,
+            ended_unix_ms: Some(now_unix_ms()),
+            report,
+            ..job.clone()
+        })
+    }
+
+    /// Takes a job back that did not start after all, with its attempts.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn forget(&self, id: &str) -> Result<()> {
+        self.attempts.forget(id)?;
+        Ok(self.jobs.delete(id.as_bytes())?)
+    }
+
+    /// The attempts at the tasks of a job, in the order in which they ended: the
+    /// first [`ATTEMPTS_KEPT_MAX`]. Of a job that runs some may be missing.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn attempts(&self, id: &str) -> Result<Vec<JobAttempt>> {
+        self.attempts.of(id)
+    }
+
+    /// Keeps what `job` took, by the names of the jobs it consists of, for the next
+    /// one that does the same `work`: its arguments as far as they matter. `input`
+    /// says for people what was read; `took_over_estimate`, how long it took over what
+    /// was estimated, if something was.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn record_profile(
+        &self,
+        job: &JobRecord,
+        work: &Value,
+        input: &str,
+        measured: Vec<(String, MeasuredProfile)>,
+        took_over_estimate: Option<f64>,
+    ) -> Result<()> {
+        let profile = ProfileRecord {
+            application: job.application.clone(),
+            input: input.to_string(),
+            job: job.id.clone(),
+            recorded_unix_ms: now_unix_ms(),
+            measured,
+            took_over_estimate: took_over_estimate.into_iter().collect(),
+        };
+        self.profiles.record(work, profile)
+    }
+
+    /// What is known of `work`, or else of the application.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn known_profile(&self, application: &str, work: &Value) -> Result<Option<KnownProfile>> {
+        self.profiles.known(application, work)
+    }
+
+    /// All that is known, by application.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn profiles(&self) -> Result<Vec<ProfileRecord>> {
+        self.profiles.all()
+    }
+
+    /// All jobs, the oldest first.
+    ///
+    /// # Errors
+    /// When the store fails, or a row is none of a job.
+    pub fn jobs(&self) -> Result<Vec<JobRecord>> {
+        let mut jobs = Vec::new();
+        for row in self.jobs.range::<&[u8], _>(..) {
+            let (key, value) = row?;
+            jobs.push(read_row("jobs", &key, &value)?);
+        }
+        Ok(jobs)
+    }
+
+    /// The job of this id.
+    ///
+    /// # Errors
+    /// When the store fails, or the row is none of a job.
+    pub fn job(&self, id: &str) -> Result<Option<JobRecord>> {
+        let found = self.jobs.get(id.as_bytes())?;
+        found
+            .map(|value| read_row("jobs", id.as_bytes(), &value))
+            .transpose()
+    }
+
+    /// Those that did not end, the oldest first: with no job running, those of
+    /// processes that ended before them.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn unfinished(&self) -> Result<Vec<JobRecord>> {
+        let mut jobs = self.jobs()?;
+        jobs.retain(|job| job.state == RecordState::Started);
+        Ok(jobs)
+    }
+
+    fn put(&self, job: &JobRecord) -> Result<()> {
+        let bytes = serde_json::to_vec(job).expect("a record has text keys only");
+        Ok(self.jobs.put(job.id.as_bytes(), &bytes)?)
+    }
+}
+
+/// The version that is written down, if one is.
+fn check_version(format: &Table) -> Result<Option<()>> {
+    match format.get(b"version")? {
+        None => Ok(None),
+        Some(found) if found == HISTORY_VERSION.as_bytes() => Ok(Some(())),
+        Some(found) => Err(HistoryError::Version {
+            found: String::from_utf8_lossy(&found).into_owned(),
+        }),
+    }
+}
+
+/// What a row of `table` says.
+fn read_row<T: DeserializeOwned>(table: &'static str, key: &[u8], value: &[u8]) -> Result<T> {
+    serde_json::from_slice(value).map_err(|source| HistoryError::Row {
+        table,
+        key: String::from_utf8_lossy(key).into_owned(),
+        source,
+    })
+}
+
+/// Milliseconds since 1970.
+pub fn now_unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}

@@ -1,0 +1,99 @@
+//! A job in the history.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::request::{JobRequest, RequestError};
+
+/// Where a recorded job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RecordState {
+    /// Started and not ended: it runs, it is parked, or its process ended before it.
+    Started,
+    /// Its output is there.
+    Succeeded,
+    /// It failed, or could not be started again.
+    Failed,
+    /// It was asked to stop, or discarded.
+    Cancelled,
+}
+
+/// A snapshot that was made for a job, kept for the job's next start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnSnapshot {
+    /// The number of the input that reads it, from 0.
+    pub input: u32,
+    /// The keyspace of the input's table.
+    pub keyspace: String,
+    /// Its name there.
+    pub name: String,
+}
+
+/// A job in the history.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobRecord {
+    /// Its id: digits, ascending with time.
+    pub id: String,
+    /// Which application.
+    pub application: String,
+    /// The request, as [`JobRequest::to_json`] gave it: one that this build cannot follow
+    /// is listed all the same.
+    pub request: Value,
+    /// The snapshots that were made for it.
+    pub own_snapshots: Vec<OwnSnapshot>,
+    /// Where it stands.
+    pub state: RecordState,
+    /// When it was started first, in milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// How often it was started, from 1.
+    pub starts: u32,
+    /// Whether its last start came to put the output in place. If it did not end then
+    /// and there is an output, the job has made it.
+    pub commits: bool,
+    /// The timestamp of the rows that its last start came to put into a table of CQL, where
+    /// it came to that; not written where it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_us: Option<i64>,
+    /// When it ended, in milliseconds since 1970.
+    pub ended_unix_ms: Option<u64>,
+    /// The runtime's report.
+    pub report: Option<Value>,
+    /// Attempts at its tasks that are not in the history, being too many.
+    pub attempts_dropped: u64,
+}
+
+impl JobRecord {
+    /// Of a job that starts now for the first time.
+    pub fn new(
+        id: String,
+        request: &JobRequest,
+        own_snapshots: Vec<OwnSnapshot>,
+        now_unix_ms: u64,
+    ) -> Self {
+        Self {
+            id,
+            application: request.application.name().to_string(),
+            request: request.to_json(),
+            own_snapshots,
+            state: RecordState::Started,
+            started_unix_ms: now_unix_ms,
+            starts: 1,
+            commits: false,
+            written_us: None,
+            ended_unix_ms: None,
+            report: None,
+            attempts_dropped: 0,
+        }
+    }
+
+    /// The request.
+    ///
+    /// # Errors
+    /// When this build does not know its version, or a field of it.
+    pub fn request(&self) -> Result<JobRequest, RequestError> {
+        JobRequest::from_json(self.request.clone())
+    }
+}

@@ -1,0 +1,311 @@
+use ebb_scheduler::model::{JobId, TaskKind};
+use ebb_scheduler::runtime::{
+    AttemptOutcome, AttemptRecord, JobJournal, Output, OutputWriter, TaskError, VecOutput,
+};
+use ebb_storage::Options;
+use ebb_storage::simulation::MemDisk;
+use serde_json::json;
+use std::sync::Arc;
+
+use super::*;
+use crate::pi::Variant;
+use crate::request::{ApplicationRequest, OutputPlace, PiRequest};
+
+/// A job that differs from others by its `seed`.
+fn pi(seed: u64) -> JobRequest {
+    let application = ApplicationRequest::Pi(PiRequest {
+        points: 1,
+        seed,
+        variant: Variant::Plain,
+    });
+    JobRequest::new(application, Vec::new(), OutputPlace::Terminal.into(), "/d")
+}
+
+fn begin(history: &History, seed: u64) -> JobRecord {
+    history.begin(&pi(seed), Vec::new()).unwrap()
+}
+
+#[test]
+fn a_job_that_began_is_unfinished_until_it_ends_over_restarts() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || Db::open(dir.path(), Options::default()).unwrap();
+    let db = open();
+    assert!(History::existing(&db).unwrap().is_none());
+    let history = History::open(&db).unwrap();
+    let first = begin(&history, 1);
+    let second = begin(&history, 1);
+    let third = begin(&history, 1);
+    assert!(first.id < second.id && second.id < third.id);
+    history.forget(&third.id).unwrap();
+    let report = Some(json!({"cpu_s": 1.5}));
+    history
+        .end(&second, RecordState::Succeeded, report.clone())
+        .unwrap();
+    drop((history, db));
+    let db = open();
+    let history = History::existing(&db).unwrap().unwrap();
+    let jobs = history.jobs().unwrap();
+    assert_eq!(jobs.len(), 2);
+    assert_eq!(jobs[0], first);
+    assert_eq!(history.job(&first.id).unwrap(), Some(first));
+    assert_eq!(history.job("17").unwrap(), None);
+    assert_eq!(
+        (jobs[1].state, &jobs[1].report),
+        (RecordState::Succeeded, &report)
+    );
+    assert!(jobs[1].ended_unix_ms.is_some());
+}
+
+#[test]
+fn ended_jobs_are_forgotten_in_the_end_and_unfinished_ones_are_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let history = History::open(&db).unwrap();
+    let unfinished = begin(&history, 1);
+    for n in 0..ENDED_JOBS_MAX + 5 {
+        let job = begin(&history, n as u64);
+        history.end(&job, RecordState::Failed, None).unwrap();
+    }
+    let jobs = history.jobs().unwrap();
+    assert_eq!(jobs.len(), ENDED_JOBS_MAX + 1);
+    assert_eq!(jobs[0], unfinished);
+    assert_eq!(jobs[1].request().unwrap(), pi(5));
+}
+
+fn attempt(index: u32, outcome: AttemptOutcome) -> AttemptRecord {
+    AttemptRecord {
+        kind: TaskKind::Map,
+        index,
+        attempt: 1,
+        started_s: 0.5,
+        ended_s: 1.5 + f64::from(index),
+        cpu_s: 0.25,
+        shuffle_cpu_s: 0.125,
+        bytes_in: 1 << 20,
+        bytes_out: 100,
+        spilled_bytes: 50,
+        memory_bytes_max: 1 << 16,
+        outcome,
+    }
+}
+
+fn failed(cause: &str) -> AttemptOutcome {
+    AttemptOutcome::Failed {
+        cause: cause.to_string(),
+    }
+}
+
+#[test]
+fn attempts_are_kept_in_their_order_and_go_with_their_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let history = History::open(&db).unwrap();
+    let first = begin(&history, 1);
+    let second = begin(&history, 1);
+    let mut expected = Vec::new();
+    let recorder = Recorder::start(&history, &first).unwrap();
+    for n in 0..700 {
+        let outcome = match n % 3 {
+            0 => AttemptOutcome::Done,
+            1 => failed(&format!("reason {n}: \"quoted\"")),
+            _ => AttemptOutcome::LeftBehind,
+        };
+        let record = attempt(n, outcome);
+        recorder.attempt_ended(JobId(u64::from(n / 400) + 1), &record);
+        let job = u64::from(n / 400) + 1;
+        expected.push(JobAttempt { job, record });
+    }
+    let recorded = recorder.finish().unwrap();
+    assert_eq!(recorded.attempts_dropped, 0);
+    let other = Recorder::start(&history, &second).unwrap();
+    other.attempt_ended(JobId(1), &attempt(9, AttemptOutcome::Stopped));
+    drop(other);
+
+    assert_eq!(history.attempts(&first.id).unwrap(), expected);
+    assert_eq!(history.attempts(&second.id).unwrap().len(), 1);
+    history.forget(&first.id).unwrap();
+    assert_eq!(history.attempts(&first.id).unwrap(), []);
+    assert_eq!(history.attempts(&second.id).unwrap().len(), 1);
+    // What a start left is not mixed with what the next one leaves.
+    let again = history.begin_again(&second, Vec::new()).unwrap();
+    assert_eq!(again.starts, 2);
+    assert_eq!(history.attempts(&second.id).unwrap(), []);
+    assert_eq!(history.jobs().unwrap(), [again]);
+}
+
+#[test]
+fn a_cause_that_holds_a_long_record_is_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let history = History::open(&db).unwrap();
+    let job = begin(&history, 1);
+    let recorder = Recorder::start(&history, &job).unwrap();
+    recorder.attempt_ended(JobId(1), &attempt(0, failed(&"\u{e4}".repeat(5000))));
+    recorder.finish().unwrap();
+    let kept = history.attempts(&job.id).unwrap();
+    let expected = format!("{}...", "\u{e4}".repeat(500));
+    assert_eq!(kept[0].record.outcome, failed(&expected));
+}
+
+#[test]
+fn of_very_many_attempts_the_first_are_kept_and_the_others_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let history = History::open(&db).unwrap();
+    let job = begin(&history, 1);
+    let recorder = Recorder::start(&history, &job).unwrap();
+    for n in 0..ATTEMPTS_KEPT_MAX + 7 {
+        recorder.attempt_ended(JobId(1), &attempt(n, AttemptOutcome::Done));
+    }
+    assert_eq!(recorder.finish().unwrap().attempts_dropped, 7);
+    let kept = history.attempts(&job.id).unwrap();
+    let indices = kept.iter().map(|attempt| attempt.record.index);
+    assert!(indices.eq(0..ATTEMPTS_KEPT_MAX));
+}
+
+#[test]
+fn a_history_of_another_version_is_refused_and_not_touched() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let job = begin(&History::open(&db).unwrap(), 1);
+    let format = db.existing_keyspace(SYSTEM_KEYSPACE).unwrap();
+    let format = format.existing_table("format").unwrap();
+    for other in ["0", "2", "10"] {
+        format.put(b"version", other.as_bytes()).unwrap();
+        let opened = History::open(&db).unwrap_err();
+        let existing = History::existing(&db).unwrap_err();
+        for error in [opened, existing] {
+            assert!(matches!(error, HistoryError::Version { .. }), "{error}");
+        }
+        assert_eq!(format.get(b"version").unwrap().unwrap(), other);
+    }
+    format.put(b"version", b"1").unwrap();
+    let history = History::existing(&db).unwrap().unwrap();
+    assert_eq!(history.jobs().unwrap(), [job]);
+}
+
+#[test]
+fn a_row_that_is_no_job_is_told_by_its_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let history = History::open(&db).unwrap();
+    let jobs = db.existing_keyspace(SYSTEM_KEYSPACE).unwrap();
+    let jobs = jobs.existing_table("jobs").unwrap();
+    jobs.put(b"0000000000007", b"{}").unwrap();
+    let error = history.jobs().unwrap_err().to_string();
+    assert!(
+        error.contains("0000000000007") && error.contains("ebb_system.jobs"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_same_work_is_known_best_and_otherwise_the_latest_of_the_application() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let history = History::open(&db).unwrap();
+    let measured = |cpu_s: f64| {
+        let mut measured = MeasuredProfile::default();
+        let mut task = attempt(0, AttemptOutcome::Done);
+        task.cpu_s = cpu_s;
+        measured.add(&task);
+        measured
+    };
+    let record = |application: &str, work: Value, cpu_s: f64| {
+        let job = JobRecord {
+            application: application.to_string(),
+            ..begin(&history, 1)
+        };
+        let jobs = vec![(application.to_string(), measured(cpu_s))];
+        (history.record_profile(&job, &work, "app.t", jobs, Some(cpu_s))).unwrap();
+    };
+    let known = |application: &str, work: Value| {
+        let known = history.known_profile(application, &work).unwrap()?;
+        let measured = known.profile.measured(application).unwrap();
+        Some((measured.map.cpu_s, known.is_same_work))
+    };
+    assert_eq!(known("sort", json!({"by": "a"})), None);
+    record("sort", json!({"by": "a"}), 1.0);
+    record("sort", json!({"by": "b"}), 2.0);
+    record("sorting", json!({"by": "c"}), 3.0);
+    assert_eq!(known("sort", json!({"by": "a"})), Some((1.0, true)));
+    record("sort", json!({"by": "a"}), 4.0);
+    assert_eq!(known("sort", json!({"by": "a"})), Some((4.0, true)));
+    let same = history.known_profile("sort", &json!({"by": "a"})).unwrap();
+    assert_eq!(same.unwrap().profile.took_over_estimate, [1.0, 4.0]);
+    let (_, is_same_work) = known("sort", json!({"by": "c"})).unwrap();
+    assert!(!is_same_work);
+    assert_eq!(known("grep", json!({})), None);
+    for n in 0..200 {
+        record("sort", json!(n), 5.0);
+    }
+    let all = history.profiles().unwrap();
+    let of = |name: &str| all.iter().filter(|p| p.application == name).count();
+    assert_eq!((of("sort"), of("sorting")), (100, 1));
+}
+
+/// In memory, on a disk that may fill up.
+fn history_on(disk: &MemDisk) -> History {
+    let options = Options {
+        disk: Arc::new(disk.clone()),
+        ..Options::default()
+    };
+    History::open(&Db::open("/db", options).unwrap()).unwrap()
+}
+
+#[test]
+fn that_an_output_is_put_in_place_is_on_the_disk_before_it_is() {
+    /// Looks when it is committed at what a crash of the machine would leave.
+    struct Looks(MemDisk, JobRecord);
+    impl Output for Looks {
+        fn open(&self, _: u32, _: u32) -> std::result::Result<Box<dyn OutputWriter>, TaskError> {
+            unreachable!("nothing is written")
+        }
+
+        fn commit(&self) -> std::result::Result<(), TaskError> {
+            let after = self.0.fork();
+            after.restart(7);
+            let noted = history_on(&after).jobs().unwrap();
+            let commits = JobRecord {
+                commits: true,
+                ..self.1.clone()
+            };
+            assert_eq!(noted, [commits]);
+            Ok(())
+        }
+
+        fn abort(&self) {}
+    }
+
+    let disk = MemDisk::new();
+    let history = history_on(&disk);
+    let job = begin(&history, 1);
+    let note = CommitRecord::default();
+    let output = RecordedOutput::new(Arc::new(Looks(disk, job.clone())), note.clone());
+    note.set(&history, &job);
+    output.commit().unwrap();
+    // What the next start does is not noted of the last one.
+    let again = (history.begin_again(&history.jobs().unwrap()[0], Vec::new())).unwrap();
+    assert!(!again.commits);
+    assert_eq!(history.jobs().unwrap(), [again]);
+}
+
+#[test]
+fn an_output_whose_commit_cannot_be_recorded_is_not_put_in_place() {
+    let disk = MemDisk::new();
+    let history = history_on(&disk);
+    let job = begin(&history, 1);
+    let (rows, note) = (VecOutput::new(), CommitRecord::default());
+    let output = RecordedOutput::new(Arc::new(rows.clone()), note.clone());
+    note.set(&history, &job);
+    let mut writer = output.open(0, 1).unwrap();
+    writer.write(b"k", b"v").unwrap();
+    writer.finish().unwrap();
+    disk.set_capacity_bytes(Some(disk.used_bytes()));
+    let error = output.commit().unwrap_err().to_string();
+    assert!(error.contains("history of jobs"), "{error}");
+    assert_eq!(rows.rows(), None);
+    disk.set_capacity_bytes(None);
+    output.commit().unwrap();
+    assert_eq!(rows.rows().unwrap().len(), 1);
+}

@@ -1,0 +1,196 @@
+//! Inverted index: in which rows each word occurs.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use ebb_scheduler::runtime::{Emit, Input, JobSpec, Output, Reducer, TaskError, Values};
+
+use super::Application;
+use super::records::csv::push_field;
+use super::records::{Column, RecordFormat};
+use super::wordcount::for_each_word;
+
+/// Its name and summary, for listings.
+pub const APPLICATION: Application = Application {
+    name: "index",
+    summary: "Lists for each word the keys of the rows it occurs in.",
+};
+
+/// A list of keys is cut here into several rows, so that neither a task nor the
+/// store has to hold all keys of a frequent word at once.
+const LIST_BYTES_MAX: usize = 1 << 20;
+
+/// Words of a row that are kept in mind, in bytes: of one that occurs again later in a
+/// longer row the key comes again, and the reducer leaves it out.
+const SEEN_BYTES_MAX: usize = 1 << 20;
+
+/// What its rows have.
+pub fn rows() -> RecordFormat {
+    RecordFormat::rows(vec![Column::text("word")], vec![Column::text("keys")])
+}
+
+/// A job that indexes values by their words, those of
+/// [`wordcount`](super::wordcount), in `reduces` reduce tasks, at least one. Its
+/// rows: a word, and as a CSV record the keys of the rows it occurs in, each once,
+/// in the order of the input. Beyond a MiB of keys the list goes on in rows
+/// `word#2`, `word#3`; no word has a `#`.
+pub fn spec(
+    name: impl Into<String>,
+    input: Arc<dyn Input>,
+    output: Arc<dyn Output>,
+    reduces: u32,
+) -> JobSpec {
+    let reducer = ListReducer {
+        list_bytes_max: LIST_BYTES_MAX,
+    };
+    JobSpec::new(name, input, Arc::new(map_words), output)
+        .reducer(Arc::new(reducer), reduces.max(1))
+}
+
+/// Emits `(word, key)` for every different word of a row: once, unless the row is long.
+fn map_words(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+    let (mut seen, mut seen_bytes) = (HashSet::new(), 0);
+    for_each_word(value, |word| {
+        let word = word.to_ascii_lowercase();
+        if seen.contains(&word) {
+            return emit.checkpoint();
+        }
+        emit.emit(&word, key)?;
+        seen_bytes += word.len() + size_of::<Vec<u8>>();
+        if seen_bytes > SEEN_BYTES_MAX {
+            seen.clear();
+            seen_bytes = 0;
+        }
+        seen.insert(word);
+        Ok(())
+    })
+}
+
+struct ListReducer {
+    list_bytes_max: usize,
+}
+
+impl Reducer for ListReducer {
+    fn reduce(
+        &self,
+        key: &[u8],
+        values: &mut Values<'_>,
+        emit: &mut dyn Emit,
+    ) -> Result<(), TaskError> {
+        let mut list = Vec::new();
+        let mut rows = 0_u32;
+        // A row is mapped in one go: what is the same comes one after the other.
+        let mut last: Option<Vec<u8>> = None;
+        let mut tell = |list: &mut Vec<u8>| {
+            rows += 1;
+            let told = match rows {
+                1 => emit.emit(key, list),
+                _ => emit.emit(&[key, format!("#{rows}").as_bytes()].concat(), list),
+            };
+            list.clear();
+            told
+        };
+        while let Some(row) = values.next_value()? {
+            if last.as_deref() == Some(row) {
+                continue;
+            }
+            let last = last.get_or_insert_default();
+            last.clear();
+            last.extend_from_slice(row);
+            if !list.is_empty() && list.len() + row.len() > self.list_bytes_max {
+                tell(&mut list)?;
+            }
+            push_field(&mut list, row);
+        }
+        tell(&mut list)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::testing::{input, report, run};
+    use ebb_scheduler::runtime::VecOutput;
+
+    #[test]
+    fn a_word_that_occurs_again_late_in_a_long_row_has_that_row_once() {
+        let words: Vec<String> = (0..60_000).map(|n| format!("w{n}")).collect();
+        let once_bytes: usize = words
+            .iter()
+            .map(|word| word.len() + size_of::<Vec<u8>>())
+            .sum();
+        assert!(once_bytes > SEEN_BYTES_MAX);
+        let row = words.join(" ");
+        let lines = [format!("{row} {row}"), "w7".to_string(), row];
+        let output = VecOutput::new();
+        let counters = report(input(&lines, 1), output.clone(), |input, output| {
+            spec("index", input, output, 1)
+        })
+        .counters;
+        // It did come again.
+        assert!(counters.map_output_records > 150_000);
+        let rows = output.rows().unwrap();
+        assert_eq!(rows.len(), words.len());
+        for (word, keys) in rows {
+            let expected = match &word[..] {
+                b"w7" => &b"0000,0001,0002"[..],
+                _ => b"0000,0002",
+            };
+            assert_eq!(keys, expected, "{}", word.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn every_word_has_the_rows_it_occurs_in() {
+        let words = ["Ebb", "ebb", "flow", "tide,", "x86_64", "größe"];
+        let lines: Vec<String> = (0..300_usize)
+            .map(|n| {
+                let word = |i: usize| words[(n * 7 + i * i) % words.len()];
+                (0..n % 5).map(word).collect::<Vec<_>>().join(" ")
+            })
+            .collect();
+        // With other code: word by word, character by character.
+        let mut expected: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (n, line) in lines.iter().enumerate() {
+            let mut word = String::new();
+            for c in line.chars().chain([' ']) {
+                if c.is_ascii_alphanumeric() || !c.is_ascii() {
+                    word.push(c.to_ascii_lowercase());
+                } else if !word.is_empty() {
+                    let rows = expected.entry(std::mem::take(&mut word)).or_default();
+                    if rows.last() != Some(&format!("{n:04}")) {
+                        rows.push(format!("{n:04}"));
+                    }
+                }
+            }
+        }
+        let expected = expected.into_iter();
+        let expected: Vec<_> = expected
+            .map(|(word, rows)| (word, rows.join(",")))
+            .collect();
+        for reduces in [1, 3] {
+            let mut found = run(&lines, 6, |input, output| {
+                spec("index", input, output, reduces)
+            });
+            found.sort();
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn a_long_list_goes_on_in_further_rows() {
+        let lines = ["a", "a", "a b", "a"];
+        let output = ebb_scheduler::runtime::VecOutput::new();
+        let report = crate::testing::report(input(&lines, 2), output.clone(), |input, out| {
+            let reducer = ListReducer { list_bytes_max: 10 };
+            JobSpec::new("index", input, Arc::new(map_words), out).reducer(Arc::new(reducer), 1)
+        });
+        assert_eq!(report.counters.reduce_groups, 2);
+        let rows: Vec<_> = (output.rows().unwrap().into_iter())
+            .map(|(word, list)| format!("{} {}", word.escape_ascii(), list.escape_ascii()))
+            .collect();
+        assert_eq!(rows, ["a 0000,0001", "a#2 0002,0003", "b 0002"]);
+    }
+}

@@ -1,0 +1,337 @@
+use std::collections::BTreeMap;
+
+use ebb_catalog::key::PartitionKey;
+use ebb_catalog::row::{Cell, Deletion, Expiry, HeaderBuilder, Lifetime, Marker, RowBuilder};
+use ebb_catalog::schema::TableDefinition;
+use ebb_catalog::types::CqlType;
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{
+    Db, DetachedOptions, DetachedTable, Keyspace, Maintenance, ManualClock, Options, Table,
+    TableOptions,
+};
+use ebb_tables::{CQL_ROW, database_options, merge_operators, schema_at};
+use rand::{RngExt, SeedableRng};
+
+use super::*;
+
+/// When the clock of a test begins, in seconds since 1970.
+const NOW_S: i64 = 1_700_000_000;
+
+struct Fixture {
+    db: Db,
+    keyspace: Keyspace,
+    table: Table,
+    schema: Arc<ebb_catalog::schema::TableSchema>,
+    clock: ManualClock,
+}
+
+/// The table `t (k int, c int, s text STATIC, a int, b text, PRIMARY KEY (k, c))`.
+fn fixture(options: Options) -> Fixture {
+    let clock = ManualClock::at_ms(NOW_S as u64 * 1000);
+    let db = Db::open(
+        "/db",
+        Options {
+            clock: Arc::new(clock.clone()),
+            maintenance: Maintenance::Manual,
+            ..options
+        },
+    )
+    .unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let options = TableOptions {
+        merge_operator: Some(CQL_ROW.to_string()),
+        ..TableOptions::default()
+    };
+    let table = keyspace.table("t", options).unwrap();
+    let column = |name: &str, ty, is_static| (name.to_string(), ty, is_static);
+    let schema = ebb_catalog::schema::TableSchema::create(TableDefinition {
+        keyspace: "app".into(),
+        name: "t".into(),
+        id: uuid::Uuid::nil(),
+        columns: vec![
+            column("k", CqlType::Int, false),
+            column("c", CqlType::Int, false),
+            column("s", CqlType::Text, true),
+            column("a", CqlType::Int, false),
+            column("b", CqlType::Text, false),
+        ],
+        partition_key: vec!["k".into()],
+        clustering: vec!["c".into()],
+        order: Vec::new(),
+        options: Default::default(),
+    })
+    .unwrap();
+    table.put(SCHEMA_KEY, &schema.encode()).unwrap();
+    Fixture {
+        db,
+        keyspace,
+        table,
+        schema: Arc::new(schema),
+        clock,
+    }
+}
+
+fn in_memory() -> Fixture {
+    fixture(Options {
+        disk: Arc::new(MemDisk::new()),
+        ..database_options()
+    })
+}
+
+impl Fixture {
+    fn id(&self, column: &str) -> u32 {
+        self.schema.column(column).unwrap().id.0
+    }
+
+    fn partition(&self, k: i32) -> PartitionKey {
+        PartitionKey::new(&[&k.to_be_bytes()]).unwrap()
+    }
+
+    /// INSERT, at a timestamp, of a row that expires or does not.
+    fn insert(&self, k: i32, c: i32, a: i32, b: &str, timestamp: i64, expiry: Option<Expiry>) {
+        let mut operand = Vec::new();
+        let mut row = RowBuilder::new(&mut operand, timestamp);
+        row.marker(Marker { timestamp, expiry });
+        let lifetime = expiry.map_or(Lifetime::Permanent, Lifetime::Expiring);
+        let mut cells = [
+            (self.id("a"), a.to_be_bytes().to_vec()),
+            (self.id("b"), b.as_bytes().to_vec()),
+        ];
+        cells.sort_unstable();
+        for (id, value) in &cells {
+            let value = &value[..];
+            row.cell(
+                *id,
+                Cell {
+                    timestamp,
+                    lifetime,
+                    value,
+                },
+            );
+        }
+        row.finish().unwrap();
+        let layout = self.schema.layout();
+        let key = layout
+            .row_key(&self.partition(k), &[&c.to_be_bytes()])
+            .unwrap();
+        self.table.merge(&key, &operand).unwrap();
+    }
+
+    fn header(&self, k: i32, write: impl FnOnce(HeaderBuilder<'_>)) {
+        let mut operand = Vec::new();
+        write(HeaderBuilder::new(&mut operand));
+        self.table
+            .merge(&self.partition(k).header_key(), &operand)
+            .unwrap();
+    }
+
+    fn input(&self, snapshot: &str, splits: usize, wanted: Option<&[&str]>) -> CqlInput {
+        let table = self
+            .keyspace
+            .snapshot(snapshot)
+            .unwrap()
+            .table("t")
+            .unwrap();
+        let schema = schema_at(&table, "app.t").unwrap().unwrap();
+        let wanted: Option<Vec<String>> =
+            wanted.map(|all| all.iter().map(|name| name.to_string()).collect());
+        let text = CqlText::new(Arc::new(schema), table.read_time_ms(), wanted.as_deref());
+        CqlInput::new(SnapshotInput::new(table, splits), text)
+    }
+}
+
+type Rows = Vec<(String, String)>;
+
+fn rows_of(input: &dyn Input, splits: &[Split]) -> Rows {
+    let mut rows = Vec::new();
+    for split in splits {
+        let mut add = |key: &[u8], value: &[u8]| {
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            rows.push((text(key), text(value)));
+            Ok(())
+        };
+        input.read(split, &mut add).unwrap();
+    }
+    rows.sort();
+    rows
+}
+
+fn rows(input: &dyn Input) -> Rows {
+    rows_of(input, &input.splits().unwrap())
+}
+
+fn pairs(rows: &[(&str, &str)]) -> Rows {
+    let pair = |(key, value): &(&str, &str)| (key.to_string(), value.to_string());
+    rows.iter().map(pair).collect()
+}
+
+#[test]
+fn rows_come_under_the_deletions_of_their_partition_as_of_the_snapshot() {
+    let fixture = in_memory();
+    fixture.insert(1, 1, 11, "one, \"1\"", 5, None);
+    fixture.insert(1, 2, 12, "", 5, None);
+    fixture.insert(1, 3, 13, "newer", 9, None);
+    fixture.header(1, |mut header| {
+        header.deletion(Deletion {
+            timestamp: 7,
+            local_time_s: NOW_S,
+        });
+    });
+    let expiry = Expiry {
+        ttl_s: 10,
+        expiry_s: NOW_S + 10,
+    };
+    fixture.insert(2, 1, 21, "expires", 5, Some(expiry));
+    fixture.keyspace.create_snapshot("before").unwrap();
+    fixture.clock.advance_ms(11_000);
+    fixture.insert(3, 1, 31, "later", 5, None);
+    fixture.keyspace.create_snapshot("after").unwrap();
+    let before = pairs(&[("1,3", "\"\",13,newer"), ("2,1", "\"\",21,expires")]);
+    // However late it is read.
+    assert_eq!(rows(&fixture.input("before", 4, None)), before);
+    let after = pairs(&[("1,3", "\"\",13,newer"), ("3,1", "\"\",31,later")]);
+    assert_eq!(rows(&fixture.input("after", 4, None)), after);
+    let only_a = pairs(&[("1,3", "13"), ("3,1", "31")]);
+    assert_eq!(rows(&fixture.input("after", 1, Some(&["a", "k"]))), only_a);
+    let keys = pairs(&[("1,3", ""), ("3,1", "")]);
+    assert_eq!(rows(&fixture.input("after", 1, Some(&[]))), keys);
+}
+
+/// A few partitions, some of them large, some of static values only, with deletions of all
+/// kinds; and their rows as they should come.
+fn filled(fixture: &Fixture, rng: &mut impl rand::Rng) -> Rows {
+    let mut expected = BTreeMap::new();
+    let b = "b".repeat(300);
+    for k in 0..12 {
+        let cells = [0, 3, 400, 900][rng.random_range(0..4)];
+        let is_deleted = rng.random_bool(0.3);
+        let has_static = rng.random_bool(0.5);
+        for c in 0..cells {
+            let is_newer = rng.random_bool(0.5);
+            fixture.insert(k, c, c * 2, &b, if is_newer { 9 } else { 5 }, None);
+            if is_newer || !is_deleted {
+                let s = if has_static { "static" } else { "\"\"" };
+                expected.insert(format!("{k},{c}"), format!("{s},{},{b}", c * 2));
+            }
+        }
+        fixture.header(k, |mut header| {
+            if is_deleted {
+                header.deletion(Deletion {
+                    timestamp: 7,
+                    local_time_s: NOW_S,
+                });
+            }
+            if has_static {
+                let mut row = header.static_row(8);
+                row.cell(
+                    fixture.id("s"),
+                    Cell {
+                        timestamp: 8,
+                        lifetime: Lifetime::Permanent,
+                        value: b"static",
+                    },
+                );
+                row.finish().unwrap();
+            }
+        });
+        let prefix = format!("{k},");
+        if has_static && !expected.keys().any(|key| key.starts_with(&prefix)) {
+            expected.insert(prefix, "static,,".to_string());
+        }
+    }
+    expected.into_iter().collect()
+}
+
+#[test]
+fn splits_that_begin_inside_of_partitions_give_the_rows_that_one_split_gives() {
+    for _ in 0..6 {
+        let seed: u64 = rand::random();
+        println!("seed {seed}");
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+        let fixture = in_memory();
+        let expected = filled(&fixture, &mut rng);
+        fixture.keyspace.create_snapshot("s").unwrap();
+        for is_flushed in [false, true] {
+            let one = fixture.input("s", 1, None);
+            assert_eq!(rows(&one), expected);
+            let many = fixture.input("s", 7, None);
+            assert_eq!(rows(&many), expected);
+            // At any keys, also between headers and rows.
+            let keys = fixture
+                .table
+                .range::<&[u8], _>(..)
+                .map(|row| row.unwrap().0);
+            let keys: Vec<Bytes> = keys.collect();
+            let mut cuts: Vec<Bytes> = (0..20)
+                .map(|_| keys[rng.random_range(1..keys.len())].clone())
+                .collect();
+            cuts.sort();
+            cuts.dedup();
+            let first = [SCHEMA_KEY, &[0]].concat();
+            let lowers = std::iter::once(Bytes::from(first)).chain(cuts.iter().cloned());
+            let uppers = cuts.iter().cloned().map(Some).chain([None]);
+            let pieces = lowers.zip(uppers).map(|(lower, upper)| Split {
+                payload: Piece { lower, upper }.encode(),
+                ..Split::default()
+            });
+            assert_eq!(rows_of(&many, &pieces.collect::<Vec<_>>()), expected);
+            if !is_flushed {
+                fixture.db.flush().unwrap();
+            }
+        }
+        let input = fixture.input("s", 3, None);
+        let all: std::collections::BTreeSet<_> = expected.into_iter().collect();
+        for split in input.splits().unwrap() {
+            let mut check = |key: &[u8], value: &[u8]| {
+                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+                assert!(all.contains(&(text(key), text(value))));
+                Ok(())
+            };
+            input.sample(&split, 50, &mut check).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_process_without_the_database_reads_the_same_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = ManualClock::at_ms(NOW_S as u64 * 1000);
+    let db = Db::open(
+        dir.path(),
+        Options {
+            clock: Arc::new(clock),
+            maintenance: Maintenance::Manual,
+            ..database_options()
+        },
+    )
+    .unwrap();
+    let memory = in_memory();
+    let keyspace = db.keyspace("app").unwrap();
+    let options = memory.table.options().clone();
+    let fixture = Fixture {
+        table: keyspace.table("t", options).unwrap(),
+        keyspace,
+        db,
+        ..memory
+    };
+    fixture
+        .table
+        .put(SCHEMA_KEY, &fixture.schema.encode())
+        .unwrap();
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+    let expected = filled(&fixture, &mut rng);
+    fixture.keyspace.create_snapshot("s").unwrap();
+    let table = fixture.keyspace.snapshot("s").unwrap().table("t").unwrap();
+    let splits = fixture.input("s", 5, None).splits().unwrap();
+    assert!(splits.len() > 1);
+    let pin = table.pin().unwrap();
+    let options = DetachedOptions {
+        merge_operators: merge_operators(),
+        ..DetachedOptions::default()
+    };
+    let detached = DetachedTable::open(pin.description(), options).unwrap();
+    let schema = ebb_tables::detached_schema(&detached, "app.t").unwrap();
+    let text = CqlText::new(Arc::new(schema), table.read_time_ms(), None);
+    let input = CqlInput::new(SnapshotInput::detached(detached), text);
+    assert_eq!(rows_of(&input, &splits), expected);
+}

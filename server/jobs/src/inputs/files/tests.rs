@@ -1,0 +1,336 @@
+use std::fs;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::records::{InvalidRow, RowSchema};
+
+const CSV: FileKind = FileKind::Csv {
+    header: true,
+    multiline: false,
+};
+
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self { dir }
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// The keys without the directory, and the values, by split.
+    fn read(&self, input: &FilesInput) -> Result<Vec<Vec<(String, String)>>, TaskError> {
+        let directory = format!("{}/", self.dir.path().display());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let mut all = Vec::new();
+        for split in input.splits()? {
+            let mut records = Vec::new();
+            input.read(&split, &mut |key, value| {
+                records.push((text(key).replace(&directory, ""), text(value)));
+                Ok(())
+            })?;
+            all.push(records);
+        }
+        Ok(all)
+    }
+}
+
+fn values(splits: Vec<Vec<(String, String)>>) -> Vec<String> {
+    let records = splits.into_iter().flatten();
+    records.map(|(_, value)| value).collect()
+}
+
+#[test]
+fn every_line_of_every_file_comes_once_whatever_the_splits() {
+    let place = Place::new();
+    let seed = rand::random();
+    println!("seed {seed}");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut expected = Vec::new();
+    for file in 0..5 {
+        let mut content = String::new();
+        for line in 0..rng.random_range(0..4000) {
+            let line = format!("{file} {line} {}", "x".repeat(rng.random_range(0..400)));
+            content += &line;
+            content += ["\n", "\r\n"][rng.random_range(0..2)];
+            expected.push(line);
+        }
+        place.write(&format!("data/{file}.txt"), content);
+    }
+    let total_bytes: usize = expected.iter().map(String::len).sum();
+    place.write("data/_SUCCESS", "");
+    place.write("data/.hidden/f", "hidden");
+    let paths = [place.dir.path().join("data")];
+    for splits in [1, 3, 8, 10_000] {
+        let input = FilesInput::open(&paths, FileKind::Text, splits).unwrap();
+        let cut = input.splits().unwrap();
+        assert!(cut.len() <= splits);
+        let even = (total_bytes / splits).max(SPLIT_BYTES_MIN as usize) as u64;
+        for split in &cut[..cut.len() - 1] {
+            assert!(split.bytes >= even, "{} of {even}", split.bytes);
+            assert!(
+                split.bytes < even + even / 8 + 1000,
+                "{} of {even}",
+                split.bytes
+            );
+        }
+        assert_eq!(values(place.read(&input).unwrap()), expected);
+    }
+}
+
+#[test]
+fn a_key_tells_the_file_and_the_byte() {
+    let place = Place::new();
+    let path = place.write("a.txt", "one\n\nthree");
+    let input = FilesInput::open(&[path], FileKind::Text, 1).unwrap();
+    let expected = [("0", "one"), ("4", ""), ("5", "three")];
+    let expected = expected.map(|(at, value)| (format!("a.txt:{at:0>12}"), value.to_string()));
+    assert_eq!(place.read(&input).unwrap(), [expected]);
+    let mut key = b"f:".to_vec();
+    set_offset(&mut key, 2, u64::MAX);
+    assert_eq!(key, format!("f:{}", u64::MAX).into_bytes());
+}
+
+#[test]
+fn json_lines_are_lines_that_are_not_empty() {
+    let place = Place::new();
+    let path = place.write("a.jsonl", "{\"a\":1}\n\n  \n{\"a\":2}\n");
+    let input = FilesInput::open(&[path], FileKind::JsonLines, 1).unwrap();
+    assert_eq!(
+        values(place.read(&input).unwrap()),
+        ["{\"a\":1}", "{\"a\":2}"]
+    );
+}
+
+#[test]
+fn the_first_line_of_each_csv_file_names_the_columns() {
+    let place = Place::new();
+    let a = place.write("a.csv", "id,\"the name\"\r\n1,x\r\n\r\n2,\"y,z\"\r\n");
+    let b = place.write("b.csv", "id,the name\n3,w");
+    let empty = place.write("c.csv", "");
+    let input = FilesInput::open(&[a.clone(), b, empty], CSV, 4).unwrap();
+    let columns = input.format(&[]).unwrap().columns().into_iter();
+    let columns: Vec<_> = columns.map(|column| column.name).collect();
+    assert_eq!(columns, ["id", "the name"]);
+    assert_eq!(
+        values(place.read(&input).unwrap()),
+        ["1,x", "2,\"y,z\"", "3,w"]
+    );
+    let other = place.write("d.csv", "id,age\n");
+    let error = FilesInput::open(&[a, other], CSV, 4)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("d.csv has other columns"), "{error}");
+}
+
+#[test]
+fn records_over_several_lines_need_multiline_and_come_whole_then() {
+    let place = Place::new();
+    let content = "n,text\n1,\"two\nlines\"\n2,\"say \"\"no\"\"\n\nmore\"\n3,5\" disk\n4,\"\"\n";
+    let path = [place.write("a.csv", content)];
+    let input = FilesInput::open(&path, CSV, 4).unwrap();
+    let error = place.read(&input).unwrap_err().to_string();
+    assert!(
+        error.contains("line 2: a quote is still open") && error.contains("--multiline"),
+        "{error}"
+    );
+    let kind = FileKind::Csv {
+        header: true,
+        multiline: true,
+    };
+    let input = FilesInput::open(&path, kind, 4).unwrap();
+    assert_eq!(
+        values(place.read(&input).unwrap()),
+        [
+            "1,\"two\nlines\"",
+            "2,\"say \"\"no\"\"\n\nmore\"",
+            "3,5\" disk",
+            "4,\"\""
+        ]
+    );
+    let unclosed = [place.write("b.csv", "n\n\"1\n2\n")];
+    let input = FilesInput::open(&unclosed, kind, 4).unwrap();
+    let error = place.read(&input).unwrap_err().to_string();
+    assert!(error.contains("b.csv, line 2:"), "{error}");
+}
+
+/// Each line was looked at again for every line after it: 20,000 lines took 49 s.
+#[test]
+fn a_quote_that_is_missing_is_found_in_one_pass_over_very_many_lines() {
+    let place = Place::new();
+    let kind = FileKind::Csv {
+        header: false,
+        multiline: true,
+    };
+    let lines = "she said \"\"no\"\", and so on\n".repeat(200_000);
+    place.write("open.csv", format!("\"{lines}"));
+    let open = FilesInput::open(&[place.dir.path().join("open.csv")], kind, 1);
+    let error = open.unwrap_err().to_string();
+    assert!(error.contains("line 1: a quote is still open"), "{error}");
+    place.write("closed.csv", format!("\"{lines}\"\nnext\n"));
+    let input = FilesInput::open(&[place.dir.path().join("closed.csv")], kind, 1).unwrap();
+    let records = values(place.read(&input).unwrap());
+    assert_eq!((records.len(), &records[1][..]), (2, "next"));
+    assert_eq!(records[0].len(), lines.len() + 2);
+}
+
+#[test]
+fn a_file_that_changes_or_is_not_there_is_an_error() {
+    let place = Place::new();
+    let path = place.write("a.txt", "one\ntwo\n");
+    let input = FilesInput::open(std::slice::from_ref(&path), FileKind::Text, 1).unwrap();
+    place.write("a.txt", "one\ntwo\nthree\n");
+    let error = place.read(&input).unwrap_err().to_string();
+    assert!(
+        error.contains("changed") || error.contains("reading"),
+        "{error}"
+    );
+    fs::remove_file(&path).unwrap();
+    let error = FilesInput::open(&[path], FileKind::Text, 1);
+    assert!(error.unwrap_err().to_string().contains("a.txt"));
+    let nothing = FilesInput::open(&[place.dir.path().into()], FileKind::Text, 1);
+    assert!(nothing.unwrap_err().to_string().contains("no files"));
+}
+
+const UNNAMED: FileKind = FileKind::Csv {
+    header: false,
+    multiline: false,
+};
+
+#[test]
+fn columns_without_a_header_have_the_names_given_or_numbers() {
+    let place = Place::new();
+    let path = [place.write("a.csv", "7,8\n9,10\n")];
+    let input = FilesInput::open(&path, UNNAMED, 1).unwrap();
+    let columns = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+        let format = input.format(&names)?;
+        let columns = format.columns().into_iter().map(|column| column.name);
+        Ok(columns.collect::<Vec<_>>().join(","))
+    };
+    assert_eq!(columns(&[]).unwrap(), "1,2");
+    assert_eq!(columns(&["a", "b"]).unwrap(), "a,b");
+    let error: InvalidInput = columns(&["a"]).unwrap_err();
+    assert!(
+        error.to_string().contains("1 names for the 2 columns"),
+        "{error}"
+    );
+    assert!(columns(&["a", "a"]).is_err());
+    let double = place.write("b.csv", "a,b,a\n1,2,3\n");
+    let error = FilesInput::open(&[double], CSV, 1).unwrap_err().to_string();
+    assert!(
+        error.contains("b.csv, line 1: two columns are called \"a\""),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_row_that_an_application_refuses_is_told_by_its_line() {
+    let place = Place::new();
+    let lines = "x\n".repeat(100_000);
+    let path = [place.write("a.txt", format!("{lines}bad\n{lines}"))];
+    let input = FilesInput::open(&path, FileKind::Text, 4).unwrap();
+    let splits = input.splits().unwrap();
+    let read = |split: &Split| {
+        input.read(split, &mut |key, value| match value {
+            b"bad" => Err(InvalidRow::error(key, "it is bad")),
+            _ => Ok(()),
+        })
+    };
+    let errors: Vec<_> = splits
+        .iter()
+        .filter_map(|split| read(split).err())
+        .collect();
+    let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(errors.len(), 1);
+    assert!(
+        errors[0].ends_with("a.txt, line 100001: it is bad"),
+        "{errors:?}"
+    );
+}
+
+fn gzip(content: &str) -> Vec<u8> {
+    use std::io::Write;
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(content.as_bytes()).unwrap();
+    gzip.finish().unwrap()
+}
+
+#[test]
+fn files_compressed_by_gzip_are_read_as_their_text_in_one_part() {
+    let place = Place::new();
+    let rows: Vec<String> = (0..30_000).map(|n| format!("{n},{}", n * n)).collect();
+    let content = format!("n,square\n{}\n", rows.join("\n"));
+    let (head, tail) = content.split_at(content.len() / 2);
+    // Two such files in one are one text, as with gunzip.
+    let compressed = [gzip(head), gzip(tail)].concat();
+    let path = [
+        place.write("a.csv.gz", &compressed),
+        place.write("b.csv", "n,square\n1,1\n"),
+    ];
+    let input = FilesInput::open(&path, CSV, 8).unwrap();
+    let read = place.read(&input).unwrap();
+    assert_eq!(read[0][1].0, "a.csv.gz:000000000013");
+    let mut expected = rows.clone();
+    expected.push("1,1".to_string());
+    assert_eq!(values(read), expected);
+    let mut sampled = 0;
+    for split in input.splits().unwrap() {
+        input
+            .sample(&split, 40, &mut |_, _| {
+                sampled += 1;
+                Ok(())
+            })
+            .unwrap();
+    }
+    assert!((40..100).contains(&sampled), "{sampled}");
+    let cut = [place.write("cut.csv.gz", &compressed[..compressed.len() / 2])];
+    let input = FilesInput::open(&cut, CSV, 1).unwrap();
+    let error = place.read(&input).unwrap_err().to_string();
+    assert!(
+        error.contains("reading") && error.contains("cut.csv.gz"),
+        "{error}"
+    );
+    let bad = format!("{}\nbad\n", "x\n".repeat(5));
+    let bad = [place.write("bad.gz", gzip(&bad))];
+    let input = FilesInput::open(&bad, FileKind::Text, 1).unwrap();
+    let split = &input.splits().unwrap()[0];
+    let error = input.read(split, &mut |key, value| match value {
+        b"bad" => Err(InvalidRow::error(key, "it is bad")),
+        _ => Ok(()),
+    });
+    let error = error.unwrap_err().to_string();
+    assert!(error.ends_with("bad.gz, line 7: it is bad"), "{error}");
+}
+
+#[test]
+fn files_of_formats_that_are_not_read_are_refused_as_what_they_are() {
+    let place = Place::new();
+    for (content, name) in [
+        (&b"PAR1\x15\x04rows PAR1"[..], "Parquet"),
+        (b"BZh91AY&SY and so on", "bzip2"),
+        (b"\x28\xb5\x2f\xfd", "zstd"),
+        (b"PK\x03\x04", "zip"),
+    ] {
+        let path = place.write("data/a.csv", content);
+        let error = FilesInput::open(&[place.dir.path().join("data")], CSV, 1).unwrap_err();
+        let error = error.to_string();
+        let (path, name) = (path.display().to_string(), format!("format {name}"));
+        assert!(error.contains(&path) && error.contains(&name), "{error}");
+    }
+    // Words.
+    for content in ["PAR1 of the text", "BZhar", "PAR", ""] {
+        let path = place.write("a.txt", content);
+        FilesInput::open(&[path], FileKind::Text, 1).unwrap();
+    }
+}

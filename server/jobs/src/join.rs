@@ -1,0 +1,359 @@
+//! Join: pairs of rows of two inputs that have the same key.
+
+use std::sync::Arc;
+
+use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, Reducer, TaskError, Values};
+
+use super::Application;
+use super::inputs::{Side, Union};
+use super::records::csv::push_field;
+use super::records::{
+    Column, Columns, Fields, KEY, RecordFormat, RowSchema, UnknownColumn, set_apart,
+};
+
+/// Its name and summary, for listings.
+pub const APPLICATION: Application = Application {
+    name: "join",
+    summary: "Joins rows of two inputs that have the same key.",
+};
+
+/// How many bytes of left values of one key are held in memory.
+const LEFT_BYTES_MAX: usize = 64 << 20;
+
+/// Which left rows there are in the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JoinKind {
+    /// Those with a right row of the same key.
+    Inner,
+    /// All; without a right row its columns are empty.
+    Left,
+}
+
+/// An input, what of it is the key, and the columns that go along.
+pub struct JoinSide {
+    input: Arc<dyn Input>,
+    on: On,
+    key: Column,
+    /// All columns of a row, and which of them go along.
+    row: Columns,
+    along: Vec<(usize, Column)>,
+}
+
+/// What of a row is the key.
+#[derive(Debug)]
+enum On {
+    RowKey,
+    /// This one of the row's columns.
+    Column(usize),
+    /// One that a row is not written with: a member of JSON, say.
+    Other(Columns),
+}
+
+impl JoinSide {
+    /// The rows of `input`, as `schema` says, by the column called `on`; by their own
+    /// keys without one.
+    ///
+    /// # Errors
+    /// When there is no such column.
+    pub fn new(
+        input: Arc<dyn Input>,
+        schema: &dyn RowSchema,
+        on: Option<&str>,
+    ) -> Result<Self, UnknownColumn> {
+        // Where a row was in a file is no part of it.
+        let without = schema.without_place();
+        let has_key = without.is_none();
+        let schema = without.unwrap_or_else(|| schema.shared());
+        let mut along: Vec<(usize, Column)> = schema.columns().into_iter().enumerate().collect();
+        let (on, place, name) = match on {
+            None => (On::RowKey, schema.position(KEY).filter(|_| has_key), KEY),
+            Some(name) => match schema.position(name) {
+                Some(at) => (On::Column(at), Some(at), name),
+                None => (On::Other(Columns::new(&*schema, &[name])?), None, name),
+            },
+        };
+        Ok(Self {
+            input,
+            on,
+            key: match place {
+                Some(at) => along.remove(at).1,
+                None => Column::text(name),
+            },
+            row: Columns::all(&*schema),
+            along,
+        })
+    }
+}
+
+/// What the rows have: the key, called as the left side calls it, the other columns of
+/// the left row, and those of the right one. A name that is there already gets `right_`
+/// before it.
+pub fn rows(left: &JoinSide, right: &JoinSide) -> RecordFormat {
+    let along = left.along.iter().chain(&right.along);
+    let columns = [&left.key]
+        .into_iter()
+        .chain(along.map(|(_, column)| column));
+    let mut columns: Vec<Column> = columns.cloned().collect();
+    set_apart(&mut columns, "right_");
+    let value = columns.split_off(1);
+    RecordFormat::rows(columns, value)
+}
+
+/// A job that joins in `reduces` reduce tasks, at least one. Its rows, see [`rows`]: one
+/// for every pair of rows that have the key. Rows whose column is missing have no key and
+/// are in no pair.
+///
+/// The left rows of one key are held in memory, up to 64 MiB; right ones are
+/// streamed, so the side with fewer rows per key should be the left one.
+pub fn spec(
+    name: impl Into<String>,
+    left: JoinSide,
+    right: JoinSide,
+    output: Arc<dyn Output>,
+    kind: JoinKind,
+    reduces: u32,
+) -> JobSpec {
+    let input = Arc::new(Union::new(
+        Arc::clone(&left.input),
+        Arc::clone(&right.input),
+    ));
+    let (left_columns, right_columns) = (left.along.len(), right.along.len());
+    let reducer = PairReducer {
+        kind,
+        right_nothing: vec![b','; right_columns.saturating_sub(1)],
+        has_both: left_columns > 0 && right_columns > 0,
+        left_bytes_max: LEFT_BYTES_MAX,
+    };
+    let is_record = left_columns + right_columns > 1;
+    let mapper = SideMapper {
+        left,
+        right,
+        is_record,
+    };
+    JobSpec::new(name, input, Arc::new(mapper), output).reducer(Arc::new(reducer), reduces.max(1))
+}
+
+/// Emits what goes along of a row with the byte of its side before it: as a CSV record,
+/// unless the rows of the result have one column beside the key.
+struct SideMapper {
+    left: JoinSide,
+    right: JoinSide,
+    is_record: bool,
+}
+
+const LEFT: u8 = 0;
+const RIGHT: u8 = 1;
+
+impl Mapper for SideMapper {
+    fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+        let (side, key) = Side::of(key);
+        let (of, side) = match side {
+            Side::Left => (&self.left, LEFT),
+            Side::Right => (&self.right, RIGHT),
+        };
+        let other = match &of.on {
+            On::Other(column) => {
+                let field = |fields: &Fields| Ok(fields.get(0).map(<[u8]>::to_vec));
+                match column.read(key, value, field)? {
+                    Some(field) => Some(field),
+                    None => return Ok(()),
+                }
+            }
+            On::RowKey | On::Column(_) => None,
+        };
+        let mut row = Vec::new();
+        let joined = of.row.read(key, value, |fields| {
+            for (at, _) in &of.along {
+                let field = fields.get(*at).unwrap_or_default();
+                match self.is_record {
+                    true => push_field(&mut row, field),
+                    false => row.extend_from_slice(field),
+                }
+            }
+            Ok(match &of.on {
+                On::Column(at) => fields.get(*at).map(<[u8]>::to_vec),
+                On::RowKey | On::Other(_) => None,
+            })
+        })?;
+        let joined = match (&of.on, &joined, &other) {
+            (On::RowKey, ..) => key,
+            (_, Some(field), _) | (_, _, Some(field)) => field,
+            _ => return Ok(()),
+        };
+        row.insert(0, side);
+        emit.emit(joined, &row)
+    }
+}
+
+struct PairReducer {
+    kind: JoinKind,
+    /// What is behind a left row without a right one.
+    right_nothing: Vec<u8>,
+    /// Whether something of both sides is in the result.
+    has_both: bool,
+    left_bytes_max: usize,
+}
+
+impl PairReducer {
+    /// Both rows as one.
+    fn pair(&self, left: &[u8], right: &[u8]) -> Vec<u8> {
+        let comma = if self.has_both { &b","[..] } else { b"" };
+        [left, comma, right].concat()
+    }
+}
+
+impl Reducer for PairReducer {
+    fn reduce(
+        &self,
+        key: &[u8],
+        values: &mut Values<'_>,
+        emit: &mut dyn Emit,
+    ) -> Result<(), TaskError> {
+        // The left side's maps are the first, so its values are too.
+        let mut left: Vec<Vec<u8>> = Vec::new();
+        let (mut left_bytes, mut has_right) = (0, false);
+        while let Some(value) = values.next_value()? {
+            let (&side, value) = value
+                .split_first()
+                .ok_or_else(|| TaskError::failed("a value without a side"))?;
+            if side == LEFT {
+                left_bytes += value.len();
+                if left_bytes > self.left_bytes_max {
+                    return Err(TaskError::failed(format!(
+                        "key {:?} has more than {} bytes of values on the left side; \
+                         swap the sides if the right one has fewer",
+                        key.escape_ascii().to_string(),
+                        self.left_bytes_max
+                    )));
+                }
+                left.push(value.to_vec());
+                continue;
+            }
+            has_right = true;
+            for left in &left {
+                emit.emit(key, &self.pair(left, value))?;
+            }
+        }
+        if !has_right && self.kind == JoinKind::Left {
+            for left in &left {
+                emit.emit(key, &self.pair(left, &self.right_nothing))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::ValueFormat;
+    use crate::testing::{input, run};
+    use rand::{RngExt, SeedableRng};
+
+    fn csv(names: &[&str]) -> RecordFormat {
+        let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+        RecordFormat::file(ValueFormat::csv(Some(&names)).unwrap())
+    }
+
+    fn joined(left: &[String], right: &[String], kind: JoinKind) -> Vec<(String, String)> {
+        let left = JoinSide::new(input(left, 3), &csv(&["k", "n"]), Some("1")).unwrap();
+        let right = JoinSide::new(input(right, 4), &csv(&["n", "k"]), Some("2")).unwrap();
+        let nothing: [&str; 0] = [];
+        run(&nothing, 1, |_, output| {
+            spec("join", left, right, output, kind, 3)
+        })
+    }
+
+    #[test]
+    fn every_pair_with_the_same_key_is_there_once() {
+        let seed = rand::random();
+        println!("seed {seed}");
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+        let mut rows = |count| -> Vec<(u32, u32)> {
+            (0..count).map(|n| (rng.random_range(0..60), n)).collect()
+        };
+        let (left, right) = (rows(80), rows(150));
+        let lines = |rows: &[(u32, u32)], line: fn(u32, u32) -> String| -> Vec<String> {
+            rows.iter().map(|&(key, n)| line(key, n)).collect()
+        };
+        let left_lines = lines(&left, |key, n| format!("k{key},l{n}"));
+        let right_lines = lines(&right, |key, n| format!("r{n},k{key}"));
+        for kind in [JoinKind::Inner, JoinKind::Left] {
+            // By nested loops over the rows.
+            let mut expected = Vec::new();
+            for (key, l) in &left {
+                let matches = right.iter().filter(|(other, _)| other == key);
+                let before = expected.len();
+                for (_, r) in matches {
+                    expected.push((format!("k{key}"), format!("l{l},r{r}")));
+                }
+                if kind == JoinKind::Left && expected.len() == before {
+                    expected.push((format!("k{key}"), format!("l{l},")));
+                }
+            }
+            let mut found = joined(&left_lines, &right_lines, kind);
+            found.sort();
+            expected.sort();
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn rows_are_joined_by_their_own_keys_where_no_column_is_named() {
+        let side =
+            |lines: &[&str]| JoinSide::new(input(lines, 1), &RecordFormat::text(), None).unwrap();
+        let (left, right) = (side(&["a", "b"]), side(&["c", "d", "e"]));
+        let nothing: [&str; 0] = [];
+        let rows = run(&nothing, 1, |_, output| {
+            spec("join", left, right, output, JoinKind::Inner, 1)
+        });
+        let rows: Vec<_> = rows.iter().map(|(k, v)| format!("{k} {v}")).collect();
+        assert_eq!(rows, ["0000 a,c", "0001 b,d"]);
+    }
+
+    #[test]
+    fn columns_have_the_names_of_their_sides_and_those_of_the_right_are_set_apart() {
+        let side = |schema: &RecordFormat, on| {
+            JoinSide::new(input(&[] as &[&str], 1), schema, on).unwrap()
+        };
+        let names = |left: &JoinSide, right: &JoinSide| {
+            let columns = rows(left, right).columns().into_iter();
+            columns
+                .map(|column| column.name)
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        let cities = side(&csv(&["id", "name", "size"]), Some("name"));
+        let trips = side(&csv(&["id", "city", "name"]), Some("city"));
+        assert_eq!(names(&cities, &trips), "name,id,size,right_id,right_name");
+        let json = RecordFormat::file(ValueFormat::Json);
+        let lines = side(&json, Some("user.city"));
+        assert_eq!(names(&cities, &lines), "name,id,size,value");
+        assert_eq!(names(&lines, &cities), "user.city,value,id,size");
+        let table = side(&RecordFormat::table(ValueFormat::text()).unwrap(), None);
+        assert_eq!(names(&table, &table), "key,value,right_value");
+        let of_value = side(&RecordFormat::text(), Some("value"));
+        assert_eq!(names(&of_value, &table), "value,right_value");
+    }
+
+    #[test]
+    fn a_side_without_other_columns_adds_none() {
+        let text = RecordFormat::text();
+        let table = RecordFormat::table(ValueFormat::text()).unwrap();
+        let nothing: [&str; 0] = [];
+        for (left_line, schema, right_line, right_on, expected) in [
+            ("0000", &table, "x, y", None, "0000 x, y"),
+            ("a", &table, "a", Some("value"), "a 0000"),
+            ("a", &text, "a", Some("value"), "a "),
+            ("b", &table, "a", None, "b "),
+        ] {
+            let left = JoinSide::new(input(&[left_line], 1), &text, Some("value")).unwrap();
+            let right = JoinSide::new(input(&[right_line], 1), schema, right_on).unwrap();
+            let found = run(&nothing, 1, |_, output| {
+                spec("join", left, right, output, JoinKind::Left, 1)
+            });
+            let found: Vec<_> = found.iter().map(|(k, v)| format!("{k} {v}")).collect();
+            assert_eq!(found, [expected]);
+        }
+    }
+}

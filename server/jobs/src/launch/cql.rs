@@ -1,0 +1,58 @@
+//! What a request may say of a table that CQL made, and which of its columns are read.
+
+use ebb_catalog::schema::TableSchema;
+use ebb_tables::lookup::{LookupError, Unknown};
+
+use crate::error::JobError;
+use crate::request::{KeySelection, TableInput, ValueKind};
+
+/// That nothing is said of its keys and values, which its schema says.
+///
+/// # Errors
+/// What is said, or a column that it has not.
+pub(super) fn check(request: &TableInput, schema: &TableSchema) -> Result<(), JobError> {
+    let name = &request.table;
+    let no = |what: &str| {
+        JobError::senseless(format!(
+            "table {name} was made by CQL: its schema says what its rows are, and {what}"
+        ))
+    };
+    if request.keys != KeySelection::All {
+        return Err(no(
+            "their keys are in the order of hashes: a range or a prefix selects none",
+        ));
+    }
+    if request.values != ValueKind::Text || !request.names.is_empty() {
+        return Err(no("values and names of columns are not for the job to say"));
+    }
+    let unknown = (request.columns.iter()).find(|column| schema.column(column).is_none());
+    match unknown {
+        None => Ok(()),
+        Some(column) => Err(LookupError::Unknown(Unknown {
+            what: "column",
+            name: column.clone(),
+            place: format!("table {name}"),
+            known: (schema.columns().iter())
+                .map(|column| column.name.to_string())
+                .collect(),
+        })
+        .into()),
+    }
+}
+
+/// The columns that are read: those that are asked for, else those that the application looks
+/// at, if each of them is a column of the table; `None`: all.
+pub(super) fn wanted(
+    request: &TableInput,
+    schema: &TableSchema,
+    looked_at: Option<Vec<&str>>,
+) -> Option<Vec<String>> {
+    if !request.columns.is_empty() {
+        return Some(request.columns.clone());
+    }
+    // `value` and numbers of columns are of the row as a whole.
+    let looked_at = looked_at?;
+    let is_column = |name: &&str| schema.column(name).is_some();
+    let all = looked_at.iter().all(is_column);
+    all.then(|| looked_at.into_iter().map(str::to_string).collect())
+}

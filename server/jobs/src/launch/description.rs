@@ -1,0 +1,141 @@
+//! The description of a job for the processes that run its tasks: the request, and its
+//! inputs as they were opened.
+
+use std::sync::Arc;
+
+use ebb_scheduler::runtime::{Input, RuntimeOptions, TaskProcesses};
+use ebb_storage::{DetachedOptions, DetachedTable, PinnedTable};
+use ebb_tables::{detached_schema, merge_operators};
+use serde::{Deserialize, Serialize};
+
+use super::input::{OpenInput, OpenPlace};
+use crate::error::JobError;
+use crate::processes::task_processes;
+use crate::records::{RecordFormat, ValueFormat};
+use crate::request::{ApplicationRequest, JobRequest, OutputPlace};
+use crate::{CqlInput, CqlText, FilesInput, Generator, SnapshotInput};
+
+/// The description of a job for the processes that run its tasks.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct JobDescription {
+    pub(super) request: JobRequest,
+    /// Which one of a chain, as [`Chain::describe`](crate::Chain::describe) says.
+    pub(super) step: Option<Vec<u8>>,
+    /// Map tasks at most.
+    pub(super) splits: u32,
+    /// In the order of the request.
+    pub(super) inputs: Vec<InputDescription>,
+}
+
+/// The description of an input.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct InputDescription {
+    format: RecordFormat,
+    place: PlaceDescription,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum PlaceDescription {
+    /// As [`PinnedTable::description`] says.
+    Table(String),
+    /// One that CQL made.
+    Cql {
+        /// The same.
+        table: String,
+        /// Milliseconds since 1970.
+        read_time_ms: u64,
+        /// The columns that are read; `None`: all.
+        columns: Option<Vec<String>>,
+    },
+    Files(FilesInput),
+    Generator(Generator),
+}
+
+impl JobDescription {
+    /// Of a job that other code than a [`launch`](super::launch) makes: `application` over
+    /// all rows of a pinned table, whose values are plain text. Good for as long as the
+    /// table is pinned.
+    pub fn over_table(application: ApplicationRequest, table: &PinnedTable) -> Self {
+        // Neither the output nor the input of the request is looked at in the process.
+        let output = OutputPlace::Terminal.into();
+        Self {
+            request: JobRequest::new(application, Vec::new(), output, "/"),
+            step: None,
+            splits: 1,
+            inputs: vec![InputDescription {
+                format: RecordFormat::table(ValueFormat::text())
+                    .expect("plain text is what values may be"),
+                place: PlaceDescription::Table(table.description().to_string()),
+            }],
+        }
+    }
+
+    /// Processes for the job's tasks with as much memory for records as tasks have unless
+    /// a node says otherwise.
+    pub fn processes(&self) -> TaskProcesses {
+        self.processes_with_memory(RuntimeOptions::new(1).task_memory_bytes)
+    }
+
+    /// The same with `task_memory_bytes`.
+    pub(super) fn processes_with_memory(&self, task_memory_bytes: usize) -> TaskProcesses {
+        let told = serde_json::to_vec(self).expect("a description has text keys only");
+        task_processes(told, task_memory_bytes)
+    }
+}
+
+impl InputDescription {
+    /// Of an open input, and what keeps it where it is.
+    pub(super) fn of(opened: &OpenInput) -> Result<(Self, Option<PinnedTable>), JobError> {
+        let (place, pin) = match &opened.place {
+            OpenPlace::Table(table) => {
+                let pin = table.pin()?;
+                let description = pin.description().to_string();
+                (PlaceDescription::Table(description), Some(pin))
+            }
+            OpenPlace::Cql(table, columns) => {
+                let pin = table.pin()?;
+                let description = PlaceDescription::Cql {
+                    table: pin.description().to_string(),
+                    read_time_ms: table.read_time_ms(),
+                    columns: columns.clone(),
+                };
+                (description, Some(pin))
+            }
+            OpenPlace::Files(files) => (PlaceDescription::Files(files.clone()), None),
+            OpenPlace::Generator(generator) => (PlaceDescription::Generator(*generator), None),
+        };
+        let format = opened.format.clone();
+        Ok((Self { format, place }, pin))
+    }
+
+    /// The input, and what its values are.
+    pub(super) fn open(self) -> Result<(Arc<dyn Input>, RecordFormat), JobError> {
+        let input: Arc<dyn Input> = match self.place {
+            PlaceDescription::Table(description) => {
+                Arc::new(SnapshotInput::detached(detached(&description)?))
+            }
+            PlaceDescription::Cql {
+                table,
+                read_time_ms,
+                columns,
+            } => {
+                let table = detached(&table)?;
+                let schema = detached_schema(&table, "of the job")?;
+                let text = CqlText::new(Arc::new(schema), read_time_ms, columns.as_deref());
+                Arc::new(CqlInput::new(SnapshotInput::detached(table), text))
+            }
+            PlaceDescription::Files(files) => Arc::new(files),
+            PlaceDescription::Generator(generator) => Arc::new(generator),
+        };
+        Ok((input, self.format))
+    }
+}
+
+fn detached(description: &str) -> ebb_storage::Result<DetachedTable> {
+    let options = DetachedOptions {
+        merge_operators: merge_operators(),
+        ..DetachedOptions::default()
+    };
+    DetachedTable::open(description, options)
+}

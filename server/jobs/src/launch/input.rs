@@ -1,0 +1,206 @@
+//! The inputs of a request, opened.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ebb_scheduler::runtime::Input;
+use ebb_scheduler::sim::scenario::Scenario;
+use ebb_storage::{Db, SnapshotTable};
+use ebb_tables::lookup;
+use ebb_tables::names::end_of_prefix;
+use ebb_tables::schema_at;
+
+use super::cql;
+use super::site::Site;
+use super::snapshot::JobSnapshot;
+use crate::error::JobError;
+use crate::history::OwnSnapshot;
+use crate::records::{RecordFormat, ValueFormat};
+use crate::request::{
+    CsvInput, GeneratedInput, InputRequest, JobRequest, KeySelection, Paths, TableInput, ValueKind,
+};
+use crate::simulate;
+use crate::{CqlInput, CqlText, FileKind, FilesInput, Generator, SnapshotInput};
+
+/// Bytes of a generated value: with its key 100.
+const GENERATED_VALUE_BYTES: usize = 90;
+
+/// An input that is open.
+pub struct OpenInput {
+    /// Its records.
+    pub input: Arc<dyn Input>,
+    /// What their values are.
+    pub format: RecordFormat,
+    /// What a report calls it.
+    pub label: String,
+    /// The snapshot that it reads.
+    pub snapshot: Option<JobSnapshot>,
+    /// What a process of its own has to read.
+    pub(super) place: OpenPlace,
+}
+
+/// Where the records of an input are.
+pub(super) enum OpenPlace {
+    Table(SnapshotTable),
+    /// One that CQL made, with the columns that are read.
+    Cql(SnapshotTable, Option<Vec<String>>),
+    Files(FilesInput),
+    Generator(Generator),
+}
+
+impl OpenInput {
+    /// What an application needs of it.
+    pub(super) fn readable(&self) -> (Arc<dyn Input>, RecordFormat) {
+        (Arc::clone(&self.input), self.format.clone())
+    }
+
+    fn of_files(files: FilesInput, names: &[String], paths: &[PathBuf]) -> Result<Self, JobError> {
+        let label = paths.iter().map(|path| path.display().to_string());
+        Ok(Self {
+            format: files.format(names).map_err(JobError::senseless)?,
+            input: Arc::new(files.clone()),
+            label: label.collect::<Vec<_>>().join(" "),
+            snapshot: None,
+            place: OpenPlace::Files(files),
+        })
+    }
+}
+
+/// Opens what `request` reads, its files at `paths`, and cuts each input into at most `splits` splits.
+pub(super) fn open(
+    request: &JobRequest,
+    paths: &Paths,
+    own: &[OwnSnapshot],
+    site: &Site,
+    splits: u32,
+) -> Result<Vec<OpenInput>, JobError> {
+    let mut opened = Vec::new();
+    for ((number, input), found) in (0..).zip(&request.inputs).zip(&paths.inputs) {
+        let files = Files {
+            found,
+            splits: splits as usize,
+        };
+        opened.push(match input {
+            InputRequest::Table(table) => {
+                let name = || JobError::NoDatabase(table.table.to_string());
+                let db = site.db.as_ref().ok_or_else(name)?;
+                let own = own.iter().find(|own| own.input == number);
+                let columns = request.application.columns();
+                open_table(db, table, own, files.splits, columns)?
+            }
+            InputRequest::Text(text) => {
+                let input = files.open(&text.paths, FileKind::Text)?;
+                OpenInput::of_files(input, &[], &text.paths)?
+            }
+            InputRequest::Csv(csv) => files.open_csv(csv)?,
+            InputRequest::JsonLines(json) => {
+                let input = files.open(&json.paths, FileKind::JsonLines)?;
+                OpenInput::of_files(input, &[], &json.paths)?
+            }
+            InputRequest::Generated(generated) => open_generator(generated, files.splits),
+        });
+    }
+    Ok(opened)
+}
+
+/// The scenario that is named, read.
+pub(super) fn scenario(paths: &Paths) -> Result<Option<Scenario>, JobError> {
+    let read = paths.scenario.as_deref().map(simulate::read_scenario);
+    read.transpose().map_err(JobError::Scenario)
+}
+
+/// The files of an input.
+struct Files<'a> {
+    /// Where they are, in the order in which they were asked for.
+    found: &'a [PathBuf],
+    splits: usize,
+}
+
+impl Files<'_> {
+    fn open(&self, asked: &[PathBuf], kind: FileKind) -> Result<FilesInput, JobError> {
+        let asked = asked.iter().map(PathBuf::as_path);
+        let paths: Vec<_> = self.found.iter().cloned().zip(asked).collect();
+        Ok(FilesInput::open_as(&paths, kind, self.splits)?)
+    }
+
+    fn open_csv(&self, csv: &CsvInput) -> Result<OpenInput, JobError> {
+        let kind = FileKind::Csv {
+            header: csv.header,
+            multiline: csv.multiline,
+        };
+        let input = self.open(&csv.paths, kind)?;
+        OpenInput::of_files(input, &csv.names, &csv.paths)
+    }
+}
+
+fn open_generator(generated: &GeneratedInput, splits: usize) -> OpenInput {
+    let GeneratedInput { records, seed } = *generated;
+    let input = Generator::new(seed, records, GENERATED_VALUE_BYTES, splits);
+    OpenInput {
+        input: Arc::new(input),
+        format: RecordFormat::text(),
+        label: format!("{records} records drawn from seed {seed}"),
+        snapshot: None,
+        place: OpenPlace::Generator(input),
+    }
+}
+
+fn open_table(
+    db: &Db,
+    request: &TableInput,
+    own: Option<&OwnSnapshot>,
+    splits: usize,
+    columns: Option<Vec<&str>>,
+) -> Result<OpenInput, JobError> {
+    let snapshot = JobSnapshot::of(db, request, own)?;
+    let table = lookup::snapshot_table(db, &request.table, snapshot.name())?;
+    if let Some(schema) = schema_at(&table, &request.table.to_string())? {
+        cql::check(request, &schema)?;
+        let wanted = cql::wanted(request, &schema, columns);
+        let text = CqlText::new(Arc::new(schema), table.read_time_ms(), wanted.as_deref());
+        return Ok(OpenInput {
+            format: text.format(),
+            input: Arc::new(CqlInput::new(
+                SnapshotInput::new(table.clone(), splits),
+                text,
+            )),
+            label: request.table.to_string(),
+            snapshot: Some(snapshot),
+            place: OpenPlace::Cql(table, wanted),
+        });
+    }
+    if !request.columns.is_empty() {
+        let text = format!(
+            "table {} was not made by CQL: there are no columns of it to choose from",
+            request.table
+        );
+        return Err(JobError::senseless(text));
+    }
+    let input = SnapshotInput::new(table.clone(), splits);
+    let input = match &request.keys {
+        KeySelection::All => input,
+        KeySelection::Range { from, to } => {
+            let to = (!to.is_empty()).then(|| Bytes::from(to.clone()));
+            input.within(from.clone(), to)
+        }
+        KeySelection::Prefix(prefix) => {
+            let to = end_of_prefix(prefix.as_bytes()).map(Bytes::from);
+            input.within(prefix.clone(), to)
+        }
+    };
+    let values = match request.values {
+        ValueKind::Text => Ok(ValueFormat::text()),
+        ValueKind::Json => Ok(ValueFormat::Json),
+        ValueKind::Csv if request.names.is_empty() => ValueFormat::csv(None),
+        ValueKind::Csv => ValueFormat::csv(Some(&request.names)),
+    };
+    let format = values.and_then(RecordFormat::table);
+    Ok(OpenInput {
+        input: Arc::new(input),
+        format: format.map_err(JobError::senseless)?,
+        label: request.table.to_string(),
+        snapshot: Some(snapshot),
+        place: OpenPlace::Table(table),
+    })
+}

@@ -1,0 +1,159 @@
+//! The output of a request, opened.
+
+use std::sync::Arc;
+
+use ebb_scheduler::runtime::{Output, VecOutput};
+use ebb_tables::lookup;
+use ebb_tables::names::TableName;
+use ebb_tables::{Catalog, is_cql_keyspace, is_cql_table};
+
+use super::site::Site;
+use crate::error::JobError;
+use crate::history::{CommitRecord, RecordedOutput, SYSTEM_KEYSPACE};
+use crate::records::RowSchema;
+use crate::request::{JobRequest, OutputPlace, Paths};
+use crate::{
+    CqlOutput, FilesOutput, FilesTarget, LimitedOutput, RowWriter, TableOutput, has_rows_written_at,
+};
+
+/// Where the rows of a job go, until its application tells what they are.
+pub(super) enum OpenOutput<'a> {
+    /// To where its request says.
+    Rows {
+        request: &'a JobRequest,
+        paths: &'a Paths,
+        site: &'a Site,
+        commits: CommitRecord,
+    },
+    /// In a process of its own, to the process that has the output.
+    Parent,
+}
+
+impl OpenOutput<'_> {
+    /// The output for rows as `rows` says, each of which has a key of its own.
+    pub(super) fn of(&self, rows: Arc<dyn RowSchema>) -> Result<Arc<dyn Output>, JobError> {
+        let Self::Rows {
+            request,
+            paths,
+            site,
+            commits,
+        } = self
+        else {
+            return Ok(Arc::new(VecOutput::new()));
+        };
+        let limited = |output: Arc<dyn Output>| -> Arc<dyn Output> {
+            match request.output.limit {
+                None => output,
+                Some(rows) => Arc::new(LimitedOutput::new(output, rows, &site.spill_dir)),
+            }
+        };
+        let output: Arc<dyn Output> = match files_target(request, paths) {
+            None => match Place::of(request, site)? {
+                Place::Plain(table) => Arc::new(table),
+                Place::Cql(catalog, TableName { keyspace, table }) => {
+                    let (name, rows) = ((&keyspace[..], &table[..]), Arc::clone(&rows));
+                    let commits = commits.clone();
+                    let output = CqlOutput::new(catalog, name, rows, &site.spill_dir, commits)?;
+                    // It records its commits itself, with their timestamps.
+                    return Ok(limited(Arc::new(output)));
+                }
+            },
+            Some(files) => {
+                let rows = RowWriter::new(request.output.row_format(), rows);
+                Arc::new(FilesOutput::new(files, rows, &site.spill_dir))
+            }
+        };
+        let output = limited(output);
+        Ok(Arc::new(RecordedOutput::new(output, commits.clone())))
+    }
+
+    /// The same for rows of which several may have one key: no plain table, where one of them
+    /// would be left. A table of CQL refuses such rows when they come.
+    pub(super) fn of_any_keys(
+        &self,
+        rows: Arc<dyn RowSchema>,
+    ) -> Result<Arc<dyn Output>, JobError> {
+        if let Self::Rows { request, site, .. } = self
+            && let OutputPlace::Table(name) = &request.output.to
+            && let Place::Plain(_) = Place::of(request, site)?
+        {
+            return Err(JobError::senseless(format!(
+                "several rows of this job may have the same key, and in table {name} one of \
+                 them would be left: write to a file"
+            )));
+        }
+        self.of(rows)
+    }
+}
+
+/// Whether the output of `request` is there: a file or folder of the name, or rows in the
+/// table; in one of CQL those that were put there at `written_us`.
+///
+/// # Errors
+/// When the system or the store does not tell.
+pub fn output_is_there(
+    request: &JobRequest,
+    written_us: Option<i64>,
+    site: &Site,
+) -> Result<bool, JobError> {
+    if let Some(files) = files_target(request, &request.paths()) {
+        let exists = files.exists();
+        return exists.map_err(JobError::system("look for the output"));
+    }
+    match (Place::of(request, site)?, written_us) {
+        (Place::Plain(table), _) => Ok(table.has_rows()?),
+        (Place::Cql(..), None) => Ok(false),
+        (Place::Cql(catalog, name), Some(written_us)) => {
+            let state = catalog.state();
+            match state.table(&name.keyspace, &name.table) {
+                Some(table) => Ok(has_rows_written_at(table.rows(), written_us)?),
+                None => Ok(false),
+            }
+        }
+    }
+}
+
+/// A table as an output.
+enum Place {
+    /// Of keys and values.
+    Plain(TableOutput),
+    /// Of CQL, or in a keyspace of CQL.
+    Cql(Arc<Catalog>, TableName),
+}
+
+impl Place {
+    fn of(request: &JobRequest, site: &Site) -> Result<Self, JobError> {
+        let OutputPlace::Table(name) = &request.output.to else {
+            unreachable!("callers have checked that it is a table");
+        };
+        if name.keyspace == SYSTEM_KEYSPACE {
+            let text = format!("keyspace {SYSTEM_KEYSPACE} is ebb's own: write to another");
+            return Err(JobError::senseless(text));
+        }
+        let named = || JobError::NoDatabase(request.output.to.to_string());
+        let db = site.db.as_ref().ok_or_else(named)?;
+        let keyspace = lookup::keyspace(db, &name.keyspace)?;
+        if is_cql_keyspace(db, &name.keyspace)? {
+            let found = keyspace.existing_table(&name.table);
+            if found.as_ref().map_or(true, is_cql_table) {
+                return Ok(Self::Cql(site.catalog.of(db)?, name.clone()));
+            }
+        }
+        Ok(Self::Plain(TableOutput::new(
+            db.clone(),
+            keyspace,
+            &name.table,
+            &site.spill_dir,
+        )))
+    }
+}
+
+/// Where rows go, if not to a table.
+fn files_target(request: &JobRequest, paths: &Paths) -> Option<FilesTarget> {
+    match (&request.output.to, paths.output.clone()) {
+        (OutputPlace::File(_), path) => path.map(FilesTarget::File),
+        (OutputPlace::Folder(_), path) => path.map(FilesTarget::Folder),
+        (OutputPlace::Terminal, _) => Some(FilesTarget::Terminal),
+        (OutputPlace::Table(_), _) => None,
+    }
+}

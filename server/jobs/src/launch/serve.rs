@@ -1,0 +1,50 @@
+//! In a process that runs tasks for a node: makes the job from its description.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use ebb_scheduler::runtime::JobSpec;
+
+use super::application::{Materials, make};
+use super::description::{InputDescription, JobDescription};
+use super::input;
+use super::output::OpenOutput;
+use crate::chain::Work;
+use crate::error::JobError;
+use crate::processes;
+use crate::request::RequestError;
+
+/// Runs tasks if this process was started for that; `None` if it was not. A program
+/// whose jobs run in processes asks it before it looks at its arguments.
+pub fn serve_tasks_if_asked() -> Option<ExitCode> {
+    processes::serve_tasks_if_asked(described_job)
+}
+
+/// The job, as far as its tasks need it.
+fn described_job(told: &[u8]) -> Result<JobSpec, JobError> {
+    let description = serde_json::from_slice(told).map_err(RequestError::Malformed)?;
+    let JobDescription {
+        request,
+        step,
+        splits,
+        inputs,
+    } = description;
+    let inputs: Result<Vec<_>, _> = inputs.into_iter().map(InputDescription::open).collect();
+    let materials = Materials {
+        inputs: inputs?,
+        scenario: input::scenario(&request.paths())?,
+        output: OpenOutput::Parent,
+        splits,
+        spill_dir: Path::new(""),
+    };
+    match (make(&request, &materials)?, step) {
+        (Work::Job(spec), None) => Ok(*spec),
+        (Work::Chain(chain), Some(step)) => Ok(chain.described_job(&step)?),
+        _ => {
+            let name = request.application.name();
+            Err(JobError::senseless(format!(
+                "{name} is described as another kind of job"
+            )))
+        }
+    }
+}

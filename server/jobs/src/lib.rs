@@ -1,0 +1,111 @@
+//! The built-in applications, and what joins jobs to the store and to files.
+//!
+//! ```text
+//!   inputs ─> an application: mapper, combiner, reducer ─> outputs
+//!                   │ columns that it looks at                │ columns of its rows
+//!                   └───────────────> records <───────────────┘
+//! ```
+//!
+//! A job reads a table as it was when a snapshot was created, so it counts the
+//! same rows whatever is written meanwhile, and leaves the block cache to the
+//! load beside it.
+//!
+//! | folder or file | what it holds |
+//! | --- | --- |
+//! | `inputs` | snapshots of tables, files, records from a seed, as splits |
+//! | `outputs` | rows into a table, files or the terminal, all at once |
+//! | `records` | what rows look like inside: columns, CSV, JSON, numbers |
+//! | `history` | what became of jobs, in the database |
+//! | `advice` | how probably a job meets its goal, from what its last execution took |
+//! | `chain` | jobs of which each reads what the one before has left |
+//! | `processes` | tasks in processes of their own |
+//! | `aggregate`, `combine`, `grep`, `index`, `join`, `pagerank`, `pi`, `select`, `simulate`, `sort`, `validate`, `wordcount` | one application each |
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests look at clocks and files themselves"
+    )
+)]
+
+pub mod advice;
+pub mod aggregate;
+pub mod chain;
+pub mod combine;
+mod error;
+mod failure;
+pub mod grep;
+#[expect(clippy::disallowed_methods, reason = "notes when jobs ran")]
+pub mod history;
+pub mod index;
+mod inputs;
+pub mod join;
+pub mod launch;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the door to files that users name"
+)]
+mod outputs;
+pub mod pagerank;
+pub mod pi;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "looks up which files a process has open"
+)]
+mod processes;
+pub mod records;
+pub mod request;
+pub mod restart;
+pub mod select;
+pub mod simulate;
+pub mod sort;
+#[cfg(test)]
+mod testing;
+pub mod validate;
+pub mod wordcount;
+
+use serde::Serialize;
+
+pub use chain::{Chain, Work};
+pub use error::JobError;
+pub use failure::Failure;
+pub use inputs::{
+    CqlInput, CqlText, FileKind, FilesInput, Generator, LINE_BYTES_MAX, SPLIT_BYTES_MIN, Side,
+    SnapshotInput, Union,
+};
+pub use outputs::{
+    CqlOutput, FilesOutput, FilesTarget, LimitedOutput, Relay, RowFormat, RowWriter, ScratchDir,
+    TableOutput, has_rows_written_at,
+};
+
+/// The name and summary of a built-in application, for listings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Application {
+    /// Its name, as in `ebb run NAME`.
+    pub name: &'static str,
+    /// One sentence on what it does.
+    pub summary: &'static str,
+}
+
+/// Every built-in application, by name.
+pub const APPLICATIONS: [Application; 12] = [
+    aggregate::APPLICATION,
+    combine::APPLICATION,
+    grep::APPLICATION,
+    index::APPLICATION,
+    join::APPLICATION,
+    pagerank::APPLICATION,
+    pi::APPLICATION,
+    select::APPLICATION,
+    simulate::APPLICATION,
+    sort::APPLICATION,
+    validate::APPLICATION,
+    wordcount::APPLICATION,
+];
+
+/// Their names, ascending.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    APPLICATIONS.iter().map(|application| application.name)
+}

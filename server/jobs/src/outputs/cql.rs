@@ -1,0 +1,296 @@
+//! A job's rows into a table of CQL: all of them once it succeeded, or none.
+//!
+//! ```text
+//!   rows ─> RowPlan: columns by name, text as values ─> staged, by the keys of the engine
+//!   commit: a timestamp ─> its record ─> sorted files of operands ─> ingest, one commit
+//! ```
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use ebb_catalog::key::{DecodedKey, Place, SCHEMA_KEY};
+use ebb_catalog::row::RowRef;
+use ebb_catalog::schema::{TableDefinition, TableSchema};
+use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
+use ebb_storage::{SortedWriter, SortedWriterOptions, Table};
+use ebb_tables::{Catalog, CatalogError, CqlRow, CqlTable};
+
+use self::plan::RowPlan;
+use super::staging::{StagedRows, StagingWriter, merge_unique};
+use crate::error::JobError;
+use crate::history::CommitRecord;
+use crate::inputs::CqlText;
+use crate::records::{Fields, InvalidInput, RowDecoder, RowSchema};
+
+/// How much of the rows of a partition is sorted at a time.
+const SORT_BYTES: usize = 4 << 20;
+
+/// A table of CQL that has the job's rows when the job has succeeded. The rows are as if
+/// they were all inserted at one timestamp, which the server gives when they are put in
+/// place: writes of clients before are overwritten, and later ones win. It is created by
+/// the commit when it is absent.
+///
+/// One that has rows is refused: the result of two jobs would be mixed. So are two rows of
+/// one primary key.
+pub struct CqlOutput {
+    catalog: Arc<Catalog>,
+    /// As it is, or will be.
+    schema: Arc<TableSchema>,
+    /// What is to be created, if the table is not there.
+    missing: Option<TableDefinition>,
+    rows: Arc<dyn RowSchema>,
+    plan: Arc<RowPlan>,
+    commits: CommitRecord,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    directory: PathBuf,
+    staged: Mutex<BTreeMap<u32, StagedRows>>,
+}
+
+impl Shared {
+    fn with<T>(&self, f: impl FnOnce(&mut BTreeMap<u32, StagedRows>) -> T) -> T {
+        f(&mut self.staged.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl CqlOutput {
+    /// Writes rows as `rows` says into the table called `name` in a keyspace that CQL made;
+    /// they wait in `directory`. Where the table is absent it will have their columns, and
+    /// those of their key as its primary key.
+    ///
+    /// # Errors
+    /// When the columns of the rows are none of the table, or there can be no such table.
+    pub fn new(
+        catalog: Arc<Catalog>,
+        (keyspace, name): (&str, &str),
+        rows: Arc<dyn RowSchema>,
+        directory: impl Into<PathBuf>,
+        commits: CommitRecord,
+    ) -> Result<Self, JobError> {
+        let found = catalog.state().table(keyspace, name).cloned();
+        let (schema, missing) = match found {
+            Some(table) => (Arc::clone(table.schema()), None),
+            None => {
+                let definition = plan::definition(keyspace, name, &*rows)?;
+                let schema = TableSchema::create(definition.clone()).map_err(CatalogError::from)?;
+                (Arc::new(schema), Some(definition))
+            }
+        };
+        let plan = RowPlan::new(Arc::clone(&schema), &*rows)?;
+        Ok(Self {
+            catalog,
+            schema,
+            missing,
+            rows,
+            plan: Arc::new(plan),
+            commits,
+            shared: Arc::new(Shared {
+                directory: directory.into(),
+                staged: Mutex::default(),
+            }),
+        })
+    }
+
+    fn name(&self) -> String {
+        format!("{}.{}", self.schema.keyspace(), self.schema.name())
+    }
+
+    /// The table as it is now, if it is the one that was there when the job started, or is
+    /// to be created.
+    fn table(&self) -> Result<Option<Arc<CqlTable>>, TaskError> {
+        let state = self.catalog.state();
+        let now = state.table(self.schema.keyspace(), self.schema.name());
+        match now {
+            Some(now) if now.schema().id() == self.schema.id() => Ok(Some(Arc::clone(now))),
+            None if self.missing.is_some() => Ok(None),
+            _ => Err(TaskError::failed(format!(
+                "table {} was dropped or created while the job ran",
+                self.name()
+            ))),
+        }
+    }
+
+    /// The same, created where it is absent.
+    fn created(&self) -> Result<Arc<CqlTable>, TaskError> {
+        if let Some(table) = self.table()? {
+            return Ok(table);
+        }
+        let create = |schema: &ebb_catalog::schema::Schema| {
+            let definition = self.missing.clone();
+            let created = definition.map(|definition| schema.create_table(definition));
+            created.transpose().map_err(CatalogError::from)
+        };
+        let created = self.catalog.change(create).flatten();
+        created.map_err(TaskError::failed)?;
+        let table = self.table()?;
+        table.ok_or_else(|| TaskError::failed(format!("table {} was dropped", self.name())))
+    }
+}
+
+/// Whether a table has the rows that a job put there at the timestamp `written_us`, as far as
+/// nothing has overwritten them.
+///
+/// # Errors
+/// When the store fails, or an operand is damaged.
+pub fn has_rows_written_at(table: &Table, written_us: i64) -> Result<bool, TaskError> {
+    for entry in rows_of(table) {
+        let (_, operand) = entry.map_err(TaskError::failed)?;
+        // Headers are no rows: they are passed over as what they are not.
+        let marker = RowRef::parse(&operand).ok().and_then(|row| row.marker());
+        if marker.is_some_and(|marker| marker.timestamp == written_us) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a reader now sees a row.
+fn has_rows(table: &CqlTable, now_ms: u64) -> Result<bool, TaskError> {
+    let text = CqlText::new(Arc::clone(table.schema()), now_ms, Some(&[]));
+    let mut header: Option<(Bytes, Bytes)> = None;
+    for entry in rows_of(table.rows()) {
+        let (key, operand) = entry.map_err(TaskError::failed)?;
+        let decoded = DecodedKey::read(&key).map_err(TaskError::failed)?;
+        let prefix = key.slice(..decoded.prefix.len());
+        match decoded.place {
+            Place::Header => header = Some((prefix, operand)),
+            Place::Row(clustering) => {
+                let header = header.as_ref().filter(|(of, _)| *of == prefix);
+                let header = header.map(|(_, header)| &header[..]);
+                if text
+                    .partition(&prefix, header)?
+                    .is_there(clustering, &operand)?
+                {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn rows_of(table: &Table) -> ebb_storage::Range {
+    use std::ops::Bound;
+    table.range::<&[u8], _>((Bound::Excluded(SCHEMA_KEY), Bound::Unbounded))
+}
+
+impl Output for CqlOutput {
+    fn check(&self) -> Result<(), TaskError> {
+        let Some(table) = self.table()? else {
+            return Ok(());
+        };
+        let now_ms = u64::try_from(self.catalog.timestamps().now_us() / 1000).unwrap_or(0);
+        match has_rows(&table, now_ms)? {
+            false => Ok(()),
+            true => Err(TaskError::failed(format!(
+                "table {} has rows already; choose another name, or TRUNCATE it",
+                self.name()
+            ))),
+        }
+    }
+
+    fn open(&self, partition: u32, _attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
+        let directory = &self.shared.directory;
+        let staging = std::fs::create_dir_all(directory)
+            .and_then(|()| StagingWriter::create(directory, SORT_BYTES))
+            .map_err(TaskError::io(format!(
+                "creating a temporary file in {}",
+                directory.display()
+            )))?;
+        Ok(Box::new(CqlWriter {
+            shared: Arc::clone(&self.shared),
+            plan: Arc::clone(&self.plan),
+            decoder: self.rows.whole(),
+            fields: Fields::default(),
+            partition,
+            staging,
+        }))
+    }
+
+    fn commit(&self) -> Result<(), TaskError> {
+        let table = self.created()?;
+        let staged = self.shared.with(std::mem::take);
+        if staged.is_empty() {
+            return Ok(());
+        }
+        let written_us = self.catalog.timestamps().next_us();
+        let written_us = written_us.map_err(TaskError::failed)?;
+        // What cannot be recorded is not done either.
+        self.commits.begin(Some(written_us))?;
+        let directory = &self.shared.directory;
+        let files = tempfile::Builder::new()
+            .prefix("rows-")
+            .tempdir_in(directory);
+        let files = files.map_err(TaskError::io(format!(
+            "creating a temporary directory in {}",
+            directory.display()
+        )))?;
+        let options = SortedWriterOptions {
+            merge_operator: Some(Arc::new(CqlRow::default())),
+            ..SortedWriterOptions::default()
+        };
+        let writer = SortedWriter::create(files.path(), "rows", options);
+        let mut writer = writer.map_err(TaskError::failed)?;
+        let mut operand = Vec::new();
+        let row = |key: &[u8], waiting: &[u8]| {
+            operand.clear();
+            plan::at_timestamp(waiting, written_us, &mut operand)?;
+            writer.merge(key, &operand).map_err(TaskError::failed)
+        };
+        merge_unique(staged.into_values(), row, |key| {
+            Err(InvalidInput(format!(
+                "several rows have the primary key {} of table {}",
+                self.plan.shown(key),
+                self.name()
+            ))
+            .into())
+        })?;
+        let sorted = writer.finish().map_err(TaskError::failed)?;
+        if sorted.is_empty() {
+            return Ok(());
+        }
+        table.rows().ingest(&sorted).map_err(TaskError::failed)?;
+        self.catalog.db().sync().map_err(TaskError::failed)
+    }
+
+    fn abort(&self) {
+        // Dropping a file without a name frees it.
+        self.shared.with(BTreeMap::clear);
+    }
+}
+
+struct CqlWriter {
+    shared: Arc<Shared>,
+    plan: Arc<RowPlan>,
+    decoder: Box<dyn RowDecoder>,
+    fields: Fields,
+    partition: u32,
+    staging: StagingWriter,
+}
+
+impl OutputWriter for CqlWriter {
+    fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
+        let invalid = |problem: String| crate::records::InvalidRow::error(key, problem);
+        let decoded = self.decoder.decode(key, value, &mut self.fields);
+        decoded.map_err(invalid)?;
+        let (key, operand) = self.plan.row(&self.fields).map_err(invalid)?;
+        self.staging
+            .push(&key, &operand)
+            .map_err(TaskError::io("writing a row to a temporary file"))
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), TaskError> {
+        let rows = self.staging.finish();
+        let rows = rows.map_err(TaskError::io("writing rows to a temporary file"))?;
+        self.shared.with(|all| all.insert(self.partition, rows));
+        Ok(())
+    }
+}

@@ -1,0 +1,441 @@
+//! A job's rows into files: one, a folder of parts, or the terminal.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use tempfile::NamedTempFile;
+
+use super::rows::RowWriter;
+use super::scratch::ScratchDir;
+
+/// The empty file that a folder of parts has, as Hadoop's has it.
+const SUCCESS: &str = "_SUCCESS";
+
+/// Where the rows go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FilesTarget {
+    /// One file, the partitions in their order.
+    File(PathBuf),
+    /// A folder with a file per partition, `part-00000.csv`, and `_SUCCESS`.
+    Folder(PathBuf),
+    /// Standard output, the partitions in their order.
+    Terminal,
+}
+
+impl FilesTarget {
+    /// Whether there is something of its name. A link that leads nowhere is in the way
+    /// too; the terminal never is.
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub fn exists(&self) -> io::Result<bool> {
+        match self {
+            Self::Terminal => Ok(false),
+            Self::File(path) | Self::Folder(path) => match fs::symlink_metadata(path) {
+                Ok(_) => Ok(true),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(false),
+                    _ => Err(error),
+                },
+            },
+        }
+    }
+}
+
+/// Files that appear when the job has succeeded. A target that exists is refused,
+/// at submission and by the commit.
+///
+/// The parts wait in a scratch folder beside the target. The commit syncs them
+/// and gives the file or folder its name in one step. A killed process leaves a
+/// hidden folder `.ebb-job-*`, which the next job that writes there removes.
+#[derive(Debug)]
+pub struct FilesOutput {
+    target: FilesTarget,
+    /// Where the scratch folder is made.
+    parent: PathBuf,
+    rows: RowWriter,
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    scratch: Option<Arc<ScratchDir>>,
+    /// Of finished attempts. Before the folder, if that goes too.
+    parts: BTreeMap<u32, Part>,
+}
+
+/// A file in the scratch folder, which it keeps.
+#[derive(Debug)]
+struct Part {
+    file: NamedTempFile,
+    scratch: Arc<ScratchDir>,
+}
+
+fn with<T>(shared: &Mutex<Shared>, f: impl FnOnce(&mut Shared) -> T) -> T {
+    f(&mut shared.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl FilesOutput {
+    /// Rows as `rows` writes them. What goes to the terminal waits in `directory`,
+    /// created when absent; a file or folder beside its target.
+    pub fn new(target: FilesTarget, rows: RowWriter, directory: impl Into<PathBuf>) -> Self {
+        let parent = match &target {
+            FilesTarget::File(path) | FilesTarget::Folder(path) => match path.parent() {
+                Some(parent) if parent != Path::new("") => parent.to_path_buf(),
+                _ => PathBuf::from("."),
+            },
+            FilesTarget::Terminal => directory.into(),
+        };
+        Self {
+            target,
+            parent,
+            rows,
+            shared: Arc::default(),
+        }
+    }
+
+    fn scratch(&self) -> Result<Arc<ScratchDir>, TaskError> {
+        with(&self.shared, |shared| {
+            if let Some(scratch) = &shared.scratch {
+                return Ok(Arc::clone(scratch));
+            }
+            let made = match self.target {
+                FilesTarget::Terminal => fs::create_dir_all(&self.parent),
+                _ => Ok(()),
+            };
+            let made = made.and_then(|()| ScratchDir::create_in(&self.parent));
+            let scratch = Arc::new(made.map_err(TaskError::io(format!(
+                "creating a folder for unfinished files in {}",
+                self.parent.display()
+            )))?);
+            shared.scratch = Some(Arc::clone(&scratch));
+            Ok(scratch)
+        })
+    }
+
+    /// A part with what it begins with: each has the header where each is a file
+    /// in the end, else the first one.
+    fn part(&self, partition: u32, attempt: u32) -> Result<Part, TaskError> {
+        let scratch = self.scratch()?;
+        let made = tempfile::Builder::new()
+            .prefix(&format!("part-{partition:05}-{attempt}-"))
+            // The process's mask applies; tempfile's own default is owner only.
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(scratch.path());
+        let has_header = partition == 0 || matches!(self.target, FilesTarget::Folder(_));
+        let made = made.and_then(|mut file| {
+            if has_header {
+                file.write_all(&self.rows.header())?;
+            }
+            Ok(file)
+        });
+        let file = made.map_err(TaskError::io(format!(
+            "creating a file in {}",
+            scratch.path().display()
+        )))?;
+        Ok(Part { file, scratch })
+    }
+
+    fn commit_file(&self, target: &Path, parts: BTreeMap<u32, Part>) -> io::Result<()> {
+        let mut parts = parts.into_values();
+        let Some(mut whole) = parts.next() else {
+            return Err(io::Error::other("no partition was written"));
+        };
+        whole.file.as_file_mut().seek(SeekFrom::End(0))?;
+        for mut part in parts {
+            part.file.as_file_mut().rewind()?;
+            io::copy(part.file.as_file_mut(), whole.file.as_file_mut())?;
+        }
+        whole.file.as_file().sync_all()?;
+        // Opened first, so that only the sync can fail once the result has its
+        // name.
+        let parent = File::open(&self.parent)?;
+        let named = whole.file.persist_noclobber(target);
+        named.map_err(|e| e.error)?;
+        parent.sync_all().inspect_err(|_| {
+            // A commit that fails must leave nothing.
+            let _ = fs::remove_file(target);
+        })
+    }
+
+    fn commit_folder(&self, target: &Path, parts: BTreeMap<u32, Part>) -> io::Result<()> {
+        let scratch = with(&self.shared, |shared| shared.scratch.clone());
+        let scratch = scratch.ok_or_else(|| io::Error::other("no partition was written"))?;
+        let folder = scratch.path().join("result");
+        fs::create_dir(&folder)?;
+        for (partition, part) in parts {
+            part.file.as_file().sync_all()?;
+            let name = format!("part-{partition:05}.{}", self.rows.format().extension());
+            part.file.persist(folder.join(name)).map_err(|e| e.error)?;
+        }
+        File::create_new(folder.join(SUCCESS))?.sync_all()?;
+        File::open(&folder)?.sync_all()?;
+        let parent = File::open(&self.parent)?;
+        rename_new(&folder, target)?;
+        parent.sync_all().inspect_err(|_| {
+            let _ = fs::remove_dir_all(target);
+        })
+    }
+}
+
+/// Gives `from` the name `to` unless there is something of that name.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Some file systems have no such rename. A folder does not replace one
+        // that has something in it in any case.
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => match to.try_exists()? {
+            true => Err(io::ErrorKind::AlreadyExists.into()),
+            false => fs::rename(from, to),
+        },
+        renamed => Ok(renamed?),
+    }
+}
+
+fn print(parts: BTreeMap<u32, Part>) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    let print = || {
+        for mut part in parts.into_values() {
+            part.file.as_file_mut().rewind()?;
+            io::copy(part.file.as_file_mut(), &mut stdout)?;
+        }
+        stdout.flush()
+    };
+    match print() {
+        // The reader has seen enough and closed its end.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        printed => printed,
+    }
+}
+
+impl Output for FilesOutput {
+    fn check(&self) -> Result<(), TaskError> {
+        let (FilesTarget::File(target) | FilesTarget::Folder(target)) = &self.target else {
+            return Ok(());
+        };
+        let name = target.display();
+        let exists = self.target.exists();
+        if exists.map_err(TaskError::io(format!("looking for {name}")))? {
+            return Err(TaskError::failed(format!(
+                "{name} exists; remove it or choose another name"
+            )));
+        }
+        if !self.parent.is_dir() {
+            return Err(TaskError::failed(format!(
+                "{} is not a directory",
+                self.parent.display()
+            )));
+        }
+        // An error of a place that cannot be written to comes now, and not after the maps.
+        self.scratch().map(drop)
+    }
+
+    fn open(&self, partition: u32, attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
+        let Part { file, scratch } = self.part(partition, attempt)?;
+        Ok(Box::new(PartWriter {
+            file: BufWriter::with_capacity(64 << 10, file),
+            scratch,
+            rows: self.rows.clone(),
+            partition,
+            shared: Arc::clone(&self.shared),
+        }))
+    }
+
+    fn commit(&self) -> Result<(), TaskError> {
+        let mut parts = with(&self.shared, |shared| std::mem::take(&mut shared.parts));
+        // A job without partitions has a result without rows.
+        if let Entry::Vacant(missing) = parts.entry(0) {
+            missing.insert(self.part(0, 0)?);
+        }
+        let committed = match &self.target {
+            FilesTarget::File(path) => self
+                .commit_file(path, parts)
+                .map_err(TaskError::io(format!("writing {}", path.display()))),
+            FilesTarget::Folder(path) => self
+                .commit_folder(path, parts)
+                .map_err(TaskError::io(format!("writing {}", path.display()))),
+            FilesTarget::Terminal => print(parts).map_err(TaskError::io("writing to stdout")),
+        };
+        with(&self.shared, |shared| shared.scratch = None);
+        committed
+    }
+
+    fn abort(&self) {
+        with(&self.shared, |shared| *shared = Shared::default());
+    }
+}
+
+struct PartWriter {
+    file: BufWriter<NamedTempFile>,
+    scratch: Arc<ScratchDir>,
+    rows: RowWriter,
+    partition: u32,
+    shared: Arc<Mutex<Shared>>,
+}
+
+impl OutputWriter for PartWriter {
+    fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
+        self.rows.write(key, value, &mut self.file)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), TaskError> {
+        let file = self.file.into_inner();
+        let file = file.map_err(|e| TaskError::io("writing rows")(e.into_error()))?;
+        let part = Part {
+            file,
+            scratch: self.scratch,
+        };
+        with(&self.shared, |shared| {
+            shared.parts.insert(self.partition, part)
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outputs::RowFormat;
+    use crate::records::{Column, RecordFormat};
+
+    struct Place {
+        dir: tempfile::TempDir,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            Self { dir }
+        }
+
+        fn output(&self, target: fn(PathBuf) -> FilesTarget, format: RowFormat) -> FilesOutput {
+            let (key, value) = (vec![Column::text("k")], vec![Column::number("n")]);
+            let rows = Arc::new(RecordFormat::rows(key, value));
+            let target = target(self.dir.path().join("out"));
+            FilesOutput::new(target, RowWriter::new(format, rows), "unused")
+        }
+
+        /// All files below, with what is in them.
+        fn files(&self) -> Vec<(String, String)> {
+            let entries = walkdir::WalkDir::new(self.dir.path()).sort_by_file_name();
+            let files = entries.into_iter().map(Result::unwrap);
+            files
+                .filter(|entry| entry.file_type().is_file())
+                .map(|entry| {
+                    let name = entry.path().strip_prefix(self.dir.path()).unwrap();
+                    let content = fs::read_to_string(entry.path()).unwrap();
+                    (name.display().to_string(), content)
+                })
+                .collect()
+        }
+    }
+
+    fn write(output: &FilesOutput, partition: u32, attempt: u32, rows: &[(&str, &str)]) {
+        let mut writer = output.open(partition, attempt).unwrap();
+        for (key, value) in rows {
+            writer.write(key.as_bytes(), value.as_bytes()).unwrap();
+        }
+        writer.finish().unwrap();
+    }
+
+    fn file(name: &str, content: &str) -> (String, String) {
+        (name.to_string(), content.to_string())
+    }
+
+    #[test]
+    fn a_file_has_the_partitions_in_their_order_under_one_header() {
+        let place = Place::new();
+        let output = place.output(FilesTarget::File, RowFormat::Csv);
+        write(&output, 1, 1, &[("b", "2")]);
+        write(&output, 0, 1, &[("a", "1"), ("c", "3")]);
+        drop(output.open(2, 1).unwrap());
+        assert!(!place.dir.path().join("out").exists());
+        output.commit().unwrap();
+        assert_eq!(place.files(), [file("out", "k,n\na,1\nc,3\nb,2\n")]);
+        assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_has_a_file_per_partition_and_says_that_it_is_whole() {
+        let place = Place::new();
+        let output = place.output(FilesTarget::Folder, RowFormat::Csv);
+        write(&output, 1, 1, &[("b", "2")]);
+        write(&output, 0, 2, &[("a", "1")]);
+        assert!(!place.dir.path().join("out").exists());
+        output.commit().unwrap();
+        assert_eq!(
+            place.files(),
+            [
+                file("out/_SUCCESS", ""),
+                file("out/part-00000.csv", "k,n\na,1\n"),
+                file("out/part-00001.csv", "k,n\nb,2\n"),
+            ]
+        );
+        assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn of_two_attempts_at_once_the_last_that_finishes_counts() {
+        let place = Place::new();
+        let output = place.output(FilesTarget::File, RowFormat::Text);
+        let mut slow = output.open(0, 1).unwrap();
+        slow.write(b"slow", b"1").unwrap();
+        write(&output, 0, 2, &[("fast", "1")]);
+        slow.write(b"slow", b"2").unwrap();
+        drop(slow);
+        output.commit().unwrap();
+        assert_eq!(place.files(), [file("out", "fast\t1\n")]);
+    }
+
+    #[test]
+    fn what_exists_is_refused_early_and_late_and_kept() {
+        for target in [FilesTarget::File, FilesTarget::Folder] {
+            let place = Place::new();
+            let output = place.output(target, RowFormat::Text);
+            output.check().unwrap();
+            write(&output, 0, 1, &[("a", "1")]);
+            fs::write(place.dir.path().join("out"), "mine").unwrap();
+            assert!(output.check().unwrap_err().to_string().contains("exists"));
+            assert!(output.commit().is_err());
+            output.abort();
+            assert_eq!(place.files(), [file("out", "mine")]);
+        }
+        let place = Place::new();
+        let output = place.output(FilesTarget::Folder, RowFormat::Text);
+        write(&output, 0, 1, &[("a", "1")]);
+        fs::create_dir(place.dir.path().join("out")).unwrap();
+        assert!(output.commit().is_err());
+        assert!(place.files().is_empty());
+    }
+
+    #[test]
+    fn an_abort_or_a_drop_leaves_nothing_even_under_a_writer() {
+        let place = Place::new();
+        for abort in [true, false] {
+            let output = place.output(FilesTarget::File, RowFormat::Text);
+            write(&output, 0, 1, &[("a", "1")]);
+            let mut writer = output.open(1, 1).unwrap();
+            if abort {
+                output.abort();
+            }
+            drop(output);
+            writer.write(b"b", b"2").unwrap();
+            drop(writer);
+            assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 0);
+        }
+    }
+
+    #[test]
+    fn a_job_without_partitions_has_a_result_without_rows() {
+        let place = Place::new();
+        let output = place.output(FilesTarget::File, RowFormat::Csv);
+        output.commit().unwrap();
+        assert_eq!(place.files(), [file("out", "k,n\n")]);
+    }
+}

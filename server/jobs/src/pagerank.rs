@@ -1,0 +1,587 @@
+//! PageRank: how often a walker is at each node who follows links at random and
+//! now and then begins anew anywhere (Page, Brin, Motwani and Winograd, 1999).
+//!
+//! ```text
+//!   edges ─> links ─> [ step ] x iterations ─> ranks ─> output
+//!                  relay     relay          relay
+//! ```
+//!
+//! With N nodes, damping d, and D the rank of all nodes without links, a step is
+//!
+//! ```text
+//!   share(v) = sum of rank(u) / links(u) over the links from u to v
+//!   rank(v)  = (1 - d) / N + d (share(v) + D / N)
+//! ```
+//!
+//! A step leaves shares, and D under the empty key; the next one makes ranks of
+//! them, since only then D is known.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ebb_scheduler::runtime::{
+    Emit, Input, JobReport, JobSpec, Mapper, Output, Reducer, TaskError, Values, VecOutput,
+};
+use serde::{Deserialize, Serialize};
+
+use super::Application;
+use super::chain::Chain;
+use super::outputs::Relay;
+use super::records::{Column, Columns, InvalidRow, RecordFormat, RowSchema, UnknownColumn, shown};
+
+/// Its name and summary, for listings.
+pub const APPLICATION: Application = Application {
+    name: "pagerank",
+    summary: "Ranks nodes by the links to them, in chained jobs.",
+};
+
+/// The links of a node are in memory at once, and of it one row: names of up to 64 MiB
+/// together.
+const LINKS_BYTES_MAX: usize = 64 << 20;
+
+/// Shares of the nodes without links; before all names of nodes.
+const DANGLING: &[u8] = b"";
+
+/// What its rows have.
+pub fn rows() -> RecordFormat {
+    RecordFormat::rows(vec![Column::text("node")], vec![Column::number("rank")])
+}
+
+/// Where the links of a graph are in its values.
+#[derive(Debug, Clone)]
+pub enum Edges {
+    /// Two names with blanks between them; lines that begin with `#` are none.
+    Text,
+    /// Two columns: from, to. Rows without one of them are no links.
+    Columns(Columns),
+}
+
+impl Edges {
+    /// In the columns `from` and `to` of rows as `schema` says, or in plain text.
+    ///
+    /// # Errors
+    /// When there is no such column.
+    pub fn new(schema: &dyn RowSchema, from: &str, to: &str) -> Result<Self, UnknownColumn> {
+        match Columns::new(schema, &[from, to]) {
+            Ok(columns) => Ok(Self::Columns(columns)),
+            Err(UnknownColumn::Text(_)) => Ok(Self::Text),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read(&self, key: &[u8], value: &[u8]) -> Result<Option<[Vec<u8>; 2]>, TaskError> {
+        match self {
+            Self::Text => {
+                if value.starts_with(b"#") || value.trim_ascii().is_empty() {
+                    return Ok(None);
+                }
+                let mut names = value
+                    .split(u8::is_ascii_whitespace)
+                    .filter(|name| !name.is_empty());
+                match (names.next(), names.next(), names.next()) {
+                    (Some(from), Some(to), None) => Ok(Some([from.to_vec(), to.to_vec()])),
+                    _ => {
+                        let problem = format!("expected two names, got {}", shown(value));
+                        Err(InvalidRow::error(key, problem))
+                    }
+                }
+            }
+            Self::Columns(columns) => columns.read(key, value, |fields| {
+                let names = fields.iter().flatten().filter(|name| !name.is_empty());
+                let names: Vec<Vec<u8>> = names.map(<[u8]>::to_vec).collect();
+                Ok(<[Vec<u8>; 2]>::try_from(names).ok())
+            }),
+        }
+    }
+}
+
+/// The jobs of a ranking.
+pub struct PageRank {
+    name: String,
+    input: Arc<dyn Input>,
+    edges: Edges,
+    output: Arc<dyn Output>,
+    /// Where rows wait for the next job.
+    directory: PathBuf,
+    damping: f64,
+    iterations: u32,
+    reduces: u32,
+    jobs_done: u32,
+    nodes: u64,
+    relay: Relay,
+    /// Of the job that came last.
+    step: Option<Step>,
+}
+
+impl PageRank {
+    /// A ranking of the nodes in `edges` of `input` by `iterations` steps with
+    /// `damping` (0 to 1, 0.85 as a rule). Its rows: a node and its rank; all ranks
+    /// add up to 1. A link that is there twice counts twice. Rows wait in
+    /// `directory` between the jobs, each of which has `reduces` reduce tasks, at
+    /// least one.
+    #[expect(clippy::too_many_arguments, reason = "each is a different thing")]
+    pub fn new(
+        name: impl Into<String>,
+        input: Arc<dyn Input>,
+        edges: Edges,
+        output: Arc<dyn Output>,
+        directory: impl Into<PathBuf>,
+        damping: f64,
+        iterations: u32,
+        reduces: u32,
+    ) -> Self {
+        let directory = directory.into();
+        Self {
+            name: name.into(),
+            input,
+            edges,
+            output,
+            relay: Relay::new(&directory),
+            directory,
+            damping,
+            iterations,
+            reduces: reduces.max(1),
+            jobs_done: 0,
+            nodes: 0,
+            step: None,
+        }
+    }
+
+    /// The job of a step, from the rows that the last one left.
+    fn job(&self, step: Step, left: Relay, output: Arc<dyn Output>) -> JobSpec {
+        let left = Arc::new(left);
+        match step {
+            Step::Links => {
+                let name = format!("{} links", self.name);
+                let mapper = EdgeMapper {
+                    edges: self.edges.clone(),
+                };
+                let reducer = LinksReducer {
+                    links_bytes_max: LINKS_BYTES_MAX,
+                };
+                JobSpec::new(name, Arc::clone(&self.input), Arc::new(mapper), output)
+                    .reducer(Arc::new(reducer), self.reduces)
+            }
+            Step::Shares(ranking) => {
+                let name = format!("{} step {}", self.name, self.jobs_done);
+                JobSpec::new(name, left, Arc::new(StepMapper { ranking }), output)
+                    .reducer(Arc::new(reduce_shares), self.reduces)
+                    .combiner(Arc::new(combine_shares))
+            }
+            Step::Ranks(ranking) => {
+                let mapper = Arc::new(RankMapper { ranking });
+                JobSpec::new(&self.name, left, mapper, output)
+            }
+        }
+    }
+
+    /// How ranks follow from the rows that the last job left.
+    fn ranking(&self) -> Result<Ranking, TaskError> {
+        let nodes = self.nodes as f64;
+        if self.jobs_done == 1 {
+            return Ok(Ranking {
+                base: 1.0 / nodes,
+                damping: 0.0,
+            });
+        }
+        let dangling = self.dangling()?;
+        Ok(Ranking {
+            base: (1.0 - self.damping + self.damping * dangling) / nodes,
+            damping: self.damping,
+        })
+    }
+
+    /// The rank of all nodes without links, from the row that is the first of its
+    /// partition.
+    fn dangling(&self) -> Result<f64, TaskError> {
+        for split in self.relay.splits()? {
+            let mut found = None;
+            let read = self.relay.read(&split, &mut |key, value| {
+                if key == DANGLING {
+                    found = Some(Row::decode(value)?.share);
+                }
+                // One row is enough.
+                Err(TaskError::Cancelled)
+            });
+            match (found, read) {
+                (Some(share), _) => return Ok(share),
+                (None, Ok(()) | Err(TaskError::Cancelled)) => {}
+                (None, Err(error)) => return Err(error),
+            }
+        }
+        Ok(0.0)
+    }
+}
+
+impl Chain for PageRank {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn length(&self) -> u32 {
+        self.iterations + 2
+    }
+
+    fn next(&mut self, done: Option<&JobReport>) -> Result<Option<JobSpec>, TaskError> {
+        if let Some(done) = done {
+            self.jobs_done += 1;
+            if self.jobs_done == 1 {
+                self.nodes = done.counters.output_records;
+            }
+        }
+        let step = match self.jobs_done {
+            0 => Step::Links,
+            done if done <= self.iterations => Step::Shares(self.ranking()?),
+            done if done == self.iterations + 1 => Step::Ranks(self.ranking()?),
+            _ => return Ok(None),
+        };
+        self.step = Some(step);
+        let left = std::mem::replace(&mut self.relay, Relay::new(&self.directory));
+        let output: Arc<dyn Output> = match step {
+            Step::Ranks(_) => Arc::clone(&self.output),
+            _ => Arc::new(self.relay.clone()),
+        };
+        Ok(Some(self.job(step, left, output)))
+    }
+
+    fn describe(&self) -> Result<Vec<u8>, TaskError> {
+        let step = self.step.ok_or_else(|| TaskError::failed("no job yet"))?;
+        // Not JSON, whose numbers may come back as their neighbours.
+        postcard::to_stdvec(&step).map_err(TaskError::failed)
+    }
+
+    fn described_job(&self, step: &[u8]) -> Result<JobSpec, TaskError> {
+        let step = postcard::from_bytes(step).map_err(TaskError::failed)?;
+        let output = Arc::new(VecOutput::new());
+        Ok(self.job(step, self.relay.clone(), output))
+    }
+}
+
+/// What a job of the chain computes.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+enum Step {
+    /// The links of each node, of the input.
+    Links,
+    /// Shares, of ranks.
+    Shares(Ranking),
+    /// Ranks, of shares.
+    Ranks(Ranking),
+}
+
+/// From the share of a node to its rank.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Ranking {
+    base: f64,
+    damping: f64,
+}
+
+impl Ranking {
+    fn rank(self, row: &Row<'_>) -> f64 {
+        self.base + self.damping * row.share
+    }
+}
+
+/// A node between two jobs:
+///
+/// ```text
+///   share, f64 LE | per link: length of the name, u32 LE | name
+/// ```
+struct Row<'a> {
+    share: f64,
+    links: &'a [u8],
+}
+
+impl<'a> Row<'a> {
+    fn decode(bytes: &'a [u8]) -> Result<Self, TaskError> {
+        let (share, links) = bytes.split_first_chunk().ok_or_else(cut_short)?;
+        Ok(Self {
+            share: f64::from_le_bytes(*share),
+            links,
+        })
+    }
+
+    fn encode(share: f64, links: &[u8]) -> Vec<u8> {
+        [&share.to_le_bytes()[..], links].concat()
+    }
+
+    fn links(&self) -> impl Iterator<Item = Result<&'a [u8], TaskError>> {
+        let mut left = self.links;
+        std::iter::from_fn(move || {
+            if left.is_empty() {
+                return None;
+            }
+            let name = left.split_first_chunk().and_then(|(length, rest)| {
+                let (name, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+                left = rest;
+                Some(name)
+            });
+            if name.is_none() {
+                left = &[];
+            }
+            Some(name.ok_or_else(cut_short))
+        })
+    }
+}
+
+fn cut_short() -> TaskError {
+    TaskError::failed("a node's row is cut short")
+}
+
+fn push_link(links: &mut Vec<u8>, name: &[u8]) -> Result<(), TaskError> {
+    let length = u32::try_from(name.len()).map_err(TaskError::failed)?;
+    links.extend_from_slice(&length.to_le_bytes());
+    links.extend_from_slice(name);
+    Ok(())
+}
+
+/// What a value of the shuffle is, in its first byte.
+const LINKS: u8 = 0;
+const SHARE: u8 = 1;
+
+fn tagged(tag: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[tag][..], bytes].concat()
+}
+
+/// Emits each link under its source, and no link under its target, which may have
+/// none.
+struct EdgeMapper {
+    edges: Edges,
+}
+
+impl Mapper for EdgeMapper {
+    fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+        let Some([from, to]) = self.edges.read(key, value)? else {
+            return Ok(());
+        };
+        let mut link = Vec::new();
+        push_link(&mut link, &to)?;
+        emit.emit(&from, &link)?;
+        emit.emit(&to, b"")
+    }
+}
+
+struct LinksReducer {
+    links_bytes_max: usize,
+}
+
+impl Reducer for LinksReducer {
+    fn reduce(
+        &self,
+        key: &[u8],
+        values: &mut Values<'_>,
+        emit: &mut dyn Emit,
+    ) -> Result<(), TaskError> {
+        let mut links = Vec::new();
+        while let Some(link) = values.next_value()? {
+            links.extend_from_slice(link);
+            if links.len() > self.links_bytes_max {
+                return Err(TaskError::failed(format!(
+                    "node {:?} has more than {} bytes of links",
+                    key.escape_ascii().to_string(),
+                    self.links_bytes_max
+                )));
+            }
+        }
+        emit.emit(key, &Row::encode(0.0, &links))
+    }
+}
+
+struct StepMapper {
+    ranking: Ranking,
+}
+
+impl Mapper for StepMapper {
+    fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+        if key == DANGLING {
+            return Ok(());
+        }
+        let row = Row::decode(value)?;
+        emit.emit(key, &tagged(LINKS, row.links))?;
+        let rank = self.ranking.rank(&row);
+        let count = row.links().count();
+        if count == 0 {
+            return emit.emit(DANGLING, &tagged(SHARE, &rank.to_le_bytes()));
+        }
+        let share = tagged(SHARE, &(rank / count as f64).to_le_bytes());
+        row.links().try_for_each(|link| emit.emit(link?, &share))
+    }
+}
+
+/// The sum of shares, and the links if they are among the values.
+fn add_up(values: &mut Values<'_>) -> Result<(f64, Option<Vec<u8>>), TaskError> {
+    let (mut sum, mut links) = (0.0, None);
+    while let Some(value) = values.next_value()? {
+        match value.split_first() {
+            Some((&LINKS, bytes)) => links = Some(bytes.to_vec()),
+            Some((&SHARE, share)) => {
+                let share = <[u8; 8]>::try_from(share).map_err(TaskError::failed)?;
+                sum += f64::from_le_bytes(share);
+            }
+            _ => return Err(cut_short()),
+        }
+    }
+    Ok((sum, links))
+}
+
+fn combine_shares(
+    key: &[u8],
+    values: &mut Values<'_>,
+    emit: &mut dyn Emit,
+) -> Result<(), TaskError> {
+    let (sum, links) = add_up(values)?;
+    if let Some(links) = links {
+        emit.emit(key, &tagged(LINKS, &links))?;
+    }
+    emit.emit(key, &tagged(SHARE, &sum.to_le_bytes()))
+}
+
+fn reduce_shares(
+    key: &[u8],
+    values: &mut Values<'_>,
+    emit: &mut dyn Emit,
+) -> Result<(), TaskError> {
+    let (sum, links) = add_up(values)?;
+    emit.emit(key, &Row::encode(sum, &links.unwrap_or_default()))
+}
+
+struct RankMapper {
+    ranking: Ranking,
+}
+
+impl Mapper for RankMapper {
+    fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+        if key == DANGLING {
+            return Ok(());
+        }
+        let rank = self.ranking.rank(&Row::decode(value)?);
+        emit.emit(key, rank.to_string().as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::records::ValueFormat;
+    use crate::testing::{input, report};
+    use ebb_scheduler::runtime::{Outcome, Runtime, RuntimeOptions, VecOutput};
+    use rand::{RngExt, SeedableRng};
+
+    fn ranks(lines: &[String], format: &RecordFormat, iterations: u32) -> BTreeMap<String, f64> {
+        let dir = tempfile::tempdir().unwrap();
+        let output = VecOutput::new();
+        let edges = Edges::new(format, "1", "2").unwrap();
+        let mut chain = PageRank::new(
+            "rank",
+            input(lines, 4),
+            edges,
+            Arc::new(output.clone()),
+            dir.path(),
+            0.85,
+            iterations,
+            3,
+        );
+        let runtime = Runtime::start(RuntimeOptions {
+            task_memory_bytes: 64 << 10,
+            ..RuntimeOptions::new(2)
+        });
+        let runtime = runtime.unwrap();
+        let (mut done, mut jobs) = (None, 0);
+        while let Some(job) = chain.next(done.as_ref()).unwrap() {
+            let report = runtime.submit(job).unwrap().wait();
+            assert_eq!(report.outcome, Outcome::Succeeded);
+            done = Some(report);
+            jobs += 1;
+        }
+        assert_eq!(jobs, chain.length());
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        let rows = output.rows().unwrap().into_iter();
+        rows.map(|(node, rank)| (text(node), text(rank).parse().unwrap()))
+            .collect()
+    }
+
+    /// By a matrix: entry (v, u) is how much of u's rank goes to v.
+    fn by_matrix(edges: &[(usize, usize)], nodes: usize, iterations: u32) -> Vec<f64> {
+        let mut matrix = vec![vec![0.0; nodes]; nodes];
+        for from in 0..nodes {
+            let links: Vec<_> = edges.iter().filter(|edge| edge.0 == from).collect();
+            for &&(_, to) in &links {
+                matrix[to][from] += 1.0 / links.len() as f64;
+            }
+            if links.is_empty() {
+                matrix
+                    .iter_mut()
+                    .for_each(|row| row[from] = 1.0 / nodes as f64);
+            }
+        }
+        let mut ranks = vec![1.0 / nodes as f64; nodes];
+        for _ in 0..iterations {
+            let product = |row: &Vec<f64>| row.iter().zip(&ranks).map(|(a, b)| a * b).sum::<f64>();
+            let next = |row| 0.15 / nodes as f64 + 0.85 * product(row);
+            ranks = matrix.iter().map(next).collect();
+        }
+        ranks
+    }
+
+    #[test]
+    fn ranks_are_those_of_the_matrix_with_and_without_dangling_nodes() {
+        for (seed, dangling) in [(rand::random(), true), (rand::random(), false)] {
+            println!("seed {seed}");
+            let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+            let nodes = 40;
+            let last_source = if dangling { 30 } else { nodes };
+            // Every node is in some link: the first ones in a ring of sources.
+            let ring = (0..nodes).map(|node| (node % last_source, (node + 1) % nodes));
+            let drawn =
+                (0..150).map(|_| (rng.random_range(0..last_source), rng.random_range(0..nodes)));
+            let edges: Vec<_> = ring.chain(drawn).collect();
+            let lines = |separator: &str| -> Vec<String> {
+                let line = |(from, to): &(usize, usize)| format!("n{from}{separator}n{to}");
+                edges.iter().map(line).collect()
+            };
+            let unnamed = RecordFormat::file(ValueFormat::UnnamedCsv);
+            for (lines, format) in [(lines(" \t"), RecordFormat::text()), (lines(","), unnamed)] {
+                let found = ranks(&lines, &format, 12);
+                let expected = by_matrix(&edges, nodes, 12);
+                assert_eq!(found.len(), nodes);
+                for (node, rank) in expected.iter().enumerate() {
+                    let found = found[&format!("n{node}")];
+                    assert!((found - rank).abs() < 1e-12, "{node}: {found} {rank}");
+                }
+                assert!((found.values().sum::<f64>() - 1.0).abs() < 1e-9);
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_with_too_many_links_fails_the_job_and_is_named() {
+        let lines: Vec<String> = (0..2000).map(|n| format!("hub n{n}\nn{n} hub")).collect();
+        let lines: Vec<&str> = lines.iter().flat_map(|lines| lines.lines()).collect();
+        // A name has five bytes at most, and four of its length.
+        for (links_bytes_max, is_enough) in [(2000 * 9, true), (2000 * 5, false)] {
+            let links = |input, output| {
+                let mapper = EdgeMapper { edges: Edges::Text };
+                JobSpec::new("links", input, Arc::new(mapper), output)
+                    .reducer(Arc::new(LinksReducer { links_bytes_max }), 2)
+            };
+            match report(input(&lines, 4), VecOutput::new(), links).outcome {
+                Outcome::Failed { cause } if !is_enough => {
+                    assert!(cause.contains("node \"hub\" has more than"), "{cause}");
+                }
+                outcome => assert!(is_enough && outcome == Outcome::Succeeded, "{outcome:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_no_link_is_an_error_and_a_comment_is_none() {
+        let edges = Edges::Text;
+        assert!(edges.read(b"k", b"# a b").unwrap().is_none());
+        assert!(edges.read(b"k", b"  ").unwrap().is_none());
+        for bad in ["a", "a b c"] {
+            let error = edges.read(b"row9", bad.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains("row9"), "{error}");
+        }
+    }
+}

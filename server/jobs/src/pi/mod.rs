@@ -1,0 +1,162 @@
+//! Monte Carlo: pi by drawing points. It reads next to nothing and computes, and
+//! can do so one point at a time or with the machine's vector instructions: the
+//! application with an accelerated version of the hardware-affinity policy.
+
+mod points;
+
+use std::sync::Arc;
+
+use ebb_scheduler::runtime::{
+    Emit, Input, JobSpec, Mapper, Output, RecordSink, Split, TaskError, Values,
+};
+
+use super::Application;
+use super::records::{Column, RecordFormat};
+use points::{POINTS_PER_BLOCK, inside_plain, inside_simd};
+
+/// Its name and summary, for listings.
+pub const APPLICATION: Application = Application {
+    name: "pi",
+    summary: "Estimates pi from random points, with or without vector instructions.",
+};
+
+/// What its rows have.
+pub fn rows() -> RecordFormat {
+    RecordFormat::rows(vec![Column::text("measure")], vec![Column::number("value")])
+}
+
+/// How points are drawn. Both ways draw the same points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Variant {
+    /// One after the other.
+    Plain,
+    /// Eight at once.
+    Simd,
+}
+
+/// A job that draws at least `points` points, from `seed`, in `tasks` map tasks, at
+/// least one. Its rows: `inside`, the points in the quarter of the circle; `pi`,
+/// four times the part that they are; `points`.
+pub fn spec(
+    name: impl Into<String>,
+    output: Arc<dyn Output>,
+    points: u64,
+    tasks: u32,
+    seed: u64,
+    variant: Variant,
+) -> JobSpec {
+    let input = Arc::new(Blocks {
+        blocks: points.div_ceil(POINTS_PER_BLOCK),
+        tasks: tasks.max(1),
+    });
+    JobSpec::new(name, input, Arc::new(PointMapper { seed, variant }), output)
+        .reducer(Arc::new(tell), 1)
+        .combiner(Arc::new(add))
+}
+
+/// Numbers of blocks of points, LE; a block is some milliseconds of work.
+struct Blocks {
+    blocks: u64,
+    tasks: u32,
+}
+
+impl Input for Blocks {
+    fn splits(&self) -> Result<Vec<Split>, TaskError> {
+        let border = |part: u32| {
+            (u128::from(self.blocks) * u128::from(part) / u128::from(self.tasks)) as u64
+        };
+        let split = |index| {
+            let (from, to) = (border(index), border(index + 1));
+            Split {
+                index,
+                bytes: (to - from) * 8,
+                payload: [from.to_le_bytes(), to.to_le_bytes()].concat(),
+                ..Split::default()
+            }
+        };
+        Ok((0..self.tasks).map(split).collect())
+    }
+
+    fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
+        let number = |at: usize| {
+            u64::from_le_bytes(split.payload[at..at + 8].try_into().expect("eight bytes"))
+        };
+        (number(0)..number(8)).try_for_each(|block| record(&block.to_le_bytes(), b""))
+    }
+}
+
+struct PointMapper {
+    seed: u64,
+    variant: Variant,
+}
+
+impl Mapper for PointMapper {
+    fn map(&self, key: &[u8], _value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+        let block = <[u8; 8]>::try_from(key).map_err(TaskError::failed)?;
+        let block = u64::from_le_bytes(block);
+        let inside = match self.variant {
+            Variant::Plain => inside_plain(self.seed, block),
+            Variant::Simd => inside_simd(self.seed, block),
+        };
+        emit.emit(b"", &encode([inside, POINTS_PER_BLOCK]))
+    }
+}
+
+fn encode(sums: [u64; 2]) -> Vec<u8> {
+    sums.map(u64::to_le_bytes).concat()
+}
+
+/// Inside, and drawn.
+fn add_up(values: &mut Values<'_>) -> Result<[u64; 2], TaskError> {
+    let mut sums = [0; 2];
+    while let Some(value) = values.next_value()? {
+        let (numbers, rest) = value.as_chunks();
+        if numbers.len() != 2 || !rest.is_empty() {
+            return Err(TaskError::failed("a sum is cut short"));
+        }
+        for (sum, number) in sums.iter_mut().zip(numbers) {
+            *sum += u64::from_le_bytes(*number);
+        }
+    }
+    Ok(sums)
+}
+
+fn add(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+    emit.emit(key, &encode(add_up(values)?))
+}
+
+fn tell(_key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+    let [inside, points] = add_up(values)?;
+    let pi = 4.0 * inside as f64 / points as f64;
+    emit.emit(b"inside", inside.to_string().as_bytes())?;
+    emit.emit(b"pi", pi.to_string().as_bytes())?;
+    emit.emit(b"points", points.to_string().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::run;
+
+    fn pi(points: u64, tasks: u32, variant: Variant) -> Vec<(String, String)> {
+        let nothing: [&str; 0] = [];
+        run(&nothing, 1, |_, output| {
+            spec("pi", output, points, tasks, 5, variant)
+        })
+    }
+
+    #[test]
+    fn pi_is_near_and_does_not_depend_on_tasks_or_the_variant() {
+        let points = 20 * POINTS_PER_BLOCK;
+        let rows = pi(points, 1, Variant::Plain);
+        assert_eq!(rows[2], ("points".to_string(), points.to_string()));
+        let told: f64 = rows[1].1.parse().unwrap();
+        // Five standard deviations of the mean of so many points.
+        let deviation = (std::f64::consts::PI * (4.0 - std::f64::consts::PI)).sqrt();
+        let bound = 5.0 * deviation / (points as f64).sqrt();
+        assert!((told - std::f64::consts::PI).abs() < bound, "{told}");
+        assert_eq!(pi(points - 3, 7, Variant::Simd), rows);
+        assert_eq!(pi(points, 40, Variant::Plain), rows);
+    }
+}

@@ -1,0 +1,134 @@
+//! What a job reads.
+
+use std::path::PathBuf;
+
+use ebb_tables::names::TableName;
+use serde::{Deserialize, Serialize};
+
+/// Where records come from. Relative paths start from the request's directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InputRequest {
+    /// A table, as it was at a snapshot.
+    Table(TableInput),
+    /// Lines of text files.
+    Text(TextInput),
+    /// Records of CSV files.
+    Csv(CsvInput),
+    /// JSON objects, one per line of files.
+    JsonLines(JsonLinesInput),
+    /// Records drawn from a seed.
+    Generated(GeneratedInput),
+}
+
+/// A table as an input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableInput {
+    /// Which.
+    pub table: TableName,
+    /// At which snapshot; `None`: one that is made for the job and goes with it.
+    #[serde(default)]
+    pub snapshot: Option<String>,
+    /// Which of its rows.
+    #[serde(default)]
+    pub keys: KeySelection,
+    /// What its values are; of a table that CQL made its schema says that.
+    #[serde(default)]
+    pub values: ValueKind,
+    /// Names of the columns of CSV values; none: their numbers, from 1.
+    #[serde(default)]
+    pub names: Vec<String>,
+    /// Of a table that CQL made, the columns that are read beside those of its primary key;
+    /// none, which is not written: those that the application needs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
+}
+
+impl TableInput {
+    /// All of a table, whose values are plain text.
+    pub fn new(table: TableName) -> Self {
+        Self {
+            table,
+            snapshot: None,
+            keys: KeySelection::default(),
+            values: ValueKind::default(),
+            names: Vec::new(),
+            columns: Vec::new(),
+        }
+    }
+}
+
+/// Which keys of a table are read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum KeySelection {
+    /// All of them.
+    #[default]
+    All,
+    /// From one (included) to another (left out).
+    Range {
+        /// Empty: from the first.
+        from: String,
+        /// Empty: to the last.
+        to: String,
+    },
+    /// Those that start with this.
+    Prefix(String),
+}
+
+/// What values of a table are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ValueKind {
+    /// Nothing that has columns.
+    #[default]
+    Text,
+    /// A CSV record each.
+    Csv,
+    /// A JSON object each.
+    Json,
+}
+
+/// Text files as an input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TextInput {
+    /// Files, and directories of which all files are read.
+    pub paths: Vec<PathBuf>,
+}
+
+/// CSV files as an input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CsvInput {
+    /// Files, and directories of which all files are read.
+    pub paths: Vec<PathBuf>,
+    /// Whether the first line of each names the columns.
+    pub header: bool,
+    /// Whether fields may go over several lines; a file is one split then.
+    #[serde(default)]
+    pub multiline: bool,
+    /// Names of the columns where there is no header; none: their numbers, from 1.
+    #[serde(default)]
+    pub names: Vec<String>,
+}
+
+/// Files of JSON objects as an input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JsonLinesInput {
+    /// Files, and directories of which all files are read.
+    pub paths: Vec<PathBuf>,
+}
+
+/// Drawn records as an input: a key of 10 printable characters and words, 100 bytes in
+/// all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GeneratedInput {
+    /// How many.
+    pub records: u64,
+    /// What they are drawn from.
+    pub seed: u64,
+}

@@ -1,0 +1,71 @@
+//! Where a job's rows go.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use ebb_tables::names::TableName;
+use serde::{Deserialize, Serialize};
+
+use crate::RowFormat;
+
+/// Where the rows go when the job has succeeded, all at once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutputRequest {
+    /// The place.
+    pub to: OutputPlace,
+    /// What files of rows look like; `None`: as the file's name ends, else text.
+    #[serde(default)]
+    pub format: Option<RowFormat>,
+    /// Only so many rows, the first ones in the order of the result; `None`: all of them.
+    #[serde(default)]
+    pub limit: Option<u64>,
+}
+
+/// Files, a table or the terminal. Relative paths start from the request's directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OutputPlace {
+    /// A new file.
+    File(PathBuf),
+    /// A new folder with a file per task, and `_SUCCESS`.
+    Folder(PathBuf),
+    /// A table without rows, or a new one.
+    Table(TableName),
+    /// Standard output of the process that runs the job.
+    Terminal,
+}
+
+impl OutputRequest {
+    /// The format of the files, or of the terminal; text for a table, which has none.
+    pub fn row_format(&self) -> RowFormat {
+        match (&self.to, self.format) {
+            (OutputPlace::Table(_), _) => RowFormat::Text,
+            (_, Some(format)) => format,
+            (OutputPlace::File(path), None) => RowFormat::of_name(&path.to_string_lossy()),
+            (OutputPlace::Folder(_) | OutputPlace::Terminal, None) => RowFormat::Text,
+        }
+    }
+}
+
+impl From<OutputPlace> for OutputRequest {
+    fn from(to: OutputPlace) -> Self {
+        Self {
+            to,
+            format: None,
+            limit: None,
+        }
+    }
+}
+
+/// As messages name it.
+impl fmt::Display for OutputPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "file {}", path.display()),
+            Self::Folder(path) => write!(f, "folder {}", path.display()),
+            Self::Table(name) => write!(f, "table {name}"),
+            Self::Terminal => f.write_str("the terminal"),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Where the files are that a request names, seen from this process.
+
+use std::path::{Path, PathBuf};
+
+use super::{ApplicationRequest, InputRequest, JobRequest, OutputPlace};
+
+/// The files of a request, as they are found from here: looked up once, before any of them
+/// is opened.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Paths {
+    /// Of each input, in the order of the request; none of one that is no files.
+    pub(crate) inputs: Vec<Vec<PathBuf>>,
+    /// The scenario of a simulation, where one is named.
+    pub(crate) scenario: Option<PathBuf>,
+    /// The file or folder of the output, where it is one.
+    pub(crate) output: Option<PathBuf>,
+}
+
+impl JobRequest {
+    /// Where its files are.
+    pub(crate) fn paths(&self) -> Paths {
+        let found = |path: &PathBuf| resolve(&self.directory, path);
+        let inputs = self.inputs.iter().map(|input| match input {
+            InputRequest::Text(text) => text.paths.iter().map(found).collect(),
+            InputRequest::Csv(csv) => csv.paths.iter().map(found).collect(),
+            InputRequest::JsonLines(json) => json.paths.iter().map(found).collect(),
+            InputRequest::Table(_) | InputRequest::Generated(_) => Vec::new(),
+        });
+        Paths {
+            inputs: inputs.collect(),
+            scenario: match &self.application {
+                ApplicationRequest::Simulate(options) => options.scenario.as_ref().map(found),
+                _ => None,
+            },
+            output: match &self.output.to {
+                OutputPlace::File(path) | OutputPlace::Folder(path) => Some(found(path)),
+                OutputPlace::Table(_) | OutputPlace::Terminal => None,
+            },
+        }
+    }
+}
+
+/// `path` as it is found: below `directory` where it is relative. Where that is the
+/// directory of this process it stays as it is, so that messages name it as it was asked
+/// for.
+fn resolve(directory: &Path, path: &Path) -> PathBuf {
+    match std::env::current_dir() {
+        Ok(here) if here == directory => path.to_path_buf(),
+        _ => directory.join(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::{GeneratedInput, TextInput, WordcountRequest};
+
+    #[test]
+    fn relative_paths_start_from_the_request_s_directory_and_stay_short_from_here() {
+        let application = ApplicationRequest::Wordcount(WordcountRequest { reduces: 1 });
+        let text = ["a.txt", "/b"].map(PathBuf::from).to_vec();
+        let inputs = vec![
+            InputRequest::Generated(GeneratedInput {
+                records: 1,
+                seed: 1,
+            }),
+            InputRequest::Text(TextInput { paths: text }),
+        ];
+        let output = OutputPlace::File("out.tsv".into()).into();
+        let mut request = JobRequest::new(application, inputs, output, "/far");
+        let paths = |names: [&str; 2], output: &str| Paths {
+            inputs: vec![Vec::new(), names.map(PathBuf::from).to_vec()],
+            scenario: None,
+            output: Some(output.into()),
+        };
+        assert_eq!(request.paths(), paths(["/far/a.txt", "/b"], "/far/out.tsv"));
+        request.directory = std::env::current_dir().unwrap();
+        assert_eq!(request.paths(), paths(["a.txt", "/b"], "out.tsv"));
+    }
+}

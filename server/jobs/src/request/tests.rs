@@ -1,0 +1,213 @@
+use super::*;
+use crate::RowFormat;
+use crate::pi::Variant;
+
+fn table() -> InputRequest {
+    InputRequest::Table(TableInput {
+        snapshot: Some("monday".to_string()),
+        keys: KeySelection::Range {
+            from: "a".to_string(),
+            to: String::new(),
+        },
+        values: ValueKind::Csv,
+        names: vec!["a".to_string(), "b".to_string()],
+        columns: Vec::new(),
+        ..TableInput::new("app.lines".parse().unwrap())
+    })
+}
+
+/// An application of each kind.
+fn applications() -> Vec<ApplicationRequest> {
+    let order = OrderRequest {
+        by: vec!["fare".to_string()],
+        numeric: true,
+        reverse: false,
+    };
+    vec![
+        ApplicationRequest::Aggregate(AggregateRequest {
+            by: vec!["city".to_string()],
+            of: vec!["fare".to_string()],
+            quantiles: vec![0.5, 0.99],
+            reduces: 2,
+        }),
+        ApplicationRequest::Combine(CombineRequest {
+            by: vec!["city".to_string()],
+            reduces: 2,
+        }),
+        ApplicationRequest::Grep(GrepRequest {
+            pattern: "x".to_string(),
+            regex: true,
+        }),
+        ApplicationRequest::Index(IndexRequest { reduces: 2 }),
+        ApplicationRequest::Join(JoinRequest {
+            left_on: Some("id".to_string()),
+            right_on: None,
+            keep_left: true,
+            reduces: 2,
+        }),
+        ApplicationRequest::Pagerank(PagerankRequest {
+            from: "1".to_string(),
+            to: "2".to_string(),
+            iterations: 20,
+            damping: 0.85,
+            reduces: 2,
+        }),
+        ApplicationRequest::Pi(PiRequest {
+            points: 1000,
+            seed: 1,
+            variant: Variant::Plain,
+        }),
+        ApplicationRequest::Select(SelectRequest {
+            conditions: vec!["a >= 1".parse().unwrap()],
+            columns: vec!["b".to_string()],
+            keep: 0.5,
+        }),
+        ApplicationRequest::Simulate(SimulateRequest {
+            scenario: Some("week.toml".into()),
+            replicas: Some(2),
+        }),
+        ApplicationRequest::Sort(SortRequest {
+            order: order.clone(),
+            reduces: 2,
+        }),
+        ApplicationRequest::Validate(ValidateRequest { order }),
+        ApplicationRequest::Wordcount(WordcountRequest { reduces: 2 }),
+    ]
+}
+
+fn request(application: ApplicationRequest) -> JobRequest {
+    let inputs = vec![table(); application.inputs()];
+    let output = OutputRequest {
+        to: OutputPlace::Folder("out".into()),
+        format: Some(RowFormat::Csv),
+        limit: Some(10),
+    };
+    JobRequest {
+        goal_s: Some(90.0),
+        splits: Some(3),
+        cores: Some(1),
+        isolation: Isolation::Process,
+        ..JobRequest::new(application, inputs, output, "/home/ada")
+    }
+}
+
+#[test]
+fn a_request_of_every_application_reads_as_it_was_written() {
+    let mut names = crate::names();
+    for application in applications() {
+        let request = request(application);
+        request.check().unwrap();
+        assert_eq!(Some(request.application.name()), names.next());
+        let read = JobRequest::from_json(request.to_json()).unwrap();
+        assert_eq!(read, request);
+    }
+    assert_eq!(names.next(), None);
+}
+
+/// The form is that of jobs that are kept: a change of it is a new version.
+#[test]
+fn the_form_of_version_1_is_this() {
+    let grep = GrepRequest {
+        pattern: "TODO".to_string(),
+        regex: false,
+    };
+    let kept = json!({
+        "version": 1,
+        "application": {"grep": {"pattern": "TODO", "regex": false}},
+        "inputs": [{"table": {
+            "table": "app.lines", "snapshot": "monday",
+            "keys": {"range": {"from": "a", "to": ""}}, "values": "csv", "names": ["a", "b"],
+        }}],
+        "output": {"to": {"folder": "out"}, "format": "csv", "limit": 10},
+        "directory": "/home/ada",
+        "goal_s": 90.0, "splits": 3, "cores": 1, "isolation": "process",
+    });
+    let request = request(ApplicationRequest::Grep(grep));
+    assert_eq!(request.to_json(), kept);
+    // A request that is written by hand need not have the defaults.
+    let short = json!({
+        "application": {"pi": {"points": 1, "seed": 1, "variant": "simd"}},
+        "output": {"to": "terminal"},
+        "directory": "/",
+    });
+    let request = JobRequest::from_json(short).unwrap();
+    assert_eq!(request.output.to, OutputPlace::Terminal);
+    assert_eq!(
+        (request.isolation, request.goal_s),
+        (Isolation::Thread, None)
+    );
+}
+
+#[test]
+fn another_version_or_an_unknown_field_is_refused_by_name() {
+    let kept = request(applications().remove(0)).to_json();
+    for version in [0, 2, 1_u64 << 40] {
+        let mut other = kept.clone();
+        other["version"] = version.into();
+        other["unheard_of"] = 1.into();
+        let error = JobRequest::from_json(other).unwrap_err();
+        assert!(matches!(error, RequestError::Version { .. }), "{error}");
+        assert!(error.to_string().contains("knows version 1 only"));
+    }
+    for place in ["", "/application/aggregate", "/inputs/0/table", "/output"] {
+        let mut other = kept.clone();
+        other.pointer_mut(place).unwrap()["colour"] = "blue".into();
+        let error = JobRequest::from_json(other).unwrap_err().to_string();
+        assert!(error.contains("unknown field `colour`"), "{place}: {error}");
+    }
+    let mut other = kept.clone();
+    other["application"] = json!({"teleport": {}});
+    let error = JobRequest::from_json(other).unwrap_err().to_string();
+    assert!(error.contains("teleport"), "{error}");
+}
+
+#[test]
+fn what_makes_no_sense_is_told() {
+    let sort = || {
+        request(ApplicationRequest::Sort(SortRequest {
+            order: OrderRequest::default(),
+            reduces: 1,
+        }))
+    };
+    let refused = |change: &dyn Fn(&mut JobRequest), expected: &str| {
+        let mut request = sort();
+        change(&mut request);
+        let error = request.check().unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    sort().check().unwrap();
+    refused(&|request| request.inputs.clear(), "sort takes 1 input");
+    refused(&|request| request.directory = "here".into(), "not absolute");
+    refused(&|request| request.goal_s = Some(0.0), "in the future");
+    refused(&|request| request.goal_s = Some(f64::NAN), "in the future");
+    refused(&|request| request.splits = Some(0), "splits is 0");
+    refused(&|request| request.cores = Some(5000), "1 to 1024");
+    let text = |_: &JobRequest| InputRequest::Text(TextInput { paths: Vec::new() });
+    refused(&|request| request.inputs[0] = text(request), "no file");
+}
+
+#[test]
+fn work_is_what_is_read_and_computed_and_nothing_else() {
+    let sort = |reduces, numeric| {
+        request(ApplicationRequest::Sort(SortRequest {
+            order: OrderRequest {
+                numeric,
+                ..OrderRequest::default()
+            },
+            reduces,
+        }))
+    };
+    let one = sort(1, false);
+    let mut other = JobRequest {
+        goal_s: None,
+        splits: None,
+        output: OutputPlace::Terminal.into(),
+        ..sort(7, false)
+    };
+    let InputRequest::Table(table) = &mut other.inputs[0] else {
+        unreachable!("it was made above");
+    };
+    table.snapshot = None;
+    assert_eq!(one.work(), other.work());
+    assert_ne!(one.work(), sort(1, true).work());
+}

@@ -1,0 +1,121 @@
+//! What becomes of a job that did not end: decided from its record, done by the node.
+//!
+//! ```text
+//!   the record cannot be read ────────────────────────> nothing: an error
+//!   its output is there, and it was about to put it ──> it succeeded
+//!   it ended its process too often, or its output ────> it failed
+//!   was for a terminal that is gone
+//!   else ─────────────────────────────────────────────> it starts again
+//! ```
+
+use super::error::JobError;
+use super::history::{JobRecord, RecordState, STARTS_MAX};
+use super::request::{JobRequest, OutputPlace};
+
+/// What becomes of it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fate {
+    /// It starts again.
+    Start(Box<JobRequest>),
+    /// It had succeeded, and its process ended before it could say so.
+    Succeeded(Box<JobRequest>),
+    /// It does not start again; says why.
+    GiveUp(String),
+}
+
+/// The fate of an unfinished job. `output_is_there` tells whether there is something where
+/// its rows go.
+///
+/// # Errors
+/// When it has ended, or this build cannot follow its request: then it stays as it is.
+pub fn fate(
+    record: &JobRecord,
+    output_is_there: impl FnOnce(&JobRequest) -> Result<bool, JobError>,
+) -> Result<Fate, JobError> {
+    let JobRecord {
+        id,
+        application,
+        starts,
+        ..
+    } = record;
+    if record.state != RecordState::Started {
+        return Err(JobError::senseless(format!(
+            "{application} {id} has ended: there is nothing to start again"
+        )));
+    }
+    let request = record.request()?;
+    if record.commits && output_is_there(&request)? {
+        return Ok(Fate::Succeeded(Box::new(request)));
+    }
+    if *starts >= STARTS_MAX {
+        return Ok(Fate::GiveUp(format!(
+            "{application} {id} was started {starts} times, and each time its process ended \
+             before it: not started again"
+        )));
+    }
+    if request.output.to == OutputPlace::Terminal {
+        return Ok(Fate::GiveUp(format!(
+            "the rows of {application} {id} were for the terminal of a process that is gone: \
+             not started again"
+        )));
+    }
+    Ok(Fate::Start(Box::new(request)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::{ApplicationRequest, WordcountRequest};
+
+    fn record(to: OutputPlace, starts: u32, commits: bool) -> JobRecord {
+        let application = ApplicationRequest::Wordcount(WordcountRequest { reduces: 1 });
+        let request = JobRequest::new(application, Vec::new(), to.into(), "/d");
+        JobRecord {
+            id: "7".to_string(),
+            application: "wordcount".to_string(),
+            request: request.to_json(),
+            own_snapshots: Vec::new(),
+            state: RecordState::Started,
+            started_unix_ms: 0,
+            starts,
+            commits,
+            written_us: None,
+            ended_unix_ms: None,
+            report: None,
+            attempts_dropped: 0,
+        }
+    }
+
+    #[test]
+    fn a_job_starts_again_unless_it_is_done_or_must_not() {
+        let file = || OutputPlace::File("x.tsv".into());
+        for (record, is_there, expected) in [
+            (record(file(), 1, false), false, "start"),
+            (record(file(), 1, false), true, "start"),
+            (record(file(), 1, true), false, "start"),
+            (record(file(), 1, true), true, "succeeded"),
+            (record(file(), STARTS_MAX, true), true, "succeeded"),
+            (record(file(), STARTS_MAX, false), false, "give up"),
+            (record(OutputPlace::Terminal, 1, false), false, "give up"),
+        ] {
+            let found = match fate(&record, |_| Ok(is_there)).unwrap() {
+                Fate::Start(_) => "start",
+                Fate::Succeeded(_) => "succeeded",
+                Fate::GiveUp(_) => "give up",
+            };
+            assert_eq!(found, expected, "{record:?}, output there: {is_there}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_and_what_has_ended_is_left_alone() {
+        let mut newer = record(OutputPlace::Terminal, STARTS_MAX, false);
+        newer.request["version"] = 2.into();
+        let error = fate(&newer, |_| Ok(true)).unwrap_err().to_string();
+        assert!(error.contains("version 2"), "{error}");
+        let mut ended = record(OutputPlace::Terminal, 1, false);
+        ended.state = RecordState::Cancelled;
+        let error = fate(&ended, |_| Ok(true)).unwrap_err().to_string();
+        assert!(error.contains("has ended"), "{error}");
+    }
+}

@@ -1,0 +1,242 @@
+//! Select: rows that meet conditions, and of them the columns that are wanted;
+//! or a sample of rows, as Gridmix's job of this name keeps.
+
+mod condition;
+mod seen;
+
+use std::sync::Arc;
+
+use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, TaskError};
+use xxhash_rust::xxh3::xxh3_64;
+
+pub use self::condition::Condition;
+use self::seen::{SeenColumns, SeenOutput};
+use super::Application;
+use super::records::csv::push_fields;
+use super::records::{
+    Column, Columns, InvalidInput, InvalidRow, RecordFormat, RowSchema, check, double_name,
+};
+
+/// Its name and summary, for listings.
+pub const APPLICATION: Application = Application {
+    name: "select",
+    summary: "Selects rows by conditions or as a sample, and columns of them.",
+};
+
+/// What is selected.
+#[derive(Debug)]
+pub struct Selection {
+    conditions: Vec<Condition>,
+    /// The conditions' columns, then those that are wanted.
+    columns: Columns,
+    /// The wanted columns as JSON, where rows and output are.
+    json: Option<(Vec<Column>, Columns)>,
+    keep: f64,
+    schema: Arc<dyn RowSchema>,
+}
+
+impl Selection {
+    /// Of rows as `schema` says those that meet all `conditions`, and of them the
+    /// `wanted` columns, or all of the row without any; of those a sample of about the
+    /// part `keep`, 0 to 1, by the hash of the key.
+    ///
+    /// # Errors
+    /// When there is no such column, or one is wanted twice.
+    pub fn new(
+        schema: &dyn RowSchema,
+        conditions: Vec<Condition>,
+        wanted: &[String],
+        keep: f64,
+    ) -> Result<Self, InvalidInput> {
+        if let Some(name) = double_name(wanted) {
+            return Err(InvalidInput(format!("column {name:?} is wanted twice")));
+        }
+        let names = conditions.iter().map(Condition::column);
+        let names: Vec<&str> = names.chain(wanted.iter().map(String::as_str)).collect();
+        let columns = Columns::new(schema, &names);
+        Ok(Self {
+            columns: columns.map_err(|error| InvalidInput(error.to_string()))?,
+            conditions,
+            json: None,
+            keep,
+            schema: schema.shared(),
+        })
+    }
+
+    /// Leaves the wanted columns of JSON as they are written, for an output that is JSON: a
+    /// number stays a number. Changes nothing for other rows.
+    #[must_use]
+    pub fn keeping_json(mut self) -> Self {
+        if !self.wanted().is_empty() {
+            self.json = Columns::as_json(&*self.schema, self.wanted());
+        }
+        self
+    }
+
+    /// What its rows have: the wanted columns and nothing else, or all that the rows of
+    /// the input have.
+    pub fn rows(&self) -> Arc<dyn RowSchema> {
+        match (self.wanted(), &self.json) {
+            ([], _) => Arc::clone(&self.schema),
+            (_, Some((columns, _))) => Arc::new(RecordFormat::values(columns.clone())),
+            (_, None) => {
+                let columns = self.columns.columns();
+                Arc::new(RecordFormat::values(
+                    columns[self.conditions.len()..].to_vec(),
+                ))
+            }
+        }
+    }
+
+    fn wanted(&self) -> &[String] {
+        &self.columns.names()[self.conditions.len()..]
+    }
+
+    fn keeps(&self, key: &[u8]) -> bool {
+        self.keep >= 1.0 || (xxh3_64(key) as f64) < self.keep * 2_f64.powi(64)
+    }
+}
+
+/// A job of maps only. Its rows: the key of a selected row, and its value as it is, or
+/// the wanted columns; several as a CSV record, missing ones empty.
+pub fn spec(
+    name: impl Into<String>,
+    input: Arc<dyn Input>,
+    output: Arc<dyn Output>,
+    selection: Selection,
+) -> JobSpec {
+    let seen = Arc::new(SeenColumns::new(selection.columns.names()));
+    let output = SeenOutput {
+        inner: output,
+        seen: Arc::clone(&seen),
+    };
+    let mapper = SelectMapper {
+        selection,
+        seen: Arc::clone(&seen),
+    };
+    JobSpec::new(name, input, Arc::new(mapper), Arc::new(output)).notes(seen)
+}
+
+struct SelectMapper {
+    selection: Selection,
+    seen: Arc<SeenColumns>,
+}
+
+impl Mapper for SelectMapper {
+    fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+        let Selection {
+            conditions,
+            columns,
+            json,
+            schema,
+            ..
+        } = &self.selection;
+        if !self.selection.keeps(key) {
+            return Ok(());
+        }
+        let has_all = self.selection.wanted().is_empty();
+        let mut wanted = Vec::new();
+        let is_met = columns.read(key, value, |fields| {
+            self.seen.record(fields);
+            for (condition, field) in conditions.iter().zip(fields.iter()) {
+                let Some(field) = field else {
+                    return Ok(false);
+                };
+                let is_met = condition.is_met_by(field);
+                if !is_met.map_err(|problem| InvalidRow::error(key, problem))? {
+                    return Ok(false);
+                }
+            }
+            push_fields(&mut wanted, fields.iter().skip(conditions.len()));
+            Ok(true)
+        })?;
+        match is_met {
+            false => Ok(()),
+            true if has_all => {
+                check(&**schema, key, value)?;
+                emit.emit(key, value)
+            }
+            true => {
+                if let Some((_, columns)) = json {
+                    wanted.clear();
+                    columns.read(key, value, |fields| {
+                        push_fields(&mut wanted, fields.iter());
+                        Ok(())
+                    })?;
+                }
+                emit.emit(key, &wanted)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::ValueFormat;
+    use crate::testing::run;
+    use crate::{RowFormat, RowWriter};
+
+    fn selected(conditions: &[&str], wanted: &[&str], keep: f64) -> Vec<(String, String)> {
+        let lines: Vec<String> = (0..2000)
+            .map(|n| match n % 10 {
+                9 => format!(r#"{{"n":{n}}}"#),
+                _ => format!(r#"{{"n":{n},"name":"name {}","x":{}.5}}"#, n % 7, n % 13),
+            })
+            .collect();
+        let conditions = conditions.iter().map(|text| text.parse().unwrap());
+        let wanted: Vec<String> = wanted.iter().map(|name| name.to_string()).collect();
+        let json = RecordFormat::file(ValueFormat::Json);
+        let selection = Selection::new(&json, conditions.collect(), &wanted, keep).unwrap();
+        run(&lines, 4, |input, output| {
+            spec("select", input, output, selection)
+        })
+    }
+
+    #[test]
+    fn rows_that_meet_all_conditions_come_with_the_wanted_columns() {
+        let found = selected(&["x >= 10.5", "name != name 3"], &["n", "name"], 1.0);
+        let expected: Vec<_> = (0..2000)
+            .filter(|n| n % 10 != 9 && n % 13 >= 10 && n % 7 != 3)
+            .map(|n| (format!("{n:04}"), format!("{n},name {}", n % 7)))
+            .collect();
+        assert_eq!(found, expected);
+        let found = selected(&["n<10", "x ~ .5"], &["n"], 1.0);
+        let expected = (0..9).map(|n| (format!("{n:04}"), n.to_string()));
+        assert_eq!(found, expected.collect::<Vec<_>>());
+        let found = selected(&["n = 9"], &[], 1.0);
+        assert_eq!(found, [("0009".to_string(), r#"{"n":9}"#.to_string())]);
+    }
+
+    #[test]
+    fn a_sample_is_about_as_large_as_wanted_and_the_same_every_time() {
+        let found = selected(&[], &["n"], 0.25);
+        assert!((400..600).contains(&found.len()), "{}", found.len());
+        assert_eq!(selected(&[], &["n"], 0.25), found);
+        assert_eq!(selected(&[], &["n"], 0.0), []);
+        let twice = ["n".to_string(), "n".to_string()];
+        let json = RecordFormat::file(ValueFormat::Json);
+        assert!(Selection::new(&json, Vec::new(), &twice, 1.0).is_err());
+    }
+
+    #[test]
+    fn for_an_output_of_json_wanted_members_stay_as_they_are_written() {
+        let lines = [r#"{"n":1.50,"s":"17","l":[1, 2]}"#, r#"{"n":"x","l":null}"#];
+        let wanted = ["n", "s", "l"].map(str::to_string);
+        let json = RecordFormat::file(ValueFormat::Json);
+        let selection = Selection::new(&json, Vec::new(), &wanted, 1.0).unwrap();
+        let selection = selection.keeping_json();
+        let mut writer = RowWriter::new(RowFormat::JsonLines, selection.rows());
+        let found = run(&lines.map(str::to_string), 1, |input, output| {
+            spec("select", input, output, selection)
+        });
+        let mut written = Vec::new();
+        for (key, value) in found {
+            let (key, value) = (key.as_bytes(), value.as_bytes());
+            writer.write(key, value, &mut written).unwrap();
+        }
+        let expected = "{\"n\":1.50,\"s\":\"17\",\"l\":[1, 2]}\n\
+                        {\"n\":\"x\",\"s\":null,\"l\":null}\n";
+        assert_eq!(String::from_utf8(written).unwrap(), expected);
+    }
+}

@@ -1,0 +1,227 @@
+//! Simulate: the thesis's placement simulation as a job, as CPU-bound as work can
+//! be: every record is a scenario's replica under a policy.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+use ebb_scheduler::policy;
+use ebb_scheduler::runtime::{
+    Emit, Input, JobSpec, Mapper, Output, RecordSink, Split, TaskError, Values,
+};
+use ebb_scheduler::sim::scenario::Scenario;
+use ebb_scheduler::sim::{Metrics, simulate};
+use ebb_text::read_whole;
+
+use super::Application;
+use super::records::csv::{CsvFields, record};
+use super::records::{Column, RecordFormat, number_of};
+
+/// Its name and summary, for listings.
+pub const APPLICATION: Application = Application {
+    name: "simulate",
+    summary: "Simulates a scenario under policies, a replica per record.",
+};
+
+/// What is simulated where no scenario is given: figure 5.21 of the thesis, a week
+/// of jobs beside a transactional workload.
+pub const SCENARIO: &str = include_str!("../scenarios/transactional.toml");
+
+/// What its rows have.
+pub fn rows() -> RecordFormat {
+    let numbers = [
+        "replicas",
+        "with_goal",
+        "missed_fraction",
+        "utilisation",
+        "makespan_s",
+    ];
+    RecordFormat::rows(
+        vec![Column::text("point")],
+        numbers.map(Column::number).to_vec(),
+    )
+}
+
+/// Reads a scenario; files that it names lie beside it.
+///
+/// # Errors
+/// When one cannot be read or is too large, or it is no scenario.
+pub fn read_scenario(path: &Path) -> Result<Scenario> {
+    let text = read_whole(path)?;
+    let beside = |name: &str| {
+        let path = path.parent().unwrap_or(Path::new("")).join(name);
+        read_whole(&path).map_err(|error| format!("{error:#}"))
+    };
+    let scenario = Scenario::parse_with(&path.display().to_string(), &text, &beside)?;
+    Ok(scenario)
+}
+
+/// A job that simulates every replica of every point of `scenario` under each of
+/// its policies, in at most `tasks` map tasks. Its rows: the policy, with the swept
+/// values before it if there are any, and as a CSV record the number of replicas
+/// and the means of goals, of the part of them that was missed, of the part of the
+/// capacity that was used, and of the end of the last job.
+///
+/// One simulation is one step: the job is paced and cancelled between them.
+///
+/// # Errors
+/// When the scenario names a policy that there is not; says which.
+pub fn spec(
+    name: impl Into<String>,
+    output: Arc<dyn Output>,
+    scenario: Scenario,
+    tasks: u32,
+) -> Result<JobSpec, String> {
+    let known = |name: &&String| policy::by_name(name).is_none();
+    if let Some(name) = scenario.policies.iter().find(known) {
+        return Err(format!("there is no policy {name:?}: see `ebb policies`"));
+    }
+    let scenario = Arc::new(scenario);
+    let input = Runs {
+        runs: Run::all(&scenario),
+        tasks: tasks.max(1),
+    };
+    let mapper = SimulateMapper { scenario };
+    Ok(
+        JobSpec::new(name, Arc::new(input), Arc::new(mapper), output)
+            .reducer(Arc::new(tell_means), 1),
+    )
+}
+
+/// A simulation, as it stands in a record: three numbers, LE.
+///
+/// ```text
+///   point, u32 | policy, u32 | replica, u32
+/// ```
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    point: u32,
+    policy: u32,
+    replica: u32,
+}
+
+impl Run {
+    fn all(scenario: &Scenario) -> Vec<Self> {
+        let mut runs = Vec::new();
+        for point in 0..scenario.points.len() as u32 {
+            for policy in 0..scenario.policies.len() as u32 {
+                runs.extend((0..scenario.replicas).map(|replica| Self {
+                    point,
+                    policy,
+                    replica,
+                }));
+            }
+        }
+        runs
+    }
+
+    fn encode(self) -> Vec<u8> {
+        [self.point, self.policy, self.replica]
+            .map(u32::to_le_bytes)
+            .concat()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let ([point, policy, replica], []) = bytes.as_chunks() else {
+            return None;
+        };
+        Some(Self {
+            point: u32::from_le_bytes(*point),
+            policy: u32::from_le_bytes(*policy),
+            replica: u32::from_le_bytes(*replica),
+        })
+    }
+}
+
+struct Runs {
+    runs: Vec<Run>,
+    tasks: u32,
+}
+
+impl Runs {
+    fn part(&self) -> usize {
+        self.runs.len().div_ceil(self.tasks as usize).max(1)
+    }
+}
+
+impl Input for Runs {
+    fn splits(&self) -> Result<Vec<Split>, TaskError> {
+        let split = |(index, runs): (u32, &[Run])| Split {
+            index,
+            bytes: 12 * runs.len() as u64,
+            ..Split::default()
+        };
+        Ok((0..)
+            .zip(self.runs.chunks(self.part()))
+            .map(split)
+            .collect())
+    }
+
+    fn read(&self, split: &Split, sink: RecordSink<'_>) -> Result<(), TaskError> {
+        let mut parts = self.runs.chunks(self.part());
+        let runs = parts.nth(split.index as usize).unwrap_or_default();
+        runs.iter().try_for_each(|run| sink(&run.encode(), b""))
+    }
+}
+
+struct SimulateMapper {
+    scenario: Arc<Scenario>,
+}
+
+impl Mapper for SimulateMapper {
+    fn map(&self, key: &[u8], _value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+        let run = Run::decode(key).ok_or_else(|| TaskError::failed("a record of another input"))?;
+        let point = &self.scenario.points[run.point as usize];
+        let name = &self.scenario.policies[run.policy as usize];
+        let policy = policy::by_name(name).expect("checked at submission");
+        let seed = self.scenario.seed.wrapping_add(run.replica.into());
+        let (config, jobs) = point.draw(seed);
+        let report = simulate(&config, jobs, policy.as_ref()).map_err(TaskError::failed)?;
+        let metrics = Metrics::of(&report);
+        let set = point
+            .set
+            .iter()
+            .map(|(name, value)| format!("{name}={value} "));
+        let key = format!("{}{name}", set.collect::<String>());
+        let fields = [
+            f64::from(metrics.with_goal),
+            metrics.missed_fraction,
+            metrics.utilisation,
+            metrics.makespan_s,
+        ];
+        emit.emit(
+            key.as_bytes(),
+            &record(fields.map(|field| field.to_string())),
+        )
+    }
+}
+
+fn tell_means(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+    let mut parser = CsvFields::default();
+    let (mut replicas, mut sums) = (0_u32, [0.0; 4]);
+    while let Some(value) = values.next_value()? {
+        parser.parse(value).map_err(TaskError::failed)?;
+        for (sum, field) in sums.iter_mut().zip(parser.iter()) {
+            let metric = number_of(Some(field), key, "metric")?;
+            *sum += metric.unwrap_or_default().to_f64();
+        }
+        replicas += 1;
+    }
+    let means = sums.map(|sum| (sum / f64::from(replicas)).to_string());
+    let fields = [replicas.to_string()].into_iter().chain(means);
+    emit.emit(key, &record(fields))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_policy_is_refused() {
+        let mut scenario = Scenario::parse("the thesis's", SCENARIO).unwrap();
+        scenario.policies = vec!["fifa".into()];
+        let output = Arc::new(ebb_scheduler::runtime::VecOutput::new());
+        let refused = spec("simulate", output, scenario, 1).map(|_| ());
+        assert!(refused.unwrap_err().contains("fifa"));
+    }
+}

@@ -1,0 +1,222 @@
+//! Validate: whether values are in order, how many they are, and a checksum of
+//! them, as TeraValidate does. Of the input and the output of a sort count and
+//! checksum are the same, and the output has nothing misplaced.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, TaskError, Values};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::Application;
+use super::records::{Column, RecordFormat};
+use super::sort::Order;
+
+/// Its name and summary, for listings.
+pub const APPLICATION: Application = Application {
+    name: "validate",
+    summary: "Checks whether values are in order; counts them and computes a checksum.",
+};
+
+/// What its rows have.
+pub fn rows() -> RecordFormat {
+    RecordFormat::rows(vec![Column::text("measure")], vec![Column::text("value")])
+}
+
+/// A job that looks at all values in the order of the input. Its rows: `checksum`,
+/// the sum of the xxh3 hashes of all values, which is the same in any order;
+/// `misplaced`, how many come before a value that is before them; `records`; and
+/// with something misplaced `misplaced_first`, the first value that comes too late.
+pub fn spec(
+    name: impl Into<String>,
+    input: Arc<dyn Input>,
+    output: Arc<dyn Output>,
+    order: Order,
+) -> JobSpec {
+    JobSpec::new(name, input, Arc::new(ValueMapper { order }), output)
+        .reducer(Arc::new(tell), 1)
+        .combiner(Arc::new(combine))
+}
+
+/// Of values that follow each other.
+///
+/// All of them go under one key, so that a combiner sees neighbours: values come
+/// in the order of maps and in that of emission, so they are combined in order at
+/// every step.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Summary {
+    records: u64,
+    checksum: u128,
+    misplaced: u64,
+    /// The keys in the order of the first and the last value.
+    first: Vec<u8>,
+    last: Vec<u8>,
+    /// The first value, where it is not its key.
+    first_value: Option<Vec<u8>>,
+    /// The first value that is misplaced.
+    misplaced_first: Option<Vec<u8>>,
+}
+
+impl Summary {
+    fn of(ordered: Vec<u8>, value: &[u8]) -> Self {
+        Self {
+            records: 1,
+            checksum: xxh3_64(value).into(),
+            misplaced: 0,
+            first_value: (ordered != value).then(|| value.to_vec()),
+            first: ordered.clone(),
+            last: ordered,
+            misplaced_first: None,
+        }
+    }
+
+    /// With those that follow.
+    fn add(&mut self, next: Self) {
+        if self.records == 0 {
+            *self = next;
+            return;
+        }
+        let late = next.first.cmp(&self.last) == Ordering::Less;
+        self.records += next.records;
+        self.checksum = self.checksum.wrapping_add(next.checksum);
+        self.misplaced += next.misplaced + u64::from(late);
+        if self.misplaced_first.is_none() {
+            self.misplaced_first = match late {
+                true => Some(next.first_value.unwrap_or(next.first)),
+                false => next.misplaced_first,
+            };
+        }
+        self.last = next.last;
+    }
+
+    /// ```text
+    ///   records, u64 | checksum, u128 | misplaced, u64
+    ///   | four times: 1 if it is there, else 0 | length, u32 | bytes
+    ///     (first, last, first_value, misplaced_first)
+    /// ```
+    fn encode(&self) -> Result<Vec<u8>, TaskError> {
+        let mut bytes = self.records.to_le_bytes().to_vec();
+        bytes.extend(self.checksum.to_le_bytes());
+        bytes.extend(self.misplaced.to_le_bytes());
+        for text in [
+            Some(&self.first),
+            Some(&self.last),
+            self.first_value.as_ref(),
+            self.misplaced_first.as_ref(),
+        ] {
+            bytes.push(u8::from(text.is_some()));
+            let text = text.map_or(&[][..], Vec::as_slice);
+            let length = u32::try_from(text.len()).map_err(TaskError::failed)?;
+            bytes.extend(length.to_le_bytes());
+            bytes.extend(text);
+        }
+        Ok(bytes)
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (records, rest) = bytes.split_first_chunk()?;
+        let (checksum, rest) = rest.split_first_chunk()?;
+        let (misplaced, mut rest) = rest.split_first_chunk()?;
+        let mut text = || {
+            let (&is_there, after) = rest.split_first()?;
+            let (length, after) = after.split_first_chunk()?;
+            let (text, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+            rest = after;
+            Some((is_there == 1).then(|| text.to_vec()))
+        };
+        Some(Self {
+            records: u64::from_le_bytes(*records),
+            checksum: u128::from_le_bytes(*checksum),
+            misplaced: u64::from_le_bytes(*misplaced),
+            first: text()??,
+            last: text()??,
+            first_value: text()?,
+            misplaced_first: text()?,
+        })
+    }
+
+    fn combine(values: &mut Values<'_>) -> Result<Self, TaskError> {
+        let mut all = Self::default();
+        while let Some(value) = values.next_value()? {
+            let next = Self::decode(value);
+            all.add(next.ok_or_else(|| TaskError::failed("a summary is cut short"))?);
+        }
+        Ok(all)
+    }
+}
+
+struct ValueMapper {
+    order: Order,
+}
+
+impl Mapper for ValueMapper {
+    fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+        let mut ordered = Vec::new();
+        self.order.key(key, value, &mut ordered)?;
+        emit.emit(b"", &Summary::of(ordered, value).encode()?)
+    }
+}
+
+fn combine(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+    emit.emit(key, &Summary::combine(values)?.encode()?)
+}
+
+fn tell(_key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+    let all = Summary::combine(values)?;
+    emit.emit(b"checksum", format!("{:x}", all.checksum).as_bytes())?;
+    emit.emit(b"misplaced", all.misplaced.to_string().as_bytes())?;
+    if let Some(value) = &all.misplaced_first {
+        emit.emit(b"misplaced_first", value)?;
+    }
+    emit.emit(b"records", all.records.to_string().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::testing::run;
+
+    fn validate(lines: &[String], splits: usize) -> BTreeMap<String, String> {
+        let order = Order::new(&RecordFormat::text(), &[], false, false).unwrap();
+        let rows = run(lines, splits, |input, output| {
+            spec("validate", input, output, order)
+        });
+        rows.into_iter().collect()
+    }
+
+    #[test]
+    fn what_is_misplaced_is_found_wherever_splits_end() {
+        let mut lines: Vec<String> = (0..5000).map(|n| format!("{n:05}")).collect();
+        let sorted = validate(&lines, 1);
+        assert_eq!(sorted["records"], "5000");
+        assert_eq!(sorted["misplaced"], "0");
+        assert!(!sorted.contains_key("misplaced_first"));
+        for splits in [2, 7, 500] {
+            assert_eq!(validate(&lines, splits), sorted, "{splits}");
+        }
+        lines.swap(2499, 2500);
+        lines.swap(4000, 4500);
+        // Counted with other code: pairs of neighbours that descend.
+        let descents: Vec<_> = lines.windows(2).filter(|pair| pair[0] > pair[1]).collect();
+        for splits in [1, 2, 7, 500] {
+            let swapped = validate(&lines, splits);
+            assert_eq!(swapped["misplaced"], descents.len().to_string());
+            assert_eq!(swapped["misplaced_first"], descents[0][1]);
+            assert_eq!(swapped["checksum"], sorted["checksum"]);
+        }
+        lines[17] = "00018".into();
+        assert_ne!(validate(&lines, 3)["checksum"], sorted["checksum"]);
+    }
+
+    #[test]
+    fn a_summary_reads_back_and_a_short_one_does_not() {
+        let mut summary = Summary::of(b"key".to_vec(), b"value");
+        summary.misplaced_first = Some(b"late".to_vec());
+        let bytes = summary.encode().unwrap();
+        assert_eq!(Summary::decode(&bytes), Some(summary));
+        assert_eq!(Summary::decode(&bytes[..40]), None);
+        assert_eq!(Summary::decode(&[]), None);
+    }
+}

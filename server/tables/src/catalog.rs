@@ -1,0 +1,232 @@
+//! The schema as it is now, and the one place where it changes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use ebb_catalog::schema::{KeyspaceSchema, Schema};
+use ebb_storage::{Clock, Db, Table, TableOptions};
+use uuid::Uuid;
+
+use super::diff;
+use super::error::{CatalogError, Result};
+use super::grace::GracePeriods;
+use super::identity::Identity;
+use super::snapshots::{SnapshotKeyspace, SnapshotKeyspaces};
+use super::store::{KEYSPACES_TABLE, SchemaStore, StoredKeyspace};
+use super::table::{CqlTable, decode};
+use super::timestamps::Timestamps;
+use crate::names::SYSTEM_KEYSPACE;
+
+/// The catalog of an open database. There is one for each.
+#[derive(Debug)]
+pub struct Catalog {
+    db: Db,
+    store: SchemaStore,
+    identity: Identity,
+    timestamps: Timestamps,
+    state: ArcSwap<CatalogState>,
+    /// Those of the state, for the merge operator.
+    grace_periods: GracePeriods,
+    snapshots: SnapshotKeyspaces,
+    /// Held while the schema changes.
+    changing: Mutex<()>,
+}
+
+/// The schema at one moment, with its tables.
+#[derive(Debug, Default)]
+pub struct CatalogState {
+    schema: Schema,
+    tables: Tables,
+}
+
+/// By keyspace and name.
+pub(super) type Tables = HashMap<Arc<str>, HashMap<Arc<str>, Arc<CqlTable>>>;
+
+impl CatalogState {
+    pub(super) fn new(schema: Schema, tables: Tables) -> Self {
+        Self { schema, tables }
+    }
+
+    /// All keyspaces that users made.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Another one for each schema: what drivers compare.
+    pub fn version(&self) -> Uuid {
+        self.schema.version()
+    }
+
+    /// A table that users made.
+    pub fn table(&self, keyspace: &str, name: &str) -> Option<&Arc<CqlTable>> {
+        self.tables.get(keyspace)?.get(name)
+    }
+
+    pub(super) fn tables(&self) -> &Tables {
+        &self.tables
+    }
+}
+
+impl Catalog {
+    /// The catalog of a database that knows [the operator](super::CQL_ROW), which was given
+    /// the same `grace_periods`. What a crash cut in half is completed.
+    ///
+    /// # Errors
+    /// When the store fails, or a record is damaged.
+    pub fn open(db: &Db, grace_periods: &GracePeriods, clock: Arc<dyn Clock>) -> Result<Self> {
+        let own = db.keyspace(SYSTEM_KEYSPACE)?;
+        let own = |name| own.table(name, TableOptions::default());
+        let node = own("node")?;
+        let identity = Identity::open(db, &node)?;
+        let timestamps = Timestamps::open(node, clock)?;
+        let (store, found) = SchemaStore::open(db, own(KEYSPACES_TABLE)?)?;
+        let mut keyspaces = Vec::new();
+        let mut tables: HashMap<String, Vec<(String, Table)>> = HashMap::new();
+        for stored in found {
+            let name = stored.name.clone();
+            let (keyspace, rows) = load(stored)?;
+            keyspaces.push(keyspace);
+            tables.insert(name, rows);
+        }
+        let schema = Schema::new(keyspaces);
+        let of_keyspace = |keyspace: &Arc<KeyspaceSchema>| {
+            let rows = tables.remove(keyspace.name()).unwrap_or_default();
+            let with_schema = |(name, rows): (String, Table)| {
+                let schema = keyspace.table(&name)?.clone();
+                let name: Arc<str> = name.into();
+                Some((name, Arc::new(CqlTable::new(schema, rows))))
+            };
+            let all = rows.into_iter().filter_map(with_schema).collect();
+            (keyspace.name().into(), all)
+        };
+        let tables = schema.keyspaces().map(of_keyspace).collect();
+        let state = CatalogState { schema, tables };
+        grace_periods.set(&state);
+        Ok(Self {
+            db: db.clone(),
+            store,
+            identity,
+            timestamps,
+            state: ArcSwap::from_pointee(state),
+            grace_periods: grace_periods.clone(),
+            snapshots: SnapshotKeyspaces::default(),
+            changing: Mutex::new(()),
+        })
+    }
+
+    /// The database.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// Who this node is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// What the server's own timestamps come from.
+    pub fn timestamps(&self) -> &Timestamps {
+        &self.timestamps
+    }
+
+    /// The schema as it is now. One statement asks once, so that all that it sees fits.
+    pub fn state(&self) -> Arc<CatalogState> {
+        self.state.load_full()
+    }
+
+    /// The snapshots that clients are told of as keyspaces: of each keyspace the newest
+    /// [`SNAPSHOTS_TOLD_MAX`](super::SNAPSHOTS_TOLD_MAX), oldest first.
+    pub fn snapshot_keyspaces(&self, state: &CatalogState) -> Vec<SnapshotKeyspace> {
+        self.snapshots.told(&self.db, state)
+    }
+
+    /// What drivers compare to see whether what they know is old: another one for each
+    /// schema, and for other snapshots that they are told of.
+    pub fn version(&self, state: &CatalogState) -> Uuid {
+        let told = self.snapshot_keyspaces(state);
+        if told.is_empty() {
+            return state.version();
+        }
+        let each = told
+            .iter()
+            .map(|one| format!("{} {}\n", one.name, one.seq.0));
+        Uuid::new_v3(&state.version(), each.collect::<String>().as_bytes())
+    }
+
+    /// Changes the schema: `decide` says of the present one what comes next, or nothing.
+    /// The new one is durable and seen by all before this returns; whether there is one is
+    /// the answer.
+    ///
+    /// Only one change that a statement may ask for is carried out at a time: one keyspace
+    /// or table that is new or gone, or records of one keyspace that are others.
+    ///
+    /// # Errors
+    /// Inside, what `decide` says: nothing is changed. Outside, as the store: the change may
+    /// be found after the next opening.
+    pub fn change<E>(
+        &self,
+        decide: impl FnOnce(&Schema) -> Result<Option<Schema>, E>,
+    ) -> Result<Result<bool, E>> {
+        self.exclusively(|state| {
+            let next = match decide(&state.schema) {
+                Ok(Some(next)) => next,
+                Ok(None) => return Ok(Ok(false)),
+                Err(refused) => return Ok(Err(refused)),
+            };
+            let publish = |state: CatalogState| {
+                self.grace_periods.set(&state);
+                self.state.store(Arc::new(state));
+            };
+            diff::carry_out(&self.store, state, next, publish)?;
+            Ok(Ok(true))
+        })
+    }
+
+    /// Removes all rows of a table, for good but for the snapshots that cover it.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn truncate(&self, table: &CqlTable) -> Result<()> {
+        // Not beside an ALTER, whose record this would undo.
+        self.exclusively(|state| {
+            let schema = table.schema();
+            let now = state.table(schema.keyspace(), schema.name());
+            match now {
+                Some(now) if now.schema().id() == schema.id() => {
+                    self.store.truncate(now.rows(), &now.schema().encode())
+                }
+                _ => Ok(self.store.truncate(table.rows(), &schema.encode())?),
+            }
+        })
+    }
+
+    /// Does what must not come between the steps of a change: CREATE SNAPSHOT.
+    pub fn exclusively<T>(&self, work: impl FnOnce(&CatalogState) -> T) -> T {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        work(&self.state())
+    }
+}
+
+/// A keyspace from its records, with its tables' rows by name.
+fn load(stored: StoredKeyspace) -> Result<(KeyspaceSchema, Vec<(String, Table)>)> {
+    let corrupt = |error: ebb_catalog::schema::SchemaError| CatalogError::Corrupt {
+        what: format!("the record of keyspace {}", stored.name),
+        detail: error.to_string(),
+    };
+    let mut keyspace = KeyspaceSchema::decode(&stored.record).map_err(corrupt)?;
+    let mut rows = Vec::new();
+    for found in stored.tables {
+        let name = found.table.name().to_string();
+        let schema = decode(&found.record, &format!("{}.{name}", stored.name))?;
+        if schema.name() != name {
+            return Err(CatalogError::Corrupt {
+                what: format!("the schema of table {}.{name}", stored.name),
+                detail: format!("it is that of table {}", schema.name()),
+            });
+        }
+        keyspace = keyspace.with_table(schema).map_err(corrupt)?;
+        rows.push((name, found.table));
+    }
+    Ok((keyspace, rows))
+}

@@ -1,0 +1,54 @@
+//! Tables with columns, in a database: the catalog of a node.
+//!
+//! ```text
+//!   statements ─► catalog ─► diff ─► store    what the schema is, and how it changes for good
+//!                   │          │
+//!                   ├ identity │          who the node is
+//!                   ├ grace    │          when merges may purge deletions
+//!                   ├ timestamps          what its writes are ordered by
+//!                   v          v
+//!                 ebb-catalog  ebb-storage, with the merge operator of `operators`
+//! ```
+//!
+//! What always holds: a change of the schema is durable before anybody sees it, and after
+//! a crash it is there or it is not, never half. Changes come one after the other.
+//!
+//! `names` are names as people write them, and `lookup` finds what has such a name in a
+//! database, with errors that tell what there is instead. The rules of types, keys and rows
+//! are those of `ebb-catalog`, which does no I/O.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests look at clocks and files themselves"
+    )
+)]
+
+mod catalog;
+mod diff;
+mod error;
+mod grace;
+mod identity;
+mod lazy;
+pub mod lookup;
+pub mod names;
+mod operators;
+mod snapshots;
+mod store;
+mod table;
+#[cfg(test)]
+mod tests;
+mod timestamps;
+
+pub use catalog::{Catalog, CatalogState};
+pub use error::{CatalogError, Result};
+pub use grace::GracePeriods;
+pub use identity::Identity;
+pub use lazy::LazyCatalog;
+pub use operators::{CQL_ROW, CqlRow, database_options, merge_operators, with_cql_tables};
+pub use snapshots::{SNAPSHOT_SIGN, SNAPSHOTS_TOLD_MAX, SnapshotKeyspace, keyspace_at};
+pub use store::{forget_keyspace, is_cql_keyspace, is_cql_table};
+pub use table::{CqlTable, detached_schema, schema_at};
+pub use timestamps::Timestamps;

@@ -1,0 +1,254 @@
+//! CQL's rules of reconciliation, as the store's merge operator of CQL tables.
+//!
+//! Every opening of a database must know the operator, also that of a command which only
+//! looks or copies. [`database_options`] are the options to begin with;
+//! `Node::open` of `ebb-server` adds it to those that it is given.
+//!
+//! Merges purge what has served its time by the word of the operator. How long that is
+//! the catalog says ([`GracePeriods`]). While there is none, as in commands that only look
+//! or copy, merges purge what the deletions of a partition shadow, and nothing by its age.
+
+use ebb_catalog::key::{DecodedKey, Place, SCHEMA_KEY};
+use ebb_catalog::row::{
+    self, Garbage, Header, RowError, Stats, header_stats, merge_headers, merge_rows, purge_header,
+    purge_row, row_stats,
+};
+use ebb_storage::{
+    Group, MergeOperator, MergeOperators, Options, PurgeContext, Purged, TimestampBounds,
+};
+
+use super::grace::GracePeriods;
+
+/// The name of the operator, as tables store it. A table has it if and only if CQL made it.
+pub const CQL_ROW: &str = "cql-row";
+
+/// The options of a database by default, with what CQL tables need where there is no
+/// catalog.
+pub fn database_options() -> Options {
+    with_cql_tables(Options::default(), &GracePeriods::default())
+}
+
+/// These options, and what CQL tables need. Merges purge by the grace periods of the
+/// catalog that is given the same.
+pub fn with_cql_tables(options: Options, grace_periods: &GracePeriods) -> Options {
+    let operator = CqlRow::new(grace_periods);
+    Options {
+        merge_operators: options.merge_operators.with(operator),
+        ..options
+    }
+}
+
+/// The merge operators that tables of a database may name.
+pub fn merge_operators() -> MergeOperators {
+    MergeOperators::default().with(CqlRow::default())
+}
+
+/// Merges rows, and headers of partitions; the key says which. A partition is a group,
+/// and its header the head.
+#[derive(Debug, Clone, Default)]
+pub struct CqlRow {
+    grace_periods: GracePeriods,
+}
+
+impl CqlRow {
+    /// With the grace periods of a catalog.
+    pub fn new(grace_periods: &GracePeriods) -> Self {
+        Self {
+            grace_periods: grace_periods.clone(),
+        }
+    }
+}
+
+impl MergeOperator for CqlRow {
+    fn name(&self) -> &str {
+        CQL_ROW
+    }
+
+    fn merge(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Result<Vec<u8>, String> {
+        let key = DecodedKey::read(key).map_err(|error| error.to_string())?;
+        let merged = match key.place {
+            Place::Header => merge_headers(older, newer),
+            Place::Row(_) => merge_rows(older, newer),
+        };
+        merged.map_err(|error| error.to_string())
+    }
+
+    fn timestamps(&self, key: &[u8], value: &[u8]) -> Option<TimestampBounds> {
+        if key == SCHEMA_KEY {
+            return Some(TimestampBounds::NONE);
+        }
+        let stats = match DecodedKey::read(key).ok()?.place {
+            Place::Header => header_stats(value),
+            Place::Row(_) => row_stats(value),
+        };
+        let Stats {
+            least_timestamp,
+            greatest_timestamp,
+            greatest_local_time_s,
+        } = stats.ok()?;
+        Some(TimestampBounds {
+            least: least_timestamp,
+            greatest: greatest_timestamp,
+            greatest_local_time_s,
+        })
+    }
+
+    fn group<'k>(&self, key: &'k [u8]) -> Option<Group<'k>> {
+        let key = DecodedKey::read(key).ok()?;
+        Some(Group {
+            prefix: key.prefix,
+            is_head: key.place == Place::Header,
+        })
+    }
+
+    /// What the header shadows goes also where the grace is not known: the header may be
+    /// purged with it, and what is known of the table may change in between.
+    fn purge(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        context: &PurgeContext<'_>,
+    ) -> Result<Purged, String> {
+        if key == SCHEMA_KEY {
+            return Ok(Purged::Kept);
+        }
+        let told = |error: RowError| error.to_string();
+        let read_time_ms = context.read_time_ms;
+        let garbage = Garbage {
+            gc_before_s: self.grace_periods.gc_before_s(context.table, read_time_ms),
+            oldest_elsewhere: context.oldest_elsewhere,
+        };
+        let key = DecodedKey::read(key).map_err(|error| error.to_string())?;
+        let purged = match key.place {
+            Place::Header => purge_header(value, garbage).map_err(told)?,
+            Place::Row(clustering) => {
+                let head = context.head.map(Header::parse).transpose().map_err(told)?;
+                let above = head.and_then(|header| header.deletion_at(clustering));
+                purge_row(value, above, garbage).map_err(told)?
+            }
+        };
+        Ok(match purged {
+            row::Purged::Kept => Purged::Kept,
+            row::Purged::Rewritten(value) => Purged::Rewritten(value),
+            row::Purged::Gone => Purged::Gone,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ebb_catalog::key::PartitionKey;
+    use ebb_catalog::row::{
+        Cell, Deletion, Header, HeaderBuilder, Lifetime, RowBuilder, RowRef, RowView,
+    };
+    use ebb_storage::simulation::MemDisk;
+    use ebb_storage::{Db, TableOptions};
+
+    use super::*;
+
+    /// An UPDATE of column 3.
+    fn write(timestamp: i64, value: &[u8]) -> Vec<u8> {
+        let mut operand = Vec::new();
+        let mut row = RowBuilder::new(&mut operand, timestamp);
+        let lifetime = Lifetime::Permanent;
+        row.cell(
+            3,
+            Cell {
+                timestamp,
+                lifetime,
+                value,
+            },
+        );
+        row.finish().unwrap();
+        operand
+    }
+
+    /// A DELETE of the partition.
+    fn delete(timestamp: i64) -> Vec<u8> {
+        let mut operand = Vec::new();
+        let mut header = HeaderBuilder::new(&mut operand);
+        header.deletion(Deletion {
+            timestamp,
+            local_time_s: 1,
+        });
+        operand
+    }
+
+    #[test]
+    fn the_greater_timestamp_wins_whatever_was_committed_first() {
+        let disk = MemDisk::new();
+        let options = || Options {
+            disk: Arc::new(disk.clone()),
+            ..database_options()
+        };
+        let partition = PartitionKey::new(&[b"k"]).unwrap();
+        let (header, row) = (
+            partition.header_key(),
+            [partition.prefix(), vec![1]].concat(),
+        );
+        let db = Db::open("/db", options()).unwrap();
+        let keyspace = db.keyspace("ks").unwrap();
+        let named = TableOptions {
+            merge_operator: Some(CQL_ROW.to_string()),
+            ..TableOptions::default()
+        };
+        let table = keyspace.table("t", named).unwrap();
+        table.merge(&row, &write(9, b"newer")).unwrap();
+        table.merge(&header, &delete(4)).unwrap();
+        db.flush().unwrap();
+        table.merge(&row, &write(5, b"older")).unwrap();
+        table.merge(&header, &delete(3)).unwrap();
+        drop((table, keyspace, db));
+
+        // Flushed, merged and read by an opening of its own.
+        let db = Db::open("/db", options()).unwrap();
+        db.flush().unwrap();
+        db.compact().unwrap();
+        let table = db
+            .existing_keyspace("ks")
+            .unwrap()
+            .existing_table("t")
+            .unwrap();
+        let found = table.get(&row).unwrap().unwrap();
+        let view = RowView::new(RowRef::parse(&found).unwrap(), None, 7);
+        assert_eq!(view.cell(3).unwrap().unwrap().value, b"newer");
+        let found = table.get(&header).unwrap().unwrap();
+        let deletion = Header::parse(&found).unwrap().deletion();
+        assert_eq!(deletion.map(|deletion| deletion.timestamp), Some(4));
+    }
+
+    #[test]
+    fn a_key_or_an_operand_that_is_none_is_told_and_not_merged() {
+        let operator = CqlRow::default();
+        let row = [PartitionKey::new(&[b"k"]).unwrap().prefix(), vec![1]].concat();
+        let merge = |key: &[u8], older: &[u8]| operator.merge(key, older, &write(2, b""));
+        assert!(merge(b"short", &write(1, b"")).is_err());
+        assert!(merge(&row, b"").is_err());
+        assert!(merge(&row, &delete(1)).is_err());
+        assert_eq!(operator.timestamps(&row, b""), None);
+        assert_eq!(operator.timestamps(b"short", &write(1, b"")), None);
+    }
+
+    #[test]
+    fn bounds_are_those_of_the_operand_and_the_schema_has_none() {
+        let operator = CqlRow::default();
+        let partition = PartitionKey::new(&[b"k"]).unwrap();
+        let row = [partition.prefix(), vec![1]].concat();
+        let both = operator.merge(&row, &write(4, b"a"), &write(9, b"b"));
+        for (key, value, bounds) in [
+            (row.clone(), both.unwrap(), (9, 9, i64::MAX)),
+            (partition.header_key(), delete(4), (4, 4, 1)),
+            (
+                SCHEMA_KEY.to_vec(),
+                b"{}".to_vec(),
+                (i64::MAX, i64::MIN, i64::MIN),
+            ),
+        ] {
+            let found = operator.timestamps(&key, &value).unwrap();
+            let found = (found.least, found.greatest, found.greatest_local_time_s);
+            assert_eq!(found, bounds, "{key:02x?}");
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! What a power loss leaves of a change of the schema, at whatever call it comes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{Maintenance, Options};
+
+use super::*;
+use crate::GracePeriods;
+use crate::operators::with_cql_tables;
+
+const SYSTEM: &str = "ebb_system";
+
+/// Keyspaces with their records, and the records of their tables.
+type Model = BTreeMap<String, (Vec<u8>, BTreeMap<String, Vec<u8>>)>;
+
+struct Fixture {
+    db: Db,
+    store: SchemaStore,
+    found: Model,
+}
+
+fn open(disk: &MemDisk) -> Result<Fixture> {
+    let options = Options {
+        disk: Arc::new(disk.clone()),
+        maintenance: Maintenance::Manual,
+        ..Options::default()
+    };
+    let options = with_cql_tables(options, &GracePeriods::default());
+    let db = Db::open("/db", options)?;
+    let keyspaces = db.keyspace(SYSTEM)?;
+    let keyspaces = keyspaces.table("keyspaces", TableOptions::default())?;
+    let (store, found) = SchemaStore::open(&db, keyspaces)?;
+    let of_keyspace = |keyspace: StoredKeyspace| {
+        let record = |t: StoredTable| (t.table.name().to_string(), t.record.to_vec());
+        let tables = keyspace.tables.into_iter().map(record).collect();
+        (keyspace.name, (keyspace.record.to_vec(), tables))
+    };
+    let found = found.into_iter().map(of_keyspace).collect();
+    Ok(Fixture { db, store, found })
+}
+
+/// A change of the schema.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    CreateKeyspace(&'static str),
+    CreateTable(&'static str, &'static str),
+    AlterTable(&'static str, &'static str),
+    /// The keyspace's record and those of all its tables.
+    AlterType(&'static str),
+    Truncate(&'static str, &'static str),
+    Snapshot(&'static str),
+    DropTable(&'static str, &'static str),
+    DropKeyspace(&'static str),
+}
+
+const SCRIPT: [Step; 15] = [
+    Step::CreateKeyspace("a"),
+    Step::CreateTable("a", "t"),
+    Step::CreateTable("a", "u"),
+    Step::AlterTable("a", "t"),
+    Step::CreateKeyspace("b"),
+    Step::CreateTable("b", "t"),
+    Step::Snapshot("b"),
+    Step::AlterType("a"),
+    Step::Truncate("a", "t"),
+    Step::DropTable("a", "t"),
+    Step::CreateTable("a", "t"),
+    Step::DropKeyspace("b"),
+    Step::CreateKeyspace("b"),
+    Step::CreateTable("b", "t"),
+    Step::DropKeyspace("a"),
+];
+
+impl Fixture {
+    fn table(&self, keyspace: &str, table: &str) -> Result<Table> {
+        Ok(self.db.existing_keyspace(keyspace)?.existing_table(table)?)
+    }
+
+    /// Does a step, with records that say at which place of the script they were written.
+    fn take(&self, step: Step, at: usize) -> Result<()> {
+        let record = format!("record of step {at}").into_bytes();
+        match step {
+            Step::CreateKeyspace(keyspace) => self.store.create_keyspace(keyspace, &record),
+            Step::CreateTable(keyspace, table) => {
+                self.store.create_table(keyspace, table, &record)?;
+                Ok(())
+            }
+            Step::AlterTable(keyspace, table) => {
+                let table = self.table(keyspace, table)?;
+                self.store.put_table(&table, &record)
+            }
+            Step::AlterType(keyspace) => {
+                let names = self.db.existing_keyspace(keyspace)?.tables();
+                let table = |name: &String| self.table(keyspace, name);
+                let tables: Vec<Table> = names.iter().map(table).collect::<Result<_>>()?;
+                let tables: Vec<_> = tables.iter().map(|t| (t, &record[..])).collect();
+                self.store.write_keyspace(keyspace, &record, &tables)
+            }
+            Step::Truncate(keyspace, table) => {
+                let table = self.table(keyspace, table)?;
+                self.store.truncate(&table, &record)
+            }
+            Step::Snapshot(keyspace) => {
+                let keyspace = self.db.existing_keyspace(keyspace)?;
+                Ok(keyspace.create_snapshot("before")?)
+            }
+            Step::DropTable(keyspace, table) => self.store.drop_table(keyspace, table),
+            Step::DropKeyspace(keyspace) => self.store.drop_keyspace(keyspace, || ()),
+        }
+    }
+
+    /// That the database holds what the records say, and no more.
+    fn holds(&self, model: &Model) {
+        assert_eq!(self.found, *model);
+        let mut keyspaces: BTreeSet<_> = self.db.keyspaces().into_iter().collect();
+        keyspaces.remove(SYSTEM);
+        assert_eq!(keyspaces, model.keys().cloned().collect());
+        for (keyspace, (_, tables)) in model {
+            let found = self.db.existing_keyspace(keyspace).unwrap().tables();
+            assert!(found.iter().eq(tables.keys()), "{keyspace}: {found:?}");
+        }
+    }
+}
+
+/// What a step makes of a model.
+fn after(step: Step, at: usize, before: &Model) -> Model {
+    let record = format!("record of step {at}").into_bytes();
+    let mut model = before.clone();
+    match step {
+        Step::CreateKeyspace(keyspace) => {
+            model.insert(keyspace.to_string(), (record, BTreeMap::new()));
+        }
+        Step::CreateTable(keyspace, table)
+        | Step::AlterTable(keyspace, table)
+        | Step::Truncate(keyspace, table) => {
+            let tables = &mut model.get_mut(keyspace).unwrap().1;
+            tables.insert(table.to_string(), record);
+        }
+        Step::AlterType(keyspace) => {
+            let (of_keyspace, tables) = model.get_mut(keyspace).unwrap();
+            *of_keyspace = record.clone();
+            tables
+                .values_mut()
+                .for_each(|of_table| *of_table = record.clone());
+        }
+        Step::Snapshot(_) => {}
+        Step::DropTable(keyspace, table) => {
+            model.get_mut(keyspace).unwrap().1.remove(table);
+        }
+        Step::DropKeyspace(keyspace) => {
+            model.remove(keyspace);
+        }
+    }
+    model
+}
+
+#[test]
+fn a_change_that_a_power_loss_cuts_is_there_or_not_and_never_half() {
+    let mut cut_in: BTreeSet<usize> = BTreeSet::new();
+    for nth_call in 1.. {
+        let disk = MemDisk::new();
+        let fixture = open(&disk).unwrap();
+        disk.crash_at(nth_call);
+        let mut model = Model::new();
+        let mut cut = None;
+        for (at, step) in SCRIPT.into_iter().enumerate() {
+            match fixture.take(step, at) {
+                Ok(()) => model = after(step, at, &model),
+                Err(_) => {
+                    cut = Some((at, step));
+                    break;
+                }
+            }
+        }
+        // Closed without power: what the handles would write does not arrive.
+        let done = cut.is_none() && disk.has_power();
+        drop(fixture);
+        disk.restart(nth_call);
+        let reopened = open(&disk).unwrap();
+        match cut {
+            Some((at, step)) => {
+                cut_in.insert(at);
+                let done = after(step, at, &model);
+                if reopened.found == done {
+                    reopened.holds(&done);
+                } else {
+                    reopened.holds(&model);
+                }
+            }
+            None => reopened.holds(&model),
+        }
+        // And what was found can be changed further.
+        reopened.store.create_keyspace("further", b"r").unwrap();
+        reopened.store.create_table("further", "t", b"r").unwrap();
+        if done {
+            break;
+        }
+    }
+    assert_eq!(cut_in.len(), SCRIPT.len(), "cut in steps {cut_in:?}");
+}
+
+#[test]
+fn a_power_loss_during_the_completion_changes_nothing_of_its_end() {
+    for nth_call in 1.. {
+        let disk = MemDisk::new();
+        let fixture = open(&disk).unwrap();
+        fixture.store.create_keyspace("a", b"a").unwrap();
+        fixture.store.create_keyspace("b", b"b").unwrap();
+        fixture.store.create_table("b", "t", b"b.t").unwrap();
+        // All three cuts at once: a record alone, a drop that was only decided, and a
+        // table without a record.
+        fixture.store.put_keyspace("alone", b"c").unwrap();
+        fixture.store.keyspaces.put(b"b", &[DROPPING]).unwrap();
+        let options = fixture.table("b", "t").unwrap().options().clone();
+        let a = fixture.db.existing_keyspace("a").unwrap();
+        a.table("cut", options).unwrap();
+        fixture.db.sync().unwrap();
+        drop((fixture, a));
+        disk.restart(1);
+
+        disk.crash_at(nth_call);
+        let whole = open(&disk).is_ok() && disk.has_power();
+        disk.restart(nth_call);
+        let model = [("a", b"a"), ("alone", b"c")];
+        let model = model.map(|(name, r)| (name.to_string(), (r.to_vec(), BTreeMap::new())));
+        open(&disk).unwrap().holds(&Model::from(model));
+        if whole {
+            break;
+        }
+    }
+}
+
+#[test]
+fn tables_that_cql_did_not_make_are_neither_taken_nor_dropped() {
+    let fixture = open(&MemDisk::new()).unwrap();
+    let app = fixture.db.keyspace("app").unwrap();
+    let lines = app.table("lines", TableOptions::default()).unwrap();
+    lines.put(b"1", b"x").unwrap();
+    let refused = fixture.store.create_keyspace("app", b"r").unwrap_err();
+    assert!(refused.to_string().contains("lines"), "{refused}");
+
+    fixture.store.create_keyspace("own", b"r").unwrap();
+    let own = fixture.db.existing_keyspace("own").unwrap();
+    own.table("lines", TableOptions::default()).unwrap();
+    for refused in [
+        fixture.store.create_table("own", "lines", b"r").map(|_| ()),
+        fixture.store.drop_keyspace("own", || panic!("decided")),
+    ] {
+        assert!(matches!(refused, Err(CatalogError::Foreign { .. })));
+    }
+    assert_eq!(lines.get(b"1").unwrap().unwrap(), "x");
+    assert!(own.existing_table("lines").is_ok());
+}
+
+#[test]
+fn truncate_leaves_the_record_alone_and_snapshots_their_rows() {
+    let fixture = open(&MemDisk::new()).unwrap();
+    fixture.store.create_keyspace("a", b"r").unwrap();
+    let table = fixture.store.create_table("a", "t", b"schema").unwrap();
+    let first = [0, 0, 0, 0, 0, 0, 0, 1];
+    table.put(&first, b"row").unwrap();
+    table.put(&[0xff; 9], b"row").unwrap();
+    let keyspace = fixture.db.existing_keyspace("a").unwrap();
+    keyspace.create_snapshot("before").unwrap();
+    fixture.store.truncate(&table, b"schema").unwrap();
+    let left: Vec<_> = table.range::<&[u8], _>(..).map(Result::unwrap).collect();
+    assert_eq!(left, [(SCHEMA_KEY.into(), b"schema".as_slice().into())]);
+    let before = keyspace.snapshot("before").unwrap().table("t").unwrap();
+    assert_eq!(before.range::<&[u8], _>(..).count(), 3);
+}

@@ -1,0 +1,196 @@
+//! The catalog over a restart, and over power losses between a change and its reply.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ebb_catalog::schema::{
+    KeyspaceSchema, Schema, SchemaError, TableDefinition, TableOptions, UserType,
+};
+use ebb_catalog::types::CqlType;
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{Db, Maintenance, ManualClock, Options};
+use uuid::Uuid;
+
+use super::*;
+
+fn open(disk: &MemDisk) -> Result<Catalog> {
+    let options = Options {
+        disk: Arc::new(disk.clone()),
+        maintenance: Maintenance::Manual,
+        ..Options::default()
+    };
+    let grace_periods = GracePeriods::default();
+    let db = Db::open("/db", with_cql_tables(options, &grace_periods))?;
+    Catalog::open(&db, &grace_periods, Arc::new(ManualClock::at_ms(1_000)))
+}
+
+fn keyspace(name: &str) -> KeyspaceSchema {
+    let replication = [("class".to_string(), "SimpleStrategy".to_string())];
+    KeyspaceSchema::new(name, BTreeMap::from(replication), true).unwrap()
+}
+
+fn definition(schema: &Schema, keyspace: &str, name: &str, id: u128) -> TableDefinition {
+    let point = schema
+        .keyspace(keyspace)
+        .unwrap()
+        .parse_type("frozen<point>");
+    TableDefinition {
+        keyspace: keyspace.to_string(),
+        name: name.to_string(),
+        id: Uuid::from_u128(id),
+        columns: vec![
+            ("k".to_string(), CqlType::Int, false),
+            ("p".to_string(), point.unwrap(), false),
+        ],
+        partition_key: vec!["k".to_string()],
+        clustering: Vec::new(),
+        order: Vec::new(),
+        options: TableOptions::default(),
+    }
+}
+
+type Change = fn(&Schema) -> Result<Schema, SchemaError>;
+
+const CHANGES: [Change; 9] = [
+    |schema| schema.create_keyspace(keyspace("app")),
+    |schema| {
+        let fields = [("x".into(), CqlType::Int)];
+        schema.create_type(UserType::new("app", "point", fields)?)
+    },
+    |schema| schema.create_table(definition(schema, "app", "t", 1)),
+    |schema| schema.create_table(definition(schema, "app", "u", 2)),
+    |schema| schema.alter_table("app", "t", |t| t.add_column("a", CqlType::Text, false)),
+    |schema| schema.add_field("app", "point", "y", CqlType::Double),
+    |schema| schema.alter_keyspace("app", None, Some(false)),
+    |schema| schema.drop_table("app", "u"),
+    |schema| schema.drop_keyspace("app"),
+];
+
+fn apply(catalog: &Catalog, change: Change) -> Result<bool> {
+    catalog.change(|schema| Ok(Some(change(schema)?))).flatten()
+}
+
+#[test]
+fn a_power_loss_leaves_the_schema_before_or_after_the_change() {
+    // What each change makes.
+    let mut schemas = vec![Schema::default()];
+    for change in CHANGES {
+        schemas.push(change(schemas.last().unwrap()).unwrap());
+    }
+    for nth_call in 1.. {
+        let disk = MemDisk::new();
+        let catalog = open(&disk).unwrap();
+        let identity = *catalog.identity();
+        disk.crash_at(nth_call);
+        let done = CHANGES.iter().take_while(|c| apply(&catalog, **c).is_ok());
+        let done = done.count();
+        // The last one is equal to the first.
+        let of_schema = |schema: &Schema| {
+            let later = schemas[done..].iter().position(|other| other == schema);
+            later.map(|later| done + later)
+        };
+        let shown = of_schema(catalog.state().schema()).unwrap();
+        // Dropping a keyspace is shown once it is decided, which may be before it fails.
+        assert!(shown == done || shown == done + 1 && shown == CHANGES.len());
+        let whole = done == CHANGES.len() && disk.has_power();
+        drop(catalog);
+        disk.restart(nth_call);
+
+        let catalog = open(&disk).unwrap();
+        assert_eq!(*catalog.identity(), identity);
+        let state = catalog.state();
+        let found = of_schema(state.schema());
+        let found = found.unwrap_or_else(|| panic!("call {nth_call}: {state:?}"));
+        assert!((shown..=done + 1).contains(&found), "{found} after {done}");
+        // Every table of the schema has its rows.
+        for keyspace in state.schema().keyspaces() {
+            for schema in keyspace.tables() {
+                let table = state.table(keyspace.name(), schema.name()).unwrap();
+                assert_eq!(table.schema(), schema);
+                table.rows().put(b"\xffrow", b"").unwrap();
+            }
+        }
+        // The rest can be done.
+        for change in &CHANGES[found..] {
+            apply(&catalog, *change).unwrap();
+        }
+        assert_eq!(catalog.state().schema(), &Schema::default());
+        if whole {
+            break;
+        }
+    }
+}
+
+#[test]
+fn the_version_is_another_when_a_change_returns_and_the_same_after_a_restart() {
+    let disk = MemDisk::new();
+    let catalog = open(&disk).unwrap();
+    let mut versions = vec![catalog.state().version()];
+    for change in &CHANGES[..7] {
+        assert!(apply(&catalog, *change).unwrap());
+        let version = catalog.state().version();
+        assert!(!versions.contains(&version));
+        versions.push(version);
+    }
+    let unchanged = catalog.change::<CatalogError>(|_| Ok(None)).flatten();
+    let refused = apply(&catalog, CHANGES[0]);
+    assert!(!unchanged.unwrap() && matches!(refused, Err(CatalogError::Schema(_))));
+    assert_eq!(catalog.state().version(), *versions.last().unwrap());
+    drop(catalog);
+    let again = open(&disk).unwrap();
+    assert_eq!(again.state().version(), *versions.last().unwrap());
+}
+
+#[test]
+fn a_statement_keeps_the_schema_that_it_began_with() {
+    let catalog = open(&MemDisk::new()).unwrap();
+    for change in &CHANGES[..3] {
+        apply(&catalog, *change).unwrap();
+    }
+    let state = catalog.state();
+    let before = state.table("app", "t").unwrap();
+    apply(&catalog, CHANGES[4]).unwrap();
+    assert!(before.schema().column("a").is_none());
+    let state = catalog.state();
+    let after = state.table("app", "t").unwrap();
+    assert!(after.schema().column("a").is_some());
+    // The rows are the same ones.
+    before.rows().put(b"\xffrow", b"1").unwrap();
+    assert_eq!(after.rows().get(b"\xffrow").unwrap().unwrap(), "1");
+    catalog.truncate(before).unwrap();
+    assert_eq!(after.rows().get(b"\xffrow").unwrap(), None);
+    // A truncation by who knows the old schema does not bring it back.
+    apply(&catalog, CHANGES[5]).unwrap();
+    let version = catalog.state().version();
+    catalog.truncate(after).unwrap();
+    let again = Catalog::open(
+        catalog.db(),
+        &GracePeriods::default(),
+        Arc::new(ManualClock::at_ms(1_000)),
+    )
+    .unwrap();
+    assert_eq!(again.state().version(), version);
+}
+
+#[test]
+fn a_snapshot_has_the_schema_of_its_moment() {
+    let catalog = open(&MemDisk::new()).unwrap();
+    for change in &CHANGES[..3] {
+        apply(&catalog, *change).unwrap();
+    }
+    let keyspace = catalog.db().existing_keyspace("app").unwrap();
+    keyspace.create_snapshot("before").unwrap();
+    keyspace.table("lines", Default::default()).unwrap();
+    keyspace.create_snapshot("later").unwrap();
+    let then = catalog.state();
+    let then = then.table("app", "t").unwrap();
+    for change in &CHANGES[3..6] {
+        apply(&catalog, *change).unwrap();
+    }
+    let at = |snapshot: &str, table: &str| {
+        let snapshot = keyspace.snapshot(snapshot).unwrap();
+        schema_at(&snapshot.table(table).unwrap(), table).unwrap()
+    };
+    assert_eq!(at("before", "t").as_ref(), Some(&**then.schema()));
+    assert_eq!(at("later", "lines"), None);
+}
