@@ -297,6 +297,14 @@ impl Requests {
         Some(bucket.end() as f64 / 1e3)
     }
 
+    /// How often each latency occurred, in nanoseconds, ascending: the ends of buckets that
+    /// are a thirty-second part wide.
+    pub fn latencies(&self) -> impl Iterator<Item = (u64, u64)> {
+        let buckets = self.latencies_ns.into_iter();
+        let counted = buckets.map(|bucket| (bucket.end(), bucket.count()));
+        counted.filter(|(_, count)| *count > 0)
+    }
+
     /// These and others together.
     #[must_use]
     pub fn and(&self, others: &Self) -> Self {

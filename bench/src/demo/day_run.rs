@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use ebb_colocate::{
-    ColocatedOptions, GuardSample, LoadHistory, LoadMonitor, LoadSample, Objective,
+    ColocatedOptions, GuardSample, Latencies, LoadHistory, LoadMonitor, LoadSample, Objective,
 };
 use ebb_scheduler::availability::Availability;
 use ebb_scheduler::policy;
@@ -20,7 +20,7 @@ use super::measure::load_options;
 use super::plan::EXTRA_HOUR;
 use super::setup::Setup;
 use super::show::Show;
-use crate::ycsb::{Driver, Pace, ReadFrom, Report, TimelineWindows};
+use crate::ycsb::{Driver, Pace, ReadFrom, Report, RunOptions};
 
 /// Control cycles in a day: each is a tenth of an hour.
 pub(super) const CYCLES_PER_DAY: f64 = 240.0;
@@ -85,7 +85,7 @@ pub(super) fn load_alone(
     cores: u32,
 ) -> Result<Alone> {
     let length_s = day.seconds * f64::from(days);
-    let driver = start_load(setup, day, length_s, load, cores)?;
+    let driver = start_load(setup, day, length_s, load, (cores, None))?;
     let (mut whole, mut slots) = (LoadMonitor::start()?, LoadMonitor::start()?);
     let slot_s = day.seconds / SLOTS_PER_DAY;
     let mut history = LoadHistory::new(slot_s);
@@ -117,15 +117,15 @@ fn start_load(
     day: Day,
     length_s: f64,
     load: &LoadCost,
-    cores: u32,
+    (cores, latencies): (u32, Option<Latencies>),
 ) -> Result<Driver> {
     let peak = load.peak_ops_per_s;
     let rate = Arc::new(move |t_s: f64| peak * day.load_of_peak(t_s));
-    let options = load_options(
-        cores,
-        Pace::Open(rate),
-        Some(Duration::from_secs_f64(length_s)),
-    );
+    let length = Some(Duration::from_secs_f64(length_s));
+    let options = RunOptions {
+        latencies,
+        ..load_options(cores, Pace::Open(rate), length)
+    };
     Ok(Driver::start(
         &setup.db,
         &setup.users,
@@ -169,13 +169,9 @@ impl DayRun<'_> {
             self.day,
             self.day.seconds,
             &self.load,
-            self.cores,
+            // For the guard, where there is one.
+            (self.cores, self.objective.and_then(|_| node.latencies())),
         )?;
-        let watch = |objective: Objective| {
-            let windows = TimelineWindows::new(driver.timeline(), objective.quantile);
-            node.watch(windows)
-        };
-        let watch = self.objective.map(watch).transpose()?;
         let mut handles = Vec::new();
         for spec in self.jobs {
             handles.push(runtime.submit(spec)?);
@@ -213,7 +209,6 @@ impl DayRun<'_> {
             }
         }
         show.finish();
-        drop(watch);
         let jobs = handles.iter().map(end).collect();
         let record = DayRecord {
             jobs,

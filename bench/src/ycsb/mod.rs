@@ -51,7 +51,6 @@ mod slow;
 mod source;
 mod timeline;
 mod watch;
-mod windows;
 mod worker;
 mod workload;
 
@@ -72,5 +71,4 @@ pub use slow::SlowOperation;
 pub use source::{ReadFrom, Source};
 pub use timeline::{Interval, Timeline};
 pub use watch::{Watch, WatchGroup, WatchReport};
-pub use windows::TimelineWindows;
 pub use workload::{Distribution, Operation, UnknownName, Workload};

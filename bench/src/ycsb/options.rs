@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use ebb_colocate::Latencies;
 use ebb_storage::{Error, Result};
 
 use super::pace::Pace;
@@ -52,6 +53,9 @@ pub struct RunOptions {
     /// Operations of an open loop that took at least so long from the moment at which
     /// they were due are in the report one by one. Default: none.
     pub slow_from: Option<Duration>,
+    /// Latencies are entered here too, from the moment at which operations were due: for a
+    /// guard. Default: nowhere.
+    pub latencies: Option<Latencies>,
 }
 
 /// From when a latency counts, where operations are due at a given rate.
@@ -87,6 +91,7 @@ impl RunOptions {
             interval: Duration::from_millis(100),
             section_ends: Vec::new(),
             slow_from: None,
+            latencies: None,
         }
     }
 

@@ -199,6 +199,9 @@ impl<'a> Worker<'a> {
             let latency_ns = now.duration_since(from).as_nanos() as u64;
             self.tally.nanos[operation.index()].saturating_record(latency_ns);
             self.slot.record(latency_ns);
+            if let Some(latencies) = &self.shared.options.latencies {
+                latencies.record(now.duration_since(from));
+            }
             if operation.writes()
                 && let Some(window) = overlapped(before, self.shared.board.state())
             {

@@ -15,9 +15,11 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::governor::{Governor, LoadSample, Machine, RESERVE};
-use crate::guard::{Guard, GuardSample, Objective};
+use crate::guard::{Guard, GuardSample};
 use crate::latencies::{Latencies, RecordedRequests, RecordedWindows};
 use crate::monitor::{LoadMonitor, RequestSource};
+use crate::objective::Objective;
+use crate::price::PricePoint;
 use crate::recent::SAMPLES_MAX_DEFAULT;
 use crate::watch::{GuardWatch, LatencySource};
 
@@ -239,6 +241,7 @@ impl Colocated {
         ColocatedStatus {
             load: self.governor.latest(),
             guard: self.governor.latest_guarded(),
+            price: self.governor.price(),
             runtime: self.runtime.status(),
         }
     }
@@ -271,6 +274,9 @@ pub struct ColocatedStatus {
     pub load: Option<LoadSample>,
     /// The guard's latest decision; `None` before the first one, and without an objective.
     pub guard: Option<GuardSample>,
+    /// What each level of analytics costs the service, for an objective over alone once that
+    /// is known.
+    pub price: Vec<PricePoint>,
     /// The jobs.
     pub runtime: RuntimeStatus,
 }
@@ -291,7 +297,13 @@ impl fmt::Display for ColocatedStatus {
             f64::from(load.capacity_hundredths) / 100.0,
         )?;
         match self.guard {
-            Some(guard) => write!(f, " ({:.0}% of what is left)", guard.allowed * 100.0),
+            Some(guard) => {
+                write!(f, " ({:.0}% of what is left", guard.allowed * 100.0)?;
+                match guard.alone_us {
+                    Some(alone_us) => write!(f, "; alone {:.2} ms)", alone_us / 1e3),
+                    None => f.write_str(")"),
+                }
+            }
             None => Ok(()),
         }
     }

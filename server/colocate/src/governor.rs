@@ -7,9 +7,10 @@ use ebb_scheduler::runtime::{Capacity, CapacityRequest, CapacitySource, RuntimeE
 use serde::Serialize;
 
 use crate::estimate::{LeftEstimate, LoadEstimate};
-use crate::guard::{Guard, GuardSample, LatencyWindow};
+use crate::guard::{Guard, GuardSample, ObservedWindow};
 use crate::memory::{MemoryMonitor, SteadyMemory};
 use crate::monitor::{LoadMonitor, MeasuredLoad, RequestRates};
+use crate::price::PricePoint;
 use crate::recent::{Recent, SAMPLES_MAX_DEFAULT};
 
 /// The shortest time over which the load is measured, in seconds: over less,
@@ -195,15 +196,24 @@ impl Governor {
         self.lock().guarded.last()
     }
 
+    /// What each level of analytics that was tried costs the load, as the guard found out
+    /// for an objective over alone; empty for another one, and until it is known.
+    pub fn price(&self) -> Vec<PricePoint> {
+        let state = self.lock();
+        state.guard.as_ref().map(Guard::price).unwrap_or_default()
+    }
+
     /// Gives the guard a window of the load. True when it allows another part
     /// than before: then the runtime should plan anew.
-    pub fn take_window(&self, window: LatencyWindow) -> bool {
+    pub fn take_window(&self, window: impl Into<ObservedWindow>) -> bool {
         let mut state = self.lock();
+        let granted = state.history.last();
+        let granted = granted.map_or(0, |cycle| cycle.capacity_hundredths);
         let Some(guard) = &mut state.guard else {
             return false;
         };
         let before = guard.allowed();
-        let sample = guard.decide(window);
+        let sample = guard.decide(&window.into(), granted);
         let changed = guard.allowed() != before;
         if let Some(sample) = sample {
             state.guarded.push(sample);
@@ -260,7 +270,11 @@ impl CapacitySource for Governor {
         let memory_bytes = left_bytes.map(|bytes| state.left_memory.take(now_s, bytes));
         let allowed = state.allowed();
         let load_cores = state.estimate.load_cores();
-        let capacity_hundredths = self.machine.capacity_hundredths(load_cores, allowed);
+        let capacity_hundredths = match state.guard.as_ref().is_some_and(Guard::is_pausing) {
+            // The load is to be seen alone.
+            true => 0,
+            false => self.machine.capacity_hundredths(load_cores, allowed),
+        };
         let load_bytes_per_s = state.estimate.disk_bytes_per_s();
         let sample = LoadSample {
             t_s: now_s,
@@ -291,6 +305,7 @@ impl CapacitySource for Governor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guard::LatencyWindow;
 
     /// What the governor gives at a time when tasks hold so many bytes.
     fn capacity(governor: &Governor, now_s: f64, held_bytes: u64) -> Capacity {

@@ -1,7 +1,9 @@
 //! The guard: shrinks analytics before a latency objective breaks, and lets them
 //! grow again without oscillating.
 //!
-//! It is a controller in the manner of Heracles (Lo et al., ISCA 2015), brought
+//! An objective may be a latency, or so many times what the load has alone: the latter is
+//! kept by what analytics were found to cost ([`crate::price`]). A latency is kept by a
+//! controller in the manner of Heracles (Lo et al., ISCA 2015), brought
 //! from minutes to windows of a tenth of a second. From each window's latency L
 //! and the objective O it takes the *slack* s = (O - L) / O, and decides on the
 //! part `allowed`, 0 to 1, of what the load leaves:
@@ -22,11 +24,11 @@
 //! Heracles also stops growing by the load itself (above 80 to 85%); here the
 //! governor does that, which measures what is left.
 
-use std::fmt;
-use std::str::FromStr;
-use std::time::Duration;
-
 use serde::Serialize;
+
+use crate::counts::LatencyCounts;
+use crate::objective::{Limit, Objective};
+use crate::price::{Price, PricePoint, Seen};
 
 #[cfg(test)]
 mod tests;
@@ -59,83 +61,6 @@ const BELOW_TROUBLE: f64 = 0.8;
 /// The part of the requests in trouble below which the load is another one.
 const OTHER_LOAD: f64 = 0.8;
 
-/// A latency that the load is to keep, as in `p99=2ms`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Objective {
-    /// Of which latencies.
-    pub quantile: Quantile,
-    /// The most that it may be, in microseconds; positive.
-    pub latency_us: f64,
-}
-
-/// A quantile of a window's latencies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Quantile {
-    /// The median.
-    P50,
-    /// 99 in 100.
-    P99,
-    /// 999 in 1000.
-    P999,
-}
-
-impl Quantile {
-    const NAMES: [(&'static str, Self); 3] = [
-        ("p50", Self::P50),
-        ("p99", Self::P99),
-        ("p99.9", Self::P999),
-    ];
-
-    /// The part of the latencies that are at most this one, 0 to 1.
-    pub fn part(self) -> f64 {
-        match self {
-            Self::P50 => 0.5,
-            Self::P99 => 0.99,
-            Self::P999 => 0.999,
-        }
-    }
-}
-
-impl fmt::Display for Quantile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = Self::NAMES.iter().find(|(_, quantile)| quantile == self);
-        f.pad(named.map_or("", |(name, _)| *name))
-    }
-}
-
-impl fmt::Display for Objective {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let latency = Duration::from_nanos((self.latency_us * 1e3).round() as u64);
-        write!(
-            f,
-            "{}={}",
-            self.quantile,
-            humantime::format_duration(latency)
-        )
-    }
-}
-
-impl FromStr for Objective {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!("{text:?} is no objective: give one as p99=2ms; p50 and p99.9 are known too")
-        };
-        let (name, latency) = text.split_once('=').ok_or_else(wrong)?;
-        let named = Quantile::NAMES.iter().find(|(known, _)| *known == name);
-        let latency = humantime::parse_duration(latency).map_err(|_| wrong())?;
-        match named {
-            Some((_, quantile)) if !latency.is_zero() => Ok(Self {
-                quantile: *quantile,
-                latency_us: latency.as_secs_f64() * 1e6,
-            }),
-            _ => Err(wrong()),
-        }
-    }
-}
-
 /// The load in a short time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LatencyWindow {
@@ -147,6 +72,26 @@ pub struct LatencyWindow {
     pub requests: u64,
     /// The objective's quantile of their latencies, in microseconds.
     pub latency_us: f64,
+}
+
+/// A window of the load with its latencies, so that windows can be put together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ObservedWindow {
+    /// Its length and its quantile.
+    pub window: LatencyWindow,
+    /// All of its latencies. Without them an objective over [alone](Limit::OverAlone) learns
+    /// nothing from it.
+    pub latencies: LatencyCounts,
+}
+
+impl From<LatencyWindow> for ObservedWindow {
+    /// Of which only the quantile is known.
+    fn from(window: LatencyWindow) -> Self {
+        Self {
+            window,
+            latencies: LatencyCounts::default(),
+        }
+    }
 }
 
 /// What the guard does with what analytics may use.
@@ -161,6 +106,8 @@ pub enum Action {
     Shrink,
     /// Nothing.
     Stop,
+    /// Nothing for a moment, to see the load alone.
+    Pause,
 }
 
 /// What was decided at the end of a window.
@@ -169,8 +116,11 @@ pub struct GuardSample {
     /// The window; of several that were put together, all of them.
     pub window: LatencyWindow,
     /// (objective - latency) / objective: below 0 it is broken; 1 without any
-    /// request.
+    /// request, and where it is not known yet what the load alone has.
     pub slack: f64,
+    /// The objective's quantile alone, in microseconds, where the objective is over that and
+    /// it is known.
+    pub alone_us: Option<f64>,
     /// What was done.
     pub action: Action,
     /// The part of what the load leaves that analytics may use now, 0 to 1.
@@ -189,9 +139,116 @@ struct Trouble {
     windows: u32,
 }
 
-/// The controller: state and windows in, decisions out; no clock, no thread.
+/// Keeps an objective: windows in, what analytics may use out; no clock, no thread.
 #[derive(Debug, Clone)]
 pub struct Guard {
+    objective: Objective,
+    keeper: Keeper,
+}
+
+/// Who decides.
+#[derive(Debug, Clone)]
+enum Keeper {
+    /// A latency is kept window by window.
+    Latency(Controller),
+    /// What the load has alone is learned, and what analytics cost it.
+    OverAlone(Price),
+}
+
+impl Guard {
+    /// One that allows everything so far.
+    pub fn new(objective: Objective) -> Self {
+        Self {
+            keeper: match objective.limit {
+                Limit::LatencyUs(latency_us) => {
+                    Keeper::Latency(Controller::allowing_all(latency_us))
+                }
+                Limit::OverAlone(factor) => {
+                    Keeper::OverAlone(Price::new(objective.quantile.part(), factor))
+                }
+            },
+            objective,
+        }
+    }
+
+    /// The part of what the load leaves that analytics may use, 0 to 1.
+    pub fn allowed(&self) -> f64 {
+        match &self.keeper {
+            Keeper::Latency(controller) => controller.allowed,
+            Keeper::OverAlone(price) => price.allowed(),
+        }
+    }
+
+    /// Analytics pause, so that the load is seen alone: nobody gets anything.
+    pub fn is_pausing(&self) -> bool {
+        matches!(&self.keeper, Keeper::OverAlone(price) if price.is_pausing())
+    }
+
+    /// What each level of analytics that was tried costs the load, ascending; empty until
+    /// it is known what the load has alone, and for an objective that is a latency.
+    pub fn price(&self) -> Vec<PricePoint> {
+        match &self.keeper {
+            Keeper::Latency(_) => Vec::new(),
+            Keeper::OverAlone(price) => price.points(),
+        }
+    }
+
+    /// Forgets all that it saw, and allows everything again. Called when the last source of
+    /// latencies has ended. True when that is more than before.
+    pub(crate) fn release(&mut self) -> bool {
+        let before = std::mem::replace(self, Self::new(self.objective));
+        before.allowed() < self.allowed()
+    }
+
+    /// Takes in the next window, in which analytics had so many hundredths of a core;
+    /// `None` when it waits for more requests before it judges.
+    pub fn decide(
+        &mut self,
+        seen: &ObservedWindow,
+        granted_hundredths: u32,
+    ) -> Option<GuardSample> {
+        let before = self.allowed();
+        match &mut self.keeper {
+            Keeper::Latency(controller) => controller.decide(seen.window),
+            Keeper::OverAlone(price) => {
+                price.take(&Seen {
+                    t_s: seen.window.t_s,
+                    length_s: seen.window.length_s,
+                    requests: seen.window.requests,
+                    latencies: &seen.latencies,
+                    granted_hundredths,
+                });
+                let limit_us = price.limit_us().filter(|_| seen.window.requests > 0);
+                Some(GuardSample {
+                    window: seen.window,
+                    slack: limit_us.map_or(1.0, |us| (us - seen.window.latency_us) / us),
+                    alone_us: price.alone_us(),
+                    action: match price.is_pausing() {
+                        true => Action::Pause,
+                        false => Action::between(before, price.allowed()),
+                    },
+                    allowed: price.allowed(),
+                })
+            }
+        }
+    }
+}
+
+impl Action {
+    /// What leads from one part that is allowed to another.
+    fn between(before: f64, now: f64) -> Self {
+        match now {
+            now if now > before => Self::Grow,
+            0.0 if before > 0.0 => Self::Stop,
+            now if now < before => Self::Shrink,
+            _ => Self::Hold,
+        }
+    }
+}
+
+/// What keeps a latency.
+#[derive(Debug, Clone)]
+struct Controller {
     objective_us: f64,
     allowed: f64,
     cooldown_windows: u32,
@@ -201,25 +258,7 @@ pub struct Guard {
     gathered: Option<LatencyWindow>,
 }
 
-impl Guard {
-    /// One that allows everything so far.
-    pub fn new(objective: Objective) -> Self {
-        Self::allowing_all(objective.latency_us)
-    }
-
-    /// The part of what the load leaves that analytics may use, 0 to 1.
-    pub fn allowed(&self) -> f64 {
-        self.allowed
-    }
-
-    /// Forgets all that it saw, and allows everything again. Called when the last source of
-    /// latencies has ended. True when that is more than before.
-    pub(crate) fn release(&mut self) -> bool {
-        let objective_us = self.objective_us;
-        let before = std::mem::replace(self, Self::allowing_all(objective_us));
-        before.allowed < self.allowed
-    }
-
+impl Controller {
     fn allowing_all(objective_us: f64) -> Self {
         Self {
             objective_us,
@@ -233,7 +272,7 @@ impl Guard {
 
     /// Takes in the next window; `None` when it waits for more requests before
     /// it judges.
-    pub fn decide(&mut self, window: LatencyWindow) -> Option<GuardSample> {
+    fn decide(&mut self, window: LatencyWindow) -> Option<GuardSample> {
         let window = self.gather(window)?;
         let slack = match window.requests {
             0 => 1.0,
@@ -251,16 +290,11 @@ impl Guard {
             self.recover(slack, requests_per_s);
         }
         self.broken_before = slack < 0.0;
-        let action = match self.allowed {
-            now if now > before => Action::Grow,
-            0.0 if before > 0.0 => Action::Stop,
-            now if now < before => Action::Shrink,
-            _ => Action::Hold,
-        };
         Some(GuardSample {
             window,
             slack,
-            action,
+            alone_us: None,
+            action: Action::between(before, self.allowed),
             allowed: self.allowed,
         })
     }

@@ -15,8 +15,10 @@ use std::time::{Duration, Instant};
 
 use histogram::{AtomicHistogram, Config, Histogram};
 
-use crate::guard::{LatencyWindow, Quantile};
+use crate::counts::LatencyCounts;
+use crate::guard::{LatencyWindow, ObservedWindow};
 use crate::monitor::{RequestRates, RequestSource};
+use crate::objective::Quantile;
 use crate::watch::LatencySource;
 
 /// Buckets in a doubling of the latency, as a power of two: a bucket is at most 1/32
@@ -110,6 +112,13 @@ impl Requests {
         self.0.as_slice().iter().sum()
     }
 
+    fn counts(&self) -> LatencyCounts {
+        let buckets = self.0.into_iter();
+        buckets
+            .map(|bucket| (bucket.end(), bucket.count()))
+            .collect()
+    }
+
     /// In microseconds, at most a thirty-second part too long; 0 without requests.
     fn quantile_us(&self, quantile: f64) -> f64 {
         let bucket = self.0.quantile_bucket(quantile);
@@ -151,7 +160,7 @@ impl RecordedWindows {
 }
 
 impl LatencySource for RecordedWindows {
-    fn ended(&mut self) -> Vec<LatencyWindow> {
+    fn ended(&mut self) -> Vec<ObservedWindow> {
         let length = self.ended.elapsed();
         if length < self.window {
             return Vec::new();
@@ -166,7 +175,10 @@ impl LatencySource for RecordedWindows {
             latency_us: requests.quantile_us(self.quantile.part()),
         };
         match self.has_begun {
-            true => vec![window],
+            true => vec![ObservedWindow {
+                window,
+                latencies: requests.counts(),
+            }],
             false => Vec::new(),
         }
     }
@@ -260,10 +272,13 @@ mod tests {
         latencies.record(us(10));
         let mut windows = source.ended();
         windows.extend(source.ended());
-        let requests: Vec<_> = windows.iter().map(|window| window.requests).collect();
+        let requests: Vec<_> = windows.iter().map(|seen| seen.window.requests).collect();
         assert_eq!(requests, [1, 0]);
-        assert!((10.0..=10.4).contains(&windows[0].latency_us));
-        assert!(windows.is_sorted_by(|a, b| a.t_s < b.t_s));
+        assert!((10.0..=10.4).contains(&windows[0].window.latency_us));
+        let counted: Vec<_> = windows.iter().map(|seen| seen.latencies.total()).collect();
+        assert_eq!(counted, [1, 0]);
+        assert_eq!(windows[0].latencies.above_us(9.0), 1);
+        assert!(windows.is_sorted_by(|a, b| a.window.t_s < b.window.t_s));
         let mut slow = RecordedWindows::of_length(latencies, Quantile::P99, Duration::MAX);
         assert!(slow.ended().is_empty());
     }

@@ -23,6 +23,7 @@
 )]
 
 mod colocated;
+mod counts;
 mod estimate;
 mod governor;
 mod guard;
@@ -39,6 +40,8 @@ mod latencies;
 mod memory;
 #[expect(clippy::disallowed_methods, reason = "measures over real time")]
 mod monitor;
+mod objective;
+mod price;
 mod recent;
 #[expect(
     clippy::disallowed_methods,
@@ -48,12 +51,15 @@ mod threads;
 mod watch;
 
 pub use colocated::{ColocateError, Colocated, ColocatedOptions, ColocatedStatus};
+pub use counts::LatencyCounts;
 /// What jobs are made of, and what runs them.
 pub use ebb_scheduler::runtime;
 pub use governor::{Governor, LoadSample, Machine, RESERVE};
-pub use guard::{Action, Guard, GuardSample, LatencyWindow, Objective, Quantile};
+pub use guard::{Action, Guard, GuardSample, LatencyWindow, ObservedWindow};
 pub use history::{HistoryError, LoadHistory, left_by};
 pub use latencies::Latencies;
 pub use monitor::{LoadMonitor, MeasuredLoad, RequestRates, RequestSource};
+pub use objective::{Limit, Objective, Quantile};
+pub use price::PricePoint;
 pub use recent::SAMPLES_MAX_DEFAULT;
 pub use watch::{GuardWatch, LatencySource};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ebb_scheduler::runtime::Runtime;
 
 use crate::governor::Governor;
-use crate::guard::LatencyWindow;
+use crate::guard::ObservedWindow;
 
 /// Between two questions for windows: well below the 100 ms that these usually last.
 const POLL_EVERY: Duration = Duration::from_millis(10);
@@ -17,7 +17,7 @@ const POLL_EVERY: Duration = Duration::from_millis(10);
 /// Where the load's latencies come from.
 pub trait LatencySource: Send {
     /// The windows that have ended since the last call, in order.
-    fn ended(&mut self) -> Vec<LatencyWindow>;
+    fn ended(&mut self) -> Vec<ObservedWindow>;
 }
 
 /// Brings windows to a governor's guard until it is dropped. With the last watch of a
@@ -63,7 +63,7 @@ impl Watched {
         }
     }
 
-    fn take_all(&mut self, windows: Vec<LatencyWindow>) {
+    fn take_all(&mut self, windows: Vec<ObservedWindow>) {
         if !windows.is_empty() && !self.has_begun {
             self.governor.begin_watch();
             self.has_begun = true;
@@ -133,7 +133,7 @@ mod tests {
     use ebb_scheduler::runtime::RuntimeOptions;
 
     use super::*;
-    use crate::{Guard, LoadMonitor, Machine};
+    use crate::{Guard, LatencyWindow, LoadMonitor, Machine};
 
     /// Bad windows, one at each question, and at last a panic.
     struct Bad {
@@ -142,16 +142,17 @@ mod tests {
     }
 
     impl LatencySource for Bad {
-        fn ended(&mut self) -> Vec<LatencyWindow> {
+        fn ended(&mut self) -> Vec<ObservedWindow> {
             let mut asked = self.asked.lock().unwrap();
             assert!(*asked < self.asked_max, "the source of this test panics");
             *asked += 1;
-            vec![LatencyWindow {
+            let window = LatencyWindow {
                 t_s: 0.1,
                 length_s: 0.1,
                 requests: 1000,
                 latency_us: 1e6,
-            }]
+            };
+            vec![window.into()]
         }
     }
 
@@ -159,7 +160,7 @@ mod tests {
     struct Idle(Arc<Mutex<u32>>);
 
     impl LatencySource for Idle {
-        fn ended(&mut self) -> Vec<LatencyWindow> {
+        fn ended(&mut self) -> Vec<ObservedWindow> {
             *self.0.lock().unwrap() += 1;
             Vec::new()
         }

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use ebb_colocate::{LatencySource, LatencyWindow, Quantile, RequestRates, RequestSource};
+use ebb_colocate::{
+    LatencySource, LatencyWindow, ObservedWindow, Quantile, RequestRates, RequestSource,
+};
 use ebb_storage::{Db, Meter};
 
 /// The requests of a store, for a [`LoadMonitor`](ebb_colocate::LoadMonitor).
@@ -69,19 +71,21 @@ impl StoreWindows {
 }
 
 impl LatencySource for StoreWindows {
-    fn ended(&mut self) -> Vec<LatencyWindow> {
+    fn ended(&mut self) -> Vec<ObservedWindow> {
         if self.ended.elapsed() < self.window {
             return Vec::new();
         }
         self.ended = Instant::now();
         let metered = self.meter.take();
         let requests = metered.all();
-        vec![LatencyWindow {
+        let window = LatencyWindow {
             t_s: (self.ended - self.started).as_secs_f64(),
             length_s: metered.length_s,
             requests: requests.count(),
             latency_us: requests.quantile_us(self.quantile.part()).unwrap_or(0.0),
-        }]
+        };
+        let latencies = requests.latencies().collect();
+        vec![ObservedWindow { window, latencies }]
     }
 }
 
@@ -106,11 +110,11 @@ mod tests {
                 windows.extend(source.ended());
             }
         }
-        let requests: Vec<_> = windows.iter().map(|window| window.requests).collect();
+        let requests: Vec<_> = windows.iter().map(|seen| seen.window.requests).collect();
         assert_eq!(requests, [0, 100, 100, 100]);
-        assert_eq!(windows[0].latency_us, 0.0);
-        assert!(windows[1..].iter().all(|window| window.latency_us > 0.0));
-        assert!(windows.is_sorted_by(|a, b| a.t_s < b.t_s));
+        assert_eq!(windows[0].window.latency_us, 0.0);
+        assert!(windows[1..].iter().all(|seen| seen.window.latency_us > 0.0));
+        assert!(windows.is_sorted_by(|a, b| a.window.t_s < b.window.t_s));
         let mut slow = StoreWindows::of_length(&db, Quantile::P99, Duration::MAX);
         assert!(slow.ended().is_empty());
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use ebb_colocate::{ColocatedOptions, GuardWatch, Objective, RESERVE};
+use ebb_colocate::{ColocatedOptions, Governor, GuardWatch, Latencies, Objective, RESERVE};
 use ebb_jobs::launch::JobDescription;
 use ebb_jobs::request::{ApplicationRequest, WordcountRequest};
 use ebb_jobs::wordcount;
@@ -16,7 +16,6 @@ use ebb_storage::{Db, PinnedTable};
 
 use super::endless::Endless;
 use super::setup::Setup;
-use crate::ycsb::{Driver, TimelineWindows};
 
 const CYCLE_S: f64 = 0.1;
 const REDUCES: u32 = 1;
@@ -156,23 +155,29 @@ impl Analytics {
         Ok(Some(analytics))
     }
 
-    /// Lets the guard, if there is one, see the load.
+    /// Where the load enters its latencies, if there is a guard that goes by them.
+    pub fn latencies(&self) -> Option<Latencies> {
+        match self.objective? {
+            (_, GuardSees::Load) => self.node.latencies(),
+            (_, GuardSees::Store) => None,
+        }
+    }
+
+    /// Lets the guard see the store's own latencies, if it is to go by them.
     ///
     /// # Errors
     /// When the system refuses a thread.
-    pub fn watch(&self, db: &Db, load: &Driver) -> Result<Option<GuardWatch>> {
-        let watch = |(objective, sees): (Objective, GuardSees)| {
-            let quantile = objective.quantile;
-            match sees {
-                GuardSees::Load => {
-                    let windows = TimelineWindows::new(load.timeline(), quantile);
-                    self.node.watch(windows)
-                }
-                GuardSees::Store => self.node.watch(StoreWindows::new(db, quantile)),
-            }
+    pub fn watch_store(&self, db: &Db) -> Result<Option<GuardWatch>> {
+        let Some((objective, GuardSees::Store)) = self.objective else {
+            return Ok(None);
         };
-        let watch = self.objective.map(watch).transpose();
-        Ok(watch.context("cannot start the guard")?.flatten())
+        let watch = self.node.watch(StoreWindows::new(db, objective.quantile));
+        watch.context("cannot start the guard")
+    }
+
+    /// What says how much the jobs may use.
+    pub fn governor(&self) -> Option<&Arc<Governor>> {
+        self.node.governor()
     }
 
     /// What the kernel granted to task threads.
@@ -180,16 +185,12 @@ impl Analytics {
         self.node.runtime().scheduling_class().to_string()
     }
 
-    /// The least that the guard allowed of what was left, 0 to 1.
-    pub fn allowed_min(&self) -> f64 {
-        let governor = self.node.governor();
-        let samples = governor
-            .map(|governor| governor.guarded())
-            .unwrap_or_default();
-        samples
-            .iter()
-            .map(|sample| sample.allowed)
-            .fold(1.0, f64::min)
+    /// The least that the guard allowed of what was left, 0 to 1; none without a guard.
+    pub fn allowed_min(&self) -> Option<f64> {
+        self.objective?;
+        let samples = self.node.governor()?.guarded();
+        let allowed = samples.iter().map(|sample| sample.allowed);
+        Some(allowed.fold(1.0, f64::min))
     }
 
     /// That all jobs still run.

@@ -76,6 +76,8 @@ pub enum Part {
     Goals,
     /// The same by an oracle's f(t), a known and a learned one
     Forecast,
+    /// What the guard learns of the price of analytics beside the first of the loads (50%)
+    Curve,
     /// Where request threads wait for a core, beside the first of the loads (50%); root
     /// sees who has it
     Waits,
@@ -154,7 +156,7 @@ mod tests {
     fn all_parts_run_unless_some_are_named_and_what_is_given_wins() {
         let parse = |words: &str| Cli::parse_from(words.split(' ')).args;
         let all = parse("x");
-        assert_eq!(all.parts().len(), 11);
+        assert_eq!(all.parts().len(), 12);
         let extent = |window_s, rounds| Extent {
             window: Duration::from_secs(window_s),
             rounds,

@@ -23,6 +23,7 @@ mod analytics;
 mod args;
 pub(super) mod bootstrap;
 pub(super) mod counts;
+mod curve;
 pub(super) mod disturbance;
 pub(super) mod endless;
 mod goals;

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::args::ColocationArgs;
 use super::bootstrap::Estimate;
+use super::curve::Curve;
 use super::goals::GoalsTrial;
 use super::ratios::Ratios;
 use super::setup::Setup;
@@ -53,6 +54,8 @@ pub struct Report {
     pub goals: Option<GoalsTrial>,
     /// The same, by forecast.
     pub forecast: Option<GoalsTrial>,
+    /// The price of analytics as the guard found it.
+    pub curve: Option<Curve>,
     /// Where request threads wait for a core.
     pub waits: Option<Waits>,
 }
@@ -152,6 +155,7 @@ impl Report {
             cache: None,
             goals: None,
             forecast: None,
+            curve: None,
             waits: None,
         }
     }
@@ -174,6 +178,9 @@ impl Report {
         }
         for trial in [&self.goals, &self.forecast].into_iter().flatten() {
             out += &trial.text();
+        }
+        if let Some(curve) = &self.curve {
+            out += &curve.text();
         }
         if let Some(waits) = &self.waits {
             out += &waits.text();

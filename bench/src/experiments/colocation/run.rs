@@ -4,12 +4,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Result;
-use ebb_colocate::{Objective, Quantile};
+use ebb_colocate::{Limit, Objective, Quantile};
 use ebb_scheduler::policy;
 use ebb_scheduler::runtime::Throttles;
 
 use super::analytics::{Beside, GuardSees, Held};
 use super::args::{ColocationArgs, Part};
+use super::curve;
 use super::goals;
 use super::report::{LoadRow, Report};
 use super::setup::{BATCH, Load, Setup};
@@ -73,6 +74,11 @@ pub fn run(args: &ColocationArgs) -> Result<()> {
                 let trial =
                     goals::run("forecast", Goals::Tight, &forecasts(), extent, &interrupted);
                 report.forecast = Some(trial?);
+            }
+            Part::Curve => {
+                let load = first_load(args, &setup)?;
+                let length = args.extent((180, 1), (60, 1)).window;
+                report.curve = Some(curve::run(&setup, &load, length)?);
             }
             Part::Waits => {
                 let load = first_load(args, &setup)?;
@@ -212,7 +218,7 @@ fn guard(
     let alone = Trial::run(setup, "alone", &load, extent, &[], interrupted)?;
     let objective = Objective {
         quantile: Quantile::P99,
-        latency_us: alone.alone_p99_us * OBJECTIVE_OVER_ALONE,
+        limit: Limit::LatencyUs(alone.alone_p99_us * OBJECTIVE_OVER_ALONE),
     };
     let without = |idle_class, cpu_pacing| Held {
         throttles: Throttles {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ebb_colocate::LoadMonitor;
+use ebb_colocate::{Latencies, LoadMonitor};
 use ebb_storage::{Db, Options, SnapshotTable, Table, TableOptions};
 use tempfile::TempDir;
 
@@ -162,12 +162,18 @@ impl Setup {
         })))
     }
 
-    /// Starts the load, which counts for `length` after its lead. The sections of its
+    /// Starts the load, which counts for `length` after its lead, and enters its latencies
+    /// for a guard where one wants them. The sections of its
     /// report are the lead, and the pieces.
     ///
     /// # Errors
     /// What the store says.
-    pub fn start_load(&self, load: &Load, length: Duration) -> Result<Driver> {
+    pub fn start_load(
+        &self,
+        load: &Load,
+        length: Duration,
+        latencies: Option<Latencies>,
+    ) -> Result<Driver> {
         let mut section_ends = vec![load.lead];
         section_ends.extend(load.cuts.iter().map(|cut| load.lead + *cut));
         section_ends.push(load.lead + length);
@@ -177,6 +183,7 @@ impl Setup {
             duration: Some(load.lead + length),
             section_ends,
             slow_from: load.slow_from,
+            latencies,
             value_bytes: VALUE_BYTES,
             // A thread that spins for its next operation would use what the
             // analytics could.
@@ -202,7 +209,7 @@ impl Setup {
             cuts: Vec::new(),
             slow_from: None,
         };
-        let driver = self.start_load(&load, length)?;
+        let driver = self.start_load(&load, length, None)?;
         driver.wait_for_end(load.lead);
         let mut monitor = LoadMonitor::start()?;
         // Measured while it runs: a thread that has ended is not counted.

@@ -73,9 +73,10 @@ pub struct Window {
 pub fn play(setup: &Setup, load: &Load, length: Duration, beside: &Beside) -> Result<Window> {
     let analytics = Analytics::start(setup, beside)?;
     let observer = Observer::start()?;
-    let driver = setup.start_load(load, length)?;
+    let guarded = analytics.as_ref().and_then(Analytics::latencies);
+    let driver = setup.start_load(load, length, guarded)?;
     let watch = match &analytics {
-        Some(analytics) => analytics.watch(&setup.db, &driver)?,
+        Some(analytics) => analytics.watch_store(&setup.db)?,
         None => None,
     };
     driver.wait_for_end(load.lead);
@@ -83,7 +84,6 @@ pub fn play(setup: &Setup, load: &Load, length: Duration, beside: &Beside) -> Re
     let mut monitor = LoadMonitor::start()?;
     driver.wait_for_end(length.mul_f64(MEASURED));
     let used = monitor.sample()?;
-    let guarded = watch.is_some();
     let report = driver.join()?;
     let disturbance = observer.end()?;
     drop(watch);
@@ -117,9 +117,7 @@ pub fn play(setup: &Setup, load: &Load, length: Duration, beside: &Beside) -> Re
         others_cores: used.others_cores,
         idle_cores: (f64::from(setup.cores) - busy).max(0.0),
         cache_hits: (blocks > 0).then(|| cached as f64 / blocks as f64),
-        allowed_min: (analytics.as_ref())
-            .filter(|_| guarded)
-            .map(Analytics::allowed_min),
+        allowed_min: analytics.as_ref().and_then(Analytics::allowed_min),
         scheduling_class: analytics.as_ref().map(Analytics::scheduling_class),
         disturbance,
         latencies: Counts::from(&counted.latencies),

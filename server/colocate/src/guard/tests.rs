@@ -8,11 +8,8 @@ use super::*;
 const OBJECTIVE_US: f64 = 2000.0;
 const WINDOW_S: f64 = 0.1;
 
-fn guard() -> Guard {
-    Guard::new(Objective {
-        quantile: Quantile::P99,
-        latency_us: OBJECTIVE_US,
-    })
+fn guard() -> Controller {
+    Controller::allowing_all(OBJECTIVE_US)
 }
 
 /// A server whose tail grows with its utilisation as that of a queue does, and
@@ -50,10 +47,15 @@ impl Queue {
     }
 }
 
-fn run(guard: &mut Guard, queue: Queue, windows: usize, rng: &mut ChaCha8Rng) -> Vec<GuardSample> {
+fn run(
+    guard: &mut Controller,
+    queue: Queue,
+    windows: usize,
+    rng: &mut ChaCha8Rng,
+) -> Vec<GuardSample> {
     (0..windows)
         .map(|t| {
-            let window = queue.window(t, guard.allowed(), rng);
+            let window = queue.window(t, guard.allowed, rng);
             guard.decide(window).expect("enough requests to judge")
         })
         .collect()
@@ -149,7 +151,7 @@ fn when_the_load_has_gone_all_is_given_back() {
         run(&mut guard, busy, 300, rng);
         let idle = Queue { load: 0.0, ..busy };
         let samples = run(&mut guard, idle, COOLDOWN_WINDOWS as usize + 11, rng);
-        assert_eq!(guard.allowed(), 1.0, "{busy:?}: {samples:?}");
+        assert_eq!(guard.allowed, 1.0, "{busy:?}: {samples:?}");
     });
 }
 
@@ -170,7 +172,7 @@ fn an_objective_that_the_load_alone_breaks_leaves_analytics_nothing() {
             .iter()
             .all(|sample| sample.action == Action::Hold)
     );
-    assert_eq!(guard.allowed(), 0.0);
+    assert_eq!(guard.allowed, 0.0);
 }
 
 #[test]
@@ -227,18 +229,53 @@ fn windows_with_few_requests_are_judged_together() {
     );
 }
 
-#[test]
-fn objectives_are_read_and_written() {
-    for text in ["p99=2ms", "p50=150us", "p99.9=1s 500ms"] {
-        assert_eq!(text.parse::<Objective>().unwrap().to_string(), text);
+/// A window of so many requests, all of which took so long.
+fn observed(window: usize, requests: u64, latency_us: f64) -> ObservedWindow {
+    ObservedWindow {
+        window: LatencyWindow {
+            t_s: (window + 1) as f64 * WINDOW_S,
+            length_s: WINDOW_S,
+            requests,
+            latency_us,
+        },
+        latencies: [((latency_us * 1e3) as u64, requests)]
+            .into_iter()
+            .collect(),
     }
-    let objective: Objective = "p99=2ms".parse().unwrap();
-    assert_eq!(
-        (objective.quantile, objective.latency_us),
-        (Quantile::P99, 2000.0)
-    );
-    for wrong in ["", "p99", "p98=2ms", "p99=0ms", "p99=2", "p99=-1ms"] {
-        let error = wrong.parse::<Objective>().unwrap_err();
-        assert!(error.contains("p99=2ms"), "{error}");
+}
+
+#[test]
+fn an_objective_over_alone_pauses_learns_and_gives_up_what_costs_too_much() {
+    let mut guard = Guard::new("p99=1.1x".parse().unwrap());
+    let mut samples = Vec::new();
+    for window in 0..600 {
+        // Beside analytics everything takes a fifth longer.
+        let latency_us = if guard.allowed() > 0.0 {
+            1200.0
+        } else {
+            1000.0
+        };
+        let granted = (guard.allowed() * 100.0) as u32;
+        samples.extend(guard.decide(&observed(window, 2000, latency_us), granted));
+    }
+    assert_eq!(samples.len(), 600);
+    assert!(samples.iter().any(|sample| sample.action == Action::Pause));
+    assert_eq!((samples[0].slack, samples[0].alone_us), (1.0, None));
+    let alone_us = samples.last().unwrap().alone_us.unwrap();
+    assert!((1000.0..1030.0).contains(&alone_us), "{alone_us}");
+    assert_eq!(guard.allowed(), 0.0);
+    assert!(!guard.is_pausing());
+    let price = guard.price();
+    assert!(price[0].allowed == 0.0 && price[1..].iter().all(|point| point.is_dear));
+    assert!(guard.release() && guard.allowed() == 1.0 && guard.price().is_empty());
+}
+
+#[test]
+fn windows_of_which_only_the_quantile_is_known_teach_nothing_of_alone() {
+    let mut guard = Guard::new("p99=1.1x".parse().unwrap());
+    for window in 0..600 {
+        let only = observed(window, 2000, 1000.0).window;
+        assert!(guard.decide(&only.into(), 100).is_some());
+        assert_eq!(guard.allowed(), 1.0);
     }
 }

@@ -111,7 +111,7 @@ fn traced(
     tracer: Option<&Tracer>,
 ) -> Result<TracedWindow> {
     let analytics = Analytics::start(setup, beside)?;
-    let driver = setup.start_load(load, length)?;
+    let driver = setup.start_load(load, length, None)?;
     driver.wait_for_end(load.lead);
     let mut monitor = LoadMonitor::start()?;
     let before = RequestThreads::now()?;

@@ -1,0 +1,108 @@
+//! The price of analytics as the guard finds it out: the tail of the load against what
+//! jobs are allowed, under an objective over alone.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use ebb_colocate::{Limit, Objective, PricePoint, Quantile};
+use serde::Serialize;
+
+use super::analytics::{Analytics, Beside, Held};
+use super::setup::{Load, Setup};
+
+/// Times alone that the p99 may be.
+const OVER_ALONE: f64 = 1.1;
+
+/// What the guard found, and what it gave up.
+#[derive(Debug, Serialize)]
+pub struct Curve {
+    /// What it was to keep.
+    pub objective: Objective,
+    /// How long it had for that, in seconds.
+    pub seconds: f64,
+    /// The p99 alone as it found it, in microseconds; none if it did not.
+    pub alone_us: Option<f64>,
+    /// The part of what is left that it allowed on average, pauses included, in the second
+    /// half of the time.
+    pub allowed: f64,
+    /// Each level that it tried.
+    pub points: Vec<PricePoint>,
+}
+
+/// Lets the guard learn beside a load for so long.
+///
+/// # Errors
+/// What the load or the jobs say.
+pub fn run(setup: &Setup, load: &Load, length: Duration) -> Result<Curve> {
+    let objective = Objective {
+        quantile: Quantile::P99,
+        limit: Limit::OverAlone(OVER_ALONE),
+    };
+    let held = Held {
+        objective: Some(objective),
+        ..Held::default()
+    };
+    let analytics = Analytics::start(setup, &Beside::Managed(held))?;
+    let analytics = analytics.context("jobs were to run")?;
+    let driver = setup.start_load(load, length, analytics.latencies())?;
+    driver.wait_for_end(load.lead + length);
+    analytics.check()?;
+    let governor = analytics.governor().context("the jobs have no governor")?;
+    let (points, samples) = (governor.price(), governor.guarded());
+    driver.join()?;
+    ensure!(!samples.is_empty(), "the guard saw no window of the load");
+    let later = &samples[samples.len() / 2..];
+    let allowed: f64 = later.iter().map(|sample| sample.allowed).sum();
+    Ok(Curve {
+        objective,
+        seconds: length.as_secs_f64(),
+        alone_us: samples.last().and_then(|sample| sample.alone_us),
+        allowed: allowed / later.len() as f64,
+        points,
+    })
+}
+
+impl Curve {
+    /// As a table.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        let alone = match self.alone_us {
+            Some(us) => format!("{us:.0} us"),
+            None => "not known: too few requests, or the load changed".to_string(),
+        };
+        let _ = writeln!(
+            out,
+            "The price of analytics under {}, after {:.0} s: alone {alone}; allowed {:.2} of what is left in the second half",
+            self.objective, self.seconds, self.allowed
+        );
+        let _ = writeln!(
+            out,
+            "  {:>7} {:>11} {:>10} {:>8} {:>8} {:>10} {:>20}",
+            "allowed",
+            "hundredths",
+            "requests",
+            "seconds",
+            "p99, us",
+            "over alone",
+            "above the limit"
+        );
+        for point in &self.points {
+            let _ = writeln!(
+                out,
+                "  {:>7.2} {:>11.0} {:>10} {:>8.1} {:>8.0} {:>10.2} {:>12.2} +-{:.2}{}",
+                point.allowed,
+                point.granted_hundredths,
+                point.requests,
+                point.seconds,
+                point.latency_us,
+                point.over_alone,
+                point.above_limit,
+                point.above_limit_error,
+                if point.is_dear { "  too much" } else { "" }
+            );
+        }
+        out.push('\n');
+        out
+    }
+}

@@ -1,0 +1,102 @@
+//! The latencies of one window, as the guard puts windows together.
+
+/// Buckets in a doubling of the latency: each is a fiftieth wide.
+const BUCKETS_IN_DOUBLING: f64 = 32.0;
+
+/// How often latencies occurred, each to a fiftieth of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LatencyCounts {
+    /// Buckets and how often, ascending; no bucket twice.
+    ascending: Vec<(u16, u64)>,
+}
+
+impl FromIterator<(u64, u64)> for LatencyCounts {
+    /// Of latencies in nanoseconds, and how often each occurred; in any order.
+    fn from_iter<T: IntoIterator<Item = (u64, u64)>>(nanos: T) -> Self {
+        let counted = nanos.into_iter().filter(|(_, count)| *count > 0);
+        let mut all: Vec<(u16, u64)> = counted
+            .map(|(nanos, count)| (bucket(nanos), count))
+            .collect();
+        all.sort_unstable();
+        let mut counts = Self::default();
+        for (bucket, count) in all {
+            counts.push(bucket, count);
+        }
+        counts
+    }
+}
+
+impl LatencyCounts {
+    fn push(&mut self, bucket: u16, count: u64) {
+        match self.ascending.last_mut() {
+            Some((last, counted)) if *last == bucket => *counted += count,
+            _ => self.ascending.push((bucket, count)),
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn total(&self) -> u64 {
+        self.ascending.iter().map(|(_, count)| count).sum()
+    }
+
+    /// How many are in buckets above the one of this latency.
+    pub(crate) fn above_us(&self, latency_us: f64) -> u64 {
+        let limit = bucket((latency_us * 1e3) as u64);
+        let first = self
+            .ascending
+            .partition_point(|(bucket, _)| *bucket <= limit);
+        self.ascending[first..].iter().map(|(_, count)| count).sum()
+    }
+
+    /// These and others together.
+    pub(crate) fn add(&mut self, more: &Self) {
+        let mut all = std::mem::take(&mut self.ascending);
+        all.extend_from_slice(&more.ascending);
+        all.sort_unstable();
+        for (bucket, count) in all {
+            self.push(bucket, count);
+        }
+    }
+
+    /// The end of the bucket that holds a quantile (0 to 1), in microseconds; `None` of
+    /// nothing.
+    pub(crate) fn quantile_us(&self, quantile: f64) -> Option<f64> {
+        let mut left = ((self.total() as f64 * quantile).ceil() as u64).max(1);
+        for (bucket, count) in &self.ascending {
+            if *count >= left {
+                let end_ns = (f64::from(*bucket + 1) / BUCKETS_IN_DOUBLING).exp2();
+                return Some(end_ns / 1e3);
+            }
+            left -= count;
+        }
+        None
+    }
+}
+
+fn bucket(nanos: u64) -> u16 {
+    // At most 64 doublings.
+    ((nanos.max(1) as f64).log2() * BUCKETS_IN_DOUBLING) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_put_together_and_asked_for_quantiles() {
+        let mut counts: LatencyCounts = (1..=500).rev().map(|us| (us * 1000, 2)).collect();
+        counts.add(&(501..=1000).map(|us| (us * 1000, 2)).collect());
+        counts.add(&LatencyCounts::default());
+        assert_eq!(counts.total(), 2000);
+        for (quantile, us) in [(0.5, 500.0), (0.99, 990.0), (1.0, 1000.0)] {
+            let found = counts.quantile_us(quantile).unwrap();
+            assert!((us..=us * (1.0 + 1.0 / 32.0)).contains(&found), "{found}");
+        }
+        let above = counts.above_us(900.0);
+        assert!((150..=200).contains(&above), "{above}");
+        assert_eq!(counts.above_us(1e9), 0);
+        assert_eq!(LatencyCounts::default().quantile_us(0.5), None);
+        let never: LatencyCounts = [(u64::MAX, 1), (5, 0)].into_iter().collect();
+        assert_eq!((never.total(), never.above_us(1.0)), (1, 1));
+    }
+}

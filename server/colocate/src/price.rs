@@ -1,0 +1,502 @@
+//! The price of analytics: how the tail grows with what they are allowed, and how much
+//! of it keeps the tail within so many times that alone.
+//!
+//! ```text
+//!   pauses of analytics ─► alone: the limit is 1.1 of its quantile
+//!   the rest of the time ─► levels, a twelfth each: the part of their requests above the limit
+//!                            └► monotone curve ─► the largest level that is not surely dear
+//! ```
+//!
+//! Latencies of one window prove nothing: with the same load the p99 of two windows may
+//! differ by a factor of two. So windows are put together into *units* of half a second,
+//! and units are the evidence. A level is *dear* once more requests were above the limit
+//! than the objective lets, by [`SURE`] standard errors that count units and not
+//! requests, for requests of one stall are not independent. Levels are compared as a
+//! monotone curve (pool adjacent violators): more analytics never make the load quicker.
+//! Evidence fades, so a level that was dear by chance is tried again soon, and one that
+//! is dear by far after minutes.
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+
+use crate::counts::LatencyCounts;
+
+#[cfg(test)]
+mod tests;
+
+/// Steps in which analytics get what is left.
+pub(crate) const LEVELS: usize = 12;
+/// What analytics did before a change may last this long, in seconds.
+const SETTLE_S: f64 = 0.1;
+/// Windows are put together into units of this length, in seconds.
+const UNIT_S: f64 = 0.5;
+/// Length of a pause, in seconds.
+const PAUSE_S: f64 = 0.3;
+/// From one pause to the next, in seconds: 3% of the time.
+const PAUSE_EVERY_S: f64 = 10.0;
+/// The first pauses come sooner, so that *alone* is known after a quarter of a minute ...
+const PAUSE_EVERY_S_FIRST: f64 = 1.5;
+/// ... which takes so many of them,
+const PAUSES_MIN: usize = 10;
+/// and so many requests.
+const ALONE_REQUESTS_MIN: u64 = 10_000;
+/// Evidence weighs half as much after so many seconds ...
+const HALF_LIFE_S: f64 = 120.0;
+/// ... and nothing after so many.
+const KEPT_S: f64 = 600.0;
+/// Pauses are kept longer: where requests are few, ten thousand of them take a while ...
+const ALONE_KEPT_S: f64 = 3600.0;
+/// ... and where they are many, the last pauses show the machine as it is now.
+const PAUSES_LATEST: usize = 30;
+/// A level is dear by so many standard errors. By chance alone a level is that far off
+/// once in forty looks.
+const SURE: f64 = 2.0;
+/// A level that was dear stays so until its excess is less than so many: evidence is not
+/// gathered there meanwhile, it only fades.
+const RETRY: f64 = 1.0;
+/// Each level begins with so many units of what the objective lets.
+const PRIOR_UNITS: f64 = 3.0;
+/// So many times what the objective lets is far too much: the level is halved.
+const FAR: f64 = 4.0;
+/// At least so long at a level before the next one is tried, in seconds.
+const RAISE_EVERY_S: f64 = 2.0;
+/// A load whose rate differs by this factor is another one.
+const OTHER_LOAD: f64 = 1.4;
+/// Without requests for so long the load has ended, in seconds.
+const SILENCE_S: f64 = 1.0;
+
+/// A window as the curve takes it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen<'a> {
+    /// Its end, in seconds.
+    pub t_s: f64,
+    /// Its length, in seconds.
+    pub length_s: f64,
+    /// Requests that ended in it.
+    pub requests: u64,
+    /// Their latencies; empty where they are not known.
+    pub latencies: &'a LatencyCounts,
+    /// What analytics had in it, in hundredths of a core.
+    pub granted_hundredths: u32,
+}
+
+/// What is known of one level.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PricePoint {
+    /// The part of what the load leaves that analytics were allowed, 0 to 1; 0 is the load
+    /// alone.
+    pub allowed: f64,
+    /// What that was, in hundredths of a core, on average.
+    pub granted_hundredths: f64,
+    /// Requests that were looked at.
+    pub requests: u64,
+    /// Seconds in which they came.
+    pub seconds: f64,
+    /// The objective's quantile of their latencies, in microseconds.
+    pub latency_us: f64,
+    /// The same over that alone.
+    pub over_alone: f64,
+    /// Requests above the limit over how many the objective lets, by the monotone curve:
+    /// above 1 the objective is missed.
+    pub above_limit: f64,
+    /// One standard error of that.
+    pub above_limit_error: f64,
+    /// It is sure enough to be too much.
+    pub is_dear: bool,
+}
+
+/// Half a second at one level.
+#[derive(Debug, Clone)]
+struct Unit {
+    t_s: f64,
+    length_s: f64,
+    level: usize,
+    latencies: LatencyCounts,
+    requests: u64,
+    /// Those above the limit, as it is now.
+    above: u64,
+    /// Sum over windows of what was granted times their length.
+    granted: f64,
+}
+
+/// Sums over units, each by its weight, that give a part of requests and its error.
+#[derive(Debug, Clone, Copy, Default)]
+struct Evidence {
+    above: f64,
+    requests: f64,
+    above2: f64,
+    above_requests: f64,
+    requests2: f64,
+}
+
+impl Evidence {
+    fn add(&mut self, weight: f64, above: f64, requests: f64) {
+        self.above += weight * above;
+        self.requests += weight * requests;
+        self.above2 += weight * above * above;
+        self.above_requests += weight * above * requests;
+        self.requests2 += weight * requests * requests;
+    }
+
+    fn and(mut self, more: Self) -> Self {
+        self.above += more.above;
+        self.requests += more.requests;
+        self.above2 += more.above2;
+        self.above_requests += more.above_requests;
+        self.requests2 += more.requests2;
+        self
+    }
+
+    /// The part above the limit, after `prior` requests of which `lets` were.
+    fn part(&self, lets: f64, prior: f64) -> f64 {
+        (self.above + lets * prior) / (self.requests + prior).max(1e-9)
+    }
+
+    /// The variance that each request adds to a sum of requests, by what units differ and
+    /// by what requests would by chance.
+    fn variance(&self) -> f64 {
+        let part = self.part(0.0, 0.0);
+        let spread = self.above2 - 2.0 * part * self.above_requests + part * part * self.requests2;
+        spread.max(0.0) / self.requests.max(1e-9) + part
+    }
+}
+
+/// One level of the curve.
+#[derive(Debug, Clone, Copy)]
+struct Priced {
+    level: usize,
+    /// Over what the objective lets.
+    above: f64,
+    error: f64,
+    is_dear: bool,
+}
+
+/// The curve, and what it says: windows in, a level out; no clock, no thread.
+#[derive(Debug, Clone)]
+pub(crate) struct Price {
+    quantile: f64,
+    /// Times alone that the quantile may be.
+    factor: f64,
+    level: usize,
+    /// The end of the pause that goes on.
+    pause_ends_s: Option<f64>,
+    next_pause_s: Option<f64>,
+    changed_s: f64,
+    raised_s: f64,
+    silent_s: f64,
+    gathering: Option<Unit>,
+    units: VecDeque<Unit>,
+    alone_us: Option<f64>,
+    /// The levels that were dear at the last look.
+    dear: [bool; LEVELS + 1],
+}
+
+impl Price {
+    /// A curve of which nothing is known: all is allowed.
+    pub(crate) fn new(quantile: f64, factor: f64) -> Self {
+        Self {
+            quantile,
+            factor,
+            level: LEVELS,
+            pause_ends_s: None,
+            next_pause_s: None,
+            changed_s: f64::NEG_INFINITY,
+            raised_s: f64::NEG_INFINITY,
+            silent_s: 0.0,
+            gathering: None,
+            units: VecDeque::new(),
+            alone_us: None,
+            dear: [false; LEVELS + 1],
+        }
+    }
+
+    /// The part of what the load leaves that analytics may use now.
+    pub(crate) fn allowed(&self) -> f64 {
+        match self.pause_ends_s {
+            Some(_) => 0.0,
+            None => self.level as f64 / LEVELS as f64,
+        }
+    }
+
+    /// Analytics pause, so that the load is seen alone.
+    pub(crate) fn is_pausing(&self) -> bool {
+        self.pause_ends_s.is_some()
+    }
+
+    /// The quantile alone, in microseconds, once it is known.
+    pub(crate) fn alone_us(&self) -> Option<f64> {
+        self.alone_us
+    }
+
+    /// The most that the quantile may be, in microseconds, once alone is known.
+    pub(crate) fn limit_us(&self) -> Option<f64> {
+        self.alone_us.map(|alone| alone * self.factor)
+    }
+
+    /// Takes in the next window.
+    pub(crate) fn take(&mut self, seen: &Seen<'_>) {
+        if seen.requests == 0 {
+            self.silent_s += seen.length_s;
+            if self.silent_s >= SILENCE_S {
+                // The load has ended, and whatever comes is another one.
+                *self = Self::new(self.quantile, self.factor);
+            }
+            return;
+        }
+        self.silent_s = 0.0;
+        if seen.latencies.total() == 0 {
+            return;
+        }
+        let now_s = seen.t_s;
+        if now_s - seen.length_s >= self.changed_s + SETTLE_S - 1e-9 {
+            self.gather(seen);
+        }
+        let is_whole = |unit: &Unit| unit.length_s >= UNIT_S - 1e-9;
+        if self.gathering.as_ref().is_some_and(is_whole) {
+            self.close_unit(now_s);
+        }
+        self.pause_or_go_on(now_s);
+    }
+
+    fn gather(&mut self, seen: &Seen<'_>) {
+        let level = match self.pause_ends_s {
+            Some(_) => 0,
+            None => self.level,
+        };
+        let unit = self.gathering.get_or_insert_with(|| Unit {
+            t_s: seen.t_s,
+            length_s: 0.0,
+            level,
+            latencies: LatencyCounts::default(),
+            requests: 0,
+            above: 0,
+            granted: 0.0,
+        });
+        unit.t_s = seen.t_s;
+        unit.length_s += seen.length_s;
+        unit.requests += seen.latencies.total();
+        unit.latencies.add(seen.latencies);
+        unit.granted += f64::from(seen.granted_hundredths) * seen.length_s;
+    }
+
+    /// What was gathered becomes evidence.
+    fn close_unit(&mut self, now_s: f64) {
+        let Some(unit) = self.gathering.take() else {
+            return;
+        };
+        if self.is_another_load(&unit) {
+            self.units.clear();
+            self.alone_us = None;
+            self.next_pause_s = Some(now_s);
+        }
+        let is_alone = unit.level == 0;
+        self.units.push_back(unit);
+        self.units.retain(|unit| {
+            let kept_s = if unit.level == 0 {
+                ALONE_KEPT_S
+            } else {
+                KEPT_S
+            };
+            now_s - unit.t_s <= kept_s
+        });
+        let before = self.limit_us();
+        if is_alone {
+            self.alone_us = self.measure_alone();
+        }
+        let limit_us = self.limit_us();
+        let is_new = limit_us != before;
+        for unit in self
+            .units
+            .iter_mut()
+            .rev()
+            .take(if is_new { usize::MAX } else { 1 })
+        {
+            unit.above = limit_us.map_or(0, |limit_us| unit.latencies.above_us(limit_us));
+        }
+        self.choose(now_s);
+    }
+
+    /// Whether the rate is so far from that of the units so far that chance does not
+    /// explain it.
+    fn is_another_load(&self, unit: &Unit) -> bool {
+        let (mut requests, mut seconds) = (unit.requests as f64, unit.length_s);
+        // One unit alone may be a burst.
+        let Some(last) = self.units.back() else {
+            return false;
+        };
+        requests += last.requests as f64;
+        seconds += last.length_s;
+        let before = self.units.iter().rev().skip(1);
+        let (all, all_s) = before.fold((0.0, 0.0), |(requests, seconds), unit| {
+            (requests + unit.requests as f64, seconds + unit.length_s)
+        });
+        if all_s < 2.0 * UNIT_S {
+            return false;
+        }
+        let expected = all / all_s * seconds;
+        let is_far = requests > expected * OTHER_LOAD || requests * OTHER_LOAD < expected;
+        is_far && (requests - expected).abs() > 4.0 * expected.max(1.0).sqrt()
+    }
+
+    /// The latest units alone, as many as *alone* takes.
+    fn alone(&self) -> Vec<&Unit> {
+        let mut alone = Vec::new();
+        let mut requests = 0;
+        for unit in self.units.iter().rev().filter(|unit| unit.level == 0) {
+            if alone.len() >= PAUSES_LATEST && requests >= ALONE_REQUESTS_MIN {
+                break;
+            }
+            requests += unit.requests;
+            alone.push(unit);
+        }
+        alone
+    }
+
+    /// The quantile alone, once there is enough of it.
+    fn measure_alone(&self) -> Option<f64> {
+        let alone = self.alone();
+        let mut pool = LatencyCounts::default();
+        alone.iter().for_each(|unit| pool.add(&unit.latencies));
+        let is_enough = alone.len() >= PAUSES_MIN && pool.total() >= ALONE_REQUESTS_MIN;
+        is_enough.then(|| pool.quantile_us(self.quantile)).flatten()
+    }
+
+    fn weight(&self, unit: &Unit, now_s: f64) -> f64 {
+        (-(now_s - unit.t_s).max(0.0) / HALF_LIFE_S).exp2()
+    }
+
+    /// The levels that were tried, as a monotone curve; empty until alone is known.
+    fn curve(&self, now_s: f64) -> Vec<Priced> {
+        if self.alone_us.is_none() {
+            return Vec::new();
+        }
+        let lets = 1.0 - self.quantile;
+        let mut tried = [None::<Evidence>; LEVELS + 1];
+        let mut alone = Evidence::default();
+        for unit in self.alone() {
+            alone.add(1.0, unit.above as f64, unit.requests as f64);
+        }
+        let (mut requests, mut units) = (0.0, 0.0);
+        for unit in &self.units {
+            let (weight, of_all) = (self.weight(unit, now_s), unit.requests as f64);
+            tried[unit.level]
+                .get_or_insert_default()
+                .add(weight, unit.above as f64, of_all);
+            requests += of_all * UNIT_S / unit.length_s.max(1e-9);
+            units += 1.0;
+        }
+        let prior = PRIOR_UNITS * requests / f64::max(units, 1.0);
+        // Pool adjacent violators: blocks of levels, the part above the limit ascending.
+        let mut blocks: Vec<(Vec<usize>, Evidence)> = Vec::new();
+        let found = (tried.iter().enumerate()).filter_map(|(level, it)| Some((level, (*it)?)));
+        for (level, evidence) in found {
+            let mut block = (vec![level], evidence);
+            let part = |evidence: &Evidence| evidence.part(lets, prior);
+            while let Some(below) = blocks.pop_if(|below| part(&below.1) > part(&block.1)) {
+                block = ([below.0, block.0].concat(), below.1.and(block.1));
+            }
+            blocks.push(block);
+        }
+        let priced = blocks.iter().flat_map(|(levels, evidence)| {
+            let part = evidence.part(lets, prior);
+            // If analytics cost nothing, a level and alone are two samples of the same, and
+            // a stall that only the larger one has says little. So both together say how
+            // far each may be off.
+            let variance = evidence.and(alone).variance();
+            let samples = 1.0 / (evidence.requests + prior) + 1.0 / alone.requests.max(1e-9);
+            let error = (variance * samples).sqrt();
+            levels.iter().map(move |&level| Priced {
+                level,
+                above: part / lets,
+                error: error / lets,
+                is_dear: level > 0 && part - lets > self.errors_allowed(level) * error,
+            })
+        });
+        priced.collect()
+    }
+
+    fn errors_allowed(&self, level: usize) -> f64 {
+        if self.dear[level] { RETRY } else { SURE }
+    }
+
+    fn choose(&mut self, now_s: f64) {
+        let curve = self.curve(now_s);
+        self.dear = [false; LEVELS + 1];
+        for priced in &curve {
+            self.dear[priced.level] = priced.is_dear;
+        }
+        let at = |level: usize| curve.iter().find(|priced| priced.level == level);
+        let is_dear = |level| at(level).is_some_and(|priced| priced.is_dear);
+        let dearest = curve.iter().filter(|priced| priced.is_dear);
+        let first_dear = dearest.map(|priced| priced.level).min();
+        let before = self.level;
+        if let Some(dear) = first_dear.filter(|dear| *dear <= self.level) {
+            let far = at(dear).is_some_and(|priced| priced.above > FAR);
+            self.level = if far { dear / 2 } else { dear - 1 };
+        } else if !curve.is_empty()
+            && self.level < LEVELS
+            && now_s - self.raised_s >= RAISE_EVERY_S
+            && !is_dear(self.level + 1)
+            && first_dear.is_none_or(|dear| dear > self.level + 1)
+        {
+            self.level += 1;
+        }
+        if self.level != before {
+            (self.raised_s, self.changed_s) = (now_s, now_s);
+        }
+    }
+
+    fn pause_or_go_on(&mut self, now_s: f64) {
+        if let Some(ends_s) = self.pause_ends_s {
+            if now_s >= ends_s - 1e-9 {
+                self.pause_ends_s = None;
+                self.close_unit(now_s);
+                self.changed_s = now_s;
+                let is_first = self.alone().len() < PAUSES_MIN;
+                let every_s = if is_first {
+                    PAUSE_EVERY_S_FIRST
+                } else {
+                    PAUSE_EVERY_S
+                };
+                self.next_pause_s = Some(now_s + every_s);
+            }
+            return;
+        }
+        let next_s = *self.next_pause_s.get_or_insert(now_s + PAUSE_EVERY_S_FIRST);
+        // At level 0 the load is alone anyway.
+        if now_s >= next_s && self.level > 0 {
+            self.close_unit(now_s);
+            self.pause_ends_s = Some(now_s + PAUSE_S);
+            self.changed_s = now_s;
+        }
+    }
+
+    /// What is known of each level that was tried, ascending.
+    pub(crate) fn points(&self) -> Vec<PricePoint> {
+        let now_s = self.units.back().map_or(0.0, |unit| unit.t_s);
+        let curve = self.curve(now_s);
+        let point = |priced: &Priced| {
+            let units: Vec<&Unit> = (self.units.iter())
+                .filter(|unit| unit.level == priced.level)
+                .collect();
+            let mut pool = LatencyCounts::default();
+            units.iter().for_each(|unit| pool.add(&unit.latencies));
+            let seconds: f64 = units.iter().map(|unit| unit.length_s).sum();
+            let granted: f64 = units.iter().map(|unit| unit.granted).sum();
+            let latency_us = pool.quantile_us(self.quantile).unwrap_or(0.0);
+            PricePoint {
+                allowed: priced.level as f64 / LEVELS as f64,
+                granted_hundredths: granted / seconds.max(1e-9),
+                requests: pool.total(),
+                seconds,
+                latency_us,
+                over_alone: latency_us / self.alone_us.unwrap_or(latency_us).max(1e-9),
+                above_limit: priced.above,
+                above_limit_error: priced.error,
+                is_dear: priced.is_dear,
+            }
+        };
+        curve.iter().map(point).collect()
+    }
+}
