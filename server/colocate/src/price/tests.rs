@@ -98,8 +98,10 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
+/// Four seeds, or as many as EBB_SEEDS says.
 fn for_seeds(check: impl Fn(u64)) {
-    for seed in 0..20 {
+    let seeds = std::env::var("EBB_SEEDS").map_or(4, |seeds| seeds.parse().unwrap());
+    for seed in 0..seeds {
         println!("seed {seed}");
         check(seed);
     }
