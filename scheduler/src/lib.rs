@@ -82,6 +82,8 @@
 
 pub mod availability;
 pub mod forecast;
+#[cfg(feature = "lp")]
+pub mod lp;
 pub mod model;
 #[cfg(feature = "simulation")]
 pub mod planning;

@@ -20,6 +20,7 @@
 //! | `forecast_edf` | the default: the earliest of the goals that can be met first |
 //! | `on_time` | which goals can be met together, by the forecast |
 //! | `fifo`, `fair`, `delay` | Hadoop's, one policy each |
+//! | `near_data` | those of the queueing model |
 //! | `thesis/` | the policies of the thesis, and what only they use |
 //! | `registry` | all of them by name |
 
@@ -33,6 +34,8 @@ mod fifo;
 mod forecast_edf;
 mod local;
 mod matrix;
+#[cfg(feature = "simulation")]
+mod near_data;
 mod on_time;
 mod registry;
 mod room;
@@ -48,6 +51,8 @@ pub use fair::Fair;
 pub use fifo::Fifo;
 pub use forecast_edf::{ForecastEdf, GIVEN_UP_MAX, RESERVE};
 pub use matrix::{Cell, Placement};
+#[cfg(feature = "simulation")]
+pub use near_data::NearData;
 pub use on_time::room_per_work;
 pub use registry::{DEFAULT, Descriptor, all, by_name, default, descriptors};
 pub use thesis::{

@@ -117,6 +117,30 @@ pub fn simulate(
     discipline: &mut dyn Discipline,
     run: Run,
 ) -> Result<Measured, ModelError> {
+    simulate_observed(model, discipline, run, |_| {})
+}
+
+/// The system at the end of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndOfSlot {
+    /// Which slot, from 0, the warm-up included.
+    pub slot: u64,
+    /// Tasks that wait or run.
+    pub tasks: u64,
+    /// Unfinished jobs.
+    pub jobs: u64,
+}
+
+/// As [`simulate`]; `observe` is told how each slot ends.
+///
+/// # Errors
+/// A model that cannot be simulated.
+pub fn simulate_observed(
+    model: &Model,
+    discipline: &mut dyn Discipline,
+    run: Run,
+    mut observe: impl FnMut(EndOfSlot),
+) -> Result<Measured, ModelError> {
     model.check()?;
     let mut arrivals = Arrivals::new(model, ChaCha8Rng::seed_from_u64(run.seed));
     let mut ties = ChaCha8Rng::seed_from_u64(run.seed ^ 0x7469_6573);
@@ -137,9 +161,15 @@ pub fn simulate(
         choose(discipline, &mut service, &mut jobs, &mut ties, slot);
         let counting = counted.then_some(&mut sums);
         end(discipline, &mut service, &mut jobs, slot, counting);
+        let ended = EndOfSlot {
+            slot,
+            tasks: service.waiting + service.running,
+            jobs: jobs.unfinished(),
+        };
         if counted {
-            sums.end_slot(service.waiting + service.running, jobs.unfinished());
+            sums.end_slot(ended.tasks, ended.jobs);
         }
+        observe(ended);
         if service.waiting > run.backlog_max {
             break;
         }

@@ -32,15 +32,22 @@
 //! | `task`, `length` | a task with its replicas; how long it takes |
 //! | `discipline` | what a policy is asked, and all of them by name |
 //! | `naive_fair`, `jsq_maxweight`, `pandas`, `weighted_workload`, `c_mu` | one family each |
+//! | `late_binding` | one of our own |
+//! | `capacity`, `fluid` | the capacity region, and the policy that plans by it |
 //! | `job_queue`, `least`, `type_queues` | what they are made of |
 //! | `engine`, `measured` | the slots, and what is counted in them |
 
 mod c_mu;
+#[cfg(feature = "lp")]
+mod capacity;
 mod cluster;
 mod discipline;
 mod engine;
+#[cfg(feature = "lp")]
+mod fluid;
 mod job_queue;
 mod jsq_maxweight;
+mod late_binding;
 mod least;
 mod length;
 mod measured;
@@ -53,9 +60,11 @@ mod traffic;
 mod type_queues;
 mod weighted_workload;
 
+#[cfg(feature = "lp")]
+pub use capacity::{Activity, Capacity, NodeClass};
 pub use cluster::{Cluster, Locality, ModelError};
 pub use discipline::{Discipline, QUEUEING_POLICIES, QueueingPolicy, queueing_policy};
-pub use engine::{Run, simulate};
+pub use engine::{EndOfSlot, Run, simulate, simulate_observed};
 pub use measured::{Measured, STABLE_GROWTH_MAX};
 pub use task::{REPLICAS_MAX, Task};
 pub use traffic::{JobSizes, Model, SizeBin, Stream};

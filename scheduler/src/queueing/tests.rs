@@ -7,8 +7,20 @@ use rand_chacha::ChaCha8Rng;
 
 /// Routes the tasks, then asks the idle nodes in this order; who serves which task.
 fn serve(name: &str, cluster: Cluster, tasks: &[Task], idle: &[u32]) -> Vec<Option<(u32, u32)>> {
+    let model = Model {
+        cluster,
+        ..Model::wang()
+    };
+    let discipline = (queueing_policy(name).unwrap().build)(&model).unwrap();
+    serve_by(discipline, tasks, idle)
+}
+
+fn serve_by(
+    mut discipline: Box<dyn Discipline>,
+    tasks: &[Task],
+    idle: &[u32],
+) -> Vec<Option<(u32, u32)>> {
     let mut ties = ChaCha8Rng::seed_from_u64(1);
-    let mut discipline = queueing_policy(name).unwrap().build(cluster);
     for &task in tasks {
         discipline.route(task, &mut ties);
     }
@@ -227,7 +239,7 @@ fn every_policy_serves_every_task_once_and_loses_none() {
         let model = small(racks);
         for policy in QUEUEING_POLICIES {
             let mut checked = Checked {
-                inner: policy.build(model.cluster),
+                inner: policy.build(&model).unwrap(),
                 waiting: Default::default(),
                 running: vec![None; 12],
             };
@@ -256,7 +268,7 @@ fn the_same_seed_gives_the_same_numbers_and_policies_meet_the_same_arrivals() {
     for policy in QUEUEING_POLICIES {
         let go = |seed| {
             let run = Run::new(2000, seed);
-            simulate(&model, policy.build(model.cluster).as_mut(), run).unwrap()
+            simulate(&model, policy.build(&model).unwrap().as_mut(), run).unwrap()
         };
         assert_eq!(go(3), go(3), "{}", policy.name);
         assert_ne!(go(3), go(4), "{}", policy.name);
@@ -275,7 +287,7 @@ fn backlog_is_load_times_delay() {
             warmup_slots: 0,
             ..Run::new(20_000, 11)
         };
-        let measured = simulate(&model, policy.build(model.cluster).as_mut(), run).unwrap();
+        let measured = simulate(&model, policy.build(&model).unwrap().as_mut(), run).unwrap();
         if !measured.is_stable() {
             continue;
         }
@@ -309,7 +321,7 @@ fn a_single_node_queues_as_the_formula_says() {
         }],
     };
     for policy in QUEUEING_POLICIES {
-        let mut discipline = policy.build(model.cluster);
+        let mut discipline = policy.build(&model).unwrap();
         let measured = simulate(&model, discipline.as_mut(), Run::new(400_000, 5)).unwrap();
         assert!(
             (measured.backlog - 0.4).abs() < 0.02,
@@ -337,4 +349,68 @@ fn models_that_make_no_sense_are_refused_with_what_is_wrong() {
     assert!(broken(|m| m.streams[0].replicas = 4).contains("4 replicas"));
     assert!(broken(|m| m.streams[0].tasks_per_slot = 0.0).contains("positive"));
     assert!(broken(|m| m.sizes.0[0].share = 0.9).contains("sum to"));
+}
+
+/// Nodes 0 and 1 with data of their own, 0.7 and 0.1 tasks a slot. The plan at capacity:
+/// node 0 serves only its own type, and node 1 both. So node 0 idles though type {1}
+/// waits, and node 1 takes the heavier: 0.2 x 5 of type {0} over 0.8 x 1 of its own, but
+/// its own over 0.2 x 3.
+#[cfg(feature = "lp")]
+#[test]
+fn fluid_serves_what_the_plan_says_and_nothing_else() {
+    let stream = |tasks_per_slot, from| Stream {
+        tasks_per_slot,
+        from,
+        until: from + 1,
+        replicas: 1,
+    };
+    let model = Model {
+        cluster: Cluster::flat(2, 0.8, 0.2),
+        sizes: JobSizes::single(),
+        streams: vec![stream(0.7, 0), stream(0.1, 1)],
+    };
+    let serve = |tasks: &[Task], idle: &[u32]| {
+        let fluid = queueing_policy("fluid").unwrap().build(&model).unwrap();
+        serve_by(fluid, tasks, idle)
+    };
+    assert_eq!(serve(&[on(0, 1)], &[0, 1]), [None, Some((0, 0))]);
+    for (x, first) in [(5, 0), (3, 3)] {
+        let mut tasks: Vec<Task> = (0..x).map(|job| on(job, 0)).collect();
+        tasks.push(on(x, 1));
+        assert_eq!(serve(&tasks, &[1]), [Some((first, 0))]);
+    }
+}
+
+/// Task 0 has data on nodes 0 and 1, tasks 1 and 2 on node 0 only. Whichever of node 0 and 1
+/// is asked first serves task 0; the other finds it gone. Node 2 helps where S + 1 >= 0.8 /
+/// 0.2 = 4: S(0) is 2.5 with all three, so not here, but with one task more.
+#[test]
+fn late_binding_has_a_task_wait_at_all_of_its_local_nodes() {
+    let tasks = [Task::new(0, 0, &[0, 1]), on(1, 0), on(2, 0)];
+    let first = |idle: &[u32]| serve("late-binding", FLAT, &tasks, idle);
+    assert_eq!(
+        first(&[1, 1, 0, 0]),
+        [Some((0, 0)), None, Some((1, 0)), Some((2, 0))]
+    );
+    assert_eq!(first(&[0, 1, 2]), [Some((0, 0)), None, None]);
+    let more = [&tasks[..], &[on(3, 0)]].concat();
+    assert_eq!(serve("late-binding", FLAT, &more, &[2]), [Some((0, 0))]);
+}
+
+/// Node 1 has one task of its own, and node 0 has x. It leaves its own where 0.2 x > 0.8.
+/// In a rack beta is 0.5: 0.5 x > 0.8.
+#[test]
+fn late_binding_leaves_its_own_tasks_for_a_larger_weight() {
+    for (cluster, x, keeps) in [
+        (FLAT, 4, true),
+        (FLAT, 5, false),
+        (RACKS, 1, true),
+        (RACKS, 2, false),
+    ] {
+        let mut tasks: Vec<Task> = (0..x).map(|job| on(job, 0)).collect();
+        tasks.push(on(x, 1));
+        let own = Some((x, 0));
+        let served = serve("late-binding", cluster, &tasks, &[1]);
+        assert_eq!(served[0] == own, keeps, "{x} tasks");
+    }
 }

@@ -25,8 +25,8 @@ pub(super) struct TypeQueues {
 
 /// Tasks of one type, first come first.
 #[derive(Debug, Default)]
-pub(super) struct TypeQueue {
-    pub tasks: VecDeque<Task>,
+struct TypeQueue {
+    tasks: VecDeque<Task>,
 }
 
 impl TypeQueues {
@@ -123,6 +123,34 @@ impl TypeQueues {
             with_length(Locality::Rack, rack),
             with_length(Locality::Remote, any),
         ]
+    }
+
+    /// The type with the largest length times rate, where `rate` knows a type by its first
+    /// task and has none for a type that must not be served; ties are random.
+    #[cfg(feature = "lp")]
+    pub fn heaviest(
+        &self,
+        rate: impl Fn(&Task) -> Option<f64>,
+        ties: &mut ChaCha8Rng,
+    ) -> Option<usize> {
+        let mut best = (0.0, None);
+        let mut alike = 0;
+        for (at, queue) in self.types.iter().enumerate() {
+            let Some(rate) = queue.tasks.front().and_then(&rate) else {
+                continue;
+            };
+            let weight = queue.tasks.len() as f64 * rate;
+            if weight > best.0 {
+                best = (weight, Some(at));
+                alike = 1;
+            } else if weight == best.0 {
+                alike += 1;
+                if below(ties, alike) == 0 {
+                    best.1 = Some(at);
+                }
+            }
+        }
+        best.1
     }
 
     fn longest_of(&self, types: &[usize], ties: &mut ChaCha8Rng) -> Option<usize> {

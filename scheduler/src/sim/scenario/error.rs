@@ -41,6 +41,16 @@ impl ScenarioError {
         self.field.as_deref()
     }
 
+    /// Of what is wrong with a field of a scenario that TOML could read.
+    pub(super) fn of_field(file: &str, field: &str, what: String) -> Self {
+        Self {
+            file: file.into(),
+            line: None,
+            field: Some(field.into()),
+            what,
+        }
+    }
+
     /// Of what the TOML parser or serde found.
     pub(super) fn of_toml(file: &str, text: &str, error: &toml::de::Error) -> Self {
         let span = error.span();

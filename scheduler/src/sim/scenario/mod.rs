@@ -27,6 +27,7 @@
 
 mod build;
 mod error;
+mod queueing;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ use crate::model::JobId;
 use build::Plan;
 use error::Complaint;
 pub use error::ScenarioError;
+pub use queueing::QueueingScenario;
 use schema::File;
 use serde::Deserialize;
 use toml::{Table, Value};

@@ -1,0 +1,197 @@
+//! The policies of the [queueing model](crate::queueing) where jobs have splits, profiles
+//! and control cycles.
+
+use super::draft::Places;
+use super::fair::fair_draft;
+use super::view::ClusterView;
+use super::{Decision, Policy};
+use crate::model::{NodeId, TaskKind};
+use crate::queueing::{Cluster, Discipline, JobSizes, Model, QueueingPolicy, Stream, Task};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+/// Chances per slot that a task ends near its data and elsewhere: Wang's. Only their
+/// ratio counts, four.
+const RATES: [f64; 2] = [0.8, 0.2];
+
+/// A policy of queues, asked about the idle slots of each node.
+///
+/// A policy has no memory, so in each cycle all pending maps are routed again, job after
+/// job in order of submission, and split after split. Then each idle slot is offered to
+/// the policy, node after node. Lengths of queues count waiting tasks only. A split counts
+/// as local on the first three of its replicas; nodes have no racks. What the decision
+/// carries is the job: which of its maps starts (a local one if there is one) is up to who
+/// runs it. Reduces, and slots of running tasks, are shared as by
+/// [`Fair`](super::Fair). Ties are drawn from the time, so that a view has one decision.
+#[derive(Clone, Copy, Debug)]
+pub struct NearData {
+    policy: &'static QueueingPolicy,
+}
+
+impl NearData {
+    /// `None` for a policy that is told the arrival rates: a view has none.
+    #[must_use]
+    pub fn new(policy: &'static QueueingPolicy) -> Option<Self> {
+        (!policy.knows_rates).then_some(Self { policy })
+    }
+}
+
+impl Policy for NearData {
+    fn name(&self) -> &'static str {
+        self.policy.name
+    }
+
+    fn decide(&self, view: &ClusterView) -> Decision {
+        let placement = match Queues::new(self.policy, view) {
+            Some(mut queues) => fair_draft(view)
+                .keep()
+                .offer(|places, node| queues.choose(places, node)),
+            None => fair_draft(view).carry_out(),
+        };
+        placement.into()
+    }
+}
+
+/// The pending maps of a view in the queues of a policy.
+struct Queues {
+    discipline: Box<dyn Discipline>,
+    /// Running maps, per position of a job.
+    running: Vec<u32>,
+    ties: ChaCha8Rng,
+}
+
+impl Queues {
+    /// `None` without nodes.
+    fn new(policy: &QueueingPolicy, view: &ClusterView) -> Option<Self> {
+        let nodes = view.nodes.len() as u32;
+        let stream = Stream {
+            tasks_per_slot: 1.0,
+            from: 0,
+            until: nodes,
+            replicas: 1,
+        };
+        let model = Model {
+            cluster: Cluster::flat(nodes, RATES[0], RATES[1]),
+            sizes: JobSizes::single(),
+            streams: vec![stream],
+        };
+        let mut queues = Self {
+            discipline: policy.build(&model).ok()?,
+            running: (view.jobs.iter())
+                .map(|job| job.running_of(TaskKind::Map).count() as u32)
+                .collect(),
+            ties: ChaCha8Rng::seed_from_u64(view.now_s.to_bits()),
+        };
+        let mut order: Vec<usize> = (0..view.jobs.len()).collect();
+        order.sort_by(|&a, &b| {
+            let (a, b) = (&view.jobs[a].job, &view.jobs[b].job);
+            (a.submitted_s.total_cmp(&b.submitted_s)).then(a.id.cmp(&b.id))
+        });
+        for job in order {
+            queues.route(view, job, nodes);
+        }
+        Some(queues)
+    }
+
+    fn route(&mut self, view: &ClusterView, job: usize, nodes: u32) {
+        let of = &view.jobs[job];
+        let Some(local) = &of.local else {
+            // As near everywhere: its maps are spread over the nodes.
+            for index in 0..of.pending_maps {
+                let task = Task::new(job as u32, index, &[index % nodes]);
+                self.discipline.route(task, &mut self.ties);
+            }
+            return;
+        };
+        for split in local.iter() {
+            let on: Vec<u32> = (local.splits().nodes_of(split).iter())
+                .map(|node| node.0)
+                .filter(|&node| node < nodes)
+                .take(crate::queueing::REPLICAS_MAX)
+                .collect();
+            let on = if on.is_empty() {
+                &[split % nodes]
+            } else {
+                &on[..]
+            };
+            let task = Task::new(job as u32, split, on);
+            self.discipline.route(task, &mut self.ties);
+        }
+    }
+
+    /// What does not fit on `node` is out of the queues for this decision.
+    fn choose(&mut self, places: &Places<'_>, node: NodeId) -> Option<usize> {
+        loop {
+            let task = (self.discipline).choose(node, &self.running, &mut self.ties)?;
+            let job = task.job as usize;
+            if places.can_start(job, node) {
+                self.running[job] += 1;
+                return Some(job);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::by_name;
+    use super::super::example::{job, view};
+    use super::*;
+    use crate::model::{JobId, Node, PendingSplits, Resources, Splits};
+    use std::sync::Arc;
+
+    /// Three nodes of one slot; job 1 with `of_first` splits on node 0, job 2 with one on
+    /// node 1.
+    fn three_nodes(of_first: usize) -> ClusterView {
+        let mut jobs = vec![job(1, 0.0, None, of_first as u32), job(2, 1.0, None, 1)];
+        for (job, (node, splits)) in jobs.iter_mut().zip([(0, of_first), (1, 1)]) {
+            let splits = Splits::new(vec![vec![NodeId(node)]; splits]);
+            job.local = Some(PendingSplits::all(Arc::new(splits)));
+        }
+        let mut view = view(1, 300.0, jobs);
+        view.nodes = (0..3)
+            .map(|id| Node::new(NodeId(id), Resources::cpu_bound(100)))
+            .collect();
+        view
+    }
+
+    /// Who has the slots of nodes 0, 1 and 2; 0 for nobody.
+    fn owners(name: &str, of_first: usize) -> [u64; 3] {
+        let decision = by_name(name).unwrap().decide(&three_nodes(of_first));
+        [0, 1, 2].map(|node| {
+            let cells = decision.placement.on_node(NodeId(node));
+            cells.first().map_or(0, |cell| cell.job.0)
+        })
+    }
+
+    /// As in the queueing model: Pandas leaves node 2 idle until four tasks wait at node 0
+    /// after that has taken one, and MaxWeight helps at once.
+    #[test]
+    fn idle_slots_are_offered_to_the_queues() {
+        assert_eq!(owners("pandas", 4), [1, 2, 0]);
+        assert_eq!(owners("pandas", 5), [1, 2, 1]);
+        assert_eq!(owners("jsq-maxweight", 2), [1, 2, 1]);
+        assert_eq!(owners("late-binding", 4), [1, 2, 1]);
+        assert_eq!(owners("naive-fair", 2)[0], 1);
+    }
+
+    #[test]
+    fn every_policy_that_need_not_know_the_rates_has_one_decision_for_a_view() {
+        for policy in crate::queueing::QUEUEING_POLICIES {
+            let found = by_name(policy.name);
+            assert_eq!(found.is_none(), policy.knows_rates, "{}", policy.name);
+            let Some(found) = found else { continue };
+            assert_eq!(found.name(), policy.name);
+            let view = three_nodes(20);
+            let decision = found.decide(&view);
+            assert_eq!(decision, found.decide(&view));
+            let slots = [JobId(1), JobId(2)].map(|job| decision.placement.slots(job));
+            assert!(slots.iter().sum::<u32>() <= 3 && slots[0] > 0, "{slots:?}");
+            let nowhere = ClusterView {
+                nodes: Vec::new(),
+                ..view
+            };
+            assert_eq!(found.decide(&nowhere).placement.total(), 0);
+        }
+    }
+}

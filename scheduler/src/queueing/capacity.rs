@@ -1,0 +1,349 @@
+//! The capacity region: how much of a traffic's mix any policy can serve.
+//!
+//! The linear programme (1) of the survey divides the tasks of each type among the nodes
+//! so that no node has more than one slot of work per slot. Here the rates of all types
+//! are multiplied by a common scale, and the largest scale is sought: above it no policy
+//! is stable, and strictly below it some policy is.
+//!
+//! A stream over many nodes has as many types as there are sets of replicas. But nodes of
+//! the same rack that the same streams use are alike, and a programme that is symmetric
+//! has a symmetric optimum. So nodes are counted by *class*, and types by how many
+//! replicas they have in each class (*pattern*); the result is that of the programme with
+//! every type and node of its own.
+
+use super::cluster::{Cluster, Locality, ModelError, bad};
+use super::task::Task;
+use super::traffic::{Model, Stream};
+use crate::lp::{LinearProgramme, Variable};
+use crate::model::NodeId;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Nodes that are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeClass {
+    /// The first of them.
+    pub first: u32,
+    /// How many.
+    pub nodes: u32,
+    /// Their rack; `None` without racks.
+    pub rack: Option<u32>,
+}
+
+/// What the nodes of one class do for one pattern at one distance.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Activity {
+    /// Position among the patterns.
+    pub pattern: usize,
+    /// Position among the classes.
+    pub class: usize,
+    /// How far the nodes are from the data.
+    pub locality: Locality,
+    /// Tasks per slot that they serve, at capacity.
+    pub tasks_per_slot: f64,
+}
+
+/// How many replicas in which class: (class, replicas), classes ascending.
+type Pattern = Vec<(usize, u32)>;
+
+/// The most of a traffic that a cluster can serve, and how.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Capacity {
+    /// Tasks per slot at the boundary of the capacity region, in this mix.
+    pub tasks_per_slot: f64,
+    /// That over the model's load.
+    pub scale: f64,
+    /// Nodes that are alike.
+    pub classes: Vec<NodeClass>,
+    /// Types that are alike.
+    patterns: Vec<Pattern>,
+    /// Who serves what, without what is nearly nothing.
+    pub activities: Vec<Activity>,
+}
+
+/// Of all tasks: what counts as nothing in a solution of the solver.
+const NEARLY_NOTHING: f64 = 1e-6;
+/// The most variables that are tried; some ten seconds.
+const VARIABLES_MAX: usize = 200_000;
+
+impl Capacity {
+    /// Of this model's mix.
+    ///
+    /// # Errors
+    /// A model that makes no sense, or has too many kinds of nodes.
+    pub fn of(model: &Model) -> Result<Self, ModelError> {
+        model.check()?;
+        let classes = classes(model);
+        let mut rates: BTreeMap<Pattern, f64> = BTreeMap::new();
+        for stream in &model.streams {
+            for (pattern, share) in patterns(stream, &classes) {
+                *rates.entry(pattern).or_default() += share * stream.tasks_per_slot;
+            }
+            if rates.len() * classes.len() > VARIABLES_MAX {
+                let why = format!(
+                    "{} kinds of nodes and {} of tasks are too many to plan: use fewer racks \
+                     or streams, or fewer replicas",
+                    classes.len(),
+                    rates.len()
+                );
+                return Err(bad("streams", why));
+            }
+        }
+        let mut lp = LinearProgramme::default();
+        let scale = lp.variable(-1.0);
+        let mut variables: Vec<(Variable, Activity)> = Vec::new();
+        for (at, pattern) in rates.keys().enumerate() {
+            for (class, nodes) in classes.iter().enumerate() {
+                for locality in distances(pattern, class, nodes, &classes) {
+                    let activity = Activity {
+                        pattern: at,
+                        class,
+                        locality,
+                        tasks_per_slot: 0.0,
+                    };
+                    variables.push((lp.variable(0.0), activity));
+                }
+            }
+        }
+        let mut served: Vec<Vec<(Variable, f64)>> = vec![Vec::new(); rates.len()];
+        let mut busy: Vec<Vec<(Variable, f64)>> = vec![Vec::new(); classes.len()];
+        for &(variable, activity) in &variables {
+            lp.at_least([(variable, 1.0)], 0.0);
+            served[activity.pattern].push((variable, 1.0));
+            let slots = 1.0 / model.cluster.rate(activity.locality);
+            busy[activity.class].push((variable, slots));
+        }
+        for (terms, &rate) in served.into_iter().zip(rates.values()) {
+            lp.equal(terms.into_iter().chain([(scale, -rate)]), 0.0);
+        }
+        for (terms, class) in busy.into_iter().zip(&classes) {
+            lp.at_most(terms, f64::from(class.nodes));
+        }
+        let solution = lp.minimise().map_err(|e| bad("streams", e.to_string()))?;
+        let tasks_per_slot = solution[scale] * model.load();
+        let activities = (variables.into_iter())
+            .map(|(variable, activity)| Activity {
+                tasks_per_slot: solution[variable],
+                ..activity
+            })
+            .filter(|activity| activity.tasks_per_slot > NEARLY_NOTHING * tasks_per_slot)
+            .collect();
+        Ok(Self {
+            tasks_per_slot,
+            scale: solution[scale],
+            classes,
+            patterns: rates.into_keys().collect(),
+            activities,
+        })
+    }
+
+    /// The pattern of a task; `None` for one that no stream has.
+    pub(super) fn pattern_of(&self, task: &Task) -> Option<usize> {
+        let mut pattern = Pattern::new();
+        let mut classes: Vec<usize> = task.local_nodes().map(|node| self.class_of(node)).collect();
+        classes.sort_unstable();
+        for class in classes {
+            match pattern.last_mut() {
+                Some((last, replicas)) if *last == class => *replicas += 1,
+                _ => pattern.push((class, 1)),
+            }
+        }
+        self.patterns.binary_search(&pattern).ok()
+    }
+
+    /// The class of a node.
+    pub(super) fn class_of(&self, node: NodeId) -> usize {
+        // Classes are ordered by their first node and without gaps.
+        self.classes.partition_point(|class| class.first <= node.0) - 1
+    }
+}
+
+/// Stretches of nodes between the ends of streams and racks.
+fn classes(model: &Model) -> Vec<NodeClass> {
+    let Cluster {
+        nodes, rack_nodes, ..
+    } = model.cluster;
+    let mut ends: Vec<u32> = model
+        .streams
+        .iter()
+        .flat_map(|s| [s.from, s.until])
+        .collect();
+    ends.extend([0, nodes]);
+    if let Some(size) = rack_nodes {
+        ends.extend((0..nodes).step_by(size as usize));
+    }
+    ends.sort_unstable();
+    ends.dedup();
+    (ends.windows(2))
+        .map(|pair| NodeClass {
+            first: pair[0],
+            nodes: pair[1] - pair[0],
+            rack: model.cluster.rack_of(NodeId(pair[0])),
+        })
+        .collect()
+}
+
+/// How a stream's replicas may fall into classes, with the share of each way.
+fn patterns(stream: &Stream, classes: &[NodeClass]) -> Vec<(Pattern, f64)> {
+    let within: Vec<(usize, u32)> = (classes.iter().enumerate())
+        .filter(|(_, class)| (stream.from..stream.until).contains(&class.first))
+        .map(|(at, class)| (at, class.nodes))
+        .collect();
+    let mut found = Vec::new();
+    let ways = choose(stream.until - stream.from, stream.replicas);
+    extend(
+        &within,
+        stream.replicas,
+        &mut Vec::new(),
+        1.0 / ways,
+        &mut found,
+    );
+    found
+}
+
+fn extend(
+    classes: &[(usize, u32)],
+    left: u32,
+    pattern: &mut Pattern,
+    share: f64,
+    found: &mut Vec<(Pattern, f64)>,
+) {
+    if left == 0 {
+        found.push((pattern.clone(), share));
+        return;
+    }
+    let Some((&(class, nodes), rest)) = classes.split_first() else {
+        return;
+    };
+    extend(rest, left, pattern, share, found);
+    for replicas in 1..=left.min(nodes) {
+        pattern.push((class, replicas));
+        extend(
+            rest,
+            left - replicas,
+            pattern,
+            share * choose(nodes, replicas),
+            found,
+        );
+        pattern.pop();
+    }
+}
+
+/// In how many ways `k` of `n` can be chosen.
+fn choose(n: u32, k: u32) -> f64 {
+    (0..k)
+        .map(|i| f64::from(n - i) / f64::from(i + 1))
+        .product()
+}
+
+/// The distances at which nodes of a class are from the data of a pattern.
+fn distances(
+    pattern: &Pattern,
+    class: usize,
+    nodes: &NodeClass,
+    classes: &[NodeClass],
+) -> impl Iterator<Item = Locality> {
+    let here = (pattern.iter())
+        .find(|(at, _)| *at == class)
+        .map_or(0, |&(_, n)| n);
+    let in_rack =
+        nodes.rack.is_some() && (pattern.iter()).any(|&(at, _)| classes[at].rack == nodes.rack);
+    let beside = if in_rack {
+        Locality::Rack
+    } else {
+        Locality::Remote
+    };
+    let local = (here > 0).then_some(Locality::Local);
+    let others = (nodes.nodes > here).then_some(beside);
+    local.into_iter().chain(others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queueing::JobSizes;
+
+    fn capacity(cluster: Cluster, streams: &[(f64, u32, u32, u32)]) -> f64 {
+        let model = Model {
+            cluster,
+            sizes: JobSizes::single(),
+            streams: (streams.iter())
+                .map(|&(tasks_per_slot, from, until, replicas)| Stream {
+                    tasks_per_slot,
+                    from,
+                    until,
+                    replicas,
+                })
+                .collect(),
+        };
+        Capacity::of(&model).unwrap().tasks_per_slot
+    }
+
+    fn near(value: f64, expected: f64) {
+        assert!(
+            (value - expected).abs() < 1e-4 * expected,
+            "{value}, not {expected}"
+        );
+    }
+
+    /// 800 x 0.8 + 200 x 0.2.
+    #[test]
+    fn wangs_cluster_serves_680_tasks_a_slot() {
+        near(capacity(Model::wang().cluster, &[(1.0, 0, 800, 3)]), 680.0);
+    }
+
+    /// All data on node 0 of four in two racks: 0.8 there, 0.5 beside it, 0.2 twice.
+    #[test]
+    fn a_single_type_gets_all_nodes_at_their_distance() {
+        let racks = Cluster::racks(4, 2, [0.8, 0.5, 0.2]);
+        near(capacity(racks, &[(1.0, 0, 1, 1)]), 0.8 + 0.5 + 2.0 * 0.2);
+        near(capacity(Cluster::flat(4, 0.8, 0.2), &[(1.0, 0, 1, 1)]), 1.4);
+    }
+
+    /// Two nodes with data of their own, traffic 3 to 1. Node 0 serves 0.8 of its type.
+    /// Node 1 divides its slot: x for its own type at 0.8, the rest for the other at 0.2,
+    /// and 0.8 + 0.2 (1 - x) = 3 x 0.8 x gives x = 1 / 2.6, a total of 4 x 0.8 x.
+    #[test]
+    fn two_types_share_the_node_that_has_less_to_do() {
+        let flat = Cluster::flat(2, 0.8, 0.2);
+        near(capacity(flat, &[(3.0, 0, 1, 1), (1.0, 1, 2, 1)]), 3.2 / 2.6);
+    }
+
+    /// One stream over nodes that are alike, or one stream for each of them: the second
+    /// programme has every type and node of its own. And by hand: two nodes at 0.8, two
+    /// beside them at 0.5, two at 0.2.
+    #[test]
+    fn types_that_are_alike_may_be_counted_together() {
+        let racks = Cluster::racks(6, 4, [0.8, 0.5, 0.2]);
+        assert!(racks.check().is_err(), "six nodes are no two racks of four");
+        let racks = Cluster::racks(8, 4, [0.8, 0.5, 0.2]);
+        let other = (3.0, 4, 6, 2);
+        let together = capacity(racks, &[(1.0, 0, 2, 1), other]);
+        let apart = capacity(racks, &[(0.5, 0, 1, 1), (0.5, 1, 2, 1), other]);
+        near(together, apart);
+        let alone = capacity(racks, &[(1.0, 0, 2, 1)]);
+        near(alone, 2.0 * 0.8 + 2.0 * 0.5 + 4.0 * 0.2);
+    }
+
+    #[test]
+    fn shares_of_patterns_sum_to_one() {
+        let classes = [(0, 2), (2, 3), (5, 1)].map(|(first, nodes)| NodeClass {
+            first,
+            nodes,
+            rack: None,
+        });
+        let stream = Stream {
+            tasks_per_slot: 1.0,
+            from: 0,
+            until: 6,
+            replicas: 3,
+        };
+        let found = patterns(&stream, &classes);
+        near(found.iter().map(|(_, share)| share).sum(), 1.0);
+        // One of class 0, two of class 1: 2 x 3 of 20 ways.
+        let one = found
+            .iter()
+            .find(|(pattern, _)| *pattern == [(0, 1), (1, 2)]);
+        near(one.unwrap().1, 0.3);
+    }
+}

@@ -1,0 +1,61 @@
+//! Fluid model planning (Harrison and Lopez 1999; the survey, section III-A).
+
+use super::capacity::Capacity;
+use super::cluster::{Cluster, Locality, ModelError};
+use super::discipline::Discipline;
+use super::task::Task;
+use super::traffic::Model;
+use super::type_queues::TypeQueues;
+use crate::model::NodeId;
+use rand_chacha::ChaCha8Rng;
+use std::collections::HashSet;
+
+/// Each type has a queue; the linear programme of the arrival rates says which nodes
+/// serve which types (*basic activities*), and an idle node serves, of its types, the one
+/// with the largest length times rate. It serves no other, however long it idles.
+///
+/// It is told the rates, which no other policy is, so it is no rival of theirs. The
+/// solver gives a point within the optimal face: where there are several optimal plans,
+/// the activities of all count as basic. The survey leaves open which basic activity
+/// comes first; the largest weight keeps every load stable that the plan can serve.
+#[derive(Debug)]
+pub(super) struct Fluid {
+    cluster: Cluster,
+    capacity: Capacity,
+    basic: HashSet<(usize, usize, Locality)>,
+    queues: TypeQueues,
+}
+
+impl Fluid {
+    pub fn new(model: &Model) -> Result<Self, ModelError> {
+        let capacity = Capacity::of(model)?;
+        let key =
+            |activity: &super::Activity| (activity.pattern, activity.class, activity.locality);
+        Ok(Self {
+            cluster: model.cluster,
+            basic: capacity.activities.iter().map(key).collect(),
+            capacity,
+            queues: TypeQueues::new(model.cluster),
+        })
+    }
+}
+
+impl Discipline for Fluid {
+    fn route(&mut self, task: Task, _: &mut ChaCha8Rng) {
+        self.queues.push(task);
+    }
+
+    fn choose(&mut self, node: NodeId, _: &[u32], ties: &mut ChaCha8Rng) -> Option<Task> {
+        let class = self.capacity.class_of(node);
+        let allowed = |first: &Task| {
+            let locality = self.cluster.locality(first, node);
+            let pattern = self.capacity.pattern_of(first)?;
+            let basic = self.basic.contains(&(pattern, class, locality));
+            basic.then(|| self.cluster.rate(locality))
+        };
+        let at = self.queues.heaviest(allowed, ties)?;
+        self.queues.pop(at)
+    }
+
+    fn finished(&mut self, _: NodeId, _: &Task, _: &[u32]) {}
+}
