@@ -174,10 +174,33 @@ impl Memtable {
         tombstones.as_ref()?.covering(key, seq)
     }
 
+    /// Gives `take` the versions of `key` with numbers `<= seq`, newest first, until it
+    /// answers true: it needs no older ones. Answers the same.
+    pub(crate) fn versions(
+        &self,
+        key: &[u8],
+        seq: SeqNo,
+        mut take: impl FnMut(Version) -> bool,
+    ) -> bool {
+        let mut next = self.entries.seek(key, seq);
+        while let Some(entry) = next.filter(|entry| entry.key() == key) {
+            if take(version_of(entry)) {
+                return true;
+            }
+            next = entry.next();
+        }
+        false
+    }
+
     /// The newest version of `key` with a number `<= seq`.
+    #[cfg(test)]
     pub(crate) fn get(&self, key: &[u8], seq: SeqNo) -> Option<Version> {
-        let entry = self.entries.seek(key, seq)?;
-        (entry.key() == key).then(|| version_of(entry))
+        let mut newest = None;
+        self.versions(key, seq, |version| {
+            newest = Some(version);
+            true
+        });
+        newest
     }
 
     /// All versions in order. Nothing may be inserted meanwhile that the caller

@@ -81,29 +81,35 @@ impl Run {
         self.files.iter().for_each(|file| file.retire());
     }
 
-    /// The newest version of `key` numbered `<= seq`.
-    pub(crate) fn get(
+    /// Gives `take` the versions of `key` numbered `<= seq`, as [`SsTable::versions`] does.
+    ///
+    /// [`SsTable::versions`]: crate::sstable::SsTable::versions
+    pub(crate) fn versions(
         &self,
         key: &[u8],
         hash: u64,
         seq: SeqNo,
         reads: &mut ReadCounters,
-    ) -> Result<Option<Version>> {
+        mut take: impl FnMut(Version) -> bool,
+    ) -> Result<bool> {
         let ingested_at = self.meta.ingested_at;
         if ingested_at.is_some_and(|at| at > seq) {
-            return Ok(None);
+            return Ok(false);
         }
         // A key's versions may go on in the next file, so a miss goes on too.
         for file in &self.sorted[self.first_file_reaching(key)..] {
             if file.smallest_key() > key {
                 break;
             }
-            if let Some(mut version) = file.table().get(key, hash, seq, reads)? {
+            let is_done = (file.table()).versions(key, hash, seq, reads, |mut version| {
                 version.seq = ingested_at.unwrap_or(version.seq);
-                return Ok(Some(version));
+                take(version)
+            })?;
+            if is_done {
+                return Ok(true);
             }
         }
-        Ok(None)
+        Ok(false)
     }
 
     /// The keys whose older versions it hides; `None` when there may be more that

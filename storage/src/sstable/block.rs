@@ -227,6 +227,16 @@ impl Block {
         Ok(None)
     }
 
+    /// The entry at `start` if it is of `key`, of which the entry before is.
+    pub(super) fn find_older(&self, key: &[u8], start: usize) -> Result<Option<Found<'_>>, Damage> {
+        let entry = self.entry(start)?;
+        let Some(rest) = key.get(entry.shared..) else {
+            return Err(self.bad_entry(start, "shares more than the key before has"));
+        };
+        let same_key = entry.suffix == rest;
+        Ok(same_key.then_some(Found { entry, same_key }))
+    }
+
     /// The last restart point `< (key, seq)`, or the first one.
     fn restart_before(&self, key: &[u8], seq: SeqNo) -> Result<usize, Damage> {
         // Restart points below `low` are smaller; from `high` on none is.

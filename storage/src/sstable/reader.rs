@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::block::Block;
+use super::block::{Block, Found};
 use super::cache::BlockCache;
 use super::compression::{PAYLOAD_BYTES_MAX, TRAILER_BYTES, unseal, unseal_into};
 use super::damage::Damage;
@@ -23,7 +23,7 @@ use super::read_at::read_at;
 use super::tombstone_block;
 use crate::error::{Error, Result};
 use crate::file_system::{FileSystem, ReadFile};
-use crate::key::{RangeTombstones, SeqNo, Version};
+use crate::key::{Kind, RangeTombstones, SeqNo, Version};
 
 /// What a lookup cost, summed over the runs it went to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -118,48 +118,77 @@ impl SsTable {
         entries.map(|entry| (entry.bound.0, entry.handle.len))
     }
 
-    /// The newest version of `key` with a sequence number `<= seq`, a tombstone
-    /// included. `hash` is [`super::key_hash`] of `key`. Adds its cost to `reads`.
+    /// Gives `take` the versions of `key` with sequence numbers `<= seq`, newest first, up
+    /// to the first that is no operand; tombstones included. It answers true when it needs
+    /// no older ones; that is what this answers. `hash` is [`super::key_hash`] of `key`.
+    /// Adds its cost to `reads`.
     ///
     /// # Errors
     /// `Corruption`, `Io`.
-    pub(crate) fn get(
+    pub(crate) fn versions(
         &self,
         key: &[u8],
         hash: u64,
         seq: SeqNo,
         reads: &mut ReadCounters,
-    ) -> Result<Option<Version>> {
+        mut take: impl FnMut(Version) -> bool,
+    ) -> Result<bool> {
         if !self.parts.filter.may_contain(hash) {
             reads.filter_skips += 1;
-            return Ok(None);
+            return Ok(false);
         }
         reads.runs_touched += 1;
         let index = &self.parts.index;
-        let position = index.position(key, seq);
-        if position == index.len() {
-            return Ok(None);
+        let (mut seq, mut position) = (seq, index.position(key, seq));
+        while position < index.len() {
+            let handle = index.handle(position);
+            let (block, cached) = self.data_block(handle)?;
+            if cached {
+                reads.blocks_cached += 1;
+            } else {
+                reads.blocks_read += 1;
+            }
+            let damaged = |damage: Damage| damage.at(&self.path, handle.offset);
+            // Behind the block's last version comes the next block, with other keys.
+            let found = block.find(key, seq).map_err(damaged)?;
+            let mut next = found.filter(|found| found.same_key);
+            let below = loop {
+                let Some(Found { entry, .. }) = next else {
+                    return Ok(false);
+                };
+                let (at, kind, value) = (entry.seq, entry.kind, entry.value);
+                let version = |value| Version {
+                    seq: at,
+                    kind,
+                    value,
+                };
+                let is_block_done = entry.end == block.entries_end();
+                next = match kind == Kind::Merge && !is_block_done {
+                    true => block.find_older(key, entry.end).map_err(damaged)?,
+                    false => None,
+                };
+                if next.is_none() && !(kind == Kind::Merge && is_block_done) {
+                    // The last one: the block's reference goes on with it.
+                    return Ok(take(version(block.into_value(value))));
+                }
+                if take(version(block.value(value))) {
+                    return Ok(true);
+                }
+                if next.is_none() {
+                    break at.before();
+                }
+            };
+            // The versions of a key may go on in the next block, and never in one before.
+            let Some(below) = below else {
+                return Ok(false);
+            };
+            let at = index.position(key, below);
+            if at <= position {
+                return Ok(false);
+            }
+            (seq, position) = (below, at);
         }
-        let handle = index.handle(position);
-        let (block, cached) = self.data_block(handle)?;
-        if cached {
-            reads.blocks_cached += 1;
-        } else {
-            reads.blocks_read += 1;
-        }
-        let found = block
-            .find(key, seq)
-            .map_err(|damage| damage.at(&self.path, handle.offset))?;
-        // Behind the block's last version comes the next block, with other keys.
-        let Some(found) = found else {
-            return Ok(None);
-        };
-        let (seq, kind, value) = (found.entry.seq, found.entry.kind, found.entry.value);
-        Ok(found.same_key.then(|| Version {
-            seq,
-            kind,
-            value: block.into_value(value),
-        }))
+        Ok(false)
     }
 
     /// A data block by way of the cache, and whether it was there.

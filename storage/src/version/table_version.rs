@@ -19,7 +19,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::error::Result;
-use crate::key::{KeyRange, RangeTombstones, RunId, SeqNo, Version, is_before};
+use crate::key::{KeyRange, RangeTombstones, RunId, SeqNo, is_before};
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
 use crate::read::Fold;
@@ -60,7 +60,7 @@ impl TableVersion {
     ) -> Result<()> {
         for memtable in std::iter::once(&self.memtable).chain(&self.frozen) {
             if let Some(run) = memtable.run() {
-                if take_all(fold, seq, |seq| run.get(key, key_hash(key), seq, reads))? {
+                if run.versions(key, key_hash(key), seq, reads, |version| fold.take(version))? {
                     return Ok(());
                 }
                 continue;
@@ -68,7 +68,7 @@ impl TableVersion {
             if let Some(tombstone) = memtable.covering(key, seq) {
                 fold.hide_below(tombstone);
             }
-            if take_all(fold, seq, |seq| Ok(memtable.get(key, seq)))? || fold.is_covered() {
+            if memtable.versions(key, seq, |version| fold.take(version)) || fold.is_covered() {
                 return Ok(());
             }
         }
@@ -79,7 +79,9 @@ impl TableVersion {
             if let Some(tombstone) = tombstones.and_then(|t| t.covering(key, seq)) {
                 fold.hide_below(tombstone);
             }
-            if take_all(fold, seq, |seq| run.get(key, hash, seq, reads))? || fold.is_covered() {
+            if run.versions(key, hash, seq, reads, |version| fold.take(version))?
+                || fold.is_covered()
+            {
                 return Ok(());
             }
         }
@@ -243,23 +245,4 @@ impl TableVersion {
         }
         next
     }
-}
-
-/// Gives `fold` the versions that one source has of a key, newest first; true
-/// when it needs no older ones. `newest` finds the newest at or below a number.
-fn take_all(
-    fold: &mut Fold<'_>,
-    seq: SeqNo,
-    mut newest: impl FnMut(SeqNo) -> Result<Option<Version>>,
-) -> Result<bool> {
-    let mut below = Some(seq);
-    while let Some(seq) = below
-        && let Some(version) = newest(seq)?
-    {
-        below = version.seq.before();
-        if fold.take(version) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

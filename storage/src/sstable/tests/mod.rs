@@ -118,8 +118,30 @@ fn open(disk: &TestDisk, cache_bytes: u64) -> Result<Arc<SsTable>> {
     SsTable::open(disk, Path::new(FILE), FILE_NUMBER, cache)
 }
 
+/// The newest version of a key.
 fn get(table: &SsTable, key: &[u8], seq: u64) -> Result<Option<Version>> {
-    table.get(key, key_hash(key), SeqNo(seq), &mut ReadCounters::default())
+    Ok(versions(table, key, seq, 1)?.pop())
+}
+
+/// The versions of a key that a lookup takes which wants at most so many.
+fn versions(table: &SsTable, key: &[u8], seq: u64, wanted: usize) -> Result<Vec<Version>> {
+    let (hash, mut reads) = (key_hash(key), ReadCounters::default());
+    let mut taken = Vec::new();
+    let is_enough = table.versions(key, hash, SeqNo(seq), &mut reads, |version| {
+        taken.push(version);
+        taken.len() == wanted
+    })?;
+    assert_eq!(is_enough, taken.len() == wanted);
+    Ok(taken)
+}
+
+/// What `versions` should answer.
+fn expected_versions(oracle: &Oracle, key: &[u8], seq: u64, wanted: usize) -> Vec<Version> {
+    let older = std::iter::successors(expected_version(oracle, key, seq), |version| {
+        let below = (version.kind == Kind::Merge).then(|| version.seq.before());
+        expected_version(oracle, key, below??.0)
+    });
+    older.take(wanted).collect()
 }
 
 /// What `get` should answer.

@@ -101,6 +101,41 @@ fn a_cursor_goes_where_the_oracle_goes() {
 }
 
 #[test]
+fn operands_come_newest_first_down_to_what_they_lie_on() {
+    let mut rng = seeded_rng();
+    for options in layouts() {
+        // Few keys of many versions, most of them operands, over blocks and restart points.
+        let mut oracle = Oracle::new();
+        for _ in 0..600 {
+            let key = vec![b'k'; rng.random_range(0..8)];
+            let kind = match rng.random_bool(0.9) {
+                true => Kind::Merge,
+                false => Kind::Put,
+            };
+            let value = random_value(&mut rng, 40);
+            oracle.insert((key, Reverse(rng.random_range(1..200))), (kind, value));
+        }
+        let disk = TestDisk::default();
+        write(&disk, &oracle, options);
+        let table = open(&disk, 1 << 20).unwrap();
+        for len in 0..9 {
+            let key = vec![b'k'; len];
+            for seq in [0, 1, 50, 120, 199, u64::MAX] {
+                let wanted = match rng.random_bool(0.5) {
+                    true => usize::MAX,
+                    false => rng.random_range(1..20),
+                };
+                assert_eq!(
+                    versions(&table, &key, seq, wanted).unwrap(),
+                    expected_versions(&oracle, &key, seq, wanted),
+                    "{wanted} of {len} bytes at {seq}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn a_key_with_versions_in_many_blocks_is_found_in_the_right_one() {
     let mut oracle = Oracle::new();
     for seq in 1..=1000 {
@@ -234,10 +269,8 @@ fn reads_count_what_they_cost() {
     let mut reads = ReadCounters::default();
     let mut get = |key: &[u8]| {
         let seq = SeqNo(1);
-        table
-            .get(key, key_hash(key), seq, &mut reads)
-            .unwrap()
-            .is_some()
+        let found = table.versions(key, key_hash(key), seq, &mut reads, |_| true);
+        found.unwrap()
     };
     let key = 500_u32.to_be_bytes();
     assert!(get(&key));
