@@ -93,6 +93,10 @@ mutations! {
     SnapshotsExpireAtOnce = "a snapshot with an expiry is past its time from the beginning",
     ForgetRenewals = "replay forgets that the expiry of a snapshot was changed",
 
+    // What a reader leaves of operands is what others would see.
+    TakeFoldsOfLaterOperands = "a reader takes what was folded for those who see more than it",
+    LeaveFoldsOfExpired = "a fold is left that hangs on when its reader judges",
+
     // Dropped tables.
     WriteToDroppedTables = "a dropped table takes writes",
     DropWithoutWalSync = "a drop is durable before the writes and snapshots below it",

@@ -29,6 +29,8 @@ mod detached;
 mod drop;
 #[path = "../../storage/tests/failed_calls.rs"]
 mod failed_calls;
+#[path = "../../storage/tests/folds.rs"]
+mod folds;
 #[path = "full_disk.rs"]
 mod full_disk;
 #[path = "../../storage/tests/garbage.rs"]
@@ -141,6 +143,14 @@ const KILLERS: &[(Mutation, &str)] = &[
     (
         ForgetRenewals,
         "snapshots::a_renewed_snapshot_lives_on_over_a_restart",
+    ),
+    (
+        TakeFoldsOfLaterOperands,
+        "folds::a_reader_of_an_earlier_commit_does_not_see_the_fold_of_later_ones",
+    ),
+    (
+        LeaveFoldsOfExpired,
+        "folds::no_fold_is_left_onto_a_put_that_expires",
     ),
     (
         WriteToDroppedTables,

@@ -188,7 +188,7 @@ impl DetachedTable {
         let mut fold = Fold::new(self.point.read_time());
         let mut reads = ReadCounters::default();
         self.version
-            .get(key, self.point.seq, &mut fold, &mut reads)?;
+            .get(key, self.point.seq, &mut fold, &self.merger, &mut reads)?;
         fold.finish(key, &self.merger)
     }
 

@@ -236,7 +236,7 @@ pub(crate) fn get_at(
 ) -> Result<Option<Value>> {
     let mut reads = ReadCounters::default();
     let mut fold = Fold::new(read_time);
-    version.get(key, seq, &mut fold, &mut reads)?;
+    version.get(key, seq, &mut fold, &core.merger, &mut reads)?;
     engine.counters().count_read(&reads);
     fold.finish(key, &core.merger)
 }

@@ -1,4 +1,4 @@
-//! The switch of memtables beside writers.
+//! The switch of memtables, and folds of operands, beside writers.
 
 use std::sync::Arc;
 
@@ -7,9 +7,10 @@ use loom::thread;
 use super::{TABLE, explore};
 use crate::commit::CommitQueue;
 use crate::db::TableCore;
-use crate::key::{FileNumber, Kind, SeqNo};
+use crate::key::{FileNumber, Kind, ReadTime, SeqNo};
 use crate::memtable::Memtable;
-use crate::read::MergeOperators;
+use crate::read::{Fold, MergeOperator, MergeOperators, Merger};
+use crate::sstable::ReadCounters;
 use crate::version::TableVersion;
 
 /// A table whose every commit is one version.
@@ -99,4 +100,83 @@ fn loom_a_memtable_pinned_before_the_order_lock_is_caught() {
         memtable.insert(b"k", ticket.first(), Kind::Put, b"");
         ticket.publish();
     });
+}
+
+/// Joins operands.
+#[derive(Debug)]
+struct Join;
+
+impl MergeOperator for Join {
+    fn name(&self) -> &str {
+        "join"
+    }
+
+    fn merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Result<Vec<u8>, String> {
+        Ok([older, newer].concat())
+    }
+}
+
+/// A table whose every commit is one operand, beside a reader that leaves folds.
+struct Operands {
+    queue: CommitQueue,
+    table: TableVersion,
+    merger: Merger,
+}
+
+impl Operands {
+    fn new() -> Arc<Self> {
+        let operators = MergeOperators::none().with(Join);
+        Arc::new(Self {
+            queue: CommitQueue::new(SeqNo(0)),
+            table: TableVersion::new(Memtable::default(), Vec::new()),
+            merger: Merger::new("app.users".into(), Some("join"), &operators),
+        })
+    }
+
+    /// Commits an operand, with `meanwhile` before it is decided.
+    fn write(&self, meanwhile: impl FnOnce()) {
+        let (ticket, ()) = self.queue.enter(1, |_| ());
+        let seq = ticket.first();
+        (self.table.memtable).insert(b"k", seq, Kind::Merge, &[seq.0 as u8]);
+        meanwhile();
+        ticket.publish();
+    }
+
+    fn read(&self, seq: SeqNo) -> Vec<u8> {
+        let mut fold = Fold::new(ReadTime::At(0));
+        let mut reads = ReadCounters::default();
+        let taken = (self.table).get(b"k", seq, &mut fold, &self.merger, &mut reads);
+        taken.unwrap();
+        let value = fold.finish(b"k", &self.merger).unwrap();
+        value.map_or(Vec::new(), |value| value.to_vec())
+    }
+}
+
+fn folds_beside_a_writer(number: impl Fn(&Operands) -> SeqNo + Send + Sync + 'static) {
+    explore(move || {
+        let operands = Operands::new();
+        operands.write(|| ());
+        let writer = {
+            let operands = operands.clone();
+            thread::spawn(move || operands.write(|| ()))
+        };
+        operands.write(|| drop(operands.read(number(&operands))));
+        operands.read(operands.queue.visible());
+        writer.join().unwrap();
+        let all: Vec<_> = operands.read(operands.queue.visible());
+        assert_eq!(all, [1, 2, 3], "an operand is not in the fold");
+    });
+}
+
+/// A reader leaves a fold of what is decided: nothing comes in below it later.
+#[test]
+fn loom_a_fold_has_all_that_it_stands_for() {
+    folds_beside_a_writer(|operands| operands.queue.visible());
+}
+
+/// Broken: the reader sees commits whose elders are under way.
+#[test]
+#[should_panic(expected = "an operand is not in the fold")]
+fn loom_a_fold_of_what_is_not_decided_is_caught() {
+    folds_beside_a_writer(|_| SeqNo::MAX);
 }

@@ -76,6 +76,15 @@ impl Arena {
         }
     }
 
+    /// A piece as [`Arena::allocate`] gives it, if the newest chunk has room: takes no
+    /// lock, and no memory from the system.
+    pub(super) fn try_allocate(&self, bytes: usize) -> Option<NonNull<u8>> {
+        let bytes = bytes.next_multiple_of(ALIGN_BYTES);
+        // Acquire: the head was written before.
+        let newest = NonNull::new(self.newest.load(Ordering::Acquire))?;
+        take(newest, bytes)
+    }
+
     /// Bytes given out, and what was left over at the end of full chunks.
     pub(super) fn bytes(&self) -> usize {
         // In this order a chunk that becomes full meanwhile is not counted twice.

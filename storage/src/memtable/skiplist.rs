@@ -9,6 +9,9 @@
 //!   a node    | prefix 16 | number 8 | lengths 8 | kind, height | links | key | value |
 //! ```
 //!
+//! An operand's node has one more link: to a *fold*, a node on no level, once a reader
+//! left one there ([`SkipList::leave_fold`]).
+//!
 //! A node is one piece of the [`Arena`], so a step of a search touches the memory
 //! of one node, and most comparisons end in the first 16 bytes of the key, which
 //! are compared as two integers.
@@ -50,8 +53,8 @@ const PREFIX_BYTES: usize = 16;
 /// Where a link leads; null at the end of a level.
 type Link = AtomicPtr<Node>;
 
-/// A version, its links behind it (as many as `height`), then its key, then its
-/// value: the bytes, or a [`Bytes`], aligned.
+/// A version, its links behind it (as many as `height`, and of an operand one to its
+/// fold), then its key, then its value: the bytes, or a [`Bytes`], aligned.
 #[repr(C)]
 struct Node {
     header: Complete<Header>,
@@ -72,8 +75,27 @@ struct Header {
 const _: () = assert!(align_of::<Node>() <= ALIGN_BYTES && align_of::<Bytes>() <= ALIGN_BYTES);
 
 impl Header {
+    /// # Panics
+    /// When key or value have 4 GiB.
+    fn new(key: &[u8], seq: SeqNo, kind: Kind, value: &[u8], shared: bool) -> Self {
+        let bytes = |slice: &[u8]| u32::try_from(slice.len()).expect("less than 4 GiB");
+        Self {
+            prefix: Prefix::of(key),
+            seq,
+            key_bytes: bytes(key),
+            value_bytes: bytes(value),
+            kind,
+            height: height_of(seq) as u8,
+            shared,
+        }
+    }
+
+    fn links(&self) -> usize {
+        usize::from(self.height) + usize::from(self.kind == Kind::Merge)
+    }
+
     fn key_offset(&self) -> usize {
-        size_of::<Node>() + usize::from(self.height) * size_of::<Link>()
+        size_of::<Node>() + self.links() * size_of::<Link>()
     }
 
     fn value_offset(&self) -> usize {
@@ -226,6 +248,16 @@ impl<'a> Entry<'a> {
         })
     }
 
+    /// What a reader left here of this operand and of all that it lies on in the list: a
+    /// version of this number, without a key.
+    #[inline]
+    pub(crate) fn fold(self) -> Option<Self> {
+        let header = self.header();
+        // The link behind those of the levels.
+        let level = (header.kind == Kind::Merge).then_some(header.height)?;
+        self.tower().next(level.into())
+    }
+
     /// The next version of the list.
     pub(crate) fn next(self) -> Option<Self> {
         self.tower().next(0)
@@ -253,7 +285,7 @@ struct Tower<'a> {
 
 impl<'a> Tower<'a> {
     /// The link of a level. Only levels of the tower are asked for: the head has
-    /// all, and a node is reached on levels that it has.
+    /// all, and a node is reached on levels that it has. An operand has one more.
     #[inline(always)]
     fn link(self, level: usize) -> &'a Link {
         // SAFETY: the links of a node are written before it is linked, those of the
@@ -341,31 +373,54 @@ impl SkipList {
         share: impl FnOnce(&[u8]) -> Bytes,
     ) {
         let shared = (value.len() > COPIED_BYTES_MAX).then(|| share(value));
-        let node = self.write(key, seq, kind, value, shared);
+        let header = Header::new(key, seq, kind, value, shared.is_some());
+        let piece = self.arena.allocate(header.node_bytes());
+        let node = self.write(piece, header, key, value, shared);
         self.link(node, Ordering::Release);
     }
 
-    /// Writes a node that nobody but the caller knows.
+    /// Leaves with `operand`, a version of this list, what it and all that it lies on in
+    /// the list come to, for readers to come. Those versions must all be there: who is
+    /// inserted below it later is missed by whoever trusts the fold. False where there is
+    /// no room at hand: a reader waits for no lock.
+    pub(crate) fn leave_fold(&self, operand: Entry<'_>, kind: Kind, value: &[u8]) -> bool {
+        self.publish_fold(operand, kind, value, Ordering::Release)
+    }
+
+    fn publish_fold(
+        &self,
+        operand: Entry<'_>,
+        kind: Kind,
+        value: &[u8],
+        publish: Ordering,
+    ) -> bool {
+        let Header { height, seq, .. } = *operand.header();
+        assert_eq!(operand.kind(), Kind::Merge, "only operands have folds");
+        let header = Header {
+            height: 0,
+            ..Header::new(&[], seq, kind, value, false)
+        };
+        let Some(piece) = self.arena.try_allocate(header.node_bytes()) else {
+            return false;
+        };
+        let fold = self.write(piece, header, &[], value, None);
+        // One that others left meanwhile says the same.
+        let link = operand.tower().link(height.into());
+        link.store(fold.entry.node.as_ptr(), publish);
+        true
+    }
+
+    /// Writes a node that nobody but the caller knows into a piece of the arena that is
+    /// its own, of [`Header::node_bytes`].
     fn write(
         &self,
+        piece: NonNull<u8>,
+        header: Header,
         key: &[u8],
-        seq: SeqNo,
-        kind: Kind,
         value: &[u8],
         shared: Option<Bytes>,
     ) -> Unlinked<'_> {
-        let bytes = |slice: &[u8]| u32::try_from(slice.len()).expect("less than 4 GiB");
-        let height = height_of(seq);
-        let header = Header {
-            prefix: Prefix::of(key),
-            seq,
-            key_bytes: bytes(key),
-            value_bytes: bytes(value),
-            kind,
-            height: height as u8,
-            shared: shared.is_some(),
-        };
-        let piece = self.arena.allocate(header.node_bytes());
+        let (links_count, height) = (header.links(), header.height.into());
         let (key_offset, value_offset) = (header.key_offset(), header.value_offset());
         let header = Complete::new(header);
         // SAFETY: the piece is ours alone and has `node_bytes`, within which all of
@@ -375,7 +430,7 @@ impl SkipList {
             let node = piece.cast::<Node>();
             (&raw mut (*node.as_ptr()).header).write(header);
             let links = node.add(1).cast::<Link>();
-            (0..height).for_each(|level| links.add(level).write(Link::default()));
+            (0..links_count).for_each(|level| links.add(level).write(Link::default()));
             piece
                 .add(key_offset)
                 .copy_from(NonNull::from_ref(key).cast(), key.len());

@@ -19,6 +19,12 @@ use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering as Memory}
 /// numbers, rounded up.
 const TOMBSTONE_OVERHEAD_BYTES: usize = 144;
 
+/// Folds that readers leave take at most this part of the memory of the versions.
+const FOLDS_PART: usize = 4;
+
+/// A fold of more bytes is not left: whoever finds it copies it.
+const FOLD_BYTES_MAX: usize = 64 << 10;
+
 /// The newest writes of one table.
 #[derive(Debug, Default)]
 pub(crate) struct Memtable {
@@ -31,6 +37,8 @@ pub(crate) struct Memtable {
     replacing: Mutex<()>,
     tombstone_bytes: AtomicUsize,
     count: AtomicU64,
+    /// Of the values of folds that readers left.
+    fold_bytes: AtomicUsize,
     /// What knows the timestamps in the values.
     operator: Option<Arc<dyn MergeOperator>>,
     /// [`Memtable::least_timestamp`], as far below `u64::MAX` as that is below
@@ -174,33 +182,29 @@ impl Memtable {
         tombstones.as_ref()?.covering(key, seq)
     }
 
-    /// Gives `take` the versions of `key` with numbers `<= seq`, newest first, until it
-    /// answers true: it needs no older ones. Answers the same.
-    pub(crate) fn versions(
-        &self,
-        key: &[u8],
-        seq: SeqNo,
-        mut take: impl FnMut(Version) -> bool,
-    ) -> bool {
-        let mut next = self.entries.seek(key, seq);
-        while let Some(entry) = next.filter(|entry| entry.key() == key) {
-            if take(version_of(entry)) {
-                return true;
-            }
-            next = entry.next();
-        }
-        false
+    /// The newest version of `key` with a number `<= seq`. Older ones follow it.
+    pub(crate) fn newest(&self, key: &[u8], seq: SeqNo) -> Option<Entry<'_>> {
+        let entry = self.entries.seek(key, seq)?;
+        (entry.key() == key).then_some(entry)
     }
 
-    /// The newest version of `key` with a number `<= seq`.
-    #[cfg(test)]
+    /// Leaves with `operand`, a version of this memtable, what it and the versions below it
+    /// come to, if that takes no more than a part of the memtable's memory. It is for
+    /// readers that see `operand`; no version below it may come any more.
+    pub(crate) fn leave_fold(&self, operand: Entry<'_>, kind: Kind, value: &[u8]) {
+        let budget = self.entries.bytes() / FOLDS_PART;
+        let folds = self.fold_bytes.load(Memory::Relaxed) + value.len();
+        if value.len() <= FOLD_BYTES_MAX
+            && folds <= budget
+            && self.entries.leave_fold(operand, kind, value)
+        {
+            self.fold_bytes.fetch_add(value.len(), Memory::Relaxed);
+        }
+    }
+
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn get(&self, key: &[u8], seq: SeqNo) -> Option<Version> {
-        let mut newest = None;
-        self.versions(key, seq, |version| {
-            newest = Some(version);
-            true
-        });
-        newest
+        self.newest(key, seq).map(version_of)
     }
 
     /// All versions in order. Nothing may be inserted meanwhile that the caller

@@ -95,6 +95,34 @@ impl<'a> Fold<'a> {
         true
     }
 
+    /// How many operands were taken.
+    pub(crate) fn operands(&self) -> usize {
+        self.operands.len()
+    }
+
+    /// Folds all operands but the first so many, of which there are more, and what they
+    /// lie on, if that was reached. None, and nothing changes, where they cannot be folded.
+    pub(crate) fn fold_behind(
+        &mut self,
+        newer: usize,
+        key: &[u8],
+        merger: &Merger,
+    ) -> Option<(Kind, Bytes)> {
+        let (base, kind) = match &self.base {
+            Base::Open => (None, Kind::Merge),
+            Base::Value(value) => (Some(value.clone()), Kind::Put),
+            Base::Nothing => (None, Kind::Put),
+            Base::Undecided => return None,
+        };
+        let folded = merger.fold(key, &self.operands[newer..], base).ok()?;
+        self.operands.truncate(newer);
+        match kind {
+            Kind::Merge => self.operands.push(folded.clone()),
+            _ => self.base = Base::Value(folded.clone()),
+        }
+        Some((kind, folded))
+    }
+
     /// The value, once the base is reached or there are no more versions.
     #[inline]
     pub(crate) fn finish(self, key: &[u8], merger: &Merger) -> Result<Option<Bytes>> {

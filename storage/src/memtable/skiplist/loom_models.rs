@@ -18,7 +18,9 @@ fn insert(list: &SkipList, key: &[u8], seq: SeqNo) {
 }
 
 fn write<'a>(list: &'a SkipList, key: &[u8], seq: SeqNo) -> Unlinked<'a> {
-    list.write(key, seq, Kind::Put, key, None)
+    let header = Header::new(key, seq, Kind::Put, key, false);
+    let piece = list.arena.allocate(header.node_bytes());
+    list.write(piece, header, key, key, None)
 }
 
 /// Where a version belongs on each level.
@@ -133,4 +135,51 @@ fn loom_a_version_linked_from_the_top_is_caught() {
             } {}
         }
     });
+}
+
+/// Two readers leave the fold of one operand, or find it, beside a writer of the next.
+fn folds(publish: Ordering) {
+    explore(move || {
+        let list = Arc::new(SkipList::default());
+        list.insert(b"k", SeqNo(1), Kind::Merge, b"1", Bytes::copy_from_slice);
+        let read = move |list: &SkipList| {
+            let operand = list.seek(b"k", SeqNo(1)).expect("it is there");
+            match operand.fold() {
+                Some(fold) => assert_eq!((fold.seq(), fold.value()), (SeqNo(1), &b"all"[..])),
+                None => {
+                    list.publish_fold(operand, Kind::Put, b"all", publish);
+                }
+            }
+        };
+        let other = {
+            let list = list.clone();
+            thread::spawn(move || read(&list))
+        };
+        let writer = {
+            let list = list.clone();
+            thread::spawn(move || {
+                list.insert(b"k", SeqNo(2), Kind::Merge, b"2", Bytes::copy_from_slice);
+            })
+        };
+        read(&list);
+        other.join().unwrap();
+        writer.join().unwrap();
+        let seqs: Vec<_> = list.iter().map(|entry| entry.seq().0).collect();
+        assert_eq!(seqs, [2, 1], "a fold is no version");
+        let folds: Vec<_> = list.iter().map(|entry| entry.fold().is_some()).collect();
+        assert_eq!(folds, [false, true], "a fold is with its operand");
+    });
+}
+
+/// Whoever finds a fold sees all of it.
+#[test]
+fn loom_a_fold_is_left_beside_readers_and_a_writer() {
+    folds(Ordering::Release);
+}
+
+/// Broken: the link does not say that the fold was written.
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_a_fold_left_without_release_is_caught() {
+    folds(Ordering::Relaxed);
 }
