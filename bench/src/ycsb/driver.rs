@@ -11,6 +11,7 @@ use super::agenda::Agenda;
 use super::inserts::Inserts;
 use super::options::RunOptions;
 use super::pace::{Arrivals, Pace};
+use super::pauses::{Pauses, Sentinels};
 use super::report::Report;
 use super::sections;
 use super::source::{ReadFrom, Source};
@@ -29,6 +30,8 @@ pub struct Driver {
     alive: Arc<Alive>,
     workers: Vec<JoinHandle<Tally>>,
     sampler: Option<JoinHandle<()>>,
+    /// Where pauses are left out, and somebody looks for them.
+    sentinels: Option<Sentinels>,
 }
 
 /// The workers that are still running.
@@ -111,6 +114,10 @@ impl Driver {
             }),
             workers: Vec::new(),
             sampler: None,
+            sentinels: match shared.options.leave_out_pauses {
+                true => Sentinels::post().expect("the system has room for a thread"),
+                false => None,
+            },
             shared,
         };
         driver.spawn_all();
@@ -186,18 +193,25 @@ impl Driver {
     /// The first error of the store, which ended the run.
     pub fn join(mut self) -> Result<Report> {
         let tallies = self.join_threads();
+        let pauses = self.sentinels.take().map(Sentinels::end);
         if let Some(error) = self.shared.failure.lock().unwrap().take() {
             return Err(error);
         }
         let ended = tallies.iter().map(|tally| tally.ended).max();
         let ended = ended.unwrap_or(self.shared.start);
         let mut report = Report::new(&tallies, &self.shared, ended, self.timeline.since(0));
-        self.count_unserved(ended, &mut report);
+        let packed = tallies
+            .iter()
+            .flat_map(|tally| tally.packed.iter().copied());
+        let ends = &self.shared.options.section_ends;
+        let (sections, start) = (&mut report.sections, self.shared.start);
+        sections::record_packed(sections, ends, start, pauses.as_ref(), packed);
+        self.count_unserved(ended, pauses.as_ref(), &mut report);
         Ok(report)
     }
 
     /// Counts the operations that were due before the end and that nobody took.
-    fn count_unserved(&self, ended: Instant, report: &mut Report) {
+    fn count_unserved(&self, ended: Instant, pauses: Option<&Pauses>, report: &mut Report) {
         let options = &self.shared.options;
         let Some(agenda) = &self.shared.agenda else {
             return;
@@ -215,7 +229,9 @@ impl Driver {
         for (due_s, operations) in agenda.lock().unwrap().take_unserved(ended_s) {
             report.operations_unserved += operations;
             let due = Duration::from_secs_f64(due_s);
-            if let Some(position) = sections::position(&options.section_ends, due) {
+            if let Some(position) = sections::position(&options.section_ends, due)
+                && !pauses.is_some_and(|pauses| pauses.hide(self.shared.start + due))
+            {
                 let waited = Duration::from_secs_f64((ended_s - due_s).max(0.0));
                 report.sections[position].add_unserved(waited, operations);
             }

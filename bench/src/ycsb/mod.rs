@@ -3,7 +3,7 @@
 //! ```text
 //!   workload ── which operations        chooser ── which record
 //!   pace ────── when                    records ── what it looks like, and the check
-//!   agenda ──── who        \   /
+//!   agenda ──── who        \   /     pauses ─── when the machine stood still
 //!   load             worker  ◄── source   reads: the live table or a snapshot
 //!                      │
 //!                    driver ──► timeline  live, interval by interval
@@ -44,6 +44,7 @@ mod latencies;
 mod load;
 mod options;
 mod pace;
+mod pauses;
 mod records;
 mod report;
 mod sections;
@@ -61,6 +62,7 @@ pub use latencies::Latencies;
 pub use load::{LoadOptions, LoadReport, load};
 pub use options::{LatencyFrom, RunOptions};
 pub use pace::{Pace, RateSchedule};
+pub(crate) use pauses::{PF_KTHREAD, Pauses, Sentinels};
 pub use records::{
     KEY_BYTES, Stamp, VALUE_BYTES_DEFAULT, VALUE_BYTES_MIN, count_records, key, read_stamp,
     write_value,

@@ -53,6 +53,10 @@ pub struct RunOptions {
     /// Operations of an open loop that took at least so long from the moment at which
     /// they were due are in the report one by one. Default: none.
     pub slow_from: Option<Duration>,
+    /// Operations of an open loop that were due while the machine paused are in no section,
+    /// where the system lets sentinels stand (CAP_SYS_NICE). Each operation takes 16 bytes
+    /// until the end. Default: false.
+    pub leave_out_pauses: bool,
     /// Latencies are entered here too, from the moment at which operations were due: for a
     /// guard. Default: nowhere.
     pub latencies: Option<Latencies>,
@@ -91,6 +95,7 @@ impl RunOptions {
             interval: Duration::from_millis(100),
             section_ends: Vec::new(),
             slow_from: None,
+            leave_out_pauses: false,
             latencies: None,
         }
     }

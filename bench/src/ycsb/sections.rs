@@ -5,11 +5,12 @@
 //! part, each with all of its latencies: histograms of several runs can be put together,
 //! percentiles cannot.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
 use super::latencies::{DIGITS, histogram};
+use super::pauses::Pauses;
 
 /// The operations of an open loop that were due in a part of the run, in nanoseconds. One
 /// that no thread came to counts with what it had waited when the run ended: else a load
@@ -22,6 +23,48 @@ pub struct Section {
     pub dispatch: Histogram<u64>,
     /// From that moment until all operations that were due with it were done.
     pub batches: Histogram<u64>,
+    /// How much of it was left out, for the machine paused; none where nobody looked.
+    pub paused: Option<Duration>,
+}
+
+/// An operation that is done, from the moment at which it was due, in a run from its
+/// beginning on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DoneOperation {
+    pub due: Duration,
+    pub latency: Duration,
+    pub dispatch: Duration,
+    pub completes_batch: bool,
+}
+
+/// The same in 16 bytes, of which a run of some seconds keeps as many as it has operations.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PackedOperation {
+    /// Nanoseconds, times two, and whether a batch is complete.
+    due: u64,
+    latency_s: f32,
+    dispatch_s: f32,
+}
+
+impl From<DoneOperation> for PackedOperation {
+    fn from(operation: DoneOperation) -> Self {
+        Self {
+            due: (operation.due.as_nanos() as u64) << 1 | u64::from(operation.completes_batch),
+            latency_s: operation.latency.as_secs_f32(),
+            dispatch_s: operation.dispatch.as_secs_f32(),
+        }
+    }
+}
+
+impl From<PackedOperation> for DoneOperation {
+    fn from(packed: PackedOperation) -> Self {
+        Self {
+            due: Duration::from_nanos(packed.due >> 1),
+            latency: Duration::from_secs_f32(packed.latency_s),
+            dispatch: Duration::from_secs_f32(packed.dispatch_s),
+            completes_batch: packed.due & 1 == 1,
+        }
+    }
 }
 
 impl Default for Section {
@@ -30,11 +73,21 @@ impl Default for Section {
             latencies: histogram(DIGITS),
             dispatch: histogram(DIGITS),
             batches: histogram(DIGITS),
+            paused: None,
         }
     }
 }
 
 impl Section {
+    fn record(&mut self, operation: &DoneOperation) {
+        let nanos = |of: Duration| of.as_nanos() as u64;
+        (self.latencies).saturating_record(nanos(operation.latency));
+        (self.dispatch).saturating_record(nanos(operation.dispatch));
+        if operation.completes_batch {
+            (self.batches).saturating_record(nanos(operation.latency));
+        }
+    }
+
     /// So many operations of one batch that nobody took, after they had waited for so long.
     pub(super) fn add_unserved(&mut self, waited: Duration, operations: u64) {
         let nanos = waited.as_nanos() as u64;
@@ -53,6 +106,37 @@ impl Section {
         for (sum, part) in all {
             sum.add(part).expect("all have the same bounds");
         }
+        if let Some(paused) = more.paused {
+            *self.paused.get_or_insert_default() += paused;
+        }
+    }
+}
+
+/// Enters an operation in its section, if it is due in one.
+pub(super) fn record(sections: &mut [Section], ends: &[Duration], operation: &DoneOperation) {
+    if let Some(position) = position(ends, operation.due) {
+        sections[position].record(operation);
+    }
+}
+
+/// Enters those of a run's operations that were not due in a pause, and how much of each
+/// section was left out. The run began at `start`.
+pub(super) fn record_packed(
+    sections: &mut [Section],
+    ends: &[Duration],
+    start: Instant,
+    pauses: Option<&Pauses>,
+    operations: impl Iterator<Item = PackedOperation>,
+) {
+    for operation in operations.map(DoneOperation::from) {
+        if !pauses.is_some_and(|pauses| pauses.hide(start + operation.due)) {
+            record(sections, ends, &operation);
+        }
+    }
+    let mut from = start;
+    for (section, end) in sections.iter_mut().zip(ends) {
+        section.paused = pauses.map(|pauses| pauses.hidden(from, start + *end));
+        from = start + *end;
     }
 }
 
@@ -86,5 +170,37 @@ mod tests {
         sum.add(&part);
         assert_eq!((sum.latencies.len(), sum.batches.max() / 1000), (2, 7));
         assert!(sum.dispatch.is_empty());
+    }
+
+    #[test]
+    fn what_was_due_in_a_pause_is_in_no_section() {
+        let start = Instant::now() + Duration::from_secs(1);
+        let ms = Duration::from_millis;
+        let pauses = Pauses::of(vec![(start + ms(90), start + ms(110))]);
+        let operation = |due| DoneOperation {
+            due: ms(due),
+            latency: Duration::from_micros(due),
+            dispatch: Duration::from_nanos(100),
+            completes_batch: due % 20 == 0,
+        };
+        let ends = [ms(100), ms(200)];
+        let count = |pauses: Option<&Pauses>| {
+            let mut sections = vec![Section::default(); 2];
+            let packed = (0..20).map(|tenth| operation(tenth * 10).into());
+            record_packed(&mut sections, &ends, start, pauses, packed);
+            sections
+        };
+        let all = count(None);
+        assert_eq!([all[0].latencies.len(), all[0].batches.len()], [10, 5]);
+        assert_eq!(all[1].latencies.max() / 1000, 190, "packing keeps them");
+        assert_eq!((all[1].dispatch.max(), all[1].paused), (100, None));
+        let rest = count(Some(&pauses));
+        assert_eq!([rest[0].latencies.len(), rest[1].latencies.len()], [9, 5]);
+        assert_eq!(rest[0].paused, Some(ms(11)), "a millisecond before it, too");
+        assert_eq!(
+            rest[1].paused,
+            Some(ms(50)),
+            "and twice its length after it"
+        );
     }
 }

@@ -18,7 +18,7 @@ use super::inserts::Inserts;
 use super::latencies::{DIGITS, histogram};
 use super::options::{LatencyFrom, RunOptions};
 use super::records::{Stamp, key, read_stamp, write_value};
-use super::sections::{self, Section};
+use super::sections::{self, DoneOperation, PackedOperation, Section};
 use super::slow::{SlowOperation, SlowOperations};
 use super::source::{ReadFrom, Source};
 use super::timeline::Slot;
@@ -64,6 +64,8 @@ pub(super) struct Tally {
     pub(super) nanos: [Histogram<u64>; Operation::ALL.len()],
     /// By the moment at which operations were due.
     pub(super) sections: Vec<Section>,
+    /// Those whose section is known at the end, where pauses are left out.
+    pub(super) packed: Vec<PackedOperation>,
     /// One by one.
     pub(super) slow: Vec<SlowOperation>,
     /// Window and latency in nanoseconds of writes that overlapped one.
@@ -172,6 +174,7 @@ impl<'a> Worker<'a> {
                     Some(_) => vec![Section::default(); shared.options.section_ends.len()],
                     None => Vec::new(),
                 },
+                packed: Vec::new(),
                 slow: Vec::new(),
                 watched: Vec::new(),
                 mismatches: 0,
@@ -266,19 +269,17 @@ impl<'a> Worker<'a> {
         let Some(of_agenda) = &next.of_agenda else {
             return;
         };
-        let completes_batch = of_agenda.completes_batch();
         self.slow.note(next.due, next.taken, now);
-        let ends = &self.shared.options.section_ends;
-        let due = next.due.duration_since(self.shared.start);
-        let Some(position) = sections::position(ends, due) else {
-            return;
+        let operation = DoneOperation {
+            due: next.due.duration_since(self.shared.start),
+            latency: now.saturating_duration_since(next.due),
+            dispatch: next.taken.saturating_duration_since(next.due),
+            completes_batch: of_agenda.completes_batch(),
         };
-        let nanos = |until: Instant| until.saturating_duration_since(next.due).as_nanos() as u64;
-        let section = &mut self.tally.sections[position];
-        section.latencies.saturating_record(nanos(now));
-        section.dispatch.saturating_record(nanos(next.taken));
-        if completes_batch {
-            section.batches.saturating_record(nanos(now));
+        let options = &self.shared.options;
+        match options.leave_out_pauses {
+            true => self.tally.packed.push(operation.into()),
+            false => sections::record(&mut self.tally.sections, &options.section_ends, &operation),
         }
     }
 

@@ -17,13 +17,13 @@ use procfs::process::{Stat, all_processes};
 use procfs::{CurrentSI, KernelStats};
 use serde::Serialize;
 
+use crate::ycsb::PF_KTHREAD;
+
 /// The part of the machine's time that the host may take of a window that counts.
 const STEAL_MAX: f64 = 0.001;
 /// The part of the machine that other processes may use meanwhile. What a system does for
 /// itself is about 0.005 to 0.01.
 const OTHERS_MAX: f64 = 0.02;
-/// In the flags of a process: it is a thread of the kernel.
-const PF_KTHREAD: u32 = 0x0020_0000;
 
 /// What others took of the machine, as parts of it, 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]

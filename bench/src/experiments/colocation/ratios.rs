@@ -28,6 +28,9 @@ pub struct Ratios {
     pub lead_p99: Option<Estimate>,
     /// CPU used by jobs over the CPU that the load alone left idle.
     pub idle_cpu_used: f64,
+    /// The part of the windows that was left out, for the machine paused; none where
+    /// nobody could look.
+    pub paused: Option<f64>,
     /// Of the block cache's hit rates; none where no block was asked for.
     pub cache_hits: Option<f64>,
 }
@@ -63,6 +66,11 @@ impl Ratios {
             dispatch_p99: p99_of(of(|window| &window.dispatch)),
             lead_p99: has_lead.then(|| p99_of(of(|window| &window.lead))),
             idle_cpu_used: used / idle.max(1e-3),
+            paused: (beside
+                .iter()
+                .map(|window| window.paused)
+                .collect::<Option<Vec<_>>>())
+            .map(mean),
             cache_hits: hits(beside).zip(hits(alone)).map(|(b, a)| b / a),
         }
     }
@@ -89,6 +97,7 @@ impl Serialize for Ratios {
             map.serialize_entry(&format!("{name}_high"), &estimate.map(|it| it.high))?;
         }
         map.serialize_entry("idle_cpu_used", &self.idle_cpu_used)?;
+        map.serialize_entry("paused", &self.paused)?;
         map.serialize_entry("cache_hits_over_alone", &self.cache_hits)?;
         map.end()
     }
@@ -136,6 +145,7 @@ pub mod tests {
             p99_us: slowest_us as f64,
             p999_us: slowest_us as f64,
             ops_per_s: 1000.0,
+            paused: Some(0.01),
             operations_unserved: 0,
             transactional_cores: 0.6,
             analytics_cores,
@@ -159,7 +169,7 @@ pub mod tests {
         assert_eq!(ratios.p50.value, 1.0);
         assert!((ratios.lead_p99.unwrap().value - 1.1).abs() < 1e-9);
         assert!((ratios.idle_cpu_used - 0.75).abs() < 1e-12);
-        assert_eq!(ratios.cache_hits, None);
+        assert_eq!((ratios.cache_hits, ratios.paused), (None, Some(0.01)));
         let json = serde_json::to_value(ratios).unwrap();
         for name in [
             "p99_over_alone",

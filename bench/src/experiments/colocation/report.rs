@@ -239,7 +239,7 @@ fn table(trial: &Trial) -> String {
     );
     let _ = writeln!(
         out,
-        "  {:<26} {:>4} {:>5} {:>18} {:>18} {:>18} {:>18} {:>18} {:>9} {:>10}",
+        "  {:<26} {:>4} {:>5} {:>18} {:>18} {:>18} {:>18} {:>18} {:>9} {:>6} {:>10}",
         "over alone",
         "n",
         "p50",
@@ -249,6 +249,7 @@ fn table(trial: &Trial) -> String {
         "dispatch p99",
         "lead p99",
         "idle used",
+        "paused",
         "cache hits"
     );
     for against in &trial.contenders {
@@ -262,10 +263,12 @@ fn table(trial: &Trial) -> String {
 fn row(out: &mut String, name: &str, ratios: &Ratios) {
     let hits = ratios.cache_hits;
     let hits = hits.map_or("-".to_string(), |hits| format!("{hits:.3}"));
+    let paused = ratios.paused;
+    let paused = paused.map_or("-".to_string(), |paused| format!("{:.1}%", paused * 100.0));
     let interval = |it: Estimate| format!("{:.2} ({:.2}-{:.2})", it.value, it.low, it.high);
     let _ = writeln!(
         out,
-        "  {name:<26} {:>4} {:>5.2} {:>18} {:>18} {:>18} {:>18} {:>18} {:>9.2} {hits:>10}",
+        "  {name:<26} {:>4} {:>5.2} {:>18} {:>18} {:>18} {:>18} {:>18} {:>9.2} {paused:>6} {hits:>10}",
         ratios.windows,
         ratios.p50.value,
         interval(ratios.p99),

@@ -26,6 +26,8 @@ pub const BATCH: u32 = 50;
 pub const LEAD: Duration = Duration::from_millis(500);
 /// The longest measurement of what the load costs; a window, where that is less.
 const MEASURED_MAX: Duration = Duration::from_secs(2);
+/// Where what counts is no longer, what was due while the machine paused is left out.
+const PAUSES_WITHIN: Duration = Duration::from_secs(10);
 /// How far what a load uses may be from what it is to use, as a part of it.
 const SHARE_OFF_MAX: f64 = 0.02;
 /// How often a rate is corrected at most until it is that near.
@@ -183,6 +185,7 @@ impl Setup {
             duration: Some(load.lead + length),
             section_ends,
             slow_from: load.slow_from,
+            leave_out_pauses: length <= PAUSES_WITHIN,
             latencies,
             value_bytes: VALUE_BYTES,
             // A thread that spins for its next operation would use what the

@@ -25,8 +25,11 @@ pub struct Window {
     pub p99_us: f64,
     /// 999 in 1000 were at most this.
     pub p999_us: f64,
-    /// Operations per second that were done.
+    /// Operations per second that were done, where the machine did not pause.
     pub ops_per_s: f64,
+    /// The part of the window that was left out, for the machine paused; none where
+    /// nobody could look.
+    pub paused: Option<f64>,
     /// Operations that were due and that no thread came to.
     pub operations_unserved: u64,
     /// Cores used by the load and the store, flushes and merges included.
@@ -105,12 +108,14 @@ pub fn play(setup: &Setup, load: &Load, length: Duration, beside: &Beside) -> Re
     for piece in pieces {
         counted.add(piece);
     }
+    let paused = counted.paused.unwrap_or_default();
     let quantile_us = |quantile| counted.latencies.value_at_quantile(quantile) as f64 / 1e3;
     Ok(Window {
         p50_us: quantile_us(0.5),
         p99_us: quantile_us(0.99),
         p999_us: quantile_us(0.999),
-        ops_per_s: counted.latencies.len() as f64 / length.as_secs_f64(),
+        ops_per_s: counted.latencies.len() as f64 / (length - paused).as_secs_f64().max(1e-9),
+        paused: (counted.paused).map(|paused| paused.as_secs_f64() / length.as_secs_f64()),
         operations_unserved: report.operations_unserved,
         transactional_cores: used.transactional_cores,
         analytics_cores: used.analytics_cores,

@@ -72,6 +72,9 @@ pub struct BesideLoad {
     pub idle_cpu_used: f64,
     /// p99 beside the pager over alone.
     pub pager: Estimate,
+    /// The part of the time, of each condition, that is left out because the machine
+    /// paused; none where nobody could look.
+    pub paused: Option<[f64; 4]>,
     /// Rows that the pager read per second.
     pub paged_rows_per_s: f64,
     /// Windows of each condition that others did not spoil; all count where that leaves
@@ -93,6 +96,7 @@ struct Window {
     latencies: Counts,
     sample: Sample,
     paged_rows: u64,
+    paused_s: Option<f64>,
     unserved: u64,
     is_spoiled: bool,
 }
@@ -119,6 +123,7 @@ pub fn measure(args: &ServingArgs, folder: &Path, stop: &AtomicBool) -> Result<B
         rate_ops_per_s: Some(peak_ops_per_s / 2.0),
         duration: Some(args.window + LEAD),
         lead: LEAD,
+        leave_out_pauses: true,
         ..closed
     };
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
@@ -171,6 +176,7 @@ fn play(
         latencies: Counts::from(&tally.all()),
         sample,
         paged_rows,
+        paused_s: tally.paused.map(|paused| paused.as_secs_f64()),
         unserved: tally.unserved,
         is_spoiled: disturbance.spoils(),
     })
@@ -233,6 +239,14 @@ fn summary(windows: &[Vec<Window>; 4], cores: f64, length: Duration) -> BesideLo
         idle_cpu_used: used / idle.max(1e-3),
         pager,
         paged_rows_per_s: paged / length.as_secs_f64(),
+        paused: (0..4)
+            .map(|which| {
+                let paused = counting(which).map(|window| window.paused_s);
+                let paused: Option<Vec<f64>> = paused.collect();
+                Some(mean(paused?) / (length - LEAD).as_secs_f64())
+            })
+            .collect::<Option<Vec<f64>>>()
+            .and_then(|paused| paused.try_into().ok()),
         windows: std::array::from_fn(|which| whole(&windows[which])),
         unserved: windows.iter().flatten().map(|window| window.unserved).sum(),
     }
@@ -252,6 +266,7 @@ mod tests {
                 others_cores: 0.5,
             },
             paged_rows: 1000,
+            paused_s: Some(0.2),
             unserved: 1,
             is_spoiled,
         }
@@ -278,5 +293,6 @@ mod tests {
         assert!((summary.idle_cpu_used - 0.9).abs() < 1e-9);
         assert!((summary.paged_rows_per_s - 500.0).abs() < 1e-9);
         assert_eq!(summary.unserved, 9);
+        assert!((summary.paused.unwrap()[3] - 0.2 / 1.5).abs() < 1e-9);
     }
 }

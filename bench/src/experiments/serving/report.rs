@@ -152,6 +152,20 @@ fn write_beside(text: &mut String, beside: &BesideLoad) -> std::fmt::Result {
         "  jobs used {:.2} of what was idle; the pager read {:.0} rows/s; windows that count {:?}",
         beside.idle_cpu_used, beside.paged_rows_per_s, beside.windows
     )?;
+    match beside.paused {
+        Some(paused) => {
+            let paused = paused.map(|part| format!("{:.1}%", part * 100.0));
+            writeln!(
+                text,
+                "  left out because the machine paused: {}",
+                paused.join(", ")
+            )?;
+        }
+        None => writeln!(
+            text,
+            "  pauses of the machine count: nobody could look for them"
+        )?,
+    }
     if beside.unserved > 0 {
         let unserved = beside.unserved;
         writeln!(text, "  {unserved} operations were due and never began")?;

@@ -25,6 +25,9 @@ pub(crate) struct Plan {
     pub stop: Arc<AtomicBool>,
     /// What began, or was due, before so long is in no latency.
     pub lead: Duration,
+    /// What was due while the machine paused is in no latency, where the system lets
+    /// sentinels stand (CAP_SYS_NICE); of an open loop of some seconds.
+    pub leave_out_pauses: bool,
     /// Length of the values written, in bytes.
     pub value_bytes: usize,
     /// Chooses the same operations in each thread.
@@ -53,6 +56,7 @@ impl Plan {
             duration: None,
             stop: Arc::default(),
             lead: Duration::ZERO,
+            leave_out_pauses: false,
             value_bytes: VALUE_BYTES_DEFAULT,
             seed: 0,
             idle_class: false,

@@ -15,7 +15,7 @@ use super::plan::{Operations, Plan};
 use super::statements::{SnapshotRead, Statements, create, create_snapshot};
 use super::tally::Tally;
 use super::worker::{Shared, Worker};
-use crate::ycsb::{Operation, ReadFrom, count_records};
+use crate::ycsb::{Operation, ReadFrom, Sentinels, count_records};
 
 /// Connections to a server, for one run after the other.
 #[derive(Debug)]
@@ -134,6 +134,10 @@ impl RawClient {
             threads: self.connections.len(),
         };
         let shared = &shared;
+        let sentinels = match plan.leave_out_pauses {
+            true => Sentinels::post()?,
+            false => None,
+        };
         let tallies: Vec<Result<Tally>> = thread::scope(|scope| {
             let workers: Vec<_> = (self.connections.iter_mut().enumerate())
                 .map(|(index, connections)| {
@@ -151,6 +155,11 @@ impl RawClient {
         let mut sum = Tally::default();
         for tally in tallies {
             sum.add(&tally?);
+        }
+        if plan.leave_out_pauses {
+            let pauses = sentinels.map(Sentinels::end);
+            let counts_from = shared.start + plan.lead;
+            sum.leave_out(pauses.as_ref(), counts_from, shared.start + sum.elapsed);
         }
         if matches!(plan.operations, Operations::Load(_)) {
             self.count()?;

@@ -1,10 +1,11 @@
 //! What a client saw.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
 use crate::ycsb::Operation;
+use crate::ycsb::Pauses;
 use crate::ycsb::latencies::{DIGITS, Latencies, histogram};
 
 /// Counts and latencies of a run, of one thread or of all.
@@ -12,6 +13,11 @@ use crate::ycsb::latencies::{DIGITS, Latencies, histogram};
 pub(crate) struct Tally {
     /// By [`Operation::ALL`], in nanoseconds, of what counts.
     pub nanos: [Histogram<u64>; Operation::ALL.len()],
+    /// Where pauses are left out: those that count unless they were due in one.
+    pub timed: Vec<TimedOperation>,
+    /// How long the machine paused while latencies counted, with what came of it; none
+    /// where nobody looked.
+    pub paused: Option<Duration>,
     /// Operations done, with those before latencies count.
     pub operations: u64,
     /// Operations of an open loop that were due and never began.
@@ -29,10 +35,20 @@ pub(crate) struct Tally {
     pub cpu: Duration,
 }
 
+/// An operation that was done.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TimedOperation {
+    pub operation: Operation,
+    pub due: Instant,
+    pub nanos: u64,
+}
+
 impl Default for Tally {
     fn default() -> Self {
         Self {
             nanos: std::array::from_fn(|_| histogram(DIGITS)),
+            timed: Vec::new(),
+            paused: None,
             operations: 0,
             unserved: 0,
             mismatches: 0,
@@ -50,6 +66,7 @@ impl Tally {
         for (sum, part) in self.nanos.iter_mut().zip(&more.nanos) {
             sum.add(part).expect("all have the same bounds");
         }
+        self.timed.extend_from_slice(&more.timed);
         self.operations += more.operations;
         self.unserved += more.unserved;
         self.mismatches += more.mismatches;
@@ -57,6 +74,16 @@ impl Tally {
         self.records_scanned += more.records_scanned;
         self.elapsed = self.elapsed.max(more.elapsed);
         self.cpu += more.cpu;
+    }
+
+    /// Enters the latencies of what was not due in a pause. They count between two moments.
+    pub(super) fn leave_out(&mut self, pauses: Option<&Pauses>, from: Instant, until: Instant) {
+        for timed in std::mem::take(&mut self.timed) {
+            if !pauses.is_some_and(|pauses| pauses.hide(timed.due)) {
+                self.nanos[timed.operation.index()].saturating_record(timed.nanos);
+            }
+        }
+        self.paused = pauses.map(|pauses| pauses.hidden(from, until));
     }
 
     /// Operations done per second.

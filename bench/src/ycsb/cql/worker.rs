@@ -21,7 +21,7 @@ use super::feed::{Feed, Records, Step};
 use super::idle_class::enter_idle_class;
 use super::plan::Plan;
 use super::statements::Statements;
-use super::tally::Tally;
+use super::tally::{Tally, TimedOperation};
 use crate::ycsb::Operation;
 use crate::ycsb::pace::{Arrival, Arrivals};
 
@@ -326,7 +326,14 @@ impl<'a> Worker<'a> {
             self.tally.elapsed = now.saturating_duration_since(self.shared.start);
             if counts {
                 let nanos = now.saturating_duration_since(from).as_nanos() as u64;
-                self.tally.nanos[operation.index()].saturating_record(nanos);
+                match self.shared.plan.leave_out_pauses {
+                    true => self.tally.timed.push(TimedOperation {
+                        operation,
+                        due: from,
+                        nanos,
+                    }),
+                    false => self.tally.nanos[operation.index()].saturating_record(nanos),
+                }
             }
             let goes_on = self.arrivals.is_none() && !self.is_over;
             if !goes_on || !self.begin(slot, now) {
