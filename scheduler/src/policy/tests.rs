@@ -83,8 +83,10 @@ fn overlapped_reduces_are_spread_evenly_before_any_map() {
     );
 }
 
+/// Nothing more of J1 has to start, so what runs is no need of it; where tasks cannot
+/// be paused, they run to their end and J2 gets their slots then.
 #[test]
-fn with_preemption_running_tasks_give_way_to_an_urgent_job() {
+fn running_tasks_give_way_to_an_urgent_job() {
     let mut running = job(1, 0.0, Some(1e5), 0);
     running.running = (0..4)
         .map(|index| RunningTask {
@@ -95,8 +97,7 @@ fn with_preemption_running_tasks_give_way_to_an_urgent_job() {
         })
         .collect();
     let mut view = view(4, 400.0, vec![running, job(2, 1.0, Some(5.0), 4)]);
-    // Tasks that cannot be paused count as s_fit of their job: both need four.
-    assert_eq!(slots(&ReverseAdaptive.decide(&view), 2), [2, 2]);
+    assert_eq!(slots(&ReverseAdaptive.decide(&view), 2), [0, 4]);
     view.preemption = Preemption::EveryCycle;
     assert_eq!(slots(&ReverseAdaptive.decide(&view), 2), [0, 4]);
 }

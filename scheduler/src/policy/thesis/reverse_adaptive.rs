@@ -11,9 +11,13 @@ use crate::policy::{Decision, Measure, Policy};
 /// of equations (13)-(15).
 ///
 /// - s_fit: tasks that find no room between the coming cycle and the goals,
-///   given f(t) and everyone else's goals, rounded up, plus running tasks that
-///   hold their slots. All tasks of a job past its goal.
+///   given f(t) and everyone else's goals, rounded up. Where there are such tasks,
+///   plus running tasks that hold their slots; otherwise 0, whatever runs. All tasks
+///   of a job past its goal.
 /// - s_req: the slots that would do if availability were even over time.
+///
+/// Both take a goal to be k = 1 lengths of the last task earlier than it is: one that
+/// starts just before the goal still has to run.
 ///
 /// Jobs without a goal take no part in Algorithm 2; placement serves them from
 /// what the others leave.
@@ -51,7 +55,7 @@ pub(in crate::policy) fn needs(view: &ClusterView) -> Vec<Need> {
     let fit_jobs: Vec<FitJob> = (order.iter())
         .filter_map(|&index| {
             Some(FitJob {
-                goal_s: view.jobs[index].job.goal_s?,
+                goal_s: view.jobs[index].job.goal_s? - workloads[index].tail_s,
                 pending_tasks: workloads[index].unplaced_tasks,
                 task_work: workloads[index].task_work,
             })
@@ -80,12 +84,15 @@ pub(in crate::policy) fn needs(view: &ClusterView) -> Vec<Need> {
         let now_tasks = now_tasks.next().expect("one result per job with a goal");
         let need = &mut needs[index];
         let cap = f64::from(need.workload.left);
-        let slots =
-            (now_tasks - TASK_EPSILON).ceil().max(0.0) + held_slots(view, &view.jobs[index]);
+        let new_slots = (now_tasks - TASK_EPSILON).ceil().max(0.0);
         need.s_fit = if goal_s <= view.now_s {
             cap
+        } else if new_slots > 0.0 {
+            (new_slots + held_slots(view, &view.jobs[index])).min(cap)
         } else {
-            slots.min(cap)
+            // What runs is not what is needed: counted here, it would keep the slots
+            // that a job got while it was alone from one that has just arrived.
+            0.0
         };
         need.s_req = required_slots(
             need.workload.work_s(),
@@ -129,12 +136,27 @@ mod tests {
     use crate::policy::example::{job, slots, three_goals, view};
     use crate::policy::view::RunningTask;
 
-    /// s_fit = 3, 0, 0 as in the walk by hand. J1 climbs from minus infinity to 0
-    /// with three slots; then all stand at 0 and the earliest goal takes the fourth
-    /// (u = 1/4). With more room J2 and J3 follow: u = 1/4.8 and 1/4.44, so a seventh
-    /// goes to J2.
+    fn running(tasks: u32) -> Vec<RunningTask> {
+        let of = |index| RunningTask {
+            index: 1000 + index,
+            node: NodeId(0),
+            phase: Phase::Map,
+            since_s: 0.0,
+        };
+        (0..tasks).map(of).collect()
+    }
+
+    /// Algorithm 2 sees the goals one task earlier, at 30, 50 and 90 s, and the end of
+    /// the cycle at 10 s. [50, 90] has room for 16 tasks: J3's 20 leave 4. [30, 50] has
+    /// room for 8: J3 takes 4, J2's 12 leave 8, which [10, 30] has room for. So s_fit =
+    /// 7, 0, 0. J1 climbs from minus infinity and takes seven slots. Then J2 and J3 get
+    /// one each, u = 1/4.8 and 1/4.44, so that the tenth goes to J2.
     #[test]
     fn reverse_adaptive_gives_what_cannot_wait_to_the_first_goal() {
+        let fit: Vec<f64> = (needs(&view(4, 400.0, three_goals())).iter())
+            .map(|need| need.s_fit)
+            .collect();
+        assert_eq!(fit, [7.0, 0.0, 0.0]);
         let decide = |slots_n| {
             slots(
                 &ReverseAdaptive.decide(&view(slots_n, 400.0, three_goals())),
@@ -142,28 +164,37 @@ mod tests {
             )
         };
         assert_eq!(decide(3), [3, 0, 0]);
-        assert_eq!(decide(4), [4, 0, 0]);
-        assert_eq!(decide(6), [4, 1, 1]);
-        assert_eq!(decide(7), [4, 2, 1]);
+        assert_eq!(decide(7), [7, 0, 0]);
+        assert_eq!(decide(9), [7, 1, 1]);
+        assert_eq!(decide(10), [7, 2, 1]);
     }
 
     /// J1 runs 20 tasks, has 300 more and s_req = 15; J2 has 30 and s_req = 5; nothing
-    /// has to start now. J1 stands at 0 with 20 slots and climbs by 1/300, J2 by 1/10
-    /// from its first slot on: of the five that are free J1 takes four. RAS, for which
-    /// J1 holds more than it needs, gives J2 what it lacks.
+    /// has to start now, so s_fit is 0 for both. J1 climbs by 1/30 a slot and J2 by 1/10,
+    /// until they stand at 1/2 with 15 and 5. Of the five left J2 takes one (1/50 more)
+    /// and J1 four (1/610 each). Counted as needed, its running tasks would have left J1
+    /// at 0 with 20 slots, and J2 with one slot.
     #[test]
-    fn what_runs_counts_as_what_is_needed() {
+    fn what_runs_is_not_needed_where_nothing_has_to_start() {
         let mut holder = job(1, 0.0, Some(10.0 + 3200.0 / 15.0), 300);
-        holder.running = (0..20)
-            .map(|index| RunningTask {
-                index,
-                node: NodeId(0),
-                phase: Phase::Map,
-                since_s: 0.0,
-            })
-            .collect();
+        holder.running = running(20);
         let view = view(25, 2500.0, vec![holder, job(2, 0.0, Some(70.0), 30)]);
-        assert_eq!(slots(&ReverseAdaptive.decide(&view), 2), [24, 1]);
+        assert_eq!(slots(&ReverseAdaptive.decide(&view), 2), [19, 6]);
         assert_eq!(slots(&Ras.decide(&view), 2), [19, 6]);
+    }
+
+    /// Four slots, ten tasks of 10 s that all have to start until 30 s, two of which run.
+    /// The cycle ends at 10 s. What runs takes up 20 of the 40 s in the cycle and nothing
+    /// later. Eight find room until 30 s; with nine pending, one has to start now, beside
+    /// the two that run.
+    #[test]
+    fn what_runs_counts_where_more_has_to_start() {
+        let s_fit = |maps: u32| {
+            let mut one = job(1, 0.0, Some(40.0), maps);
+            one.running = running(2);
+            needs(&view(4, 400.0, vec![one]))[0].s_fit
+        };
+        assert_eq!(s_fit(8), 0.0);
+        assert_eq!(s_fit(9), 3.0);
     }
 }
