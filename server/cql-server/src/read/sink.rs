@@ -50,7 +50,7 @@ pub struct PageSink<'s> {
     sorted: Vec<SortedRow>,
 }
 
-/// What a row that waits is sorted by, the begin of its clustering, and its cells.
+/// What a row, or a group by its first one, that waits is sorted by, the begin of its clustering, and its cells.
 type SortedRow = (Vec<u8>, Vec<Option<Vec<u8>>>);
 
 /// The group that is open.
@@ -61,6 +61,8 @@ struct Groups {
     states: Vec<State>,
     /// Of its first row, the outputs that are no aggregates.
     first: Vec<Option<Vec<u8>>>,
+    /// Of its first row, the clustering columns that groups are sorted by.
+    sort_key: Vec<u8>,
     /// The key of its last row.
     last_key: Vec<u8>,
 }
@@ -118,11 +120,7 @@ impl<'s> PageSink<'s> {
             if self.left == 0 {
                 break;
             }
-            self.left -= 1;
-            for cell in &cells {
-                self.writer.cell(cell.as_deref());
-            }
-            self.writer.end_row();
+            self.write(&cells);
         }
         Ok(())
     }
@@ -238,9 +236,11 @@ impl<'s> PageSink<'s> {
             aggregates: &[],
         };
         let outputs = &self.plan.outputs;
+        let sort_key = (self.plan.sorted).map(|ordered| self.clustering_part(row, ordered));
         let groups = self.groups.as_mut().expect("there are groups");
         if groups.key.is_none() {
             groups.key = key;
+            groups.sort_key = sort_key.unwrap_or_default().to_vec();
             groups.states = vec![State::default(); outputs.aggregates.len()];
             for column in &outputs.columns {
                 let value: Value<'_> = match has_aggregate(&column.output) {
@@ -317,19 +317,25 @@ impl<'s> PageSink<'s> {
             });
         }
         if self.plan.json {
-            let cells = cells.iter().map(Option::as_deref);
-            let text = json::row(&outputs.columns, cells)?;
-            self.writer.cell(Some(text.as_bytes()));
-        } else {
-            for cell in &cells {
-                self.writer.cell(cell.as_deref());
-            }
+            let texts = cells.iter().map(Option::as_deref);
+            let text = json::row(&outputs.columns, texts)?;
+            cells = vec![Some(text.into_bytes())];
+        }
+        self.left_in_partition = self.left_in_partition.saturating_sub(1);
+        self.last_key = groups.last_key;
+        match self.plan.sorted {
+            Some(_) => self.sorted.push((groups.sort_key, cells)),
+            None => self.write(&cells),
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, cells: &[Option<Vec<u8>>]) {
+        for cell in cells {
+            self.writer.cell(cell.as_deref());
         }
         self.writer.end_row();
         self.left -= 1;
-        self.left_in_partition = self.left_in_partition.saturating_sub(1);
-        self.last_key = groups.last_key;
-        Ok(())
     }
 
     fn enter_partition(&mut self, row: &Visited<'_>) {

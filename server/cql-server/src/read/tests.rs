@@ -93,6 +93,64 @@ fn an_order_over_partitions_keeps_them_in_order_among_equals() {
     );
 }
 
+/// The story: groups were written as they came, partition by partition, whatever was asked.
+#[test]
+fn groups_of_several_partitions_come_in_the_order_of_their_first_rows() {
+    let mut server = Server::with(&[
+        "CREATE TABLE t (a int, b int, c int, v int, PRIMARY KEY (a, b, c)) \
+         WITH CLUSTERING ORDER BY (b DESC, c ASC)",
+    ]);
+    for (a, b, c, v) in [
+        (1, 1, 1, 10),
+        (1, 1, 2, 11),
+        (1, 3, 1, 12),
+        (2, 2, 1, 20),
+        (2, 2, 2, 21),
+        (2, 4, 1, 22),
+    ] {
+        server.run(&format!(
+            "INSERT INTO t (a, b, c, v) VALUES ({a}, {b}, {c}, {v})"
+        ));
+    }
+    let cases = [
+        (
+            "a, b, count(*), sum(v) FROM t WHERE a IN (1, 2) GROUP BY a, b ORDER BY b ASC",
+            "1 1 2 21 | 2 2 2 41 | 1 3 1 12 | 2 4 1 22",
+        ),
+        (
+            "a, b, max(v) FROM t WHERE a IN (1, 2) GROUP BY a, b ORDER BY b DESC",
+            "2 4 22 | 1 3 12 | 2 2 21 | 1 1 11",
+        ),
+        // Limits count groups, that of all once they are in order.
+        (
+            "a, b FROM t WHERE a IN (1, 2) GROUP BY a, b ORDER BY b ASC LIMIT 3",
+            "1 1 | 2 2 | 1 3",
+        ),
+        (
+            "a, b FROM t WHERE a IN (1, 2) GROUP BY a, b ORDER BY b DESC PER PARTITION LIMIT 1",
+            "2 4 | 1 3",
+        ),
+        // Groups of whole partitions, by their first row as it is read.
+        (
+            "a, sum(v) FROM t WHERE a IN (1, 2) GROUP BY a ORDER BY b ASC",
+            "1 33 | 2 63",
+        ),
+        (
+            "a, sum(v) FROM t WHERE a IN (1, 2) GROUP BY a ORDER BY b DESC",
+            "2 63 | 1 33",
+        ),
+        (
+            "JSON a, count(*) FROM t WHERE a IN (1, 2) GROUP BY a ORDER BY b DESC",
+            "{a: 2, count: 3} | {a: 1, count: 3}",
+        ),
+        ("count(*) FROM t WHERE a IN (1, 2) ORDER BY b DESC", "6"),
+    ];
+    for (select, rows) in cases {
+        let found = server.rows(&format!("SELECT {select}"));
+        assert_eq!(bare(&found), rows, "{select}");
+    }
+}
+
 #[test]
 fn distinct_statics_of_named_partitions_need_no_key() {
     let mut server = Server::with(&[
