@@ -67,13 +67,13 @@ impl BatchPlan {
         &self.writes
     }
 
-    /// Gathers what it writes. `timestamp_us` and `now_us` are as for [`Execution::new`].
+    /// Gathers what it writes. `timestamp_us` and `now_us` are as for [`Execution::of_batch`].
     ///
     /// # Errors
-    /// As [`Execution::new`] and [`Execution::add`].
+    /// As [`Execution::of_batch`] and [`Execution::add`].
     pub(super) fn execute(&self, timestamp_us: i64, bound: &Bound<'_>) -> Result<Execution> {
         let own_us = self.using.timestamp_us(bound)?;
-        let mut execution = Execution::new(own_us.unwrap_or(timestamp_us), bound.now_us)?;
+        let mut execution = Execution::of_batch(own_us.unwrap_or(timestamp_us), bound.now_us)?;
         for write in &self.writes {
             execution.add(write, bound)?;
         }

@@ -6,6 +6,7 @@ use ebb_catalog::row::{
 };
 use ebb_storage::{Db, Table, WriteBatch};
 
+use super::batch_size::BatchSize;
 use super::collection;
 use super::keys::{RowTarget, Rows};
 use super::plan::{Action, Change, WritePlan};
@@ -13,9 +14,6 @@ use super::row_buffer::{RowBuffer, Times};
 use super::using::check_timestamp;
 use crate::analyse::markers::Bound;
 use crate::error::{Result, of_row, of_store};
-
-/// Above this size of all operands a batch gets a warning: Cassandra's threshold.
-const WARN_BYTES: usize = 5 * 1024;
 
 /// Writes of one statement or batch, gathered until they are committed.
 #[derive(Debug)]
@@ -25,10 +23,9 @@ pub(super) struct Execution {
     batch: WriteBatch,
     /// How many operations have added to a list.
     list_operations: u32,
-    statements: usize,
     bytes: usize,
-    /// The tables written to, each once: for the warning.
-    tables: Vec<String>,
+    /// Of a batch; a statement alone may have any size.
+    batch_size: Option<BatchSize>,
     operand: Vec<u8>,
 }
 
@@ -44,10 +41,20 @@ impl Execution {
             now_s: now_us.div_euclid(1_000_000),
             batch: WriteBatch::new(),
             list_operations: 0,
-            statements: 0,
             bytes: 0,
-            tables: Vec::new(),
+            batch_size: None,
             operand: Vec::new(),
+        })
+    }
+
+    /// Begins a batch, which has a limit.
+    ///
+    /// # Errors
+    /// As [`Execution::new`].
+    pub(super) fn of_batch(timestamp_us: i64, now_us: i64) -> Result<Self> {
+        Ok(Self {
+            batch_size: Some(BatchSize::default()),
+            ..Self::new(timestamp_us, now_us)?
         })
     }
 
@@ -65,7 +72,9 @@ impl Execution {
             ttl_s: plan.using.ttl_s(schema, bound)?,
         };
         let targets = plan.keys.targets(layout, bound)?;
-        self.statements += 1;
+        if let Some(size) = &mut self.batch_size {
+            size.add(&plan.table, &targets.partitions);
+        }
         let rows = plan.table.rows();
         for partition in &targets.partitions {
             match &plan.action {
@@ -92,39 +101,24 @@ impl Execution {
                 Action::Delete => self.delete(rows, layout, partition, &targets.rows, &times)?,
             }
         }
-        if self.tables.len() < 2 {
-            let name = || format!("{}.{}", schema.keyspace(), schema.name());
-            if self.tables.iter().all(|table| *table != name()) {
-                self.tables.push(name());
-            }
-        }
         Ok(())
     }
 
     /// Commits all that was added, and answers the warnings for whoever wrote it.
     ///
     /// # Errors
-    /// As the store: nothing was written, unless it says otherwise.
+    /// Where a batch is too large. As the store: nothing was written, unless it says otherwise.
     pub(super) fn commit(self, db: &Db) -> Result<Vec<String>> {
-        let warnings = self.warnings();
+        let warnings = match &self.batch_size {
+            Some(size) => size.check(self.bytes)?,
+            None => Vec::new(),
+        };
         // Not as the batch has it: one that refused all that it was given is empty, and says
         // so only when it is written.
         if self.bytes > 0 {
             db.write(self.batch).map_err(of_store)?;
         }
         Ok(warnings)
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        if self.statements < 2 || self.bytes <= WARN_BYTES {
-            return Vec::new();
-        }
-        vec![format!(
-            "Batch for [{}] is of size {}, exceeding specified threshold of {WARN_BYTES} by {}.",
-            self.tables.join(", "),
-            self.bytes,
-            self.bytes - WARN_BYTES
-        )]
     }
 
     fn delete(

@@ -16,6 +16,7 @@
 
 mod assignment;
 mod batch;
+mod batch_size;
 mod collection;
 mod delete;
 mod execution;

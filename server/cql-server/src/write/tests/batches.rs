@@ -77,7 +77,7 @@ fn what_a_batch_appends_to_one_list_stays_in_its_order() {
 }
 
 #[test]
-fn a_large_batch_gets_a_warning() {
+fn a_batch_over_partitions_has_a_size_that_warns_and_one_that_is_refused() {
     let session = session(&TABLES);
     let insert = |k: i32, bytes: usize| {
         let value = "00".repeat(bytes);
@@ -91,6 +91,25 @@ fn a_large_batch_gets_a_warning() {
         warnings.len() == 1 && warnings[0].starts_with(begin),
         "{warnings:?}"
     );
+    let large = insert(3, 50 * 1024);
+    let error = session.batch(&[&large, &two]).unwrap_err();
+    assert_eq!(
+        (error.kind.code(), &*error.message),
+        (0x2200, "Batch too large")
+    );
+    assert!(!session.show("u").iter().any(|row| row.starts_with("k 3")));
+    let both = session.refusal(&format!("BEGIN UNLOGGED BATCH {large}; {two}; APPLY BATCH"));
+    assert_eq!(both, "Batch too large");
+    // Several keys of one statement are several partitions too, in a batch only.
+    let two_keys = format!(
+        "UPDATE u SET v = 0x{} WHERE k IN (3, 4) AND c = 1",
+        "00".repeat(30_000)
+    );
+    assert!(session.batch(&[&two_keys]).is_err());
+    assert!(session.write(&two_keys).is_empty());
+    // One partition has no limit, in whatever tables of a keyspace.
+    let same = "INSERT INTO t (k, v) VALUES (3, 1)";
+    assert!(session.batch(&[&large, same]).unwrap().is_empty());
 }
 
 #[test]
