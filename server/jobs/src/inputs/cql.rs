@@ -175,14 +175,24 @@ impl Input for CqlInput {
         record: RecordSink<'_>,
     ) -> Result<(), TaskError> {
         let mut buffers = Buffers::default();
-        self.table.sample(split, records, &mut |key, operand| {
+        let mut header: Option<(Vec<u8>, Option<Bytes>)> = None;
+        self.table.sample(split, records, &mut |key, _| {
             let decoded = DecodedKey::read(key).map_err(damaged)?;
             let Place::Row(clustering) = decoded.place else {
                 return Ok(());
             };
-            let header = self.header(decoded.prefix)?;
+            let of_partition = header.take_if(|(of, _)| of[..] == *decoded.prefix);
+            let (_, header) = header.insert(match of_partition {
+                Some(known) => known,
+                None => (decoded.prefix.to_vec(), self.header(decoded.prefix)?),
+            });
+            // Not the operand that the walk brings: since the walk began a merge may have
+            // dropped it, with what deletes it in the header.
+            let Some(operand) = self.table.get(key)? else {
+                return Ok(());
+            };
             let partition = self.text.partition(decoded.prefix, header.as_deref())?;
-            match partition.write_row(clustering, operand, &mut buffers)? {
+            match partition.write_row(clustering, &operand, &mut buffers)? {
                 true => record(&buffers.key, &buffers.value),
                 false => Ok(()),
             }

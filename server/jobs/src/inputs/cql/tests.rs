@@ -2,14 +2,16 @@ use std::collections::BTreeMap;
 
 use ebb_catalog::key::PartitionKey;
 use ebb_catalog::row::{Cell, Deletion, Expiry, HeaderBuilder, Lifetime, Marker, RowBuilder};
-use ebb_catalog::schema::TableDefinition;
+use ebb_catalog::schema::{KeyspaceSchema, OptionValue, Schema, TableDefinition, TableSchema};
 use ebb_catalog::types::CqlType;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Db, DetachedOptions, DetachedTable, Keyspace, Maintenance, ManualClock, Options, Table,
     TableOptions,
 };
-use ebb_tables::{CQL_ROW, database_options, merge_operators, schema_at};
+use ebb_tables::{
+    CQL_ROW, Catalog, GracePeriods, database_options, merge_operators, schema_at, with_cql_tables,
+};
 use rand::{RngExt, SeedableRng};
 
 use super::*;
@@ -21,7 +23,7 @@ struct Fixture {
     db: Db,
     keyspace: Keyspace,
     table: Table,
-    schema: Arc<ebb_catalog::schema::TableSchema>,
+    schema: Arc<TableSchema>,
     clock: ManualClock,
 }
 
@@ -43,8 +45,20 @@ fn fixture(options: Options) -> Fixture {
         ..TableOptions::default()
     };
     let table = keyspace.table("t", options).unwrap();
+    let schema = TableSchema::create(definition()).unwrap();
+    table.put(SCHEMA_KEY, &schema.encode()).unwrap();
+    Fixture {
+        db,
+        keyspace,
+        table,
+        schema: Arc::new(schema),
+        clock,
+    }
+}
+
+fn definition() -> TableDefinition {
     let column = |name: &str, ty, is_static| (name.to_string(), ty, is_static);
-    let schema = ebb_catalog::schema::TableSchema::create(TableDefinition {
+    TableDefinition {
         keyspace: "app".into(),
         name: "t".into(),
         id: uuid::Uuid::nil(),
@@ -59,14 +73,37 @@ fn fixture(options: Options) -> Fixture {
         clustering: vec!["c".into()],
         order: Vec::new(),
         options: Default::default(),
-    })
-    .unwrap();
-    table.put(SCHEMA_KEY, &schema.encode()).unwrap();
+    }
+}
+
+/// The same table with a catalog, so that merges purge, and without grace.
+fn purged_at_once() -> Fixture {
+    let clock = ManualClock::at_ms(NOW_S as u64 * 1000);
+    let grace_periods = GracePeriods::default();
+    let options = Options {
+        clock: Arc::new(clock.clone()),
+        disk: Arc::new(MemDisk::new()),
+        maintenance: Maintenance::Manual,
+        ..Options::default()
+    };
+    let db = Db::open("/db", with_cql_tables(options, &grace_periods)).unwrap();
+    let catalog = Catalog::open(&db, &grace_periods, Arc::new(clock.clone())).unwrap();
+    let replication = [("class", "SimpleStrategy"), ("replication_factor", "1")];
+    let replication = replication.map(|(name, value)| (name.to_string(), value.to_string()));
+    let keyspace = KeyspaceSchema::new("app", replication.into(), true).unwrap();
+    let create = |schema: &Schema| schema.create_keyspace(keyspace).map(Some);
+    assert!(catalog.change(create).unwrap().unwrap());
+    let mut definition = definition();
+    let none = OptionValue::Text("0".to_string());
+    definition.options.set("gc_grace_seconds", none).unwrap();
+    let create = |schema: &Schema| schema.create_table(definition).map(Some);
+    assert!(catalog.change(create).unwrap().unwrap());
+    let table = catalog.state().table("app", "t").unwrap().clone();
     Fixture {
+        keyspace: db.existing_keyspace("app").unwrap(),
+        table: table.rows().clone(),
+        schema: table.schema().clone(),
         db,
-        keyspace,
-        table,
-        schema: Arc::new(schema),
         clock,
     }
 }
@@ -334,4 +371,49 @@ fn a_process_without_the_database_reads_the_same_rows() {
     let text = CqlText::new(Arc::new(schema), table.read_time_ms(), None);
     let input = CqlInput::new(SnapshotInput::detached(detached), text);
     assert_eq!(rows_of(&input, &splits), expected);
+}
+
+/// The story: a sample looked up the header of a row's partition when it came to the row. A
+/// merge in between drops the deletion together with the rows that it deletes, which the
+/// sample's walk still had.
+#[test]
+fn a_sample_shows_no_row_that_a_merge_drops_on_the_way() {
+    let fixture = purged_at_once();
+    let mut keys = [1, 2];
+    keys.sort_by_key(|&k| fixture.partition(k).prefix());
+    let [first, deleted] = keys;
+    // As many runs as a merge wants.
+    for c in 0..8 {
+        fixture.insert(first, c, c, "there", 5, None);
+        fixture.insert(deleted, c, c, "deleted", 5, None);
+        fixture.db.flush().unwrap();
+    }
+    fixture.header(deleted, |mut header| {
+        header.deletion(Deletion {
+            timestamp: 7,
+            local_time_s: NOW_S,
+        });
+    });
+    fixture.db.flush().unwrap();
+    fixture.clock.advance_ms(10_000);
+    fixture.keyspace.create_snapshot("s").unwrap();
+    let input = fixture.input("s", 1, Some(&["a"]));
+    let [split] = &input.splits().unwrap()[..] else {
+        panic!("one split");
+    };
+    let mut rows = Vec::new();
+    let mut add = |key: &[u8], _: &[u8]| {
+        if rows.is_empty() {
+            fixture.db.compact().unwrap();
+            let header = input.header(&fixture.partition(deleted).prefix());
+            assert_eq!(header.unwrap(), None, "the merge dropped the deletion");
+        }
+        rows.push(String::from_utf8(key.to_vec()).unwrap());
+        Ok(())
+    };
+    input.sample(split, 16, &mut add).unwrap();
+    assert_eq!(
+        rows,
+        [0, 1, 2, 3, 4, 5, 6, 7].map(|c| format!("{first},{c}"))
+    );
 }
