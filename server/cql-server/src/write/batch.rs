@@ -73,7 +73,7 @@ impl BatchPlan {
     /// As [`Execution::of_batch`] and [`Execution::add`].
     pub(super) fn execute(&self, timestamp_us: i64, bound: &Bound<'_>) -> Result<Execution> {
         let own_us = self.using.timestamp_us(bound)?;
-        let mut execution = Execution::of_batch(own_us.unwrap_or(timestamp_us), bound.now_us)?;
+        let mut execution = Execution::of_batch(timestamp_us, own_us, bound.now_us)?;
         for write in &self.writes {
             execution.add(write, bound)?;
         }

@@ -10,7 +10,7 @@ use ebb_catalog::types::{CqlType, TypeError, elements};
 use super::list::{Side, place};
 use super::operation::Operation;
 use super::plan::Change;
-use super::row_buffer::{RowBuffer, Times};
+use super::row_buffer::RowBuffer;
 use crate::analyse::markers::Bound;
 use crate::analyse::term::{Evaluated, Term};
 use crate::error::{Result, invalid, of_row, of_type};
@@ -29,7 +29,8 @@ impl Operation {
 }
 
 /// Writes what a change does to a row. `before` is the row as it is; it must be there for
-/// operations that read. `operation` counts those that add to lists.
+/// operations that read. `came` is when the request came, and counts its operations that add to
+/// lists.
 ///
 /// # Errors
 /// In Cassandra's words, for values that are null where none may be, and indexes that the
@@ -37,9 +38,8 @@ impl Operation {
 pub(super) fn apply<'v>(
     change: &'v Change,
     bound: &Bound<'v>,
-    times: &Times,
     before: Option<&RowView<'_>>,
-    operation: &mut u32,
+    came: (i64, &mut u32),
     row: &mut RowBuffer<'v>,
 ) -> Result<()> {
     let (id, ty) = (change.column.id.0, &change.column.ty);
@@ -63,7 +63,7 @@ pub(super) fn apply<'v>(
             }
             row.clear_older(id);
             match value {
-                Some(value) => add(ty, id, &value, Side::Back, times, operation, row),
+                Some(value) => add(ty, id, &value, Side::Back, came, row),
                 None => Ok(()),
             }
         }
@@ -76,11 +76,11 @@ pub(super) fn apply<'v>(
             Ok(())
         }
         Operation::Append(term) | Operation::Add(term) => match value(term, bound)? {
-            Some(value) => add(ty, id, &value, Side::Back, times, operation, row),
+            Some(value) => add(ty, id, &value, Side::Back, came, row),
             None => Ok(()),
         },
         Operation::Prepend(term) => match value(term, bound)? {
-            Some(value) => add(ty, id, &value, Side::Front, times, operation, row),
+            Some(value) => add(ty, id, &value, Side::Front, came, row),
             None => Ok(()),
         },
         Operation::RemoveKeys(term) => {
@@ -235,8 +235,7 @@ fn add(
     column: u32,
     value: &[u8],
     side: Side,
-    times: &Times,
-    operation: &mut u32,
+    (came_us, operation): (i64, &mut u32),
     row: &mut RowBuffer<'_>,
 ) -> Result<()> {
     let owned = |value: &[u8]| Some(Cow::Owned(value.to_vec()));
@@ -245,7 +244,7 @@ fn add(
             for (at, element) in elements::elements(value).map_err(of_type)?.enumerate() {
                 let element = some(element)?;
                 let at = u32::try_from(at).map_err(|_| of_type(too_many()))?;
-                let path = place(side, times.timestamp_us, *operation, at, element);
+                let path = place(side, came_us, *operation, at, element);
                 row.element(column, path, None, owned(element));
             }
             *operation = operation.wrapping_add(1);

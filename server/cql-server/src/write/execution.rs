@@ -18,7 +18,10 @@ use crate::error::{Result, of_row, of_store};
 /// Writes of one statement or batch, gathered until they are committed.
 #[derive(Debug)]
 pub(super) struct Execution {
+    /// Of what says none itself.
     timestamp_us: i64,
+    /// When the request came: new elements of lists sort by it.
+    came_us: i64,
     now_s: i64,
     batch: WriteBatch,
     /// How many operations have added to a list.
@@ -30,14 +33,16 @@ pub(super) struct Execution {
 }
 
 impl Execution {
-    /// Begins. `timestamp_us` is that of statements which say none themselves; `now_us`
-    /// is the time from which values live and deletions count, since 1970.
+    /// Begins. `timestamp_us` is that of the request, for statements which say none
+    /// themselves; `now_us` is the time from which values live and deletions count, since
+    /// 1970.
     ///
     /// # Errors
     /// In Cassandra's words, for a timestamp out of bounds.
     pub(super) fn new(timestamp_us: i64, now_us: i64) -> Result<Self> {
         Ok(Self {
             timestamp_us: check_timestamp(timestamp_us)?,
+            came_us: timestamp_us,
             now_s: now_us.div_euclid(1_000_000),
             batch: WriteBatch::new(),
             list_operations: 0,
@@ -47,14 +52,16 @@ impl Execution {
         })
     }
 
-    /// Begins a batch, which has a limit.
+    /// Begins a batch, which has a limit, and may say a timestamp `own_us` itself.
     ///
     /// # Errors
     /// As [`Execution::new`].
-    pub(super) fn of_batch(timestamp_us: i64, now_us: i64) -> Result<Self> {
+    pub(super) fn of_batch(timestamp_us: i64, own_us: Option<i64>, now_us: i64) -> Result<Self> {
+        let execution = Self::new(timestamp_us, now_us)?;
         Ok(Self {
+            timestamp_us: check_timestamp(own_us.unwrap_or(timestamp_us))?,
             batch_size: Some(BatchSize::default()),
-            ..Self::new(timestamp_us, now_us)?
+            ..execution
         })
     }
 
@@ -257,8 +264,9 @@ impl<'v> Changed<'_, 'v> {
         let mut row = RowBuffer::new(self.times);
         for change in self.changes {
             if change.is_static() == of_static {
-                let operation = &mut self.execution.list_operations;
-                collection::apply(change, self.bound, &self.times, before, operation, &mut row)?;
+                let execution = &mut *self.execution;
+                let came = (execution.came_us, &mut execution.list_operations);
+                collection::apply(change, self.bound, before, came, &mut row)?;
             }
         }
         Ok(row)

@@ -1,15 +1,16 @@
 //! The places of a list's elements.
 //!
-//! A place is bytes by which the elements sort. It is made of the write's own timestamp,
-//! so a write that is sent again by a driver names the same places and adds nothing, and
-//! what was appended with a greater timestamp comes later, on whatever connection.
+//! A place is bytes by which the elements sort. As in Cassandra they sort by when they came,
+//! whatever timestamp a statement writes them at. When that was the request says, by the
+//! timestamp that drivers send with it, and otherwise the server's. So a request that a
+//! driver sends again names the same places and adds nothing.
 //!
 //! ```text
 //! side       1  00 prepended, 01 appended
-//! timestamp  8  sign flipped; prepended: all bits inverted, the newest first
-//! operation  4  which one of its batch; prepended: inverted
+//! time       8  of the request, sign flipped; prepended: all bits inverted, the newest first
+//! operation  4  which one of its request; prepended: inverted
 //! element    4  which one of its operation
-//! mark       4  a hash of the value: other values of the same timestamp have other places
+//! mark       4  a hash of the value: other values of the same time have other places
 //! ```
 
 use ebb_catalog::key::hash3_x64_128;
@@ -26,12 +27,12 @@ pub(super) enum Side {
 /// The place of the `element`th value that an operation adds, both counted from 0.
 pub(super) fn place(
     side: Side,
-    timestamp_us: i64,
+    came_us: i64,
     operation: u32,
     element: u32,
     value: &[u8],
 ) -> Vec<u8> {
-    let time = timestamp_us as u64 ^ 1 << 63;
+    let time = came_us as u64 ^ 1 << 63;
     let (side, time, operation) = match side {
         Side::Front => (0, !time, !operation),
         Side::Back => (1, time, operation),

@@ -143,7 +143,7 @@ pub fn execute_batch(
 ) -> Result<Vec<String>> {
     check_kind(kind)?;
     let now_us = catalog.timestamps().now_us();
-    let mut execution = Execution::of_batch(timestamp(catalog, timestamp_us)?, now_us)?;
+    let mut execution = Execution::of_batch(timestamp(catalog, timestamp_us)?, None, now_us)?;
     for (statement, values) in statements {
         let Plan::One(plan) = &statement.plan else {
             return invalid(NOT_A_WRITE);

@@ -52,8 +52,6 @@ pub struct Run {
     now_s: i64,
     snapshots: BTreeMap<SnapshotId, Taken>,
     cursors: BTreeMap<CursorId, Open>,
-    /// The greatest timestamp at which elements were added to lists.
-    list_top_us: i64,
     /// The greatest timestamp, by the second in which it was used.
     used: BTreeMap<i64, i64>,
     /// What was executed, as text.
@@ -103,7 +101,6 @@ impl Run {
             now_s: BEGIN_S,
             snapshots: BTreeMap::new(),
             cursors: BTreeMap::new(),
-            list_top_us: i64::MIN,
             used: BTreeMap::new(),
             log: vec![table],
             counts: Counts::default(),
@@ -244,7 +241,7 @@ impl Run {
                 now_s: self.now_s,
             });
         }
-        if !self.may_come(writes, &whens) {
+        if !self.may_come(&whens) {
             return Ok(());
         }
         self.counts.writes += writes.len() as u64;
@@ -291,27 +288,14 @@ impl Run {
 
     /// Whether there is one rule for what these writes do; notes that they came.
     ///
-    /// Elements of lists sort by when they came, in Cassandra, and by their timestamps
-    /// here. And what has a timestamp that was used more than gc_grace ago may come too
-    /// late for a deletion that is gone.
-    fn may_come(&mut self, writes: &[Write], whens: &[When]) -> bool {
-        let mut list_top_us = self.list_top_us;
-        let mut list_begins_us = self.list_top_us.saturating_add(1);
+    /// What has a timestamp that was used more than gc_grace ago may come too late for a
+    /// deletion that is gone.
+    fn may_come(&mut self, whens: &[When]) -> bool {
         let grace_s = self.now_s - self.model.schema.gc_grace_s;
         let too_old = self.used.range(..=grace_s).map(|(_, at)| *at).max();
-        for (write, when) in writes.iter().zip(whens) {
-            if Some(when.timestamp_us) <= too_old {
-                return false;
-            }
-            if write.adds_to_lists(&self.model.schema) {
-                if when.timestamp_us < list_begins_us {
-                    return false;
-                }
-                list_begins_us = when.timestamp_us;
-                list_top_us = list_top_us.max(when.timestamp_us);
-            }
+        if whens.iter().any(|when| Some(when.timestamp_us) <= too_old) {
+            return false;
         }
-        self.list_top_us = list_top_us;
         for when in whens {
             let used = self.used.entry(self.now_s).or_insert(when.timestamp_us);
             *used = when.timestamp_us.max(*used);

@@ -138,8 +138,34 @@ fn a_list_write_that_is_sent_again_adds_nothing() {
     assert_eq!(session.show("t")[0].matches(", ").count(), 6);
 }
 
+/// The story: elements sorted by the timestamps at which they are written, and a statement
+/// that says a smaller one came before all others.
 #[test]
-fn a_list_is_as_its_timestamps_say_whatever_order_they_come_in() {
+fn new_elements_sort_by_when_they_came_whatever_timestamp_they_have() {
+    let session = lists();
+    session.write("UPDATE t USING TIMESTAMP 500 SET l = l + [1, 2] WHERE k = 1");
+    session.write("UPDATE t USING TIMESTAMP 100 SET l = l + [3] WHERE k = 1");
+    session.write("UPDATE t USING TIMESTAMP 100 SET l = [0] + l WHERE k = 1");
+    is(&session, "l [0, 1, 2, 3]");
+    let appended = [
+        "UPDATE t USING TIMESTAMP 900 SET l = l + [4] WHERE k = 1",
+        "UPDATE t USING TIMESTAMP 800 SET l = l + [5] WHERE k = 1",
+        "UPDATE t USING TIMESTAMP 900 SET l = [9] + l WHERE k = 1",
+        "UPDATE t USING TIMESTAMP 800 SET l = [8] + l WHERE k = 1",
+    ];
+    session.batch(&appended).unwrap();
+    is(&session, "l [8, 9, 0, 1, 2, 3, 4, 5]");
+    let text = "BEGIN BATCH USING TIMESTAMP 200 UPDATE t SET l = l + [6] WHERE k = 1; \
+                UPDATE t SET l = l + [7] WHERE k = 1; APPLY BATCH";
+    session.write(text);
+    is(&session, "l [8, 9, 0, 1, 2, 3, 4, 5, 6, 7]");
+    // Their timestamps are what deletes them.
+    session.write("UPDATE t USING TIMESTAMP 801 SET l = [] WHERE k = 1");
+    is(&session, "l [9, 4]");
+}
+
+#[test]
+fn a_list_is_as_its_requests_say_whatever_order_they_come_in() {
     let (one, two) = (lists(), lists());
     let writes = [
         (10, "UPDATE t SET l = [1] WHERE k = 1"),

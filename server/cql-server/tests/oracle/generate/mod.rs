@@ -23,7 +23,6 @@ pub struct Generator {
     /// and the server gives none.
     near_clock: bool,
     top_us: i64,
-    list_top_us: i64,
     next_column: ColumnId,
     dropped: Vec<Column>,
     snapshots: Vec<(SnapshotId, Scope)>,
@@ -58,7 +57,6 @@ impl Generator {
             now_s,
             near_clock,
             top_us: 20,
-            list_top_us: 0,
             next_column: 0,
             dropped: Vec::new(),
             snapshots: Vec::new(),
@@ -224,8 +222,8 @@ impl Generator {
         steps.push(Step::Add(column));
     }
 
-    fn timestamp(&mut self, adds_to_lists: bool) -> i64 {
-        let mut at = match self.near_clock {
+    fn timestamp(&mut self) -> i64 {
+        match self.near_clock {
             true => {
                 let back_s = [0, 0, 0, 1, 2][self.rng.random_range(0..5)];
                 (self.now_s - back_s) * 1_000_000 + self.rng.random_range(-6..7)
@@ -236,15 +234,7 @@ impl Generator {
                 }
                 self.rng.random_range(self.top_us - 20..self.top_us + 3)
             }
-        };
-        // The elements of lists sort as they came, and by their timestamps: only where
-        // these agree there is one rule.
-        if adds_to_lists {
-            at = at.max(self.list_top_us + 1);
-            self.list_top_us = at;
-            self.top_us = self.top_us.max(if self.near_clock { 0 } else { at });
         }
-        at
     }
 
     fn request(&mut self) -> Request {
@@ -262,12 +252,13 @@ impl Generator {
         let adds = writes.iter().any(|write| write.adds_to_lists(&schema));
         let at = match self.rng.random_range(0..10) {
             0..3 if self.near_clock => At::Server,
-            3 | 4 => At::Request(self.timestamp(adds)),
-            _ if form == Form::Text && self.rng.random_bool(0.7) => At::Batch(self.timestamp(adds)),
+            // New elements of lists sort by the timestamps of requests, which say when they
+            // came: not one that is drawn.
+            3 | 4 if !adds => At::Request(self.timestamp()),
+            _ if form == Form::Text && self.rng.random_bool(0.7) => At::Batch(self.timestamp()),
             _ => {
                 for write in &mut writes {
-                    let adds = write.adds_to_lists(&schema);
-                    write.timestamp_us = Some(self.timestamp(adds));
+                    write.timestamp_us = Some(self.timestamp());
                 }
                 At::Statements
             }
