@@ -66,6 +66,10 @@ pub trait Service: Send + Sync + 'static {
         false
     }
 
+    /// Calls `tell` for changes of the schema that no statement makes, from now on. It never
+    /// waits.
+    fn on_change(&self, _tell: Box<dyn Fn(SchemaChange) + Send + Sync>) {}
+
     /// Makes what was executed before survive a crash of the machine.
     ///
     /// # Errors
@@ -112,8 +116,8 @@ pub struct Outcome {
     pub warnings: Vec<String>,
     /// The keyspace that is in use from now on.
     pub keyspace: Option<String>,
-    /// For all connections that asked for such events.
-    pub change: Option<SchemaChange>,
+    /// For all connections that asked for such events, in this order.
+    pub changes: Vec<SchemaChange>,
 }
 
 /// Why a request is given up, asked every so many rows.

@@ -18,7 +18,10 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use bytes::BytesMut;
 use ebb_catalog::schema::{ColumnKind, TableSchema};
-use ebb_cql::protocol::{BatchKind, Columns, ErrorResponse, Response, Values};
+use ebb_cql::protocol::{
+    BatchKind, Columns, ErrorResponse, Response, SchemaChange, SchemaChangeKind, SchemaTarget,
+    Values,
+};
 use ebb_cql::syntax;
 use ebb_cql::syntax::ast::{self, Parsed, Statement};
 use ebb_tables::{Catalog, CatalogState};
@@ -337,6 +340,16 @@ impl Service for Executor {
         let timestamp_us = call.parameters.timestamp_us;
         let warnings = execute_batch(&self.catalog, kind, &with_values, timestamp_us)?;
         Ok(written(warnings, out))
+    }
+
+    fn on_change(&self, tell: Box<dyn Fn(SchemaChange) + Send + Sync>) {
+        self.catalog.on_announced_table(move |keyspace, table| {
+            tell(SchemaChange {
+                kind: SchemaChangeKind::Created,
+                keyspace: keyspace.to_owned(),
+                target: SchemaTarget::Table(table.to_owned()),
+            });
+        });
     }
 
     fn commits_wait_for_sync(&self) -> bool {

@@ -193,7 +193,7 @@ pub fn execute(
     skip_metadata: bool,
     out: &mut BytesMut,
 ) -> Result<Outcome, ErrorResponse> {
-    let change = match statement {
+    let changes = match statement {
         Statement::CreateSnapshot(statement) => create(context, statement)?,
         Statement::DropSnapshot(statement) => drop(context, statement)?,
         Statement::ListSnapshots(statement) => {
@@ -202,24 +202,44 @@ pub fn execute(
         }
         other => panic!("not a statement about snapshots: {other:?}"),
     };
-    match &change {
+    // The response has room for one.
+    let of_keyspace = |change: &&SchemaChange| change.target == SchemaTarget::Keyspace;
+    match changes.iter().find(of_keyspace) {
         Some(change) => Response::SchemaChange(change.clone()).encode_body(out),
         None => Response::Void.encode_body(out),
     }
     Ok(Outcome {
-        change,
+        changes,
         ..Outcome::default()
     })
 }
 
-/// What clients are told of a snapshot that is new or gone: that it is so with a keyspace.
-/// Those that know the keyspaces by `system_schema` ask anew then.
-fn changed(kind: SchemaChangeKind, keyspace: &str, snapshot: &str) -> SchemaChange {
-    SchemaChange {
+/// What clients are told of a snapshot that is new or gone: that it is so with a keyspace, and
+/// with each type and table in it. Those that know them by `system_schema` ask anew then, one
+/// by one: of a keyspace alone they read no tables.
+/// `then` is the keyspace as the snapshot has it, where that can be read.
+fn changed(
+    kind: SchemaChangeKind,
+    (keyspace, snapshot): (&str, &str),
+    then: Option<&KeyspaceSchema>,
+) -> Vec<SchemaChange> {
+    let mut targets = vec![SchemaTarget::Keyspace];
+    if let Some(then) = then {
+        let types = then.user_types().into_iter();
+        targets.extend(types.map(|ty| SchemaTarget::Type(ty.name().to_string())));
+        let tables = then.tables();
+        targets.extend(tables.map(|table| SchemaTarget::Table(table.name().to_string())));
+    }
+    if kind == SchemaChangeKind::Dropped {
+        // What is in a keyspace goes before it.
+        targets.reverse();
+    }
+    let change = |target| SchemaChange {
         kind,
         keyspace: format!("{keyspace}{SNAPSHOT_SIGN}{snapshot}"),
-        target: SchemaTarget::Keyspace,
-    }
+        target,
+    };
+    targets.into_iter().map(change).collect()
 }
 
 /// The keyspace and the table, where there is one, that a snapshot is of.
@@ -255,7 +275,7 @@ fn scope<'a>(
 fn create(
     context: &SchemaContext<'_>,
     create: &CreateSnapshot,
-) -> Result<Option<SchemaChange>, ErrorResponse> {
+) -> Result<Vec<SchemaChange>, ErrorResponse> {
     let expires_in = expiry(&create.properties)?;
     let db = context.catalog.db();
     // Not between the steps of a change, so that it has whole tables only.
@@ -270,10 +290,13 @@ fn create(
         match of.create_snapshot_with(name, options) {
             Ok(()) => {
                 db.sync().map_err(of_store)?;
-                Ok(Some(changed(SchemaChangeKind::Created, keyspace, name)))
+                let now = state.schema().keyspace(keyspace);
+                let then = now.and_then(|now| ebb_tables::keyspace_at(db, now, name).ok());
+                let created = SchemaChangeKind::Created;
+                Ok(changed(created, (keyspace, name), then.as_ref()))
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => match create.if_not_exists {
-                true => Ok(None),
+                true => Ok(Vec::new()),
                 false => Err(ErrorResponse::invalid(format!(
                     "Snapshot '{name}' of keyspace '{keyspace}' already exists"
                 ))),
@@ -313,7 +336,7 @@ fn expiry(properties: &[Property]) -> Result<Option<Duration>, ErrorResponse> {
 fn drop(
     context: &SchemaContext<'_>,
     drop: &DropSnapshot,
-) -> Result<Option<SchemaChange>, ErrorResponse> {
+) -> Result<Vec<SchemaChange>, ErrorResponse> {
     let db = context.catalog.db();
     let name = drop.name.as_str();
     context.catalog.exclusively(|state| {
@@ -334,17 +357,17 @@ fn drop(
             }
         };
         let missing = || match drop.if_exists {
-            true => Ok(None),
+            true => Ok(Vec::new()),
             false => Err(no_snapshot(keyspace, name)),
         };
-        if state.schema().keyspace(keyspace).is_none() {
+        let Some(now) = state.schema().keyspace(keyspace) else {
             return match drop.if_exists {
-                true => Ok(None),
+                true => Ok(Vec::new()),
                 false => Err(ErrorResponse::invalid(format!(
                     "keyspace {keyspace} does not exist"
                 ))),
             };
-        }
+        };
         let of = db.existing_keyspace(keyspace).map_err(of_store)?;
         if let Some(table) = table {
             let is_it = |info: &SnapshotInfo| info.name == name && covers_only(info, table);
@@ -352,10 +375,12 @@ fn drop(
                 return missing();
             }
         }
+        let then = ebb_tables::keyspace_at(db, now, name).ok();
         match of.delete_snapshot(name) {
             Ok(()) => {
                 db.sync().map_err(of_store)?;
-                Ok(Some(changed(SchemaChangeKind::Dropped, keyspace, name)))
+                let dropped = SchemaChangeKind::Dropped;
+                Ok(changed(dropped, (keyspace, name), then.as_ref()))
             }
             Err(error) if error.kind() == ErrorKind::NotFound => missing(),
             Err(error) => Err(of_store(error)),

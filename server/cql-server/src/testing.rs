@@ -119,13 +119,18 @@ impl Session {
         Ok(outcome)
     }
 
-    /// What a statement that succeeds has changed.
+    /// What a statement that succeeds has changed: the first that clients are told.
     #[track_caller]
     pub(super) fn run(&mut self, text: &str) -> Option<SchemaChange> {
         match self.try_outcome(text) {
-            Ok(outcome) => outcome.change,
+            Ok(outcome) => outcome.changes.into_iter().next(),
             Err(error) => panic!("{text}: {error}"),
         }
+    }
+
+    /// All that clients are told.
+    pub(super) fn changes(&mut self, text: &str) -> Vec<SchemaChange> {
+        self.try_outcome(text).unwrap().changes
     }
 
     pub(super) fn warnings(&mut self, text: &str) -> Vec<String> {

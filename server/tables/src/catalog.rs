@@ -8,6 +8,7 @@ use ebb_catalog::schema::{KeyspaceSchema, Schema};
 use ebb_storage::{Clock, Db, Table, TableOptions};
 use uuid::Uuid;
 
+use super::announce::Announcements;
 use super::diff;
 use super::error::{CatalogError, Result};
 use super::grace::GracePeriods;
@@ -29,6 +30,7 @@ pub struct Catalog {
     /// Those of the state, for the merge operator.
     grace_periods: GracePeriods,
     snapshots: SnapshotKeyspaces,
+    announcements: Announcements,
     /// Held while the schema changes.
     changing: Mutex<()>,
 }
@@ -111,6 +113,7 @@ impl Catalog {
             state: ArcSwap::from_pointee(state),
             grace_periods: grace_periods.clone(),
             snapshots: SnapshotKeyspaces::default(),
+            announcements: Announcements::default(),
             changing: Mutex::new(()),
         })
     }
@@ -181,6 +184,18 @@ impl Catalog {
             diff::carry_out(&self.store, state, next, publish)?;
             Ok(Ok(true))
         })
+    }
+
+    /// Whoever makes a table beside the statements of clients, as jobs do, says so here once it
+    /// is there.
+    pub fn announce_table(&self, keyspace: &str, table: &str) {
+        self.announcements.created(keyspace, table);
+    }
+
+    /// From now on `hear` is called with the keyspace and the name of each table that is
+    /// announced. It must not wait, nor announce anything itself.
+    pub fn on_announced_table(&self, hear: impl Fn(&str, &str) + Send + Sync + 'static) {
+        self.announcements.subscribe(Box::new(hear));
     }
 
     /// Removes all rows of a table, for good but for the snapshots that cover it.

@@ -26,6 +26,7 @@
     )
 )]
 
+mod announce;
 mod catalog;
 mod diff;
 mod error;

@@ -1,6 +1,11 @@
 //! Statements through the executor, on a database in memory.
 
+use std::sync::mpsc;
+
+use ebb_cql::protocol::{SchemaChange, SchemaChangeKind, SchemaTarget};
+
 use super::harness::Server;
+use crate::call::Service;
 
 #[test]
 fn drivers_find_what_they_ask_for_when_they_connect() {
@@ -374,6 +379,21 @@ fn columns_are_called_as_cassandra_calls_them() {
         "cast(v as bigint)",
     ];
     assert_eq!(page.columns, expected);
+}
+
+#[test]
+fn a_table_that_a_job_announces_is_told_as_created() {
+    let server = Server::new();
+    let (tell, told) = mpsc::channel();
+    let tell = move |change: SchemaChange| tell.send(change).unwrap();
+    server.executor.on_change(Box::new(tell));
+    server.executor.catalog().announce_table("ks", "counts");
+    let expected = SchemaChange {
+        kind: SchemaChangeKind::Created,
+        keyspace: "ks".into(),
+        target: SchemaTarget::Table("counts".into()),
+    };
+    assert!(told.try_iter().eq([expected]));
 }
 
 #[test]

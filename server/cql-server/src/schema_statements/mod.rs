@@ -116,7 +116,7 @@ pub fn execute(
     }
     Ok(Outcome {
         warnings,
-        change,
+        changes: change.into_iter().collect(),
         ..Outcome::default()
     })
 }

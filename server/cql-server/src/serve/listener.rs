@@ -106,6 +106,11 @@ impl CqlServer {
             latencies,
             options,
         });
+        // Not all that is shared: what hears must not keep the service alive.
+        let events = shared.events.clone();
+        shared.service.on_change(Box::new(move |change| {
+            drop(events.send(Event::Schema(change)));
+        }));
         runtime.spawn(accept(listener, shared, connections.clone()));
         Ok(Self {
             address,

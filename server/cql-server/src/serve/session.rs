@@ -314,7 +314,7 @@ impl<S: Service> Session<S> {
         if let Some(keyspace) = outcome.keyspace {
             self.use_keyspace(keyspace);
         }
-        if let Some(change) = outcome.change {
+        for change in outcome.changes {
             self.shared.publish(Event::Schema(change));
         }
     }

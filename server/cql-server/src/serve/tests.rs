@@ -32,7 +32,11 @@ struct Fake {
     sync_gate: Gate,
     syncs: AtomicUsize,
     sync_fails: AtomicBool,
+    /// Called for what no statement changed.
+    tell: Mutex<Option<Tell>>,
 }
+
+type Tell = Box<dyn Fn(SchemaChange) + Send + Sync>;
 
 #[derive(Default)]
 struct Gate(Mutex<bool>, Condvar);
@@ -137,7 +141,7 @@ impl Service for Fake {
                 }
             }
             "alter" => {
-                outcome.change = Some(SchemaChange {
+                outcome.changes.push(SchemaChange {
                     kind: SchemaChangeKind::Updated,
                     keyspace: rest.into(),
                     target: SchemaTarget::Keyspace,
@@ -170,6 +174,10 @@ impl Service for Fake {
                 Ok(Outcome::default())
             }
         }
+    }
+
+    fn on_change(&self, tell: Tell) {
+        *self.tell.lock().unwrap() = Some(tell);
     }
 
     fn commits_wait_for_sync(&self) -> bool {
@@ -445,7 +453,7 @@ fn a_panic_of_one_request_is_an_error_of_that_request() {
 
 #[test]
 fn schema_changes_are_told_to_those_who_registered() {
-    let (_, server) = server(ServeOptions::default());
+    let (fake, server) = server(ServeOptions::default());
     let (mut hears, mut deaf, mut alters) = (
         Client::new(&server),
         Client::new(&server),
@@ -464,6 +472,17 @@ fn schema_changes_are_told_to_those_who_registered() {
     assert!(
         matches!(&answer.response, Response::Event(Event::Schema(change)) if change.keyspace == "app"),
         "{answer:?}"
+    );
+    // What no statement changed, too.
+    let made = SchemaChange {
+        kind: SchemaChangeKind::Created,
+        keyspace: "app".into(),
+        target: SchemaTarget::Table("t".into()),
+    };
+    fake.tell.lock().unwrap().as_ref().unwrap()(made.clone());
+    assert_eq!(
+        hears.receive().1.response,
+        Response::Event(Event::Schema(made))
     );
     deaf.query(3, "which");
     assert_eq!(deaf.receive().0, 3);

@@ -114,7 +114,7 @@ impl<S: Service> Work<S> {
         };
         let ran = match result {
             Ok((frame, outcome)) => {
-                if let Some(change) = outcome.change {
+                for change in outcome.changes {
                     self.shared.publish(Event::Schema(change));
                 }
                 Ran {

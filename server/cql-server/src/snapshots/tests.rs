@@ -258,13 +258,22 @@ fn names(session: &Session, table: &str) -> Vec<String> {
 fn drivers_are_told_of_snapshots_as_keyspaces_with_the_columns_of_their_moment() {
     let mut session = Session::with_table();
     session.run("CREATE TYPE p (x int)");
-    let created = session.run("CREATE SNAPSHOT s ON KEYSPACE app");
-    let change = |kind| SchemaChange {
-        kind,
-        keyspace: "app@s".to_string(),
-        target: SchemaTarget::Keyspace,
+    let created = session.changes("CREATE SNAPSHOT s ON KEYSPACE app");
+    let told_of = |kind, targets: [SchemaTarget; 3]| {
+        let change = |target| SchemaChange {
+            kind,
+            keyspace: "app@s".to_string(),
+            target,
+        };
+        targets.map(change)
     };
-    assert_eq!(created, Some(change(SchemaChangeKind::Created)));
+    // Drivers read the tables of a keyspace one by one, by what they are told of each.
+    let (ty, table) = (
+        || SchemaTarget::Type("p".into()),
+        || SchemaTarget::Table("t".into()),
+    );
+    let all = [SchemaTarget::Keyspace, ty(), table()];
+    assert_eq!(created, told_of(SchemaChangeKind::Created, all));
     assert_eq!(
         session.run("CREATE SNAPSHOT IF NOT EXISTS s ON KEYSPACE app"),
         None
@@ -287,8 +296,9 @@ fn drivers_are_told_of_snapshots_as_keyspaces_with_the_columns_of_their_moment()
     assert!(names(&session, "keyspaces").contains(&"app@s".to_string()));
     assert_eq!(names(&session, "types"), ["app", "app@s"]);
     assert!(names(&session, "tables").contains(&"app@s".to_string()));
-    let dropped = session.run("DROP SNAPSHOT s ON KEYSPACE app");
-    assert_eq!(dropped, Some(change(SchemaChangeKind::Dropped)));
+    let dropped = session.changes("DROP SNAPSHOT s ON KEYSPACE app");
+    let all = [table(), ty(), SchemaTarget::Keyspace];
+    assert_eq!(dropped, told_of(SchemaChangeKind::Dropped, all));
     assert_eq!(
         session.run("DROP SNAPSHOT IF EXISTS s ON KEYSPACE app"),
         None

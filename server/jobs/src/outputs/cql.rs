@@ -129,7 +129,9 @@ impl CqlOutput {
             created.transpose().map_err(CatalogError::from)
         };
         let created = self.catalog.change(create).flatten();
-        created.map_err(TaskError::failed)?;
+        if created.map_err(TaskError::failed)? {
+            (self.catalog).announce_table(self.schema.keyspace(), self.schema.name());
+        }
         let table = self.table()?;
         table.ok_or_else(|| TaskError::failed(format!("table {} was dropped", self.name())))
     }

@@ -84,6 +84,10 @@ fn write(output: &CqlOutput, partition: u32, rows: &[(&str, &str)]) -> Result<()
 #[test]
 fn rows_make_a_table_with_their_columns_and_appear_by_one_commit() {
     let fixture = fixture();
+    let (tell, told) = std::sync::mpsc::channel();
+    (fixture.catalog).on_announced_table(move |keyspace, table| {
+        tell.send(format!("{keyspace}.{table}")).unwrap();
+    });
     let output = fixture.output("t", rows()).unwrap();
     output.check().unwrap();
     write(&output, 1, &[("Aarhus,a", "3,0.5"), ("Bonn,b", "7,")]).unwrap();
@@ -91,6 +95,10 @@ fn rows_make_a_table_with_their_columns_and_appear_by_one_commit() {
     assert!(fixture.catalog.state().table("ks", "t").is_none());
     let before_us = fixture.catalog.timestamps().next_us().unwrap();
     output.commit().unwrap();
+    // Clients hear of it, once.
+    assert!(told.try_iter().eq(["ks.t"]));
+    fixture.output("t", rows()).unwrap().commit().unwrap();
+    assert_eq!(told.try_iter().count(), 0);
     let expected = ["Aarhus a 3 0.5", "Aarhus b -1 1E3", "Bonn b 7 null"];
     assert_eq!(fixture.found("t"), expected);
     let table = fixture.catalog.state().table("ks", "t").unwrap().clone();
