@@ -397,6 +397,53 @@ fn a_table_that_a_job_announces_is_told_as_created() {
 }
 
 #[test]
+fn keys_that_are_named_are_left_by_their_tokens() {
+    let mut server = Server::with(&["CREATE TABLE t (a int, b int, PRIMARY KEY (a, b))"]);
+    let mut keys: Vec<i32> = (1..=4).collect();
+    keys.sort_by_key(|a| ebb_catalog::key::Token::of(&a.to_be_bytes()).0);
+    for a in &keys {
+        server.run(&format!("INSERT INTO t (a, b) VALUES ({a}, 1)"));
+    }
+    let [first, second, third, last] = keys[..] else {
+        panic!("four keys");
+    };
+    let cases = [
+        (
+            format!("a = {second} AND token(a) = token({second})"),
+            vec![second],
+        ),
+        (
+            format!("token(a) = token({first}) AND a = {second}"),
+            vec![],
+        ),
+        (
+            format!("a = {second} AND token(a) > token({second})"),
+            vec![],
+        ),
+        (
+            format!("a = {second} AND token(a) >= token({second}) AND b = 1"),
+            vec![second],
+        ),
+        (
+            format!("a IN (1, 2, 3, 4) AND token(a) > token({first}) AND token(a) < token({last})"),
+            vec![second.min(third), second.max(third)],
+        ),
+    ];
+    for (restrictions, expected) in cases {
+        let found = server.rows(&format!("SELECT a FROM t WHERE {restrictions}"));
+        let expected: Vec<String> = expected.iter().map(i32::to_string).collect();
+        assert_eq!(found, expected.join(" | "), "{restrictions}");
+    }
+    let ordered =
+        format!("SELECT a FROM t WHERE a = {first} AND token(a) = token({first}) ORDER BY b DESC");
+    assert_eq!(server.rows(&ordered), first.to_string());
+    assert_eq!(
+        server.refused("SELECT a FROM t WHERE a = 1 AND token(a) = 1 AND token(a) = 2"),
+        "a cannot be restricted by more than one relation if it includes an Equal"
+    );
+}
+
+#[test]
 fn functions_know_the_time_of_the_statement() {
     let mut server = squares();
     let select = "SELECT toUnixTimestamp(currentTimestamp()) AS t FROM t WHERE a = 4";

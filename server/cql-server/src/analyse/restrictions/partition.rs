@@ -22,8 +22,8 @@ pub enum PartitionRestrictions {
     /// All.
     #[default]
     All,
-    /// By key: for each of its columns what it may be.
-    Keys(Vec<OneOf>),
+    /// By key: for each of its columns what it may be, and by which tokens these are left.
+    Keys(Vec<OneOf>, Vec<TokenAsk>),
     /// By token.
     Tokens(Vec<TokenAsk>),
 }
@@ -69,40 +69,30 @@ impl PartitionRestrictions {
             )
         };
         let tokens = std::mem::take(&mut parsed.tokens);
-        if tokens.is_empty() && by_column.iter().all(by_key) {
+        check_tokens(schema, &tokens)?;
+        if by_column.iter().all(by_key) {
             let one = |asked: Vec<Asked>| match asked.into_iter().next().map(|asked| asked.ask) {
                 Some(Ask::Equal(Tuple::Terms(mut terms))) => OneOf::Equal(terms.remove(0)),
                 Some(Ask::In(values)) => OneOf::In(values),
                 _ => unreachable!("only these are by key"),
             };
-            return Ok(Self::Keys(by_column.into_iter().map(one).collect()));
-        }
-        if !tokens.is_empty() && by_column.iter().any(|asked| !asked.is_empty()) {
-            let names: Vec<&str> = keys.iter().map(|key| &*key.name).collect();
-            if by_column.iter().all(by_key) {
-                return invalid(format!(
-                    "Columns \"{}\" cannot be restricted by both a normal relation and a token \
-                     relation",
-                    names.join(", ")
-                ));
-            }
+            return Ok(Self::Keys(by_column.into_iter().map(one).collect(), tokens));
         }
         predicates.extend(by_column.into_iter().flatten().map(Predicate::of));
         if tokens.is_empty() {
             return Ok(Self::All);
         }
-        check_tokens(schema, &tokens)?;
         Ok(Self::Tokens(tokens))
     }
 
     /// Whether the partitions are named.
     pub fn is_by_key(&self) -> bool {
-        matches!(self, Self::Keys(_))
+        matches!(self, Self::Keys(..))
     }
 
     /// Whether it names several partitions by IN.
     pub fn has_in(&self) -> bool {
-        let Self::Keys(columns) = self else {
+        let Self::Keys(columns, _) = self else {
             return false;
         };
         columns.iter().any(|column| matches!(column, OneOf::In(_)))
@@ -111,7 +101,7 @@ impl PartitionRestrictions {
     /// The marker that gives the column of the partition key at a place, where one does.
     pub fn marker(&self, position: usize) -> Option<u16> {
         match self {
-            Self::Keys(columns) => match columns.get(position)? {
+            Self::Keys(columns, _) => match columns.get(position)? {
                 OneOf::Equal(term) => term.marker(),
                 OneOf::In(InTuples::List(list)) => match &list[..] {
                     [Tuple::Terms(terms)] => terms[0].marker(),
@@ -134,7 +124,14 @@ impl PartitionRestrictions {
                 End::Unbounded,
             ))),
             Self::Tokens(tokens) => token_bounds(tokens, bound).map(Partitions::Range),
-            Self::Keys(columns) => keys(schema, columns, bound).map(Partitions::Keys),
+            Self::Keys(columns, tokens) => {
+                let mut keys = keys(schema, columns, bound)?;
+                if !tokens.is_empty() {
+                    let range = token_bounds(tokens, bound)?;
+                    keys.retain(|key| range.contains(&key.header_key()));
+                }
+                Ok(Partitions::Keys(keys))
+            }
         }
     }
 }
