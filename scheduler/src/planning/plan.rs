@@ -10,7 +10,8 @@ use crate::model::{Job, JobId, Splits};
 use crate::policy::Policy;
 use crate::sim::{Recording, SimConfig, SimError, SimJob, simulate};
 use serde::Serialize;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What is expected of a job.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -99,16 +100,24 @@ pub fn plan(
         policy,
         confidence,
         safe: Vec::new(),
+        missed: Vec::new(),
     };
-    let ends = planner.ends(None)?;
+    let ends = planner.ends()?;
     // Where nothing is left to chance, one future tells it all.
     if ends.windows(2).all(|pair| pair[0] == pair[1]) {
         planner.futures.truncate(1);
     }
-    let met = planner.met(&ends, None);
+    let met = planner.met(&ends);
     planner.safe = met
         .iter()
         .map(|met| met.is_some_and(|p| p >= confidence))
+        .collect();
+    planner.missed = (ends.iter().take(planner.futures.len()))
+        .map(|future| {
+            let jobs = of_interest.iter().zip(future);
+            jobs.map(|(&id, end_s)| planner.job(id).job.met(*end_s) == Some(false))
+                .collect()
+        })
         .collect();
     let mut outlooks = Vec::new();
     for (index, &id) in of_interest.iter().enumerate() {
@@ -145,6 +154,8 @@ struct Planner<'a> {
     confidence: f64,
     /// Which of them are safe as things stand.
     safe: Vec<bool>,
+    /// Per future, which of them miss their goal as things stand.
+    missed: Vec<Vec<bool>>,
 }
 
 impl Planner<'_> {
@@ -153,36 +164,75 @@ impl Planner<'_> {
         (jobs.iter().find(|job| job.job.id == id)).expect("a job of every future")
     }
 
-    /// Per future, the end of each job of interest, with a change to one of them.
-    fn ends(&self, change: Option<(JobId, Change)>) -> Result<Vec<Vec<Option<f64>>>, SimError> {
-        let ends = self.futures.iter().map(|(config, jobs)| {
-            let config = SimConfig {
-                recording: Recording::default(),
-                ..config.clone()
-            };
-            let jobs = match change {
-                Some((id, change)) => changed(jobs, id, change),
-                None => jobs.clone(),
-            };
-            let report = simulate(&config, jobs, self.policy)?;
-            let end = |id: &JobId| {
-                let record = report.jobs.iter().find(|record| record.job.id == *id)?;
-                record.finished_s
-            };
-            Ok(self.of_interest.iter().map(end).collect())
-        });
-        ends.collect()
+    /// Per future, the end of each job of interest.
+    fn ends(&self) -> Result<Vec<Vec<Option<f64>>>, SimError> {
+        let ends: Vec<Mutex<Vec<Option<f64>>>> =
+            self.futures.iter().map(|_| Mutex::default()).collect();
+        let order: Vec<usize> = (0..self.futures.len()).collect();
+        self.on_all_cores(&order, |future| {
+            let (config, jobs) = &self.futures[future];
+            let ended = self.ends_of(config, jobs.clone())?;
+            *ends[future].lock().unwrap_or_else(PoisonError::into_inner) = ended;
+            Ok(true)
+        })?;
+        let ends = ends.into_iter().map(Mutex::into_inner);
+        Ok(ends
+            .map(|ends| ends.unwrap_or_else(PoisonError::into_inner))
+            .collect())
+    }
+
+    /// The end of each job of interest in one future; `None` for one that is not there or
+    /// does not end.
+    fn ends_of(&self, config: &SimConfig, jobs: Vec<SimJob>) -> Result<Vec<Option<f64>>, SimError> {
+        let config = SimConfig {
+            recording: Recording::default(),
+            ..config.clone()
+        };
+        let report = simulate(&config, jobs, self.policy)?;
+        let end = |id: &JobId| {
+            let record = report.jobs.iter().find(|record| record.job.id == *id)?;
+            record.finished_s
+        };
+        Ok(self.of_interest.iter().map(end).collect())
+    }
+
+    /// Does `work` for the futures in this order, several at once, until it says false.
+    /// False if it did.
+    fn on_all_cores(
+        &self,
+        order: &[usize],
+        work: impl Fn(usize) -> Result<bool, SimError> + Sync,
+    ) -> Result<bool, SimError> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let (next, go_on) = (AtomicUsize::new(0), AtomicBool::new(true));
+        let worker = || -> Result<(), SimError> {
+            while go_on.load(Ordering::Relaxed)
+                && let Some(&future) = order.get(next.fetch_add(1, Ordering::Relaxed))
+            {
+                if !work(future)? {
+                    go_on.store(false, Ordering::Relaxed);
+                }
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads.min(order.len()))
+                .map(|_| scope.spawn(worker))
+                .collect();
+            workers
+                .into_iter()
+                .try_for_each(|worker| match worker.join() {
+                    Ok(done) => done,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                })
+        })?;
+        Ok(go_on.into_inner())
     }
 
     /// In which part of the futures each met its goal.
-    fn met(&self, ends: &[Vec<Option<f64>>], change: Option<(JobId, Change)>) -> Vec<Option<f64>> {
+    fn met(&self, ends: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
         let of = |(index, &id): (usize, &JobId)| {
-            let mut goal_s = self.job(id).job.goal_s?;
-            if let Some((changed, Change::LaterGoal { goal_s: later_s })) = change
-                && changed == id
-            {
-                goal_s = later_s;
-            }
+            let goal_s = self.job(id).job.goal_s?;
             let in_time =
                 |future: &&Vec<Option<f64>>| future[index].is_some_and(|end_s| end_s <= goal_s);
             Some(ends.iter().filter(in_time).count() as f64 / ends.len() as f64)
@@ -191,19 +241,52 @@ impl Planner<'_> {
     }
 
     /// Whether the job is safe with the change, and all others as safe as before.
+    ///
+    /// Most changes do not save it: the futures in which it is late as things stand come
+    /// first, no more of them are run than it takes to know, and none for longer than
+    /// until the last of the goals.
     fn saves(&self, index: usize, change: Change) -> Result<bool, SimError> {
-        let change = Some((self.of_interest[index], change));
-        let ends = self.ends(change)?;
-        let met = self.met(&ends, change);
-        let without = match change {
-            Some((_, Change::Without { job })) => Some(job),
-            _ => None,
+        let id = self.of_interest[index];
+        let gone = |other: usize| {
+            change
+                == Change::Without {
+                    job: self.of_interest[other],
+                }
         };
-        Ok((met.iter().enumerate()).all(|(other, met)| {
-            let must = other == index || self.safe[other];
-            let gone = without == Some(self.of_interest[other]);
-            !must || gone || met.is_some_and(|p| p >= self.confidence)
-        }))
+        let must: Vec<(usize, f64)> = (0..self.of_interest.len())
+            .filter(|&other| (other == index || self.safe[other]) && !gone(other))
+            .filter_map(|other| {
+                let goal_s = self.job(self.of_interest[other]).job.goal_s?;
+                Some(match change {
+                    Change::LaterGoal { goal_s } if other == index => (other, goal_s),
+                    _ => (other, goal_s),
+                })
+            })
+            .collect();
+        let futures = self.futures.len();
+        let enough = |met: usize| met as f64 / futures as f64 >= self.confidence;
+        let missed: Vec<AtomicUsize> = must.iter().map(|_| AtomicUsize::new(0)).collect();
+        let mut order: Vec<usize> = (0..futures).collect();
+        order.sort_by_key(|&future| !self.missed[future][index]);
+        // A goal that counts from the end of another job may lie at any time.
+        let chained = self.futures[0].1.iter().any(|job| job.after.is_some());
+        let last_goal_s = must
+            .iter()
+            .fold(0.0, |last: f64, &(_, goal_s)| last.max(goal_s));
+        self.on_all_cores(&order, |future| {
+            let (config, jobs) = &self.futures[future];
+            let mut config = config.clone();
+            if !chained {
+                config.horizon_s = config.horizon_s.min(last_goal_s.max(config.cycle_s));
+            }
+            let ends = self.ends_of(&config, changed(jobs, id, change))?;
+            let all_enough = must.iter().zip(&missed).all(|(&(job, goal_s), missed)| {
+                let late = ends[job].is_none_or(|end_s| end_s > goal_s);
+                let missed = missed.fetch_add(usize::from(late), Ordering::Relaxed);
+                enough(futures - missed - usize::from(late))
+            });
+            Ok(all_enough)
+        })
     }
 
     fn savings(&self, index: usize) -> Result<Vec<Saving>, SimError> {
