@@ -14,7 +14,7 @@ use ebb_scheduler::model::{
 use ebb_scheduler::policy::{
     ClusterView, JobView, Policy, Preemption, ReduceStart, RunningTask, all,
 };
-use ebb_scheduler::sim::{Metrics, Recording, SimConfig, Workload, simulate};
+use ebb_scheduler::sim::{Metrics, Recording, SimConfig, Variety, Workload, simulate};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 
@@ -58,6 +58,7 @@ fn week(name: &str, availability: Availability, load: f64, policy: &dyn Policy) 
         remote_factor: 1.0,
         stragglers: None,
         map_input_bytes: 0,
+        variety: Variety::default(),
     };
     let jobs = workload.draw(1, 1, 100);
     let mut config = SimConfig::one_slot_nodes(100, availability);
@@ -118,6 +119,40 @@ fn large_view(busy: u32, replicas: u32) -> ClusterView {
     }
 }
 
+/// As [`large_view`], but jobs with demands of their own in all three resources, on nodes
+/// of four cores that run up to four maps each.
+fn mixed_view() -> ClusterView {
+    let mut view = large_view(0, 0);
+    for node in &mut view.nodes {
+        node.capacity = Resources {
+            cpu_hundredths: 400,
+            io_bytes_per_s: 400,
+            memory_bytes: 400,
+        };
+    }
+    let jobs_n = view.jobs.len() as u32;
+    for (id, job) in (0..).zip(&mut view.jobs) {
+        let part = |prime: u32| 30 + id * prime % 131;
+        let demand = Resources {
+            cpu_hundredths: part(7919),
+            io_bytes_per_s: part(104_729).into(),
+            memory_bytes: part(3331).into(),
+        };
+        job.profile.map.demand = demand;
+    }
+    for slot in 0..4 * view.nodes.len() as u32 {
+        let node = slot / 4;
+        let job = &mut view.jobs[(slot * 31 % jobs_n) as usize];
+        job.running.push(RunningTask {
+            index: 1000 + slot,
+            node: NodeId(node),
+            phase: Phase::Map,
+            since_s: 900.0,
+        });
+    }
+    view
+}
+
 fn main() {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with("--"));
     let wanted = |what: &str| {
@@ -125,14 +160,14 @@ fn main() {
             .as_ref()
             .is_none_or(|filter| what.contains(filter.as_str()))
     };
-    for (name, busy, replicas) in [
-        ("empty cluster", 0, 0),
-        ("half busy", 5_000, 0),
-        ("busy", 10_000, 0),
-        ("empty, 3 replicas", 0, 3),
-        ("half busy, 3 replicas", 5_000, 3),
+    for (name, view) in [
+        ("empty cluster", large_view(0, 0)),
+        ("half busy", large_view(5_000, 0)),
+        ("busy", large_view(10_000, 0)),
+        ("empty, 3 replicas", large_view(0, 3)),
+        ("half busy, 3 replicas", large_view(5_000, 3)),
+        ("mixed demands, busy", mixed_view()),
     ] {
-        let view = large_view(busy, replicas);
         for policy in all() {
             if !wanted(&format!("decision {name} {}", policy.name())) {
                 continue;

@@ -114,6 +114,12 @@ fn swept(result: &StudyResult) -> Vec<(&'static str, String)> {
             "h",
             |policy| policy.distance_s.scaled(1.0 / 3600.0),
         );
+        draw(
+            "tardiness",
+            "Tardiness, mean over all jobs",
+            "h",
+            |policy| policy.tardiness_s.scaled(1.0 / 3600.0),
+        );
     }
     if policies().any(|policy| policy.locality.mean < 1.0) {
         draw(
@@ -156,17 +162,19 @@ fn has_goals(point: &PointResult) -> bool {
 fn table(point: &PointResult) -> String {
     let mut html = String::from(
         "<table><tr><th>policy<th>goals missed<th>± (95%)<th>beyond, h<th>distance, h\
-         <th>utilisation<th>local maps<th>last end, h</tr>",
+         <th>tardiness, h<th>p99, h<th>utilisation<th>local maps<th>last end, h</tr>",
     );
     for policy in &point.policies {
         let _ = write!(
             html,
-            "<tr><td>{}<td>{:.1}%<td>{:.1}<td>{:.2}<td>{:.2}<td>{:.1}%<td>{:.1}%<td>{:.1}</tr>",
+            "<tr><td>{}<td>{:.1}%<td>{:.1}<td>{:.2}<td>{:.2}<td>{:.2}<td>{:.1}<td>{:.1}%<td>{:.1}%<td>{:.1}</tr>",
             escape(&policy.policy),
             100.0 * policy.missed_fraction.mean,
             100.0 * policy.missed_fraction.half_width_95,
             policy.beyond_s.mean / 3600.0,
             policy.distance_s.mean / 3600.0,
+            policy.tardiness_s.mean / 3600.0,
+            policy.tardiness_p99_s.mean / 3600.0,
             100.0 * policy.utilisation.mean,
             100.0 * policy.locality.mean,
             policy.makespan_s.mean / 3600.0,

@@ -73,6 +73,11 @@ pub struct PolicyResult {
     pub beyond_s: Interval,
     /// Time left until the goal for jobs that met it, in seconds.
     pub distance_s: Interval,
+    /// Mean tardiness of all jobs with a goal that were submitted within the window that
+    /// counts, in seconds.
+    pub tardiness_s: Interval,
+    /// Its 99th percentile, in seconds.
+    pub tardiness_p99_s: Interval,
     /// CPU held of what f(t) left.
     pub utilisation: Interval,
     /// Maps that ran where their input lay, 0 to 1.
@@ -167,6 +172,8 @@ impl PolicyResult {
             above_bound: None,
             beyond_s: over(|m| m.beyond_s),
             distance_s: over(|m| m.distance_s),
+            tardiness_s: over(|m| m.tardiness_s),
+            tardiness_p99_s: over(|m| m.tardiness_p99_s),
             utilisation: over(|m| m.utilisation),
             locality: over(|m| m.locality),
             remote_bytes: over(|m| m.remote_bytes as f64),

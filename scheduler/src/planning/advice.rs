@@ -283,7 +283,7 @@ mod tests {
     use crate::availability::Availability;
     use crate::model::{Job, Node, NodeId, Profile, Resources};
     use crate::policy::{ForecastEdf, JobView, Preemption, ReduceStart};
-    use crate::sim::Workload;
+    use crate::sim::{Variety, Workload};
     use std::sync::Arc;
 
     fn past(room: f64, met: bool) -> Past {
@@ -347,6 +347,7 @@ mod tests {
             remote_factor: 1.0,
             stragglers: None,
             map_input_bytes: 0,
+            variety: Variety::default(),
         };
         let week = |seed: u64| {
             let f = Availability::constant(1000.0).unwrap();

@@ -241,7 +241,7 @@ mod tests {
     use crate::availability::Availability;
     use crate::model::{Job, JobId, Profile};
     use crate::policy::all;
-    use crate::sim::{Metrics, TaskLength, Workload, simulate};
+    use crate::sim::{Metrics, TaskLength, Variety, Workload, simulate};
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
@@ -311,6 +311,7 @@ mod tests {
                 remote_factor: 1.0,
                 stragglers: None,
                 map_input_bytes: 0,
+                variety: Variety::default(),
             };
             let jobs = workload.draw(round, 1, nodes);
             let bound = offline_bound(&config, &jobs);

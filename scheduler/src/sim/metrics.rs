@@ -27,6 +27,12 @@ pub struct Metrics {
     /// Mean time that was left until the goal for the jobs that met it, in
     /// seconds.
     pub distance_s: f64,
+    /// Mean tardiness of the jobs with a goal that were submitted within the window, met
+    /// or not, in seconds: max(0, end - goal); an unfinished one counts as if it had
+    /// finished when the run ended.
+    pub tardiness_s: f64,
+    /// What 99% of those jobs' tardiness does not exceed, in seconds (nearest rank).
+    pub tardiness_p99_s: f64,
     /// CPU that tasks held of what f(t) left within the window. Tasks that drain
     /// where f(t) fell can bring it above 1.
     pub utilisation: f64,
@@ -55,6 +61,11 @@ impl Metrics {
                 .collect()
         };
         let (beyond, distance) = (late_s(false), late_s(true));
+        let mut tardiness: Vec<f64> = (counted.iter())
+            .filter(|job| within(job.job.submitted_s))
+            .filter_map(|job| Some((end_s(job) - job.job.goal_s?).max(0.0)))
+            .collect();
+        tardiness.sort_by(f64::total_cmp);
         let with_goal = beyond.len() + distance.len();
         let maps = |of: fn(&JobRecord) -> u32| counted.iter().map(|job| of(job)).sum::<u32>();
         let (local, remote) = (maps(|job| job.local_maps), maps(|job| job.remote_maps));
@@ -72,12 +83,20 @@ impl Metrics {
                 .count() as u32,
             beyond_s: ratio(beyond.iter().sum(), beyond.len() as f64).max(0.0),
             distance_s: -ratio(distance.iter().sum(), distance.len() as f64),
+            tardiness_s: ratio(tardiness.iter().sum(), tardiness.len() as f64),
+            tardiness_p99_s: p99(&tardiness),
             utilisation: ratio(report.work_in_window, report.available_in_window),
             locality: ratio(f64::from(local), f64::from(local + remote)),
             remote_bytes: counted.iter().map(|job| job.remote_bytes).sum(),
             makespan_s: (report.jobs.iter().filter_map(|job| job.finished_s)).fold(0.0, f64::max),
         }
     }
+}
+
+/// The least of `sorted` that 99% do not exceed; 0 of none.
+fn p99(sorted: &[f64]) -> f64 {
+    let rank = (0.99 * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
 }
 
 fn ratio(part: f64, whole: f64) -> f64 {
@@ -169,7 +188,8 @@ mod tests {
     }
 
     /// Window 100 to 200. Before it: nothing counts, unless it ends inside. One
-    /// job is 20 s late, one, unfinished at 500, 350 s; one was 10 s early.
+    /// job is 20 s late, one, unfinished at 500, 350 s; one was 10 s early. Of the two
+    /// that were submitted inside, one is 350 s late.
     #[test]
     fn only_jobs_that_touch_the_window_count() {
         let report = SimReport {
@@ -193,10 +213,20 @@ mod tests {
         assert_eq!(metrics.unfinished, 1);
         assert_eq!(metrics.beyond_s, (20.0 + 350.0) / 2.0);
         assert_eq!(metrics.distance_s, 10.0);
+        assert_eq!(metrics.tardiness_s, 350.0 / 2.0);
+        assert_eq!(metrics.tardiness_p99_s, 350.0);
         assert_eq!(metrics.utilisation, 0.75);
         assert_eq!(metrics.locality, 0.75);
         assert_eq!(metrics.remote_bytes, 4 * 64);
         assert_eq!(metrics.makespan_s, 260.0);
+    }
+
+    #[test]
+    fn the_99th_of_a_hundred_is_the_99th_percentile() {
+        let up_to = |n: u32| -> Vec<f64> { (1..=n).map(f64::from).collect() };
+        assert_eq!(p99(&up_to(100)), 99.0);
+        assert_eq!(p99(&up_to(101)), 100.0);
+        assert_eq!(p99(&[]), 0.0);
     }
 
     /// 1, 2, 3, 4: mean 2.5, variance 5/3, t = 3.182.

@@ -35,4 +35,4 @@ pub use job::{SimJob, Stragglers, TaskLength};
 pub use job_run::drawn_lengths_s;
 pub use metrics::{Interval, Metrics};
 pub use report::{JobRecord, ShareSample, SimReport, TaskRecord};
-pub use workload::{Workload, place_splits};
+pub use workload::{Variety, Workload, place_splits};

@@ -8,6 +8,45 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
+/// How generated jobs differ from those of table 5.6; by default they do not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variety {
+    /// So many jobs arrive at once on average, a geometrically distributed number; at
+    /// least 1. The rate of all jobs stays what it is.
+    pub burst_jobs_mean: f64,
+    /// Sizes follow a Pareto distribution with this tail index, above 1, instead of a
+    /// log-normal one: the smaller, the more of the work is in few jobs.
+    pub maps_pareto: Option<f64>,
+    /// Parts of the jobs, 0 to 1, and how long their maps take, in seconds; those of the
+    /// other jobs as the profile says.
+    pub other_map_s: Vec<(f64, f64)>,
+    /// What a job's maps are believed to take before one has finished, in parts of what
+    /// they take: log-uniform between these two.
+    pub estimate_factor: (f64, f64),
+}
+
+impl Default for Variety {
+    fn default() -> Self {
+        Self {
+            burst_jobs_mean: 1.0,
+            maps_pareto: None,
+            other_map_s: Vec::new(),
+            estimate_factor: (1.0, 1.0),
+        }
+    }
+}
+
+impl Variety {
+    /// Mean length of the maps of all jobs, in seconds, when those that are not told
+    /// apart take `map_s`.
+    #[must_use]
+    pub fn mean_map_s(&self, map_s: f64) -> f64 {
+        let parts: f64 = self.other_map_s.iter().map(|(part, _)| part).sum();
+        let others = self.other_map_s.iter().map(|(part, map_s)| part * map_s);
+        (1.0 - parts) * map_s + others.sum::<f64>()
+    }
+}
+
 /// Jobs that arrive as a Poisson process, of log-normal size, with goals in
 /// proportion to their length in isolation. All numbers are positive and finite.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +78,8 @@ pub struct Workload {
     pub stragglers: Option<Stragglers>,
     /// What a map reads, in bytes.
     pub map_input_bytes: u64,
+    /// How the jobs differ beyond that.
+    pub variety: Variety,
 }
 
 impl Workload {
@@ -46,8 +87,12 @@ impl Workload {
     /// whole waves of maps, then of reduces.
     #[must_use]
     pub fn isolated_s(&self, maps: u32, reduces: u32) -> f64 {
+        self.isolated_with(self.profile.map.task_s, maps, reduces)
+    }
+
+    fn isolated_with(&self, map_s: f64, maps: u32, reduces: u32) -> f64 {
         let waves = |tasks: u32| (f64::from(tasks) / self.isolated_slots).ceil();
-        waves(maps) * self.profile.map.task_s + waves(reduces) * self.profile.reduce.task_s
+        waves(maps) * map_s + waves(reduces) * self.profile.reduce.task_s
     }
 
     /// Draws the jobs, ordered by submission, with ids from `first_id` on. Their
@@ -59,29 +104,73 @@ impl Workload {
         rng.set_stream(u64::MAX);
         let mut jobs = Vec::new();
         let mut submitted_s = 0.0;
+        let burst = self.variety.burst_jobs_mean;
         loop {
-            submitted_s += -(1.0 - rng.random::<f64>()).ln() / self.rate_per_s;
+            submitted_s += -(1.0 - rng.random::<f64>()).ln() / self.rate_per_s * burst;
             if submitted_s >= self.span_s {
                 return jobs;
             }
-            let id = JobId(first_id + jobs.len() as u64);
-            jobs.push(self.draw_job(id, submitted_s, nodes, &mut rng));
+            loop {
+                let id = JobId(first_id + jobs.len() as u64);
+                jobs.push(self.draw_job(id, submitted_s, nodes, &mut rng));
+                // Nothing is drawn where nothing varies: the same seed draws the same jobs.
+                if burst <= 1.0 || rng.random::<f64>() < 1.0 / burst {
+                    break;
+                }
+            }
         }
     }
 
+    fn draw_maps(&self, rng: &mut ChaCha8Rng) -> u32 {
+        let maps = match self.variety.maps_pareto {
+            None => log_normal(self.maps_mean, self.maps_log_sd, rng),
+            // The least times u^(-1/a); the mean is a / (a - 1) of the least.
+            Some(tail) => {
+                let least = self.maps_mean * (tail - 1.0) / tail;
+                least * (1.0 - rng.random::<f64>()).powf(-1.0 / tail)
+            }
+        };
+        maps.round().max(1.0) as u32
+    }
+
+    /// How long the maps of a job take.
+    fn draw_map_s(&self, rng: &mut ChaCha8Rng) -> f64 {
+        let others = &self.variety.other_map_s;
+        if others.is_empty() {
+            return self.profile.map.task_s;
+        }
+        let mut at = rng.random::<f64>();
+        for &(part, map_s) in others {
+            if at < part {
+                return map_s;
+            }
+            at -= part;
+        }
+        self.profile.map.task_s
+    }
+
+    fn draw_estimate_factor(&self, rng: &mut ChaCha8Rng) -> f64 {
+        let (low, high) = self.variety.estimate_factor;
+        if low == high {
+            return low;
+        }
+        low * (high / low).powf(rng.random::<f64>())
+    }
+
     fn draw_job(&self, id: JobId, submitted_s: f64, nodes: u32, rng: &mut ChaCha8Rng) -> SimJob {
-        let maps = log_normal(self.maps_mean, self.maps_log_sd, rng)
-            .round()
-            .max(1.0) as u32;
+        let maps = self.draw_maps(rng);
+        let map_s = self.draw_map_s(rng);
         let reduces = (f64::from(maps) * self.reduces_per_map).ceil() as u32;
         let goal_s = self.goal_factor.map(|(low, high)| {
             let factor = low + (high - low) * rng.random::<f64>();
-            submitted_s + factor * self.isolated_s(maps, reduces)
+            submitted_s + factor * self.isolated_with(map_s, maps, reduces)
         });
         let length = |mean_s: f64| match self.task_log_sd {
             0.0 => TaskLength::Fixed(mean_s),
             log_sd => TaskLength::LogNormal { mean_s, log_sd },
         };
+        let mut profile = self.profile;
+        profile.map.task_s = map_s * self.draw_estimate_factor(rng);
         SimJob {
             reduces,
             reduce_length: length(self.profile.reduce.task_s),
@@ -92,8 +181,8 @@ impl Workload {
             ..SimJob::of_maps(
                 Job::new(id, submitted_s, goal_s),
                 maps,
-                self.profile,
-                length(self.profile.map.task_s),
+                profile,
+                length(map_s),
             )
         }
     }
@@ -128,6 +217,7 @@ mod tests {
             remote_factor: 1.2,
             stragglers: None,
             map_input_bytes: 0,
+            variety: Variety::default(),
         }
     }
 
@@ -162,6 +252,46 @@ mod tests {
                 assert_eq!(nodes.len(), 3, "three different nodes");
             }
         }
+    }
+
+    /// Half of the jobs with maps of 3,600 s; believed to take 2 to 5 times as long.
+    #[test]
+    fn estimates_and_lengths_vary_and_goals_keep_to_the_truth() {
+        let mut workload = thesis();
+        workload.variety.other_map_s = vec![(0.5, 3600.0)];
+        workload.variety.estimate_factor = (2.0, 5.0);
+        assert_eq!(workload.variety.mean_map_s(387.0), (387.0 + 3600.0) / 2.0);
+        let jobs = workload.draw(9, 1, 100);
+        for job in &jobs {
+            let TaskLength::Fixed(map_s) = job.map_length else {
+                panic!("no deviation was asked for");
+            };
+            let believed = job.profile.map.task_s / map_s;
+            assert!((2.0 - 1e-9..5.0 + 1e-9).contains(&believed), "{believed}");
+            let waves = (f64::from(job.maps) / 100.0).ceil();
+            let factor = (job.job.goal_s.unwrap() - job.job.submitted_s) / (waves * map_s);
+            assert!((1.5 - 1e-6..4.0 + 1e-6).contains(&factor), "{factor}");
+        }
+        let long = jobs.iter().filter(|job| job.map_length.mean_s() == 3600.0);
+        let part = long.count() as f64 / jobs.len() as f64;
+        assert!((0.45..0.55).contains(&part), "{part}");
+    }
+
+    #[test]
+    fn bursts_and_pareto_sizes_keep_the_work_that_arrives() {
+        let mut workload = thesis();
+        workload.variety.burst_jobs_mean = 10.0;
+        workload.variety.maps_pareto = Some(2.5);
+        let weeks: Vec<Vec<SimJob>> = (0..8).map(|seed| workload.draw(seed, 1, 100)).collect();
+        let jobs = weeks.iter().flatten();
+        let n = jobs.clone().count() as f64;
+        // 8 weeks of 250 bursts of 10 +- 9.5: off by 2% or so.
+        assert!((0.9..1.1).contains(&(n / 8.0 / 2500.0)), "{n}");
+        let maps = jobs.map(|job| f64::from(job.maps)).sum::<f64>() / n;
+        assert!((57.0..67.0).contains(&maps), "{maps}");
+        let mut at_once: Vec<f64> = weeks[0].iter().map(|job| job.job.submitted_s).collect();
+        at_once.dedup();
+        assert!(at_once.len() < weeks[0].len() / 5);
     }
 
     #[test]

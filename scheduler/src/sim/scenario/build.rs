@@ -2,13 +2,13 @@
 
 use super::error::Complaint;
 use super::schema::{self, File};
-use super::trace::Traces;
+use super::trace::{Traces, Whole};
 use crate::availability::{Availability, DAY_S, SineDay};
 use crate::model::{Job, JobId, NodeId, PhaseProfile, Pool, Profile, Resources, TypedSlots};
 use crate::policy::{Preemption, ReduceStart, by_name};
 use crate::sim::{
     ForecastError, NodeLoss, Recording, SimConfig, SimJob, SimNode, Spread, Stragglers, TaskLength,
-    Workload, place_splits,
+    Variety, Workload, place_splits,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -246,10 +246,16 @@ fn part(
             ref file,
             measures,
             whole,
+            from_s,
+            clip,
         } => {
+            let whole = match clip {
+                true => Whole::Most(whole),
+                false => Whole::Limit(whole),
+            };
             let trace = traces.read(file, measures, whole);
             return trace
-                .and_then(|trace| trace.availability(cpu_hundredths))
+                .and_then(|trace| trace.from(from_s)?.availability(cpu_hundredths))
                 .map_err(|what| Complaint::new(field, what));
         }
         schema::Availability::Constant { fraction } => {
@@ -440,11 +446,14 @@ fn generator(file: &File, workload: &schema::Workload, config: &SimConfig) -> Ch
         let what = "must be two positive numbers, the smaller one first";
         return Err(Complaint::new("workload.goal_factor", what));
     }
-    let profile = tasks.profile;
+    let variety = variety(workload, tasks.profile.map.task_s / tasks.written.map_s)?;
+    let mut profile = tasks.profile;
+    // What policies believe of it is part of the variety.
+    profile.map.task_s = tasks.written.map_s;
     let work_of =
         |phase: PhaseProfile, length_s: f64| length_s * f64::from(phase.demand.cpu_hundredths);
     let job_work = workload.maps_mean
-        * (work_of(profile.map, tasks.written.map_s)
+        * (work_of(profile.map, variety.mean_map_s(profile.map.task_s))
             + workload.reduces_per_map * work_of(profile.reduce, profile.reduce.task_s));
     let rate_per_s = match (workload.load, workload.jobs) {
         (Some(load), None) => {
@@ -496,6 +505,43 @@ fn generator(file: &File, workload: &schema::Workload, config: &SimConfig) -> Ch
         remote_factor: tasks.written.remote_factor,
         stragglers: tasks.stragglers,
         map_input_bytes: tasks.written.map_input_bytes,
+        variety,
+    })
+}
+
+/// `estimate` is what the application's maps are believed to take, in parts of what they
+/// take.
+fn variety(workload: &schema::Workload, estimate: f64) -> Checked<Variety> {
+    let burst = workload.burst_jobs_mean;
+    if !(burst.is_finite() && burst >= 1.0) {
+        let what = format!("must be finite and at least 1, got {burst}");
+        return Err(Complaint::new("workload.burst_jobs_mean", what));
+    }
+    if let Some(tail) = workload.maps_pareto
+        && !(tail.is_finite() && tail > 1.0)
+    {
+        let what = format!("a tail index must be finite and above 1, got {tail}");
+        return Err(Complaint::new("workload.maps_pareto", what));
+    }
+    for &(part, map_s) in &workload.other_map_s {
+        positive("workload.other_map_s", map_s)?;
+        not_negative("workload.other_map_s", part)?;
+    }
+    let parts: f64 = workload.other_map_s.iter().map(|(part, _)| part).sum();
+    if parts > 1.0 {
+        let what = format!("the parts of the jobs are {parts} together; at most 1");
+        return Err(Complaint::new("workload.other_map_s", what));
+    }
+    let (low, high) = workload.estimate_factor.unwrap_or((1.0, 1.0));
+    if !(low > 0.0 && high >= low && high.is_finite()) {
+        let what = "must be two positive numbers, the smaller one first";
+        return Err(Complaint::new("workload.estimate_factor", what));
+    }
+    Ok(Variety {
+        burst_jobs_mean: burst,
+        maps_pareto: workload.maps_pareto,
+        other_map_s: workload.other_map_s.clone(),
+        estimate_factor: (low * estimate, high * estimate),
     })
 }
 

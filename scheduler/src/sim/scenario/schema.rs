@@ -129,6 +129,12 @@ pub(super) enum Availability {
         measures: Measured,
         /// The value that stands for all of the nodes.
         whole: f64,
+        /// Where time 0 lies, in seconds after the first value.
+        #[serde(default)]
+        from_s: f64,
+        /// Whether a larger value counts as that, instead of being refused.
+        #[serde(default)]
+        clip: bool,
     },
     /// The thesis's f(t) of figure 5.22: 0.575 of the nodes on average, 0.375 to
     /// either side at level 3, two thirds and one third of that at 2 and 1.
@@ -179,6 +185,16 @@ pub(super) struct Workload {
     pub goal_factor: Option<(f64, f64)>,
     #[serde(default)]
     pub reduces_per_map: f64,
+    /// So many jobs at once on average.
+    #[serde(default = "unit")]
+    pub burst_jobs_mean: f64,
+    /// Tail index of Pareto sizes instead of log-normal ones.
+    pub maps_pareto: Option<f64>,
+    /// Parts of the jobs, and how long their maps take in place of the application's.
+    #[serde(default)]
+    pub other_map_s: Vec<(f64, f64)>,
+    /// What policies believe at first, in parts of the truth: between these.
+    pub estimate_factor: Option<(f64, f64)>,
     /// Name of one of `[applications]`.
     pub application: String,
 }

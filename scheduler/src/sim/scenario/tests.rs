@@ -237,6 +237,29 @@ fn a_trace_is_what_is_left_beside_the_load() {
     assert_eq!(left, [7500.0, 5000.0, 0.0, 10_000.0, 10_000.0]);
 }
 
+/// Time 0 is a quarter of an hour after the first value. 121 counts as the 120 of all nodes.
+#[test]
+fn a_trace_may_begin_later_and_be_clipped() {
+    let with = |more: &str| {
+        let text = DAY.replace(
+            "kind = \"burstiness\"\nlevel = 3",
+            &format!("kind = \"trace\"\nfile = \"load.csv\"\nwhole = 120\n{more}"),
+        );
+        Scenario::parse_with("day.toml", &text, &|_| {
+            Ok("0,30\n3600,60\n7200,121\n".to_string())
+        })
+    };
+    let scenario = with("clip = true\nfrom_s = 900").unwrap();
+    let (config, _) = scenario.points[0].draw(0);
+    let left = [0.0, 2699.0, 2700.0, 6300.0].map(|t_s| config.availability.at(t_s));
+    assert_eq!(left, [7500.0, 7500.0, 5000.0, 0.0]);
+    let error = with("clip = true\nfrom_s = 7201").unwrap_err().to_string();
+    assert!(
+        error.contains("between 0 and the last value, 7200 s"),
+        "{error}"
+    );
+}
+
 #[test]
 fn a_trace_with_a_gap_a_duplicate_or_a_wrong_number_is_refused() {
     for (load, said) in [

@@ -13,10 +13,21 @@ pub(super) struct Trace {
     steps: Vec<(f64, f64)>,
 }
 
+/// The value that stands for all of the nodes.
+#[derive(Clone, Copy)]
+pub(super) enum Whole {
+    /// No value may be larger.
+    Limit(f64),
+    /// A larger value counts as this.
+    Most(f64),
+}
+
 impl Traces<'_> {
-    /// The series in `file`, whose first value holds from time 0 on; `whole` is
-    /// the value that stands for all of the nodes.
-    pub fn read(&self, file: &str, measures: Measured, whole: f64) -> Result<Trace, String> {
+    /// The series in `file`, whose first value holds from time 0 on.
+    pub fn read(&self, file: &str, measures: Measured, whole: Whole) -> Result<Trace, String> {
+        let (Whole::Limit(most) | Whole::Most(most)) = whole;
+        let clips = matches!(whole, Whole::Most(_));
+        let whole = most;
         if !(whole.is_finite() && whole > 0.0) {
             return Err(format!("whole must be positive and finite, got {whole}"));
         }
@@ -31,6 +42,7 @@ impl Traces<'_> {
                     "{file}: nothing was measured at {t_s} s, with values {step_s} s apart: fill gaps first"
                 ));
             };
+            let value = if clips { value.min(whole) } else { value };
             if value > whole {
                 return Err(format!(
                     "{file}: {value} at {t_s} s is more than all of the nodes, {whole}"
@@ -47,6 +59,23 @@ impl Traces<'_> {
 }
 
 impl Trace {
+    /// The same with time 0 so many seconds after its first value.
+    pub fn from(self, from_s: f64) -> Result<Self, String> {
+        let last_s = self.steps.last().map_or(0.0, |&(t_s, _)| t_s);
+        if !(0.0..=last_s).contains(&from_s) {
+            return Err(format!(
+                "from_s must lie between 0 and the last value, {last_s} s, got {from_s}"
+            ));
+        }
+        let first = self.steps.partition_point(|&(t_s, _)| t_s <= from_s) - 1;
+        let steps = self.steps[first..].iter();
+        Ok(Self {
+            steps: steps
+                .map(|&(t_s, part)| ((t_s - from_s).max(0.0), part))
+                .collect(),
+        })
+    }
+
     /// Of nodes with `cpu_hundredths` in all.
     pub fn availability(&self, cpu_hundredths: f64) -> Result<Availability, String> {
         let steps = self.steps.iter().map(|&(from_s, part)| Step {
