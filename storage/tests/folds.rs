@@ -234,6 +234,13 @@ fn every_reader_sees_the_same_before_and_after_folds() {
                 let found = text(table.get(key).unwrap());
                 assert_eq!(found, model[at].at(now_ms), "{i}");
             }
+            if rng.random_bool(0.2) {
+                // Together, in whatever order.
+                let places: [usize; 3] = [(); 3].map(|()| rng.random_range(0..2));
+                let found = table.get_many(&places.map(|at| [b"a", b"b"][at])).unwrap();
+                let found: Vec<_> = found.into_iter().map(text).collect();
+                assert_eq!(found, places.map(|at| model[at].at(now_ms)), "{i}");
+            }
             if !views.is_empty() && rng.random_bool(0.3) {
                 let (view, seen) = &views[rng.random_range(0..views.len())];
                 assert_eq!(text(view.get(&table, key).unwrap()), seen[at], "{i}");

@@ -26,11 +26,11 @@ use crate::key::{KeyRange, ReadPoint, SeqNo};
 use crate::manifest::{DatabaseId, read_database_id};
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
-use crate::read::{Fold, MergeOperators, Merger};
+use crate::read::{MergeOperators, Merger};
 use crate::runs::{RunMeta, RunStore};
-use crate::sstable::{BlockCache, ReadCounters};
+use crate::sstable::BlockCache;
 use crate::table_store::{LocalTables, TableStore};
-use crate::version::TableVersion;
+use crate::version::{Lookup, TableVersion};
 
 /// What a reader has to know of a table.
 #[derive(Debug, Serialize, Deserialize)]
@@ -185,11 +185,10 @@ impl DetachedTable {
 
     /// The value that a key had.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        let mut fold = Fold::new(self.point.read_time());
-        let mut reads = ReadCounters::default();
-        self.version
-            .get(key, self.point.seq, &mut fold, &self.merger, &mut reads)?;
-        fold.finish(key, &self.merger)
+        let mut lookup = Lookup::new(key, self.point.read_time());
+        let lookups = std::slice::from_mut(&mut lookup);
+        self.version.get(lookups, self.point.seq, &self.merger)?;
+        lookup.finish(&self.merger)
     }
 
     /// Keys that cut a range into at most `parts` pieces of about as many bytes on

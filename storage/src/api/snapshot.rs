@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::api::table::{end_read, get_at};
+use crate::api::table::{end_read, get_at, get_many_at};
 use crate::api::{PinnedTable, Range, Table, Value};
 use crate::db::{DbInner, TableCore};
 use crate::error::{Error, Result};
@@ -64,15 +64,14 @@ impl View {
         self.range(table, KeyRange::prefix(prefix))
     }
 
-    /// The values of some keys at this instant, in their order.
+    /// The values of some keys at this instant, in their order: as [`Table::get_many`].
     pub fn get_many<K: AsRef<[u8]>>(
         &self,
         table: &Table,
         keys: &[K],
     ) -> Result<Vec<Option<Value>>> {
         let begun = self.db.metering().begin();
-        let get = |key: &K| self.get_in(&table.core, key.as_ref());
-        let values: Vec<_> = keys.iter().map(get).collect::<Result<_>>()?;
+        let values = self.get_many_in(&table.core, keys)?;
         end_read(&self.db, begun, &values);
         Ok(values)
     }
@@ -101,6 +100,15 @@ impl View {
     fn get_in(&self, core: &TableCore, key: &[u8]) -> Result<Option<Value>> {
         let point = (self.point.seq, self.point.read_time());
         get_at(&self.db, core, &core.peek(), key, point)
+    }
+
+    fn get_many_in<K: AsRef<[u8]>>(
+        &self,
+        core: &TableCore,
+        keys: &[K],
+    ) -> Result<Vec<Option<Value>>> {
+        let point = (self.point.seq, self.point.read_time());
+        get_many_at(&self.db, core, &core.peek(), keys, point)
     }
 
     fn range_of<K, R>(&self, core: &TableCore, range: R, fill_cache: bool) -> Range
@@ -243,7 +251,7 @@ impl SnapshotTable {
 
     /// The values that some keys had, in their order.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
-        keys.iter().map(|key| self.get(key.as_ref())).collect()
+        self.view.get_many_in(&self.core, keys)
     }
 
     /// The entries that there were whose keys begin with `prefix`.

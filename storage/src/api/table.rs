@@ -13,9 +13,7 @@ use crate::error::Result;
 use crate::key::{KeyRange, ReadTime, SeqNo};
 use crate::meter::{Begun, RequestKind, Scan};
 use crate::options::{TableOptions, WriteOptions};
-use crate::read::Fold;
-use crate::sstable::ReadCounters;
-use crate::version::TableVersion;
+use crate::version::{Lookup, TableVersion};
 
 /// A value, shared with the block or memtable that it lies in where possible.
 pub type Value = Bytes;
@@ -174,15 +172,15 @@ impl Table {
         Range::new(Some(db), merger, version, point, range, true).metered(scan)
     }
 
-    /// The values of some keys, in their order, all at one instant.
+    /// The values of some keys, in their order, all at one instant. Keys that ascend and
+    /// are neighbours cost less than each by itself.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         let begun = self.db.metering().begin();
         let point = self.db.snapshots().register_view(|| self.db.read_point());
         let version = self.core.version();
         self.db.end_view(point);
         let at = (point.seq, point.read_time());
-        let get = |key: &K| get_at(&self.db, &self.core, &version, key.as_ref(), at);
-        let values: Vec<_> = keys.iter().map(get).collect::<Result<_>>()?;
+        let values = get_many_at(&self.db, &self.core, &version, keys, at)?;
         end_read(&self.db, begun, &values);
         Ok(values)
     }
@@ -234,9 +232,26 @@ pub(crate) fn get_at(
     key: &[u8],
     (seq, read_time): (SeqNo, ReadTime<'_>),
 ) -> Result<Option<Value>> {
-    let mut reads = ReadCounters::default();
-    let mut fold = Fold::new(read_time);
-    version.get(key, seq, &mut fold, &core.merger, &mut reads)?;
-    engine.counters().count_read(&reads);
-    fold.finish(key, &core.merger)
+    let mut lookup = Lookup::new(key, read_time);
+    version.get(std::slice::from_mut(&mut lookup), seq, &core.merger)?;
+    engine.counters().count_read(lookup.reads());
+    lookup.finish(&core.merger)
+}
+
+/// The same of some keys.
+pub(crate) fn get_many_at<K: AsRef<[u8]>>(
+    engine: &Engine,
+    core: &TableCore,
+    version: &TableVersion,
+    keys: &[K],
+    (seq, read_time): (SeqNo, ReadTime<'_>),
+) -> Result<Vec<Option<Value>>> {
+    let lookups = keys.iter().map(|key| Lookup::new(key.as_ref(), read_time));
+    let mut lookups: Vec<_> = lookups.collect();
+    version.get(&mut lookups, seq, &core.merger)?;
+    let finish = |lookup: Lookup<'_, '_>| {
+        engine.counters().count_read(lookup.reads());
+        lookup.finish(&core.merger)
+    };
+    lookups.into_iter().map(finish).collect()
 }

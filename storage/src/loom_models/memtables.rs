@@ -9,9 +9,8 @@ use crate::commit::CommitQueue;
 use crate::db::TableCore;
 use crate::key::{FileNumber, Kind, ReadTime, SeqNo};
 use crate::memtable::Memtable;
-use crate::read::{Fold, MergeOperator, MergeOperators, Merger};
-use crate::sstable::ReadCounters;
-use crate::version::TableVersion;
+use crate::read::{MergeOperator, MergeOperators, Merger};
+use crate::version::{Lookup, TableVersion};
 
 /// A table whose every commit is one version.
 struct Writes {
@@ -143,11 +142,10 @@ impl Operands {
     }
 
     fn read(&self, seq: SeqNo) -> Vec<u8> {
-        let mut fold = Fold::new(ReadTime::At(0));
-        let mut reads = ReadCounters::default();
-        let taken = (self.table).get(b"k", seq, &mut fold, &self.merger, &mut reads);
-        taken.unwrap();
-        let value = fold.finish(b"k", &self.merger).unwrap();
+        let mut lookup = Lookup::new(b"k", ReadTime::At(0));
+        let lookups = std::slice::from_mut(&mut lookup);
+        self.table.get(lookups, seq, &self.merger).unwrap();
+        let value = lookup.finish(&self.merger).unwrap();
         value.map_or(Vec::new(), |value| value.to_vec())
     }
 }

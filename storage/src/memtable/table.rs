@@ -182,10 +182,19 @@ impl Memtable {
         tombstones.as_ref()?.covering(key, seq)
     }
 
-    /// The newest version of `key` with a number `<= seq`. Older ones follow it.
-    pub(crate) fn newest(&self, key: &[u8], seq: SeqNo) -> Option<Entry<'_>> {
-        let entry = self.entries.seek(key, seq)?;
-        (entry.key() == key).then_some(entry)
+    /// The first version that is not before (key, seq): the newest of `key` with a number
+    /// `<= seq`, which older ones follow, or one of a key behind it. `found` is what this
+    /// answered for a smaller key.
+    pub(crate) fn seek<'a>(
+        &'a self,
+        found: Option<Entry<'a>>,
+        key: &[u8],
+        seq: SeqNo,
+    ) -> Option<Entry<'a>> {
+        match found {
+            Some(found) => self.entries.seek_on(found, key, seq),
+            None => self.entries.seek(key, seq),
+        }
     }
 
     /// Leaves with `operand`, a version of this memtable, what it and the versions below it
@@ -204,7 +213,8 @@ impl Memtable {
 
     #[cfg(all(test, not(loom)))]
     pub(crate) fn get(&self, key: &[u8], seq: SeqNo) -> Option<Version> {
-        self.newest(key, seq).map(version_of)
+        let found = self.seek(None, key, seq)?;
+        (found.key() == key).then(|| version_of(found))
     }
 
     /// All versions in order. Nothing may be inserted meanwhile that the caller

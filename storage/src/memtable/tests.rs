@@ -89,6 +89,29 @@ fn keys_that_differ_in_zeros_or_behind_the_prefix_are_in_order() {
     }
 }
 
+#[test]
+fn a_seek_from_a_neighbour_finds_what_one_from_the_top_finds() {
+    let seed = std::env::var("EBB_SEED").map_or_else(|_| rand::random(), |s| s.parse().unwrap());
+    println!("EBB_SEED={seed}");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let memtable = Memtable::default();
+    for i in 0..400 {
+        memtable.insert(&draw_key(&mut rng), SeqNo(i), Kind::Put, b"");
+    }
+    for _ in 0..if cfg!(miri) { 20 } else { 2000 } {
+        let mut keys = [draw_key(&mut rng), draw_key(&mut rng)];
+        keys.sort_unstable();
+        let [first, second] = &keys;
+        if first == second {
+            continue;
+        }
+        let seq = SeqNo(rng.random_range(0..500));
+        let near = memtable.seek(None, first, seq);
+        let found = memtable.seek(near, second, seq).map(found);
+        assert_eq!(found, memtable.seek(None, second, seq).map(self::found));
+    }
+}
+
 /// A key, often one of a few, often behind a long prefix that others share.
 fn draw_key(rng: &mut ChaCha8Rng) -> Vec<u8> {
     let prefix: &[u8] = match rng.random_range(0..4) {

@@ -1,8 +1,10 @@
 //! What a table consists of at one moment: its memtables, and the ordered list of
-//! its runs.
+//! its runs. A [`Lookup`] of a key goes through them.
 
+mod lookup;
 mod source;
 mod table_version;
 
+pub(crate) use lookup::Lookup;
 pub(crate) use source::Source;
 pub(crate) use table_version::TableVersion;

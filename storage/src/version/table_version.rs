@@ -19,13 +19,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::error::Result;
-use crate::key::{KeyRange, Kind, RangeTombstones, RunId, SeqNo, is_before};
-use crate::memtable::{Memtable, version_of};
+use crate::key::{KeyRange, RangeTombstones, RunId, SeqNo, is_before};
+use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
-use crate::read::{Fold, Merger};
+use crate::read::Merger;
 use crate::runs::Run;
-use crate::sstable::{ReadCounters, key_hash};
-use crate::version::Source;
+use crate::version::{Lookup, Source};
 
 /// A table at one moment.
 #[derive(Debug, Clone)]
@@ -48,42 +47,39 @@ impl TableVersion {
         }
     }
 
-    /// Gives `fold` the versions of `key` numbered `<= seq`, as many as it takes. All that
-    /// is numbered so is decided.
-    /// A range tombstone of a source hides what is older in it, and all that
-    /// older sources have.
+    /// Gives each look-up the versions of its key numbered `<= seq`, as many as it takes.
+    /// All that is numbered so is decided. Keys that ascend and are neighbours cost less.
+    /// A range tombstone of a source hides what is older in it, and all that older sources
+    /// have.
     pub(crate) fn get(
         &self,
-        key: &[u8],
+        lookups: &mut [Lookup<'_, '_>],
         seq: SeqNo,
-        fold: &mut Fold<'_>,
         merger: &Merger,
-        reads: &mut ReadCounters,
     ) -> Result<()> {
         for memtable in std::iter::once(&self.memtable).chain(&self.frozen) {
-            if let Some(run) = memtable.run() {
-                if run.versions(key, key_hash(key), seq, reads, |version| fold.take(version))? {
-                    return Ok(());
+            match memtable.run() {
+                Some(run) => {
+                    for lookup in Lookup::open(lookups) {
+                        lookup.take_of_run(run, seq)?;
+                    }
                 }
-                continue;
+                None => Lookup::take_of_memtable(lookups, memtable, seq, merger),
             }
-            if let Some(tombstone) = memtable.covering(key, seq) {
-                fold.hide_below(tombstone);
-            }
-            if take_of_memtable(memtable, key, seq, fold, merger) || fold.is_covered() {
+            if Lookup::open(lookups).next().is_none() {
                 return Ok(());
             }
         }
-        let hash = key_hash(key);
         for run in self.runs.iter().filter(|run| run.is_seen_at(seq)) {
             let tombstones = run.range_tombstones();
             let tombstones = tombstones.filter(|_| !mutation::is(Mutation::GetPastRangeTombstones));
-            if let Some(tombstone) = tombstones.and_then(|t| t.covering(key, seq)) {
-                fold.hide_below(tombstone);
+            for lookup in Lookup::open(lookups) {
+                if let Some(tombstone) = tombstones.and_then(|t| t.covering(lookup.key(), seq)) {
+                    lookup.hide_below(tombstone);
+                }
+                lookup.take_of_run(run, seq)?;
             }
-            if run.versions(key, hash, seq, reads, |version| fold.take(version))?
-                || fold.is_covered()
-            {
+            if Lookup::open(lookups).next().is_none() {
                 return Ok(());
             }
         }
@@ -247,54 +243,4 @@ impl TableVersion {
         }
         next
     }
-}
-
-/// A reader that met so many operands in a memtable leaves what they come to.
-const OPERANDS_TO_FOLD: usize = if cfg!(loom) { 2 } else { 8 };
-
-/// Gives `fold` the versions of `key` that a memtable has, numbered `<= seq`; true when it
-/// needs no older ones.
-///
-/// Many operands become one for readers to come, who find it with the newest of them
-/// ([`Memtable::leave_fold`]). So it is for those alone who see that operand, and it is
-/// what they would fold themselves: nothing comes in below, as all that is numbered so is
-/// decided, and a range tombstone among the operands is seen by all who see the newest.
-/// Where a put expires under them, readers differ, and nothing is left.
-fn take_of_memtable(
-    memtable: &Memtable,
-    key: &[u8],
-    seq: SeqNo,
-    fold: &mut Fold<'_>,
-    merger: &Merger,
-) -> bool {
-    let seq = mutation::replace(seq, Mutation::TakeFoldsOfLaterOperands, SeqNo::MAX);
-    let Some(newest) = memtable.newest(key, seq) else {
-        return false;
-    };
-    let newer = fold.operands();
-    let (mut operand_bytes, mut expires) = (0, false);
-    let mut next = Some(newest);
-    let is_done = loop {
-        let Some(entry) = next.filter(|entry| entry.key() == key) else {
-            break false;
-        };
-        if let Some(left) = entry.fold() {
-            break fold.take(version_of(left));
-        }
-        expires = entry.kind() == Kind::ExpiringPut;
-        if fold.take(version_of(entry)) {
-            break true;
-        }
-        operand_bytes += entry.value().len();
-        next = entry.next();
-    };
-    if fold.operands() - newer >= OPERANDS_TO_FOLD
-        && (!expires || mutation::is(Mutation::LeaveFoldsOfExpired))
-        && let Some((kind, value)) = fold.fold_behind(newer, key, merger)
-        // What grows with every operand is left again once it has doubled.
-        && value.len() <= 2 * operand_bytes
-    {
-        memtable.leave_fold(newest, kind, &value);
-    }
-    is_done
 }

@@ -55,6 +55,20 @@ impl Source<'_> {
         }
     }
 
+    /// The operands of two keys, the first of which is the smaller one.
+    ///
+    /// # Errors
+    /// As the store.
+    pub fn get_both(&self, keys: [&[u8]; 2]) -> Result<[Option<Bytes>; 2]> {
+        let found = match self {
+            Self::Live(table, view) => view.get_many(table, &keys).map_err(of_store)?,
+            Self::Snapshot(table, _) => table.get_many(&keys).map_err(of_store)?,
+            Self::Computed(_) => return Ok([self.get(keys[0])?, self.get(keys[1])?]),
+        };
+        let mut found = found.into_iter();
+        Ok([(); 2].map(|()| found.next().flatten()))
+    }
+
     /// The operands of keys from `from` to before `to`, in their order or against it.
     pub fn range(&self, from: &[u8], to: Option<&[u8]>, reversed: bool) -> Entries<'_> {
         use std::ops::Bound;

@@ -142,8 +142,8 @@ impl Walk<'_> {
         Ok(End::Done)
     }
 
-    /// One partition whose key is known. The header is read before any row, as merges that
-    /// purge demand.
+    /// One partition whose key is known. The header is read before any row or with it, as
+    /// merges that purge demand.
     fn partition(
         &self,
         prefix: Vec<u8>,
@@ -152,7 +152,16 @@ impl Walk<'_> {
         progress: &mut Progress,
     ) -> Result<End> {
         let header_key = with(&prefix, HEADER);
-        let header = self.source.get(&header_key)?;
+        let rows = with(&prefix, ROW);
+        // The only row that is asked for comes with the header.
+        let (header, mut only) = match self.rows {
+            Rows::Exactly(clusterings) if clusterings.len() == 1 => {
+                let key = [&rows[..], &clusterings[0]].concat();
+                let [header, row] = self.source.get_both([&header_key, &key])?;
+                (header, Some(row))
+            }
+            _ => (self.source.get(&header_key)?, None),
+        };
         let partition = Partition::new(
             self.fetch,
             self.schema,
@@ -162,7 +171,6 @@ impl Walk<'_> {
         )?;
         let mut had_rows = resume.is_some_and(|resume| resume.had_rows);
         // Of the rows: from here, to before there.
-        let rows = with(&prefix, ROW);
         let all = ByteRange::of_prefix(rows.clone());
         let (mut low, mut high) = (all.from, all.to);
         if let Some(resume) = resume {
@@ -183,7 +191,11 @@ impl Walk<'_> {
                 if !is_in(&key) {
                     continue;
                 }
-                let Some(operand) = self.source.get(&key)? else {
+                let operand = match only.take() {
+                    Some(operand) => operand,
+                    None => self.source.get(&key)?,
+                };
+                let Some(operand) = operand else {
                     continue;
                 };
                 let step = self.visit(&partition, &key, prefix.len(), &operand, sink)?;

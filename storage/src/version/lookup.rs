@@ -1,0 +1,141 @@
+//! A key that is looked up in one source after the other, newest first.
+
+use bytes::Bytes;
+
+use crate::error::Result;
+use crate::key::{Kind, ReadTime, SeqNo};
+use crate::memtable::{Entry, Memtable, version_of};
+use crate::mutation::{self, Mutation};
+use crate::read::{Fold, Merger};
+use crate::runs::Run;
+use crate::sstable::{ReadCounters, key_hash};
+
+/// A reader that met so many operands in a memtable leaves what they come to.
+const OPERANDS_TO_FOLD: usize = if cfg!(loom) { 2 } else { 8 };
+
+/// One key, and what was found of it so far.
+#[derive(Debug)]
+pub(crate) struct Lookup<'k, 't> {
+    key: &'k [u8],
+    /// For the filters, once one is asked.
+    hash: Option<u64>,
+    fold: Fold<'t>,
+    reads: ReadCounters,
+    /// It needs nothing from older sources.
+    is_done: bool,
+}
+
+impl<'k, 't> Lookup<'k, 't> {
+    pub(crate) fn new(key: &'k [u8], read_time: ReadTime<'t>) -> Self {
+        Self {
+            key,
+            hash: None,
+            fold: Fold::new(read_time),
+            reads: ReadCounters::default(),
+            is_done: false,
+        }
+    }
+
+    /// What it cost.
+    pub(crate) fn reads(&self) -> &ReadCounters {
+        &self.reads
+    }
+
+    /// The value that was found.
+    ///
+    /// # Errors
+    /// As [`Fold::finish`].
+    #[inline]
+    pub(crate) fn finish(self, merger: &Merger) -> Result<Option<Bytes>> {
+        self.fold.finish(self.key, merger)
+    }
+
+    /// Those that go on to older sources.
+    #[inline]
+    pub(super) fn open(lookups: &mut [Self]) -> impl Iterator<Item = &mut Self> {
+        lookups.iter_mut().filter(|lookup| !lookup.is_done)
+    }
+
+    pub(super) fn key(&self) -> &'k [u8] {
+        self.key
+    }
+
+    /// Says that a range tombstone of this number, in the source that comes next, covers
+    /// the key.
+    pub(super) fn hide_below(&mut self, tombstone: SeqNo) {
+        self.fold.hide_below(tombstone);
+    }
+
+    /// Takes what a run has numbered `<= seq`.
+    ///
+    /// # Errors
+    /// As [`Run::versions`].
+    pub(super) fn take_of_run(&mut self, run: &Run, seq: SeqNo) -> Result<()> {
+        let hash = *self.hash.get_or_insert_with(|| key_hash(self.key));
+        let Self { fold, reads, .. } = self;
+        let is_based = run.versions(self.key, hash, seq, reads, |version| fold.take(version))?;
+        self.is_done = is_based || self.fold.is_covered();
+        Ok(())
+    }
+
+    /// Takes for each that goes on what a memtable has numbered `<= seq`.
+    pub(super) fn take_of_memtable(
+        lookups: &mut [Self],
+        memtable: &Memtable,
+        seq: SeqNo,
+        merger: &Merger,
+    ) {
+        // What was found for the key before, and that key.
+        let (mut found, mut before): (Option<Entry<'_>>, &[u8]) = (None, &[]);
+        for lookup in Self::open(lookups) {
+            if let Some(tombstone) = memtable.covering(lookup.key, seq) {
+                lookup.hide_below(tombstone);
+            }
+            let near = found.filter(|_| before < lookup.key);
+            let seen = mutation::replace(seq, Mutation::TakeFoldsOfLaterOperands, SeqNo::MAX);
+            found = memtable.seek(near, lookup.key, seen);
+            before = lookup.key;
+            let newest = found.filter(|entry| entry.key() == lookup.key);
+            let is_based = newest.is_some_and(|newest| lookup.take_from(newest, memtable, merger));
+            lookup.is_done = is_based || lookup.fold.is_covered();
+        }
+    }
+
+    /// Takes the versions of a memtable from the newest that the reader sees; true when the
+    /// base is reached.
+    ///
+    /// Many operands become one for readers to come, who find it with the newest of them
+    /// ([`Memtable::leave_fold`]). So it is for those alone who see that operand, and it is
+    /// what they would fold themselves: nothing comes in below, as all that is numbered so
+    /// is decided, and a range tombstone among the operands is seen by all who see the
+    /// newest. Where a put expires under them, readers differ, and nothing is left.
+    fn take_from(&mut self, newest: Entry<'_>, memtable: &Memtable, merger: &Merger) -> bool {
+        let Self { key, fold, .. } = self;
+        let newer = fold.operands();
+        let (mut operand_bytes, mut expires) = (0, false);
+        let mut next = Some(newest);
+        let is_based = loop {
+            let Some(entry) = next.filter(|entry| entry.key() == *key) else {
+                break false;
+            };
+            if let Some(left) = entry.fold() {
+                break fold.take(version_of(left));
+            }
+            expires = entry.kind() == Kind::ExpiringPut;
+            if fold.take(version_of(entry)) {
+                break true;
+            }
+            operand_bytes += entry.value().len();
+            next = entry.next();
+        };
+        if fold.operands() - newer >= OPERANDS_TO_FOLD
+            && (!expires || mutation::is(Mutation::LeaveFoldsOfExpired))
+            && let Some((kind, value)) = fold.fold_behind(newer, key, merger)
+            // What grows with every operand is left again once it has doubled.
+            && value.len() <= 2 * operand_bytes
+        {
+            memtable.leave_fold(newest, kind, &value);
+        }
+        is_based
+    }
+}
