@@ -107,7 +107,7 @@ pub use job::text_output::TextOutput;
 pub use job::typed;
 pub use lease::{Lease, LeaseOptions, LeasedThread, leased_use};
 pub use options::{Management, RuntimeOptions, TASK_MEMORY_BYTES_MIN, Throttles};
-pub use pacing::class::SchedulingClass;
+pub use pacing::class::{SchedulingClass, current_class, lower_current_thread};
 pub use pacing::pacer::BURST_S;
 pub use pacing::thread_use::{ThreadFiles, ThreadUse};
 pub use process::{TaskServer, processes_cpu_s};

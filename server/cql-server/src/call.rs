@@ -18,8 +18,12 @@ pub enum Lane {
     /// As `Inline`, but where it would wait for the disk: then behind other writes, on
     /// one thread, which commits together what waits. Batches of writes run here.
     Write,
-    /// Behind other scans, on few threads: it may read any number of rows.
+    /// Behind other scans, on few threads: it may read any number of rows of some
+    /// partitions.
     Scan,
+    /// Behind others of its kind, on few threads of the kernel's idle class: it may read
+    /// the whole table.
+    Range,
     /// One at a time: it changes the schema.
     Schema,
 }

@@ -254,9 +254,11 @@ impl Service for Executor {
                     self.analyse(parsed, select, schema_of(&target), hash)?;
                 let plan = meaning.select.plan();
                 prepared.needs_keyspace = select.from.keyspace.is_none();
-                prepared.lane = match plan.is_point() || matches!(target, Target::Virtual(_)) {
-                    true => Lane::Inline,
-                    false => Lane::Scan,
+                prepared.lane = match &target {
+                    Target::Virtual(_) => Lane::Inline,
+                    _ if plan.is_point() => Lane::Inline,
+                    _ if plan.restrictions.partition.is_by_key() => Lane::Scan,
+                    _ => Lane::Range,
                 };
                 prepared.columns = Some(plan.columns.clone());
                 prepared.markers = meaning.markers.clone();

@@ -1,11 +1,7 @@
 //! The kernel's idle class, for a client that must not be in the way.
 
-use anyhow::{Result, anyhow};
-use thread_priority::ThreadPriority;
-use thread_priority::unix::{
-    NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,
-    thread_native_id,
-};
+use anyhow::{Result, ensure};
+use ebb_colocate::runtime::{SchedulingClass, lower_current_thread};
 
 /// Puts the calling thread under `SCHED_IDLE`: it runs on what threads of its session (or
 /// cgroup) leave.
@@ -13,7 +9,10 @@ use thread_priority::unix::{
 /// # Errors
 /// When the system does not grant it.
 pub(crate) fn enter_idle_class() -> Result<()> {
-    let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle)
-        .map_err(|error| anyhow!("the system does not grant the idle class: {error}"))
+    let class = lower_current_thread();
+    ensure!(
+        class == SchedulingClass::Idle,
+        "the system does not grant the idle class, only {class}"
+    );
+    Ok(())
 }

@@ -45,7 +45,7 @@ impl std::fmt::Display for SchedulingClass {
 
 /// Puts the calling thread under `SCHED_IDLE`, or what is nearest to it of what
 /// the system allows, and says what it runs under now.
-pub(in crate::runtime) fn lower_current_thread() -> SchedulingClass {
+pub fn lower_current_thread() -> SchedulingClass {
     // What counts is what the kernel reports afterwards: a refused nice value
     // does not undo a granted class.
     let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, IDLE);
@@ -75,7 +75,7 @@ pub(in crate::runtime) fn current_nice() -> i32 {
 }
 
 /// What the calling thread runs under.
-pub(in crate::runtime) fn current_class() -> SchedulingClass {
+pub fn current_class() -> SchedulingClass {
     let is_idle = thread_schedule_policy().is_ok_and(|policy| policy == IDLE);
     class_of(is_idle, current_nice())
 }

@@ -356,6 +356,10 @@ fn markers_have_names_types_and_places() {
         .prepare("SELECT v FROM ks.t WHERE a = ? AND b = ? AND c = ?")
         .unwrap();
     assert_eq!(point.lane(), Lane::Inline);
+    let range = server
+        .prepare("SELECT v FROM t WHERE token(a) > ?")
+        .unwrap();
+    assert_eq!(range.lane(), Lane::Range);
     assert!(!point.needs_keyspace() && prepared.needs_keyspace());
 }
 

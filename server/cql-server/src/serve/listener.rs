@@ -100,7 +100,7 @@ impl CqlServer {
             service,
             commits,
             statements: Statements::new(options.statement_bytes_max),
-            lanes: Lanes::new(&options),
+            lanes: Lanes::new(&options)?,
             events,
             stop: stop.clone(),
             latencies,

@@ -5,6 +5,7 @@
 //!     bytes ─> FrameDecoder ─> request ─┬─ Inline: executed here, in order
 //!                                       ├─ Write:  here, or in the commit lane
 //!                                       ├─ Scan:   a few at a time, all connections
+//!                                       ├─ Range:  the same, in the idle class
 //!                                       └─ Schema: one at a time
 //!     responses, in any order ─> one buffer ─> one write
 //! ```

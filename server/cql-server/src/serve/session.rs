@@ -227,7 +227,7 @@ impl<S: Service> Session<S> {
         let is_inline = match lane {
             Lane::Inline => true,
             Lane::Write => !self.writes_wait(now),
-            Lane::Scan | Lane::Schema => false,
+            Lane::Scan | Lane::Range | Lane::Schema => false,
         };
         if !is_inline {
             let statements = vec![statement];
