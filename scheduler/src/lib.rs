@@ -15,10 +15,11 @@
 //! - [`model`]: jobs, tasks, nodes, resources, profiles;
 //! - [`availability`]: f(t), how much is free over time;
 //! - [`forecast`]: f(t) from a measured load, with intervals;
-//! - [`policy`]: the eight schedulers of the thesis, its baselines included, and one
-//!   of our own;
+//! - [`policy`]: the eight schedulers of the thesis, its baselines included, one of our
+//!   own, and three rules of weighted completion time;
 //! - [`sim`]: an event-driven simulator;
 //! - [`planning`]: what any scheduler must miss, plans, advice at submission;
+//! - [`msjo`]: weighted completion times, all jobs known in advance;
 //! - [`queueing`]: tasks that run faster near their data, in time slots;
 //! - [`runtime`]: map, shuffle, reduce, retries, pacing.
 //!
@@ -68,7 +69,7 @@
 //! Both are on by default. A service that only runs jobs leaves them out and builds a
 //! third fewer crates.
 //!
-//! - `scenarios`, and with it `simulation`: [`sim`] and [`planning`];
+//! - `scenarios`, and with it `simulation`: [`sim`], [`planning`], [`msjo`] and [`queueing`];
 //! - `typed`: [`runtime::typed`].
 
 #![forbid(unsafe_code)]
@@ -85,6 +86,8 @@ pub mod forecast;
 #[cfg(feature = "lp")]
 pub mod lp;
 pub mod model;
+#[cfg(feature = "simulation")]
+pub mod msjo;
 #[cfg(feature = "simulation")]
 pub mod planning;
 pub mod policy;

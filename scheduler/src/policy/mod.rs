@@ -21,6 +21,7 @@
 //! | `on_time` | which goals can be met together, by the forecast |
 //! | `fifo`, `fair`, `delay` | Hadoop's, one policy each |
 //! | `near_data` | those of the queueing model |
+//! | `weighted` | rules of weighted completion time |
 //! | `thesis/` | the policies of the thesis, and what only they use |
 //! | `registry` | all of them by name |
 
@@ -43,6 +44,7 @@ mod room;
 mod tests;
 mod thesis;
 mod view;
+mod weighted;
 mod workload;
 
 pub use decision::{Decision, Measure, Refill};
@@ -60,6 +62,7 @@ pub use thesis::{
     SPEEDUP_MIN, map_utility, reduce_utility, reverse_fit, reverse_map_utility, satisfaction,
 };
 pub use view::{ClusterView, DELAYS_MAX, JobView, Preemption, ReduceStart, RunningTask, Wait};
+pub use weighted::{HighJobWeightFirst, HighUnitWeightFirst, ShortestTaskFirst};
 pub use workload::required_slots;
 
 /// A scheduling policy; see the module for what it must not do.

@@ -1,8 +1,8 @@
 //! All policies by name, with where each comes from.
 
 use super::{
-    Adaptive, AdaptiveData, AdaptiveHardware, Delay, Fair, Fifo, ForecastEdf, Policy, Ras,
-    ReverseAdaptive,
+    Adaptive, AdaptiveData, AdaptiveHardware, Delay, Fair, Fifo, ForecastEdf, HighJobWeightFirst,
+    HighUnitWeightFirst, Policy, Ras, ReverseAdaptive, ShortestTaskFirst,
 };
 use serde::Serialize;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ struct Entry {
     build: fn() -> Arc<dyn Policy>,
 }
 
-const ENTRIES: [Entry; 9] = [
+const ENTRIES: [Entry; 12] = [
     Entry {
         descriptor: Descriptor {
             name: "fifo",
@@ -105,6 +105,30 @@ const ENTRIES: [Entry; 9] = [
             summary: "Keeps the jobs that the forecast can save; of those, the earliest goal first.",
         },
         build: || Arc::new(ForecastEdf),
+    },
+    Entry {
+        descriptor: Descriptor {
+            name: "huwf",
+            paper: "Ling et al. 2016, section 5.1.3, without gaps (baseline)",
+            summary: "The job whose weight is highest for its work takes all it can use.",
+        },
+        build: || Arc::new(HighUnitWeightFirst),
+    },
+    Entry {
+        descriptor: Descriptor {
+            name: "hjwf",
+            paper: "Ling et al. 2016, section 5.1.3, without gaps (baseline)",
+            summary: "The job whose weight is highest takes all it can use.",
+        },
+        build: || Arc::new(HighJobWeightFirst),
+    },
+    Entry {
+        descriptor: Descriptor {
+            name: "stf",
+            paper: "Ling et al. 2016, section 5.1.3 (baseline)",
+            summary: "The job whose tasks are shortest takes all it can use.",
+        },
+        build: || Arc::new(ShortestTaskFirst),
     },
 ];
 

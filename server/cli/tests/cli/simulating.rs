@@ -47,7 +47,10 @@ fn all_policies_are_listed_with_their_papers() {
             "adaptive-hardware",
             "ras",
             "reverse-adaptive",
-            "forecast-edf"
+            "forecast-edf",
+            "huwf",
+            "hjwf",
+            "stf"
         ]
     );
 }

@@ -1,0 +1,114 @@
+//! MARES and H-MARES: tasks are assigned to machines first, and ordered on each by a
+//! linear programme.
+//!
+//! After F. Chen, M. Kodialam and T. V. Lakshman, *Joint scheduling of processing and
+//! shuffle phases in MapReduce systems* (INFOCOM 2012), with the assignment by workload
+//! that Ling et al. give it.
+
+use super::instance::Instance;
+use super::list::{in_order_on, non_idling_on};
+use super::order::{by_key, ranks};
+use super::relaxation::{Bound, Inequality, Pool, Relaxation};
+use super::schedule::{Objective, Schedule};
+use crate::lp::LpError;
+use crate::model::NodeId;
+
+/// Tasks in job order, each to the machine with the least work so far, the lowest number
+/// of those.
+#[must_use]
+pub fn by_workload(instance: &Instance) -> Vec<NodeId> {
+    let mut work_s = vec![0.0; instance.machines()];
+    let nodes = instance.tasks.iter().map(|task| {
+        let least = (0..work_s.len())
+            .min_by(|&a, &b| f64::total_cmp(&work_s[a], &work_s[b]))
+            .expect("an instance has machines");
+        work_s[least] += task.length_s;
+        Instance::node(least)
+    });
+    nodes.collect()
+}
+
+/// The relaxation in which each machine has the tasks that `node` gives it.
+#[must_use]
+pub fn assigned<'a>(
+    instance: &'a Instance,
+    objective: Objective,
+    node: &[NodeId],
+) -> Relaxation<'a> {
+    let mut pools = vec![
+        Pool {
+            tasks: Vec::new(),
+            machines: 1,
+        };
+        instance.machines()
+    ];
+    for (task, node) in node.iter().enumerate() {
+        pools[node.0 as usize].tasks.push(task);
+    }
+    pools.retain(|pool| !pool.tasks.is_empty());
+    Relaxation {
+        instance,
+        objective,
+        pools,
+        inequality: Inequality::StartTimes,
+    }
+}
+
+/// MARES; for the objective [`Objective::Tasks`] H-MARES. Each machine runs its tasks in
+/// the order of the linear programme: H-MARES by completion, as printed; MARES by middle
+/// finish time, which comes nearer to the published ratios (1.69 against 1.65 by
+/// completion with 20 jobs, all random; the paper has 1.96). And a task waits for nothing but
+/// its release and the maps of its job: as published; or, `non_idling`, lets those behind
+/// it go first that may start. The bound is one of all schedules that assign tasks so, not
+/// of others.
+///
+/// # Errors
+/// As [`Relaxation::coge`].
+pub fn mares(
+    instance: &Instance,
+    objective: Objective,
+    eps: f64,
+    non_idling: bool,
+) -> Result<(Schedule, Bound), LpError> {
+    let node = by_workload(instance);
+    let bound = assigned(instance, objective, &node).coge(eps)?;
+    let part = match objective {
+        Objective::Jobs => 0.5,
+        Objective::Tasks => 1.0,
+    };
+    let key: Vec<f64> = (instance.tasks.iter().zip(&bound.start_s))
+        .map(|(task, start_s)| start_s + part * task.length_s)
+        .collect();
+    let schedule = if non_idling {
+        non_idling_on(instance, &ranks(instance, |at| key[at]), &node)
+    } else {
+        in_order_on(instance, &by_key(instance, &key), &node)
+    };
+    Ok((schedule, bound))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::job;
+    use super::*;
+
+    /// Two machines. Job 0, weight 1: maps of 4 s and 1 s, no delay, a reduce of 2 s. Job
+    /// 1, weight 10: a map of 3 s. Assigned in that order: 4 on the first machine, 1, 2
+    /// and 3 on the second, which has 3 s of work when the map of 3 s comes.
+    ///
+    /// Job 1 is worth most: its map is first on the second machine, from 0; job 0's map of
+    /// 1 s follows from 3, and its reduce from 4, when the map of 4 s has ended too.
+    #[test]
+    fn work_is_assigned_first_and_ordered_afterwards() {
+        let jobs = vec![
+            job(0, 0.0, 1.0, &[(4.0, 0.0), (1.0, 0.0)], &[2.0]),
+            job(1, 0.0, 10.0, &[(3.0, 0.0)], &[]),
+        ];
+        let instance = Instance::new(2, jobs).unwrap();
+        assert_eq!(by_workload(&instance), [0, 1, 1, 1].map(NodeId));
+        let (schedule, bound) = mares(&instance, Objective::Jobs, 0.0, false).unwrap();
+        assert_eq!(schedule.start_s, [0.0, 3.0, 4.0, 0.0]);
+        assert_eq!(schedule.value(&instance, Objective::Jobs), 36.0);
+        assert!(bound.value <= 36.0 + 1e-4 && bound.all_hold);
+    }
+}

@@ -1,0 +1,120 @@
+//! Rules of thumb: tasks by one number, without a linear programme.
+
+use super::instance::Instance;
+use super::list::{in_order, non_idling};
+use super::order::{available_first, ranks};
+use super::schedule::Schedule;
+
+/// What comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rule {
+    /// HUWF: the job whose weight is highest for its total work.
+    HighUnitWeightFirst,
+    /// HJWF: the job whose weight is highest.
+    HighJobWeightFirst,
+    /// STF: the shortest task.
+    ShortestTaskFirst,
+    /// HTWF: the task whose own weight is highest.
+    HighTaskWeightFirst,
+}
+
+impl Rule {
+    /// The rank of each task: 0 comes first. Ties: the job that was given first, then maps
+    /// before reduces, then by number.
+    #[must_use]
+    pub fn ranks(self, instance: &Instance) -> Vec<u32> {
+        let jobs = 0..instance.jobs.len();
+        let unit_weight: Vec<f64> = jobs.map(|job| instance.unit_weight(job)).collect();
+        ranks(instance, |at| {
+            let task = &instance.tasks[at];
+            match self {
+                Self::HighUnitWeightFirst => -unit_weight[task.job],
+                Self::HighJobWeightFirst => -instance.jobs[task.job].job.weight,
+                Self::ShortestTaskFirst => task.length_s,
+                Self::HighTaskWeightFirst => -task.weight,
+            }
+        })
+    }
+
+    /// As published for HUWF and HJWF: a plan made at once. The first of the tasks on a
+    /// list is planned on the machine where it can start as early as possible, even if that
+    /// machine has to wait for it; reduces join the list once all maps of their job are
+    /// *planned*.
+    #[must_use]
+    pub fn planned(self, instance: &Instance) -> Schedule {
+        in_order(instance, &available_first(instance, &self.ranks(instance)))
+    }
+
+    /// As published for STF and HTWF, and HUWF and HJWF without gaps: a machine that falls
+    /// free takes the first of the tasks that may start then.
+    #[must_use]
+    pub fn non_idling(self, instance: &Instance) -> Schedule {
+        non_idling(instance, &self.ranks(instance))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::job;
+    use super::super::instance::TaskSpec;
+    use super::super::schedule::Objective;
+    use super::*;
+
+    /// One machine. Job 0: weight 6, a map of 2 s whose output takes 1 s, a reduce of 4 s,
+    /// hence 1 a second. Job 1: weight 4, a map of 1 s, hence 4 a second.
+    fn instance() -> Instance {
+        let jobs = vec![
+            job(0, 0.0, 6.0, &[(2.0, 1.0)], &[4.0]),
+            job(1, 0.0, 4.0, &[(1.0, 0.0)], &[]),
+        ];
+        Instance::new(1, jobs).unwrap()
+    }
+
+    /// Job 1's map, then job 0: 0..1, 1..3, the output at 4, 4..8.
+    #[test]
+    fn huwf_takes_what_is_worth_most_a_second() {
+        let schedule = Rule::HighUnitWeightFirst.planned(&instance());
+        assert_eq!(schedule.start_s, [1.0, 4.0, 0.0]);
+        assert_eq!(schedule.value(&instance(), Objective::Jobs), 52.0);
+    }
+
+    /// Planned: job 0's reduce is on the list as soon as its map is planned, and the
+    /// machine waits from 2 s to 3 s for it. Non-idling: job 1's map takes that second.
+    #[test]
+    fn hjwf_waits_when_planned_and_does_not_when_non_idling() {
+        let rule = Rule::HighJobWeightFirst;
+        let planned = rule.planned(&instance());
+        assert_eq!(planned.start_s, [0.0, 3.0, 7.0]);
+        assert_eq!(planned.value(&instance(), Objective::Jobs), 74.0);
+        let non_idling = rule.non_idling(&instance());
+        assert_eq!(non_idling.start_s, [0.0, 3.0, 2.0]);
+        assert_eq!(non_idling.value(&instance(), Objective::Jobs), 54.0);
+    }
+
+    /// The map of 1 s, then the one of 2 s, whose reduce follows at 4 s.
+    #[test]
+    fn stf_takes_the_shortest_of_those_that_may_start() {
+        let schedule = Rule::ShortestTaskFirst.non_idling(&instance());
+        assert_eq!(schedule.start_s, [1.0, 4.0, 0.0]);
+        assert_eq!(schedule.value(&instance(), Objective::Tasks), 12.0);
+    }
+
+    /// Job 1's map weighs 3, others 1 but the reduce, which weighs 9 and cannot start yet.
+    #[test]
+    fn htwf_looks_at_the_weight_of_tasks() {
+        let mut jobs = vec![
+            job(0, 0.0, 6.0, &[(2.0, 1.0)], &[]),
+            job(1, 0.0, 4.0, &[(1.0, 0.0)], &[]),
+        ];
+        jobs[0].reduces.push(TaskSpec {
+            weight: 9.0,
+            ..TaskSpec::of(4.0)
+        });
+        jobs[1].maps[0].weight = 3.0;
+        let instance = Instance::new(1, jobs).unwrap();
+        let schedule = Rule::HighTaskWeightFirst.non_idling(&instance);
+        assert_eq!(schedule.start_s, [1.0, 4.0, 0.0]);
+        // 1 * 3 + 9 * 8 + 3 * 1.
+        assert_eq!(schedule.value(&instance, Objective::Tasks), 78.0);
+    }
+}

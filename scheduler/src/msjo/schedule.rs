@@ -1,0 +1,182 @@
+//! What was decided: where each task runs, and from when on.
+
+use super::instance::Instance;
+use crate::model::NodeId;
+use thiserror::Error;
+
+/// What a schedule is good for: the sum to be small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Objective {
+    /// The weighted completion times of jobs (TWJCT).
+    Jobs,
+    /// The weighted completion times of tasks (TWTCT).
+    Tasks,
+}
+
+/// A start and a machine for every task of an instance, in the order of its tasks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// S: when each starts, in seconds.
+    pub start_s: Vec<f64>,
+    /// Where it runs.
+    pub node: Vec<NodeId>,
+}
+
+/// What is wrong with a schedule.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum Violation {
+    /// It is for another instance.
+    #[error("the schedule has {0} tasks, the instance {1}")]
+    Length(usize, usize),
+    /// On a machine that is not there.
+    #[error("{0} runs on a machine that is not there")]
+    NoSuchMachine(String),
+    /// Before its release, or before its machine is free at all.
+    #[error("{0} starts before its release")]
+    BeforeRelease(String),
+    /// Before the output of a map.
+    #[error("{0} starts before the output of {1} has arrived")]
+    BeforeMap(String, String),
+    /// Two tasks at once.
+    #[error("{0} starts on a machine where {1} still runs")]
+    Overlap(String, String),
+}
+
+/// What rounding may shift a start by, in seconds.
+const ROUNDING_S: f64 = 1e-6;
+
+impl Schedule {
+    /// When a task ends, in seconds.
+    #[must_use]
+    pub fn end_s(&self, instance: &Instance, task: usize) -> f64 {
+        self.start_s[task] + instance.tasks[task].length_s
+    }
+
+    /// C: when a job ends, in seconds.
+    #[must_use]
+    pub fn completion_s(&self, instance: &Instance, job: usize) -> f64 {
+        let tasks = instance.jobs[job].last_tasks();
+        let ends_s = tasks.map(|task| self.end_s(instance, task));
+        ends_s.fold(0.0, f64::max)
+    }
+
+    /// The objective: a sum of weights times seconds.
+    #[must_use]
+    pub fn value(&self, instance: &Instance, objective: Objective) -> f64 {
+        match objective {
+            Objective::Jobs => (instance.jobs.iter().enumerate())
+                .map(|(at, job)| job.job.weight * self.completion_s(instance, at))
+                .sum(),
+            Objective::Tasks => (instance.tasks.iter().enumerate())
+                .map(|(at, task)| task.weight * self.end_s(instance, at))
+                .sum(),
+        }
+    }
+
+    /// Whether it can be carried out: every task once, on a machine that runs nothing else
+    /// meanwhile, not before its release, no reduce before the output of its job's maps
+    /// (equations (1) and (2)).
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self, instance: &Instance) -> Result<(), Violation> {
+        let tasks = instance.tasks.len();
+        if self.start_s.len() != tasks || self.node.len() != tasks {
+            let length = self.start_s.len().min(self.node.len());
+            return Err(Violation::Length(length, tasks));
+        }
+        let name = |task: usize| instance.tasks[task].id.to_string();
+        let mut on: Vec<Vec<usize>> = vec![Vec::new(); instance.machines()];
+        for (at, task) in instance.tasks.iter().enumerate() {
+            let Some(tasks) = on.get_mut(self.node[at].0 as usize) else {
+                return Err(Violation::NoSuchMachine(name(at)));
+            };
+            tasks.push(at);
+            let free_s = instance.free_s[self.node[at].0 as usize];
+            let in_time = self.start_s[at] >= task.released_s.max(free_s) - ROUNDING_S;
+            if !in_time {
+                return Err(Violation::BeforeRelease(name(at)));
+            }
+        }
+        for job in &instance.jobs {
+            for (map, reduce) in (job.maps.clone()).flat_map(|map| {
+                let reduces = job.reduces.clone();
+                reduces.map(move |reduce| (map, reduce))
+            }) {
+                let arrived_s = self.end_s(instance, map) + instance.tasks[map].delay_s;
+                if self.start_s[reduce] < arrived_s - ROUNDING_S {
+                    return Err(Violation::BeforeMap(name(reduce), name(map)));
+                }
+            }
+        }
+        for mut tasks in on {
+            tasks.sort_by(|&a, &b| self.start_s[a].total_cmp(&self.start_s[b]));
+            for pair in tasks.windows(2) {
+                if self.start_s[pair[1]] < self.end_s(instance, pair[0]) - ROUNDING_S {
+                    return Err(Violation::Overlap(name(pair[1]), name(pair[0])));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{figure_1, one_job};
+    use super::*;
+
+    fn schedule(start_s: &[f64], node: &[u32]) -> Schedule {
+        Schedule {
+            start_s: start_s.to_vec(),
+            node: node.iter().copied().map(NodeId).collect(),
+        }
+    }
+
+    /// Figure 1 (a): the tasks of job 1, then those of job 2.
+    #[test]
+    fn figure_1_adds_up() {
+        let instance = figure_1();
+        let fifo = schedule(
+            &[0.0, 0.0, 0.0, 75.0, 150.0, 150.0, 75.0, 150.0],
+            &[0, 1, 2, 0, 0, 1, 1, 2],
+        );
+        assert_eq!(fifo.check(&instance), Ok(()));
+        assert_eq!(fifo.completion_s(&instance, 1), 250.0);
+        assert_eq!(fifo.value(&instance, Objective::Jobs), 500.0);
+        // Maps end at 75, 75, 75, 150 and 150, all reduces at 250.
+        assert_eq!(fifo.value(&instance, Objective::Tasks), 1275.0);
+    }
+
+    /// Two maps of 4 s and 6 s whose output takes 2 s and 1 s, a reduce of 3 s.
+    #[test]
+    fn what_cannot_be_carried_out_is_found() {
+        let instance = one_job(2, 1.0, &[(4.0, 2.0), (6.0, 1.0)], &[3.0]);
+        let told = |start_s: &[f64], node: &[u32]| {
+            let checked = schedule(start_s, node).check(&instance);
+            checked.map_err(|violation| violation.to_string())
+        };
+        assert_eq!(told(&[1.0, 1.0, 8.0], &[0, 1, 0]), Ok(()));
+        let error = |text: &str| Err(text.to_string());
+        assert_eq!(
+            told(&[0.0, 1.0, 8.0], &[0, 1, 0]),
+            error("job-0/map-0 starts before its release")
+        );
+        assert_eq!(
+            told(&[1.0, 1.0, 7.5], &[0, 1, 0]),
+            error("job-0/reduce-0 starts before the output of job-0/map-1 has arrived")
+        );
+        assert_eq!(
+            told(&[1.0, 4.0, 11.0], &[0, 0, 0]),
+            error("job-0/map-1 starts on a machine where job-0/map-0 still runs")
+        );
+        assert_eq!(
+            told(&[1.0, 1.0, 8.0], &[0, 2, 0]),
+            error("job-0/map-1 runs on a machine that is not there")
+        );
+        assert_eq!(
+            told(&[1.0], &[0]),
+            error("the schedule has 1 tasks, the instance 3")
+        );
+    }
+}

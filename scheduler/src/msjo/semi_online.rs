@@ -1,0 +1,131 @@
+//! Semi-online (section 5.3): what arrives is planned at the end of the batch interval it
+//! arrives in.
+
+use super::instance::{Instance, JobTasks};
+use super::schedule::Schedule;
+use crate::model::NodeId;
+
+/// What is left to plan at some time.
+struct Rest {
+    instance: Instance,
+    /// The position of each of its tasks in the whole instance.
+    whole: Vec<usize>,
+}
+
+/// Plans at the end of each interval of `interval_s` seconds in which jobs were released
+/// all tasks that are known and have not been started, and follows the plan until the
+/// next one. SO-MarS: with `plan` by [`super::mars()`].
+///
+/// # Errors
+/// Those of `plan`.
+///
+/// # Panics
+/// When `interval_s` is not positive.
+pub fn semi_online<E>(
+    instance: &Instance,
+    interval_s: f64,
+    mut plan: impl FnMut(&Instance) -> Result<Schedule, E>,
+) -> Result<Schedule, E> {
+    assert!(interval_s > 0.0, "an interval takes time");
+    let mut whole = Schedule {
+        start_s: vec![f64::INFINITY; instance.tasks.len()],
+        node: vec![NodeId(0); instance.tasks.len()],
+    };
+    let mut plans_s: Vec<f64> = (instance.jobs.iter())
+        .map(|job| (job.job.submitted_s / interval_s).floor() * interval_s + interval_s)
+        .collect();
+    plans_s.sort_by(f64::total_cmp);
+    plans_s.dedup();
+    for now_s in plans_s {
+        let rest = rest(instance, &whole, now_s);
+        let planned = plan(&rest.instance)?;
+        for (at, &task) in rest.whole.iter().enumerate() {
+            whole.start_s[task] = planned.start_s[at];
+            whole.node[task] = planned.node[at];
+        }
+    }
+    Ok(whole)
+}
+
+/// What has been released before `now_s` and, by the plan so far, not been started.
+fn rest(instance: &Instance, so_far: &Schedule, now_s: f64) -> Rest {
+    let started = |at: usize| so_far.start_s[at] < now_s;
+    let mut rest = Rest {
+        instance: Instance {
+            free_s: instance
+                .free_s
+                .iter()
+                .map(|free_s| free_s.max(now_s))
+                .collect(),
+            jobs: Vec::new(),
+            tasks: Vec::new(),
+        },
+        whole: Vec::new(),
+    };
+    for at in (0..instance.tasks.len()).filter(|&at| started(at)) {
+        let free_s = &mut rest.instance.free_s[so_far.node[at].0 as usize];
+        *free_s = free_s.max(so_far.end_s(instance, at));
+    }
+    for job in instance
+        .jobs
+        .iter()
+        .filter(|job| job.job.submitted_s < now_s)
+    {
+        // Output on its way is a release of the reduces.
+        let arrivals_s = (job.maps.clone())
+            .filter(|&map| started(map))
+            .map(|map| so_far.end_s(instance, map) + instance.tasks[map].delay_s);
+        let arrived_s = arrivals_s.fold(now_s, f64::max);
+        let mut take = |tasks: std::ops::Range<usize>, from_s: f64| {
+            let start = rest.instance.tasks.len();
+            for at in tasks.filter(|&at| !started(at)) {
+                let mut task = instance.tasks[at];
+                task.job = rest.instance.jobs.len();
+                task.released_s = task.released_s.max(from_s);
+                rest.instance.tasks.push(task);
+                rest.whole.push(at);
+            }
+            start..rest.instance.tasks.len()
+        };
+        let maps = take(job.maps.clone(), now_s);
+        let reduces = take(job.reduces.clone(), arrived_s);
+        if maps.start < reduces.end {
+            rest.instance.jobs.push(JobTasks {
+                job: job.job,
+                maps,
+                reduces,
+            });
+        }
+    }
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::job;
+    use super::super::rules::Rule;
+    use super::super::schedule::Objective;
+    use super::*;
+
+    /// One machine, intervals of 10 s, high job weights first. Job 0 of weight 1 is
+    /// released at 0: planned at 10, maps 10..18 and 18..26. Job 1 of weight 2 is released
+    /// at 12 and planned at 20, while the second map runs: 26..31, before job 0's reduce,
+    /// whose output is there at 27: 31..34.
+    #[test]
+    fn what_runs_at_the_end_of_an_interval_runs_on() {
+        let jobs = vec![
+            job(0, 0.0, 1.0, &[(8.0, 1.0), (8.0, 1.0)], &[3.0]),
+            job(1, 12.0, 2.0, &[(5.0, 0.0)], &[]),
+        ];
+        let instance = Instance::new(1, jobs).unwrap();
+        let plan = |rest: &Instance| {
+            let schedule = Rule::HighJobWeightFirst.planned(rest);
+            assert_eq!(schedule.check(rest), Ok(()));
+            Ok::<_, ()>(schedule)
+        };
+        let schedule = semi_online(&instance, 10.0, plan).unwrap();
+        assert_eq!(schedule.start_s, [10.0, 18.0, 31.0, 26.0]);
+        assert_eq!(schedule.check(&instance), Ok(()));
+        assert_eq!(schedule.value(&instance, Objective::Jobs), 34.0 + 62.0);
+    }
+}

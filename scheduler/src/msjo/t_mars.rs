@@ -1,0 +1,136 @@
+//! T-MarS (Algorithm 3): for the weighted completion times of tasks.
+
+use super::instance::Instance;
+use super::list::{in_order, non_idling};
+use super::mars::middle_s;
+use super::order::{by_key, ranks};
+use super::relaxation::{Bound, Inequality, Relaxation};
+use super::schedule::{Objective, Schedule};
+use crate::lp::LpError;
+
+/// When the tasks of an interval may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intervals {
+    /// As printed: once the interval opens that they were put into. All machines idle
+    /// until then, so that the published ratios are out of reach.
+    Opening,
+    /// Behind those of the intervals before, as soon as a machine is free; one that is
+    /// free waits for its next task.
+    InOrder,
+    /// The same, but a task that may start goes before one that may not.
+    NonIdling,
+}
+
+/// T-MarS. Tasks are put into the intervals (2^(n-2), 2^(n-1)] seconds by their completion
+/// in the linear programme with equation (13), and scheduled interval by interval by their
+/// middle finish times. Delays count, where there are any.
+///
+/// # Errors
+/// As [`Relaxation::coge`].
+pub fn t_mars(
+    instance: &Instance,
+    eps: f64,
+    intervals: Intervals,
+) -> Result<(Schedule, Bound), LpError> {
+    let relaxation = Relaxation {
+        inequality: Inequality::CompletionTimes,
+        ..Relaxation::msjo(instance, Objective::Tasks)
+    };
+    let bound = relaxation.coge(eps)?;
+    let schedule = t_mars_of(instance, &bound.start_s, intervals);
+    Ok((schedule, bound))
+}
+
+/// The number n of the interval that a time lies in, from 1.
+fn interval(end_s: f64) -> usize {
+    // Completions carry the solver's error; one that is a hair too late is in time.
+    1 + (end_s * (1.0 - 1e-7)).log2().ceil().max(0.0) as usize
+}
+
+fn t_mars_of(instance: &Instance, start_s: &[f64], intervals: Intervals) -> Schedule {
+    let ends_s = instance.tasks.iter().zip(start_s);
+    let number: Vec<usize> = ends_s
+        .map(|(task, start_s)| interval(start_s + task.length_s))
+        .collect();
+    let middle_s = middle_s(instance, start_s);
+    let mut order = by_key(instance, &middle_s);
+    order.sort_by_key(|&at| number[at]);
+    match intervals {
+        Intervals::InOrder => in_order(instance, &order),
+        Intervals::NonIdling => {
+            let mut place = vec![0.0; order.len()];
+            for (rank, &at) in order.iter().enumerate() {
+                place[at] = rank as f64;
+            }
+            non_idling(instance, &ranks(instance, |at| place[at]))
+        }
+        Intervals::Opening => {
+            let opens_s = openings_s(instance, &number);
+            let mut late = instance.clone();
+            for (task, &number) in late.tasks.iter_mut().zip(&number) {
+                task.released_s = task.released_s.max(opens_s[number - 1]);
+            }
+            in_order(&late, &order)
+        }
+    }
+}
+
+/// When each interval opens, from the first on: 1 plus, for each interval before, its end
+/// and the mean work of its tasks on a machine.
+fn openings_s(instance: &Instance, number: &[usize]) -> Vec<f64> {
+    let last = number.iter().copied().max().unwrap_or(0);
+    let mut work_s = vec![0.0; last + 1];
+    for (task, &number) in instance.tasks.iter().zip(number) {
+        work_s[number] += task.length_s;
+    }
+    let mut opens_s = vec![1.0];
+    for (before, work_s) in work_s.iter().enumerate().skip(1) {
+        let end_s = 2.0_f64.powi(before as i32 - 1);
+        opens_s.push(opens_s[before - 1] + end_s + work_s / instance.machines() as f64);
+    }
+    opens_s
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::job;
+    use super::*;
+
+    #[test]
+    fn intervals_double() {
+        let numbers = [0.5, 1.0, 1.5, 2.0, 2.1, 4.0, 4.1].map(interval);
+        assert_eq!(numbers, [1, 1, 2, 2, 3, 3, 4]);
+    }
+
+    /// One machine, a map of 2 s, its reduce of 1 s without delay, and another map of 4 s,
+    /// that end in the relaxation at 2, 3 and 7 s: intervals 2, 3 and 4. Interval 2 opens
+    /// at 1 + 1 = 2 s, interval 3 at 2 + 2 + 2 = 6 s, interval 4 at 6 + 4 + 1 = 11 s.
+    #[test]
+    fn as_printed_machines_wait_until_intervals_open() {
+        let jobs = vec![
+            job(0, 0.0, 1.0, &[(2.0, 0.0)], &[1.0]),
+            job(1, 0.0, 1.0, &[(4.0, 0.0)], &[]),
+        ];
+        let instance = Instance::new(1, jobs).unwrap();
+        let starts = |intervals| t_mars_of(&instance, &[0.0, 2.0, 3.0], intervals).start_s;
+        assert_eq!(starts(Intervals::Opening), [2.0, 6.0, 11.0]);
+        assert_eq!(starts(Intervals::InOrder), [0.0, 2.0, 3.0]);
+        // One machine: the order of the relaxation is the best there is.
+        let (schedule, bound) = t_mars(&instance, 0.0, Intervals::InOrder).unwrap();
+        assert_eq!(schedule.value(&instance, Objective::Tasks), 12.0);
+        assert!((bound.value - 12.0).abs() < 1e-3, "{bound:?}");
+    }
+
+    /// The reduce waits for the map's output from 1 s to 4 s; the other map may go first.
+    #[test]
+    fn non_idling_lets_others_go_first() {
+        let jobs = vec![
+            job(0, 0.0, 1.0, &[(1.0, 3.0)], &[1.0]),
+            job(1, 0.0, 1.0, &[(3.0, 0.0)], &[]),
+        ];
+        let instance = Instance::new(1, jobs).unwrap();
+        let starts = |intervals| t_mars_of(&instance, &[0.0, 4.0, 5.0], intervals).start_s;
+        assert_eq!(starts(Intervals::InOrder), [0.0, 4.0, 5.0]);
+        assert_eq!(starts(Intervals::NonIdling), [0.0, 4.0, 1.0]);
+    }
+}

@@ -1,0 +1,145 @@
+//! What holds for all of them, on random jobs.
+
+use super::*;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Where maps may be longer than reduces, jobs may lack either, machines may be busy.
+fn small(seed: u64) -> Instance {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let jobs = (0..rng.random_range(1..6)).map(|id| {
+        let mut tasks = |count: u32| -> Vec<TaskSpec> {
+            let task = (0..count).map(|_| TaskSpec {
+                length_s: 1.0 + 9.0 * rng.random::<f64>(),
+                delay_s: 5.0 * rng.random::<f64>(),
+                weight: 3.0 * rng.random::<f64>(),
+            });
+            task.collect()
+        };
+        let (maps, reduces) = match id % 4 {
+            0 => (tasks(4), tasks(2)),
+            1 => (tasks(1), tasks(3)),
+            2 => (tasks(5), tasks(0)),
+            _ => (tasks(0), tasks(2)),
+        };
+        let job = crate::model::Job {
+            weight: 0.1 + rng.random::<f64>(),
+            ..crate::model::Job::new(crate::model::JobId(id), 10.0 * rng.random::<f64>(), None)
+        };
+        JobSpec { job, maps, reduces }
+    });
+    let jobs = jobs.collect();
+    let mut instance = Instance::new(3, jobs).unwrap();
+    instance.free_s[1] = 2.0;
+    instance
+}
+
+/// What every algorithm makes of it, and in batches; with the names.
+fn schedules(instance: &Instance, bound: &Bound) -> Vec<(&'static str, Schedule)> {
+    let search = Search {
+        tries: 50,
+        ..Search::default()
+    };
+    let by = |algorithm: Algorithm| {
+        let schedule = algorithm.schedule(instance, bound, EPS, search);
+        (algorithm.name, schedule.unwrap())
+    };
+    let mut all: Vec<_> = ALGORITHMS.into_iter().map(by).collect();
+    let so_mars = semi_online(instance, 4.0, |rest| {
+        Ok::<_, crate::lp::LpError>(mars(rest, Objective::Jobs, EPS)?.0)
+    });
+    all.push(("so-mars", so_mars.unwrap()));
+    all
+}
+
+#[test]
+fn schedules_can_be_carried_out_and_none_is_below_the_bound() {
+    for seed in 0..40 {
+        let instance = small(seed);
+        for objective in [Objective::Jobs, Objective::Tasks] {
+            for eps in [0.0, 0.3] {
+                let relaxation = Relaxation::msjo(&instance, objective);
+                let bound = relaxation.coge(eps).unwrap();
+                assert!(relaxation.precedes(&bound.start_s, 1e-4), "seed {seed}");
+                for (name, schedule) in schedules(&instance, &bound) {
+                    assert_eq!(schedule.check(&instance), Ok(()), "seed {seed}, {name}");
+                    let value = schedule.value(&instance, objective);
+                    let below = bound.value * (1.0 - 1e-6);
+                    assert!(value >= below, "seed {seed}, {name}: {value} {bound:?}");
+                }
+            }
+        }
+    }
+}
+
+/// The bound of one relaxation, however its rows were chosen.
+#[test]
+fn the_converged_bound_is_that_of_all_rows() {
+    for seed in 0..20 {
+        let instance = small(seed);
+        let relaxation = Relaxation::msjo(&instance, Objective::Jobs);
+        let (all, converged) = (relaxation.coge(0.0), relaxation.converged(1e-3));
+        let (all, converged) = (all.unwrap(), converged.unwrap());
+        assert!(converged.value <= all.value * (1.0 + 1e-4), "seed {seed}");
+        assert!(converged.value >= all.value * (1.0 - 1.1e-3), "seed {seed}");
+        assert!(
+            converged.no_violation_value >= all.value * (1.0 - 1e-4),
+            "seed {seed}"
+        );
+    }
+}
+
+/// Theorem 3 where its assumptions hold: maps shorter than reduces, machines free from 0.
+#[test]
+fn mars_keeps_the_bound_of_three_where_it_is_proven() {
+    let mut proven = 0;
+    for seed in 0..40 {
+        let mut instance = small(seed);
+        instance.free_s.fill(0.0);
+        for task in &mut instance.tasks {
+            if task.id.kind == crate::model::TaskKind::Reduce {
+                task.length_s += 10.0;
+            }
+        }
+        assert!(instance.maps_are_shorter());
+        for eps in [0.0, 0.3] {
+            let (schedule, bound) = mars(&instance, Objective::Jobs, eps).unwrap();
+            let value = schedule.value(&instance, Objective::Jobs);
+            let exact = 1.0 + 1e-4;
+            assert!(
+                value <= 3.0 * bound.no_violation_value * exact,
+                "seed {seed}"
+            );
+            assert!(
+                value <= 3.0 / (1.0 - eps) * bound.value * exact,
+                "seed {seed}"
+            );
+            if bound.all_hold {
+                proven += 1;
+                assert!(value <= 3.0 * bound.value * exact, "seed {seed}");
+            }
+        }
+    }
+    assert!(proven >= 40, "with eps 0 all constraints hold");
+}
+
+#[test]
+fn the_search_never_ends_worse_than_what_it_starts_from_and_finds_the_same_again() {
+    for seed in 0..4 {
+        let instance = RandomJobs::most_random(5).draw(seed);
+        let (schedule, bound) = mars(&instance, Objective::Jobs, EPS).unwrap();
+        let search = Search { tries: 200, seed };
+        let found = search.schedule(&instance, &bound);
+        assert_eq!(found, search.schedule(&instance, &bound), "seed {seed}");
+        assert_eq!(
+            (schedule.clone(), bound),
+            mars(&instance, Objective::Jobs, EPS).unwrap()
+        );
+        let value = |schedule: &Schedule| schedule.value(&instance, Objective::Jobs);
+        let rules = [Rule::HighUnitWeightFirst, Rule::HighJobWeightFirst];
+        let others = rules.map(|rule| [rule.planned(&instance), rule.non_idling(&instance)]);
+        for other in others.iter().flatten().chain([&schedule]) {
+            assert!(value(&found) <= value(other), "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Rules of weighted completion time: jobs or tasks by one number, blind to goals and to
+//! the forecast.
+//!
+//! [`crate::msjo`] has the same rules where tasks are known one by one; what a policy sees
+//! is how many there are and how long one takes on average. HTWF is only there: tasks have
+//! no weights of their own here.
+
+use super::decision::Measure;
+use super::draft::{Draft, Scope};
+use super::view::{ClusterView, JobView};
+use super::{Decision, Policy};
+use crate::model::TaskKind;
+
+const KINDS: [TaskKind; 2] = [TaskKind::Map, TaskKind::Reduce];
+
+/// HUWF, high unit weight first: the job whose weight is highest for its work, in seconds
+/// in a slot, takes every slot it can use before the next one gets any. Maps that are done
+/// count as work; reduces that are done do not, so that a job that ends soon rises.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HighUnitWeightFirst;
+
+impl Policy for HighUnitWeightFirst {
+    fn name(&self) -> &'static str {
+        "huwf"
+    }
+
+    fn decide(&self, view: &ClusterView) -> Decision {
+        by(view, |job, _| -job.job.weight / work_s(job))
+    }
+}
+
+/// HJWF, high job weight first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HighJobWeightFirst;
+
+impl Policy for HighJobWeightFirst {
+    fn name(&self) -> &'static str {
+        "hjwf"
+    }
+
+    fn decide(&self, view: &ClusterView) -> Decision {
+        by(view, |job, _| -job.job.weight)
+    }
+}
+
+/// STF, shortest task first: the maps or reduces of the job whose mean length is the least.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ShortestTaskFirst;
+
+impl Policy for ShortestTaskFirst {
+    fn name(&self) -> &'static str {
+        "stf"
+    }
+
+    fn decide(&self, view: &ClusterView) -> Decision {
+        by(view, |job, kind| job.profile.task_s(kind))
+    }
+}
+
+/// All tasks of a job that this view knows of, in seconds in a slot.
+fn work_s(job: &JobView) -> f64 {
+    let maps = f64::from(job.left(TaskKind::Map) + job.done_maps);
+    let reduces = f64::from(job.left(TaskKind::Reduce));
+    maps * job.profile.task_s(TaskKind::Map) + reduces * job.profile.task_s(TaskKind::Reduce)
+}
+
+/// Slots by ascending `key` of a job and a kind of its tasks: as many as it can use. Ties:
+/// the oldest job, then maps.
+fn by(view: &ClusterView, key: impl Fn(&JobView, TaskKind) -> f64) -> Decision {
+    let mut order: Vec<(f64, usize, TaskKind)> = (view.jobs.iter().enumerate())
+        .flat_map(|(at, job)| KINDS.map(|kind| (key(job, kind), at, kind)))
+        .collect();
+    order.sort_by(|(a_key, a, a_kind), (b_key, b, b_kind)| {
+        let (a, b) = (&view.jobs[*a].job, &view.jobs[*b].job);
+        (a_key.total_cmp(b_key))
+            .then(a.submitted_s.total_cmp(&b.submitted_s))
+            .then(a.id.cmp(&b.id))
+            .then(a_kind.cmp(b_kind))
+    });
+    let mut draft = Draft::new(Scope::all(view, Measure::Slots));
+    for (_, job, kind) in order {
+        if draft.is_full() {
+            break;
+        }
+        let usable = view.usable(&view.jobs[job], kind);
+        while draft.slots(job, kind) < usable && draft.add(job, kind) {}
+    }
+    draft.carry_out().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{job, slots, view};
+    use super::*;
+
+    /// Maps of 10 s: 20, 12 and 3 of them, hence work of 200, 120 and 30 s; weights 4, 3
+    /// and 0.5, hence 0.02, 0.025 and 0.0167 a second.
+    fn three() -> Vec<JobView> {
+        let mut jobs = vec![
+            job(1, 0.0, None, 20),
+            job(2, 1.0, None, 12),
+            job(3, 2.0, None, 3),
+        ];
+        for (job, weight) in jobs.iter_mut().zip([4.0, 3.0, 0.5]) {
+            job.job.weight = weight;
+        }
+        jobs
+    }
+
+    #[test]
+    fn huwf_serves_what_is_worth_most_a_second() {
+        let decide = |jobs| slots(&HighUnitWeightFirst.decide(&view(14, 1400.0, jobs)), 3);
+        assert_eq!(decide(three()), [2, 12, 0]);
+        // Maps that are done count: 320 s of work are worth 0.0125 a second.
+        let mut jobs = three();
+        jobs[0].done_maps = 12;
+        assert_eq!(decide(jobs), [0, 12, 2]);
+    }
+
+    #[test]
+    fn hjwf_serves_what_weighs_most() {
+        let decide = |room| slots(&HighJobWeightFirst.decide(&view(room, 1e6, three())), 3);
+        assert_eq!(decide(14), [14, 0, 0]);
+        assert_eq!(decide(33), [20, 12, 1]);
+    }
+
+    /// Job 3 has maps of 5 s; of the others the older comes first.
+    #[test]
+    fn stf_serves_the_shortest_tasks() {
+        let mut jobs = three();
+        jobs[2].profile.map.task_s = 5.0;
+        let decision = ShortestTaskFirst.decide(&view(14, 1400.0, jobs));
+        assert_eq!(slots(&decision, 3), [11, 0, 3]);
+    }
+}
