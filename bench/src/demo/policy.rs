@@ -75,7 +75,7 @@ mod tests {
         assert_eq!("none".parse(), Ok(Policy::None));
         let error = "lottery".parse::<Policy>().unwrap_err();
         assert!(
-            error.contains("lottery") && error.contains("forecast-edf, none"),
+            error.contains("lottery") && error.contains("stf, none"),
             "{error}"
         );
         let compared: Vec<_> = Policy::compared().iter().map(Policy::to_string).collect();
