@@ -8,12 +8,13 @@
 //! free when a task drains that no slot is left for.
 
 use super::decision::Measure;
+use super::kept_maps::{KeptMaps, Placed};
 use super::matrix::Placement;
 use super::room::Room;
 use super::view::{ClusterView, DELAYS_MAX, JobView, Preemption, Wait};
 use crate::model::{JobId, NodeId, Pool, Resources, TaskKind};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, BinaryHeap};
 
 /// The nodes a decision is about, and what it counts.
 #[derive(Clone, Copy, Debug)]
@@ -237,7 +238,16 @@ impl<'a> Draft<'a> {
         places.spread_reduces();
         places.place_local_maps();
         let waits = places.place_patiently(must);
-        (Placement::of_slots(places.chosen), waits)
+        (Placement::of_slots(places.slots()), waits)
+    }
+
+    /// As [`carry_out`](Self::carry_out), but each map goes to the job that stands least
+    /// by `rank` of its position and the maps that it runs or would start.
+    pub fn carry_out_to_least<R: Ord>(self, rank: impl Fn(usize, u32) -> R) -> Placement {
+        let mut places = Places::keeping(self);
+        places.spread_reduces();
+        places.place_maps_to_least(rank);
+        Placement::of_slots(places.slots())
     }
 
     /// As [`carry_out`](Self::carry_out), as single slots.
@@ -245,7 +255,7 @@ impl<'a> Draft<'a> {
         let mut places = Places::keeping(self);
         places.spread_reduces();
         places.place_maps();
-        places.chosen
+        places.slots()
     }
 
     /// Keeps running tasks in their places, and gives out none of the rest.
@@ -269,11 +279,12 @@ pub(super) struct Places<'a> {
     /// Per job: maps that would start now.
     new_maps: Vec<u32>,
     reduces_on: Vec<u32>,
-    /// Nodes and jobs of the running maps that keep their slots.
-    kept_maps: Vec<(usize, usize)>,
+    /// Running maps that keep their slots.
+    kept_maps: KeptMaps,
     /// Per job: whether a slot of such a map went to another job.
     yielded: Vec<bool>,
-    pub chosen: Vec<(NodeId, JobId, TaskKind)>,
+    /// All other slots.
+    chosen: Vec<(NodeId, JobId, TaskKind)>,
 }
 
 impl<'a> Places<'a> {
@@ -292,7 +303,7 @@ impl<'a> Places<'a> {
             placed: vec![[0; 2]; jobs.len()],
             new_maps: vec![0; jobs.len()],
             reduces_on: vec![0; draft.whole.len()],
-            kept_maps: Vec::new(),
+            kept_maps: KeptMaps::new(draft.whole.len()),
             yielded: vec![false; jobs.len()],
             chosen: Vec::new(),
             order,
@@ -350,9 +361,10 @@ impl<'a> Places<'a> {
             if kept {
                 take(&mut idle[node], &demand.max(&starting));
                 take(&mut planned[node], &starting);
-                self.note(job, node, kind);
-                if kind == TaskKind::Map {
-                    self.kept_maps.push((node, job));
+                self.placed[job][kind as usize] += 1;
+                match kind {
+                    TaskKind::Map => self.kept_maps.add(node, job),
+                    TaskKind::Reduce => self.note(job, node, kind),
                 }
             } else if scope.view.preemption == Preemption::Never {
                 take(&mut idle[node], &demand);
@@ -362,7 +374,6 @@ impl<'a> Places<'a> {
 
     fn note(&mut self, job: usize, node: usize, kind: TaskKind) {
         let view = self.draft.scope.view;
-        self.placed[job][kind as usize] += 1;
         self.reduces_on[node] += u32::from(kind == TaskKind::Reduce);
         self.chosen
             .push((view.nodes[node].id, view.jobs[job].job.id, kind));
@@ -372,6 +383,7 @@ impl<'a> Places<'a> {
         let demand = self.draft.demand[job][kind as usize];
         self.planned.take(node, &demand);
         self.idle.take(node, &demand);
+        self.placed[job][kind as usize] += 1;
         self.note(job, node, kind);
     }
 
@@ -455,6 +467,26 @@ impl<'a> Places<'a> {
         }
     }
 
+    /// As [`place_maps`](Self::place_maps), one map at a time to the least by `rank`.
+    fn place_maps_to_least<R: Ord>(&mut self, rank: impl Fn(usize, u32) -> R) {
+        let kind = TaskKind::Map;
+        let entry = |job: usize, maps: u32| Reverse((rank(job, maps), job, maps));
+        let due = |places: &Self, job: usize| {
+            places.placed[job][kind as usize] < places.draft.slots(job, kind)
+        };
+        let mut queue: BinaryHeap<_> = (self.order.iter())
+            .filter(|&&job| due(self, job))
+            .map(|&job| entry(job, self.active_maps(job)))
+            .collect();
+        while let Some(Reverse((_, job, maps))) = queue.pop() {
+            let before = self.placed[job][kind as usize];
+            self.place_maps_of(job, before + 1);
+            if self.placed[job][kind as usize] > before && due(self, job) {
+                queue.push(entry(job, maps + 1));
+            }
+        }
+    }
+
     /// Until `job` has `slots` for maps.
     fn place_maps_of(&mut self, job: usize, slots: u32) {
         let kind = TaskKind::Map;
@@ -503,46 +535,43 @@ impl<'a> Places<'a> {
         if !self.draft.yielding || self.yielded[job] {
             return false;
         }
-        let demand = self.draft.demand[job][TaskKind::Map as usize];
-        // A node's own kept maps, but no job's last one.
-        let mut on: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for (at, &(node, of)) in self.kept_maps.iter().enumerate() {
-            let maps = on.entry(node).or_default();
-            let here = maps.iter().filter(|&&at| self.kept_maps[at].1 == of);
-            let left = self.placed[of][TaskKind::Map as usize] as usize - here.count();
-            if of != job && left > 1 {
-                maps.push(at);
-            }
-        }
-        let needed = |maps: &mut Vec<usize>, mut left: Resources| {
-            let size = |at: &usize| self.draft.demand[self.kept_maps[*at].1][0];
-            maps.sort_by_key(|at| Reverse((size(at).cpu_hundredths, size(at).io_bytes_per_s)));
-            (maps.iter().enumerate()).find_map(|(count, at)| {
-                left = left.plus(&size(at));
-                left.fits(&demand).then_some(count + 1)
-            })
-        };
-        let fewest = (on.iter_mut())
-            .filter_map(|(&node, maps)| Some((needed(maps, self.planned.left(node)?)?, node)))
-            .min();
-        let Some((count, node)) = fewest else {
+        let map = TaskKind::Map as usize;
+        let demand = self.draft.demand[job][map];
+        let size = |job: usize| self.draft.demand[job][map];
+        let taken = self.kept_maps.take_fewest(
+            job,
+            &demand,
+            &Placed {
+                planned: &self.planned,
+                size: &size,
+                spare: &|job| (self.placed[job][map] as usize).saturating_sub(1),
+            },
+        );
+        let Some((node, losers)) = taken else {
             return false;
         };
-        let mut gone: Vec<usize> = on[&node][..count].to_vec();
-        gone.sort_unstable();
-        for at in gone.into_iter().rev() {
-            let (node, of) = self.kept_maps.swap_remove(at);
-            let view = self.draft.scope.view;
-            let slot = (view.nodes[node].id, view.jobs[of].job.id, TaskKind::Map);
-            let chosen = self.chosen.iter().position(|chosen| *chosen == slot);
-            self.chosen
-                .swap_remove(chosen.expect("a kept map has a slot"));
-            self.placed[of][TaskKind::Map as usize] -= 1;
+        for of in losers {
+            self.placed[of][map] -= 1;
             self.yielded[of] = true;
-            let given = self.draft.demand[of][TaskKind::Map as usize];
-            self.planned.give(node, &given);
+            self.planned.give(node, &self.draft.demand[of][map]);
         }
+        self.kept_maps.changed(
+            node,
+            &Placed {
+                planned: &self.planned,
+                size: &size,
+                spare: &|job| (self.placed[job][map] as usize).saturating_sub(1),
+            },
+        );
         true
+    }
+
+    /// All slots on nodes.
+    fn slots(self) -> Vec<(NodeId, JobId, TaskKind)> {
+        let view = self.draft.scope.view;
+        let kept = (self.kept_maps.slots())
+            .map(|(node, job)| (view.nodes[node].id, view.jobs[job].job.id, TaskKind::Map));
+        self.chosen.into_iter().chain(kept).collect()
     }
 
     /// Reduces as in [`Draft::carry_out`]; maps one by one, each on a node with
@@ -567,7 +596,7 @@ impl<'a> Places<'a> {
                 self.put(job, node, TaskKind::Map);
             }
         }
-        Placement::of_slots(self.chosen)
+        Placement::of_slots(self.slots())
     }
 
     /// Whether a map of `job` is pending and there is idle room for it on `node`.

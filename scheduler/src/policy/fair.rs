@@ -13,7 +13,8 @@ use std::collections::BinaryHeap;
 ///
 /// One slot at a time goes to the job with the fewest for its weight (ties: the
 /// oldest), among maps and among reduces alike. What a job cannot use is divided
-/// among the others. Goals, or their lack, make no difference.
+/// among the others. A slot that is free goes to the job with the fewest running maps for
+/// its weight. Goals, or their lack, make no difference.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fair;
 
@@ -23,7 +24,8 @@ impl Policy for Fair {
     }
 
     fn decide(&self, view: &ClusterView) -> Decision {
-        fair_draft(view).carry_out().into()
+        let runs_now = |job: usize, maps: u32| Share::of(view, job, maps);
+        fair_draft(view).carry_out_to_least(runs_now).into()
     }
 }
 
@@ -93,8 +95,39 @@ impl Eq for Share {}
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{slots, three_goals, view};
+    use super::super::RunningTask;
+    use super::super::example::{job, slots, three_goals, view};
     use super::*;
+    use crate::model::{Node, NodeId, Phase};
+
+    /// Four slots for three jobs: two for J1, the oldest, and one each. J1 runs one map, J3
+    /// two, one slot is idle. It goes to J2, which runs nothing, though J1 has a goal; J1
+    /// gets the slot that J3 has to leave.
+    #[test]
+    fn a_free_slot_goes_to_the_job_that_runs_least() {
+        let mut jobs = vec![
+            job(1, 0.0, Some(50.0), 5),
+            job(2, 1.0, None, 5),
+            job(3, 2.0, None, 5),
+        ];
+        for (job, nodes) in [(0, 0..1), (2, 1..3)] {
+            jobs[job].running = (nodes.clone())
+                .map(|node| RunningTask {
+                    index: 100 + node,
+                    node: NodeId(node),
+                    phase: Phase::Map,
+                    since_s: -f64::from(node),
+                })
+                .collect();
+        }
+        let mut view = view(1, 400.0, jobs);
+        view.nodes = (0..4)
+            .map(|id| Node::new(NodeId(id), view.nodes[0].capacity))
+            .collect();
+        let placement = Fair.decide(&view).placement;
+        let on = |node| placement.on_node(NodeId(node))[0].job.0;
+        assert_eq!([on(0), on(1), on(2), on(3)], [1, 3, 1, 2]);
+    }
 
     /// Ten slots for three jobs are 3 each and one more for the oldest, which
     /// is J3. With 28, J1 can use 7 and J2 and J3 share 21: J2 gets 10, J3 as the

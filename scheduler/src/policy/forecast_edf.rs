@@ -1,7 +1,8 @@
 //! Earliest deadline first among the jobs that the forecast can save.
 
 use super::draft::{Draft, Scope};
-use super::on_time::{Ask, Kept, RoomUntil, keep_on_time};
+use super::given_up::{Planned, plan_anew};
+use super::on_time::{Ask, Kept, Load, RoomUntil, keep_on_time};
 use super::view::{ClusterView, Preemption, ReduceStart};
 use super::workload::Workload;
 use super::{Decision, Measure, Policy, Refill};
@@ -9,17 +10,21 @@ use crate::model::TaskKind;
 
 /// Plans against the integral of the forecast, anew in each control cycle.
 ///
-/// 1. *Keep* the most jobs (by weight) that can meet their goals together: Moore
-///    and Hodgson's rule over what f(t) leaves; see `on_time`.
-/// 2. Slots to the jobs kept, the earliest goal first, as many as each can use;
-///    then to jobs without a goal, and last to those given up, each the oldest
-///    first. One that was given up is back among the kept as soon as there is room
-///    for it.
-/// 3. Where tasks cannot be paused, a node is taken for a whole task, and the next
+/// 1. *Keep* the most jobs (by weight) that can meet their goals together: Moore and
+///    Hodgson's rule over what f(t) leaves; see `on_time`.
+/// 2. *Measure* those that were given up by an estimate alone, and whose goal is still
+///    ahead: one map each, while no more than [`PROBING_MAX`] of the CPU is taken.
+/// 3. Slots to the jobs kept, the earliest goal first, as many as each can use. Among
+///    them, those that were given up, where the jobs kept can spare the time; see
+///    `given_up`. Then to jobs without a goal, the oldest first, and last to those
+///    given up for which there was no time. One that was given up is back among the kept
+///    as soon as there is room for it.
+/// 4. Where tasks cannot be paused, a node is taken for a whole task, and the next
 ///    job may be one that must start at once. So a part of the nodes ([`RESERVE`])
 ///    stays idle unless the goals need it: what could not be done in time if it were
 ///    to start a task's length later. And jobs that were given up start tasks only
-///    while no more than [`GIVEN_UP_MAX`] is taken by anybody.
+///    while no more than [`GIVEN_UP_MAX`] is taken by them and those before them, unless
+///    they are still to be measured.
 ///
 /// Maps go to idle nodes where their input lies, as far as there are such. Those of
 /// jobs that are kept wait for such a node, in up to
@@ -90,24 +95,48 @@ impl Policy for ForecastEdf {
             must: vec![0; view.jobs.len()],
         };
         filling.reduces(|job| is_kept[job]);
-        for kept in &kept {
+        let mut given_up: Vec<usize> = (0..view.jobs.len())
+            .filter(|&job| !is_kept[job] && view.jobs[job].job.goal_s.is_some())
+            .collect();
+        given_up.sort_by(|&a, &b| {
+            let (a, b) = (&view.jobs[a], &view.jobs[b]);
+            (a.deadline_s().total_cmp(&b.deadline_s())).then(a.job.id.cmp(&b.job.id))
+        });
+        let unmeasured = |job: usize| {
+            let (view, job) = (view, &view.jobs[job]);
+            view.utility_kind(job) == TaskKind::Map
+                && job.done_maps == 0
+                && job.deadline_s() > view.now_s
+        };
+        for &job in given_up.iter().filter(|&&job| unmeasured(job)) {
+            filling.probe(job, PROBING_MAX * all_hundredths, all_hundredths - needed);
+        }
+        let needed = needed + filling.used;
+        let mut planned = (plan_anew(view, &room, &kept, given_up).into_iter()).peekable();
+        // What nobody has measured may well be met.
+        let limit = |job: usize| match unmeasured(job) {
+            true => at_ease,
+            false => given_up_max,
+        };
+        for (at, kept) in kept.iter().enumerate() {
+            while let Some(Planned { job, .. }) = planned.next_if(|planned| planned.before == at) {
+                filling.fill(job, limit(job), 0.0);
+            }
             filling.fill(kept.ask.job, at_ease.max(needed), needed);
         }
-        let mut others: Vec<usize> = (0..view.jobs.len()).filter(|&job| !is_kept[job]).collect();
-        others.sort_by(|&a, &b| {
+        let mut without_goal: Vec<usize> = (0..view.jobs.len())
+            .filter(|&job| view.jobs[job].job.goal_s.is_none())
+            .collect();
+        without_goal.sort_by(|&a, &b| {
             let (a, b) = (&view.jobs[a].job, &view.jobs[b].job);
-            (a.goal_s.is_some().cmp(&b.goal_s.is_some()))
-                .then(a.submitted_s.total_cmp(&b.submitted_s))
-                .then(a.id.cmp(&b.id))
+            (a.submitted_s.total_cmp(&b.submitted_s)).then(a.id.cmp(&b.id))
         });
-        let (without_goal, given_up) =
-            others.split_at(others.partition_point(|&job| view.jobs[job].job.goal_s.is_none()));
         filling.reduces(|job| !is_kept[job]);
-        for &job in without_goal {
+        for job in without_goal {
             filling.fill(job, at_ease, at_ease);
         }
-        for &job in given_up {
-            filling.fill(job, given_up_max, given_up_max);
+        for Planned { job, .. } in planned {
+            filling.fill(job, limit(job), limit(job));
         }
         let Filling { draft, must, .. } = filling;
         let (placement, waits) = draft.carry_out_near(&must);
@@ -127,17 +156,21 @@ impl Policy for ForecastEdf {
 /// What has to be started now, in hundredths of a core: the work that would not
 /// fit any more a task's length from now, spread over that time.
 fn needed_hundredths(room: &RoomUntil<'_>, kept: &[Kept]) -> f64 {
-    let mut load = 0.0;
+    let mut load = Load::new();
     let mut needed = 0.0_f64;
     for Kept { ask, room: until } in kept.iter().filter(|kept| kept.ask.work > 0.0) {
-        load += ask.work;
+        load.add(ask);
         let later = (until - room.fluid(room.now_s + ask.task_s)).max(0.0);
         if ask.task_s > 0.0 {
-            needed = needed.max((load - later) / ask.task_s);
+            needed = needed.max((load.at_least(ask.task_s) - later) / ask.task_s);
         }
     }
     needed
 }
+
+/// Part of the CPU with which jobs are measured that were given up by an estimate. A job
+/// that cannot be met is worth one task; were they many, they would cost others theirs.
+pub const PROBING_MAX: f64 = 0.1;
 
 struct Filling<'a> {
     draft: Draft<'a>,
@@ -158,6 +191,20 @@ impl Filling<'_> {
                 true => jobs[job].left(TaskKind::Reduce),
                 false => 0,
             });
+        }
+    }
+
+    /// One slot for `job`, while no more than `limit` hundredths of a core are given out,
+    /// or none yet, and no more than `spare` in any case.
+    fn probe(&mut self, job: usize, limit: f64, spare: f64) {
+        let Workload { kind, left, .. } = self.workloads[job];
+        let view = &self.view.jobs[job];
+        let demand = view.profile.demand(view.starting_phase(kind));
+        let used = self.used + f64::from(demand.cpu_hundredths);
+        let few = used <= limit || self.used == 0.0;
+        if left > 0 && few && used <= spare && self.draft.add(job, kind) {
+            self.must[job] += 1;
+            self.used = used;
         }
     }
 
@@ -203,26 +250,50 @@ mod tests {
         jobs[1].job.goal_s = Some(50.0);
         jobs[0].job.goal_s = Some(39.0);
         assert_eq!(decide(jobs.clone()), [4, 0, 0]);
-        // And not at all once it needs 13.
+        // And not at all once it needs 13, except to measure it.
         jobs[0].pending_maps = 13;
+        assert_eq!(decide(jobs.clone())[0], 1);
+        jobs[0].done_maps = 1;
         assert_eq!(decide(jobs)[0], 0);
     }
 
-    /// J1 cannot be done by 15 s. Ten slots, of which one stays idle, and J1 starts
-    /// maps while no more than four are taken.
+    /// By its estimate J1 cannot be done by 30 s: a map takes 50. Nobody knows, so one map
+    /// starts before anything else. When it has been measured, and takes as long, it waits;
+    /// past its goal nothing is to be gained by measuring it.
     #[test]
-    fn a_job_that_cannot_be_saved_waits_behind_all_others() {
-        let jobs = vec![
+    fn a_job_that_an_estimate_condemns_is_measured() {
+        let mut jobs = vec![job(1, 0.0, Some(30.0), 4), job(2, 1.0, Some(60.0), 50)];
+        jobs[0].profile.map.task_s = 50.0;
+        let mut view = view(10, 1000.0, jobs);
+        assert_eq!(slots(&ForecastEdf.decide(&view), 2), [1, 8]);
+        view.jobs[0].done_maps = 1;
+        assert_eq!(slots(&ForecastEdf.decide(&view), 2), [0, 9]);
+        view.jobs[0].done_maps = 0;
+        view.jobs[0].job.goal_s = Some(-1.0);
+        assert_eq!(slots(&ForecastEdf.decide(&view), 2), [0, 9]);
+        // Where the goals need all there is, nothing is spared for it.
+        view.jobs[0].job.goal_s = Some(30.0);
+        view.jobs[1].pending_maps = 60;
+        assert_eq!(slots(&ForecastEdf.decide(&view), 2), [0, 10]);
+    }
+
+    /// J1 cannot be done by 15 s. Ten slots until 60 s are 60 maps. J2 asks for two, so
+    /// there is time for J1's 20 before it, in as many slots as jobs given up may take,
+    /// four; with 41 of J2 there is not, and J1 waits behind J2 and J3.
+    #[test]
+    fn a_job_that_cannot_be_saved_goes_before_those_that_can_wait() {
+        let mut jobs = vec![
             job(1, 0.0, Some(15.0), 20),
             job(2, 1.0, Some(60.0), 2),
             job(3, 2.0, None, 3),
         ];
+        jobs[0].done_maps = 1;
         let mut view = view(10, 1000.0, jobs);
-        assert_eq!(slots(&ForecastEdf.decide(&view), 3), [0, 2, 3]);
-        view.jobs[2].pending_maps = 1;
-        assert_eq!(slots(&ForecastEdf.decide(&view), 3), [1, 2, 1]);
-        view.jobs[2].pending_maps = 9;
-        assert_eq!(slots(&ForecastEdf.decide(&view), 3), [0, 2, 7]);
+        assert_eq!(slots(&ForecastEdf.decide(&view), 3), [4, 2, 3]);
+        view.jobs[1].pending_maps = 41;
+        assert_eq!(slots(&ForecastEdf.decide(&view), 3), [0, 9, 0]);
+        view.jobs.remove(1);
+        assert_eq!(slots(&ForecastEdf.decide(&view), 3), [1, 0, 3]);
         view.jobs.truncate(1);
         assert_eq!(slots(&ForecastEdf.decide(&view), 3), [4, 0, 0]);
         view.preemption = Preemption::EveryCycle;

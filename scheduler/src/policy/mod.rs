@@ -15,10 +15,11 @@
 //! | `view` | what a policy sees |
 //! | `decision`, `matrix` | what it answers: the placement matrix P, and waits |
 //! | `draft`, `room` | slots per job first, then where; what is left of the nodes |
+//! | `kept_maps` | running maps that may lose their slots to larger ones |
 //! | `workload` | what each job still has to do, s_req |
 //! | `local` | which pending maps have their input where |
 //! | `forecast_edf` | the default: the earliest of the goals that can be met first |
-//! | `on_time` | which goals can be met together, by the forecast |
+//! | `on_time`, `given_up` | which goals can be met together, by the forecast; when to run the others |
 //! | `fifo`, `fair`, `delay` | Hadoop's, one policy each |
 //! | `near_data` | those of the queueing model |
 //! | `weighted` | rules of weighted completion time |
@@ -33,6 +34,8 @@ mod example;
 mod fair;
 mod fifo;
 mod forecast_edf;
+mod given_up;
+mod kept_maps;
 mod local;
 mod matrix;
 #[cfg(feature = "simulation")]
@@ -51,7 +54,7 @@ pub use decision::{Decision, Measure, Refill};
 pub use delay::{DELAY_S, Delay};
 pub use fair::Fair;
 pub use fifo::Fifo;
-pub use forecast_edf::{ForecastEdf, GIVEN_UP_MAX, RESERVE};
+pub use forecast_edf::{ForecastEdf, GIVEN_UP_MAX, PROBING_MAX, RESERVE};
 pub use matrix::{Cell, Placement};
 #[cfg(feature = "simulation")]
 pub use near_data::NearData;
@@ -60,6 +63,7 @@ pub use registry::{DEFAULT, Descriptor, all, by_name, default, descriptors};
 pub use thesis::{
     Adaptive, AdaptiveData, AdaptiveHardware, FitJob, Interval, Ras, ReverseAdaptive, ReverseFit,
     SPEEDUP_MIN, map_utility, reduce_utility, reverse_fit, reverse_map_utility, satisfaction,
+    satisfaction_with,
 };
 pub use view::{ClusterView, DELAYS_MAX, JobView, Preemption, ReduceStart, RunningTask, Wait};
 pub use weighted::{HighJobWeightFirst, HighUnitWeightFirst, ShortestTaskFirst};

@@ -8,11 +8,15 @@
 //! overload: each job in turn takes what the next would have needed.
 //!
 //! ```text
-//!   room(D) = integral of f over [now, D] - running tasks - what is lost at D
+//!   room(D) = integral of f over [now, D] - what running tasks hold until D
+//!             - what is lost at D
 //! ```
 //!
 //! Tasks are whole. Of a node that falls free at t only whole tasks fit between t
-//! and D; the rest of that time is lost to this goal (not to later ones).
+//! and D; the rest of that time is lost to this goal (not to later ones). It is not lost
+//! to shorter tasks: so the jobs with tasks of at least some length must find room in
+//! tasks of that length, and all together in tasks of the shortest. Lengths are told
+//! apart by powers of two.
 
 use super::view::{ClusterView, JobView, Preemption};
 use super::workload::Workload;
@@ -66,8 +70,67 @@ fn tail_s(view: &ClusterView, job: &JobView, workload: &Workload) -> f64 {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Kept {
     pub ask: Ask,
-    /// What there is until its goal for it and those before it.
+    /// What there is until its goal, in tasks of its length: for it and those before it
+    /// whose tasks are as long or longer.
     pub room: f64,
+}
+
+/// Work asked for until some goal, by the length of its tasks.
+#[derive(Clone, Debug)]
+pub(super) struct Load {
+    classes: [Class; CLASSES],
+}
+
+/// Tasks whose lengths are within a factor of two.
+#[derive(Clone, Copy, Debug, Default)]
+struct Class {
+    jobs: u32,
+    work: f64,
+    /// Of the job added last, in seconds.
+    task_s: f64,
+}
+
+/// Of 1 s and less, up to 2, 4, ... and 32,768 s and more.
+const CLASSES: usize = 16;
+
+fn class_of(task_s: f64) -> usize {
+    (task_s.max(1.0).log2() as usize).min(CLASSES - 1)
+}
+
+impl Load {
+    pub fn new() -> Self {
+        Self {
+            classes: [Class::default(); CLASSES],
+        }
+    }
+
+    pub fn add(&mut self, ask: &Ask) {
+        let class = &mut self.classes[class_of(ask.task_s)];
+        class.jobs += 1;
+        class.work += ask.work;
+        class.task_s = ask.task_s;
+    }
+
+    fn remove(&mut self, ask: &Ask) {
+        let class = &mut self.classes[class_of(ask.task_s)];
+        class.jobs -= 1;
+        class.work -= ask.work;
+    }
+
+    /// In tasks about as long as `task_s` and longer ones.
+    pub fn at_least(&self, task_s: f64) -> f64 {
+        let longer = &self.classes[class_of(task_s)..];
+        longer.iter().map(|class| class.work).sum()
+    }
+
+    /// What is left until `goal_s` for tasks of `task_s`.
+    pub fn left(&self, room: &RoomUntil<'_>, goal_s: f64, task_s: f64) -> f64 {
+        let own = room.until(goal_s, task_s) - self.at_least(task_s);
+        let shorter = self.classes[..class_of(task_s)].iter();
+        (shorter.filter(|class| class.jobs > 0))
+            .map(|class| room.until(goal_s, class.task_s) - self.at_least(class.task_s))
+            .fold(own, f64::min)
+    }
 }
 
 /// The jobs to keep, the earliest goal first.
@@ -77,8 +140,8 @@ pub(super) fn keep_on_time(room: &RoomUntil<'_>, mut asks: Vec<Ask>) -> Vec<Kept
     asks.sort_by(|a, b| (a.goal_s.total_cmp(&b.goal_s)).then(a.job.cmp(&b.job)));
     let mut kept: Vec<Kept> = Vec::with_capacity(asks.len());
     let mut given_up: Vec<bool> = Vec::with_capacity(asks.len());
-    let mut largest: BinaryHeap<Largest> = BinaryHeap::new();
-    let mut load = 0.0;
+    let mut largest: [BinaryHeap<Largest>; CLASSES] = Default::default();
+    let mut load = Load::new();
     for ask in asks {
         let time_s = ask.goal_s - room.now_s;
         if time_s <= 0.0 || (ask.work > 0.0 && time_s < ask.tail_s) {
@@ -89,18 +152,31 @@ pub(super) fn keep_on_time(room: &RoomUntil<'_>, mut asks: Vec<Ask>) -> Vec<Kept
             // Alone it would be too late: no reason to give up another for it.
             continue;
         }
-        load += ask.work;
-        largest.push(Largest {
+        let own = class_of(ask.task_s);
+        load.add(&ask);
+        largest[own].push(Largest {
             size: ask.work / ask.weight,
             at: kept.len(),
         });
         kept.push(Kept { ask, room: until });
         given_up.push(false);
-        while load > until
-            && let Some(Largest { at, .. }) = largest.pop()
-        {
-            given_up[at] = true;
-            load -= kept[at].ask.work;
+        for class in (0..=own).rev() {
+            let Class { jobs, task_s, .. } = load.classes[class];
+            if jobs == 0 {
+                continue;
+            }
+            let until = match class == own {
+                true => until,
+                false => room.until(ask.goal_s, task_s),
+            };
+            while load.at_least(task_s) > until
+                && let Some(from) = (class..CLASSES)
+                    .max_by(|&a, &b| (largest[a].peek().cmp(&largest[b].peek())).then(b.cmp(&a)))
+                && let Some(Largest { at, .. }) = largest[from].pop()
+            {
+                given_up[at] = true;
+                load.remove(&kept[at].ask);
+            }
         }
     }
     let mut given_up = given_up.into_iter();
@@ -132,8 +208,7 @@ impl PartialOrd for Largest {
 pub(super) struct RoomUntil<'a> {
     pub now_s: f64,
     availability: &'a Availability,
-    /// What running tasks still need, in hundredths times seconds.
-    held: f64,
+    held: Held,
     /// How much more there is now than the forecast says, in hundredths of a core.
     deviation: f64,
     /// When nodes' worth of CPU falls free: seconds from now, and how much.
@@ -148,17 +223,53 @@ const DEVIATION_S: f64 = 3.0 * 3600.0;
 /// Times at which CPU falls free are told apart up to this many.
 const FREE_TIMES_MAX: usize = 64;
 
+/// What running tasks hold from now on, until they end.
+#[derive(Default)]
+struct Held {
+    /// How long each still runs, in seconds, ascending.
+    left_s: Vec<f64>,
+    /// What the first so many hold in all, in hundredths times seconds.
+    work: Vec<f64>,
+    /// What those behind them hold at a time, in hundredths.
+    hundredths: Vec<f64>,
+}
+
+impl Held {
+    /// Of tasks with so many seconds left that hold so many hundredths of a core.
+    fn new(mut tasks: Vec<(f64, f64)>) -> Self {
+        tasks.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut held = Self {
+            left_s: tasks.iter().map(|(left_s, _)| *left_s).collect(),
+            work: vec![0.0],
+            hundredths: vec![tasks.iter().map(|(_, cpu)| cpu).sum()],
+        };
+        for (at, (left_s, cpu)) in tasks.into_iter().enumerate() {
+            held.work.push(held.work[at] + left_s * cpu);
+            held.hundredths.push(held.hundredths[at] - cpu);
+        }
+        held
+    }
+
+    /// In the next `after_s` seconds, in hundredths times seconds. What a task runs
+    /// beyond that takes nothing from it.
+    fn until(&self, after_s: f64) -> f64 {
+        if self.left_s.is_empty() {
+            return 0.0;
+        }
+        let ended = self.left_s.partition_point(|&left_s| left_s <= after_s);
+        self.work[ended] + self.hundredths[ended].max(0.0) * after_s
+    }
+}
+
 impl<'a> RoomUntil<'a> {
     pub fn of(view: &'a ClusterView) -> Self {
         let available = view.availability.at(view.now_s);
-        let mut held = 0.0;
         let mut free_after: Vec<(f64, f64)> = Vec::new();
         if view.preemption == Preemption::Never {
             for job in &view.jobs {
                 for task in &job.running {
                     let cpu = f64::from(job.profile.demand(task.phase).cpu_hundredths);
                     let left_s = job.remaining_s(task, job.profile.map.task_s, view.now_s);
-                    held += left_s * cpu;
                     free_after.push((left_s, cpu));
                 }
             }
@@ -168,12 +279,13 @@ impl<'a> RoomUntil<'a> {
             return Self {
                 now_s: view.now_s,
                 availability: &view.availability,
-                held,
+                held: Held::default(),
                 deviation: 0.0,
                 free_hundredths: available,
                 free_after,
             };
         }
+        let held = Held::new(free_after.clone());
         let nodes = view.nodes.iter();
         let now = nodes.map(|node| f64::from(node.capacity.cpu_hundredths));
         let deviation = now.sum::<f64>() - available;
@@ -214,7 +326,7 @@ impl<'a> RoomUntil<'a> {
         let after_s = (t_s - self.now_s).max(0.0);
         let lasting_s = DEVIATION_S * (1.0 - (-after_s / DEVIATION_S).exp());
         let available = self.availability.integral(self.now_s, t_s) + self.deviation * lasting_s;
-        (available - self.held).max(0.0)
+        (available - self.held.until(after_s)).max(0.0)
     }
 
     /// Until `t_s` in tasks of `task_s`, in work.
@@ -250,12 +362,14 @@ pub fn room_per_work(view: &ClusterView, job: usize, goal_s: f64) -> f64 {
     let room = RoomUntil::of(view);
     let others = (0..view.jobs.len()).filter(|&other| other != job);
     let asks = others.filter_map(|other| Ask::of(view, other, &workloads(other)));
-    let before: f64 = (keep_on_time(&room, asks.collect()).iter())
-        .filter(|kept| kept.ask.goal_s <= goal_s)
-        .map(|kept| kept.ask.work)
-        .sum();
+    let mut before = Load::new();
+    for kept in keep_on_time(&room, asks.collect()) {
+        if kept.ask.goal_s <= goal_s {
+            before.add(&kept.ask);
+        }
+    }
     if work > 0.0 {
-        (room.until(goal_s, own.task_s) - before).max(0.0) / work
+        before.left(&room, goal_s, own.task_s).max(0.0) / work
     } else {
         f64::INFINITY
     }
@@ -263,7 +377,7 @@ pub fn room_per_work(view: &ClusterView, job: usize, goal_s: f64) -> f64 {
 
 /// What has not been given a slot; with preemption, what running tasks still need
 /// too.
-fn unstarted_work(view: &ClusterView, job: &JobView) -> f64 {
+pub(super) fn unstarted_work(view: &ClusterView, job: &JobView) -> f64 {
     let of = |tasks: u32, phase: Phase, task_s: f64| {
         f64::from(tasks) * task_s * f64::from(job.profile.demand(phase).cpu_hundredths)
     };
@@ -342,6 +456,42 @@ mod tests {
         assert!((room.until(17.0, 10.0) - 3.0 * 1000.0).abs() < 1e-6);
         assert_eq!(room.until(9.0, 10.0), 0.0);
         assert_eq!(room.fluid(10.0), 4000.0 - 1200.0);
+    }
+
+    /// Two of four nodes run tasks for another 1,000 s. The other two have room for four
+    /// maps of 10 s each until 40 s, whatever the first two still need after that.
+    #[test]
+    fn what_runs_beyond_a_goal_takes_nothing_from_it() {
+        let mut long = job(1, 0.0, None, 0);
+        long.profile.map.task_s = 1000.0;
+        long.running = (0..2)
+            .map(|index| RunningTask {
+                index,
+                node: NodeId(0),
+                phase: Phase::Map,
+                since_s: 0.0,
+            })
+            .collect();
+        let mut view = view(4, 400.0, vec![long, job(2, 0.0, Some(40.0), 8)]);
+        assert_eq!(kept(&view), [2]);
+        view.jobs[1].pending_maps = 9;
+        assert!(kept(&view).is_empty());
+    }
+
+    /// Until 60 s a node has time for one task of 40 s, and then for two of 10 s: four of
+    /// J1 and eight of J2 fill four nodes. In tasks of 40 s there would be room for J1
+    /// alone.
+    #[test]
+    fn short_tasks_fill_what_long_ones_leave() {
+        let mut long = job(1, 0.0, Some(60.0), 4);
+        long.profile.map.task_s = 40.0;
+        let mut view = view(4, 400.0, vec![long, job(2, 0.0, Some(60.0), 8)]);
+        assert_eq!(kept(&view), [1, 2]);
+        view.jobs[1].pending_maps = 9;
+        assert_eq!(kept(&view), [2]);
+        view.jobs[0].pending_maps = 5;
+        view.jobs[1].pending_maps = 1;
+        assert_eq!(kept(&view), [2], "a fifth long one does not fit");
     }
 
     /// A task of 10 s has 2 s left, and its goal is in 3 s: too late for a new task,

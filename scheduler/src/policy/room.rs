@@ -55,8 +55,13 @@ impl Room {
     }
 
     fn change(&mut self, node: usize, change: impl Fn(Resources) -> Resources) {
+        self.set(node, self.left(node).map(change));
+    }
+
+    /// Says what is left of node `node`.
+    pub fn set(&mut self, node: usize, free: Option<Resources>) {
         let mut vertex = self.leaves + node;
-        self.tree[vertex] = self.tree[vertex].map(change);
+        self.tree[vertex] = free;
         while vertex > 1 {
             vertex /= 2;
             let now = most(self.tree[2 * vertex], self.tree[2 * vertex + 1]);
@@ -91,6 +96,27 @@ impl Room {
         };
         self.search(first, demand, best);
         self.search(second, demand, best);
+    }
+
+    /// Shows `visit` the nodes with room for `demand`, by position, until it returns false.
+    pub fn visit_fitting(&self, demand: &Resources, visit: &mut impl FnMut(usize) -> bool) {
+        self.visit_below(1, demand, visit);
+    }
+
+    fn visit_below(
+        &self,
+        vertex: usize,
+        demand: &Resources,
+        visit: &mut impl FnMut(usize) -> bool,
+    ) -> bool {
+        if !self.may_fit(vertex, demand) {
+            return true;
+        }
+        if vertex >= self.leaves {
+            return visit(vertex - self.leaves);
+        }
+        self.visit_below(2 * vertex, demand, visit)
+            && self.visit_below(2 * vertex + 1, demand, visit)
     }
 
     fn may_fit(&self, vertex: usize, demand: &Resources) -> bool {

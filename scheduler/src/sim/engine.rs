@@ -8,7 +8,9 @@ use super::node_run::{Attempt, NodeRun};
 use super::report::{JobRecord, ShareSample, SimReport, TaskRecord};
 use super::share_out::share_out;
 use crate::model::{JobId, Node, NodeId, Phase, TaskId, TaskKind};
-use crate::policy::{ClusterView, Decision, JobView, Measure, Policy, Refill, satisfaction};
+use crate::policy::{
+    ClusterView, Decision, JobView, Measure, Policy, Refill, satisfaction, satisfaction_with,
+};
 
 /// Runs `jobs` under `policy` until all are done or the horizon is reached.
 ///
@@ -336,23 +338,44 @@ impl<'a> Engine<'a> {
     }
 
     /// As [`fill`](Self::fill), the node's cells being those from `from` on;
-    /// returns how many they are.
+    /// returns how many they are. Where several jobs wait for room, the least satisfied
+    /// one starts first.
     fn fill_cells(&mut self, node: NodeId, from: usize, refill: Refill) -> usize {
-        let mut count = 0;
-        while let Some(&cell) =
-            (self.decision.placement.cells().get(from + count)).filter(|cell| cell.node == node)
-        {
-            count += 1;
+        let cells = &self.decision.placement.cells()[from..];
+        let count = cells.partition_point(|cell| cell.node == node);
+        let here = node.0 as usize;
+        let mut due: Vec<(usize, TaskKind, u32)> = Vec::new();
+        for cell in &cells[..count] {
             let job = self.position(cell.job);
-            let here = node.0 as usize;
             let held = self.nodes[here].running_of(job, cell.kind);
-            for _ in held..cell.slots {
-                if !self.start(job, here, cell.kind, refill) {
+            if held < cell.slots {
+                due.push((job, cell.kind, cell.slots - held));
+            }
+        }
+        if due.len() > 1 {
+            let rank = |&(job, ..): &(usize, TaskKind, u32)| self.satisfaction_of(job);
+            let mut ranked: Vec<_> = due.iter().map(|due| (rank(due), *due)).collect();
+            ranked.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+            due = ranked.into_iter().map(|(_, due)| due).collect();
+        }
+        for (job, kind, slots) in due {
+            for _ in 0..slots {
+                if !self.start(job, here, kind, refill) {
                     break;
                 }
             }
         }
         count
+    }
+
+    /// How satisfied a job is with what it runs, by equation (5); 1 once it is done.
+    fn satisfaction_of(&self, job: usize) -> f64 {
+        let Some(view) = self.view.jobs.get(self.at[job]) else {
+            return 1.0;
+        };
+        let runs = |kind: TaskKind| view.running_of(kind).count() as u32;
+        let slots = [runs(TaskKind::Map), runs(TaskKind::Reduce)];
+        satisfaction_with(&self.view, view, slots)
     }
 
     fn start(&mut self, job: usize, node: usize, kind: TaskKind, refill: Refill) -> bool {

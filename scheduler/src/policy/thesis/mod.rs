@@ -34,5 +34,5 @@ pub use ras::Ras;
 pub use reverse_adaptive::ReverseAdaptive;
 #[cfg(test)]
 pub(super) use reverse_adaptive::needs;
-pub use satisfaction::satisfaction;
+pub use satisfaction::{satisfaction, satisfaction_with};
 pub use utility::{map_utility, reduce_utility, reverse_map_utility};

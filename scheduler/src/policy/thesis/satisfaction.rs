@@ -20,11 +20,13 @@ pub fn satisfaction(view: &ClusterView, placement: &Placement) -> Vec<(JobId, f6
         }
     }
     (jobs.into_iter().zip(slots))
-        .map(|(job, slots)| (job.job.id, utility(view, job, slots)))
+        .map(|(job, slots)| (job.job.id, satisfaction_with(view, job, slots)))
         .collect()
 }
 
-fn utility(view: &ClusterView, job: &JobView, slots: [u32; 2]) -> f64 {
+/// The utility of one job with so many slots for maps and for reduces.
+#[must_use]
+pub fn satisfaction_with(view: &ClusterView, job: &JobView, slots: [u32; 2]) -> f64 {
     let workload = Workload::of(view, job);
     let left = f64::from(workload.left);
     let s_req = job.job.goal_s.map_or(0.0, |goal_s| {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::{NodeId, PhaseProfile, Pool, TaskKind, TypedSlots};
-use crate::policy::{Measure, Policy};
+use crate::policy::{ClusterView, Decision, Measure, Placement, Policy};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -268,4 +268,33 @@ fn hardware_and_distance_change_how_long_a_map_takes() {
         ),
         (1, 1, 1)
     );
+}
+
+/// At 10 s the placement moves from J3 to J1 and J2, one slot each, while a task of J3
+/// runs until 25 s and leaves room for one. J1 has no goal; J2 needs a slot for its goal
+/// and has none, so it starts first (section 4.2.5), and J1 when J3 ends.
+#[test]
+fn where_tasks_drain_the_least_satisfied_job_starts_first() {
+    struct Moves;
+    impl Policy for Moves {
+        fn name(&self) -> &'static str {
+            "moves"
+        }
+        fn decide(&self, view: &ClusterView) -> Decision {
+            let jobs: &[u64] = if view.now_s < 10.0 { &[3] } else { &[1, 2] };
+            let slots = jobs.iter().map(|&id| (NodeId(0), JobId(id), TaskKind::Map));
+            Placement::of_slots(slots.collect()).into()
+        }
+    }
+    let mut config = SimConfig::one_slot_nodes(1, Availability::constant(200.0).unwrap());
+    config.nodes[0].capacity.cpu_hundredths = 200;
+    config.cycle_s = 10.0;
+    let jobs = vec![
+        job(1, 5.0, None, 1, 25.0),
+        job(2, 5.0, Some(60.0), 1, 25.0),
+        job(3, 0.0, None, 1, 25.0),
+    ];
+    let report = simulate(&config, jobs, &Moves).unwrap();
+    let started = report.jobs.iter().map(|job| job.started_s.unwrap());
+    assert_eq!(started.collect::<Vec<_>>(), [25.0, 10.0, 0.0]);
 }

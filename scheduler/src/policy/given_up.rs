@@ -1,0 +1,160 @@
+//! When to run the jobs that were given up: late, but as early as the others can spare.
+//!
+//! A job that is late, or will be, has no goal any more that says how urgent it is. It
+//! is planned for the earliest place among the jobs kept, ordered by goal, from which on
+//! all of them have time to spare for all of its work:
+//!
+//! ```text
+//!   kept         J1    J2    J3    J4      by goal
+//!   to spare      2     9     7    20      room until the goal - work asked for until then
+//!   from then on  2     7     7    20      work of 5: before J2
+//! ```
+//!
+//! Of those given up, the one with the highest response ratio is planned first: its time
+//! in the system so far, by the time that its work takes (P. Brinch Hansen, 1971). Small
+//! jobs rise soon, and large ones in the end: each ages.
+
+use super::on_time::{Kept, Load, RoomUntil, unstarted_work};
+use super::view::ClusterView;
+
+/// A job that was given up, and its place among those kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Planned {
+    /// Position of the job in the view.
+    pub job: usize,
+    /// Position among the kept jobs of the first one that it comes before; the number of
+    /// those where there is no time for it.
+    pub before: usize,
+}
+
+/// So many are planned; the others follow behind all that are kept.
+const PLANNED_MAX: usize = 64;
+
+/// Places for the jobs at the positions `given_up` of the view, by place; of those with the
+/// same one, the most urgent first.
+pub(super) fn plan_anew(
+    view: &ClusterView,
+    room: &RoomUntil<'_>,
+    kept: &[Kept],
+    given_up: Vec<usize>,
+) -> Vec<Planned> {
+    let mut ranked: Vec<Ranked> = (given_up.into_iter())
+        .map(|job| Ranked::of(view, job))
+        .collect();
+    ranked.sort_by(|a, b| {
+        let id = |ranked: &Ranked| view.jobs[ranked.job].job.id;
+        (b.response_ratio.total_cmp(&a.response_ratio)).then(id(a).cmp(&id(b)))
+    });
+    let mut spare = spare_from(room, kept);
+    let mut planned: Vec<Planned> = Vec::with_capacity(ranked.len());
+    for (rank, Ranked { job, work, .. }) in ranked.into_iter().enumerate() {
+        let mut before = kept.len();
+        if rank < PLANNED_MAX {
+            before = spare.partition_point(|&spare| spare < work);
+            for spare in &mut spare[before..] {
+                *spare -= work;
+            }
+            if let Some(&least) = spare.get(before) {
+                for spare in &mut spare[..before] {
+                    *spare = spare.min(least);
+                }
+            }
+        }
+        planned.push(Planned { job, before });
+    }
+    planned.sort_by_key(|planned| planned.before);
+    planned
+}
+
+/// From each kept job's goal on, how much work all of those from it on can spare.
+fn spare_from(room: &RoomUntil<'_>, kept: &[Kept]) -> Vec<f64> {
+    let mut load = Load::new();
+    let mut spare: Vec<f64> = (kept.iter())
+        .map(|kept| {
+            load.add(&kept.ask);
+            load.left(room, kept.ask.goal_s, kept.ask.task_s)
+        })
+        .collect();
+    for at in (1..spare.len()).rev() {
+        spare[at - 1] = spare[at - 1].min(spare[at]);
+    }
+    spare
+}
+
+struct Ranked {
+    job: usize,
+    work: f64,
+    response_ratio: f64,
+}
+
+impl Ranked {
+    fn of(view: &ClusterView, job: usize) -> Self {
+        let one = &view.jobs[job];
+        let work = unstarted_work(view, one);
+        let nodes = view.nodes.iter();
+        let hundredths: f64 = (nodes.map(|node| f64::from(node.capacity.cpu_hundredths))).sum();
+        // One that takes no time would divide by zero; a cycle is the least that counts.
+        let alone_s = (work / hundredths.max(1.0)).max(view.cycle_s);
+        Self {
+            job,
+            work,
+            response_ratio: one.job.weight * (view.now_s - one.job.submitted_s) / alone_s,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{job, view};
+    use super::super::on_time::{Ask, keep_on_time};
+    use super::super::workload::Workload;
+    use super::*;
+
+    fn places(view: &ClusterView) -> Vec<(u64, usize)> {
+        let asks = (view.jobs.iter().enumerate())
+            .filter_map(|(index, job)| Ask::of(view, index, &Workload::of(view, job)));
+        let room = RoomUntil::of(view);
+        let kept = keep_on_time(&room, asks.collect());
+        let is_kept = |job: &usize| kept.iter().any(|kept| kept.ask.job == *job);
+        let given_up = (0..view.jobs.len()).filter(|job| !is_kept(job)).collect();
+        (plan_anew(view, &room, &kept, given_up).into_iter())
+            .map(|planned| (view.jobs[planned.job].job.id.0, planned.before))
+            .collect()
+    }
+
+    /// Four slots, maps of 10 s: room for 8, 16, 24 and 40 maps until the goals of J1 to
+    /// J4, which ask for 6, 1, 10 and 3. So 2, 9, 7 and 20 are to spare. J9 is late and
+    /// has 5: before J2. J8 has 3 after that, and finds 4, 2 and 15 to spare: before J4.
+    #[test]
+    fn a_late_job_goes_before_the_first_from_which_on_all_can_wait() {
+        let jobs = vec![
+            job(1, 0.0, Some(20.0), 6),
+            job(2, 0.0, Some(40.0), 1),
+            job(3, 0.0, Some(60.0), 10),
+            job(4, 0.0, Some(100.0), 3),
+            job(9, -100.0, Some(-50.0), 5),
+        ];
+        let mut view = view(4, 400.0, jobs);
+        assert_eq!(places(&view), [(9, 1)]);
+        view.jobs.push(job(8, -10.0, Some(-5.0), 3));
+        assert_eq!(places(&view), [(9, 1), (8, 3)]);
+        view.jobs.push(job(7, -10.0, Some(-5.0), 50));
+        assert_eq!(places(&view), [(9, 1), (8, 3), (7, 4)]);
+    }
+
+    /// J1 has 40 maps, 100 s on four slots; J2 has 4, which take 10 s. After 50 and 10 s
+    /// the ratios are 1/2 and 1, after 350 and 20 s they are 3.5 and 2.
+    #[test]
+    fn small_jobs_rise_soon_and_large_ones_in_the_end() {
+        let order = |first_s: f64, second_s: f64| {
+            let jobs = vec![
+                job(1, -first_s, Some(-1.0), 40),
+                job(2, -second_s, Some(-1.0), 4),
+            ];
+            let order = places(&view(4, 400.0, jobs));
+            order.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
+        };
+        assert_eq!(order(50.0, 10.0), [2, 1]);
+        assert_eq!(order(350.0, 20.0), [1, 2]);
+    }
+}
