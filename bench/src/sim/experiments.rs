@@ -37,7 +37,7 @@ macro_rules! scenario {
 }
 
 /// All of them, in the order of the thesis.
-pub const EXPERIMENTS: [Experiment; 27] = [
+pub const EXPERIMENTS: [Experiment; 31] = [
     Experiment {
         name: "acceleration",
         figures: "3.1",
@@ -199,6 +199,30 @@ pub const EXPERIMENTS: [Experiment; 27] = [
         figures: "5.21, under a wrong forecast, with ten times the work per job",
         claim: "As above.",
         source: scenario!("planning-tenfold-error"),
+    },
+    Experiment {
+        name: "estimates",
+        figures: "none of the thesis's",
+        claim: "Nothing of it. Estimates that are wrong by 2 and 5 times.",
+        source: scenario!("estimates"),
+    },
+    Experiment {
+        name: "task-lengths",
+        figures: "none of the thesis's",
+        claim: "Nothing of it. Maps of 60 s beside maps of an hour.",
+        source: scenario!("task-lengths"),
+    },
+    Experiment {
+        name: "arrivals",
+        figures: "none of the thesis's",
+        claim: "Nothing of it. Jobs that come in bursts, and overload.",
+        source: scenario!("arrivals"),
+    },
+    Experiment {
+        name: "sizes",
+        figures: "none of the thesis's",
+        claim: "Nothing of it. Pareto sizes, and goals down to the length in isolation.",
+        source: scenario!("sizes"),
     },
 ];
 
