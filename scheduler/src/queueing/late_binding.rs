@@ -14,10 +14,13 @@ use rand_chacha::ChaCha8Rng;
 ///
 /// The *share* S(n) of a node is the sum, over the tasks that wait at it, of one over the
 /// number of their local nodes: what it has to expect to serve itself. An idle node serves
-/// the largest of alpha S(m), beta S(n) in its rack and gamma S(n) anywhere (MaxWeight),
-/// but helps another only where S(n) + 1 >= alpha / rate: where a task that arrives now
-/// would be done later by its own nodes, 1 / alpha slots for each task before it and for
-/// itself, than by the helper.
+/// the largest of alpha (S(m) + [`OWN_FIRST`]) where a task waits at it, beta S(n) in its
+/// rack and gamma S(n) anywhere. The constant keeps nodes at their own tasks while queues
+/// are short, which is where work would be wasted; when they are long, it is MaxWeight.
+///
+/// It helps another node only where S(n) is at least 1 and S(n) + 1 >= alpha / rate. The
+/// last of the tasks that wait there ends after (S(n) + 1) / alpha slots by its own nodes
+/// and after 1 / rate by the helper.
 #[derive(Debug)]
 pub(super) struct LateBinding {
     cluster: Cluster,
@@ -28,6 +31,8 @@ pub(super) struct LateBinding {
     largest: Least,
 }
 
+/// Tasks by which a node prefers its own.
+const OWN_FIRST: f64 = 4.0;
 /// Divisible by any number of local nodes.
 const UNITS: u64 = 6;
 const NONE: u32 = u32::MAX;
@@ -128,10 +133,13 @@ impl LateBinding {
     fn source(&self, node: NodeId, ties: &mut ChaCha8Rng) -> Option<NodeId> {
         let weight = |key: u64, rate: f64| {
             let share = Self::share_of(key);
-            let helps = share > 0.0 && share + 1.0 >= self.cluster.local / rate;
+            let helps = share >= 1.0 && share + 1.0 >= self.cluster.local / rate;
             if helps { share * rate } else { 0.0 }
         };
-        let own = Self::share_of(self.largest.get(node.0 as usize)) * self.cluster.local;
+        let own = match Self::share_of(self.largest.get(node.0 as usize)) {
+            0.0 => 0.0,
+            share => (share + OWN_FIRST) * self.cluster.local,
+        };
         let rack = self.cluster.rack_range(node).zip(self.cluster.rack);
         let rack_weight = rack.map_or(0.0, |((from, until), rate)| {
             weight(self.largest.min_within(from, until).0, rate)

@@ -397,15 +397,15 @@ fn late_binding_has_a_task_wait_at_all_of_its_local_nodes() {
     assert_eq!(serve("late-binding", FLAT, &more, &[2]), [Some((0, 0))]);
 }
 
-/// Node 1 has one task of its own, and node 0 has x. It leaves its own where 0.2 x > 0.8.
-/// In a rack beta is 0.5: 0.5 x > 0.8.
+/// Node 1 has one task of its own, and node 0 has x. It leaves its own where 0.2 x > 0.8 (1
+/// + 4) = 4, and in a rack, where beta is 0.5, from 9 on.
 #[test]
-fn late_binding_leaves_its_own_tasks_for_a_larger_weight() {
+fn late_binding_leaves_its_own_tasks_for_a_much_larger_weight() {
     for (cluster, x, keeps) in [
-        (FLAT, 4, true),
-        (FLAT, 5, false),
-        (RACKS, 1, true),
-        (RACKS, 2, false),
+        (FLAT, 20, true),
+        (FLAT, 21, false),
+        (RACKS, 8, true),
+        (RACKS, 9, false),
     ] {
         let mut tasks: Vec<Task> = (0..x).map(|job| on(job, 0)).collect();
         tasks.push(on(x, 1));
