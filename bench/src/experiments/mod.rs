@@ -4,6 +4,7 @@
 //!   snapshot_bill       what does a snapshot cost that nobody reads?
 //!   snapshot_creation   what does creating one take beside busy writers?
 //!   idle_memory         what does an open database keep in memory?
+//!   locality            which policy serves how much where tasks run faster near data?
 //!   colocation          does the load notice that jobs run beside it?
 //!   serving             what does a request through CQL cost, and who notices whom?
 //!   thesis_5_2_4        what does reading a snapshot, or beside one, cost?
@@ -11,6 +12,7 @@
 
 mod colocation;
 mod idle_memory;
+mod locality;
 mod process;
 mod serving;
 mod snapshot_bill;
@@ -37,6 +39,9 @@ pub enum Experiment {
     /// One process of snapshot-bill
     #[command(hide = true)]
     SnapshotBillCase(snapshot_bill::CaseArgs),
+    /// Repeats the papers on data locality in the queueing model: stability limits,
+    /// delays, heavy traffic
+    Locality(locality::LocalityArgs),
     /// Runs jobs beside the load in windows that take turns with the load alone:
     /// its tail latency, and how much of the idle CPU the jobs use
     Colocation(colocation::ColocationArgs),
@@ -66,6 +71,7 @@ pub fn run(experiment: &Experiment) -> Result<()> {
         Experiment::IdleMemory(args) => idle_memory::run(args),
         Experiment::IdleMemoryCase(args) => idle_memory::run_case(args),
         Experiment::SnapshotBillCase(args) => snapshot_bill::run_case(args),
+        Experiment::Locality(args) => locality::run(args),
         Experiment::Colocation(args) => colocation::run(args),
         Experiment::Serving(args) => serving::run(args),
         Experiment::ServingHost(args) => serving::run_host(args),

@@ -18,6 +18,7 @@ pub use analysis::Analysis;
 pub use experiments::{EXPERIMENTS, Experiment, Source};
 pub use parallel::in_parallel;
 pub use picture::reliability as reliability_picture;
+pub(crate) use picture::{Curves, Line};
 pub use report::{write as write_report, write_analysis};
 pub use result::{BoundResult, JobResult, PointResult, PolicyResult, StudyResult};
 pub use study::{Progress, run};

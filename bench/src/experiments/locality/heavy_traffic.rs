@@ -1,0 +1,110 @@
+//! Wang, theorems 2 to 4: near the boundary the backlog times the distance from it comes
+//! to (sigma^2 + nu^2) / 2, and no policy has less.
+//!
+//! Ten nodes, data on eight of them: the boundary is 8 alpha + 2 gamma = 6.8 tasks a slot.
+//! Jobs have one task, so arrivals are Poisson and sigma^2 is the load; nu^2 is 8 alpha
+//! (1 - alpha) + 2 gamma (1 - gamma) = 1.6.
+
+use anyhow::Result;
+use ebb_scheduler::queueing::{Cluster, JobSizes, Model, QUEUEING_POLICIES, Run, Stream};
+
+use super::Setting;
+use super::report::{Part, Table};
+use crate::queueing::{Case, QueueingRow, run_cases};
+use crate::sim::{Curves, Line};
+
+const BOUNDARY: f64 = 6.8;
+const SERVICE_VARIANCE: f64 = 1.6;
+const DISTANCES: [f64; 6] = [1.6, 0.8, 0.4, 0.2, 0.1, 0.05];
+/// Slots here for one of throughput.
+const SLOTS_FOR_ONE: u64 = 16;
+
+pub fn run(setting: &Setting) -> Result<Part> {
+    let model = Model {
+        cluster: Cluster::flat(10, 0.8, 0.2),
+        sizes: JobSizes::single(),
+        streams: vec![Stream {
+            tasks_per_slot: BOUNDARY,
+            from: 0,
+            until: 8,
+            replicas: 3,
+        }],
+    };
+    let policies: Vec<&str> = (QUEUEING_POLICIES.iter())
+        .map(|policy| policy.name)
+        .filter(|&name| name != "pandas-rack")
+        .collect();
+    let cases: Vec<Case> = (policies.iter())
+        .flat_map(|policy| DISTANCES.map(|distance| (*policy, BOUNDARY - distance)))
+        .map(|(policy, tasks_per_slot)| Case {
+            policy: policy.into(),
+            tasks_per_slot,
+        })
+        .collect();
+    let bar = Setting::bar(cases.len());
+    let standard = Run::new(setting.slots * SLOTS_FOR_ONE, setting.seed);
+    let rows = run_cases(&model, &cases, standard, setting.threads, &bar)?;
+    bar.0.finish_and_clear();
+    let picture = picture(&policies, &rows);
+    Ok(Part {
+        name: "heavy-traffic",
+        tables: vec![table(&policies, &rows)],
+        pictures: vec![("wang-heavy-traffic", picture)],
+        rows: vec![("ten nodes".into(), rows)],
+    })
+}
+
+/// Distance from the boundary times backlog; the theorem has its limit.
+fn scaled(row: &QueueingRow) -> f64 {
+    (BOUNDARY - row.tasks_per_slot) * row.measured.backlog
+}
+
+fn limit(distance: f64) -> f64 {
+    (BOUNDARY - distance + SERVICE_VARIANCE) / 2.0
+}
+
+fn table(policies: &[&str], rows: &[QueueingRow]) -> Table {
+    let distances = DISTANCES.map(|distance| format!("eps {distance}"));
+    let of = |name: &str| {
+        let of = rows.iter().filter(|row| row.policy == name);
+        let cell = |row: &QueueingRow| match row.stable {
+            true => format!("{:.2}", scaled(row)),
+            false => "grows".into(),
+        };
+        std::iter::once(name.to_string())
+            .chain(of.map(cell))
+            .collect()
+    };
+    let bound = DISTANCES.map(|distance| format!("{:.2}", limit(distance)));
+    let bound = std::iter::once("(sigma^2 + nu^2) / 2".to_string()).chain(bound);
+    Table {
+        title: "Wang, theorem 4: eps times the mean backlog, eps from the boundary of 6.8".into(),
+        head: std::iter::once("policy".to_string())
+            .chain(distances)
+            .collect(),
+        rows: (policies.iter().map(|name| of(name)))
+            .chain([bound.collect()])
+            .collect(),
+    }
+}
+
+fn picture(policies: &[&str], rows: &[QueueingRow]) -> String {
+    let line = |policy: &&str| Line {
+        name: (*policy).into(),
+        points: (rows
+            .iter()
+            .filter(|row| row.policy == *policy && row.stable))
+        .map(|row| (row.tasks_per_slot, scaled(row)))
+        .collect(),
+    };
+    let curves = Curves {
+        title: "Distance from the boundary times backlog; dotted: the limit",
+        x_label: "tasks per slot",
+        x: (BOUNDARY - DISTANCES[0], BOUNDARY),
+        y_label: "tasks squared per slot",
+        y: (0.0, 16.0),
+        lines: policies.iter().map(line).collect(),
+        level: Some(limit(0.0)),
+    };
+    curves.to_svg()
+}

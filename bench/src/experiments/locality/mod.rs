@@ -1,0 +1,119 @@
+//! The papers on data locality, again: how much each policy can serve, and how soon.
+//!
+//! ```text
+//!   throughput     Wang, figures 3 and 4: where naive fair sharing and JSQ-MaxWeight end
+//!   heavy_traffic  Wang, theorems 2 to 4: the backlog near the boundary
+//!   levels         the survey: which policy is stable at three levels of locality
+//!   report         tables, pictures, JSON
+//! ```
+
+mod heavy_traffic;
+mod levels;
+mod report;
+mod throughput;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+
+use crate::console::progress_bar;
+use crate::sim::Progress;
+use report::Part;
+
+/// Which parts, and for how long.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct LocalityArgs {
+    /// What to run
+    #[arg(value_enum, default_values_t = [Which::Throughput, Which::HeavyTraffic, Which::Levels])]
+    pub parts: Vec<Which>,
+
+    /// Slots that are measured in each run of throughput, after a fifth as many; those of
+    /// the other parts are in proportion
+    #[arg(long, value_name = "N", default_value_t = 250_000,
+          value_parser = clap::value_parser!(u64).range(1000..))]
+    pub slots: u64,
+
+    /// Of throughput: only this policy, and no figures
+    #[arg(long, value_name = "NAME", value_parser = [throughput::FAIR, throughput::JSQ])]
+    pub policy: Option<String>,
+
+    /// Of throughput: only loads from N tasks per slot on
+    #[arg(long, value_name = "N", default_value_t = 0.0)]
+    pub from: f64,
+
+    /// Seed of all runs
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Writes pictures into DIR
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
+
+    /// Writes everything measured to FILE
+    #[arg(long = "json-file", value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// A part of the experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Which {
+    /// Wang, figures 3 and 4: 1,000 nodes, ten minutes on two cores
+    Throughput,
+    /// Wang, theorem 4: ten nodes near the boundary of the capacity region
+    HeavyTraffic,
+    /// The survey: eight nodes in two racks, where policies are stable and where not
+    Levels,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb-bench experiments locality                              all of it
+  ebb-bench experiments locality heavy-traffic --report out   one part, with its picture
+  ebb-bench experiments locality throughput --slots 20000
+  ebb-bench experiments locality throughput --policy naive-fair --from 310";
+
+struct Bar(indicatif::ProgressBar);
+
+impl Progress for Bar {
+    fn run_done(&self) {
+        self.0.inc(1);
+    }
+}
+
+/// How each part runs.
+struct Setting {
+    slots: u64,
+    seed: u64,
+    threads: usize,
+}
+
+impl Setting {
+    fn bar(runs: usize) -> Bar {
+        Bar(progress_bar("runs", runs as u64))
+    }
+}
+
+/// Runs the parts, prints their tables, writes pictures and JSON.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn run(args: &LocalityArgs) -> Result<()> {
+    let setting = Setting {
+        slots: args.slots,
+        seed: args.seed,
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let mut parts: Vec<Part> = Vec::new();
+    for which in &args.parts {
+        let part = match which {
+            Which::Throughput => throughput::run(&setting, args.policy.as_deref(), args.from)?,
+            Which::HeavyTraffic => heavy_traffic::run(&setting)?,
+            Which::Levels => levels::run(&setting)?,
+        };
+        part.print();
+        parts.push(part);
+    }
+    report::write(&parts, args.report.as_deref(), args.json.as_deref())
+}

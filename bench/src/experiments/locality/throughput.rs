@@ -1,0 +1,189 @@
+//! Wang, figures 3 and 4: 1,000 nodes, data on 800 of them.
+
+use anyhow::{Result, anyhow};
+use ebb_scheduler::queueing::{Model, Run, queueing_policy, simulate_observed};
+
+use super::Setting;
+use super::report::{Part, Table};
+use crate::queueing::{Case, QueueingRow, run_cases, stability_limit};
+use crate::sim::{Curves, Line, Progress, in_parallel};
+
+pub const FAIR: &str = "naive-fair";
+pub const JSQ: &str = "jsq-maxweight-common";
+/// Slots of figure 3a, of 250,000 of the others.
+const FIGURE_3A_PART: f64 = 0.4;
+/// Load of figure 3a.
+const FIGURE_3A_LOAD: f64 = 390.0;
+
+/// From `from` to `to` in steps, both included.
+fn grid(from: u32, to: u32, step: usize) -> impl Iterator<Item = f64> {
+    (from..=to).step_by(step).map(f64::from)
+}
+
+/// Of both policies, with figures, or of one.
+pub fn run(setting: &Setting, only: Option<&str>, from: f64) -> Result<Part> {
+    let model = Model::wang();
+    let case = |policy: &str, tasks_per_slot| Case {
+        policy: policy.into(),
+        tasks_per_slot,
+    };
+    let fair = grid(100, 300, 100).chain(grid(310, 400, 10));
+    let jsq = grid(100, 600, 100).chain(grid(610, 670, 10));
+    let cases: Vec<Case> = (fair.map(|load| case(FAIR, load)))
+        .chain(jsq.map(|load| case(JSQ, load)))
+        .filter(|case| case.tasks_per_slot >= from)
+        .filter(|case| only.is_none_or(|only| case.policy == only))
+        .collect();
+    let bar = Setting::bar(cases.len() + 2);
+    let standard = Run::new(setting.slots, setting.seed);
+    let rows = run_cases(&model, &cases, standard, setting.threads, &bar)?;
+    let limits = [FAIR, JSQ].map(|policy| stability_limit(&rows, policy));
+    let tables = vec![loads(&rows), limit_table(limits)];
+    let pictures = match only {
+        None => figures(&rows, &concurrent_jobs(&model, setting, &bar)?),
+        Some(_) => Vec::new(),
+    };
+    bar.0.finish_and_clear();
+    Ok(Part {
+        name: "throughput",
+        tables,
+        pictures,
+        rows: vec![("wang".into(), rows)],
+    })
+}
+
+fn figures(rows: &[QueueingRow], series: &Series) -> Vec<(&'static str, String)> {
+    let over_load =
+        |title, unit, y_max, of: fn(&QueueingRow) -> f64| figure(rows, title, unit, y_max, of);
+    let jobs = over_load("Figure 3b: concurrent jobs", "jobs", 1000.0, |row| {
+        row.measured.jobs
+    });
+    let job_delay = over_load("Figure 4a: job delay", "slots", 250.0, |row| {
+        row.measured.job_delay
+    });
+    let task_delay = over_load("Figure 4b: task delay", "slots", 5000.0, |row| {
+        row.measured.task_delay
+    });
+    vec![
+        ("wang-3a", figure_3a(series)),
+        ("wang-3b", jobs),
+        ("wang-4a", job_delay),
+        ("wang-4b", task_delay),
+    ]
+}
+
+fn loads(rows: &[QueueingRow]) -> Table {
+    let words = [
+        "policy",
+        "load",
+        "jobs",
+        "job delay",
+        "task delay",
+        "local",
+        "growth",
+        "CPU s",
+    ];
+    let row = |row: &QueueingRow| {
+        let m = &row.measured;
+        vec![
+            row.policy.clone(),
+            format!("{:.0}", row.tasks_per_slot),
+            format!("{:.1}", m.jobs),
+            format!("{:.2}", m.job_delay),
+            format!("{:.2}", m.task_delay),
+            format!("{:.1}%", 100.0 * m.local as f64 / m.finished.max(1) as f64),
+            format!("{:.3}%", 100.0 * m.growth),
+            format!("{:.1}", row.cpu_s),
+        ]
+    };
+    Table {
+        title: "Wang, figures 3b and 4: load in tasks per slot, delays in slots".into(),
+        head: words.map(String::from).to_vec(),
+        rows: rows.iter().map(row).collect(),
+    }
+}
+
+fn limit_table(limits: [Option<f64>; 2]) -> Table {
+    let cell = |limit: Option<f64>| limit.map_or("-".to_string(), |limit| format!("{limit:.0}"));
+    let ratio = (limits[0].zip(limits[1])).map(|(fair, jsq)| format!("{:.2}", jsq / fair));
+    let row = |name: &str, paper: &str, here: String| vec![name.into(), paper.into(), here];
+    Table {
+        title: "Stability limit: the backlog grows by less than 0.1% of the arrivals".into(),
+        head: ["", "paper", "here"].map(String::from).to_vec(),
+        rows: vec![
+            row(FAIR, "350", cell(limits[0])),
+            row(JSQ, "630", cell(limits[1])),
+            row("ratio", "1.80", ratio.unwrap_or("-".into())),
+        ],
+    }
+}
+
+/// Unfinished jobs over time, per policy.
+type Series = Vec<(&'static str, Vec<(f64, f64)>)>;
+
+fn concurrent_jobs(model: &Model, setting: &Setting, progress: &dyn Progress) -> Result<Series> {
+    let slots = (setting.slots as f64 * FIGURE_3A_PART) as u64;
+    let every = (slots / 500).max(1);
+    in_parallel(&[JSQ, FAIR], setting.threads, |&name| {
+        let policy = queueing_policy(name).ok_or_else(|| anyhow!("there is no policy {name}"))?;
+        let model = model.at_load(FIGURE_3A_LOAD);
+        let mut points = Vec::new();
+        let run = Run {
+            warmup_slots: 0,
+            ..Run::new(slots, setting.seed)
+        };
+        simulate_observed(&model, policy.build(&model)?.as_mut(), run, |end| {
+            if end.slot % every == 0 {
+                points.push((end.slot as f64, end.jobs as f64));
+            }
+        })?;
+        progress.run_done();
+        Ok((name, points))
+    })
+}
+
+fn figure_3a(series: &Series) -> String {
+    let ends = series.iter().flat_map(|(_, points)| points);
+    let (x, y) = ends.fold((0.0_f64, 0.0_f64), |(x, y), p| (x.max(p.0), y.max(p.1)));
+    let lines = series.iter().map(|(name, points)| Line {
+        name: (*name).into(),
+        points: points.clone(),
+    });
+    let curves = Curves {
+        title: "Figure 3a: concurrent jobs at 390 tasks per slot",
+        x_label: "slot",
+        x: (0.0, x),
+        y_label: "jobs",
+        y: (0.0, y),
+        lines: lines.collect(),
+        level: None,
+    };
+    curves.to_svg()
+}
+
+/// One number over the load; what is above `y_max`, which the paper draws, is cut off.
+fn figure(
+    rows: &[QueueingRow],
+    title: &str,
+    unit: &str,
+    y_max: f64,
+    of: impl Fn(&QueueingRow) -> f64,
+) -> String {
+    let line = |policy: &str| Line {
+        name: policy.into(),
+        points: (rows.iter().filter(|row| row.policy == policy))
+            .take_while(|row| of(row) <= y_max)
+            .map(|row| (row.tasks_per_slot, of(row)))
+            .collect(),
+    };
+    let curves = Curves {
+        title,
+        x_label: "tasks per slot",
+        x: (0.0, 800.0),
+        y_label: unit,
+        y: (0.0, y_max),
+        lines: [JSQ, FAIR].map(line).to_vec(),
+        level: None,
+    };
+    curves.to_svg()
+}

@@ -1,0 +1,147 @@
+//! Runs a model at several loads under several policies.
+
+use anyhow::{Result, anyhow};
+use ebb_scheduler::queueing::{Capacity, Measured, Model, Run, queueing_policy, simulate};
+use ebb_scheduler::sim::scenario::QueueingScenario;
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+use crate::sim::{Progress, in_parallel};
+
+/// One run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// Name of the policy.
+    pub policy: String,
+    /// Load: tasks per slot in total.
+    pub tasks_per_slot: f64,
+}
+
+/// What one run came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct QueueingRow {
+    /// Name of the policy.
+    pub policy: String,
+    /// Load: tasks per slot in total.
+    pub tasks_per_slot: f64,
+    /// What was measured.
+    #[serde(flatten)]
+    pub measured: Measured,
+    /// Whether the backlog grows by less than a thousandth of the arrivals.
+    pub stable: bool,
+    /// CPU time of the run, in seconds.
+    pub cpu_s: f64,
+}
+
+/// What a scenario came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct QueueingResult {
+    /// What it is about.
+    pub title: String,
+    /// The boundary of the capacity region in this mix, in tasks per slot; `None` where
+    /// there are too many kinds of nodes to plan.
+    pub capacity: Option<f64>,
+    /// Slots before anything is counted.
+    pub warmup_slots: u64,
+    /// Slots that are counted.
+    pub slots: u64,
+    /// Seed of all runs.
+    pub seed: u64,
+    /// One for each load and policy.
+    pub rows: Vec<QueueingRow>,
+}
+
+/// Runs every load under every policy; `threads` at once, at least one.
+///
+/// # Errors
+/// A policy that there is not; a model that makes no sense.
+pub fn run(
+    scenario: &QueueingScenario,
+    threads: usize,
+    progress: &dyn Progress,
+) -> Result<QueueingResult> {
+    let case = |(load, policy): (f64, &String)| Case {
+        policy: policy.clone(),
+        tasks_per_slot: load,
+    };
+    let cases: Vec<Case> = (scenario.loads.iter())
+        .flat_map(|&load| scenario.policies.iter().map(move |policy| (load, policy)))
+        .map(case)
+        .collect();
+    Ok(QueueingResult {
+        title: scenario.title.clone(),
+        capacity: Capacity::of(&scenario.model)
+            .ok()
+            .map(|capacity| capacity.tasks_per_slot),
+        warmup_slots: scenario.run.warmup_slots,
+        slots: scenario.run.slots,
+        seed: scenario.run.seed,
+        rows: run_cases(&scenario.model, &cases, scenario.run, threads, progress)?,
+    })
+}
+
+/// Runs these cases; `threads` at once, at least one.
+///
+/// # Errors
+/// A policy that there is not; a model that makes no sense.
+pub fn run_cases(
+    model: &Model,
+    cases: &[Case],
+    run: Run,
+    threads: usize,
+    progress: &dyn Progress,
+) -> Result<Vec<QueueingRow>> {
+    in_parallel(cases, threads, |case| {
+        let policy = queueing_policy(&case.policy)
+            .ok_or_else(|| anyhow!("there is no policy {:?} of queues", case.policy))?;
+        let model = model.at_load(case.tasks_per_slot);
+        let before_s = thread_cpu_s();
+        let measured = simulate(&model, policy.build(&model)?.as_mut(), run)?;
+        progress.run_done();
+        Ok(QueueingRow {
+            policy: case.policy.clone(),
+            tasks_per_slot: case.tasks_per_slot,
+            measured,
+            stable: measured.is_stable(),
+            cpu_s: thread_cpu_s() - before_s,
+        })
+    })
+}
+
+/// The highest load below the first at which the policy is not stable; `None`: none.
+/// `rows` may hold other policies too, in any order.
+#[must_use]
+pub fn stability_limit(rows: &[QueueingRow], policy: &str) -> Option<f64> {
+    let mut of: Vec<&QueueingRow> = rows.iter().filter(|row| row.policy == policy).collect();
+    of.sort_by(|a, b| a.tasks_per_slot.total_cmp(&b.tasks_per_slot));
+    (of.into_iter().take_while(|row| row.stable).last()).map(|row| row.tasks_per_slot)
+}
+
+fn thread_cpu_s() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stability_limit_ends_at_the_first_load_that_is_not_stable() {
+        let row = |policy: &str, tasks_per_slot, stable| QueueingRow {
+            policy: policy.into(),
+            tasks_per_slot,
+            measured: Measured::default(),
+            stable,
+            cpu_s: 0.0,
+        };
+        let rows = [
+            row("a", 30.0, true),
+            row("a", 10.0, true),
+            row("b", 10.0, false),
+            row("a", 20.0, false),
+        ];
+        assert_eq!(stability_limit(&rows, "a"), Some(10.0));
+        assert_eq!(stability_limit(&rows, "b"), None);
+    }
+}
