@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Error;
 use ebb_jobs::Failure;
+use ebb_scheduler::queueing::ModelError;
 use ebb_scheduler::sim::SimError;
 use ebb_scheduler::sim::scenario::ScenarioError;
 use ebb_server::http::ClientError;
@@ -93,7 +94,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
             }
         });
     }
-    if cause.is::<ScenarioError>() || cause.is::<SimError>() {
+    if cause.is::<ScenarioError>() || cause.is::<SimError>() || cause.is::<ModelError>() {
         return Some(USAGE);
     }
     Failure::of_cause(cause).map(code_of_failure)

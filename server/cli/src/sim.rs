@@ -4,6 +4,7 @@ mod advice;
 mod experiments;
 mod plan;
 mod print;
+mod queueing;
 mod run;
 
 use std::sync::Arc;
@@ -18,7 +19,9 @@ const EXAMPLES: &str = "\
 Examples:
   ebb sim run week.toml --policy fifo,reverse-adaptive
   ebb sim plan tonight.toml
-  ebb sim experiments motivation";
+  ebb sim experiments motivation
+  ebb sim queueing --load 600,650 --slots 20000
+  ebb sim capacity";
 
 /// Simulate jobs and a transactional load: a week in a second.
 #[derive(Debug, clap::Args)]
@@ -34,6 +37,8 @@ enum Command {
     Plan(plan::Args),
     Advice(advice::Args),
     Experiments(experiments::Args),
+    Queueing(queueing::Args),
+    Capacity(queueing::CapacityArgs),
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
@@ -42,6 +47,8 @@ pub(super) fn run(args: Args) -> Result<()> {
         Command::Plan(args) => plan::run(args),
         Command::Advice(args) => advice::run(args),
         Command::Experiments(args) => experiments::run(args),
+        Command::Queueing(args) => queueing::run(args),
+        Command::Capacity(args) => queueing::run_capacity(args),
     }
 }
 

@@ -30,14 +30,17 @@ goal_s = 3600
 #[test]
 fn all_policies_are_listed_with_their_papers() {
     let listed = Place::new().ebb("policies --json").json();
-    let names: Vec<&str> = (listed.as_array().unwrap().iter())
-        .map(|policy| {
-            assert!(!policy["paper"].as_str().unwrap().is_empty());
-            policy["name"].as_str().unwrap()
-        })
-        .collect();
+    let named = |runs: &str| -> Vec<&str> {
+        let of = listed.as_array().unwrap().iter();
+        of.filter(|policy| policy["runs"] == runs)
+            .map(|policy| {
+                assert!(!policy["paper"].as_str().unwrap().is_empty());
+                policy["name"].as_str().unwrap()
+            })
+            .collect()
+    };
     assert_eq!(
-        names,
+        named("live"),
         [
             "fifo",
             "fair",
@@ -50,9 +53,74 @@ fn all_policies_are_listed_with_their_papers() {
             "forecast-edf",
             "huwf",
             "hjwf",
-            "stf"
+            "stf",
+            "naive-fair",
+            "jsq-maxweight-common",
+            "jsq-maxweight",
+            "pandas",
+            "pandas-rack",
+            "weighted-workload",
+            "c-mu",
+            "late-binding"
         ]
     );
+    assert_eq!(named("sim queueing"), ["fluid"]);
+}
+
+const RACKS: &str = "
+loads = [2.0]
+slots = 2000
+[cluster]
+nodes = 4
+rack_nodes = 2
+local = 0.8
+rack = 0.5
+remote = 0.2
+[[streams]]
+tasks_per_slot = 1.0
+from = 0
+until = 1
+replicas = 1
+";
+
+/// All data on one node: 0.8 there, 0.5 beside it and twice 0.2 in the other rack.
+#[test]
+fn queues_have_a_capacity_and_policies_near_it() {
+    let place = Place::new();
+    place.write("racks.toml", RACKS);
+    let capacity = place.ebb("sim capacity racks.toml --json").json();
+    let at = capacity["tasks_per_slot"].as_f64().unwrap();
+    assert!((at - 1.7).abs() < 1e-4, "{at}");
+    assert!(
+        place
+            .ebb("sim capacity racks.toml")
+            .ok()
+            .contains("at most 1.700")
+    );
+
+    let run = place
+        .ebb("sim queueing racks.toml --policy pandas,c-mu --load 0.5,3 --json")
+        .json();
+    let rows = run["rows"].as_array().unwrap();
+    let stable: Vec<&serde_json::Value> = rows.iter().map(|row| &row["stable"]).collect();
+    assert_eq!(stable, [true, true, false, false]);
+    let table = place.ebb("sim queueing racks.toml --policy fluid").ok();
+    assert!(
+        table.contains("capacity 1.700") && table.contains("fluid"),
+        "{table}"
+    );
+
+    place.write("bad.toml", RACKS.replace("until = 1", "until = 5"));
+    let said = place.ebb("sim queueing bad.toml").fails(2);
+    assert!(said.contains("bad.toml, streams: from 0 until 5"), "{said}");
+    place.write("day.toml", DAY);
+    place
+        .ebb("sim run day.toml --policy pandas,late-binding")
+        .ok();
+    place.ebb("sim run day.toml --policy fluid").fails(2);
+    let said = place.ebb("sim queueing racks.toml --policy fifo").fails(2);
+    assert!(said.contains("no policy \"fifo\" of queues"), "{said}");
+    place.ebb("sim queueing racks.toml --load 0").fails(2);
 }
 
 #[test]

@@ -1,0 +1,243 @@
+//! `ebb sim queueing` and `ebb sim capacity`: tasks that run faster near their data.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use ebb_bench::queueing::{self, QueueingResult, QueueingRow};
+use ebb_bench::sim::Progress;
+use ebb_scheduler::queueing::{Capacity, Locality, QUEUEING_POLICIES, queueing_policy};
+use ebb_scheduler::sim::scenario::QueueingScenario;
+use ebb_text::read_whole;
+use indicatif::ProgressBar;
+use serde::Serialize;
+
+use crate::error::CliError;
+use crate::print::{JsonArgs, Printer, table};
+use crate::progress::run_bar;
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb sim queueing                                       Wang's cluster, 5 minutes
+  ebb sim queueing racks.toml --policy pandas,weighted-workload
+  ebb sim queueing --policy jsq-maxweight-common --load 600,650 --slots 20000
+  ebb sim queueing racks.toml --json | jq '.rows[] | [.policy, .task_delay, .stable]'
+
+A scenario:
+  policies = [\"pandas\", \"weighted-workload\"]     # default: all
+  loads = [3.0, 4.0]                             # tasks per slot; default: the streams'
+  slots = 100000                                 # default: 250000, after a fifth as many
+  sizes = [{ share = 1.0, min = 1, max = 10 }]   # tasks of a job; default: 1
+  [cluster]
+  nodes = 8
+  rack_nodes = 4                                 # leave out both for two levels
+  rack = 0.5                                     # chance per slot that a task ends
+  local = 0.8
+  remote = 0.2
+  [[streams]]                                    # data on any 3 of nodes 0 to 4
+  tasks_per_slot = 3.0
+  from = 0
+  until = 5
+  replicas = 3";
+
+/// Run policies for data locality in a queueing model, in time slots, on all cores.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Cluster, traffic and loads, a TOML file. Default: Wang's cluster.
+    #[arg(value_name = "SCENARIO.toml")]
+    scenario: Option<PathBuf>,
+    /// Policies, with commas between them. Default: those of the scenario.
+    #[arg(long, value_name = "P,...", value_delimiter = ',')]
+    policy: Vec<String>,
+    /// Tasks per slot, with commas between them. Default: as the scenario says.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = load)]
+    load: Vec<f64>,
+    /// Slots that are measured, after a fifth as many. Default: as the scenario says.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..))]
+    slots: Option<u64>,
+    /// Seed of all runs. Default: as the scenario says.
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+fn load(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(load) if load.is_finite() && load > 0.0 => Ok(load),
+        _ => Err("a positive number of tasks per slot".to_string()),
+    }
+}
+
+struct Bar(ProgressBar);
+
+impl Progress for Bar {
+    fn run_done(&self) {
+        self.0.inc(1);
+    }
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    let mut scenario = read(args.scenario)?;
+    if !args.policy.is_empty() {
+        scenario.policies = args.policy;
+    }
+    if let Some(name) = (scenario.policies.iter()).find(|name| queueing_policy(name).is_none()) {
+        let message = format!(
+            "there is no policy {name:?} of queues: {}",
+            QUEUEING_POLICIES
+                .iter()
+                .map(|policy| policy.name)
+                .collect::<Vec<_>>()
+                .join(", ")
+        );
+        return Err(CliError::Usage(message).into());
+    }
+    if !args.load.is_empty() {
+        scenario.loads = args.load;
+    }
+    if let Some(slots) = args.slots {
+        scenario.run.slots = slots;
+        scenario.run.warmup_slots = slots / 5;
+    }
+    scenario.run.seed = args.seed.unwrap_or(scenario.run.seed);
+
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let bar = Bar(run_bar(
+        (scenario.loads.len() * scenario.policies.len()) as u64,
+    ));
+    let result = queueing::run(&scenario, threads, &bar)?;
+    bar.0.finish_and_clear();
+    args.json.write_file(&result)?;
+    args.json.print(&result, |printer| print(printer, &result))
+}
+
+fn read(path: Option<PathBuf>) -> Result<QueueingScenario> {
+    match path {
+        None => Ok(QueueingScenario::wang()),
+        Some(path) => {
+            let text = read_whole(&path)?;
+            Ok(QueueingScenario::parse(&path.display().to_string(), &text)?)
+        }
+    }
+}
+
+fn print(printer: &mut Printer, result: &QueueingResult) -> Result<()> {
+    let capacity = (result.capacity).map_or("unknown".into(), |at| format!("{at:.3} tasks a slot"));
+    printer.line(format_args!(
+        "{} (capacity {capacity}, {} slots after {})",
+        result.title, result.slots, result.warmup_slots
+    ))?;
+    let head = [
+        "policy",
+        "load",
+        "of capacity",
+        "task delay",
+        "job delay",
+        "tasks",
+        "jobs",
+        "local",
+        "rack",
+        "growth",
+        "stable",
+        "CPU s",
+    ];
+    let percent = |part: f64| format!("{:.1}%", 100.0 * part);
+    let row = |row: &QueueingRow| {
+        let m = &row.measured;
+        let of_finished = |tasks: u64| percent(tasks as f64 / m.finished.max(1) as f64);
+        let of_capacity = result.capacity.map(|at| percent(row.tasks_per_slot / at));
+        vec![
+            row.policy.clone(),
+            row.tasks_per_slot.to_string(),
+            of_capacity.unwrap_or_else(|| "-".to_string()),
+            format!("{:.2}", m.task_delay),
+            format!("{:.2}", m.job_delay),
+            format!("{:.1}", m.backlog),
+            format!("{:.1}", m.jobs),
+            of_finished(m.local),
+            of_finished(m.rack_local),
+            format!("{:.3}%", 100.0 * m.growth),
+            if row.stable { "yes" } else { "no" }.to_string(),
+            format!("{:.1}", row.cpu_s),
+        ]
+    };
+    let rows: Vec<_> = result.rows.iter().map(row).collect();
+    for line in table(&head, &head[1..], &rows) {
+        printer.line(line)?;
+    }
+    Ok(())
+}
+
+const CAPACITY_EXAMPLES: &str = "\
+Examples:
+  ebb sim capacity                   Wang's cluster: 680 tasks per slot
+  ebb sim capacity racks.toml
+  ebb sim capacity racks.toml --json | jq .tasks_per_slot
+
+`ebb sim queueing --help` shows a scenario.";
+
+/// Say how many tasks per slot any policy can serve at most, in the mix of a scenario.
+#[derive(Debug, clap::Args)]
+#[command(after_help = CAPACITY_EXAMPLES)]
+pub(super) struct CapacityArgs {
+    /// Cluster and traffic, a TOML file. Default: Wang's cluster.
+    #[arg(value_name = "SCENARIO.toml")]
+    scenario: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+#[derive(Serialize)]
+struct CapacityResult {
+    title: String,
+    /// What the scenario's streams add up to.
+    load: f64,
+    #[serde(flatten)]
+    capacity: Capacity,
+}
+
+pub(super) fn run_capacity(args: CapacityArgs) -> Result<()> {
+    let scenario = read(args.scenario)?;
+    let result = CapacityResult {
+        load: scenario.model.load(),
+        capacity: Capacity::of(&scenario.model)?,
+        title: scenario.title,
+    };
+    args.json.write_file(&result)?;
+    args.json
+        .print(&result, |printer| print_capacity(printer, &result))
+}
+
+fn print_capacity(printer: &mut Printer, result: &CapacityResult) -> Result<()> {
+    let capacity = &result.capacity;
+    printer.line(format_args!(
+        "{}: at most {:.3} tasks per slot, {:.3} times its load of {:.3}",
+        result.title, capacity.tasks_per_slot, capacity.scale, result.load
+    ))?;
+    let head = ["nodes", "rack", "local", "rack-local", "remote"];
+    let row = |(at, class): (usize, &ebb_scheduler::queueing::NodeClass)| {
+        let of = |locality: Locality| {
+            let of = (capacity.activities.iter())
+                .filter(|activity| activity.class == at && activity.locality == locality);
+            format!(
+                "{:.3}",
+                of.map(|activity| activity.tasks_per_slot).sum::<f64>()
+            )
+        };
+        let last = class.first + class.nodes - 1;
+        vec![
+            format!("{} to {last}", class.first),
+            class.rack.map_or("-".to_string(), |rack| rack.to_string()),
+            of(Locality::Local),
+            of(Locality::Rack),
+            of(Locality::Remote),
+        ]
+    };
+    printer.line("Tasks per slot that these nodes then serve, by where their data lies:")?;
+    let rows: Vec<_> = capacity.classes.iter().enumerate().map(row).collect();
+    for line in table(&head, &head[1..], &rows) {
+        printer.line(line)?;
+    }
+    Ok(())
+}
