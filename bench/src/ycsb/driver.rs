@@ -205,13 +205,13 @@ impl Driver {
             .flat_map(|tally| tally.packed.iter().copied());
         let ends = &self.shared.options.section_ends;
         let (sections, start) = (&mut report.sections, self.shared.start);
-        sections::record_packed(sections, ends, start, pauses.as_ref(), packed);
-        self.count_unserved(ended, pauses.as_ref(), &mut report);
+        let leaves_out = sections::record_packed(sections, ends, start, pauses.as_ref(), packed);
+        self.count_unserved(ended, &leaves_out, &mut report);
         Ok(report)
     }
 
     /// Counts the operations that were due before the end and that nobody took.
-    fn count_unserved(&self, ended: Instant, pauses: Option<&Pauses>, report: &mut Report) {
+    fn count_unserved(&self, ended: Instant, leaves_out: &[Option<&Pauses>], report: &mut Report) {
         let options = &self.shared.options;
         let Some(agenda) = &self.shared.agenda else {
             return;
@@ -230,7 +230,7 @@ impl Driver {
             report.operations_unserved += operations;
             let due = Duration::from_secs_f64(due_s);
             if let Some(position) = sections::position(&options.section_ends, due)
-                && !pauses.is_some_and(|pauses| pauses.hide(self.shared.start + due))
+                && !leaves_out[position].is_some_and(|pauses| pauses.hide(self.shared.start + due))
             {
                 let waited = Duration::from_secs_f64((ended_s - due_s).max(0.0));
                 report.sections[position].add_unserved(waited, operations);

@@ -185,6 +185,9 @@ fn stand(core: usize, watched: &[KernelThread], over: &AtomicBool) -> Vec<Span> 
     pauses
 }
 
+/// Of a time of which pauses hide more than this part, all counts: what is left says little.
+pub(crate) const HIDDEN_MAX: f64 = 0.5;
+
 /// When operations that are due do not count. By default they always do.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pauses {
@@ -211,6 +214,12 @@ impl Pauses {
     pub(crate) fn hide(&self, due: Instant) -> bool {
         let next = self.shadows.partition_point(|(_, until)| *until <= due);
         self.shadows.get(next).is_some_and(|(from, _)| *from <= due)
+    }
+
+    /// Whether these hide so much of a time that all of it is to count.
+    pub(crate) fn hide_most(&self, from: Instant, until: Instant) -> bool {
+        let all = until.saturating_duration_since(from);
+        self.hidden(from, until) > all.mul_f64(HIDDEN_MAX)
     }
 
     /// How much of a time does not count.
@@ -250,6 +259,7 @@ mod tests {
         assert_eq!(pauses.hidden(at(0), at(100)), Duration::from_millis(41));
         assert_eq!(pauses.hidden(at(60), at(70)), Duration::from_millis(10));
         assert_eq!(pauses.hidden(at(90), at(100)), Duration::ZERO);
+        assert!(pauses.hide_most(at(50), at(100)) && !pauses.hide_most(at(0), at(100)));
         assert!(!Pauses::default().hide(at(50)));
     }
 

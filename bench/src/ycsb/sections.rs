@@ -120,24 +120,33 @@ pub(super) fn record(sections: &mut [Section], ends: &[Duration], operation: &Do
 }
 
 /// Enters those of a run's operations that were not due in a pause, and how much of each
-/// section was left out. The run began at `start`.
-pub(super) fn record_packed(
+/// section was hidden. Where that is [most of it](Pauses::hide_most), all of it counts. The
+/// run began at `start`. Gives, section by section, the pauses that are left out.
+pub(super) fn record_packed<'p>(
     sections: &mut [Section],
     ends: &[Duration],
     start: Instant,
-    pauses: Option<&Pauses>,
+    pauses: Option<&'p Pauses>,
     operations: impl Iterator<Item = PackedOperation>,
-) {
+) -> Vec<Option<&'p Pauses>> {
+    let mut from = start;
+    let mut leaves_out = Vec::with_capacity(sections.len());
+    for (section, end) in sections.iter_mut().zip(ends) {
+        let until = start + *end;
+        section.paused = pauses.map(|pauses| pauses.hidden(from, until));
+        leaves_out.push(pauses.filter(|pauses| !pauses.hide_most(from, until)));
+        from = until;
+    }
     for operation in operations.map(DoneOperation::from) {
-        if !pauses.is_some_and(|pauses| pauses.hide(start + operation.due)) {
-            record(sections, ends, &operation);
+        let Some(position) = position(ends, operation.due) else {
+            continue;
+        };
+        let due = start + operation.due;
+        if !leaves_out[position].is_some_and(|pauses| pauses.hide(due)) {
+            sections[position].record(&operation);
         }
     }
-    let mut from = start;
-    for (section, end) in sections.iter_mut().zip(ends) {
-        section.paused = pauses.map(|pauses| pauses.hidden(from, start + *end));
-        from = start + *end;
-    }
+    leaves_out
 }
 
 /// The position of the section in which something is due, if it is in one: each goes

@@ -148,7 +148,7 @@ impl Trial {
     ) -> Self {
         let spoiled_count = windows.iter().any(|windows| kept(windows).is_empty());
         let all = windows.iter().flatten();
-        let windows_spoiled = all.filter(|window| window.disturbance.spoils()).count();
+        let windows_spoiled = all.filter(|window| window.is_spoiled()).count();
         let rounds = windows[0].len() as u32;
         let rounds_needed = needed(&windows[..2]);
         let mut windows = windows.into_iter();
@@ -210,7 +210,7 @@ fn turns(conditions: &[&Contender], round: u32, rng: &mut ChaCha8Rng) -> Vec<usi
 
 /// Those that others did not spoil.
 fn kept(windows: &[Window]) -> Vec<&Window> {
-    let quiet = |window: &&Window| !window.disturbance.spoils();
+    let quiet = |window: &&Window| !window.is_spoiled();
     windows.iter().filter(quiet).collect()
 }
 

@@ -10,7 +10,7 @@ use super::analytics::{Analytics, Beside};
 use super::counts::Counts;
 use super::disturbance::{Disturbance, Observer};
 use super::setup::{Load, Setup};
-use crate::ycsb::Section;
+use crate::ycsb::{HIDDEN_MAX, Section};
 
 /// CPU is measured up to here, as a part of what counts: a thread that has ended is not
 /// counted.
@@ -69,6 +69,14 @@ pub struct Window {
     pub pieces: Vec<Counts>,
 }
 
+impl Window {
+    /// Whether it is left out: others took too much of it, or the machine paused for most
+    /// of it.
+    pub fn is_spoiled(&self) -> bool {
+        self.disturbance.spoils() || self.paused.is_some_and(|paused| paused > HIDDEN_MAX)
+    }
+}
+
 /// Plays one window of `length`, after the load's lead.
 ///
 /// # Errors
@@ -108,14 +116,16 @@ pub fn play(setup: &Setup, load: &Load, length: Duration, beside: &Beside) -> Re
     for piece in pieces {
         counted.add(piece);
     }
-    let paused = counted.paused.unwrap_or_default();
+    let paused = counted.paused.map(|paused| paused.as_secs_f64());
+    let left_out = paused.filter(|paused| *paused <= length.as_secs_f64() * HIDDEN_MAX);
+    let counted_s = length.as_secs_f64() - left_out.unwrap_or(0.0);
     let quantile_us = |quantile| counted.latencies.value_at_quantile(quantile) as f64 / 1e3;
     Ok(Window {
         p50_us: quantile_us(0.5),
         p99_us: quantile_us(0.99),
         p999_us: quantile_us(0.999),
-        ops_per_s: counted.latencies.len() as f64 / (length - paused).as_secs_f64().max(1e-9),
-        paused: (counted.paused).map(|paused| paused.as_secs_f64() / length.as_secs_f64()),
+        ops_per_s: counted.latencies.len() as f64 / counted_s,
+        paused: paused.map(|paused| paused / length.as_secs_f64()),
         operations_unserved: report.operations_unserved,
         transactional_cores: used.transactional_cores,
         analytics_cores: used.analytics_cores,

@@ -24,8 +24,8 @@ use crate::experiments::colocation::bootstrap::{Estimate, ratios};
 use crate::experiments::colocation::counts::{Counts, Pool};
 use crate::experiments::colocation::disturbance::Observer;
 use crate::experiments::colocation::ratios::mean;
-use crate::ycsb::Workload;
 use crate::ycsb::cql::{Operations, Plan, RawClient, enter_idle_class, pages};
+use crate::ycsb::{HIDDEN_MAX, Workload};
 
 /// The load: 95% reads.
 const WORKLOAD: &str = "b";
@@ -170,6 +170,11 @@ fn play(
     if condition == Condition::Jobs {
         server.ask("stop")?;
     }
+    let counted = plan
+        .duration
+        .map(|duration| duration.saturating_sub(plan.lead));
+    let is_paused = (tally.paused.zip(counted))
+        .is_some_and(|(paused, counted)| paused > counted.mul_f64(HIDDEN_MAX));
     let wrong = tally.mismatches + tally.not_found;
     ensure!(wrong == 0, "{wrong} values were wrong or missing");
     Ok(Window {
@@ -178,7 +183,7 @@ fn play(
         paged_rows,
         paused_s: tally.paused.map(|paused| paused.as_secs_f64()),
         unserved: tally.unserved,
-        is_spoiled: disturbance.spoils(),
+        is_spoiled: disturbance.spoils() || is_paused,
     })
 }
 

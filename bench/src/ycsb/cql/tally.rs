@@ -78,8 +78,9 @@ impl Tally {
 
     /// Enters the latencies of what was not due in a pause. They count between two moments.
     pub(super) fn leave_out(&mut self, pauses: Option<&Pauses>, from: Instant, until: Instant) {
+        let leaves_out = pauses.filter(|pauses| !pauses.hide_most(from, until));
         for timed in std::mem::take(&mut self.timed) {
-            if !pauses.is_some_and(|pauses| pauses.hide(timed.due)) {
+            if !leaves_out.is_some_and(|pauses| pauses.hide(timed.due)) {
                 self.nanos[timed.operation.index()].saturating_record(timed.nanos);
             }
         }
