@@ -78,6 +78,11 @@ impl Driver {
         // Each write takes a commit, so versions counted on from here are above
         // those of every earlier run.
         let version_before = db.view().seq().0;
+        // Before the run begins: the first time this takes a second.
+        let sentinels = match options.leave_out_pauses {
+            true => Sentinels::post().expect("the system has room for a thread"),
+            false => None,
+        };
         let start = Instant::now() + LEAD;
         let shared = Arc::new(Shared {
             distribution: options
@@ -114,10 +119,7 @@ impl Driver {
             }),
             workers: Vec::new(),
             sampler: None,
-            sentinels: match shared.options.leave_out_pauses {
-                true => Sentinels::post().expect("the system has room for a thread"),
-                false => None,
-            },
+            sentinels,
             shared,
         };
         driver.spawn_all();

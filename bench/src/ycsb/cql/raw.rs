@@ -122,6 +122,11 @@ impl RawClient {
             Operations::Load(numbers) => numbers.start,
             Operations::Run(..) => 0,
         });
+        // Before the run begins: the first time this takes a second.
+        let sentinels = match plan.leave_out_pauses {
+            true => Sentinels::post()?,
+            false => None,
+        };
         let shared = Shared {
             plan,
             statements: &statements,
@@ -134,10 +139,6 @@ impl RawClient {
             threads: self.connections.len(),
         };
         let shared = &shared;
-        let sentinels = match plan.leave_out_pauses {
-            true => Sentinels::post()?,
-            false => None,
-        };
         let tallies: Vec<Result<Tally>> = thread::scope(|scope| {
             let workers: Vec<_> = (self.connections.iter_mut().enumerate())
                 .map(|(index, connections)| {
