@@ -14,7 +14,7 @@
 //! S + p/2, so that a solution without a violated prefix satisfies all of (4).
 //!
 //! Rows of one order share a chain of variables, each at most the one before it plus its
-//! own tasks' p S: a dense triangle of rows would take twenty times longer to solve.
+//! own tasks' p S, instead of a dense triangle of rows.
 
 use super::instance::Instance;
 use super::schedule::Objective;
