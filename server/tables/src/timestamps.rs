@@ -62,8 +62,7 @@ impl Timestamps {
 
     /// What the clock says: microseconds since 1970, of the clock's resolution.
     pub fn now_us(&self) -> i64 {
-        let now_ms = i64::try_from(self.clock.now_ms()).unwrap_or(i64::MAX);
-        now_ms.saturating_mul(1000)
+        i64::try_from(self.clock.now_us()).unwrap_or(i64::MAX)
     }
 
     /// A timestamp above all that were given before: what the clock says, where that is.

@@ -48,4 +48,4 @@ pub use merge::{merge_rows, merge_rows_into};
 pub use purge::{Purged, purge_header, purge_row};
 pub use ranges::RangeDeletion;
 pub use stats::{Stats, header_stats, row_stats};
-pub use view::{LiveColumn, LiveColumns, RowView};
+pub use view::{DroppedCells, LiveColumn, LiveColumns, RowView};

@@ -17,6 +17,17 @@ pub struct RowView<'a> {
     /// The greatest deletion that lies above all of it, its own included.
     deletion: Option<Deletion>,
     read_time_s: i64,
+    /// By ascending column.
+    dropped: &'a [DroppedCells],
+}
+
+/// Cells of a column from before it was dropped: once it is added again, they stay hidden.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DroppedCells {
+    /// The column's id.
+    pub column: u32,
+    /// The greatest timestamp that is hidden, in microseconds since 1970.
+    pub timestamp_us: i64,
 }
 
 /// What a reader sees of one column.
@@ -36,7 +47,14 @@ impl<'a> RowView<'a> {
             row,
             deletion: row.deletion().max(above),
             read_time_s,
+            dropped: &[],
         }
+    }
+
+    /// The row without what its columns had before they were dropped, in the order of
+    /// columns: see [`TableSchema::dropped_cells`](crate::schema::TableSchema::dropped_cells).
+    pub fn without(self, dropped: &'a [DroppedCells]) -> Self {
+        Self { dropped, ..self }
     }
 
     /// Whether the row is there. `known` are the ids of the table's columns, ascending,
@@ -56,7 +74,8 @@ impl<'a> RowView<'a> {
                 .map(|one| one.is_some()),
             None => {
                 for column in self.row.columns() {
-                    if self.live(column?.1)?.is_some() {
+                    let (id, column) = column?;
+                    if self.live(id, column)?.is_some() {
                         return Ok(true);
                     }
                 }
@@ -123,17 +142,32 @@ impl<'a> RowView<'a> {
     }
 
     #[inline]
-    fn live(&self, column: Column<'a>) -> Result<Option<LiveColumn<'a>>, RowError> {
+    fn live(&self, id: u32, column: Column<'a>) -> Result<Option<LiveColumn<'a>>, RowError> {
+        let deletion = self.deletion_of(id);
         match column {
             Column::Cell(cell) => {
-                Ok(live_cell(cell, self.deletion, self.read_time_s).map(LiveColumn::Cell))
+                Ok(live_cell(cell, deletion, self.read_time_s).map(LiveColumn::Cell))
             }
             Column::Collection(collection) => {
-                let live = LiveCollection::new(collection, self.deletion, self.read_time_s);
+                let live = LiveCollection::new(collection, deletion, self.read_time_s);
                 let any = live.elements().next().transpose()?.is_some();
                 Ok(any.then_some(LiveColumn::Collection(live)))
             }
         }
+    }
+
+    /// The greatest deletion above the cells of a column: that it was dropped is one.
+    #[inline]
+    fn deletion_of(&self, id: u32) -> Option<Deletion> {
+        if self.dropped.is_empty() {
+            return self.deletion;
+        }
+        let found = self.dropped.binary_search_by_key(&id, |cells| cells.column);
+        let dropped = found.ok().map(|at| Deletion {
+            timestamp: self.dropped[at].timestamp_us,
+            local_time_s: 0,
+        });
+        self.deletion.max(dropped)
     }
 }
 
@@ -161,7 +195,7 @@ impl<'a> Iterator for LiveColumns<'a, '_> {
             }
             if self.wanted.first() == Some(&id) {
                 self.wanted = &self.wanted[1..];
-                if let Some(live) = self.view.live(column).transpose() {
+                if let Some(live) = self.view.live(id, column).transpose() {
                     return Some(live.map(|live| (id, live)));
                 }
             }

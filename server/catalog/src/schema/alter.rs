@@ -11,11 +11,12 @@ use crate::key::Order;
 use crate::types::CqlType;
 
 impl TableSchema {
-    /// The table with one more column.
+    /// The table with one more column. One that was dropped comes back with its id, and
+    /// with its cells from after [`DroppedColumn::dropped_us`].
     ///
     /// # Errors
     /// Where the name is taken, the type does not fit the table, or a column of this name was
-    /// dropped that had another type or kind.
+    /// dropped that had another kind, or a type whose values this one cannot be read as.
     pub fn add_column(
         &self,
         name: &str,
@@ -33,8 +34,9 @@ impl TableSchema {
         if is_static && self.columns_of(ColumnKind::Clustering).is_empty() {
             return invalid(STATIC_WITHOUT_CLUSTERING);
         }
-        if let Some(old) = self.dropped.iter().rev().find(|d| *d.name == *name) {
-            if expand(&ty) != old.ty {
+        let old = self.dropped.iter().find(|d| *d.name == *name);
+        if let Some(old) = old {
+            if !reads_cells_of(&expand(&ty), &old.ty) {
                 return invalid(format!(
                     "Cannot re-add previously dropped column '{name}' of type {ty}, \
                      incompatible with previous type {}",
@@ -68,40 +70,48 @@ impl TableSchema {
             )));
         }
         let mut next = self.clone();
+        let id = match old {
+            Some(old) => old.id,
+            None => ColumnId(self.next_column_id),
+        };
         next.columns.push(Column {
-            id: ColumnId(self.next_column_id),
+            id,
             name: name.into(),
             ty,
             kind,
             position: 0,
             order: Order::Asc,
         });
-        next.next_column_id = match self.next_column_id.checked_add(1) {
-            Some(id) => id,
-            None => return invalid("The table had as many columns as a table can have"),
-        };
+        if old.is_none() {
+            next.next_column_id = match self.next_column_id.checked_add(1) {
+                Some(id) => id,
+                None => return invalid("The table had as many columns as a table can have"),
+            };
+        }
         Ok(next.assemble())
     }
 
-    /// The table without a column, whose id stays taken.
+    /// The table without a column, whose cells up to a timestamp are gone. What an earlier
+    /// drop of it hid stays hidden.
     ///
     /// # Errors
     /// Where there is none of this name, or it is part of the key.
-    pub fn drop_column(&self, name: &str, now_us: i64) -> Result<Self, SchemaError> {
+    pub fn drop_column(&self, name: &str, dropped_us: i64) -> Result<Self, SchemaError> {
         let column = self.existing(name)?;
         if column.kind < ColumnKind::Static {
             return invalid(format!("Cannot drop PRIMARY KEY column {name}"));
         }
         let mut next = self.clone();
         next.columns.retain(|c| c.id != column.id);
+        let before = self.dropped.iter().find(|d| d.id == column.id);
+        next.dropped.retain(|d| d.id != column.id);
         next.dropped.push(DroppedColumn {
             id: column.id,
             name: column.name.clone(),
             ty: expand(&column.ty),
             kind: column.kind,
-            dropped_us: now_us,
+            dropped_us: before.map_or(dropped_us, |before| before.dropped_us.max(dropped_us)),
         });
-        next.dropped.sort_by_key(|d| d.id);
         Ok(next.assemble())
     }
 
@@ -166,6 +176,18 @@ impl TableSchema {
                 self.keyspace, self.name
             )),
         }
+    }
+}
+
+/// Whether cells of a type are cells of another too: Cassandra's
+/// `AbstractType.isSerializationCompatibleWith`.
+fn reads_cells_of(ty: &CqlType, old: &CqlType) -> bool {
+    use CqlType::{Ascii, Bigint, Blob, Decimal, Duration, Inet, Text, Timestamp, Varint};
+    match (ty, old) {
+        (Blob, Ascii | Text | Varint | Decimal | Inet | Duration) => true,
+        (Text, Ascii) | (Bigint, Timestamp) | (Timestamp, Bigint) => true,
+        (CqlType::Uuid, CqlType::Timeuuid) => true,
+        _ => ty == old,
     }
 }
 

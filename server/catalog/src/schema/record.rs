@@ -334,14 +334,18 @@ fn check_columns(
     dropped: &[DroppedColumn],
     next_id: u32,
 ) -> Result<(), SchemaError> {
-    let mut ids = BTreeSet::new();
-    for id in columns
-        .iter()
-        .map(|c| c.id)
-        .chain(dropped.iter().map(|d| d.id))
-    {
-        if id.0 >= next_id || !ids.insert(id) {
-            return refuse(format!("column id {} twice or not given out", id.0));
+    let (mut ids, mut dropped_ids) = (BTreeMap::new(), BTreeSet::new());
+    for column in columns {
+        if column.id.0 >= next_id || ids.insert(column.id, column).is_some() {
+            return refuse(format!("column id {} twice or not given out", column.id.0));
+        }
+    }
+    for old in dropped {
+        // One that was added again is among both.
+        let is_another = |c: &&Column| c.name != old.name || c.kind != old.kind;
+        let taken = ids.get(&old.id).is_some_and(is_another);
+        if old.id.0 >= next_id || taken || !dropped_ids.insert(old.id) {
+            return refuse(format!("column id {} twice or not given out", old.id.0));
         }
     }
     let mut names = BTreeSet::new();

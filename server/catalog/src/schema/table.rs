@@ -6,10 +6,11 @@ use uuid::Uuid;
 
 use super::{SchemaError, TableOptions, check_name, invalid};
 use crate::key::{ClusteringColumn, KeyLayout, Order};
+use crate::row::DroppedCells;
 use crate::types::CqlType;
 
-/// What names a column in stored rows. It is never used again in its table, so cells of a
-/// dropped column cannot come back as another's.
+/// What names a column in stored rows. No other column of its table ever has it. One that is
+/// dropped and added again has its old one, and its cells from before stay hidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ColumnId(pub u32);
 
@@ -55,7 +56,7 @@ pub struct Column {
     pub order: Order,
 }
 
-/// A column that was dropped: its id stays taken.
+/// A column that was dropped: its id stays its own, for the day when it is added again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedColumn {
     /// Its id in stored rows.
@@ -66,7 +67,8 @@ pub struct DroppedColumn {
     pub ty: CqlType,
     /// Static or regular.
     pub kind: ColumnKind,
-    /// When it was dropped, in microseconds since 1970.
+    /// Its cells up to this timestamp are gone, in microseconds since 1970: what `USING
+    /// TIMESTAMP` said, or else when it was dropped.
     pub dropped_us: i64,
 }
 
@@ -103,6 +105,7 @@ pub struct TableSchema {
     pub(super) next_column_id: u32,
     pub(super) options: TableOptions,
     layout: KeyLayout,
+    dropped_cells: Vec<DroppedCells>,
 }
 
 impl TableSchema {
@@ -206,13 +209,22 @@ impl TableSchema {
             dropped: Vec::new(),
             options,
             layout: KeyLayout::new(Vec::new(), Vec::new()),
+            dropped_cells: Vec::new(),
         }))
     }
 
-    /// Puts columns into their order and makes the layout of the keys anew.
+    /// Puts columns into their order, and makes anew what follows from them.
     pub(super) fn assemble(mut self) -> Self {
         sort(&mut self.columns);
+        self.dropped.sort_by_key(|old| old.id);
         self.layout = layout(&self.columns);
+        let is_back = |old: &&DroppedColumn| self.columns.iter().any(|c| c.id == old.id);
+        let back = self.dropped.iter().filter(is_back);
+        let cells = back.map(|old| DroppedCells {
+            column: old.id.0,
+            timestamp_us: old.dropped_us,
+        });
+        self.dropped_cells = cells.collect();
         self
     }
 
@@ -234,6 +246,7 @@ impl TableSchema {
             next_column_id,
             options,
             layout: KeyLayout::new(Vec::new(), Vec::new()),
+            dropped_cells: Vec::new(),
         })
     }
 
@@ -274,9 +287,15 @@ impl TableSchema {
         self.columns.iter().find(|c| c.id == id)
     }
 
-    /// The columns that were dropped, in the order of their ids.
+    /// The columns that were dropped, in the order of their ids; those that were added again
+    /// too.
     pub fn dropped(&self) -> &[DroppedColumn] {
         &self.dropped
+    }
+
+    /// What readers of a row must not see of its columns, in the order of their ids.
+    pub fn dropped_cells(&self) -> &[DroppedCells] {
+        &self.dropped_cells
     }
 
     /// The options.

@@ -128,7 +128,8 @@ impl<'p> Partition<'p> {
                 cells[slot] = Some(plain(values[place]));
             }
         }
-        fetch.statics.fill(&header.static_view(now_s), &mut cells)?;
+        let statics = header.static_view(now_s).without(schema.dropped_cells());
+        fetch.statics.fill(&statics, &mut cells)?;
         Ok(Self {
             fetch,
             schema,
@@ -147,7 +148,8 @@ impl<'p> Partition<'p> {
             return Ok(false);
         }
         let view = self.header.static_view(self.now_s);
-        view.is_live(self.fetch.known_statics.as_deref())
+        view.without(self.schema.dropped_cells())
+            .is_live(self.fetch.known_statics.as_deref())
             .map_err(of_row)
     }
 
@@ -160,9 +162,13 @@ impl<'p> Partition<'p> {
     ///
     /// # Errors
     /// Where the operand is damaged.
-    pub fn row<'r>(&self, clustering: &'r [u8], operand: &'r [u8]) -> Result<Option<Row<'r>>> {
+    pub fn row<'r>(&self, clustering: &'r [u8], operand: &'r [u8]) -> Result<Option<Row<'r>>>
+    where
+        'p: 'r,
+    {
         let row = ebb_catalog::row::RowRef::parse(operand).map_err(of_row)?;
         let view = RowView::new(row, self.header.deletion_at(clustering), self.now_s);
+        let view = view.without(self.schema.dropped_cells());
         let known = self.fetch.known_regular.as_deref();
         if !view.is_live(known).map_err(of_row)? {
             return Ok(None);

@@ -136,7 +136,7 @@ fn changed_table(
                 Some(timestamp) => timestamp.text.parse().map_err(|_| {
                     ErrorResponse::invalid(format!("Invalid timestamp value: {}", timestamp.text))
                 })?,
-                None => context.catalog.timestamps().now_us(),
+                None => context.catalog.timestamps().next_us().map_err(of_catalog)?,
             };
             for column in columns.iter().map(Name::as_str) {
                 match next.column(column).map(|column| &column.ty) {

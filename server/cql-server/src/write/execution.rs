@@ -4,6 +4,7 @@ use ebb_catalog::key::{KeyLayout, PartitionKey};
 use ebb_catalog::row::{
     Header, HeaderBuilder, RangeDeletion, RowBuilder, RowError, RowRef, RowView,
 };
+use ebb_catalog::schema::TableSchema;
 use ebb_storage::{Db, Table, WriteBatch};
 
 use super::batch_size::BatchSize;
@@ -92,7 +93,7 @@ impl Execution {
                     let mut write = Changed {
                         execution: self,
                         table: rows,
-                        layout,
+                        schema,
                         partition,
                         changes,
                         bound,
@@ -187,7 +188,7 @@ impl Execution {
 struct Changed<'e, 'v> {
     execution: &'e mut Execution,
     table: &'e Table,
-    layout: &'e KeyLayout,
+    schema: &'e TableSchema,
     partition: &'e PartitionKey,
     changes: &'v [Change],
     bound: &'e Bound<'v>,
@@ -210,6 +211,7 @@ impl<'v> Changed<'_, 'v> {
             None => Header::EMPTY,
         };
         let view = header.static_view(self.times.now_s);
+        let view = view.without(self.schema.dropped_cells());
         let row = self.gather(true, Some(&view))?;
         if row.is_empty() {
             return Ok(());
@@ -221,7 +223,7 @@ impl<'v> Changed<'_, 'v> {
     }
 
     fn row(&mut self, target: &RowTarget<'_>, has_marker: bool) -> Result<()> {
-        let key = target.key(self.layout, self.partition)?;
+        let key = target.key(self.schema.layout(), self.partition)?;
         let row = match self.reads(false) {
             true => self.gather_after(&key)?,
             false => self.gather(false, None)?,
@@ -257,6 +259,7 @@ impl<'v> Changed<'_, 'v> {
         // The row's key is as long as the header's, and then its clustering.
         let above = header.deletion_at(&key[header_key.len()..]);
         let view = RowView::new(row, above, self.times.now_s);
+        let view = view.without(self.schema.dropped_cells());
         self.gather(false, Some(&view))
     }
 

@@ -45,6 +45,8 @@ pub enum Flaw {
     SnapshotsMove,
     /// A column that was dropped and added again has its old values.
     DroppedColumnsReturn,
+    /// A column that was dropped USING TIMESTAMP loses what is newer too.
+    DropsForgetTheirTimestamp,
     /// LIMIT begins anew with each page.
     LimitOfEachPage,
     /// PER PARTITION LIMIT begins anew with each page.
@@ -62,7 +64,7 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::SmallerValueWins,
         Self::PermanentWins,
         Self::ValueWinsOverNull,
@@ -84,6 +86,7 @@ impl Flaw {
         Self::SnapshotsJudgeNow,
         Self::SnapshotsMove,
         Self::DroppedColumnsReturn,
+        Self::DropsForgetTheirTimestamp,
         Self::LimitOfEachPage,
         Self::PerPartitionLimitOfEachPage,
         Self::PagesOverlap,

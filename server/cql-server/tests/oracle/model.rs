@@ -16,8 +16,8 @@ pub struct Model {
     pub schema: Schema,
     pub partitions: BTreeMap<Vec<i32>, Partition>,
     pub flaw: Option<Flaw>,
-    /// The last column of each name that was dropped, for [`Flaw::DroppedColumnsReturn`].
-    pub dropped: BTreeMap<String, ColumnId>,
+    /// Up to which timestamp a column's cells went when it was dropped.
+    dropped: BTreeMap<ColumnId, i64>,
     /// Where the next elements of lists go.
     back: i64,
     front: i64,
@@ -44,6 +44,22 @@ impl Model {
 
     pub fn has(&self, flaw: Flaw) -> bool {
         self.flaw == Some(flaw)
+    }
+
+    /// ALTER TABLE ... DROP: `server_us` is the time at which the server does it.
+    pub fn drop_column(&mut self, id: ColumnId, using_us: Option<i64>, server_us: i64) {
+        self.schema.columns.retain(|column| column.id != id);
+        let using_us = using_us.filter(|_| !self.has(Flaw::DropsForgetTheirTimestamp));
+        let up_to = using_us.unwrap_or(server_us);
+        let dropped = self.dropped.entry(id).or_insert(up_to);
+        *dropped = up_to.max(*dropped);
+    }
+
+    /// Whether a cell is of a column that the table has, and not from before its drop.
+    pub fn has_column_of(&self, id: ColumnId, cell: &Cell) -> bool {
+        let dropped = self.dropped.get(&id).copied();
+        let dropped = dropped.filter(|_| !self.has(Flaw::DroppedColumnsReturn));
+        self.schema.column(id).is_some() && Some(cell.timestamp_us) > dropped
     }
 
     /// Executes statements that are one: each sees what was there before all of them.
@@ -337,7 +353,8 @@ impl Model {
                 return None;
             };
             let value = cell.bytes.as_deref()?.try_into().ok()?;
-            (of == id).then_some((position, i32::from_be_bytes(value)))
+            let is_seen = of == id && self.has_column_of(id, cell);
+            is_seen.then_some((position, i32::from_be_bytes(value)))
         });
         elements.collect()
     }

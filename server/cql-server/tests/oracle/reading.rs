@@ -102,9 +102,9 @@ impl Model {
         }
     }
 
-    /// Those of columns that the table still has.
+    /// Those that dropped columns left.
     fn own<'m>(&self, mut cells: Cells<'m>) -> Cells<'m> {
-        cells.retain(|(id, _), _| self.schema.column(*id).is_some());
+        cells.retain(|(id, _), cell| self.has_column_of(*id, cell));
         cells
     }
 

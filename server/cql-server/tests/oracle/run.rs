@@ -161,21 +161,23 @@ impl Run {
                 self.execute("TRUNCATE ks.t")
             }
             Step::Add(column) => {
+                if self.model.schema.column(column.id).is_some() {
+                    return Ok(());
+                }
                 self.close_live();
                 self.model.schema.columns.push(column.clone());
-                if self.model.has(Flaw::DroppedColumnsReturn) {
-                    self.rename_cells(&column.name, column.id);
-                }
                 self.execute(&format!("ALTER TABLE ks.t ADD {}", column.definition()))
             }
-            Step::Drop(id) => {
+            Step::Drop(id, using_us) => {
                 let Some(column) = self.model.schema.column(*id).cloned() else {
                     return Ok(());
                 };
                 self.close_live();
-                self.model.schema.columns.retain(|column| column.id != *id);
-                self.model.dropped.insert(column.name.clone(), *id);
-                self.execute(&format!("ALTER TABLE ks.t DROP {}", column.name))
+                let server_us = self.next_of_server()?;
+                self.model.drop_column(*id, *using_us, server_us);
+                let using = using_us.map(|at| format!(" USING TIMESTAMP {at}"));
+                let using = using.unwrap_or_default();
+                self.execute(&format!("ALTER TABLE ks.t DROP {}{using}", column.name))
             }
             Step::CreateSnapshot(id, scope) => {
                 let of = match scope {
@@ -347,22 +349,6 @@ impl Run {
                 self.log.push("-- a batch of:".to_owned());
                 self.log.extend(texts.iter().map(log));
                 self.server.batch(&texts, beside).map(drop)
-            }
-        }
-    }
-
-    /// [`Flaw::DroppedColumnsReturn`].
-    fn rename_cells(&mut self, name: &str, to: u32) {
-        let Some(from) = self.model.dropped.get(name).copied() else {
-            return;
-        };
-        for partition in self.model.partitions.values_mut() {
-            let rows = partition.rows.values_mut();
-            for row in rows.chain([&mut partition.statics]) {
-                let cells = std::mem::take(&mut row.cells);
-                let rename =
-                    |((id, place), cell)| ((if id == from { to } else { id }, place), cell);
-                row.cells = cells.into_iter().map(rename).collect();
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::value::{FIELDS, Type};
 
-/// Of which columns say whose cells are whose. Never used twice.
+/// Of which columns say whose cells are whose. One that is dropped and added again keeps it.
 pub type ColumnId = u32;
 
 /// A static or regular column.

@@ -21,7 +21,8 @@ pub enum Step {
     Restart,
     Truncate,
     Add(Column),
-    Drop(ColumnId),
+    /// With a timestamp, if the statement says one.
+    Drop(ColumnId, Option<i64>),
     CreateSnapshot(SnapshotId, Scope),
     DropSnapshot(SnapshotId),
 }

@@ -113,6 +113,23 @@ fn a_row_is_there_for_a_column_that_nobody_asked_for_but_not_for_a_dropped_one()
 }
 
 #[test]
+fn what_a_column_had_before_it_was_dropped_stays_hidden() {
+    let update = row(9, |row| {
+        row.cell(1, cell(5, PERMANENT, b"old"));
+        row.cell(4, cell(5, PERMANENT, b"other"));
+        row.cell(7, cell(6, PERMANENT, b"new"));
+    });
+    let dropped = [1, 7].map(|column| DroppedCells {
+        column,
+        timestamp_us: 5,
+    });
+    let view = view(&update, 0).without(&dropped);
+    let seen = view.columns(&[1, 4, 7]).map(|seen| seen.unwrap().0);
+    assert_eq!(seen.collect::<Vec<_>>(), [4, 7]);
+    assert!(!view.is_live(Some(&[1])).unwrap());
+}
+
+#[test]
 fn time_to_live_ends_at_the_second_of_the_expiry() {
     let update = row(7, |row| row.cell(1, cell(7, expiring(10, 30), b"a")));
     let at = |now_s| view(&update, now_s).cell(1).unwrap();

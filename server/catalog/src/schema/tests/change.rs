@@ -8,9 +8,10 @@ fn message<T: std::fmt::Debug>(result: Result<T, SchemaError>) -> String {
     result.unwrap_err().to_string()
 }
 
-/// Cells of the dropped column may still be stored: under its id nobody else's are read.
+/// Cells of the dropped column may still be stored: nobody else has its id, and it has those
+/// from after the drop.
 #[test]
-fn a_column_that_comes_back_has_another_id() {
+fn a_column_that_comes_back_has_its_id_and_newer_cells() {
     let table = table();
     let old = table.column("u").unwrap().id;
     let dropped = table.drop_column("u", 17).unwrap();
@@ -20,9 +21,28 @@ fn a_column_that_comes_back_has_another_id() {
     let back = dropped
         .add_column("u", CqlType::list(CqlType::Int), false)
         .unwrap();
-    assert_eq!(back.column("u").unwrap().id, ColumnId(7));
+    assert_eq!(back.column("u").unwrap().id, old);
+    let hidden = |table: &TableSchema| -> Vec<(u32, i64)> {
+        let cells = table.dropped_cells().iter();
+        cells
+            .map(|cells| (cells.column, cells.timestamp_us))
+            .collect()
+    };
+    assert_eq!(
+        (hidden(&dropped), hidden(&back)),
+        (vec![], vec![(old.0, 17)])
+    );
+    // What one drop hid another does not bring back.
+    for (at, up_to) in [(16, 17), (18, 18)] {
+        let twice = back.drop_column("u", at).unwrap();
+        assert_eq!(twice.dropped().len(), 1);
+        let twice = twice.add_column("u", CqlType::list(CqlType::Int), false);
+        assert_eq!(hidden(&twice.unwrap()), [(old.0, up_to)]);
+    }
+    let stored = TableSchema::decode(&back.encode()).unwrap();
+    assert_eq!(stored, back);
     let other = back.add_column("w", CqlType::Int, true).unwrap();
-    assert_eq!(other.column("w").unwrap().id, ColumnId(8));
+    assert_eq!(other.column("w").unwrap().id, ColumnId(7));
     assert_eq!(other.column("w").unwrap().kind, ColumnKind::Static);
     // After a restart too.
     let stored = TableSchema::decode(&dropped.encode()).unwrap();
@@ -35,6 +55,26 @@ fn a_column_that_comes_back_has_another_id() {
             .id,
         ColumnId(7)
     );
+}
+
+#[test]
+fn a_column_comes_back_with_a_type_that_reads_its_cells() {
+    let of = |ty: &str| {
+        let table = TableSchema::create(definition(&["k int", &format!("v {ty}")], &["k"], &[]));
+        table.unwrap().drop_column("v", 0).unwrap()
+    };
+    let text = of("ascii").add_column("v", CqlType::Text, false).unwrap();
+    let blob = text.drop_column("v", 1).unwrap();
+    let blob = blob.add_column("v", CqlType::Blob, false).unwrap();
+    assert_eq!(blob.column("v").unwrap().id, text.column("v").unwrap().id);
+    for (old, ty) in [
+        ("text", CqlType::Ascii),
+        ("int", CqlType::Varint),
+        ("int", CqlType::Blob),
+        ("list<int>", CqlType::Blob),
+    ] {
+        assert!(message(of(old).add_column("v", ty, false)).contains("incompatible"));
+    }
 }
 
 #[test]

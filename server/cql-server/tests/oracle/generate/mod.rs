@@ -183,7 +183,7 @@ impl Generator {
                     steps.push(Step::DropSnapshot(self.snapshots.remove(at).0));
                 }
             }
-            19 if self.rng.random_bool(0.4) => self.alter(steps),
+            19 => self.alter(steps),
             20 if self.rng.random_bool(0.2) => steps.push(Step::Truncate),
             _ => {}
         }
@@ -202,22 +202,13 @@ impl Generator {
         if !all.is_empty() && self.rng.random_bool(0.5) {
             let column = self.pick(&all);
             self.schema.columns.retain(|other| other.id != column.id);
-            steps.push(Step::Drop(column.id));
+            let using_us = self.rng.random_bool(0.6).then(|| self.timestamp().max(0));
+            steps.push(Step::Drop(column.id, using_us));
             self.dropped.push(column);
             return;
         }
         let again = self.dropped.pop().filter(|_| self.rng.random_bool(0.5));
-        let column = match again {
-            // The same name: another column.
-            Some(column) => {
-                self.next_column += 1;
-                Column {
-                    id: self.next_column - 1,
-                    ..column
-                }
-            }
-            None => self.column(),
-        };
+        let column = again.unwrap_or_else(|| self.column());
         self.schema.columns.push(column.clone());
         steps.push(Step::Add(column));
     }

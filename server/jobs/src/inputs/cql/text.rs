@@ -235,8 +235,8 @@ impl PartitionText<'_> {
         if self.header.static_row().is_none() {
             return Ok(false);
         }
-        let view = self.header.static_view(self.text.read_time_s);
-        view.is_live(self.text.known_statics.as_deref())
+        self.static_view()
+            .is_live(self.text.known_statics.as_deref())
             .map_err(damaged)
     }
 
@@ -249,10 +249,16 @@ impl PartitionText<'_> {
         Ok(())
     }
 
-    fn view<'r>(&self, clustering: &[u8], operand: &'r [u8]) -> Result<RowView<'r>, TaskError> {
+    fn view<'r>(&'r self, clustering: &[u8], operand: &'r [u8]) -> Result<RowView<'r>, TaskError> {
         let row = RowRef::parse(operand).map_err(damaged)?;
         let deletion = self.header.deletion_at(clustering);
-        Ok(RowView::new(row, deletion, self.text.read_time_s))
+        let view = RowView::new(row, deletion, self.text.read_time_s);
+        Ok(view.without(self.text.schema.dropped_cells()))
+    }
+
+    fn static_view(&self) -> RowView<'_> {
+        let view = self.header.static_view(self.text.read_time_s);
+        view.without(self.text.schema.dropped_cells())
     }
 
     fn is_live(&self, view: &RowView<'_>) -> Result<bool, TaskError> {
@@ -261,8 +267,7 @@ impl PartitionText<'_> {
     }
 
     fn fill_statics(&self, to: &mut Buffers) -> Result<(), TaskError> {
-        let view = self.header.static_view(self.text.read_time_s);
-        self.text.statics.fill(&view, to)
+        self.text.statics.fill(&self.static_view(), to)
     }
 
     /// Writes the columns of the primary key; without a row those of the clustering are
