@@ -49,7 +49,12 @@ impl Markers {
         &self.schema
     }
 
-    /// Notes what a marker stands for.
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Notes what a marker stands for; one behind those of the statement needs no note.
     pub fn set(&mut self, marker: &Marker, receiver: &Receiver) {
         if let Some(place) = self.receivers.get_mut(usize::from(marker.index)) {
             *place = Some(receiver.clone());
@@ -128,6 +133,15 @@ impl<'v> Bound<'v> {
         });
         let values = by_place.collect::<Result<_>>()?;
         Ok(Self { values, now_us })
+    }
+
+    /// These values at the first `markers` places, and others behind them.
+    pub fn with(&self, markers: usize, others: impl Iterator<Item = Value<'v>>) -> Self {
+        let mut values = self.values.clone();
+        values.resize(markers, Value::Null);
+        values.extend(others);
+        let now_us = self.now_us;
+        Self { values, now_us }
     }
 
     /// The value of a marker.

@@ -6,6 +6,7 @@
 //! restrictions  WHERE: partition keys, slices of clusterings, tokens, what is left to filter
 //! selection     what is computed of each row
 //! term          values: AST + type + what is bound ─> bytes
+//! call          functions, casts and operators as values
 //! markers       what is bound, and what for
 //! literal       constants
 //! types         types as a statement writes them
@@ -13,6 +14,7 @@
 //!
 //! Nothing here reads rows.
 
+mod call;
 pub mod literal;
 pub mod markers;
 pub mod restrictions;

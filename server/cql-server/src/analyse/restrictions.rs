@@ -13,6 +13,9 @@ mod clustering;
 mod partition;
 mod predicate;
 mod relations;
+mod written;
+
+use std::sync::Arc;
 
 use ebb_catalog::schema::{Column, ColumnKind, TableSchema};
 use ebb_cql::syntax::ast::{Operator, Relation};
@@ -21,6 +24,7 @@ pub use self::clustering::{ClusteringRestrictions, Rows};
 pub use self::partition::{PartitionRestrictions, Partitions, in_tuples, tuple_values};
 pub use self::predicate::{Predicate, Test};
 use self::relations::Parsed;
+pub use self::written::{Writing, Written};
 use super::markers::Markers;
 use crate::error::{Result, invalid};
 
@@ -58,7 +62,7 @@ impl Restrictions {
         markers: &mut Markers,
     ) -> Result<Self> {
         let schema = markers.schema().clone();
-        let mut parsed = Parsed::new(relations, markers)?;
+        let mut parsed = Parsed::new(&schema, relations, markers)?;
         let mut predicates = Vec::new();
         let partition = PartitionRestrictions::new(&schema, &mut parsed, &mut predicates)?;
         if !predicates.is_empty() && !allow_filtering {
@@ -82,6 +86,35 @@ impl Restrictions {
             predicates,
             on_clustering,
             on_regular,
+        })
+    }
+
+    /// What a statement that writes asks for: partitions by their keys, and rows or ranges
+    /// of rows, with nothing left to ask of a row.
+    ///
+    /// # Errors
+    /// In Cassandra's words, for what such a statement cannot ask.
+    pub fn of_write(
+        schema: &Arc<TableSchema>,
+        relations: &[Relation],
+        writing: Writing,
+        markers: &mut Markers,
+    ) -> Result<Self> {
+        let mut parsed = Parsed::new(schema, relations, markers)?;
+        written::check(&parsed, writing)?;
+        let mut predicates = Vec::new();
+        let partition = PartitionRestrictions::new(schema, &mut parsed, &mut predicates)?;
+        let on_clustering = parsed.has(ColumnKind::Clustering);
+        let clustering = ClusteringRestrictions::new(schema, &mut parsed, false, &mut predicates)?;
+        if writing.written == Written::Rows && !clustering.is_full(schema) {
+            return invalid("Range deletions are not supported for specific columns");
+        }
+        Ok(Self {
+            partition,
+            clustering,
+            predicates,
+            on_clustering,
+            on_regular: false,
         })
     }
 

@@ -4,6 +4,7 @@ use ebb_catalog::schema::{Column, ColumnKind, TableSchema};
 use ebb_catalog::types::CqlType;
 use ebb_cql::syntax::ast::{self, Selected, Selection, Selector};
 
+use super::call::unsupported;
 use super::literal;
 use super::markers::{Markers, Receiver};
 use super::restrictions::{column, place};
@@ -244,6 +245,25 @@ impl Outputs {
                     false => invalid(format!("Cannot assign value {selector} to type {ty}")),
                 }
             }
+            Selector::Negation(of) => {
+                let (output, ty) = self.prepare(of, None, markers)?;
+                let function = functions::negation(&ty)?;
+                Ok((Output::Call(function, vec![output]), ty))
+            }
+            Selector::Arithmetic {
+                left,
+                operator,
+                right,
+            } => {
+                let (of_left, left_type) = self.prepare(left, None, markers)?;
+                let (of_right, right_type) = self.prepare(right, None, markers)?;
+                let Some(function) = functions::operation(*operator, &left_type, &right_type)
+                else {
+                    return unsupported(*operator, left, right);
+                };
+                let returns = function.returns().clone();
+                Ok((Output::Call(function, vec![of_left, of_right]), returns))
+            }
             Selector::Tuple(parts) if parts.len() == 1 => self.prepare(&parts[0], wanted, markers),
             other => invalid(format!("Selecting {other} is not supported")),
         }
@@ -279,6 +299,9 @@ impl Outputs {
             let returns = aggregate.returns().clone();
             let args = args.into_iter().map(|(output, _)| output).collect();
             return Ok((self.aggregate(aggregate, args), returns));
+        }
+        if functions::is_named(function, "fromjson") {
+            return invalid("fromJson() cannot be used in the selection clause");
         }
         if functions::is_named(function, "tojson")
             && let [Some(ty)] = &types[..]
@@ -386,6 +409,17 @@ fn name(selector: &Selector) -> String {
             let (from, to) = (end(from).unwrap_or_default(), end(to).unwrap_or_default());
             format!("{}[{from}..{to}]", name(of))
         }
+        Selector::Negation(of) => format!("-{}", name(of)),
+        Selector::Hint { to, selector } => format!("({to}){}", name(selector)),
+        Selector::Tuple(parts) => {
+            let parts: Vec<String> = parts.iter().map(name).collect();
+            format!("({})", parts.join(", "))
+        }
+        Selector::Arithmetic {
+            left,
+            operator,
+            right,
+        } => format!("{} {} {}", name(left), operator.symbol(), name(right)),
         other => other.to_string(),
     }
 }

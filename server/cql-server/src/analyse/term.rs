@@ -13,10 +13,10 @@ use ebb_catalog::types::{CqlType, UserType, elements};
 use ebb_cql::protocol::Value;
 use ebb_cql::syntax::ast;
 
-use super::literal;
 use super::markers::{Bound, Markers, Receiver};
+use super::{call, literal};
 use crate::error::{Result, invalid, of_type};
-use crate::functions::{self, Function};
+use crate::functions::Function;
 
 /// A value that is known, or will be once values are bound.
 #[derive(Debug, Clone)]
@@ -198,11 +198,9 @@ pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> 
             }
             prepare(term, &Receiver::new(name, hinted), markers)
         }
-        ast::Term::Call { function, args } => {
-            functions::prepare_call(function, args, receiver, markers)
-        }
+        ast::Term::Call { function, args } => call::prepare_call(function, args, receiver, markers),
         ast::Term::Cast { .. } | ast::Term::Negation(_) | ast::Term::Arithmetic { .. } => {
-            functions::prepare_expression(term, receiver, markers)
+            call::prepare_expression(term, receiver, markers)
         }
     }
 }

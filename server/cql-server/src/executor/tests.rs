@@ -457,3 +457,79 @@ fn functions_know_the_time_of_the_statement() {
     let day = "SELECT toDate(currentTimeUUID()) AS d FROM t WHERE a = 4";
     assert_eq!(server.rows(day), "2023-11-14");
 }
+
+#[test]
+fn operators_compute_as_in_cassandra() {
+    let mut server = Server::with(&[
+        "CREATE TABLE n (a tinyint, b smallint, c int, d bigint, e float, f double, g varint, \
+         h decimal, i text, j timestamp, k date, PRIMARY KEY (a))",
+    ]);
+    server.run(
+        "INSERT INTO n (a, b, c, d, e, f, g, h, i, j, k) VALUES (1 + 2 * 3 - 6, 2, 1 + 2, 4, 5.5, \
+         13 / 2.0, 7, 8.5, 'x' + 'y', '2016-01-31 00:00Z', '2016-01-31')",
+    );
+    let cases = [
+        ("a + a, b + a, c + b, d + c", "2 3 5 7"),
+        (
+            "e + a, f - e, g * e, h / c",
+            "6.5 1.0 38.5 2.83333333333333333333333333333333",
+        ),
+        ("h / 200000000000000000000000000000000000", "4.25E-35"),
+        ("c / 2, -c / 2, c % 2, -c % 2, h % c", "1 -1 1 -1 2.5"),
+        ("a + 1.5, (c + 1) * 2, -(a + b)", "2.5 8 -3"),
+        ("i + '!'", "xy!"),
+        ("g - 9223372036854775808", "-9223372036854775801"),
+    ];
+    for (select, row) in cases {
+        assert_eq!(
+            server.rows(&format!("SELECT {select} FROM n")),
+            row,
+            "{select}"
+        );
+    }
+    let times = [
+        ("j + 1mo", "2016-02-29 00:00:00.000Z"),
+        ("j - 1y1d2h", "2015-01-29 22:00:00.000Z"),
+        ("k + 1mo1d", "2016-03-01"),
+        ("k - 2mo", "2015-11-30"),
+    ];
+    for (select, time) in times {
+        let text = format!("SELECT CAST({select} AS text) FROM n");
+        assert_eq!(server.rows(&text), time, "{select}");
+    }
+    server.run("UPDATE n SET d = (bigint) 7 + -1, c = 17 % 10 WHERE a = 2 - 1");
+    assert_eq!(server.rows("SELECT c, d FROM n WHERE a = 3 - 2"), "7 6");
+    let refused = [
+        (
+            "SELECT i - i FROM n",
+            "the '-' operation is not supported between i and i",
+        ),
+        (
+            "SELECT i + a FROM n",
+            "the '+' operation is not supported between i and a",
+        ),
+        (
+            "SELECT -i FROM n",
+            "the '-' operation is not supported for text",
+        ),
+        (
+            "SELECT c / 0 FROM n",
+            "the operation 'int / int' failed: / by zero",
+        ),
+        (
+            "SELECT g % (a - a) FROM n",
+            "the operation 'varint % tinyint' failed: BigInteger divide by zero",
+        ),
+        (
+            "SELECT k + 1h FROM n",
+            "the operation 'date + duration' failed: The duration must have a day precision. Was: 1h",
+        ),
+        (
+            "SELECT h * (decimal) 1e20000 FROM n",
+            "the operation 'decimal * decimal' failed: a number has more than 10000 places",
+        ),
+    ];
+    for (text, message) in refused {
+        assert_eq!(server.refused(text), message, "{text}");
+    }
+}

@@ -12,7 +12,7 @@ use crate::error::{Result, invalid};
 /// # Errors
 /// In Cassandra's words, where there is none for these types.
 pub fn cast(from: &CqlType, to: &CqlType) -> Result<Function> {
-    let name = format!("system.castAs{to}");
+    let name = cast_name(to);
     let identity = from == to || (*from == CqlType::Ascii && *to == CqlType::Text);
     if identity {
         let body = |args: &[Option<&[u8]>], _| Ok(args[0].map(<[u8]>::to_vec));
@@ -39,6 +39,13 @@ pub fn cast(from: &CqlType, to: &CqlType) -> Result<Function> {
         Ok(value.and_then(|value| value.write(&target)))
     };
     Ok(Function::new(name, [from.clone()], to.clone(), body))
+}
+
+/// As it is called: `system.castAsInt`.
+pub fn cast_name(to: &CqlType) -> String {
+    let ty = to.to_string();
+    let (first, rest) = ty.split_at(1);
+    format!("system.castAs{}{rest}", first.to_uppercase())
 }
 
 fn is_number(ty: &CqlType) -> bool {
@@ -114,7 +121,8 @@ impl Number {
         })
     }
 
-    fn to_i64(&self) -> Option<i64> {
+    /// Cut off as Java's conversions do.
+    pub fn to_i64(&self) -> Option<i64> {
         match self {
             Self::Integer(n) => Some(*n),
             Self::Float(n) => Some(*n as i64),
@@ -123,7 +131,8 @@ impl Number {
         }
     }
 
-    fn to_f64(&self) -> Option<f64> {
+    /// The nearest `double`.
+    pub fn to_f64(&self) -> Option<f64> {
         match self {
             Self::Integer(n) => Some(*n as f64),
             Self::Float(n) => Some(*n),
@@ -132,7 +141,8 @@ impl Number {
         }
     }
 
-    fn to_big(&self) -> Option<BigInt> {
+    /// Without what is behind the point.
+    pub fn to_big(&self) -> Option<BigInt> {
         match self {
             Self::Integer(n) => Some(BigInt::from(*n)),
             Self::Float(n) => BigInt::from_f64(*n),

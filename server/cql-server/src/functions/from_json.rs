@@ -140,18 +140,7 @@ fn composite(ty: &CqlType, text: &str) -> Result<Vec<u8>> {
             Ok(elements::build_tuple(items.iter().map(Option::as_deref)))
         }
         CqlType::Udt { definition, .. } => {
-            let mut given: BTreeMap<String, &RawValue> = BTreeMap::new();
-            for (name, raw) in object(text)? {
-                // As in CQL: without quotes the case does not count.
-                let name = match name
-                    .strip_prefix('"')
-                    .and_then(|name| name.strip_suffix('"'))
-                {
-                    Some(quoted) => quoted.to_owned(),
-                    None => name.to_lowercase(),
-                };
-                given.insert(name, raw);
-            }
+            let mut given = by_names(object(text)?);
             let mut fields = Vec::with_capacity(definition.fields().len());
             for (name, ty) in definition.fields() {
                 fields.push(match given.remove(&**name) {
@@ -169,6 +158,55 @@ fn composite(ty: &CqlType, text: &str) -> Result<Vec<u8>> {
         }
         _ => unreachable!("only of what has parts"),
     }
+}
+
+/// The values of columns, by name and type, in an object: `None` where it does not name the
+/// column, `Some(None)` where it says null.
+///
+/// # Errors
+/// In Cassandra's words: no object, an unknown column, no value of a column's type.
+pub fn row<'c>(
+    columns: impl Iterator<Item = (&'c str, &'c CqlType)>,
+    text: &str,
+) -> Result<Vec<Option<Option<Vec<u8>>>>> {
+    let object: Option<BTreeMap<String, &RawValue>> = match serde_json::from_str(text) {
+        Ok(object) => object,
+        Err(error) => {
+            return invalid(format!(
+                "Could not decode JSON string as a map: {error}. (String was: {text})"
+            ));
+        }
+    };
+    let Some(object) = object else {
+        return invalid("Got null for INSERT JSON values");
+    };
+    let mut given = by_names(object);
+    let mut values = Vec::new();
+    for (name, ty) in columns {
+        let value = given.remove(name).map(|raw| {
+            read(ty, raw).or_else(|error| {
+                let message = error.message;
+                invalid(format!("Error decoding JSON value for {name}: {message}"))
+            })
+        });
+        values.push(value.transpose()?);
+    }
+    match given.keys().next() {
+        Some(unknown) => invalid(format!(
+            "JSON values map contains unrecognized column: {unknown}"
+        )),
+        None => Ok(values),
+    }
+}
+
+/// Names as in CQL: without quotes the case does not count.
+fn by_names(object: BTreeMap<String, &RawValue>) -> BTreeMap<String, &RawValue> {
+    let name = |name: String| match name.strip_prefix('"').and_then(|n| n.strip_suffix('"')) {
+        Some(quoted) => quoted.to_owned(),
+        None => name.to_lowercase(),
+    };
+    let entries = object.into_iter();
+    entries.map(|(key, raw)| (name(key), raw)).collect()
 }
 
 fn object(text: &str) -> Result<BTreeMap<String, &RawValue>> {

@@ -7,23 +7,21 @@ use ebb_catalog::types::{CqlType, elements};
 use uuid::Uuid;
 
 use super::text;
-use crate::analyse::selection::ResultColumn;
 use crate::error::{Result, of_type};
 
-/// A row of a result as one object.
+/// A row of a result as one object: of columns of these names and types.
 ///
 /// # Errors
 /// Where a value is damaged.
 pub fn row<'v>(
-    columns: &[ResultColumn],
+    columns: impl Iterator<Item = (&'v str, &'v CqlType)>,
     values: impl Iterator<Item = Option<&'v [u8]>>,
 ) -> Result<String> {
     let mut out = String::from("{");
-    for (at, (column, bytes)) in columns.iter().zip(values).enumerate() {
+    for (at, ((name, ty), bytes)) in columns.zip(values).enumerate() {
         if at > 0 {
             out.push_str(", ");
         }
-        let name = &column.name;
         // Names that need quotes in CQL keep them inside of the key.
         let is_plain = !name.chars().any(char::is_uppercase);
         match is_plain {
@@ -31,7 +29,7 @@ pub fn row<'v>(
             false => string(&format!("\"{name}\""), &mut out),
         }
         out.push_str(": ");
-        value(&column.ty, bytes, &mut out)?;
+        value(ty, bytes, &mut out)?;
     }
     out.push('}');
     Ok(out)

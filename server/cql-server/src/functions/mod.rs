@@ -3,12 +3,14 @@
 //! ```text
 //! scalar    now(), toDate(), blobAsInt(), token(), ...
 //! aggregate count, min, max, sum, avg
+//! arithmetic + - * / %
 //! cast      CAST(x AS type)
 //! json      toJson(x), fromJson(x)
 //! uuids     new uuids, and the times in them
 //! ```
 
 mod aggregate;
+mod arithmetic;
 mod cast;
 mod from_json;
 pub mod json;
@@ -21,13 +23,13 @@ use std::sync::Arc;
 
 use ebb_catalog::schema::TableSchema;
 use ebb_catalog::types::CqlType;
-use ebb_cql::syntax::ast::{self, QualifiedName};
+use ebb_cql::protocol::{ErrorKind, ErrorResponse};
+use ebb_cql::syntax::ast::QualifiedName;
 
 pub use self::aggregate::{Aggregate, State};
-pub use self::cast::cast;
-use super::analyse::markers::{Markers, Receiver};
-use super::analyse::term::{self, Term};
-use super::analyse::{literal, types};
+pub use self::arithmetic::{negation, operation};
+pub use self::cast::{cast, cast_name};
+pub use self::from_json::row as json_row;
 use super::error::{Result, invalid};
 
 /// What computes a function: its arguments, and the microseconds since 1970 of the call.
@@ -147,7 +149,8 @@ pub fn find(
     ))
 }
 
-fn wrong_count<T>(function: &Function, provided: usize) -> Result<T> {
+/// A call with too many arguments, or too few.
+pub fn wrong_count<T>(function: &Function, provided: usize) -> Result<T> {
     invalid(format!(
         "Invalid number of arguments in call to function {}: {} required but {provided} provided",
         function.name,
@@ -158,6 +161,16 @@ fn wrong_count<T>(function: &Function, provided: usize) -> Result<T> {
 /// Whether a call means the system's function of this name.
 pub fn is_named(name: &QualifiedName, function: &str) -> bool {
     name.keyspace.as_ref().is_none_or(|k| *k == "system") && name.name == function
+}
+
+/// What a function says of values that its types allow and that it cannot take: code 0x1400.
+fn failure(name: &str, types: &[CqlType], message: impl Into<String>) -> ErrorResponse {
+    let kind = ErrorKind::FunctionFailure {
+        keyspace: "system".to_owned(),
+        function: name.to_owned(),
+        argument_types: types.iter().map(ToString::to_string).collect(),
+    };
+    ErrorResponse::new(kind, message)
 }
 
 /// `toJson` of values of a type.
@@ -176,7 +189,7 @@ pub fn to_json_of(ty: &CqlType) -> Function {
 }
 
 /// `fromJson` where a value of a type is wanted.
-fn from_json_of(ty: &CqlType) -> Function {
+pub fn from_json_of(ty: &CqlType) -> Function {
     let returns = ty.clone();
     Function::new(
         "system.fromjson",
@@ -184,94 +197,9 @@ fn from_json_of(ty: &CqlType) -> Function {
         ty.clone(),
         move |args, _| match args[0].map(std::str::from_utf8) {
             None => Ok(None),
-            Some(Ok(text)) => from_json::value(&returns, text),
+            Some(Ok(text)) => from_json::value(&returns, text)
+                .map_err(|error| failure("fromjson", &[CqlType::Text], error.message)),
             Some(Err(_)) => invalid("String didn't validate."),
         },
     )
-}
-
-/// A call where a value of `receiver` is wanted.
-///
-/// # Errors
-/// In Cassandra's words: no such function, or of other types.
-pub fn prepare_call(
-    name: &QualifiedName,
-    args: &[ast::Term],
-    receiver: &Receiver,
-    markers: &mut Markers,
-) -> Result<Term> {
-    if is_named(name, "fromjson") {
-        let function = from_json_of(&receiver.ty);
-        let [json] = args else {
-            return wrong_count(&function, args.len());
-        };
-        let receiver = Receiver::new("arg0(system.fromjson)", CqlType::Text);
-        let json = term::prepare(json, &receiver, markers)?;
-        return Ok(Term::Call(function, vec![json]));
-    }
-    let schema = markers.schema().clone();
-    let accepts = |at: usize, ty: &CqlType| term::fits(&args[at], ty);
-    let exact = |at: usize, ty: &CqlType| match &args[at] {
-        ast::Term::Constant(c) => literal::own_type(c.kind, &c.text) == *ty,
-        ast::Term::Call { function, args } => {
-            let nested = find(
-                function,
-                &schema,
-                args,
-                |i, t| term::fits(&args[i], t),
-                |_, _| false,
-            );
-            nested.is_ok_and(|nested| nested.returns == *ty)
-        }
-        _ => false,
-    };
-    let function = find(name, &schema, args, accepts, exact)?;
-    if !term::is_value_compatible(&function.returns, &receiver.ty) {
-        return invalid(format!(
-            "Type error: cannot assign result of function {} (type {}) to {} (type {})",
-            function.name, function.returns, receiver.name, receiver.ty
-        ));
-    }
-    let arg = |(at, arg): (usize, &ast::Term)| {
-        let receiver = Receiver::new(
-            format!("arg{at}({})", function.name),
-            function.args[at].clone(),
-        );
-        term::prepare(arg, &receiver, markers)
-    };
-    let args = args.iter().enumerate().map(arg).collect::<Result<_>>()?;
-    Ok(Term::Call(function, args))
-}
-
-/// A cast of a constant where a value of `receiver` is wanted. Arithmetic is refused.
-///
-/// # Errors
-/// In Cassandra's words, where the types do not fit.
-pub fn prepare_expression(
-    term: &ast::Term,
-    receiver: &Receiver,
-    markers: &mut Markers,
-) -> Result<Term> {
-    let ast::Term::Cast { term: of, to } = term else {
-        return invalid(format!("Arithmetic is not supported: {term}"));
-    };
-    let to = types::resolve_native(to)?;
-    let from = match &**of {
-        ast::Term::Constant(constant) => literal::own_type(constant.kind, &constant.text),
-        ast::Term::Cast { to, .. } => types::resolve_native(to)?,
-        ast::Term::Call { function, args } => {
-            let accepts = |i: usize, t: &CqlType| term::fits(&args[i], t);
-            find(function, markers.schema(), args, accepts, |_, _| false)?.returns
-        }
-        other => return invalid(format!("Cannot infer type of term {other}")),
-    };
-    if !term::is_value_compatible(&to, &receiver.ty) {
-        return invalid(format!(
-            "Type error: cannot assign result of function castAs{to} (type {to}) to {} (type {})",
-            receiver.name, receiver.ty
-        ));
-    }
-    let function = cast(&from, &to)?;
-    let arg = term::prepare(of, &Receiver::new("arg0", from), markers)?;
-    Ok(Term::Call(function, vec![arg]))
 }

@@ -318,7 +318,8 @@ impl<'s> PageSink<'s> {
         }
         if self.plan.json {
             let texts = cells.iter().map(Option::as_deref);
-            let text = json::row(&outputs.columns, texts)?;
+            let columns = outputs.columns.iter();
+            let text = json::row(columns.map(|column| (&*column.name, &column.ty)), texts)?;
             cells = vec![Some(text.into_bytes())];
         }
         self.left_in_partition = self.left_in_partition.saturating_sub(1);
@@ -396,5 +397,6 @@ fn json_row(plan: &SelectPlan, context: &Context<'_>) -> Result<String> {
         .iter()
         .map(|column| value::value(&column.output, context));
     let values = values.collect::<Result<Vec<_>>>()?;
+    let columns = columns.iter().map(|column| (&*column.name, &column.ty));
     json::row(columns, values.iter().map(Option::as_deref))
 }

@@ -57,7 +57,7 @@ impl BatchPlan {
             return invalid("Timestamp must be set either on BATCH or individual statements");
         }
         Ok(Self {
-            using: Using::prepare(batch.using.timestamp.as_ref(), None, markers)?,
+            using: Using::prepare(&batch.using, markers)?,
             writes,
         })
     }

@@ -1,24 +1,19 @@
-//! DELETE as a plan.
+//! DELETE: what it removes, and from which rows.
 
-use std::sync::Arc;
-
-use ebb_catalog::schema::ColumnKind;
-use ebb_cql::syntax::ast::Delete;
-use ebb_tables::CqlTable;
+use ebb_catalog::schema::{ColumnKind, TableSchema};
+use ebb_cql::syntax::ast::{Delete, Using};
 
 use super::assignment;
-use super::keys::{Written, of_relations};
-use super::plan::{Action, Change, WritePlan, column};
-use super::using::Using;
+use super::plan::{Action, Change, Parts};
 use crate::analyse::markers::Markers;
+use crate::analyse::restrictions::{Written, column};
 use crate::error::{Result, invalid};
 
 pub(super) fn prepare(
     statement: &Delete,
-    table: &Arc<CqlTable>,
+    schema: &TableSchema,
     markers: &mut Markers,
-) -> Result<WritePlan> {
-    let schema = table.schema();
+) -> Result<Parts> {
     let mut changes: Vec<Change> = Vec::with_capacity(statement.targets.len());
     for target in &statement.targets {
         let column = column(schema, target.column.as_str())?;
@@ -42,10 +37,14 @@ pub(super) fn prepare(
             changes,
         },
     };
-    Ok(WritePlan {
-        table: Arc::clone(table),
-        keys: of_relations(schema, "DELETE", written, &statement.relations, markers)?,
-        using: Using::prepare(statement.timestamp.as_ref(), None, markers)?,
+    Ok(Parts {
+        written,
+        relations: statement.relations.clone(),
+        using: Using {
+            timestamp: statement.timestamp.clone(),
+            ttl: None,
+        },
         action,
+        json: None,
     })
 }

@@ -72,6 +72,16 @@ impl Execution {
     /// In Cassandra's words, where a value is not as it must be; then nothing may be
     /// committed.
     pub(super) fn add(&mut self, plan: &WritePlan, bound: &Bound<'_>) -> Result<()> {
+        match &plan.json {
+            None => self.add_bound(plan, bound),
+            Some(json) => {
+                let values = json.read(plan.table.schema(), bound)?;
+                self.add_bound(plan, &json.bind(&values, bound))
+            }
+        }
+    }
+
+    fn add_bound(&mut self, plan: &WritePlan, bound: &Bound<'_>) -> Result<()> {
         let schema = plan.table.schema();
         let layout = schema.layout();
         let times = Times {
@@ -79,7 +89,7 @@ impl Execution {
             now_s: self.now_s,
             ttl_s: plan.using.ttl_s(schema, bound)?,
         };
-        let targets = plan.keys.targets(layout, bound)?;
+        let targets = plan.keys.targets(schema, bound)?;
         if let Some(size) = &mut self.batch_size {
             size.add(&plan.table, &targets.partitions);
         }
@@ -231,10 +241,14 @@ impl<'v> Changed<'_, 'v> {
         if row.is_empty() && !has_marker {
             return Ok(());
         }
-        let original = target.original.as_deref();
+        let original = target.original(self.schema.layout());
         let greatest = self.times.timestamp_us;
         self.execution.merge(self.table, &key, |out| {
-            row.write(RowBuilder::new(out, greatest), has_marker, original)
+            row.write(
+                RowBuilder::new(out, greatest),
+                has_marker,
+                original.as_deref(),
+            )
         })
     }
 

@@ -1,42 +1,40 @@
-//! INSERT as a plan.
+//! INSERT: what it writes, and to which rows.
 
-use std::sync::Arc;
-
-use ebb_catalog::schema::{Column, ColumnKind};
-use ebb_cql::syntax::ast::{Insert, InsertSource, Term};
-use ebb_tables::CqlTable;
+use ebb_catalog::schema::{Column, ColumnKind, TableSchema};
+use ebb_cql::syntax::ast::{Insert, InsertSource, Marker, Name, Operator, Relation, Term};
 
 use super::assignment;
-use super::keys::{Written, of_columns};
-use super::plan::{Action, WritePlan, column};
-use super::using::Using;
+use super::json::JsonRow;
+use super::plan::{Action, Parts};
 use crate::analyse::markers::Markers;
+use crate::analyse::restrictions::{Written, column};
 use crate::error::{Result, invalid};
 
 pub(super) fn prepare(
     statement: &Insert,
-    table: &Arc<CqlTable>,
+    schema: &TableSchema,
     markers: &mut Markers,
-) -> Result<WritePlan> {
-    let InsertSource::Values { columns, values } = &statement.source else {
-        return invalid("INSERT JSON is not supported yet");
-    };
-    if columns.len() != values.len() {
-        return invalid("Unmatched column names/values");
-    }
-    let schema = table.schema();
-    let mut given: Vec<(&Column, &Term)> = Vec::with_capacity(columns.len());
-    for (name, value) in columns.iter().zip(values) {
-        let column = column(schema, name.as_str())?;
-        if given.iter().any(|(earlier, _)| earlier.id == column.id) {
-            return invalid("The column names contains duplicates");
+) -> Result<Parts> {
+    let (given, json) = match &statement.source {
+        InsertSource::Values { columns, values } => (by_columns(schema, columns, values)?, None),
+        InsertSource::Json {
+            value,
+            default_unset,
+        } => {
+            let json = JsonRow::prepare(value, *default_unset, schema, markers)?;
+            // Of every column the value in the text, as if it were bound.
+            let value = |(at, column)| {
+                let index = json.index_of(at)?;
+                Ok((column, Term::Marker(Marker { index, name: None })))
+            };
+            let given = schema.columns().iter().enumerate().map(value);
+            (given.collect::<Result<Vec<_>>>()?, Some(json))
         }
-        given.push((column, value));
-    }
+    };
     let (keys, others): (Vec<_>, Vec<_>) = given
         .into_iter()
         .partition(|(column, _)| column.kind <= ColumnKind::Clustering);
-    let is_static = |(column, _): &(&Column, &Term)| column.kind == ColumnKind::Static;
+    let is_static = |(column, _): &(&Column, Term)| column.kind == ColumnKind::Static;
     let written = match !others.is_empty() && others.iter().all(is_static) {
         true => Written::Statics,
         false => Written::Rows,
@@ -45,17 +43,39 @@ pub(super) fn prepare(
         .iter()
         .map(|(column, value)| assignment::set(column, value, markers))
         .collect::<Result<_>>()?;
-    Ok(WritePlan {
-        table: Arc::clone(table),
-        keys: of_columns(schema, written, &keys, markers)?,
-        using: Using::prepare(
-            statement.using.timestamp.as_ref(),
-            statement.using.ttl.as_ref(),
-            markers,
-        )?,
+    let equal = |(column, value): (&Column, Term)| Relation::Column {
+        column: Name::new(&*column.name),
+        operator: Operator::Equal,
+        value,
+    };
+    Ok(Parts {
+        written,
+        relations: keys.into_iter().map(equal).collect(),
+        using: statement.using.clone(),
         action: Action::Change {
             has_marker: true,
             changes,
         },
+        json,
     })
+}
+
+/// Each column with its value.
+fn by_columns<'s>(
+    schema: &'s TableSchema,
+    columns: &[Name],
+    values: &[Term],
+) -> Result<Vec<(&'s Column, Term)>> {
+    if columns.len() != values.len() {
+        return invalid("Unmatched column names/values");
+    }
+    let mut given: Vec<(&Column, Term)> = Vec::with_capacity(columns.len());
+    for (name, value) in columns.iter().zip(values) {
+        let column = column(schema, name.as_str())?;
+        if given.iter().any(|(earlier, _)| earlier.id == column.id) {
+            return invalid("The column names contains duplicates");
+        }
+        given.push((column, value.clone()));
+    }
+    Ok(given)
 }

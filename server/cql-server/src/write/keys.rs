@@ -1,79 +1,107 @@
 //! Which rows a statement writes: WHERE of UPDATE and DELETE, the key columns of INSERT.
-//!
-//! ```text
-//! relations ──restrictions──> Keys: a term, or several, for each key column
-//! Keys + values ──targets──> Targets: partitions, and in each of them rows or ranges
-//! ```
 
-mod restrictions;
-mod targets;
-mod values;
+use std::borrow::Cow;
+use std::sync::Arc;
 
-pub(super) use restrictions::{Written, of_columns, of_relations};
-pub(super) use targets::{RowTarget, Rows};
+use ebb_catalog::key::{ByteRange, KeyLayout, PartitionKey};
+use ebb_catalog::schema::TableSchema;
+use ebb_catalog::types::elements;
+use ebb_cql::syntax::ast::Relation;
 
-use values::{ColumnValues, TupleValues};
+use crate::analyse::markers::{Bound, Markers};
+use crate::analyse::restrictions::{Partitions, Restrictions, Writing};
+use crate::error::{Result, of_key};
 
 /// The rows that a statement writes, as terms.
 #[derive(Debug)]
-pub(super) struct Keys {
-    /// Of each column of the partition key.
-    partition: Vec<ColumnValues>,
-    clustering: Clustering,
-}
+pub(super) struct Keys(Restrictions);
 
-/// The part of the key within the partition, as terms.
-#[derive(Debug, Default)]
-struct Clustering {
-    /// Of the first columns, without gaps: names, and values of one or several columns at
-    /// a time.
-    equal: Vec<Group>,
-    /// How many columns these are.
-    columns: usize,
-    slice: Option<Slice>,
-}
-
-/// Values for consecutive columns.
+/// What one statement writes, its values known.
 #[derive(Debug)]
-struct Group {
-    /// The first of them, counted from the first clustering column.
-    first: usize,
-    /// How many.
-    columns: usize,
-    values: GroupValues,
+pub(super) struct Targets<'v> {
+    /// Each once.
+    pub(super) partitions: Vec<PartitionKey>,
+    /// In each of them.
+    pub(super) rows: Rows<'v>,
 }
 
+/// What of a partition a statement writes.
 #[derive(Debug)]
-enum GroupValues {
-    /// Of one column.
-    Single(ColumnValues),
-    /// `(a, b) IN (...)`.
-    Tuples(Vec<TupleValues>),
-    /// `(a, b) IN ?`.
-    TupleList(crate::analyse::term::Term),
+pub(super) enum Rows<'v> {
+    /// No clustering column is named: its static columns, or all of it.
+    Partition,
+    /// Rows, each once.
+    Named(Vec<RowTarget<'v>>),
+    /// Ranges of encoded clusterings.
+    Ranges(Vec<ByteRange>),
 }
 
-/// Bounds of the columns after those that are equal to something.
-#[derive(Debug, Default)]
-struct Slice {
-    first: usize,
-    /// How many columns the longer bound has.
-    columns: usize,
-    lower: Option<Bound>,
-    upper: Option<Bound>,
-}
-
+/// A row of a partition: the values of all clustering columns.
 #[derive(Debug)]
-struct Bound {
-    values: TupleValues,
-    is_inclusive: bool,
+pub(super) struct RowTarget<'v>(Vec<Cow<'v, [u8]>>);
+
+impl RowTarget<'_> {
+    /// The row's key in a partition.
+    ///
+    /// # Errors
+    /// In Cassandra's words, where the values are too long.
+    pub(super) fn key(&self, layout: &KeyLayout, partition: &PartitionKey) -> Result<Vec<u8>> {
+        let values: Vec<&[u8]> = self.0.iter().map(Cow::as_ref).collect();
+        layout.row_key(partition, &values).map_err(of_key)
+    }
+
+    /// The values as one tuple, where the key does not say what they were.
+    pub(super) fn original(&self, layout: &KeyLayout) -> Option<Vec<u8>> {
+        let mut places = self.0.iter().enumerate();
+        let is_in_key = places.all(|(at, value)| layout.is_reconstructible(at, value));
+        let tuple = || elements::build_tuple(self.0.iter().map(|value| Some(&**value)));
+        (!is_in_key).then(tuple)
+    }
 }
 
 impl Keys {
+    /// The keys of a statement.
+    ///
+    /// # Errors
+    /// In Cassandra's words, for what a statement that writes cannot ask.
+    pub(super) fn prepare(
+        schema: &Arc<TableSchema>,
+        relations: &[Relation],
+        writing: Writing,
+        markers: &mut Markers,
+    ) -> Result<Self> {
+        Restrictions::of_write(schema, relations, writing, markers).map(Self)
+    }
+
     /// The places of the markers of the partition key; none where a column has no marker
     /// of its own.
-    pub(super) fn partition_markers(&self) -> Vec<u16> {
-        let markers = self.partition.iter().map(ColumnValues::marker);
+    pub(super) fn partition_markers(&self, schema: &TableSchema) -> Vec<u16> {
+        let columns = schema.layout().partition().len();
+        let markers = (0..columns).map(|position| self.0.partition.marker(position));
         markers.collect::<Option<_>>().unwrap_or_default()
+    }
+
+    /// The rows with these values.
+    ///
+    /// # Errors
+    /// In Cassandra's words, where a value is null, or a key too long or empty.
+    pub(super) fn targets<'v>(
+        &'v self,
+        schema: &TableSchema,
+        bound: &Bound<'v>,
+    ) -> Result<Targets<'v>> {
+        let Partitions::Keys(partitions) = self.0.partition.partitions(schema, bound)? else {
+            unreachable!("a statement that writes names its partitions");
+        };
+        let clustering = &self.0.clustering;
+        let rows = match clustering.is_full(schema) {
+            true => {
+                let rows = clustering.clusterings(schema, bound)?;
+                Rows::Named(rows.into_iter().map(RowTarget).collect())
+            }
+            false if !self.0.on_clustering => Rows::Partition,
+            false => Rows::Ranges(clustering.ranges(schema, bound)?),
+        };
+        Ok(Targets { partitions, rows })
     }
 }

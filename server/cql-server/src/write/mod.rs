@@ -21,6 +21,7 @@ mod collection;
 mod delete;
 mod execution;
 mod insert;
+mod json;
 mod keys;
 mod list;
 mod operation;

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use ebb_catalog::schema::{Column, ColumnKind, TableSchema};
-use ebb_cql::syntax::ast::{Condition, Write};
+use ebb_catalog::schema::{Column, ColumnKind};
+use ebb_cql::syntax::ast::{self, Condition, Relation, Write};
 use ebb_tables::CqlTable;
 
+use super::json::JsonRow;
 use super::keys::Keys;
 use super::operation::Operation;
 use super::using::Using;
 use super::{delete, insert, update};
 use crate::analyse::markers::Markers;
+use crate::analyse::restrictions::{Writing, Written};
 use crate::error::{Result, invalid};
 
 /// INSERT, UPDATE or DELETE on one table.
@@ -20,6 +22,20 @@ pub(super) struct WritePlan {
     pub(super) using: Using,
     pub(super) keys: Keys,
     pub(super) action: Action,
+    /// The row of INSERT JSON.
+    pub(super) json: Option<JsonRow>,
+}
+
+/// What a statement says, its columns found.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) written: Written,
+    /// Which rows.
+    pub(super) relations: Vec<Relation>,
+    pub(super) using: ast::Using,
+    pub(super) action: Action,
+    /// As [`WritePlan::json`].
+    pub(super) json: Option<JsonRow>,
 }
 
 /// What happens to the rows.
@@ -72,11 +88,23 @@ pub(super) fn prepare(
     if table.schema().is_counter() {
         return invalid("Writes to counter tables are not supported yet");
     }
-    match write {
-        Write::Insert(statement) => insert::prepare(statement, table, markers),
-        Write::Update(statement) => update::prepare(statement, table, markers),
-        Write::Delete(statement) => delete::prepare(statement, table, markers),
-    }
+    let schema = table.schema();
+    let (statement, parts) = match write {
+        Write::Insert(insert) => ("INSERT", insert::prepare(insert, schema, markers)?),
+        Write::Update(update) => ("UPDATE", update::prepare(update, schema, markers)?),
+        Write::Delete(delete) => ("DELETE", delete::prepare(delete, schema, markers)?),
+    };
+    let writing = Writing {
+        statement,
+        written: parts.written,
+    };
+    Ok(WritePlan {
+        table: Arc::clone(table),
+        keys: Keys::prepare(schema, &parts.relations, writing, markers)?,
+        using: Using::prepare(&parts.using, markers)?,
+        action: parts.action,
+        json: parts.json,
+    })
 }
 
 impl WritePlan {
@@ -88,23 +116,15 @@ impl WritePlan {
     /// The places of the markers of the partition key, in its order; none where a column
     /// of it has no marker of its own.
     pub(super) fn partition_markers(&self) -> Vec<u16> {
-        self.keys.partition_markers()
+        match &self.json {
+            // They are in the text.
+            Some(_) => Vec::new(),
+            None => self.keys.partition_markers(self.table.schema()),
+        }
     }
 
     /// The statement says its timestamp itself.
     pub(super) fn has_timestamp(&self) -> bool {
         self.using.timestamp.is_some()
-    }
-}
-
-/// The column of this name.
-pub(super) fn column<'s>(schema: &'s TableSchema, name: &str) -> Result<&'s Column> {
-    match schema.column(name) {
-        Some(column) => Ok(column),
-        None => invalid(format!(
-            "Undefined column name {name} in table {}.{}",
-            schema.keyspace(),
-            schema.name()
-        )),
     }
 }

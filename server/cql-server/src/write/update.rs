@@ -1,24 +1,19 @@
-//! UPDATE as a plan.
+//! UPDATE: what it changes, and in which rows.
 
-use std::sync::Arc;
-
-use ebb_catalog::schema::ColumnKind;
+use ebb_catalog::schema::{ColumnKind, TableSchema};
 use ebb_cql::syntax::ast::Update;
-use ebb_tables::CqlTable;
 
 use super::assignment;
-use super::keys::{Written, of_relations};
-use super::plan::{Action, Change, WritePlan, column};
-use super::using::Using;
+use super::plan::{Action, Change, Parts};
 use crate::analyse::markers::Markers;
+use crate::analyse::restrictions::{Written, column};
 use crate::error::{Result, invalid};
 
 pub(super) fn prepare(
     statement: &Update,
-    table: &Arc<CqlTable>,
+    schema: &TableSchema,
     markers: &mut Markers,
-) -> Result<WritePlan> {
-    let schema = table.schema();
+) -> Result<Parts> {
     let mut changes: Vec<Change> = Vec::with_capacity(statement.assignments.len());
     // Which of them may stand beside others of their column, the syntax knows.
     for assignment in &statement.assignments {
@@ -35,17 +30,14 @@ pub(super) fn prepare(
         true => Written::Statics,
         false => Written::Rows,
     };
-    Ok(WritePlan {
-        table: Arc::clone(table),
-        keys: of_relations(schema, "UPDATE", written, &statement.relations, markers)?,
-        using: Using::prepare(
-            statement.using.timestamp.as_ref(),
-            statement.using.ttl.as_ref(),
-            markers,
-        )?,
+    Ok(Parts {
+        written,
+        relations: statement.relations.clone(),
+        using: statement.using.clone(),
         action: Action::Change {
             has_marker: false,
             changes,
         },
+        json: None,
     })
 }

@@ -19,19 +19,16 @@ pub(super) struct Using {
 }
 
 impl Using {
-    pub(super) fn prepare(
-        timestamp: Option<&ast::Term>,
-        ttl: Option<&ast::Term>,
-        markers: &mut Markers,
-    ) -> Result<Self> {
-        let mut one = |term: Option<&ast::Term>, name: &str, ty: CqlType| {
+    pub(super) fn prepare(written: &ast::Using, markers: &mut Markers) -> Result<Self> {
+        let mut one = |term: &Option<ast::Term>, name: &str, ty: CqlType| {
             let receiver = Receiver::new(name, ty);
-            let prepared = term.map(|term| term::prepare(term, &receiver, markers));
+            let prepared = term.as_ref();
+            let prepared = prepared.map(|term| term::prepare(term, &receiver, markers));
             prepared.transpose()
         };
         Ok(Self {
-            timestamp: one(timestamp, "[timestamp]", CqlType::Bigint)?,
-            ttl: one(ttl, "[ttl]", CqlType::Int)?,
+            timestamp: one(&written.timestamp, "[timestamp]", CqlType::Bigint)?,
+            ttl: one(&written.ttl, "[ttl]", CqlType::Int)?,
         })
     }
 

@@ -32,6 +32,16 @@ pub(super) fn date_of(days: i64) -> (i64, i64, i64) {
     (400 * era + year + i64::from(month <= 2), month, day)
 }
 
+/// A day so many months later, or earlier, both in days since 1970-01-01. Where that month is
+/// too short it is its last day.
+pub fn add_months(days: i64, months: i64) -> i64 {
+    let (year, month, day) = date_of(days);
+    let month = year * 12 + (month - 1) + months;
+    let first_of = |month: i64| days_of(month.div_euclid(12), month.rem_euclid(12) + 1, 1);
+    let len = first_of(month + 1) - first_of(month);
+    first_of(month) + day.min(len) - 1
+}
+
 /// Digits off the front, between `least` and `most` of them.
 fn digits(text: &mut &str, least: usize, most: usize) -> Option<i64> {
     let len = text.bytes().take_while(u8::is_ascii_digit).count();

@@ -12,6 +12,7 @@ mod duration;
 mod parse;
 mod print;
 
+pub use calendar::add_months;
 pub use duration::Duration;
 
 use super::{CqlType, TypeError};

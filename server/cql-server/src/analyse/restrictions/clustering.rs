@@ -1,7 +1,7 @@
 //! Which rows of a partition a statement asks for, as ranges of encoded clusterings.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use ebb_catalog::key::{ByteRange, KeyError, SliceBound};
 use ebb_catalog::schema::{ColumnKind, TableSchema};
@@ -151,75 +151,75 @@ impl ClusteringRestrictions {
         false
     }
 
-    /// The rows, with these values.
+    /// The rows that are read, with these values.
+    ///
+    /// # Errors
+    /// In Cassandra's words: a null, too many values.
+    pub fn rows(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Rows> {
+        if !self.is_full(schema) {
+            return match self.equal.is_empty() && !self.has_slice() {
+                true => Ok(Rows::All),
+                false => self.ranges(schema, bound).map(Rows::In),
+            };
+        }
+        let mut exact = Vec::new();
+        for values in self.prefixes(bound)? {
+            let mut key = Vec::new();
+            match encode(schema, &values, &mut key) {
+                Ok(()) => exact.push(key),
+                // No row has such a key.
+                Err(KeyError::ClusteringTooLong(_)) => {}
+                Err(error) => return Err(of_key(error)),
+            }
+        }
+        exact.sort_unstable();
+        exact.dedup();
+        Ok(Rows::Exactly(exact))
+    }
+
+    /// The rows that are written, where all columns have values: each once, by these.
     ///
     /// # Errors
     /// In Cassandra's words: a null, values that are too long, too many of them.
-    pub fn rows(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Rows> {
+    pub fn clusterings<'v>(
+        &'v self,
+        schema: &TableSchema,
+        bound: &Bound<'v>,
+    ) -> Result<Vec<Vec<Cow<'v, [u8]>>>> {
+        let all = self.prefixes(bound)?;
+        if all.len() < 2 {
+            return Ok(all);
+        }
+        let (mut seen, mut each_once) = (HashSet::new(), Vec::with_capacity(all.len()));
+        for values in all {
+            let mut key = Vec::new();
+            encode(schema, &values, &mut key).map_err(of_key)?;
+            if seen.insert(key) {
+                each_once.push(values);
+            }
+        }
+        Ok(each_once)
+    }
+
+    /// Ranges of encoded clusterings, ascending and disjoint.
+    ///
+    /// # Errors
+    /// In Cassandra's words: a null, values that are too long, too many of them.
+    pub fn ranges(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Vec<ByteRange>> {
         let layout = schema.layout();
-        if self.equal.is_empty() && !self.has_slice() {
-            return Ok(match self.is_full(schema) {
-                true => Rows::Exactly(vec![Vec::new()]),
-                false => Rows::All,
-            });
-        }
-        let mut prefixes: Vec<Vec<Cow<'_, [u8]>>> = vec![Vec::new()];
-        for equal in &self.equal {
-            let tuples = match &equal.values {
-                EqualValues::One(tuple) => {
-                    vec![tuple_values(tuple, equal.columns, &equal.name, bound)?]
-                }
-                EqualValues::In(values) => in_tuples(values, equal.columns, &equal.name, bound)?,
-            };
-            if prefixes.len().saturating_mul(tuples.len()) > PRODUCT_MAX {
-                return invalid(format!(
-                    "The IN relations of a statement may name {PRODUCT_MAX} keys at most"
-                ));
-            }
-            let longer = |prefix: &Vec<Cow<'_, [u8]>>| {
-                let with = |tuple: &Vec<Cow<'_, [u8]>>| {
-                    let values = prefix.iter().chain(tuple);
-                    values.map(|value| Cow::Owned(value.to_vec())).collect()
-                };
-                tuples.iter().map(with).collect::<Vec<_>>()
-            };
-            prefixes = match (&prefixes[..], tuples.len()) {
-                ([first], 1) if first.is_empty() => tuples,
-                _ => prefixes.iter().flat_map(longer).collect(),
-            };
-        }
-        if self.is_full(schema) {
-            let mut exact = Vec::with_capacity(prefixes.len());
-            for prefix in &prefixes {
-                let values: Vec<&[u8]> = prefix.iter().map(|value| &**value).collect();
-                let mut key = Vec::new();
-                match layout.encode_clustering(&values, &mut key) {
-                    Ok(()) => exact.push(key),
-                    // No row has such a key.
-                    Err(KeyError::ClusteringTooLong(_)) => {}
-                    Err(error) => return Err(of_key(error)),
-                }
-            }
-            exact.sort_unstable();
-            exact.dedup();
-            return Ok(Rows::Exactly(exact));
-        }
-        let name = schema.columns_of(ColumnKind::Clustering)[self.covered]
-            .name
-            .to_string();
+        let name = &schema.columns_of(ColumnKind::Clustering)[self.covered].name;
         let end = |end: &Option<(Tuple, usize, bool)>| -> Result<Option<End>> {
             let Some((tuple, columns, inclusive)) = end else {
                 return Ok(None);
             };
-            let values = tuple_values(tuple, *columns, &name, bound)?;
+            let values = tuple_values(tuple, *columns, name, bound)?;
             let values = values.iter().map(|value| value.to_vec()).collect();
             Ok(Some((values, *inclusive)))
         };
         let (lower, upper) = (end(&self.lower)?, end(&self.upper)?);
         let (lower_values, upper_values) = (parts(&lower), parts(&upper));
         let mut ranges = Vec::new();
-        for prefix in &prefixes {
-            let equal: Vec<&[u8]> = prefix.iter().map(|value| &**value).collect();
+        for prefix in self.prefixes(bound)? {
             let lower = lower.as_ref().map(|(_, inclusive)| SliceBound {
                 values: &lower_values,
                 inclusive: *inclusive,
@@ -228,12 +228,53 @@ impl ClusteringRestrictions {
                 values: &upper_values,
                 inclusive: *inclusive,
             });
-            ranges.extend(layout.slices(&equal, lower, upper).map_err(of_key)?);
+            let slices = layout.slices(&slices(&prefix), lower, upper);
+            ranges.extend(slices.map_err(of_key)?);
         }
         ranges.sort_by(|a, b| a.from.cmp(&b.from));
         ranges.dedup();
-        Ok(Rows::In(ranges))
+        Ok(ranges)
     }
+
+    /// Values of the columns that are equal to something: every combination.
+    fn prefixes<'v>(&'v self, bound: &Bound<'v>) -> Result<Vec<Vec<Cow<'v, [u8]>>>> {
+        let mut prefixes: Vec<Vec<Cow<'v, [u8]>>> = vec![Vec::new()];
+        for equal in &self.equal {
+            let tuples = match &equal.values {
+                EqualValues::One(tuple) => {
+                    let values = tuple_values(tuple, equal.columns, &equal.name, bound)?;
+                    for prefix in &mut prefixes {
+                        prefix.extend_from_slice(&values);
+                    }
+                    continue;
+                }
+                EqualValues::In(values) => in_tuples(values, equal.columns, &equal.name, bound)?,
+            };
+            if prefixes.len().saturating_mul(tuples.len()) > PRODUCT_MAX {
+                return invalid(format!(
+                    "The IN relations of a statement may name {PRODUCT_MAX} keys at most"
+                ));
+            }
+            let longer = |prefix: &Vec<Cow<'v, [u8]>>| {
+                let with = |tuple: &Vec<Cow<'v, [u8]>>| [&prefix[..], &tuple[..]].concat();
+                tuples.iter().map(with).collect::<Vec<_>>()
+            };
+            prefixes = prefixes.iter().flat_map(longer).collect();
+        }
+        Ok(prefixes)
+    }
+}
+
+fn slices<'a>(values: &'a [Cow<'_, [u8]>]) -> Vec<&'a [u8]> {
+    values.iter().map(|value| &**value).collect()
+}
+
+fn encode(
+    schema: &TableSchema,
+    values: &[Cow<'_, [u8]>],
+    key: &mut Vec<u8>,
+) -> std::result::Result<(), KeyError> {
+    schema.layout().encode_clustering(&slices(values), key)
 }
 
 /// One end of a slice, and whether it is part of it.

@@ -74,10 +74,13 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    pub fn new(relations: &[Relation], markers: &mut Markers) -> Result<Self> {
-        let schema = markers.schema().clone();
+    pub fn new(
+        schema: &Arc<TableSchema>,
+        relations: &[Relation],
+        markers: &mut Markers,
+    ) -> Result<Self> {
         let mut parsed = Self {
-            schema,
+            schema: schema.clone(),
             asked: Vec::new(),
             tokens: Vec::new(),
         };
@@ -92,6 +95,29 @@ impl Parsed {
         let columns = self.schema.columns();
         let mut asked = self.asked.iter().flat_map(|asked| &asked.columns);
         asked.any(|&place| columns[place].kind == kind)
+    }
+
+    /// The names of the columns of this kind that no relation asks of.
+    pub fn missing(&self, kind: ColumnKind) -> Vec<&str> {
+        let asks_of = |column: &&Column| {
+            let mut asked = self.asked.iter().flat_map(|asked| &asked.columns);
+            asked.any(|&at| self.schema.columns()[at].id == column.id)
+        };
+        let columns = self.schema.columns_of(kind).iter();
+        let missing = columns.filter(|column| !asks_of(column));
+        missing.map(|column| &*column.name).collect()
+    }
+
+    /// The names of the columns that relations ask of and that are of no key.
+    pub fn others(&self) -> Vec<&str> {
+        let mut others: Vec<&str> = Vec::new();
+        for &at in self.asked.iter().flat_map(|asked| &asked.columns) {
+            let column = &self.schema.columns()[at];
+            if column.kind >= ColumnKind::Static && !others.contains(&&*column.name) {
+                others.push(&column.name);
+            }
+        }
+        others
     }
 
     /// Takes all relations that begin with a column.
@@ -186,7 +212,7 @@ impl Parsed {
                 if *operator == Operator::NotEqual {
                     return invalid(format!("Unsupported \"!=\" relation: {relation}"));
                 }
-                let columns = clustering_columns(&schema, columns)?;
+                let columns = clustering_columns(&schema, columns, relation)?;
                 let value = tuple(&schema, &columns, value, markers)?;
                 let ask = match operator {
                     Operator::Equal => Ask::Equal(value),
@@ -201,7 +227,7 @@ impl Parsed {
                 self.asked.push(Asked { columns, ask });
             }
             Relation::TupleIn { columns, values } => {
-                let columns = clustering_columns(&schema, columns)?;
+                let columns = clustering_columns(&schema, columns, relation)?;
                 let ask = match values {
                     InValues::List(terms) => {
                         let one = |t| tuple(&schema, &columns, t, markers);
@@ -392,7 +418,11 @@ fn token(
 }
 
 /// The places of columns of a multi-column relation.
-fn clustering_columns(schema: &TableSchema, names: &[ast::Name]) -> Result<Vec<usize>> {
+fn clustering_columns(
+    schema: &TableSchema,
+    names: &[ast::Name],
+    relation: &Relation,
+) -> Result<Vec<usize>> {
     let mut places = Vec::with_capacity(names.len());
     let mut seen = HashSet::new();
     let mut previous: Option<usize> = None;
@@ -405,14 +435,14 @@ fn clustering_columns(schema: &TableSchema, names: &[ast::Name]) -> Result<Vec<u
             ));
         }
         if !seen.insert(name) {
-            return invalid(format!("Column \"{name}\" appeared twice in a relation"));
+            return invalid(format!(
+                "Column \"{name}\" appeared twice in a relation: {relation}"
+            ));
         }
         if previous.is_some_and(|previous| column.position != previous + 1) {
-            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
             return invalid(format!(
                 "Clustering columns must appear in the PRIMARY KEY order in multi-column \
-                 relations: ({})",
-                names.join(", ")
+                 relations: {relation}"
             ));
         }
         previous = Some(column.position);

@@ -3,6 +3,7 @@
 mod batches;
 mod collections;
 mod harness;
+mod json;
 mod messages;
 mod nested;
 mod oracle;

@@ -234,6 +234,23 @@ fn rows_come_under_the_deletions_of_their_partition_as_of_the_snapshot() {
     assert_eq!(rows(&fixture.input("after", 1, Some(&[]))), keys);
 }
 
+#[test]
+fn a_column_that_was_dropped_and_added_again_begins_after_the_drop() {
+    let fixture = in_memory();
+    fixture.insert(1, 1, 11, "older", 5, None);
+    fixture.insert(1, 2, 12, "newer", 6, None);
+    let dropped = fixture.schema.drop_column("b", 5).unwrap();
+    let back = dropped.add_column("b", CqlType::Text, false).unwrap();
+    for (name, schema) in [("without", dropped), ("with", back)] {
+        fixture.table.put(SCHEMA_KEY, &schema.encode()).unwrap();
+        fixture.keyspace.create_snapshot(name).unwrap();
+    }
+    let without = pairs(&[("1,1", "\"\",11"), ("1,2", "\"\",12")]);
+    assert_eq!(rows(&fixture.input("without", 1, None)), without);
+    let with = pairs(&[("1,1", "\"\",11,\"\""), ("1,2", "\"\",12,newer")]);
+    assert_eq!(rows(&fixture.input("with", 1, None)), with);
+}
+
 /// A few partitions, some of them large, some of static values only, with deletions of all
 /// kinds; and their rows as they should come.
 fn filled(fixture: &Fixture, rng: &mut impl rand::Rng) -> Rows {

@@ -1,0 +1,218 @@
+//! Calls of functions, casts and arithmetic where a value is wanted.
+
+use std::fmt::Display;
+
+use ebb_catalog::types::CqlType;
+use ebb_cql::syntax::ast::{self, QualifiedName};
+
+use super::markers::{Markers, Receiver};
+use super::term::{self, Term};
+use super::{literal, types};
+use crate::error::{Result, invalid};
+use crate::functions::{
+    Function, cast, cast_name, find, from_json_of, is_named, negation, operation, wrong_count,
+};
+
+/// A call where a value of `receiver` is wanted.
+///
+/// # Errors
+/// In Cassandra's words: no such function, or of other types.
+pub fn prepare_call(
+    name: &QualifiedName,
+    args: &[ast::Term],
+    receiver: &Receiver,
+    markers: &mut Markers,
+) -> Result<Term> {
+    if is_named(name, "tojson") {
+        return invalid("toJson() may only be used within the selection clause");
+    }
+    if is_named(name, "fromjson") {
+        let function = from_json_of(&receiver.ty);
+        let [json] = args else {
+            return wrong_count(&function, args.len());
+        };
+        let receiver = Receiver::new("arg0(system.fromjson)", CqlType::Text);
+        let json = term::prepare(json, &receiver, markers)?;
+        return Ok(Term::Call(function, vec![json]));
+    }
+    let schema = markers.schema().clone();
+    let accepts = |at: usize, ty: &CqlType| term::fits(&args[at], ty);
+    let exact = |at: usize, ty: &CqlType| match &args[at] {
+        ast::Term::Constant(c) => literal::own_type(c.kind, &c.text) == *ty,
+        ast::Term::Call { function, args } => {
+            let nested = find(
+                function,
+                &schema,
+                args,
+                |i, t| term::fits(&args[i], t),
+                |_, _| false,
+            );
+            nested.is_ok_and(|nested| *nested.returns() == *ty)
+        }
+        _ => false,
+    };
+    let function = find(name, &schema, args, accepts, exact)?;
+    check_result(&function, receiver)?;
+    let arg = |(at, arg): (usize, &ast::Term)| {
+        let receiver = Receiver::new(
+            format!("arg{at}({})", function.name()),
+            function.args()[at].clone(),
+        );
+        term::prepare(arg, &receiver, markers)
+    };
+    let args = args.iter().enumerate().map(arg).collect::<Result<_>>()?;
+    Ok(Term::Call(function, args))
+}
+
+/// A cast, or what operators make of values, where a value of `receiver` is wanted.
+///
+/// # Errors
+/// In Cassandra's words, where the types do not fit.
+pub fn prepare_expression(
+    term: &ast::Term,
+    receiver: &Receiver,
+    markers: &mut Markers,
+) -> Result<Term> {
+    let (function, args): (_, Vec<&ast::Term>) = match term {
+        ast::Term::Cast { term: of, to } => {
+            let to = types::resolve_native(to)?;
+            let Some(from) = own_type(of, markers)? else {
+                return invalid(format!(
+                    "Ambiguous call to function {}: use type casts to disambiguate",
+                    cast_name(&to)
+                ));
+            };
+            (cast(&from, &to)?, vec![of])
+        }
+        ast::Term::Negation(of) => {
+            let ty = match own_type(of, markers)? {
+                Some(ty) if !is_constant(of) => ty,
+                _ => receiver.ty.clone(),
+            };
+            (negation(&ty)?, vec![of])
+        }
+        ast::Term::Arithmetic {
+            left,
+            operator,
+            right,
+        } => {
+            let of_right = own_type(right, markers)?;
+            let is_time = matches!(receiver.ty, CqlType::Timestamp | CqlType::Date);
+            let types = if is_constant(left) && is_constant(right) && fits_all(term, receiver) {
+                // Constants are of the type that is wanted.
+                Some((receiver.ty.clone(), receiver.ty.clone()))
+            } else if is_time
+                && of_right == Some(CqlType::Duration)
+                && term::fits(left, &receiver.ty)
+            {
+                Some((receiver.ty.clone(), CqlType::Duration))
+            } else {
+                own_type(left, markers)?.zip(of_right)
+            };
+            let Some((of_left, of_right)) = types else {
+                let operator = operator.symbol();
+                return invalid(format!(
+                    "Ambiguous '{operator}' operation with args {left} and {right}: use type hint \
+                     to disambiguate, example '(int) ?'"
+                ));
+            };
+            let Some(function) = operation(*operator, &of_left, &of_right) else {
+                return unsupported(*operator, left, right);
+            };
+            (function, vec![left, right])
+        }
+        other => return invalid(format!("Cannot infer type of term {other}")),
+    };
+    check_result(&function, receiver)?;
+    let arg = |(at, arg): (usize, &ast::Term)| {
+        let name = format!("arg{at}({})", function.name());
+        term::prepare(
+            arg,
+            &Receiver::new(name, function.args()[at].clone()),
+            markers,
+        )
+    };
+    let args = args.into_iter().enumerate().map(arg);
+    let args = args.collect::<Result<_>>()?;
+    Ok(Term::Call(function, args))
+}
+
+/// An operator that does not know such operands.
+pub fn unsupported<T>(
+    operator: ast::ArithmeticOperator,
+    left: impl Display,
+    right: impl Display,
+) -> Result<T> {
+    let operator = operator.symbol();
+    invalid(format!(
+        "the '{operator}' operation is not supported between {left} and {right}"
+    ))
+}
+
+/// Holds what a function gives to what is wanted.
+fn check_result(function: &Function, receiver: &Receiver) -> Result<()> {
+    match term::is_value_compatible(function.returns(), &receiver.ty) {
+        true => Ok(()),
+        false => invalid(format!(
+            "Type error: cannot assign result of function {} (type {}) to {} (type {})",
+            function.name(),
+            function.returns(),
+            receiver.name,
+            receiver.ty
+        )),
+    }
+}
+
+/// Whether a term is made of constants alone, which have no type of their own.
+fn is_constant(term: &ast::Term) -> bool {
+    match term {
+        ast::Term::Constant(_) => true,
+        ast::Term::Negation(of) => is_constant(of),
+        ast::Term::Arithmetic { left, right, .. } => is_constant(left) && is_constant(right),
+        ast::Term::Tuple(items) => matches!(&items[..], [one] if is_constant(one)),
+        _ => false,
+    }
+}
+
+/// Whether all constants of a term may be values of the receiver.
+fn fits_all(term: &ast::Term, receiver: &Receiver) -> bool {
+    match term {
+        ast::Term::Constant(constant) => literal::fits(constant.kind, &receiver.ty),
+        ast::Term::Negation(of) => fits_all(of, receiver),
+        ast::Term::Arithmetic { left, right, .. } => {
+            fits_all(left, receiver) && fits_all(right, receiver)
+        }
+        ast::Term::Tuple(items) => items.iter().all(|item| fits_all(item, receiver)),
+        _ => false,
+    }
+}
+
+/// The type that a term has whatever is wanted of it; none of markers.
+fn own_type(term: &ast::Term, markers: &Markers) -> Result<Option<CqlType>> {
+    Ok(match term {
+        ast::Term::Constant(constant) => Some(literal::own_type(constant.kind, &constant.text)),
+        ast::Term::Hint { to, .. } | ast::Term::Cast { to, .. } => Some(types::resolve_native(to)?),
+        ast::Term::Call { function, args } => {
+            let accepts = |at: usize, ty: &CqlType| term::fits(&args[at], ty);
+            let found = find(function, markers.schema(), args, accepts, |_, _| false)?;
+            Some(found.returns().clone())
+        }
+        ast::Term::Negation(of) => own_type(of, markers)?,
+        ast::Term::Arithmetic {
+            left,
+            operator,
+            right,
+        } => match own_type(left, markers)?.zip(own_type(right, markers)?) {
+            Some((of_left, of_right)) => match operation(*operator, &of_left, &of_right) {
+                Some(function) => Some(function.returns().clone()),
+                None => return unsupported(*operator, left, right),
+            },
+            None => None,
+        },
+        ast::Term::Tuple(items) => match &items[..] {
+            [one] => own_type(one, markers)?,
+            _ => None,
+        },
+        _ => None,
+    })
+}

@@ -1,0 +1,85 @@
+//! What statements that write may ask of keys, which is less than a SELECT may.
+
+use ebb_catalog::schema::ColumnKind;
+
+use super::relations::{Ask, Parsed};
+use crate::error::{Result, invalid};
+
+/// A statement that writes, as far as its keys are concerned.
+#[derive(Debug, Clone, Copy)]
+pub struct Writing {
+    /// `INSERT`, `UPDATE` or `DELETE`.
+    pub statement: &'static str,
+    /// What of the rows it writes.
+    pub written: Written,
+}
+
+/// What of the rows a statement writes: its keys need not say more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// Static columns and no others.
+    Statics,
+    /// Columns of rows.
+    Rows,
+    /// Whole rows go: ranges of them too.
+    Deleted,
+}
+
+/// Holds relations to what such a statement may say.
+pub(super) fn check(parsed: &Parsed, writing: Writing) -> Result<()> {
+    let Writing { statement, written } = writing;
+    if !parsed.tokens.is_empty() {
+        return invalid(format!(
+            "The token function cannot be used in WHERE clauses for {statement} statements"
+        ));
+    }
+    let mut partition = parsed.peek(ColumnKind::PartitionKey);
+    if !partition.all(|asked| matches!(asked.ask, Ask::Equal(_) | Ask::In(_))) {
+        return invalid(format!(
+            "Only EQ and IN relation are supported on the partition key (unless you use the \
+             token() function) for {statement} statements"
+        ));
+    }
+    let missing = parsed.missing(ColumnKind::PartitionKey);
+    if !missing.is_empty() {
+        return invalid(format!(
+            "Some partition key parts are missing: {}",
+            missing.join(", ")
+        ));
+    }
+    let others = parsed.others();
+    if !others.is_empty() {
+        return invalid(format!(
+            "Non PRIMARY KEY columns found in where clause: {} ",
+            others.join(", ")
+        ));
+    }
+    let is_restricted = parsed.has(ColumnKind::Clustering);
+    if written == Written::Statics && is_restricted && statement != "INSERT" {
+        return invalid(format!(
+            "Invalid restrictions on clustering columns since the {statement} statement modifies \
+             only static columns"
+        ));
+    }
+    let mut clustering = parsed.peek(ColumnKind::Clustering);
+    let is_delete = statement == "DELETE";
+    if !is_delete && clustering.any(|asked| matches!(asked.ask, Ask::Slice(..))) {
+        return invalid(format!(
+            "Slice restrictions are not supported on the clustering columns in {statement} \
+             statements"
+        ));
+    }
+    let needs_all = match written {
+        Written::Statics => is_restricted,
+        Written::Rows => !(is_delete && is_restricted),
+        Written::Deleted => false,
+    };
+    let missing = parsed.missing(ColumnKind::Clustering);
+    match needs_all && !missing.is_empty() {
+        true => invalid(format!(
+            "Some clustering keys are missing: {}",
+            missing.join(", ")
+        )),
+        false => Ok(()),
+    }
+}

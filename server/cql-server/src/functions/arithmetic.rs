@@ -1,0 +1,340 @@
+//! `+`, `-`, `*`, `/`, `%` and the minus sign, as Cassandra 4.1's `OperationFcts` knows them:
+//! of numbers, of times with durations, and `+` of texts.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::ops::{Add, Div, Mul, Rem, Sub};
+
+use bigdecimal::num_bigint::{BigInt, Sign};
+use bigdecimal::{BigDecimal, Zero};
+use ebb_catalog::types::CqlType;
+use ebb_catalog::types::literal::{Duration, add_months};
+use ebb_cql::syntax::ast::ArithmeticOperator as Operator;
+
+use super::cast::Number;
+use super::{Function, failure, text};
+use crate::error::{Result, invalid};
+
+/// Operands and results of `varint` and `decimal` may have so many bytes: ten thousand
+/// digits, as many as Cassandra's decimals. More would let a short statement fill the memory.
+const NUMBER_BYTES_MAX: u64 = 4160;
+/// A text that `+` makes has so many bytes at most: as many as a request.
+const TEXT_BYTES_MAX: usize = 16 << 20;
+/// So many places before or behind the point.
+const SCALE_MAX: i64 = 10_000;
+/// A quotient of decimals has so many significant digits at least, and so many places at
+/// most: Cassandra's `DecimalType`.
+const QUOTIENT_DIGITS_MIN: i64 = 32;
+const QUOTIENT_SCALE_MAX: i64 = 1000;
+
+const MS_PER_DAY: i64 = 86_400_000;
+const DATE_EPOCH: i64 = 1 << 31;
+
+/// The function of an operator between values of two types, where there is one.
+pub fn operation(operator: Operator, left: &CqlType, right: &CqlType) -> Option<Function> {
+    use CqlType::{Ascii, Date, Text, Timestamp};
+    let symbol = operator.symbol();
+    let name = format!("system._{}", name(operator));
+    let args = [left.clone(), right.clone()];
+    if let Some(returns) = number_type(left, right) {
+        let (types, of) = (args.clone(), returns.clone());
+        return Some(Function::new(name, args, returns, move |args, _| {
+            let [Some(left), Some(right)] = args else {
+                return Ok(None);
+            };
+            let (left, right) = (read(&types[0], &of, left), read(&types[1], &of, right));
+            let (Some(left), Some(right)) = (left, right) else {
+                return Ok(None);
+            };
+            match numbers(operator, left, right).map(|number| number.write(&of)) {
+                Ok(Some(bytes)) => Ok(Some(bytes)),
+                Ok(None) => fails(symbol, &types, "there is no such number"),
+                Err(why) => fails(symbol, &types, why),
+            }
+        }));
+    }
+    match (operator, left, right) {
+        (Operator::Add, Ascii | Text, Ascii | Text) => {
+            let returns = match (left, right) {
+                (Ascii, Ascii) => Ascii,
+                _ => Text,
+            };
+            let types = args.clone();
+            let body = move |args: &[Option<&[u8]>], _| match args {
+                [Some(left), Some(right)] if left.len() + right.len() > TEXT_BYTES_MAX => {
+                    fails(symbol, &types, "the text is too long")
+                }
+                [Some(left), Some(right)] => Ok(Some([*left, *right].concat())),
+                _ => Ok(None),
+            };
+            Some(Function::new(name, args, returns, body))
+        }
+        (Operator::Add | Operator::Subtract, Timestamp | Date, CqlType::Duration) => {
+            let (types, back) = (args.clone(), operator == Operator::Subtract);
+            let body = move |args: &[Option<&[u8]>], _| {
+                let [Some(time), Some(duration)] = args else {
+                    return Ok(None);
+                };
+                if time.is_empty() {
+                    return Ok(None);
+                }
+                match time_and_duration(&types[0], time, duration, back) {
+                    Ok(time) => Ok(Some(time)),
+                    Err(why) => fails(symbol, &types, why),
+                }
+            };
+            Some(Function::new(name, args, left.clone(), body))
+        }
+        _ => None,
+    }
+}
+
+/// The function of the minus sign before a value of a type.
+///
+/// # Errors
+/// In Cassandra's words, where there is none.
+pub fn negation(ty: &CqlType) -> Result<Function> {
+    if !Number::is_of(ty) {
+        return invalid(format!("the '-' operation is not supported for {ty}"));
+    }
+    let of = ty.clone();
+    let name = "system._negate";
+    Ok(Function::new(
+        name,
+        [ty.clone()],
+        ty.clone(),
+        move |args, _| {
+            let number = args[0].and_then(|bytes| Number::read(&of, bytes));
+            let negative = number.map(|number| match number {
+                Number::Integer(n) => Number::Integer(n.wrapping_neg()),
+                Number::Big(n) => Number::Big(-n),
+                Number::Float(n) => Number::Float(-n),
+                Number::Decimal(n) => Number::Decimal(-n),
+            });
+            Ok(negative.and_then(|number| number.write(&of)))
+        },
+    ))
+}
+
+fn name(operator: Operator) -> &'static str {
+    match operator {
+        Operator::Add => "add",
+        Operator::Subtract => "substract",
+        Operator::Multiply => "multiply",
+        Operator::Divide => "divide",
+        Operator::Remainder => "modulo",
+    }
+}
+
+fn fails<T>(symbol: char, types: &[CqlType; 2], why: impl Display) -> Result<T> {
+    let [left, right] = types;
+    let what = format!("the operation '{left} {symbol} {right}' failed: {why}");
+    Err(failure(&symbol.to_string(), types, what))
+}
+
+/// The type of a result: as wide as the wider operand, with a point where one of them has
+/// one.
+fn number_type(left: &CqlType, right: &CqlType) -> Option<CqlType> {
+    // Bytes, and whether it has a point.
+    let rank = |ty: &CqlType| match ty {
+        CqlType::Tinyint => Some((1, false)),
+        CqlType::Smallint => Some((2, false)),
+        CqlType::Int => Some((4, false)),
+        CqlType::Bigint | CqlType::Counter => Some((8, false)),
+        CqlType::Varint => Some((usize::MAX, false)),
+        CqlType::Float => Some((4, true)),
+        CqlType::Double => Some((8, true)),
+        CqlType::Decimal => Some((usize::MAX, true)),
+        _ => None,
+    };
+    let ((left_bytes, left_point), (right_bytes, right_point)) = (rank(left)?, rank(right)?);
+    Some(
+        match (left_bytes.max(right_bytes), left_point || right_point) {
+            (1, false) => CqlType::Tinyint,
+            (2, false) => CqlType::Smallint,
+            (4, false) => CqlType::Int,
+            (8, false) => CqlType::Bigint,
+            (_, false) => CqlType::Varint,
+            (1..=4, true) => CqlType::Float,
+            (8, true) => CqlType::Double,
+            (_, true) => CqlType::Decimal,
+        },
+    )
+}
+
+/// A number of the kind in which it is computed.
+enum Operand {
+    Integer(i64),
+    Big(BigInt),
+    Single(f32),
+    Double(f64),
+    Decimal(BigDecimal),
+    /// A decimal was wanted, and it is none.
+    NotFinite(&'static str),
+}
+
+/// An operand as a number of the result's type; none where it is empty.
+fn read(ty: &CqlType, result: &CqlType, bytes: &[u8]) -> Option<Operand> {
+    let number = Number::read(ty, bytes)?;
+    Some(match result {
+        CqlType::Varint => Operand::Big(number.to_big()?),
+        CqlType::Float => Operand::Single(number.to_f64()? as f32),
+        CqlType::Double => Operand::Double(number.to_f64()?),
+        CqlType::Decimal => match number.to_decimal() {
+            Some(decimal) => Operand::Decimal(decimal),
+            None if number.to_f64().is_some_and(f64::is_nan) => Operand::NotFinite("A NaN"),
+            None => Operand::NotFinite("An infinite number"),
+        },
+        _ => Operand::Integer(number.to_i64()?),
+    })
+}
+
+/// What two numbers of one kind make, or why they make none.
+fn numbers(
+    operator: Operator,
+    left: Operand,
+    right: Operand,
+) -> std::result::Result<Number, Cow<'static, str>> {
+    match (left, right) {
+        // In 64 bits; what is written is cut to its type, as if it had been computed in it.
+        (Operand::Integer(a), Operand::Integer(b)) => Ok(Number::Integer(match operator {
+            Operator::Add => a.wrapping_add(b),
+            Operator::Subtract => a.wrapping_sub(b),
+            Operator::Multiply => a.wrapping_mul(b),
+            Operator::Divide | Operator::Remainder if b == 0 => return Err("/ by zero".into()),
+            Operator::Divide => a.wrapping_div(b),
+            Operator::Remainder => a.wrapping_rem(b),
+        })),
+        (Operand::Single(a), Operand::Single(b)) => {
+            Ok(Number::Float(f64::from(computed(operator, a, b))))
+        }
+        (Operand::Double(a), Operand::Double(b)) => Ok(Number::Float(computed(operator, a, b))),
+        (Operand::Big(a), Operand::Big(b)) => {
+            check_size(&a)?;
+            check_size(&b)?;
+            check_divisor(operator, b.is_zero())?;
+            let result = computed(operator, a, b);
+            check_size(&result)?;
+            Ok(Number::Big(result))
+        }
+        (Operand::Decimal(a), Operand::Decimal(b)) => {
+            check_decimal(&a)?;
+            check_decimal(&b)?;
+            check_divisor(operator, b.is_zero())?;
+            let result = match operator {
+                Operator::Divide => quotient(&a, &b),
+                _ => computed(operator, a, b),
+            };
+            check_decimal(&result)?;
+            Ok(Number::Decimal(result))
+        }
+        (Operand::NotFinite(what), _) | (_, Operand::NotFinite(what)) => {
+            Err(format!("{what} cannot be converted into a decimal").into())
+        }
+        _ => unreachable!("both are of the result's type"),
+    }
+}
+
+fn computed<N>(operator: Operator, a: N, b: N) -> N
+where
+    N: Add<Output = N> + Sub<Output = N> + Mul<Output = N> + Div<Output = N> + Rem<Output = N>,
+{
+    match operator {
+        Operator::Add => a + b,
+        Operator::Subtract => a - b,
+        Operator::Multiply => a * b,
+        Operator::Divide => a / b,
+        Operator::Remainder => a % b,
+    }
+}
+
+fn check_divisor(operator: Operator, is_zero: bool) -> std::result::Result<(), &'static str> {
+    match operator {
+        Operator::Divide | Operator::Remainder if is_zero => Err("BigInteger divide by zero"),
+        _ => Ok(()),
+    }
+}
+
+fn check_size(number: &BigInt) -> std::result::Result<(), &'static str> {
+    match number.bits() / 8 < NUMBER_BYTES_MAX {
+        true => Ok(()),
+        false => Err("a number has more than 10000 digits"),
+    }
+}
+
+fn check_decimal(number: &BigDecimal) -> std::result::Result<(), &'static str> {
+    let (unscaled, scale) = number.as_bigint_and_exponent();
+    match scale.abs() <= SCALE_MAX {
+        true => check_size(&unscaled),
+        false => Err("a number has more than 10000 places"),
+    }
+}
+
+/// Rounded half up, without zeros at its end.
+fn quotient(left: &BigDecimal, right: &BigDecimal) -> BigDecimal {
+    let ((a, a_scale), (b, b_scale)) = (
+        left.as_bigint_and_exponent(),
+        right.as_bigint_and_exponent(),
+    );
+    let digits = |number: &BigDecimal| number.digits() as i64;
+    let first = (digits(left) - a_scale) - (digits(right) - b_scale);
+    let scale = (QUOTIENT_DIGITS_MIN - first)
+        .max(a_scale)
+        .max(b_scale)
+        .clamp(QUOTIENT_DIGITS_MIN, QUOTIENT_SCALE_MAX);
+    let shift = scale + b_scale - a_scale;
+    let power = BigInt::from(10).pow(shift.unsigned_abs() as u32);
+    let (a, b) = match shift >= 0 {
+        true => (a * power, b),
+        false => (a, b * power),
+    };
+    let (mut result, rest) = (&a / &b, &a % &b);
+    if rest.magnitude() * 2_u32 >= *b.magnitude() {
+        let is_negative = (a.sign() == Sign::Minus) != (b.sign() == Sign::Minus);
+        result += if is_negative { -1 } else { 1 };
+    }
+    BigDecimal::new(result, scale).normalized()
+}
+
+/// A `timestamp` or `date` moved by a duration, or moved back by it.
+fn time_and_duration(
+    ty: &CqlType,
+    time: &[u8],
+    duration: &[u8],
+    back: bool,
+) -> std::result::Result<Vec<u8>, String> {
+    let out_of_range = || "the time is out of range".to_owned();
+    let Duration {
+        months,
+        days,
+        nanos,
+    } = Duration::from_bytes(duration).ok_or("there is no such duration")?;
+    let is_date = *ty == CqlType::Date;
+    let (least, precision) = match is_date {
+        true => (i64::MAX, "day"),
+        false => (1_000_000, "millisecond"),
+    };
+    if nanos % least != 0 {
+        let duration = text::of(&CqlType::Duration, duration).unwrap_or_default();
+        return Err(format!(
+            "The duration must have a {precision} precision. Was: {duration}"
+        ));
+    }
+    let sign = if back { -1 } else { 1 };
+    let moved = |day: i64| add_months(day, sign * i64::from(months)) + sign * i64::from(days);
+    if is_date {
+        let date = time.try_into().map(u32::from_be_bytes);
+        let date = date.map_err(|_| out_of_range())?;
+        let date = moved(i64::from(date) - DATE_EPOCH) + DATE_EPOCH;
+        let date = u32::try_from(date).map_err(|_| out_of_range())?;
+        return Ok(date.to_be_bytes().to_vec());
+    }
+    let ms = time.try_into().map(i64::from_be_bytes);
+    let ms = ms.map_err(|_| out_of_range())?;
+    let day = moved(ms.div_euclid(MS_PER_DAY));
+    let ms = i128::from(day) * i128::from(MS_PER_DAY)
+        + i128::from(ms.rem_euclid(MS_PER_DAY))
+        + i128::from(sign) * i128::from(nanos / 1_000_000);
+    let ms = i64::try_from(ms).map_err(|_| out_of_range())?;
+    Ok(ms.to_be_bytes().to_vec())
+}

@@ -1,0 +1,81 @@
+//! The row of INSERT JSON. Its values stand behind those that are bound to the statement's
+//! markers, as if the statement had a marker for each column of the table.
+
+use ebb_catalog::schema::TableSchema;
+use ebb_catalog::types::CqlType;
+use ebb_cql::protocol::Value;
+use ebb_cql::syntax::ast;
+
+use crate::analyse::markers::{Bound, Markers, Receiver};
+use crate::analyse::term::{self, Evaluated, Term};
+use crate::error::{Result, invalid};
+use crate::functions::json_row;
+
+/// The text, and what becomes of columns that are not in it.
+#[derive(Debug)]
+pub(super) struct JsonRow {
+    text: Term,
+    /// They stay as they are; otherwise they are null.
+    default_unset: bool,
+    /// How many markers the statement has.
+    markers: usize,
+}
+
+/// The values of a text, by the places of the table's columns: `None` where it says nothing.
+pub(super) type JsonValues = Vec<Option<Option<Vec<u8>>>>;
+
+impl JsonRow {
+    /// # Errors
+    /// In Cassandra's words, where the text is known and says no row of the table.
+    pub(super) fn prepare(
+        value: &ast::Term,
+        default_unset: bool,
+        schema: &TableSchema,
+        markers: &mut Markers,
+    ) -> Result<Self> {
+        let receiver = Receiver::new("[json]", CqlType::Text);
+        let row = Self {
+            text: term::prepare(value, &receiver, markers)?,
+            default_unset,
+            markers: markers.count(),
+        };
+        if let Term::Value(_) = &row.text {
+            row.read(schema, &Bound::default())?;
+        }
+        Ok(row)
+    }
+
+    /// The place of the value of a column, which is `at` in the schema.
+    ///
+    /// # Errors
+    /// Where the statement has too many markers.
+    pub(super) fn index_of(&self, at: usize) -> Result<u16> {
+        u16::try_from(self.markers + at).or_else(|_| invalid("Too many markers"))
+    }
+
+    /// What the text says, with these values.
+    ///
+    /// # Errors
+    /// In Cassandra's words, where it says no row of the table.
+    pub(super) fn read(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<JsonValues> {
+        match self.text.evaluate(bound)? {
+            Evaluated::Null => invalid("Got null for INSERT JSON values"),
+            Evaluated::Unset => invalid("Got unset value for INSERT JSON values"),
+            Evaluated::Value(bytes) => {
+                let text = String::from_utf8_lossy(&bytes);
+                let columns = schema.columns().iter();
+                json_row(columns.map(|column| (&*column.name, &column.ty)), &text)
+            }
+        }
+    }
+
+    /// What is bound, and these values behind it.
+    pub(super) fn bind<'v>(&self, values: &'v JsonValues, bound: &Bound<'v>) -> Bound<'v> {
+        let value = |value: &'v Option<Option<Vec<u8>>>| match value {
+            Some(Some(bytes)) => Value::Bytes(bytes),
+            None if self.default_unset => Value::Unset,
+            _ => Value::Null,
+        };
+        bound.with(self.markers, values.iter().map(value))
+    }
+}

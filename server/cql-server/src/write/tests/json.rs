@@ -1,0 +1,75 @@
+//! INSERT JSON.
+
+use ebb_cql::protocol::Value;
+
+use super::harness::session;
+
+const T: &str = "CREATE TABLE t (k int, c text, s int STATIC, v int, m map<int, text>, \"V\" blob, \
+                 PRIMARY KEY (k, c))";
+
+#[test]
+fn a_text_gives_every_column_its_value() {
+    let session = session(&[T]);
+    session.write(
+        r#"INSERT INTO t JSON '{"k": 1, "c": "a", "S": 3, "v": "4", "m": {"5": "x"}, "\"V\"": "0xff"}'"#,
+    );
+    let row = "k 1, c 'a', V 0xff, m {5: 'x'}, v 4";
+    assert_eq!(session.show("t"), ["k 1, s 3", row]);
+    // What it does not name is null, or stays.
+    session.write(r#"INSERT INTO t JSON '{"k": 1, "c": "a", "v": 5}' DEFAULT UNSET"#);
+    assert_eq!(session.show("t"), ["k 1, s 3", &row.replace("v 4", "v 5")]);
+    session.write(r#"INSERT INTO t JSON '{"k": 1, "c": "a", "v": null}' DEFAULT UNSET"#);
+    assert_eq!(session.show("t")[1], "k 1, c 'a', V 0xff, m {5: 'x'}");
+    session.write(r#"INSERT INTO t JSON '{"k": 1, "c": "a"}'"#);
+    assert_eq!(session.show("t"), ["k 1, c 'a'"]);
+}
+
+#[test]
+fn a_text_can_be_bound_and_stand_in_a_batch() {
+    let session = session(&[T]);
+    let text = Value::Bytes(br#"{"k": 2, "c": "", "v": 7}"#);
+    let ttl = Value::Bytes(&[0, 0, 0, 9]);
+    session.bind("INSERT INTO t JSON ? USING TTL ?", &[text, ttl]);
+    assert_eq!(session.show("t"), ["k 2, c '', v 7"]);
+    session.bind(
+        "BEGIN BATCH INSERT INTO t (k, c, v) VALUES (?, 'x', 1); INSERT INTO t JSON ?; \
+         UPDATE t SET v = ? WHERE k = 2 AND c = 'x'; APPLY BATCH",
+        &[ttl, text, ttl],
+    );
+    let rows = ["k 2, c '', v 7", "k 2, c 'x', v 9", "k 9, c 'x', v 1"];
+    let mut shown = session.show("t");
+    shown.sort();
+    assert_eq!(shown, rows);
+}
+
+#[test]
+fn what_is_no_row_is_refused_in_cassandras_words() {
+    let session = session(&[T]);
+    for (text, message) in [
+        ("null", "Got null for INSERT JSON values"),
+        ("[1]", "Could not decode JSON string as a map: "),
+        ("{", "Could not decode JSON string as a map: "),
+        (
+            r#"{"k": 1, "c": "a", "x": 1}"#,
+            "JSON values map contains unrecognized column: x",
+        ),
+        (
+            r#"{"k": 1, "c": 1}"#,
+            "Error decoding JSON value for c: Expected a UTF-8 string",
+        ),
+        (
+            r#"{"c": "a"}"#,
+            "Invalid null value in condition for column k",
+        ),
+        (
+            r#"{"k": 1}"#,
+            "Invalid null value in condition for column c",
+        ),
+    ] {
+        let of_text = session.refusal(&format!("INSERT INTO t JSON '{text}'"));
+        assert!(of_text.starts_with(message), "{text}: {of_text}");
+        let bound = session.refusal_of("INSERT INTO t JSON ?", &[Value::Bytes(text.as_bytes())]);
+        assert_eq!(bound, of_text);
+    }
+    assert!(session.show("t").is_empty());
+}
