@@ -102,6 +102,11 @@ pub struct CqlArgs {
     #[arg(long, value_name = "HOST:PORT")]
     pub cql: Option<String>,
 
+    /// Who asks: the built-in client, or a driver as applications have it (scylla, in a
+    /// build with `--features scylla`)
+    #[arg(long, value_enum, default_value_t = ClientArg::Raw, requires = "cql")]
+    pub client: ClientArg,
+
     /// Connections to the server
     #[arg(long, value_name = "N", default_value_t = 64, requires = "cql",
           value_parser = clap::value_parser!(u64).range(1..=20_000))]
@@ -111,6 +116,12 @@ pub struct CqlArgs {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "cql",
           value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub in_flight: u64,
+
+    /// An open loop looks every N microseconds for what is due and what was answered, and
+    /// sleeps in between: it costs less CPU, and latencies are longer by up to twice this
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "cql",
+          value_parser = clap::value_parser!(u64).range(..=10_000))]
+    pub tick_us: u64,
 
     /// How reads name the snapshot of --read-from
     #[arg(long, value_enum, default_value_t = SnapshotForm::Statement, requires = "cql")]
@@ -125,6 +136,17 @@ pub struct CqlArgs {
     /// there, if it is on this machine]
     #[arg(long, value_name = "PID", requires = "cql")]
     pub server_pid: Option<u32>,
+}
+
+/// A client of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientArg {
+    /// Frames that were encoded beforehand, so that the server is measured
+    Raw,
+    /// ScyllaDB's driver for Rust
+    #[cfg(feature = "scylla")]
+    Scylla,
 }
 
 impl YcsbArgs {

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use serde::Serialize;
 
+use super::args::ClientArg;
 use super::table::{HEADINGS, columns};
 use crate::ycsb::cql::{ServerUsage, Sessions, SnapshotForm, Tally};
 use crate::ycsb::{Distribution, Latencies, LoadReport, Operation, Workload};
@@ -55,10 +56,15 @@ pub struct CqlOutcome {
 pub struct CqlSettings {
     /// Where the server listens.
     pub server: SocketAddr,
+    /// Who asked.
+    pub client: ClientArg,
     /// Connections to it.
     pub connections: usize,
     /// Requests under way on each.
     pub in_flight: u64,
+    /// How often an open loop looked for what was due and answered, in microseconds; 0 is
+    /// whenever there was something.
+    pub tick_us: u64,
     /// Threads of the client.
     pub threads: usize,
     /// Whether they ran in the idle class.
@@ -153,8 +159,15 @@ fn write_all(text: &mut String, outcome: &CqlOutcome) -> std::fmt::Result {
     };
     writeln!(
         text,
-        "client: {} threads of {} cpus in the {class} class; {}",
-        settings.threads, settings.cpus, settings.sessions
+        "client: {}, {} threads of {} cpus in the {class} class; {}",
+        match settings.client {
+            ClientArg::Raw => "raw",
+            #[cfg(feature = "scylla")]
+            ClientArg::Scylla => "ScyllaDB's driver",
+        },
+        settings.threads,
+        settings.cpus,
+        settings.sessions
     )?;
     if let Some(load) = &outcome.load {
         writeln!(

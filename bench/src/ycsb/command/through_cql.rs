@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::args::YcsbArgs;
+use super::args::{ClientArg, YcsbArgs};
 use super::cql_outcome::{CqlOutcome, CqlSettings, render};
 use super::run::{BAR_STEPS, Verdict};
 use crate::console::{progress_bar, write_json};
@@ -35,13 +35,7 @@ pub fn run(args: &YcsbArgs, server: &str, stop: Arc<AtomicBool>) -> Result<Verdi
     if let Some(process) = process.as_ref().filter(|_| load.is_some()) {
         process.settle(SETTLE_MAX)?;
     }
-    client.read_from(match &args.read_from {
-        ReadFrom::Live => None,
-        ReadFrom::Snapshot(name) => Some(SnapshotRead {
-            name: name.clone(),
-            form: args.through.snapshot_form,
-        }),
-    })?;
+    client.read_from(snapshot_read(args))?;
     let records = client.records();
     let before = process.as_ref().map(ServerProcess::usage).transpose()?;
     let tally = drive(args, &mut client, &stop)?;
@@ -51,8 +45,10 @@ pub fn run(args: &YcsbArgs, server: &str, stop: Arc<AtomicBool>) -> Result<Verdi
     };
     let settings = CqlSettings {
         server: address,
+        client: args.through.client,
         connections,
         in_flight: args.through.in_flight,
+        tick_us: args.through.tick_us,
         threads: args.threads(),
         idle_class: args.through.idle_class,
         snapshot_form: args.through.snapshot_form,
@@ -75,6 +71,16 @@ pub fn run(args: &YcsbArgs, server: &str, stop: Arc<AtomicBool>) -> Result<Verdi
         0 => Verdict::Right,
         _ => Verdict::WrongReads,
     })
+}
+
+fn snapshot_read(args: &YcsbArgs) -> Option<SnapshotRead> {
+    match &args.read_from {
+        ReadFrom::Live => None,
+        ReadFrom::Snapshot(name) => Some(SnapshotRead {
+            name: name.clone(),
+            form: args.through.snapshot_form,
+        }),
+    }
 }
 
 fn resolve(server: &str) -> Result<SocketAddr> {
@@ -124,6 +130,7 @@ fn load(
 fn drive(args: &YcsbArgs, client: &mut RawClient, stop: &Arc<AtomicBool>) -> Result<Tally> {
     let plan = Plan {
         rate_ops_per_s: args.target,
+        tick: Duration::from_micros(args.through.tick_us),
         in_flight: args.through.in_flight as usize,
         operations_max: args.operations_max(),
         duration: args.duration,
@@ -135,7 +142,7 @@ fn drive(args: &YcsbArgs, client: &mut RawClient, stop: &Arc<AtomicBool>) -> Res
     };
     let bar = progress_bar("run", BAR_STEPS);
     let begun = Instant::now();
-    let tally = client.run(&plan, |done| {
+    let progress = |done: u64| {
         let by_time = plan.duration.map_or(0.0, |duration| {
             begun.elapsed().as_secs_f64() / duration.as_secs_f64()
         });
@@ -143,7 +150,24 @@ fn drive(args: &YcsbArgs, client: &mut RawClient, stop: &Arc<AtomicBool>) -> Res
             .operations_max
             .map_or(0.0, |max| done as f64 / max as f64);
         bar.set_position((by_time.max(by_operations) * BAR_STEPS as f64) as u64);
-    })?;
+    };
+    let tally = match args.through.client {
+        ClientArg::Raw => client.run(&plan, progress)?,
+        #[cfg(feature = "scylla")]
+        ClientArg::Scylla => run_by_driver(args, client, &plan, progress)?,
+    };
     bar.finish_and_clear();
     Ok(tally)
+}
+
+#[cfg(feature = "scylla")]
+fn run_by_driver(
+    args: &YcsbArgs,
+    client: &mut RawClient,
+    plan: &Plan,
+    progress: impl Fn(u64) + Sync,
+) -> Result<Tally> {
+    let connections = args.through.connections as usize;
+    let mut driver = client.driver(connections, args.threads())?;
+    client.run_by(&mut driver, plan, progress)
 }

@@ -9,6 +9,8 @@
 //!                     │
 //!                    raw ──► tally      counts and latencies
 //!
+//!   driver ────── the same steps through a public driver (feature `scylla`)
+//!
 //!   server_process   what the server uses            sessions   who yields to whom
 //! ```
 //!
@@ -17,6 +19,8 @@
 
 mod check;
 mod connection;
+#[cfg(feature = "scylla")]
+mod driver;
 mod feed;
 mod idle_class;
 mod plan;

@@ -15,6 +15,10 @@ pub(crate) struct Plan {
     pub operations: Operations,
     /// The rate of an open loop, in operations per second; a closed loop without.
     pub rate_ops_per_s: Option<f64>,
+    /// An open loop looks this often for what is due and what was answered, and sleeps in
+    /// between: fewer wake-ups, of client and server, for latencies that are longer by up
+    /// to twice this. Zero: whenever there is something.
+    pub tick: Duration,
     /// Requests that each connection has under way at most, 1 to 1024.
     pub in_flight: usize,
     /// Ends the run after so many operations.
@@ -45,12 +49,23 @@ pub(crate) enum Operations {
     Run(Workload, Option<Distribution>),
 }
 
+impl Operations {
+    /// The record that a load writes first.
+    pub(super) fn first(&self) -> u64 {
+        match self {
+            Self::Load(numbers) => numbers.start,
+            Self::Run(..) => 0,
+        }
+    }
+}
+
 impl Plan {
     /// A closed loop without an end, with one request under way on each connection.
     pub(crate) fn new(operations: Operations) -> Self {
         Self {
             operations,
             rate_ops_per_s: None,
+            tick: Duration::ZERO,
             in_flight: 1,
             operations_max: None,
             duration: None,

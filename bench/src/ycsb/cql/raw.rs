@@ -10,6 +10,8 @@ use ebb_cql::client::Client;
 use ebb_cql::protocol::Compression;
 
 use super::connection::Connection;
+#[cfg(feature = "scylla")]
+use super::driver::{self, DriverClient};
 use super::feed::{Records, Step};
 use super::plan::{Operations, Plan};
 use super::statements::{SnapshotRead, Statements, create, create_snapshot};
@@ -20,6 +22,8 @@ use crate::ycsb::{Operation, ReadFrom, Sentinels, count_records};
 /// Connections to a server, for one run after the other.
 #[derive(Debug)]
 pub(crate) struct RawClient {
+    #[cfg(feature = "scylla")]
+    address: SocketAddr,
     /// For questions beside the runs.
     control: Client,
     /// Each thread's.
@@ -49,6 +53,8 @@ impl RawClient {
             of_threads[number % threads].push(Connection::new(stream));
         }
         let mut client = Self {
+            #[cfg(feature = "scylla")]
+            address,
             control,
             connections: of_threads,
             snapshot: None,
@@ -118,22 +124,14 @@ impl RawClient {
         let snapshot = self.snapshot.clone();
         let statements =
             Statements::prepare(&mut self.control, snapshot.as_ref(), plan.value_bytes)?;
-        let next_load = AtomicU64::new(match &plan.operations {
-            Operations::Load(numbers) => numbers.start,
-            Operations::Run(..) => 0,
-        });
-        // Before the run begins: the first time this takes a second.
-        let sentinels = match plan.leave_out_pauses {
-            true => Sentinels::post()?,
-            false => None,
-        };
+        let next_load = AtomicU64::new(plan.operations.first());
+        let clock = RunClock::start(plan)?;
         let shared = Shared {
             plan,
             statements: &statements,
             records: &self.records,
             next_load: &next_load,
-            // All threads are there by then.
-            start: Instant::now() + Duration::from_millis(5),
+            start: clock.start,
             issued: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             threads: self.connections.len(),
@@ -153,17 +151,80 @@ impl RawClient {
             };
             workers.into_iter().map(join).collect()
         });
+        let sum = clock.sum(plan, tallies)?;
+        if matches!(plan.operations, Operations::Load(_)) {
+            self.count()?;
+        }
+        Ok(sum)
+    }
+
+    /// A driver that asks what this client asks, over `connections` of its own.
+    ///
+    /// # Errors
+    /// When it cannot connect, or prepare the statements.
+    #[cfg(feature = "scylla")]
+    pub(crate) fn driver(&self, connections: usize, threads: usize) -> Result<DriverClient> {
+        DriverClient::connect(self.address, connections, threads, self.snapshot.as_ref())
+    }
+
+    /// Does what a plan says through a driver, over the connections of this one.
+    ///
+    /// # Errors
+    /// The first error of the driver.
+    #[cfg(feature = "scylla")]
+    pub(crate) fn run_by(
+        &mut self,
+        driver: &mut DriverClient,
+        plan: &Plan,
+        progress: impl Fn(u64) + Sync,
+    ) -> Result<Tally> {
+        let next_load = AtomicU64::new(plan.operations.first());
+        let clock = RunClock::start(plan)?;
+        let shared = driver::Shared {
+            plan,
+            records: &self.records,
+            next_load: &next_load,
+            start: clock.start,
+            issued: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+            threads: driver.threads(),
+        };
+        let sum = clock.sum(plan, driver.run(&shared, &progress))?;
+        if matches!(plan.operations, Operations::Load(_)) {
+            self.count()?;
+        }
+        Ok(sum)
+    }
+}
+
+/// When a run begins, and what watches the machine until it ends.
+struct RunClock {
+    start: Instant,
+    sentinels: Option<Sentinels>,
+}
+
+impl RunClock {
+    fn start(plan: &Plan) -> Result<Self> {
+        // Before the run begins: the first time this takes a second.
+        let sentinels = match plan.leave_out_pauses {
+            true => Sentinels::post()?,
+            false => None,
+        };
+        // All threads are there by then.
+        let start = Instant::now() + Duration::from_millis(5);
+        Ok(Self { start, sentinels })
+    }
+
+    /// All threads' together, without what was due while the machine paused.
+    fn sum(self, plan: &Plan, tallies: Vec<Result<Tally>>) -> Result<Tally> {
         let mut sum = Tally::default();
         for tally in tallies {
             sum.add(&tally?);
         }
         if plan.leave_out_pauses {
-            let pauses = sentinels.map(Sentinels::end);
-            let counts_from = shared.start + plan.lead;
-            sum.leave_out(pauses.as_ref(), counts_from, shared.start + sum.elapsed);
-        }
-        if matches!(plan.operations, Operations::Load(_)) {
-            self.count()?;
+            let pauses = self.sentinels.map(Sentinels::end);
+            let counts_from = self.start + plan.lead;
+            sum.leave_out(pauses.as_ref(), counts_from, self.start + sum.elapsed);
         }
         Ok(sum)
     }

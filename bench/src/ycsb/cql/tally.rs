@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use super::plan::Plan;
 use crate::ycsb::Operation;
 use crate::ycsb::Pauses;
 use crate::ycsb::latencies::{DIGITS, Latencies, histogram};
@@ -74,6 +75,14 @@ impl Tally {
         self.records_scanned += more.records_scanned;
         self.elapsed = self.elapsed.max(more.elapsed);
         self.cpu += more.cpu;
+    }
+
+    /// Enters a latency; where pauses are left out, once they are known.
+    pub(super) fn enter(&mut self, plan: &Plan, timed: TimedOperation) {
+        match plan.leave_out_pauses {
+            true => self.timed.push(timed),
+            false => self.nanos[timed.operation.index()].saturating_record(timed.nanos),
+        }
     }
 
     /// Enters the latencies of what was not due in a pause. They count between two moments.

@@ -110,6 +110,41 @@ fn every_workload_reads_what_it_wrote() {
 fn an_open_loop_keeps_its_rate_and_its_lead_is_in_no_latency() {
     let served = Served::start();
     let mut client = served.loaded(8, 1);
+    for tick in [Duration::ZERO, Duration::from_millis(3)] {
+        let plan = Plan {
+            rate_ops_per_s: Some(1000.0),
+            tick,
+            operations_max: None,
+            duration: Some(Duration::from_millis(600)),
+            lead: Duration::from_millis(200),
+            ..plan("a")
+        };
+        let tally = client.run(&plan, |_| ()).unwrap();
+        // 600 are due, each is done or counted as unserved; 400 of them after the lead.
+        assert_eq!(tally.operations + tally.unserved, 600);
+        assert!(tally.all().len() <= 400);
+        assert!(tally.all().len() + 200 >= tally.operations);
+        assert_eq!(tally.mismatches, 0);
+    }
+}
+
+#[cfg(feature = "scylla")]
+#[test]
+fn a_driver_reads_what_it_wrote() {
+    let served = Served::start();
+    let mut client = served.loaded(1, 1);
+    let mut driver = client.driver(3, 2).unwrap();
+    for workload in ["a", "b", "c", "d", "e", "f"] {
+        let plan = Plan {
+            in_flight: 2,
+            ..plan(workload)
+        };
+        let tally = client.run_by(&mut driver, &plan, |_| ()).unwrap();
+        assert_eq!(tally.operations, 3000, "{workload}");
+        assert_eq!((tally.mismatches, tally.not_found), (0, 0), "{workload}");
+        assert_eq!(tally.all().len(), 3000, "{workload}");
+        assert_eq!(tally.records_scanned > 0, workload == "e");
+    }
     let plan = Plan {
         rate_ops_per_s: Some(1000.0),
         operations_max: None,
@@ -117,12 +152,27 @@ fn an_open_loop_keeps_its_rate_and_its_lead_is_in_no_latency() {
         lead: Duration::from_millis(200),
         ..plan("a")
     };
-    let tally = client.run(&plan, |_| ()).unwrap();
-    // 600 are due, each is done or counted as unserved; 400 of them after the lead.
+    let tally = client.run_by(&mut driver, &plan, |_| ()).unwrap();
     assert_eq!(tally.operations + tally.unserved, 600);
     assert!(tally.all().len() <= 400);
-    assert!(tally.all().len() + 200 >= tally.operations);
     assert_eq!(tally.mismatches, 0);
+}
+
+#[cfg(feature = "scylla")]
+#[test]
+fn a_driver_reads_a_snapshot_and_finds_wrong_values_out() {
+    let served = Served::start();
+    let mut client = served.loaded(1, 1);
+    let (name, form) = ("Monday".to_string(), SnapshotForm::Statement);
+    client.read_from(Some(SnapshotRead { name, form })).unwrap();
+    let mut of_snapshot = client.driver(2, 1).unwrap();
+    let tally = client.run_by(&mut of_snapshot, &plan("a"), |_| ()).unwrap();
+    assert_eq!((tally.mismatches, tally.not_found), (0, 0));
+    client.read_from(None).unwrap();
+    served.say("TRUNCATE ycsb.usertable");
+    let mut live = client.driver(2, 1).unwrap();
+    let tally = client.run_by(&mut live, &plan("c"), |_| ()).unwrap();
+    assert_eq!(tally.not_found, 3000);
 }
 
 #[test]

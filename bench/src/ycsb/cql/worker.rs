@@ -261,7 +261,11 @@ impl<'a> Worker<'a> {
             flags: EventFlags::empty(),
             data: EventData::new_u64(0),
         }; 64];
-        if self.arrivals.is_some() && !self.is_over && !self.free.is_empty() {
+        let tick = self.shared.plan.tick;
+        if self.arrivals.is_some() && !self.is_over && !tick.is_zero() {
+            std::thread::park_timeout(until_tick(self.shared.start, tick, Instant::now()));
+            wait = Duration::ZERO;
+        } else if self.arrivals.is_some() && !self.is_over && !self.free.is_empty() {
             // An epoll waits whole milliseconds, a poll of it until the moment.
             let moment = self.next_due(now + wait).unwrap_or(now + wait);
             let timeout = timespec(moment.saturating_duration_since(Instant::now()));
@@ -326,14 +330,12 @@ impl<'a> Worker<'a> {
             self.tally.elapsed = now.saturating_duration_since(self.shared.start);
             if counts {
                 let nanos = now.saturating_duration_since(from).as_nanos() as u64;
-                match self.shared.plan.leave_out_pauses {
-                    true => self.tally.timed.push(TimedOperation {
-                        operation,
-                        due: from,
-                        nanos,
-                    }),
-                    false => self.tally.nanos[operation.index()].saturating_record(nanos),
-                }
+                let timed = TimedOperation {
+                    operation,
+                    due: from,
+                    nanos,
+                };
+                self.tally.enter(self.shared.plan, timed);
             }
             let goes_on = self.arrivals.is_none() && !self.is_over;
             if !goes_on || !self.begin(slot, now) {
@@ -359,6 +361,13 @@ impl<'a> Worker<'a> {
             }
         }
     }
+}
+
+/// How long it is until the next tick since `start`.
+fn until_tick(start: Instant, tick: Duration, now: Instant) -> Duration {
+    let lasted = now.saturating_duration_since(start).as_nanos();
+    let into = lasted % tick.as_nanos();
+    tick - Duration::from_nanos(into as u64)
 }
 
 fn timespec(duration: Duration) -> Timespec {

@@ -1,0 +1,379 @@
+//! The same steps through ScyllaDB's driver for Rust: what an application pays, with all that
+//! the built-in client leaves out.
+//!
+//! Each thread has a session, a runtime and tasks of its own, so that threads share nothing
+//! but the table's records.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use futures_util::future::try_join_all;
+use rustix::time::{ClockId, clock_gettime};
+use scylla::client::PoolSize;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::statement::prepared::PreparedStatement;
+use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
+
+use super::check::{check_read, check_scan};
+use super::feed::{Feed, Records, Step};
+use super::idle_class::enter_idle_class;
+use super::plan::Plan;
+use super::statements::{SnapshotRead, Texts};
+use super::tally::{Tally, TimedOperation};
+use crate::ycsb::pace::{Arrival, Arrivals};
+use crate::ycsb::{KEY_BYTES, Operation, key, write_value};
+
+/// How far ahead the moments of an open loop are asked for.
+const HORIZON: Duration = Duration::from_millis(20);
+/// Operations after which progress is told.
+const PROGRESS_EVERY: u64 = 1024;
+
+/// The sessions of a client, one for each thread.
+#[derive(Debug)]
+pub(crate) struct DriverClient {
+    threads: Vec<DriverThread>,
+}
+
+#[derive(Debug)]
+struct DriverThread {
+    // Ends before its runtime.
+    session: Session,
+    statements: Prepared,
+    runtime: Runtime,
+    connections: usize,
+}
+
+#[derive(Debug)]
+struct Prepared {
+    read: PreparedStatement,
+    write: PreparedStatement,
+    scan: PreparedStatement,
+}
+
+/// What the threads of a run share.
+pub(super) struct Shared<'a> {
+    pub plan: &'a Plan,
+    pub records: &'a Records,
+    /// The record that a load writes next.
+    pub next_load: &'a AtomicU64,
+    pub start: Instant,
+    /// Operations begun so far.
+    pub issued: AtomicU64,
+    pub failed: AtomicBool,
+    pub threads: usize,
+}
+
+impl Shared<'_> {
+    fn is_over(&self) -> bool {
+        self.plan.stop.load(Ordering::Relaxed)
+            || self.failed.load(Ordering::Relaxed)
+            || (self.plan.duration).is_some_and(|duration| self.start.elapsed() >= duration)
+    }
+}
+
+impl DriverClient {
+    /// Connects `connections` times, over `threads`, and prepares the statements.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub(crate) fn connect(
+        address: SocketAddr,
+        connections: usize,
+        threads: usize,
+        snapshot: Option<&SnapshotRead>,
+    ) -> Result<Self> {
+        let threads = threads.clamp(1, connections.max(1));
+        let share = |index| (connections.max(1) + threads - 1 - index) / threads;
+        let texts = Texts::new(snapshot);
+        let threads = (0..threads)
+            .map(|index| DriverThread::connect(address, share(index), &texts))
+            .collect::<Result<_>>()?;
+        Ok(Self { threads })
+    }
+
+    /// Threads that it has.
+    pub(super) fn threads(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Runs to the end of the run; the tally of each thread.
+    pub(super) fn run(
+        &mut self,
+        shared: &Shared<'_>,
+        progress: &(impl Fn(u64) + Sync),
+    ) -> Vec<Result<Tally>> {
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (self.threads.iter_mut().enumerate())
+                .map(|(index, thread)| {
+                    scope.spawn(move || {
+                        let ran = thread.run(shared, index, progress);
+                        if ran.is_err() {
+                            shared.failed.store(true, Ordering::Relaxed);
+                        }
+                        ran
+                    })
+                })
+                .collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Tally>>| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            threads.into_iter().map(join).collect()
+        })
+    }
+}
+
+impl DriverThread {
+    fn connect(address: SocketAddr, connections: usize, texts: &Texts) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let pool = NonZeroUsize::new(connections).unwrap_or(NonZeroUsize::MIN);
+        let (session, statements) = runtime.block_on(async {
+            let session = SessionBuilder::new()
+                .known_node_addr(address)
+                .pool_size(PoolSize::PerHost(pool))
+                .build()
+                .await
+                .with_context(|| format!("the driver cannot connect to {address}"))?;
+            let statements = Prepared {
+                read: session.prepare(texts.read.as_str()).await?,
+                write: session.prepare(texts.write.as_str()).await?,
+                scan: session.prepare(texts.scan.as_str()).await?,
+            };
+            anyhow::Ok((session, statements))
+        })?;
+        Ok(Self {
+            session,
+            statements,
+            runtime,
+            connections,
+        })
+    }
+
+    fn run(&mut self, shared: &Shared<'_>, index: usize, progress: &impl Fn(u64)) -> Result<Tally> {
+        if shared.plan.idle_class {
+            enter_idle_class()?;
+        }
+        let tasks = self.connections * shared.plan.in_flight.max(1);
+        let feed = Feed::new(shared.plan, shared.records, shared.next_load, index);
+        let due = Due::new();
+        let run = Run {
+            shared,
+            session: &self.session,
+            statements: &self.statements,
+            feed: RefCell::new(feed),
+            tally: RefCell::default(),
+            due: &due,
+            progress,
+        };
+        let cpu_before = thread_cpu();
+        std::thread::scope(|scope| {
+            if let Some(rate_ops_per_s) = shared.plan.rate_ops_per_s {
+                let due = &due;
+                scope.spawn(move || due.pace(shared, rate_ops_per_s));
+            }
+            let ran = self.runtime.block_on(async {
+                tokio::time::sleep_until(shared.start.into()).await;
+                try_join_all((0..tasks).map(|_| run.operate())).await
+            });
+            due.permits.close();
+            ran
+        })?;
+        let mut tally = run.tally.into_inner();
+        tally.unserved = due.moments.lock().unwrap().len() as u64;
+        tally.cpu = thread_cpu().saturating_sub(cpu_before);
+        Ok(tally)
+    }
+}
+
+/// A run, as the tasks of one thread see it.
+struct Run<'a, P> {
+    shared: &'a Shared<'a>,
+    session: &'a Session,
+    statements: &'a Prepared,
+    feed: RefCell<Feed<'a>>,
+    tally: RefCell<Tally>,
+    due: &'a Due,
+    progress: &'a P,
+}
+
+impl<P: Fn(u64)> Run<'_, P> {
+    /// Does one operation after the other.
+    async fn operate(&self) -> Result<()> {
+        let is_open = self.shared.plan.rate_ops_per_s.is_some();
+        let mut scratch = Vec::new();
+        while !self.shared.is_over() {
+            let due = match is_open {
+                false => Instant::now(),
+                true => match self.due.next().await {
+                    Some(due) => due,
+                    None => break,
+                },
+            };
+            let Some((operation, step)) = self.next() else {
+                self.due.clear();
+                break;
+            };
+            let mut step = step;
+            self.ask(&step, &mut scratch).await?;
+            if let (Operation::ReadModifyWrite, Step::Read { number }) = (operation, step) {
+                step = self.shared.records.write(number);
+                self.ask(&step, &mut scratch).await?;
+            }
+            self.shared.records.acknowledge(operation, &step);
+            self.count(operation, due);
+        }
+        Ok(())
+    }
+
+    /// `None` when there are no more.
+    fn next(&self) -> Option<(Operation, Step)> {
+        let before = self.shared.issued.fetch_add(1, Ordering::Relaxed);
+        let max = self.shared.plan.operations_max;
+        match max.is_none_or(|max| before < max) {
+            true => self.feed.borrow_mut().next(),
+            false => None,
+        }
+    }
+
+    async fn ask(&self, step: &Step, scratch: &mut Vec<u8>) -> Result<()> {
+        let Self {
+            session,
+            statements,
+            ..
+        } = self;
+        match step {
+            Step::Read { number } => {
+                let key = key(*number);
+                let answer = session.execute_unpaged(&statements.read, (text(&key)?,));
+                let rows = answer.await?.into_rows_result()?;
+                let row = rows.maybe_first_row::<(Option<&[u8]>,)>()?;
+                let value = row.map(|(value,)| value);
+                check_read(
+                    *number,
+                    value,
+                    self.shared.records,
+                    &mut self.tally.borrow_mut(),
+                );
+            }
+            Step::Write { stamp } => {
+                let key = key(stamp.number);
+                write_value(scratch, *stamp, self.shared.plan.value_bytes);
+                let values = (text(&key)?, scratch.as_slice());
+                session.execute_unpaged(&statements.write, values).await?;
+            }
+            Step::Scan { number, records } => {
+                let key = key(*number);
+                let values = (text(&key)?, *records as i32);
+                let answer = session.execute_unpaged(&statements.scan, values).await?;
+                let rows = answer.into_rows_result()?;
+                let rows = rows.rows::<(&str, Option<&[u8]>)>()?;
+                let rows: Vec<_> = rows.collect::<Result<_, _>>()?;
+                let pairs = (rows.iter()).map(|(key, value)| (Some(key.as_bytes()), *value));
+                check_scan(
+                    *number,
+                    pairs,
+                    self.shared.records,
+                    &mut self.tally.borrow_mut(),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self, operation: Operation, due: Instant) {
+        let Shared { plan, start, .. } = self.shared;
+        let now = Instant::now();
+        let mut tally = self.tally.borrow_mut();
+        tally.operations += 1;
+        tally.elapsed = now.saturating_duration_since(*start);
+        if due >= *start + plan.lead {
+            let nanos = now.saturating_duration_since(due).as_nanos() as u64;
+            let timed = TimedOperation {
+                operation,
+                due,
+                nanos,
+            };
+            tally.enter(plan, timed);
+        }
+        if tally.operations.is_multiple_of(PROGRESS_EVERY) {
+            (self.progress)(self.shared.issued.load(Ordering::Relaxed));
+        }
+    }
+}
+
+/// What of an open loop is due, and not yet begun.
+struct Due {
+    moments: Mutex<VecDeque<Instant>>,
+    /// A permit for each; closed when there will be no more.
+    permits: Semaphore,
+}
+
+impl Due {
+    fn new() -> Self {
+        Self {
+            moments: Mutex::default(),
+            permits: Semaphore::new(0),
+        }
+    }
+
+    /// The next when it is due; `None` when there will be no more.
+    async fn next(&self) -> Option<Instant> {
+        self.permits.acquire().await.ok()?.forget();
+        self.moments.lock().unwrap().pop_front()
+    }
+
+    /// Says what is due when it is, in a thread of its own: the timer of the tasks' runtime
+    /// has milliseconds.
+    fn pace(&self, shared: &Shared<'_>, rate_ops_per_s: f64) {
+        // The kernel may delay a timer by 50 us to save wake-ups; here that would count
+        // as latency. Best effort: without it only precision is lost.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let share = rate_ops_per_s / shared.threads as f64;
+        let mut arrivals = Arrivals::new(Arc::new(move |_| share), 1);
+        while !shared.is_over() && !self.permits.is_closed() {
+            let mut horizon = shared.start.elapsed() + HORIZON;
+            if let Some(duration) = shared.plan.duration {
+                horizon = horizon.min(duration);
+            }
+            let (next_s, is_due) = match arrivals.next(horizon.as_secs_f64()) {
+                Arrival::At(due_s) => (due_s, true),
+                Arrival::NoneBefore(_) => (horizon.as_secs_f64(), false),
+            };
+            let next = shared.start + Duration::from_secs_f64(next_s);
+            while let Some(left) = next.checked_duration_since(Instant::now()) {
+                std::thread::park_timeout(left);
+            }
+            if is_due {
+                self.moments.lock().unwrap().push_back(next);
+                self.permits.add_permits(1);
+            }
+        }
+        self.permits.close();
+    }
+
+    /// There is no more to begin.
+    fn clear(&self) {
+        self.permits.close();
+        self.moments.lock().unwrap().clear();
+    }
+}
+
+fn text(key: &[u8; KEY_BYTES]) -> Result<&str> {
+    std::str::from_utf8(key).context("keys are text")
+}
+
+fn thread_cpu() -> Duration {
+    let cpu = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(cpu.tv_sec as u64, cpu.tv_nsec as u32)
+}
