@@ -88,8 +88,8 @@ pub enum Statement {
 pub struct Unsupported {
     /// Its name in capitals: `CREATE MATERIALIZED VIEW`, `GRANT`.
     pub what: &'static str,
-    /// The whole statement as it came, without white space around it and without its
-    /// semicolon.
+    /// The whole statement as it came, without white space around it and without the
+    /// semicolons behind it.
     pub text: String,
 }
 

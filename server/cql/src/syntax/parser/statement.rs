@@ -130,17 +130,19 @@ impl Parser<'_> {
         } else {
             known.find(|(words, _)| self.eat_words(words))?.1
         };
-        let mut end = self.here().start;
+        let before = self.text[..self.here().start].trim_end().len();
+        let mut end = before.max(start);
         loop {
             let token = self.here();
-            let last = self.ahead(1).kind == TokenKind::End;
-            if token.kind == TokenKind::End || (last && token.kind == TokenKind::Semicolon) {
-                break;
+            match token.kind {
+                TokenKind::End => break,
+                // Some may stand inside, others behind it.
+                TokenKind::Semicolon => {}
+                _ => end = token.end,
             }
-            end = token.end;
             self.at += 1;
         }
-        let text = self.text[start..end].trim_end().to_owned();
+        let text = self.text[start..end].to_owned();
         Some(Unsupported { what, text })
     }
 

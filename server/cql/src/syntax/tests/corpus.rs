@@ -36,7 +36,7 @@ fn what_ebb_does_not_serve_is_called_by_its_name() {
         ("LIST ROLES OF bob", "LIST ROLES"),
         ("DROP ROLE bob", "DROP ROLE"),
     ] {
-        let text = format!(" {text} ; ");
+        let text = format!(" {text} ;; ");
         let trimmed = text.trim_matches([' ', ';']).to_owned();
         let unsupported = Unsupported {
             what,
