@@ -107,7 +107,10 @@ pub fn prepare_expression(
             {
                 Some((receiver.ty.clone(), CqlType::Duration))
             } else {
-                own_type(left, markers)?.zip(of_right)
+                // Nothing but two of them makes a tinyint.
+                let tinyints = || (CqlType::Tinyint, CqlType::Tinyint);
+                let of_both = own_type(left, markers)?.zip(of_right);
+                of_both.or_else(|| (receiver.ty == CqlType::Tinyint).then(tinyints))
             };
             let Some((of_left, of_right)) = types else {
                 let operator = operator.symbol();

@@ -23,6 +23,11 @@ pub fn cast(from: &CqlType, to: &CqlType) -> Result<Function> {
         let source = from.clone();
         let body = move |args: &[Option<&[u8]>], _| {
             let text = args[0].and_then(|bytes| text::of(&source, bytes));
+            let text = text.map(|text| match source {
+                // As ISO 8601 has it; JSON has a space there.
+                CqlType::Timestamp => text.replacen(' ', "T", 1),
+                _ => text,
+            });
             Ok(text.map(String::into_bytes))
         };
         return Ok(Function::new(name, [from.clone()], to.clone(), body));

@@ -60,6 +60,25 @@ fn read(ty: &CqlType, raw: &RawValue) -> Result<Option<Vec<u8>>> {
                 ));
             }
         },
+        CqlType::Date
+        | CqlType::Time
+        | CqlType::Duration
+        | CqlType::Inet
+        | CqlType::Uuid
+        | CqlType::Timeuuid
+            if string.is_none() =>
+        {
+            return expected(&format!("a string representation of a {ty} value"), text);
+        }
+        CqlType::Timestamp if string.is_none() && text.parse::<i64>().is_err() => {
+            return expected(
+                "a long or a datestring representation of a timestamp value",
+                text,
+            );
+        }
+        CqlType::Varint if string.as_deref() == Some("") => {
+            return invalid("Value '' is not a valid representation of a varint value");
+        }
         _ if text.starts_with(['{', '[']) => {
             return expected(&format!("a value of type {ty}"), text);
         }

@@ -22,17 +22,20 @@ pub fn row<'v>(
         if at > 0 {
             out.push_str(", ");
         }
-        // Names that need quotes in CQL keep them inside of the key.
-        let is_plain = !name.chars().any(char::is_uppercase);
-        match is_plain {
-            true => string(name, &mut out),
-            false => string(&format!("\"{name}\""), &mut out),
-        }
-        out.push_str(": ");
+        key(name, &mut out);
         value(ty, bytes, &mut out)?;
     }
     out.push('}');
     Ok(out)
+}
+
+/// The key of a column or field: names that need quotes in CQL keep them inside of it.
+fn key(name: &str, out: &mut String) {
+    match name.chars().any(char::is_uppercase) {
+        false => string(name, out),
+        true => string(&format!("\"{name}\""), out),
+    }
+    out.push_str(": ");
 }
 
 /// Appends a value.
@@ -89,8 +92,7 @@ pub fn value(ty: &CqlType, bytes: Option<&[u8]>, out: &mut String) -> Result<()>
             let mut parts = elements::components(bytes);
             for (at, (name, ty)) in definition.fields().iter().enumerate() {
                 separate(at, out);
-                string(name, out);
-                out.push_str(": ");
+                self::key(name, out);
                 let part = parts.next().transpose().map_err(of_type)?.flatten();
                 value(ty, part, out)?;
             }
