@@ -1,9 +1,9 @@
 //! Fair sharing with delay scheduling (Zaharia et al., EuroSys 2010, section 4;
 //! thesis section 3.4.2 for what it lacks).
 
-use super::draft::Places;
 use super::fair::{Share, fair_draft};
 use super::local::Local;
+use super::places::Places;
 use super::view::{ClusterView, Wait};
 use super::{Decision, Policy, Refill};
 use crate::model::{JobId, NodeId, TaskKind};

@@ -14,7 +14,7 @@
 //! | --- | --- |
 //! | `view` | what a policy sees |
 //! | `decision`, `matrix` | what it answers: the placement matrix P, and waits |
-//! | `draft`, `room` | slots per job first, then where; what is left of the nodes |
+//! | `draft`, `places`, `room` | slots per job first, then where; what is left of the nodes |
 //! | `kept_maps` | running maps that may lose their slots to larger ones |
 //! | `workload` | what each job still has to do, s_req |
 //! | `local` | which pending maps have their input where |
@@ -41,6 +41,7 @@ mod matrix;
 #[cfg(feature = "simulation")]
 mod near_data;
 mod on_time;
+mod places;
 mod registry;
 mod room;
 #[cfg(test)]

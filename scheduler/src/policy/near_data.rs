@@ -1,8 +1,8 @@
 //! The policies of the [queueing model](crate::queueing) where jobs have splits, profiles
 //! and control cycles.
 
-use super::draft::Places;
 use super::fair::fair_draft;
+use super::places::Places;
 use super::view::ClusterView;
 use super::{Decision, Policy};
 use crate::model::{NodeId, TaskKind};

@@ -3,8 +3,8 @@
 use super::adaptive::adaptive_draft;
 use super::priority::{Class, Priority};
 use crate::model::{JobId, NodeId, TaskKind};
-use crate::policy::draft::Places;
 use crate::policy::local::Local;
+use crate::policy::places::Places;
 use crate::policy::view::{ClusterView, DELAYS_MAX, Wait};
 use crate::policy::workload::Workload;
 use crate::policy::{Decision, Policy, Refill};

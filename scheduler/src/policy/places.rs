@@ -1,0 +1,416 @@
+//! A draft being carried out: slots on nodes.
+//!
+//! Running tasks keep their places up to their job's number, what is still due goes to
+//! room that is free now, and the rest to room that becomes free when a task drains that
+//! no slot is left for.
+
+use super::draft::{Draft, typed_slot};
+use super::kept_maps::{KeptMaps, Placed};
+use super::matrix::Placement;
+use super::room::Room;
+use super::view::{DELAYS_MAX, Preemption, Wait};
+use crate::model::{JobId, NodeId, Resources, TaskKind};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+/// A draft being carried out.
+#[derive(Debug)]
+pub(super) struct Places<'a> {
+    draft: Draft<'a>,
+    /// Positions of the jobs that have slots or tasks, the most urgent first.
+    order: Vec<usize>,
+    /// What is left of the nodes beside the slots given so far.
+    planned: Room,
+    /// What is left beside those and the tasks that drain.
+    idle: Room,
+    /// Per job and kind: slots on nodes.
+    placed: Vec<[u32; 2]>,
+    /// Per job: maps that would start now.
+    new_maps: Vec<u32>,
+    reduces_on: Vec<u32>,
+    /// Running maps that keep their slots.
+    kept_maps: KeptMaps,
+    /// Per job: whether a slot of such a map went to another job.
+    yielded: Vec<bool>,
+    /// All other slots.
+    chosen: Vec<(NodeId, JobId, TaskKind)>,
+}
+
+impl<'a> Draft<'a> {
+    /// Puts the slots on nodes.
+    pub fn carry_out(self) -> Placement {
+        Placement::of_slots(self.place_all())
+    }
+
+    /// As [`carry_out`](Self::carry_out), but maps whose input lies on an idle node
+    /// go there before others take it, jobs in order of urgency. Of a job that knows
+    /// where its input lies, what is beyond `must` slots then waits for such a node,
+    /// up to [`DELAYS_MAX`] cycles in a row.
+    ///
+    /// `must[i]` belongs to the job at position i of the view. Also tells which jobs
+    /// have waited.
+    pub fn carry_out_near(self, must: &[u32]) -> (Placement, Vec<(JobId, Wait)>) {
+        let mut places = Places::keeping(self);
+        places.spread_reduces();
+        places.place_local_maps();
+        let waits = places.place_patiently(must);
+        (Placement::of_slots(places.slots()), waits)
+    }
+
+    /// As [`carry_out`](Self::carry_out), but each map goes to the job that stands least
+    /// by `rank` of its position and the maps that it runs or would start.
+    pub fn carry_out_to_least<R: Ord>(self, rank: impl Fn(usize, u32) -> R) -> Placement {
+        let mut places = Places::keeping(self);
+        places.spread_reduces();
+        places.place_maps_to_least(rank);
+        Placement::of_slots(places.slots())
+    }
+
+    /// As [`carry_out`](Self::carry_out), as single slots.
+    pub fn place_all(self) -> Vec<(NodeId, JobId, TaskKind)> {
+        let mut places = Places::keeping(self);
+        places.spread_reduces();
+        places.place_maps();
+        places.slots()
+    }
+
+    /// Keeps running tasks in their places, and gives out none of the rest.
+    pub fn keep(self) -> Places<'a> {
+        Places::keeping(self)
+    }
+}
+
+impl<'a> Places<'a> {
+    fn keeping(draft: Draft<'a>) -> Self {
+        let jobs = &draft.scope.view.jobs;
+        let has_slots = |job| {
+            [TaskKind::Map, TaskKind::Reduce]
+                .into_iter()
+                .any(|kind| draft.slots(job, kind) > 0)
+        };
+        let involved = |&job: &usize| has_slots(job) || !jobs[job].running.is_empty();
+        let mut order: Vec<usize> = (0..jobs.len()).filter(involved).collect();
+        order.sort_by(|&a, &b| {
+            (jobs[a].deadline_s().total_cmp(&jobs[b].deadline_s()))
+                .then(jobs[a].job.id.cmp(&jobs[b].job.id))
+        });
+        let (mut planned, mut idle) = (draft.whole.clone(), draft.whole.clone());
+        let mut places = Self {
+            planned: Room::new(std::iter::empty()),
+            idle: Room::new(std::iter::empty()),
+            placed: vec![[0; 2]; jobs.len()],
+            new_maps: vec![0; jobs.len()],
+            reduces_on: vec![0; draft.whole.len()],
+            kept_maps: KeptMaps::new(draft.whole.len()),
+            yielded: vec![false; jobs.len()],
+            chosen: Vec::new(),
+            order,
+            draft,
+        };
+        for at in 0..places.order.len() {
+            places.keep_running(places.order[at], &mut planned, &mut idle);
+        }
+        places.planned = Room::new(planned.into_iter());
+        places.idle = Room::new(idle.into_iter());
+        places
+    }
+
+    fn keep_running(
+        &mut self,
+        job: usize,
+        planned: &mut [Option<Resources>],
+        idle: &mut [Option<Resources>],
+    ) {
+        let take = |free: &mut Option<Resources>, demand: &Resources| {
+            *free = free.map(|free| free.less(demand));
+        };
+        let scope = self.draft.scope;
+        let view = &scope.view.jobs[job];
+        let few =
+            |kind: TaskKind| (self.draft.slots(job, kind) as usize) < view.running_of(kind).count();
+        // Where there are fewer slots than tasks, those that end soonest go
+        // without: their nodes are free for others first.
+        let mut latest_first;
+        let running = if few(TaskKind::Map) || few(TaskKind::Reduce) {
+            latest_first = view.running.clone();
+            latest_first.sort_by(|a, b| {
+                (b.since_s.total_cmp(&a.since_s)).then((a.phase, a.index).cmp(&(b.phase, b.index)))
+            });
+            &latest_first
+        } else {
+            &view.running
+        };
+        for task in running {
+            let node = task.node.0 as usize;
+            if node >= self.draft.whole.len() || !scope.holds(task.node) {
+                continue;
+            }
+            let kind = task.phase.kind();
+            let demand = if self.draft.typed {
+                typed_slot(kind)
+            } else {
+                view.profile.demand(task.phase)
+            };
+            let starting = self.draft.demand[job][kind as usize];
+            let due = self.placed[job][kind as usize] < self.draft.slots(job, kind);
+            let kept = due && planned[node].is_some_and(|free| free.fits(&starting));
+            // A slot is as large as the next task in it: that of a shuffle that
+            // turns into a reduce has to hold the reduce.
+            if kept {
+                take(&mut idle[node], &demand.max(&starting));
+                take(&mut planned[node], &starting);
+                self.placed[job][kind as usize] += 1;
+                match kind {
+                    TaskKind::Map => self.kept_maps.add(node, job),
+                    TaskKind::Reduce => self.note(job, node, kind),
+                }
+            } else if scope.view.preemption == Preemption::Never {
+                take(&mut idle[node], &demand);
+            }
+        }
+    }
+
+    fn note(&mut self, job: usize, node: usize, kind: TaskKind) {
+        let view = self.draft.scope.view;
+        self.reduces_on[node] += u32::from(kind == TaskKind::Reduce);
+        self.chosen
+            .push((view.nodes[node].id, view.jobs[job].job.id, kind));
+    }
+
+    fn put(&mut self, job: usize, node: usize, kind: TaskKind) {
+        let demand = self.draft.demand[job][kind as usize];
+        self.planned.take(node, &demand);
+        self.idle.take(node, &demand);
+        self.placed[job][kind as usize] += 1;
+        self.note(job, node, kind);
+    }
+
+    /// Algorithm 1, lines 1-9: where the fewest reduces are, then where the
+    /// fewest of the same job are.
+    fn spread_reduces(&mut self) {
+        let kind = TaskKind::Reduce;
+        let due = |places: &Self, job: usize| {
+            places.placed[job][kind as usize] < places.draft.slots(job, kind)
+        };
+        if !self.order.iter().any(|&job| due(self, job)) {
+            return;
+        }
+        let mut nodes: BTreeSet<(u32, usize)> =
+            (self.reduces_on.iter().copied()).zip(0..).collect();
+        for at in 0..self.order.len() {
+            let job = self.order[at];
+            let mut own = vec![
+                0_u32;
+                if due(self, job) {
+                    self.reduces_on.len()
+                } else {
+                    0
+                }
+            ];
+            for task in self.draft.scope.view.jobs[job].running_of(kind) {
+                if let Some(own) = own.get_mut(task.node.0 as usize) {
+                    *own += 1;
+                }
+            }
+            while due(self, job) {
+                let demand = self.draft.demand[job][kind as usize];
+                let fits = |&&(_, node): &&(u32, usize)| self.planned.fits(node, &demand);
+                let Some(&(fewest, _)) = nodes.iter().find(fits) else {
+                    break;
+                };
+                let node = nodes
+                    .range((fewest, 0)..=(fewest, usize::MAX))
+                    .filter(fits)
+                    .map(|&(_, node)| node)
+                    .min_by_key(|&node| own[node])
+                    .expect("one fits");
+                nodes.remove(&(fewest, node));
+                nodes.insert((fewest + 1, node));
+                own[node] += 1;
+                self.put(job, node, kind);
+            }
+        }
+    }
+
+    /// Maps on idle nodes that hold their input.
+    fn place_local_maps(&mut self) {
+        let kind = TaskKind::Map;
+        for at in 0..self.order.len() {
+            let job = self.order[at];
+            let Some(local) = &self.draft.scope.view.jobs[job].local else {
+                continue;
+            };
+            let demand = self.draft.demand[job][kind as usize];
+            let mut waiting = local.iter();
+            while self.placed[job][kind as usize] < self.draft.slots(job, kind)
+                && let Some(split) = waiting.next()
+            {
+                let idle = |node: &&NodeId| {
+                    let node = **node;
+                    (node.0 as usize) < self.draft.whole.len()
+                        && self.idle.fits(node.0 as usize, &demand)
+                };
+                if let Some(node) = local.splits().nodes_of(split).iter().find(idle) {
+                    self.put(job, node.0 as usize, kind);
+                }
+            }
+        }
+    }
+
+    /// Maps where the most CPU is idle; failing that, where a task drains.
+    fn place_maps(&mut self) {
+        for at in 0..self.order.len() {
+            let job = self.order[at];
+            self.place_maps_of(job, self.draft.slots(job, TaskKind::Map));
+        }
+    }
+
+    /// As [`place_maps`](Self::place_maps), one map at a time to the least by `rank`.
+    fn place_maps_to_least<R: Ord>(&mut self, rank: impl Fn(usize, u32) -> R) {
+        let kind = TaskKind::Map;
+        let entry = |job: usize, maps: u32| Reverse((rank(job, maps), job, maps));
+        let due = |places: &Self, job: usize| {
+            places.placed[job][kind as usize] < places.draft.slots(job, kind)
+        };
+        let mut queue: BinaryHeap<_> = (self.order.iter())
+            .filter(|&&job| due(self, job))
+            .map(|&job| entry(job, self.active_maps(job)))
+            .collect();
+        while let Some(Reverse((_, job, maps))) = queue.pop() {
+            let before = self.placed[job][kind as usize];
+            self.place_maps_of(job, before + 1);
+            if self.placed[job][kind as usize] > before && due(self, job) {
+                queue.push(entry(job, maps + 1));
+            }
+        }
+    }
+
+    /// Until `job` has `slots` for maps.
+    fn place_maps_of(&mut self, job: usize, slots: u32) {
+        let kind = TaskKind::Map;
+        let demand = self.draft.demand[job][kind as usize];
+        while self.placed[job][kind as usize] < slots {
+            let idle = self.idle.roomiest(&demand);
+            match idle.or_else(|| self.planned.roomiest(&demand)) {
+                Some(node) => self.put(job, node, kind),
+                None if self.make_room(job) => {}
+                None => break,
+            }
+        }
+    }
+
+    /// As [`place_maps`](Self::place_maps), but what may wait for its input does.
+    fn place_patiently(&mut self, must: &[u32]) -> Vec<(JobId, Wait)> {
+        let kind = TaskKind::Map;
+        let view = self.draft.scope.view;
+        let jobs = &view.jobs;
+        let mut skips: Vec<u32> = jobs.iter().map(|job| job.wait.skips).collect();
+        for at in 0..self.order.len() {
+            let job = self.order[at];
+            let slots = self.draft.slots(job, kind);
+            let may_wait = jobs[job].local.is_some() && skips[job] < DELAYS_MAX;
+            let now = if may_wait {
+                slots.min(must[job])
+            } else {
+                slots
+            };
+            self.place_maps_of(job, now);
+            let demand = self.draft.demand[job][kind as usize];
+            let waits =
+                self.placed[job][kind as usize] < slots && self.idle.roomiest(&demand).is_some();
+            skips[job] = if waits { skips[job] + 1 } else { 0 };
+        }
+        (jobs.iter().zip(skips))
+            .filter(|(job, skips)| job.wait.skips != *skips)
+            .map(|(job, skips)| (job.job.id, Wait { skips, ..job.wait }))
+            .collect()
+    }
+
+    /// Takes slots from running maps of other jobs until one of `job` fits in their
+    /// place, on the node where the fewest have to go. False when that is nowhere, or
+    /// when `job` has itself made room: slots would go back and forth.
+    fn make_room(&mut self, job: usize) -> bool {
+        if !self.draft.yielding || self.yielded[job] {
+            return false;
+        }
+        let map = TaskKind::Map as usize;
+        let demand = self.draft.demand[job][map];
+        let size = |job: usize| self.draft.demand[job][map];
+        let taken = self.kept_maps.take_fewest(
+            job,
+            &demand,
+            &Placed {
+                planned: &self.planned,
+                size: &size,
+                spare: &|job| (self.placed[job][map] as usize).saturating_sub(1),
+            },
+        );
+        let Some((node, losers)) = taken else {
+            return false;
+        };
+        for of in losers {
+            self.placed[of][map] -= 1;
+            self.yielded[of] = true;
+            self.planned.give(node, &self.draft.demand[of][map]);
+        }
+        self.kept_maps.changed(
+            node,
+            &Placed {
+                planned: &self.planned,
+                size: &size,
+                spare: &|job| (self.placed[job][map] as usize).saturating_sub(1),
+            },
+        );
+        true
+    }
+
+    /// All slots on nodes.
+    fn slots(self) -> Vec<(NodeId, JobId, TaskKind)> {
+        let view = self.draft.scope.view;
+        let kept = (self.kept_maps.slots())
+            .map(|(node, job)| (view.nodes[node].id, view.jobs[job].job.id, TaskKind::Map));
+        self.chosen.into_iter().chain(kept).collect()
+    }
+
+    /// Reduces as in [`Draft::carry_out`]; maps one by one, each on a node with
+    /// idle room, to the job that `choose` names.
+    ///
+    /// `choose` is asked with a node and may name any job for which
+    /// [`can_start`](Self::can_start) holds there; `None` leaves the node's room
+    /// idle in this cycle.
+    pub fn offer(mut self, mut choose: impl FnMut(&Self, NodeId) -> Option<usize>) -> Placement {
+        self.spread_reduces();
+        let demands = self.draft.demand.iter();
+        let least_map = demands
+            .map(|demand| demand[TaskKind::Map as usize])
+            .reduce(|a, b| a.min(&b))
+            .unwrap_or_default();
+        for node in 0..self.draft.whole.len() {
+            while self.idle.fits(node, &least_map) {
+                let Some(job) = choose(&self, NodeId(node as u32)) else {
+                    break;
+                };
+                self.new_maps[job] += 1;
+                self.put(job, node, TaskKind::Map);
+            }
+        }
+        Placement::of_slots(self.slots())
+    }
+
+    /// Whether a map of `job` is pending and there is idle room for it on `node`.
+    pub fn can_start(&self, job: usize, node: NodeId) -> bool {
+        let demand = self.draft.demand[job][TaskKind::Map as usize];
+        self.has_pending(job) && self.idle.fits(node.0 as usize, &demand)
+    }
+
+    /// Whether `job` has a pending map that this decision has not started.
+    pub fn has_pending(&self, job: usize) -> bool {
+        self.draft.scope.view.jobs[job].pending_maps > self.new_maps[job]
+    }
+
+    /// Maps of `job` that run or would start now.
+    pub fn active_maps(&self, job: usize) -> u32 {
+        let running = self.draft.scope.view.jobs[job].running_of(TaskKind::Map);
+        running.count() as u32 + self.new_maps[job]
+    }
+}
