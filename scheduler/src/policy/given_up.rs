@@ -38,8 +38,12 @@ pub(super) fn plan_anew(
     kept: &[Kept],
     given_up: Vec<usize>,
 ) -> Vec<Planned> {
+    let nodes = view.nodes.iter();
+    let all_hundredths = nodes
+        .map(|node| f64::from(node.capacity.cpu_hundredths))
+        .sum();
     let mut ranked: Vec<Ranked> = (given_up.into_iter())
-        .map(|job| Ranked::of(view, job))
+        .map(|job| Ranked::of(view, all_hundredths, job))
         .collect();
     ranked.sort_by(|a, b| {
         let id = |ranked: &Ranked| view.jobs[ranked.job].job.id;
@@ -88,13 +92,11 @@ struct Ranked {
 }
 
 impl Ranked {
-    fn of(view: &ClusterView, job: usize) -> Self {
+    fn of(view: &ClusterView, all_hundredths: f64, job: usize) -> Self {
         let one = &view.jobs[job];
         let work = unstarted_work(view, one);
-        let nodes = view.nodes.iter();
-        let hundredths: f64 = (nodes.map(|node| f64::from(node.capacity.cpu_hundredths))).sum();
         // One that takes no time would divide by zero; a cycle is the least that counts.
-        let alone_s = (work / hundredths.max(1.0)).max(view.cycle_s);
+        let alone_s = (work / all_hundredths.max(1.0)).max(view.cycle_s);
         Self {
             job,
             work,
