@@ -205,7 +205,7 @@ impl<'a> Draft<'a> {
             Left::Alike(slots) => *slots > 0,
             Left::Room(room) => {
                 let demand = &self.demand[job][TaskKind::Map as usize];
-                room.roomiest(demand).is_some()
+                room.fits_anywhere(demand)
             }
         }
     }

@@ -316,8 +316,7 @@ impl<'a> Places<'a> {
             };
             self.place_maps_of(job, now);
             let demand = self.draft.demand[job][kind as usize];
-            let waits =
-                self.placed[job][kind as usize] < slots && self.idle.roomiest(&demand).is_some();
+            let waits = self.placed[job][kind as usize] < slots && self.idle.fits_anywhere(&demand);
             skips[job] = if waits { skips[job] + 1 } else { 0 };
         }
         (jobs.iter().zip(skips))

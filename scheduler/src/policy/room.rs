@@ -3,35 +3,58 @@
 //! A binary tree over the nodes: each inner vertex holds, per resource, the most
 //! that any node below it has left. A search descends only where a demand may
 //! fit, so one placement decision does not cost jobs times nodes.
+//!
+//! The bounds are tight only where the nodes below a vertex are alike, and those
+//! that are neighbours by position no longer are once nodes fill up with tasks of
+//! different demands. So when searches have gone astray for about as long as sorting
+//! takes, the nodes are sorted by what is left of them (a k-d tree).
 
 use crate::model::Resources;
+use std::cmp::Reverse;
 
 /// Free capacity of a set of nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Room {
-    /// Number of leaves, a power of two; `tree[leaves + i]` is node i.
+    /// Number of leaves, a power of two.
     leaves: usize,
     /// `tree[1]` is the root, the children of v are 2v and 2v + 1. `None`:
     /// nothing can be placed below, whatever it needs.
     tree: Vec<Option<Resources>>,
+    /// The node of each leaf; the last leaves have none.
+    nodes: Vec<usize>,
+    /// The vertex that is the leaf of each node.
+    leaf_of: Vec<usize>,
+    /// Vertices off the way to a leaf that searches looked at since the nodes were sorted.
+    astray: usize,
 }
 
 impl Room {
     /// `None` is a node on which nothing can be placed, however little it needs.
     pub fn new(free: impl ExactSizeIterator<Item = Option<Resources>>) -> Self {
-        let leaves = free.len().next_power_of_two();
+        let (count, leaves) = (free.len(), free.len().next_power_of_two());
         let mut tree = vec![None; leaves];
         tree.extend(free);
         tree.resize(2 * leaves, None);
-        for vertex in (1..leaves).rev() {
-            tree[vertex] = most(tree[2 * vertex], tree[2 * vertex + 1]);
+        let mut room = Self {
+            leaves,
+            tree,
+            nodes: (0..count).collect(),
+            leaf_of: (leaves..leaves + count).collect(),
+            astray: 0,
+        };
+        room.meet_all();
+        room
+    }
+
+    fn meet_all(&mut self) {
+        for vertex in (1..self.leaves).rev() {
+            self.tree[vertex] = most(self.tree[2 * vertex], self.tree[2 * vertex + 1]);
         }
-        Self { leaves, tree }
     }
 
     /// Whether node `node` has room for `demand`.
     pub fn fits(&self, node: usize, demand: &Resources) -> bool {
-        self.may_fit(self.leaves + node, demand)
+        self.may_fit(self.leaf_of[node], demand)
     }
 
     /// Whether a node may have room for `demand`; false is certain.
@@ -41,7 +64,7 @@ impl Room {
 
     /// What is left of node `node`; `None` where nothing can be placed.
     pub fn left(&self, node: usize) -> Option<Resources> {
-        self.tree[self.leaves + node]
+        self.tree[self.leaf_of[node]]
     }
 
     /// Takes `demand` from node `node`.
@@ -60,7 +83,7 @@ impl Room {
 
     /// Says what is left of node `node`.
     pub fn set(&mut self, node: usize, free: Option<Resources>) {
-        let mut vertex = self.leaves + node;
+        let mut vertex = self.leaf_of[node];
         self.tree[vertex] = free;
         while vertex > 1 {
             vertex /= 2;
@@ -74,18 +97,34 @@ impl Room {
 
     /// The node with the most CPU left among those with room for `demand`; of
     /// equals one, always the same.
-    pub fn roomiest(&self, demand: &Resources) -> Option<usize> {
-        let mut best = None;
-        self.search(1, demand, &mut best);
-        best.map(|(_, node)| node)
+    pub fn roomiest(&mut self, demand: &Resources) -> Option<usize> {
+        let mut search = Search {
+            demand,
+            best: None,
+            looked_at: 0,
+        };
+        self.search(1, &mut search);
+        let Search {
+            best, looked_at, ..
+        } = search;
+        let node = best.map(|(_, leaf)| self.nodes[leaf]);
+        let depth = self.leaves.ilog2() as usize;
+        self.astray += looked_at.saturating_sub(2 * depth + 1);
+        if self.astray > self.leaves * depth {
+            self.sort();
+        }
+        node
     }
 
-    fn search(&self, vertex: usize, demand: &Resources, best: &mut Option<(u32, usize)>) {
-        if !self.may_fit(vertex, demand) || best.is_some_and(|(cpu, _)| cpu >= self.cpu(vertex)) {
+    fn search(&self, vertex: usize, search: &mut Search<'_>) {
+        search.looked_at += 1;
+        let cpu = self.cpu(vertex);
+        if search.best.is_some_and(|(best, _)| best >= cpu) || !self.may_fit(vertex, search.demand)
+        {
             return;
         }
         if vertex >= self.leaves {
-            *best = Some((self.cpu(vertex), vertex - self.leaves));
+            search.best = Some((cpu, vertex - self.leaves));
             return;
         }
         let (left, right) = (2 * vertex, 2 * vertex + 1);
@@ -94,11 +133,39 @@ impl Room {
         } else {
             (left, right)
         };
-        self.search(first, demand, best);
-        self.search(second, demand, best);
+        self.search(first, search);
+        self.search(second, search);
     }
 
-    /// Shows `visit` the nodes with room for `demand`, by position, until it returns false.
+    /// Puts nodes of which alike is left on neighbouring leaves.
+    fn sort(&mut self) {
+        let mut nodes = std::mem::take(&mut self.nodes);
+        let left: Vec<Resources> = (0..nodes.len())
+            .map(|node| self.left(node).unwrap_or_default())
+            .collect();
+        sort_alike(&mut nodes, &left);
+        let free: Vec<_> = nodes.iter().map(|&node| self.left(node)).collect();
+        for (at, (&node, free)) in nodes.iter().zip(free).enumerate() {
+            self.leaf_of[node] = self.leaves + at;
+            self.tree[self.leaves + at] = free;
+        }
+        self.nodes = nodes;
+        self.meet_all();
+        self.astray = 0;
+    }
+
+    /// Whether some node has room for `demand`.
+    pub fn fits_anywhere(&self, demand: &Resources) -> bool {
+        let mut found = false;
+        self.visit_fitting(demand, &mut |_| {
+            found = true;
+            false
+        });
+        found
+    }
+
+    /// Shows `visit` the nodes with room for `demand`, always in the same order, until it
+    /// returns false.
     pub fn visit_fitting(&self, demand: &Resources, visit: &mut impl FnMut(usize) -> bool) {
         self.visit_below(1, demand, visit);
     }
@@ -113,7 +180,7 @@ impl Room {
             return true;
         }
         if vertex >= self.leaves {
-            return visit(vertex - self.leaves);
+            return visit(self.nodes[vertex - self.leaves]);
         }
         self.visit_below(2 * vertex, demand, visit)
             && self.visit_below(2 * vertex + 1, demand, visit)
@@ -126,6 +193,50 @@ impl Room {
     fn cpu(&self, vertex: usize) -> u32 {
         self.tree[vertex].map_or(0, |free| free.cpu_hundredths)
     }
+}
+
+/// A search for the roomiest node.
+struct Search<'a> {
+    demand: &'a Resources,
+    /// CPU and leaf.
+    best: Option<(u32, usize)>,
+    looked_at: usize,
+}
+
+/// So few nodes are as good in any order.
+const SORTED_FROM: usize = 4;
+
+/// Halves `nodes` by the resource in which they differ most, and each half again, down to a
+/// few. The first of two parts has as many as a full tree below a vertex has leaves.
+fn sort_alike(nodes: &mut [usize], left: &[Resources]) {
+    if nodes.len() <= SORTED_FROM {
+        return;
+    }
+    let of = |node: usize| amounts(&left[node]);
+    let (mut least, mut most) = (of(nodes[0]), of(nodes[0]));
+    for &node in &nodes[1..] {
+        for (at, amount) in of(node).into_iter().enumerate() {
+            least[at] = least[at].min(amount);
+            most[at] = most[at].max(amount);
+        }
+    }
+    let spread = |at: usize| (most[at] - least[at]) as f64 / most[at].max(1) as f64;
+    let widest = (1..most.len()).fold(0, |widest, at| {
+        if spread(at) > spread(widest) {
+            at
+        } else {
+            widest
+        }
+    });
+    let half = nodes.len().next_power_of_two() / 2;
+    nodes.select_nth_unstable_by_key(half, |&node| (Reverse(of(node)[widest]), node));
+    let (first, second) = nodes.split_at_mut(half);
+    sort_alike(first, left);
+    sort_alike(second, left);
+}
+
+fn amounts(of: &Resources) -> [u64; 3] {
+    [of.cpu_hundredths.into(), of.io_bytes_per_s, of.memory_bytes]
 }
 
 fn most(a: Option<Resources>, b: Option<Resources>) -> Option<Resources> {
@@ -151,12 +262,13 @@ mod tests {
             io_bytes_per_s: rng.random_range(0..u64::from(up_to)),
             memory_bytes: rng.random_range(0..u64::from(up_to)),
         };
+        let mut sorted = 0;
         for _ in 0..200 {
             let mut free: Vec<Option<Resources>> = (0..rng.random_range(1..40))
                 .map(|_| rng.random_bool(0.9).then(|| draw(&mut rng, 100)))
                 .collect();
             let mut room = Room::new(free.iter().copied());
-            for _ in 0..60 {
+            for _ in 0..200 {
                 let demand = draw(&mut rng, 60);
                 let fitting = free.iter().flatten().filter(|free| free.fits(&demand));
                 let most_cpu = fitting.map(|free| free.cpu_hundredths).max();
@@ -165,18 +277,27 @@ mod tests {
                 assert_eq!(found_cpu, most_cpu);
                 if let Some(node) = found {
                     assert!(room.fits(node, &demand) && room.may_fit_anywhere(&demand));
+                    assert!(room.fits_anywhere(&demand));
                     room.take(node, &demand);
                     free[node] = free[node].map(|left| left.less(&demand));
+                } else {
+                    assert!(!room.fits_anywhere(&demand));
+                    let node = rng.random_range(0..free.len());
+                    room.give(node, &demand);
+                    free[node] = free[node].map(|left| left.plus(&demand));
                 }
+                assert!((0..free.len()).all(|node| room.left(node) == free[node]));
             }
+            sorted += usize::from(!room.nodes.is_sorted());
         }
+        assert!(sorted > 20, "nodes were hardly ever sorted: {sorted}");
     }
 
     #[test]
     fn a_node_that_is_down_holds_not_even_a_task_that_needs_nothing() {
-        let room = Room::new([None].into_iter());
+        let mut room = Room::new([None].into_iter());
         assert_eq!(room.roomiest(&Resources::default()), None);
-        let room = Room::new(std::iter::empty());
+        let mut room = Room::new(std::iter::empty());
         assert_eq!(room.roomiest(&Resources::default()), None);
     }
 }
