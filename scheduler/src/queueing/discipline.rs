@@ -2,10 +2,10 @@
 
 use super::c_mu::CMu;
 use super::cluster::ModelError;
-use super::jsq_maxweight::{Common, PerNode};
+use super::jsq_maxweight::Common;
 use super::late_binding::LateBinding;
 use super::naive_fair::NaiveFair;
-use super::pandas::Pandas;
+use super::node_queues::{NodeQueues, Rule};
 use super::task::Task;
 use super::traffic::Model;
 use super::weighted_workload::WeightedWorkload;
@@ -76,21 +76,21 @@ pub const QUEUEING_POLICIES: &[QueueingPolicy] = &[
         paper: "Kavousi 2017, sections IV-A and V-A, equations 4 and 5",
         summary: "A queue per node; the shortest local one, then MaxWeight over all queues.",
         knows_rates: false,
-        build: |model| Ok(Box::new(PerNode::new(model.cluster))),
+        build: |model| Ok(Box::new(NodeQueues::new(model.cluster, Rule::MaxWeight))),
     },
     QueueingPolicy {
         name: "pandas",
         paper: "Xie and Lu 2015; Kavousi 2017, section IV-B",
         summary: "The own queue first; an empty one helps the longest if that is long enough.",
         knows_rates: false,
-        build: |model| Ok(Box::new(Pandas::new(model.cluster, false))),
+        build: |model| Ok(Box::new(NodeQueues::new(model.cluster, Rule::Pandas))),
     },
     QueueingPolicy {
         name: "pandas-rack",
         paper: "Pandas for three levels; no publication",
         summary: "As pandas, but helps the longest queue of its rack before that of the cluster.",
         knows_rates: false,
-        build: |model| Ok(Box::new(Pandas::new(model.cluster, true))),
+        build: |model| Ok(Box::new(NodeQueues::new(model.cluster, Rule::PandasRack))),
     },
     QueueingPolicy {
         name: "weighted-workload",

@@ -1,8 +1,8 @@
 //! Late binding: a task waits at all of its local nodes at once. No publication.
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Locality};
 use super::discipline::Discipline;
-use super::least::Least;
+use super::longest::Longest;
 use super::task::{REPLICAS_MAX, Task};
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
@@ -27,8 +27,8 @@ pub(super) struct LateBinding {
     tickets: Tickets,
     /// Per node: the jobs with tasks there, oldest first.
     parts: Vec<Vec<Part>>,
-    /// The largest share comes first; in units of 1 / [`UNITS`].
-    largest: Least,
+    /// In units of 1 / [`UNITS`].
+    shares: Longest,
 }
 
 /// Tasks by which a node prefers its own.
@@ -121,41 +121,23 @@ impl LateBinding {
             cluster,
             tickets: Tickets::default(),
             parts: vec![Vec::new(); cluster.nodes as usize],
-            largest: Least::new(cluster.nodes as usize),
+            shares: Longest::new(cluster),
         }
-    }
-
-    fn share_of(key: u64) -> f64 {
-        (u64::MAX - key) as f64 / UNITS as f64
     }
 
     /// Where `node` takes its next task from.
     fn source(&self, node: NodeId, ties: &mut ChaCha8Rng) -> Option<NodeId> {
-        let weight = |key: u64, rate: f64| {
-            let share = Self::share_of(key);
+        let weight = |level, units: u64| {
+            let share = units as f64 / UNITS as f64;
+            let rate = self.cluster.rate(level);
             let helps = share >= 1.0 && share + 1.0 >= self.cluster.local / rate;
-            if helps { share * rate } else { 0.0 }
+            match level {
+                Locality::Local if units > 0 => (share + OWN_FIRST) * rate,
+                Locality::Rack | Locality::Remote if helps => share * rate,
+                _ => 0.0,
+            }
         };
-        let own = match Self::share_of(self.largest.get(node.0 as usize)) {
-            0.0 => 0.0,
-            share => (share + OWN_FIRST) * self.cluster.local,
-        };
-        let rack = self.cluster.rack_range(node).zip(self.cluster.rack);
-        let rack_weight = rack.map_or(0.0, |((from, until), rate)| {
-            weight(self.largest.min_within(from, until).0, rate)
-        });
-        let any = weight(self.largest.min(), self.cluster.remote);
-        if own.max(rack_weight).max(any) <= 0.0 {
-            None
-        } else if own >= rack_weight && own >= any {
-            Some(node)
-        } else if rack_weight >= any {
-            let ((from, until), _) = rack?;
-            let at = self.largest.position_within(from, until, ties);
-            Some(NodeId(at as u32))
-        } else {
-            Some(NodeId(self.largest.position(ties) as u32))
-        }
+        self.shares.heaviest(node, weight, ties)
     }
 
     /// Takes a task that waits at `node`: of the job with the fewest running tasks, of
@@ -184,8 +166,8 @@ impl LateBinding {
             parts.remove(best.1);
         }
         for local in task.local_nodes() {
-            let at = local.0 as usize;
-            self.largest.set(at, self.largest.get(at) + share(&task));
+            self.shares
+                .set(local, self.shares.get(local) - share(&task));
         }
         Some(task)
     }
@@ -209,8 +191,7 @@ impl Discipline for LateBinding {
                     tail: at,
                 }),
             }
-            let key = self.largest.get(node.0 as usize);
-            self.largest.set(node.0 as usize, key - share(&task));
+            self.shares.set(node, self.shares.get(node) + share(&task));
         }
     }
 

@@ -31,10 +31,12 @@
 //! | `cluster`, `traffic` | nodes, racks, rates; which jobs arrive, and where their data lies |
 //! | `task`, `length` | a task with its replicas; how long it takes |
 //! | `discipline` | what a policy is asked, and all of them by name |
-//! | `naive_fair`, `jsq_maxweight`, `pandas`, `weighted_workload`, `c_mu` | one family each |
+//! | `naive_fair`, `jsq_maxweight`, `weighted_workload`, `c_mu` | one policy each |
+//! | `node_queues` | policies with a queue per node: JSQ-MaxWeight, Pandas |
 //! | `late_binding` | one of our own |
 //! | `capacity`, `fluid` | the capacity region, and the policy that plans by it |
-//! | `job_queue`, `least`, `type_queues` | what they are made of |
+//! | `queues`, `type_queues`, `job_queue` | where tasks wait |
+//! | `least`, `longest` | who comes first |
 //! | `engine`, `measured` | the slots, and what is counted in them |
 
 mod c_mu;
@@ -50,9 +52,11 @@ mod jsq_maxweight;
 mod late_binding;
 mod least;
 mod length;
+mod longest;
 mod measured;
 mod naive_fair;
-mod pandas;
+mod node_queues;
+mod queues;
 mod task;
 #[cfg(test)]
 mod tests;

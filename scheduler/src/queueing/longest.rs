@@ -1,0 +1,65 @@
+//! The longest of the queues of nodes: a node's own, in its rack, and of all.
+
+use super::cluster::{Cluster, Locality};
+use super::least::Least;
+use crate::model::NodeId;
+use rand_chacha::ChaCha8Rng;
+
+/// A length per node, 0 at first.
+#[derive(Debug)]
+pub(super) struct Longest {
+    cluster: Cluster,
+    /// Of what is missing from `u64::MAX`.
+    least: Least,
+}
+
+impl Longest {
+    pub fn new(cluster: Cluster) -> Self {
+        Self {
+            cluster,
+            least: Least::new(cluster.nodes as usize),
+        }
+    }
+
+    pub fn get(&self, node: NodeId) -> u64 {
+        u64::MAX - self.least.get(node.0 as usize)
+    }
+
+    pub fn set(&mut self, node: NodeId, length: u64) {
+        self.least.set(node.0 as usize, u64::MAX - length);
+    }
+
+    /// Whose queue is heaviest for `node`: of its own, the longest of its rack and the
+    /// longest of all the one with the largest weight; `None` where no weight is positive.
+    ///
+    /// `weight` is that of a queue of this length at this distance. It must not fall with
+    /// the length, and be positive only where there is something to serve. Of equal
+    /// weights the nearer comes first, the rest is random.
+    pub fn heaviest(
+        &self,
+        node: NodeId,
+        weight: impl Fn(Locality, u64) -> f64,
+        ties: &mut ChaCha8Rng,
+    ) -> Option<NodeId> {
+        let own = weight(Locality::Local, self.get(node));
+        let rack = self.cluster.rack_range(node).map(|(from, until)| {
+            let length = u64::MAX - self.least.min_within(from, until).0;
+            (weight(Locality::Rack, length), from, until)
+        });
+        let in_rack = rack.map_or(0.0, |(weight, ..)| weight);
+        let any = weight(Locality::Remote, u64::MAX - self.least.min());
+        if own.max(in_rack).max(any) <= 0.0 {
+            return None;
+        }
+        if own >= in_rack && own >= any {
+            return Some(node);
+        }
+        let at = match rack {
+            Some((weight, from, until)) if weight >= any => {
+                self.least.position_within(from, until, ties)
+            }
+            _ => self.least.position(ties),
+        };
+        Some(NodeId(at as u32))
+    }
+}

@@ -1,0 +1,95 @@
+//! A queue for each node: the survey's JSQ-MaxWeight, and Pandas (Xie and Lu, INFOCOM 2015;
+//! the survey, section IV-B) with a variant that knows racks.
+
+use super::cluster::{Cluster, Locality};
+use super::discipline::Discipline;
+use super::longest::Longest;
+use super::queues::Queues;
+use super::task::Task;
+use crate::model::NodeId;
+use rand_chacha::ChaCha8Rng;
+
+/// A task joins the shortest of its local queues. An idle node serves the queue that is
+/// heaviest for it by the rule.
+///
+/// Where tasks join, the length of a queue includes those in service. (The survey's
+/// equation (6) leaves them out, and it breaks all ties at random: here a node prefers its
+/// own queue, then its rack's.)
+#[derive(Debug)]
+pub(super) struct NodeQueues {
+    cluster: Cluster,
+    rule: Rule,
+    queues: Queues,
+    longest: Longest,
+}
+
+/// What makes a queue heavy. One in which nothing waits cannot be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// Its length, tasks in service included, times the node's rate for it: alpha for the
+    /// own queue, beta in the rack, gamma elsewhere (equation 5; 4 without racks, where
+    /// the print has beta for gamma).
+    MaxWeight,
+    /// The own queue comes first. Where that is empty, the longest of all, if at least
+    /// alpha / gamma tasks wait there, so that the task gains by it.
+    Pandas,
+    /// The same, but before that the longest in the rack, where alpha / beta suffice.
+    PandasRack,
+}
+
+impl Rule {
+    fn weight(self, cluster: &Cluster, level: Locality, length: u64) -> f64 {
+        let rate = cluster.rate(level);
+        if self == Self::MaxWeight {
+            return length as f64 * rate;
+        }
+        let gains = length as f64 >= cluster.local / rate;
+        match level {
+            Locality::Local if length > 0 => 3.0,
+            Locality::Rack if gains && self == Self::PandasRack => 2.0,
+            Locality::Remote if gains => 1.0,
+            _ => 0.0,
+        }
+    }
+}
+
+impl NodeQueues {
+    pub fn new(cluster: Cluster, rule: Rule) -> Self {
+        Self {
+            cluster,
+            rule,
+            queues: Queues::new(cluster.nodes, cluster.nodes),
+            longest: Longest::new(cluster),
+        }
+    }
+
+    fn changed(&mut self, queue: u32) {
+        let length = match self.queues.waiting(queue) {
+            waiting if waiting == 0 || self.rule != Rule::MaxWeight => waiting,
+            _ => self.queues.length(queue),
+        };
+        self.longest.set(NodeId(queue), length.into());
+    }
+}
+
+impl Discipline for NodeQueues {
+    fn route(&mut self, task: Task, ties: &mut ChaCha8Rng) {
+        let candidates = task.local_nodes().map(|node| node.0);
+        let queue = self.queues.shortest(candidates, ties);
+        self.queues.push(queue, task);
+        self.changed(queue);
+    }
+
+    fn choose(&mut self, node: NodeId, running: &[u32], ties: &mut ChaCha8Rng) -> Option<Task> {
+        let weight = |level, length| self.rule.weight(&self.cluster, level, length);
+        let queue = self.longest.heaviest(node, weight, ties)?.0;
+        let task = self.queues.serve(queue, node, running);
+        self.changed(queue);
+        task
+    }
+
+    fn finished(&mut self, node: NodeId, _: &Task, _: &[u32]) {
+        let queue = self.queues.finished(node);
+        self.changed(queue);
+    }
+}

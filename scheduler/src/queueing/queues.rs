@@ -1,0 +1,76 @@
+//! The queues that tasks are routed to, and which of them a task in service came from.
+
+use super::job_queue::{JobQueue, Tasks};
+use super::task::Task;
+use super::traffic::below;
+use crate::model::NodeId;
+use rand_chacha::ChaCha8Rng;
+
+/// Queues by number, each with the tasks in service that came from it.
+#[derive(Debug)]
+pub(super) struct Queues {
+    tasks: Tasks,
+    queues: Vec<JobQueue>,
+    in_service: Vec<u32>,
+    /// Per node: which queue its task came from.
+    from: Vec<u32>,
+}
+
+impl Queues {
+    pub fn new(queues: u32, nodes: u32) -> Self {
+        Self {
+            tasks: Tasks::default(),
+            queues: (0..queues).map(|_| JobQueue::default()).collect(),
+            in_service: vec![0; queues as usize],
+            from: vec![0; nodes as usize],
+        }
+    }
+
+    /// Waiting tasks.
+    pub fn waiting(&self, queue: u32) -> u32 {
+        self.queues[queue as usize].len()
+    }
+
+    /// Waiting tasks and those in service.
+    pub fn length(&self, queue: u32) -> u32 {
+        self.waiting(queue) + self.in_service[queue as usize]
+    }
+
+    pub fn push(&mut self, queue: u32, task: Task) {
+        self.queues[queue as usize].push(&mut self.tasks, task);
+    }
+
+    /// Has `node` serve the queue: the job with the fewest running tasks first.
+    pub fn serve(&mut self, queue: u32, node: NodeId, running: &[u32]) -> Option<Task> {
+        let task = self.queues[queue as usize].pop_fewest(&mut self.tasks, running)?;
+        self.in_service[queue as usize] += 1;
+        self.from[node.0 as usize] = queue;
+        Some(task)
+    }
+
+    /// `node` is done; which queue it served.
+    pub fn finished(&mut self, node: NodeId) -> u32 {
+        let queue = self.from[node.0 as usize];
+        self.in_service[queue as usize] -= 1;
+        queue
+    }
+
+    /// The shortest of these queues; ties are random.
+    pub fn shortest(&self, of: impl Iterator<Item = u32>, ties: &mut ChaCha8Rng) -> u32 {
+        let mut best = (u32::MAX, 0);
+        let mut alike = 0;
+        for queue in of {
+            let length = self.length(queue);
+            if length < best.0 {
+                best = (length, queue);
+                alike = 1;
+            } else if length == best.0 {
+                alike += 1;
+                if below(ties, alike) == 0 {
+                    best.1 = queue;
+                }
+            }
+        }
+        best.1
+    }
+}
