@@ -91,10 +91,14 @@ enum Left {
 }
 
 impl Left {
-    fn of(whole: &[Option<Resources>], mut demands: impl Iterator<Item = Resources>) -> Self {
+    fn of(
+        whole: &[Option<Resources>],
+        mut demands: impl Iterator<Item = Resources>,
+        least: Resources,
+    ) -> Self {
         let one = demands.next().unwrap_or_default();
         if one == Resources::default() || demands.any(|demand| demand != one) {
-            return Self::Room(Room::new(whole.iter().copied()));
+            return Self::Room(Room::new(whole.to_vec(), least));
         }
         let slots = whole.iter().flatten().map(|node| node.times(&one));
         Self::Alike(slots.fold(0, u64::saturating_add))
@@ -127,7 +131,7 @@ pub(super) struct Draft<'a> {
     /// What one more task takes, likewise.
     pub demand: Vec<[Resources; 2]>,
     /// The least that any task needs, per resource.
-    least: Resources,
+    pub least: Resources,
     /// Whether running tasks lose their slots to jobs that find no room beside them.
     pub yielding: bool,
 }
@@ -150,7 +154,7 @@ impl<'a> Draft<'a> {
         Self {
             scope,
             typed,
-            room: Left::of(&whole, demands()),
+            room: Left::of(&whole, demands(), least),
             whole,
             slots: vec![[0; 2]; jobs.len()],
             demand,
@@ -214,7 +218,7 @@ impl<'a> Draft<'a> {
     pub fn is_full(&self) -> bool {
         match &self.room {
             Left::Alike(slots) => *slots == 0,
-            Left::Room(room) => !room.may_fit_anywhere(&self.least),
+            Left::Room(room) => room.is_full(),
         }
     }
 }

@@ -120,12 +120,12 @@ enum Tree {
 
 impl Bounds {
     fn of(on: &[Vec<usize>], placed: &Placed<'_>) -> Self {
-        let each: Vec<_> = (on.iter().enumerate())
+        let (one, all) = (on.iter().enumerate())
             .map(|(node, jobs)| bounds_of(jobs, node, placed))
-            .collect();
+            .unzip();
         Self {
-            without_one: Room::new(each.iter().map(|(one, _)| *one)),
-            without_all: Room::new(each.iter().map(|(_, all)| *all)),
+            without_one: Room::new(one, Resources::default()),
+            without_all: Room::new(all, Resources::default()),
         }
     }
 
@@ -222,8 +222,8 @@ mod tests {
                     counts[job] += 1;
                 }
             }
-            let left: Vec<_> = (0..nodes).map(|_| Some(draw(&mut rng, 15))).collect();
-            let mut planned = Room::new(left.into_iter());
+            let left = (0..nodes).map(|_| Some(draw(&mut rng, 15))).collect();
+            let mut planned = Room::new(left, Resources::default());
             for _ in 0..20 {
                 let asking = rng.random_range(0..sizes.len());
                 let demand = draw(&mut rng, 60);

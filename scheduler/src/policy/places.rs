@@ -96,8 +96,8 @@ impl<'a> Places<'a> {
         });
         let (mut planned, mut idle) = (draft.whole.clone(), draft.whole.clone());
         let mut places = Self {
-            planned: Room::new(std::iter::empty()),
-            idle: Room::new(std::iter::empty()),
+            planned: Room::new(Vec::new(), draft.least),
+            idle: Room::new(Vec::new(), draft.least),
             placed: vec![[0; 2]; jobs.len()],
             new_maps: vec![0; jobs.len()],
             reduces_on: vec![0; draft.whole.len()],
@@ -110,8 +110,8 @@ impl<'a> Places<'a> {
         for at in 0..places.order.len() {
             places.keep_running(places.order[at], &mut planned, &mut idle);
         }
-        places.planned = Room::new(planned.into_iter());
-        places.idle = Room::new(idle.into_iter());
+        places.planned = Room::new(planned, places.draft.least);
+        places.idle = Room::new(idle, places.draft.least);
         places
     }
 

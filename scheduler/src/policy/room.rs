@@ -15,10 +15,14 @@ use std::cmp::Reverse;
 /// Free capacity of a set of nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Room {
+    /// What is left of each node; `None` where nothing can be placed.
+    left: Vec<Option<Resources>>,
+    /// No demand is below this. A node with less has no room for anything.
+    least: Resources,
     /// Number of leaves, a power of two.
     leaves: usize,
     /// `tree[1]` is the root, the children of v are 2v and 2v + 1. `None`:
-    /// nothing can be placed below, whatever it needs.
+    /// there is no room below, for whatever demand.
     tree: Vec<Option<Resources>>,
     /// The node of each leaf; the last leaves have none.
     nodes: Vec<usize>,
@@ -29,62 +33,67 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// `None` is a node on which nothing can be placed, however little it needs.
-    pub fn new(free: impl ExactSizeIterator<Item = Option<Resources>>) -> Self {
-        let (count, leaves) = (free.len(), free.len().next_power_of_two());
-        let mut tree = vec![None; leaves];
-        tree.extend(free);
-        tree.resize(2 * leaves, None);
+    /// `None` is a node on which nothing can be placed, however little it needs. In each
+    /// resource, demands will be `least` or more.
+    pub fn new(left: Vec<Option<Resources>>, least: Resources) -> Self {
+        let (count, leaves) = (left.len(), left.len().next_power_of_two());
         let mut room = Self {
+            left,
+            least,
             leaves,
-            tree,
+            tree: vec![None; 2 * leaves],
             nodes: (0..count).collect(),
             leaf_of: (leaves..leaves + count).collect(),
             astray: 0,
         };
-        room.meet_all();
+        room.build();
         room
     }
 
-    fn meet_all(&mut self) {
+    fn build(&mut self) {
+        for (at, &node) in self.nodes.iter().enumerate() {
+            self.tree[self.leaves + at] = self.usable(node);
+        }
         for vertex in (1..self.leaves).rev() {
             self.tree[vertex] = most(self.tree[2 * vertex], self.tree[2 * vertex + 1]);
         }
     }
 
-    /// Whether node `node` has room for `demand`.
-    pub fn fits(&self, node: usize, demand: &Resources) -> bool {
-        self.may_fit(self.leaf_of[node], demand)
+    /// What is left of `node` if there is room for anything.
+    fn usable(&self, node: usize) -> Option<Resources> {
+        self.left[node].filter(|left| left.fits(&self.least))
     }
 
-    /// Whether a node may have room for `demand`; false is certain.
-    pub fn may_fit_anywhere(&self, demand: &Resources) -> bool {
-        self.may_fit(1, demand)
+    /// Whether node `node` has room for `demand`.
+    pub fn fits(&self, node: usize, demand: &Resources) -> bool {
+        self.left[node].is_some_and(|left| left.fits(demand))
+    }
+
+    /// Whether nothing can be placed any more; false is not certain.
+    pub fn is_full(&self) -> bool {
+        self.tree[1].is_none()
     }
 
     /// What is left of node `node`; `None` where nothing can be placed.
     pub fn left(&self, node: usize) -> Option<Resources> {
-        self.tree[self.leaf_of[node]]
+        self.left[node]
     }
 
     /// Takes `demand` from node `node`.
     pub fn take(&mut self, node: usize, demand: &Resources) {
-        self.change(node, |free| free.less(demand));
+        self.set(node, self.left[node].map(|left| left.less(demand)));
     }
 
     /// Gives `demand` back to node `node`.
     pub fn give(&mut self, node: usize, demand: &Resources) {
-        self.change(node, |free| free.plus(demand));
-    }
-
-    fn change(&mut self, node: usize, change: impl Fn(Resources) -> Resources) {
-        self.set(node, self.left(node).map(change));
+        self.set(node, self.left[node].map(|left| left.plus(demand)));
     }
 
     /// Says what is left of node `node`.
-    pub fn set(&mut self, node: usize, free: Option<Resources>) {
+    pub fn set(&mut self, node: usize, left: Option<Resources>) {
+        self.left[node] = left;
         let mut vertex = self.leaf_of[node];
-        self.tree[vertex] = free;
+        self.tree[vertex] = self.usable(node);
         while vertex > 1 {
             vertex /= 2;
             let now = most(self.tree[2 * vertex], self.tree[2 * vertex + 1]);
@@ -137,20 +146,23 @@ impl Room {
         self.search(second, search);
     }
 
-    /// Puts nodes of which alike is left on neighbouring leaves.
+    /// Puts nodes of which alike is left on neighbouring leaves, and those without room
+    /// behind them.
     fn sort(&mut self) {
-        let mut nodes = std::mem::take(&mut self.nodes);
-        let left: Vec<Resources> = (0..nodes.len())
-            .map(|node| self.left(node).unwrap_or_default())
+        let (mut usable, full): (Vec<usize>, Vec<usize>) =
+            (0..self.left.len()).partition(|&node| self.usable(node).is_some());
+        let mut amounts: Vec<(Amounts, usize)> = (usable.iter())
+            .filter_map(|&node| Some((amounts(&self.usable(node)?), node)))
             .collect();
-        sort_alike(&mut nodes, &left);
-        let free: Vec<_> = nodes.iter().map(|&node| self.left(node)).collect();
-        for (at, (&node, free)) in nodes.iter().zip(free).enumerate() {
+        sort_alike(&mut amounts);
+        usable.clear();
+        usable.extend(amounts.into_iter().map(|(_, node)| node));
+        usable.extend(full);
+        self.nodes = usable;
+        for (at, &node) in self.nodes.iter().enumerate() {
             self.leaf_of[node] = self.leaves + at;
-            self.tree[self.leaves + at] = free;
         }
-        self.nodes = nodes;
-        self.meet_all();
+        self.build();
         self.astray = 0;
     }
 
@@ -203,21 +215,27 @@ struct Search<'a> {
     looked_at: usize,
 }
 
+/// CPU, I/O and memory.
+type Amounts = [u64; 3];
+
+fn amounts(of: &Resources) -> Amounts {
+    [of.cpu_hundredths.into(), of.io_bytes_per_s, of.memory_bytes]
+}
+
 /// So few nodes are as good in any order.
-const SORTED_FROM: usize = 4;
+const SORTED_FROM: usize = 8;
 
 /// Halves `nodes` by the resource in which they differ most, and each half again, down to a
 /// few. The first of two parts has as many as a full tree below a vertex has leaves.
-fn sort_alike(nodes: &mut [usize], left: &[Resources]) {
+fn sort_alike(nodes: &mut [(Amounts, usize)]) {
     if nodes.len() <= SORTED_FROM {
         return;
     }
-    let of = |node: usize| amounts(&left[node]);
-    let (mut least, mut most) = (of(nodes[0]), of(nodes[0]));
-    for &node in &nodes[1..] {
-        for (at, amount) in of(node).into_iter().enumerate() {
-            least[at] = least[at].min(amount);
-            most[at] = most[at].max(amount);
+    let (mut least, mut most) = (nodes[0].0, nodes[0].0);
+    for (amounts, _) in &nodes[1..] {
+        for at in 0..amounts.len() {
+            least[at] = least[at].min(amounts[at]);
+            most[at] = most[at].max(amounts[at]);
         }
     }
     let spread = |at: usize| (most[at] - least[at]) as f64 / most[at].max(1) as f64;
@@ -229,14 +247,10 @@ fn sort_alike(nodes: &mut [usize], left: &[Resources]) {
         }
     });
     let half = nodes.len().next_power_of_two() / 2;
-    nodes.select_nth_unstable_by_key(half, |&node| (Reverse(of(node)[widest]), node));
+    nodes.select_nth_unstable_by_key(half, |(amounts, node)| (Reverse(amounts[widest]), *node));
     let (first, second) = nodes.split_at_mut(half);
-    sort_alike(first, left);
-    sort_alike(second, left);
-}
-
-fn amounts(of: &Resources) -> [u64; 3] {
-    [of.cpu_hundredths.into(), of.io_bytes_per_s, of.memory_bytes]
+    sort_alike(first);
+    sort_alike(second);
 }
 
 fn most(a: Option<Resources>, b: Option<Resources>) -> Option<Resources> {
@@ -267,16 +281,17 @@ mod tests {
             let mut free: Vec<Option<Resources>> = (0..rng.random_range(1..40))
                 .map(|_| rng.random_bool(0.9).then(|| draw(&mut rng, 100)))
                 .collect();
-            let mut room = Room::new(free.iter().copied());
+            let least = draw(&mut rng, 20);
+            let mut room = Room::new(free.clone(), least);
             for _ in 0..200 {
-                let demand = draw(&mut rng, 60);
+                let demand = draw(&mut rng, 60).max(&least);
                 let fitting = free.iter().flatten().filter(|free| free.fits(&demand));
                 let most_cpu = fitting.map(|free| free.cpu_hundredths).max();
                 let found = room.roomiest(&demand);
                 let found_cpu = found.map(|node| free[node].unwrap().cpu_hundredths);
                 assert_eq!(found_cpu, most_cpu);
                 if let Some(node) = found {
-                    assert!(room.fits(node, &demand) && room.may_fit_anywhere(&demand));
+                    assert!(room.fits(node, &demand) && !room.is_full());
                     assert!(room.fits_anywhere(&demand));
                     room.take(node, &demand);
                     free[node] = free[node].map(|left| left.less(&demand));
@@ -295,9 +310,9 @@ mod tests {
 
     #[test]
     fn a_node_that_is_down_holds_not_even_a_task_that_needs_nothing() {
-        let mut room = Room::new([None].into_iter());
+        let mut room = Room::new(vec![None], Resources::default());
         assert_eq!(room.roomiest(&Resources::default()), None);
-        let mut room = Room::new(std::iter::empty());
+        let mut room = Room::new(Vec::new(), Resources::default());
         assert_eq!(room.roomiest(&Resources::default()), None);
     }
 }
