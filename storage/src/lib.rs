@@ -110,7 +110,9 @@ pub use options::{
     CompactionOptions, Durability, Maintenance, Options, SnapshotOptions, TableOptions,
     WriteOptions,
 };
-pub use read::{Group, MergeOperator, MergeOperators, PurgeContext, Purged, TimestampBounds};
+pub use read::{
+    FoundSoFar, Group, MergeOperator, MergeOperators, PurgeContext, Purged, TimestampBounds,
+};
 pub use runs::FileShape;
 pub use sstable::{Compression, KeySketch, SsTableOptions};
 pub use stats::{RunStats, Stats, TableStats};

@@ -150,6 +150,12 @@ mutations! {
     UncoverUnderPurged = "a value that is purged uncovers what it replaced",
     TrustUnknownTimestamps = "a run whose timestamps are not known counts as having none",
 
+    // A read stops where nothing that is left can matter.
+    StopAboveMemtables = "a read stops though a full memtable that is left may have newer timestamps",
+    StopAboveUnknownTimestamps = "a read stops though nothing is known of the timestamps of a run",
+    StopByTheNextSource = "a read stops by the timestamps of the next source, whatever others have",
+    StopAtEqualTimestamps = "a read stops though what is left may have an equal timestamp",
+
     // An ingested run stands at its commit.
     IngestUnderMemtables = "an ingested run is put under the memtables",
     TrustIngestedNumbers = "versions in an ingested run have the number in the file",

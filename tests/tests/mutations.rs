@@ -27,6 +27,8 @@ mod damage;
 mod detached;
 #[path = "../../storage/tests/drop.rs"]
 mod drop;
+#[path = "../../storage/tests/early_stops.rs"]
+mod early_stops;
 #[path = "../../storage/tests/failed_calls.rs"]
 mod failed_calls;
 #[path = "../../storage/tests/folds.rs"]
@@ -275,6 +277,13 @@ const KILLERS: &[(Mutation, &str)] = &[
         TrustUnknownTimestamps,
         "garbage::a_deletion_stays_beside_a_run_of_which_nothing_is_known",
     ),
+    (
+        StopAboveMemtables,
+        "early_stops::a_full_memtable_that_nobody_flushed_is_waited_for",
+    ),
+    (StopAboveUnknownTimestamps, STOPPED),
+    (StopByTheNextSource, STOPPED),
+    (StopAtEqualTimestamps, STOPPED),
     (IngestUnderMemtables, INGESTED),
     (TrustIngestedNumbers, INGESTED),
     (RemoveWaitingRuns, INGESTED),
@@ -359,6 +368,8 @@ const MODEL: &str = "model::the_database_agrees_with_the_model_whatever_happens_
 const ORDER: &str = "traps::order_the_newest_value_counts_wherever_merges_put_it";
 const PREFIX: &str = "crash::power_lost_at_any_call_leaves_a_prefix_of_the_commits";
 const RETENTION: &str = "traps::wal_retention_a_quiet_table_does_not_hold_the_log_for_ever";
+const STOPPED: &str =
+    "early_stops::a_reader_that_stops_sees_of_what_it_asked_what_it_would_see_of_everything";
 const UNDER: &str =
     "range_deletes::range_tombstones_stay_while_anything_is_under_them_and_go_in_the_end";
 const SYNCED: &str = "crash::power_lost_at_any_call_loses_nothing_that_was_synced";

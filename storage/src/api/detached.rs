@@ -187,7 +187,8 @@ impl DetachedTable {
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         let mut lookup = Lookup::new(key, self.point.read_time());
         let lookups = std::slice::from_mut(&mut lookup);
-        self.version.get(lookups, self.point.seq, &self.merger)?;
+        self.version
+            .get(lookups, self.point.seq, &self.merger, None)?;
         lookup.finish(&self.merger)
     }
 

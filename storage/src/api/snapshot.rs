@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::key::{KeyRange, ReadPoint, SeqNo};
 use crate::meter::Scan;
 use crate::options::TableOptions;
+use crate::read::{FoundSoFar, IsEnough};
 use crate::snapshots::Bookmark;
 
 /// All tables at one instant, for as long as it lives: what it can see is kept
@@ -71,7 +72,42 @@ impl View {
         keys: &[K],
     ) -> Result<Vec<Option<Value>>> {
         let begun = self.db.metering().begin();
-        let values = self.get_many_in(&table.core, keys)?;
+        let values = self.get_many_in(&table.core, keys, None)?;
+        end_read(&self.db, begun, &values);
+        Ok(values)
+    }
+
+    /// What the values of some keys at this instant begin with, newest writes first, until
+    /// `enough` says that the reader needs no older ones. It is asked between the places
+    /// that hold versions, if ever; the answer is that of [`View::get_many`] where it never
+    /// says so. For tables whose merge operator knows the
+    /// [timestamps](crate::MergeOperator::timestamps) of values.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+    /// # let table = db.keyspace("k")?.table("t", Default::default())?;
+    /// # table.put(b"key", b"5")?;
+    /// let is_newer = |found: &ebb_storage::FoundSoFar<'_>| {
+    ///     let timestamp = |value: &[u8]| std::str::from_utf8(value).ok()?.parse::<i64>().ok();
+    ///     let found_at = found.values[0].as_ref().and_then(|value| timestamp(value));
+    ///     found_at > Some(found.greatest_left)
+    /// };
+    /// let found = db.view().get_many_until(&table, &[b"key"], &is_newer)?;
+    /// assert_eq!(found[0].as_deref(), Some(&b"5"[..]));
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`View::get_many`], of what it reads.
+    pub fn get_many_until<K: AsRef<[u8]>>(
+        &self,
+        table: &Table,
+        keys: &[K],
+        enough: &dyn Fn(&FoundSoFar<'_>) -> bool,
+    ) -> Result<Vec<Option<Value>>> {
+        let begun = self.db.metering().begin();
+        let values = self.get_many_in(&table.core, keys, Some(enough))?;
         end_read(&self.db, begun, &values);
         Ok(values)
     }
@@ -106,9 +142,10 @@ impl View {
         &self,
         core: &TableCore,
         keys: &[K],
+        enough: Option<IsEnough<'_>>,
     ) -> Result<Vec<Option<Value>>> {
         let point = (self.point.seq, self.point.read_time());
-        get_many_at(&self.db, core, &core.peek(), keys, point)
+        get_many_at(&self.db, core, &core.peek(), keys, point, enough)
     }
 
     fn range_of<K, R>(&self, core: &TableCore, range: R, fill_cache: bool) -> Range
@@ -251,7 +288,16 @@ impl SnapshotTable {
 
     /// The values that some keys had, in their order.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
-        self.view.get_many_in(&self.core, keys)
+        self.view.get_many_in(&self.core, keys, None)
+    }
+
+    /// What these values begin with, newest writes first: as [`View::get_many_until`].
+    pub fn get_many_until<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        enough: &dyn Fn(&FoundSoFar<'_>) -> bool,
+    ) -> Result<Vec<Option<Value>>> {
+        self.view.get_many_in(&self.core, keys, Some(enough))
     }
 
     /// The entries that there were whose keys begin with `prefix`.

@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::key::{KeyRange, ReadTime, SeqNo};
 use crate::meter::{Begun, RequestKind, Scan};
 use crate::options::{TableOptions, WriteOptions};
+use crate::read::IsEnough;
 use crate::version::{Lookup, TableVersion};
 
 /// A value, shared with the block or memtable that it lies in where possible.
@@ -180,7 +181,7 @@ impl Table {
         let version = self.core.version();
         self.db.end_view(point);
         let at = (point.seq, point.read_time());
-        let values = get_many_at(&self.db, &self.core, &version, keys, at)?;
+        let values = get_many_at(&self.db, &self.core, &version, keys, at, None)?;
         end_read(&self.db, begun, &values);
         Ok(values)
     }
@@ -233,22 +234,23 @@ pub(crate) fn get_at(
     (seq, read_time): (SeqNo, ReadTime<'_>),
 ) -> Result<Option<Value>> {
     let mut lookup = Lookup::new(key, read_time);
-    version.get(std::slice::from_mut(&mut lookup), seq, &core.merger)?;
+    version.get(std::slice::from_mut(&mut lookup), seq, &core.merger, None)?;
     engine.counters().count_read(lookup.reads());
     lookup.finish(&core.merger)
 }
 
-/// The same of some keys.
+/// The same of some keys, down to what is `enough`.
 pub(crate) fn get_many_at<K: AsRef<[u8]>>(
     engine: &Engine,
     core: &TableCore,
     version: &TableVersion,
     keys: &[K],
     (seq, read_time): (SeqNo, ReadTime<'_>),
+    enough: Option<IsEnough<'_>>,
 ) -> Result<Vec<Option<Value>>> {
     let lookups = keys.iter().map(|key| Lookup::new(key.as_ref(), read_time));
     let mut lookups: Vec<_> = lookups.collect();
-    version.get(&mut lookups, seq, &core.merger)?;
+    version.get(&mut lookups, seq, &core.merger, enough)?;
     let finish = |lookup: Lookup<'_, '_>| {
         engine.counters().count_read(lookup.reads());
         lookup.finish(&core.merger)

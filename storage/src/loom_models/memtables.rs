@@ -144,7 +144,7 @@ impl Operands {
     fn read(&self, seq: SeqNo) -> Vec<u8> {
         let mut lookup = Lookup::new(b"k", ReadTime::At(0));
         let lookups = std::slice::from_mut(&mut lookup);
-        self.table.get(lookups, seq, &self.merger).unwrap();
+        self.table.get(lookups, seq, &self.merger, None).unwrap();
         let value = lookup.finish(&self.merger).unwrap();
         value.map_or(Vec::new(), |value| value.to_vec())
     }

@@ -11,7 +11,7 @@ use super::skiplist::{Entry, Position, SkipList};
 
 use crate::error::Result;
 use crate::key::{Cursor, FileNumber, KeyRange, Kind, RangeTombstones, SeqNo, Version};
-use crate::read::{MergeOperator, timestamps_of};
+use crate::read::{MergeOperator, TimestampBounds, timestamps_of};
 use crate::runs::Run;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering as Memory};
 
@@ -44,6 +44,8 @@ pub(crate) struct Memtable {
     /// [`Memtable::least_timestamp`], as far below `u64::MAX` as that is below
     /// [`i64::MAX`].
     below_greatest: AtomicU64,
+    /// [`Memtable::greatest_timestamp`], as far above 0 as that is above [`i64::MIN`].
+    above_least: AtomicU64,
     /// The oldest WAL segment that may hold an entry of this memtable.
     first_segment: OnceLock<FileNumber>,
     /// Set when it is frozen: no entry has a higher number, none that comes
@@ -132,17 +134,22 @@ impl Memtable {
         let Some(operator) = self.operator.as_deref() else {
             return;
         };
-        if self.least_timestamp() == i64::MIN {
+        if self.least_timestamp() == i64::MIN && self.greatest_timestamp() == i64::MAX {
             return;
         }
-        let bounds = timestamps_of(operator, key, kind, value);
-        let least = bounds.map_or(i64::MIN, |bounds| bounds.least);
-        let below_greatest = i64::MAX.abs_diff(least);
-        // Most are not less than what there is, and then nobody waits for anybody.
-        if below_greatest > self.below_greatest.load(Memory::Relaxed) {
-            self.below_greatest
-                .fetch_max(below_greatest, Memory::Relaxed);
-        }
+        let bounds = timestamps_of(operator, key, kind, value).unwrap_or(TimestampBounds {
+            least: i64::MIN,
+            greatest: i64::MAX,
+            greatest_local_time_s: i64::MAX,
+        });
+        let raise = |bound: &AtomicU64, to: u64| {
+            // What is not above it is nothing to wait for others for.
+            if to > bound.load(Memory::Relaxed) {
+                bound.fetch_max(to, Memory::Relaxed);
+            }
+        };
+        raise(&self.below_greatest, i64::MAX.abs_diff(bounds.least));
+        raise(&self.above_least, i64::MIN.abs_diff(bounds.greatest));
     }
 
     /// No value has a timestamp below it, of those that were visible when it was asked;
@@ -150,6 +157,16 @@ impl Memtable {
     /// merge operator has no timestamps.
     pub(crate) fn least_timestamp(&self) -> i64 {
         i64::MAX.wrapping_sub_unsigned(self.below_greatest.load(Memory::Relaxed))
+    }
+
+    /// No value has a timestamp above it, of those that were visible when it was asked;
+    /// [`i64::MIN`] without any, [`i64::MAX`] when nothing is known, as where the table has
+    /// no merge operator.
+    pub(crate) fn greatest_timestamp(&self) -> i64 {
+        if self.operator.is_none() && self.len() > 0 {
+            return i64::MAX;
+        }
+        i64::MIN.wrapping_add_unsigned(self.above_least.load(Memory::Relaxed))
     }
 
     /// Adds a range tombstone.

@@ -123,6 +123,25 @@ impl<'a> Fold<'a> {
         Some((kind, folded))
     }
 
+    /// The value as far as it was taken, for which operands are folded; none inside where
+    /// there is none. None, and nothing changes, where they cannot be folded.
+    pub(crate) fn so_far(&mut self, key: &[u8], merger: &Merger) -> Option<Option<Bytes>> {
+        let is_based = self.base != Base::Open;
+        if self.operands.len() > 1 || is_based && !self.operands.is_empty() {
+            self.fold_behind(0, key, merger)?;
+        }
+        let value = match &self.base {
+            Base::Open => self.operands.first().filter(|_| merger.is_known()),
+            Base::Value(value) => Some(value),
+            Base::Nothing => None,
+            Base::Undecided => return None,
+        };
+        match value {
+            None if !self.operands.is_empty() => None,
+            value => Some(value.cloned()),
+        }
+    }
+
     /// The value, once the base is reached or there are no more versions.
     #[inline]
     pub(crate) fn finish(self, key: &[u8], merger: &Merger) -> Result<Option<Bytes>> {

@@ -8,12 +8,15 @@
 //!   Merger      operands folded by the table's MergeOperator
 //! ```
 
+mod enough;
 mod fold;
 mod garbage;
 mod merge;
 mod merge_operator;
 mod merger;
 
+pub use enough::FoundSoFar;
+pub(crate) use enough::IsEnough;
 pub(crate) use fold::{Base, Fold};
 pub(crate) use garbage::timestamps_of;
 pub use garbage::{Group, PurgeContext, Purged, TimestampBounds};

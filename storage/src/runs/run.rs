@@ -18,6 +18,7 @@ pub(crate) struct Run {
     sorted: Vec<Arc<RunFile>>,
     range_tombstones: Option<Arc<RangeTombstones>>,
     overwrites: Option<Arc<KeySketch>>,
+    greatest_timestamp: i64,
     /// Made for the first who asks.
     shape: OnceLock<Arc<[FileShape]>>,
 }
@@ -33,6 +34,7 @@ impl Run {
         Arc::new(Self {
             range_tombstones: tombstones.next().cloned(),
             overwrites: overwrites(&files).map(Arc::new),
+            greatest_timestamp: greatest_timestamp(&files),
             shape: OnceLock::new(),
             meta,
             files,
@@ -169,6 +171,12 @@ impl Run {
         files.map(least).min().unwrap_or(i64::MAX)
     }
 
+    /// No value has a timestamp above it; [`i64::MIN`] without any, [`i64::MAX`] when nothing
+    /// is known.
+    pub(crate) fn greatest_timestamp(&self) -> i64 {
+        self.greatest_timestamp
+    }
+
     /// Its range tombstones, if it has any.
     pub(crate) fn range_tombstones(&self) -> Option<&Arc<RangeTombstones>> {
         self.range_tombstones.as_ref()
@@ -222,6 +230,16 @@ impl Run {
     pub(crate) fn cursor(self: &Arc<Self>, fill_cache: bool) -> RunCursor {
         RunCursor::new(self.clone(), fill_cache)
     }
+}
+
+/// See [`Run::greatest_timestamp`].
+fn greatest_timestamp(files: &[Arc<RunFile>]) -> i64 {
+    let unknown = mutation::replace(i64::MAX, Mutation::StopAboveUnknownTimestamps, i64::MIN);
+    let tables = files.iter().map(|file| file.table().properties());
+    let greatest =
+        |table: &Properties| (table.timestamps).map_or(unknown, |bounds| bounds.greatest);
+    let each = tables.filter(|table| table.entries > 0).map(greatest);
+    each.max().unwrap_or(i64::MIN)
 }
 
 /// See [`Run::overwrites`].

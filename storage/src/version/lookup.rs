@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::key::{Kind, ReadTime, SeqNo};
 use crate::memtable::{Entry, Memtable, version_of};
 use crate::mutation::{self, Mutation};
-use crate::read::{Fold, Merger};
+use crate::read::{Fold, FoundSoFar, IsEnough, Merger};
 use crate::runs::Run;
 use crate::sstable::{ReadCounters, key_hash};
 
@@ -23,6 +23,9 @@ pub(crate) struct Lookup<'k, 't> {
     reads: ReadCounters,
     /// It needs nothing from older sources.
     is_done: bool,
+    /// Something was found, and since somebody asked.
+    has_found: bool,
+    has_changed: bool,
 }
 
 impl<'k, 't> Lookup<'k, 't> {
@@ -33,6 +36,8 @@ impl<'k, 't> Lookup<'k, 't> {
             fold: Fold::new(read_time),
             reads: ReadCounters::default(),
             is_done: false,
+            has_found: false,
+            has_changed: false,
         }
     }
 
@@ -73,9 +78,49 @@ impl<'k, 't> Lookup<'k, 't> {
     pub(super) fn take_of_run(&mut self, run: &Run, seq: SeqNo) -> Result<()> {
         let hash = *self.hash.get_or_insert_with(|| key_hash(self.key));
         let Self { fold, reads, .. } = self;
-        let is_based = run.versions(self.key, hash, seq, reads, |version| fold.take(version))?;
-        self.is_done = is_based || self.fold.is_covered();
+        let mut has_any = false;
+        let is_based = run.versions(self.key, hash, seq, reads, |version| {
+            has_any = true;
+            fold.take(version)
+        })?;
+        self.note(has_any, is_based);
         Ok(())
+    }
+
+    /// Says of a source whether it had versions, and whether the base was among them.
+    fn note(&mut self, has_any: bool, is_based: bool) {
+        self.is_done = is_based || self.fold.is_covered();
+        self.has_found |= has_any;
+        self.has_changed |= has_any;
+    }
+
+    /// Whether anything was found of any key.
+    pub(super) fn any_found(lookups: &[Self]) -> bool {
+        lookups.iter().any(|lookup| lookup.has_found)
+    }
+
+    /// Whether more was found of a key since this was asked before.
+    pub(super) fn take_changed(lookups: &mut [Self]) -> bool {
+        let take = |any, lookup: &mut Self| any | std::mem::take(&mut lookup.has_changed);
+        lookups.iter_mut().fold(false, take)
+    }
+
+    /// Whether the reader needs nothing of the sources that are left, none of which has a
+    /// timestamp above `greatest_left`. What cannot be folded is never enough.
+    pub(super) fn are_enough(
+        lookups: &mut [Self],
+        greatest_left: i64,
+        merger: &Merger,
+        enough: IsEnough<'_>,
+    ) -> bool {
+        let so_far = |lookup: &mut Self| lookup.fold.so_far(lookup.key, merger);
+        let values: Option<Vec<_>> = lookups.iter_mut().map(so_far).collect();
+        values.is_some_and(|values| {
+            enough(&FoundSoFar {
+                values: &values,
+                greatest_left,
+            })
+        })
     }
 
     /// Takes for each that goes on what a memtable has numbered `<= seq`.
@@ -97,7 +142,7 @@ impl<'k, 't> Lookup<'k, 't> {
             before = lookup.key;
             let newest = found.filter(|entry| entry.key() == lookup.key);
             let is_based = newest.is_some_and(|newest| lookup.take_from(newest, memtable, merger));
-            lookup.is_done = is_based || lookup.fold.is_covered();
+            lookup.note(newest.is_some(), is_based);
         }
     }
 

@@ -22,9 +22,9 @@ use crate::error::Result;
 use crate::key::{KeyRange, RangeTombstones, RunId, SeqNo, is_before};
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
-use crate::read::Merger;
+use crate::read::{IsEnough, Merger};
 use crate::runs::Run;
-use crate::version::{Lookup, Source};
+use crate::version::{Layer, Lookup, Source};
 
 /// A table at one moment.
 #[derive(Debug, Clone)]
@@ -50,40 +50,67 @@ impl TableVersion {
     /// Gives each look-up the versions of its key numbered `<= seq`, as many as it takes.
     /// All that is numbered so is decided. Keys that ascend and are neighbours cost less.
     /// A range tombstone of a source hides what is older in it, and all that older sources
-    /// have.
+    /// have. With `enough` it ends where that says so.
     pub(crate) fn get(
         &self,
         lookups: &mut [Lookup<'_, '_>],
         seq: SeqNo,
         merger: &Merger,
+        enough: Option<IsEnough<'_>>,
     ) -> Result<()> {
-        for memtable in std::iter::once(&self.memtable).chain(&self.frozen) {
-            match memtable.run() {
-                Some(run) => {
+        let mut asked_with = i64::MAX;
+        let mut layers = self.layers(seq);
+        while let Some(layer) = layers.next() {
+            match layer {
+                Layer::Memtable(memtable) => {
+                    Lookup::take_of_memtable(lookups, memtable, seq, merger);
+                }
+                Layer::WaitingRun(run) => {
                     for lookup in Lookup::open(lookups) {
                         lookup.take_of_run(run, seq)?;
                     }
                 }
-                None => Lookup::take_of_memtable(lookups, memtable, seq, merger),
-            }
-            if Lookup::open(lookups).next().is_none() {
-                return Ok(());
-            }
-        }
-        for run in self.runs.iter().filter(|run| run.is_seen_at(seq)) {
-            let tombstones = run.range_tombstones();
-            let tombstones = tombstones.filter(|_| !mutation::is(Mutation::GetPastRangeTombstones));
-            for lookup in Lookup::open(lookups) {
-                if let Some(tombstone) = tombstones.and_then(|t| t.covering(lookup.key(), seq)) {
-                    lookup.hide_below(tombstone);
+                Layer::Run(run) => {
+                    let tombstones = run.range_tombstones();
+                    let tombstones =
+                        tombstones.filter(|_| !mutation::is(Mutation::GetPastRangeTombstones));
+                    for lookup in Lookup::open(lookups) {
+                        let covering = tombstones.and_then(|t| t.covering(lookup.key(), seq));
+                        if let Some(tombstone) = covering {
+                            lookup.hide_below(tombstone);
+                        }
+                        lookup.take_of_run(run, seq)?;
+                    }
                 }
-                lookup.take_of_run(run, seq)?;
             }
             if Lookup::open(lookups).next().is_none() {
                 return Ok(());
+            }
+            if let Some(enough) = enough
+                && Lookup::any_found(lookups)
+            {
+                let left = Layer::greatest_timestamp_of(layers.clone());
+                // The same answer as before otherwise.
+                if (Lookup::take_changed(lookups) || left < asked_with)
+                    && Lookup::are_enough(lookups, left, merger, enough)
+                {
+                    return Ok(());
+                }
+                asked_with = left;
             }
         }
         Ok(())
+    }
+
+    /// What a reader at `seq` looks at, newest first.
+    fn layers(&self, seq: SeqNo) -> impl Iterator<Item = Layer<'_>> + Clone {
+        let memtables = std::iter::once(&self.memtable).chain(&self.frozen);
+        let memtables = memtables.map(|memtable| match memtable.run() {
+            Some(run) => Layer::WaitingRun(run),
+            None => Layer::Memtable(memtable),
+        });
+        let runs = self.runs.iter().filter(move |run| run.is_seen_at(seq));
+        memtables.chain(runs.map(Layer::Run))
     }
 
     /// Whether a memtable has something that a reader at `seq` may see.

@@ -161,6 +161,12 @@ impl KeyLayout {
         ordered::is_reconstructible(&self.clustering[column].ty, value)
     }
 
+    /// Whether every clustering value can be had back from its key.
+    pub fn is_always_reconstructible(&self) -> bool {
+        let mut columns = self.clustering.iter();
+        columns.all(|column| ordered::always_reconstructible(&column.ty))
+    }
+
     /// The values of encoded clustering columns, one for each column. Those that are not
     /// reconstructible come as another value that compares as equal.
     ///

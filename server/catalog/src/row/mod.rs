@@ -22,6 +22,7 @@ mod builder;
 mod bytes;
 mod cell;
 mod collection;
+mod decided;
 mod decode;
 mod error;
 mod garbage;

@@ -141,8 +141,22 @@ impl<'a> RowView<'a> {
         }
     }
 
+    /// The operand.
+    pub(super) fn row(&self) -> RowRef<'a> {
+        self.row
+    }
+
+    /// The greatest deletion that lies above all of it.
+    pub(super) fn deletion(&self) -> Option<Deletion> {
+        self.deletion
+    }
+
     #[inline]
-    fn live(&self, id: u32, column: Column<'a>) -> Result<Option<LiveColumn<'a>>, RowError> {
+    pub(super) fn live(
+        &self,
+        id: u32,
+        column: Column<'a>,
+    ) -> Result<Option<LiveColumn<'a>>, RowError> {
         let deletion = self.deletion_of(id);
         match column {
             Column::Cell(cell) => {

@@ -2,7 +2,7 @@
 //! row's key and operand. What is not wanted is not decoded.
 
 use ebb_catalog::key::DecodedKey;
-use ebb_catalog::row::{Header, LiveCell, LiveColumn, RowView};
+use ebb_catalog::row::{Header, LiveCell, LiveColumn, RowRef, RowView};
 use ebb_catalog::schema::{ColumnKind, TableSchema};
 use ebb_catalog::types::elements;
 
@@ -24,6 +24,10 @@ pub struct Fetch {
     /// Ids of all columns of the kind, where others were dropped.
     known_statics: Option<Vec<u32>>,
     known_regular: Option<Vec<u32>>,
+    /// The clustering is looked at, and keys do not say how it was written.
+    needs_original: bool,
+    /// Values that add up: all of them count.
+    is_counter: bool,
 }
 
 /// Columns by ascending id, and their slots.
@@ -87,7 +91,37 @@ impl Fetch {
             regular: by_id(ColumnKind::Regular),
             known_statics: known(ColumnKind::Static),
             known_regular: known(ColumnKind::Regular),
+            needs_original: of(ColumnKind::Clustering)
+                .any(|_| !schema.layout().is_always_reconstructible()),
+            is_counter: schema.is_counter(),
         }
+    }
+
+    /// Whether what newer places have of a partition's header and of its row at this
+    /// clustering says all that is looked at, `now_s` seconds since 1970; older places
+    /// have no timestamp above `greatest_left`.
+    ///
+    /// # Errors
+    /// Where they are damaged.
+    pub fn is_decided(
+        &self,
+        schema: &TableSchema,
+        (header, row): (Option<&[u8]>, Option<&[u8]>),
+        clustering: &[u8],
+        now_s: i64,
+        greatest_left: i64,
+    ) -> Result<bool> {
+        let header = header.map_or(Ok(Header::EMPTY), Header::parse);
+        let header = header.map_err(of_row)?;
+        let row = row.map_or(Ok(RowRef::EMPTY), RowRef::parse);
+        let view = RowView::new(row.map_err(of_row)?, header.deletion_at(clustering), now_s);
+        let view = view.without(schema.dropped_cells());
+        let is_row = view.is_decided(&self.regular.ids, self.needs_original, greatest_left);
+        let statics = || {
+            let statics = header.static_view(now_s);
+            statics.are_columns_decided(&self.statics.ids, greatest_left)
+        };
+        Ok(!self.is_counter && is_row.map_err(of_row)? && statics().map_err(of_row)?)
     }
 }
 
@@ -166,7 +200,7 @@ impl<'p> Partition<'p> {
     where
         'p: 'r,
     {
-        let row = ebb_catalog::row::RowRef::parse(operand).map_err(of_row)?;
+        let row = RowRef::parse(operand).map_err(of_row)?;
         let view = RowView::new(row, self.header.deletion_at(clustering), self.now_s);
         let view = view.without(self.schema.dropped_cells());
         let known = self.fetch.known_regular.as_deref();

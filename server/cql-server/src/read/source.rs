@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use ebb_catalog::row::{Cell, Lifetime, Marker, RowBuilder};
 use ebb_catalog::schema::{ColumnKind, TableSchema};
-use ebb_storage::{Range, SnapshotTable, Table, View};
+use ebb_storage::{FoundSoFar, Range, SnapshotTable, Table, View};
 
 use crate::error::{Result, of_row, of_store};
 use crate::system::VirtualRow;
@@ -55,17 +55,22 @@ impl Source<'_> {
         }
     }
 
-    /// The operands of two keys, the first of which is the smaller one.
+    /// The operands of two keys, the first of which is the smaller one, or as much of them
+    /// as is `enough`.
     ///
     /// # Errors
     /// As the store.
-    pub fn get_both(&self, keys: [&[u8]; 2]) -> Result<[Option<Bytes>; 2]> {
+    pub fn get_both(
+        &self,
+        keys: [&[u8]; 2],
+        enough: &dyn Fn(&FoundSoFar<'_>) -> bool,
+    ) -> Result<[Option<Bytes>; 2]> {
         let found = match self {
-            Self::Live(table, view) => view.get_many(table, &keys).map_err(of_store)?,
-            Self::Snapshot(table, _) => table.get_many(&keys).map_err(of_store)?,
+            Self::Live(table, view) => view.get_many_until(table, &keys, enough),
+            Self::Snapshot(table, _) => table.get_many_until(&keys, enough),
             Self::Computed(_) => return Ok([self.get(keys[0])?, self.get(keys[1])?]),
         };
-        let mut found = found.into_iter();
+        let mut found = found.map_err(of_store)?.into_iter();
         Ok([(); 2].map(|()| found.next().flatten()))
     }
 

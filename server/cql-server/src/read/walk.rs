@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ebb_catalog::key::{ByteRange, DecodedKey, PartitionKey, Place};
-use ebb_catalog::schema::TableSchema;
+use ebb_catalog::schema::{ColumnKind, TableSchema};
 use ebb_cql::protocol::Consistency;
+use ebb_storage::FoundSoFar;
 
 use super::fetch::{Fetch, Partition, Seen};
 use super::filter::Filter;
@@ -157,7 +158,8 @@ impl Walk<'_> {
         let (header, mut only) = match self.rows {
             Rows::Exactly(clusterings) if clusterings.len() == 1 => {
                 let key = [&rows[..], &clusterings[0]].concat();
-                let [header, row] = self.source.get_both([&header_key, &key])?;
+                let enough = |found: &FoundSoFar<'_>| self.is_enough(&clusterings[0], found);
+                let [header, row] = self.source.get_both([&header_key, &key], &enough)?;
                 (header, Some(row))
             }
             _ => (self.source.get(&header_key)?, None),
@@ -341,6 +343,26 @@ impl Walk<'_> {
             }
         }
         Ok(End::Done)
+    }
+
+    /// Whether the newest writes of a header and a row say all that is looked at. What is
+    /// damaged says nothing; whoever reads it in the end reports it.
+    fn is_enough(&self, clustering: &[u8], found: &FoundSoFar<'_>) -> bool {
+        let [header, row] = found.values else {
+            return false;
+        };
+        let (header, row) = (header.as_deref(), row.as_deref());
+        let decided = self.fetch.is_decided(
+            self.schema,
+            (header, row),
+            clustering,
+            self.now_s,
+            found.greatest_left,
+        );
+        // A partition without rows may have one of its static columns.
+        let is_about_rows =
+            !self.static_rows || self.schema.columns_of(ColumnKind::Static).is_empty();
+        is_about_rows && decided.unwrap_or(false)
     }
 
     /// Whether what is asked of clusterings holds of one, where all partitions are read.

@@ -1,3 +1,4 @@
+mod decided;
 mod golden;
 mod hostile;
 mod model;

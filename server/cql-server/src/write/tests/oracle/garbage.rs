@@ -33,6 +33,8 @@ const GRACE_S: i64 = 20;
 const SKEW_S: i64 = 2;
 
 const COLUMNS: &str = "k, c, d, s, v, w, m, e, writetime(v), ttl(v)";
+/// How many of them, the first, are the key.
+const KEY_COLUMNS: usize = 3;
 
 /// A mistake that an operator could make.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +48,8 @@ enum Fault {
     OverlooksGrace,
     /// Says that values have no timestamps.
     HasNoBounds,
+    /// Says that the greatest timestamp of a value is a little less.
+    UnderstatesTimestamps,
     /// Says that a header deletes nothing but itself.
     HasNoGroups,
 }
@@ -66,6 +70,13 @@ impl MergeOperator for Faulty {
     fn timestamps(&self, key: &[u8], value: &[u8]) -> Option<TimestampBounds> {
         match self.1 {
             Fault::HasNoBounds => Some(TimestampBounds::NONE),
+            Fault::UnderstatesTimestamps => {
+                let bounds = self.0.timestamps(key, value)?;
+                Some(TimestampBounds {
+                    greatest: bounds.greatest.saturating_sub(1),
+                    ..bounds
+                })
+            }
             _ => self.0.timestamps(key, value),
         }
     }
@@ -88,7 +99,7 @@ impl MergeOperator for Faulty {
             Fault::OverlooksHeads => context.head = None,
             Fault::OverlooksOthers => context.oldest_elsewhere = i64::MAX,
             Fault::OverlooksGrace => context.read_time_ms += GRACE_S as u64 * 2_000,
-            Fault::HasNoBounds | Fault::HasNoGroups => {}
+            Fault::HasNoBounds | Fault::UnderstatesTimestamps | Fault::HasNoGroups => {}
         }
         self.0.purge(key, value, &context)
     }
@@ -280,6 +291,7 @@ impl Trial {
             let start = format!("{k} {c} {d} ");
             let row = rows.iter().find(|row| row.starts_with(&start));
             self.expect(&select, &found, row.unwrap_or(&""));
+            self.check_columns("t", (k, c, d), row.copied());
         }
         self.check_pages(&shown);
         for at in 0..self.taken.len() {
@@ -289,8 +301,33 @@ impl Trial {
                 let select = format!("SELECT {COLUMNS} FROM t USING SNAPSHOT {name} WHERE k = {k}");
                 let found = self.server().rows(&select);
                 self.expect(&select, &found, expected);
+                let (c, d) = (self.rng.random_range(0..3), self.rng.random_range(0..3));
+                let mut rows = expected.split(" | ");
+                let row = rows.find(|row| row.starts_with(&format!("{k} {c} {d} ")));
+                self.check_columns(&format!("t USING SNAPSHOT {name}"), (k, c, d), row);
             }
         }
+    }
+
+    /// Who reads some columns of a row, given as it is shown, may need less of it.
+    fn check_columns(&mut self, from: &str, (k, c, d): (i32, i32, i32), row: Option<&str>) {
+        let all: Vec<&str> = COLUMNS.split(", ").collect();
+        let count = self.rng.random_range(1..3);
+        let some = |rng: &mut ChaCha8Rng| rng.random_range(KEY_COLUMNS..all.len());
+        let places: Vec<usize> = (0..count).map(|_| some(&mut self.rng)).collect();
+        let names: Vec<&str> = places.iter().map(|&at| all[at]).collect();
+        let names = names.join(", ");
+        let select = format!("SELECT {names} FROM {from} WHERE k = {k} AND c = {c} AND d = {d}");
+        let found = self.server().rows(&select);
+        let values = |row: &str| {
+            let values: Vec<&str> = row.split(' ').collect();
+            places
+                .iter()
+                .map(|&at| values[at])
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        self.expect(&select, &found, &row.map_or(String::new(), values));
     }
 
     /// All of the table, in pages that end within partitions.
@@ -399,6 +436,7 @@ fn an_operator_that_makes_a_mistake_is_found_out() {
         Fault::OverlooksOthers,
         Fault::OverlooksGrace,
         Fault::HasNoBounds,
+        Fault::UnderstatesTimestamps,
         Fault::HasNoGroups,
     ] {
         let fails = |seed| catch_unwind(AssertUnwindSafe(|| run(seed, 250, Some(fault)))).is_err();

@@ -1,0 +1,38 @@
+//! What a point read looks at, one after the other.
+
+use std::sync::Arc;
+
+use crate::memtable::Memtable;
+use crate::mutation::{self, Mutation};
+use crate::runs::Run;
+
+/// One source of a table.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Layer<'v> {
+    Memtable(&'v Arc<Memtable>),
+    /// An ingested run that has its place among the memtables.
+    WaitingRun(&'v Arc<Run>),
+    Run(&'v Arc<Run>),
+}
+
+impl Layer<'_> {
+    /// No value in it that is visible has a greater timestamp; [`i64::MIN`] without any,
+    /// [`i64::MAX`] when nothing is known.
+    fn greatest_timestamp(self) -> i64 {
+        match self {
+            Self::Memtable(_) if mutation::is(Mutation::StopAboveMemtables) => i64::MIN,
+            Self::Memtable(memtable) => memtable.greatest_timestamp(),
+            Self::WaitingRun(run) | Self::Run(run) => run.greatest_timestamp(),
+        }
+    }
+
+    /// The same of several. The order of layers is that of commits: a timestamp in the last
+    /// of them may be the greatest.
+    pub(super) fn greatest_timestamp_of(layers: impl Iterator<Item = Self>) -> i64 {
+        let first = mutation::replace(usize::MAX, Mutation::StopByTheNextSource, 1);
+        let each = layers.take(first).map(Self::greatest_timestamp);
+        let greatest = each.max().unwrap_or(i64::MIN);
+        let below = greatest.saturating_sub(1);
+        mutation::replace(greatest, Mutation::StopAtEqualTimestamps, below)
+    }
+}
