@@ -274,3 +274,23 @@ fn after_a_failure_nothing_is_merged_that_could_not_be_installed() {
     assert_eq!(db.stats().tables[0].runs.len(), 2);
     assert_eq!(content(table.range::<&[u8], _>(..)).unwrap().len(), 101);
 }
+
+/// Blocks of files that had gone kept those of their successor out of the cache, the more
+/// the more often they had been read.
+#[test]
+fn blocks_of_files_that_went_leave_the_cache() {
+    let mem = MemDisk::new();
+    let (db, _keyspace, table) = open(options(&mem, Maintenance::Manual));
+    let read = || (0..100).for_each(|i| drop(table.get(format!("{i:03}").as_bytes()).unwrap()));
+    for value in 0..2 {
+        fill(&table, 100, value);
+        db.flush().unwrap();
+        read();
+    }
+    assert!(db.stats().cache_bytes > 0);
+    db.compact().unwrap();
+    assert_eq!(db.stats().tables[0].runs.len(), 1);
+    assert_eq!(db.stats().cache_bytes, 0);
+    read();
+    assert!(db.stats().cache_bytes > 0);
+}

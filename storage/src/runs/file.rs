@@ -58,6 +58,7 @@ impl RunFile {
 impl Drop for RunFile {
     fn drop(&mut self) {
         if self.obsolete.load(Ordering::Relaxed) {
+            self.table.forget_blocks();
             // A file that cannot be removed now is an orphan, which the next
             // opening removes.
             let _ = self.tables.delete(self.number.0);

@@ -97,6 +97,14 @@ impl BlockCache {
         evicted.map(|(_key, block)| block)
     }
 
+    /// Takes a block out that nobody will look for any more: one that was used often would
+    /// stay for long, and keep new ones out.
+    pub(super) fn remove(&self, file_number: u64, offset: u64) {
+        if let Some(blocks) = &self.blocks {
+            blocks.remove(&(file_number, offset));
+        }
+    }
+
     /// Lookups that found their block, since the cache was made.
     pub(crate) fn hits(&self) -> u64 {
         self.hits.load(Ordering::Relaxed)

@@ -217,6 +217,13 @@ impl SsTable {
         }
     }
 
+    /// Takes all its blocks out of the cache: the file is going.
+    pub(crate) fn forget_blocks(&self) {
+        let (index, number) = (self.index(), self.properties().file_number);
+        let offsets = (0..index.len()).map(|position| index.handle(position).offset);
+        offsets.for_each(|offset| self.cache.remove(number, offset));
+    }
+
     /// Memory of a block that went when this thread put one into the cache.
     pub(super) fn take_evicted(&self) -> Bytes {
         SPARE.take()
