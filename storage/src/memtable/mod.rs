@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   Memtable ── SkipList ── Arena ── Chunk      versions by (key, number)
-//!       │                     └───── ChunkPool  memory for the next one
+//!       │          │          └───── ChunkPool  memory for the next one
+//!       │          └─────── Node                where the parts of a version lie
 //!       └────── RangeTombstones                 replaced as a whole
 //! ```
 //!
@@ -11,6 +12,7 @@
 
 mod arena;
 mod chunk;
+mod node;
 mod pool;
 mod skiplist;
 mod table;

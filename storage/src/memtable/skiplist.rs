@@ -5,9 +5,9 @@
 //!   level 2   head ──────────────► b9 ─────────────────► ·
 //!   level 1   head ──────► a4 ───► b9 ─────────► c1 ───► ·
 //!   level 0   head ► a7 ─► a4 ───► b9 ─► b2 ───► c1 ───► ·
-//!
-//!   a node    | prefix 16 | number 8 | lengths 8 | kind, height | links | key | value |
 //! ```
+//!
+//! [`super::node`] says what a node is in memory.
 //!
 //! An operand's node has one more link: to a *fold*, a node on no level, once a reader
 //! left one there ([`SkipList::leave_fold`]).
@@ -33,15 +33,11 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 
 use super::arena::Arena;
-use super::chunk::ALIGN_BYTES;
+use super::node::{HEIGHT_MAX, Header, Link, Node, PREFIX_BYTES, Prefix};
 use super::pool::ChunkPool;
 use crate::key::{Kind, SeqNo};
 use crate::sync::Ordering;
-use crate::sync::in_place::{AtomicPtr, AtomicUsize, Complete};
-
-/// Enough for 4^12 nodes, as each level has a quarter of the one below. A checker
-/// looks at each link.
-const HEIGHT_MAX: usize = if cfg!(loom) { 2 } else { 12 };
+use crate::sync::in_place::{AtomicUsize, Complete};
 
 /// A value of more bytes lies outside of the arena, and who reads it shares it;
 /// a smaller one is copied, so that it keeps no memtable alive.
@@ -49,91 +45,6 @@ pub(super) const COPIED_BYTES_MAX: usize = 4 << 10;
 
 /// So many steps from where another key was found cost less than a search from the top.
 const STEPS_MAX: usize = 4;
-
-/// How many bytes of a key are compared as integers.
-const PREFIX_BYTES: usize = 16;
-
-/// Where a link leads; null at the end of a level.
-type Link = AtomicPtr<Node>;
-
-/// A version, its links behind it (as many as `height`, and of an operand one to its
-/// fold), then its key, then its value: the bytes, or a [`Bytes`], aligned.
-#[repr(C)]
-struct Node {
-    header: Complete<Header>,
-    links: [Link; 0],
-}
-
-struct Header {
-    prefix: Prefix,
-    seq: SeqNo,
-    key_bytes: u32,
-    value_bytes: u32,
-    kind: Kind,
-    height: u8,
-    /// Whether the value is a [`Bytes`].
-    shared: bool,
-}
-
-const _: () = assert!(align_of::<Node>() <= ALIGN_BYTES && align_of::<Bytes>() <= ALIGN_BYTES);
-
-impl Header {
-    /// # Panics
-    /// When key or value have 4 GiB.
-    fn new(key: &[u8], seq: SeqNo, kind: Kind, value: &[u8], shared: bool) -> Self {
-        let bytes = |slice: &[u8]| u32::try_from(slice.len()).expect("less than 4 GiB");
-        Self {
-            prefix: Prefix::of(key),
-            seq,
-            key_bytes: bytes(key),
-            value_bytes: bytes(value),
-            kind,
-            height: height_of(seq) as u8,
-            shared,
-        }
-    }
-
-    fn links(&self) -> usize {
-        usize::from(self.height) + usize::from(self.kind == Kind::Merge)
-    }
-
-    fn key_offset(&self) -> usize {
-        size_of::<Node>() + self.links() * size_of::<Link>()
-    }
-
-    fn value_offset(&self) -> usize {
-        let end = self.key_offset() + self.key_bytes as usize;
-        match self.shared {
-            true => end.next_multiple_of(align_of::<Bytes>()),
-            false => end,
-        }
-    }
-
-    fn node_bytes(&self) -> usize {
-        self.value_offset()
-            + match self.shared {
-                true => size_of::<Bytes>(),
-                false => self.value_bytes as usize,
-            }
-    }
-}
-
-/// The first bytes of a key, zeros behind a shorter one: the order of two is that
-/// of the keys, unless they are equal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Prefix(u64, u64);
-
-impl Prefix {
-    fn of(key: &[u8]) -> Self {
-        let mut bytes = [0; PREFIX_BYTES];
-        match key.first_chunk() {
-            Some(first) => bytes = *first,
-            None => bytes[..key.len()].copy_from_slice(key),
-        }
-        let value = u128::from_be_bytes(bytes);
-        Self((value >> 64) as u64, value as u64)
-    }
-}
 
 /// A place in the order.
 #[derive(Clone, Copy)]
@@ -597,17 +508,6 @@ fn advance<'a>(
 #[inline(always)]
 fn pointer(entry: Option<Entry<'_>>) -> *mut Node {
     entry.map_or(std::ptr::null_mut(), |entry| entry.node.as_ptr())
-}
-
-/// How many levels have the node of this number: one more for each quarter of
-/// them, drawn from the number, which no other node has.
-fn height_of(seq: SeqNo) -> usize {
-    // The finisher of SplitMix64: every bit of the result hangs on all.
-    let mut bits = seq.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^= bits >> 31;
-    (1 + bits.trailing_zeros() as usize / 2).min(HEIGHT_MAX)
 }
 
 impl Drop for SkipList {

@@ -2,6 +2,7 @@
 
 use loom::thread;
 
+use super::super::node::height_of;
 use super::*;
 
 fn explore(model: impl Fn() + Send + Sync + 'static) {

@@ -1,0 +1,118 @@
+//! What a node of the skip list is in memory: its parts, where they lie, and how many levels
+//! it is on. Who writes and reads it is [`super::skiplist`].
+//!
+//! ```text
+//!   | prefix 16 | number 8 | lengths 8 | kind, height | links | key | value |
+//! ```
+
+use bytes::Bytes;
+
+use super::chunk::ALIGN_BYTES;
+use crate::key::{Kind, SeqNo};
+use crate::sync::in_place::{AtomicPtr, Complete};
+
+/// Enough for 4^12 nodes, as each level has a quarter of the one below. A checker
+/// looks at each link.
+pub(super) const HEIGHT_MAX: usize = if cfg!(loom) { 2 } else { 12 };
+
+/// How many bytes of a key are compared as integers.
+pub(super) const PREFIX_BYTES: usize = 16;
+
+/// Where a link leads; null at the end of a level.
+pub(super) type Link = AtomicPtr<Node>;
+
+/// A version, its links behind it (as many as `height`, and of an operand one to its
+/// fold), then its key, then its value: the bytes, or a [`Bytes`], aligned.
+#[repr(C)]
+pub(super) struct Node {
+    pub(super) header: Complete<Header>,
+    links: [Link; 0],
+}
+
+pub(super) struct Header {
+    pub(super) prefix: Prefix,
+    pub(super) seq: SeqNo,
+    pub(super) key_bytes: u32,
+    pub(super) value_bytes: u32,
+    pub(super) kind: Kind,
+    pub(super) height: u8,
+    /// Whether the value is a [`Bytes`].
+    pub(super) shared: bool,
+}
+
+const _: () = assert!(align_of::<Node>() <= ALIGN_BYTES && align_of::<Bytes>() <= ALIGN_BYTES);
+
+impl Header {
+    /// # Panics
+    /// When key or value have 4 GiB.
+    #[inline]
+    pub(super) fn new(key: &[u8], seq: SeqNo, kind: Kind, value: &[u8], shared: bool) -> Self {
+        let bytes = |slice: &[u8]| u32::try_from(slice.len()).expect("less than 4 GiB");
+        Self {
+            prefix: Prefix::of(key),
+            seq,
+            key_bytes: bytes(key),
+            value_bytes: bytes(value),
+            kind,
+            height: height_of(seq) as u8,
+            shared,
+        }
+    }
+
+    #[inline]
+    pub(super) fn links(&self) -> usize {
+        usize::from(self.height) + usize::from(self.kind == Kind::Merge)
+    }
+
+    #[inline]
+    pub(super) fn key_offset(&self) -> usize {
+        size_of::<Node>() + self.links() * size_of::<Link>()
+    }
+
+    #[inline]
+    pub(super) fn value_offset(&self) -> usize {
+        let end = self.key_offset() + self.key_bytes as usize;
+        match self.shared {
+            true => end.next_multiple_of(align_of::<Bytes>()),
+            false => end,
+        }
+    }
+
+    #[inline]
+    pub(super) fn node_bytes(&self) -> usize {
+        self.value_offset()
+            + match self.shared {
+                true => size_of::<Bytes>(),
+                false => self.value_bytes as usize,
+            }
+    }
+}
+
+/// The first bytes of a key, zeros behind a shorter one: the order of two is that
+/// of the keys, unless they are equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Prefix(u64, u64);
+
+impl Prefix {
+    #[inline]
+    pub(super) fn of(key: &[u8]) -> Self {
+        let mut bytes = [0; PREFIX_BYTES];
+        match key.first_chunk() {
+            Some(first) => bytes = *first,
+            None => bytes[..key.len()].copy_from_slice(key),
+        }
+        let value = u128::from_be_bytes(bytes);
+        Self((value >> 64) as u64, value as u64)
+    }
+}
+
+/// How many levels have the node of this number: one more for each quarter of
+/// them, drawn from the number, which no other node has.
+pub(super) fn height_of(seq: SeqNo) -> usize {
+    // The finisher of SplitMix64: every bit of the result hangs on all.
+    let mut bits = seq.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^= bits >> 31;
+    (1 + bits.trailing_zeros() as usize / 2).min(HEIGHT_MAX)
+}
