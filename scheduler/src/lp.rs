@@ -66,6 +66,18 @@ pub struct Solution {
     /// eight digits, the smaller: what is bounded below by it stays so.
     pub value: f64,
     values: Vec<f64>,
+    multipliers: Vec<f64>,
+}
+
+impl Solution {
+    /// The dual solution: a number for each row of [`LinearProgramme::at_least`] and
+    /// [`LinearProgramme::at_most`], in the order they were added, 0 or more and as exact as
+    /// the solver is. By so much the value rises (at least) or falls (at most) with one more
+    /// unit of the row's bound.
+    #[must_use]
+    pub fn multipliers(&self) -> &[f64] {
+        &self.multipliers
+    }
 }
 
 impl Index<Variable> for Solution {
@@ -162,6 +174,9 @@ impl LinearProgramme {
             SolverStatus::Solved | SolverStatus::AlmostSolved => Ok(Solution {
                 value: (solver.solution.obj_val).min(solver.solution.obj_val_dual),
                 values: solver.solution.x,
+                multipliers: (solver.solution.z[equal..].iter())
+                    .map(|multiplier| multiplier.max(0.0))
+                    .collect(),
             }),
             SolverStatus::PrimalInfeasible | SolverStatus::AlmostPrimalInfeasible => {
                 Err(LpError::Infeasible)
@@ -190,6 +205,10 @@ mod tests {
         // 2x + y = 10 with y <= 4: x = 3, y = 4.
         assert!((solution[x] - 3.0).abs() < 1e-6 && (solution[y] - 4.0).abs() < 1e-6);
         assert!((solution.value - 13.0).abs() < 1e-6);
+        // A unit more of y saves 3/2 and costs 1; y >= 1 does not bind.
+        let multipliers = solution.multipliers();
+        assert_eq!(multipliers.len(), 2);
+        assert!((multipliers[0] - 0.5).abs() < 1e-6 && multipliers[1].abs() < 1e-6);
     }
 
     #[test]

@@ -283,7 +283,9 @@ fn figure_1(number: f64, _seed: u64) -> Result<Vec<f64>, LpError> {
     };
     let instance = Instance::new(3, vec![job(1, 4, 2), job(2, 1, 1)]).expect("a constant");
     let fifo = non_idling(&instance, &ranks(&instance, |at| at as f64));
-    let (planned, _) = mars(&instance, Objective::Jobs, EPS)?;
+    // To the end: the first programme, in which both jobs end at 175 s, is near enough for
+    // eps 0.3 and tells nothing of their order.
+    let (planned, _) = mars(&instance, Objective::Jobs, 0.0)?;
     let end_s = |schedule: &Schedule| schedule.completion_s(&instance, number as usize - 1);
     Ok(vec![end_s(&fifo), end_s(&planned)])
 }

@@ -13,86 +13,23 @@
 //! all sets, those violated most are prefixes of the tasks sorted by middle finish time
 //! S + p/2, so that a solution without a violated prefix satisfies all of (4).
 //!
-//! Rows of one order share a chain of variables, each at most the one before it plus its
-//! own tasks' p S, instead of a dense triangle of rows.
+//! | file | what it holds |
+//! | --- | --- |
+//! | `by_jobs` | the programme for jobs: a variable for each job |
+//! | `by_tasks` | that for tasks: a variable for each task |
+//! | `cuts` | which violated prefixes become rows, and which rows go again |
+
+mod by_jobs;
+mod by_tasks;
+mod cuts;
 
 use super::instance::Instance;
 use super::schedule::Objective;
-use crate::lp::{LinearProgramme, LpError, Variable};
-use crate::model::TaskKind;
-
-/// Which violated prefixes of an order become rows.
-#[derive(Clone, Copy, Debug)]
-struct Cuts {
-    /// Every how many-th. Neighbours say nearly the same, and the rest follows in later
-    /// rounds if it has to.
-    every: usize,
-    /// At most so many of one order: rows of many orders meet in the solver's matrices,
-    /// which fill up.
-    rows_max: usize,
-    /// Whether rows of earlier orders go that the last solution is far from.
-    drop_slack: bool,
-}
-
-impl Cuts {
-    /// COGE's: with these the most random scenario comes to the published ratios.
-    const COGE: Self = Self {
-        every: 8,
-        rows_max: usize::MAX,
-        drop_slack: false,
-    };
-    /// To converge.
-    const CONVERGED: Self = Self {
-        every: 1,
-        rows_max: 48,
-        drop_slack: true,
-    };
-
-    /// Of the `violated` prefixes, by their length, those that become rows: the longest of
-    /// each stretch, which says most about the tasks behind it.
-    fn chosen(self, violated: &[Row]) -> Vec<Row> {
-        let every = self
-            .every
-            .max(violated.len().div_ceil(self.rows_max.max(1)));
-        let mut chosen: Vec<Row> = violated.iter().rev().step_by(every).copied().collect();
-        chosen.reverse();
-        chosen
-    }
-}
-
-/// A slack of a row, as a part of its right side, from which on it may go.
-const SLACK_MIN: f64 = 1e-3;
-
-/// That the sum of p S over a prefix is at least the right side.
-#[derive(Clone, Copy, Debug)]
-struct Row {
-    /// How many tasks of the order.
-    length: usize,
-    right: f64,
-}
-
-/// Rows of one order of a pool's tasks.
-#[derive(Debug)]
-struct Chain {
-    machines: usize,
-    order: Vec<usize>,
-    rows: Vec<Row>,
-}
-
-impl Chain {
-    fn drop_slack(&mut self, instance: &Instance, start_s: &[f64]) {
-        let (mut sum, mut at) = (0.0, 0);
-        let order = &self.order;
-        self.rows.retain(|row| {
-            let own = order[at..row.length].iter();
-            sum += own
-                .map(|&task| instance.tasks[task].length_s * start_s[task])
-                .sum::<f64>();
-            at = row.length;
-            sum - row.right < SLACK_MIN * row.right.abs()
-        });
-    }
-}
+use crate::lp::LpError;
+use by_jobs::ByJobs;
+use by_tasks::ByTasks;
+use cuts::{Chain, Cuts, Row};
+use std::borrow::Cow;
 
 /// The smallest violation that counts, as a part of the right side: what the solver's
 /// accuracy allows.
@@ -208,9 +145,6 @@ impl<'a> Relaxation<'a> {
     }
 
     fn generate(&self, eps: f64, cuts: Cuts) -> Result<Bound, LpError> {
-        let (base, mut chains) = (Programme::new(self), Vec::<Chain>::new());
-        let (mut iterations, mut best) = (0, f64::NEG_INFINITY);
-        let mut no_violation_value = f64::INFINITY;
         if self.instance.tasks.is_empty() {
             return Ok(Bound {
                 value: 0.0,
@@ -221,16 +155,36 @@ impl<'a> Relaxation<'a> {
                 all_hold: true,
             });
         }
+        // Equation (4) says little of times that are long after 0, but counts from any time
+        // before which nothing can start.
+        let first_s = first_start_s(self.instance);
+        let instance = from_time(self.instance, first_s);
+        let shifted = Relaxation {
+            instance: &instance,
+            pools: self.pools.clone(),
+            ..*self
+        };
+        let mut bound = shifted.generate_from_0(eps, cuts)?;
+        let weight: f64 = match self.objective {
+            Objective::Jobs => instance.jobs.iter().map(|job| job.job.weight).sum(),
+            Objective::Tasks => instance.tasks.iter().map(|task| task.weight).sum(),
+        };
+        bound.value += weight * first_s;
+        bound.no_violation_value += weight * first_s;
+        for start_s in &mut bound.start_s {
+            *start_s += first_s;
+        }
+        Ok(bound)
+    }
+
+    fn generate_from_0(&self, eps: f64, cuts: Cuts) -> Result<Bound, LpError> {
+        let programme = Programme::new(self);
+        let mut chains = Vec::<Chain>::new();
+        let (mut iterations, mut best) = (0, f64::NEG_INFINITY);
+        let mut no_violation: Option<(f64, Vec<f64>)> = None;
         loop {
             iterations += 1;
-            let mut programme = base.clone();
-            for chain in &chains {
-                programme.add(chain, self.instance);
-            }
-            let solution = programme.lp.minimise()?;
-            let value = solution.value + programme.constant;
-            let starts = programme.starts.iter();
-            let start_s: Vec<f64> = starts.map(|&start| solution[start]).collect();
+            let Solved { value, start_s } = programme.solve(&chains)?;
             let set_rows = chains.iter().map(|chain| chain.rows.len()).sum();
             // Rows go only while the value rises, or the same ones would come and go.
             if cuts.drop_slack && value > best * (1.0 + 1e-5) {
@@ -240,20 +194,23 @@ impl<'a> Relaxation<'a> {
                 chains.retain(|chain| !chain.rows.is_empty());
             }
             best = best.max(value);
-            let (mut raised_s, mut all_hold) = (start_s.clone(), true);
-            for pool in &self.pools {
-                let order = self.order(pool, &start_s);
-                let violated = self.violated(pool, &order, &start_s, &mut raised_s);
-                if !violated.is_empty() {
-                    all_hold = false;
-                    chains.push(Chain {
-                        machines: pool.machines,
-                        order,
-                        rows: cuts.chosen(&violated),
-                    });
+            let halfway = (no_violation.as_ref())
+                .filter(|_| cuts.halfway)
+                .map(|(_, other_s)| mean(&start_s, &programme.late(other_s)));
+            let before = chains.len();
+            let raised = self.separate(&start_s, cuts, &mut chains);
+            let all_hold = chains.len() == before;
+            let mut feasible = vec![raised];
+            if let Some(halfway_s) = halfway.filter(|_| !all_hold) {
+                feasible.push(self.separate(&halfway_s, cuts, &mut chains));
+            }
+            for raised_s in feasible {
+                let value = self.value(&raised_s);
+                if no_violation.as_ref().is_none_or(|(best, _)| value < *best) {
+                    no_violation = Some((value, raised_s));
                 }
             }
-            no_violation_value = no_violation_value.min(self.value(&raised_s));
+            let no_violation_value = no_violation.as_ref().map_or(value, |(value, _)| *value);
             let near = value >= (1.0 - eps) * no_violation_value;
             if all_hold || near || iterations == ITERATIONS_MAX {
                 return Ok(Bound {
@@ -266,6 +223,24 @@ impl<'a> Relaxation<'a> {
                 });
             }
         }
+    }
+
+    /// Adds rows that these start times violate to `chains`, and returns the no-violation
+    /// solution.
+    fn separate(&self, start_s: &[f64], cuts: Cuts, chains: &mut Vec<Chain>) -> Vec<f64> {
+        let mut raised_s = start_s.to_vec();
+        for pool in &self.pools {
+            let order = self.order(pool, start_s);
+            let violated = self.violated(pool, &order, start_s, &mut raised_s);
+            if !violated.is_empty() {
+                chains.push(Chain {
+                    machines: pool.machines,
+                    order,
+                    rows: cuts.chosen(&violated, self.pools.len()),
+                });
+            }
+        }
+        raised_s
     }
 
     /// The order of a pool's tasks whose prefixes are looked at, ties by position.
@@ -349,85 +324,69 @@ impl<'a> Relaxation<'a> {
     }
 }
 
-/// The linear programme.
-#[derive(Clone)]
-struct Programme {
-    lp: LinearProgramme,
-    /// S of each task.
-    starts: Vec<Variable>,
-    /// What the objective has beside its variables.
-    constant: f64,
+/// When anything can start at the earliest.
+fn first_start_s(instance: &Instance) -> f64 {
+    let released_s = instance.tasks.iter().map(|task| task.released_s);
+    let free_s = instance.free_s.iter().copied();
+    let first_s = released_s.fold(f64::INFINITY, f64::min);
+    first_s.max(free_s.fold(f64::INFINITY, f64::min))
 }
 
-impl Programme {
-    /// Equations (1) to (3). A variable for each job stands between its maps and its
-    /// reduces: maps plus reduces rows instead of maps times reduces.
-    fn new(relaxation: &Relaxation<'_>) -> Self {
-        let instance = relaxation.instance;
-        let mut lp = LinearProgramme::default();
-        let mut constant = 0.0;
-        let by_tasks = relaxation.objective == Objective::Tasks;
-        let starts: Vec<Variable> = (instance.tasks.iter())
-            .map(|task| {
-                let weight = if by_tasks { task.weight } else { 0.0 };
-                constant += weight * task.length_s;
-                lp.variable(weight)
-            })
-            .collect();
-        for job in &instance.jobs {
-            let barrier =
-                (!job.maps.is_empty() && !job.reduces.is_empty()).then(|| lp.variable(0.0));
-            let end = (!by_tasks).then(|| lp.variable(job.job.weight));
-            for at in job.tasks() {
-                let (task, start) = (&instance.tasks[at], starts[at]);
-                match (task.id.kind, barrier) {
-                    (TaskKind::Map, Some(barrier)) => lp.at_least(
-                        [(barrier, 1.0), (start, -1.0)],
-                        task.length_s + task.delay_s,
-                    ),
-                    (TaskKind::Reduce, Some(barrier)) => {
-                        lp.at_least([(start, 1.0), (barrier, -1.0)], 0.0);
-                    }
-                    (_, None) => {}
-                }
-                let implied = task.id.kind == TaskKind::Reduce
-                    && barrier.is_some()
-                    && task.released_s <= job.job.submitted_s;
-                if !implied {
-                    lp.at_least([(start, 1.0)], task.released_s);
-                }
-                if let Some(end) = end
-                    && job.last_tasks().contains(&at)
-                {
-                    lp.at_least([(end, 1.0), (start, -1.0)], task.length_s);
-                }
-            }
-        }
-        Self {
-            lp,
-            starts,
-            constant,
+/// The same with a clock that shows 0 at `first_s`.
+fn from_time(instance: &Instance, first_s: f64) -> Cow<'_, Instance> {
+    if first_s == 0.0 {
+        return Cow::Borrowed(instance);
+    }
+    let mut instance = instance.clone();
+    let free_s = instance.free_s.iter_mut();
+    let submitted_s = instance.jobs.iter_mut().map(|job| &mut job.job.submitted_s);
+    let released_s = instance.tasks.iter_mut().map(|task| &mut task.released_s);
+    for time_s in free_s.chain(submitted_s).chain(released_s) {
+        *time_s = (*time_s - first_s).max(0.0);
+    }
+    Cow::Owned(instance)
+}
+
+fn mean(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter()
+        .zip(b)
+        .map(|(a, b)| f64::midpoint(*a, *b))
+        .collect()
+}
+
+/// What a programme came to.
+#[derive(Debug)]
+struct Solved {
+    value: f64,
+    start_s: Vec<f64>,
+}
+
+#[derive(Debug)]
+enum Programme<'a> {
+    Jobs(ByJobs<'a>),
+    Tasks(ByTasks<'a>),
+}
+
+impl<'a> Programme<'a> {
+    fn new(relaxation: &Relaxation<'a>) -> Self {
+        match relaxation.objective {
+            Objective::Jobs => Self::Jobs(ByJobs::new(relaxation.instance)),
+            Objective::Tasks => Self::Tasks(ByTasks::new(relaxation.instance)),
         }
     }
 
-    fn add(&mut self, chain: &Chain, instance: &Instance) {
-        let (tasks, order) = (&instance.tasks, &chain.order);
-        // Sums are measured in mean tasks, so that all variables are of the size of times.
-        let work_s: f64 = order.iter().map(|&at| tasks[at].length_s).sum();
-        let unit_s = work_s / order.len() as f64 * chain.machines as f64;
-        let mut before: Option<(usize, Variable)> = None;
-        for row in &chain.rows {
-            let sum = self.lp.variable(0.0);
-            let from = before.map_or(0, |(length, _)| length);
-            let own = order[from..row.length].iter().map(|&at| {
-                let part = tasks[at].length_s / unit_s;
-                (self.starts[at], -part)
-            });
-            let terms = before.map(|(_, before)| (before, -1.0)).into_iter();
-            let terms: Vec<_> = terms.chain(own).chain([(sum, 1.0)]).collect();
-            self.lp.at_most(terms, 0.0);
-            self.lp.at_least([(sum, 1.0)], row.right / unit_s);
-            before = Some((row.length, sum));
+    fn solve(&self, chains: &[Chain]) -> Result<Solved, LpError> {
+        match self {
+            Self::Jobs(programme) => programme.solve(chains),
+            Self::Tasks(programme) => programme.solve(chains),
+        }
+    }
+
+    /// Start times of no higher value that violate less, if such are known.
+    fn late(&self, start_s: &[f64]) -> Vec<f64> {
+        match self {
+            Self::Jobs(programme) => programme.late(start_s),
+            Self::Tasks(_) => start_s.to_vec(),
         }
     }
 }

@@ -1,0 +1,92 @@
+//! The programme of an objective of tasks: a variable for the start of each.
+//!
+//! Rows of one order share a chain of variables, each at most the one before it plus its
+//! own tasks' p S, instead of a dense triangle of rows.
+
+use super::cuts::Chain;
+use super::{Instance, Solved};
+use crate::lp::{LinearProgramme, LpError, Variable};
+use crate::model::TaskKind;
+
+/// Equations (1) and (2).
+#[derive(Debug)]
+pub(super) struct ByTasks<'a> {
+    instance: &'a Instance,
+    lp: LinearProgramme,
+    /// S of each task.
+    starts: Vec<Variable>,
+    /// What the objective has beside its variables.
+    constant: f64,
+}
+
+impl<'a> ByTasks<'a> {
+    /// A variable for each job stands between its maps and its reduces: maps plus reduces
+    /// rows instead of maps times reduces.
+    pub fn new(instance: &'a Instance) -> Self {
+        let tasks = &instance.tasks;
+        let mut lp = LinearProgramme::default();
+        let starts: Vec<Variable> = tasks.iter().map(|task| lp.variable(task.weight)).collect();
+        for job in &instance.jobs {
+            let barrier =
+                (!job.maps.is_empty() && !job.reduces.is_empty()).then(|| lp.variable(0.0));
+            for at in job.tasks() {
+                let (task, start) = (&tasks[at], starts[at]);
+                match (task.id.kind, barrier) {
+                    (TaskKind::Map, Some(barrier)) => lp.at_least(
+                        [(barrier, 1.0), (start, -1.0)],
+                        task.length_s + task.delay_s,
+                    ),
+                    (TaskKind::Reduce, Some(barrier)) => {
+                        lp.at_least([(start, 1.0), (barrier, -1.0)], 0.0);
+                    }
+                    (_, None) => {}
+                }
+                let implied = task.id.kind == TaskKind::Reduce
+                    && barrier.is_some()
+                    && task.released_s <= job.job.submitted_s;
+                if !implied {
+                    lp.at_least([(start, 1.0)], task.released_s);
+                }
+            }
+        }
+        Self {
+            instance,
+            lp,
+            starts,
+            constant: tasks.iter().map(|task| task.weight * task.length_s).sum(),
+        }
+    }
+
+    pub fn solve(&self, chains: &[Chain]) -> Result<Solved, LpError> {
+        let mut lp = self.lp.clone();
+        for chain in chains {
+            self.add(chain, &mut lp);
+        }
+        let solution = lp.minimise()?;
+        Ok(Solved {
+            value: solution.value + self.constant,
+            start_s: self.starts.iter().map(|&start| solution[start]).collect(),
+        })
+    }
+
+    fn add(&self, chain: &Chain, lp: &mut LinearProgramme) {
+        let (tasks, order) = (&self.instance.tasks, &chain.order);
+        // Sums are measured in mean tasks, so that all variables are of the size of times.
+        let work_s: f64 = order.iter().map(|&at| tasks[at].length_s).sum();
+        let unit_s = work_s / order.len() as f64 * chain.machines as f64;
+        let mut before: Option<(usize, Variable)> = None;
+        for row in &chain.rows {
+            let sum = lp.variable(0.0);
+            let from = before.map_or(0, |(length, _)| length);
+            let own = order[from..row.length].iter().map(|&at| {
+                let part = tasks[at].length_s / unit_s;
+                (self.starts[at], -part)
+            });
+            let terms = before.map(|(_, before)| (before, -1.0)).into_iter();
+            let terms: Vec<_> = terms.chain(own).chain([(sum, 1.0)]).collect();
+            lp.at_most(terms, 0.0);
+            lp.at_least([(sum, 1.0)], row.right / unit_s);
+            before = Some((row.length, sum));
+        }
+    }
+}
