@@ -34,3 +34,22 @@ pub fn figure_1() -> Instance {
     ];
     Instance::new(3, jobs).unwrap()
 }
+
+/// One machine. Job 0, weight 10: a map of 1 s whose output takes 3 s, a reduce of 1 s that
+/// weighs 10. Job 1, weight 1: a map of 8 s. In the relaxations job 0 ends at 5, its
+/// earliest. The sum of p S over all three is at least (100 - 66) / 2 = 17, so the map of 8 s
+/// starts at (17 - 4) / 8 = 1.625: its middle and its end come after those of the reduce.
+pub fn long_map_beside_a_delay() -> Instance {
+    let mut jobs = vec![
+        job(0, 0.0, 10.0, &[(1.0, 3.0)], &[1.0]),
+        job(1, 0.0, 1.0, &[(8.0, 0.0)], &[]),
+    ];
+    jobs[0].reduces[0].weight = 10.0;
+    Instance::new(1, jobs).unwrap()
+}
+
+/// Of [`long_map_beside_a_delay`]: the machine waits for the reduce, which runs 4..5.
+pub const WAITING_STARTS_S: [f64; 3] = [0.0, 4.0, 5.0];
+
+/// The same: the map of 8 s goes first, as it may start at 1.
+pub const NON_IDLING_STARTS_S: [f64; 3] = [0.0, 9.0, 1.0];

@@ -47,8 +47,13 @@ pub fn mars(
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::figure_1;
+    use super::super::algorithm::Algorithm;
+    use super::super::example::{
+        NON_IDLING_STARTS_S, WAITING_STARTS_S, figure_1, job, long_map_beside_a_delay,
+    };
     use super::super::instance::JobSpec;
+    use super::super::search::Search;
+    use super::super::semi_online::semi_online;
     use super::*;
 
     /// Figure 1 (b): the map of job 2, whose work is the smaller, is among the first three,
@@ -70,5 +75,40 @@ mod tests {
         let (schedule, bound) = mars(&instance, Objective::Jobs, EPS).unwrap();
         assert!(schedule.start_s.is_empty());
         assert_eq!(bound.value, 0.0);
+    }
+
+    #[test]
+    fn mars_waits_and_its_twin_does_not() {
+        let instance = long_map_beside_a_delay();
+        let (schedule, bound) = mars(&instance, Objective::Jobs, 0.0).unwrap();
+        assert!(
+            (bound.value - (10.0 * 5.0 + 9.625)).abs() < 1e-2,
+            "{bound:?}"
+        );
+        assert_eq!(schedule.start_s, WAITING_STARTS_S);
+        assert_eq!(schedule.value(&instance, Objective::Jobs), 63.0);
+        let twin = Algorithm::by_name("mars-non-idling").unwrap();
+        let schedule = twin.schedule(&instance, &bound, 0.0, Search::default());
+        assert_eq!(schedule.unwrap().start_s, NON_IDLING_STARTS_S);
+    }
+
+    /// SO-MarS, one machine, intervals of 10 s. Planned at 10 s: job 1 (weight 9, 1 s)
+    /// 10..11, then job 0 (weight 1), the longer map first: 11..20 and 20..25. At 20 s job 2
+    /// (weight 9, 2 s) is known, and job 0's map of 5 s has not started: 20..22, 22..27.
+    #[test]
+    fn so_mars_plans_again_what_has_not_started() {
+        let jobs = vec![
+            job(0, 0.0, 1.0, &[(5.0, 0.0), (9.0, 0.0)], &[]),
+            job(1, 3.0, 9.0, &[(1.0, 0.0)], &[]),
+            job(2, 12.0, 9.0, &[(2.0, 0.0)], &[]),
+        ];
+        let instance = Instance::new(1, jobs).unwrap();
+        let plan = |rest: &Instance| Ok::<_, LpError>(mars(rest, Objective::Jobs, 0.0)?.0);
+        let schedule = semi_online(&instance, 10.0, plan).unwrap();
+        assert_eq!(schedule.start_s, [22.0, 11.0, 10.0, 20.0]);
+        assert_eq!(
+            schedule.value(&instance, Objective::Jobs),
+            27.0 + 99.0 + 198.0
+        );
     }
 }

@@ -55,7 +55,9 @@ impl Rule {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::job;
+    use super::super::example::{
+        NON_IDLING_STARTS_S, WAITING_STARTS_S, job, long_map_beside_a_delay,
+    };
     use super::super::instance::TaskSpec;
     use super::super::schedule::Objective;
     use super::*;
@@ -116,5 +118,14 @@ mod tests {
         assert_eq!(schedule.start_s, [1.0, 4.0, 0.0]);
         // 1 * 3 + 9 * 8 + 3 * 1.
         assert_eq!(schedule.value(&instance, Objective::Tasks), 78.0);
+    }
+
+    /// Worth a second: 5 of job 0, 1/8 of job 1.
+    #[test]
+    fn huwf_waits_when_planned_and_does_not_when_non_idling() {
+        let instance = long_map_beside_a_delay();
+        let rule = Rule::HighUnitWeightFirst;
+        assert_eq!(rule.planned(&instance).start_s, WAITING_STARTS_S);
+        assert_eq!(rule.non_idling(&instance).start_s, NON_IDLING_STARTS_S);
     }
 }
