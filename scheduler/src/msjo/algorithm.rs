@@ -9,7 +9,7 @@ use super::relaxation::{Bound, Inequality, Relaxation};
 use super::rules::Rule;
 use super::schedule::{Objective, Schedule};
 use super::search::Search;
-use super::t_mars::{Intervals, t_mars};
+use super::t_mars::{Intervals, t_mars_of};
 use crate::lp::LpError;
 
 /// A way to schedule an instance.
@@ -79,20 +79,26 @@ impl Algorithm {
         all.find(|algorithm| algorithm.name == name)
     }
 
-    /// COGE's bound on what it minimises: of jobs by equation (4), of tasks by (13).
-    ///
-    /// # Errors
-    /// As [`Relaxation::coge`].
-    pub fn bound(instance: &Instance, objective: Objective, eps: f64) -> Result<Bound, LpError> {
+    /// The relaxation that bounds what it minimises: of jobs by equation (4), of tasks by
+    /// (13).
+    #[must_use]
+    pub fn relaxation(instance: &Instance, objective: Objective) -> Relaxation<'_> {
         let inequality = match objective {
             Objective::Jobs => Inequality::StartTimes,
             Objective::Tasks => Inequality::CompletionTimes,
         };
-        let relaxation = Relaxation {
+        Relaxation {
             inequality,
             ..Relaxation::msjo(instance, objective)
-        };
-        relaxation.coge(eps)
+        }
+    }
+
+    /// COGE's bound by [`Self::relaxation`].
+    ///
+    /// # Errors
+    /// As [`Relaxation::coge`].
+    pub fn bound(instance: &Instance, objective: Objective, eps: f64) -> Result<Bound, LpError> {
+        Self::relaxation(instance, objective).coge(eps)
     }
 
     /// The schedule it makes. `bound` is what [`Self::bound`] found for its objective and
@@ -123,7 +129,7 @@ impl Algorithm {
                 rule,
                 non_idling: false,
             } => rule.planned(instance),
-            How::TMars(intervals) => t_mars(instance, eps, intervals)?.0,
+            How::TMars(intervals) => t_mars_of(instance, &bound.start_s, intervals),
             How::Search => search.schedule(instance, bound),
         })
     }

@@ -33,15 +33,27 @@ pub struct Figure {
     pub y_label: &'static str,
     /// What each of them belongs to.
     pub names: &'static [&'static str],
-    /// The numbers at a point for a seed, in the order of `names`.
-    pub at: fn(f64, u64) -> Result<Vec<f64>, LpError>,
+    /// Of these what is of another unit than `y_label` says.
+    pub only_in_table: &'static [&'static str],
+    /// At each point the mean of seeds 1 to this.
+    pub seeds: u64,
+    /// Whether points share work for a seed, so that they are best computed together.
+    pub together: bool,
+    /// Of each of some points the numbers for a seed, in the order of `names`.
+    pub at: fn(&[f64], u64) -> Points,
 }
+
+/// At each point the numbers.
+pub type Points = Result<Vec<Vec<f64>>, LpError>;
 
 const JOBS: &[f64] = &[10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
 const TASKS: &[f64] = &[
     100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0, 800.0, 900.0, 1000.0,
 ];
 const PARTS: &[f64] = &[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
+
+/// Of each point.
+const SEEDS: u64 = 3;
 
 const PUBLISHED: &[&str] = &["mars", "mares", "huwf", "hjwf"];
 
@@ -73,13 +85,19 @@ const OVER_LP: &str = "TWJCT / last LP";
 /// How many jobs figures 14 and 17 have.
 const JOBS_OF_A_POINT: u32 = 50;
 
+/// A tenth of the default: there are many points.
+const SEARCH: Search = Search {
+    tries: 1_000,
+    seed: 0,
+};
+
 const ALL_RANDOM: RandomJobs = RandomJobs::most_random(0);
 
 const fn by_jobs(
     number: u32,
     published: &'static str,
     title: &'static str,
-    at: fn(f64, u64) -> Result<Vec<f64>, LpError>,
+    at: fn(&[f64], u64) -> Points,
 ) -> Figure {
     Figure {
         number,
@@ -89,12 +107,15 @@ const fn by_jobs(
         xs: JOBS,
         y_label: OVER_LP,
         names: OF_JOBS,
+        only_in_table: &[],
+        seeds: SEEDS,
+        together: false,
         at,
     }
 }
 
 /// Figures 1, 5 (and 6), 7 to 12 and 14 to 17.
-pub const FIGURES: [Figure; 12] = [
+pub static FIGURES: [Figure; 12] = [
     Figure {
         number: 1,
         published: "Where tasks run decides as much as when: job 2 ends at 175 s instead of 250 s.",
@@ -103,6 +124,9 @@ pub const FIGURES: [Figure; 12] = [
         xs: &[1.0, 2.0],
         y_label: "end, s",
         names: &["fifo", "mars"],
+        only_in_table: &[],
+        seeds: 1,
+        together: false,
         at: figure_1,
     },
     Figure {
@@ -113,6 +137,9 @@ pub const FIGURES: [Figure; 12] = [
         xs: &[0.1, 0.2, 0.3, 0.4, 0.5],
         y_label: OVER_LP,
         names: &["mars", "mars / LP at 0.1", "programmes"],
+        only_in_table: &["programmes"],
+        seeds: SEEDS,
+        together: true,
         at: figures_5_and_6,
     },
     by_jobs(
@@ -209,6 +236,9 @@ pub const FIGURES: [Figure; 12] = [
         xs: &[0.0, 0.2, 0.4, 0.6, 0.8, 1.0],
         y_label: "TWJCT / last LP of the true lengths",
         names: PUBLISHED,
+        only_in_table: &[],
+        seeds: SEEDS,
+        together: true,
         at: figure_14,
     },
     Figure {
@@ -219,9 +249,14 @@ pub const FIGURES: [Figure; 12] = [
         xs: TASKS,
         y_label: "TWTCT / last LP",
         names: OF_TASKS,
-        at: |tasks, seed| {
-            let instance = about(tasks).draw(seed);
-            ratios(&instance, Objective::Tasks, OF_TASKS)
+        only_in_table: &[],
+        seeds: SEEDS,
+        together: false,
+        at: |points, seed| {
+            each(points, |tasks| {
+                let instance = about(tasks).draw(seed);
+                ratios(&instance, Objective::Tasks, OF_TASKS)
+            })
         },
     },
     Figure {
@@ -232,6 +267,9 @@ pub const FIGURES: [Figure; 12] = [
         xs: PARTS,
         y_label: "part of the tasks",
         names: OF_TASKS,
+        only_in_table: &[],
+        seeds: SEEDS,
+        together: true,
         at: figure_16,
     },
     Figure {
@@ -242,6 +280,9 @@ pub const FIGURES: [Figure; 12] = [
         xs: JOBS,
         y_label: "TWJCT / last LP of all jobs",
         names: &["so-mars", "mares", "huwf", "hjwf"],
+        only_in_table: &[],
+        seeds: SEEDS,
+        together: true,
         at: figure_17,
     },
 ];
@@ -253,7 +294,7 @@ fn algorithms(names: &[&str]) -> impl Iterator<Item = Algorithm> {
 
 /// The schedule of `algorithm`; it can be carried out.
 fn schedule(algorithm: Algorithm, instance: &Instance, bound: &Bound) -> Result<Schedule, LpError> {
-    let schedule = algorithm.schedule(instance, bound, EPS, Search::default())?;
+    let schedule = algorithm.schedule(instance, bound, EPS, SEARCH)?;
     let checked = schedule.check(instance);
     assert_eq!(checked, Ok(()), "by {}", algorithm.name);
     Ok(schedule)
@@ -269,13 +310,19 @@ fn ratios(instance: &Instance, objective: Objective, names: &[&str]) -> Result<V
     algorithms(names).map(ratio).collect()
 }
 
-fn ratios_of(jobs: f64, seed: u64, scenario: RandomJobs) -> Result<Vec<f64>, LpError> {
-    let jobs = jobs as u32;
-    let instance = RandomJobs { jobs, ..scenario }.draw(seed);
-    ratios(&instance, Objective::Jobs, OF_JOBS)
+fn each(points: &[f64], of: impl Fn(f64) -> Result<Vec<f64>, LpError>) -> Points {
+    points.iter().map(|&x| of(x)).collect()
 }
 
-fn figure_1(number: f64, _seed: u64) -> Result<Vec<f64>, LpError> {
+fn ratios_of(points: &[f64], seed: u64, scenario: RandomJobs) -> Points {
+    each(points, |jobs| {
+        let jobs = jobs as u32;
+        let instance = RandomJobs { jobs, ..scenario }.draw(seed);
+        ratios(&instance, Objective::Jobs, OF_JOBS)
+    })
+}
+
+fn figure_1(numbers: &[f64], _seed: u64) -> Points {
     let job = |id: u64, maps: usize, reduces: usize| JobSpec {
         job: Job::new(JobId(id), 0.0, None),
         maps: vec![TaskSpec::of(75.0); maps],
@@ -286,34 +333,40 @@ fn figure_1(number: f64, _seed: u64) -> Result<Vec<f64>, LpError> {
     // To the end: the first programme, in which both jobs end at 175 s, is near enough for
     // eps 0.3 and tells nothing of their order.
     let (planned, _) = mars(&instance, Objective::Jobs, 0.0)?;
-    let end_s = |schedule: &Schedule| schedule.completion_s(&instance, number as usize - 1);
-    Ok(vec![end_s(&fifo), end_s(&planned)])
+    each(numbers, |number| {
+        let end_s = |schedule: &Schedule| schedule.completion_s(&instance, number as usize - 1);
+        Ok(vec![end_s(&fifo), end_s(&planned)])
+    })
 }
 
-fn figures_5_and_6(eps: f64, seed: u64) -> Result<Vec<f64>, LpError> {
+fn figures_5_and_6(thresholds: &[f64], seed: u64) -> Points {
     let instance = RandomJobs::most_random(100).draw(seed);
-    let (schedule, bound) = mars(&instance, Objective::Jobs, eps)?;
     let tight = Relaxation::msjo(&instance, Objective::Jobs).coge(0.1)?;
-    let value = schedule.value(&instance, Objective::Jobs);
-    Ok(vec![
-        value / bound.value,
-        value / tight.value,
-        f64::from(bound.iterations),
-    ])
+    each(thresholds, |eps| {
+        let (schedule, bound) = mars(&instance, Objective::Jobs, eps)?;
+        let value = schedule.value(&instance, Objective::Jobs);
+        Ok(vec![
+            value / bound.value,
+            value / tight.value,
+            f64::from(bound.iterations),
+        ])
+    })
 }
 
 /// Planned with wrong lengths, carried out with the true ones.
-fn figure_14(error_max: f64, seed: u64) -> Result<Vec<f64>, LpError> {
+fn figure_14(errors_max: &[f64], seed: u64) -> Points {
     let truth = RandomJobs::most_random(JOBS_OF_A_POINT).draw(seed);
-    let believed = misjudged(&truth, error_max, seed);
-    let bound = |instance: &Instance| Algorithm::bound(instance, Objective::Jobs, EPS);
-    let (of_truth, of_believed) = (bound(&truth)?, bound(&believed)?);
-    let ratio = |algorithm| -> Result<f64, LpError> {
-        let planned = schedule(algorithm, &believed, &of_believed)?;
-        let came = carried_out(&truth, &planned);
-        Ok(came.value(&truth, Objective::Jobs) / of_truth.value)
-    };
-    algorithms(PUBLISHED).map(ratio).collect()
+    let of_truth = Algorithm::bound(&truth, Objective::Jobs, EPS)?;
+    each(errors_max, |error_max| {
+        let believed = misjudged(&truth, error_max, seed);
+        let of_believed = Algorithm::bound(&believed, Objective::Jobs, EPS)?;
+        let ratio = |algorithm| -> Result<f64, LpError> {
+            let planned = schedule(algorithm, &believed, &of_believed)?;
+            let came = carried_out(&truth, &planned);
+            Ok(came.value(&truth, Objective::Jobs) / of_truth.value)
+        };
+        algorithms(PUBLISHED).map(ratio).collect()
+    })
 }
 
 /// About so many tasks: 30 maps and 15.5 reduces make a job. Without delays, which
@@ -325,32 +378,40 @@ fn about(tasks: f64) -> RandomJobs {
     }
 }
 
-fn figure_16(part: f64, seed: u64) -> Result<Vec<f64>, LpError> {
+fn figure_16(parts: &[f64], seed: u64) -> Points {
     let instance = about(1000.0).draw(seed);
     let bound = Algorithm::bound(&instance, Objective::Tasks, EPS)?;
-    let ended = |algorithm| -> Result<f64, LpError> {
+    let waits_s = |algorithm| -> Result<Vec<f64>, LpError> {
         let schedule = schedule(algorithm, &instance, &bound)?;
         let wait_s = |at: usize| schedule.end_s(&instance, at) - instance.tasks[at].released_s;
-        let waits_s: Vec<f64> = (0..instance.tasks.len()).map(wait_s).collect();
-        let longest_s = waits_s.iter().copied().fold(0.0, f64::max);
-        let ended = waits_s.iter().filter(|&&wait_s| wait_s <= part * longest_s);
-        Ok(ended.count() as f64 / waits_s.len() as f64)
+        Ok((0..instance.tasks.len()).map(wait_s).collect())
     };
-    algorithms(OF_TASKS).map(ended).collect()
+    let of_all: Result<Vec<Vec<f64>>, LpError> = algorithms(OF_TASKS).map(waits_s).collect();
+    let of_all = of_all?;
+    each(parts, |part| {
+        let ended = |waits_s: &Vec<f64>| {
+            let longest_s = waits_s.iter().copied().fold(0.0, f64::max);
+            let ended = waits_s.iter().filter(|&&wait_s| wait_s <= part * longest_s);
+            ended.count() as f64 / waits_s.len() as f64
+        };
+        Ok(of_all.iter().map(ended).collect())
+    })
 }
 
-fn figure_17(interval_s: f64, seed: u64) -> Result<Vec<f64>, LpError> {
+fn figure_17(intervals_s: &[f64], seed: u64) -> Points {
     let instance = RandomJobs::most_random(JOBS_OF_A_POINT).draw(seed);
     let whole = Algorithm::bound(&instance, Objective::Jobs, EPS)?;
-    let ratio = |algorithm| -> Result<f64, LpError> {
-        let came = semi_online(&instance, interval_s, |rest| {
-            let bound = Algorithm::bound(rest, Objective::Jobs, EPS)?;
-            schedule(algorithm, rest, &bound)
-        })?;
-        assert_eq!(came.check(&instance), Ok(()), "in batches");
-        Ok(came.value(&instance, Objective::Jobs) / whole.value)
-    };
-    algorithms(PUBLISHED).map(ratio).collect()
+    each(intervals_s, |interval_s| {
+        let ratio = |algorithm| -> Result<f64, LpError> {
+            let came = semi_online(&instance, interval_s, |rest| {
+                let bound = Algorithm::bound(rest, Objective::Jobs, EPS)?;
+                schedule(algorithm, rest, &bound)
+            })?;
+            assert_eq!(came.check(&instance), Ok(()), "in batches");
+            Ok(came.value(&instance, Objective::Jobs) / whole.value)
+        };
+        algorithms(PUBLISHED).map(ratio).collect()
+    })
 }
 
 #[cfg(test)]
@@ -359,17 +420,16 @@ mod tests {
 
     #[test]
     fn figure_1_is_as_printed() {
-        let [of_job_1, of_job_2] = [1.0, 2.0].map(|job| figure_1(job, 1).unwrap());
-        assert_eq!(of_job_1, [250.0, 250.0]);
-        assert_eq!(of_job_2, [250.0, 175.0]);
+        let ends_s = figure_1(&[1.0, 2.0], 1).unwrap();
+        assert_eq!(ends_s, [[250.0, 250.0], [250.0, 175.0]]);
     }
 
     /// The smallest point of those that differ in kind.
     #[test]
     fn figures_have_a_number_for_each_name() {
-        for figure in FIGURES {
+        for figure in &FIGURES {
             if [1, 7, 15].contains(&figure.number) {
-                let numbers = (figure.at)(figure.xs[0], 1).unwrap();
+                let numbers = (figure.at)(&figure.xs[..1], 1).unwrap().remove(0);
                 assert_eq!(
                     numbers.len(),
                     figure.names.len(),

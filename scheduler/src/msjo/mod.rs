@@ -59,7 +59,7 @@ mod workload;
 #[cfg(feature = "lp")]
 pub use algorithm::{ALGORITHMS, Algorithm};
 #[cfg(feature = "lp")]
-pub use figures::{FIGURES, Figure};
+pub use figures::{FIGURES, Figure, Points};
 pub use instance::{Instance, InstanceError, JobSpec, JobTasks, Task, TaskSpec};
 pub use list::{carried_out, in_order, in_order_on, non_idling, non_idling_on};
 #[cfg(feature = "lp")]
@@ -75,5 +75,5 @@ pub use schedule::{Objective, Schedule, Violation};
 pub use search::Search;
 pub use semi_online::semi_online;
 #[cfg(feature = "lp")]
-pub use t_mars::{Intervals, t_mars};
+pub use t_mars::{Intervals, t_mars, t_mars_of};
 pub use workload::{RandomJobs, Weights, misjudged};

@@ -47,7 +47,9 @@ fn interval(end_s: f64) -> usize {
     1 + (end_s * (1.0 - 1e-7)).log2().ceil().max(0.0) as usize
 }
 
-fn t_mars_of(instance: &Instance, start_s: &[f64], intervals: Intervals) -> Schedule {
+/// [`t_mars`] from the start times of the linear programme, in the order of the tasks.
+#[must_use]
+pub fn t_mars_of(instance: &Instance, start_s: &[f64], intervals: Intervals) -> Schedule {
     let ends_s = instance.tasks.iter().zip(start_s);
     let number: Vec<usize> = ends_s
         .map(|(task, start_s)| interval(start_s + task.length_s))
