@@ -4,6 +4,7 @@
 //!   demo          a load and jobs with goals beside it, a day in a minute
 //!   sim           scenarios under several policies: studies, pictures
 //!   queueing      policies of the queueing model at several loads
+//!   msjo          schedules of jobs known in advance, beside their bound
 //!   ycsb          the transactional load; `ebb-bench ycsb` measures the process around it
 //!   experiments   one question each, with processes of their own
 //!   chart         pictures of results: the one place that draws
@@ -19,6 +20,7 @@ pub mod command_line;
 mod console;
 pub mod demo;
 mod experiments;
+pub mod msjo;
 pub mod queueing;
 mod resources;
 pub mod sim;

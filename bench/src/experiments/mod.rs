@@ -8,6 +8,8 @@
 //!   colocation          does the load notice that jobs run beside it?
 //!   serving             what does a request through CQL cost, and who notices whom?
 //!   thesis_5_2_4        what does reading a snapshot, or beside one, cost?
+//!   weighted_completion how far from the best is a plan for jobs known in advance?
+//!   table               what several of them print
 //! ```
 
 mod colocation;
@@ -17,7 +19,9 @@ mod process;
 mod serving;
 mod snapshot_bill;
 mod snapshot_creation;
+mod table;
 mod thesis_5_2_4;
+mod weighted_completion;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -55,6 +59,9 @@ pub enum Experiment {
     /// against reads without, by load, workload and number of snapshots
     #[command(name = "thesis-5.2.4")]
     Thesis524(thesis_5_2_4::ThesisArgs),
+    /// Repeats the figures of Ling et al. on weighted completion times, and compares
+    /// lp-search with the converged bound
+    WeightedCompletion(weighted_completion::WeightedCompletionArgs),
     /// One process of thesis-5.2.4
     #[command(name = "thesis-5.2.4-case", hide = true)]
     Thesis524Case(thesis_5_2_4::CaseArgs),
@@ -75,6 +82,7 @@ pub fn run(experiment: &Experiment) -> Result<()> {
         Experiment::Colocation(args) => colocation::run(args),
         Experiment::Serving(args) => serving::run(args),
         Experiment::ServingHost(args) => serving::run_host(args),
+        Experiment::WeightedCompletion(args) => weighted_completion::run(args),
         Experiment::Thesis524(args) => thesis_5_2_4::run(args),
         Experiment::Thesis524Case(args) => thesis_5_2_4::run_case(args),
     }

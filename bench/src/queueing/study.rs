@@ -3,9 +3,9 @@
 use anyhow::{Result, anyhow};
 use ebb_scheduler::queueing::{Capacity, Measured, Model, Run, queueing_policy, simulate};
 use ebb_scheduler::sim::scenario::QueueingScenario;
-use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
+use crate::resources::thread_cpu_s;
 use crate::sim::{Progress, in_parallel};
 
 /// One run.
@@ -115,11 +115,6 @@ pub fn stability_limit(rows: &[QueueingRow], policy: &str) -> Option<f64> {
     let mut of: Vec<&QueueingRow> = rows.iter().filter(|row| row.policy == policy).collect();
     of.sort_by(|a, b| a.tasks_per_slot.total_cmp(&b.tasks_per_slot));
     (of.into_iter().take_while(|row| row.stable).last()).map(|row| row.tasks_per_slot)
-}
-
-fn thread_cpu_s() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
 #[cfg(test)]

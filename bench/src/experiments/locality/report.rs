@@ -8,13 +8,7 @@ use serde::Serialize;
 use crate::console::write_json;
 use crate::queueing::QueueingRow;
 
-/// A table with a title.
-#[derive(Debug, Serialize)]
-pub struct Table {
-    pub title: String,
-    pub head: Vec<String>,
-    pub rows: Vec<Vec<String>>,
-}
+pub use super::super::table::Table;
 
 /// What one part came to.
 #[derive(Debug, Default, Serialize)]
@@ -31,18 +25,7 @@ pub struct Part {
 impl Part {
     pub fn print(&self) {
         for table in &self.tables {
-            println!("{}\n", table.title);
-            let all = || std::iter::once(&table.head).chain(&table.rows);
-            let width = |column: usize| all().map(|row| row[column].len()).max().unwrap_or(0);
-            let widths: Vec<usize> = (0..table.head.len()).map(width).collect();
-            for row in all() {
-                let mut line = format!("{:<1$}", row[0], widths[0]);
-                for (cell, width) in row[1..].iter().zip(&widths[1..]) {
-                    line += &format!("  {cell:>width$}");
-                }
-                println!("{line}");
-            }
-            println!();
+            table.print();
         }
     }
 }

@@ -1,0 +1,132 @@
+//! The paper's figures.
+
+use anyhow::Result;
+use ebb_scheduler::lp::LpError;
+use ebb_scheduler::msjo::{FIGURES, Figure};
+use ebb_scheduler::sim::Interval;
+
+use super::super::table::Table;
+use super::bar;
+use super::report::{Numbers, Part, Series};
+use crate::sim::{Curves, Line, Progress, in_parallel};
+
+/// Points of a figure, for a seed.
+struct Case {
+    figure: &'static Figure,
+    xs: &'static [f64],
+    seed: u64,
+}
+
+impl Case {
+    /// Point by point, or all where they share their work.
+    fn of(figure: &'static Figure, seeds: u64) -> impl Iterator<Item = Self> {
+        let length = if figure.together { figure.xs.len() } else { 1 };
+        (figure.xs.chunks(length))
+            .flat_map(move |xs| (1..=seeds).map(move |seed| Self { figure, xs, seed }))
+    }
+
+    fn run(&self) -> Result<Vec<Numbers>, LpError> {
+        let points = (self.figure.at)(self.xs, self.seed)?;
+        let numbers = self.xs.iter().zip(points).map(|(&x, numbers)| Numbers {
+            x,
+            seed: self.seed,
+            numbers,
+        });
+        Ok(numbers.collect())
+    }
+}
+
+/// Runs the figures with these numbers, all if there are none.
+pub fn run(only: &[u32], seeds: Option<u64>, threads: usize) -> Result<Part> {
+    let wanted = |figure: &&Figure| only.is_empty() || only.contains(&figure.number);
+    let figures: Vec<&'static Figure> = FIGURES.iter().filter(wanted).collect();
+    let cases: Vec<Case> = (figures.iter())
+        .flat_map(|figure| Case::of(figure, seeds.unwrap_or(figure.seeds)))
+        .collect();
+    let bar = bar(cases.len());
+    let numbers = in_parallel(&cases, threads, |case| {
+        let numbers = case.run()?;
+        bar.run_done();
+        Ok::<_, LpError>(numbers)
+    })?;
+    bar.0.finish_and_clear();
+    let mut all = cases.iter().zip(numbers).peekable();
+    let mut part = Part {
+        name: "figures",
+        ..Part::default()
+    };
+    for figure in figures {
+        let mut cases = Vec::new();
+        while let Some((_, numbers)) = all.next_if(|(case, _)| std::ptr::eq(case.figure, figure)) {
+            cases.extend(numbers);
+        }
+        part.tables.push(table(figure, &cases));
+        if figure.xs.len() > 2 {
+            let name = format!("ling-{}", figure.number);
+            part.pictures.push((name, picture(figure, &cases)));
+        }
+        part.series.push(Series {
+            title: figure.title.into(),
+            names: figure
+                .names
+                .iter()
+                .map(|name| (*name).to_string())
+                .collect(),
+            cases,
+        });
+    }
+    Ok(part)
+}
+
+/// The mean over seeds.
+fn at(cases: &[Numbers], x: f64, name: usize) -> f64 {
+    let of = cases.iter().filter(|case| case.x == x);
+    Interval::of(&of.map(|case| case.numbers[name]).collect::<Vec<_>>()).mean
+}
+
+fn table(figure: &Figure, cases: &[Numbers]) -> Table {
+    let seeds = cases.iter().map(|case| case.seed).max().unwrap_or(0);
+    let of_name = |(name, words): (usize, &&str)| {
+        let cells = figure
+            .xs
+            .iter()
+            .map(|&x| format!("{:.3}", at(cases, x, name)));
+        std::iter::once((*words).to_string()).chain(cells).collect()
+    };
+    let xs = figure.xs.iter().map(|x| x.to_string());
+    Table {
+        title: format!(
+            "{}. {} by {}, mean of {seeds} seeds\nPaper: {}",
+            figure.title, figure.y_label, figure.x_label, figure.published
+        ),
+        head: std::iter::once(String::new()).chain(xs).collect(),
+        rows: figure.names.iter().enumerate().map(of_name).collect(),
+    }
+}
+
+fn picture(figure: &Figure, cases: &[Numbers]) -> String {
+    let line = |(name, words): (usize, &&str)| Line {
+        name: (*words).to_string(),
+        points: (figure.xs.iter())
+            .map(|&x| (x, at(cases, x, name)))
+            .collect(),
+    };
+    // What counts something else than the axis says is in the table alone.
+    let lines: Vec<Line> = (figure.names.iter().enumerate())
+        .filter(|(_, words)| !figure.only_in_table.contains(*words))
+        .map(line)
+        .collect();
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let most = points().map(|point| point.1).fold(0.0, f64::max);
+    let ratios = most > 1.0;
+    let curves = Curves {
+        title: figure.title,
+        x_label: figure.x_label,
+        x: (figure.xs[0], figure.xs[figure.xs.len() - 1]),
+        y_label: figure.y_label,
+        y: (if ratios { 1.0 } else { 0.0 }, 1.02 * most),
+        lines,
+        level: None,
+    };
+    curves.to_svg()
+}

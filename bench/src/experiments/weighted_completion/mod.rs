@@ -1,0 +1,110 @@
+//! Weighted completion times of jobs known in advance, after Ling et al.
+//!
+//! ```text
+//!   ratios    MarS and MARES with 20 jobs, over the last linear programme
+//!   search    lp-search with 100 jobs, over the converged relaxation
+//!   figures   the paper's figures 1, 5 to 12 and 14 to 17
+//!   report    tables, pictures, JSON
+//! ```
+
+mod figures;
+mod ratios;
+mod report;
+mod search;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use ebb_scheduler::msjo::{Algorithm, FIGURES};
+
+use crate::console::progress_bar;
+use crate::sim::Progress;
+use report::Part;
+
+/// Which parts, and how often.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct WeightedCompletionArgs {
+    /// What to run
+    #[arg(value_enum, default_values_t = [Which::Ratios, Which::Search, Which::Figures])]
+    pub parts: Vec<Which>,
+
+    /// Of figures: only these, by their numbers in the paper, with commas between them
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = figure_number)]
+    pub figure: Vec<u32>,
+
+    /// Seeds 1 to N of each point of a figure, in place of as many as the book has
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub seeds: Option<u64>,
+
+    /// Writes pictures into DIR
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
+
+    /// Writes everything measured to FILE
+    #[arg(long = "json-file", value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// A part of the experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Which {
+    /// MarS and MARES, 20 jobs, everything random, seeds 1 to 10
+    Ratios,
+    /// lp-search beside the rules, 100 jobs, everything random, seeds 1 to 10
+    Search,
+    /// The paper's figures 1, 5 to 12 and 14 to 17
+    Figures,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb-bench experiments weighted-completion                      all of it
+  ebb-bench experiments weighted-completion ratios search
+  ebb-bench experiments weighted-completion figures --figure 7,15 --seeds 1 --report out";
+
+fn figure_number(text: &str) -> Result<u32, String> {
+    let known = FIGURES.map(|figure| figure.number);
+    let number = text.parse().ok().filter(|number| known.contains(number));
+    number.ok_or_else(|| format!("one of {known:?}"))
+}
+
+/// Of ratios and search.
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=10;
+
+fn algorithms(names: &[&str]) -> Vec<Algorithm> {
+    let named = |name: &&str| Algorithm::by_name(name).expect("a name of one");
+    names.iter().map(named).collect()
+}
+
+struct Bar(indicatif::ProgressBar);
+
+impl Progress for Bar {
+    fn run_done(&self) {
+        self.0.inc(1);
+    }
+}
+
+fn bar(runs: usize) -> Bar {
+    Bar(progress_bar("runs", runs as u64))
+}
+
+/// Runs the parts, prints their tables, writes pictures and JSON.
+///
+/// # Errors
+/// When a linear programme cannot be solved, or a file cannot be written.
+pub fn run(args: &WeightedCompletionArgs) -> Result<()> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut parts: Vec<Part> = Vec::new();
+    for which in &args.parts {
+        let part = match which {
+            Which::Ratios => ratios::run(threads)?,
+            Which::Search => search::run(threads)?,
+            Which::Figures => figures::run(&args.figure, args.seeds, threads)?,
+        };
+        part.print();
+        parts.push(part);
+    }
+    report::write(&parts, args.report.as_deref(), args.json.as_deref())
+}

@@ -1,0 +1,71 @@
+//! MarS and MARES with 20 jobs, as the paper's figure 7 has them.
+
+use anyhow::Result;
+use ebb_scheduler::msjo::{EPS, RandomJobs, Search};
+use ebb_scheduler::sim::Interval;
+
+use super::super::table::Table;
+use super::report::{Numbers, Part, Series};
+use super::{SEEDS, algorithms, bar};
+use crate::msjo::{Study, run as run_study};
+use crate::sim::in_parallel;
+
+/// Names, and what the paper prints of them.
+const PUBLISHED: [(&str, &str); 4] = [
+    ("mars", "1.39"),
+    ("mares", "1.96"),
+    ("huwf", "2.17"),
+    ("hjwf", "2.25"),
+];
+const JOBS: u32 = 20;
+
+pub fn run(threads: usize) -> Result<Part> {
+    let names = PUBLISHED.map(|(name, _)| name);
+    let seeds: Vec<u64> = SEEDS.collect();
+    let bar = bar(seeds.len() * (1 + names.len()));
+    let cases = in_parallel(&seeds, threads, |&seed| {
+        let study = Study {
+            title: String::new(),
+            instance: RandomJobs::most_random(JOBS).draw(seed),
+            algorithms: algorithms(&names),
+            eps: EPS,
+            converged: None,
+            search: Search::default(),
+        };
+        let result = run_study(&study, 1, &bar)?;
+        Ok::<_, anyhow::Error>(Numbers {
+            x: f64::from(JOBS),
+            seed,
+            numbers: result.rows.iter().map(|row| row.over_bound).collect(),
+        })
+    })?;
+    bar.0.finish_and_clear();
+    let row = |(at, (name, published)): (usize, (&str, &str))| {
+        let numbers: Vec<f64> = cases.iter().map(|case| case.numbers[at]).collect();
+        let interval = Interval::of(&numbers);
+        let least = numbers.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = numbers.iter().copied().fold(0.0, f64::max);
+        vec![
+            name.into(),
+            published.into(),
+            format!("{:.3} +- {:.3}", interval.mean, interval.half_width_95),
+            format!("{least:.2} to {most:.2}"),
+        ]
+    };
+    let title = format!("{JOBS} jobs, everything random: TWJCT over the last LP, eps {EPS}");
+    let head = ["", "paper", "here", "seeds 1 to 10"].map(String::from);
+    Ok(Part {
+        name: "ratios",
+        tables: vec![Table {
+            title: title.clone(),
+            head: head.to_vec(),
+            rows: PUBLISHED.into_iter().enumerate().map(row).collect(),
+        }],
+        series: vec![Series {
+            title,
+            names: names.map(String::from).to_vec(),
+            cases,
+        }],
+        pictures: Vec::new(),
+    })
+}

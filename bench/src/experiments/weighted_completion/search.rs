@@ -1,0 +1,109 @@
+//! lp-search over the converged relaxation, beside what it has to be better than.
+
+use anyhow::Result;
+use ebb_scheduler::msjo::{EPS, RandomJobs, Search};
+use ebb_scheduler::sim::Interval;
+
+use super::super::table::Table;
+use super::report::{Numbers, Part, Series};
+use super::{SEEDS, algorithms, bar};
+use crate::msjo::{Study, run as run_study};
+use crate::sim::in_parallel;
+
+/// Ours first, then what it is compared with.
+const NAMES: [&str; 7] = [
+    "lp-search",
+    "huwf-non-idling",
+    "hjwf-non-idling",
+    "mars",
+    "mars-non-idling",
+    "huwf",
+    "hjwf",
+];
+const JOBS: u32 = 100;
+/// To which part the relaxation is solved.
+const CONVERGED: f64 = 1e-3;
+
+pub fn run(threads: usize) -> Result<Part> {
+    let seeds: Vec<u64> = SEEDS.collect();
+    let bar = bar(seeds.len() * (2 + NAMES.len()));
+    let results = in_parallel(&seeds, threads, |&seed| {
+        let study = Study {
+            title: String::new(),
+            instance: RandomJobs::most_random(JOBS).draw(seed),
+            algorithms: algorithms(&NAMES),
+            eps: EPS,
+            converged: Some(CONVERGED),
+            search: Search::default(),
+        };
+        run_study(&study, 1, &bar)
+    })?;
+    bar.0.finish_and_clear();
+    let converged = |at: usize| results[at].bounds[1].value;
+    let ratios = |at: usize| -> Vec<f64> {
+        let rows = results[at].rows.iter();
+        rows.map(|row| row.value / converged(at)).collect()
+    };
+    let cases = ((0..).zip(&seeds)).map(|(at, &seed)| Numbers {
+        x: f64::from(JOBS),
+        seed,
+        numbers: ratios(at),
+    });
+    let cases: Vec<Numbers> = cases.collect();
+    let mut rows: Vec<Vec<String>> = (results.iter().zip(&cases))
+        .map(|(result, case)| {
+            let seed = case.seed.to_string();
+            let bound = format!("{:.0}", result.bounds[1].value);
+            let ratios = case.numbers.iter().map(|ratio| format!("{ratio:.4}"));
+            [seed, bound].into_iter().chain(ratios).collect()
+        })
+        .collect();
+    let means = (0..NAMES.len()).map(|at| {
+        let numbers: Vec<f64> = cases.iter().map(|case| case.numbers[at]).collect();
+        format!("{:.4}", Interval::of(&numbers).mean)
+    });
+    rows.push(
+        ["mean".into(), String::new()]
+            .into_iter()
+            .chain(means)
+            .collect(),
+    );
+    let head = ["seed", "LP to 0.1%"].into_iter().chain(NAMES);
+    let cpu_s = |of: fn(&crate::msjo::MsjoResult) -> f64| {
+        let seconds: Vec<f64> = results.iter().map(of).collect();
+        format!("{:.1}", Interval::of(&seconds).mean)
+    };
+    let title = format!("{JOBS} jobs, everything random: TWJCT over the converged relaxation");
+    let times = vec![
+        vec![
+            "COGE, eps 0.3".into(),
+            cpu_s(|result| result.bounds[0].cpu_s),
+        ],
+        vec![
+            "relaxation to 0.1%".into(),
+            cpu_s(|result| result.bounds[1].cpu_s),
+        ],
+        vec!["lp-search".into(), cpu_s(|result| result.rows[0].cpu_s)],
+    ];
+    Ok(Part {
+        name: "search",
+        tables: vec![
+            Table {
+                title: title.clone(),
+                head: head.map(String::from).collect(),
+                rows,
+            },
+            Table {
+                title: "Mean CPU time of one of these, in seconds".into(),
+                head: ["", "CPU s"].map(String::from).to_vec(),
+                rows: times,
+            },
+        ],
+        series: vec![Series {
+            title,
+            names: NAMES.map(String::from).to_vec(),
+            cases,
+        }],
+        pictures: Vec::new(),
+    })
+}

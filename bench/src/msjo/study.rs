@@ -1,0 +1,223 @@
+//! Runs several algorithms on one instance.
+
+use anyhow::{Result, ensure};
+use ebb_scheduler::lp::LpError;
+use ebb_scheduler::msjo::{Algorithm, Bound, Instance, Objective, Search};
+use serde::Serialize;
+
+use crate::resources::thread_cpu_s;
+use crate::sim::{Progress, in_parallel};
+
+/// What to compare.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// What it is about.
+    pub title: String,
+    /// Machines and jobs.
+    pub instance: Instance,
+    /// At least one.
+    pub algorithms: Vec<Algorithm>,
+    /// The stop threshold of COGE, from 0 to below 1.
+    pub eps: f64,
+    /// To which part the whole relaxation is solved too, above 0; `None`: it is not.
+    pub converged: Option<f64>,
+    /// How long `lp-search` searches.
+    pub search: Search,
+}
+
+/// A bound on every schedule.
+#[derive(Clone, Debug, Serialize)]
+pub struct MsjoBound {
+    /// Of what: `jobs` or `tasks`.
+    pub objective: &'static str,
+    /// By how much the whole relaxation may be better, as a part.
+    pub eps: f64,
+    /// No schedule has a smaller one.
+    pub value: f64,
+    /// The whole relaxation is not above it.
+    pub no_violation_value: f64,
+    /// Linear programmes solved.
+    pub programmes: u32,
+    /// Rows for sets of tasks in the last of them.
+    pub set_rows: usize,
+    /// CPU time, in seconds.
+    pub cpu_s: f64,
+}
+
+/// What one algorithm came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct MsjoRow {
+    /// Its name.
+    pub algorithm: &'static str,
+    /// What it minimises: `jobs` or `tasks`.
+    pub objective: &'static str,
+    /// The weighted sum of completion times, in seconds.
+    pub value: f64,
+    /// That over the best bound.
+    pub over_bound: f64,
+    /// The mean completion time of jobs after their release, in seconds, all alike.
+    pub job_mean_s: f64,
+    /// When the last task ends, in seconds.
+    pub makespan_s: f64,
+    /// CPU time without that of the bounds, in seconds.
+    pub cpu_s: f64,
+}
+
+/// What a study came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct MsjoResult {
+    /// What it is about.
+    pub title: String,
+    /// How many machines.
+    pub machines: usize,
+    /// How many jobs.
+    pub jobs: usize,
+    /// How many tasks.
+    pub tasks: usize,
+    /// Of each objective that an algorithm has: COGE's, then that of the whole relaxation.
+    pub bounds: Vec<MsjoBound>,
+    /// One for each algorithm.
+    pub rows: Vec<MsjoRow>,
+}
+
+impl Study {
+    /// The objectives of its algorithms.
+    fn objectives(&self) -> Vec<Objective> {
+        let both = [Objective::Jobs, Objective::Tasks].into_iter();
+        let wanted = |objective: &Objective| {
+            let mut all = self.algorithms.iter();
+            all.any(|algorithm| algorithm.objective == *objective)
+        };
+        both.filter(wanted).collect()
+    }
+
+    /// How often `run` tells its progress.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        let bounds = 1 + usize::from(self.converged.is_some());
+        self.algorithms.len() + bounds * self.objectives().len()
+    }
+}
+
+const fn name(objective: Objective) -> &'static str {
+    match objective {
+        Objective::Jobs => "jobs",
+        Objective::Tasks => "tasks",
+    }
+}
+
+/// Runs all algorithms; `threads` at once, at least one.
+///
+/// # Errors
+/// When a linear programme cannot be solved.
+pub fn run(study: &Study, threads: usize, progress: &dyn Progress) -> Result<MsjoResult> {
+    let instance = &study.instance;
+    // COGE's first for each objective: schedules start from it.
+    let tasks: Vec<(Objective, Option<f64>)> = (study.objectives().into_iter())
+        .flat_map(|objective| {
+            let whole = study.converged.map(Some).into_iter();
+            std::iter::once(None)
+                .chain(whole)
+                .map(move |eps| (objective, eps))
+        })
+        .collect();
+    let solved = in_parallel(&tasks, threads, |&(objective, converged)| {
+        let before_s = thread_cpu_s();
+        let relaxation = Algorithm::relaxation(instance, objective);
+        let bound = match converged {
+            None => relaxation.coge(study.eps)?,
+            Some(eps) => relaxation.converged(eps)?,
+        };
+        progress.run_done();
+        Ok::<_, LpError>((bound, thread_cpu_s() - before_s))
+    })?;
+    let of = |objective: Objective| {
+        let all = tasks.iter().zip(&solved);
+        all.filter(move |((of, _), _)| *of == objective)
+            .map(|(_, (bound, _))| bound)
+    };
+    let bounds = (tasks.iter().zip(&solved)).map(|(&(objective, eps), (bound, cpu_s))| MsjoBound {
+        objective: name(objective),
+        eps: eps.unwrap_or(study.eps),
+        value: bound.value,
+        no_violation_value: bound.no_violation_value,
+        programmes: bound.iterations,
+        set_rows: bound.set_rows,
+        cpu_s: *cpu_s,
+    });
+    let rows = in_parallel(&study.algorithms, threads, |algorithm| {
+        let coge = of(algorithm.objective).next().expect("it has been solved");
+        let best = of(algorithm.objective).map(|bound| bound.value);
+        let row = row(study, *algorithm, coge, best.fold(0.0, f64::max))?;
+        progress.run_done();
+        Ok::<_, anyhow::Error>(row)
+    })?;
+    Ok(MsjoResult {
+        title: study.title.clone(),
+        machines: instance.machines(),
+        jobs: instance.jobs.len(),
+        tasks: instance.tasks.len(),
+        bounds: bounds.collect(),
+        rows,
+    })
+}
+
+fn row(study: &Study, algorithm: Algorithm, coge: &Bound, best: f64) -> Result<MsjoRow> {
+    let instance = &study.instance;
+    let before_s = thread_cpu_s();
+    let schedule = algorithm.schedule(instance, coge, study.eps, study.search)?;
+    let cpu_s = thread_cpu_s() - before_s;
+    let checked = schedule.check(instance);
+    ensure!(checked.is_ok(), "{}: {checked:?}", algorithm.name);
+    let value = schedule.value(instance, algorithm.objective);
+    let jobs = 0..instance.jobs.len();
+    let flow_s =
+        jobs.map(|job| schedule.completion_s(instance, job) - instance.jobs[job].job.submitted_s);
+    let ends_s = (0..instance.tasks.len()).map(|task| schedule.end_s(instance, task));
+    Ok(MsjoRow {
+        algorithm: algorithm.name,
+        objective: name(algorithm.objective),
+        value,
+        over_bound: value / best,
+        job_mean_s: flow_s.sum::<f64>() / instance.jobs.len() as f64,
+        makespan_s: ends_s.fold(0.0, f64::max),
+        cpu_s,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_scheduler::msjo::{ALGORITHMS, RandomJobs};
+
+    struct Silent;
+    impl Progress for Silent {
+        fn run_done(&self) {}
+    }
+
+    #[test]
+    fn every_algorithm_gets_a_row_over_the_best_bound_of_its_objective() {
+        let study = Study {
+            title: "two jobs".into(),
+            instance: RandomJobs::most_random(2).draw(3),
+            algorithms: ALGORITHMS.to_vec(),
+            eps: 0.3,
+            converged: Some(0.01),
+            search: Search { tries: 10, seed: 0 },
+        };
+        let result = run(&study, 2, &Silent).unwrap();
+        assert_eq!(study.runs(), ALGORITHMS.len() + 4);
+        let objectives: Vec<_> = result.bounds.iter().map(|bound| bound.objective).collect();
+        assert_eq!(objectives, ["jobs", "jobs", "tasks", "tasks"]);
+        let names: Vec<_> = result.rows.iter().map(|row| row.algorithm).collect();
+        assert_eq!(names, ALGORITHMS.map(|algorithm| algorithm.name));
+        for row in &result.rows {
+            let bounds = result.bounds.iter();
+            let of = bounds.filter(|bound| bound.objective == row.objective);
+            let best = of.map(|bound| bound.value).fold(0.0, f64::max);
+            assert_eq!(row.over_bound, row.value / best);
+            assert!(row.over_bound >= 1.0 - 1e-6, "{row:?}");
+            assert!(row.makespan_s > row.job_mean_s, "{row:?}");
+        }
+    }
+}
