@@ -113,11 +113,7 @@ pub fn prepare_expression(
                 of_both.or_else(|| (receiver.ty == CqlType::Tinyint).then(tinyints))
             };
             let Some((of_left, of_right)) = types else {
-                let operator = operator.symbol();
-                return invalid(format!(
-                    "Ambiguous '{operator}' operation with args {left} and {right}: use type hint \
-                     to disambiguate, example '(int) ?'"
-                ));
+                return ambiguous(*operator, left, right);
             };
             let Some(function) = operation(*operator, &of_left, &of_right) else {
                 return unsupported(*operator, left, right);
@@ -138,6 +134,19 @@ pub fn prepare_expression(
     let args = args.into_iter().enumerate().map(arg);
     let args = args.collect::<Result<_>>()?;
     Ok(Term::Call(function, args))
+}
+
+/// An operator with an operand whose type nothing says.
+pub fn ambiguous<T>(
+    operator: ast::ArithmeticOperator,
+    left: impl Display,
+    right: impl Display,
+) -> Result<T> {
+    let operator = operator.symbol();
+    invalid(format!(
+        "Ambiguous '{operator}' operation with args {left} and {right}: use type hint to \
+         disambiguate, example '(int) ?'"
+    ))
 }
 
 /// An operator that does not know such operands.
@@ -210,7 +219,7 @@ fn own_type(term: &ast::Term, markers: &Markers) -> Result<Option<CqlType>> {
                 Some(function) => Some(function.returns().clone()),
                 None => return unsupported(*operator, left, right),
             },
-            None => None,
+            None => return ambiguous(*operator, left, right),
         },
         ast::Term::Tuple(items) => match &items[..] {
             [one] => own_type(one, markers)?,

@@ -4,7 +4,7 @@ use ebb_catalog::schema::{Column, ColumnKind, TableSchema};
 use ebb_catalog::types::CqlType;
 use ebb_cql::syntax::ast::{self, Selected, Selection, Selector};
 
-use super::call::unsupported;
+use super::call::{ambiguous, unsupported};
 use super::literal;
 use super::markers::{Markers, Receiver};
 use super::restrictions::{column, place};
@@ -255,6 +255,12 @@ impl Outputs {
                 operator,
                 right,
             } => {
+                if [left, right]
+                    .iter()
+                    .any(|of| matches!(***of, Selector::Marker(_)))
+                {
+                    return ambiguous(*operator, left, right);
+                }
                 let (of_left, left_type) = self.prepare(left, None, markers)?;
                 let (of_right, right_type) = self.prepare(right, None, markers)?;
                 let Some(function) = functions::operation(*operator, &left_type, &right_type)

@@ -501,6 +501,16 @@ fn operators_compute_as_in_cassandra() {
     assert_eq!(server.rows("SELECT c, d FROM n WHERE a = 3 - 2"), "7 6");
     let refused = [
         (
+            "SELECT a + ? FROM n",
+            "Ambiguous '+' operation with args a and ?: use type hint to disambiguate, example \
+             '(int) ?'",
+        ),
+        (
+            "UPDATE n SET c = 2 * (? + 1) WHERE a = 1",
+            "Ambiguous '+' operation with args ? and 1: use type hint to disambiguate, example \
+             '(int) ?'",
+        ),
+        (
             "SELECT i - i FROM n",
             "the '-' operation is not supported between i and i",
         ),
