@@ -60,7 +60,7 @@ pub enum Part {
     Loads,
     /// Compressed days of the thesis's three levels of burstiness
     Days,
-    /// A step of the load from 10 to 80%
+    /// A step of the load from 10 to 60%
     Step,
     /// Several reserves that jobs never get, beside the first of the loads (50%)
     Reserves,

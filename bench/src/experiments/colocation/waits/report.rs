@@ -1,7 +1,7 @@
 //! What was found, as tables and as JSON.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use serde::Serialize;
 
@@ -11,6 +11,9 @@ use super::slowest::Slowest;
 
 /// Waits that are longer are shown by who had the core: less is what a wake-up takes.
 const LONG_US: u64 = 25;
+/// Waits that are longer than these are counted, in microseconds: they are rare, and each is
+/// one that a request notices.
+const LONGER_US: [u64; 4] = [500, 1000, 2000, 4000];
 
 /// Waits for a core, alone and beside jobs.
 #[derive(Debug, Serialize)]
@@ -35,7 +38,7 @@ pub struct Condition {
     /// Cores that jobs used.
     pub analytics_cores: f64,
     /// How many request threads waited for a core on average, by the kernel's own count.
-    pub waiting: f64,
+    pub waiting: MeanOfWindows,
     /// How long they waited each time that they got one, by the same, in microseconds.
     pub wait_us: f64,
     /// From the trace, if there is one.
@@ -49,12 +52,26 @@ pub struct Traced {
     pub wake_ups: Lengths,
     /// From when a thread was displaced until it ran again.
     pub displaced: Lengths,
+    /// All waits of more than 25 us together, in milliseconds per second.
+    pub long_ms_per_s: MeanOfWindows,
+    /// Waits of more than 0.5, 1, 2 and 4 ms, per second.
+    pub longer_per_s: [MeanOfWindows; LONGER_US.len()],
     /// Waits of more than 25 us, by who had the core; the largest sum first.
     pub held_by: Vec<HeldBy>,
     /// The slowest 1% of the requests of each window.
     pub slowest: Slowest,
     /// Events that found no room in the buffers.
     pub events_lost: u64,
+}
+
+/// What windows showed on average, and how sure that is.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct MeanOfWindows {
+    /// The mean.
+    pub mean: f64,
+    /// Its standard error: two means whose difference is less than twice what both errors
+    /// make together do not differ. 0 of fewer than two windows.
+    pub error: f64,
 }
 
 /// How long waits were, in microseconds.
@@ -89,6 +106,25 @@ pub struct HeldBy {
     pub ms_per_s: f64,
 }
 
+impl MeanOfWindows {
+    fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let values: Vec<f64> = values.into_iter().collect();
+        let count = values.len().max(1) as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let error = (squares / (count - 1.0).max(1.0) / count).sqrt();
+        Self { mean, error }
+    }
+}
+
+impl fmt::Display for MeanOfWindows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = f.precision().unwrap_or(2);
+        let text = format!("{:.digits$} ±{:.digits$}", self.mean, self.error);
+        f.write_str(&text)
+    }
+}
+
 impl Lengths {
     fn of(mut lengths_us: Vec<u64>) -> Self {
         lengths_us.sort_unstable();
@@ -109,6 +145,12 @@ impl Lengths {
             mean_us: lengths_us.iter().sum::<u64>() as f64 / lengths_us.len() as f64,
         }
     }
+}
+
+/// All long waits together, in milliseconds.
+fn long_ms(waits: &[Wait]) -> f64 {
+    let long = waits.iter().map(|wait| wait.length_us);
+    long.filter(|us| *us > LONG_US).sum::<u64>() as f64 / 1e3
 }
 
 /// Long waits by holder, over so many seconds.
@@ -141,6 +183,10 @@ impl Condition {
         let waited_us: f64 = (windows.iter())
             .map(|w| w.counted.waited_ns as f64 / 1e3)
             .sum();
+        let waiting = |w: &TracedWindow| {
+            let waited_s = w.counted.waited_ns as f64 / 1e9;
+            waited_s / w.counted.length_s.max(1e-9)
+        };
         let runs: u64 = windows.iter().map(|w| w.counted.runs).sum();
         let mut p99s: Vec<f64> = windows.iter().map(|w| w.p99_us).collect();
         p99s.sort_by(f64::total_cmp);
@@ -150,7 +196,7 @@ impl Condition {
             requests: mean(|w| w.requests as f64),
             p99_us: p99s.get(p99s.len() / 2).copied().unwrap_or(0.0),
             analytics_cores: mean(|w| w.analytics_cores),
-            waiting: waited_us / 1e6 / seconds.max(1e-9),
+            waiting: MeanOfWindows::of(windows.iter().map(waiting)),
             wait_us: waited_us / runs.max(1) as f64,
             traced: Traced::of(windows, seconds),
         }
@@ -165,6 +211,12 @@ impl Traced {
         let waits: Vec<Wait> = (replayed.iter())
             .flat_map(|(_, replayed)| replayed.waits.iter().copied())
             .collect();
+        let per_s =
+            |of: &dyn Fn(&[Wait]) -> f64| {
+                MeanOfWindows::of((replayed.iter()).map(|(window, replayed)| {
+                    of(&replayed.waits) / window.counted.length_s.max(1e-9)
+                }))
+            };
         let of_kind = |is_wake_up| {
             let waits = waits.iter().filter(|wait| wait.is_wake_up == is_wake_up);
             Lengths::of(waits.map(|wait| wait.length_us).collect())
@@ -175,6 +227,10 @@ impl Traced {
         Some(Self {
             wake_ups: of_kind(true),
             displaced: of_kind(false),
+            long_ms_per_s: per_s(&long_ms),
+            longer_per_s: LONGER_US.map(|us| {
+                per_s(&|waits| waits.iter().filter(|wait| wait.length_us > us).count() as f64)
+            }),
             held_by: held_by(&waits, seconds),
             slowest: Slowest::of(&slow),
             events_lost: windows.iter().map(|window| window.lost).sum(),
@@ -238,6 +294,14 @@ impl Traced {
         }
         let _ = writeln!(
             out,
+            "  waits above 25 us together: {} ms/s",
+            self.long_ms_per_s
+        );
+        for (us, longer) in LONGER_US.iter().zip(&self.longer_per_s) {
+            let _ = writeln!(out, "  waits above {us} us: {longer:.1} a second");
+        }
+        let _ = writeln!(
+            out,
             "  {:<42} {:>8} {:>8} {:>8}",
             "waits above 25 us, by who had the core", "n", "mean", "ms/s"
         );
@@ -282,6 +346,23 @@ impl Traced {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mean_knows_how_sure_it_is() {
+        let of = |values: &[f64]| MeanOfWindows::of(values.iter().copied());
+        let mean = of(&[1.0, 3.0, 2.0, 2.0]);
+        assert!((mean.mean - 2.0).abs() < 1e-12);
+        assert!((mean.error - (2.0_f64 / 3.0 / 4.0).sqrt()).abs() < 1e-12);
+        assert_eq!(format!("{mean:.1}"), "2.0 ±0.4");
+        assert_eq!(
+            of(&[7.0]),
+            MeanOfWindows {
+                mean: 7.0,
+                error: 0.0
+            }
+        );
+        assert_eq!(of(&[]), MeanOfWindows::default());
+    }
 
     #[test]
     fn lengths_are_ranked() {
