@@ -81,6 +81,10 @@ impl Payee for LeasePayee {
         self.pacer.settle_every()
     }
 
+    fn yields(&self) -> bool {
+        self.pacer.yields()
+    }
+
     fn pay(&self, cpu_s: f64, read_bytes: u64) {
         CPU_NS.fetch_add((cpu_s * 1e9) as u64, Ordering::Relaxed);
         if self.seen.get().1.elapsed() >= LOOK_EVERY {

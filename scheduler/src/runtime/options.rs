@@ -29,6 +29,10 @@ pub struct Throttles {
     /// A job's tasks are paced to its share. Without, they use what they can
     /// get, as many at once as the share lets run.
     pub cpu_pacing: bool,
+    /// A task under `SCHED_IDLE` (or nice 19) offers its core to other threads every 50
+    /// us: a thread that wakes up does not always displace it. Tasks in processes of their
+    /// own always do.
+    pub yields: bool,
 }
 
 impl Default for Throttles {
@@ -37,6 +41,7 @@ impl Default for Throttles {
         Self {
             idle_class: true,
             cpu_pacing: true,
+            yields: true,
         }
     }
 }

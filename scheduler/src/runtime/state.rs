@@ -348,6 +348,7 @@ impl Shared {
         Pacer::new(
             Arc::clone(&self.clock),
             self.options.paces_cpu(),
+            self.options.throttles.yields,
             Arc::clone(&self.reads),
         )
     }

@@ -224,6 +224,7 @@ fn guard(
         throttles: Throttles {
             idle_class,
             cpu_pacing,
+            ..Throttles::default()
         },
         ..Held::default()
     };

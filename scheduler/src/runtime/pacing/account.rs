@@ -1,10 +1,13 @@
 //! What one thread uses for an attempt, and when it looks at that.
 
 use super::attempt_state::AttemptState;
+use super::class::{SchedulingClass, current_class};
+use super::yielding::Yielding;
 use crate::runtime::error::TaskError;
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 use std::ops::Deref;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Ticks, and bytes handled, between two looks at the wall clock. A look costs
@@ -16,6 +19,9 @@ const BYTES_PER_LOOK: usize = 4 << 10;
 pub(in crate::runtime) trait Payee {
     /// Wall time between two settlements.
     fn settle_every(&self) -> Duration;
+
+    /// Whether a thread of a low class offers its core to others now and then.
+    fn yields(&self) -> bool;
 
     /// Takes note of CPU time and bytes of input that were used already.
     fn pay(&self, cpu_s: f64, read_bytes: u64);
@@ -37,6 +43,7 @@ where
 {
     payee: T,
     settle_every: Duration,
+    yielding: Yielding,
     state: S,
     settled_cpu_s: Cell<f64>,
     settled_at: Cell<Instant>,
@@ -57,12 +64,15 @@ where
     /// # Errors
     /// When the job is cancelled meanwhile.
     pub fn open(payee: T, state: S) -> Result<Self, TaskError> {
+        let now = Instant::now();
+        let yields = payee.yields() && current_class() != SchedulingClass::Normal;
         let account = Self {
             settle_every: payee.settle_every(),
+            yielding: Yielding::new(yields, now),
             payee,
             state,
             settled_cpu_s: Cell::new(thread_cpu_s()),
-            settled_at: Cell::new(Instant::now()),
+            settled_at: Cell::new(now),
             ticks: Cell::new(0),
             bytes: Cell::new(0),
             handled: Cell::new(0),
@@ -100,7 +110,7 @@ where
         self.look()
     }
 
-    /// Settles if the last time is long enough ago.
+    /// Offers the core to others, and settles, if the last time is long enough ago.
     ///
     /// # Errors
     /// When the job is cancelled.
@@ -108,7 +118,12 @@ where
         self.state.step();
         self.ticks.set(0);
         self.bytes.set(0);
-        if self.settled_at.get().elapsed() < self.settle_every {
+        let now = Instant::now();
+        if self.yielding.is_due(now) {
+            thread::yield_now();
+            self.yielding.returned(Instant::now());
+        }
+        if now.saturating_duration_since(self.settled_at.get()) < self.settle_every {
             return Ok(());
         }
         self.settle()

@@ -19,8 +19,10 @@ const IDLE: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSche
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SchedulingClass {
-    /// `SCHED_IDLE`: a thread of the transactional side that wakes up on its core
-    /// displaces it at once while it runs its own code. In the kernel it goes on until
+    /// `SCHED_IDLE`: a thread of the transactional side that wakes up on its core mostly
+    /// displaces it within microseconds while it runs its own code, but not always: some
+    /// wait until the kernel next chooses, which is why tasks
+    /// [yield](crate::runtime::Throttles::yields). In the kernel it goes on until
     /// its system call or page fault ends, or until the kernel looks for others by itself
     /// (`preempt=none`, which is how many servers are set up). Where the kernel schedules
     /// by session or by cgroup, this holds only for threads of the same one.

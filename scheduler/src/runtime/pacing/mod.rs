@@ -6,6 +6,7 @@
 //! | `attempt` | one attempt at a task, on its own thread |
 //! | `attempt_state` | what others see of it, and tell it |
 //! | `pacer`, `reads`, `bucket` | CPU per job, bytes read by all jobs; the token bucket of both |
+//! | `yielding` | when a thread lets the kernel choose anew who gets its core |
 //! | `thread_use` | what a thread used, as the kernel counts it |
 //! | `class`, `cores`, `lowered` | what the kernel does: scheduling class, and which core |
 
@@ -24,3 +25,4 @@ pub(in crate::runtime) mod pacer;
 pub(in crate::runtime) mod reads;
 #[expect(clippy::disallowed_methods, reason = "reads the kernel's own counters")]
 pub(in crate::runtime) mod thread_use;
+pub(in crate::runtime) mod yielding;

@@ -39,6 +39,8 @@ pub(in crate::runtime) struct Pacer {
     clock: Arc<dyn Clock>,
     /// False in an unmanaged runtime: charge, but never wait.
     paced: bool,
+    /// Whether its tasks offer their cores to others.
+    yields: bool,
     /// What all jobs of the runtime may read.
     reads: Arc<ReadBudget>,
     state: Mutex<State>,
@@ -47,11 +49,12 @@ pub(in crate::runtime) struct Pacer {
 }
 
 impl Pacer {
-    pub fn new(clock: Arc<dyn Clock>, paced: bool, reads: Arc<ReadBudget>) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, paced: bool, yields: bool, reads: Arc<ReadBudget>) -> Self {
         let bucket = Bucket::new(clock.now_s());
         Self {
             clock,
             paced,
+            yields,
             reads,
             state: Mutex::new(State {
                 bucket,
@@ -143,6 +146,10 @@ impl Payee for Pacer {
         SETTLE_EVERY
     }
 
+    fn yields(&self) -> bool {
+        self.yields
+    }
+
     fn pay(&self, cpu_s: f64, read_bytes: u64) {
         self.charge(cpu_s);
         self.charge_read(read_bytes);
@@ -160,7 +167,8 @@ mod tests {
 
     fn pacer() -> Arc<Pacer> {
         let reads = Arc::new(ReadBudget::unlimited());
-        Arc::new(Pacer::new(Arc::new(ManualClock::default()), true, reads))
+        let clock = Arc::new(ManualClock::default());
+        Arc::new(Pacer::new(clock, true, true, reads))
     }
 
     #[test]
@@ -203,7 +211,7 @@ mod tests {
     fn a_job_that_has_cpu_waits_for_bytes() {
         let clock = Arc::new(ManualClock::default());
         let reads = Arc::new(ReadBudget::unlimited());
-        let pacer = Arc::new(Pacer::new(clock, true, Arc::clone(&reads)));
+        let pacer = Arc::new(Pacer::new(clock, true, true, Arc::clone(&reads)));
         pacer.set_share(100);
         reads.set_rate(Some(10), 0.0);
         pacer.charge_read(1000);

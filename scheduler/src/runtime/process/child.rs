@@ -322,6 +322,10 @@ impl Payee for Parent {
         SETTLE_EVERY
     }
 
+    fn yields(&self) -> bool {
+        true
+    }
+
     fn pay(&self, _cpu_s: f64, read_bytes: u64) {
         // CPU is that of the process.
         self.lock().read_bytes += read_bytes;

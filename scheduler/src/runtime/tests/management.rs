@@ -286,6 +286,7 @@ fn without_throttles_tasks_are_threads_as_any_other() {
         throttles: Throttles {
             idle_class: false,
             cpu_pacing: false,
+            yields: false,
         },
         ..options(spills.path())
     })

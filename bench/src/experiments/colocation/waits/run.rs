@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use ebb_colocate::LoadMonitor;
+use ebb_scheduler::runtime::Throttles;
 use procfs::process::Process;
 
 use super::super::analytics::{Analytics, Beside, Held};
@@ -74,9 +75,20 @@ pub fn run(setup: &Setup, load: &Load, extent: Extent, interrupted: &AtomicBool)
         slow_from: Some(untraced.latencies.quantile(REPORTED_FROM)),
         ..load.clone()
     };
+    let never_yielding = Held {
+        throttles: Throttles {
+            yields: false,
+            ..Throttles::default()
+        },
+        ..Held::default()
+    };
     let conditions = [
         ("alone", Beside::Nobody),
         ("beside jobs", Beside::Managed(Held::default())),
+        (
+            "beside jobs that never yield",
+            Beside::Managed(never_yielding),
+        ),
     ];
     let mut windows = conditions.each_ref().map(|_| Vec::new());
     let bar = progress_bar("waits", u64::from(extent.rounds));
