@@ -2,6 +2,7 @@
 
 mod advice;
 mod experiments;
+mod msjo;
 mod plan;
 mod print;
 mod queueing;
@@ -21,7 +22,8 @@ Examples:
   ebb sim plan tonight.toml
   ebb sim experiments motivation
   ebb sim queueing --load 600,650 --slots 20000
-  ebb sim capacity";
+  ebb sim capacity
+  ebb sim msjo --jobs 50";
 
 /// Simulate jobs and a transactional load: a week in a second.
 #[derive(Debug, clap::Args)]
@@ -39,6 +41,7 @@ enum Command {
     Experiments(experiments::Args),
     Queueing(queueing::Args),
     Capacity(queueing::CapacityArgs),
+    Msjo(msjo::Args),
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
@@ -49,6 +52,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         Command::Experiments(args) => experiments::run(args),
         Command::Queueing(args) => queueing::run(args),
         Command::Capacity(args) => queueing::run_capacity(args),
+        Command::Msjo(args) => msjo::run(args),
     }
 }
 

@@ -27,6 +27,7 @@
 
 mod build;
 mod error;
+mod msjo;
 mod queueing;
 mod schema;
 #[cfg(test)]
@@ -38,6 +39,7 @@ use crate::model::JobId;
 use build::Plan;
 use error::Complaint;
 pub use error::ScenarioError;
+pub use msjo::MsjoScenario;
 pub use queueing::QueueingScenario;
 use schema::File;
 use serde::Deserialize;

@@ -123,6 +123,49 @@ fn queues_have_a_capacity_and_policies_near_it() {
     place.ebb("sim queueing racks.toml --load 0").refused();
 }
 
+/// Figure 1 of Ling et al.: job 2 ends at 175 s with MarS, job 1 at 250 s.
+#[test]
+fn jobs_known_in_advance_are_scheduled_beside_a_bound() {
+    let place = Place::new();
+    let figure_1 = "
+        machines = 3
+        [[jobs]]
+        maps_s = [75, 75, 75, 75]
+        reduces_s = [100, 100]
+        [[jobs]]
+        maps_s = [75]
+        reduces_s = [100]
+    ";
+    place.write("figure-1.toml", figure_1);
+    let run = place
+        .ebb("sim msjo figure-1.toml --algorithm mars,stf --eps 0 --converge --json")
+        .json();
+    let rows = run["rows"].as_array().unwrap();
+    assert_eq!(rows[0]["value"].as_f64(), Some(425.0));
+    assert_eq!(rows[1]["objective"], "tasks");
+    assert_eq!(run["bounds"].as_array().unwrap().len(), 4);
+    for row in rows {
+        assert!(row["over_bound"].as_f64().unwrap() >= 1.0 - 1e-6, "{row}");
+    }
+    let table = place.ebb("sim msjo --jobs 2 --seed 3 --tries 10").ok();
+    assert!(table.starts_with("random jobs, seed 3: 2 jobs"), "{table}");
+    assert!(table.contains("lp-search"), "{table}");
+
+    place.write("bad.toml", figure_1.replace("machines = 3", "machines = 0"));
+    let said = place.ebb("sim msjo bad.toml").fails(2);
+    assert!(
+        said.contains("bad.toml, jobs: there must be at least one machine"),
+        "{said}"
+    );
+    let said = place.ebb("sim msjo --algorithm fifo").fails(2);
+    assert!(
+        said.contains("no algorithm \"fifo\": mars, mares"),
+        "{said}"
+    );
+    place.ebb("sim msjo figure-1.toml --jobs 3").refused();
+    place.ebb("sim msjo --eps 1").refused();
+}
+
 #[test]
 fn a_scenario_gives_a_table_json_and_a_report() {
     let place = Place::new();
