@@ -17,6 +17,17 @@ pub struct Case {
     pub tasks_per_slot: f64,
 }
 
+impl Case {
+    /// One of each of these policies, at the same load.
+    pub fn of_each(policies: &[&str], tasks_per_slot: f64) -> Vec<Self> {
+        let of = |policy: &&str| Self {
+            policy: (*policy).into(),
+            tasks_per_slot,
+        };
+        policies.iter().map(of).collect()
+    }
+}
+
 /// What one run came to.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueueingRow {

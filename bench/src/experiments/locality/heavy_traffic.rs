@@ -6,7 +6,7 @@
 //! (1 - alpha) + 2 gamma (1 - gamma) = 1.6.
 
 use anyhow::Result;
-use ebb_scheduler::queueing::{Cluster, JobSizes, Model, QUEUEING_POLICIES, Run, Stream};
+use ebb_scheduler::queueing::{Cluster, JobSizes, Model, QUEUEING_POLICIES, Stream};
 
 use super::Setting;
 use super::report::{Part, Table};
@@ -15,9 +15,9 @@ use crate::sim::{Curves, Line};
 
 const BOUNDARY: f64 = 6.8;
 const SERVICE_VARIANCE: f64 = 1.6;
-const DISTANCES: [f64; 6] = [1.6, 0.8, 0.4, 0.2, 0.1, 0.05];
-/// Slots here for one of throughput.
-const SLOTS_FOR_ONE: u64 = 16;
+/// Each with the quarters of the slots that are measured there: a backlog forgets within
+/// (sigma^2 + nu^2) / eps^2 slots or so, 3,400 of them at the nearest.
+const DISTANCES: [(f64, u64); 6] = [(1.6, 1), (0.8, 1), (0.4, 1), (0.2, 2), (0.1, 4), (0.05, 16)];
 
 pub fn run(setting: &Setting) -> Result<Part> {
     let model = Model {
@@ -34,16 +34,13 @@ pub fn run(setting: &Setting) -> Result<Part> {
         .map(|policy| policy.name)
         .filter(|&name| name != "pandas-rack")
         .collect();
-    let cases: Vec<Case> = (policies.iter())
-        .flat_map(|policy| DISTANCES.map(|distance| (*policy, BOUNDARY - distance)))
-        .map(|(policy, tasks_per_slot)| Case {
-            policy: policy.into(),
-            tasks_per_slot,
-        })
-        .collect();
-    let bar = Setting::bar(cases.len());
-    let standard = Run::new(setting.slots * SLOTS_FOR_ONE, setting.seed);
-    let rows = run_cases(&model, &cases, standard, setting.threads, &bar)?;
+    let bar = Setting::bar(policies.len() * DISTANCES.len());
+    let mut rows = Vec::new();
+    for (distance, quarters) in DISTANCES {
+        let cases = Case::of_each(&policies, BOUNDARY - distance);
+        let run = setting.run(quarters);
+        rows.extend(run_cases(&model, &cases, run, setting.threads, &bar)?);
+    }
     bar.0.finish_and_clear();
     let picture = picture(&policies, &rows);
     Ok(Part {
@@ -64,7 +61,7 @@ fn limit(distance: f64) -> f64 {
 }
 
 fn table(policies: &[&str], rows: &[QueueingRow]) -> Table {
-    let distances = DISTANCES.map(|distance| format!("eps {distance}"));
+    let distances = DISTANCES.map(|(distance, _)| format!("eps {distance}"));
     let of = |name: &str| {
         let of = rows.iter().filter(|row| row.policy == name);
         let cell = |row: &QueueingRow| match row.stable {
@@ -75,7 +72,7 @@ fn table(policies: &[&str], rows: &[QueueingRow]) -> Table {
             .chain(of.map(cell))
             .collect()
     };
-    let bound = DISTANCES.map(|distance| format!("{:.2}", limit(distance)));
+    let bound = DISTANCES.map(|(distance, _)| format!("{:.2}", limit(distance)));
     let bound = std::iter::once("(sigma^2 + nu^2) / 2".to_string()).chain(bound);
     Table {
         title: "Wang, theorem 4: eps times the mean backlog, eps from the boundary of 6.8".into(),
@@ -100,7 +97,7 @@ fn picture(policies: &[&str], rows: &[QueueingRow]) -> String {
     let curves = Curves {
         title: "Distance from the boundary times backlog; dotted: the limit",
         x_label: "tasks per slot",
-        x: (BOUNDARY - DISTANCES[0], BOUNDARY),
+        x: (BOUNDARY - DISTANCES[0].0, BOUNDARY),
         y_label: "tasks squared per slot",
         y: (0.0, 16.0),
         lines: policies.iter().map(line).collect(),

@@ -4,15 +4,24 @@
 //! linear programme gives.
 
 use anyhow::Result;
-use ebb_scheduler::queueing::{Capacity, Cluster, JobSizes, Model, QUEUEING_POLICIES, Run, Stream};
+use ebb_scheduler::queueing::{Capacity, Cluster, JobSizes, Model, QUEUEING_POLICIES, Stream};
 
 use super::Setting;
 use super::report::{Part, Table};
 use crate::queueing::{Case, QueueingRow, run_cases};
+use crate::sim::{Curves, Line};
 
-const LOADS: [f64; 8] = [0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.995];
-/// Slots here for one of throughput.
-const SLOTS_FOR_ONE: u64 = 4;
+/// Parts of the capacity, each with the quarters of the slots that are measured there.
+const LOADS: [(f64, u64); 8] = [
+    (0.3, 1),
+    (0.5, 1),
+    (0.7, 1),
+    (0.8, 1),
+    (0.9, 1),
+    (0.95, 2),
+    (0.98, 4),
+    (0.995, 8),
+];
 
 /// Alpha, beta, gamma: beta^2 above alpha gamma, and below it.
 const FAST_RACK: [f64; 3] = [0.8, 0.5, 0.2];
@@ -39,110 +48,94 @@ fn settings() -> Vec<(String, Model)> {
     // Data in both racks, of which only one is overloaded: the node there has to leave it to
     // the other.
     let across = vec![stream(1.0, 3, 5), stream(2.2, 0, 1)];
-    let mut settings = vec![
-        ("two levels, data everywhere", flat, &even),
-        ("two levels, data on half of the nodes", flat, &two_racks),
-    ];
-    for (rates, words) in [(FAST_RACK, "fast"), (SLOW_RACK, "slow")] {
-        let names = match words {
-            "fast" => [
-                "beta .5, data everywhere",
-                "beta .5, two overloaded racks",
-                "beta .5, one overloaded rack",
-                "beta .5, data across racks",
-            ],
-            _ => [
-                "beta .3, data everywhere",
-                "beta .3, two overloaded racks",
-                "beta .3, one overloaded rack",
-                "beta .3, data across racks",
-            ],
-        };
-        for (name, streams) in names
-            .into_iter()
-            .zip([&even, &two_racks, &one_rack, &across])
-        {
-            settings.push((name, racks(rates), streams));
-        }
-    }
-    (settings.into_iter())
+    let two_levels = [
+        ("two levels, data everywhere", &even),
+        ("two levels, data on half of the nodes", &two_racks),
+    ]
+    .map(|(name, streams)| (name.to_string(), flat, streams));
+    let three_levels = [FAST_RACK, SLOW_RACK].into_iter().flat_map(|rates| {
+        [
+            ("data everywhere", &even),
+            ("two overloaded racks", &two_racks),
+            ("one overloaded rack", &one_rack),
+            ("data across racks", &across),
+        ]
+        .map(|(what, streams)| (format!("beta {}, {what}", rates[1]), racks(rates), streams))
+    });
+    (two_levels.into_iter().chain(three_levels))
         .map(|(name, cluster, streams)| {
             let model = Model {
                 cluster,
                 sizes: JobSizes::single(),
                 streams: streams.clone(),
             };
-            (name.to_string(), model)
+            (name, model)
         })
         .collect()
 }
 
 pub fn run(setting: &Setting) -> Result<Part> {
     let settings = settings();
-    let bar = Setting::bar(settings.len() * LOADS.len() * QUEUEING_POLICIES.len());
-    let standard = Run::new(setting.slots * SLOTS_FOR_ONE, setting.seed);
+    let policies: Vec<&str> = QUEUEING_POLICIES.iter().map(|p| p.name).collect();
+    let bar = Setting::bar(settings.len() * LOADS.len() * policies.len());
     let mut part = Part {
         name: "levels",
         ..Part::default()
     };
-    let mut ratios = Vec::new();
     for (name, model) in settings {
         let capacity = Capacity::of(&model)?.tasks_per_slot;
-        let cases: Vec<Case> = (QUEUEING_POLICIES.iter())
-            .flat_map(|policy| LOADS.map(|load| (policy.name, load * capacity)))
-            .map(|(policy, tasks_per_slot)| Case {
-                policy: policy.into(),
-                tasks_per_slot,
-            })
-            .collect();
-        let rows = run_cases(&model, &cases, standard, setting.threads, &bar)?;
-        part.tables.push(table(&name, capacity, &rows));
-        ratios.push(ratio_row(&name, &rows));
+        let mut rows = Vec::new();
+        for (load, quarters) in LOADS {
+            let cases = Case::of_each(&policies, load * capacity);
+            let run = setting.run(quarters);
+            rows.extend(run_cases(&model, &cases, run, setting.threads, &bar)?);
+        }
+        part.tables.push(delays(&name, capacity, &rows));
         part.rows.push((name, rows));
     }
     bar.0.finish_and_clear();
-    part.tables.push(Table {
-        title: format!("{OURS}: mean task delay over the least of the published policies"),
-        head: head("setting"),
-        rows: ratios,
-    });
+    let ratios: Vec<(&str, Vec<Option<f64>>)> = (part.rows.iter())
+        .map(|(name, rows)| (name.as_str(), ratios(rows)))
+        .collect();
+    let tables = [stable_up_to(&part.rows), near(&part.rows), ours(&ratios)];
+    let picture = picture(&ratios);
+    part.tables.extend(tables);
+    part.pictures.push(("locality-late-binding", picture));
     Ok(part)
 }
 
 /// The policy that is compared with the others.
 const OURS: &str = "late-binding";
+/// What its mean delay over the least of the others is to stay below.
+const BAR: f64 = 1.03;
+
+/// Of one policy, by load; `None` where the backlog grows.
+fn delays_of(rows: &[QueueingRow], policy: &str) -> Vec<Option<f64>> {
+    let of = rows.iter().filter(|row| row.policy == policy);
+    of.map(|row| row.stable.then_some(row.measured.task_delay))
+        .collect()
+}
+
+/// Per load, the least delay of the published policies that are not told the rates.
+fn best(rows: &[QueueingRow]) -> Vec<Option<f64>> {
+    let published = (QUEUEING_POLICIES.iter()).filter(|p| p.name != OURS && !p.knows_rates);
+    let delays: Vec<_> = published.map(|p| delays_of(rows, p.name)).collect();
+    let of = |at: usize| delays.iter().filter_map(|of| of[at]).reduce(f64::min);
+    (0..LOADS.len()).map(of).collect()
+}
+
+/// Per load: our delay over the least of the published.
+fn ratios(rows: &[QueueingRow]) -> Vec<Option<f64>> {
+    let both = delays_of(rows, OURS).into_iter().zip(best(rows));
+    both.map(|(ours, best)| Some(ours? / best?)).collect()
+}
 
 fn head(first: &str) -> Vec<String> {
-    let loads = LOADS.map(|load| format!("{load}"));
+    let loads = LOADS.map(|(load, _)| format!("{load}"));
     std::iter::once(first.to_string()).chain(loads).collect()
 }
 
-/// Per load: ours over the best of those that are neither ours nor told the rates.
-fn ratio_row(name: &str, rows: &[QueueingRow]) -> Vec<String> {
-    let delays = |policy: &str| -> Vec<Option<f64>> {
-        let of = rows.iter().filter(|row| row.policy == policy);
-        of.map(|row| row.stable.then_some(row.measured.task_delay))
-            .collect()
-    };
-    let others: Vec<Vec<Option<f64>>> = (QUEUEING_POLICIES.iter())
-        .filter(|policy| policy.name != OURS && !policy.knows_rates)
-        .map(|policy| delays(policy.name))
-        .collect();
-    let cell = |(at, ours): (usize, Option<f64>)| {
-        let best = others
-            .iter()
-            .filter_map(|delays| delays[at])
-            .reduce(f64::min);
-        let ratio = ours
-            .zip(best)
-            .map(|(ours, best)| format!("{:.3}", ours / best));
-        ratio.unwrap_or_else(|| "grows".to_string())
-    };
-    let cells = delays(OURS).into_iter().enumerate().map(cell);
-    std::iter::once(name.to_string()).chain(cells).collect()
-}
-
-fn table(name: &str, capacity: f64, rows: &[QueueingRow]) -> Table {
+fn delays(name: &str, capacity: f64, rows: &[QueueingRow]) -> Table {
     let cell = |row: &QueueingRow| match row.stable {
         true => format!("{:.2}", row.measured.task_delay),
         false => format!("+{:.1}%", 100.0 * row.measured.growth),
@@ -164,4 +157,99 @@ fn table(name: &str, capacity: f64, rows: &[QueueingRow]) -> Table {
             .map(|policy| of(policy.name))
             .collect(),
     }
+}
+
+/// A table with a row per setting and a column per policy.
+fn by_policy(
+    title: &str,
+    settings: &[(String, Vec<QueueingRow>)],
+    cell: impl Fn(&[QueueingRow], &str) -> String,
+) -> Table {
+    let names = || QUEUEING_POLICIES.iter().map(|policy| policy.name);
+    let row = |(setting, rows): &(String, Vec<QueueingRow>)| {
+        let cells = names().map(|name| cell(rows, name));
+        std::iter::once(setting.clone()).chain(cells).collect()
+    };
+    Table {
+        title: title.into(),
+        head: std::iter::once("setting")
+            .chain(names())
+            .map(String::from)
+            .collect(),
+        rows: settings.iter().map(row).collect(),
+    }
+}
+
+fn stable_up_to(settings: &[(String, Vec<QueueingRow>)]) -> Table {
+    let title = "The part of the capacity below the first at which the backlog grows";
+    by_policy(title, settings, |rows, policy| {
+        let delays = delays_of(rows, policy);
+        let stable = LOADS
+            .iter()
+            .zip(&delays)
+            .take_while(|(_, delay)| delay.is_some());
+        let last = stable.last().map(|((load, _), _)| format!("{load}"));
+        last.unwrap_or("-".into())
+    })
+}
+
+/// What heavy-traffic optimality is about.
+fn near(settings: &[(String, Vec<QueueingRow>)]) -> Table {
+    let title = "Mean task delay at the highest load over the least of the published policies";
+    by_policy(title, settings, |rows, policy| {
+        let at = LOADS.len() - 1;
+        let ratio = delays_of(rows, policy)[at].zip(best(rows)[at]);
+        ratio.map_or("grows".into(), |(delay, best)| {
+            format!("{:.3}", delay / best)
+        })
+    })
+}
+
+fn ours(ratios: &[(&str, Vec<Option<f64>>)]) -> Table {
+    let cell = |ratio: &Option<f64>| ratio.map_or("grows".into(), |ratio| format!("{ratio:.3}"));
+    let over_settings = |name: &str, of: &dyn Fn(Vec<f64>) -> f64| {
+        let at = |at: usize| ratios.iter().map(|(_, of)| of[at]).collect::<Option<_>>();
+        let cells = (0..LOADS.len()).map(|load| cell(&at(load).map(of)));
+        std::iter::once(name.to_string()).chain(cells).collect()
+    };
+    let mean = |of: Vec<f64>| of.iter().sum::<f64>() / of.len() as f64;
+    let largest = |of: Vec<f64>| of.into_iter().fold(0.0, f64::max);
+    let row = |(name, ratios): &(&str, Vec<Option<f64>>)| {
+        std::iter::once((*name).to_string())
+            .chain(ratios.iter().map(cell))
+            .collect()
+    };
+    Table {
+        title: format!("{OURS}: mean task delay over the least of the published policies"),
+        head: head("setting"),
+        rows: (ratios.iter().map(row))
+            .chain([
+                over_settings("mean", &mean),
+                over_settings("largest", &largest),
+            ])
+            .collect(),
+    }
+}
+
+fn picture(ratios: &[(&str, Vec<Option<f64>>)]) -> String {
+    let line = |(name, ratios): &(&str, Vec<Option<f64>>)| Line {
+        name: (*name).into(),
+        points: (LOADS.iter().zip(ratios))
+            .filter_map(|((load, _), ratio)| Some((*load, (*ratio)?)))
+            .collect(),
+    };
+    let lines: Vec<Line> = ratios.iter().map(line).collect();
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let least = points().fold(1.0_f64, |least, &(_, ratio)| least.min(ratio));
+    let most = points().fold(BAR, |most, &(_, ratio)| most.max(ratio));
+    let curves = Curves {
+        title: "late-binding: mean delay over the least of the published; dotted: 1.03",
+        x_label: "part of the capacity",
+        x: (LOADS[0].0, 1.0),
+        y_label: "ratio",
+        y: ((least * 20.0).floor() / 20.0, (most * 20.0).ceil() / 20.0),
+        lines,
+        level: Some(BAR),
+    };
+    curves.to_svg()
 }

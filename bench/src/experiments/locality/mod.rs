@@ -16,6 +16,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use ebb_scheduler::queueing::Run;
 
 use crate::console::progress_bar;
 use crate::sim::Progress;
@@ -29,8 +30,8 @@ pub struct LocalityArgs {
     #[arg(value_enum, default_values_t = [Which::Throughput, Which::HeavyTraffic, Which::Levels])]
     pub parts: Vec<Which>,
 
-    /// Slots that are measured in each run of throughput, after a fifth as many; those of
-    /// the other parts are in proportion
+    /// Slots that are measured in each run of throughput, after a fifth as many; the others
+    /// measure a quarter as many, and up to four times as many near the capacity
     #[arg(long, value_name = "N", default_value_t = 250_000,
           value_parser = clap::value_parser!(u64).range(1000..))]
     pub slots: u64,
@@ -90,6 +91,11 @@ struct Setting {
 }
 
 impl Setting {
+    /// A run of so many quarters of the slots.
+    fn run(&self, quarters: u64) -> Run {
+        Run::new(self.slots * quarters / 4, self.seed)
+    }
+
     fn bar(runs: usize) -> Bar {
         Bar(progress_bar("runs", runs as u64))
     }

@@ -27,7 +27,7 @@ pub fn run(setting: &Setting, only: Option<&str>, from: f64) -> Result<Part> {
         policy: policy.into(),
         tasks_per_slot,
     };
-    let fair = grid(100, 300, 100).chain(grid(310, 400, 10));
+    let fair = grid(100, 300, 100).chain(grid(310, 380, 10));
     let jsq = grid(100, 600, 100).chain(grid(610, 670, 10));
     let cases: Vec<Case> = (fair.map(|load| case(FAIR, load)))
         .chain(jsq.map(|load| case(JSQ, load)))
@@ -35,8 +35,7 @@ pub fn run(setting: &Setting, only: Option<&str>, from: f64) -> Result<Part> {
         .filter(|case| only.is_none_or(|only| case.policy == only))
         .collect();
     let bar = Setting::bar(cases.len() + 2);
-    let standard = Run::new(setting.slots, setting.seed);
-    let rows = run_cases(&model, &cases, standard, setting.threads, &bar)?;
+    let rows = run_cases(&model, &cases, setting.run(4), setting.threads, &bar)?;
     let limits = [FAIR, JSQ].map(|policy| stability_limit(&rows, policy));
     let tables = vec![loads(&rows), limit_table(limits)];
     let pictures = match only {
