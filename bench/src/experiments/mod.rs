@@ -9,12 +9,13 @@
 //!   serving             what does a request through CQL cost, and who notices whom?
 //!   thesis_5_2_4        what does reading a snapshot, or beside one, cost?
 //!   weighted_completion how far from the best is a plan for jobs known in advance?
-//!   table               what several of them print
+//!   part, table         what several of them print and write
 //! ```
 
 mod colocation;
 mod idle_memory;
 mod locality;
+mod part;
 mod process;
 mod serving;
 mod snapshot_bill;

@@ -5,6 +5,7 @@ use ebb_scheduler::planning::{OfflineBound, offline_bound};
 use ebb_scheduler::policy;
 use ebb_scheduler::sim::scenario::Scenario;
 use ebb_scheduler::sim::{JobRecord, Metrics, SimConfig, SimError, SimReport, simulate};
+use indicatif::ProgressBar;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::parallel::in_parallel;
@@ -14,6 +15,12 @@ use super::result::{BoundResult, PointResult, PolicyResult, StudyResult};
 pub trait Progress: Sync {
     /// One more of the runs is done.
     fn run_done(&self);
+}
+
+impl Progress for ProgressBar {
+    fn run_done(&self) {
+        self.inc(1);
+    }
 }
 
 /// One simulation, or the bound of one where there is no policy.

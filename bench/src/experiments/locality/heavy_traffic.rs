@@ -8,8 +8,8 @@
 use anyhow::Result;
 use ebb_scheduler::queueing::{Cluster, JobSizes, Model, QUEUEING_POLICIES, Stream};
 
-use super::Setting;
-use super::report::{Part, Table};
+use super::super::table::Table;
+use super::{Part, Setting};
 use crate::queueing::{Case, QueueingRow, run_cases};
 use crate::sim::{Curves, Line};
 
@@ -41,13 +41,13 @@ pub fn run(setting: &Setting) -> Result<Part> {
         let run = setting.run(quarters);
         rows.extend(run_cases(&model, &cases, run, setting.threads, &bar)?);
     }
-    bar.0.finish_and_clear();
+    bar.finish_and_clear();
     let picture = picture(&policies, &rows);
     Ok(Part {
         name: "heavy-traffic",
         tables: vec![table(&policies, &rows)],
-        pictures: vec![("wang-heavy-traffic", picture)],
-        rows: vec![("ten nodes".into(), rows)],
+        pictures: vec![("wang-heavy-traffic".into(), picture)],
+        measured: vec![("ten nodes".into(), rows)],
     })
 }
 

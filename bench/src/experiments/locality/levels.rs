@@ -6,8 +6,8 @@
 use anyhow::Result;
 use ebb_scheduler::queueing::{Capacity, Cluster, JobSizes, Model, QUEUEING_POLICIES, Stream};
 
-use super::Setting;
-use super::report::{Part, Table};
+use super::super::table::Table;
+use super::{Part, Setting};
 use crate::queueing::{Case, QueueingRow, run_cases};
 use crate::sim::{Curves, Line};
 
@@ -78,10 +78,7 @@ pub fn run(setting: &Setting) -> Result<Part> {
     let settings = settings();
     let policies: Vec<&str> = QUEUEING_POLICIES.iter().map(|p| p.name).collect();
     let bar = Setting::bar(settings.len() * LOADS.len() * policies.len());
-    let mut part = Part {
-        name: "levels",
-        ..Part::default()
-    };
+    let mut part = Part::new("levels");
     for (name, model) in settings {
         let capacity = Capacity::of(&model)?.tasks_per_slot;
         let mut rows = Vec::new();
@@ -91,16 +88,21 @@ pub fn run(setting: &Setting) -> Result<Part> {
             rows.extend(run_cases(&model, &cases, run, setting.threads, &bar)?);
         }
         part.tables.push(delays(&name, capacity, &rows));
-        part.rows.push((name, rows));
+        part.measured.push((name, rows));
     }
-    bar.0.finish_and_clear();
-    let ratios: Vec<(&str, Vec<Option<f64>>)> = (part.rows.iter())
+    bar.finish_and_clear();
+    let ratios: Vec<(&str, Vec<Option<f64>>)> = (part.measured.iter())
         .map(|(name, rows)| (name.as_str(), ratios(rows)))
         .collect();
-    let tables = [stable_up_to(&part.rows), near(&part.rows), ours(&ratios)];
+    let tables = [
+        stable_up_to(&part.measured),
+        near(&part.measured),
+        ours(&ratios),
+    ];
     let picture = picture(&ratios);
     part.tables.extend(tables);
-    part.pictures.push(("locality-late-binding", picture));
+    part.pictures
+        .push(("locality-late-binding".into(), picture));
     Ok(part)
 }
 

@@ -4,12 +4,10 @@
 //!   throughput     Wang, figures 3 and 4: where naive fair sharing and JSQ-MaxWeight end
 //!   heavy_traffic  Wang, theorems 2 to 4: the backlog near the boundary
 //!   levels         the survey: which policy is stable at three levels of locality
-//!   report         tables, pictures, JSON
 //! ```
 
 mod heavy_traffic;
 mod levels;
-mod report;
 mod throughput;
 
 use std::path::PathBuf;
@@ -17,10 +15,14 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use ebb_scheduler::queueing::Run;
+use indicatif::ProgressBar;
 
+use super::part;
 use crate::console::progress_bar;
-use crate::sim::Progress;
-use report::Part;
+use crate::queueing::QueueingRow;
+
+/// With rows by setting.
+type Part = part::Part<(String, Vec<QueueingRow>)>;
 
 /// Which parts, and for how long.
 #[derive(Debug, Args)]
@@ -75,14 +77,6 @@ Examples:
   ebb-bench experiments locality throughput --slots 20000
   ebb-bench experiments locality throughput --policy naive-fair --from 310";
 
-struct Bar(indicatif::ProgressBar);
-
-impl Progress for Bar {
-    fn run_done(&self) {
-        self.0.inc(1);
-    }
-}
-
 /// How each part runs.
 struct Setting {
     slots: u64,
@@ -96,8 +90,8 @@ impl Setting {
         Run::new(self.slots * quarters / 4, self.seed)
     }
 
-    fn bar(runs: usize) -> Bar {
-        Bar(progress_bar("runs", runs as u64))
+    fn bar(runs: usize) -> ProgressBar {
+        progress_bar("runs", runs as u64)
     }
 }
 
@@ -121,5 +115,5 @@ pub fn run(args: &LocalityArgs) -> Result<()> {
         part.print();
         parts.push(part);
     }
-    report::write(&parts, args.report.as_deref(), args.json.as_deref())
+    part::write(&parts, args.report.as_deref(), args.json.as_deref())
 }

@@ -3,8 +3,8 @@
 use anyhow::{Result, anyhow};
 use ebb_scheduler::queueing::{Model, Run, queueing_policy, simulate_observed};
 
-use super::Setting;
-use super::report::{Part, Table};
+use super::super::table::Table;
+use super::{Part, Setting};
 use crate::queueing::{Case, QueueingRow, run_cases, stability_limit};
 use crate::sim::{Curves, Line, Progress, in_parallel};
 
@@ -42,16 +42,16 @@ pub fn run(setting: &Setting, only: Option<&str>, from: f64) -> Result<Part> {
         None => figures(&rows, &concurrent_jobs(&model, setting, &bar)?),
         Some(_) => Vec::new(),
     };
-    bar.0.finish_and_clear();
+    bar.finish_and_clear();
     Ok(Part {
         name: "throughput",
         tables,
         pictures,
-        rows: vec![("wang".into(), rows)],
+        measured: vec![("wang".into(), rows)],
     })
 }
 
-fn figures(rows: &[QueueingRow], series: &Series) -> Vec<(&'static str, String)> {
+fn figures(rows: &[QueueingRow], series: &Series) -> Vec<(String, String)> {
     let over_load =
         |title, unit, y_max, of: fn(&QueueingRow) -> f64| figure(rows, title, unit, y_max, of);
     let jobs = over_load("Figure 3b: concurrent jobs", "jobs", 1000.0, |row| {
@@ -64,10 +64,10 @@ fn figures(rows: &[QueueingRow], series: &Series) -> Vec<(&'static str, String)>
         row.measured.task_delay
     });
     vec![
-        ("wang-3a", figure_3a(series)),
-        ("wang-3b", jobs),
-        ("wang-4a", job_delay),
-        ("wang-4b", task_delay),
+        ("wang-3a".into(), figure_3a(series)),
+        ("wang-3b".into(), jobs),
+        ("wang-4a".into(), job_delay),
+        ("wang-4b".into(), task_delay),
     ]
 }
 

@@ -6,8 +6,8 @@ use ebb_scheduler::msjo::{FIGURES, Figure};
 use ebb_scheduler::sim::Interval;
 
 use super::super::table::Table;
-use super::bar;
-use super::report::{Numbers, Part, Series};
+use super::series::{Numbers, Series};
+use super::{Part, bar};
 use crate::sim::{Curves, Line, Progress, in_parallel};
 
 /// Points of a figure, for a seed.
@@ -49,12 +49,9 @@ pub fn run(only: &[u32], seeds: Option<u64>, threads: usize) -> Result<Part> {
         bar.run_done();
         Ok::<_, LpError>(numbers)
     })?;
-    bar.0.finish_and_clear();
+    bar.finish_and_clear();
     let mut all = cases.iter().zip(numbers).peekable();
-    let mut part = Part {
-        name: "figures",
-        ..Part::default()
-    };
+    let mut part = Part::new("figures");
     for figure in figures {
         let mut cases = Vec::new();
         while let Some((_, numbers)) = all.next_if(|(case, _)| std::ptr::eq(case.figure, figure)) {
@@ -65,7 +62,7 @@ pub fn run(only: &[u32], seeds: Option<u64>, threads: usize) -> Result<Part> {
             let name = format!("ling-{}", figure.number);
             part.pictures.push((name, picture(figure, &cases)));
         }
-        part.series.push(Series {
+        part.measured.push(Series {
             title: figure.title.into(),
             names: figure
                 .names

@@ -4,23 +4,26 @@
 //!   ratios    MarS and MARES with 20 jobs, over the last linear programme
 //!   search    lp-search with 100 jobs, over the converged relaxation
 //!   figures   the paper's figures 1, 5 to 12 and 14 to 17
-//!   report    tables, pictures, JSON
+//!   series    numbers as JSON has them
 //! ```
 
 mod figures;
 mod ratios;
-mod report;
 mod search;
+mod series;
 
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use ebb_scheduler::msjo::{Algorithm, FIGURES};
+use indicatif::ProgressBar;
 
+use super::part;
 use crate::console::progress_bar;
-use crate::sim::Progress;
-use report::Part;
+use series::Series;
+
+type Part = part::Part<Series>;
 
 /// Which parts, and how often.
 #[derive(Debug, Args)]
@@ -78,16 +81,8 @@ fn algorithms(names: &[&str]) -> Vec<Algorithm> {
     names.iter().map(named).collect()
 }
 
-struct Bar(indicatif::ProgressBar);
-
-impl Progress for Bar {
-    fn run_done(&self) {
-        self.0.inc(1);
-    }
-}
-
-fn bar(runs: usize) -> Bar {
-    Bar(progress_bar("runs", runs as u64))
+fn bar(runs: usize) -> ProgressBar {
+    progress_bar("runs", runs as u64)
 }
 
 /// Runs the parts, prints their tables, writes pictures and JSON.
@@ -106,5 +101,5 @@ pub fn run(args: &WeightedCompletionArgs) -> Result<()> {
         part.print();
         parts.push(part);
     }
-    report::write(&parts, args.report.as_deref(), args.json.as_deref())
+    part::write(&parts, args.report.as_deref(), args.json.as_deref())
 }

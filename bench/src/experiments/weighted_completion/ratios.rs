@@ -5,8 +5,8 @@ use ebb_scheduler::msjo::{EPS, RandomJobs, Search};
 use ebb_scheduler::sim::Interval;
 
 use super::super::table::Table;
-use super::report::{Numbers, Part, Series};
-use super::{SEEDS, algorithms, bar};
+use super::series::{Numbers, Series};
+use super::{Part, SEEDS, algorithms, bar};
 use crate::msjo::{Study, run as run_study};
 use crate::sim::in_parallel;
 
@@ -39,7 +39,7 @@ pub fn run(threads: usize) -> Result<Part> {
             numbers: result.rows.iter().map(|row| row.over_bound).collect(),
         })
     })?;
-    bar.0.finish_and_clear();
+    bar.finish_and_clear();
     let row = |(at, (name, published)): (usize, (&str, &str))| {
         let numbers: Vec<f64> = cases.iter().map(|case| case.numbers[at]).collect();
         let interval = Interval::of(&numbers);
@@ -61,7 +61,7 @@ pub fn run(threads: usize) -> Result<Part> {
             head: head.to_vec(),
             rows: PUBLISHED.into_iter().enumerate().map(row).collect(),
         }],
-        series: vec![Series {
+        measured: vec![Series {
             title,
             names: names.map(String::from).to_vec(),
             cases,

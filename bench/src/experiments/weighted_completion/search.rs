@@ -5,8 +5,8 @@ use ebb_scheduler::msjo::{EPS, RandomJobs, Search};
 use ebb_scheduler::sim::Interval;
 
 use super::super::table::Table;
-use super::report::{Numbers, Part, Series};
-use super::{SEEDS, algorithms, bar};
+use super::series::{Numbers, Series};
+use super::{Part, SEEDS, algorithms, bar};
 use crate::msjo::{Study, run as run_study};
 use crate::sim::in_parallel;
 
@@ -38,7 +38,7 @@ pub fn run(threads: usize) -> Result<Part> {
         };
         run_study(&study, 1, &bar)
     })?;
-    bar.0.finish_and_clear();
+    bar.finish_and_clear();
     let converged = |at: usize| results[at].bounds[1].value;
     let ratios = |at: usize| -> Vec<f64> {
         let rows = results[at].rows.iter();
@@ -99,7 +99,7 @@ pub fn run(threads: usize) -> Result<Part> {
                 rows: times,
             },
         ],
-        series: vec![Series {
+        measured: vec![Series {
             title,
             names: NAMES.map(String::from).to_vec(),
             cases,

@@ -4,11 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use ebb_bench::msjo::{self, MsjoResult, MsjoRow, Study};
-use ebb_bench::sim::Progress;
 use ebb_scheduler::msjo::{ALGORITHMS, Algorithm, EPS, Objective, RandomJobs, Search};
 use ebb_scheduler::sim::scenario::MsjoScenario;
 use ebb_text::read_whole;
-use indicatif::ProgressBar;
 
 use crate::error::CliError;
 use crate::print::{JsonArgs, Printer, table};
@@ -83,14 +81,6 @@ fn part(text: &str) -> Result<f64, String> {
     }
 }
 
-struct Bar(ProgressBar);
-
-impl Progress for Bar {
-    fn run_done(&self) {
-        self.0.inc(1);
-    }
-}
-
 pub(super) fn run(args: Args) -> Result<()> {
     let algorithms = algorithms(&args)?;
     let (title, instance) = match args.scenario {
@@ -122,9 +112,9 @@ pub(super) fn run(args: Args) -> Result<()> {
         },
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let bar = Bar(run_bar(study.runs() as u64));
+    let bar = run_bar(study.runs() as u64);
     let result = msjo::run(&study, threads, &bar)?;
-    bar.0.finish_and_clear();
+    bar.finish_and_clear();
     args.json.write_file(&result)?;
     args.json.print(&result, |printer| print(printer, &result))
 }

@@ -3,29 +3,20 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use ebb_bench::sim::{self, PointResult, PolicyResult, Progress, StudyResult};
+use ebb_bench::sim::{self, PointResult, PolicyResult, StudyResult};
 use ebb_scheduler::sim::scenario::Scenario;
-use indicatif::ProgressBar;
 
 use crate::print::{Printer, counted, table};
 use crate::progress::run_bar;
-
-struct Bar(ProgressBar);
-
-impl Progress for Bar {
-    fn run_done(&self) {
-        self.0.inc(1);
-    }
-}
 
 /// Runs it on all cores.
 pub(super) fn simulate(scenario: &Scenario) -> Result<StudyResult> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let policies = scenario.policies.len() as u64 + u64::from(scenario.offline_bound);
     let runs = scenario.points.len() as u64 * policies * u64::from(scenario.replicas);
-    let bar = Bar(run_bar(runs));
+    let bar = run_bar(runs);
     let result = sim::run(scenario, threads, &bar);
-    bar.0.finish_and_clear();
+    bar.finish_and_clear();
     result
 }
 

@@ -4,11 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use ebb_bench::queueing::{self, QueueingResult, QueueingRow};
-use ebb_bench::sim::Progress;
 use ebb_scheduler::queueing::{Capacity, Locality, QUEUEING_POLICIES, queueing_policy};
 use ebb_scheduler::sim::scenario::QueueingScenario;
 use ebb_text::read_whole;
-use indicatif::ProgressBar;
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -69,14 +67,6 @@ fn load(text: &str) -> Result<f64, String> {
     }
 }
 
-struct Bar(ProgressBar);
-
-impl Progress for Bar {
-    fn run_done(&self) {
-        self.0.inc(1);
-    }
-}
-
 pub(super) fn run(args: Args) -> Result<()> {
     let mut scenario = read(args.scenario)?;
     if !args.policy.is_empty() {
@@ -103,11 +93,9 @@ pub(super) fn run(args: Args) -> Result<()> {
     scenario.run.seed = args.seed.unwrap_or(scenario.run.seed);
 
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let bar = Bar(run_bar(
-        (scenario.loads.len() * scenario.policies.len()) as u64,
-    ));
+    let bar = run_bar((scenario.loads.len() * scenario.policies.len()) as u64);
     let result = queueing::run(&scenario, threads, &bar)?;
-    bar.0.finish_and_clear();
+    bar.finish_and_clear();
     args.json.write_file(&result)?;
     args.json.print(&result, |printer| print(printer, &result))
 }

@@ -1,43 +1,36 @@
-//! What a part came to: tables, pictures, numbers as JSON.
+//! What a part of an experiment came to: tables, pictures, JSON.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::super::table::Table;
+use super::table::Table;
 use crate::console::write_json;
 
-/// Numbers of one case.
-#[derive(Debug, Serialize)]
-pub struct Numbers {
-    /// Where it stands on the axis of its figure; of parts without one, the seed.
-    pub x: f64,
-    pub seed: u64,
-    /// In the order of the part's or the figure's names.
-    pub numbers: Vec<f64>,
-}
-
-/// All numbers of a figure, or of a part without figures.
-#[derive(Debug, Serialize)]
-pub struct Series {
-    pub title: String,
-    pub names: Vec<String>,
-    pub cases: Vec<Numbers>,
-}
-
 /// What one part came to.
-#[derive(Debug, Default, Serialize)]
-pub struct Part {
+#[derive(Debug, Serialize)]
+pub struct Part<T> {
     pub name: &'static str,
     pub tables: Vec<Table>,
-    pub series: Vec<Series>,
+    /// What the tables and pictures are made from.
+    pub measured: Vec<T>,
     /// SVG by the names of files without their ending.
     #[serde(skip)]
     pub pictures: Vec<(String, String)>,
 }
 
-impl Part {
+impl<T> Part<T> {
+    /// One that came to nothing yet.
+    pub const fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            tables: Vec::new(),
+            measured: Vec::new(),
+            pictures: Vec::new(),
+        }
+    }
+
     pub fn print(&self) {
         for table in &self.tables {
             table.print();
@@ -45,8 +38,16 @@ impl Part {
     }
 }
 
-/// Writes what was asked for.
-pub fn write(parts: &[Part], folder: Option<&Path>, json: Option<&Path>) -> Result<()> {
+/// Writes the pictures of all parts into `folder` and all that was measured to `json`, where
+/// they are given.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write<T: Serialize>(
+    parts: &[Part<T>],
+    folder: Option<&Path>,
+    json: Option<&Path>,
+) -> Result<()> {
     if let Some(folder) = folder {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make {}", folder.display()))?;
