@@ -1,9 +1,11 @@
 //! What is said to a server in CQL: the table, and the statements of the operations.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use bytes::{Bytes, BytesMut};
+use ebb_colocate::runtime::Yielding;
 use ebb_cql::client::Client;
 use ebb_cql::protocol::{Compression, QueryParameters, Request, Response, Value, ValuesBuf};
 
@@ -65,7 +67,8 @@ pub(super) fn create_snapshot(client: &mut Client, name: &str) -> Result<()> {
 }
 
 /// Reads the whole table page by page, in the calling thread, until the table ends or
-/// `goes_on` says no; gives the rows.
+/// `goes_on` says no; gives the rows. A thread of the idle class yields between two reads of
+/// the socket.
 ///
 /// # Errors
 /// What the server or the connection says.
@@ -75,6 +78,7 @@ pub(crate) fn pages(
     mut goes_on: impl FnMut() -> bool,
 ) -> Result<u64> {
     let text = format!("SELECT y_id, field0 FROM {KEYSPACE}.{TABLE}");
+    let yielding = Yielding::of_current_thread();
     let (mut rows, mut state) = (0, None::<Bytes>);
     while goes_on() {
         let request = Request::Query {
@@ -85,7 +89,8 @@ pub(crate) fn pages(
                 ..QueryParameters::default()
             },
         };
-        match client.request(&request)? {
+        let mut after_read = || yielding.offer_core(Instant::now());
+        match client.request_with(&request, &mut after_read)? {
             Response::Rows(page) => {
                 rows += page.len() as u64;
                 state = page.paging_state;

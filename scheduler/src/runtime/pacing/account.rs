@@ -1,13 +1,11 @@
 //! What one thread uses for an attempt, and when it looks at that.
 
 use super::attempt_state::AttemptState;
-use super::class::{SchedulingClass, current_class};
 use super::yielding::Yielding;
 use crate::runtime::error::TaskError;
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 use std::ops::Deref;
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// Ticks, and bytes handled, between two looks at the wall clock. A look costs
@@ -64,15 +62,16 @@ where
     /// # Errors
     /// When the job is cancelled meanwhile.
     pub fn open(payee: T, state: S) -> Result<Self, TaskError> {
-        let now = Instant::now();
-        let yields = payee.yields() && current_class() != SchedulingClass::Normal;
         let account = Self {
             settle_every: payee.settle_every(),
-            yielding: Yielding::new(yields, now),
+            yielding: match payee.yields() {
+                true => Yielding::of_current_thread(),
+                false => Yielding::never(),
+            },
             payee,
             state,
             settled_cpu_s: Cell::new(thread_cpu_s()),
-            settled_at: Cell::new(now),
+            settled_at: Cell::new(Instant::now()),
             ticks: Cell::new(0),
             bytes: Cell::new(0),
             handled: Cell::new(0),
@@ -119,10 +118,7 @@ where
         self.ticks.set(0);
         self.bytes.set(0);
         let now = Instant::now();
-        if self.yielding.is_due(now) {
-            thread::yield_now();
-            self.yielding.returned(Instant::now());
-        }
+        self.yielding.offer_core(now);
         if now.saturating_duration_since(self.settled_at.get()) < self.settle_every {
             return Ok(());
         }

@@ -25,4 +25,5 @@ pub(in crate::runtime) mod pacer;
 pub(in crate::runtime) mod reads;
 #[expect(clippy::disallowed_methods, reason = "reads the kernel's own counters")]
 pub(in crate::runtime) mod thread_use;
+#[expect(clippy::disallowed_methods, reason = "yields in real time")]
 pub(in crate::runtime) mod yielding;

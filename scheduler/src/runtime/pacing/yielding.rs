@@ -4,36 +4,58 @@
 //! a load, one wake-up in a hundred did not, though the other ran its own code, and went on
 //! until the core next had to choose, at the tick or for another thread. The trace shows
 //! that, not why. (An idle-class thread has a small share too, and under EEVDF a woken
-//! thread that has had more than its own is not eligible.) So a task asks the kernel to
-//! choose far more often.
+//! thread that has had more than its own is not eligible.) So whoever works in a low class
+//! asks the kernel to choose far more often: tasks of jobs, and other work that is not
+//! urgent.
 
+use super::class::{SchedulingClass, current_class};
 use std::cell::Cell;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Wall time between two such moments. Each is a system call of less than half a
 /// microsecond where nobody waits.
 const YIELD_EVERY: Duration = Duration::from_micros(50);
 
-/// Of one thread. Threads of the ordinary class never yield: for them it would mean to
-/// give up their share.
+/// Lets one thread offer its core to others every 50 microseconds, if it is of a low class
+/// ([`lower_current_thread`](crate::runtime::lower_current_thread)). A thread of the
+/// ordinary class never yields: for it that would mean to give up its share.
 #[derive(Debug)]
-pub(in crate::runtime) struct Yielding(Option<Cell<Instant>>);
+pub struct Yielding(Option<Cell<Instant>>);
 
 impl Yielding {
-    /// From `now` on, if this thread `yields` at all.
-    pub fn new(yields: bool, now: Instant) -> Self {
+    /// For the calling thread, from now on. Asks the kernel for its class.
+    pub fn of_current_thread() -> Self {
+        let is_low = current_class() != SchedulingClass::Normal;
+        Self::new(is_low, Instant::now())
+    }
+
+    /// For a thread that never yields.
+    pub fn never() -> Self {
+        Self(None)
+    }
+
+    fn new(yields: bool, now: Instant) -> Self {
         Self(yields.then(|| Cell::new(now)))
     }
 
-    /// Whether it is time again.
-    pub fn is_due(&self, now: Instant) -> bool {
+    /// Offers the core to others, if the last time is long enough before `now`, which has
+    /// just been.
+    pub fn offer_core(&self, now: Instant) {
+        if self.is_due(now) {
+            thread::yield_now();
+            self.returned(Instant::now());
+        }
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
         let since = |last: Instant| now.saturating_duration_since(last);
         (self.0.as_ref()).is_some_and(|last| since(last.get()) >= YIELD_EVERY)
     }
 
-    /// It yielded, and has its core again from `now` on. Other tasks may have had it for
-    /// long: the next time counts from here, or tasks of one core would only take turns.
-    pub fn returned(&self, now: Instant) {
+    /// It yielded, and has its core again from `now` on. Others may have had it for long:
+    /// the next time counts from here, or threads of one core would only take turns.
+    fn returned(&self, now: Instant) {
         if let Some(last) = &self.0 {
             last.set(now);
         }
@@ -43,6 +65,7 @@ impl Yielding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::lower_current_thread;
 
     #[test]
     fn a_thread_yields_now_and_then_or_never() {
@@ -52,8 +75,23 @@ mod tests {
         assert!(!yielding.is_due(at(49)) && yielding.is_due(at(50)));
         yielding.returned(at(300));
         assert!(!yielding.is_due(at(349)) && yielding.is_due(at(350)));
-        let never = Yielding::new(false, start);
+        let never = Yielding::never();
         never.returned(at(50));
         assert!(!never.is_due(at(500)));
+    }
+
+    #[test]
+    fn only_a_thread_of_a_low_class_yields() {
+        let is_due = || Yielding::of_current_thread().is_due(Instant::now() + YIELD_EVERY);
+        assert!(!is_due());
+        let lowered = thread::spawn(move || {
+            lower_current_thread();
+            let yielding = Yielding::of_current_thread();
+            let last = || yielding.0.as_ref().map(Cell::get);
+            let begun = last();
+            yielding.offer_core(Instant::now() + YIELD_EVERY);
+            begun.is_some() && last() > begun
+        });
+        assert!(lowered.join().unwrap());
     }
 }

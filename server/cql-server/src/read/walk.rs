@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use ebb_catalog::key::{ByteRange, DecodedKey, PartitionKey, Place};
 use ebb_catalog::schema::{ColumnKind, TableSchema};
+use ebb_colocate::runtime::Yielding;
 use ebb_cql::protocol::Consistency;
 use ebb_storage::FoundSoFar;
 
@@ -20,8 +21,8 @@ use crate::paging::{self, PagingState};
 const HEADER: u8 = 0;
 const ROW: u8 = 1;
 
-/// After so many rows a read looks at the clock.
-const ROWS_PER_CHECK: u32 = 64;
+/// After so many rows a read looks at the clock: some tens of microseconds.
+const ROWS_PER_CHECK: u32 = 8;
 
 /// A row on its way.
 #[derive(Debug)]
@@ -95,6 +96,8 @@ struct Resumed {
 struct Progress {
     started: Instant,
     until_check: u32,
+    /// From the first look at the clock on: most reads end before.
+    yielding: Option<Yielding>,
 }
 
 impl Walk<'_> {
@@ -111,6 +114,7 @@ impl Walk<'_> {
         let mut progress = Progress {
             started: Instant::now(),
             until_check: ROWS_PER_CHECK,
+            yielding: None,
         };
         match partitions {
             Partitions::Keys(keys) => self.keys(keys, resume, sink, &mut progress),
@@ -424,7 +428,8 @@ impl Walk<'_> {
 }
 
 impl Progress {
-    /// Whether the page ends here, asked after every row.
+    /// Whether the page ends here, asked after every row. A thread of the idle class offers
+    /// its core to others meanwhile.
     fn is_over(&mut self, walk: &Walk<'_>, sink: &dyn Sink) -> Result<bool> {
         self.until_check -= 1;
         if self.until_check > 0 {
@@ -432,6 +437,9 @@ impl Progress {
         }
         self.until_check = ROWS_PER_CHECK;
         let now = Instant::now();
+        (self.yielding)
+            .get_or_insert_with(Yielding::of_current_thread)
+            .offer_core(now);
         walk.interrupt.check_read(now, walk.consistency)?;
         Ok(sink.may_cut(now.saturating_duration_since(self.started)))
     }

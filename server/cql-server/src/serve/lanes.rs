@@ -1,7 +1,8 @@
 //! Where requests run that are not for the thread that received them.
 //!
 //! What reads ranges of a table may read all of it, page after page, for hours. It runs in
-//! the kernel's idle class: on what requests leave, and what it reads in a page's time.
+//! the kernel's idle class: on what requests leave, and what it reads in a page's time. Whoever
+//! walks over the rows yields now and then, as tasks of jobs do.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
