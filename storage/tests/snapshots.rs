@@ -163,6 +163,31 @@ fn a_renewed_snapshot_lives_on_over_a_restart() {
 }
 
 #[test]
+fn whoever_listens_hears_of_each_snapshot_that_expires_and_of_no_other() {
+    let f = fixture(Maintenance::Manual);
+    let (tell, told) = std::sync::mpsc::channel();
+    (f.db).on_snapshot_expired(move |keyspace, name| {
+        tell.send(format!("{keyspace}@{name}")).unwrap();
+    });
+    for name in ["a", "b", "deleted", "renewed"] {
+        f.create(name, Some(SECOND));
+    }
+    f.keyspace.delete_snapshot("deleted").unwrap();
+    f.keyspace.set_snapshot_expiry("renewed", None).unwrap();
+    f.clock.advance_ms(999);
+    f.db.flush().unwrap();
+    f.clock.advance_ms(1);
+    assert_eq!(told.try_iter().count(), 0);
+    // Its name is taken anew before it was deleted.
+    f.create("a", None);
+    assert!(told.try_iter().eq(["app@a"]));
+    f.db.flush().unwrap();
+    f.db.flush().unwrap();
+    assert!(told.try_iter().eq(["app@b"]));
+    assert_eq!(f.names(), ["renewed", "a"]);
+}
+
+#[test]
 fn threads_delete_what_has_expired() {
     let f = fixture(Maintenance::Background);
     f.create("s", Some(10 * SECOND));

@@ -24,7 +24,7 @@ use ebb_cql::protocol::{
 };
 use ebb_cql::syntax;
 use ebb_cql::syntax::ast::{self, Parsed, Statement};
-use ebb_tables::{Catalog, CatalogState};
+use ebb_tables::{Announcement, Catalog, CatalogState};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::activity::Activity;
@@ -345,13 +345,23 @@ impl Service for Executor {
     }
 
     fn on_change(&self, tell: Box<dyn Fn(SchemaChange) + Send + Sync>) {
-        self.catalog.on_announced_table(move |keyspace, table| {
-            tell(SchemaChange {
-                kind: SchemaChangeKind::Created,
-                keyspace: keyspace.to_owned(),
-                target: SchemaTarget::Table(table.to_owned()),
+        self.catalog
+            .on_announcement(move |announced| match announced {
+                Announcement::TableCreated { keyspace, table } => tell(SchemaChange {
+                    kind: SchemaChangeKind::Created,
+                    keyspace: keyspace.to_owned(),
+                    target: SchemaTarget::Table(table.to_owned()),
+                }),
+                Announcement::SnapshotExpired {
+                    keyspace,
+                    snapshot,
+                    then,
+                } => {
+                    let gone =
+                        snapshots::changed(SchemaChangeKind::Dropped, (keyspace, snapshot), then);
+                    gone.into_iter().for_each(&tell);
+                }
             });
-        });
     }
 
     fn commits_wait_for_sync(&self) -> bool {

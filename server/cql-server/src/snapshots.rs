@@ -218,7 +218,7 @@ pub fn execute(
 /// with each type and table in it. Those that know them by `system_schema` ask anew then, one
 /// by one: of a keyspace alone they read no tables.
 /// `then` is the keyspace as the snapshot has it, where that can be read.
-fn changed(
+pub(super) fn changed(
     kind: SchemaChangeKind,
     (keyspace, snapshot): (&str, &str),
     then: Option<&KeyspaceSchema>,

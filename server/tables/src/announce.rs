@@ -1,11 +1,34 @@
-//! What whoever keeps clients informed wants to hear of tables that no statement made.
+//! What whoever keeps clients informed wants to hear of that no statement did.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-type Hear = Box<dyn Fn(&str, &str) + Send + Sync>;
+use ebb_catalog::schema::KeyspaceSchema;
 
-/// Those who hear of tables that a job has created.
+/// A change of what clients know by `system_schema`, beside their statements.
+#[derive(Debug, Clone, Copy)]
+pub enum Announcement<'a> {
+    /// A job has created a table.
+    TableCreated {
+        /// Where it is.
+        keyspace: &'a str,
+        /// Its name.
+        table: &'a str,
+    },
+    /// A snapshot of a keyspace of CQL is gone because its time was over.
+    SnapshotExpired {
+        /// What it was of.
+        keyspace: &'a str,
+        /// Its name.
+        snapshot: &'a str,
+        /// The keyspace as it had it, if clients were told of it.
+        then: Option<&'a KeyspaceSchema>,
+    },
+}
+
+type Hear = Box<dyn Fn(Announcement<'_>) + Send + Sync>;
+
+/// Those who hear of it.
 #[derive(Default)]
 pub(super) struct Announcements {
     hear: Mutex<Vec<Hear>>,
@@ -17,9 +40,9 @@ impl Announcements {
         all.push(hear);
     }
 
-    pub(super) fn created(&self, keyspace: &str, table: &str) {
+    pub(super) fn tell(&self, announcement: Announcement<'_>) {
         let all = self.hear.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().for_each(|hear| hear(keyspace, table));
+        all.iter().for_each(|hear| hear(announcement));
     }
 }
 

@@ -8,7 +8,7 @@ use ebb_catalog::schema::{KeyspaceSchema, Schema};
 use ebb_storage::{Clock, Db, Table, TableOptions};
 use uuid::Uuid;
 
-use super::announce::Announcements;
+use super::announce::{Announcement, Announcements};
 use super::diff;
 use super::error::{CatalogError, Result};
 use super::grace::GracePeriods;
@@ -26,11 +26,11 @@ pub struct Catalog {
     store: SchemaStore,
     identity: Identity,
     timestamps: Timestamps,
-    state: ArcSwap<CatalogState>,
+    state: Arc<ArcSwap<CatalogState>>,
     /// Those of the state, for the merge operator.
     grace_periods: GracePeriods,
-    snapshots: SnapshotKeyspaces,
-    announcements: Announcements,
+    snapshots: Arc<SnapshotKeyspaces>,
+    announcements: Arc<Announcements>,
     /// Held while the schema changes.
     changing: Mutex<()>,
 }
@@ -105,15 +105,34 @@ impl Catalog {
         let tables = schema.keyspaces().map(of_keyspace).collect();
         let state = CatalogState { schema, tables };
         grace_periods.set(&state);
+        let state = Arc::new(ArcSwap::from_pointee(state));
+        let snapshots = Arc::<SnapshotKeyspaces>::default();
+        let announcements = Arc::<Announcements>::default();
+        db.on_snapshot_expired({
+            let (snapshots, announcements) = (Arc::clone(&snapshots), Arc::clone(&announcements));
+            // The database must not keep its own tables alive.
+            let state = Arc::downgrade(&state);
+            move |keyspace, snapshot| {
+                let known = snapshots.forget(keyspace, snapshot);
+                let state = state.upgrade().map(|state| state.load_full());
+                if state.is_some_and(|state| state.schema.keyspace(keyspace).is_some()) {
+                    announcements.tell(Announcement::SnapshotExpired {
+                        keyspace,
+                        snapshot,
+                        then: known.as_deref(),
+                    });
+                }
+            }
+        });
         Ok(Self {
             db: db.clone(),
             store,
             identity,
             timestamps,
-            state: ArcSwap::from_pointee(state),
+            state,
             grace_periods: grace_periods.clone(),
-            snapshots: SnapshotKeyspaces::default(),
-            announcements: Announcements::default(),
+            snapshots,
+            announcements,
             changing: Mutex::new(()),
         })
     }
@@ -189,12 +208,13 @@ impl Catalog {
     /// Whoever makes a table beside the statements of clients, as jobs do, says so here once it
     /// is there.
     pub fn announce_table(&self, keyspace: &str, table: &str) {
-        self.announcements.created(keyspace, table);
+        let created = Announcement::TableCreated { keyspace, table };
+        self.announcements.tell(created);
     }
 
-    /// From now on `hear` is called with the keyspace and the name of each table that is
-    /// announced. It must not wait, nor announce anything itself.
-    pub fn on_announced_table(&self, hear: impl Fn(&str, &str) + Send + Sync + 'static) {
+    /// From now on `hear` is told of tables that are announced, and of snapshots that expire. It
+    /// must not wait, nor call the catalog or its database.
+    pub fn on_announcement(&self, hear: impl Fn(Announcement<'_>) + Send + Sync + 'static) {
         self.announcements.subscribe(Box::new(hear));
     }
 

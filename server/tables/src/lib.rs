@@ -43,6 +43,7 @@ mod table;
 mod tests;
 mod timestamps;
 
+pub use announce::Announcement;
 pub use catalog::{Catalog, CatalogState};
 pub use error::{CatalogError, Result};
 pub use grace::GracePeriods;

@@ -61,6 +61,13 @@ pub(super) struct SnapshotKeyspaces {
 }
 
 impl SnapshotKeyspaces {
+    /// Forgets a snapshot that is gone; what was known of its keyspace.
+    pub(super) fn forget(&self, keyspace: &str, snapshot: &str) -> Option<Arc<KeyspaceSchema>> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = known.remove(&format!("{keyspace}{SNAPSHOT_SIGN}{snapshot}"));
+        gone.map(|(_, gone)| gone.schema)
+    }
+
     /// The snapshots that clients are told of, by keyspace, oldest first. One whose schema
     /// cannot be read is not among them: no driver could connect.
     pub(super) fn told(&self, db: &Db, state: &CatalogState) -> Vec<SnapshotKeyspace> {

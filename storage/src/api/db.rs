@@ -112,6 +112,32 @@ impl Db {
         self.inner.catalog().keyspace_names()
     }
 
+    /// From now on `hear` is called with the keyspace and the name of each snapshot that is
+    /// deleted because it has expired. It must neither wait nor call the database: it may be
+    /// called while snapshots are created.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+    /// # let app = db.keyspace("app")?;
+    /// use std::time::Duration;
+    ///
+    /// let (tell, told) = std::sync::mpsc::channel();
+    /// db.on_snapshot_expired(move |keyspace, name| {
+    ///     drop(tell.send(format!("{keyspace}@{name}")));
+    /// });
+    /// let options = ebb_storage::SnapshotOptions {
+    ///     expires_in: Some(Duration::from_millis(1)),
+    ///     ..Default::default()
+    /// };
+    /// app.create_snapshot_with("job-7", options)?;
+    /// assert_eq!(told.recv().unwrap(), "app@job-7");
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    pub fn on_snapshot_expired(&self, hear: impl Fn(&str, &str) + Send + Sync + 'static) {
+        self.inner.expiry_listeners.add(hear);
+    }
+
     /// Commits a batch: all of it becomes visible at once, and survives a crash
     /// whole or not at all, over all its tables.
     ///

@@ -21,7 +21,7 @@ use crate::meter::Metering;
 use crate::mutation::{self, Mutation};
 use crate::options::Options;
 use crate::runs::{FileNumbers, Run, RunMeta, RunStore};
-use crate::snapshots::{Bookmarks, SnapshotRegistry};
+use crate::snapshots::{Bookmarks, ExpiryListeners, SnapshotRegistry};
 use crate::sstable::BlockCache;
 use crate::stats::Counters;
 use crate::sync::{AtomicBool, Mutex, Ordering, RwLock, RwLockReadGuard};
@@ -57,6 +57,7 @@ pub(crate) struct Engine {
     pub(super) conflicts: Conflicts,
     pub(super) wal: Wal,
     pub(super) snapshots: SnapshotRegistry,
+    pub(crate) expiry_listeners: ExpiryListeners,
     pub(super) manifest: Mutex<Manifest>,
     pub(super) catalog: RwLock<Catalog>,
     /// Snapshots are created and deleted one at a time; holds the last id.

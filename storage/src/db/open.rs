@@ -165,6 +165,7 @@ impl Engine {
             ),
             snapshot_ops: Mutex::new(last_snapshot_id),
             snapshots,
+            expiry_listeners: Default::default(),
             catalog: RwLock::new(catalog),
             ingesting: Mutex::default(),
             manifest: Mutex::new(manifest),

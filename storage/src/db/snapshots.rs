@@ -30,6 +30,7 @@ impl Engine {
         match self.snapshots.find(keyspace, name) {
             Some(old) if old.record.has_expired(self.now_ms()) => {
                 self.remove_bookmark(old.record.id)?;
+                self.expiry_listeners.tell(&old.record);
             }
             Some(_) => {
                 return Err(Error::AlreadyExists {
@@ -141,10 +142,20 @@ impl Engine {
         if first.is_none_or(|first| first > self.now_ms()) {
             return Ok(false);
         }
-        let _one = self.snapshot_ops.lock().unwrap();
+        let one = self.snapshot_ops.lock().unwrap();
         // One that was renewed meanwhile is not among them.
         let expired = self.snapshots.expired(self.now_ms());
-        self.delete_bookmarks(&expired)?;
+        let ids: Vec<u64> = expired.iter().map(|record| record.id).collect();
+        let deleted = self.delete_bookmarks(&ids);
+        // After a failure some may be there still; the next try tells of them.
+        let left = self.snapshots.bookmarks().list;
+        drop(one);
+        let is_gone =
+            |gone: &&SnapshotRecord| left.iter().all(|bookmark| bookmark.record.id != gone.id);
+        for gone in expired.iter().filter(is_gone) {
+            self.expiry_listeners.tell(gone);
+        }
+        deleted?;
         Ok(!expired.is_empty())
     }
 

@@ -151,12 +151,12 @@ impl SnapshotRegistry {
         self.state.lock().unwrap().bookmarks.set_expiry(seq, expiry);
     }
 
-    /// The ids of the snapshots that have expired.
-    pub(crate) fn expired(&self, now_ms: u64) -> Vec<u64> {
+    /// The snapshots that have expired.
+    pub(crate) fn expired(&self, now_ms: u64) -> Vec<SnapshotRecord> {
         let state = self.state.lock().unwrap();
         let expired = |bookmark: &&Bookmark| bookmark.record.has_expired(now_ms);
         let list = state.bookmarks.list.iter().filter(expired);
-        list.map(|bookmark| bookmark.record.id).collect()
+        list.map(|bookmark| bookmark.record.clone()).collect()
     }
 
     /// When the next snapshot expires, if one ever does.

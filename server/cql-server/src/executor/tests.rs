@@ -1,8 +1,10 @@
 //! Statements through the executor, on a database in memory.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use ebb_cql::protocol::{SchemaChange, SchemaChangeKind, SchemaTarget};
+use ebb_storage::SnapshotOptions;
 
 use super::harness::Server;
 use crate::call::Service;
@@ -398,6 +400,42 @@ fn a_table_that_a_job_announces_is_told_as_created() {
         target: SchemaTarget::Table("counts".into()),
     };
     assert!(told.try_iter().eq([expected]));
+}
+
+#[test]
+fn snapshots_that_expire_are_told_as_dropped() {
+    let mut server = Server::with(&["CREATE TABLE t (a int PRIMARY KEY)"]);
+    let (tell, told) = mpsc::channel();
+    let tell = move |change: SchemaChange| tell.send(change).unwrap();
+    server.executor.on_change(Box::new(tell));
+    let catalog = Arc::clone(server.executor.catalog());
+    // One of rows that CQL knows nothing of.
+    let options = SnapshotOptions {
+        table: None,
+        expires_in: Some(Duration::from_secs(60)),
+    };
+    let other = catalog.db().keyspace("other").unwrap();
+    other.create_snapshot_with("s", options).unwrap();
+    let gone = |snapshot: &str, target| SchemaChange {
+        kind: SchemaChangeKind::Dropped,
+        keyspace: format!("ks@{snapshot}"),
+        target,
+    };
+    server.run("CREATE SNAPSHOT known ON KEYSPACE ks WITH ttl = '1m'");
+    server.rows("SELECT * FROM system_schema.tables");
+    server.clock.advance_ms(60_000);
+    catalog.db().flush().unwrap();
+    let table = SchemaTarget::Table("t".into());
+    let expected = [gone("known", table), gone("known", SchemaTarget::Keyspace)];
+    assert!(told.try_iter().eq(expected), "as DROP SNAPSHOT tells it");
+    // No client can know the tables of one that none has asked for.
+    server.run("CREATE SNAPSHOT unknown ON KEYSPACE ks WITH ttl = '1m'");
+    server.clock.advance_ms(60_000);
+    catalog.db().flush().unwrap();
+    assert!(
+        told.try_iter()
+            .eq([gone("unknown", SchemaTarget::Keyspace)])
+    );
 }
 
 #[test]

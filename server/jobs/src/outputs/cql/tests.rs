@@ -1,7 +1,7 @@
 use ebb_catalog::row::RowView;
 use ebb_catalog::schema::KeyspaceSchema;
 use ebb_storage::{Db, Options};
-use ebb_tables::{LazyCatalog, database_options};
+use ebb_tables::{Announcement, LazyCatalog, database_options};
 
 use super::*;
 use crate::records::{Column, RecordFormat};
@@ -85,7 +85,10 @@ fn write(output: &CqlOutput, partition: u32, rows: &[(&str, &str)]) -> Result<()
 fn rows_make_a_table_with_their_columns_and_appear_by_one_commit() {
     let fixture = fixture();
     let (tell, told) = std::sync::mpsc::channel();
-    (fixture.catalog).on_announced_table(move |keyspace, table| {
+    (fixture.catalog).on_announcement(move |announced| {
+        let Announcement::TableCreated { keyspace, table } = announced else {
+            panic!("{announced:?}");
+        };
         tell.send(format!("{keyspace}.{table}")).unwrap();
     });
     let output = fixture.output("t", rows()).unwrap();
