@@ -52,16 +52,7 @@ pub fn prepare_call(
         _ => false,
     };
     let function = find(name, &schema, args, accepts, exact)?;
-    check_result(&function, receiver)?;
-    let arg = |(at, arg): (usize, &ast::Term)| {
-        let receiver = Receiver::new(
-            format!("arg{at}({})", function.name()),
-            function.args()[at].clone(),
-        );
-        term::prepare(arg, &receiver, markers)
-    };
-    let args = args.iter().enumerate().map(arg).collect::<Result<_>>()?;
-    Ok(Term::Call(function, args))
+    call(function, args, receiver, markers)
 }
 
 /// A cast, or what operators make of values, where a value of `receiver` is wanted.
@@ -122,14 +113,21 @@ pub fn prepare_expression(
         }
         other => return invalid(format!("Cannot infer type of term {other}")),
     };
+    call(function, args, receiver, markers)
+}
+
+/// The call of a function whose result the receiver takes.
+fn call<'a>(
+    function: Function,
+    args: impl IntoIterator<Item = &'a ast::Term>,
+    receiver: &Receiver,
+    markers: &mut Markers,
+) -> Result<Term> {
     check_result(&function, receiver)?;
     let arg = |(at, arg): (usize, &ast::Term)| {
         let name = format!("arg{at}({})", function.name());
-        term::prepare(
-            arg,
-            &Receiver::new(name, function.args()[at].clone()),
-            markers,
-        )
+        let receiver = Receiver::new(name, function.args()[at].clone());
+        term::prepare(arg, &receiver, markers)
     };
     let args = args.into_iter().enumerate().map(arg);
     let args = args.collect::<Result<_>>()?;

@@ -12,7 +12,7 @@ use super::operation::Operation;
 use super::using::Using;
 use super::{delete, insert, update};
 use crate::analyse::markers::Markers;
-use crate::analyse::restrictions::{Writing, Written};
+use crate::analyse::restrictions::{Statement, Writing, Written};
 use crate::error::{Result, invalid};
 
 /// INSERT, UPDATE or DELETE on one table.
@@ -90,9 +90,9 @@ pub(super) fn prepare(
     }
     let schema = table.schema();
     let (statement, parts) = match write {
-        Write::Insert(insert) => ("INSERT", insert::prepare(insert, schema, markers)?),
-        Write::Update(update) => ("UPDATE", update::prepare(update, schema, markers)?),
-        Write::Delete(delete) => ("DELETE", delete::prepare(delete, schema, markers)?),
+        Write::Insert(insert) => (Statement::Insert, insert::prepare(insert, schema, markers)?),
+        Write::Update(update) => (Statement::Update, update::prepare(update, schema, markers)?),
+        Write::Delete(delete) => (Statement::Delete, delete::prepare(delete, schema, markers)?),
     };
     let writing = Writing {
         statement,

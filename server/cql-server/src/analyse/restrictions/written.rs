@@ -1,5 +1,7 @@
 //! What statements that write may ask of keys, which is less than a SELECT may.
 
+use std::fmt;
+
 use ebb_catalog::schema::ColumnKind;
 
 use super::relations::{Ask, Parsed};
@@ -8,10 +10,31 @@ use crate::error::{Result, invalid};
 /// A statement that writes, as far as its keys are concerned.
 #[derive(Debug, Clone, Copy)]
 pub struct Writing {
-    /// `INSERT`, `UPDATE` or `DELETE`.
-    pub statement: &'static str,
+    /// Which of them it is.
+    pub statement: Statement,
     /// What of the rows it writes.
     pub written: Written,
+}
+
+/// The statements that write; shown as messages name them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Statement {
+    /// `INSERT`.
+    Insert,
+    /// `UPDATE`.
+    Update,
+    /// `DELETE`.
+    Delete,
+}
+
+impl fmt::Display for Statement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Insert => "INSERT",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+        })
+    }
 }
 
 /// What of the rows a statement writes: its keys need not say more.
@@ -55,14 +78,14 @@ pub(super) fn check(parsed: &Parsed, writing: Writing) -> Result<()> {
         ));
     }
     let is_restricted = parsed.has(ColumnKind::Clustering);
-    if written == Written::Statics && is_restricted && statement != "INSERT" {
+    if written == Written::Statics && is_restricted && statement != Statement::Insert {
         return invalid(format!(
             "Invalid restrictions on clustering columns since the {statement} statement modifies \
              only static columns"
         ));
     }
     let mut clustering = parsed.peek(ColumnKind::Clustering);
-    let is_delete = statement == "DELETE";
+    let is_delete = statement == Statement::Delete;
     if !is_delete && clustering.any(|asked| matches!(asked.ask, Ask::Slice(..))) {
         return invalid(format!(
             "Slice restrictions are not supported on the clustering columns in {statement} \
