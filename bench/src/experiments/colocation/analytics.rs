@@ -87,8 +87,10 @@ pub struct Analytics {
     node: Node,
     objective: Option<(Objective, GuardSees)>,
     jobs: Vec<JobHandle>,
+    /// What tasks on threads read.
+    input: Arc<Endless>,
     /// What processes read.
-    _pin: Option<PinnedTable>,
+    pin: Option<PinnedTable>,
 }
 
 impl Analytics {
@@ -133,12 +135,13 @@ impl Analytics {
             node,
             objective: (held.objective).map(|objective| (objective, held.guard_sees)),
             jobs: Vec::new(),
-            _pin: pin,
+            input: Arc::new(Endless::new(&setup.text, held.through_cache)?),
+            pin,
         };
-        let input: Arc<dyn Input> = Arc::new(Endless::new(&setup.text, held.through_cache)?);
         for (number, goal_s) in GOALS_S.into_iter().enumerate() {
+            let input: Arc<dyn Input> = analytics.input.clone();
             let output = Arc::new(VecOutput::new());
-            let mut spec = wordcount::spec(format!("J{number}"), input.clone(), output, REDUCES);
+            let mut spec = wordcount::spec(format!("J{number}"), input, output, REDUCES);
             spec.goal_s = goal_s;
             spec.processes = (description.as_ref()).map(|of| Arc::new(of.processes()));
             analytics.jobs.push(analytics.node.runtime().submit(spec)?);
@@ -178,6 +181,12 @@ impl Analytics {
     /// What says how much the jobs may use.
     pub fn governor(&self) -> Option<&Arc<Governor>> {
         self.node.governor()
+    }
+
+    /// Bytes of rows that tasks read so far; none where they run in processes, which tell
+    /// nobody.
+    pub fn read_bytes(&self) -> Option<u64> {
+        self.pin.is_none().then(|| self.input.read_bytes())
     }
 
     /// What the kernel granted to task threads.

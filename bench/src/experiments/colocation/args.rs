@@ -78,6 +78,9 @@ pub enum Part {
     Forecast,
     /// What the guard learns of the price of analytics beside the first of the loads (50%)
     Curve,
+    /// What it costs jobs that their tasks yield, and what it spares the load, beside the first
+    /// of the loads (50%)
+    Yields,
     /// Where request threads wait for a core, beside the first of the loads (50%); root
     /// sees who has it
     Waits,
@@ -156,7 +159,7 @@ mod tests {
     fn all_parts_run_unless_some_are_named_and_what_is_given_wins() {
         let parse = |words: &str| Cli::parse_from(words.split(' ')).args;
         let all = parse("x");
-        assert_eq!(all.parts().len(), 12);
+        assert_eq!(all.parts().len(), 13);
         let extent = |window_s, rounds| Extent {
             window: Duration::from_secs(window_s),
             rounds,

@@ -1,6 +1,7 @@
 //! What the jobs read: the snapshot's text, without end.
 
 use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Result, anyhow};
 use ebb_jobs::SnapshotInput;
@@ -14,6 +15,9 @@ const TASKS: u32 = 4000;
 /// Rows of a range that goes by the block cache: fewer than make a range a long one,
 /// which would leave it alone.
 const ROWS_A_RANGE: usize = 1000;
+/// A task tells what it read once it is so much: a counter for all tasks, written for each
+/// row, would be the work that is measured.
+const BYTES_TOLD: u64 = 64 << 10;
 
 /// The snapshot, again and again.
 pub struct Endless {
@@ -21,6 +25,8 @@ pub struct Endless {
     pieces: Vec<Split>,
     /// Where it is read through the block cache.
     cached: Option<Cached>,
+    /// By tasks of this process, of keys and values.
+    read_bytes: AtomicU64,
 }
 
 impl Endless {
@@ -37,7 +43,13 @@ impl Endless {
             input,
             pieces,
             cached: through_cache.then(|| Cached::new(text)),
+            read_bytes: AtomicU64::new(0),
         })
+    }
+
+    /// Bytes of rows that tasks of this process took so far.
+    pub fn read_bytes(&self) -> u64 {
+        self.read_bytes.load(Ordering::Relaxed)
     }
 
     fn piece(&self, index: u32) -> &Split {
@@ -55,9 +67,18 @@ impl Input for Endless {
     }
 
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
+        let mut untold = 0;
+        let counted: RecordSink<'_> = &mut |key, value| {
+            untold += (key.len() + value.len()) as u64;
+            if untold >= BYTES_TOLD {
+                self.read_bytes.fetch_add(untold, Ordering::Relaxed);
+                untold = 0;
+            }
+            record(key, value)
+        };
         match &self.cached {
-            Some(cached) => cached.read(split.index, record),
-            None => self.input.read(self.piece(split.index), record),
+            Some(cached) => cached.read(split.index, counted),
+            None => self.input.read(self.piece(split.index), counted),
         }
     }
 }

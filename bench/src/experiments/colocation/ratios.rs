@@ -28,6 +28,11 @@ pub struct Ratios {
     pub lead_p99: Option<Estimate>,
     /// CPU used by jobs over the CPU that the load alone left idle.
     pub idle_cpu_used: f64,
+    /// Bytes of rows that jobs read, per second; none of the load alone, and
+    /// where jobs run in processes.
+    pub jobs_bytes_per_s: Option<f64>,
+    /// The same per second of their CPU.
+    pub jobs_bytes_per_cpu_s: Option<f64>,
     /// The part of the windows that was left out, for the machine paused; none where
     /// nobody could look.
     pub paused: Option<f64>,
@@ -57,6 +62,8 @@ impl Ratios {
         };
         let idle = mean(alone.iter().map(|window| window.idle_cores));
         let used = mean(beside.iter().map(|window| window.analytics_cores));
+        let jobs_bytes: Option<Vec<_>> = beside.iter().map(|w| w.jobs_bytes_per_s).collect();
+        let jobs_bytes_per_s = jobs_bytes.map(mean);
         Self {
             windows: beside.len(),
             p50,
@@ -66,6 +73,8 @@ impl Ratios {
             dispatch_p99: p99_of(of(|window| &window.dispatch)),
             lead_p99: has_lead.then(|| p99_of(of(|window| &window.lead))),
             idle_cpu_used: used / idle.max(1e-3),
+            jobs_bytes_per_s,
+            jobs_bytes_per_cpu_s: jobs_bytes_per_s.map(|bytes| bytes / used.max(1e-3)),
             paused: (beside
                 .iter()
                 .map(|window| window.paused)
@@ -97,6 +106,8 @@ impl Serialize for Ratios {
             map.serialize_entry(&format!("{name}_high"), &estimate.map(|it| it.high))?;
         }
         map.serialize_entry("idle_cpu_used", &self.idle_cpu_used)?;
+        map.serialize_entry("jobs_bytes_per_s", &self.jobs_bytes_per_s)?;
+        map.serialize_entry("jobs_bytes_per_cpu_s", &self.jobs_bytes_per_cpu_s)?;
         map.serialize_entry("paused", &self.paused)?;
         map.serialize_entry("cache_hits_over_alone", &self.cache_hits)?;
         map.end()
@@ -149,6 +160,7 @@ pub mod tests {
             operations_unserved: 0,
             transactional_cores: 0.6,
             analytics_cores,
+            jobs_bytes_per_s: (analytics_cores > 0.0).then_some(1e6),
             others_cores: 0.0,
             idle_cores: 1.4,
             cache_hits: None,
@@ -169,6 +181,8 @@ pub mod tests {
         assert_eq!(ratios.p50.value, 1.0);
         assert!((ratios.lead_p99.unwrap().value - 1.1).abs() < 1e-9);
         assert!((ratios.idle_cpu_used - 0.75).abs() < 1e-12);
+        assert_eq!(ratios.jobs_bytes_per_s, Some(1e6));
+        assert!((ratios.jobs_bytes_per_cpu_s.unwrap() - 1e6 / 1.05).abs() < 1e-3);
         assert_eq!((ratios.cache_hits, ratios.paused), (None, Some(0.01)));
         let json = serde_json::to_value(ratios).unwrap();
         for name in [

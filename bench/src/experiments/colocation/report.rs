@@ -54,6 +54,8 @@ pub struct Report {
     pub goals: Option<GoalsTrial>,
     /// The same, by forecast.
     pub forecast: Option<GoalsTrial>,
+    /// Tasks that yield their cores and such that do not.
+    pub yields: Option<Trial>,
     /// The price of analytics as the guard found it.
     pub curve: Option<Curve>,
     /// Where request threads wait for a core.
@@ -155,6 +157,7 @@ impl Report {
             cache: None,
             goals: None,
             forecast: None,
+            yields: None,
             curve: None,
             waits: None,
         }
@@ -165,7 +168,13 @@ impl Report {
         let mut out = String::new();
         let trials = self.loads.iter().map(|row| &row.trial);
         let trials = trials.chain(&self.days).chain(&self.isolate);
-        let rest = [&self.reserves, &self.policies, &self.guard, &self.cache];
+        let rest = [
+            &self.reserves,
+            &self.policies,
+            &self.guard,
+            &self.cache,
+            &self.yields,
+        ];
         for trial in trials.chain(rest.into_iter().flatten()) {
             out += &table(trial);
         }
@@ -239,7 +248,7 @@ fn table(trial: &Trial) -> String {
     );
     let _ = writeln!(
         out,
-        "  {:<26} {:>4} {:>5} {:>18} {:>18} {:>18} {:>18} {:>18} {:>9} {:>6} {:>10}",
+        "  {:<26} {:>4} {:>5} {:>18} {:>18} {:>18} {:>18} {:>18} {:>9} {:>9} {:>9} {:>6} {:>10}",
         "over alone",
         "n",
         "p50",
@@ -249,6 +258,8 @@ fn table(trial: &Trial) -> String {
         "dispatch p99",
         "lead p99",
         "idle used",
+        "job MB/s",
+        "MB/CPU s",
         "paused",
         "cache hits"
     );
@@ -265,10 +276,12 @@ fn row(out: &mut String, name: &str, ratios: &Ratios) {
     let hits = hits.map_or("-".to_string(), |hits| format!("{hits:.3}"));
     let paused = ratios.paused;
     let paused = paused.map_or("-".to_string(), |paused| format!("{:.1}%", paused * 100.0));
+    let megabytes =
+        |bytes: Option<f64>| bytes.map_or("-".to_string(), |bytes| format!("{:.1}", bytes / 1e6));
     let interval = |it: Estimate| format!("{:.2} ({:.2}-{:.2})", it.value, it.low, it.high);
     let _ = writeln!(
         out,
-        "  {name:<26} {:>4} {:>5.2} {:>18} {:>18} {:>18} {:>18} {:>18} {:>9.2} {paused:>6} {hits:>10}",
+        "  {name:<26} {:>4} {:>5.2} {:>18} {:>18} {:>18} {:>18} {:>18} {:>9.2} {:>9} {:>9} {paused:>6} {hits:>10}",
         ratios.windows,
         ratios.p50.value,
         interval(ratios.p99),
@@ -276,7 +289,9 @@ fn row(out: &mut String, name: &str, ratios: &Ratios) {
         interval(ratios.batch_p99),
         interval(ratios.dispatch_p99),
         ratios.lead_p99.map_or("-".to_string(), interval),
-        ratios.idle_cpu_used
+        ratios.idle_cpu_used,
+        megabytes(ratios.jobs_bytes_per_s),
+        megabytes(ratios.jobs_bytes_per_cpu_s),
     );
 }
 

@@ -80,6 +80,7 @@ pub fn run(args: &ColocationArgs) -> Result<()> {
                 let length = args.extent((180, 1), (60, 1)).window;
                 report.curve = Some(curve::run(&setup, &load, length)?);
             }
+            Part::Yields => yields(args, &setup, &interrupted, &mut report)?,
             Part::Waits => {
                 let load = first_load(args, &setup)?;
                 let extent = args.extent((2, 5), (2, 2));
@@ -157,6 +158,31 @@ fn reserves(
     });
     let trial = Trial::run(setup, "reserves", &load, extent, &reserves, interrupted)?;
     report.reserves = Some(trial);
+    Ok(())
+}
+
+/// What yielding costs and gains.
+fn yields(
+    args: &ColocationArgs,
+    setup: &Setup,
+    interrupted: &AtomicBool,
+    report: &mut Report,
+) -> Result<()> {
+    let extent = args.extent((2, 20), (2, 4));
+    let load = first_load(args, setup)?;
+    let contenders = [("tasks yield", true), ("tasks never yield", false)].map(|(name, yields)| {
+        let throttles = Throttles {
+            yields,
+            ..Throttles::default()
+        };
+        let held = Held {
+            throttles,
+            ..Held::default()
+        };
+        managed(name, held)
+    });
+    let trial = Trial::run(setup, "yields", &load, extent, &contenders, interrupted)?;
+    report.yields = Some(trial);
     Ok(())
 }
 

@@ -36,6 +36,9 @@ pub struct Window {
     pub transactional_cores: f64,
     /// Cores used by jobs.
     pub analytics_cores: f64,
+    /// Bytes of rows per second that jobs read: the work that they did. None without jobs,
+    /// and where these run in processes.
+    pub jobs_bytes_per_s: Option<f64>,
     /// Cores used by other processes, to the kernel's ticks.
     pub others_cores: f64,
     /// Cores that had nothing to run.
@@ -92,9 +95,12 @@ pub fn play(setup: &Setup, load: &Load, length: Duration, beside: &Beside) -> Re
     };
     driver.wait_for_end(load.lead);
     let before = setup.db.stats();
+    let read_bytes = || analytics.as_ref().and_then(Analytics::read_bytes);
+    let read_before = read_bytes();
     let mut monitor = LoadMonitor::start()?;
     driver.wait_for_end(length.mul_f64(MEASURED));
     let used = monitor.sample()?;
+    let read_after = read_bytes();
     let report = driver.join()?;
     let disturbance = observer.end()?;
     drop(watch);
@@ -129,6 +135,8 @@ pub fn play(setup: &Setup, load: &Load, length: Duration, beside: &Beside) -> Re
         operations_unserved: report.operations_unserved,
         transactional_cores: used.transactional_cores,
         analytics_cores: used.analytics_cores,
+        jobs_bytes_per_s: (read_after.zip(read_before))
+            .map(|(after, before)| (after - before) as f64 / used.length_s),
         others_cores: used.others_cores,
         idle_cores: (f64::from(setup.cores) - busy).max(0.0),
         cache_hits: (blocks > 0).then(|| cached as f64 / blocks as f64),
